@@ -12,9 +12,9 @@ static const char program[] = "attention";
 static int64_t threads, max = 4096;
 static double seconds = 0.5;
 static const program_option options[] = {
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
-    {"length", "the longest sequence that is measured", .whole = &max, .low = 1, .high = 1e6},
+    {"length", "the longest sequence that is measured", .integer = &max, .low = 1, .high = 1e6},
     {0},
 };
 

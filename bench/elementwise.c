@@ -15,9 +15,9 @@ enum { COLUMNS = 1024 };
 static int64_t threads, largest = DRAM_FLOATS;
 static double seconds = 0.1;
 static const program_option options[] = {
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
-    {"elements", "of an operand in memory", .whole = &largest, .low = 1 << 15, .high = 1 << 30},
+    {"elements", "of an operand in memory", .integer = &largest, .low = 1 << 15, .high = 1 << 30},
     {0},
 };
 

@@ -1,6 +1,6 @@
 /* Times th_generate on a GPT-2 with random weights: a prompt of each sequence, then token after token, greedily. One line
  * of name=value comes out; it judges nothing and compares with nobody (generation.sh does). */
-#include <tapehead/tapehead.h>
+#include <tapehead/models.h>
 
 #include "measure.h"
 #include "options.h"
@@ -14,20 +14,20 @@ static double temperature, top_p;
 static const char *precision = "float32";
 static int64_t top_k;
 static const program_option options[] = {
-    {"layers", "of the model", .whole = &layers, .low = 1, .high = 1000},
-    {"width", "of the model", .whole = &width, .low = 1, .high = 1e6},
-    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 1e6},
-    {"vocabulary", "different tokens", .whole = &vocabulary, .low = 1, .high = 1e7},
-    {"batch", "sequences", .whole = &batch, .low = 1, .high = 1e6},
-    {"prompt", "tokens of each prompt", .whole = &prompt, .low = 1, .high = 1000},
-    {"tokens", "generated for each sequence", .whole = &tokens, .low = 2, .high = 1000},
+    {"layers", "of the model", .integer = &layers, .low = 1, .high = 1000},
+    {"width", "of the model", .integer = &width, .low = 1, .high = 1e6},
+    {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 1e6},
+    {"vocabulary", "different tokens", .integer = &vocabulary, .low = 1, .high = 1e7},
+    {"batch", "sequences", .integer = &batch, .low = 1, .high = 1e6},
+    {"prompt", "tokens of each prompt", .integer = &prompt, .low = 1, .high = 1000},
+    {"tokens", "generated for each sequence", .integer = &tokens, .low = 2, .high = 1000},
     {"temperature", "0: greedy", .real = &temperature, .low = 0, .high = 100},
-    {"top-k", "0: all", .whole = &top_k, .low = 0, .high = 1e7},
+    {"top-k", "0: all", .integer = &top_k, .low = 0, .high = 1e7},
     {"top-p", "0: all", .real = &top_p, .low = 0, .high = 1},
-    {"beams", "0: no beam search", .whole = &beams, .low = 0, .high = 1000},
+    {"beams", "0: no beam search", .integer = &beams, .low = 0, .high = 1000},
     {"precision", "of products: float32, bfloat16x3 or bfloat16", .text = &precision},
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
-    {"repeats", "of which the least counts", .whole = &repeats, .low = 1, .high = 1000},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
+    {"repeats", "of which the least counts", .integer = &repeats, .low = 1, .high = 1000},
     {0},
 };
 

@@ -14,7 +14,7 @@
 static int64_t threads;
 static bool region_only;
 static const program_option options[] = {
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"region", "the cost of a parallel region, as the environment has threads wait, and nothing else",
      .flag = &region_only},
     {0},

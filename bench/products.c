@@ -12,7 +12,7 @@ static const char program[] = "products";
 static int64_t threads;
 static double seconds = 0.2;
 static const program_option options[] = {
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
     {0},
 };

@@ -1,5 +1,5 @@
-# Compiler flags that every part of the library shares. There is no fast-math among them: -fno-math-errno and
-# -fno-trapping-math change no value, they only let loops with sqrt and comparisons become vector code.
+# Compiler flags that all parts of the libraries share. Fast-math is not used. -fno-math-errno and -fno-trapping-math change no
+# value; with them the compiler vectorizes loops with sqrt and comparisons.
 
 set(TAPEHEAD_WARNING_FLAGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wno-unknown-pragmas)
 if(TAPEHEAD_WERROR)
@@ -8,12 +8,12 @@ endif()
 
 set(TAPEHEAD_COMMON_FLAGS -fno-math-errno -fno-trapping-math)
 
-# For kernels: a multiplication and the addition of its result are one operation wherever there is one. In chains of them gcc
-# would leave some apart, for processors that it finds faster so (from version 14 on for any).
+# For kernels: a multiplication and the addition of its result become a fused multiply-add if the processor has it. In chains of
+# these gcc would leave some separate, which it considers faster on some processors (from version 14 on, on all).
 set(TAPEHEAD_CONTRACT_FLAGS -ffp-contract=fast $<$<C_COMPILER_ID:GNU>:--param=avoid-fma-max-bits=0>)
 
-# Optimization comes after CMake's own flags, so that the last one counts. Under the sanitizers -O1 keeps reports readable;
-# there gcc fuses multiply-add only with -fexpensive-optimizations.
+# These flags follow CMake's own, so that they win. Under the sanitizers -O1 keeps reports readable, and gcc needs
+# -fexpensive-optimizations to fuse multiply-add.
 set(TAPEHEAD_OPTIMIZE_FLAGS $<$<CONFIG:Release,RelWithDebInfo>:-O2>)
 set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS $<IF:$<CONFIG:Debug>,-O2,-O3>)
 if(TAPEHEAD_SANITIZE STREQUAL "thread")
@@ -22,14 +22,14 @@ if(TAPEHEAD_SANITIZE STREQUAL "thread")
 elseif(TAPEHEAD_SANITIZE)
     set(TAPEHEAD_OPTIMIZE_FLAGS -O1)
     set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS -O1 $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
-    # Around every vector load these checks of pointers cost minutes of compilation; AddressSanitizer sees what they would.
+    # These checks of pointers at each vector load cost minutes of compilation. AddressSanitizer finds the same errors.
     set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=alignment,null,object-size,bounds,pointer-overflow)
     add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=address,undefined)
 endif()
 
-# Everything that becomes part of the library: C11 without extensions (but with the C library's), position independent,
-# nothing exported but what a public header declares.
+# tapehead_library_part(target flag...): for all code of the libraries. C11 without compiler extensions (but with the C library's),
+# position independent. Only functions with TH_API or TH_PRIVATE_API are exported.
 function(tapehead_library_part target)
     set_target_properties(${target} PROPERTIES
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF

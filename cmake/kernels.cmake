@@ -1,7 +1,8 @@
-# The vector kernels: every file in a folder vector/ of src/kernels is compiled once for each element type and instruction set.
-# What a processor has is found out at run time (src/kernels/machine/machine.c), so one build runs on all of them. Products of bfloat16
-# parts (bfloat16/) are compiled only for float32; dot products and tiles only for the one instruction set that has them;
-# elementary functions of float64 only for float64.
+# The vector kernels: each file in a folder vector/ of src/kernels is compiled once for each element type and instruction set.
+# src/kernels/machine/machine.c finds the processor's instruction sets at run time, so one build runs on all processors.
+#
+# Some files need fewer instances: bfloat16/ is for float32 only, dpbf16.c and amx.c for one instruction set each, and
+# elementary_f64.c for float64 only.
 
 include(CheckCSourceCompiles)
 
@@ -13,7 +14,7 @@ set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
 set(TAPEHEAD_TILE_FLAGS -mamx-tile -mamx-bf16)
 set(TAPEHEAD_ISA_FLAGS_amx ${TAPEHEAD_ISA_FLAGS_avx512bf16} ${TAPEHEAD_TILE_FLAGS})
 
-# Tiles are left out where the compiler and its assembler do not know them.
+# Tiles are left out if the compiler or its assembler does not know them.
 list(JOIN TAPEHEAD_TILE_FLAGS " " CMAKE_REQUIRED_FLAGS)
 check_c_source_compiles("
 #include <immintrin.h>
@@ -26,19 +27,19 @@ int main(void)
 }" TAPEHEAD_TILES)
 unset(CMAKE_REQUIRED_FLAGS)
 
-# Compiles some of the kernels once, into the target tapehead_f<bits>_<isa>.
+# Compiles these kernels once, as the target tapehead_f<bits>_<isa>.
 function(tapehead_kernel_instance bits isa)
     set(name tapehead_f${bits}_${isa})
     add_library(${name} OBJECT ${ARGN})
-    # Several files at a time: reading the compiler's header of intrinsics takes longer than most of them. (What is static must
-    # have a name of its own in the whole folder.)
+    # One compilation for several files: reading the compiler's header of intrinsics takes longer than compiling most files.
+    # (So names of static functions must be unique in the folder.)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_RELOCATABLE ON)
-    # -Wno-psabi: vectors are passed between functions of one file only.
+    # -Wno-psabi: only functions of the same file pass vectors to each other.
     tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} ${TAPEHEAD_CONTRACT_FLAGS} -Wno-psabi
         ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})
 endfunction()
 
-# Sets `objects` to the object files of every instance.
+# tapehead_vector_kernels(objects source...): sets `objects` to the object files of all instances.
 function(tapehead_vector_kernels objects)
     set(kernels ${tapehead_SOURCE_DIR}/src/kernels)
     set(fma ${kernels}/bfloat16/vector/fma.c)
@@ -46,7 +47,7 @@ function(tapehead_vector_kernels objects)
     set(amx ${kernels}/bfloat16/vector/amx.c)
     set(elementary_f64 ${kernels}/vector/elementary_f64.c)
     set_source_files_properties(${elementary_f64} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-    # These interleave independent chains of operations, which gcc does only when it may order them before it hands out registers.
+    # These files interleave independent chains of operations. gcc needs scheduling before register allocation for that.
     set_source_files_properties(${kernels}/elementwise/vector/activation.c ${kernels}/elementwise/vector/unary.c
         PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fschedule-insns>)
     list(REMOVE_ITEM ARGN ${fma} ${dpbf16} ${amx} ${elementary_f64})

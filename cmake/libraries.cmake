@@ -1,28 +1,76 @@
-# Libraries that ours needs besides OpenMP: where their headers are, and what links them. Nothing but the compiler and CMake
-# is needed to find them.
+# The targets of a library, its headers, and the version of the core's private symbols.
 
-set(TAPEHEAD_LIBRARY_INCLUDES "")
-set(TAPEHEAD_LIBRARIES "") # by name where the linker finds it by itself, so that what is installed can be moved
+# The soname names the minor version too until 1.0, because 0.2 may change any function of 0.1.
+set(TAPEHEAD_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(TAPEHEAD_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
 
-# tapehead_needs(library header package)
-function(tapehead_needs library header package)
-    find_path(TAPEHEAD_${library}_INCLUDE ${header})
-    find_library(TAPEHEAD_${library}_LIBRARY ${library})
-    mark_as_advanced(TAPEHEAD_${library}_INCLUDE TAPEHEAD_${library}_LIBRARY)
-    if(NOT TAPEHEAD_${library}_INCLUDE OR NOT TAPEHEAD_${library}_LIBRARY)
-        message(FATAL_ERROR "${header} or lib${library} is missing; Debian has them in ${package}")
+# tapehead_libraries(name exported objects...): makes the targets `name` (shared) and `name`_static from the same object
+# files. Users know them as tapehead::`exported` and tapehead::`exported`_static.
+function(tapehead_libraries name exported)
+    add_library(${name} SHARED ${ARGN})
+    add_library(${name}_static STATIC ${ARGN})
+    set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TAPEHEAD_SOVERSION}
+        LINKER_LANGUAGE C EXPORT_NAME ${exported})
+    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C EXPORT_NAME ${exported}_static)
+    # nodelete: a thread may still run the library's code when a program unloads the library.
+    target_link_options(${name} PRIVATE LINKER:-z,nodelete)
+    if(NOT TAPEHEAD_SANITIZE)
+        target_link_options(${name} PRIVATE LINKER:--no-undefined)
     endif()
-    get_filename_component(directory ${TAPEHEAD_${library}_LIBRARY} DIRECTORY)
-    if(directory IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
-        list(APPEND TAPEHEAD_LIBRARIES ${library})
-    else()
-        list(APPEND TAPEHEAD_LIBRARIES ${TAPEHEAD_${library}_LIBRARY})
-    endif()
-    list(APPEND TAPEHEAD_LIBRARY_INCLUDES ${TAPEHEAD_${library}_INCLUDE})
-    list(REMOVE_DUPLICATES TAPEHEAD_LIBRARY_INCLUDES)
-    set(TAPEHEAD_LIBRARIES ${TAPEHEAD_LIBRARIES} PARENT_SCOPE)
-    set(TAPEHEAD_LIBRARY_INCLUDES ${TAPEHEAD_LIBRARY_INCLUDES} PARENT_SCOPE)
+    foreach(kind "" _static)
+        target_include_directories(${name}${kind} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+        add_library(tapehead::${exported}${kind} ALIAS ${name}${kind})
+    endforeach()
 endfunction()
 
-tapehead_needs(jansson jansson.h libjansson-dev)
-tapehead_needs(pcre2-8 pcre2.h libpcre2-dev)
+# tapehead_private_version(target): gives the functions marked TH_PRIVATE_API a symbol version that names this release. So
+# the dynamic linker never loads a models library with the core of another release. The headers of src/models/core.h
+# declare these functions; the script is made from them.
+function(tapehead_private_version target)
+    file(STRINGS src/models/core.h includes REGEX "^#include \"")
+    list(TRANSFORM includes REPLACE "^#include \"(.*)\"" "${PROJECT_SOURCE_DIR}/src/\\1")
+    tapehead_list(private_api.def includes "TH_PRIVATE_API [^(;]*[ *](th_[a-z0-9_]+)\\(" "\\1")
+    file(STRINGS ${TAPEHEAD_LISTS}/private_api.def functions)
+    set(map "TAPEHEAD_PRIVATE_${PROJECT_VERSION} {\n")
+    foreach(function ${functions})
+        string(APPEND map "    ${function};\n")
+    endforeach()
+    string(APPEND map "};\n")
+    file(CONFIGURE OUTPUT ${TAPEHEAD_LISTS}/private_api.map CONTENT "${map}" @ONLY)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${TAPEHEAD_LISTS}/private_api.map)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${TAPEHEAD_LISTS}/private_api.map)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS src/models/core.h)
+endfunction()
+
+# tapehead_uses_models(result source...): sets `result` to whether one of the sources includes tapehead/models.h or a header
+# of src/models. Programs that use the models library do.
+function(tapehead_uses_models result)
+    set(${result} FALSE PARENT_SCOPE)
+    foreach(source ${ARGN})
+        file(STRINGS ${source} includes REGEX "^#include [<\"](tapehead/models\\.h|models/)")
+        if(includes)
+            set(${result} TRUE PARENT_SCOPE)
+        endif()
+    endforeach()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+endfunction()
+
+# tapehead_program(name source...): a C program with the static library that it uses. Makes no target if the program uses the
+# models library and TAPEHEAD_MODELS is off.
+function(tapehead_program name)
+    tapehead_uses_models(models ${ARGN})
+    if(models AND NOT TAPEHEAD_MODELS)
+        return()
+    endif()
+    add_executable(${name} ${ARGN})
+    set_target_properties(${name} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+    target_compile_options(${name} PRIVATE ${TAPEHEAD_WARNING_FLAGS} ${TAPEHEAD_OPTIMIZE_FLAGS})
+    if(models)
+        target_include_directories(${name} SYSTEM PRIVATE ${TAPEHEAD_MODELS_INCLUDES})
+        target_link_libraries(${name} PRIVATE tapehead::models_static)
+    else()
+        target_link_libraries(${name} PRIVATE tapehead::tapehead_static)
+    endif()
+endfunction()

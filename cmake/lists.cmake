@@ -1,12 +1,13 @@
-# Lists that are made from the sources, so that they need no entry anywhere else: a kernel is a function defined as
-# `void TH_KERNEL(name)(...)` in a folder vector/ of src/kernels, or as `ELEMENTWISE_KERNEL(name, sources, numbers)` or `ELEMENTWISE_LOOP(...)`,
-# which a second list keeps with these numbers; an operation is a descriptor defined as `const th_op th_op_name = {` in
-# src/ops. They are read when CMake runs, which it does again by itself when one of these files changes.
+# Lists that CMake makes from the sources, so that a new kernel or operation needs no entry anywhere else.
+#   - A kernel is a function in a folder vector/ of src/kernels. Its definition begins with `void TH_KERNEL(name)(...)`,
+#     `ELEMENTWISE_KERNEL(name, sources, numbers)` or `ELEMENTWISE_LOOP(...)`. A second list has the numbers of the last two.
+#   - An operation is a descriptor in src/ops: `const th_op th_op_name = {`.
+# CMake reads the sources when it runs, and runs again when one of them changes.
 
 set(TAPEHEAD_LISTS ${tapehead_BINARY_DIR}/lists)
 
-# tapehead_list(name files [definition entry]...): writes `name`, one line of `entry` (a regular expression's
-# replacement) for each definition that matches in the files of that list.
+# tapehead_list(name files [definition entry]...): writes the file `name`. Each match of the regular expression `definition` in the
+# files of the list `files` becomes a line `entry`.
 function(tapehead_list name files)
     set(lines "")
     math(EXPR last "${ARGC} - 1")
@@ -22,6 +23,6 @@ function(tapehead_list name files)
             endforeach()
         endforeach()
     endforeach()
-    file(CONFIGURE OUTPUT ${TAPEHEAD_LISTS}/${name} CONTENT "${lines}" @ONLY) # written when it is another one
+    file(CONFIGURE OUTPUT ${TAPEHEAD_LISTS}/${name} CONTENT "${lines}" @ONLY) # writes only if it changes
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${${files}})
 endfunction()

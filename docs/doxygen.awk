@@ -1,13 +1,19 @@
-# Doxygen's filter for a public header. A comment belongs to all declarations below it down to the next empty line, one
-# behind a declaration to that; the macros that pass the caller's line are left out.
+# Doxygen's filter for a public header. A comment belongs to all declarations below it, down to the next comment or empty line. A
+# comment behind a declaration belongs to that declaration. The filter leaves out the macros that pass the caller's line.
 
 /^#define th_[a-z0-9_]*\(\.\.\.\)/ { next }
 
-# Preformatted text within a comment (an example, a table) stands four columns further in.
+# Returns a line of a comment. Preformatted text (an example, a table) has four more spaces. In other text a backslash begins no
+# command of doxygen, and neither "et al." nor ".." ends the summary.
 function text(line)
 {
-    if (line ~ /^ \*     /)
+    if (line ~ /^ \*     /) {
         sub(/^ \*/, "", line)
+    } else {
+        gsub(/\\/, "\\\\\\\\", line)
+        gsub(/et al\.( |$)/, "et al.\\\\ ", line)
+        gsub(/ \.\. /, " … ", line)
+    }
     return line
 }
 
@@ -36,20 +42,20 @@ function take(line)
     }
 }
 
-# A title between dashes is for who reads the header; what a longer comment says below one belongs to what follows.
+# Leaves out a title between dashes. The text of the comment below the title belongs to the next declarations.
 /^\/\* -- .*\*\/$/ { comment = ""; next }
 /^\/\* -- / { sub(/-- .*/, "") }
 
 /^\/\*/ {
     opening = "/**"
     if (FNR == 1) {
-        opening = "/** @file\n *"
+        opening = FILENAME ~ /tapehead\/tapehead\.h$/ ? "/** @file\n * @mainpage Tapehead\n *" : "/** @file\n *"
         about_file = 1
     }
     example = 0
     line = $0
     sub(/^\/\*/, "", line)
-    comment = opening line "\n"
+    comment = opening text(line) "\n"
     inside = !/\*\/$/
     if (!inside && about_file) { printf "%s", comment; comment = ""; about_file = 0 }
     next
@@ -67,4 +73,8 @@ inside {
 /^(TH_API|typedef|struct|enum|#define TH_)/ && comment != "" { printf "%s", comment }
 /[^ ] +\/\* / { sub(/\/\* /, "/**< ") }
 /^ +\/\* / { sub(/\/\* /, "/** ") }
+/\/\*\*/ {
+    start = index($0, "/**")
+    $0 = substr($0, 1, start - 1) text(substr($0, start))
+}
 { print }

@@ -1,9 +1,10 @@
-/* Attention backwards: scaled dot-product attention of three tokens, every number printed, forward and backward.
+/* The backward pass of attention: prints every number of scaled dot-product attention on three tokens, forward and
+ * backward.
  *
- * Each gradient appears three times: as the tape computed it (here), from the formula in plain loops (to be read
- * first: attention_backward/loops.c), and as a central difference (L(x + h) - L(x - h)) / 2h. The program fails if two
- * of them differ. It trains nothing, and is slow on purpose: docs/attention-backward.md is its output with the
- * derivation around it. */
+ * Each gradient is computed in three ways: by the tape (here), by its formula in plain loops
+ * (attention_backward/loops.c: read it first), and by central differences (L(x + h) - L(x - h)) / 2h. The program fails if two of
+ * them differ. It trains no model and is not optimized: docs/attention-backward.md shows its output with the
+ * derivation. */
 #include <math.h>
 #include <string.h>
 #include <tapehead/tapehead.h>
@@ -29,7 +30,7 @@ static const struct numbers input = {
     .target = {{0, 1, 0.5, 0}, {1, 0, -0.5, 1}, {0.5, 0.5, 0, -1}},
 };
 
-/* -- attention on the tape, in composed operations so that S, A and Ã can be read -- */
+/* -- attention on the tape, composed of operations, so that S, A and Ã are accessible -- */
 
 static th_tensor *constant(th_context *ctx, struct numbers *n, int which)
 {
@@ -39,7 +40,7 @@ static th_tensor *constant(th_context *ctx, struct numbers *n, int which)
     return th_from_data(ctx, TH_FLOAT64, TH_SHAPE(rows_of(which), columns_of(which)), packed);
 }
 
-/* (T, E) -> (H, T, D): a view, no number moves */
+/* (T, E) -> (H, T, D), a view */
 static th_tensor *split_heads(th_tensor *x)
 {
     return th_transpose(th_reshape(x, TH_SHAPE(T, heads, D)), TH_AXES(1, 0, 2));
@@ -72,7 +73,7 @@ static th_tensor *record(th_context *ctx, struct numbers *n, th_tensor **tape)
     return th_scale(th_sum(th_mul(error, error), TH_ALL_AXES, NULL), 0.5);
 }
 
-/* Copies a tensor of the tape into its place among the numbers. */
+/* Copies a tensor of the tape into the numbers. */
 static th_status read_tensor(th_tensor *t, struct numbers *n, int which)
 {
     double packed[MAX_HEADS * SIZE * SIZE];
@@ -82,7 +83,8 @@ static th_status read_tensor(th_tensor *t, struct numbers *n, int which)
     return status;
 }
 
-/* The Jacobian da_i / ds_j of the softmax in head 0's last row: its row i is what comes back for the cotangent e_i. */
+/* Computes the Jacobian da_i / ds_j of the softmax in head 0's last row. Row i is the gradient for the cotangent
+ * e_i. */
 static th_status jacobian_on_tape(th_context *ctx, th_tensor *s, th_tensor *a, matrix jacobian)
 {
     for (int i = 0; i < T; i++) {
@@ -105,14 +107,14 @@ static void parse(int argc, char **argv)
     const program_option options[] = {
         {"causal", "a query sees no later key", .flag = &causal},
         {"dropout", "probability with which weights are dropped", .real = &dropout, .low = 0, .high = 0.99},
-        {"heads", "1, or 2 with the projections around them", .whole = &number_of_heads, .low = 1, .high = MAX_HEADS},
+        {"heads", "1, or 2 with the projections around them", .integer = &number_of_heads, .low = 1, .high = MAX_HEADS},
         {0}};
     parse_options(argc, argv, program, "attention_backward: the gradients of attention, three times, on three tokens",
                   options);
     heads = (int)number_of_heads;
 }
 
-/* Values and gradients as the tape has them, the dropout factors that it drew, and the Jacobian of one softmax row. */
+/* Computes values and gradients on the tape, its dropout factors, and the Jacobian of one softmax row. */
 static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gradient, matrix jacobian, double *loss)
 {
     th_tensor *tape[VALUES], *l = record(ctx, n, tape);
@@ -130,7 +132,7 @@ static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gr
     return TH_OK;
 }
 
-/* Element i of a value, on the tape and in the loops. */
+/* Compares element i of a value on the tape and in the loops. */
 static void compare_value(struct numbers *on_tape, struct numbers *n, int which, int i)
 {
     const int rows = rows_of(which), columns = columns_of(which);

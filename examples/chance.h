@@ -1,4 +1,4 @@
-/* Chance for the examples that make their own data: numbers that a seed determines. Nothing here is about Tapehead. */
+/* Random numbers, determined by a seed, for examples that make their own data. Independent of Tapehead. */
 #ifndef EXAMPLES_CHANCE_H
 #define EXAMPLES_CHANCE_H
 
@@ -8,7 +8,7 @@ typedef struct {
     uint64_t state; /* any seed */
 } chance;
 
-/* A whole number from 0 to n - 1: splitmix64 (Steele, Lea & Flood 2014). */
+/* Returns an integer from 0 to n - 1: splitmix64 (Steele, Lea & Flood 2014). */
 static inline int pick(chance *c, int n)
 {
     uint64_t z = c->state += 0x9e3779b97f4a7c15u;

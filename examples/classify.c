@@ -1,16 +1,16 @@
-/* A classifier of sentences: is it "is" or "are" that is missing?
+/* Classifies sentences: is the missing word "is" or "are"?
  *
  *     behind the old trees , the dog that loved the girls ___ here .          is
  *     ___ the keys behind the house lost ?                                    are
  *
- * The noun next to the gap misleads: what counts is the subject, which may stand far away on either side. An encoder of
- * two blocks reads the sentence. In the first, every word looks at a few words before it; in the second, at all. The
- * class is read from the row of one more token in front, as in BERT (Devlin et al. 2019), and the picture shows what
- * that token looks at: the subject. Sentences of twice the length of those in training are measured, too.
+ * The noun next to the gap misleads: only the subject decides, and it may be far away on either side. An encoder of two
+ * blocks reads the sentence. In the first block, every word attends to a few words before it; in the second, to all
+ * words. An extra token in front gives the class, as in BERT (Devlin et al. 2019). The picture shows that this token
+ * attends to the subject. The program also measures sentences of twice the training length.
  *
- * Sentences of a batch differ in length. They are filled up with PAD, and a mask of lengths hides that from every word.
+ * Sentences of a batch differ in length. They are padded with PAD, and a mask of lengths hides the padding.
  *
- * B sentences, T tokens of the longest that may be, E width, H heads. */
+ * B sentences, T the largest number of tokens, E width, H heads. */
 #include <signal.h>
 #include <stdlib.h>
 #include <tapehead/tapehead.h>
@@ -19,8 +19,8 @@
 #include "options.h"
 #include "precision.h"
 
-enum { TRAINED = 16 };  /* tokens of a sentence in training, at most */
-enum { NEIGHBORS = 4 }; /* words before each that the first block sees */
+enum { TRAINED = 16 };  /* the largest number of tokens in a training sentence */
+enum { NEIGHBORS = 4 }; /* words before each that the first block attends to */
 enum { TESTS = 8, TEST_BATCH = 250, PICTURED = 33 };
 static int64_t seed = 1, steps = 800, batch = 64, width = 64, heads = 2, threads = 0;
 static double lr = 2e-3;
@@ -31,13 +31,13 @@ static volatile sig_atomic_t interrupted;
 
 /* -- the data -- */
 
-/* A batch, filled anew for every step. */
+/* A batch, filled again for every step. */
 typedef struct {
     th_tensor *tokens;  /* (B, T) */
-    th_tensor *lengths; /* (B): how many tokens of each row count */
+    th_tensor *lengths; /* (B): the number of tokens in each row */
     th_tensor *labels;  /* (B): 0 is, 1 are */
-    th_tensor *subject; /* (B): the place that decides. To measure only: the model never sees it */
-    th_tensor *nearest; /* (B): what the noun nearest to the gap would say, likewise */
+    th_tensor *subject; /* (B): the position of the subject. For measuring only: the model does not get it */
+    th_tensor *nearest; /* (B): the label by the noun nearest to the gap, also for measuring */
 } sentences;
 
 static sentences sentences_new(th_context *ctx, int64_t count, int64_t longest)
@@ -52,7 +52,7 @@ static void draw_sentences(sentences *all, chance *c, int low, bool held_out)
     int32_t *tokens = th_data(all->tokens), *lengths = th_data(all->lengths), *labels = th_data(all->labels);
     int32_t *subject = th_data(all->subject), *nearest = th_data(all->nearest);
     const int64_t count = th_size(all->tokens, 0), longest = th_size(all->tokens, 1);
-    for (int64_t b = 0; nearest && b < count; b++) { /* without memory the error waits in the context */
+    for (int64_t b = 0; nearest && b < count; b++) { /* if memory is out, the error is stored in the context */
         const sentence s = draw_sentence(c, low, (int)longest, held_out);
         for (int64_t t = 0; t < longest; t++)
             tokens[b * longest + t] = t < s.length ? s.word[t] : PAD;
@@ -75,8 +75,8 @@ static th_module *classifier_new(th_context *ctx)
     classifier *m = th_module_new(ctx, sizeof *m, "classifier", NULL);
     if (m == NULL)
         return NULL;
-    /* Only the first block is told where words stand, by turning queries and keys (rotary positions, Su et al. 2021).
-     * It learns about small distances, the second about meanings: neither changes when a sentence is longer. */
+    /* Only the first block gets positions, by rotated queries and keys (Su et al. 2021). It learns about small
+     * distances, the second about meanings: neither changes when a sentence is longer. */
     const th_transformer_block_options local = {.scores = {.rotary = true}};
     m->embedding = th_module_add(&m->base, "embedding", th_embedding_new(ctx, WORDS, width));
     m->local = th_module_add(&m->base, "local", th_transformer_block_new(ctx, width, heads, &local));
@@ -86,11 +86,11 @@ static th_module *classifier_new(th_context *ctx)
     return &m->base;
 }
 
-/* Logits (B, 2). weights, when asked for: what looks at what in either block, (B, H, T, T) each. */
+/* Returns the logits (B, 2). Sets weights, unless NULL, to the attention weights (B, H, T, T) of each block. */
 static th_tensor *classify(th_module *model, const sentences *s, th_tensor *weights[2])
 {
     const classifier *m = (const classifier *)model;
-    if (!th_module_begin(model)) /* up to th_module_end_all, which keeps the results and gives the rest up */
+    if (!th_module_begin(model)) /* th_module_end_all releases all values except the results */
         return NULL;
     const th_mask near = {.valid_lengths = s->lengths, .window = TH_WINDOW(NEIGHBORS, 0)},
                   all = {.valid_lengths = s->lengths};
@@ -98,16 +98,16 @@ static th_tensor *classify(th_module *model, const sentences *s, th_tensor *weig
     th_tensor *x = th_transform(m->local, th_module_forward(m->embedding, s->tokens), &options); /* (B, T, E) */
     options = (th_transform_options){.mask = &all, .weights = weights ? &weights[1] : NULL};
     x = th_transform(m->global, x, &options);
-    x = th_select(x, 1, 0); /* (B, E): the row of [class] alone */
+    x = th_select(x, 1, 0); /* (B, E): the row of [class] */
     th_tensor *logits = th_module_forward(m->output, th_module_forward(m->norm, x));
     th_module_end_all(model, (th_tensor *const[]){logits, weights ? weights[0] : NULL, weights ? weights[1] : NULL}, 3);
     return logits;
 }
 
-/* -- measuring and looking -- */
+/* -- measuring -- */
 
 typedef struct {
-    double right, nearest, subject; /* shares of the sentences: see measure */
+    double right, nearest, subject; /* shares of the sentences, see measure */
 } score;
 
 static double agreement(th_tensor *a, th_tensor *b) /* the share of equal entries of a and b, (B) int32 each */
@@ -115,8 +115,8 @@ static double agreement(th_tensor *a, th_tensor *b) /* the share of equal entrie
     return th_item(th_mean(th_cast(th_equal(a, b), TH_FLOAT32), TH_ALL_AXES, NULL));
 }
 
-/* On sentences of low to high tokens that training has not shown: how many are classified right, how many would be by
- * the nearest noun, and in how many [class] looks most at the subject, of all words and in all heads. */
+/* Measures held-out sentences of low to high tokens, as shares: classified right; classified right by the nearest noun;
+ * with the subject where [class] has its largest attention weight over all heads. */
 static score measure(th_module *model, chance *c, int low, int high)
 {
     score s = {0};
@@ -136,7 +136,7 @@ static score measure(th_module *model, chance *c, int low, int high)
     return s;
 }
 
-/* What looks at what in a sentence that training has not shown, in either block, over the mean of the heads. */
+/* Draws the attention weights of a held-out sentence in each block, as the mean over heads. */
 static th_status draw_picture(th_module *model)
 {
     static const char *const blocks[] = {"first block: a few words before", "second block: all words"};
@@ -169,13 +169,13 @@ static th_status draw_picture(th_module *model)
 /* -- the program -- */
 
 static const program_option options[] = {
-    {"seed", "of all random numbers", .whole = &seed, .low = 0, .high = 1e15},
-    {"steps", "of training", .whole = &steps, .low = 1, .high = 1e7},
-    {"batch", "sentences in a step", .whole = &batch, .low = 1, .high = 4096},
-    {"width", "of the model", .whole = &width, .low = 1, .high = 4096},
-    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
+    {"seed", "of all random numbers", .integer = &seed, .low = 0, .high = 1e15},
+    {"steps", "of training", .integer = &steps, .low = 1, .high = 1e7},
+    {"batch", "sentences in a step", .integer = &batch, .low = 1, .high = 4096},
+    {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
+    {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
     {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},
     {"picture", "SVG file for what looks at what", .text = &picture},
     {"quiet", "one line of output only", .flag = &quiet},
@@ -185,7 +185,7 @@ static const program_option options[] = {
 static void interrupt(int signal_number)
 {
     interrupted = signal_number;
-    signal(SIGINT, SIG_DFL); /* who asks twice does not wait for the measuring */
+    signal(SIGINT, SIG_DFL); /* a second SIGINT ends the program without measuring */
 }
 
 static void report(const char *what, int low, int high, score s)
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     printf("classify: %sseed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
            spell_precision(settings.precision), (long)seed, (long)step, usual.right, longer.right, usual.subject, last,
            (unsigned)th_module_crc32c(model));
-    if (draw_picture(model)) /* last: what was measured is not lost with it */
+    if (draw_picture(model)) /* last, so that an error here does not lose the results */
         give_up("classify", th_error_message(ctx));
     th_context_free(ctx);
     finish_output("classify");

@@ -1,8 +1,8 @@
-/* The copy task: a model whose only mixing between positions is one multi-head attention layer reads a random sequence
- * and a separator, and must write the sequence again, one symbol at a time under a causal mask:
+/* The copy task: a model reads a random sequence and a separator, and must write the sequence again, one symbol at a
+ * time under a causal mask. Only one multi-head attention layer mixes positions.
  *
  *     reads    C O P Y | C O P
- *     writes           C O P Y        (what it says before the separator does not count)
+ *     writes           C O P Y        (its output before the separator does not count)
  *
  * B batch, n length of a sequence, T = 2n tokens, V vocabulary with the separator, E width, H heads. */
 #include <signal.h>
@@ -58,14 +58,14 @@ static th_module *copy_model_new(th_context *ctx)
     return th_fill_normal(m->positions, 0, 1) == TH_OK ? &m->base : NULL;
 }
 
-/* x, the separator, and what of y is written already: (B, n), (1, 1), (B, n) -> (B, n + 1 + written) */
+/* Concatenates x, the separator and the first `written` symbols of y: (B, n), (1, 1), (B, n) -> (B, n + 1 + written) */
 static th_tensor *tokens_of(th_tensor *x, th_tensor *separator, th_tensor *y, int64_t written)
 {
     th_tensor *column = th_expand(separator, TH_SHAPE(th_size(x, 0), 1));
     return th_concat((th_tensor *const[]){x, column, th_slice(y, 1, 0, written, 1)}, 3, 1);
 }
 
-/* What the model writes after x, reading its own output: (B, n) -> (B, n) */
+/* Generates the continuation of x from the model's own output: (B, n) -> (B, n) */
 static th_tensor *decode(th_module *model, th_tensor *x, th_tensor *separator)
 {
     th_tensor *tokens = tokens_of(x, separator, x, 0);
@@ -76,7 +76,7 @@ static th_tensor *decode(th_module *model, th_tensor *x, th_tensor *separator)
     return th_slice(tokens, 1, length + 1, 2 * length + 1, 1);
 }
 
-/* The share of symbols, or of whole sequences, in which y (B, n) is x. */
+/* Returns the share of symbols, or of whole sequences, in which y (B, n) equals x. */
 static double accuracy(th_tensor *x, th_tensor *y, bool whole)
 {
     th_tensor *wrong = th_cast(th_not_equal(x, th_cast(y, TH_INT32)), TH_FLOAT64);
@@ -98,16 +98,16 @@ static const char *spell(th_tensor *tokens, char text[2 * MAX_LENGTH + 1])
 /* -- the program -- */
 
 static const program_option options[] = {
-    {"seed", "of all random numbers", .whole = &seed, .low = 0, .high = 1e15},
-    {"steps", "of training", .whole = &steps, .low = 1, .high = 1e7},
-    {"batch", "sequences in a step", .whole = &batch, .low = 1, .high = 4096},
-    {"length", "symbols in a sequence", .whole = &length, .low = 1, .high = MAX_LENGTH},
-    {"vocab", "different symbols", .whole = &vocab, .low = 2, .high = 62},
-    {"width", "of the model", .whole = &width, .low = 1, .high = 4096},
-    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
+    {"seed", "of all random numbers", .integer = &seed, .low = 0, .high = 1e15},
+    {"steps", "of training", .integer = &steps, .low = 1, .high = 1e7},
+    {"batch", "sequences in a step", .integer = &batch, .low = 1, .high = 4096},
+    {"length", "symbols in a sequence", .integer = &length, .low = 1, .high = MAX_LENGTH},
+    {"vocab", "different symbols", .integer = &vocab, .low = 2, .high = 62},
+    {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
+    {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
     {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e30},
     {"dropout", "on the attention weights", .real = &dropout, .low = 0, .high = 0.99},
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},
     {"out", "directory for the pictures", .text = &out},
     {"no-attention", "to see that it is needed", .flag = &no_attention},
@@ -120,7 +120,7 @@ static void interrupt(int signal_number)
     interrupted = signal_number;
 }
 
-/* The loss, and for every head where the symbols that were written were looked up. */
+/* Draws the loss, and the attention weights of every head. */
 static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *loss, th_tensor *tokens, th_tensor *y)
 {
     char reads[2 * MAX_LENGTH + 1], writes[2 * MAX_LENGTH + 1];
@@ -135,7 +135,7 @@ static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *l
     return th_picture_heatmaps(weights, attention_picture, &map);
 }
 
-/* Makes the directory and the names in it. Ends the program for one that the pictures cannot be written into. */
+/* Creates the directory and the paths of the pictures. Ends the program if it cannot write there. */
 static void name_pictures(void)
 {
     mkdir(out, 0777);

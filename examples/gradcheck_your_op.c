@@ -1,8 +1,8 @@
-/* An operation of one's own, its gradient checked, then broken on purpose in four ways to see the reports.
+/* How to write your own operation and check its gradient; then four wrong gradients and their reports.
  *
  * The operation is the Gaussian kernel between two sets of points, y_ij = exp(-gamma |x_i - c_j|²): shape rule, value,
- * gradient and samples, all that the library needs to record it, differentiate through it and check it. Exits 0 if the
- * right gradient passes and every wrong one is rejected. N points, M centers, E coordinates. */
+ * gradient and samples. The library needs nothing else to record it, differentiate it and check it. The program exits
+ * with 0 if the right gradient passes and every wrong one is rejected. N points, M centers, E coordinates. */
 #include <math.h>
 #include <stdlib.h>
 #include <tapehead/tapehead.h>
@@ -27,7 +27,7 @@ static th_status gaussian_shape(th_call *c) /* x (N, E), centers (M, E) -> (N, M
     return TH_OK;
 }
 
-/* Element i in row-major order: TH_OP_CONTIGUOUS below promises that there are no gaps. */
+/* Element i in row-major order. TH_OP_CONTIGUOUS below guarantees contiguous operands. */
 static double load(const th_array *a, int64_t i)
 {
     return a->dtype == TH_FLOAT64 ? ((const double *)a->data)[i] : (double)((const float *)a->data)[i];
@@ -56,7 +56,7 @@ static void gaussian_forward(const th_call *c)
 }
 
 /* y_ij = exp(-gamma sum_e (x_ie - c_je)²), so dy_ij/dx_ie = -2 gamma y_ij (x_ie - c_je) = -dy_ij/dc_je.
- * Every y_ij of a row depends on x_i, and every one of a column on c_j:
+ * All y_ij of a row depend on x_i, and all of a column depend on c_j:
  *     dL/dx_ie = -2 gamma sum_j dL/dy_ij y_ij (x_ie - c_je)
  *     dL/dc_je =  2 gamma sum_i dL/dy_ij y_ij (x_ie - c_je) */
 static void gaussian_backward(const th_call *c)
@@ -80,7 +80,7 @@ static void gaussian_backward(const th_call *c)
         }
 }
 
-/* What the check runs on. N, M and E differ, so that mixed-up indices cannot hide. */
+/* The samples of the check. N, M and E differ, so that exchanged indices are detected. */
 static const th_sample gaussian_samples[] = {
     {.name = "points and centers",
      .attributes = &(gaussian_attributes){0.7},
@@ -120,11 +120,11 @@ static th_tensor *gaussian(th_tensor *x, th_tensor *centers, double gamma)
 
 static th_tensor *log_density(void *user, th_tensor *x)
 {
-    th_tensor *centers = user; /* a parameter: the check finds it on the tape by itself */
+    th_tensor *centers = user; /* a parameter: the check finds it on the tape */
     return th_log(th_sum(gaussian(x, centers, 0.5), TH_AXES(1), NULL));
 }
 
-/* -- what one writes in a hurry -- */
+/* -- common mistakes -- */
 
 static void multiply(const th_array *gradient, double factor)
 {
@@ -145,7 +145,7 @@ static void backward_without_the_two(const th_call *c) /* (u²)' = u */
     multiply(&c->input_gradient[1], 0.5);
 }
 
-static void backward_without_the_sum(const th_call *c) /* = in place of +=: the last center alone counts */
+static void backward_without_the_sum(const th_call *c) /* = instead of +=: only the last center counts */
 {
     const double gamma = ((const gaussian_attributes *)c->attributes)->gamma;
     const th_array *x = &c->input[0], *centers = &c->input[1], *y = &c->output[0], *dy = &c->output_gradient[0];
@@ -172,7 +172,7 @@ static const struct mistake {
 
 /* -- the program -- */
 
-/* Prints what came out; true when it is what should have. */
+/* Prints the outcome. Returns whether it is the expected one. */
 static bool judge(const char *what, bool right, th_status status, const th_gradient_report *report, th_context *ctx)
 {
     if (status != TH_OK && status != TH_ERROR_VALUE)
@@ -194,8 +194,7 @@ int main(int argc, char **argv)
     th_status status = th_check_op(ctx, &op_gaussian, NULL, &report);
     bool as_expected = judge("gaussian on its samples", true, status, &report, ctx);
 
-    th_tensor *x =
-        th_randn(ctx, TH_FLOAT32, TH_SHAPE(5, 3)); /* checked in float64 nevertheless, and so are the centers */
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(5, 3)); /* the check converts x and the centers to float64 */
     th_tensor *centers = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
     status = th_check_gradient_of(log_density, centers, x, &(th_gradient_options){.name = "log_density"}, &report);
     as_expected &= judge("log_density, with its centers", true, status, &report, ctx);
@@ -211,6 +210,7 @@ int main(int argc, char **argv)
                        : "NOT as it should be: see above\n");
     th_context_free(ctx);
     finish_output("gradcheck_your_op");
-    print_next(argv[0], "attention_backward", (const char *const[]){NULL}); /* every number of a gradient, by hand */
+    print_next(argv[0], "attention_backward",
+               (const char *const[]){NULL}); /* derives every number of a gradient by hand */
     return as_expected ? EXIT_SUCCESS : EXIT_FAILURE;
 }

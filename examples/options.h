@@ -19,11 +19,11 @@
 #include <tapehead/tapehead.h>
 #include <unistd.h>
 
-/* One option; exactly one of the places is given. A table ends with an entry without a name. */
+/* One option, with exactly one of integer, real, text and flag. A table ends with an entry without a name. */
 typedef struct {
     const char *name, *help;
-    int64_t *whole; /* --name N, a whole number from low to high */
-    double *real;   /* --name N, a number from low to high */
+    int64_t *integer; /* --name N, an integer from low to high */
+    double *real;     /* --name N, a number from low to high */
     const char **text;
     bool *flag;
     double low, high;
@@ -33,14 +33,14 @@ typedef struct {
 
 enum { MAX_OPTIONS = 60 };
 
-/* Ends the program when something went wrong while it ran. */
+/* Ends the program after an error at run time. */
 static inline void give_up(const char *program, const char *problem)
 {
     fprintf(stderr, "%s: %s\n", program, problem);
     exit(EXIT_FAILURE);
 }
 
-/* Ends it for an option that makes no sense. */
+/* Ends the program because of a wrong option. */
 static inline void refuse(const char *program, const char *problem, const char *what)
 {
     fprintf(stderr, "%s: %s%s (--help lists the options)\n", program, problem, what);
@@ -60,7 +60,7 @@ static inline void print_version(const char *program)
     exit_after_printing();
 }
 
-/* A number as people write it: whole ones with all their digits. Into memory of 32 bytes, which it returns. */
+/* Writes a number for readers, integers with all digits, into memory of 32 bytes. Returns the memory. */
 static inline const char *spell_number(double value, char *text)
 {
     snprintf(text, 32, value == floor(value) && fabs(value) < 1e16 ? "%.0f" : "%g", value);
@@ -76,9 +76,9 @@ static inline void print_help(const char *about, const program_option *options)
         if (o->group)
             printf("%s%s\n", o == options ? "" : "\n", o->group);
         printf("  --%-18s %s", o->name, o->help);
-        if (o->whole || o->real)
+        if (o->integer || o->real)
             printf(" (%s to %s, default %s)", spell_number(o->low, low), spell_number(o->high, high),
-                   spell_number(o->whole ? (double)*o->whole : *o->real, usual));
+                   spell_number(o->integer ? (double)*o->integer : *o->real, usual));
         if (o->text && *o->text)
             printf(" (default %s)", *o->text);
         printf("\n");
@@ -96,25 +96,25 @@ static inline void set_option(const char *program, const program_option *o, cons
         *o->flag = true;
     if (o->text)
         *o->text = argument;
-    if (!o->whole && !o->real)
+    if (!o->integer && !o->real)
         return;
     char *end;
     const double value = strtod(argument, &end);
-    const bool number = end != argument && *end == 0 && value >= o->low && value <= o->high; /* NaN is in no range */
-    if (!number || (o->whole && value != floor(value))) {
+    const bool number = end != argument && *end == 0 && value >= o->low && value <= o->high; /* false for NaN */
+    if (!number || (o->integer && value != floor(value))) {
         char problem[160], low[32], high[32];
         snprintf(problem, sizeof problem, "--%s takes a%s number from %s to %s, not ", o->name,
-                 o->whole ? " whole" : "", spell_number(o->low, low), spell_number(o->high, high));
+                 o->integer ? " whole" : "", spell_number(o->low, low), spell_number(o->high, high));
         refuse(program, problem, argument);
     }
-    if (o->whole)
-        *o->whole = (int64_t)value;
+    if (o->integer)
+        *o->integer = (int64_t)value;
     else
         *o->real = value;
 }
 
-/* Options and at most `most` words, which go to `words`; returns how many there were. about: the first lines of
- * --help. */
+/* Parses options and at most max other words, which it stores in `words`. Returns the number of words. about: the first
+ * lines of --help. */
 static inline int parse_options_and_words(int argc, char **argv, const char *program, const char *about,
                                           const program_option *options, const char **words, int max)
 {

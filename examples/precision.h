@@ -1,4 +1,4 @@
-/* --precision of the examples: in which of th_precision's ways matrix products take their operands. */
+/* The option --precision of the examples: the th_precision of matrix products. */
 #ifndef EXAMPLES_PRECISION_H
 #define EXAMPLES_PRECISION_H
 
@@ -9,7 +9,7 @@
 
 #define PRECISION_HELP "of matrix products: float32, bfloat16x3 or bfloat16"
 
-/* Finds the precision of that name. Returns false for an unknown name. */
+/* Finds a precision by its name. Returns false for an unknown name. */
 static inline bool find_precision(const char *word, th_precision *precision)
 {
     static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
@@ -21,7 +21,7 @@ static inline bool find_precision(const char *word, th_precision *precision)
     return false;
 }
 
-/* The precision of that name. Ends the program for an unknown name. */
+/* Returns a precision by its name. Ends the program for an unknown name. */
 static inline th_precision precision_called(const char *program, const char *word)
 {
     th_precision precision = TH_PRECISION_FLOAT32;
@@ -30,7 +30,7 @@ static inline th_precision precision_called(const char *program, const char *wor
     return precision;
 }
 
-/* For the line that a program ends with: "precision=bfloat16 ", or "" where it is the usual one. */
+/* Returns text for the last line of a program: "precision=bfloat16 ", or "" for the default. */
 static inline const char *spell_precision(th_precision precision)
 {
     static char field[32];

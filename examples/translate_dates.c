@@ -1,26 +1,32 @@
-/* Dates as people write them, translated to ISO 8601 character by character with an encoder-decoder Transformer
- * (Vaswani et al. 2017):
+/* Translates dates in many formats to ISO 8601, character by character, with an encoder-decoder Transformer (Vaswani et
+ * al. 2017):
  *
  *     reads   Thursday, May 3rd 2001
  *     writes  2001-05-03
  *
- * The encoder reads the whole source at once. The decoder writes one character after another, and each time looks back
- * at what it has written (causal self-attention) and over at what the encoder made of the source (cross attention: that
- * is the picture). Dates come from translate_dates/dates.c. Every tenth day is held out: training shows it in no form
- * at all, and only such days are measured.
+ * The encoder reads the whole source at once. The decoder writes one character after another. For each character it
+ * attends to its earlier output (causal self-attention) and to the output of the encoder (cross attention, which the
+ * picture shows). translate_dates/dates.c makes the dates. Every tenth day is held out: training never uses it, and
+ * only such days are measured.
  *
- * B pairs in a batch, S characters of a source, T of a target, H heads. A token is an ASCII code, of which there are
- * 128; ASCII itself has codes for the start and the end of a text, and 0 fills up what is shorter. */
+ * B pairs in a batch, S characters of a source, T of a target, H heads. A token is one of 128 ASCII codes. ASCII has
+ * codes for the start and the end of a text; 0 is padding. */
 #include <signal.h>
 #include <string.h>
-#include <tapehead/tapehead.h>
+#include <tapehead/models.h>
 #include <time.h>
 
 #include "options.h"
 #include "precision.h"
 #include "translate_dates/dates.h"
 
-enum { START_OF_TEXT = 2, END_OF_TEXT = 3, VOCABULARY = 128, S = DATE_SIZE - 1, T = ISO_SIZE /* ten and the end */ };
+enum {
+    START_OF_TEXT = 2,
+    END_OF_TEXT = 3,
+    VOCABULARY = 128,
+    S = DATE_SIZE - 1,
+    T = ISO_SIZE /* ten characters and the end */
+};
 enum { TESTS = 10, TEST_BATCH = 200 };
 static int64_t seed = 1, steps = 2000, batch = 64, width = 64, heads = 2, threads = 0;
 static int64_t encoder_layers = 2, decoder_layers = 1;
@@ -34,9 +40,9 @@ static volatile sig_atomic_t interrupted;
 
 typedef struct {
     th_tensor *source;  /* (B, S) */
-    th_tensor *lengths; /* (B), how many characters of each source count */
+    th_tensor *lengths; /* (B): the number of characters in each source */
     th_tensor *target;  /* (B, 1 + T): start, ten characters, end */
-    th_tensor *written; /* (B, T): what the model made of the sources; NULL until it has */
+    th_tensor *written; /* (B, T): the translations by the model; NULL before */
 } pairs;
 
 static pairs pairs_new(th_context *ctx, int64_t count)
@@ -50,7 +56,7 @@ static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
 {
     int32_t *source = th_data(p->source), *lengths = th_data(p->lengths), *target = th_data(p->target);
     if (!source || !lengths || !target)
-        return; /* the error waits in the context */
+        return; /* the error is stored in the context */
     char row[1 + T + 1] = {0};
     snprintf(row, sizeof row, "%c%s%c", START_OF_TEXT, iso, END_OF_TEXT);
     lengths[b] = (int32_t)strlen(text);
@@ -60,7 +66,7 @@ static void set_pair(pairs *p, int64_t b, const char *text, const char *iso)
         target[b * (1 + T) + t] = row[t];
 }
 
-/* Other dates into all rows. */
+/* Draws other dates for all rows. */
 static void draw_pairs(pairs *p, chance *c, bool held_out)
 {
     char text[DATE_SIZE], iso[ISO_SIZE];
@@ -70,7 +76,7 @@ static void draw_pairs(pairs *p, chance *c, bool held_out)
     }
 }
 
-/* Tokens of row b, up to the end, as text. */
+/* Converts the tokens of row b, up to the end, to text. */
 static const char *spell(th_tensor *tokens, int64_t b, char text[DATE_SIZE])
 {
     const int32_t *token = th_data_const(tokens);
@@ -82,9 +88,9 @@ static const char *spell(th_tensor *tokens, int64_t b, char text[DATE_SIZE])
     return text;
 }
 
-/* -- the model at work -- */
+/* -- translating -- */
 
-/* Writes the most probable character, each time given those before, until that is the end. */
+/* Translates by greedy decoding: the most probable character each time, until it is the end. */
 static void translate(th_module *model, pairs *p)
 {
     th_generated result = {0};
@@ -99,22 +105,24 @@ static void translate(th_module *model, pairs *p)
     th_tensor_free(result.lengths);
 }
 
-/* The share of targets that are written exactly, end included. */
+/* Returns the share of targets that are written exactly, including the end. */
 static double exact(const pairs *p)
 {
-    th_tensor *wanted = th_slice(p->target, 1, 1, 1 + T, 1);                         /* (B, T), without the start */
-    th_tensor *wrong = th_cast(th_not_equal(p->written, wanted), TH_FLOAT32);        /* 1 for a wrong character */
-    return 1 - th_item(th_mean(th_max(wrong, TH_AXES(1), NULL), TH_ALL_AXES, NULL)); /* one is enough for a row */
+    th_tensor *wanted = th_slice(p->target, 1, 1, 1 + T, 1);                  /* (B, T), without the start */
+    th_tensor *wrong = th_cast(th_not_equal(p->written, wanted), TH_FLOAT32); /* 1 for a wrong character */
+    return 1 - th_item(th_mean(th_max(wrong, TH_AXES(1), NULL), TH_ALL_AXES,
+                               NULL)); /* a row with one wrong character is wrong */
 }
 
-/* Where in the source the last decoder block looked for each character that was written, in each of its heads. */
+/* Draws the cross attention of the last decoder block: the weights of the source for each written character, by
+ * head. */
 static th_status draw_picture(th_module *model, const pairs *p)
 {
     char reads[DATE_SIZE], writes[DATE_SIZE];
     th_tensor **weights = calloc((size_t)decoder_layers, sizeof *weights); /* of every block, (1, H, T, S) */
     if (weights == NULL)
         give_up("translate_dates", "out of memory");
-    /* What was before each character when it was written: the start, then all but the last. */
+    /* The input of the decoder: the start, then all characters except the last. */
     th_tensor *start = th_slice(p->target, 1, 0, 1, 1), *rest = th_slice(p->written, 1, 0, T - 1, 1);
     th_tensor *before = th_concat((th_tensor *const[]){start, rest}, 2, 1); /* (1, T) */
     th_no_grad_begin(model->ctx);
@@ -123,8 +131,8 @@ static th_status draw_picture(th_module *model, const pairs *p)
     th_no_grad_end(model->ctx);
     spell(p->source, 0, reads), spell(p->written, 0, writes);
     th_tensor *map = th_select(weights[decoder_layers - 1], 0, 0); /* (H, T, S) */
-    map = th_slice(map, 1, 0, (int64_t)strlen(writes), 1);         /* without what is behind the end, */
-    map = th_slice(map, 2, 0, (int64_t)strlen(reads), 1);          /* and what fills up the source */
+    map = th_slice(map, 1, 0, (int64_t)strlen(writes), 1);         /* without the padding of the target, */
+    map = th_slice(map, 2, 0, (int64_t)strlen(reads), 1);          /* and of the source */
     free(weights);
     return th_picture_heatmaps(map, picture,
                                &(th_heatmap_options){.title = "Where each character was looked up",
@@ -137,8 +145,8 @@ static th_status draw_picture(th_module *model, const pairs *p)
 
 /* -- training and measuring -- */
 
-/* Steps until the last, or SIGINT; how many were done is returned, *loss is that of the last one. Errors wait in the
- * context. Now and then it shows how `one` is translated. */
+/* Trains until the last step or SIGINT. Returns the number of steps and sets *loss to the last loss. Errors are stored
+ * in the context. Prints the translation of `one` at some steps. */
 static int64_t train(th_context *ctx, th_module *model, th_optimizer *adam, pairs *one, double *loss)
 {
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "dates"};
@@ -155,8 +163,8 @@ static int64_t train(th_context *ctx, th_module *model, th_optimizer *adam, pair
             next = step == 0 ? 100 : 2 * step;
         }
         draw_pairs(&p, &c, false);
-        /* The decoder is given the right characters, from the start to the tenth, and says after each what follows: all
-         * at once, since causal attention hides from every character those after it (teacher forcing). */
+        /* Teacher forcing: the decoder gets the correct characters and predicts the next one after each of them. All
+         * predictions run at once, because causal attention hides later characters. */
         th_tensor *given = th_slice(p.target, 1, 0, T, 1), *following = th_slice(p.target, 1, 1, 1 + T, 1);
         th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lengths, given, following, NULL);
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
@@ -170,7 +178,7 @@ static int64_t train(th_context *ctx, th_module *model, th_optimizer *adam, pair
     return step;
 }
 
-/* The share of held-out dates that are translated exactly; prints the first few. */
+/* Returns the share of held-out dates that are translated exactly. Prints the first few. */
 static double measure(th_context *ctx, th_module *model)
 {
     char from[DATE_SIZE], to[DATE_SIZE];
@@ -191,15 +199,15 @@ static double measure(th_context *ctx, th_module *model)
 /* -- the program -- */
 
 static const program_option options[] = {
-    {"seed", "of all random numbers", .whole = &seed, .low = 0, .high = 1e15},
-    {"steps", "of training", .whole = &steps, .low = 1, .high = 1e7},
-    {"batch", "dates in a step", .whole = &batch, .low = 1, .high = 4096},
-    {"width", "of the model", .whole = &width, .low = 1, .high = 4096},
-    {"heads", "of attention; they divide the width", .whole = &heads, .low = 1, .high = 32},
-    {"encoder-layers", "blocks that read", .whole = &encoder_layers, .low = 1, .high = 32},
-    {"decoder-layers", "blocks that write", .whole = &decoder_layers, .low = 1, .high = 32},
+    {"seed", "of all random numbers", .integer = &seed, .low = 0, .high = 1e15},
+    {"steps", "of training", .integer = &steps, .low = 1, .high = 1e7},
+    {"batch", "dates in a step", .integer = &batch, .low = 1, .high = 4096},
+    {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
+    {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
+    {"encoder-layers", "blocks that read", .integer = &encoder_layers, .low = 1, .high = 32},
+    {"decoder-layers", "blocks that write", .integer = &decoder_layers, .low = 1, .high = 32},
     {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
-    {"threads", "0: one for each processor", .whole = &threads, .low = 0, .high = 1024},
+    {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},
     {"date", "to translate and to draw", .text = &sample},
     {"picture", "SVG file for the cross attention", .text = &picture},
@@ -210,7 +218,7 @@ static const program_option options[] = {
 static void interrupt(int signal_number)
 {
     interrupted = signal_number;
-    signal(SIGINT, SIG_DFL); /* whoever asks twice does not wait for the measuring */
+    signal(SIGINT, SIG_DFL); /* a second SIGINT ends the program without measuring */
 }
 
 static bool is_ascii(const char *text)
@@ -246,7 +254,7 @@ int main(int argc, char **argv)
                                          .encoder_layers = encoder_layers,
                                          .decoder_layers = decoder_layers,
                                          .positions = TH_POSITIONS_SINUSOIDAL,
-                                         .shared_embeddings = true, /* a 3 is a 3 on either side */
+                                         .shared_embeddings = true, /* a 3 means the same in source and target */
                                          .block = {.post_norm = true, .activation = TH_RELU}};
     th_module *model = th_transformer_new(ctx, &size);
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
@@ -261,7 +269,7 @@ int main(int argc, char **argv)
     const double right = measure(ctx, model);
     translate(model, &one);
     char text[DATE_SIZE];
-    const bool wrote = spell(one.written, 0, text)[0] != 0; /* what has not learned may write nothing to be drawn */
+    const bool wrote = spell(one.written, 0, text)[0] != 0; /* an untrained model may write an empty text */
     if (th_error_code(ctx))
         give_up("translate_dates", th_error_message(ctx));
     if (!quiet)
@@ -269,7 +277,7 @@ int main(int argc, char **argv)
                seconds() - begin);
     printf("translate_dates: %sseed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
            spell_precision(settings.precision), (long)seed, (long)step, right, loss, (unsigned)th_module_crc32c(model));
-    if (wrote && draw_picture(model, &one)) /* last: what was measured is not lost with it */
+    if (wrote && draw_picture(model, &one)) /* last, so that an error here does not lose the results */
         give_up("translate_dates", th_error_message(ctx));
     th_context_free(ctx);
     finish_output("translate_dates");

@@ -1,33 +1,36 @@
 #!/bin/sh
-# bare_root.sh [OPTION...] [12|13] [demo|test|install|warnings|all]: tries README's commands where nothing is installed yet.
+# bare_root.sh [OPTION...] [12|13] [demo|core|test|install|warnings|all]: tries README's commands on a system without any of the
+# needed packages.
 #
 # Makes a minimal root of Debian 12 (the default) or 13 with debootstrap (variant minbase). Runs one of these in a fresh copy of
 # that root, with a clean checkout:
-#   demo     (the default) scripts/demo.sh, and a model trained and sampled by scripts/run.sh: as root, where a warning of the
-#            compiler is an error, and again as a user with sudo
+#   demo     (the default) as root: scripts/demo.sh, then the core library is installed and a program checks a gradient with it.
+#            In a second copy, as a user with sudo: scripts/run.sh trains a language model and samples from it, then
+#            scripts/demo.sh. Warnings of the compiler are errors
+#   core     builds and installs the core library with a compiler, make and CMake only; a program checks a gradient with it
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
-#   install  README's section "Installing", and its programs compiled against what was installed
+#   install  README's section "Installing"; its programs are compiled with the installation
 #   warnings builds everything with that Debian's gcc and clang; a warning is an error
-#   all      all four, each in its own copy
-# --commit REV     this commit instead of HEAD
+#   all      all five, each in its own copy
+# --commit REV     tries this commit instead of HEAD
 # --tests          in "test": runs the tests too
 # --sanitizers     in "warnings": builds with the sanitizers too
-# --fresh          makes the root anew; otherwise it is kept, with the packages downloaded, in $XDG_CACHE_HOME/tapehead
-# Exits with 77 and prints the reason if it cannot make a root: without root's rights or namespaces, without debootstrap (and no
-# way to install it), or without a Debian mirror. It uses the mirror and the proxy of this machine's apt, or DEBIAN_MIRROR from
+# --fresh          makes a new root; otherwise the root and the downloaded packages stay in $XDG_CACHE_HOME/tapehead
+# Exits with 77 and prints the reason if it cannot make a root: without root's rights or namespaces, without debootstrap (if apt-get
+# cannot install it), or without a Debian mirror. It uses the mirror and the proxy of this machine's apt, or DEBIAN_MIRROR from
 # the environment.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/scripts/help.sh"
-longest=3600 # seconds that a step may take: guards against hangs only
+longest=3600 # seconds for a step: only a guard against hangs
 release=12 what=demo commit=HEAD fresh= ctest_options=-N sanitizers=OFF
 
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     12 | 13) release=$1 ;;
-    demo | test | install | warnings | all) what=$1 ;;
+    demo | core | test | install | warnings | all) what=$1 ;;
     --tests) ctest_options= ;;
     --sanitizers) sanitizers="OFF address" ;;
     --fresh) fresh=yes ;;
@@ -53,31 +56,31 @@ skip() {
     exit 77
 }
 
-# -- what it takes --
+# -- what this machine must have --
 
-[ "$(id -u)" -eq 0 ] || skip "a bare root of Debian can only be made by root"
-unshare --mount --pid --fork true 2>/dev/null || skip "this machine does not allow mounts in a namespace of their own"
+[ "$(id -u)" -eq 0 ] || skip "only root can make a bare root of Debian"
+unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no mounts in a new namespace"
 revision=$(git -C "$here" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
-    skip "$here is no git checkout with a commit $commit"
+    skip "$here is not a git checkout with a commit $commit"
 if ! command -v debootstrap >/dev/null; then
     { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
-        skip "there is no debootstrap here, and apt-get could not install it"
+        skip "debootstrap is missing, and apt-get could not install it"
 fi
-# The first archive that apt knows which is not the one of security updates.
+# The first archive of apt, except the one of security updates.
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
     awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
 [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
 
-# -- working space, and nothing left of it in the end --
+# -- working directory, removed at the end --
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/bare-debian-$release
 packages=$cache/packages # downloaded by earlier runs
 mkdir -p "$packages"
-find "$cache" -maxdepth 1 -name 'work.*' -mtime +1 -exec rm -rf --one-file-system {} + # of runs that were killed
+find "$cache" -maxdepth 1 -name 'work.*' -mtime +1 -exec rm -rf --one-file-system {} + # left by killed runs
 work=$(mktemp -d "$cache/work.XXXXXX")
 child=
 clean_up() {
-    # Mounts belong to the child's namespace and end with its last process.
+    # The child's namespace owns the mounts: they end with its last process.
     [ -z "$child" ] || { kill -KILL "-$child" && wait "$child"; } 2>/dev/null || true
     rm -rf --one-file-system "$work"
 }
@@ -85,7 +88,7 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# bounded COMMAND...: ends with this script, and after the longest time that a step may take.
+# bounded COMMAND...: runs it; it ends with this script, or after the longest time for a step.
 bounded() {
     timeout --signal=KILL "$longest" "$@" </dev/null &
     child=$!
@@ -97,7 +100,7 @@ bounded() {
 
 # -- the root --
 
-# What apt is told here about how to reach its mirrors (proxies, certificates), for the apt inside.
+# Prints this machine's settings of apt for its mirrors (proxies, certificates). The apt inside needs them too.
 apt_settings() {
     apt-config dump | grep -E '^Acquire::(http|https|Check-Valid-Until|Check-Date|Retries|ForceIPv[46])[:" ]' | grep -v ' "";$' ||
         true
@@ -116,7 +119,7 @@ make_base() {
     }
     rm -rf "$work/base/var/cache/apt/archives"/*.deb
     apt_settings >"$work/base/etc/apt/apt.conf.d/90host"
-    # Certificates that apt trusts here, and those of https mirrors, which minbase has not got.
+    # Certificates that apt trusts here, and those of https mirrors: minbase has none.
     { sed -n 's/.*CaInfo "\(.*\)";/\1/p' "$work/base/etc/apt/apt.conf.d/90host"; echo /etc/ssl/certs/ca-certificates.crt; } |
         while read -r file; do
             [ ! -e "$file" ] || install -D -m 644 "$file" "$work/base$file"
@@ -126,7 +129,7 @@ make_base() {
     rm -rf --one-file-system "$work/base"
 }
 
-# A fresh copy in $work/root, with a user and the checkout in their home.
+# Makes a fresh copy in $work/root, with a user and the checkout in the home directories.
 fresh_copy() {
     rm -rf --one-file-system "$work/root"
     mkdir "$work/root"
@@ -140,7 +143,7 @@ fresh_copy() {
     chroot "$work/root" chown -R user:user /home/user/tapehead
 }
 
-# inside USER COMMAND...: runs it in the copy, in the user's checkout, without terminal, locale or anything else of this machine.
+# inside USER COMMAND...: runs it in the copy, in the user's checkout, without this machine's terminal, locale and environment.
 inside() {
     user=$1
     shift
@@ -148,7 +151,7 @@ inside() {
     root) home=/root ;;
     *) home=/home/$user ;;
     esac
-    # shellcheck disable=SC2016 # the inner shell's variables
+    # shellcheck disable=SC2016 # variables of the inner shell
     bounded unshare --mount --pid --fork --kill-child --propagation private sh -c '
         root=$1 user=$2 home=$3
         shift 3
@@ -159,7 +162,7 @@ inside() {
     ' sh "$work/root" "$user" "$home" "$@"
 }
 
-# Keeps what was downloaded.
+# Keeps the downloaded packages.
 keep_packages() {
     cp -ln "$work/root/var/cache/apt/archives"/*.deb "$packages/" 2>/dev/null || true
 }
@@ -168,14 +171,14 @@ give_sudo() {
     inside root sh -c 'apt-get -q update && apt-get -q install -y --no-install-recommends sudo &&
         echo "user ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/user' >"$work/log" 2>&1 || {
         tail -n 20 "$work/log"
-        skip "sudo could not be installed: no package is to be had from this machine's mirror"
+        skip "sudo could not be installed from this machine's mirror"
     }
 }
 
-# -- what is tried --
+# -- the steps --
 
 failed=
-# try WHAT USER COMMAND...: the outcome in a line, the last of its output where it failed.
+# try WHAT USER COMMAND...: runs it and prints the outcome in a line; if it fails, the last lines of its output too.
 try() {
     title=$1
     shift
@@ -191,25 +194,51 @@ try() {
     keep_packages
 }
 
-# The demo as README starts it, from another directory; it has learnt, and left two pictures there. Then the way from a text
-# to a sample, in little.
+# The demo as in README, from another directory: the model has learned, and two pictures are there.
 demo='mkdir ~/elsewhere && cd ~/elsewhere && ~/tapehead/scripts/demo.sh >output || exit 1
     tail -n 1 output
     tail -n 1 output | grep "sequence_accuracy=1.0000" >/dev/null || exit 1
     for picture in copy_task_out/*.svg; do
         tail -n 1 "$picture" | grep "</svg>" >/dev/null || exit 1
         echo "$picture"
-    done | grep -c . | grep -x 2 >/dev/null || exit 1
-    model() { ~/tapehead/scripts/run.sh language_model "$@"; }
+    done | grep -c . | grep -x 2 >/dev/null || exit 1'
+
+# A small run from a text to a sample.
+sample='cd && model() { ~/tapehead/scripts/run.sh language_model "$@"; }
     model train ~/tapehead/README.md run --steps 30 --quiet && model sample run --prompt Tape --tokens 20 >sample &&
-        grep "^Tape" sample'
+        grep "^Tape" sample || exit 1'
+
+# use_core BUILD: installs the core from this build as root. A program checks a gradient, linked with -ltapehead and found by CMake.
+use_core='use_core() {
+        cd ~/tapehead && cmake --build "$1" --parallel "$(nproc)" && $sudo cmake --install "$1" && $sudo ldconfig || exit 1
+        ! find /usr/include /usr/local/include | grep -E "jansson|pcre2" || exit 1
+        cc tests/consumer_gradient/main.c -o ~/gradient -ltapehead && ~/gradient &&
+            cmake -S tests/consumer_cmake -B ~/consumer -DCOMPONENTS=core && cmake --build ~/consumer &&
+            ~/consumer/gradient && ~/consumer/gradient_static
+    }'
 
 try_demo() {
     fresh_copy
-    try "demo as root, without a warning" root sh -c "export CFLAGS=-Werror; $demo"
+    try "demo and installation of the core as root, without a warning" root sh -c "export CFLAGS=-Werror
+        $demo
+        $use_core
+        use_core build/core"
     fresh_copy
     give_sudo
-    try "demo as a user with sudo" user sh -c "$demo"
+    try "language model and demo as a user with sudo, without a warning" user sh -c "export CFLAGS=-Werror
+        $sample
+        $demo"
+}
+
+try_core() {
+    fresh_copy
+    give_sudo
+    try "the core with a compiler, make and CMake only" user sh -c "sudo=sudo
+        sudo apt-get -q install -y --no-install-recommends gcc libc6-dev make cmake || exit 1
+        cmake -S . -B build -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF || exit 1
+        $use_core
+        use_core build
+        ~/tapehead/build/examples/copy_task --quiet --steps 5"
 }
 
 try_test() {
@@ -219,7 +248,7 @@ try_test() {
     try "test.sh $ctest_options" user scripts/test.sh $ctest_options
 }
 
-# README's commands as they stand there, and its programs found by pkg-config and by CMake, as it says there.
+# The commands of README's section, and its programs with pkg-config and with CMake.
 install='commands=$(sed -n "/^## Installing/,/^Then/s/^    //p" README.md) && test -n "$commands" && sh -ec "$commands" &&
     sudo apt-get -q install -y --no-install-recommends pkg-config check &&
     tests/documents.sh README.md cc $(pkg-config --cflags --libs tapehead check) &&
@@ -231,8 +260,8 @@ try_install() {
     try "installing" user sh -c "$install"
 }
 
-# Everything, in release builds, and on demand under the sanitizers.
-# shellcheck disable=SC2016 # the inner shell's variables
+# Everything in release builds, and with --sanitizers also under the sanitizers.
+# shellcheck disable=SC2016 # variables of the inner shell
 everything='scripts/setup.sh test && CC=$1 CXX=$2 cmake -S . -B "build/$1-$3" -DCMAKE_BUILD_TYPE=Release \
         -DTAPEHEAD_WERROR=ON -DTAPEHEAD_BENCH=ON -DTAPEHEAD_INTEROP=ON -DTAPEHEAD_SANITIZE="$3" &&
     cmake --build "build/$1-$3" --parallel "$(nproc)"'
@@ -254,6 +283,7 @@ say "commit $revision"
 case $what in
 all)
     try_demo
+    try_core
     try_test
     try_install
     try_warnings

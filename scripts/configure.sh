@@ -1,29 +1,50 @@
 #!/bin/sh
-# configure.sh OPTION...: configures the build with these options of CMake and prints the directory it is in: build/ in the
-# checkout, or one of the user's cache where the checkout cannot be written. What CMake says goes to standard error.
-# A configuration that no longer works (the checkout was moved, the compiler is gone) is replaced by a fresh one.
+# configure.sh [--core] [--new OPTION] OPTION...: configures the build with these options of CMake and prints its directory:
+# build/ in the checkout, or a directory in the user's cache if the checkout is not writable. CMake's messages go to standard
+# error. If the present configuration no longer works (the checkout moved, the compiler is gone), makes a new one.
+#   --core        the core library is enough: configures build/core without the models library, except if build/ is already a
+#                 build of both libraries. So build/ never becomes a build of the core alone.
+#   --new OPTION  an option for a new configuration only; a present one keeps its value
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/scripts/help.sh"
 answer_help "$@"
+models=ON new=
+if [ "${1:-}" = --core ]; then
+    models=OFF
+    shift
+fi
+if [ "${1:-}" = --new ]; then
+    need_value "$@"
+    new=$2
+    shift 2
+fi
 build=$root/build
 if ! { mkdir -p "$build" && [ -w "$build" ]; } 2>/dev/null; then
     if [ -z "${XDG_CACHE_HOME:-}${HOME:-}" ]; then
-        echo "$root cannot be written, and without HOME or XDG_CACHE_HOME there is no other place to build in" >&2
+        echo "$root is not writable, and HOME or XDG_CACHE_HOME must be set for another place to build in" >&2
         exit 1
     fi
     build=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/build-$(printf %s "$root" | cksum | cut -d ' ' -f 1)
-    echo "$root cannot be written: building in $build" >&2
+    echo "$root is not writable: building in $build" >&2
     mkdir -p "$build"
+fi
+if [ $models = OFF ]; then
+    if grep -q '^TAPEHEAD_MODELS:BOOL=ON' "$build/CMakeCache.txt" 2>/dev/null; then
+        models=ON
+    else
+        build=$build/core
+    fi
 fi
 
 configure() {
-    cmake -S "$root" -B "$build" "$@" >&2
+    [ -e "$build/CMakeCache.txt" ] || set -- ${new:+"$new"} "$@"
+    cmake -S "$root" -B "$build" -DTAPEHEAD_MODELS=$models "$@" >&2
 }
 configure "$@" || {
     [ -e "$build/CMakeCache.txt" ] || exit 1
-    echo "Configuring anew" >&2
+    echo "Configuring again from the beginning" >&2
     rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
     configure "$@"
 }

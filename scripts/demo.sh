@@ -1,10 +1,10 @@
 #!/bin/sh
-# demo.sh [OPTION...]: installs what is missing, builds the library and watches one attention layer learn to copy.
-# Options are those of examples/copy_task.c; pictures go to ./copy_task_out unless --out says otherwise.
+# demo.sh [OPTION...]: installs missing packages, builds the core library and trains one attention layer to copy.
+# Options are those of examples/copy_task.c. Pictures go to ./copy_task_out; --out changes that.
 # --help and --version install and build nothing.
 set -eu
 
-scripts=$(dirname "$0") # as it was typed: the command that the demo ends with begins so
+scripts=$(dirname "$0") # as the user typed it: the last line of the demo suggests a command that begins with it
 [ -e "$scripts/run.sh" ] || scripts=$(dirname "$(readlink -f "$0")")
 . "$(dirname "$(readlink -f "$0")")/help.sh"
 

@@ -1,4 +1,4 @@
-# help.sh: scripts of this repository source it, for --help and --version, their error messages and their last lines.
+# help.sh: functions for scripts of this repository, which source it: --help, --version, error messages and last lines.
 # shellcheck shell=sh
 
 # Prints the comment at the beginning of the script.
@@ -10,7 +10,7 @@ version() {
     sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' "$(dirname "$(readlink -f "$0")")/../CMakeLists.txt"
 }
 
-# answer_help [OPTION...]: if one of the options asks for the usage or the version, prints it and exits with status 0.
+# answer_help [OPTION...]: prints the usage or the version and exits with status 0 if an option requests that.
 answer_help() {
     for option; do
         case $option in
@@ -32,12 +32,12 @@ refuse() {
     exit 2
 }
 
-# need_value OPTION...: refuses an option that is the last word and so has no value.
+# need_value OPTION...: refuses an option without a value: the last word of the command line.
 need_value() {
     [ $# -gt 1 ] || refuse "$1 needs a value"
 }
 
-# quoted WORD...: prints the words, quoted so that a shell reads the same words.
+# quoted WORD...: prints the words with quotes, so that a shell reads the same words.
 quoted() {
     for word; do
         case $word in
@@ -54,7 +54,7 @@ print_written() {
     done
 }
 
-# print_next SCRIPT [OPTION...]: prints a command to paste. SCRIPT is relative to the directory of this script.
+# print_next SCRIPT [OPTION...]: prints the next command for the user. SCRIPT is relative to the directory of this script.
 print_next() {
     directory=$(dirname "$0")
     [ -e "$directory/$1" ] || directory=$(dirname "$(readlink -f "$0")")

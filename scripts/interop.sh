@@ -1,7 +1,7 @@
 #!/bin/sh
-# interop.sh [--fixtures] [NAME...]: holds Tapehead to PyTorch, transformers, safetensors, tokenizers and TensorBoard.
-# Runs every comparison scripts/interop/NAME.py, or those named, and prints what they measured; fails if one fails. Each
-# also checks that its files in tests/fixtures are what it would make today; --fixtures makes them anew instead.
+# interop.sh [--fixtures] [NAME...]: compares Tapehead with PyTorch, transformers, safetensors, tokenizers and TensorBoard.
+# Runs all comparisons scripts/interop/NAME.py, or the named ones, and prints their measurements; fails if one fails. Each
+# comparison also checks that it would write the same files in tests/fixtures; --fixtures writes them again instead.
 # The Python packages (scripts/interop/requirements.txt) are installed once, into ~/.cache/tapehead/interop.
 set -eu
 
@@ -30,7 +30,7 @@ for name; do
     [ -e "$here/$name.py" ] && [ "$name" != common ] || refuse "there is no comparison called $name"
 done
 
-# -- what is needed: the environment is made anew when its packages are not those asked for --
+# -- set-up: makes a new environment if requirements.txt has changed --
 
 "$root/scripts/setup.sh" interop
 if ! cmp -s "$here/requirements.txt" "$environment/complete"; then
@@ -43,7 +43,7 @@ echo "Building into $build" >&2
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_INTEROP=ON -DTAPEHEAD_TESTS=OFF >/dev/null
 cmake --build "$build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >/dev/null
 
-# -- the comparisons: of small models, which more threads would only make slower --
+# -- the comparisons: models are small, and more than one thread would make them slower --
 
 failed=
 for name; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh EXAMPLE [OPTION...]: installs what is missing, builds an example of examples/ and runs it where you are:
+# run.sh EXAMPLE [OPTION...]: installs missing packages, builds an example of examples/ and runs it in the current directory:
 #   run.sh language_model train novel.txt
 #
-# --help and --version install and build nothing. Once an example is built, run.sh EXAMPLE --help prints its own help.
+# --help and --version install and build nothing. After the first build run.sh EXAMPLE --help prints the example's own help.
 set -eu
 
 scripts=$(dirname "$(readlink -f "$0")")
@@ -18,7 +18,7 @@ case $example in
     ;;
 -*)
     answer_help "$example"
-    refuse "the name of an example comes before options, not $example"
+    refuse "the name of an example comes before options: $example"
     ;;
 esac
 if [ -z "$example" ] || [ ! -e "$scripts/../examples/$example.c" ]; then
@@ -30,28 +30,35 @@ case $0 in
 */*) TAPEHEAD_RUN=$0 ;;
 *) TAPEHEAD_RUN=./$0 ;; # (sh run.sh)
 esac
-export TAPEHEAD_RUN # examples begin the command that they end with by it
+export TAPEHEAD_RUN # examples suggest a next command, which begins with it
 
+# The core library is enough for an example that does not include tapehead/models.h.
+packages=demo core=--core
+if cat "$scripts/../examples/$example.c" "$scripts/../examples/$example"/*.[ch] 2>/dev/null |
+    grep '^#include [<"]tapehead/models\.h' >/dev/null; then
+    packages=models core=
+fi
 program=$scripts/../build/examples/$example
+[ -z "$core" ] || [ -x "$program" ] || program=$scripts/../build/core/examples/$example
 for option; do
     case $option in
     -h | --help | --version)
         [ ! -x "$program" ] || exec "$program" "$@"
         [ "$option" != --version ] || answer_help --version
         awk '{ last = sub(/ *\*\/$/, ""); sub(/^(\/\*| \*) ?/, ""); print } last { exit }' "$scripts/../examples/$example.c"
-        printf '\nIts options are listed here after the first build, which this command makes:\n  %s %s\n' "$0" "$example"
+        printf '\nAfter the first build its options are listed here too. This command builds and runs it:\n  %s %s\n' "$0" "$example"
         exit 0
         ;;
     esac
 done
 
-# Standard input is the example's: it may be a text.
-"$scripts/setup.sh" demo </dev/null
-# What the build says goes to standard error, and after the first time it is said only when it fails: the rest is the example's.
+# Standard input belongs to the example: it may be a text.
+"$scripts/setup.sh" $packages </dev/null
+# The messages of the build go to standard error. After the first build they are printed only if it fails.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 build() {
-    build=$("$scripts/configure.sh" -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON) &&
+    build=$("$scripts/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON) &&
         cmake --build "$build" --target "$example" --parallel "$(nproc)" >&2
 }
 if [ -e "$program" ]; then

@@ -1,24 +1,24 @@
 #!/bin/sh
-# setup.sh [demo|test|bench|interop|tiles]: installs what is missing.
-#   demo     to build and install the library and run the demo: a C compiler with OpenMP, make, CMake, jansson, PCRE2;
-#            OpenBLAS
-#   test     (the default) to run all tests: more compilers, tools and the libraries that tests compare with
-#   bench    to run the benchmark: the packages of demo, and packages for the programs that it compares with
-#   interop  to compare with PyTorch and others: the packages of demo, and Python with virtual environments
-#   tiles    to run tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
-# Installs Debian packages only, through apt-get, as root or with sudo. Changes nothing if nothing is missing.
+# setup.sh [demo|models|test|bench|interop|tiles]: installs missing packages.
+#   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
+#   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
+#   test     (the default) for all tests: the packages of models, more compilers, tools and the libraries that tests compare with
+#   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
+#   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
+#   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
+# Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
 set -eu
 
 . "$(dirname "$(readlink -f "$0")")/help.sh"
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | test | bench | interop | tiles) ;;
+demo | models | test | bench | interop | tiles) ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "$tier is not one of demo, test, bench, interop and tiles" ;;
+*) refuse "$tier is not one of demo, models, test, bench, interop and tiles" ;;
 esac
 
-# -- what is there: each thing is tried, not looked up, so that it may come from anywhere --
+# -- tests of tools and libraries: each is used, so that it may come from anywhere --
 
 compiles() { # compiles COMPILER LANGUAGE FLAGS... <program
     compiler=$1 language=$2
@@ -29,7 +29,7 @@ has_c() {
     echo '#include <stdio.h>
           int main(void) { return puts("") < 0; }' | compiles "${CC:-cc}" c
 }
-has_vectors() { # which gcc has from version 12 on
+has_vectors() { # gcc has these from version 12 on
     echo 'typedef float quad __attribute__((vector_size(16)));
           int main(void) { quad x = {1, 2}; return __builtin_shufflevector(x, x, 2, 1, 0, 3)[0] != 0; }' |
         compiles "${CC:-cc}" c
@@ -57,7 +57,7 @@ has_openblas() {
         return 1
     }
 }
-has_openblas_openmp() { # beside the build in use
+has_openblas_openmp() { # besides the default build
     ls /usr/lib/*/openblas-openmp/libopenblas.so.0
 }
 has_jansson() {
@@ -97,7 +97,7 @@ has_thread_sanitizer() {
 has_python() {
     python3 --version
 }
-has_venv() { # Debian has venv without what makes it useful
+has_venv() { # Debian's python3 has venv, but not ensurepip, which venv needs
     python3 -c 'import ensurepip, venv'
 }
 has_python_header() { # torch.compile builds extensions
@@ -110,6 +110,9 @@ has_clang_format() {
 has_valgrind() {
     valgrind --version
 }
+has_doxygen() {
+    doxygen --version
+}
 has_xz() {
     xz --version
 }
@@ -120,8 +123,8 @@ has_xorriso() {
     xorriso -version
 }
 
-# explain PACKAGE SAID TOOL LEAST: prints why the package's test fails: the tool's path, its version and the version that is needed,
-# then later tools of that name in PATH, then the output of the test.
+# explain PACKAGE SAID TOOL LEAST: prints why the package's test fails: the tool's path, its version and the version that it must
+# have, then other tools of that name in PATH, then the output of the test.
 explain() {
     package=$1 said=$2 tool=$3 least=$4
     # shellcheck disable=SC2086 # (CC may be "ccache gcc")
@@ -147,7 +150,7 @@ explain() {
 # Prints the packages that are missing; with "why" as an argument, the reasons go to standard error.
 missing() {
     why=${1:-}
-    need() { # need PACKAGE TEST TOOL [LEAST]: LEAST is the tool's oldest version that will do
+    need() { # need PACKAGE TEST TOOL [LEAST]: LEAST is the oldest version of the tool that works
         if ! said=$("$2" 2>&1); then
             printf ' %s' "$1"
             [ -z "$why" ] || explain "$1" "$said" "$3" "${4:-}" >&2
@@ -164,9 +167,11 @@ missing() {
     need libc6-dev has_c "$c"
     need make has_make make
     need cmake has_cmake cmake 3.22
-    need libjansson-dev has_jansson "$c"
-    need libpcre2-dev has_pcre2 "$c"
     need libopenblas0-pthread has_openblas ""
+    if [ "$tier" != demo ] && [ "$tier" != tiles ]; then
+        need libjansson-dev has_jansson "$c"
+        need libpcre2-dev has_pcre2 "$c"
+    fi
     if [ "$tier" = bench ] || [ "$tier" = interop ]; then
         need python3 has_python python3
         need python3-venv has_venv python3
@@ -192,6 +197,7 @@ missing() {
         need libclang-rt-dev has_thread_sanitizer clang
         need clang-format has_clang_format clang-format
         need valgrind has_valgrind valgrind
+        need doxygen has_doxygen doxygen
         need libopenblas0-openmp has_openblas_openmp ""
     fi
 }
@@ -199,12 +205,12 @@ missing() {
 packages=$(missing)
 [ -n "$packages" ] || exit 0
 
-# -- what is missing --
+# -- installation --
 
 echo "Missing for Tapehead's $tier:$packages" >&2
 if ! command -v apt-get >/dev/null; then
     missing why >/dev/null
-    echo "There is no apt-get here. Please install these (named as Debian names them) yourself." >&2
+    echo "There is no apt-get here. Please install these packages (the names are Debian's) yourself." >&2
     exit 1
 fi
 if [ "$(id -u)" -eq 0 ]; then
@@ -218,13 +224,13 @@ else
 fi
 echo "Installing them with ${as_root:+$as_root }apt-get." >&2
 
-apt() { # sudo takes the variables of a proxy away
+apt() { # sudo removes the variables of a proxy
     $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive \
         ${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
         ${all_proxy:+"all_proxy=$all_proxy"} ${no_proxy:+"no_proxy=$no_proxy"} "$@" </dev/null
 }
 
-# Waits for other installations, five minutes at most, and first brings one to its end that was interrupted.
+# get OPTION...: runs apt-get. Waits at most five minutes for other installations, and completes an interrupted one first.
 get() {
     tries=60
     until problem=$({ apt apt-get -q "$@" 2>&1 >&3; } 3>&2); do
@@ -243,7 +249,7 @@ get() {
     done
     [ -z "$problem" ] || printf '%s\n' "$problem" >&2
 }
-get update || echo "The package lists could not be brought up to date; trying with those that are there." >&2
+get update || echo "The package lists could not be updated; trying with the present ones." >&2
 # shellcheck disable=SC2086 # a list of words
 get install -y --no-install-recommends $packages || {
     echo "apt-get could not install$packages." >&2

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test.sh [OPTION...]: installs what is missing, builds everything and runs all tests. Options go to ctest:
+# test.sh [OPTION...]: installs missing packages, builds both libraries and runs all tests. Options go to ctest:
 # test.sh -R attention, test.sh -LE slow.
 set -eu
 

@@ -1,21 +1,22 @@
 #!/bin/sh
-# tile_machine.sh [COMMAND...]: boots an emulated processor with AMX tiles and runs the tests of the reduced precisions in it.
+# tile_machine.sh [OPTION...] [COMMAND...]: boots an emulated processor with AMX tiles and runs the tests of reduced precision.
 #
-# For machines whose processor has none: there the tests interpret AMX's instructions (tests/tile_interpreter.h), while here
-# the kernel gives permission for tiles and saves them, and the library finds them by itself. Each COMMAND is a line for the
-# guest's shell, whose PATH has the tests and examples of the build that it names; by default the tests of tiles and of
-# the bits of products are run, which takes a quarter of an hour or more. Their output is printed as it comes. --build DIR: the
-# build that they are taken from (default: build).
+# On a processor without AMX the tests interpret AMX's instructions (tests/tile_interpreter.h). In the emulated machine the
+# library finds tiles itself, and the kernel permits and saves them. Each COMMAND is a line for the guest's shell, and may name
+# tests and examples of the build. The default commands test tiles and the bits of products; they take a quarter of an hour or
+# more. Output is printed immediately.
+# --build DIR      takes the programs from this build (default: build)
+# --fresh          downloads and compiles everything again
 #
-# The machine is Bochs of Debian 13, compiled once, and the kernel Debian 13's: packages, downloaded by apt without being
-# installed, are kept in $XDG_CACHE_HOME/tapehead/tile-machine (--fresh makes all anew). The mirror is that of this machine's
-# apt; DEBIAN_MIRROR in the environment goes before it. Exits with 77, saying why, where something cannot be downloaded.
+# The machine is Debian 13's Bochs, compiled once, with Debian 13's kernel. apt downloads the packages without installing them, to
+# $XDG_CACHE_HOME/tapehead/tile-machine. It uses the mirror of this machine's apt, or DEBIAN_MIRROR from the environment. Exits
+# with 77 and prints the reason if a download fails.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=$here/build
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/tile-machine
-longest=3600 # seconds that the machine may run: guards against hangs only
+longest=3600 # seconds for the machine: only a guard against hangs
 
 . "$here/scripts/help.sh"
 answer_help "$@"
@@ -76,14 +77,14 @@ sources() {
         echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main"
     done
 }
-# An apt of its own, that touches nothing of this machine's.
+# apt TOOL OPTION...: runs a tool of apt with separate lists and caches, so that this machine's apt does not change.
 apt() {
     tool=$1
     shift
     "$tool" -q -o Dir::Etc::sourcelist="$cache/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$cache/lists" \
         -o Dir::Cache="$cache" -o APT::Sandbox::User= "$@"
 }
-# unpacked PACKAGE: its directory, downloaded where it is not there yet.
+# unpacked PACKAGE: prints its directory; downloads the package first if needed.
 unpacked() {
     if [ ! -e "$cache/$1" ]; then
         (cd "$work" && apt apt-get download "$1" >"$work/log" 2>&1 && dpkg-deb -x "$1"_*.deb "$work/$1" && rm "$1"_*.deb) || {
@@ -107,18 +108,18 @@ fi
 
 # -- Bochs --
 
-# edit FILE SCRIPT: with sed; a script that changes nothing is one for another version.
+# edit FILE SCRIPT: edits the file with sed. Fails if nothing changes: then the file is of another version.
 edit() {
     sed "$2" "$1" >"$work/edited"
-    ! cmp -s "$1" "$work/edited" || fail "$1 is not as it is in Bochs 3.0: this script wants another look"
+    ! cmp -s "$1" "$work/edited" || fail "$1 differs from Bochs 3.0: this script must be adapted"
     cat "$work/edited" >"$1"
 }
 
-# Bochs 3.0 computes tdpbf16ps as Intel's manual has it, but Linux cannot run tiles on it, and some instructions beside it are
-# not as the manual says. (In the directory cpu.)
+# Corrects Bochs 3.0, in the directory cpu. It computes tdpbf16ps as Intel's manual says. But Linux cannot use tiles on it, and some
+# other instructions differ from the manual.
 mend() {
-    # XFD, by which Linux gives tiles to those that ask for them: two registers, what CPUID says of them, and an exception for
-    # every instruction of AMX but tilerelease, which Linux executes when it is idle.
+    # XFD: with it Linux gives tiles to the processes that request them. Adds two registers, their bits of CPUID, and an exception
+    # for all instructions of AMX except tilerelease, which Linux executes when it is idle.
     edit cpu.h 's/^  Bit64u ia32_xss;/&\
   Bit64u ia32_xfd, ia32_xfd_err;/'
     edit init.cc 's/^  BX_CPU_THIS_PTR msr\.ia32_xss = 0;/&\
@@ -147,8 +148,8 @@ mend() {
   }\
   BX_CPU_THIS_PTR msr.ia32_xfd_err = BX_XCR0_XTILEDATA_MASK;\
   exception(BX_NM_EXCEPTION, 0);/'
-    # sttilecfg has VEX.W0, and stores rows and bytes in each other's place; of 16 rows of a tile 8 were saved, when all tiles
-    # were 0 only; components in memory that are not to be restored take their place all the same.
+    # sttilecfg: the encoding is VEX.W0, and Bochs swaps rows and bytes of a row. xsave: Bochs saves 8 of the 16 rows of a tile, and
+    # only if all tiles are 0. xrstor: components that are not requested take space in memory too.
     edit decoder/fetchdecode_opmap_avx.cc '/BX_IA_STTILECFG/s/ATTR_VEX_W1/ATTR_VEX_W0/'
     edit xsave.cc '/::xsave_tilecfg_state(/,/^}/{
         s/\(vmm16u(8+n) .*\)\.rows/\1.bytes_per_row/
@@ -161,7 +162,7 @@ mend() {
         offset += xsave_restore[feature].len;/'
     # The upper half of vcvtne2ps2bf16 comes from the first source.
     edit avx/avx512_bf16.cc 's/\(convert_ne_fp32_to_bfloat16(op1\.vmm32u(n\)))/\1 - DWORD_ELEMENTS(len)))/'
-    # FLT_MIN is no denormal as a difference either.
+    # A difference of FLT_MIN is not a denormal number.
     edit softfloat3e/s_subMagsF32.c 's/^        if (!expZ && sigDiff) {/        if (!expZ \&\& (sigDiff << shiftDist) < 0x00800000) {/'
 }
 
@@ -189,13 +190,13 @@ make_bochs() {
 }
 [ -x "$cache/bochs" ] || make_bochs
 
-# -- the guest: a kernel, and in memory the commands with what they need --
+# -- the guest: a kernel, and in memory the commands with their programs and libraries --
 
 kernel_package() {
     apt apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-\)/\1/p'
 }
 
-# into_guest PROGRAM...: with the libraries that it is linked with.
+# into_guest PROGRAM...: copies programs and their libraries to the guest.
 into_guest() {
     for program; do
         cp "$program" "$work/guest/bin/"
@@ -216,7 +217,7 @@ for program in "$build"/tests/test_* "$build"/examples/*; do
         esac
     }
 done
-# pthread_exit loads this one by itself.
+# pthread_exit loads this library.
 library=$("${CC:-cc}" -print-file-name=libgcc_s.so.1)
 [ ! -e "$library" ] || cp -L "$library" "$work/guest/lib64/"
 printf '%s\n' "$@" >"$work/guest/commands"
@@ -242,11 +243,11 @@ END
 chmod +x "$work/guest/init"
 (cd "$work/guest" && find . | cpio --quiet -o -H newc | gzip -1) >"$work/iso/initrd"
 kernel=$(kernel_package)
-[ -n "$kernel" ] || skip "Debian 13's kernel is not to be found"
+[ -n "$kernel" ] || skip "apt does not find Debian 13's kernel"
 cp "$(unpacked "$kernel")"/boot/vmlinuz-* "$work/iso/vmlinuz"
 cp "$(unpacked isolinux)/usr/lib/ISOLINUX/isolinux.bin" "$(unpacked syslinux-common)/usr/lib/syslinux/modules/bios/ldlinux.c32" \
     "$work/iso/"
-# no5lvl: Bochs comes back from system management without the fifth level of page tables.
+# no5lvl: after system management mode Bochs has lost the fifth level of page tables.
 cat >"$work/iso/isolinux.cfg" <<'END'
 DEFAULT linux
 LABEL linux
@@ -280,7 +281,7 @@ start=$(date +%s)
 : >"$work/serial"
 timeout --signal=KILL "$longest" "$cache/bochs" -q -f "$work/bochsrc" >/dev/null 2>&1 </dev/null &
 machine=$!
-tail -n +1 -f --pid="$machine" "$work/serial" # (the machine ends with an exit status of its own when it is turned off)
+tail -n +1 -f --pid="$machine" "$work/serial" # (the exit status after power-off means nothing)
 wait "$machine" || true
 machine=
 say "$(($(date +%s) - start)) s"
@@ -289,4 +290,4 @@ grep -q '^== end$' "$work/output" || {
     grep -a 'PANIC' "$work/bochs.log" >&2 || true
     fail "the machine stopped before the end"
 }
-! grep '^== .*: exit status [1-9]' "$work/output" || fail "not all passed"
+! grep '^== .*: exit status [1-9]' "$work/output" || fail "some commands failed"

@@ -1,14 +1,15 @@
 #!/bin/sh
-# attention_backward_page.sh PROGRAM PAGE: what the page shows is what the program prints, today and on this machine.
+# attention_backward_page.sh PROGRAM PAGE: the outputs on the page equal the output of the program on this machine.
 #
-# The page's blocks open with ```console. A line "$ attention_backward OPTIONS" in one starts an output, which goes on in the
-# blocks after it; a line "..." stands for any lines left out, otherwise nothing may be. Empty lines do not count.
+# The outputs are in blocks that open with ```console. A line "$ attention_backward OPTIONS" starts an output, which continues in
+# the next blocks. A line "..." replaces any number of lines; without it the page must show every line. Empty lines do not
+# count.
 set -eu
 
 exec awk -v program="$1" '
 function fail(text) { print FILENAME ":" FNR ": " text; failed = 1; exit 1 }
 
-# Ends the output begun before: all of it must have been shown, or "..." must have stood last.
+# Ends the previous output: the page must have shown all of it, or have ended it with "...".
 function finish() {
     if (shown < printed && !skipping)
         fail("\"" command "\" prints more than the page shows: " output[shown + 1])
@@ -19,7 +20,7 @@ function start(   run, line) {
     command = substr($0, 3)
     run = "\"" program "\"" substr(command, length("attention_backward") + 1) "; echo status $?"
     if (command !~ /^attention_backward( [-a-z0-9.]+)*$/)
-        fail("this is no command that the test runs: " command)
+        fail("the test cannot run this command: " command)
     printed = shown = skipping = 0
     while ((run | getline line) > 0)
         if (line != "")

@@ -1,19 +1,19 @@
 #!/bin/sh
-# caller_lines.sh INCLUDE: every public function that makes something of a tensor, module or context of the caller's, or changes it, has
-# the macro of its own name that gives its errors the caller's line. Such a function is told by its prototype: the first parameter is a
-# handle that is not const, and it returns
+# caller_lines.sh INCLUDE: a public function that creates something from the caller's tensor, module or context, or changes it, has
+# a macro of the same name, which gives errors the caller's line. The prototype shows such a function: its first parameter is a handle
+# that is not const, and it returns
 #   a tensor (TH_AT), or a module, an optimizer, a progress bar or a tokenizer (TH_AT_POINTER); or
-#   a status that must be looked at, the handle being a tensor, a module, an optimizer or a tokenizer (TH_AT_STATUS).
-# What only asks (a const handle; th_..._find) makes no error; what ends a scope hands back its argument; th_at_pop is the macros' own;
-# th_apply_n, whose first parameter is an operation, is called by functions that have a macro, or by th_apply, which is one.
-# Every macro wraps the function whose name it has.
+#   a status with TH_MUST_CHECK, if the handle is a tensor, a module, an optimizer or a tokenizer (TH_AT_STATUS).
+# Exceptions: queries (a const handle; th_..._find) make no error. Functions that end a scope return their argument. The macros
+# use th_at_pop. The callers of th_apply_n, whose first parameter is an operation, have macros.
+# Each macro wraps the function of its name.
 set -eu
 include=$1
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# One declaration a line, without comments and directives.
+# Writes one declaration on each line, without comments and directives.
 cat "$include"/tapehead/*.h | sed 's,/\*[^*]*\*/,,g' | awk '
     /\/\*/ { comment = 1; sub(/\/\*.*/, "") ; print }
     /\*\// { comment = 0; sub(/.*\*\//, "") }
@@ -56,4 +56,4 @@ if [ -s "$work/complaints" ]; then
     cat "$work/complaints"
     exit 1
 fi
-echo "every function that wants the line of its caller takes it"
+echo "every function that needs its caller's line has a macro"

@@ -1,5 +1,5 @@
-/* change_checkpoint FILE FROM TO: replaces the first FROM in the bytes of a checkpoint's header with TO, and corrects the
- * header's checksum. A test makes hostile checkpoints with it. */
+/* change_checkpoint FILE FROM TO: replaces the first FROM in a checkpoint's header with TO, and corrects the header's
+ * checksum. Tests make hostile checkpoints with it. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "kernels/machine/crc32c.h"
 
-/* All of the file, with a NUL behind it. */
+/* Returns a whole file and a NUL behind it. */
 static char *read_all(const char *path, size_t *count)
 {
     FILE *file = fopen(path, "rb");
@@ -22,17 +22,18 @@ static char *read_all(const char *path, size_t *count)
     return done ? bytes : NULL;
 }
 
-/* The header's length in eight bytes and the header, changed and filled up with spaces; NULL if FROM is not in it. */
+/* Returns the header's length in eight bytes and the changed header, padded with spaces. Returns NULL if FROM is not
+ * in it. */
 static char *change_header(const char *old, size_t bytes, const char *from, const char *to, size_t *changed)
 {
-    const char *place = strstr(old + 8, from);
+    const char *at = strstr(old + 8, from);
     char *header = calloc(8 + bytes + strlen(to) + 8, 1);
-    if (place == NULL || place >= old + 8 + bytes || header == NULL)
+    if (at == NULL || at >= old + 8 + bytes || header == NULL)
         return NULL;
-    const size_t before = (size_t)(place - old), behind = 8 + bytes - before - strlen(from);
+    const size_t before = (size_t)(at - old), behind = 8 + bytes - before - strlen(from);
     memcpy(header + 8, old + 8, before - 8);
     memcpy(header + before, to, strlen(to));
-    memcpy(header + before + strlen(to), place + strlen(from), behind);
+    memcpy(header + before + strlen(to), at + strlen(from), behind);
     uint64_t length = before - 8 + strlen(to) + behind;
     while (length % 8 != 0)
         header[8 + length++] = ' ';
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
     }
     const uint32_t sum = th_crc32c(0, header, changed);
     const size_t behind = 8 + (size_t)length;
-    memcpy(bytes + count - sizeof sum, &sum, sizeof sum); /* the last of all checksums is the header's */
+    memcpy(bytes + count - sizeof sum, &sum, sizeof sum); /* the last checksum is the header's */
     FILE *file = fopen(argv[1], "wb");
     const bool written = file && fwrite(header, 1, changed, file) == changed &&
                          fwrite(bytes + behind, 1, count - behind, file) == count - behind && fclose(file) == 0;

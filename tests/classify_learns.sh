@@ -1,6 +1,7 @@
 #!/bin/sh
-# classify_learns.sh CLASSIFY FIRST LAST [OPTION...]: from every seed FIRST .. LAST new sentences are classified right, longer ones
-# too, [class] looks at the subject, and the picture shows it: "behind the girl , the queen that found the brave kings ___ lost ."
+# classify_learns.sh CLASSIFY FIRST LAST [OPTION...]: with each seed from FIRST to LAST the model classifies new sentences correctly,
+# longer ones too. [class] attends to the subject, as the picture shows: "behind the girl , the queen that found the brave kings ___
+# lost ."
 set -eu
 program=$1 first=$2 last=$3
 shift 3
@@ -11,11 +12,11 @@ figure() {
     echo "$line" | sed "s/.* $1=\([0-9.]*\).*/\1/"
 }
 
-# A picture that cannot be drawn takes nothing else with it.
+# If the picture cannot be written, the rest of the run is unchanged.
 status=0
 "$program" --quiet --steps 1 --picture "$out/none/picture.svg" >"$out/line" 2>"$out/said" || status=$?
 if [ $status -ne 1 ] || ! grep -q 'none/picture.svg' "$out/said" || ! grep -q 'right=' "$out/line"; then
-    echo "no picture: status $status"
+    echo "without a picture: status $status"
     cat "$out/line" "$out/said"
     exit 1
 fi
@@ -27,13 +28,13 @@ while [ "$seed" -le "$last" ]; do
     echo "$line"
     awk -v right="$(figure right)" -v longer="$(figure longer)" -v subject="$(figure subject)" \
         'BEGIN { exit !(right >= 0.99 && longer >= 0.97 && subject >= 0.75) }' || status=1
-    # In the second block [class] looks at the queen more than at the girl and the kings together, and in the first no
-    # word looks ahead of itself.
+    # In the second block [class] attends to the queen more than to the girl and the kings together. In the first block no
+    # word attends to a later one.
     sed -n 's/.*<title>\(.*\): \(.*\)<\/title>.*/\1 \2/p' "$out/picture.svg" | awk '
         $1 == "[class]" && $2 == "←" { seen[$3]++; weight[$3, seen[$3]] = $4 }
         END {
             queen = weight["queen", 2]; others = weight["girl", 2] + weight["kings", 2]
-            printf "[class] looks at the queen with %s, at the other nouns with %s\n", queen, others
+            printf "[class] attends to the queen with %s, to the other nouns with %s\n", queen, others
             exit !(queen > 0.5 && queen > others && weight["[class]", 1] > 0.99 && weight["behind", 1] == 0)
         }' || status=1
     seed=$((seed + 1))

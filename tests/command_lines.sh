@@ -1,9 +1,9 @@
 #!/bin/sh
-# command_lines.sh SOURCE EXAMPLES [BENCH]: the command lines of all examples, benchmark programs and scripts.
+# command_lines.sh SOURCE EXAMPLES [BENCH]: checks the command lines of all examples, benchmark programs and scripts.
 #
 # --help, -h and --version print and return 0. An unknown option returns 2 with a message. Neither writes a file or runs a
-# tool. At its end an example names every file that it wrote and a command, which runs as pasted. This holds for examples
-# started directly, by scripts/run.sh and by scripts/demo.sh.
+# tool. At its end an example prints the names of all files that it wrote, and a next command that runs as printed. This holds
+# for examples that are started directly, by scripts/run.sh and by scripts/demo.sh.
 set -eu
 
 source=$1 examples=$(cd "$2" && pwd) bench=$(cd "${3:-.}" && pwd)
@@ -25,7 +25,7 @@ run() {
 
 # -- help, version and nonsense --
 
-# Installing or building is recorded, not done.
+# The test replaces tools that install or build; they only record their calls.
 mkdir "$work/tools" "$work/empty"
 for tool in apt-get sudo cmake make ctest pip debootstrap unshare; do
     printf '#!/bin/sh\necho "%s $*" >>"%s"\nexit 1\n' "$tool" "$work/called" >"$work/tools/$tool"
@@ -61,7 +61,7 @@ for program in "$examples"/* ${3:+"$bench"/*}; do
     check_command "$name" "$program"
     check_refusal "$name" "$program"
 done
-# (from a copy: a wrong script may change files in its checkout)
+# (in a copy, because a wrong script may change files in its checkout)
 mkdir "$work/source"
 cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
 ln -s "$source/examples" "$work/source/examples"
@@ -81,7 +81,7 @@ done
 
 # -- the ends of examples --
 
-# check_end COMMAND...: in an empty directory; next is the command that it suggests.
+# check_end COMMAND...: runs it in an empty directory and sets next to the command that it suggests.
 check_end() {
     rm -rf "$work/empty" && mkdir "$work/empty" && cd "$work/empty"
     run "$@"
@@ -92,7 +92,7 @@ check_end() {
     next=$(tail -n 1 "$work/err" | sed -n 's/^next: *//p')
     [ -n "$next" ] || wrong "$* does not end with a next command"
 }
-# check_next [OPTION...]: the command works as pasted; options make it short.
+# check_next [OPTION...]: the suggested command works as printed. The options only make it short.
 check_next() {
     run sh -c "$next $*"
     [ "$status" -eq 0 ] || wrong "the next command, $next $*, returns $status"
@@ -143,12 +143,12 @@ run sh demo.sh --steps 1 --length 2 --no-attention --out "$work/empty"
 next=$(tail -n 1 "$work/err" | sed -n 's/^next: *//p')
 check_next --steps 1 --quiet --out "'$work/empty'"
 
-# Without the build, help for an example is still there, and nothing is built for it.
+# Without a build run.sh still prints help for an example, and builds nothing.
 rm "$checkout/build/examples"
 run ./run.sh copy_task --help
 [ "$status" -eq 0 ] && grep "must write the sequence again" "$work/out" >/dev/null || wrong "run.sh copy_task --help"
 run ./demo.sh --help
-[ "$status" -eq 0 ] && grep "watches one attention layer" "$work/out" >/dev/null || wrong "demo.sh --help"
+[ "$status" -eq 0 ] && grep "trains one attention layer" "$work/out" >/dev/null || wrong "demo.sh --help"
 run ./run.sh nonsense
 [ "$status" -eq 2 ] && grep "no example nonsense" "$work/err" >/dev/null || wrong "run.sh nonsense returns $status"
 

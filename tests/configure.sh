@@ -1,7 +1,7 @@
 #!/bin/sh
-# configure.sh CONFIGURE CC: scripts/configure.sh configures whatever earlier configurations have left: in a checkout with a space
-# in its path, called from anywhere and by a link, after the checkout was moved, after the compiler has gone, and where the
-# checkout cannot be written.
+# configure.sh CONFIGURE CC: scripts/configure.sh works after any earlier configuration: in a checkout with a space in its path,
+# from any directory and by a link, after the checkout moved, after the compiler is gone, and if the checkout is not writable.
+# With --core it does not change a build of both libraries, and does not put a build of the core into build/.
 set -eu
 configure=$1 cc=$(command -v "$2")
 work=$(readlink -f "$(mktemp -d)")
@@ -12,9 +12,9 @@ unset CC
 checkout="$work/a checkout"
 mkdir -p "$checkout/scripts"
 cp "$configure" "$(dirname "$configure")/help.sh" "$checkout/scripts/"
-printf 'cmake_minimum_required(VERSION 3.22)\nproject(probe LANGUAGES C)\noption(PROBE "" OFF)\n' >"$checkout/CMakeLists.txt"
+printf 'cmake_minimum_required(VERSION 3.22)\nproject(probe LANGUAGES C)\noption(PROBE "" OFF)\noption(TAPEHEAD_MODELS "" ON)\n' >"$checkout/CMakeLists.txt"
 
-expect() { # expect WHAT DIRECTORY COMMAND...: it prints the directory, and that is configured
+expect() { # expect WHAT DIRECTORY COMMAND...: the command configures the directory and prints it
     what=$1 wanted=$2
     shift 2
     if ! build=$("$@" -DPROBE=ON 2>"$work/log") || [ "$build" != "$wanted" ] ||
@@ -34,20 +34,33 @@ cd /
 ln -s "$checkout/scripts/configure.sh" "$work/link"
 expect "by a link" "$checkout/build" "$work/link"
 rm "$work/compiler"
-expect "without the compiler of before" "$checkout/build" "$checkout/scripts/configure.sh"
+expect "after its compiler was removed" "$checkout/build" "$checkout/scripts/configure.sh"
 mv "$checkout" "$work/elsewhere"
 checkout=$work/elsewhere
 expect "after a move" "$checkout/build" "$checkout/scripts/configure.sh"
+expect "the core, after a build of both" "$checkout/build" "$checkout/scripts/configure.sh" --core --new -DNEW=ON
+if grep -q '^NEW:' "$checkout/build/CMakeCache.txt" || ! grep -q '^TAPEHEAD_MODELS:BOOL=ON' "$checkout/build/CMakeCache.txt"; then
+    echo "--core or --new changed the build of both libraries"
+    exit 1
+fi
 rm -rf "$checkout/build"
-touch "$checkout/build" # no directory can be made of it, not even by root
+expect "the core, in a new checkout" "$checkout/build/core" "$checkout/scripts/configure.sh" --core --new -DNEW=ON
+if ! grep -q '^NEW:.*ON' "$checkout/build/core/CMakeCache.txt" ||
+    ! grep -q '^TAPEHEAD_MODELS:BOOL=OFF' "$checkout/build/core/CMakeCache.txt"; then
+    echo "--core and --new do not configure a new build"
+    exit 1
+fi
+expect "both, after the core" "$checkout/build" "$checkout/scripts/configure.sh"
+rm -rf "$checkout/build"
+touch "$checkout/build" # a file: not even root can make a directory of this name
 "$checkout/scripts/configure.sh" >"$work/printed" 2>"$work/log"
-expect "where nothing can be written" "$(cat "$work/printed")" "$checkout/scripts/configure.sh"
+expect "if the checkout is not writable" "$(cat "$work/printed")" "$checkout/scripts/configure.sh"
 case $(cat "$work/printed") in
 "$work/cache/tapehead/"*) ;;
 *) exit 1 ;;
 esac
 sed -i '$a message(FATAL_ERROR "no")' "$checkout/CMakeLists.txt"
 if "$checkout/scripts/configure.sh" >"$work/printed" 2>"$work/log" || [ -s "$work/printed" ]; then
-    echo "what cannot be configured is no success"
+    echo "a configuration that fails must print nothing and fail"
     exit 1
 fi

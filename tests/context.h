@@ -1,5 +1,5 @@
-/* The context of the test that runs, and what tests ask of it. A suite's setup opens it, close_context is its teardown.
- * Included last, since parameters in other headers have the name that ctx has here. */
+/* The context of the current test, and checks of its error. A suite's setup creates it, and close_context is the
+ * teardown. Include this header last: parameters in other headers are named ctx too. */
 #ifndef TESTS_CONTEXT_H
 #define TESTS_CONTEXT_H
 
@@ -11,19 +11,20 @@
 
 static th_context *ctx;
 
+/* Checks that no error is pending. */
 static inline void no_error(void)
 {
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
 }
 
-/* A test leaves no error behind that it has not looked at. */
+/* Frees the context. A pending error fails the test. */
 static inline void close_context(void)
 {
     no_error();
     th_context_free(ctx);
 }
 
-/* The pending error has this code, and these words in its message; it is cleared. */
+/* Checks the code of the pending error and some words of its message. Clears it. */
 static inline void expect_error(th_status code, const char *words)
 {
     ck_assert_msg(th_error_code(ctx) == code && strstr(th_error_message(ctx), words), "code %d \"%s\", not %d \"%s\"",
@@ -31,27 +32,28 @@ static inline void expect_error(th_status code, const char *words)
     th_error_clear(ctx);
 }
 
-/* The same error, as the status that a call returned too. */
+/* As expect_error, and the call returned the same code. */
 static inline void expect_status(th_status status, th_status code, const char *words)
 {
     ck_assert_int_eq(status, code);
     expect_error(code, words);
 }
 
-/* A call that failed, or whose result is NULL, did so with this error. */
+/* As expect_error, for a call that must have failed. */
 static inline void expect_failure(bool failed, th_status code, const char *words)
 {
     ck_assert_msg(failed, "no error, instead of \"%s\"", words);
     expect_error(code, words);
 }
 
-/* The same for a result of the test's own call, whose line the error gives. */
+/* Checks that a result is NULL, and that the error names a line of the test. */
 static inline void assert_error(const void *result, th_status code, const char *words)
 {
     ck_assert_msg(strstr(th_error_message(ctx), "; at test_") != NULL, "no line in \"%s\"", th_error_message(ctx));
     expect_failure(result == NULL, code, words);
 }
 
+/* Checks the shape of t. */
 static inline void assert_shape(const th_tensor *t, th_shape shape)
 {
     no_error();
@@ -61,7 +63,7 @@ static inline void assert_shape(const th_tensor *t, th_shape shape)
         ck_assert_int_eq(th_size(t, i), shape.size[i]);
 }
 
-/* How often a part stands in a text. */
+/* Returns how often text contains part. */
 static inline int count(const char *text, const char *part)
 {
     int found = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# copy_task_learns.sh COPY_TASK FIRST LAST [OPTION...]: from every seed FIRST .. LAST all fresh sequences are copied in full.
-# With --no-attention among the options: symbols come out right no more often than by chance, within three standard errors.
+# copy_task_learns.sh COPY_TASK FIRST LAST [OPTION...]: with each seed from FIRST to LAST the model copies all new sequences in full.
+# With --no-attention symbols are correct only as often as by chance, within three standard errors.
 set -eu
 program=$1 first=$2 last=$3
 shift 3

@@ -1,10 +1,10 @@
-/* decode TOKENS PRECISION: generates this many tokens with a small model of random weights, one sequence, one thread. What
- * decode_instructions.sh counts the instructions of. */
+/* decode TOKENS PRECISION: generates this many tokens with a small model of random weights, one sequence, one thread.
+ * decode_instructions.sh counts its instructions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # decode_instructions.sh PROGRAM: one generated token of PROGRAM (tests/decode.c) takes at most twice as many instructions in bfloat16
-# as in float32, as valgrind counts them with AVX2. A token is mostly products of one row, which wait for memory: with twice the
-# instructions they still do. Before B was read where it is, bfloat16 took three times as many.
+# as in float32. valgrind counts them with AVX2. A token is mostly products of one row, which wait for memory, even with twice
+# the instructions. Before the kernels read B without a copy, bfloat16 took three times as many.
 set -eu
 program=$1
 few=3 many=7
@@ -10,7 +10,7 @@ skip() {
     echo "skipped: $1"
     exit 77
 }
-command -v valgrind >/dev/null || skip "there is no valgrind here (scripts/setup.sh installs it)"
+command -v valgrind >/dev/null || skip "valgrind is not installed (scripts/setup.sh installs it)"
 export TAPEHEAD_ISA=avx2 TAPEHEAD_GEMM=native OMP_NUM_THREADS=1 LC_ALL=C
 if ! complaint=$("$program" 1 float32 2>&1); then
     case $complaint in
@@ -25,7 +25,7 @@ count() { # count TOKENS PRECISION: prints the instructions of a whole run
         { echo "$report" >&2; return 1; }
     echo "$report" | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
 }
-token() { # token PRECISION: the difference of two runs, so that starting up and ending do not count
+token() { # token PRECISION: the difference of two runs, so that start and end do not count
     low=$(count $few "$1")
     high=$(count $many "$1")
     echo $(((high - low) / (many - few)))

@@ -1,8 +1,8 @@
 #!/bin/sh
-# documents.sh PAGE COMPILER FLAG..., or documents.sh PAGE find_package: every block of C in a page compiles without a warning. A block
-# with a main is a program: it is run too, and prints what stands in the block below it, if that follows at once. Any other block
-# is a piece; what the text around it leaves to the reader is in documents/PAGE.h. FLAGS are what a user gives the compiler to find
-# Tapehead and Check; with find_package CMake does it, for the programs.
+# documents.sh PAGE COMPILER FLAG..., or documents.sh PAGE find_package: each block of C in a page compiles without a warning.
+#   - A block with a main is a program. The test runs it; if another block follows immediately, it must equal the output.
+#   - Other blocks are pieces. documents/PAGE.h has the declarations that they need.
+# The FLAGS let the compiler find Tapehead and Check. With find_package CMake finds them, and only programs are compiled.
 set -eu
 page=$1 compiler=$2
 shift 2
@@ -11,7 +11,7 @@ warnings="-std=c11 -Wall -Wextra -Wpedantic -Werror"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# 1.c, 2.c ... the blocks of C; 2.expected: the block that follows the second, indented or fenced as text.
+# Writes the blocks of C to 1.c, 2.c ...; 2.expected is the block after the second one, indented or fenced as text.
 awk -v work="$work" '
 /^```c$/ { file = work "/" ++n ".c"; inside = 1; printf "" >file; next }
 inside && /^```$/ { inside = 0; close(file); waiting = 1; next }
@@ -25,7 +25,7 @@ output && /^    / { print substr($0, 5) >output; next }
 output { close(output); output = "" }
 END { print n + 0 >(work "/count") }' "$page"
 
-program() { # program FLAG...: compiles and runs block n
+program() { # program FLAG...: compiles and runs block n, and compares its output
     if [ "$compiler" = find_package ]; then
         cat >"$work/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.22)
@@ -43,13 +43,13 @@ END
     fi
     if ! (cd "$work" && TAPEHEAD_ISA=avx2 "$run") >"$work/printed"; then
         cat "$work/printed"
-        grep -q "this processor has no AVX2" "$work/printed" && exit 77 # without fused multiply-add the numbers are others
+        grep -q "this processor has no AVX2" "$work/printed" && exit 77 # without fused multiply-add the numbers differ
         return 1
     fi
     [ ! -e "$work/$n.expected" ] || diff "$work/$n.expected" "$work/printed"
 }
 
-piece() { # piece FLAG...: compiles block n as statements of a function, or else as declarations
+piece() { # piece FLAG...: compiles block n as the statements of a function, or as declarations
     for form in statements declarations; do
         {
             grep '^#include' "$work/$n.c" || true
@@ -75,7 +75,7 @@ while [ $((n += 1)) -le "$(cat "$work/count")" ]; do
         pieces=$((pieces + 1))
         try=piece
     fi
-    $try "$@" || { echo "$page: block $n of C is not as the page says"; exit 1; }
+    $try "$@" || { echo "$page: block $n of C does not compile, or prints something else"; exit 1; }
 done
 [ $((programs + pieces)) -gt 0 ] || { echo "$page has no C"; exit 1; }
-echo "$page: $programs programs print what the page says, $pieces pieces compile"
+echo "$page: $programs programs print the output on the page, $pieces pieces compile"

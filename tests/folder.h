@@ -1,4 +1,4 @@
-/* A folder of the test's own, and whole files in it. */
+/* A temporary folder for a test, and functions for whole files in it. */
 #ifndef TESTS_FOLDER_H
 #define TESTS_FOLDER_H
 
@@ -24,7 +24,7 @@ static inline void remove_folder(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A path in it; two can be in use at a time. */
+/* Returns a path in the folder. Two such paths can be in use at a time. */
 static inline const char *in_folder(const char *name)
 {
     static char path[2][256];
@@ -42,7 +42,7 @@ static inline void write_bytes(const char *path, const void *bytes, size_t count
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* All of a file; for free. */
+/* Returns a whole file; the caller releases it with free. */
 static inline char *read_bytes(const char *path, size_t *count)
 {
     FILE *file = fopen(path, "rb");
@@ -66,7 +66,7 @@ static inline void expect_same_files(const char *a, const char *b)
     free(y);
 }
 
-/* How many entries the folder has. */
+/* Returns the number of entries in the folder. */
 static inline int count_files(void)
 {
     char command[96];

@@ -1,6 +1,6 @@
 #!/bin/sh
 # fused_multiply_add.sh LIBRARY: the compiler made fused multiply-adds of the micro-kernels' loops, in every instruction set
-# that has them, and no separate multiplication: of float32's and float64's, and of the full tile of bfloat16 terms (whose
+# that has them, and no separate multiplication: of float32's and float64's, and of the full tile of bfloat16 parts (whose
 # functions have one name in all instruction sets: their registers tell them apart). (gcc's -std=c11 alone would switch
 # them off.)
 set -eu
@@ -8,7 +8,7 @@ library=$1
 
 case $(uname -m) in
 x86_64) ;;
-*) echo "skipped: looks for x86-64 instructions"; exit 77 ;;
+*) echo "skipped: the test is for x86-64 instructions"; exit 77 ;;
 esac
 
 status=0
@@ -28,6 +28,6 @@ fused th_tile_packed_f32_avx2 ps ymm
 fused th_tile_packed_f64_avx2 pd ymm
 fused th_tile_packed_f32_avx512 ps zmm
 fused th_tile_packed_f64_avx512 pd zmm
-fused chains_6_2 ps ymm
-fused chains_12_2 ps zmm
+fused fma_tile_6_2 ps ymm
+fused fma_tile_12_2 ps zmm
 exit $status

@@ -1,4 +1,4 @@
-/* What kernels are run on: numbers at random that are the same in every run, in memory that ends where no memory is. */
+/* Operands for tests of kernels: random numbers, the same in every run, and memory that ends at an unreadable page. */
 #ifndef TESTS_GUARDED_H
 #define TESTS_GUARDED_H
 
@@ -21,28 +21,28 @@ static inline int64_t draw(int64_t below)
 
 enum { IN_A, IN_B, IN_C, IN_BIAS, IN_RESIDUAL, IN_WORKSPACE, PURPOSES };
 
-/* Memory after whose last byte there is none, so that reading or writing beyond it is a crash. There is one of these
- * for every purpose, as large as the largest so far. */
+/* Returns `bytes` bytes that end at an unreadable page, so that an access beyond them crashes. Each purpose has one
+ * memory, which grows on demand. */
 static inline void *memory_end(int purpose, size_t bytes)
 {
     static struct {
         char *pages;
-        size_t bytes; /* without the page that cannot be read */
+        size_t bytes; /* without the unreadable page */
     } memories[PURPOSES];
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes / page + 1) * page;
-    if (memories[purpose].bytes < room) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), capacity = (bytes / page + 1) * page;
+    if (memories[purpose].bytes < capacity) {
         if (memories[purpose].pages)
             munmap(memories[purpose].pages, memories[purpose].bytes + page);
-        char *pages = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *pages = mmap(NULL, capacity + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         ck_assert(pages != MAP_FAILED);
-        ck_assert_int_eq(mprotect(pages + room, page, PROT_NONE), 0);
+        ck_assert_int_eq(mprotect(pages + capacity, page, PROT_NONE), 0);
         memories[purpose].pages = pages;
-        memories[purpose].bytes = room;
+        memories[purpose].bytes = capacity;
     }
     return memories[purpose].pages + memories[purpose].bytes - bytes;
 }
 
-/* c = a b, of matrices whose elements lie row by row. */
+/* Returns c = a b for row-major matrices. */
 static inline th_product row_major_product(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c)
 {
     return (th_product){.m = m,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# headers.sh INCLUDE CC CXX: every public header compiles alone, as C11 and as C++17, without a warning.
+# headers.sh INCLUDE CC CXX: each public header compiles alone, as C11 and as C++17, without a warning.
 set -eu
 include=$1 cc=$2 cxx=$3
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Werror"

@@ -1,4 +1,4 @@
-/* The tables of kernels, one for each element type and instruction set, for tests that compare them. */
+/* All tables of kernels, one for each element type and instruction set, for tests that compare them. */
 #ifndef TESTS_INSTANCES_H
 #define TESTS_INSTANCES_H
 
@@ -17,7 +17,8 @@ extern const th_product_kernels th_product_fma_f32_baseline[2], th_product_fma_f
     th_product_fma_f32_avx512[2], th_product_dpbf16_f32_avx512bf16[2], th_product_amx_f32_amx[2];
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
 
-/* Beyond the instruction sets that have kernels of their own: what only multiplies bfloat16 terms, beside AVX-512. */
+/* The instruction sets with a table of all kernels; then those that only have products of bfloat16 parts, beside
+ * AVX-512. */
 enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, AMX, PRODUCT_PATHS };
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
@@ -31,7 +32,7 @@ static const th_product_kernels *const part_products[PRODUCT_PATHS] = {
 static const char *const product_path_names[] = {"baseline", "AVX2 with fused multiply-add", "AVX-512",
                                                  "AVX-512 with BF16", "AMX"};
 
-/* Whether this processor has the instruction set; tiles, which few have, are interpreted. */
+/* Whether this processor has the instruction set. AMX, which few processors have, is interpreted. */
 static inline bool supported(int isa)
 {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -42,7 +43,7 @@ static inline bool supported(int isa)
     return has[isa] && (isa != AMX || tiles_start());
 }
 
-/* The machine that runs it. */
+/* A machine with this instruction set. */
 static inline th_machine machine_of(int isa, int threads)
 {
     const int kernels = isa < ISAS ? isa : AVX512;
@@ -53,7 +54,7 @@ static inline th_machine machine_of(int isa, int threads)
                         .products = part_products[isa]};
 }
 
-/* A map by its name, and where a table has it. */
+/* The name of an elementwise kernel, and its offset in the table. */
 #define ENTRY(name) #name, offsetof(th_kernels, name)
 
 static inline th_elementwise_kernel *map_at(const th_kernels *kernels, size_t entry)
@@ -63,7 +64,7 @@ static inline th_elementwise_kernel *map_at(const th_kernels *kernels, size_t en
     return map;
 }
 
-/* Equal, with the signs of zeros; any NaN is like another. */
+/* Equal, including the signs of zeros; any NaN equals any other. */
 static inline bool same(double a, double b)
 {
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));

@@ -1,10 +1,11 @@
 #!/bin/sh
-# language_model.sh LANGUAGE_MODEL: what the example does and leaves for a small text, in each of its ways, and what it refuses.
+# language_model.sh LANGUAGE_MODEL: the commands of the example with a small text: the files that they write and the arguments that
+# they refuse.
 set -eu
 program=$1
 . "$(dirname "$0")/language_model_checks.sh"
 
-field() { # field NAME: of the last output
+field() { # field NAME: prints its value in the last output
     sed -n "s/.* $1=\([^ ]*\).*/\1/p" said | tail -n 1
 }
 
@@ -20,7 +21,7 @@ train() {
     esac
 }
 
-# -- train: what is in the folder --
+# -- train: the files in the folder --
 expect 0 'bits_per_byte=' train text run
 memory=$(field memory) loss=$(field loss)
 for file in config.json tokenizer.json text.tokens last.safetensors best.safetensors log.jsonl curves.svg samples/step_0000060.txt; do
@@ -28,11 +29,11 @@ for file in config.json tokenizer.json text.tokens last.safetensors best.safeten
 done
 ls run/events.out.tfevents.* >/dev/null
 [ "$(grep -c '"loss/validation"' run/log.jsonl)" -eq 4 ] && [ "$(grep -c '"tokens_per_second"' run/log.jsonl)" -eq 12 ] ||
-    fail "log.jsonl is not as asked for"
+    fail "log.jsonl is not as requested"
 awk '/"loss.train"/ { sub(/.*"loss.train": /, ""); last = $1 + 0; if (!first) first = last } END { exit !(last < 0.9 * first) }' \
     run/log.jsonl || fail "nothing was learned"
 
-# The forecast is what was taken, but for logs and windows.
+# The predicted memory equals the memory of the run, except for logs and windows.
 expect 0 'parameters=' train text --memory
 awk -v f="$(field memory)" -v m="$memory" 'BEGIN { exit !(f <= m && m <= f + 10000) }' || fail "forecast $(field memory), taken $memory"
 
@@ -49,14 +50,14 @@ for file in config.json tokenizer.json model.safetensors; do
     [ -s "model/$file" ] || fail "no model/$file"
 done
 
-# A run keeps its precision, and is measured in it.
+# A run keeps its precision, and eval uses it.
 expect 0 'precision=bfloat16 ' train text reduced --precision bfloat16 --steps 20
 loss_in_bfloat16=$(field loss)
 expect 0 "loss=$loss_in_bfloat16 " "$program" eval reduced --last
 expect 0 'precision=bfloat16 ' "$program" resume reduced --steps 21 --quiet
 expect 2 'takes float32, bfloat16x3 or bfloat16, not half' train text other --precision half
 
-# -- starting with a model of transformers, a part of it frozen --
+# -- train from a model of transformers, with frozen parameters --
 expect 0 'loss=' train text tuned --from model --freeze 'embedding.*,layers.0.*'
 awk -v a="$(field loss)" -v b="$loss" 'BEGIN { exit !(a < b) }' || fail "fine-tuning: $(field loss), before $loss"
 expect 0 'loss=' train text untouched --from model --freeze '*norm*' --lr 1e-9 --min-lr 1e-9 --weight-decay 0
@@ -64,22 +65,22 @@ expect 0 'loss=' train text llama --llama --kv-heads 1 --tokenizer bpe --vocabul
 [ -s llama/merges.txt ] || fail "no merges.txt"
 expect 0 '' "$program" export llama llama_model
 expect 0 'loss=' train text llama_tuned --from llama_model
-# Text ends where the pretrained model's does, and the model that is exported again says so; here that is the end of a line.
+# A sample ends at the pretrained model's end token, here the end of a line. The exported model has the same end token.
 end=$(sed -n 's/.*"Ċ": *\([0-9]*\).*/\1/p' llama_model/vocab.json llama/vocab.json 2>/dev/null | head -n 1)
 [ -n "$end" ] || fail "no line end among the tokens"
 cp -R llama_model ending && sed -i "s/\"eos_token_id\": null/\"eos_token_id\": $end/; s/\"eos_token_id\": [0-9]*/\"eos_token_id\": $end/" ending/config.json
 expect 0 'loss=' train text ended --from ending --steps 2
 "$program" sample llama_tuned --prompt 12 --tokens 400 >unended
 "$program" sample ended --prompt 12 --tokens 400 >ended_text
-[ "$(wc -l <unended)" -gt 1 ] && [ "$(wc -l <ended_text)" -eq 1 ] || fail "a text that continues after its end"
+[ "$(wc -l <unended)" -gt 1 ] && [ "$(wc -l <ended_text)" -eq 1 ] || fail "the text continues after the end token"
 expect 0 '' "$program" export ended ended_model
 grep -q "\"eos_token_id\": $end" ended_model/config.json || fail "the end token was not exported"
-# Windows are as long as is usual, or as the model sees; more is refused.
+# Windows have the default length, or the model's if that is smaller. A larger length is refused.
 long="--steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
 # shellcheck disable=SC2086 # options are words
 {
     expect 0 'loss=' "$program" train text usual $long --layers 1 --heads 1 --width 8
-    grep -q '"length": 64,' usual/config.json || fail "not the usual length"
+    grep -q '"length": 64,' usual/config.json || fail "not the default length"
     expect 0 'loss=' "$program" train text fitting $long --from model
     grep -q '"length": 16,' fitting/config.json || fail "not the length of the model"
     expect 0 'parameters=' "$program" train text --memory $long --from model
@@ -112,14 +113,14 @@ quick="--steps 1 --eval-batches 1 --sample-tokens 0 --quiet"
         "$program" train text own $quick --from endless_model --force
 }
 
-# -- whether training helped --
+# -- advice if training did not help --
 expect 0 'the validation loss improved from' train text tuned --from model --force
 # shellcheck disable=SC2086 # options are words
 expect 0 'did not improve: it was .* at the start .*' "$program" train text worse --from model --lr 3 --min-lr 3 --warmup 1 $quick
 grep -q 'best.safetensors is the model as it was at the start; try a lower learning rate, --lr 0.3 instead of 3' said ||
     fail "no advice: $(cat said)"
 
-# -- the tokenizer must be the model's --
+# -- only the model's tokenizer is accepted --
 expect 2 '--tokenizer characters does not have the tokens of the model in llama_model: leave it out .* or give --other-tokenizer' \
     train text other --from llama_model --tokenizer characters
 expect 2 '--tokenizer run does not have the tokens' train text other --from llama_model --tokenizer run
@@ -130,10 +131,10 @@ expect 0 'loss=' train text fewer --from model --tokenizer run --steps 2 --force
 expect 0 'loss=' train text fewer --from model --tokenizer characters --steps 2 --force # the same tokens of the same text
 expect 2 'has 300 tokens, more than the [0-9]* of the model in model' train text other --from model --tokenizer llama --other-tokenizer
 cp -R model bare && rm bare/tokenizer.json
-expect 0 'loss=' train text fewer --from bare --tokenizer run --steps 2 --force # the folder cannot say
+expect 0 'loss=' train text fewer --from bare --tokenizer run --steps 2 --force # the folder has no tokenizer
 expect 2 'does not have the tokens' train text other --from bare --tokenizer bytes
 
-# -- a model of transformers, to sample from and to measure --
+# -- sample and eval with a model of transformers --
 "$program" sample model --prompt "12 bottles" --tokens 40 --seed 3 >of_folder
 cmp first of_folder || fail "another sample from the exported model"
 expect 0 "" "$program" eval run --text other_text
@@ -148,7 +149,7 @@ printf 1 >single
 expect 1 'the text has a single token' "$program" eval model --text single
 expect 1 'the text has a single token' "$program" eval run --text single
 
-# -- how it ends: files, and a command that can be pasted --
+# -- the last lines: files, and a next command that works as printed --
 expect 0 '^wrote: run 2/curves.svg$' train text 'run 2' --steps 2
 grep -qx 'wrote: run 2/best.safetensors' said && grep -qx 'wrote: run 2/last.safetensors' said || fail "files: $(cat said)"
 next() { # runs the command of the last output
@@ -164,7 +165,7 @@ next
 TAPEHEAD_RUN=scripts/run.sh "$program" resume 'run 2' --steps 4 --quiet >said 2>&1
 grep -qx "next:  scripts/run.sh language_model sample 'run 2'" said || fail "next: $(cat said)"
 expect 2 'cannot be made (No such file or directory): none/run' "$program" train text none/run
-# an export that fails can be repeated: config.json, which says that a model is there, is written last
+# A failed export can be repeated: config.json, which marks a complete model, is written last.
 mkdir -p exported/model.safetensors/in_the_way
 expect 1 'model.safetensors' "$program" export 'run 2' exported
 rm -r exported/model.safetensors
@@ -190,23 +191,23 @@ expect 0 'steps=20 ' train text patient --patience 1 --lr 2 --min-lr 2 --eval-ba
 expect 0 'stopped early' "$program" resume patient --steps 99 --quiet
 expect 0 '^12 bottles' "$program" sample run --prompt "12 bottles" --beams 3
 
-expect 0 'steps=1 ' train text run --force --steps 1 --lr 1e-6 # --min-lr is lower still
-# A run that is replaced by another stays until there is one, and no other goes in its place, whatever it is called.
+expect 0 'steps=1 ' train text run --force --steps 1 --lr 1e-6 # the default of --min-lr is lower
+# --force removes a run only after its replacement exists, and removes no other run, even if the name has special characters.
 cp -R run 'run[1]' && cp -R run run1
 printf 'no UTF-8 \377' >binary
-expect 1 'is not UTF-8' train binary 'run[1]' --force
-diff -r run 'run[1]' || fail "a run was removed for none"
+expect 1 'is no UTF-8' train binary 'run[1]' --force
+diff -r run 'run[1]' || fail "the run was removed without a replacement"
 expect 0 'steps=2 ' train text 'run[1]' --force --steps 2
 diff -r run run1 || fail "run1 was changed by a run called run[1]"
-[ "$(find 'run[1]' -name 'events*' | wc -l)" -eq 1 ] || fail "events of a run that was replaced"
-# Closed descriptors are not those of the logs.
+[ "$(find 'run[1]' -name 'events*' | wc -l)" -eq 1 ] || fail "events of the replaced run are left"
+# The logs do not use closed standard descriptors.
 status=0
 # shellcheck disable=SC2086 # options are words
 "$program" train text closed ${small%--quiet*} --sample-tokens 0 >&- 2>&- || status=$?
 [ $status -eq 1 ] || fail "closed standard output: status $status"
 grep -qv '^{.*}$' closed/log.jsonl && fail "closed standard error: $(cat closed/log.jsonl)"
 
-# -- what is refused --
+# -- refused arguments and files --
 expect 2 'there is a run already' train text run
 expect 2 'contains something other than a run' train text model --force
 expect 2 'this is a run' train text other --from run
@@ -229,25 +230,25 @@ echo short >short
 expect 1 'of its 6 tokens, 5 are for training, which needs 17 .* Give more text, or a larger --validation' train short other
 head -c 40 text >brief
 expect 1 'Give more text, or --length 12' "$program" train brief other --length 50 --validation 0.65
-[ ! -e other ] || fail "a folder for no run: $(ls -A other)"
-expect 1 'is not UTF-8' train binary other
+[ ! -e other ] || fail "a refused run left a folder: $(ls -A other)"
+expect 1 'is no UTF-8' train binary other
 expect 1 'bytes or bpe takes any file' train binary other
 expect 2 'the prompt must not be empty' train text other --prompt ''
 expect 2 'not the folder of a run' "$program" resume nowhere
 expect 2 'not the folder of a run' "$program" sample nowhere
 mkdir begun && cp run/config.json run/text.tokens begun # as if killed before its first checkpoint
 expect 0 'loss=' train text begun
-expect 1 'is not among the tokens' "$program" sample llama_tuned/../patient --prompt '#'
-! grep -q '; at ' said || fail "a place in the source of the program: $(cat said)"
+expect 1 'is not in the vocabulary' "$program" sample llama_tuned/../patient --prompt '#'
+! grep -q '; at ' said || fail "the message has a line of the program's source: $(cat said)"
 cp -R run mixed && cp llama/tokenizer.json mixed
 expect 1 'tokenizer.json has changed since the run began' "$program" sample mixed
 cp run/tokenizer.json mixed && cp llama/text.tokens mixed
-expect 1 'text.tokens is not of' "$program" resume mixed
+expect 1 'text.tokens was made by another' "$program" resume mixed
 printf 'x' | dd of=llama/text.tokens bs=1 seek=100 conv=notrunc 2>/dev/null
 expect 1 'is damaged' "$program" resume llama --steps 70
 for command in '' train resume sample eval export; do
     for option in --help -h; do
-        # shellcheck disable=SC2086 # no word for no command
+        # shellcheck disable=SC2086 # an empty command gives no argument
         expect 0 'language_model' "$program" $command $option
         [ -n "$(tail -n +2 said)" ] || fail "no help: $command $option"
     done
@@ -261,4 +262,4 @@ if [ -w /dev/full ]; then
     "$program" sample tuned >/dev/full 2>said || status=$?
     [ $status -eq 1 ] || fail "a full disk: status $status"
 fi
-echo "all as it should be"
+echo "all checks passed"

@@ -1,5 +1,5 @@
-# language_model_checks.sh: what the tests of the language model share; they read it with ".". It moves the test into a
-# temporary folder, which ends with the test.
+# language_model_checks.sh: functions for the tests of the language model, which source this file. It makes a temporary folder
+# the current directory and removes the folder at the end of the test.
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 cd "$out"
@@ -13,5 +13,5 @@ expect() { # expect STATUS WORDS COMMAND...: the command ends with this status a
     shift 2
     "$@" >said 2>&1 || status=$?
     [ $status -eq "$wanted" ] || { cat said; fail "status $status, not $wanted: $*"; }
-    [ -z "$words" ] || grep -q -- "$words" said || { cat said; fail "not a word of \"$words\": $*"; }
+    [ -z "$words" ] || grep -q -- "$words" said || { cat said; fail "does not print \"$words\": $*"; }
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# language_model_links.sh LANGUAGE_MODEL: an untrusted run's folder may have links and pipes in place of files. The program
+# language_model_links.sh LANGUAGE_MODEL: the folder of an untrusted run may have links and pipes in place of files. The program
 # writes to no file outside that folder, and does not wait for a pipe.
 set -eu
 program=$1
@@ -31,7 +31,7 @@ ln -s ../outside/victim run/log.jsonl
 resume 3 && fail "the log was written through a link"
 grep -q 'log.jsonl is a symbolic link' said || { cat said; fail "the link is not named"; }
 cp --remove-destination outside/victim run/log.jsonl
-resume 3 && fail "a text was taken for a log"
+resume 3 && fail "a text was accepted as a log"
 grep -q 'its first line is not a record' said && cmp run/log.jsonl outside/victim || { cat said; fail "the text was changed"; }
 unharmed victim
 mv log.jsonl run/log.jsonl

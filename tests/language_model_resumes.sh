@@ -1,6 +1,6 @@
 #!/bin/sh
-# language_model_resumes.sh LANGUAGE_MODEL: a run that is killed at random moments and resumed, with other numbers of threads in
-# between, ends with the parameters, the log and the samples of one that was not; one that is interrupted saves first.
+# language_model_resumes.sh LANGUAGE_MODEL: a run is killed at random moments and resumed with other numbers of threads. It ends
+# with the same parameters, log and samples as a run without a break. An interrupted run saves a checkpoint first.
 set -eu
 program=$1
 out=$(mktemp -d)
@@ -10,17 +10,17 @@ awk 'BEGIN { for (i = 0; i < 1500; i++) printf "line %d of %s\n", i, i % 7 ? "so
 options="--layers 2 --heads 2 --width 16 --length 16 --batch 4 --accumulate 2 --dropout 0.1 --warmup 5 --steps 1500
     --eval-every 60 --eval-batches 2 --log-every 5 --sample-tokens 30 --patience 100 --quiet"
 
-train() { # train RUN THREADS: in the background, as $!
+train() { # train RUN THREADS: starts it in the background; $! is the process
     # shellcheck disable=SC2086 # options are words
     "$program" train "$out/text" "$1" $options --threads "$2" >"$1.out" 2>&1 &
 }
 crc() {
     grep -o 'parameters_crc32c=[0-9a-f]*' "$1"
 }
-log() { # without what is measured in seconds
+log() { # log RUN: prints the log without times
     sed 's/, "tokens_per_second": [^,}]*//' "$1/log.jsonl"
 }
-same() { # same RUN OUTPUT: as the one without a break
+same() { # same RUN OUTPUT: compares with the run without a break
     [ "$(crc "$2")" = "$(crc "$out/whole.out")" ] || { echo "other parameters: $(crc "$2")"; exit 1; }
     log "$1" >"$out/a" && log "$out/whole" >"$out/b" && cmp "$out/a" "$out/b"
     diff -r "$1/samples" "$out/whole/samples"
@@ -30,7 +30,7 @@ same() { # same RUN OUTPUT: as the one without a break
 train "$out/whole" 2
 wait $!
 
-# Killed at random, but later than its first checkpoint; one step more at least is done each time.
+# Kills the run at random moments after its first checkpoint. Each time it does at least one more step.
 train "$out/killed" 1
 process=$!
 kills=0
@@ -48,7 +48,7 @@ while :; do
 done
 same "$out/killed" "$out/killed.out"
 
-# One process at a time.
+# Only one process may use a run.
 train "$out/one" 1
 process=$!
 until [ -e "$out/one/last.safetensors" ]; do sleep 0.02; done
@@ -59,7 +59,7 @@ kill -KILL $process
 wait $process 2>/dev/null || true
 if [ $status -ne 2 ] || ! grep -q 'another process' "$out/other"; then echo "two at once: $status"; cat "$out/other"; exit 1; fi
 
-# A process that waited for the folder sees the run that the other one has written by then.
+# A process that waited for the folder finds the run that the other process has written.
 mkdir "$out/taken"
 exec 9<"$out/taken"
 if command -v flock >/dev/null && flock 9; then
@@ -71,7 +71,7 @@ if command -v flock >/dev/null && flock 9; then
 fi
 exec 9<&-
 
-# Interrupted: the step is finished, saved, and the status says so.
+# An interrupted run finishes the step, saves a checkpoint and exits with status 130.
 train "$out/interrupted" 1
 process=$!
 until [ -e "$out/interrupted/last.safetensors" ]; do sleep 0.02; done

@@ -10,7 +10,7 @@ train() {
 crc() {
     grep -o 'parameters_crc32c=[0-9a-f]*' said
 }
-tokens() { # of the token file, behind its header
+tokens() { # tokens RUN: prints the token file without its header
     od -An -v -tu2 -j64 "$1/text.tokens" | tr -s ' \n' '\n\n' | sed '/^$/d'
 }
 
@@ -45,15 +45,15 @@ expect 0 'steps=4 ' "$program" resume pipe --steps 4 --quiet </dev/null
 for tokenizer in bytes characters bpe; do
     expect 0 '2 documents, ' train texts "folder_$tokenizer" --tokenizer $tokenizer --vocabulary 280
     expect 0 '2 documents, ' train texts/a.txt texts/b.txt "files_$tokenizer" --tokenizer $tokenizer --vocabulary 280
-    cmp "folder_$tokenizer/text.tokens" "files_$tokenizer/text.tokens" || fail "a folder is not its files in their order"
+    cmp "folder_$tokenizer/text.tokens" "files_$tokenizer/text.tokens" || fail "a folder differs from its files in order"
     end=$(sed -n 's/.*"end token": \([-0-9]*\).*/\1/p' "folder_$tokenizer/config.json")
     [ "$end" -ge 0 ] || fail "$tokenizer: no end-of-text token"
     expect 0 '' "$program" export "folder_$tokenizer" "model_$tokenizer"
     grep -q "\"eos_token_id\": $end" "model_$tokenizer/config.json" || fail "$tokenizer: eos_token_id is not $end"
 done
 tokens folder_bytes | sed -n '1,40p' >all # the last are checksums
-[ "$(sed -n 20p all)" -eq 256 ] && [ "$(grep -c '^256$' all)" -eq 1 ] || fail "no end behind the first document: $(cat all)"
-[ "$(tokens folder_bytes | grep -c '^256$')" -eq 2 ] || fail "no end behind the last document"
+[ "$(sed -n 20p all)" -eq 256 ] && [ "$(grep -c '^256$' all)" -eq 1 ] || fail "no end token after the first document: $(cat all)"
+[ "$(tokens folder_bytes | grep -c '^256$')" -eq 2 ] || fail "no end token after the last document"
 cat texts/a.txt | expect 0 '2 documents, ' train - texts/b.txt mixed --tokenizer bytes
 cmp mixed/text.tokens folder_bytes/text.tokens || fail "standard input is not the first document"
 # Tuning uses the end-of-text token of the model. A model without one keeps its vocabulary.
@@ -87,8 +87,8 @@ expect 1 'No such file' train texts/a.txt missing other
 expect 2 'the last word is the folder of the run, but this is a file: texts/b.txt' train texts/a.txt texts/b.txt
 expect 1 'is not UTF-8' sh -c 'printf "\\377" | "$1" train - other' - "$program"
 printf 'not UTF-8: \377' >binary
-expect 1 'is not UTF-8' train texts/a.txt binary other
-[ ! -e other ] || fail "a folder for no run"
+expect 1 'is no UTF-8' train texts/a.txt binary other
+[ ! -e other ] || fail "a refused run left a folder"
 expect 1 'is too short' train texts/a.txt one --force --length 60
 cmp one/text.tokens single/text.tokens && [ ! -e one/next.tokens ] || fail "a text that is too short has replaced a run"
-echo "all as it should be"
+echo "all checks passed"

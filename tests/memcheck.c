@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 enum { B = 2, HEADS = 2, MOST = 5, VOCABULARY = 19, LENGTH = 7 };
 

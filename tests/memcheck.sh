@@ -8,7 +8,7 @@ skip() {
     echo "skipped: $1"
     exit 77
 }
-command -v valgrind >/dev/null || skip "there is no valgrind here (scripts/setup.sh installs it)"
+command -v valgrind >/dev/null || skip "valgrind is not installed (scripts/setup.sh installs it)"
 export TAPEHEAD_ISA=avx2 TAPEHEAD_GEMM=native OMP_NUM_THREADS=1 LC_ALL=C
 if ! complaint=$("$program" 2>&1); then
     case $complaint in

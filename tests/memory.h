@@ -1,4 +1,4 @@
-/* Memory for a context that counts what it gives, and that runs out when a test wants it to. */
+/* An allocator for contexts that counts bytes and fails on request. */
 #ifndef TESTS_MEMORY_H
 #define TESTS_MEMORY_H
 
@@ -6,7 +6,7 @@
 
 #include "tapehead/context.h"
 
-/* Whether a test may define malloc itself: the sanitizers have their own. */
+/* 1 if a test may define malloc. The sanitizers define it themselves. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OWN_MALLOC 0
 #elif defined(__has_feature)
@@ -19,9 +19,9 @@
 #endif
 
 typedef struct test_memory {
-    int64_t calls, fail_at; /* call number fail_at fails; 0: none */
-    bool forever;           /* and every call after it */
-    size_t bytes, max;      /* outstanding, now and at most */
+    int64_t calls, fail_at; /* call number fail_at fails; 0: no call fails */
+    bool forever;           /* all later calls fail too */
+    size_t bytes, max;      /* in use; their maximum */
 } test_memory;
 
 static inline void *test_memory_take(void *user, size_t bytes)
@@ -41,14 +41,14 @@ static inline void test_memory_give(void *user, void *memory, size_t bytes)
     free(memory);
 }
 
-/* From now on every call fails, until fail_at is 0 again. */
+/* Makes all calls fail from now on, until fail_at is set to 0. */
 static inline void run_out(test_memory *m)
 {
     m->fail_at = m->calls + 1;
     m->forever = true;
 }
 
-/* For th_context_options.allocator. */
+/* Returns the allocator for th_context_options. */
 static inline th_allocator allocator_of(test_memory *m)
 {
     return (th_allocator){test_memory_take, test_memory_give, m};

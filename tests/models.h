@@ -1,4 +1,4 @@
-/* What tests of whole models share. */
+/* Functions for tests of whole models. */
 #ifndef TESTS_MODELS_H
 #define TESTS_MODELS_H
 
@@ -9,7 +9,7 @@
 
 #include "context.h"
 
-/* One step down the loss; returns what it was. */
+/* Runs backward and an optimizer step. Returns the loss. */
 static inline double step_down(th_tensor *loss, th_optimizer *optimizer)
 {
     const double value = th_item(loss);
@@ -19,7 +19,7 @@ static inline double step_down(th_tensor *loss, th_optimizer *optimizer)
     return value;
 }
 
-/* Whichever allocation fails, making a model ends with TH_ERROR_MEMORY, and nothing is left. */
+/* Fails each allocation of a constructor once: the result must be TH_ERROR_MEMORY, without a leak. */
 static inline void assert_making_survives(th_module *(*make)(th_context *))
 {
     test_memory f = {.fail_at = 1};

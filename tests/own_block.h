@@ -1,4 +1,4 @@
-/* A layer as a user writes one: a pre-norm transformer block, x + attention(norm1(x)), then
+/* A user-defined layer: a pre-norm transformer block, x + attention(norm1(x)), then
  * x + linear2(gelu(linear1(norm2(x)))), with dropout on both branches. (B, T, E) -> (B, T, E) */
 #ifndef TESTS_OWN_BLOCK_H
 #define TESTS_OWN_BLOCK_H

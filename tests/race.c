@@ -1,6 +1,6 @@
-/* A race made on purpose: two tasks write one number. ThreadSanitizer must say so; if it does not, its silence about
- * the library means nothing. The tasks wait for each other, so that two threads run them, in a way that orders nothing.
- */
+/* An intentional race: two tasks write one number. ThreadSanitizer must report it; if it does not, its silence about
+ * the library means nothing. The tasks wait for each other, so that two threads run them, without ordering their
+ * writes. */
 #include <stdatomic.h>
 
 #include "kernels/machine/parallel.h"

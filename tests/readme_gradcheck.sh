@@ -1,5 +1,5 @@
 #!/bin/sh
-# Holds the failure that README.md shows to what the example prints. Usage: readme_gradcheck.sh PROGRAM README
+# readme_gradcheck.sh PROGRAM README: the failed check that README.md shows equals the output of the example.
 set -eu
 program=$1
 readme=$2

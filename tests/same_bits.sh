@@ -1,7 +1,7 @@
 #!/bin/sh
-# same_bits.sh PROGRAM [ARGUMENT...]: a program that trains a model, run with these arguments and a number of threads behind them in an
-# empty directory, prints the same parameters_crc32c with 1, 2, 3 and 4 threads, in a second run, and on every instruction set with fused
-# multiply-add that this processor has; through OpenBLAS, with any number of threads.
+# same_bits.sh PROGRAM [ARGUMENT...]: a program that trains a model prints the same parameters_crc32c in each of these runs: with
+# 1, 2, 3 and 4 threads, a second time, and with each of this processor's instruction sets with fused multiply-add. With OpenBLAS the number of threads does
+# not matter either. The test runs the program in an empty directory, with the number of threads as the last argument.
 set -eu
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
-# setup.sh SETUP: scripts/setup.sh explains why an installed tool cannot be used: another one precedes it in PATH. It names that
-# tool's path, its version and the version that is needed. Nothing is installed: the test replaces apt-get.
+# setup.sh SETUP: scripts/setup.sh explains why an installed tool cannot be used: another tool of that name precedes it in PATH.
+# The message has that tool's path, its version and the version that is needed. The test replaces apt-get, so that nothing is
+# installed.
 set -eu
 
 setup=$1
@@ -13,18 +14,18 @@ stand_in() { # stand_in TOOL BODY: a program that comes first in PATH
     printf '#!/bin/sh\n%s\n' "$2" >"$work/first/$1"
     chmod +x "$work/first/$1"
 }
-# refuses TIER SENTENCE...: setup.sh fails and says each of them.
+# refuses TIER SENTENCE...: setup.sh fails and prints each of these sentences.
 refuses() {
     tier=$1
     shift
     if PATH="$work/first:$PATH" "$setup" "$tier" >"$work/said" 2>&1; then
-        echo "setup.sh $tier: everything is there, but $1"
+        echo "setup.sh $tier finds everything, and does not print: $1"
         exit 1
     fi
     for sentence; do
         grep -F -e "$sentence" "$work/said" >/dev/null || {
             cat "$work/said"
-            echo "setup.sh $tier does not say: $sentence"
+            echo "setup.sh $tier does not print: $sentence"
             exit 1
         }
     done
@@ -52,10 +53,18 @@ esac'
 refuses test "check: $work/first/pkg-config is \"0.29\"" "version of Check is 0.10" "that one is /opt/old/pkgconfig/check.pc"
 rm "$work/first/pkg-config"
 
-# If nothing can be installed, setup.sh prints the reason too.
+# Without apt-get setup.sh prints the reason too.
 for tool in sh awk sed grep dirname readlink basename cat head tr id env make cc as ld; do
     ln -s "$(command -v "$tool")" "$work/all/"
 done
 rm "$work/first/apt-get"
 stand_in cmake 'echo "cmake version 3.18.4"'
 PATH=$work/all refuses demo "cmake: $work/first/cmake is \"cmake version 3.18.4\"; 3.22 or later is needed" "There is no apt-get here"
+
+# The core and the demo need neither jansson nor PCRE2.
+stand_in apt-get 'exit 1'
+rm "$work/first/cmake"
+stand_in cc 'case $* in *-ljansson* | *-lpcre2-8*) echo "not found"; exit 1 ;; *) exit 0 ;; esac'
+stand_in ldconfig 'echo "libopenblas.so.0 (libc6) => /lib/libopenblas.so.0"'
+PATH="$work/first:$PATH" "$setup" demo
+refuses models "Missing for Tapehead's models: libjansson-dev libpcre2-dev"

@@ -1,5 +1,5 @@
-/* small_step STEPS [float64] THREADS: trains a small language model for so many steps and prints what became of it.
- * What instructions.sh counts the instructions of, and same_bits.sh compares. */
+/* small_step STEPS [float64] THREADS: trains a small language model for this many steps and prints the result.
+ * instructions.sh counts its instructions, and same_bits.sh compares the result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,31 +1,69 @@
 #!/bin/sh
-# symbols.sh LIBRARY SONAME INCLUDE: the shared library exports the functions that the public headers declare, all of them and
-# nothing else, and carries its SONAME.
+# symbols.sh SOURCE VERSION CORE [MODELS]: checks the symbols of the shared libraries CORE and MODELS.
+#   - Each exports the public functions of its headers and nothing else: tapehead/models.h includes the headers of MODELS, all
+#     other headers belong to CORE.
+#   - CORE also exports the functions marked TH_PRIVATE_API, with the version TAPEHEAD_PRIVATE_VERSION. src/models/core.h
+#     includes the headers that declare them.
+#   - The soname has the minor version until 1.0.
 set -eu
-library=$1 soname=$2 include=$3
-
+source=$1 version=$2 core=$3 models=${4:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$work/exported"
-# A declaration starts with TH_API; its name is the word before its first opening parenthesis.
-cat "$include"/tapehead/*.h | tr '\n' ' ' | grep -oE 'TH_API [^(;]*\bth_[a-z0-9_]+\(' | sed -E 's/.*\b(th_[a-z0-9_]+)\($/\1/' |
-    sort -u >"$work/declared"
-
 status=0
-if ! readelf -d "$library" | grep -q "SONAME.*\[$soname\]"; then
-    echo "the SONAME of $library is not $soname"
+wrong() {
+    printf '%s\n' "$*"
     status=1
+}
+
+# declared MARK FILE...: prints the functions with this mark. A declaration starts with the mark; the name is the word before
+# the first opening parenthesis.
+declared() {
+    mark=$1
+    shift
+    cat "$@" | tr '\n' ' ' | grep -oE "$mark [^(;]*\bth_[a-z0-9_]+\(" | sed -E 's/.*\b(th_[a-z0-9_]+)\($/\1/' | sort -u
+}
+
+# compare EXPORTED DECLARED WHAT
+compare() {
+    [ -s "$work/$2" ] || wrong "no declaration of $3 found"
+    comm -23 "$work/$1" "$work/$2" | sed "s/.*/exported, but no declaration of $3: &/" >"$work/complaints"
+    comm -13 "$work/$1" "$work/$2" | sed "s/.*/declaration of $3, but not exported: &/" >>"$work/complaints"
+    [ ! -s "$work/complaints" ] || wrong "$(cat "$work/complaints")"
+}
+
+# soname LIBRARY NAME
+soname() {
+    case $version in
+    0.*) soversion=${version%.*} ;;
+    *) soversion=${version%%.*} ;;
+    esac
+    readelf -d "$1" | grep -q "SONAME.*\[$2\.so\.$soversion\]" || wrong "the soname of $1 is not $2.so.$soversion"
+}
+
+models_headers=$(sed -n 's|^#include "\(tapehead/.*\)"$|\1|p' "$source/include/tapehead/models.h" | grep -vx tapehead/core.h)
+core_headers=$(cd "$source/include" && ls tapehead/*.h | grep -vxF "$models_headers")
+
+soname "$core" libtapehead
+nm -D --defined-only "$core" | awk '$2 != "A" { print $3 }' >"$work/all"
+grep -v @ "$work/all" | sort >"$work/exported"
+sed -n "s/@@TAPEHEAD_PRIVATE_$version\$//p" "$work/all" | sort >"$work/exported_private"
+(cd "$source/include" && declared TH_API $core_headers) >"$work/declared"
+declared TH_PRIVATE_API $(grep -rl --include='*.h' TH_PRIVATE_API "$source/src" | grep -v /private_api.h) >"$work/declared_private"
+compare exported declared "a public function of the core"
+compare exported_private declared_private "a private function of the core"
+grep @ "$work/all" | grep -v "@@TAPEHEAD_PRIVATE_$version\$" && wrong "exported with its format version is not 1 than TAPEHEAD_PRIVATE_$version"
+echo "$(wc -l <"$work/exported") public and $(wc -l <"$work/exported_private") private functions exported by $(basename "$core")"
+if readelf -d "$core" | grep NEEDED | grep -E 'jansson|pcre'; then
+    wrong "the core needs a library of the models library"
 fi
-if [ ! -s "$work/declared" ]; then
-    echo "no declaration found under $include"
-    status=1
+
+if [ -n "$models" ]; then
+    soname "$models" libtapehead_models
+    nm -D --defined-only "$models" | awk '{ print $3 }' | sort >"$work/exported"
+    (cd "$source/include" && declared TH_API $models_headers) >"$work/declared"
+    compare exported declared "a public function of the models library"
+    nm -D --undefined-only "$models" | grep -q "@TAPEHEAD_PRIVATE_$version\$" ||
+        wrong "$models does not need the private functions of this release"
+    echo "$(wc -l <"$work/exported") public functions exported by $(basename "$models")"
 fi
-comm -23 "$work/exported" "$work/declared" | sed 's/.*/exported, but in no public header: &/' >"$work/complaints"
-comm -13 "$work/exported" "$work/declared" | sed 's/.*/declared in a public header, but not exported: &/' >>"$work/complaints"
-if [ -s "$work/complaints" ]; then
-    cat "$work/complaints"
-    status=1
-fi
-echo "$(wc -l <"$work/exported") functions exported by $soname"
 exit $status

@@ -1,5 +1,5 @@
-/* Memory that runs out: every allocation of a training step, and of all that a program does around it, made to fail,
- * once and for good; and no allocation at all after the first step. */
+/* Failing allocations. Every allocation of a training step, and of the calls around it, fails once, or it and all
+ * later ones fail. A second test: after the first step nothing is allocated. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
-/* -- malloc, watched: what the whole process asks the C library for while `watching` -- */
+/* -- malloc that counts the allocations of the whole process while `watching` -- */
 
 #if OWN_MALLOC
 static _Atomic int watching, seen;
@@ -42,7 +42,7 @@ void *aligned_alloc(size_t alignment, size_t bytes)
 }
 #endif
 
-/* -- a small model that uses most of what there is -- */
+/* -- a small model that uses most features -- */
 
 enum { VOCABULARY = 11, WIDTH = 16, BATCH = 3, LENGTH = 5 };
 
@@ -62,15 +62,15 @@ static th_tensor *toy_forward(th_module *m, th_tensor *tokens)
 
 typedef struct training {
     test_memory memory;
-    size_t limit; /* 0: none */
+    size_t limit; /* 0: no limit */
     th_context *ctx;
     th_module *model;
     th_optimizer *adam;
     th_tensor *tokens, *targets;
-    bool error_cleared_first; /* after a step, before the tape */
+    bool error_cleared_first; /* th_error_clear is called before th_tape_clear */
 } training;
 
-/* Everything before the first step; entries are NULL where memory ran out. */
+/* Creates everything before the first step. Members are NULL after memory ran out. */
 static void start(training *t, int threads)
 {
     t->ctx = th_context_new(&(th_context_options){
@@ -134,7 +134,7 @@ START_TEST(a_step_survives_the_failure_of_any_allocation)
             th_context_free(t.ctx);
             return;
         }
-        if (status == TH_OK) { /* the allocator managed with a smaller chunk */
+        if (status == TH_OK) { /* the block allocator took a smaller chunk */
             ck_assert_uint_eq(th_module_crc32c(t.model), expected);
         } else {
             ck_assert_msg(status == TH_ERROR_MEMORY, "allocation %lld: %s", (long long)n, th_error_message(t.ctx));
@@ -170,14 +170,14 @@ START_TEST(making_a_model_survives_the_failure_of_any_allocation)
 }
 END_TEST
 
-/* -- a program of many parts: each can be done again after it failed -- */
+/* -- a program of many parts: each can be repeated after it failed -- */
 
 static th_status trained(training *t)
 {
     return step(t);
 }
 
-/* Recording off, evaluation, a result that is kept. */
+/* Evaluates without recording and keeps a result. */
 static th_status evaluated(training *t)
 {
     th_tensor *kept = th_keep(th_module_evaluate(t->model, t->tokens));
@@ -189,7 +189,7 @@ static th_status evaluated(training *t)
     return status;
 }
 
-/* Gradients of a result and of a parameter, read and kept; nothing is stepped on. */
+/* Reads and keeps the gradients of a result and of a parameter, without an optimizer step. */
 static th_status gradients_read(training *t)
 {
     th_tensor *logits = th_keep_gradient(th_module_forward(t->model, t->tokens));
@@ -290,7 +290,7 @@ static part *const parts[] = {trained, evaluated, gradients_read, trained,  prof
                               trained, widened,   trained,        narrowed, trained,  evaluated,           trained};
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* Everything after the model was made. A part that fails is done once more; returns the bits of the model. */
+/* Runs all parts after the model was created. Repeats a part that fails. Returns the checksum of the model. */
 static uint32_t program(training *t, int64_t fail_at, bool forever, bool *reached)
 {
     start(t, 1);
@@ -307,7 +307,7 @@ static uint32_t program(training *t, int64_t fail_at, bool forever, bool *reache
         ck_assert_msg(status == TH_ERROR_MEMORY && th_error_code(t->ctx) == TH_ERROR_MEMORY,
                       "part %d, allocation %lld: %s", i, (long long)fail_at, th_error_message(t->ctx));
         ck_assert_uint_eq(th_module_crc32c(t->model), bits);
-        if (parts[i] == widened || parts[i] == narrowed) /* all or nothing: not a byte is left */
+        if (parts[i] == widened || parts[i] == narrowed) /* a failed conversion leaves no memory allocated */
             ck_assert_uint_eq(th_memory(t->ctx).live, live);
         t->memory.fail_at = 0;
         th_tape_clear(t->ctx);
@@ -338,7 +338,7 @@ START_TEST(a_program_survives_the_failure_of_any_allocation)
 }
 END_TEST
 
-/* The same with a limit that grows by a little from run to run, instead of an allocator that fails. */
+/* As above, but with a memory limit that grows a little from run to run, instead of a failing allocator. */
 START_TEST(a_program_survives_any_limit)
 {
     bool reached;
@@ -368,13 +368,14 @@ START_TEST(no_step_after_the_first_allocates)
     start(&t, _i);
     ck_assert_msg(step(&t) == TH_OK, "%s", th_error_message(t.ctx));
     const int64_t calls = t.memory.calls;
-    ck_assert_int_eq(step(&t), TH_OK); /* the moments, made at the end of the first step, count in the second's peak */
+    ck_assert_int_eq(step(&t),
+                     TH_OK); /* the first step creates the moments at its end; the second step's peak includes them */
     const size_t reserved = th_memory(t.ctx).reserved, peak = th_memory(t.ctx).peak;
 #if OWN_MALLOC
     seen = 0;
     watching = 1;
 #endif
-    int failed = 0; /* an assertion allocates: none in here */
+    int failed = 0; /* assertions allocate memory, so there are none in this loop */
     for (int i = 0; i < 10; i++)
         failed += step(&t) != TH_OK;
 #if OWN_MALLOC

@@ -1,6 +1,6 @@
-/* Calls of the public API in any order, on handles of any age, in forwards that are left early, with errors pending,
- * without memory: nothing crashes, and a context that was cleared still computes what a new one does. The orders are
- * random and the same in every run; the sanitizers see what goes wrong unnoticed. */
+/* Calls of the public API in any order: on old and new handles, in forwards that end early, with pending errors,
+ * without memory. No call crashes, and a cleared context computes the same as a new one. The order is random and the
+ * same in every run. The sanitizers detect hidden errors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,17 +9,17 @@
 
 #include "context.h"
 
-/* What must not be ignored is looked at elsewhere. */
+/* Ignores a status: other tests check it. */
 #define RUN(status) (void)((status) == TH_OK)
 
 enum { TENSORS = 64, MODULES = 8, OPTIMIZERS = 4, CALLS = 1000, RUNS = 10 };
 
 static uint64_t state;
 static FILE *nowhere;
-static th_tensor *tensor[TENSORS]; /* of any age */
+static th_tensor *tensor[TENSORS]; /* old and new */
 static th_module *module[MODULES];
 static th_optimizer *optimizer[OPTIMIZERS];
-static int depth; /* forwards that run */
+static int depth; /* number of forwards that run */
 
 static int below(int n)
 {
@@ -29,7 +29,7 @@ static int below(int n)
     return (int)(state % (uint64_t)n);
 }
 
-/* Mostly one that can be used. */
+/* Returns a random tensor, usually a live one. */
 static th_tensor *any(void)
 {
     const bool pending = th_error_code(ctx) != TH_OK;
@@ -68,7 +68,7 @@ static th_shape any_shape(void)
     return below(8) ? TH_SHAPE(4, 4) : TH_SHAPE(1 + below(4), below(4));
 }
 
-/* -- what is called -- */
+/* -- the calls -- */
 
 static void make(void)
 {
@@ -163,13 +163,13 @@ static th_tensor *any_forward(th_module *m, th_tensor *x)
 }
 static void make_module(void)
 {
-    th_module **place = &module[below(MODULES)];
-    if (*place && !(*place)->state->freed)
+    th_module **slot = &module[below(MODULES)];
+    if (*slot && !(*slot)->state->freed)
         return;
     const int type = below(3);
-    *place = type == 0   ? th_dense_new(ctx, 4, 4, NULL)
-             : type == 1 ? th_module_new(ctx, sizeof(th_module), "any", any_forward)
-                         : th_transformer_block_new(ctx, 4, 2, &(th_transformer_block_options){.dropout = 0.1});
+    *slot = type == 0   ? th_dense_new(ctx, 4, 4, NULL)
+            : type == 1 ? th_module_new(ctx, sizeof(th_module), "any", any_forward)
+                        : th_transformer_block_new(ctx, 4, 2, &(th_transformer_block_options){.dropout = 0.1});
 }
 static void use_module(void)
 {
@@ -195,14 +195,14 @@ static void free_module(void)
 }
 static void optimize(void)
 {
-    th_optimizer **place = &optimizer[below(OPTIMIZERS)];
+    th_optimizer **slot = &optimizer[below(OPTIMIZERS)];
     const int what = below(8);
     if (what == 0)
-        th_optimizer_free(*place);
+        th_optimizer_free(*slot);
     else if (what < 3)
-        *place = th_adam_new(any_module(), &(th_adam_options){.learning_rate = 0.01});
+        *slot = th_adam_new(any_module(), &(th_adam_options){.learning_rate = 0.01});
     else
-        RUN(th_optimizer_step(*place));
+        RUN(th_optimizer_step(*slot));
 }
 static void change_mode(void)
 {
@@ -212,7 +212,7 @@ static void change_mode(void)
     RUN(th_tape_print(ctx, nowhere, &(th_tape_print_options){.values = below(2)}));
 }
 
-/* The same calls in every run, though what they find differs. */
+/* Makes the same calls in every run. */
 static th_tensor *any_function(void *user, th_tensor *const *inputs)
 {
     const uint64_t outside = state;
@@ -250,7 +250,7 @@ static void call_anything(void)
         th_error_clear(ctx);
 }
 
-/* What a step computes that has nothing to do with what was before. */
+/* Computes a step that does not depend on earlier calls. */
 static double simple_step(th_context *c)
 {
     th_tensor *x = th_set_requires_gradient(th_full(c, TH_FLOAT32, TH_SHAPE(3), 1.5), true);
@@ -279,7 +279,7 @@ START_TEST(nothing_crashes)
         call_anything();
     th_tape_clear(ctx);
     th_error_clear(ctx);
-    while (!th_is_recording(ctx)) /* switched off in steps that did not fail */
+    while (!th_is_recording(ctx)) /* a step that did not fail had stopped recording */
         th_no_grad_end(ctx);
     if (!shapes_only && !limited)
         ck_assert_double_eq(simple_step(ctx), 3 * 1.5 * 1.5 * 1.5 + 3 * 1.5 * 1.5);

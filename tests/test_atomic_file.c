@@ -1,5 +1,5 @@
-/* Files that replace others. Whatever has their path or a name like theirs, the library writes, reads and waits for
- * nothing else. (Kills at any time, full disks: test_checkpoint.c.) */
+/* Files that replace others. The library must not write to, read from or wait for anything else at their path or
+ * under a similar name. (Kills at any time, full disks: test_checkpoint.c.) */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #include "io/atomic_file.h"
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 #include "folder.h"
@@ -36,13 +36,13 @@ static void teardown(void)
     remove_folder();
 }
 
-/* -- writing and looking -- */
+/* -- writing and reading -- */
 
 static bool begin(th_atomic_file *f, const char *at)
 {
     const bool begun = th_atomic_begin(f, at);
     ck_assert_msg(begun, "%s: %s", at, strerror(errno));
-    f->hasty = true;
+    f->unsynchronized = true;
     return begun;
 }
 
@@ -249,13 +249,13 @@ START_TEST(permissions_are_those_of_the_file_that_is_replaced)
     umask(027);
     write_whole(path, "new");
     ck_assert_int_eq(mode_of(path), 0640);
-    ck_assert_int_eq(chmod(path, 06755), 0); /* nothing that runs as its owner comes out */
+    ck_assert_int_eq(chmod(path, 06755), 0); /* the new file does not get set-user-ID */
     write_whole(path, "new");
     ck_assert_int_eq(mode_of(path), 0755);
 }
 END_TEST
 
-/* The group is kept. If this user may not keep it, its own group gets only the permissions that everybody has. */
+/* The group is kept. If this user may not keep it, the new file's group gets only the permissions of all users. */
 START_TEST(the_group_is_kept_or_gets_no_more_than_others)
 {
     if (geteuid() != 0)
@@ -324,7 +324,7 @@ START_TEST(a_link_out_of_its_folder_is_replaced)
         ck_assert_int_eq(rmdir(inner), 0); /* nothing was left in it */
         ck_assert_int_eq(mkdir(inner, 0777), 0);
     }
-    if (geteuid() == 0) { /* another user's link, as in /tmp, is not followed either */
+    if (geteuid() == 0) { /* another user's link, as in /tmp, is not followed */
         ck_assert_int_eq(symlink("victim", path), 0);
         ck_assert_int_eq(lchown(path, 12345, 12345), 0);
         write_whole(path, "new");
@@ -334,7 +334,7 @@ START_TEST(a_link_out_of_its_folder_is_replaced)
 }
 END_TEST
 
-/* Every function of the library that writes a file writes it in this way. */
+/* All functions of the library that write a file do it this way. */
 START_TEST(no_writer_leaves_the_folder)
 {
     char inner[96], file[120], tokenizer[150], config[150];
@@ -436,7 +436,7 @@ static pid_t start_writer(int letter)
         th_atomic_file f;
         if (!th_atomic_begin(&f, path))
             _exit(errno);
-        f.hasty = true;
+        f.unsynchronized = true;
         const bool written = fwrite(text, 1, sizeof text, f.file) == sizeof text;
         if (!th_atomic_end(&f, written))
             _exit(errno);

@@ -1,10 +1,10 @@
-/* The teaching program with a wrong loop names the matrix and the element, and fails. The test compiles the program
- * into itself and breaks its plain loops on purpose. */
+/* Tests that examples/attention_backward.c finds a wrong gradient: it names the matrix and the element, and fails. The
+ * test includes the program and breaks its plain loops. */
 #define backward right_backward
 #include "../examples/attention_backward/loops.c"
 #undef backward
 
-/* The mistake in the loops. */
+/* The error in the loops. */
 static enum { NOTHING, SCORES, SCORES_OF_A_HEAD, WEIGHTS } broken;
 
 void backward(const struct numbers *n, struct numbers *g)

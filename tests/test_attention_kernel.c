@@ -3,7 +3,7 @@
 #include "instances.h"
 #include "suite.h"
 
-/* One for every instruction set that this processor has, the baseline first. */
+/* One machine for every instruction set of this processor, the baseline first. */
 static int machines(th_machine *list)
 {
     int count = 0;
@@ -56,7 +56,7 @@ START_TEST(a_query_alone_has_the_same_bits)
 }
 END_TEST
 
-START_TEST(hidden_numbers_change_no_bit)
+START_TEST(masked_numbers_change_no_bit)
 {
     th_machine list[ISAS];
     const int count = machines(list);
@@ -64,7 +64,7 @@ START_TEST(hidden_numbers_change_no_bit)
 }
 END_TEST
 
-/* What needs no loop over cases. */
+/* Checks that need no loop over cases. */
 START_TEST(promises)
 {
     static void (*const checks[])(const th_machine *machine) = {check_visible_nan, check_queries_without_keys,
@@ -114,7 +114,7 @@ int main(void)
     tcase_add_loop_test(tests, a_query_alone_has_the_same_bits, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_instruction_set, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_batch, 0, CASES);
-    tcase_add_loop_test(tests, hidden_numbers_change_no_bit, 0, CASES);
+    tcase_add_loop_test(tests, masked_numbers_change_no_bit, 0, CASES);
     tcase_add_loop_test(tests, promises, 0, 4);
     tcase_add_test(tests, long_sequences_need_little_memory);
     return run_suites();

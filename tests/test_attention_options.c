@@ -1,7 +1,7 @@
-/* What attention can be told besides its mask: rotary positions, where queries stand, slopes, a soft cap, a window;
- * each query alone, with its keys in a cache, against the whole sequence. (Values and gradients against plain loops:
- * test_attention_kernel, test_multi_head_attention; on samples: test_gradients.) B sequences, H heads, T queries, S
- * keys, D elements of a head. */
+/* Options of attention besides its mask: rotary positions, positions of queries, slopes, soft cap, window. Single
+ * queries with a cache of keys are compared with the whole sequence. (Values and gradients are compared with plain
+ * loops in test_attention_kernel and test_multi_head_attention, and on samples in test_gradients.) B sequences, H
+ * heads, T queries, S keys, D elements of a head. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static th_tensor *integers(th_dtype dtype, th_shape shape, const int64_t *value)
     return dtype == TH_INT64 ? t : th_cast(t, dtype);
 }
 
-/* The bytes of a tensor in row-major order; free() them. */
+/* The bytes of a tensor in row-major order; the caller frees them. */
 static char *bytes_of(th_tensor *t, size_t *size)
 {
     no_error();
@@ -72,8 +72,8 @@ static double scaled(const th_rotary_scaling *s, double frequency)
     return (1 - smooth) * frequency / s->factor + smooth * frequency;
 }
 
-/* Row x (D) at a position, by the formula. */
-static void turn(const th_rotary_options *o, int64_t D, int64_t position, const double *x, double *y)
+/* Rotates row x (D) at a position, by the formula. */
+static void rotate(const th_rotary_options *o, int64_t D, int64_t position, const double *x, double *y)
 {
     const int64_t width = o->width ? o->width : D;
     memcpy(y, x, (size_t)D * sizeof *x);
@@ -87,18 +87,18 @@ static void turn(const th_rotary_options *o, int64_t D, int64_t position, const 
     }
 }
 
-/* _i: options, times type. Positions as they come, given, and given for each sequence; far ones too. */
+/* _i: options, times type. Positions by default, given, and given for each sequence; also distant ones. */
 START_TEST(rotary_is_as_defined)
 {
     enum { B = 2, H = 3, T = 5, D = 38 };
     const th_dtype dtype = _i % 2 ? TH_FLOAT64 : TH_FLOAT32;
     th_rotary_options o = rotaries[_i / 2];
-    static const int64_t place[B * T] = {3, 0, 1000, 7, 7, 131071, 2, -4, 1, 0};
+    static const int64_t position[B * T] = {3, 0, 1000, 7, 7, 131071, 2, -4, 1, 0};
     th_tensor *x = th_randn(ctx, dtype, TH_SHAPE(B, H, T, D));
     for (int kind = 0; kind < 3; kind++) {
         o.positions = kind == 0   ? NULL
-                      : kind == 1 ? integers(TH_INT32, TH_SHAPE(T), place)
-                                  : integers(TH_INT64, TH_SHAPE(B, T), place);
+                      : kind == 1 ? integers(TH_INT32, TH_SHAPE(T), position)
+                                  : integers(TH_INT64, TH_SHAPE(B, T), position);
         th_tensor *y = th_rotary(x, &o);
         assert_shape(y, TH_SHAPE(B, H, T, D));
         for (int64_t b = 0; b < B; b++)
@@ -107,7 +107,7 @@ START_TEST(rotary_is_as_defined)
                     double row[D], expected[D];
                     for (int64_t d = 0; d < D; d++)
                         row[d] = th_get(x, TH_INDEX(b, h, t, d));
-                    turn(&o, D, kind == 0 ? t : place[(kind == 2 ? b * T : 0) + t], row, expected);
+                    rotate(&o, D, kind == 0 ? t : position[(kind == 2 ? b * T : 0) + t], row, expected);
                     for (int64_t d = 0; d < D; d++)
                         ck_assert_double_eq_tol(th_get(y, TH_INDEX(b, h, t, d)), expected[d],
                                                 dtype == TH_FLOAT64 ? 1e-10 : 1e-6);
@@ -116,8 +116,8 @@ START_TEST(rotary_is_as_defined)
 }
 END_TEST
 
-/* Values and gradients of heads in a packed projection are those of a copy of them; nothing is copied for it. A row has
- * the same bits wherever it lies. */
+/* Values and gradients of heads in a packed projection equal the values and gradients of a copy; the operation copies
+ * nothing. A row has the same bits at any address. */
 START_TEST(rotary_reads_views_and_knows_no_rows)
 {
     enum { B = 2, T = 7, H = 3, D = 20 };
@@ -134,14 +134,14 @@ START_TEST(rotary_reads_views_and_knows_no_rows)
     assert_same_bits(th_swap_axes(th_select(th_gradient(packed), 2, 1), 1, 2), th_gradient(copy), "their gradients");
     for (int64_t t = 0; t < T; t++) {
         th_rotary_options alone = *o;
-        const int64_t place[B] = {t, t};
-        alone.positions = integers(TH_INT64, TH_SHAPE(B, 1), place);
+        const int64_t position[B] = {t, t};
+        alone.positions = integers(TH_INT64, TH_SHAPE(B, 1), position);
         assert_same_bits(th_rotary(th_slice(q, 2, t, t + 1, 1), &alone), th_slice(y, 2, t, t + 1, 1), "a row alone");
     }
 }
 END_TEST
 
-/* -- a query alone -- */
+/* -- single queries -- */
 
 typedef struct option {
     const char *name;
@@ -162,7 +162,7 @@ static const option options[] = {
 enum { OPTIONS = sizeof options / sizeof *options, B = 2, H = 4, KV = 2, S = 1060, CAPACITY = 1090 };
 
 typedef struct sequence {
-    th_tensor *q, *k, *v;       /* (B, H, S, D), (B, KV, CAPACITY, D) twice; NaN from S on */
+    th_tensor *q, *k, *v;       /* (B, H, S, D), (B, KV, CAPACITY, D) twice; NaN from S */
     th_tensor *slopes;          /* (H) */
     th_tensor *keep, *additive; /* (B, 1, 1, CAPACITY), (H, 1, CAPACITY) */
 } sequence;
@@ -185,7 +185,7 @@ static sequence sequence_new(th_dtype dtype, int64_t D)
     return s;
 }
 
-/* The output (B, H, T, D) of queries first .. first + T - 1 of q, at positions (NULL: their places) with their keys
+/* The output (B, H, T, D) of queries first .. first + T - 1 of q at positions (NULL: their indices), with their keys
  * among the first `keys`. */
 static th_tensor *attend(const option *o, const sequence *s, th_tensor *q, th_tensor *positions, int64_t keys)
 {
@@ -203,25 +203,26 @@ static th_tensor *attend(const option *o, const sequence *s, th_tensor *q, th_te
         q, k, v, &(th_attention_options){.mask = &mask, .soft_cap = o->soft_cap, .alibi = o->alibi ? s->slopes : NULL});
 }
 
-/* _i: width of a head, times type. Each sequence of the batch is somewhere else; what lies behind in the cache is NaN. */
+/* _i: width of a head, times type. Each sequence of the batch has a different position; later entries of the cache are
+ * NaN. */
 START_TEST(a_query_alone_has_the_bits_of_the_whole)
 {
-    static const int64_t widths[] = {8, 20, 64}, places[] = {0, 1, 15, 16, 47, 255, 256, 1023, 1024, 1059};
+    static const int64_t widths[] = {8, 20, 64}, cases[] = {0, 1, 15, 16, 47, 255, 256, 1023, 1024, 1059};
     if (!native()) /* OpenBLAS's bits depend on the shape of a product */
         return;
     th_no_grad_begin(ctx);
     const sequence s = sequence_new(_i % 2 ? TH_FLOAT64 : TH_FLOAT32, widths[_i / 2]);
     for (int i = 0; i < OPTIONS; i++) {
         th_tensor *whole = attend(&options[i], &s, s.q, NULL, S);
-        for (size_t j = 0; j < sizeof places / sizeof *places; j++) {
-            const int64_t place[B] = {places[j], (places[j] * 7 + 3) % S};
+        for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) {
+            const int64_t position[B] = {cases[j], (cases[j] * 7 + 3) % S};
             th_tensor *alone[B], *among[B];
             for (int64_t b = 0; b < B; b++) {
-                alone[b] = th_slice(th_slice(s.q, 2, place[b], place[b] + 1, 1), 0, b, b + 1, 1);
-                among[b] = th_slice(th_slice(whole, 2, place[b], place[b] + 1, 1), 0, b, b + 1, 1);
+                alone[b] = th_slice(th_slice(s.q, 2, position[b], position[b] + 1, 1), 0, b, b + 1, 1);
+                among[b] = th_slice(th_slice(whole, 2, position[b], position[b] + 1, 1), 0, b, b + 1, 1);
             }
             th_tensor *q = th_concat(alone, B, 0), *expected = th_concat(among, B, 0);
-            th_tensor *positions = integers(j % 2 ? TH_INT32 : TH_INT64, TH_SHAPE(B, 1), place);
+            th_tensor *positions = integers(j % 2 ? TH_INT32 : TH_INT64, TH_SHAPE(B, 1), position);
             assert_same_bits(attend(&options[i], &s, q, positions, CAPACITY), expected, options[i].name);
         }
         th_tape_clear(ctx);
@@ -230,15 +231,16 @@ START_TEST(a_query_alone_has_the_bits_of_the_whole)
 }
 END_TEST
 
-/* Composed, a query alone is the same up to rounding. */
+/* In composed attention a single query differs only by rounding. */
 START_TEST(composed_queries_alone)
 {
-    enum { PLACES = 3 };
-    static const int64_t place[B * PLACES] = {4, 1059, 30, 700, 0, 301};
+    enum { POSITIONS = 3 };
+    static const int64_t position[B * POSITIONS] = {4, 1059, 30, 700, 0, 301};
     th_no_grad_begin(ctx);
     const sequence s = sequence_new(TH_FLOAT64, 8);
     for (int i = 0; i < OPTIONS; i++) {
-        th_tensor *positions = integers(TH_INT32, TH_SHAPE(B, PLACES), place), *q = th_slice(s.q, 2, 0, PLACES, 1);
+        th_tensor *positions = integers(TH_INT32, TH_SHAPE(B, POSITIONS), position),
+                  *q = th_slice(s.q, 2, 0, POSITIONS, 1);
         th_set_fusion(ctx, true);
         th_tensor *fused = attend(&options[i], &s, q, positions, CAPACITY);
         th_set_fusion(ctx, false);
@@ -263,7 +265,7 @@ static const th_multi_head_attention_options layers[] = {
 };
 enum { LAYERS = sizeof layers / sizeof *layers };
 
-/* _i: options, times type. Two sequences, of which the second begins two places later; tokens one by one and together. */
+/* _i: options, times type. The second of two sequences begins two positions later. Tokens one by one and together. */
 START_TEST(a_layer_with_a_cache_has_the_bits_of_the_whole)
 {
     enum { T = 9, WIDTH = 24, ROOM = 12 };
@@ -281,11 +283,11 @@ START_TEST(a_layer_with_a_cache_has_the_bits_of_the_whole)
         int64_t first = 0;
         for (int i = 0; cuts[c][i]; i++) {
             const int64_t count = cuts[c][i];
-            int64_t place[T];
+            int64_t position[T];
             for (int64_t t = 0; t < count; t++)
-                place[t] = first + t;
+                position[t] = first + t;
             th_tensor *piece = th_slice(x, 1, first, first + count, 1),
-                      *positions = integers(TH_INT64, TH_SHAPE(count), place);
+                      *positions = integers(TH_INT64, TH_SHAPE(count), position);
             const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .positions = positions};
             const th_attend_options with = {.mask = &mask, .positions = positions, .cache = cache};
             assert_same_bits(th_attend(m, piece, piece, piece, &with), th_slice(whole, 1, first, first + count, 1),
@@ -298,21 +300,21 @@ START_TEST(a_layer_with_a_cache_has_the_bits_of_the_whole)
 }
 END_TEST
 
-/* -- masks by positions -- */
+/* -- masks with positions -- */
 
 START_TEST(masks_tell_of_positions)
 {
-    static const int64_t place[2 * 2] = {3, 0, 7, 4};
+    static const int64_t position[2 * 2] = {3, 0, 7, 4};
     const th_shape scores = TH_SHAPE(2, 3, 2, 5);
     const th_mask mask = {.causal = TH_CAUSAL_BOTTOM_RIGHT,
                           .window = TH_WINDOW(2, -1),
-                          .positions = integers(TH_INT32, TH_SHAPE(2, 2), place)};
+                          .positions = integers(TH_INT32, TH_SHAPE(2, 2), position)};
     th_tensor *keep = th_mask_keep(ctx, &mask, scores);
     assert_shape(keep, scores);
     for (int64_t b = 0; b < 2; b++)
         for (int64_t t = 0; t < 2; t++)
             for (int64_t s = 0; s < 5; s++) {
-                const int64_t at = place[2 * b + t];
+                const int64_t at = position[2 * b + t];
                 ck_assert_int_eq(th_get(keep, TH_INDEX(b, 1, t, s)) != 0, s <= at && s >= at - 2);
             }
     static const struct {
@@ -330,7 +332,7 @@ START_TEST(masks_tell_of_positions)
         ck_assert_int_eq(th_mask_explain(ctx, &mask, scores, index, text, sizeof text), TH_OK);
         ck_assert_str_eq(text, pairs[i].words);
     }
-    /* positions alone are no rule */
+    /* positions alone are not a rule */
     ck_assert_ptr_null(th_mask_keep(ctx, &(th_mask){.positions = mask.positions}, scores));
     no_error();
 }
@@ -347,21 +349,21 @@ START_TEST(errors)
 {
     th_set_fusion(ctx, _i);
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 4, 6));
-    static const int64_t place[] = {0, 5, -2, 3, 1, 1, 1, 1};
-    th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .positions = integers(TH_INT64, TH_SHAPE(4), place)};
+    static const int64_t position[] = {0, 5, -2, 3, 1, 1, 1, 1};
+    th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .positions = integers(TH_INT64, TH_SHAPE(4), position)};
     ck_assert_ptr_null(attend_mask(x, &mask));
     expect_error(TH_ERROR_INDEX, "positions[2] = -2 is negative");
-    mask.positions = integers(TH_INT32, TH_SHAPE(2, 4), place);
+    mask.positions = integers(TH_INT32, TH_SHAPE(2, 4), position);
     ck_assert_ptr_null(th_masked_softmax(th_matmul(x, th_swap_axes(x, -1, -2)), &mask));
     expect_error(TH_ERROR_INDEX, "positions[0, 2] = -2 is negative");
-    mask.positions = integers(TH_INT64, TH_SHAPE(3), place);
+    mask.positions = integers(TH_INT64, TH_SHAPE(3), position);
     ck_assert_ptr_null(attend_mask(x, &mask));
     expect_error(TH_ERROR_SHAPE, "positions is (3), but scores (2, 3, 4, 4) take positions of shape (T) or (B, T)");
     mask.positions = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4));
     ck_assert_ptr_null(attend_mask(x, &mask));
     expect_error(TH_ERROR_TYPE, "positions are int32 or int64");
     th_tensor *plane = th_randn(ctx, TH_FLOAT32, TH_SHAPE(4, 6));
-    mask.positions = integers(TH_INT64, TH_SHAPE(2, 4), place);
+    mask.positions = integers(TH_INT64, TH_SHAPE(2, 4), position);
     ck_assert_ptr_null(attend_mask(plane, &mask));
     expect_error(TH_ERROR_SHAPE, "scores (4, 4) take positions of shape (T)");
 
@@ -423,7 +425,7 @@ START_TEST(rotary_errors)
     assert_error(th_rotary(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4)), NULL), TH_ERROR_SHAPE,
                  "at least two dimensions, (T, D)");
     assert_error(th_rotary(NULL, NULL), TH_ERROR_ARGUMENT, "input 0 is NULL");
-    /* nothing to turn */
+    /* nothing to rotate */
     assert_shape(th_rotary(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 0, 4)), NULL), TH_SHAPE(2, 0, 4));
     assert_shape(th_rotary(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 0)), NULL), TH_SHAPE(2, 3, 0));
 }

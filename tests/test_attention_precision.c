@@ -1,5 +1,5 @@
-/* The attention kernels with products of bfloat16 terms: the same checks as in float32, to the precision's tolerance,
- * and the same bits on every path that this processor has; then attention as single operations, which is as precise. */
+/* The attention kernels with products of bfloat16 parts: the checks of float32 with the precision's tolerance, and
+ * equal bits on every path of this processor. Then attention as single operations, which is as precise. */
 #include "attention_checks.h"
 #include "instances.h"
 #include "suite.h"
@@ -11,8 +11,8 @@ static const struct {
 } precisions[] = {{TH_PRECISION_BFLOAT16X3, 3e-5}, {TH_PRECISION_BFLOAT16, 2e-2}};
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
-/* One for every way to multiply that this processor has, without the baseline, which has no fused multiply-add, and
- * without tiles, which most processors have interpreted. */
+/* One machine for every path of this processor that multiplies. Without the baseline, which has no fused multiply-add,
+ * and without AMX, which is interpreted on most processors. */
 static int machines(int precision, th_machine *list)
 {
     int count = 0;
@@ -62,7 +62,7 @@ START_TEST(bits_depend_on_no_batch_and_no_other_query)
 }
 END_TEST
 
-START_TEST(hidden_numbers_change_no_bit)
+START_TEST(masked_numbers_change_no_bit)
 {
     th_machine list[PRODUCT_PATHS];
     for (int precision = 0; precision < PRECISIONS; precision++) {
@@ -86,7 +86,7 @@ START_TEST(promises)
 }
 END_TEST
 
-/* Tiles, for a few small problems: their interpreter takes its time. */
+/* AMX, for a few small problems, because its interpreter is slow. */
 START_TEST(tiles_have_the_same_bits)
 {
     static const char *const small[] = {
@@ -110,7 +110,7 @@ START_TEST(tiles_have_the_same_bits)
 }
 END_TEST
 
-/* float64 knows no precision. */
+/* A precision does not affect float64. */
 START_TEST(doubles_stay_as_they_are)
 {
     th_machine list[PRODUCT_PATHS];
@@ -130,7 +130,7 @@ END_TEST
 
 enum { ITEMS = 2, HEADS = 2, QUERIES = 40, KEYS = 70, WIDTH = 24, RESULT = ITEMS * HEADS * QUERIES * WIDTH };
 
-/* The sum of o and of q's gradient, element by element. Keys that are not valid are NaN. */
+/* The sum of o and of q's gradient, element by element. Invalid keys are NaN. */
 static void attend(th_precision precision, bool fusion, float *sum)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 5, .precision = precision});
@@ -170,7 +170,7 @@ int main(void)
     tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_path, 0, CASES);
     tcase_add_loop_test(tests, bits_depend_on_no_batch_and_no_other_query, 0, CASES);
-    tcase_add_loop_test(tests, hidden_numbers_change_no_bit, 0, CASES);
+    tcase_add_loop_test(tests, masked_numbers_change_no_bit, 0, CASES);
     tcase_add_loop_test(tests, promises, 0, 4);
     tcase_add_loop_test(tests, tiles_have_the_same_bits, 0, 7);
     tcase_add_loop_test(tests, doubles_stay_as_they_are, 0, 8);

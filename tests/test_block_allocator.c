@@ -1,6 +1,6 @@
-/* The allocator: first fit, the same places for the same requests, joining what is given back, empty blocks, a source
- * that refuses, chunks without memory, time that grows with the number of blocks; and, in a build with
- * AddressSanitizer, that a read or write past a block is caught. */
+/* The block allocator: first fit, the same addresses for the same requests, joining of free runs, empty blocks, a
+ * failing source, chunks without memory, time by the number of blocks. With AddressSanitizer: a read or write past a
+ * block is detected. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +27,9 @@
 #define HAS_ASAN 0
 #endif
 
-/* A source that counts, and refuses past a limit. */
+/* A source that counts, and fails beyond a limit. */
 static struct {
-    size_t taken, limit; /* bytes out, and at most; 0: no limit */
+    size_t taken, limit; /* bytes in use; their maximum, 0: no limit */
     size_t counted;      /* bytes of chunks without memory */
     int takes;
 } source;
@@ -57,7 +57,7 @@ static bool take_chunk(void *owner, size_t bytes, void **memory)
     return *memory != NULL;
 }
 
-/* A source of chunks without memory: counted, and nothing else. */
+/* A source of chunks without memory, which are only counted. */
 static bool count_chunk(void *owner, size_t bytes, void **memory)
 {
     (void)owner;
@@ -122,15 +122,15 @@ START_TEST(the_first_hole_that_fits_is_taken)
     th_block_free(&allocator, block[2]);
     block[2] = th_block_allocate(&allocator, 512);
     ck_assert_ptr_eq(th_block_data(block[2]), third);
-    block[5] = th_block_allocate(&allocator, 1024); /* too large for what is left of the first hole */
+    block[5] = th_block_allocate(&allocator, 1024); /* too large for the rest of the first hole */
     ck_assert_ptr_eq(th_block_data(block[5]), sixth);
     for (int i = 0; i < 8; i++)
         th_block_free(&allocator, block[i]);
 }
 END_TEST
 
-/* Neighbors given back in any order become one hole again. */
-START_TEST(what_is_given_back_joins)
+/* Neighbors that are freed in any order become one hole. */
+START_TEST(freed_neighbors_join)
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (int i = 0; i < 6; i++) {
@@ -150,14 +150,14 @@ START_TEST(what_is_given_back_joins)
 }
 END_TEST
 
-/* One random program of takes and gives; its addresses go to `places`. Everything is given back. */
-static void random_sequence(uint64_t seed, const void **places, int count)
+/* Allocates and frees in a random order, and frees everything at the end. Stores the addresses. */
+static void random_sequence(uint64_t seed, const void **addresses, int count)
 {
     th_block *held[32] = {NULL};
     for (int i = 0; i < count; i++) {
         const size_t at = next_random(&seed) % 32;
         const size_t bytes = next_random(&seed) % (next_random(&seed) % 8 ? 4000 : 200000);
-        places[i] = NULL;
+        addresses[i] = NULL;
         if (held[at]) {
             th_block_free(&allocator, held[at]);
             held[at] = NULL;
@@ -165,8 +165,8 @@ static void random_sequence(uint64_t seed, const void **places, int count)
         }
         held[at] = th_block_allocate(&allocator, bytes);
         ck_assert_ptr_nonnull(held[at]);
-        places[i] = th_block_data(held[at]);
-        if (places[i])
+        addresses[i] = th_block_data(held[at]);
+        if (addresses[i])
             memset(th_block_data(held[at]), 1, bytes);
     }
     for (int i = 0; i < 32; i++)
@@ -174,14 +174,14 @@ static void random_sequence(uint64_t seed, const void **places, int count)
             th_block_free(&allocator, held[i]);
 }
 
-START_TEST(a_repeated_sequence_takes_nothing_new)
+START_TEST(a_repeated_sequence_takes_no_new_chunk)
 {
     enum { COUNT = 2000 };
     static const void *first[COUNT], *again[COUNT];
     random_sequence(7, first, COUNT);
     ck_assert_uint_eq(allocator.live, 0);
     const int takes = source.takes;
-    random_sequence(7, first, COUNT); /* the chunks are all there now: from here on the places repeat too */
+    random_sequence(7, first, COUNT); /* all chunks exist now: from here on the addresses repeat too */
     for (int i = 0; i < 5; i++) {
         random_sequence(7, again, COUNT);
         ck_assert_mem_eq(first, again, sizeof first);
@@ -201,15 +201,15 @@ START_TEST(a_block_of_no_bytes_has_no_memory)
 }
 END_TEST
 
-START_TEST(more_than_there_is_is_refused_and_the_rest_goes_on)
+START_TEST(a_request_beyond_the_limit_fails_and_later_ones_succeed)
 {
     source.limit = 1 << 20;
     ck_assert_ptr_null(th_block_allocate(&allocator, SIZE_MAX));
     ck_assert_ptr_null(th_block_allocate(&allocator, SIZE_MAX / 8));
     ck_assert_ptr_null(th_block_allocate(&allocator, 2 << 20));
     ck_assert_uint_eq(allocator.live, 0);
-    th_block *block =
-        th_block_allocate(&allocator, 900 * 1024); /* just what is needed, where a usual chunk would not fit */
+    th_block *block = th_block_allocate(
+        &allocator, 900 * 1024); /* takes only what is needed, because a chunk of the usual size exceeds the limit */
     ck_assert_ptr_nonnull(block);
     ck_assert_ptr_null(th_block_allocate(&allocator, 200 * 1024));
     th_block_free(&allocator, block);
@@ -219,8 +219,8 @@ START_TEST(more_than_there_is_is_refused_and_the_rest_goes_on)
 }
 END_TEST
 
-/* A source that refuses once, at every place in turn: NULL, nothing lost, and the next request is served. */
-START_TEST(a_refusal_at_any_moment_loses_nothing)
+/* The source fails once, at every call in turn. The result is NULL, nothing is lost, and the next request succeeds. */
+START_TEST(a_failing_source_loses_nothing)
 {
     for (size_t limit = 64; limit < 800 * 1024; limit += limit < 32 * 1024 ? 64 : 8 * 1024) {
         source.limit = limit;
@@ -244,22 +244,22 @@ START_TEST(a_refusal_at_any_moment_loses_nothing)
 }
 END_TEST
 
-/* The same requests to chunks with and without memory: as many chunks, of the same sizes. */
-START_TEST(an_arena_without_memory_takes_the_same_chunks)
+/* Equal requests take chunks of equal sizes, with and without memory. */
+START_TEST(without_memory_the_same_chunks_are_taken)
 {
     enum { COUNT = 2000 };
-    static const void *places[COUNT];
+    static const void *addresses[COUNT];
     size_t reserved[2], records[2];
     for (int without = 0; without < 2; without++) {
         th_block_allocator_destroy(&allocator);
         th_block_allocator_init(&allocator, without ? (th_chunk_source){take, give, count_chunk, discount_chunk, NULL}
                                                     : (th_chunk_source){take, give, take_chunk, give, NULL});
-        random_sequence(11, places, COUNT);
-        random_sequence(11, places, COUNT);
+        random_sequence(11, addresses, COUNT);
+        random_sequence(11, addresses, COUNT);
         reserved[without] = allocator.reserved;
         records[without] = source.taken + source.counted;
         for (int i = 0; without && i < COUNT; i++)
-            ck_assert_ptr_null(places[i]);
+            ck_assert_ptr_null(addresses[i]);
     }
     ck_assert_uint_eq(reserved[1], reserved[0]);
     ck_assert_uint_eq(records[1], records[0]);
@@ -277,7 +277,7 @@ START_TEST(an_arena_without_memory_takes_the_same_chunks)
 }
 END_TEST
 
-/* Seconds of the processor that this thread has used. */
+/* Returns the processor time of this thread in seconds. */
 static double spent(void)
 {
     struct timespec time;
@@ -285,23 +285,23 @@ static double spent(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The best of three runs over `count` blocks that lie side by side: given back, and taken again, in orders in which
- * neither has a neighbor that is free, and holes that are all too small. */
+/* Frees and allocates `count` neighboring blocks, in orders in which no neighbor is free and all holes are too small.
+ * Returns the shortest time of three runs. */
 static double time_of_blocks(size_t count)
 {
     th_block **block = malloc(count * sizeof *block);
     double least = 1e9;
     for (int run = 0; run < 3; run++) {
-        th_block *whole = th_block_allocate(&allocator, 256 * count); /* one chunk for all */
+        th_block *whole = th_block_allocate(&allocator, 256 * count); /* one chunk for all blocks */
         th_block_free(&allocator, whole);
         const double begin = spent();
         for (size_t i = 0; i < count; i++)
             block[i] = th_block_allocate(&allocator, 128);
         for (size_t i = count; i-- > 0;)
             if (i % 2)
-                th_block_free(&allocator, block[i]); /* below it all is taken */
+                th_block_free(&allocator, block[i]); /* no free run is before it */
         for (size_t i = 1; i < count; i += 2)
-            block[i] = th_block_allocate(&allocator, i % 4 == 1 ? 192 : 64); /* past every hole, and into the first */
+            block[i] = th_block_allocate(&allocator, i % 4 == 1 ? 192 : 64); /* after every hole, or in the first one */
         for (size_t i = 0; i < count; i++)
             th_block_free(&allocator, block[i * 7919 % count]);
         const double time = spent() - begin;
@@ -312,7 +312,7 @@ static double time_of_blocks(size_t count)
     return least;
 }
 
-/* Ten times as many blocks: about ten times the time, where a walk over all neighbors or holes takes a hundred times.
+/* Ten times as many blocks take about ten times the time. Visiting all neighbors or holes would take a hundred times.
  */
 START_TEST(time_grows_with_the_number_of_blocks)
 {
@@ -321,10 +321,10 @@ START_TEST(time_grows_with_the_number_of_blocks)
 }
 END_TEST
 
-/* -- what AddressSanitizer sees -- */
+/* -- with AddressSanitizer -- */
 
-/* Runs the trespass in a process of its own; true if AddressSanitizer ended it over poisoned memory. */
-static bool is_caught(void (*trespass)(void))
+/* Runs an illegal access in another process. Returns true if AddressSanitizer reported poisoned memory. */
+static bool is_detected(void (*illegal_access)(void))
 {
     int report[2];
     ck_assert_int_eq(pipe(report), 0);
@@ -334,7 +334,7 @@ static bool is_caught(void (*trespass)(void))
         dup2(report[1], STDERR_FILENO);
         close(report[0]);
         close(report[1]);
-        trespass();
+        illegal_access();
         _exit(0);
     }
     close(report[1]);
@@ -343,7 +343,7 @@ static bool is_caught(void (*trespass)(void))
     for (ssize_t got; (got = read(report[0], text + used, sizeof text - 1 - used)) > 0;)
         used += (size_t)got;
     text[used] = 0;
-    close(report[0]); /* what does not fit is not needed */
+    close(report[0]); /* the rest of the report is not needed */
     int status = 0;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     const bool ended = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
@@ -376,7 +376,7 @@ static void read_before_a_block(void)
     (void)first;
 }
 
-static void read_after_give(void)
+static void read_after_free(void)
 {
     th_block *block = th_block_allocate(&allocator, 64);
     const volatile char *data = th_block_data(block);
@@ -384,8 +384,8 @@ static void read_after_give(void)
     sink = data[0];
 }
 
-/* Through the public interface: a pointer to a value that its scope has was released. */
-static void read_a_value_given_up(void)
+/* Reads, through the public interface, a value that its scope has released. */
+static void read_a_released_value(void)
 {
     th_context *ctx = th_context_new(NULL);
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(16));
@@ -411,20 +411,20 @@ static void stay_within(void)
     th_block_free(&allocator, block);
 }
 
-START_TEST(trespassing_is_caught)
+START_TEST(illegal_accesses_are_detected)
 {
-    ck_assert(is_caught(write_past_a_block));
-    ck_assert(is_caught(read_past_a_whole_line));
-    ck_assert(is_caught(read_before_a_block));
-    ck_assert(is_caught(read_after_give));
-    ck_assert(is_caught(read_a_value_given_up));
-    ck_assert(is_caught(write_past_a_tensor));
-    ck_assert(!is_caught(stay_within));
+    ck_assert(is_detected(write_past_a_block));
+    ck_assert(is_detected(read_past_a_whole_line));
+    ck_assert(is_detected(read_before_a_block));
+    ck_assert(is_detected(read_after_free));
+    ck_assert(is_detected(read_a_released_value));
+    ck_assert(is_detected(write_past_a_tensor));
+    ck_assert(!is_detected(stay_within));
 }
 END_TEST
 
-/* Handles are never poisoned: a stale one is an error, not a crash. */
-START_TEST(a_stale_handle_can_be_looked_at)
+/* Handles are not poisoned: using a stale one is an error, not a crash. */
+START_TEST(a_stale_handle_can_be_inspected)
 {
     th_context *ctx = th_context_new(NULL);
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(16));
@@ -445,17 +445,17 @@ int main(void)
     TCase *tcase = new_suite("allocator", setup, teardown);
     tcase_add_test(tcase, blocks_are_aligned_and_apart);
     tcase_add_test(tcase, the_first_hole_that_fits_is_taken);
-    tcase_add_test(tcase, what_is_given_back_joins);
-    tcase_add_test(tcase, a_repeated_sequence_takes_nothing_new);
+    tcase_add_test(tcase, freed_neighbors_join);
+    tcase_add_test(tcase, a_repeated_sequence_takes_no_new_chunk);
     tcase_add_test(tcase, a_block_of_no_bytes_has_no_memory);
-    tcase_add_test(tcase, more_than_there_is_is_refused_and_the_rest_goes_on);
-    tcase_add_test(tcase, a_refusal_at_any_moment_loses_nothing);
-    tcase_add_test(tcase, an_arena_without_memory_takes_the_same_chunks);
+    tcase_add_test(tcase, a_request_beyond_the_limit_fails_and_later_ones_succeed);
+    tcase_add_test(tcase, a_failing_source_loses_nothing);
+    tcase_add_test(tcase, without_memory_the_same_chunks_are_taken);
     tcase_add_test(tcase, time_grows_with_the_number_of_blocks);
-    tcase_add_test(tcase, a_stale_handle_can_be_looked_at);
+    tcase_add_test(tcase, a_stale_handle_can_be_inspected);
     if (HAS_ASAN)
-        tcase_add_test(tcase, trespassing_is_caught);
+        tcase_add_test(tcase, illegal_accesses_are_detected);
     else
-        printf("skipped: trespassing_is_caught (this build is without AddressSanitizer)\n");
+        printf("skipped: illegal_accesses_are_detected (this build is without AddressSanitizer)\n");
     return run_suites();
 }

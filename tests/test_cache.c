@@ -1,4 +1,4 @@
-/* The cache of keys and values: a model that is given its tokens piece by piece gives the same bits as for the whole
+/* Tests the cache of keys and values: a model that gets its tokens in pieces gives the same bits as for the whole
  * sequence. B sequences, T tokens, V vocabulary. */
 #include <math.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static th_tensor *tokens_new(int64_t rows, int64_t length)
     return th_from_data(ctx, TH_INT32, TH_SHAPE(rows, length), token);
 }
 
-/* OpenBLAS's bits depend on the shape of a product; ours do not (contract 6). */
+/* The bits of OpenBLAS depend on the shape of a product; those of native products do not. */
 static bool same_logits(const float *a, const float *b)
 {
     if (strstr(th_build_info(ctx), "gemm=native"))
@@ -75,19 +75,19 @@ static void copy_out(th_tensor *t, float *to, int64_t count)
     ck_assert_int_eq(th_copy_out(t, to, (size_t)count * sizeof *to), TH_OK);
 }
 
-/* Logits of tokens [first, first + count) of every row of all, which start at place[b]. */
+/* Computes the logits of tokens [first, first + count) of every row of all. */
 static void run_piece(th_module *model, th_cache *cache, const int32_t *all, int64_t rows, int64_t first, int64_t count,
                       th_dtype type, float *logits)
 {
     int32_t token[B * T];
-    int64_t place[B * T];
+    int64_t position[B * T];
     for (int64_t b = 0; b < rows; b++)
         for (int64_t t = 0; t < count; t++) {
             token[b * count + t] = all[b * T + first + t];
-            place[b * count + t] = first + t;
+            position[b * count + t] = first + t;
         }
     th_tensor *piece = th_from_data(ctx, TH_INT32, TH_SHAPE(rows, count), token);
-    th_tensor *positions = th_cast(th_from_data(ctx, TH_INT64, TH_SHAPE(rows, count), place), type);
+    th_tensor *positions = th_cast(th_from_data(ctx, TH_INT64, TH_SHAPE(rows, count), position), type);
     th_language_model_logits_options options = {.cache = cache, .positions = first == 0 ? NULL : positions};
     copy_out(th_language_model_logits(model, piece, &options), logits, rows * count * V);
     th_tape_clear(ctx);
@@ -121,7 +121,7 @@ START_TEST(pieces_have_the_bits_of_the_whole)
 }
 END_TEST
 
-/* Sequences of different lengths in one batch go on each from its own end, over what stood there. */
+/* Each sequence of a batch continues from its own length, and overwrites later positions. */
 START_TEST(each_sequence_goes_on_from_its_own_end)
 {
     static const int64_t lengths[B] = {5, 2, 7};
@@ -132,22 +132,22 @@ START_TEST(each_sequence_goes_on_from_its_own_end)
     copy_out(th_module_forward(model, tokens), whole, B * T * V);
     th_cache *cache = th_cache_new(model, B, CAPACITY);
     run_piece(model, cache, th_data_const(tokens), B, 0, 7, TH_INT32, piece);
-    for (int64_t turn = 0; turn < 2; turn++) {
+    for (int64_t repeat = 0; repeat < 2; repeat++) {
         int32_t token[B];
-        int64_t place[B];
+        int64_t position[B];
         for (int b = 0; b < B; b++) {
-            place[b] = lengths[b] + turn;
-            token[b] = ((const int32_t *)th_data_const(tokens))[b * T + place[b]];
+            position[b] = lengths[b] + repeat;
+            token[b] = ((const int32_t *)th_data_const(tokens))[b * T + position[b]];
         }
         th_language_model_logits_options options = {.cache = cache,
-                                                    .positions = th_from_data(ctx, TH_INT64, TH_SHAPE(B, 1), place),
+                                                    .positions = th_from_data(ctx, TH_INT64, TH_SHAPE(B, 1), position),
                                                     .rows = th_zeros(ctx, TH_INT32, TH_SHAPE(B))};
         th_tensor *next = th_from_data(ctx, TH_INT32, TH_SHAPE(B, 1), token);
         th_tensor *logits = th_language_model_logits(model, next, &options);
         assert_shape(logits, TH_SHAPE(B, V));
         copy_out(logits, piece, B * V);
         for (int b = 0; b < B; b++)
-            ck_assert(same_logits(&whole[(b * T + place[b]) * V], &piece[b * V]));
+            ck_assert(same_logits(&whole[(b * T + position[b]) * V], &piece[b * V]));
         th_tape_clear(ctx);
     }
     th_no_grad_end(ctx);
@@ -166,13 +166,13 @@ START_TEST(memory_is_projected_once)
     const int32_t source[2 * 4] = {1, 2, 3, 4, 5, 6, 0, 0}, len[2] = {4, 2};
     th_no_grad_begin(ctx);
     th_cache *cache = th_cache_new(model, 2, CAPACITY);
-    for (int turn = 0; turn < 2; turn++) { /* another source after a reset */
+    for (int repeat = 0; repeat < 2; repeat++) { /* another source after a reset */
         th_tensor *lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2), len);
         th_tensor *memory =
-            th_keep(th_transformer_encode(model, th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4 - turn), source), NULL));
+            th_keep(th_transformer_encode(model, th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4 - repeat), source), NULL));
         th_tensor *target = tokens_new(2, 3), *other = th_zeros(ctx, TH_FLOAT32, th_shape_of(memory));
         float whole[2 * 3 * V], piece[2 * V];
-        if (turn)
+        if (repeat)
             lengths = NULL;
         copy_out(
             th_transformer_decode(model, target, memory, &(th_transformer_decode_options){.memory_lengths = lengths}),
@@ -185,7 +185,7 @@ START_TEST(memory_is_projected_once)
             for (int b = 0; b < 2; b++)
                 ck_assert(same_logits(&whole[(b * 3 + t) * V], &piece[b * V]));
         }
-        ck_assert_uint_eq(th_cache_bytes(cache), 2 * 2 * 2 * 24 * (CAPACITY + 4 - (size_t)turn) * sizeof(float));
+        ck_assert_uint_eq(th_cache_bytes(cache), 2 * 2 * 2 * 24 * (CAPACITY + 4 - (size_t)repeat) * sizeof(float));
         ck_assert_int_eq(th_cache_reset(cache), TH_OK);
         th_tape_clear(ctx);
     }
@@ -236,7 +236,7 @@ START_TEST(a_cache_after_a_cast)
     assert_error(th_language_model_logits(model, tokens_new(2, 1), &next), TH_ERROR_STATE,
                  "the cache holds float32 numbers, but the layer was cast to float64: call th_cache_reset");
     th_tape_clear(ctx);
-    /* cast back, nothing is lost */
+    /* casting back keeps all keys */
     ck_assert_int_eq(th_module_cast(model, TH_FLOAT32), TH_OK);
     ck_assert_ptr_nonnull(th_language_model_logits(model, tokens_new(2, 1), &next));
     th_tape_clear(ctx);
@@ -254,7 +254,7 @@ START_TEST(a_cache_after_a_cast)
 }
 END_TEST
 
-/* Using a cache is an error after it, its model or its context was freed. */
+/* To use a cache is an error after the cache, its model or its context was freed. */
 START_TEST(a_stale_cache_is_an_error)
 {
     th_context *brief = th_context_new(NULL);
@@ -265,7 +265,7 @@ START_TEST(a_stale_cache_is_an_error)
     th_context_free(brief);
     model = th_language_model_new(ctx, &models[0]);
     th_no_grad_begin(ctx);
-    for (int turn = 0; turn < 2; turn++) {
+    for (int repeat = 0; repeat < 2; repeat++) {
         ck_assert_int_eq(th_cache_reset(cache), TH_ERROR_STATE);
         expect_error(TH_ERROR_STATE, "the context of the cache has been freed");
         ck_assert_uint_eq(th_cache_bytes(cache), 0);
@@ -274,12 +274,12 @@ START_TEST(a_stale_cache_is_an_error)
                      "the context of the cache has been freed");
         th_cache_free(cache);
         no_error();
-        brief = th_context_new(NULL); /* perhaps at the address of the first */
+        brief = th_context_new(NULL); /* possibly at the address of the first */
         ck_assert_ptr_nonnull(th_cache_new(th_language_model_new(brief, &models[0]), 2, 4));
         th_cache *other = th_cache_new(model, 2, 4);
         th_context_free(brief);
         ck_assert_ptr_ne(other, cache);
-        ck_assert_ptr_nonnull(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1))); /* ctx is the one used last */
+        ck_assert_ptr_nonnull(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1))); /* makes ctx the context used last */
     }
     th_cache *freed = th_cache_new(model, 2, 4), *later;
     th_cache_free(freed);
@@ -288,8 +288,8 @@ START_TEST(a_stale_cache_is_an_error)
     ck_assert_int_eq(th_cache_reset(freed), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "the cache has been freed");
     th_cache_free(freed);
-    expect_error(TH_ERROR_STATE, "has already been freed");
-    /* a cache of a freed model */
+    expect_error(TH_ERROR_STATE, "has been freed before");
+    /* the cache of a freed model */
     th_module_free(model);
     model = th_language_model_new(ctx, &models[0]);
     assert_error(th_language_model_logits(model, tokens_new(2, 1), &(th_language_model_logits_options){.cache = later}),
@@ -301,7 +301,7 @@ START_TEST(a_stale_cache_is_an_error)
 }
 END_TEST
 
-/* When any allocation of a cache fails, that is an error, and nothing is lost. */
+/* If an allocation of a cache fails, the result is an error without a leak. */
 START_TEST(no_memory_for_a_cache)
 {
     static test_memory memory;

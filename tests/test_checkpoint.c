@@ -1,5 +1,5 @@
-/* Checkpoints and files of weights: every kind of damage is refused before anything changes, every difference is named,
- * a process that is killed or a disk that is full leaves the old file, nothing is held twice. */
+/* Checkpoints and files of weights. Every kind of damage is rejected before anything changes, and every difference
+ * is named. A killed process or a full disk leaves the old file. No tensor is held twice. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include "memory.h"
 #include "models/store/safetensors_write.h"
 #include "nn/optimizer_saved.h"
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 #include "tensor/tensor.h"
 
 #include "context.h"
@@ -60,7 +60,7 @@ static th_checkpoint run(void)
                            .report_user = lines};
 }
 
-/* Two layers, the second one's weight tied to the first's. */
+/* Two layers with tied weights. */
 static th_module *pair_new(int64_t width)
 {
     th_module *m = th_module_new(ctx, sizeof *m, "pair", NULL);
@@ -116,7 +116,7 @@ static void teardown(void)
     remove_folder();
 }
 
-/* -- what is in it -- */
+/* -- contents -- */
 
 START_TEST(a_checkpoint_has_everything)
 {
@@ -159,7 +159,7 @@ START_TEST(a_checkpoint_has_everything)
 }
 END_TEST
 
-/* Numbers of all kinds come back bit for bit, in any locale. */
+/* Numbers of all kinds are restored bit for bit, in any locale. */
 START_TEST(numbers_come_back_as_they_were)
 {
     static const double reals[] = {0.1, -0.0, 1e-310, 1.7976931348623157e308, 1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0};
@@ -225,7 +225,7 @@ START_TEST(every_cut_and_every_flipped_bit_is_refused)
 }
 END_TEST
 
-/* A checkpoint whose checksums are right, but whose state is not what one writes. */
+/* Writes a checkpoint with correct checksums and an invalid state. */
 static void write_state(const char *state)
 {
     th_to_store tensors[3];
@@ -246,22 +246,22 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
         {"{", "its tapehead.state: byte 1: the text ends"},
         {"[]", "\"version\" is missing"},
         {"{\"version\":2}", "\"version\" is 2, outside 1 to 1"},
-        {"{\"version\":1.0}", "\"version\" has another type, it should be an integer"},
+        {"{\"version\":1.0}", "\"version\" has another type; it should be an integer"},
         {"{\"version\":1}", "\"step\" is missing"},
         {"{\"version\":1,\"precision\":\"float16\"}", "unknown precision \"float16\""},
-        {"{\"version\":1,\"precision\":2}", "\"precision\" has another type, it should be a string"},
+        {"{\"version\":1,\"precision\":2}", "\"precision\" has another type; it should be a string"},
         {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":-1,\"calls\":[],\"calls_at_clear\":0}}", "outside 0"},
         {"{\"version\":1,\"random\":{\"seed\":\"1\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}",
-         "\"seed\" is \"1\", it must be 0x and 1 to 16"},
+         "\"seed\" is \"1\"; it must be 0x and 1 to 16"},
         {"{\"version\":1,\"random\":{\"seed\":\"0xg\",\"step\":1,\"calls\":[],\"calls_at_clear\":0}}",
          "\"seed\" is \"0xg\""},
         {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[-1],\"calls_at_clear\":0}}",
-         "\"calls\"[0] is -1, it must be an integer, 0 to 4294967295"},
+         "\"calls\"[0] is -1; it must be an integer, 0 to 4294967295"},
         {"{\"version\":1,\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[0,0,0,0,0,0,0,0,0],\"calls_at_clear\":0}}",
          "\"calls\" must be a list of at most"},
         {"{\"version\":1," RANDOM "}", "\"rule\" is missing"},
         {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":-1}}",
-         "\"learning_rate\" is -1, it must be 0 or more"},
+         "\"learning_rate\" is -1; it must be 0 or more"},
         {"{\"version\":1," RANDOM ",\"optimizer\":{\"rule\":\"adam_w\",\"learning_rate\":1,\"options\":null}}",
          "the optimizer needs \"options\", an object"},
         {"{\"version\":1," RANDOM ",\"optimizer\":null,\"parameters\":{\"first.weight\":{\"steps\":1e3}}}",
@@ -286,17 +286,17 @@ START_TEST(a_state_that_makes_no_sense_is_refused)
 }
 END_TEST
 
-/* Writes something else of the same length into the state of the file, and the checksum that fits. */
+/* Replaces a part of the file's state by another of the same length, and corrects the checksum. */
 static void change_state(const char *from, const char *to)
 {
     size_t count;
     char *bytes = read_bytes(path, &count);
     uint64_t header;
     memcpy(&header, bytes, sizeof header);
-    char *place = strstr(bytes + 8, from);
-    ck_assert_ptr_nonnull(place);
+    char *at = strstr(bytes + 8, from);
+    ck_assert_ptr_nonnull(at);
     ck_assert_uint_eq(strlen(from), strlen(to));
-    memcpy(place, to, strlen(to));
+    memcpy(at, to, strlen(to));
     const uint32_t sum = th_crc32c(0, bytes, 8 + (size_t)header);
     memcpy(bytes + count - sizeof sum, &sum, sizeof sum);
     write_bytes(path, bytes, count);
@@ -335,7 +335,7 @@ START_TEST(without_a_precision_it_is_float32)
 }
 END_TEST
 
-/* Moments that the state says nothing of would be lost without a word. */
+/* Without an error, moments that the state does not mention would be lost silently. */
 START_TEST(moments_without_steps_are_unexpected)
 {
     step();
@@ -347,7 +347,7 @@ START_TEST(moments_without_steps_are_unexpected)
 }
 END_TEST
 
-/* A quarter of a TiB of zeros, which takes minutes to read, under a sound header. */
+/* A quarter of a TiB of zeros, which takes minutes to read, with a valid header. */
 START_TEST(what_does_not_fit_is_not_read_to_its_end)
 {
     static const char described[] =
@@ -407,7 +407,7 @@ START_TEST(other_options_are_an_error_unless_they_are_meant)
     step();
     save();
     th_optimizer_free(adam);
-    const th_parameter_group rate = {.pattern = "first.*", .weight_decay = TH_ZERO};
+    const th_parameter_group rate = {.pattern = "first.*", .no_weight_decay = true};
     adam =
         th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.3, .beta2 = 0.99, .groups = &rate, .n_groups = 1});
     expect_status(load(), TH_ERROR_FILE, "beta2 of the optimizer is 0.999");
@@ -549,16 +549,16 @@ START_TEST(weights_of_others_are_renamed_left_or_missed)
     lines[0] = 0;
     expect_status(th_weights_load(model, path, &options), TH_ERROR_FILE, "unexpected: head (2) (in all: 1 unexpected)");
     ck_assert_str_eq(lines, "unexpected: head (2)\n");
-    FILE *told = tmpfile();
+    FILE *output = tmpfile();
     th_weights_options printing = options;
     printing.report = th_report_print;
-    printing.report_user = told;
+    printing.report_user = output;
     expect_status(th_weights_load(model, path, &printing), TH_ERROR_FILE, "unexpected");
-    rewind(told);
+    rewind(output);
     char line[64] = "";
-    ck_assert_str_eq(fgets(line, sizeof line, told), "unexpected: head (2)\n");
-    ck_assert_ptr_null(fgets(line, sizeof line, told));
-    fclose(told);
+    ck_assert_str_eq(fgets(line, sizeof line, output), "unexpected: head (2)\n");
+    ck_assert_ptr_null(fgets(line, sizeof line, output));
+    fclose(output);
     options.allow_unexpected = true;
     ck_assert_int_eq(th_weights_load(model, path, &options), TH_OK);
     ck_assert_double_eq(th_get(th_module_find_parameter(model, "first.bias"), TH_INDEX(0)), bias);
@@ -577,7 +577,7 @@ START_TEST(weights_of_others_are_renamed_left_or_missed)
 }
 END_TEST
 
-/* A tied parameter under its second name too, as some programs write it. */
+/* A tied parameter may also be saved under its second name, as some programs do. */
 START_TEST(tied_weights_may_stand_twice)
 {
     const th_named_tensor tensors[] = {{"first.weight", th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 3))},
@@ -592,7 +592,8 @@ END_TEST
 
 /* -- crashes, full disks, readers -- */
 
-/* Saves one version after another, each with its number in the weights, until it is killed; *saved counts them. */
+/* Saves one version after another, each with its number in the weights, until the process is killed; *saved counts
+ * them. */
 static void save_for_ever(_Atomic int64_t *saved)
 {
     for (int64_t version = 1;; version++) {
@@ -629,7 +630,7 @@ START_TEST(a_killed_process_leaves_a_whole_file)
 {
     _Atomic int64_t *saved = mmap(NULL, sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t state = 12345;
-    model = pair_new(100); /* long enough to be caught in the middle */
+    model = pair_new(100); /* large enough to be killed in the middle of saving */
     adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
     for (int i = 0; i < 25; i++) {
         const pid_t child = start_saving(saved);
@@ -639,12 +640,12 @@ START_TEST(a_killed_process_leaves_a_whole_file)
         sleep_for((state >> 33) % 8000);
         kill_and_wait(child);
         ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
-        ck_assert_int_ge(position, *saved); /* what was said to be saved, or the one that was on its way */
+        ck_assert_int_ge(position, *saved); /* the last version that was reported as saved, or the next */
         ck_assert_int_le(position, *saved + 1);
         for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
             ck_assert_double_eq(th_get(th_reshape(p.tensor, TH_SHAPE(-1)), TH_INDEX(-1)), (double)position);
         th_tape_clear(ctx);
-        ck_assert_int_le(count_files(), 2); /* what one left, the next has used */
+        ck_assert_int_le(count_files(), 2); /* the next writer removes a leftover */
     }
     munmap(saved, sizeof *saved);
 }
@@ -660,7 +661,7 @@ START_TEST(a_full_disk_leaves_the_old_file)
     const pid_t child = fork();
     int status = 1;
     ck_assert_int_ge(child, 0);
-    if (child == 0) { /* the limit of a file's size stands in for a disk's */
+    if (child == 0) { /* a limit on the file's size acts like a full disk */
         signal(SIGXFSZ, SIG_IGN);
         for (rlim_t max = 0; max < (rlim_t)saved.st_size; max += 100) {
             setrlimit(RLIMIT_FSIZE, &(struct rlimit){max, RLIM_INFINITY});
@@ -683,7 +684,7 @@ START_TEST(a_full_disk_leaves_the_old_file)
 }
 END_TEST
 
-/* Links are followed, modes are kept, and two who save at a time do not meet. */
+/* Links are followed, modes are kept, and two processes can save at the same time. */
 START_TEST(a_file_is_replaced_where_it_is)
 {
     char link[256];
@@ -704,7 +705,7 @@ START_TEST(a_file_is_replaced_where_it_is)
     ck_assert_int_eq(position, 44);
     _Atomic int64_t *saved = mmap(NULL, 2 * sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const pid_t first = start_saving(&saved[0]), second = start_saving(&saved[1]);
-    for (int loads = 0; loads < 50 || saved[0] < 3 || saved[1] < 3; loads++) /* one whole version, whichever */
+    for (int loads = 0; loads < 50 || saved[0] < 3 || saved[1] < 3; loads++) /* one complete version, either one */
         ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
     kill_and_wait(first);
     kill_and_wait(second);

@@ -1,19 +1,19 @@
-/* Resuming: steps, save, load in a new process and at another number of threads, steps, against steps without a break:
- * the same file in the end, byte for byte, for every optimizer, with dropout and batches drawn at random. */
+/* Resuming: a run that is saved and loaded in a new process, with another number of threads, ends with the same file
+ * as an uninterrupted run, byte for byte. For every optimizer, with dropout and batches drawn at random. */
 #include <math.h>
 #include <sys/wait.h>
 
 #include "folder.h"
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 
 enum { STEPS = 100, VOCABULARY = 12, LENGTH = 6, BATCH = 3 };
 
-static const th_parameter_group groups[] = {{.pattern = "*.bias", .weight_decay = TH_ZERO},
+static const th_parameter_group groups[] = {{.pattern = "*.bias", .no_weight_decay = true},
                                             {.pattern = "layers.0.*", .learning_rate_factor = 0.5}};
 
-/* Every rule with what it can do. */
+/* Every rule with its options. */
 static const struct optimizer {
     const char *name;
     bool sgd, decoupled;
@@ -32,23 +32,23 @@ static const struct optimizer {
 };
 enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
 
-typedef struct leg {
+typedef struct stage {
     const struct optimizer *optimizer;
     th_dtype dtype;
     int threads;
-    uint64_t seed;          /* what the process begins with, and */
-    th_precision precision; /* in which: a checkpoint brings its own */
+    uint64_t seed;          /* the process begins with this seed, and */
+    th_precision precision; /* this precision: a checkpoint restores its own */
     const char *from, *to;
     int steps;
-} leg;
+} stage;
 
 static th_optimizer *optimizer_new(th_module *m, const struct optimizer *o)
 {
     return o->sgd ? th_sgd_new(m, &o->s) : o->decoupled ? th_adam_w_new(m, &o->a) : th_adam_new(m, &o->a);
 }
 
-/* Trains from nothing or from a checkpoint and saves one. */
-static void train(const leg *l)
+/* Trains from the beginning or from a checkpoint, and saves a checkpoint. */
+static void train(const stage *l)
 {
     ctx = th_context_new(&(th_context_options){
         .seed = l->seed, .threads = l->threads, .default_dtype = l->dtype, .precision = l->precision});
@@ -76,14 +76,14 @@ static void train(const leg *l)
         ck_assert_msg(th_backward(loss, NULL) == TH_OK && th_optimizer_step(o) == TH_OK, "%s", th_error_message(ctx));
         th_tensor_free(text);
         th_tape_clear(ctx);
-        th_tensor_free(th_randn(ctx, l->dtype, TH_SHAPE(3))); /* calls within the step that is to come count too */
+        th_tensor_free(th_randn(ctx, l->dtype, TH_SHAPE(3))); /* calls within the next step count, too */
     }
     ck_assert_msg(th_checkpoint_save(l->to, &run) == TH_OK, "%s", th_error_message(ctx));
     th_context_free(ctx);
 }
 
-/* In a process of its own, whose threads are its own too. */
-static void train_elsewhere(const leg *l)
+/* Trains in a new process with new threads. */
+static void train_elsewhere(const stage *l)
 {
     const pid_t child = fork();
     int status = 1;
@@ -102,10 +102,10 @@ static void expect_no_trace_of_breaks(const struct optimizer *o, th_dtype dtype,
     strcpy(whole, in_folder("whole"));
     strcpy(half, in_folder("half"));
     strcpy(resumed, in_folder("resumed"));
-    train_elsewhere(&(leg){o, dtype, 2, 7, precision, NULL, whole, 2 * STEPS});
-    train_elsewhere(&(leg){o, dtype, 1, 7, precision, NULL, half, STEPS - 1});
-    train_elsewhere(&(leg){o, dtype, 3, 99, TH_PRECISION_FLOAT32, half, half, 1});
-    train_elsewhere(&(leg){o, dtype, 4, 8, TH_PRECISION_BFLOAT16, half, resumed, STEPS});
+    train_elsewhere(&(stage){o, dtype, 2, 7, precision, NULL, whole, 2 * STEPS});
+    train_elsewhere(&(stage){o, dtype, 1, 7, precision, NULL, half, STEPS - 1});
+    train_elsewhere(&(stage){o, dtype, 3, 99, TH_PRECISION_FLOAT32, half, half, 1});
+    train_elsewhere(&(stage){o, dtype, 4, 8, TH_PRECISION_BFLOAT16, half, resumed, STEPS});
     expect_same_files(whole, resumed);
     ck_assert_int_eq(count_files(), 3);
 }
@@ -123,15 +123,15 @@ START_TEST(a_run_goes_on_in_its_precision)
 }
 END_TEST
 
-/* A checkpoint that was saved before the first step takes what the optimizer has learnt since away. */
+/* A checkpoint from before the first step resets what the optimizer has learned since. */
 START_TEST(a_run_can_begin_again)
 {
     char start[256], once[256], again[256];
     strcpy(start, in_folder("start"));
     strcpy(once, in_folder("once"));
     strcpy(again, in_folder("again"));
-    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, TH_PRECISION_FLOAT32, NULL, start, 0});
-    train_elsewhere(&(leg){&optimizers[3], TH_FLOAT32, 1, 7, TH_PRECISION_FLOAT32, start, once, 5});
+    train_elsewhere(&(stage){&optimizers[3], TH_FLOAT32, 1, 7, TH_PRECISION_FLOAT32, NULL, start, 0});
+    train_elsewhere(&(stage){&optimizers[3], TH_FLOAT32, 1, 7, TH_PRECISION_FLOAT32, start, once, 5});
     ctx = th_context_new(NULL);
     th_module *model = th_dense_new(ctx, 3, 3, NULL);
     th_optimizer *o = th_adam_new(model, &(th_adam_options){.learning_rate = 0.1});

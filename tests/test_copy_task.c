@@ -1,6 +1,6 @@
-/* The copy task's program from inside: nonsense is refused, what it shows changes nothing, and the attention of the
- * trained model is the diagonal. That it learns from twenty seeds is copy_task_learns.sh's matter, equal bits
- * same_bits.sh's. */
+/* Tests the program of the copy task: wrong options are errors, its pictures do not change results, and the attention
+ * of the trained model is the diagonal. copy_task_learns.sh tests learning with twenty seeds, same_bits.sh equal
+ * bits. */
 #define main copy_task_main
 #include "../examples/copy_task.c"
 #undef main
@@ -18,8 +18,8 @@ typedef struct {
     char output[8192];
 } result;
 
-/* Runs the program with these options (of at most 15 words) and reads its standard output, whose last line must be the
- * machine-readable one when it ends well. */
+/* Runs the program with these options (at most 15 words) and reads its standard output. After success the last line
+ * must be the machine-readable one. */
 static result run(const char *words)
 {
     char line[256], directory[] = "/tmp/copy_task_test_XXXXXX", *arguments[18] = {"copy_task"};
@@ -50,7 +50,8 @@ static result run(const char *words)
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     r.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    static const char *const pictures[] = {"copy_loss.svg", "copy_attention.svg"}; /* written beside the program */
+    static const char *const pictures[] = {"copy_loss.svg",
+                                           "copy_attention.svg"}; /* written to the folder of the program */
     for (int i = 0; i < 2; i++) {
         char path[64];
         snprintf(path, sizeof path, "%s/%s", directory, pictures[i]);
@@ -92,13 +93,13 @@ START_TEST(nonsense_is_refused)
         ck_assert_msg(r.status == 2, "%s: status %d", words[i], r.status);
         ck_assert_str_eq(r.output, "");
     }
-    const result r = run("--lr 1e30 --steps 20 --quiet --threads 1"); /* it diverges: an error, not a number */
+    const result r = run("--lr 1e30 --steps 20 --quiet --threads 1"); /* it diverges: an error, not a NaN */
     ck_assert_int_eq(r.status, 1);
     ck_assert_str_eq(r.output, "");
 }
 END_TEST
 
-/* Every example's help says what all options are. */
+/* The help of every example describes all options. */
 START_TEST(help_lists_the_options)
 {
     char line[] = "--help", *arguments[] = {"copy_task", line, NULL};
@@ -123,7 +124,7 @@ START_TEST(help_lists_the_options)
 }
 END_TEST
 
-/* The trained model, looked at: the query that writes symbol i puts most of at least one head's weight on symbol i. */
+/* In the trained model, the query that writes symbol i has its largest weight on symbol i, in at least one head. */
 START_TEST(attention_is_the_diagonal)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});

@@ -1,11 +1,12 @@
-/* CRC-32C: the check value of its definition, pieces that chain, the instruction and the plain way alike. */
+/* CRC-32C: the check value of its definition, continued checksums, and equal results with and without the
+ * instruction. */
 #include "kernels/machine/crc32c.h"
 
 #include "suite.h"
 
 START_TEST(check_values)
 {
-    /* "123456789" is the check value in catalogs of CRCs; the others are those of RFC 3720, B.4. */
+    /* "123456789" has the check value in catalogs of CRCs; the others are those of RFC 3720, B.4. */
     unsigned char zeros[32] = {0}, ones[32], up[32];
     for (int i = 0; i < 32; i++) {
         ones[i] = 0xff;
@@ -27,7 +28,7 @@ START_TEST(check_values)
 }
 END_TEST
 
-START_TEST(pieces_chain)
+START_TEST(checksums_continue)
 {
     unsigned char bytes[100];
     for (int i = 0; i < 100; i++)
@@ -44,6 +45,6 @@ int main(void)
 {
     TCase *tests = new_suite("crc32c", NULL, NULL);
     tcase_add_test(tests, check_values);
-    tcase_add_test(tests, pieces_chain);
+    tcase_add_test(tests, checksums_continue);
     return run_suites();
 }

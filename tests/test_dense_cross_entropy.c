@@ -1,5 +1,5 @@
-/* The classifier with its loss: the gradients that its forward computes, and every way in which their memory can be
- * taken before backward wants them, held to the composition. (Gradients on samples: test_gradients.) */
+/* dense_cross_entropy: the gradients that forward precomputes, and every way in which their buffers can be used before
+ * backward needs them, compared with the composition. (test_gradients.c checks gradients on samples.) */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void expect_close(th_tensor *a, th_tensor *b, const char *what)
             ck_abort_msg("%s[%d]: %g, composed %g", what, (int)i, (double)p[i], (double)q[i]);
 }
 
-/* -- the ways to a gradient; each leaves those of x and weight -- */
+/* -- ways to compute the gradients of x and weight -- */
 
 typedef void scenario(bool fused);
 
@@ -50,7 +50,7 @@ static void scaled(bool fused)
                      TH_OK);
 }
 
-/* The gradients are not empty any more: nothing is on offer. */
+/* The gradients are not empty: forward cannot precompute them. */
 static void accumulated(bool fused)
 {
     plain(fused);
@@ -64,7 +64,7 @@ static void both_losses_before_backward(bool fused)
     ck_assert_int_eq(th_backward(th_add(first, th_scale(second, 3)), NULL), TH_OK);
 }
 
-/* Recorded later, walked earlier: takes the memory of both gradients. */
+/* Recorded later, so backward visits it earlier and uses both gradient buffers. */
 static void used_again(bool fused)
 {
     th_tensor *loss = classify(fused, x, NULL);
@@ -79,7 +79,7 @@ static void walked_twice(bool fused)
     ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
-/* A chosen gradient first, into memory of its own. */
+/* First a gradient for chosen tensors, in separate memory. */
 static void chosen_before(bool fused)
 {
     th_tensor *loss = classify(fused, x, NULL), *chosen = NULL;
@@ -103,7 +103,7 @@ static void of_an_intermediate(bool fused)
     ck_assert_int_eq(th_backward(classify(fused, th_tanh(th_scale(x, 0.5)), NULL), NULL), TH_OK);
 }
 
-/* A view has no memory of its own to offer. */
+/* The gradient of a view has no separate buffer. */
 static void of_a_view(bool fused)
 {
     th_tensor *halves = th_reshape(th_scale(x, 0.5), TH_SHAPE(2, ROWS / 2, WIDTH));
@@ -118,7 +118,7 @@ static void never_walked(bool fused)
     plain(fused);
 }
 
-/* A backward that fails gives all gradients of intermediate results back. */
+/* A failing backward releases all gradients of intermediate results. */
 static void after_a_failed_backward(bool fused)
 {
     th_tensor *loss = classify(fused, th_tanh(x), NULL), *constant = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
@@ -127,7 +127,7 @@ static void after_a_failed_backward(bool fused)
     ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
-/* Chosen, in a pass that does not reach it. */
+/* Chosen in a pass that does not reach it. */
 static void chosen_for_another_loss(bool fused)
 {
     th_tensor *h = th_tanh(x), *loss = classify(fused, h, NULL), *other = th_mean(weight, TH_ALL_AXES, NULL), *chosen;
@@ -136,7 +136,7 @@ static void chosen_for_another_loss(bool fused)
     ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
-/* The node that made what is classified is walked for its other result first. */
+/* Backward first visits the node that produced x for its other output. */
 static void beside_another_result(bool fused)
 {
     th_tensor *log_sum_exp = NULL, *q = th_reshape(x, TH_SHAPE(ROWS, WIDTH, 1));
@@ -147,7 +147,7 @@ static void beside_another_result(bool fused)
     ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
 }
 
-/* Through a handle that is older than the gradient. */
+/* Reads the gradient through a handle that is older than the gradient. */
 static void written_to_from_outside(bool fused)
 {
     plain(fused);

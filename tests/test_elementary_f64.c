@@ -1,6 +1,6 @@
-/* The elementary functions of float64: their error over the whole range, beside libm's long double (11 bits more) and
- * beside numbers computed with 2400 bits; special values; and their bits, which are the same on every processor with
- * fused multiply-add, with every compiler, at every place of an array. */
+/* The elementary functions of float64. Their errors over the whole range, compared with libm's long double (11 more
+ * bits) and with numbers computed with 2400 bits. Special values. Their bits, which are the same on every processor
+ * with fused multiply-add, with every compiler, and at every index of an array. */
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* -- numbers for tests -- */
 
-/* A 64-bit linear congruential generator, whose low bits are mixed with its high ones. */
+/* A 64-bit linear congruential generator that mixes its low bits with its high bits. */
 static uint64_t state = 1;
 static uint64_t random_bits(void)
 {
@@ -24,7 +24,7 @@ static double uniform(double low, double high)
     return low + (high - low) * (double)(random_bits() >> 11) * 0x1p-53;
 }
 
-/* The number so many places after x (towards 0 when negative). */
+/* Returns the number that is `places` floating-point numbers after x (towards 0 if negative). */
 static double neighbor(double x, int64_t places)
 {
     int64_t bits;
@@ -34,7 +34,7 @@ static double neighbor(double x, int64_t places)
     return x;
 }
 
-/* Any bits at all: every exponent as often, NaN and infinity among them. */
+/* Returns random bits: all exponents are equally likely, NaN and infinity included. */
 static double any_number(void)
 {
     const uint64_t bits = random_bits();
@@ -59,7 +59,7 @@ static double places_off(double y, long double value)
 
 /* -- accuracy -- */
 
-/* x Φ(x) = x/2 erfc(a), a = -x sqrt(1/2); the rounding of a, which matters in the tail, is made good. */
+/* x Φ(x) = x/2 erfc(a), a = -x sqrt(1/2). Corrects the rounding of a, which matters in the tail. */
 static long double reference_gelu(long double x)
 {
     const long double root = M_SQRT1_2l, root_low = 0x1.65f626cdd52bp-66L, a = -x * root;
@@ -82,12 +82,12 @@ static long double reference_silu(long double x)
 
 typedef struct accuracy {
     const char *name;
-    size_t entry; /* of the table */
+    size_t entry; /* offset in th_kernels */
     long double (*reference)(long double);
     double low, high;
-    double step;   /* between the numbers where the computation changes its ways: one sample in four is close to one */
+    double step;   /* distance of the numbers where the algorithm switches; a quarter of the samples is close to one */
     double places; /* |error| in units of the last place ... */
-    double absolute; /* ... or |error|, for what a denormal factor leaves of a product */
+    double absolute; /* ... or |error|, for products with a denormal factor */
 } accuracy;
 
 static const accuracy accuracies[] = {
@@ -159,7 +159,7 @@ static void pow_sample(int i, double *x, double *y)
         *x = any_number();
         *y = uniform(-3, 3);
         return;
-    case 2: /* close to 1, with exponents that make results of every size */
+    case 2: /* close to 1, with exponents that give results of every size */
         *x = 1 + uniform(-1, 1) * ldexp(1, -(int)uniform(0, 53));
         *y = *x == 1 ? 1 : uniform(-750, 750) / log(*x);
         return;
@@ -167,7 +167,7 @@ static void pow_sample(int i, double *x, double *y)
         *x = floor(uniform(-100, 100));
         *y = floor(uniform(-170, 170));
         return;
-    case 4: /* where results end: denormal, infinite */
+    case 4: /* results close to the limits: denormal, infinite */
         *x = ldexp(uniform(1, 2), (int)uniform(-1074, 1023));
         *y = (uniform(0, 1) < 0.5 ? uniform(-746, -700) : uniform(700, 712)) / log(*x);
         return;
@@ -195,8 +195,8 @@ START_TEST(test_pow_accuracy)
 }
 END_TEST
 
-/* Correctly rounded values where functions are hard: close to multiples of π/2, where a reduction changes its ways, at
- * the ends of the range, and where our error was largest. */
+/* Correctly rounded values of hard cases: close to multiples of π/2, where the argument reduction switches, at the
+ * ends of the range, and where our error was largest. */
 typedef struct exact {
     const char *name;
     size_t entry;
@@ -332,7 +332,7 @@ START_TEST(test_exact_values)
 }
 END_TEST
 
-/* -- special values: exactly these, signs of zeros included -- */
+/* -- special values: exact, signs of zeros included -- */
 
 static const exact specials[] = {
     {ENTRY(exp), 0.0, 0, 1},
@@ -409,7 +409,7 @@ START_TEST(test_special_values)
 }
 END_TEST
 
-/* Odd and even functions are so to the last bit. */
+/* Odd and even functions are odd and even to the last bit. */
 START_TEST(test_symmetry)
 {
     static double x[SWEEP], minus[SWEEP], y[SWEEP], z[SWEEP];
@@ -432,7 +432,7 @@ START_TEST(test_symmetry)
 }
 END_TEST
 
-/* C's annex F, for every pair of numbers that it knows by name: libm's results are exact there. */
+/* Annex F of the C standard, for every pair of its special numbers: libm's results are exact there. */
 START_TEST(test_pow_special_values)
 {
     const double values[] = {0.0,         0x1p-1074,  0x1p-1022, 0.25,       0.5,    1 - 0x1p-53, 1,
@@ -454,8 +454,8 @@ START_TEST(test_pow_special_values)
 }
 END_TEST
 
-/* What is computed on the way, for other cases too, is nothing that a program which traps invalid operations, divisions
- * by zero or overflows would stop at. */
+/* Intermediate results raise no invalid operation, division by zero or overflow, so that a program that traps these
+ * does not stop. */
 START_TEST(test_exceptions)
 {
     const size_t entries[] = {offsetof(th_kernels, exp),  offsetof(th_kernels, log),    offsetof(th_kernels, tanh),
@@ -479,7 +479,7 @@ END_TEST
 
 /* -- bits -- */
 
-/* A number of the bits of y, of which all NaN have the same. */
+/* Returns a hash of the bits of y. All NaN count as the same. */
 static uint64_t digest(int64_t n, const double *y)
 {
     uint64_t sum = 14695981039346656037u; /* Fowler, Noll & Vo */
@@ -493,7 +493,7 @@ static uint64_t digest(int64_t n, const double *y)
     return sum;
 }
 
-/* What came out of SWEEP numbers once, with and without fused multiply-add. Every compiler and processor gives the
+/* The recorded hashes of SWEEP numbers, with and without fused multiply-add. Every compiler and processor must give the
  * same. */
 typedef struct bits {
     const char *name;
@@ -523,7 +523,7 @@ START_TEST(test_bits)
         const uint64_t wanted = isa == BASELINE ? b->baseline : b->fused, got = digest(SWEEP, y);
         ck_assert_msg(got == wanted, "%s on instruction set %d: 0x%016llx, not 0x%016llx", b->name, isa,
                       (unsigned long long)got, (unsigned long long)wanted);
-        /* wherever a number is, and whatever is beside it */
+        /* at every index, with every neighbor */
         for (int n = 1; n <= 40; n++) {
             double part[48];
             const int from = n * 37;

@@ -1,5 +1,5 @@
-/* The loops over strided arrays, on random layouts, against one element at a time: maps, copies, conversions, fills,
- * sums over axes, rows. */
+/* Operations on strided arrays in random layouts, compared with loops over single elements: elementwise kernels,
+ * copies, conversions, fills, sums over axes, rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "context.h"
 
 enum {
-    GUARD = 32, /* bytes around every array that must stay as they are */
+    GUARD = 32, /* bytes around every array that must not change */
     GUARD_BYTE = 0xa5
 };
 
@@ -33,21 +33,21 @@ static int64_t below(int64_t n)
     return (int64_t)((state >> 33) % (uint64_t)n);
 }
 
-/* An array in memory of its own, `bytes` long with the guards. */
-typedef struct laid {
+/* An array and its memory, which has `bytes` bytes with the guards. */
+typedef struct layout {
     th_array array;
     char *memory;
     size_t bytes;
-} laid;
+} layout;
 
-/* Axes in any order in memory, gaps between elements, expanded axes (stride 0) where allowed. */
-static laid lay(th_dtype dtype, int ndim, const int64_t *size, bool expanded)
+/* Creates an array: axes in a random order in memory, gaps between elements, expanded axes (stride 0) if allowed. */
+static layout random_layout(th_dtype dtype, int ndim, const int64_t *size, bool expanded)
 {
-    laid l = {.array = {.given = true, .dtype = dtype, .ndim = ndim}};
+    layout l = {.array = {.given = true, .dtype = dtype, .ndim = ndim}};
     int order[TH_MAX_DIMS];
     for (int i = 0; i < ndim; i++)
         order[i] = i;
-    const int style = (int)below(4); /* 0: as it comes, contiguous; 1: permuted; 2: with gaps; 3: both */
+    const int style = (int)below(4); /* 0: contiguous; 1: permuted; 2: with gaps; 3: both */
     for (int i = ndim - 1; i > 0 && style % 2; i--) {
         const int j = (int)below(i + 1), swapped = order[i];
         order[i] = order[j];
@@ -77,7 +77,7 @@ static int64_t numel_of(const th_array *a)
     return n;
 }
 
-/* The element of `a` that stands for element i (row-major) of the shape of `whole`, broadcast. */
+/* Returns the element of `a` for element i (row-major) of `whole`, to which `a` broadcasts. */
 static void *element(const th_array *a, const th_array *whole, int64_t i)
 {
     int64_t offset = 0;
@@ -129,22 +129,22 @@ static void put(const th_array *a, void *at, double value)
 }
 
 /* Small multiples of 1/8: sums and products of a few of them are exact. */
-static void randomize(const laid *l)
+static void randomize(const layout *l)
 {
     for (int64_t i = 0; i < numel_of(&l->array); i++)
         put(&l->array, element(&l->array, &l->array, i), (double)(below(65) - 32) / 8);
 }
 
-/* What memory around and between the elements held before, it must hold afterwards: expected is a copy that was changed
- * element by element. */
-static void assert_same_memory(const laid *l, const laid *expected)
+/* Checks the array and the memory around and between its elements. expected is a copy that was changed element by
+ * element. */
+static void assert_same_memory(const layout *l, const layout *expected)
 {
     ck_assert_mem_eq(l->memory, expected->memory, l->bytes);
 }
 
-static laid copy_of(const laid *l)
+static layout copy_of(const layout *l)
 {
-    laid copy = *l;
+    layout copy = *l;
     copy.memory = malloc(l->bytes);
     memcpy(copy.memory, l->memory, l->bytes);
     copy.array.data = copy.memory + GUARD;
@@ -163,19 +163,19 @@ static int random_shape(int64_t *size)
     return ndim;
 }
 
-/* A source that broadcasts to size. */
-static laid broadcast_source(th_dtype dtype, int ndim, const int64_t *size)
+/* Creates a source that broadcasts to size. */
+static layout broadcast_source(th_dtype dtype, int ndim, const int64_t *size)
 {
     int64_t own[TH_MAX_DIMS];
     const int missing = ndim > 0 && below(4) == 0 ? (int)below(ndim + 1) : 0;
     for (int i = missing; i < ndim; i++)
         own[i - missing] = below(5) == 0 ? 1 : size[i];
-    const laid l = lay(dtype, ndim - missing, own, true);
+    const layout l = random_layout(dtype, ndim - missing, own, true);
     randomize(&l);
     return l;
 }
 
-START_TEST(test_maps_on_any_layout)
+START_TEST(test_kernels_on_any_layout)
 {
     for (int round = 0; round < 1000; round++) {
         int64_t size[TH_MAX_DIMS];
@@ -183,11 +183,11 @@ START_TEST(test_maps_on_any_layout)
         const th_dtype dtype = below(2) ? TH_FLOAT32 : TH_FLOAT64;
         const th_kernels *kernels = th_context_kernels(ctx, dtype);
         const bool add = below(2), choose = below(3) == 0;
-        const laid y = lay(dtype, ndim, size, false);
+        const layout y = random_layout(dtype, ndim, size, false);
         randomize(&y);
-        const laid expected = copy_of(&y);
-        const laid a = broadcast_source(dtype, ndim, size), b = broadcast_source(dtype, ndim, size);
-        const laid condition = broadcast_source(TH_BOOL, ndim, size);
+        const layout expected = copy_of(&y);
+        const layout a = broadcast_source(dtype, ndim, size), b = broadcast_source(dtype, ndim, size);
+        const layout condition = broadcast_source(TH_BOOL, ndim, size);
         for (int64_t i = 0; i < numel_of(&y.array); i++) {
             void *at = element(&expected.array, &expected.array, i);
             const double va = get(&a.array, element(&a.array, &y.array, i)),
@@ -208,15 +208,15 @@ START_TEST(test_maps_on_any_layout)
 }
 END_TEST
 
-/* An operand may be the destination itself, whatever its layout. */
+/* An operand may be the destination itself, in any layout. */
 START_TEST(test_maps_in_place)
 {
     for (int round = 0; round < 500; round++) {
         int64_t size[TH_MAX_DIMS];
         const int ndim = random_shape(size);
-        const laid y = lay(TH_FLOAT32, ndim, size, false);
+        const layout y = random_layout(TH_FLOAT32, ndim, size, false);
         randomize(&y);
-        const laid expected = copy_of(&y), b = broadcast_source(TH_FLOAT32, ndim, size);
+        const layout expected = copy_of(&y), b = broadcast_source(TH_FLOAT32, ndim, size);
         for (int64_t i = 0; i < numel_of(&y.array); i++) {
             void *at = element(&expected.array, &expected.array, i);
             put(&expected.array, at, get(&expected.array, at) * get(&b.array, element(&b.array, &y.array, i)));
@@ -236,10 +236,10 @@ START_TEST(test_copies_and_fills)
         int64_t size[TH_MAX_DIMS];
         const int ndim = random_shape(size);
         const th_dtype dtype = dtypes[below(5)];
-        const laid y = lay(dtype, ndim, size, false);
+        const layout y = random_layout(dtype, ndim, size, false);
         randomize(&y);
         const bool add = th_is_floating(dtype) && below(2), fill = below(4) == 0;
-        const laid expected = copy_of(&y), x = broadcast_source(dtype, ndim, size);
+        const layout expected = copy_of(&y), x = broadcast_source(dtype, ndim, size);
         const double constant = below(2) ? 0 : 3;
         for (int64_t i = 0; i < numel_of(&y.array); i++) {
             void *at = element(&expected.array, &expected.array, i);
@@ -261,16 +261,16 @@ START_TEST(test_large_transposition)
     static const th_dtype dtypes[] = {TH_FLOAT32, TH_FLOAT64, TH_BOOL};
     for (size_t k = 0; k < 3; k++) {
         const int64_t size[] = {3, 257, 130};
-        laid x = {0}, y = {0};
-        do { /* contiguous ones: lay is random */
+        layout x = {0}, y = {0};
+        do { /* until they are contiguous: the layout is random */
             free(x.memory);
-            x = lay(dtypes[k], 3, size, false);
+            x = random_layout(dtypes[k], 3, size, false);
         } while (!th_array_contiguous(&x.array));
         randomize(&x);
         const int64_t transposed[] = {3, 130, 257};
         do {
             free(y.memory);
-            y = lay(dtypes[k], 3, transposed, false);
+            y = random_layout(dtypes[k], 3, transposed, false);
         } while (!th_array_contiguous(&y.array));
         th_array view = x.array;
         memcpy(view.size, transposed, sizeof transposed);
@@ -290,8 +290,9 @@ START_TEST(test_conversions)
     for (int round = 0; round < 700; round++) {
         int64_t size[TH_MAX_DIMS];
         const int ndim = random_shape(size);
-        const laid y = lay(dtypes[below(5)], ndim, size, false), x = broadcast_source(dtypes[below(5)], ndim, size);
-        const laid expected = copy_of(&y);
+        const layout y = random_layout(dtypes[below(5)], ndim, size, false),
+                     x = broadcast_source(dtypes[below(5)], ndim, size);
+        const layout expected = copy_of(&y);
         for (int64_t i = 0; i < numel_of(&y.array); i++)
             put(&expected.array, element(&expected.array, &expected.array, i),
                 get(&x.array, element(&x.array, &y.array, i)));
@@ -331,7 +332,7 @@ START_TEST(test_conversion_at_the_limits)
     ck_assert(isnan(single[0]) && single[1] == INFINITY && single[3] == INFINITY && single[9] == -2.9f);
     for (int i = 0; i < N; i++)
         ck_assert(truth[i]);
-    /* from integers there is one rounding only: 2^53 + 1 is no double, 2^24 + 1 no float */
+    /* integers are rounded only once: 2^53 + 1 is not a double, 2^24 + 1 is not a float */
     int64_t large[] = {((int64_t)1 << 53) + 1, ((int64_t)1 << 24) + 1, ((int64_t)1 << 61) + ((int64_t)1 << 37) + 1, -1};
     int32_t low[4];
     const th_array integers = plain(TH_INT64, 4, large), floats = plain(TH_FLOAT32, 4, single),
@@ -344,7 +345,7 @@ START_TEST(test_conversion_at_the_limits)
 }
 END_TEST
 
-/* destination's shape: the source's with some axes of size 1 and some leading ones missing. */
+/* The destination has the shape of the source with some axes of size 1 and some leading axes missing. */
 START_TEST(test_sums_over_any_axes)
 {
     for (int round = 0; round < 1000; round++) {
@@ -358,11 +359,12 @@ START_TEST(test_sums_over_any_axes)
         for (int i = missing; i < ndim; i++)
             reduced[i - missing] = below(2) ? 1 : size[i];
         const th_dtype dtype = below(2) ? TH_FLOAT32 : TH_FLOAT64;
-        const laid x = lay(dtype, ndim, size, true), y = lay(dtype, ndim - missing, reduced, false);
+        const layout x = random_layout(dtype, ndim, size, true),
+                     y = random_layout(dtype, ndim - missing, reduced, false);
         randomize(&x);
         randomize(&y);
         const bool add = below(2);
-        const laid expected = copy_of(&y);
+        const layout expected = copy_of(&y);
         for (int64_t i = 0; i < numel_of(&y.array) && !add; i++)
             put(&expected.array, element(&expected.array, &expected.array, i), 0);
         for (int64_t i = 0; i < numel_of(&x.array); i++) { /* exact: multiples of 1/8, far below 2^21 */
@@ -376,7 +378,7 @@ START_TEST(test_sums_over_any_axes)
 }
 END_TEST
 
-/* Long sums of numbers that are not exact: blocks keep the error small, and the bits do not depend on the team. */
+/* Long sums of inexact numbers: blocks keep the error small, and the bits do not depend on the number of threads. */
 START_TEST(test_bits_at_any_number_of_threads)
 {
     enum { ROWS = 1003, COLUMNS = 517 };
@@ -429,7 +431,7 @@ START_TEST(test_bits_at_any_number_of_threads)
 }
 END_TEST
 
-/* The kernels below the sums: the same additions in the same order with every instruction set, any length. */
+/* The kernels of sums add in the same order with every instruction set, for any length. */
 START_TEST(test_sums_on_every_instruction_set)
 {
     enum { ROWS = 37, COLUMNS = 301 };
@@ -450,7 +452,7 @@ START_TEST(test_sums_on_every_instruction_set)
 }
 END_TEST
 
-/* A row's sum does not depend on how many rows there are, nor a sequence's on its batch. */
+/* The sum of a row does not depend on the number of rows, the sum of a sequence does not depend on its batch. */
 START_TEST(test_sums_do_not_depend_on_the_batch)
 {
     enum { BATCH = 9, T = 200, E = 37 };
@@ -479,7 +481,7 @@ START_TEST(test_sums_do_not_depend_on_the_batch)
 }
 END_TEST
 
-/* Larger partial sums live in the step's memory, and go back to it. */
+/* Large partial sums are in step_memory and are released. */
 START_TEST(test_sums_return_their_scratch_memory)
 {
     enum { ROWS = 500, COLUMNS = 3000 };
@@ -504,7 +506,7 @@ START_TEST(test_sums_without_memory)
     const th_array from = {
         .given = true, .data = x, .dtype = TH_FLOAT64, .ndim = 2, .size = {400, 3000}, .stride = {3000, 1}};
     const th_array to = plain(TH_FLOAT64, 3000, y);
-    while (th_empty(small, TH_FLOAT64, TH_SHAPE(1024))) /* all that there is */
+    while (th_empty(small, TH_FLOAT64, TH_SHAPE(1024))) /* takes all memory */
         continue;
     th_error_clear(small);
     th_sum_to_array(small, &to, &from, true);
@@ -513,34 +515,36 @@ START_TEST(test_sums_without_memory)
 }
 END_TEST
 
-/* Every element once, in row-major order of the shape that two arrays broadcast to, wherever the walk starts. */
-START_TEST(test_walks_in_row_major_order)
+/* An iterator visits every element once, in row-major order of the broadcast shape, from any start. */
+START_TEST(test_iterates_in_row_major_order)
 {
     for (int round = 0; round < 500; round++) {
         int64_t size[TH_MAX_DIMS];
         const int ndim = random_shape(size);
-        const laid a = broadcast_source(TH_FLOAT32, ndim, size), b = broadcast_source(TH_BOOL, ndim, size);
-        const laid *const longer = a.array.ndim > b.array.ndim ? &a : &b, *const shorter = longer == &a ? &b : &a;
+        const layout a = broadcast_source(TH_FLOAT32, ndim, size), b = broadcast_source(TH_BOOL, ndim, size);
+        const layout *const longer = a.array.ndim > b.array.ndim ? &a : &b, *const shorter = longer == &a ? &b : &a;
         th_array whole = longer->array;
         for (int i = 0; i < shorter->array.ndim; i++)
             if (shorter->array.size[i] != 1)
                 whole.size[i + whole.ndim - shorter->array.ndim] = shorter->array.size[i];
         const int64_t numel = numel_of(&whole), first = numel > 0 ? below(numel) : 0;
-        th_iterator nest;
-        th_iterator_position place;
-        const bool any = th_iterator_build_row_major(&nest, &a.array, 1, (const th_array *const[]){&b.array});
+        th_iterator iterator;
+        th_iterator_position position;
+        const bool any = th_iterator_build_row_major(&iterator, &a.array, 1, (const th_array *const[]){&b.array});
         ck_assert_int_eq(any, numel > 0);
         if (any) {
-            ck_assert_int_eq(nest.numel, numel);
-            th_iterator_seek(&nest, first, &place);
+            ck_assert_int_eq(iterator.numel, numel);
+            th_iterator_seek(&iterator, first, &position);
         }
-        const int last = any ? nest.ndim - 1 : 0;
-        for (int64_t done = first, run; done < numel; done += run, th_iterator_advance(&nest, run, &place)) {
-            run = th_iterator_run(&nest, &place);
+        const int last = any ? iterator.ndim - 1 : 0;
+        for (int64_t done = first, run; done < numel; done += run, th_iterator_advance(&iterator, run, &position)) {
+            run = th_iterator_run(&iterator, &position);
             ck_assert(run > 0 && run <= numel - done);
             for (int64_t i = 0; i < run; i++) {
-                ck_assert_ptr_eq(place.at[0] + i * nest.array[0].stride[last], element(&a.array, &whole, done + i));
-                ck_assert_ptr_eq(place.at[1] + i * nest.array[1].stride[last], element(&b.array, &whole, done + i));
+                ck_assert_ptr_eq(position.at[0] + i * iterator.array[0].stride[last],
+                                 element(&a.array, &whole, done + i));
+                ck_assert_ptr_eq(position.at[1] + i * iterator.array[1].stride[last],
+                                 element(&b.array, &whole, done + i));
             }
         }
         free(a.memory), free(b.memory);
@@ -548,7 +552,7 @@ START_TEST(test_walks_in_row_major_order)
 }
 END_TEST
 
-/* Lines are walked by leaving out the axis along which they lie. */
+/* An iterator over lines is built from the axes except the one along the lines. */
 START_TEST(test_axes_left_out)
 {
     int64_t data[4 * 3 * 5];
@@ -564,19 +568,19 @@ START_TEST(test_axes_left_out)
     ck_assert(lines.size[0] == 4 && lines.size[1] == 5 && lines.stride[0] == 15 && lines.stride[1] == 1);
     ck_assert_str_eq(lines.axes, "BE");
     ck_assert_str_eq(middle.axes, "");
-    th_iterator nest;
-    ck_assert(th_iterator_build_row_major(&nest, &lines, 0, NULL));
-    ck_assert(nest.numel == 20 && nest.ndim == 2 && nest.array[0].stride[0] == 15 * 8);
-    ck_assert(th_iterator_build(&nest, &none, 0, NULL));
-    ck_assert(nest.numel == 1 && nest.ndim == 1);
+    th_iterator iterator;
+    ck_assert(th_iterator_build_row_major(&iterator, &lines, 0, NULL));
+    ck_assert(iterator.numel == 20 && iterator.ndim == 2 && iterator.array[0].stride[0] == 15 * 8);
+    ck_assert(th_iterator_build(&iterator, &none, 0, NULL));
+    ck_assert(iterator.numel == 1 && iterator.ndim == 1);
     const th_array empty = {.data = data, .dtype = TH_INT64, .ndim = 3, .size = {INT64_MAX, INT64_MAX, 0}};
-    ck_assert(!th_iterator_build(&nest, &empty, 0, NULL));
+    ck_assert(!th_iterator_build(&iterator, &empty, 0, NULL));
     const th_array missing = {.dtype = TH_INT64, .ndim = 1, .size = {2}, .stride = {1}};
-    ck_assert(!th_iterator_build(&nest, &x, 1, (const th_array *const[]){&missing}));
+    ck_assert(!th_iterator_build(&iterator, &x, 1, (const th_array *const[]){&missing}));
 }
 END_TEST
 
-/* (Check's assertions are for one thread only.) */
+/* (Check's assertions work in one thread only.) */
 static void visit(void *shared, int64_t first, int64_t end, int worker)
 {
     unsigned char *seen = shared;
@@ -603,7 +607,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("elementwise", setup, close_context);
-    tcase_add_test(tests, test_maps_on_any_layout);
+    tcase_add_test(tests, test_kernels_on_any_layout);
     tcase_add_test(tests, test_maps_in_place);
     tcase_add_test(tests, test_copies_and_fills);
     tcase_add_test(tests, test_large_transposition);
@@ -616,7 +620,7 @@ int main(void)
     tcase_add_test(tests, test_sums_return_their_scratch_memory);
     tcase_add_test(tests, test_sums_without_memory);
     tcase_add_test(tests, test_every_row_once);
-    tcase_add_test(tests, test_walks_in_row_major_order);
+    tcase_add_test(tests, test_iterates_in_row_major_order);
     tcase_add_test(tests, test_axes_left_out);
     return run_suites();
 }

@@ -1,11 +1,13 @@
-/* The elementwise operations through the public API: values in both types, contiguous and strided, against libm;
- * comparisons and logic for every element type; dropout; errors. (Gradients are checked through the registry, special
- * values in test_vector_math.c.) */
+/* Elementwise operations through the public API: values in both types, contiguous and strided, compared with libm;
+ * comparisons and logic for every element type; dropout; errors; descriptors. (test_gradients.c checks gradients,
+ * test_vector_math.c special values.) */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/shared/elementwise.h"
 #include "tapehead/context.h"
+#include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
@@ -23,8 +25,8 @@ static void setup(void)
 
 enum { ROWS = 5, COLUMNS = 70, COUNT = ROWS * COLUMNS };
 
-/* A (5, 70) tensor uniform on [low, high); strided: its rows and columns lie the other way round. values: its numbers,
- * row-major. */
+/* Returns a (5, 70) tensor uniform on [low, high), and its elements, row-major, in values. strided: the tensor is a
+ * transposed view. */
 static th_tensor *operand(th_dtype dtype, double low, double high, bool strided, double *values)
 {
     th_tensor *t = strided ? th_swap_axes(th_uniform(ctx, dtype, TH_SHAPE(COLUMNS, ROWS), low, high), 0, 1)
@@ -233,7 +235,7 @@ START_TEST(test_where)
 }
 END_TEST
 
-/* -- truth values -- */
+/* -- comparisons and logic -- */
 
 static const struct comparison {
     const char *name;
@@ -264,7 +266,7 @@ START_TEST(test_comparisons)
     }
     th_tensor *nan = th_full(ctx, TH_FLOAT32, TH_SHAPE(2), NAN);
     ck_assert(th_get(f->operation(nan, nan), TH_INDEX(1)) == f->unordered);
-    /* beyond what doubles tell apart */
+    /* integers that doubles cannot distinguish */
     const int64_t large[2] = {((int64_t)1 << 60) + 1, (int64_t)1 << 60};
     th_tensor *a = th_from_data(ctx, TH_INT64, TH_SHAPE(1), &large[0]),
               *b = th_from_data(ctx, TH_INT64, TH_SHAPE(1), &large[1]);
@@ -297,7 +299,7 @@ START_TEST(test_dropout)
 {
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(100, 100));
     static float first[10000], second[10000], gradient[10000];
-    /* the gradient is the mask that the value was multiplied by */
+    /* the gradient is the mask of the value, for x = 1 */
     GOOD(th_set_requires_gradient(x, true));
     th_tensor *y = th_dropout(x, 0.25);
     GOOD(y);
@@ -311,11 +313,11 @@ START_TEST(test_dropout)
     RUNS(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL));
     RUNS(th_copy_out(th_gradient(x), gradient, sizeof gradient));
     ck_assert(memcmp(first, gradient, sizeof first) == 0);
-    /* the next call draws other numbers */
+    /* the next call draws different numbers */
     RUNS(th_copy_out(th_dropout(x, 0.25), second, sizeof second));
     ck_assert(memcmp(first, second, sizeof first) != 0);
     th_tape_clear(ctx);
-    /* x itself where nothing is dropped */
+    /* x itself if nothing is dropped */
     ck_assert_ptr_eq(th_dropout(x, 0), x);
     th_set_training(ctx, false);
     ck_assert_ptr_eq(th_dropout(x, 0.25), x);
@@ -332,7 +334,7 @@ START_TEST(test_dropout)
 }
 END_TEST
 
-/* Bit for bit the sum that it stands for, with the same gradients, also where what is dropped is no number. */
+/* dropout_residual has the same bits as the sum of residual and dropout, in values and gradients. */
 START_TEST(test_dropout_residual)
 {
     const th_shape shape = TH_SHAPE(3, 5, 37);
@@ -357,14 +359,14 @@ START_TEST(test_dropout_residual)
     ck_assert(memcmp(value[0], value[1], sizeof value[0]) == 0);
     ck_assert(memcmp(gradient[0], gradient[1], sizeof gradient[0]) == 0);
 
-    /* x is not kept, nor is anything else */
+    /* neither x nor anything else is saved */
     const size_t before = th_memory(ctx).live;
     th_scope_begin(ctx, NULL);
     GOOD(th_scope_end(ctx, th_dropout_residual(th_scale(x, INFINITY), 0.4, residual)));
     ck_assert_uint_lt(th_memory(ctx).live - before, 2 * sizeof value[0]);
     th_tape_clear(ctx);
 
-    /* where nothing is dropped it is the sum; what is wrong is wrong then too */
+    /* if nothing is dropped, the result is the sum; errors are still reported */
     th_tensor *row = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(37)), *wide = th_zeros(ctx, TH_FLOAT64, shape);
     for (int training = 0; training < 2; training++) {
         const double p = training ? 0 : 0.4;
@@ -385,15 +387,15 @@ START_TEST(test_dropout_residual)
 }
 END_TEST
 
-/* The same mask for a strided operand, in float64 and on any number of threads. */
+/* The mask is the same for a strided operand, in float64, and with any number of threads. */
 START_TEST(test_dropout_layouts)
 {
     double masks[4][COUNT];
     for (int kind = 0; kind < 4; kind++) {
         double values[COUNT];
         RUNS(th_set_threads(ctx, 1 + kind));
-        th_set_step(ctx, kind); /* calls count from 0 again, */
-        th_set_step(ctx, 9);    /* in one step */
+        th_set_step(ctx, kind); /* the call counter restarts ... */
+        th_set_step(ctx, 9);    /* ... in the same step */
         th_tensor *x = operand(kind % 2 ? TH_FLOAT64 : TH_FLOAT32, 1, 2, kind / 2, values);
         GOOD(x);
         RUNS(th_copy_out(th_cast(th_dropout(x, 0.5), TH_FLOAT64), masks[kind], sizeof masks[kind]));
@@ -416,6 +418,43 @@ START_TEST(test_clamp_range)
 }
 END_TEST
 
+/* Every descriptor of an elementwise operation gives its kernels the operands and the attributes that they read. */
+START_TEST(test_descriptors_fit_their_kernels)
+{
+    static const struct {
+        const char *name;
+        int sources;
+        size_t numbers;
+    } kernels[] = {
+#define ELEMENTWISE(name, sources, numbers) {#name, sources, numbers},
+#include "elementwise.def"
+#undef ELEMENTWISE
+    };
+    int operations = 0;
+    for (int o = 0; o < th_op_count(); o++) {
+        const th_op *op = th_op_at(o);
+        if (op->forward != th_elementwise_forward)
+            continue;
+        operations++;
+        const th_elementwise_id *ids = op->kernel;
+        ck_assert_msg(kernels[ids[0]].sources == op->n_inputs, "%s: kernel %s", op->name, kernels[ids[0]].name);
+        ck_assert_msg(kernels[ids[0]].numbers * sizeof(double) == op->attributes_size, "%s: attributes", op->name);
+        for (int i = 0; i < op->n_inputs; i++) {
+            if (op == th_op_find("where") && i == 0)
+                continue; /* the condition has no gradient */
+            const int reads = 1 + __builtin_popcount(op->saves | op->saves_for[i]);
+            ck_assert_msg(kernels[ids[1 + i]].sources == reads,
+                          "%s: gradient of input %d: kernel %s reads %d operands, the"
+                          " descriptor gives it %d",
+                          op->name, i, kernels[ids[1 + i]].name, kernels[ids[1 + i]].sources, reads);
+            ck_assert_msg(kernels[ids[1 + i]].numbers * sizeof(double) <= op->attributes_size, "%s: attributes",
+                          op->name);
+        }
+    }
+    ck_assert_int_gt(operations, 20);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("elementwise_ops", setup, close_context);
@@ -428,5 +467,6 @@ int main(void)
     tcase_add_test(tests, test_dropout_residual);
     tcase_add_test(tests, test_dropout_layouts);
     tcase_add_test(tests, test_clamp_range);
+    tcase_add_test(tests, test_descriptors_fit_their_kernels);
     return run_suites();
 }

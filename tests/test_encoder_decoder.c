@@ -1,5 +1,5 @@
-/* The encoder-decoder model and stacks: names, values against the model written out in single operations, padding,
- * odd sizes, dropout, recomputation, threads, errors. */
+/* Tests the encoder-decoder model and stacks: names, values against single operations, padding, odd sizes, dropout,
+ * recomputation, threads, errors. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static const th_transformer_options tiny = {.source_vocabulary = V,
                                             .decoder_layers = 2,
                                             .block = {.mlp_width = 12}};
 
-/* Vaswani et al. 2017, as small. */
+/* A small model of Vaswani et al. 2017. */
 static const th_transformer_options published = {.source_vocabulary = V,
                                                  .target_vocabulary = V,
                                                  .length = 7,
@@ -54,7 +54,7 @@ static double largest_difference(th_tensor *a, th_tensor *b)
     return th_item(th_max(th_abs(th_sub(a, b)), TH_ALL_AXES, NULL));
 }
 
-/* -- what it is made of -- */
+/* -- parameters and values -- */
 
 START_TEST(members_are_named_as_in_pytorch)
 {
@@ -84,7 +84,7 @@ START_TEST(members_are_named_as_in_pytorch)
 }
 END_TEST
 
-/* Every combination of what the options share, tie, scale and add, from the model's own members. */
+/* All combinations of options that share, tie, scale and add, against operations on the model's members. */
 static th_tensor *by_hand(th_module *model, const th_transformer_options *o, th_tensor *source,
                           th_tensor *source_lengths, th_tensor *target)
 {
@@ -154,7 +154,7 @@ START_TEST(it_is_the_model_by_hand)
     for (int i = 0; i < 2; i++) {
         assert_shape(weights[i], TH_SHAPE(B, H, T, S));
         ck_assert_double_eq_tol(th_item(th_sum(weights[i], TH_ALL_AXES, NULL)), B * H * T, 1e-9);
-        ck_assert_double_eq(th_get(weights[i], TH_INDEX(1, 1, 3, 2)), 0); /* behind the source's end */
+        ck_assert_double_eq(th_get(weights[i], TH_INDEX(1, 1, 3, 2)), 0); /* after the end of the source */
     }
     th_tensor *next = tokens(B, T, 7, V);
     const th_cross_entropy_options loss = {TH_IGNORE(2), .label_smoothing = 0.1};
@@ -190,7 +190,7 @@ END_TEST
 
 /* -- padding -- */
 
-/* No bit of a logit or of a gradient depends on what stands behind the end of a source, nor on how far it is padded. */
+/* Neither the tokens after the end of a source nor the amount of padding change a bit of logits or gradients. */
 START_TEST(padding_reaches_nothing)
 {
     th_module *model = th_transformer_new(ctx, _i % 2 ? &published : &tiny);
@@ -205,13 +205,13 @@ START_TEST(padding_reaches_nothing)
         for (int64_t b = 0; b < B; b++)
             for (int64_t s = 0; s < th_size(source, 1); s++)
                 token[b * th_size(source, 1) + s] =
-                    (int32_t)(s < length[b] ? (b + s) % V : longer); /* other tokens behind the end */
+                    (int32_t)(s < length[b] ? (b + s) % V : longer); /* other tokens after the end */
         th_tensor *l = th_transformer_loss(model, source, lengths(5, 0, 2), target, next, NULL);
         loss[longer] = th_item(l);
         ck_assert_int_eq(th_backward(l, NULL), TH_OK);
         gradient[longer] = 0;
         for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
-            if (strcmp(p.name, "source_position.weight") != 0) /* it has the shape of all positions anyway */
+            if (strcmp(p.name, "source_position.weight") != 0) /* its gradient always has the shape of all positions */
                 gradient[longer] += th_item(th_sum(th_abs(th_gradient(p.tensor)), TH_ALL_AXES, NULL));
             th_empty_gradient(p.tensor);
         }
@@ -229,7 +229,7 @@ START_TEST(sizes_may_be_odd_or_zero)
     th_transformer_options options = tiny;
     options.width = 9;
     options.heads = 3;
-    options.positions = TH_POSITIONS_SINUSOIDAL; /* of an odd width */
+    options.positions = TH_POSITIONS_SINUSOIDAL; /* with an odd width */
     th_module *model = th_transformer_new(ctx, &options);
     static const int64_t size[][3] = {{2, 0, 3}, {2, 3, 0}, {0, 3, 2}, {1, 1, 1}, {2, 7, 7}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
@@ -260,10 +260,10 @@ START_TEST(positions_may_be_given)
     th_set_training(ctx, false);
     th_tensor *memory = th_transformer_encode(model, tokens(B, S, 3, V), NULL), *target = tokens(B, T, 5, V);
     th_tensor *usual = th_transformer_decode(model, target, memory, NULL);
-    static const int32_t place[T] = {0, 1, 2, 3}, other[B * T] = {0, 1, 2, 3, 3, 2, 1, 0, 0, 1, 2, 6};
+    static const int32_t positions[T] = {0, 1, 2, 3}, other[B * T] = {0, 1, 2, 3, 3, 2, 1, 0, 0, 1, 2, 6};
     th_tensor *same = th_transformer_decode(
         model, target, memory,
-        &(th_transformer_decode_options){.positions = th_from_data(ctx, TH_INT32, TH_SHAPE(T), place)});
+        &(th_transformer_decode_options){.positions = th_from_data(ctx, TH_INT32, TH_SHAPE(T), positions)});
     ck_assert_double_eq(largest_difference(usual, same), 0);
     th_tensor *moved = th_transformer_decode(
         model, target, memory,

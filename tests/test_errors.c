@@ -1,11 +1,11 @@
-/* Every misuse gives its sentence and code, leaks nothing, and leaves a context that works again once it is cleared.
+/* Wrong calls. Each one stores its code and message, leaks nothing, and the context works again after th_error_clear.
  * (Wrong files: test_npy; wrong options of layers and optimizers: test_layers, test_optimizer.) */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "suite.h"
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 static th_context *ctx, *other;
 static th_tensor *x;       /* (2, 3) float32 leaf */
@@ -32,7 +32,7 @@ static void teardown(void)
     th_context_free(ctx);
 }
 
-/* What must not be ignored is looked at by the test's frame: the pending error. */
+/* Ignores a status: the test checks the pending error instead. */
 #define RUN(status) (void)((status) == TH_OK)
 
 /* -- shapes and axes -- */
@@ -442,7 +442,7 @@ static void default_type(void)
     RUN(th_set_default_dtype(ctx, TH_INT32));
 }
 
-/* -- another context, the wrong moment -- */
+/* -- another context, the wrong time -- */
 static void other_context(void)
 {
     th_add(x, foreign);
@@ -473,7 +473,7 @@ static void stale(void)
     th_tape_clear(ctx);
     th_scale(y, 2);
 }
-static void given_up(void)
+static void released(void)
 {
     th_scope_begin(ctx, "inner");
     th_tensor *y = th_scale(x, 2);
@@ -505,7 +505,7 @@ static void deep_scopes(void)
 typedef struct misuse {
     void (*call)(void);
     th_status code;
-    const char *sentence; /* parts that must be in it, divided by | */
+    const char *sentence; /* the parts that it must contain, separated by | */
 } misuse;
 
 static const misuse misuses[] = {
@@ -610,7 +610,7 @@ static const misuse misuses[] = {
     {twice, TH_ERROR_STATE, "consumed"},
     {changed, TH_ERROR_STATE, "mul saved at|changed at"},
     {stale, TH_ERROR_STATE, "scale|th_tape_clear"},
-    {given_up, TH_ERROR_STATE, "scale|was released"},
+    {released, TH_ERROR_STATE, "scale|was released"},
     {freed, TH_ERROR_STATE, "scale|freed"},
     {leaf_of_tape, TH_ERROR_ARGUMENT, "belongs to the tape"},
     {data_of_view, TH_ERROR_STATE, "contiguous"},
@@ -625,7 +625,7 @@ static void expect_parts(const char *message, const char *parts)
         ck_assert_msg(strstr(message, part) != NULL, "\"%s\" is not in \"%s\"", part, message);
 }
 
-START_TEST(a_misuse_gives_its_sentence_and_code)
+START_TEST(a_wrong_call_stores_its_code_and_message)
 {
     const misuse *m = &misuses[_i];
     const size_t live = th_memory(ctx).live;
@@ -635,7 +635,7 @@ START_TEST(a_misuse_gives_its_sentence_and_code)
     expect_parts(th_error_message(ctx), m->sentence);
     char first[1024];
     snprintf(first, sizeof first, "%s", th_error_message(ctx));
-    ck_assert_ptr_null(th_add(x, x)); /* nothing runs, and the first error stays */
+    ck_assert_ptr_null(th_add(x, x)); /* does not run, and the first error stays */
     ck_assert_ptr_null(th_matmul(x, x));
     ck_assert_str_eq(th_error_message(ctx), first);
     th_tape_clear(ctx);
@@ -648,7 +648,7 @@ START_TEST(a_misuse_gives_its_sentence_and_code)
 }
 END_TEST
 
-START_TEST(the_memory_limit_is_an_error_and_not_the_end)
+START_TEST(exceeding_the_memory_limit_is_an_error)
 {
     th_context *small = th_context_new(&(th_context_options){.memory_limit = 4 << 20});
     th_tensor *t = th_zeros(small, TH_FLOAT32, TH_SHAPE(1000, 100));
@@ -680,12 +680,12 @@ START_TEST(text_and_location_are_the_parts_of_the_message)
     ck_assert_str_eq(th_error_text(ctx), "");
     ck_assert_str_eq(th_error_location(ctx), "");
 
-    (th_matmul)(x, x); /* as from a language without macros: the line is unknown */
+    (th_matmul)(x, x); /* without the macro, as from another language: the line is unknown */
     ck_assert_str_eq(th_error_location(ctx), "");
     ck_assert_str_eq(th_error_message(ctx), th_error_text(ctx));
     th_error_clear(ctx);
 
-    char *long_name = calloc(1, 3000); /* the message has no room left for the location */
+    char *long_name = calloc(1, 3000); /* the location does not fit in the message */
     memset(long_name, 'n', 2999);
     ck_assert_ptr_null(th_tokenizer_load(ctx, long_name));
     ck_assert_ptr_nonnull(strstr(th_error_location(ctx), "test_errors.c:"));
@@ -735,8 +735,8 @@ END_TEST
 int main(void)
 {
     TCase *tcase = new_suite("errors", setup, teardown);
-    tcase_add_loop_test(tcase, a_misuse_gives_its_sentence_and_code, 0, (int)(sizeof misuses / sizeof misuses[0]));
-    tcase_add_test(tcase, the_memory_limit_is_an_error_and_not_the_end);
+    tcase_add_loop_test(tcase, a_wrong_call_stores_its_code_and_message, 0, (int)(sizeof misuses / sizeof misuses[0]));
+    tcase_add_test(tcase, exceeding_the_memory_limit_is_an_error);
     tcase_add_test(tcase, text_and_location_are_the_parts_of_the_message);
     tcase_add_test(tcase, wrong_options_of_a_context_are_its_first_error);
     tcase_add_test(tcase, functions_that_end_a_chain_return_non_zero_for_null);

@@ -1,10 +1,10 @@
-/* th_generate against the same thing written out: whole sequences through the model for every token. B sequences, V
- * vocabulary. */
+/* Compares th_generate with a simple implementation that runs the whole sequence through the model for every token.
+ * B sequences, V vocabulary. */
 #include <math.h>
 #include <string.h>
 
 #include "memory.h"
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 
@@ -34,8 +34,8 @@ static const th_transformer_options encoder_decoder = {.source_vocabulary = 7,
                                                        .encoder_layers = 1,
                                                        .decoder_layers = 2};
 
-/* With numbers that make a lively distribution. */
-static th_module *enlivened(th_module *m)
+/* Sets parameters to numbers that give a varied distribution. */
+static th_module *randomized(th_module *m)
 {
     no_error();
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
@@ -109,7 +109,7 @@ static void assert_same(const tokens *a, const tokens *b)
     }
 }
 
-/* The logits of the last of n tokens, in evaluation. */
+/* Returns the logits of the last of n tokens, in evaluation mode. */
 static void last_logits(th_module *model, int64_t b, int64_t n, const int32_t *token, double *logits)
 {
     th_set_training(ctx, false);
@@ -160,9 +160,9 @@ START_TEST(greedy_is_the_largest_logit_of_whole_sequences)
     const int kind = _i / 2 % 3;
     th_set_fusion(ctx, _i % 2 == 0);
     ck_assert_int_eq(th_set_precision(ctx, (th_precision)(_i / 6)), TH_OK);
-    th_module *model = enlivened(kind == 0   ? th_language_model_new(ctx, &gpt)
-                                 : kind == 1 ? th_language_model_new(ctx, &grouped)
-                                             : th_transformer_new(ctx, &encoder_decoder));
+    th_module *model = randomized(kind == 0   ? th_language_model_new(ctx, &gpt)
+                                  : kind == 1 ? th_language_model_new(ctx, &grouped)
+                                              : th_transformer_new(ctx, &encoder_decoder));
     const th_generate_options options = kind < 2 ? prompted() : sourced();
     const tokens expected = written_out(model, kind < 2, LENGTH), got = generated_by(model, &options);
     assert_same(&got, &expected);
@@ -172,7 +172,7 @@ END_TEST
 
 static th_module *lively(void)
 {
-    return enlivened(th_language_model_new(ctx, &gpt));
+    return randomized(th_language_model_new(ctx, &gpt));
 }
 
 START_TEST(a_sequence_depends_on_nothing_else_in_its_batch)
@@ -206,7 +206,7 @@ START_TEST(a_sequence_depends_on_nothing_else_in_its_batch)
 }
 END_TEST
 
-/* Dropout of a step and the data stream draw the same numbers whether something was generated in between or not. */
+/* Generation between steps does not change the random numbers of a step's dropout or of the data stream. */
 START_TEST(training_goes_on_as_if_nothing_had_been_generated)
 {
     th_module *model = lively();
@@ -304,7 +304,7 @@ START_TEST(a_window_slides_over_what_is_longer_than_the_model)
 {
     th_language_model_options small = gpt;
     small.length = 6;
-    th_module *model = enlivened(th_language_model_new(ctx, &small));
+    th_module *model = randomized(th_language_model_new(ctx, &small));
     th_generate_options options = prompted();
     options.slide = true;
     const tokens got = generated_by(model, &options), expected = written_out(model, true, 6);
@@ -316,7 +316,7 @@ END_TEST
 
 /* -- beam search -- */
 
-/* The best of all sequences of `most` tokens, or that end before with `end`, by their sum of log-probabilities. */
+/* Returns the largest sum of log-probabilities of all sequences of `max` tokens, or of fewer that end with `end`. */
 static double best_of_all(th_module *model, int64_t b, int32_t *token, int64_t n, int64_t max, int32_t end, double sum,
                           int32_t *best, int64_t *best_length, double best_sum, int64_t begin)
 {
@@ -340,19 +340,19 @@ static double best_of_all(th_module *model, int64_t b, int32_t *token, int64_t n
     return best_sum;
 }
 
-/* With as many beams as there are beginnings nothing is lost. */
+/* With as many beams as there are prefixes, beam search finds the best sequence. */
 START_TEST(enough_beams_find_the_best_sequence)
 {
     enum { SHORT = 3, END = 4 };
     const bool decoder_only = _i == 0;
-    th_module *model = decoder_only ? lively() : enlivened(th_transformer_new(ctx, &encoder_decoder));
+    th_module *model = decoder_only ? lively() : randomized(th_transformer_new(ctx, &encoder_decoder));
     th_generate_options options = decoder_only ? prompted() : sourced();
     const int64_t end = END;
     options.max_new_tokens = SHORT;
     options.end_tokens = &end;
     options.n_end_tokens = 1;
     options.beams = V * V;
-    options.length_penalty = TH_ZERO;
+    options.no_length_penalty = true;
     const tokens got = generated_by(model, &options);
     for (int b = 0; b < B; b++) {
         int32_t token[T + SHORT] = {3}, best[SHORT] = {0};
@@ -369,7 +369,7 @@ START_TEST(enough_beams_find_the_best_sequence)
 }
 END_TEST
 
-/* Each sequence's search is its own. */
+/* Each sequence is searched independently. */
 START_TEST(beams_of_a_sequence_depend_on_nothing_else)
 {
     th_module *model = lively();
@@ -447,7 +447,7 @@ START_TEST(logits_that_are_not_numbers_are_an_error)
 }
 END_TEST
 
-/* What is generated with, the context that it is done in, and what all that took. */
+/* Generates in a context, with shapes only or not. Returns the memory that it took. */
 static th_memory_usage usage_of(bool shapes_only, test_memory *memory, bool beams, th_status *status)
 {
     th_context *const outer = ctx;

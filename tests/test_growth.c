@@ -1,6 +1,5 @@
-/* Long tapes: the time for a step grows with its length, whatever its form. Twenty times as many nodes may take a
- * hundred times as long here, which a busy machine does not reach and a square, four hundred times, does not stay
- * below. */
+/* Tests that the time of a step grows linearly with the length of the tape. Twenty times as many nodes may take at most
+ * a hundred times as long: a busy machine stays below that, and quadratic growth (four hundred times) does not. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -18,7 +17,7 @@ static th_tensor *total(th_tensor *t)
     return th_sum(t, TH_ALL_AXES, NULL);
 }
 
-/* sum + t; t alone where there is no sum yet. */
+/* Returns sum + t, or t if sum is NULL. */
 static th_tensor *plus(th_tensor *sum, th_tensor *t)
 {
     return sum ? th_add(sum, t) : t;
@@ -45,8 +44,8 @@ static th_tensor *a_scope_for_every_value(int64_t n)
     return total(y);
 }
 
-/* Nothing but the first value is kept: the last backward asks for all of them again. */
-static th_tensor *chain_computed_again(int64_t n)
+/* Only the first value is saved: the first backward recomputes all the others. */
+static th_tensor *chain_recomputed(int64_t n)
 {
     th_tensor *y = x;
     for (int64_t i = 0; i < n; i++)
@@ -62,7 +61,7 @@ static th_tensor *gradients_shared(int64_t n)
     return total(sum);
 }
 
-static th_tensor *gradients_kept(int64_t n)
+static th_tensor *gradients_saved(int64_t n)
 {
     th_tensor *y = x;
     for (int64_t i = 0; i < n; i++)
@@ -78,7 +77,7 @@ static th_tensor *slices_of_one_tensor(int64_t n)
     return total(sum);
 }
 
-/* Every second one, from a leaf and from a result, in no order. */
+/* Every second column of a result, in a mixed order. */
 static th_tensor *slices_with_gaps(int64_t n)
 {
     th_tensor *columns = th_reshape(th_tanh(rows), TH_SHAPE(16, -1)), *sum = NULL;
@@ -132,20 +131,20 @@ static th_tensor *many_losses(int64_t n)
 }
 
 typedef th_tensor *form(int64_t n);
-static form *const forms[] = {chain_in_one_scope,  a_scope_for_every_value, chain_computed_again, gradients_shared,
-                              gradients_kept,      slices_of_one_tensor,    slices_with_gaps,     stack_of_results,
+static form *const forms[] = {chain_in_one_scope,  a_scope_for_every_value, chain_recomputed, gradients_shared,
+                              gradients_saved,     slices_of_one_tensor,    slices_with_gaps, stack_of_results,
                               concatenated_slices, leaves_of_many_sizes,    many_losses};
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* Seconds of the processor that this thread has used. */
-static double spent(void)
+/* Returns the processor time of this thread in seconds. */
+static double processor_time(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Of the second step: the first one makes the room. */
+/* Returns the time of the second step; the first one allocates memory. */
 static double time_of_step(form *forward, int64_t n)
 {
     ctx = th_context_new(&(th_context_options){.threads = 1});
@@ -155,11 +154,11 @@ static double time_of_step(form *forward, int64_t n)
     for (int step = 0; step < 2; step++) {
         th_empty_gradient(x);
         th_empty_gradient(rows);
-        begin = spent();
+        begin = processor_time();
         ck_assert_msg(th_backward(forward(n), NULL) == TH_OK, "%s", th_error_message(ctx));
         th_tape_clear(ctx);
     }
-    const double time = spent() - begin;
+    const double time = processor_time() - begin;
     th_context_free(ctx);
     return time;
 }
@@ -173,11 +172,11 @@ START_TEST(time_grows_with_the_length_of_the_tape)
 }
 END_TEST
 
-/* A model of n parameters, forty to a module: made, walked, stepped, converted, freed. */
+/* Returns the time for a model of n parameters, forty in each module: creation, backward, a step, a cast, the end. */
 static double time_of_model(int64_t n)
 {
     ctx = th_context_new(&(th_context_options){.threads = 1});
-    const double begin = spent();
+    const double begin = processor_time();
     th_module *model = th_module_list_new(ctx);
     for (int64_t i = 0; i < n / 40; i++) {
         th_module *layer = th_module_list_add(model, th_module_list_new(ctx));
@@ -197,7 +196,7 @@ static double time_of_model(int64_t n)
     ck_assert_int_eq(th_module_count(model), 4 * n);
     th_optimizer_free(adam);
     th_module_free(model);
-    const double time = spent() - begin;
+    const double time = processor_time() - begin;
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
     th_context_free(ctx);
     return time;

@@ -1,10 +1,10 @@
-/* Models as transformers writes them: the fixtures, which it wrote, with what it computed; every field of config.json
- * that is honored or refused; weights that do not fit; and what is written for it. */
+/* Models in transformers' format: fixtures that transformers wrote, with its results; every field of config.json
+ * that is honored or rejected; weights that do not fit; and files written for transformers. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "memory.h"
 
@@ -30,7 +30,7 @@ static const char *in_directory(const char *name)
     return path;
 }
 
-/* Nothing may be left but what a folder consists of: no temporary file either. */
+/* Only the files of a model may be left: no temporary file. */
 static void teardown(void)
 {
     unlink(in_directory("config.json"));
@@ -48,9 +48,9 @@ static void write_config(const char *text)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* -- against what transformers computed -- */
+/* -- compared with transformers' results -- */
 
-/* The numbers of t as float64, in memory of the context. */
+/* Returns the elements of t as float64, in memory of the context. */
 static const double *numbers_of(th_tensor *t)
 {
     no_error();
@@ -59,7 +59,7 @@ static const double *numbers_of(th_tensor *t)
     return th_data_const(wide);
 }
 
-/* The largest difference, relative to the largest number expected, is at most limit. */
+/* Checks that the largest difference, relative to the largest expected element, is at most limit. */
 static void assert_close(th_tensor *t, th_tensor *expected, double limit, const char *name)
 {
     const double *a = numbers_of(t), *b = numbers_of(expected);
@@ -72,8 +72,8 @@ static void assert_close(th_tensor *t, th_tensor *expected, double limit, const 
     ck_assert_msg(difference <= limit * largest && largest > 0, "%s: %g of %g", name, difference, largest);
 }
 
-/* The model in a fixture computes what the file beside it says: logits, loss and, where the file has them, all
- * gradients. */
+/* Checks that the model in a fixture computes the logits, the loss and, if the file has them, all gradients in the
+ * file beside it. */
 static void compare_fixture(const char *folder, double logits_limit, double gradient_limit)
 {
     char name[TH_FULL_NAME_SIZE + 16];
@@ -198,7 +198,7 @@ static int64_t end_token(const char *type, const char *fields)
 
 START_TEST(test_end_token)
 {
-    ck_assert_int_eq(end_token("gpt2", ""), 50256); /* what transformers takes it for */
+    ck_assert_int_eq(end_token("gpt2", ""), 50256); /* transformers' default */
     ck_assert_int_eq(end_token("llama", ""), 2);
     ck_assert_int_eq(end_token("gpt2", ", \"vocab_size\": 65"), -1);
     ck_assert_int_eq(end_token("gpt2", ", \"eos_token_id\": null"), -1);
@@ -230,7 +230,7 @@ static th_rotary_scaling read_scaling(const char *fields, double base)
     return o.block.scores.rotary_scaling;
 }
 
-/* As version 4 of transformers wrote them, as 5 does, and where the two stand together. */
+/* As version 4 of transformers wrote it, as version 5 does, and both in one file. */
 START_TEST(test_rotary_scaling)
 {
     static const char *const linear[] = {
@@ -334,7 +334,7 @@ END_TEST
 
 /* -- weights that do not fit -- */
 
-/* A model of the fixture's kind whose weights can be written under any names. */
+/* A model like the fixture's, whose weights can be written under any names. */
 static const char small[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4, \"n_embd\": 4, \"n_head\": 2, \"n_layer\": 1}";
 
@@ -391,7 +391,7 @@ START_TEST(test_weights_that_do_not_fit)
     th_named_tensor tensors[TENSORS];
     write_config(small);
     memcpy(tensors, small_tensors(), sizeof tensors);
-    write_weights(tensors, TENSORS); /* all there: without the prefix, with a classifier that equals the embedding */
+    write_weights(tensors, TENSORS); /* complete: without the prefix, with a classifier that equals the embedding */
     th_module *model = th_language_model_from_pretrained(ctx, directory);
     no_error();
     const uint32_t crc = th_module_crc32c(model);
@@ -428,14 +428,14 @@ START_TEST(test_classifier_beside_a_tied_embedding)
     write_weights(tensors, TENSORS);
     expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE,
                    "differs from the embedding");
-    write_weights(tensors + 1, TENSORS - 1); /* the classifier alone: it is the embedding */
+    write_weights(tensors + 1, TENSORS - 1); /* the classifier alone: it is also the embedding */
     th_module *model = th_language_model_from_pretrained(ctx, directory);
     no_error();
     ck_assert(th_get(th_module_find_parameter(model, "embedding.weight"), TH_INDEX(4, 3)) == 2);
 }
 END_TEST
 
-/* A config.json that asks for far more memory than there is: the file of weights gives it away. */
+/* A config.json that asks for far more memory than there is. The file of weights shows that it is wrong. */
 START_TEST(test_sizes_that_the_weights_have_not)
 {
     static const char *const cases[][2] = {{"17", "(in all: "}, {"4096", "too few for a model of 4096 layers"}};
@@ -458,7 +458,7 @@ START_TEST(test_other_options_than_config)
 {
     th_language_model_options o;
     ck_assert_int_eq(th_pretrained_options(ctx, FOLDER "llama", &o), TH_OK);
-    o.block.attention_dropout = 0.5; /* may be chosen, as may this: */
+    o.block.attention_dropout = 0.5; /* may be changed, and so may: */
     o.block.recompute = true;
     ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_OK);
     o.block.scores.rotary_base = 0;
@@ -470,7 +470,7 @@ END_TEST
 
 /* -- writing -- */
 
-/* What was exported has, read again, the same options, parameters and bits. */
+/* A model that was exported and loaded has the same options, parameters and bits. */
 static void round_trip(th_module *model)
 {
     ck_assert_int_eq(th_language_model_export(model, directory, NULL), TH_OK);
@@ -517,7 +517,7 @@ static const th_language_model_options llama = {
     .block = {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true}},
 };
 
-/* Biases of attention alone, of the MLP alone: there as in LlamaForCausalLM. */
+/* Biases of attention alone or of the MLP alone exist as in LlamaForCausalLM. */
 START_TEST(test_round_trip_of_biases)
 {
     th_language_model_options o = llama;
@@ -556,7 +556,7 @@ START_TEST(test_round_trip_of_scaling)
 }
 END_TEST
 
-/* The order of rows changes, the logits do not. */
+/* The order of rows changes, but the logits do not. */
 START_TEST(test_neighbors_become_halves)
 {
     th_language_model_options o = llama;
@@ -654,7 +654,7 @@ START_TEST(test_shapes_only)
 }
 END_TEST
 
-/* Memory runs out at every request in turn: an error, and nothing is left. */
+/* Every allocation fails in turn: the result is an error, and nothing is left. */
 START_TEST(test_out_of_memory)
 {
     for (int64_t at = 1;; at++) {

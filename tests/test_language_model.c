@@ -1,5 +1,5 @@
-/* The options of the language model: Llama-like models against the same written out in single operations, every kind of
- * positions and scores, recomputed blocks, reading options back. (GPT-2's numbers: test_transformer.c.) */
+/* Tests the options of the language model: Llama against single operations, all kinds of positions and scores,
+ * recomputed blocks, th_language_model_options_of. (test_transformer.c tests GPT-2.) */
 #include <math.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ static th_tensor *heads(th_tensor *x, int64_t n)
 }
 
 /* x cos + (-second half, first half) sin */
-static th_tensor *turned(th_tensor *x)
+static th_tensor *rotated(th_tensor *x)
 {
     const int64_t width = th_size(x, -1), half = width / 2;
     th_tensor *c = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(T, width)), *s = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(T, width));
@@ -92,8 +92,8 @@ static th_tensor *llama_by_hand(th_module *model, th_tensor *input)
     const int64_t width = llama.block.head_width;
     for (int i = 0; i < LAYERS; i++) {
         th_tensor *h = rms(x, parameter(model, i, "norm1.weight"));
-        th_tensor *q = turned(heads(th_dense(h, parameter(model, i, "self_attn.q_proj_weight"), NULL), H));
-        th_tensor *k = turned(heads(th_dense(h, parameter(model, i, "self_attn.k_proj_weight"), NULL), KV));
+        th_tensor *q = rotated(heads(th_dense(h, parameter(model, i, "self_attn.q_proj_weight"), NULL), H));
+        th_tensor *k = rotated(heads(th_dense(h, parameter(model, i, "self_attn.k_proj_weight"), NULL), KV));
         th_tensor *v = heads(th_dense(h, parameter(model, i, "self_attn.v_proj_weight"), NULL), KV);
         th_tensor *scores = th_scale(th_matmul(q, th_swap_axes(repeated(k), -1, -2)), 1 / sqrt((double)width));
         th_tensor *weights = th_masked_softmax(scores, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT});
@@ -206,7 +206,7 @@ static th_language_model_options options_of(int i)
 }
 enum { OPTIONS = 7 };
 
-/* Of the parameters after some steps. With rounding, it is switched off before each backward. */
+/* Returns the checksum of the parameters after some steps. rounding: forward in bfloat16, backward in float32. */
 static uint32_t trained(const th_language_model_options *options, bool fusion, bool rounding)
 {
     th_context *outer = ctx;
@@ -236,7 +236,7 @@ START_TEST(recomputed_blocks_train_to_the_same_bits)
 }
 END_TEST
 
-/* The whole model and its loss, whose gradients a forward would write early, as one scope. */
+/* Runs the whole model and its loss, whose forward can precompute gradients, in one scope. */
 START_TEST(a_whole_model_may_be_a_scope)
 {
     const th_language_model_options options = options_of(_i);
@@ -275,7 +275,7 @@ START_TEST(options_that_are_read_back_make_the_same_model)
 }
 END_TEST
 
-/* Dropout of the embedding and of the branches are two rates, either of which may be none. */
+/* The dropout rates of the embedding and of the branches are independent. Either may be 0. */
 START_TEST(dropout_of_the_embedding_is_apart)
 {
     for (int which = 0; which < 2; which++) {
@@ -334,9 +334,9 @@ START_TEST(errors)
     o.block.head_width = INT64_MAX / 4;
     assert_error(th_language_model_new(ctx, &o), TH_ERROR_ARGUMENT, "too wide");
     th_module *model = th_language_model_new(ctx, &llama);
-    th_tensor *places = th_full(ctx, TH_INT32, TH_SHAPE(T), 8);
+    th_tensor *positions = th_full(ctx, TH_INT32, TH_SHAPE(T), 8);
     ck_assert_ptr_nonnull(
-        th_language_model_logits(model, tokens(5), &(th_language_model_logits_options){.positions = places}));
+        th_language_model_logits(model, tokens(5), &(th_language_model_logits_options){.positions = positions}));
     assert_error(th_language_model_logits(
                      model, tokens(5),
                      &(th_language_model_logits_options){.positions = th_zeros(ctx, TH_INT32, TH_SHAPE(T + 1))}),

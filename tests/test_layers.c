@@ -1,5 +1,5 @@
-/* The layers around one operation each, their initialization, and a layer of a user's own: a pre-norm transformer block
- * that trains. Attention has a test of its own. */
+/* Tests layers of one operation, their initialization, and training with a user's layer, a pre-norm transformer block.
+ * test_multi_head_attention.c tests attention. */
 #include <math.h>
 
 #include "tapehead/check.h"
@@ -14,7 +14,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* Mean, standard deviation and extremes of a parameter. */
+/* The mean, standard deviation and extremes of a parameter. */
 typedef struct {
     double mean, deviation, low, high;
 } spread;
@@ -35,7 +35,7 @@ static spread spread_of(th_tensor *t)
     return s;
 }
 
-/* Uniform on +-bound, as far as n numbers can show. */
+/* Checks that n numbers are uniform in +-bound. */
 static void assert_uniform(th_tensor *t, double bound)
 {
     const spread s = spread_of(t);
@@ -142,13 +142,13 @@ START_TEST(dropout)
 {
     th_module *l = th_dropout_new(ctx, 0.25);
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(100, 100)), *y = th_module_forward(l, x);
-    int64_t kept = 0;
+    int64_t remaining = 0;
     for (int64_t i = 0; i < 10000; i++) {
         const double value = th_get(y, TH_INDEX(i / 100, i % 100));
         ck_assert(value == 0 || fabs(value - 4.0 / 3) < 1e-6);
-        kept += value != 0;
+        remaining += value != 0;
     }
-    ck_assert_int_le(llabs(kept - 7500), 200);
+    ck_assert_int_le(llabs(remaining - 7500), 200);
     th_module_pin_evaluation(l, true);
     th_tensor *same = th_module_forward(l, x);
     ck_assert(th_get(same, TH_INDEX(3, 3)) == 1 && th_get(same, TH_INDEX(99, 99)) == 1);
@@ -159,7 +159,7 @@ START_TEST(dropout)
 }
 END_TEST
 
-/* -- two blocks of one's own in a model that predicts the next of tokens that count upwards -- */
+/* -- a model with two user-defined blocks, which learns to count -- */
 
 typedef struct {
     th_module base;
@@ -193,7 +193,7 @@ static void fill_batch(th_tensor *tokens, th_tensor *targets, int64_t step)
         }
 }
 
-/* Trains; the last loss in evaluation and the parameters' checksum. */
+/* Trains. Returns the last loss in evaluation and the parameters' checksum. */
 static double train(th_context *c, int steps, uint32_t *crc, bool fusion)
 {
     th_set_fusion(c, fusion);
@@ -224,7 +224,7 @@ START_TEST(two_blocks_train)
     for (int i = 0; i < 3; i++) {
         th_context *c = th_context_new(&(th_context_options){.seed = 9, .threads = i + 1});
         const double loss = train(c, 150, &crc[i], true);
-        ck_assert_msg(loss < 0.1, "loss %g", loss); /* from log 11 = 2.4 */
+        ck_assert_msg(loss < 0.1, "loss %g", loss); /* initially log 11 = 2.4 */
         th_context_free(c);
     }
     ck_assert_uint_eq(crc[0], crc[1]);

@@ -1,6 +1,6 @@
-/* What the library writes does not depend on the locale of the program: pictures, tables, progress lines, traces and
- * sentences have decimal points where the program's own numbers have commas. The locale is made here, since a machine
- * may have none with a comma. */
+/* The output of the library does not depend on the locale of the program: pictures, tables, progress lines, traces
+ * and messages have decimal points, although printf writes commas. The test creates the locale, because the machine
+ * may not have one with commas. */
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -16,8 +16,8 @@
 static char directory[] = "/tmp/th_locale_XXXXXX";
 static char file_name[128];
 
-/* Writes the one category that printf reads as glibc keeps it: a magic number, the positions of six entries (decimal
- * point, thousands separator, grouping, the first two as wide characters, character set), the entries. */
+/* Writes the locale category that printf reads, in the format of glibc: a magic number, the offsets of six entries
+ * (decimal point, thousands separator, grouping, the first two as wide characters, character set), the entries. */
 static bool make_comma_locale(void)
 {
     struct {
@@ -61,11 +61,11 @@ static void teardown(void)
 {
     char half[8];
     snprintf(half, sizeof half, "%.1f", 0.5);
-    ck_assert_str_eq(half, "0,5"); /* the program's own numbers stay as they were */
+    ck_assert_str_eq(half, "0,5"); /* the program's numbers still have commas */
     close_context();
 }
 
-/* No comma between digits, but for indices as in x[0,2], and some number that has a point. */
+/* Checks that no comma is between digits, except in indices such as x[0,2], and that a number has a point. */
 static void expect_points(const char *text)
 {
     bool point = false, index = false;
@@ -78,7 +78,7 @@ static void expect_points(const char *text)
     ck_assert_msg(point, "no number in \"%.200s\"", text);
 }
 
-/* All that was written to a temporary file, which is closed. */
+/* Returns the text of a temporary file and closes it. */
 static char *written(FILE *file)
 {
     static char text[1 << 20];

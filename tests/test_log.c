@@ -1,5 +1,5 @@
-/* Logs: lines and records that are whole or not there, what resuming cuts, and that nothing in a name or a text breaks
- * the format. TensorBoard itself reads event files in scripts/interop. */
+/* Logs: lines and records are complete or absent, resuming cuts at the right record, and no name or text breaks the
+ * format. scripts/interop checks event files with TensorBoard itself. */
 #include <dirent.h>
 #include <locale.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "kernels/machine/crc32c.h"
 #include "memory.h"
@@ -36,7 +36,7 @@ static void teardown(void)
     remove_folder();
 }
 
-/* The file's bytes with a 0 behind them. */
+/* Returns the file's bytes and a NUL behind them. */
 static char *bytes_of(const char *name, size_t *size)
 {
     static char bytes[1 << 16];
@@ -86,7 +86,7 @@ START_TEST(json_lines)
     ck_assert_ptr_nonnull(strstr(bytes_of(path, &size), "\n{\"step\": 3, \"t\": \"To be,\\nor \\\"not\\\" \xef\xbf\xbd"
                                                         "\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\"}\n{\"step\": 4}\n"));
     th_json_log_close(log);
-    th_json_log_close(th_json_log_open(ctx, path, NULL)); /* anew */
+    th_json_log_close(th_json_log_open(ctx, path, NULL)); /* begins anew */
     expect_text("");
 }
 END_TEST
@@ -120,13 +120,13 @@ START_TEST(json_resumes)
     }
     th_json_log_close(th_json_log_open(ctx, path, &(th_log_options){.resume = true, .step = 0}));
     expect_text("");
-    unlink(path); /* there was none: one begins */
+    unlink(path); /* without a file, a log begins */
     th_json_log_close(th_json_log_open(ctx, path, &(th_log_options){.resume = true, .step = 5}));
     expect_text("");
 }
 END_TEST
 
-/* A line of half a TiB: it is not read into memory to be found out. */
+/* A line of half a TiB must not be read into memory. */
 START_TEST(json_resumes_behind_a_hole)
 {
     put_text("{\"step\": 1}\n", "w");
@@ -160,7 +160,7 @@ START_TEST(json_resumes_only_a_log)
         assert_error(th_json_log_open(ctx, path, &resumed), TH_ERROR_FILE, "its first line is not a record");
         expect_text(others[i]);
     }
-    for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) { /* its first record was not written to the end */
+    for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) { /* its first record was not written completely */
         put_text(begun[i], "w");
         th_json_log_close(th_json_log_open(ctx, path, &resumed));
         no_error();
@@ -174,7 +174,7 @@ START_TEST(json_resumes_only_a_log)
 }
 END_TEST
 
-/* A link in an untrusted folder leads no log to another file, and the log does not wait for a device or a pipe. */
+/* In an untrusted folder, a link must not lead a log to another file. A log must not wait for a device or a pipe. */
 START_TEST(json_follows_no_link)
 {
     static const char victim_text[] = "{\"step\": 1}\n";
@@ -241,7 +241,7 @@ END_TEST
 
 /* -- events -- */
 
-/* The record at *at, after checking its two checksums; *at moves behind it. */
+/* Returns the record at *at, and moves *at behind it. Checks its two checksums. */
 static const unsigned char *next_record(const unsigned char *bytes, size_t size, size_t *at, uint64_t *length)
 {
     uint32_t crc[2];
@@ -260,7 +260,7 @@ static const unsigned char *next_record(const unsigned char *bytes, size_t size,
     return record;
 }
 
-/* Names of the event files, the newest last. */
+/* Lists the names of the event files, the newest last. */
 static int event_files(char names[4][400])
 {
     struct dirent **entries;
@@ -283,7 +283,7 @@ START_TEST(event_records)
     ck_assert_int_eq(th_event_log_write(log, 300, fields, 2), TH_OK);
     ck_assert_int_eq(event_files(names), 1);
     size_t size, at = 0;
-    const unsigned char *bytes = (const unsigned char *)bytes_of(names[0], &size); /* while it is open */
+    const unsigned char *bytes = (const unsigned char *)bytes_of(names[0], &size); /* the log is still open */
     uint64_t length;
     const unsigned char *record = next_record(bytes, size, &at, &length);
     ck_assert_uint_eq(length, 9 + 2 + 2 + 13); /* time, step, "brain.Event:2" */
@@ -350,7 +350,7 @@ START_TEST(full_disk)
     uint64_t length;
     ck_assert_int_eq(event_files(names), 1);
     const unsigned char *bytes = (const unsigned char *)bytes_of(names[0], &size);
-    for (int i = 0; i < 3; i++) /* two that begin the file, and that of step 3 */
+    for (int i = 0; i < 3; i++) /* two records that begin the file, and the record of step 3 */
         ck_assert_ptr_nonnull(next_record(bytes, size, &at, &length));
     ck_assert_ptr_null(next_record(bytes, size, &at, &length));
 }
@@ -372,7 +372,7 @@ START_TEST(wrong_arguments)
     assert_error(th_json_log_open(ctx, folder, NULL), TH_ERROR_FILE, "Is a directory");
     assert_error(th_json_log_open(ctx, path, &(th_log_options){true, -1}), TH_ERROR_ARGUMENT, "of at least 0");
     assert_error(th_json_log_series(ctx, path, NULL), TH_ERROR_ARGUMENT, "a name");
-    /* What has no end, or no beginning. */
+    /* Files without an end, or without a beginning. */
     const th_log_options resumed = {.resume = true};
     assert_error(th_json_log_series(ctx, "/dev/zero", "a"), TH_ERROR_FILE, "/dev/zero: it is not a regular file");
     th_json_log_close(log);

@@ -1,4 +1,4 @@
-/* What the environment can ask of the machine, and what it answers. */
+/* The environment variables of the machine, and the errors for them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ START_TEST(test_automatic)
     ck_assert_int_eq(machine.gemm, fused() ? TH_GEMM_NATIVE : TH_GEMM_OPENBLAS);
     ck_assert_int_eq(machine.isa != TH_ISA_BASELINE, fused());
     ck_assert_ptr_eq(th_kernels_for(&machine, TH_FLOAT64), machine.kernels[1]);
-    set("", "auto"); /* empty is not set */
+    set("", "auto"); /* empty means not set */
     ck_assert_ptr_null(th_machine_detect(&same));
     ck_assert_int_eq(same.isa, machine.isa);
     ck_assert_int_eq(same.gemm, machine.gemm);
@@ -49,7 +49,7 @@ START_TEST(test_every_instruction_set)
     for (int isa = 0; isa < 3; isa++) {
         set(names[isa], "auto");
         const char *sentence = th_machine_detect(&machine);
-        if (sentence) { /* allowed only where the processor, or OpenBLAS, is not there */
+        if (sentence) { /* allowed only if the processor or OpenBLAS is missing */
             ck_assert(isa == TH_ISA_BASELINE ? !th_openblas() : !fused() || !__builtin_cpu_supports("avx512bw"));
             continue;
         }
@@ -74,8 +74,8 @@ START_TEST(test_sentences)
 }
 END_TEST
 
-/* A wish that cannot be had is the context's first error; whoever clears that has a machine that computes. */
-START_TEST(test_goes_on_without_the_wish)
+/* An impossible request is the context's first error; a caller that clears it has a machine that computes. */
+START_TEST(test_continues_without_the_request)
 {
     static const char *const wishes[][2] = {{"sse9", ""}, {"amx", ""}, {"", "mkl"}, {"", "openblas"}, {"sse9", "mkl"}};
     if (!fused())
@@ -124,7 +124,7 @@ START_TEST(test_threads_are_the_default_team)
 }
 END_TEST
 
-/* The best of many: detection reads the processor and two variables, and loads nothing. */
+/* The fastest of many: detection reads the processor and two variables, and loads nothing. */
 START_TEST(test_detection_is_cheap)
 {
     set("", "");
@@ -172,7 +172,7 @@ int main(void)
     tcase_add_test(detection, test_automatic);
     tcase_add_test(detection, test_every_instruction_set);
     tcase_add_test(detection, test_sentences);
-    tcase_add_test(detection, test_goes_on_without_the_wish);
+    tcase_add_test(detection, test_continues_without_the_request);
     tcase_add_test(detection, test_openblas_on_request);
     tcase_add_test(detection, test_threads_are_the_default_team);
     tcase_add_test(detection, test_detection_is_cheap);

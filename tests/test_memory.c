@@ -1,6 +1,5 @@
-/* The counts of th_memory. A run of shapes only counts the memory that a run with data takes, chunk by chunk, so that
- * its `reserved` is enough as a memory_limit. A limit is never passed. After the clear of a step, as much memory is in
- * use as before the step. */
+/* The counts of th_memory. A shapes-only run counts the memory that a run with data takes, chunk by chunk, so its
+ * `reserved` is enough as a memory_limit. A limit is never exceeded. th_tape_clear releases all memory of the step. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +51,7 @@ static th_optimizer *optimizer_new(th_module *model, optimizer_rule rule)
     return rule == SGD || rule == SGD_MOMENTUM ? th_sgd_new(model, &sgd) : th_adam_w_new(model, &adam);
 }
 
-/* Trains, with an evaluation and a result that is kept between the steps, as a user would. */
+/* Trains as a user does, with an evaluation and th_keep between the steps. */
 static void run(th_context *ctx, const program *p, int steps)
 {
     th_set_fusion(ctx, !p->composed);
@@ -112,7 +111,7 @@ START_TEST(the_forecast_is_exact_and_enough)
     ck_assert_uint_eq(forecast.allocations, real.allocations);
     ck_assert_uint_eq(real.reserved_peak, all.max);
     ck_assert_uint_eq(real.allocations, (size_t)all.calls);
-    ck_assert_uint_lt(none.max, real.reserved_peak / 2); /* handles and records; no numbers */
+    ck_assert_uint_lt(none.max, real.reserved_peak / 2); /* handles and records only */
     ck_assert_uint_ge(real.reserved_peak, real.peak);
 
     all.max = 0;
@@ -124,7 +123,7 @@ START_TEST(the_forecast_is_exact_and_enough)
 }
 END_TEST
 
-/* What a step needs beyond the limit is an error in the forecast as it is in the real run, with the same sentence. */
+/* A step that exceeds the limit fails in the forecast with the same message as in the real run. */
 START_TEST(a_limit_holds_in_the_forecast_as_well)
 {
     const program *p = &programs[1];
@@ -154,8 +153,8 @@ START_TEST(a_limit_holds_in_the_forecast_as_well)
 }
 END_TEST
 
-/* Sums whose partial sums do not fit on the stack, data that is converted and copied, a gradient that is added to. */
-START_TEST(the_forecast_counts_what_sums_and_copies_need)
+/* Sums whose partial sums do not fit on the stack, conversions, copies, a gradient that accumulates. */
+START_TEST(the_forecast_counts_scratch_memory_of_sums_and_copies)
 {
     th_memory_usage memory[2];
     for (int shapes_only = 0; shapes_only < 2; shapes_only++) {
@@ -184,9 +183,9 @@ START_TEST(the_forecast_counts_what_sums_and_copies_need)
 }
 END_TEST
 
-/* -- the numbers -- */
+/* -- the counts -- */
 
-/* Tensors created in a step end with it: 2,000 steps take no more memory than two. */
+/* Tensors created in a step end with it: 2,000 steps take as much memory as two. */
 START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
@@ -218,7 +217,7 @@ START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
     ck_assert(isfinite(th_get(kept, TH_INDEX(3, 3))) && th_error_code(ctx) == TH_OK);
     ck_assert(isnan(th_get(stale, TH_INDEX(3, 3))) || th_error_code(ctx) == TH_ERROR_STATE);
     th_error_clear(ctx);
-    /* after the clear, created tensors last again */
+    /* after th_tape_clear, the user owns created tensors again */
     th_tensor *own = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
     th_tape_clear(ctx);
     ck_assert(th_get(own, TH_INDEX(1)) == 1 && th_error_code(ctx) == TH_OK);
@@ -227,7 +226,7 @@ START_TEST(a_loop_that_creates_its_batches_takes_no_more_memory)
 }
 END_TEST
 
-/* When memory is out, the message names the line that created many tensors and freed none. */
+/* When memory is out, the message names a line that created many tensors which were not freed. */
 START_TEST(the_limit_names_the_line_that_created_most)
 {
     th_context *ctx = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 4 << 20});
@@ -248,7 +247,7 @@ START_TEST(the_limit_names_the_line_that_created_most)
     ck_assert_uint_gt(th_memory(ctx).owned, before + (2 << 20));
     ck_assert_ptr_nonnull(few);
     th_context_free(ctx);
-    /* without such tensors the message names no line */
+    /* without such tensors the message does not name a line */
     ctx = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 1 << 20});
     ck_assert_ptr_null(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1000, 1000)));
     ck_assert(th_error_code(ctx) == TH_ERROR_MEMORY && strstr(th_error_message(ctx), "created at") == NULL);
@@ -256,7 +255,7 @@ START_TEST(the_limit_names_the_line_that_created_most)
 }
 END_TEST
 
-START_TEST(a_clear_gives_back_what_the_step_used)
+START_TEST(tape_clear_releases_the_memory_of_the_step)
 {
     const program *p = &programs[3];
     th_context *ctx = th_context_new(&(th_context_options){.threads = 1});
@@ -268,7 +267,7 @@ START_TEST(a_clear_gives_back_what_the_step_used)
     for (int i = 0; i < 4; i++) {
         th_tensor *y = th_softmax(th_matmul(x, x), -1);
         ck_assert_uint_gt(th_memory(ctx).live, with_leaf);
-        if (i == 1) /* a tape that is walked, one that is not, one with an error, one with kept values */
+        if (i == 1) /* a tape with backward, one without, one with an error, one with kept values */
             ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
         if (i == 2)
             ck_assert_ptr_null(th_add(y, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3))));
@@ -277,7 +276,7 @@ START_TEST(a_clear_gives_back_what_the_step_used)
         th_error_clear(ctx);
     }
     th_tensor_free(x);
-    ck_assert_uint_le(th_memory(ctx).live - before.live, 64 * 3); /* the zeros of the failed step are still owned */
+    ck_assert_uint_le(th_memory(ctx).live - before.live, 64 * 3); /* the user still owns the zeros of the failed step */
     ck_assert_uint_ge(th_memory(ctx).reserved_peak, th_memory(ctx).reserved);
     th_memory_reset_peak(ctx);
     ck_assert_uint_eq(th_memory(ctx).peak, th_memory(ctx).live);
@@ -291,9 +290,9 @@ int main(void)
     TCase *tcase = new_suite("memory", NULL, NULL);
     tcase_add_loop_test(tcase, the_forecast_is_exact_and_enough, 0, PROGRAMS);
     tcase_add_test(tcase, a_limit_holds_in_the_forecast_as_well);
-    tcase_add_test(tcase, the_forecast_counts_what_sums_and_copies_need);
+    tcase_add_test(tcase, the_forecast_counts_scratch_memory_of_sums_and_copies);
     tcase_add_test(tcase, a_loop_that_creates_its_batches_takes_no_more_memory);
     tcase_add_test(tcase, the_limit_names_the_line_that_created_most);
-    tcase_add_test(tcase, a_clear_gives_back_what_the_step_used);
+    tcase_add_test(tcase, tape_clear_releases_the_memory_of_the_step);
     return run_suites();
 }

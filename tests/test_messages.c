@@ -1,23 +1,23 @@
-/* Messages never control a terminal, whatever bytes a file, a path or a program puts into names. The test takes files
- * of every format. It replaces each string in turn by one with control and format characters, and loads the file. */
+/* Messages never control a terminal, for any bytes in the names of a file, a path or a program. The test takes files
+ * of every format, replaces each string in turn by one with control and format characters, and loads the file. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "tensor/visible.h"
 
 #include "context.h"
 #include "folder.h"
 
-/* An OSC sequence, a C1 control, DEL, controls of direction, a line separator, an Arabic letter mark, a tag. */
+/* An OSC sequence, a C1 control, DEL, direction controls, a line separator, an Arabic letter mark, a tag. */
 #define EVIL                                                                                                           \
     "\x1b]0;o\x07\xc2\x9b"                                                                                             \
     "5m\x7f\xe2\x80\xae\xe2\x81\xa6\xe2\x80\xa8\xd8\x9c\xf3\xa0\x81\x81\r\n"
 #define EVIL_JSON "\\u001b]0;o\\u0007\\u009b5m\\u007f\\u202e\\u2066\\u2028\\u061c\\udb40\\udc41\\r\\n"
 
-static int escaped; /* messages with an escape */
+static int escaped; /* number of messages with an escape */
 
 static void setup(void)
 {
@@ -32,7 +32,7 @@ static void teardown(void)
     remove_folder();
 }
 
-/* Whether a message has a raw control or format character. This list is not the library's. */
+/* Returns true if a message has a raw control or format character. The list differs from the library's. */
 static bool has_raw(const char *message)
 {
     static const char *const sequences[] = {
@@ -55,7 +55,7 @@ static void check_line(const char *line, void *user)
     escaped += strstr(line, "\\u001b") != NULL;
 }
 
-/* Checks the pending message, if there is one, and clears it. */
+/* Checks and clears the pending error, if any. */
 static void check_message(void)
 {
     check_line(th_error_message(ctx), NULL);
@@ -64,7 +64,7 @@ static void check_message(void)
 
 /* -- the escapes -- */
 
-START_TEST(what_a_message_may_show)
+START_TEST(invisible_characters_are_escaped)
 {
     static const struct {
         uint32_t first, last;
@@ -82,12 +82,12 @@ START_TEST(what_a_message_may_show)
     th_append_visible(text, sizeof text, "\xc3\xa9\x1b\t\n\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\x81\xff\xe2\x80");
     ck_assert_str_eq(text, "a: \xc3\xa9\\u001b\\t\\n\\u009b\\u202e\\U000e0041\\xff\\xe2\\x80");
     char small[8] = "";
-    th_append_visible(small, sizeof small, "ab\x1b\x1b"); /* whole escapes, or none */
+    th_append_visible(small, sizeof small, "ab\x1b\x1b"); /* an escape is never cut */
     ck_assert_str_eq(small, "ab");
     char quoted[TH_QUOTED];
     ck_assert_str_eq(th_quote(EVIL, quoted),
                      "\\u001b]0;o\\a\\u009b5m\\u007f\\u202e\\u2066\\u2028\\u061c\\U000e0041...");
-    for (int bytes = 0; bytes < 80; bytes++) { /* never cut inside a character */
+    for (int bytes = 0; bytes < 80; bytes++) { /* a character is never cut */
         char long_text[100] = "";
         for (int i = 0; i < bytes; i++)
             strcat(long_text, "x");
@@ -99,7 +99,7 @@ START_TEST(what_a_message_may_show)
 }
 END_TEST
 
-/* -- paths and a program's own names -- */
+/* -- paths and names of the program -- */
 
 START_TEST(paths_are_escaped_in_messages)
 {
@@ -141,26 +141,24 @@ END_TEST
 
 /* -- files -- */
 
-/* A file, and which part of it is JSON. */
-typedef struct template
-{
+/* The bytes of a file, and which of them are JSON. */
+typedef struct sample_file {
     char *bytes;
     size_t count, begin, end;
-}
-template;
+} sample_file;
 
-/* A file of JSON alone, or of a safetensors header and numbers; both for free. */
-static template json_template(const char *path)
+/* Reads a JSON file, or a safetensors file. The caller frees the bytes. */
+static sample_file json_template(const char *path)
 {
-    template t = {0};
+    sample_file t = {0};
     t.bytes = read_bytes(path, &t.count);
     t.end = t.count;
     return t;
 }
 
-static template safetensors_template(const char *path)
+static sample_file safetensors_template(const char *path)
 {
-    template t = json_template(path);
+    sample_file t = json_template(path);
     uint64_t header;
     memcpy(&header, t.bytes, sizeof header);
     t.begin = 8;
@@ -168,8 +166,8 @@ static template safetensors_template(const char *path)
     return t;
 }
 
-/* Writes the template to a file at path, with the part from `from` to `to` replaced. */
-static void write_replaced(const char *path, const template *t, size_t from, size_t to, const char *by)
+/* Writes the sample_file to a file, with the bytes from `from` to `to` replaced. */
+static void write_replaced(const char *path, const sample_file *t, size_t from, size_t to, const char *by)
 {
     const size_t inserted = strlen(by), all = t->count - (to - from) + inserted;
     const uint64_t header = t->end - t->begin - (to - from) + inserted;
@@ -183,9 +181,9 @@ static void write_replaced(const char *path, const template *t, size_t from, siz
     free(made);
 }
 
-/* Replaces each string of the template in turn, and calls load for the file at path. The new strings: control
- * characters as JSON escapes, the same as raw bytes, and the escapes behind the old string. */
-static void replace_each_string(const char *path, const template *t, int max, void (*load)(const char *path))
+/* Replaces each string of the sample_file in turn, and calls load for the file at path. The new strings are control
+ * characters as JSON escapes, as raw bytes, and as JSON escapes after the old string. */
+static void replace_each_string(const char *path, const sample_file *t, int max, void (*load)(const char *path))
 {
     for (size_t from = t->begin; from < t->end && max > 0; from++) {
         if (t->bytes[from] != '"')
@@ -203,7 +201,7 @@ static void replace_each_string(const char *path, const template *t, int max, vo
     }
 }
 
-/* The text as the header of a safetensors file with some numbers behind it. */
+/* Writes a safetensors file with this text as its header, and some numbers. */
 static void write_safetensors(const char *path, const char *text)
 {
     const uint64_t length = strlen(text);
@@ -248,11 +246,13 @@ START_TEST(names_in_safetensors_are_escaped)
     char path[100];
     strcpy(path, in_folder("a.safetensors"));
     write_safetensors(path, header);
-    template t = safetensors_template(path);
+    sample_file t = safetensors_template(path);
     replace_each_string(path, &t, INT_MAX, load_safetensors);
     free(t.bytes);
     ck_assert_int_gt(escaped, 40);
-    write_safetensors(path, "{\"" EVIL_JSON "\":1,\"" EVIL_JSON "\":1}");
+#define EVIL_ENTRY(size, offsets)                                                                                      \
+    "\"" EVIL_JSON "\":{\"dtype\":\"F32\",\"shape\":[" size "],\"data_offsets\":[" offsets "]}"
+    write_safetensors(path, "{" EVIL_ENTRY("6", "0,24") "," EVIL_ENTRY("0", "24,24") "}");
     th_safetensors_open(ctx, path);
     expect_error(TH_ERROR_FILE, "the key \"\\u001b]0;o\\a\\u009b");
 }
@@ -268,18 +268,18 @@ START_TEST(names_in_checkpoints_are_escaped)
     const th_checkpoint saved = {
         .model = m, .optimizer = o, .configuration = "{\"a\": \"b\"}", .numbers = &number, .n_numbers = 1};
     ck_assert_int_eq(th_checkpoint_save(path, &saved), TH_OK);
-    char place[100];
-    strcpy(place, path);
-    template t = safetensors_template(place);
-    for (size_t at = t.begin; at < t.end; at++) { /* every quote, also within the state that a string holds */
+    char source_path[100];
+    strcpy(source_path, path);
+    sample_file t = safetensors_template(source_path);
+    for (size_t at = t.begin; at < t.end; at++) { /* every quote, also inside the state, which is a string */
         if (t.bytes[at] != '"')
             continue;
-        write_replaced(place, &t, at + 1, at + 1, "\\u001b\\u202e");
+        write_replaced(source_path, &t, at + 1, at + 1, "\\u001b\\u202e");
         th_checkpoint c = saved;
         c.report = check_line;
-        (void)!th_checkpoint_load(place, &c);
+        (void)!th_checkpoint_load(source_path, &c);
         check_message();
-        load_safetensors(place);
+        load_safetensors(source_path);
     }
     free(t.bytes);
     ck_assert_int_gt(escaped, 20);
@@ -302,11 +302,11 @@ START_TEST(names_in_an_index_are_escaped)
     strcpy(path, in_folder("model.safetensors.index.json"));
     write_safetensors(in_folder("model-1.safetensors"), header);
     write_bytes(path, index, sizeof index - 1);
-    template t = json_template(path);
+    sample_file t = json_template(path);
     replace_each_string(path, &t, INT_MAX, load_index);
     free(t.bytes);
     ck_assert_int_ge(escaped, 6);
-    write_safetensors(in_folder(EVIL), "{\"x\":1}"); /* a damaged file with such a name, which the index names */
+    write_safetensors(in_folder(EVIL), "{\"x\":1}"); /* a damaged file with such a name; the index contains the name */
     const char *shard = "{\"weight_map\": {\"weight\": \"" EVIL_JSON "\"}}";
     write_bytes(path, shard, strlen(shard));
     load_index(path);
@@ -331,13 +331,13 @@ START_TEST(names_in_config_are_escaped)
 {
     static const char *const models[] = {"gpt2", "llama"};
     for (int i = 0; i < 2; i++) {
-        char place[256], config_path[100], weights_path[100];
+        char source_path[256], config_path[100], weights_path[100];
         strcpy(config_path, in_folder("config.json"));
         strcpy(weights_path, in_folder("model.safetensors"));
-        snprintf(place, sizeof place, FIXTURES "/hugging_face/%s/config.json", models[i]);
-        template config = json_template(place);
-        snprintf(place, sizeof place, FIXTURES "/hugging_face/%s/model.safetensors", models[i]);
-        template weights = safetensors_template(place);
+        snprintf(source_path, sizeof source_path, FIXTURES "/hugging_face/%s/config.json", models[i]);
+        sample_file config = json_template(source_path);
+        snprintf(source_path, sizeof source_path, FIXTURES "/hugging_face/%s/model.safetensors", models[i]);
+        sample_file weights = safetensors_template(source_path);
         write_bytes(weights_path, weights.bytes, weights.count);
         replace_each_string(config_path, &config, INT_MAX, load_pretrained);
         write_bytes(config_path, config.bytes, config.count);
@@ -378,7 +378,7 @@ START_TEST(names_in_tokenizers_are_escaped)
     char path[100];
     strcpy(path, in_folder("tokenizer.json"));
     write_bytes(path, json, sizeof json - 1);
-    template t = json_template(path);
+    sample_file t = json_template(path);
     replace_each_string(path, &t, INT_MAX, load_tokenizer);
     free(t.bytes);
     ck_assert_int_gt(escaped, 20);
@@ -391,7 +391,7 @@ START_TEST(names_in_tokenizers_are_escaped)
 }
 END_TEST
 
-/* The formats without names: their bytes reach messages escaped, or not at all. */
+/* Formats without names: messages contain their bytes escaped, or not at all. */
 START_TEST(bytes_of_other_formats_are_escaped)
 {
     const char *path = in_folder("file");
@@ -422,7 +422,8 @@ START_TEST(bytes_of_other_formats_are_escaped)
     check_message();
     th_json_log_open(ctx, path, &(th_log_options){.resume = true});
     check_message();
-    write_bytes(path, "{\"step\": 1, \"" EVIL_JSON "\": 1, \"" EVIL_JSON "\": 2}\n", 2 * sizeof EVIL_JSON + 25);
+    static const char repeated[] = "{\"step\": 1, \"\\u001b\": 1, \"\\u001b\": 2}\n";
+    write_bytes(path, repeated, sizeof repeated - 1);
     th_json_log_series(ctx, path, "a");
     check_message();
     ck_assert_int_gt(escaped, 0);
@@ -432,7 +433,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("messages", setup, teardown);
-    tcase_add_test(tests, what_a_message_may_show);
+    tcase_add_test(tests, invisible_characters_are_escaped);
     tcase_add_test(tests, paths_are_escaped_in_messages);
     tcase_add_test(tests, names_in_safetensors_are_escaped);
     tcase_add_test(tests, names_in_checkpoints_are_escaped);

@@ -1,5 +1,6 @@
-/* What is used at the wrong time, in the wrong order or twice: an error with its sentence, never a crash, never another
- * tensor's numbers, and afterwards everything is as if it had not happened. (Wrong operands: test_errors.) */
+/* Calls at the wrong time, in the wrong order or twice. Each one is an error with its message, never a crash and
+ * never the numbers of another tensor. Afterwards the context continues with identical results. (Wrong operands:
+ * test_errors.) */
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +22,7 @@ static void setup(void)
     ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
 }
 
-/* The pending error has this code and these words in it; it is cleared. */
+/* Checks the code and some words of the pending error, and clears it. */
 static void assert_error_of(th_context *c, th_status code, const char *words)
 {
     ck_assert_msg(th_error_code(c) == code && strstr(th_error_message(c), words), "\"%s\" (%d) instead of \"%s\" (%d)",
@@ -29,7 +30,7 @@ static void assert_error_of(th_context *c, th_status code, const char *words)
     th_error_clear(c);
 }
 
-/* What is made now is the user's. */
+/* Checks that the user owns a tensor created now. */
 static void assert_outside(void)
 {
     th_tensor *t = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
@@ -41,15 +42,15 @@ static void assert_outside(void)
 
 /* -- wrong options -- */
 
-/* The first block lies well, the others do not. */
-static void *allocate_askew(void *user, size_t bytes)
+/* Aligns the first block only. */
+static void *allocate_misaligned(void *user, size_t bytes)
 {
     char *memory = aligned_alloc(64, bytes + 64);
     size_t *calls = user;
     return memory == NULL ? NULL : memory + (++*calls > 1 ? 16 : 0);
 }
 
-static void release_askew(void *user, void *memory, size_t bytes)
+static void release_misaligned(void *user, void *memory, size_t bytes)
 {
     (void)user;
     (void)bytes;
@@ -59,29 +60,29 @@ static void release_askew(void *user, void *memory, size_t bytes)
 START_TEST(an_allocator_that_does_not_align)
 {
     size_t calls = 0;
-    th_context_options options = {.threads = 1, .allocator = {allocate_askew, release_askew, &calls}};
-    th_context *askew = th_context_new(&options);
-    ck_assert_ptr_null(th_randn(askew, TH_FLOAT32, TH_SHAPE(20)));
-    assert_error_of(askew, TH_ERROR_ARGUMENT, "allocator: the memory that it returned is not aligned to 64 bytes");
-    ck_assert_ptr_null(th_module_list_new(askew));
-    assert_error_of(askew, TH_ERROR_ARGUMENT, "aligned");
-    th_context_free(askew);
-    ck_assert_ptr_null(th_context_new(&options)); /* the context itself */
+    th_context_options options = {.threads = 1, .allocator = {allocate_misaligned, release_misaligned, &calls}};
+    th_context *misaligned = th_context_new(&options);
+    ck_assert_ptr_null(th_randn(misaligned, TH_FLOAT32, TH_SHAPE(20)));
+    assert_error_of(misaligned, TH_ERROR_ARGUMENT, "allocator: the memory that it returned is not aligned to 64 bytes");
+    ck_assert_ptr_null(th_module_list_new(misaligned));
+    assert_error_of(misaligned, TH_ERROR_ARGUMENT, "aligned");
+    th_context_free(misaligned);
+    ck_assert_ptr_null(th_context_new(&options)); /* the memory of the context itself is not aligned */
 }
 END_TEST
 
 START_TEST(half_an_allocator)
 {
-    th_context *half = th_context_new(&(th_context_options){.allocator = {.allocate = allocate_askew}});
+    th_context *half = th_context_new(&(th_context_options){.allocator = {.allocate = allocate_misaligned}});
     assert_error_of(half, TH_ERROR_ARGUMENT, "needs both allocate and release; release is NULL");
     th_context_free(half);
-    half = th_context_new(&(th_context_options){.allocator = {.release = release_askew}});
+    half = th_context_new(&(th_context_options){.allocator = {.release = release_misaligned}});
     assert_error_of(half, TH_ERROR_ARGUMENT, "allocate is NULL");
     th_context_free(half);
 }
 END_TEST
 
-START_TEST(numbers_that_are_no_step)
+START_TEST(illegal_numbers_of_steps)
 {
     th_set_step(ctx, 5);
     const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX};
@@ -93,7 +94,7 @@ START_TEST(numbers_that_are_no_step)
 }
 END_TEST
 
-/* -- handles that are kept for too long -- */
+/* -- stale handles -- */
 
 static th_tensor *itself(void *user, th_tensor *x)
 {
@@ -101,7 +102,7 @@ static th_tensor *itself(void *user, th_tensor *x)
     return x;
 }
 
-/* Everything that takes a tensor refuses this one. alive: a leaf. The tape is clear afterwards. */
+/* Every function that takes a tensor rejects `gone`. alive is a leaf. Clears the tape. */
 static void assert_refused(th_tensor *gone, th_tensor *alive, const char *words)
 {
     float number = 0;
@@ -156,7 +157,7 @@ static void assert_refused(th_tensor *gone, th_tensor *alive, const char *words)
     no_error();
 }
 
-START_TEST(a_handle_of_a_step_is_stale_ever_after)
+START_TEST(a_handle_of_a_step_stays_stale)
 {
     th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 1)), true);
     th_tensor *first = th_scale(x, 2);
@@ -179,14 +180,14 @@ START_TEST(a_handle_of_a_step_is_stale_ever_after)
 }
 END_TEST
 
-START_TEST(a_handle_of_a_freed_tensor_is_stale_ever_after)
+START_TEST(a_handle_of_a_freed_tensor_stays_stale)
 {
     th_tensor *alive = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 1)), true);
     th_tensor *freed = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
     th_tensor_free(freed);
     assert_refused(freed, alive, "has been freed");
     th_tensor_free(freed);
-    for (int i = 0; i < 300000; i++) { /* more often than the bits of a handle can count the uses of one body */
+    for (int i = 0; i < 300000; i++) { /* more often than the bits of a handle can distinguish */
         th_tensor *other = th_empty(ctx, TH_FLOAT32, TH_SHAPE(1));
         ck_assert(other && other != freed);
         if (i % 1000 == 0) {
@@ -229,16 +230,16 @@ START_TEST(the_handle_of_a_gradient_ends_with_its_tensor)
 }
 END_TEST
 
-START_TEST(a_handle_of_a_freed_context_is_no_tensor)
+START_TEST(a_handle_of_a_freed_context_is_an_error)
 {
     th_tensor *alive = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
-    for (int i = 0; i < 5000; i++) { /* more than can live at once */
+    for (int i = 0; i < 5000; i++) { /* more contexts than can live at once */
         th_context *other = th_context_new(NULL);
         ck_assert_ptr_nonnull(other);
         th_tensor *gone = th_ones(other, TH_FLOAT32, TH_SHAPE(1));
         th_context_free(other);
         ck_assert_ptr_null(th_context_of(gone));
-        ck_assert(isnan(th_item(gone))); /* the context used last is no more */
+        ck_assert(isnan(th_item(gone))); /* the context used last was freed */
         no_error();
         ck_assert_ptr_null(th_add(alive, gone));
         expect_error(TH_ERROR_STATE, "input 1 is not a tensor of a live context");
@@ -253,12 +254,12 @@ END_TEST
 
 START_TEST(as_many_contexts_as_can_live)
 {
-    enum { MOST = 4096 };
-    th_context **live = malloc(MOST * sizeof(th_context *));
+    enum { MAX_CONTEXTS = 4096 };
+    th_context **live = malloc(MAX_CONTEXTS * sizeof(th_context *));
     int count = 0;
-    while (count < MOST && (live[count] = th_context_new(NULL)))
+    while (count < MAX_CONTEXTS && (live[count] = th_context_new(NULL)))
         count++;
-    ck_assert_int_eq(count, MOST - 1); /* and ctx */
+    ck_assert_int_eq(count, MAX_CONTEXTS - 1); /* and ctx */
     ck_assert_double_eq(th_item(th_full(live[7], TH_FLOAT32, TH_SCALAR, 3)), 3);
     th_context_free(live[7]);
     live[7] = th_context_new(NULL);
@@ -270,7 +271,7 @@ START_TEST(as_many_contexts_as_can_live)
 }
 END_TEST
 
-START_TEST(every_operation_refuses_what_is_gone)
+START_TEST(every_operation_rejects_stale_handles)
 {
     th_context *other = th_context_new(NULL);
     th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(1));
@@ -293,7 +294,7 @@ START_TEST(every_operation_refuses_what_is_gone)
             inputs[i] = freed;
             ck_assert_ptr_null(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL));
             expect_error(TH_ERROR_STATE, "has been freed");
-            inputs[i] = foreign; /* as the only operand it is right, in its own context */
+            inputs[i] = foreign; /* as the only operand it is legal, in its context */
             ck_assert(th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL) == NULL ||
                       sample->n_inputs == 1);
             if (i > 0 && inputs[0])
@@ -335,7 +336,7 @@ static careless *new_careless(void)
     return c;
 }
 
-/* As C programs do. */
+/* As a C program does. */
 static th_tensor *careless_function(careless *c, th_tensor *x, th_tensor *y)
 {
     if (!th_module_begin(&c->base))
@@ -346,7 +347,7 @@ static th_tensor *careless_function(careless *c, th_tensor *x, th_tensor *y)
     return th_module_end(&c->base, th_scale(h, 2));
 }
 
-START_TEST(a_clear_closes_what_a_forward_left_open)
+START_TEST(tape_clear_closes_scopes_that_a_forward_left_open)
 {
     careless *outer = new_careless(), *c = new_careless();
     ck_assert_ptr_nonnull(th_module_add(&outer->base, "inner", &c->base));
@@ -371,7 +372,7 @@ START_TEST(a_clear_closes_what_a_forward_left_open)
 }
 END_TEST
 
-START_TEST(a_module_ends_what_was_left_open_in_it)
+START_TEST(a_module_closes_scopes_left_open_in_it)
 {
     careless *outer = new_careless(), *inner = new_careless();
     ck_assert_ptr_nonnull(th_module_add(&outer->base, "inner", &inner->base));
@@ -393,7 +394,7 @@ START_TEST(a_module_ends_what_was_left_open_in_it)
 }
 END_TEST
 
-START_TEST(an_end_too_many_does_not_close_the_forward_around_it)
+START_TEST(an_extra_end_does_not_close_the_forward_around_it)
 {
     careless *c = new_careless();
     ck_assert(th_module_begin(&c->base));
@@ -443,16 +444,16 @@ static void clear_tape(th_module *m)
     th_tape_clear(m->ctx);
     th_tensor *t = th_ones(m->ctx, TH_FLOAT32, TH_SHAPE(1));
     th_tape_clear(m->ctx);
-    ck_assert(isnan(th_item(t))); /* still in a forward: it belonged to the step */
+    ck_assert(isnan(th_item(t))); /* created in a forward, so the step owned it */
     assert_error_of(m->ctx, TH_ERROR_STATE, "ended");
 }
 
-START_TEST(a_clear_inside_a_forward_takes_its_operand_away)
+START_TEST(tape_clear_inside_a_forward_ends_its_operand)
 {
     careless *c = new_careless();
     c->before = clear_tape;
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(1));
-    ck_assert_double_eq(th_item(th_module_forward(&c->base, x)), 2); /* an owned operand outlives it */
+    ck_assert_double_eq(th_item(th_module_forward(&c->base, x)), 2); /* an owned operand survives th_tape_clear */
     ck_assert_ptr_null(th_module_forward(&c->base, th_scale(x, 1)));
     expect_error(TH_ERROR_STATE, "scale: input 0 belongs to a step that th_tape_clear ended");
     ck_assert_double_eq(th_item(th_module_evaluate(&c->base, x)), 2);
@@ -461,20 +462,20 @@ START_TEST(a_clear_inside_a_forward_takes_its_operand_away)
 }
 END_TEST
 
-START_TEST(recording_is_on_again_after_a_step_that_broke_off)
+START_TEST(recording_is_on_again_after_a_failed_step)
 {
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *wrong = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3));
     for (int i = 0; i < 4; i++) {
         th_tape_clear(ctx);
         th_no_grad_begin(ctx);
-        ck_assert_ptr_null(th_add(x, wrong)); /* and never th_no_grad_end */
+        ck_assert_ptr_null(th_add(x, wrong)); /* without th_no_grad_end */
         if (i % 2)
             th_error_clear(ctx);
         th_tape_clear(ctx);
         th_error_clear(ctx);
         ck_assert(th_is_recording(ctx));
     }
-    /* What was switched off before the step that failed stays so, and so does what nothing failed in. */
+    /* Recording that was off before the failed step stays off, and so does recording in a step that did not fail. */
     th_no_grad_begin(ctx);
     th_tape_clear(ctx);
     ck_assert(!th_is_recording(ctx));
@@ -525,11 +526,11 @@ START_TEST(a_module_that_returned_early_can_be_freed)
 }
 END_TEST
 
-/* -- a step that fails is as if it had not been -- */
+/* -- a failed step has no effect -- */
 
 typedef enum recovery { NEVER_FAILED, CLEAR_TAPE_FIRST, CLEAR_ERROR_FIRST, RECOVERIES } recovery;
 
-/* Trains with dropout; step 2 fails once, after it has drawn. Returns the model's checksum. */
+/* Trains with dropout. Step 2 fails once, after dropout has drawn numbers. Returns the checksum of the model. */
 static uint32_t train(recovery way, bool in_backward)
 {
     th_context *c = th_context_new(&(th_context_options){.seed = 5, .threads = 1});
@@ -538,7 +539,7 @@ static uint32_t train(recovery way, bool in_backward)
     th_tensor *x = th_uniform(c, TH_FLOAT32, TH_SHAPE(4, 8), -1, 1), *wrong = th_ones(c, TH_FLOAT32, TH_SHAPE(3));
     bool failed = way == NEVER_FAILED;
     for (int step = 0; step < 4; step++)
-        for (int part = 0; part < 2; part++) { /* two batches accumulate */
+        for (int part = 0; part < 2; part++) { /* gradients of two batches accumulate */
             th_tensor *h = th_dropout(th_module_forward(m, th_dropout(x, 0.5)), 0.5);
             if (step == 2 && part == 1 && !failed) {
                 failed = true;
@@ -570,8 +571,8 @@ START_TEST(both_orders_of_clearing_equal_a_run_that_never_failed)
 }
 END_TEST
 
-/* An error that the step goes on after takes nothing back. */
-START_TEST(an_error_that_was_overcome_changes_no_numbers)
+/* After th_error_clear within a step, the step continues and its random numbers stay. */
+START_TEST(a_cleared_error_changes_no_random_numbers)
 {
     th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(64)), true);
     float drawn[2][3][64];
@@ -598,14 +599,14 @@ END_TEST
 
 START_TEST(an_operation_that_fails_draws_nothing)
 {
-    enum { N = 1 << 20 }; /* more than the step's memory has room for */
+    enum { N = 1 << 20 }; /* more than fits in step_memory */
     float drawn[2][64];
     for (int fails = 0; fails < 2; fails++) {
         test_memory memory = {0};
         th_context *c =
             th_context_new(&(th_context_options){.seed = 1, .threads = 1, .allocator = allocator_of(&memory)});
         th_tensor *x = th_ones(c, TH_FLOAT32, TH_SHAPE(N));
-        ck_assert_ptr_nonnull(th_scale(th_slice(x, 0, 0, 1, 1), 1)); /* there is a tape */
+        ck_assert_ptr_nonnull(th_scale(th_slice(x, 0, 0, 1, 1), 1)); /* creates the tape */
         if (fails) {
             run_out(&memory);
             ck_assert_ptr_null(th_dropout(x, 0.5));
@@ -622,7 +623,7 @@ END_TEST
 
 /* -- gradients -- */
 
-START_TEST(what_required_no_gradient_when_it_was_recorded_gets_none)
+START_TEST(a_tensor_recorded_without_gradient_gets_none)
 {
     for (int precomputed = 0; precomputed < 2; precomputed++) {
         th_module *m = th_dense_new(ctx, 3, 3, NULL);
@@ -659,7 +660,7 @@ START_TEST(backwards_at_the_wrong_time)
     th_tape_clear(ctx);
     ck_assert_int_eq(th_backward(loss, NULL), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "ended");
-    /* A leaf that is freed meanwhile stays until the clear, and so does a module. */
+    /* A leaf or module that is freed during a step stays until th_tape_clear. */
     th_module *m = th_dense_new(ctx, 2, 2, NULL);
     loss = th_sum(th_module_forward(m, th_mul(x, x)), TH_ALL_AXES, NULL);
     th_module_free(m);
@@ -743,7 +744,7 @@ START_TEST(a_part_of_a_module_is_freed_with_it_only)
         ck_assert_int_eq(th_module_count(m), count);
     }
     ck_assert_ptr_nonnull(th_module_forward(m, tokens));
-    th_module_free(th_module_find(m, "layers.0")); /* a list gets shorter */
+    th_module_free(th_module_find(m, "layers.0")); /* the list becomes shorter */
     ck_assert_ptr_nonnull(th_module_forward(m, tokens));
     ck_assert_int_lt(th_module_count(m), count);
     th_tape_clear(ctx);
@@ -796,7 +797,7 @@ START_TEST(a_freed_module_is_refused)
 }
 END_TEST
 
-START_TEST(freed_modules_take_no_memory_for_long)
+START_TEST(memory_of_freed_modules_is_released)
 {
     th_memory_usage before = {0};
     for (int i = 0; i < 5000; i++) {
@@ -852,8 +853,8 @@ static void wait_for(int value)
         sched_yield();
 }
 
-/* Uses a context that another thread then frees, or goes on with. */
-static void *use_and_go_on(void *unused)
+/* Uses a context that another thread then frees or uses. */
+static void *use_and_continue(void *unused)
 {
     (void)unused;
     th_tensor *t = th_ones(shared, TH_FLOAT32, TH_SHAPE(1));
@@ -879,12 +880,12 @@ START_TEST(another_thread_frees_the_context_that_was_used_last)
     pthread_t thread;
     atomic_store(&stage, 0);
     shared = th_context_new(NULL);
-    ck_assert_int_eq(pthread_create(&thread, NULL, use_and_go_on, NULL), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, use_and_continue, NULL), 0);
     wait_for(1);
     th_tensor *t = th_ones(shared, TH_FLOAT32, TH_SHAPE(1));
     atomic_store(&stage, 2);
     wait_for(3);
-    ck_assert_double_eq(th_item(t), 1); /* the other thread's errors are none of ours */
+    ck_assert_double_eq(th_item(t), 1); /* errors of the other thread are not stored in this context */
     ck_assert_int_eq(th_error_code(shared), TH_OK);
     th_context_free(shared);
     atomic_store(&stage, 4);
@@ -892,8 +893,8 @@ START_TEST(another_thread_frees_the_context_that_was_used_last)
 }
 END_TEST
 
-/* Calls without an operand while the context used last is being freed by another thread. */
-static void *use_and_stumble(void *unused)
+/* Calls without an operand while another thread frees the context used last. */
+static void *use_and_fail(void *unused)
 {
     (void)unused;
     th_tensor *t = th_ones(shared, TH_FLOAT32, TH_SHAPE(1));
@@ -914,7 +915,7 @@ START_TEST(a_context_is_freed_while_an_error_is_stored_in_it)
         pthread_t thread;
         atomic_store(&stage, 0);
         shared = th_context_new(NULL);
-        ck_assert_int_eq(pthread_create(&thread, NULL, use_and_stumble, NULL), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, use_and_fail, NULL), 0);
         wait_for(1);
         th_context_free(shared);
         pthread_join(thread, NULL);
@@ -922,7 +923,7 @@ START_TEST(a_context_is_freed_while_an_error_is_stored_in_it)
 }
 END_TEST
 
-/* Memory that cannot be read after its release. */
+/* An allocator whose memory cannot be read after its release. */
 static void *map(void *user, size_t bytes)
 {
     (void)user;
@@ -943,11 +944,11 @@ static void wait_until_freed(int number)
     (void)number;
     atomic_store(&stopped, 1);
     for (int i = 0; !atomic_load(&freed) && i < 10000;
-         i++) /* not for ever: it may have interrupted a call under a lock */
+         i++) /* with a limit, because the signal may have interrupted a call that holds a lock */
         sched_yield();
 }
 
-static void *use_and_stumble_until_freed(void *unused)
+static void *use_and_fail_until_freed(void *unused)
 {
     (void)unused;
     (void)th_ones(shared, TH_FLOAT32, TH_SHAPE(1));
@@ -960,7 +961,7 @@ static void *use_and_stumble_until_freed(void *unused)
     return NULL;
 }
 
-/* Another thread frees the context while a signal holds up a call that was given no operand. */
+/* Another thread frees the context while a signal handler delays a call without an operand. */
 START_TEST(a_context_is_freed_in_the_middle_of_a_call_without_operand)
 {
     signal(SIGUSR1, wait_until_freed);
@@ -970,7 +971,7 @@ START_TEST(a_context_is_freed_in_the_middle_of_a_call_without_operand)
         atomic_store(&stopped, 0);
         atomic_store(&freed, 0);
         shared = th_context_new(&(th_context_options){.threads = 1, .allocator = {map, unmap, NULL}});
-        ck_assert_int_eq(pthread_create(&thread, NULL, use_and_stumble_until_freed, NULL), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, use_and_fail_until_freed, NULL), 0);
         wait_for(1);
         ck_assert_int_eq(pthread_kill(thread, SIGUSR1), 0);
         while (!atomic_load(&stopped))
@@ -983,7 +984,7 @@ START_TEST(a_context_is_freed_in_the_middle_of_a_call_without_operand)
 }
 END_TEST
 
-static void *stumble_until_told(void *unused)
+static void *fail_until_told(void *unused)
 {
     (void)unused;
     th_context *c = th_context_new(NULL);
@@ -1000,7 +1001,7 @@ START_TEST(a_process_is_forked_while_other_threads_store_errors)
     pthread_t thread[2];
     atomic_store(&stage, 0);
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&thread[i], NULL, stumble_until_told, NULL), 0);
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, fail_until_told, NULL), 0);
     for (int i = 0; i < 100; i++) {
         const pid_t child = fork();
         ck_assert_int_ge(child, 0);
@@ -1027,32 +1028,32 @@ int main(void)
     TCase *tcase = new_suite("misuse", setup, close_context);
     tcase_add_test(tcase, an_allocator_that_does_not_align);
     tcase_add_test(tcase, half_an_allocator);
-    tcase_add_test(tcase, numbers_that_are_no_step);
-    tcase_add_test(tcase, a_handle_of_a_step_is_stale_ever_after);
-    tcase_add_test(tcase, a_handle_of_a_freed_tensor_is_stale_ever_after);
+    tcase_add_test(tcase, illegal_numbers_of_steps);
+    tcase_add_test(tcase, a_handle_of_a_step_stays_stale);
+    tcase_add_test(tcase, a_handle_of_a_freed_tensor_stays_stale);
     tcase_add_test(tcase, a_handle_outlives_its_scope_only_as_its_result);
     tcase_add_test(tcase, the_handle_of_a_gradient_ends_with_its_tensor);
-    tcase_add_test(tcase, a_handle_of_a_freed_context_is_no_tensor);
+    tcase_add_test(tcase, a_handle_of_a_freed_context_is_an_error);
     tcase_add_test(tcase, as_many_contexts_as_can_live);
-    tcase_add_test(tcase, every_operation_refuses_what_is_gone);
-    tcase_add_test(tcase, a_clear_closes_what_a_forward_left_open);
-    tcase_add_test(tcase, a_module_ends_what_was_left_open_in_it);
-    tcase_add_test(tcase, an_end_too_many_does_not_close_the_forward_around_it);
+    tcase_add_test(tcase, every_operation_rejects_stale_handles);
+    tcase_add_test(tcase, tape_clear_closes_scopes_that_a_forward_left_open);
+    tcase_add_test(tcase, a_module_closes_scopes_left_open_in_it);
+    tcase_add_test(tcase, an_extra_end_does_not_close_the_forward_around_it);
     tcase_add_test(tcase, a_forward_cannot_end_what_is_around_it);
-    tcase_add_test(tcase, a_clear_inside_a_forward_takes_its_operand_away);
-    tcase_add_test(tcase, recording_is_on_again_after_a_step_that_broke_off);
+    tcase_add_test(tcase, tape_clear_inside_a_forward_ends_its_operand);
+    tcase_add_test(tcase, recording_is_on_again_after_a_failed_step);
     tcase_add_test(tcase, a_mode_that_was_set_after_an_early_return_stands);
     tcase_add_test(tcase, a_module_that_returned_early_can_be_freed);
     tcase_add_test(tcase, both_orders_of_clearing_equal_a_run_that_never_failed);
-    tcase_add_test(tcase, an_error_that_was_overcome_changes_no_numbers);
+    tcase_add_test(tcase, a_cleared_error_changes_no_random_numbers);
     tcase_add_test(tcase, an_operation_that_fails_draws_nothing);
-    tcase_add_test(tcase, what_required_no_gradient_when_it_was_recorded_gets_none);
+    tcase_add_test(tcase, a_tensor_recorded_without_gradient_gets_none);
     tcase_add_test(tcase, backwards_at_the_wrong_time);
     tcase_add_test(tcase, freeing_while_it_is_in_use);
     tcase_add_test(tcase, more_scopes_than_there_can_be);
     tcase_add_test(tcase, a_part_of_a_module_is_freed_with_it_only);
     tcase_add_test(tcase, a_freed_module_is_refused);
-    tcase_add_test(tcase, freed_modules_take_no_memory_for_long);
+    tcase_add_test(tcase, memory_of_freed_modules_is_released);
     tcase_add_test(tcase, optimizers_and_modules_end_in_any_order);
     tcase_add_test(tcase, another_thread_frees_the_context_that_was_used_last);
     tcase_add_test(tcase, a_context_is_freed_while_an_error_is_stored_in_it);

@@ -1,4 +1,4 @@
-/* Modules: names, visiting, scopes, modes, conversion, freeing. Also the blocks that parameters lie in
+/* Tests modules: names, iteration, scopes, modes, conversion, freeing; and the memory blocks of parameters
  * (src/tensor/parameter.c). */
 #include <math.h>
 #include <string.h>
@@ -56,7 +56,7 @@ START_TEST(names_and_order)
         ck_assert_ptr_eq(th_module_find_parameter(m, p.name), p.tensor);
         ck_assert(th_requires_gradient(p.tensor));
     }
-    ck_assert_int_eq(count, 6); /* the tied one comes once, where it comes first */
+    ck_assert_int_eq(count, 6); /* the tied parameter is visited once, at its first use */
     ck_assert_ptr_eq(th_module_find_parameter(m, "embedding.weight"), th_module_find_parameter(m, "output"));
     ck_assert_int_eq(th_module_count(m), 1 + 20 + 2 * (16 + 4));
     ck_assert_ptr_null(th_module_find_parameter(m, "layers.2.weight"));
@@ -68,11 +68,11 @@ START_TEST(names_and_order)
     ck_assert_str_eq(th_module_full_name(second, name), "layers.1");
     ck_assert_str_eq(th_module_full_name(m, name), "");
     ck_assert_ptr_eq(th_module_find(m, ""), m);
-    /* Below a member the names begin anew. */
+    /* Names are relative to the member. */
     th_parameter_iterator p = th_module_parameters(second);
     ck_assert(th_parameter_next(&p));
     ck_assert_str_eq(p.name, "weight");
-    /* Looked at from the embedding alone, its own weight is there. */
+    /* The embedding alone has its weight. */
     ck_assert_int_eq(th_module_count(th_module_find(m, "embedding")), 20);
     no_error();
 }
@@ -125,14 +125,14 @@ START_TEST(errors_of_the_tree)
     expect_error(TH_ERROR_TYPE, "not int32");
     ck_assert_ptr_null(th_module_new(ctx, 8, "tiny", NULL));
     expect_error(TH_ERROR_ARGUMENT, "needs a type name");
-    /* Names may be long, but not without end. */
+    /* Names have a maximum length. */
     th_module *deep = m;
     longest[TH_NAME_SIZE - 1] = 0;
     for (int i = 0; i < 4 && deep; i++)
         deep = th_module_add(deep, longest, th_module_list_new(ctx));
     ck_assert_ptr_null(deep);
     expect_error(TH_ERROR_ARGUMENT, "longer than 255 bytes");
-    /* With an error pending nothing happens; NULL flows through. */
+    /* With an error pending, calls do nothing and return NULL. */
     ck_assert_ptr_null(th_module_add(m, "", spare));
     ck_assert_ptr_null(th_dense_new(ctx, 2, 2, NULL));
     ck_assert_ptr_null(th_module_add(m, "child", th_dense_new(ctx, 2, 2, NULL)));
@@ -157,7 +157,7 @@ START_TEST(scopes_carry_the_names)
     }
     ck_assert(embedding);
     ck_assert(second);
-    /* An error inside names the module. */
+    /* An error message contains the name of the module. */
     th_tape_clear(ctx);
     th_module *layer = th_module_find(m, "layers.1");
     ck_assert_ptr_null(th_module_forward(layer, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 3))));
@@ -166,7 +166,7 @@ START_TEST(scopes_carry_the_names)
 }
 END_TEST
 
-/* A module that looks at the mode while it runs, and calls its child. */
+/* A module that records the mode while it runs, and calls its child. */
 static bool seen_training;
 
 static th_tensor *look_forward(th_module *m, th_tensor *x)
@@ -185,10 +185,10 @@ START_TEST(pinned_to_evaluation)
     ck_assert(seen_training);
     th_module_pin_evaluation(outer, true);
     ck_assert(!th_module_is_training(outer));
-    ck_assert(!th_module_is_training(inner)); /* pinned above */
+    ck_assert(!th_module_is_training(inner)); /* its parent is pinned */
     th_module_forward(outer, x);
     ck_assert(!seen_training);
-    ck_assert(th_is_training(ctx)); /* the mode outside is as it was */
+    ck_assert(th_is_training(ctx)); /* the mode outside has not changed */
     th_module_forward(inner, x);
     ck_assert(!seen_training);
     th_module_pin_evaluation(outer, false);
@@ -232,7 +232,7 @@ START_TEST(a_failed_forward_leaves_the_mode_and_the_scopes)
     th_error_clear(ctx);
     ck_assert(th_is_training(ctx));
     ck_assert_ptr_nonnull(th_module_forward(outer, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3))));
-    th_module_free(outer); /* refused while a forward of it runs */
+    th_module_free(outer); /* an error while its forward runs */
     no_error();
 }
 END_TEST
@@ -295,8 +295,7 @@ END_TEST
 START_TEST(conversion_out_of_memory_changes_nothing)
 {
     th_context *small = th_context_new(&(th_context_options){.threads = 1, .memory_limit = 2 << 20});
-    th_module *m =
-        th_dense_new(small, 256, 512, NULL); /* half a MiB; a MiB more in float64 does not fit beside what is there */
+    th_module *m = th_dense_new(small, 256, 512, NULL); /* half a MiB; another MiB for float64 exceeds the limit */
     ck_assert_ptr_nonnull(m);
     const uint32_t crc = th_module_crc32c(m);
     th_tensor *rest = th_empty(small, TH_FLOAT32, TH_SHAPE(1 << 17));
@@ -319,18 +318,18 @@ START_TEST(freeing_gives_everything_back)
         th_module *m = model_new();
         ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, tokens), TH_ALL_AXES, NULL), NULL), TH_OK);
         th_tensor *weight = th_module_find_parameter(m, "layers.0.weight");
-        th_tensor_free(weight); /* belongs to its module */
+        th_tensor_free(weight); /* does nothing: the module owns it */
         ck_assert_int_eq(th_numel(weight), 16);
-        th_module_free(th_module_find(m, "layers.0")); /* a member alone, while the tape uses its parameters */
+        th_module_free(th_module_find(m, "layers.0")); /* frees a member while the tape uses its parameters */
         ck_assert_int_eq(th_module_count(m), 1 + 20 + 20);
         th_module_free(m);
         th_module_free(NULL);
-        ck_assert_ptr_nonnull(ctx->parameter_blocks); /* until the clear */
+        ck_assert_ptr_nonnull(ctx->parameter_blocks); /* freed by th_tape_clear */
         th_tape_clear(ctx);
         ck_assert_ptr_null(ctx->parameter_blocks);
         live[i] = th_memory(ctx).live;
     }
-    ck_assert_uint_eq(live[5], live[4]); /* (the first rounds made pages of handles) */
+    ck_assert_uint_eq(live[5], live[4]); /* the first rounds allocate pages of handles */
     ck_assert_uint_eq(live[4], live[3]);
     no_error();
 }
@@ -399,20 +398,20 @@ START_TEST(parameters_lie_in_blocks_that_never_move)
     for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
         blocks++;
     ck_assert_int_ge(blocks, 2);
-    ck_assert_int_le(blocks, 7); /* each at least half as large as all before it together */
-    /* Gradients mirror the layout. */
+    ck_assert_int_le(blocks, 7); /* each is at least half as large as all earlier blocks together */
+    /* Gradients have the same layout. */
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 7));
     ck_assert_int_eq(th_backward(th_mean(th_module_forward(first, x), TH_ALL_AXES, NULL), NULL), TH_OK);
     const char *dw = th_data(th_gradient(th_module_find_parameter(first, "weight")));
     const char *db = th_data(th_gradient(th_module_find_parameter(first, "bias")));
     ck_assert_int_eq(db - dw, 192);
-    /* A place that was freed comes back as zeros, in the gradient's mirror too. */
+    /* Reused memory contains zeros, for the gradient too. */
     th_module *last = th_module_list_add(list, th_dense_new(ctx, 4, 4, NULL));
-    const char *place = th_data(th_module_find_parameter(last, "weight"));
+    const char *memory = th_data(th_module_find_parameter(last, "weight"));
     th_module_free(last);
     th_module *holder = th_module_new(ctx, sizeof(th_module), "holder", NULL);
     th_tensor *again = th_module_add_parameter(holder, "again", TH_SHAPE(4, 4));
-    ck_assert_ptr_eq(th_data(again), place);
+    ck_assert_ptr_eq(th_data(again), memory);
     for (int i = 0; i < 16; i++)
         ck_assert(((const float *)th_data(again))[i] == 0);
     no_error();
@@ -422,16 +421,16 @@ END_TEST
 START_TEST(checksums)
 {
     th_module *m = th_module_new(ctx, sizeof(th_module), "m", NULL);
-    ck_assert_uint_eq(th_module_crc32c(m), 0); /* of nothing */
+    ck_assert_uint_eq(th_module_crc32c(m), 0); /* no bytes */
     th_tensor *p = th_module_add_parameter(m, "p", TH_SHAPE(8));
-    ck_assert_uint_eq(th_module_crc32c(m), 0x8A9136AA); /* 32 bytes of 0: RFC 3720, B.4 */
+    ck_assert_uint_eq(th_module_crc32c(m), 0x8A9136AA); /* 32 zero bytes: RFC 3720, B.4 */
     memset(th_data(p), 0xFF, 32);
-    ck_assert_uint_eq(th_module_crc32c(m), 0x62A8AB43); /* of 0xFF */
+    ck_assert_uint_eq(th_module_crc32c(m), 0x62A8AB43); /* 32 bytes 0xFF */
     unsigned char *bytes = th_data(p);
     for (int i = 0; i < 32; i++)
         bytes[i] = (unsigned char)i;
-    ck_assert_uint_eq(th_module_crc32c(m), 0x46DD794E); /* of 0 .. 31 */
-    /* In parts it is the same. */
+    ck_assert_uint_eq(th_module_crc32c(m), 0x46DD794E); /* the bytes 0 .. 31 */
+    /* Several parameters give the same. */
     th_module *parts = th_module_new(ctx, sizeof(th_module), "parts", NULL);
     th_tensor *a = th_module_add_parameter(parts, "a", TH_SHAPE(3)),
               *b = th_module_add_parameter(parts, "b", TH_SHAPE(5));
@@ -453,7 +452,7 @@ START_TEST(shapes_only)
     th_tensor *x = th_zeros(dry, TH_FLOAT32, TH_SHAPE(2, 1024));
     ck_assert_int_eq(th_backward(th_mean(th_module_forward(m, x), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_uint_ge(th_memory(dry).live, 2 * 1024 * 4096 * 4);
-    ck_assert_uint_ge(th_memory(dry).reserved, th_memory(dry).live); /* counted as if there were data */
+    ck_assert_uint_ge(th_memory(dry).reserved, th_memory(dry).live); /* counted as with data */
     ck_assert_msg(th_error_code(dry) == TH_OK, "%s", th_error_message(dry));
     th_context_free(dry);
 }

@@ -1,5 +1,6 @@
-/* Multi-head attention layers: the rows of the acceptance list by name, every construction against plain loops, fused
- * and composed. B batch, T query length, S key length, H heads, E width. */
+/* Tests multi-head attention layers, fused and composed: masks by lengths, splitting of heads, all options against
+ * plain loops in float64, narrow projections, cross attention, dropout and gradients. B batch, T query length, S key
+ * length, H heads, E width. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* The bytes of a tensor, to compare bits; free. */
+/* Returns the bytes of a tensor, to compare bits. The caller frees them. */
 static void *bytes_of(th_tensor *t, size_t *size)
 {
     ck_assert_ptr_nonnull(t);
@@ -31,35 +32,35 @@ static double largest_difference(th_tensor *a, th_tensor *b)
     return th_item(th_max(th_abs(th_sub(a, b)), TH_ALL_AXES, NULL));
 }
 
-/* Biases that are not 0, so that they are seen. */
-static void stir_biases(th_module *m)
+/* Draws biases, so that they affect results. */
+static void draw_biases(th_module *m)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
         if (strstr(p.name, "bias"))
             ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.5), TH_OK);
 }
 
-/* -- the row "lens" -- */
+/* -- valid lengths: hidden keys and values change no bit -- */
 
-/* Everything that one call leaves: output and gradients of parameters and inputs, as bytes. */
-enum { LEFT = 6 };
+/* The results of one call: output and gradients of parameters and inputs, as bytes. */
+enum { PARTS = 6 };
 typedef struct {
-    void *bytes[LEFT];
-    size_t size[LEFT];
-} left;
+    void *bytes[PARTS];
+    size_t size[PARTS];
+} outcome;
 
-static void release_left(left *l)
+static void free_outcome(outcome *l)
 {
-    for (int i = 0; i < LEFT; i++)
+    for (int i = 0; i < PARTS; i++)
         free(l->bytes[i]);
 }
 
-/* Runs the layer and goes back from the cotangent; inputs are leaves. first_hidden[b]: from which key on gradients of
- * keys and values are not looked at. */
-static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th_mask *mask, th_tensor *cotangent,
-                const int64_t *first_hidden)
+/* Runs the layer forward and backward with the cotangent. Inputs are leaves. first_hidden[b]: the first hidden key,
+ * from which on gradients of keys and values must be 0. */
+static outcome run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th_mask *mask, th_tensor *cotangent,
+                   const int64_t *first_hidden)
 {
-    left l;
+    outcome l;
     th_tensor *y = th_attend(m, q, k, v, &(th_attend_options){.mask = mask});
     l.bytes[0] = bytes_of(y, &l.size[0]);
     ck_assert_msg(th_backward(y, &(th_backward_options){.cotangent = cotangent}) == TH_OK, "%s", th_error_message(ctx));
@@ -75,7 +76,7 @@ static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th
                 for (int64_t e = 0; e < E; e++) {
                     float *g = &gradient[(b * S + s) * E + e];
                     ck_assert_msg(*g == 0, "the gradient of a hidden key is %g", *g);
-                    *g = 0; /* (the sign of a zero does not matter) */
+                    *g = 0; /* the sign of a zero does not matter */
                 }
         l.bytes[4 + i] = gradient;
     }
@@ -89,15 +90,15 @@ static left run(th_module *m, th_tensor *q, th_tensor *k, th_tensor *v, const th
     return l;
 }
 
-static void assert_same_bits(const left *a, const left *b, const char *what)
+static void assert_same_bits(const outcome *a, const outcome *b, const char *what)
 {
-    static const char *const part[LEFT] = {"output",
-                                           "gradient of in_proj_weight",
-                                           "gradient of out_proj.weight",
-                                           "gradient of the query",
-                                           "gradient of visible keys",
-                                           "gradient of visible values"};
-    for (int i = 0; i < LEFT; i++)
+    static const char *const part[PARTS] = {"output",
+                                            "gradient of in_proj_weight",
+                                            "gradient of out_proj.weight",
+                                            "gradient of the query",
+                                            "gradient of visible keys",
+                                            "gradient of visible values"};
+    for (int i = 0; i < PARTS; i++)
         ck_assert_msg(a->size[i] == b->size[i] && memcmp(a->bytes[i], b->bytes[i], a->size[i]) == 0,
                       "%s: the %s changed", what, part[i]);
 }
@@ -107,8 +108,8 @@ static th_tensor *leaf(th_shape shape)
     return th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, shape), true);
 }
 
-/* Sets rows (b, s) of t, s >= first[b], to value (NaN, or another finite number each time). */
-static void spoil(th_tensor *t, const int64_t *first, float value)
+/* Overwrites the rows (b, s) of t with s >= first[b]: with NaN, or with different numbers around value. */
+static void overwrite(th_tensor *t, const int64_t *first, float value)
 {
     float *x = th_data(t);
     const int64_t S = th_size(t, 1), E = th_size(t, 2);
@@ -126,10 +127,10 @@ static th_module *lengths_layer(void)
     return m;
 }
 
-static const float spoilers[] = {NAN, INFINITY, 3, -1e30f};
+static const float hidden_values[] = {NAN, INFINITY, 3, -1e30f};
 
-/* _i: fused or composed. */
-START_TEST(row_lens)
+/* _i: 0 fused, 1 composed. */
+START_TEST(lengths_hide_keys)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = lengths_layer();
@@ -140,18 +141,18 @@ START_TEST(row_lens)
     th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
     assert_shape(th_attend(m, q, k, v, &(th_attend_options){.mask = &mask}), TH_SHAPE(2, 4, 100));
     th_tape_clear(ctx);
-    left before = run(m, q, k, v, &mask, cotangent, first);
+    outcome before = run(m, q, k, v, &mask, cotangent, first);
     for (int i = 0; i < 8; i++) {
-        spoil(i < 4 ? k : v, first, spoilers[i % 4]);
-        left after = run(m, q, k, v, &mask, cotangent, first);
+        overwrite(i < 4 ? k : v, first, hidden_values[i % 4]);
+        outcome after = run(m, q, k, v, &mask, cotangent, first);
         assert_same_bits(&before, &after, i < 4 ? "keys past the valid length" : "values too");
-        release_left(&after);
+        free_outcome(&after);
     }
-    release_left(&before);
+    free_outcome(&before);
 }
 END_TEST
 
-START_TEST(row_lens_per_query)
+START_TEST(lengths_per_query_hide_keys)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = lengths_layer();
@@ -160,17 +161,17 @@ START_TEST(row_lens_per_query)
     const int64_t max[2] = {5, 4};
     const th_mask mask = {.valid_lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 4), lengths)};
     th_tensor *all = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
-    /* What no query sees may be anything. */
-    left before = run(m, q, k, v, &mask, all, max);
-    spoil(k, max, NAN);
-    spoil(v, max, INFINITY);
-    left after = run(m, q, k, v, &mask, all, max);
+    /* Keys and values that all queries hide may have any value. */
+    outcome before = run(m, q, k, v, &mask, all, max);
+    overwrite(k, max, NAN);
+    overwrite(v, max, INFINITY);
+    outcome after = run(m, q, k, v, &mask, all, max);
     assert_same_bits(&before, &after, "past every query's length");
-    release_left(&before);
-    release_left(&after);
-    /* Row by row: what one query does not see changes nothing of its row, nor of the gradients that come from it. */
-    spoil(k, max, 0);
-    spoil(v, max, 0);
+    free_outcome(&before);
+    free_outcome(&after);
+    /* Keys that one query hides affect neither its row of the output nor the gradients from this row. */
+    overwrite(k, max, 0);
+    overwrite(v, max, 0);
     for (int row = 0; row < 8; row++) {
         th_tensor *one = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
         float *c = th_data(one);
@@ -178,39 +179,39 @@ START_TEST(row_lens_per_query)
             c[row * 100 + e] = 0.01f * (float)(e + 1);
         int64_t first[2] = {6, 6};
         first[row / 4] = lengths[row];
-        left was = run(m, q, k, v, &mask, one, first);
+        outcome one_before = run(m, q, k, v, &mask, one, first);
         th_tensor *k2 = th_set_requires_gradient(th_keep(k), true), *v2 = th_set_requires_gradient(th_keep(v), true);
-        spoil(k2, first, 2);
-        spoil(v2, first, -5);
-        left is = run(m, q, k2, v2, &mask, one, first);
-        /* Of the output only this row is alike. */
-        memmove(was.bytes[0], (float *)was.bytes[0] + row * 100, was.size[0] = 400);
-        memmove(is.bytes[0], (float *)is.bytes[0] + row * 100, is.size[0] = 400);
-        assert_same_bits(&was, &is, "one query");
-        release_left(&was);
-        release_left(&is);
+        overwrite(k2, first, 2);
+        overwrite(v2, first, -5);
+        outcome one_after = run(m, q, k2, v2, &mask, one, first);
+        /* only this row of the output is the same */
+        memmove(one_before.bytes[0], (float *)one_before.bytes[0] + row * 100, one_before.size[0] = 400);
+        memmove(one_after.bytes[0], (float *)one_after.bytes[0] + row * 100, one_after.size[0] = 400);
+        assert_same_bits(&one_before, &one_after, "one query");
+        free_outcome(&one_before);
+        free_outcome(&one_after);
     }
 }
 END_TEST
 
-START_TEST(row_lens_per_query_one_to_T_is_causal)
+START_TEST(lengths_1_to_T_per_query_are_a_causal_mask)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = lengths_layer();
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 6, 100));
     const int32_t lengths[12] = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6};
-    th_tensor *by_lens =
+    th_tensor *by_lengths =
         th_attend(m, x, x, x,
                   &(th_attend_options){
                       .mask = &(th_mask){.valid_lengths = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 6), lengths)}});
     th_tensor *causal = th_attend(m, x, x, x, &(th_attend_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
-    ck_assert(largest_difference(by_lens, causal) == 0);
+    ck_assert(largest_difference(by_lengths, causal) == 0);
 }
 END_TEST
 
-/* -- the row "heads" -- */
+/* -- heads -- */
 
-START_TEST(row_heads_split_and_merge)
+START_TEST(heads_split_and_merge)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 100));
     th_tensor *split =
@@ -226,7 +227,7 @@ START_TEST(row_heads_split_and_merge)
 }
 END_TEST
 
-/* Multiply-adds of the recorded nodes, and how many of an operation there are. */
+/* Returns the multiply-adds of all recorded nodes, and counts the nodes of an operation. */
 static int64_t multiply_adds(const char *operation, int *count)
 {
     int64_t sum = 0;
@@ -240,7 +241,7 @@ static int64_t multiply_adds(const char *operation, int *count)
     return sum;
 }
 
-START_TEST(row_heads_multiply_adds)
+START_TEST(the_number_of_heads_does_not_change_multiply_adds)
 {
     static const int64_t heads[] = {1, 2, 5, 20};
     int64_t expected = 0;
@@ -252,7 +253,7 @@ START_TEST(row_heads_multiply_adds)
             ck_assert_ptr_nonnull(th_attend(m, x, x, x, NULL));
             int products;
             const int64_t sum = multiply_adds("dense", &products);
-            ck_assert_int_eq(products, 2); /* one for query, key and value together, one out */
+            ck_assert_int_eq(products, 2); /* one for query, key and value, one for the output */
             if (expected == 0)
                 expected = sum;
             ck_assert_int_eq(sum, expected);
@@ -262,7 +263,7 @@ START_TEST(row_heads_multiply_adds)
 }
 END_TEST
 
-START_TEST(row_heads_folded_into_the_batch)
+START_TEST(heads_in_the_batch_give_the_same_result)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = lengths_layer();
@@ -290,8 +291,8 @@ START_TEST(row_heads_folded_into_the_batch)
 }
 END_TEST
 
-/* No copy is made on the way in or out, forward or backward. (The composition's last product lies as (B, H, T, D): it
- * merges with one copy.) */
+/* Splitting and merging heads makes no copy, forward and backward. (The last product of the composition is (B, H, T, D)
+ * in memory, so merging needs one copy.) */
 START_TEST(heads_are_views)
 {
     for (int fusion = 0; fusion < 2; fusion++) {
@@ -307,20 +308,20 @@ START_TEST(heads_are_views)
         multiply_adds("contiguous", &copies);
         multiply_adds("dense", &products);
         ck_assert_int_eq(copies, fusion ? 0 : 1);
-        ck_assert_int_eq(products, 3); /* query, key with value, out */
+        ck_assert_int_eq(products, 3); /* query; key and value; output */
         th_tape_clear(ctx);
     }
 }
 END_TEST
 
-/* -- every construction against plain loops in float64 -- */
+/* -- all options against plain loops in float64 -- */
 
 typedef struct {
     const char *name;
     int64_t width, heads;
     th_multi_head_attention_options options;
     int64_t B, T, S;
-    int tensors; /* 1: query, key and value are one; 2: key and value are one; 3: all differ */
+    int tensors; /* 1: query, key and value are the same tensor; 2: key and value are; 3: all differ */
 } construction;
 
 static const construction constructions[] = {
@@ -380,7 +381,7 @@ static double at(const th_tensor *t, int64_t i)
     return ((const double *)th_data_const(t))[i];
 }
 
-/* Row r of projection i (0 query, 1 key, 2 value) of x (input). */
+/* Returns row r of projection i (0 query, 1 key, 2 value) of x (input). */
 static double projected(const th_module *m, int i, const int64_t *rows, const int64_t *inputs, int64_t r,
                         const double *x)
 {
@@ -398,7 +399,7 @@ static double projected(const th_module *m, int i, const int64_t *rows, const in
     return sum;
 }
 
-/* A head (D) of queries (i = 0) or keys (1): rows first .. first + D - 1 of x's projection, normalized and turned. */
+/* A head (D) of queries (i = 0) or keys (1): rows first .. first + D - 1 of x's projection, normalized and rotated. */
 static void head_vector(const construction *c, const th_module *m, int i, const int64_t *rows, const int64_t *inputs,
                         int64_t first, int64_t D, int64_t position, const double *x, double *head)
 {
@@ -419,14 +420,14 @@ static void head_vector(const construction *c, const th_module *m, int i, const 
         const double angle = (double)position / factor * pow(base, -2.0 * (double)pair / (double)width);
         const bool halves = scores->rotary_pairing == TH_ROTARY_HALVES;
         double *a = &head[halves ? pair : 2 * pair], *b = &head[halves ? pair + width / 2 : 2 * pair + 1];
-        const double turned = *a * cos(angle) - *b * sin(angle);
+        const double rotated = *a * cos(angle) - *b * sin(angle);
         *b = *b * cos(angle) + *a * sin(angle);
-        *a = turned;
+        *a = rotated;
     }
 }
 
-/* The layer's output (B, T, out) and weights (B, H, T, S) in plain loops; bias (B, H, T, S) is added to the scores,
- * -inf hides. */
+/* Computes the layer's output (B, T, out) and weights (B, H, T, S) in plain loops. bias (B, H, T, S) is added to the
+ * scores; -inf hides. */
 static void reference(const construction *c, const th_module *m, const double *const x[3], const double *bias,
                       double *y, double *weights)
 {
@@ -487,7 +488,7 @@ static built build(const construction *c, th_dtype dtype)
 {
     built b = {.module = th_multi_head_attention_new(ctx, c->width, c->heads, &c->options)};
     no_error();
-    stir_biases(b.module);
+    draw_biases(b.module);
     ck_assert_int_eq(th_module_cast(b.module, dtype), TH_OK);
     const th_multi_head_attention_options *o = &c->options;
     b.x[0] = th_randn(ctx, dtype, TH_SHAPE(c->B, c->T, o->query_input ? o->query_input : c->width));
@@ -500,10 +501,10 @@ static built build(const construction *c, th_dtype dtype)
     return b;
 }
 
-/* Masks by number, as options and as what they add to the scores. */
+/* -- masks by number, as options and as a bias of the scores -- */
 enum { MASKS = 6 };
 
-/* ALiBi's for head h of 6, as the authors' program has them. */
+/* The ALiBi slope of head h of 6, as in the authors' program. */
 static double slope_of(int64_t h, int64_t heads)
 {
     static const double six[] = {1 / 4.0, 1 / 16.0, 1 / 64.0, 1 / 256.0, 1 / 2.0, 1 / 8.0};
@@ -511,7 +512,7 @@ static double slope_of(int64_t h, int64_t heads)
     return six[h];
 }
 
-/* Whether the layer takes that mask: a window wants a causal one. */
+/* Returns whether the layer accepts the mask: a window needs a causal mask. */
 static bool takes_mask(const construction *c, int which)
 {
     return c->options.scores.window == 0 || which == 1 || which == 2 || which == 5;
@@ -537,7 +538,7 @@ static th_mask make_mask(const construction *c, int which, double *bias)
         for (int64_t b = 0; b < c->B; b++)
             ck_assert_int_eq(th_set(mask.keep, TH_INDEX(b, 0, 0, 0), 0), TH_OK);
     }
-    if (which == 5) { /* everything at once; query 0 keeps no key at all */
+    if (which == 5) { /* all masks at once; query 0 has no visible key */
         mask.keep = th_full(ctx, TH_BOOL, TH_SHAPE(T, 1), 1);
         ck_assert_int_eq(th_set(mask.keep, TH_INDEX(0, 0), 0), TH_OK);
         mask.additive = th_randn(ctx, TH_FLOAT64, TH_SHAPE(H, T, S));
@@ -571,7 +572,7 @@ static void assert_close(th_tensor *t, const double *expected, double tolerance,
     free(values);
 }
 
-/* _i: construction, times fused or composed. */
+/* _i: construction, fused or composed. */
 START_TEST(against_plain_loops)
 {
     const construction *c = &constructions[_i / 2];
@@ -593,7 +594,7 @@ START_TEST(against_plain_loops)
         assert_shape(w, TH_SHAPE(c->B, c->heads, c->T, c->S));
         assert_close(result, y, 1e-12, c->name, which, "output");
         assert_close(w, weights, 1e-12, c->name, which, "weights");
-        /* Asking for the weights changes nothing. */
+        /* the same result with weights */
         ck_assert_double_le(largest_difference(result, th_attend(l.module, l.x[0], l.x[1], l.x[2],
                                                                  &(th_attend_options){.mask = &mask})),
                             1e-14);
@@ -605,9 +606,9 @@ START_TEST(against_plain_loops)
 }
 END_TEST
 
-/* -- the rows "narrow projections", "cross attention", "masks as numbers" -- */
+/* -- narrow projections, cross attention, additive masks -- */
 
-START_TEST(row_narrow_projections)
+START_TEST(narrow_projections)
 {
     const int64_t value_width = _i == 0 ? 64 : 48;
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(64, 5, 64));
@@ -627,11 +628,11 @@ START_TEST(row_narrow_projections)
         for (int64_t s = 1 + b % 5; s < 5; s++)
             ck_assert_int_eq(th_set(padding, TH_INDEX(b, 0, 0, s), 0), TH_OK);
     const th_mask masks[3] = {{0}, {.causal = TH_CAUSAL_TOP_LEFT}, {.keep = padding}};
-    o.scale = 0.125; /* 1 / sqrt(64), over the whole key width */
+    o.scale = 0.125; /* 1 / sqrt(64), from the key width of all heads */
     th_module *scaled = th_multi_head_attention_new(ctx, 512, 8, &o);
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
         ck_assert_int_eq(th_copy_into(th_module_find_parameter(scaled, p.name), p.tensor), TH_OK);
-    /* Queries sqrt(8) times as long under the smaller scale are the same. */
+    /* Larger queries and a smaller scale give the same scores. */
     th_tensor *wq = th_module_find_parameter(scaled, "q_proj_weight");
     ck_assert_int_eq(th_copy_into(wq, th_scale(wq, sqrt(8))), TH_OK);
     for (int i = 0; i < 3; i++) {
@@ -643,11 +644,11 @@ START_TEST(row_narrow_projections)
 }
 END_TEST
 
-START_TEST(row_cross_attention)
+START_TEST(cross_attention)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = th_multi_head_attention_new(ctx, 512, 8, NULL);
-    stir_biases(m);
+    draw_biases(m);
     th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 62, 512)),
               *kv = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 60, 512)), *weights = NULL;
     th_tensor *y = th_attend(m, q, kv, kv, &(th_attend_options){.weights = &weights});
@@ -658,7 +659,7 @@ START_TEST(row_cross_attention)
 }
 END_TEST
 
-START_TEST(row_masks_as_numbers)
+START_TEST(an_additive_mask_of_large_numbers_hides)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *m = th_multi_head_attention_new(ctx, 512, 8, NULL);
@@ -667,10 +668,10 @@ START_TEST(row_masks_as_numbers)
     th_tensor *hidden = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, 8, 62, 60)),
               *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(1, 8, 62, 60));
     float *number = th_data(hidden);
-    bool *kept = th_data(keep);
+    bool *visible = th_data(keep);
     for (int64_t i = 0; i < 8 * 62 * 60; i++) {
-        kept[i] = i % 60 == i / 60 % 60 || (i * 2654435761u >> 7) % 3 == 0; /* one at least in every row */
-        number[i] = kept[i] ? 0 : 1;
+        visible[i] = i % 60 == i / 60 % 60 || (i * 2654435761u >> 7) % 3 == 0; /* at least one in every row */
+        number[i] = visible[i] ? 0 : 1;
     }
     th_tensor *by_number =
         th_attend(m, q, kv, kv, &(th_attend_options){.mask = &(th_mask){.additive = th_scale(hidden, -1e9)}});
@@ -679,17 +680,17 @@ START_TEST(row_masks_as_numbers)
 }
 END_TEST
 
-/* -- the row "training" -- */
+/* -- training: dropout and gradients -- */
 
-/* Dropout acts on the weights: with values that are all ones the output shows what is left of each row's weights. */
-START_TEST(row_training_dropout)
+/* Dropout acts on the weights. With values of 1, the output is the sum of each row's remaining weights. */
+START_TEST(dropout_of_weights)
 {
     th_set_fusion(ctx, _i == 0);
     const th_multi_head_attention_options o = {.dropout = 0.5, .no_bias = true};
     th_module *m = th_multi_head_attention_new(ctx, 8, 2, &o);
     th_tensor *weight = th_module_find_parameter(m, "in_proj_weight"),
               *out = th_module_find_parameter(m, "out_proj.weight");
-    /* Queries 0, so weights of 1 / S; values 1; the projection out takes the first number of each head. */
+    /* Queries are 0, so the weights are 1 / S. Values are 1. The output projection selects one element of each head. */
     ck_assert_int_eq(th_fill(weight, 0), TH_OK);
     ck_assert_int_eq(th_fill(th_slice(weight, 0, 16, 24, 1), 0.125), TH_OK);
     ck_assert_int_eq(th_fill(out, 0), TH_OK);
@@ -700,21 +701,21 @@ START_TEST(row_training_dropout)
     double sum = 0;
     int levels = 0;
     for (int64_t i = 0; i < 300; i++) {
-        /* Each is a whole number of weights 1 / 50, doubled. */
-        const double left_over = th_get(y, TH_INDEX(i / 100, i / 2 % 50, i % 2)) * 25;
-        ck_assert_double_eq_tol(left_over, round(left_over), 1e-4);
-        levels += fabs(left_over - 25) > 0.5;
-        sum += left_over;
+        /* an integer number of weights 1 / 50, doubled */
+        const double remaining = th_get(y, TH_INDEX(i / 100, i / 2 % 50, i % 2)) * 25;
+        ck_assert_double_eq_tol(remaining, round(remaining), 1e-4);
+        levels += fabs(remaining - 25) > 0.5;
+        sum += remaining;
     }
     ck_assert_int_gt(levels, 100);
     ck_assert_double_eq_tol(sum / 300, 25, 5 * sqrt(50 * 0.25 / 300));
     ck_assert_double_eq_tol(th_get(weights, TH_INDEX(2, 1, 49, 49)), 0.02, 1e-6); /* before dropout */
-    /* The heads draw numbers of their own. */
+    /* each head draws other numbers */
     int different = 0;
     for (int64_t t = 0; t < 50; t++)
         different += th_get(y, TH_INDEX(0, t, 0)) != th_get(y, TH_INDEX(0, t, 1));
     ck_assert_int_gt(different, 10);
-    /* Off in evaluation. */
+    /* no dropout in evaluation */
     th_set_training(ctx, false);
     y = th_attend(m, x, x, x, NULL);
     for (int64_t t = 0; t < 50; t++)
@@ -730,7 +731,7 @@ START_TEST(fused_and_composed_draw_the_same_dropout)
     th_tensor *y[2], *g[2];
     for (int i = 0; i < 2; i++) {
         th_context *c = ctx;
-        th_set_seed(c, 77); /* calls start again */
+        th_set_seed(c, 77); /* restarts the random numbers */
         th_set_fusion(c, i == 0);
         th_tensor *result =
             th_attend(m, x, x, x, &(th_attend_options){.mask = &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}});
@@ -745,7 +746,7 @@ START_TEST(fused_and_composed_draw_the_same_dropout)
 }
 END_TEST
 
-START_TEST(row_training_every_parameter_receives_a_gradient)
+START_TEST(every_parameter_receives_a_gradient)
 {
     const construction *c = &constructions[_i];
     th_multi_head_attention_options o = c->options;
@@ -767,7 +768,7 @@ START_TEST(row_training_every_parameter_receives_a_gradient)
 }
 END_TEST
 
-/* A layer with its mask, as the gradient checker calls it: self-attention of one input, or two or three inputs. */
+/* A layer and its mask for the gradient checker: self-attention with one input, or attention with two or three. */
 typedef struct {
     th_module *module;
     const th_mask *mask;
@@ -795,25 +796,25 @@ static void check_layer(const construction *c, built *l, int which, th_gradient_
     free(bias);
 }
 
-/* _i: construction, times fused or composed. Every entry, dropout replayed. */
-START_TEST(row_training_gradient_check)
+/* _i: construction, fused or composed. Checks every entry, with the same dropout in each run. */
+START_TEST(gradient_check)
 {
     construction c = constructions[_i / 2];
     c.options.dropout = 0.3;
     th_set_fusion(ctx, _i % 2 == 0);
     built l = build(&c, TH_FLOAT32);
-    for (int which = 0; which < MASKS; which += 5) /* none, and all at once */
+    for (int which = 0; which < MASKS; which += 5) /* no mask, and all masks */
         if (takes_mask(&c, which))
             check_layer(&c, &l, which, TH_GRADIENT_FULL);
     no_error();
 }
 END_TEST
 
-/* The rows at their full size. */
-START_TEST(row_training_gradient_check_full_size)
+/* Larger sizes. */
+START_TEST(gradient_check_of_larger_sizes)
 {
     static const construction full[] = {
-        {"lens", 100, 5, {.dropout = 0.5, .no_bias = true}, 2, 4, 6, 3},
+        {"lengths", 100, 5, {.dropout = 0.5, .no_bias = true}, 2, 4, 6, 3},
         {"narrow projections",
          512,
          8,
@@ -836,7 +837,7 @@ START_TEST(row_training_gradient_check_full_size)
 }
 END_TEST
 
-/* -- the rest -- */
+/* -- parameters, shapes and errors -- */
 
 START_TEST(parameters_and_their_initialization)
 {
@@ -875,7 +876,7 @@ START_TEST(any_leading_dimensions)
         ck_assert_double_le(largest_difference(th_reshape(four, TH_SHAPE(6, 5, 12)), three), 0);
         th_tensor *one = th_select(flat, 0, 4), *two = th_attend(m, one, one, one, NULL);
         assert_shape(two, TH_SHAPE(5, 12));
-        /* whatever else is in the batch; OpenBLAS does not promise that */
+        /* independent of the rest of the batch, except with OpenBLAS */
         const bool openblas = strstr(th_build_info(ctx), "gemm=openblas") != NULL;
         ck_assert_double_le(largest_difference(two, th_select(three, 0, 4)), openblas ? 1e-6 : 0);
         th_tensor *none = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 5, 12));
@@ -937,7 +938,7 @@ START_TEST(errors)
         {INT64_MAX, 1, {.dropout = 0}, TH_ERROR_ARGUMENT, "too large"},
         {9, 3, {.scores = {.rotary = true}}, TH_ERROR_SHAPE, "3 must be even and at most the 3 elements of a head"},
         {12, 3, {.scores = {.rotary = true, .rotary_width = 6}}, TH_ERROR_SHAPE, "6 must be even and at most the 4"},
-        {12, 3, {.scores = {.rotary = true, .rotary_width = -2}}, TH_ERROR_SHAPE, "-2 must be an even number"},
+        {12, 3, {.scores = {.rotary = true, .rotary_width = -2}}, TH_ERROR_SHAPE, "-2 must be even"},
         {12, 3, {.scores = {.rotary = true, .rotary_base = -1}}, TH_ERROR_ARGUMENT, "rotary_base = -1"},
         {12, 3, {.scores = {.rotary = true, .rotary_pairing = 2}}, TH_ERROR_ARGUMENT, "rotary_pairing is 2"},
         {12,
@@ -962,32 +963,32 @@ START_TEST(errors)
     th_tensor *positions = th_zeros(ctx, TH_INT64, TH_SHAPE(3));
     ck_assert_ptr_null(th_attend(windowed, x, x, x, &(th_attend_options){.mask = &causal, .positions = positions}));
     expect_error(TH_ERROR_SHAPE, "positions is (3)");
-    assert_shape(th_attend(m, x, x, x, NULL), TH_SHAPE(2, 5, 12)); /* it works again */
+    assert_shape(th_attend(m, x, x, x, NULL), TH_SHAPE(2, 5, 12)); /* the layer still works */
 }
 END_TEST
 
 int main(void)
 {
-    TCase *rows = new_suite("multi_head_attention", setup, close_context);
-    tcase_add_loop_test(rows, row_lens, 0, 2);
-    tcase_add_loop_test(rows, row_lens_per_query, 0, 2);
-    tcase_add_loop_test(rows, row_lens_per_query_one_to_T_is_causal, 0, 2);
-    tcase_add_test(rows, row_heads_split_and_merge);
-    tcase_add_test(rows, row_heads_multiply_adds);
-    tcase_add_loop_test(rows, row_heads_folded_into_the_batch, 0, 2);
-    tcase_add_test(rows, heads_are_views);
-    tcase_add_loop_test(rows, against_plain_loops, 0, 2 * CONSTRUCTIONS);
-    tcase_add_loop_test(rows, row_narrow_projections, 0, 2);
-    tcase_add_loop_test(rows, row_cross_attention, 0, 2);
-    tcase_add_loop_test(rows, row_masks_as_numbers, 0, 2);
-    tcase_add_loop_test(rows, row_training_dropout, 0, 2);
-    tcase_add_test(rows, fused_and_composed_draw_the_same_dropout);
-    tcase_add_loop_test(rows, row_training_every_parameter_receives_a_gradient, 0, CONSTRUCTIONS);
-    tcase_add_loop_test(rows, row_training_gradient_check, 0, 2 * CONSTRUCTIONS);
-    tcase_add_loop_test(rows, row_training_gradient_check_full_size, 0, 3);
-    tcase_add_test(rows, parameters_and_their_initialization);
-    tcase_add_test(rows, any_leading_dimensions);
-    tcase_add_test(rows, axes_have_letters);
-    tcase_add_test(rows, errors);
+    TCase *tests = new_suite("multi_head_attention", setup, close_context);
+    tcase_add_loop_test(tests, lengths_hide_keys, 0, 2);
+    tcase_add_loop_test(tests, lengths_per_query_hide_keys, 0, 2);
+    tcase_add_loop_test(tests, lengths_1_to_T_per_query_are_a_causal_mask, 0, 2);
+    tcase_add_test(tests, heads_split_and_merge);
+    tcase_add_test(tests, the_number_of_heads_does_not_change_multiply_adds);
+    tcase_add_loop_test(tests, heads_in_the_batch_give_the_same_result, 0, 2);
+    tcase_add_test(tests, heads_are_views);
+    tcase_add_loop_test(tests, against_plain_loops, 0, 2 * CONSTRUCTIONS);
+    tcase_add_loop_test(tests, narrow_projections, 0, 2);
+    tcase_add_loop_test(tests, cross_attention, 0, 2);
+    tcase_add_loop_test(tests, an_additive_mask_of_large_numbers_hides, 0, 2);
+    tcase_add_loop_test(tests, dropout_of_weights, 0, 2);
+    tcase_add_test(tests, fused_and_composed_draw_the_same_dropout);
+    tcase_add_loop_test(tests, every_parameter_receives_a_gradient, 0, CONSTRUCTIONS);
+    tcase_add_loop_test(tests, gradient_check, 0, 2 * CONSTRUCTIONS);
+    tcase_add_loop_test(tests, gradient_check_of_larger_sizes, 0, 3);
+    tcase_add_test(tests, parameters_and_their_initialization);
+    tcase_add_test(tests, any_leading_dimensions);
+    tcase_add_test(tests, axes_have_letters);
+    tcase_add_test(tests, errors);
     return run_suites();
 }

@@ -1,6 +1,5 @@
-/* The backward driver broken on purpose: where it should add, it overwrites. The gradient checker must notice each
- * time. The driver is compiled into this test with two of its calls replaced; linked here, it takes the place of the
- * library's. */
+/* Tests that the gradient checker detects a broken backward driver, which overwrites gradients instead of adding. The
+ * test compiles the driver (backward.c) with two of its calls replaced, and links it instead of the library's. */
 #define TAPEHEAD_NO_LOCATIONS
 #include <stdbool.h>
 
@@ -10,9 +9,9 @@
 typedef enum breakage { NOTHING, OPEN_OVERWRITES, SUM_OVERWRITES, BREAKAGES } breakage;
 static breakage broken;
 
-static th_status broken_open(th_pass *pass, th_tensor_impl *t, th_array *target, bool *add)
+static th_status broken_open(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add)
 {
-    const th_status status = th_gradient_open(pass, t, target, add);
+    const th_status status = th_gradient_open(written, t, target, add);
     if (broken == OPEN_OVERWRITES)
         *add = false;
     return status;
@@ -72,7 +71,7 @@ static th_tensor *overlapping(void *user, th_tensor *x)
     return th_matmul(th_slice(x, 0, 0, 2, 1), th_swap_axes(th_slice(x, 0, 1, 3, 1), 0, 1));
 }
 
-/* Operations that cannot add: the driver adds what they have written elsewhere. */
+/* Operations that cannot add: they write to a temporary, which the driver adds. */
 static th_tensor *cast_twice(void *user, th_tensor *x) /* float32 */
 {
     (void)user;
@@ -105,7 +104,7 @@ static th_gradient_function_of_one *const functions[] = {square,      residual, 
                                                          overlapping, cast_twice, dropped_twice,   masked_twice};
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-START_TEST(the_driver_as_it_is_passes)
+START_TEST(the_unchanged_driver_passes)
 {
     ck_assert_int_eq(check(functions[_i]), TH_OK);
 }
@@ -129,7 +128,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = new_suite("mutated driver", setup, close_context);
-    tcase_add_loop_test(tcase, the_driver_as_it_is_passes, 0, FUNCTIONS);
+    tcase_add_loop_test(tcase, the_unchanged_driver_passes, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_that_overwrites_is_rejected, 0, FUNCTIONS);
     tcase_add_loop_test(tcase, a_driver_whose_sums_overwrite_is_rejected, 0, FUNCTIONS);
     return run_suites();

@@ -1,5 +1,5 @@
-/* .npy files: bytes as numpy.save writes them, round trips, Fortran order, and damaged or hostile files, each of which
- * gives a sentence and takes no memory. */
+/* .npy files: bytes as numpy.save writes them, round trips, Fortran order, and damaged or hostile files. Each of
+ * those gives an error message and takes no memory. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -20,13 +20,13 @@ static void setup(void)
     ctx = th_context_new(&(th_context_options){.seed = 3});
     ck_assert_ptr_nonnull(ctx);
     th_tensor_free(
-        th_zeros(ctx, TH_FLOAT32, TH_SHAPE(100))); /* from here on there is memory for handles and small tensors */
+        th_zeros(ctx, TH_FLOAT32, TH_SHAPE(100))); /* from now on there is memory for handles and small tensors */
     strcpy(directory, "/tmp/tapehead_npy_XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/array.npy", directory);
 }
 
-/* Nothing may be left but the file under test: no temporary one either. */
+/* Only the file under test may be left: no temporary file. */
 static void teardown(void)
 {
     unlink(path);
@@ -42,16 +42,16 @@ static void write_bytes(const void *bytes, size_t n)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-static size_t read_bytes(char *bytes, size_t room)
+static size_t read_bytes(char *bytes, size_t capacity)
 {
     FILE *file = fopen(path, "rb");
     ck_assert_ptr_nonnull(file);
-    const size_t n = fread(bytes, 1, room, file);
+    const size_t n = fread(bytes, 1, capacity, file);
     fclose(file);
     return n;
 }
 
-/* A file with this header (padded with spaces and a newline to `length` if that is longer) and data. */
+/* Writes a file with this header (padded with spaces and a newline to `length` if that is longer) and data. */
 static void write_npy(const char *header, size_t length, const void *data, size_t bytes)
 {
     char file[4096];
@@ -150,7 +150,7 @@ START_TEST(test_fortran_order)
 }
 END_TEST
 
-/* What Python would read, too. */
+/* Spellings that Python reads, too. */
 START_TEST(test_other_spellings)
 {
     static const char *const headers[] = {
@@ -182,14 +182,14 @@ START_TEST(test_streams)
                   "%s", th_error_message(ctx));
     th_error_clear(ctx);
     fclose(file);
-    ck_assert_ptr_null(th_npy_read(ctx, path)); /* a file holds one */
+    ck_assert_ptr_null(th_npy_read(ctx, path)); /* a file has one array */
     ck_assert_msg(strstr(th_error_message(ctx), "float64 (3, 4) takes 96 bytes, but 244 follow its header"), "%s",
                   th_error_message(ctx));
     th_error_clear(ctx);
 }
 END_TEST
 
-/* Reading fails with this in the sentence, and takes nothing from the allocator. */
+/* Reading fails with this message, and allocates nothing. */
 static void assert_refused(const char *sentence)
 {
     const th_memory_usage before = th_memory(ctx);
@@ -222,10 +222,10 @@ START_TEST(test_hostile_headers)
         {"{'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa': 1}",
          "a string in its header does not end"},
         {"{descr: '<f4'}", "its header lacks a string"},
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}", "element type '>f4' is none of"},
-        {"{'descr': '<f2', 'fortran_order': False, 'shape': (6,)}", "element type '<f2' is none of"},
-        {"{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", "element type '|O' is none of"},
-        {"{'descr': '%n%s%n%s', 'fortran_order': False, 'shape': (6,)}", "element type '%n%s%n%s' is none of"},
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}", "element type '>f4' is not one of"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (6,)}", "element type '<f2' is not one of"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", "element type '|O' is not one of"},
+        {"{'descr': '%n%s%n%s', 'fortran_order': False, 'shape': (6,)}", "element type '%n%s%n%s' is not one of"},
         {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (6,)}", "its elements are records"},
         {"{'descr': 4, 'fortran_order': False, 'shape': (6,)}", "its header lacks a string"},
         {"{'descr': '<f4', 'fortran_order': Perhaps, 'shape': (6,)}", "neither True nor False"},
@@ -254,14 +254,14 @@ START_TEST(test_hostile_headers)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1152921504606846975)}", "takes 0 bytes, but 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1, 6)}", "more than 8 dimensions"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (((((((((((((((((((((((((((", "not a non-negative integer"},
-        {"{'descr': '|b1', 'fortran_order': False, 'shape': (24,)}", "a bool that is neither 0 nor 1"},
+        {"{'descr': '|b1', 'fortran_order': False, 'shape': (24,)}", "a bool is neither 0 nor 1"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         write_npy(files[i].header, 0, numpy_values, sizeof numpy_values);
         assert_refused(files[i].sentence);
     }
     write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1, 1152921504606846975)}", 0, NULL, 0);
-    th_tensor *empty = th_npy_read(ctx, path); /* odd, but sound */
+    th_tensor *empty = th_npy_read(ctx, path); /* unusual, but valid */
     ck_assert(empty && th_numel(empty) == 0 && th_size(empty, 2) == INT64_MAX / 8);
     write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 2, 9223372036854775807)}", 0, NULL, 0);
     assert_refused("verflow");
@@ -272,12 +272,12 @@ START_TEST(test_damaged_files)
 {
     char bytes[sizeof numpy_file];
     const size_t size = sizeof numpy_file - 1;
-    for (size_t n = 0; n < size; n++) { /* cut short anywhere */
+    for (size_t n = 0; n < size; n++) { /* cut at every byte */
         write_bytes(numpy_file, n);
         assert_refused(n < 10 ? "too short" : n < 128 ? "claims 118 bytes" : "takes 24 bytes");
     }
     static const char values[] = {0, 1, 2, '8', 'i', ',', ')', '\'', '}', ' ', -1};
-    for (size_t n = 0; n < 10 + 60; n++) /* any byte changed: a sentence, or an array of the same size */
+    for (size_t n = 0; n < 10 + 60; n++) /* each byte changed: an error, or an array of the same size */
         for (size_t value = 0; value < sizeof values; value++) {
             memcpy(bytes, numpy_file, size);
             bytes[n] = values[value];
@@ -332,7 +332,7 @@ START_TEST(test_arguments)
     th_error_clear(ctx);
     ck_assert_int_eq(th_npy_write(NULL, path), TH_ERROR_ARGUMENT);
     ck_assert(strstr(th_error_message(ctx), "npy_write: t is NULL; at test_npy.c"));
-    ck_assert_int_eq(th_npy_write(t, path), TH_ERROR_ARGUMENT); /* pending: nothing happens */
+    ck_assert_int_eq(th_npy_write(t, path), TH_ERROR_ARGUMENT); /* with an error pending nothing happens */
     ck_assert_int_ne(access(path, F_OK), 0);
     th_error_clear(ctx);
     ck_assert_int_eq(th_npy_write(t, "/nonexistent/x.npy"), TH_ERROR_FILE);
@@ -342,7 +342,7 @@ START_TEST(test_arguments)
 }
 END_TEST
 
-/* A disk that fills up leaves the file that was there. */
+/* If the disk becomes full, the old file stays. */
 START_TEST(test_full_disk)
 {
     th_tensor *small = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *large = th_ones(ctx, TH_FLOAT32, TH_SHAPE(100000));

@@ -1,5 +1,5 @@
-/* Contract 6 for attention: the bits of a sequence depend on nothing but the sequence. With random shapes and masks, the
- * tests run each sequence in a batch, in a batch with other lengths, alone, alone without its padding, and query by
+/* Contract 6 for attention: the bits of a sequence depend only on the sequence. The tests have random shapes and masks.
+ * They run each sequence in a batch, in a batch with other lengths, alone, alone without its padding, and query by
  * query with a cache of keys. They compare outputs and gradients in every precision: fused, composed, and with the
  * weights requested. The last tests are about the dense layers before and after attention. */
 #include <math.h>
@@ -31,7 +31,7 @@ static uint32_t draw(uint32_t below)
 typedef struct setup {
     int64_t batch, heads, group, queries, keys, width, value_width, length[MAX_BATCH];
     bool self, alibi;
-    bool by_tokens; /* memory has the order (B, T, H, D), as the layers before attention leave it */
+    bool by_tokens; /* memory has the order (B, T, H, D), as after dense layers */
     th_causal causal;
     th_window_range window;
     double soft_cap;
@@ -65,7 +65,7 @@ static setup random_setup(th_precision precision)
 
 typedef enum operand { Q, K, V, O_GRADIENT, OPERANDS } operand;
 
-/* Every number is a function of its place in the whole batch. */
+/* Every number is a function of its index in the whole batch. */
 static float number(operand which, int64_t b, int64_t h, int64_t row, int64_t column)
 {
     uint64_t x = (uint64_t)(((((int64_t)which * 7 + b) * 11 + h) * 1009 + row) * 101 + column) * 0x9e3779b97f4a7c15u;
@@ -76,8 +76,8 @@ static float number(operand which, int64_t b, int64_t h, int64_t row, int64_t co
 
 /* -- one run -- */
 
-/* A part of a setup, run by itself: `batch` sequences from `first` on, their queries from `query` on. Keys beyond the
- * keys of the setup are stale entries of a cache. */
+/* A part of a setup that runs by itself: `batch` sequences from `first`, their queries from `query`. Keys after the
+ * setup's keys are stale entries of a cache. */
 typedef struct part {
     int64_t first, batch, query, queries, keys;
     const int64_t *length; /* of the sequences; NULL: all keys are valid */
@@ -100,7 +100,7 @@ static bool is_padding(const setup *s, const part *p, int64_t b, int64_t row)
     return s->self && p->length && row >= p->length[b];
 }
 
-/* The rows first .. first + rows - 1 of an operand as a leaf (B, H, rows, columns). *base: its owner. */
+/* Rows first .. first + rows - 1 of an operand as a leaf (B, H, rows, columns). *base: its owner. */
 static th_tensor *leaf(const setup *s, const part *p, operand which, int64_t heads, int64_t row, int64_t rows,
                        int64_t columns, th_tensor **base)
 {
@@ -178,7 +178,7 @@ static void run(const setup *s, const part *p, way how, results *to)
 
 static int compared;
 
-/* Rows of sequence b of x, from `row` on, and of sequence c of y from its first row on. */
+/* Compares rows of sequence b of x, from `row`, with sequence c of y from its first row. */
 static void same_rows(const setup *s, way how, const char *what, result which, const results *x, int64_t b, int64_t row,
                       const results *y, int64_t c, int64_t rows)
 {
@@ -200,7 +200,7 @@ static void same_rows(const setup *s, way how, const char *what, result which, c
             }
 }
 
-/* All results of sequence b of x, whose padding is left out, and of sequence c of y. */
+/* Compares all results of sequence b of x, without its padding, with sequence c of y. */
 static void same_sequence(const setup *s, way how, const char *what, const results *x, int64_t b, const results *y,
                           int64_t c)
 {
@@ -241,7 +241,7 @@ static void check_batch(const setup *s, way how)
     }
 }
 
-/* A causal forward in pieces, with stale keys behind; each last query also with just the keys that it sees. */
+/* A causal forward in pieces, with stale keys after them. Each last query runs also with just its visible keys. */
 static void check_pieces(const setup *s, way how)
 {
     static results all, piece;
@@ -329,9 +329,9 @@ START_TEST(weights_change_nothing)
 }
 END_TEST
 
-/* -- beside attention -- */
+/* -- dense layers -- */
 
-/* A slice of one sequence is contiguous, one of several is not. Both begin their sums with bias and residual. */
+/* A slice of one sequence is contiguous, a slice of several is not. Both begin their sums with bias and residual. */
 START_TEST(dense_starts_with_the_residual)
 {
     enum { B = 3, T = 7, PART = 4, IN = 70, OUT = 33 };

@@ -1,5 +1,5 @@
 /* OpenBLAS beside the program's own threads, with any build of OpenBLAS. One thread computes each call, on every thread
- * of the program. Neither OpenMP's settings nor the handling of signals change for the program. */
+ * of the program. The program's OpenMP settings and signal handling do not change. */
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 enum { SIZE = 400 };
 
-/* The product of two random matrices, or of a batch of them, by OpenBLAS in a context of this thread. */
+/* Multiplies two random matrices, or batches of them, with OpenBLAS in a context of this thread. */
 static void multiply(int threads, th_shape a_shape, th_shape b_shape, float *to)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = threads});
@@ -26,7 +26,7 @@ static void multiply(int threads, th_shape a_shape, th_shape b_shape, float *to)
     th_context_free(ctx);
 }
 
-/* What a thread finds: its product, and its number of OpenMP threads before and after. */
+/* The results of a thread: its product, and its number of OpenMP threads before and after. */
 typedef struct finding {
     float product[SIZE * SIZE];
     int threads, before, after;
@@ -77,15 +77,15 @@ START_TEST(test_a_signal_waits_for_the_program)
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
-    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &term, NULL), 0); /* after OpenBLAS created its threads */
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &term, NULL), 0); /* after OpenBLAS has created its threads */
     ck_assert_int_eq(kill(getpid(), SIGTERM), 0);
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* one of them would take it, and end the process */
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* one of them would take it and end the process */
     ck_assert_int_eq(sigtimedwait(&term, NULL, &(struct timespec){.tv_sec = 10}), SIGTERM);
     ck_assert_int_eq(pthread_sigmask(SIG_UNBLOCK, &term, NULL), 0);
 }
 END_TEST
 
-/* In a process that ends, so that no test finds OpenBLAS loaded. */
+/* Tests in a child process, so that OpenBLAS is not loaded in later tests. */
 static bool there_is_openblas(void)
 {
     const pid_t child = fork();
@@ -103,7 +103,7 @@ int main(void)
     }
     setenv("TAPEHEAD_GEMM", "openblas", 1);
     TCase *openblas = new_suite("openblas", NULL, NULL);
-    tcase_add_test(openblas, test_a_signal_waits_for_the_program); /* first, where Check does not fork */
+    tcase_add_test(openblas, test_a_signal_waits_for_the_program); /* first, because Check may not fork */
     tcase_add_test(openblas, test_the_same_bits_on_every_thread);
     tcase_add_test(openblas, test_the_same_bits_with_threads_of_ours);
     return run_suites();

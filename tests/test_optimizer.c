@@ -1,5 +1,5 @@
-/* Optimizers against their formulas in float64, on gradients that the test makes up: every rule and option, groups,
- * clipping, refusal, memory. */
+/* Tests optimizers against their formulas in float64, with generated gradients: all rules and options, groups,
+ * clipping, rejected steps, memory. */
 #include <math.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* Repeatable numbers in [-1, 1). */
+/* Returns deterministic pseudo-random numbers in [-1, 1). */
 static double draw(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (double)(int32_t)(*state >> 32) / 2147483648.0;
 }
 
-/* Three parameters of odd sizes, so that runs have gaps. */
+/* Creates three parameters of odd sizes, so that runs have gaps. */
 enum { PARAMETERS = 3, LARGEST = 35 };
 static const int64_t sizes[PARAMETERS] = {35, 5, 18};
 static const char *const names[PARAMETERS] = {"weight", "bias", "other"};
@@ -38,7 +38,7 @@ static th_module *three_new(th_context *c)
     return m;
 }
 
-/* dL/dt = g, whatever it was. */
+/* Sets the gradient of t to g. */
 static void set_gradient(th_tensor *t, const double *g)
 {
     th_tensor *cotangent = th_empty(th_context_of(t), th_dtype_of(t), th_shape_of(t));
@@ -49,7 +49,7 @@ static void set_gradient(th_tensor *t, const double *g)
     th_tensor_free(cotangent);
 }
 
-/* The reference: one parameter in float64. */
+/* The reference: the state of one parameter in float64. */
 typedef struct {
     double p[LARGEST], m[LARGEST], v[LARGEST], largest[LARGEST];
     int64_t steps;
@@ -78,7 +78,7 @@ static void reference_step(reference *r, const recipe *rule, double rate, double
             r->p[i] -= rate * step;
             continue;
         }
-        const double b1 = rule->a.beta1 != 0 ? rule->a.beta1 : signbit(rule->a.beta1) ? 0 : 0.9;
+        const double b1 = rule->a.beta1 != 0 || rule->a.has_betas ? rule->a.beta1 : 0.9;
         const double b2 = rule->a.beta2 != 0 ? rule->a.beta2 : 0.999, eps = rule->a.eps != 0 ? rule->a.eps : 1e-8;
         if (rule->decoupled)
             r->p[i] -= rate * decay * r->p[i];
@@ -118,7 +118,8 @@ static void compare(const reference *r, const th_module *m, double tolerance)
         }
 }
 
-/* `steps` steps of both, with the same generated gradients; every seventh step the second parameter has none. */
+/* Runs steps of the optimizer and of the reference with the same gradients. In every seventh step the second parameter
+ * has no gradient. */
 static void run_both(th_module *m, th_optimizer *o, const recipe *rule, reference *r, int steps, double rate,
                      double decay, uint64_t *state)
 {
@@ -141,7 +142,7 @@ static const recipe rules[] = {
     {.a = {.learning_rate = 1e-3, .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6}},
     {.a = {.learning_rate = 1e-3, .eps = 1e-4, .eps_inside = true}},
     {.a = {.learning_rate = 1e-3, .amsgrad = true, .beta2 = 0.9}},
-    {.a = {.learning_rate = 1e-3, .beta1 = TH_ZERO}},
+    {.a = {.learning_rate = 1e-3, TH_BETAS(0, 0.999)}},
     {.decoupled = true, .a = {.learning_rate = 1e-3, .weight_decay = 0.1}},
     {.decoupled = true,
      .a = {.learning_rate = 1e-3, .weight_decay = 0.3, .amsgrad = true, .eps_inside = true, .eps = 1e-5}},
@@ -185,8 +186,7 @@ START_TEST(a_moment_without_memory_forgets_a_large_gradient)
         th_module *m = three_new(ctx);
         if (wide)
             ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
-        th_optimizer *o =
-            th_adam_new(m, &(th_adam_options){.learning_rate = 0.5, .beta1 = TH_ZERO, .beta2 = TH_ZERO, .eps = 1e-12});
+        th_optimizer *o = th_adam_new(m, &(th_adam_options){.learning_rate = 0.5, TH_BETAS(0, 0), .eps = 1e-12});
         th_tensor *bias = th_module_find_parameter(m, "bias");
         const double large[LARGEST] = {1e4, 1e4, 1e4}, small[LARGEST] = {1e-5, 2e-5, -3e-5};
         set_gradient(bias, large);
@@ -227,7 +227,7 @@ START_TEST(groups)
 {
     int64_t eighteen = 18;
     const th_parameter_group list[] = {
-        {.pattern = "*ias", .weight_decay = TH_ZERO},
+        {.pattern = "*ias", .no_weight_decay = true},
         {.takes = is_other, .user = &eighteen, .learning_rate_factor = 0.5, .weight_decay = 0.2},
     };
     const recipe rule = {.decoupled = true,
@@ -248,8 +248,8 @@ START_TEST(groups)
         ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     }
     compare(r, m, 1e-6);
-    /* A group whose rate is 0 stands still. */
-    const th_parameter_group still = {.learning_rate_factor = TH_ZERO};
+    /* The parameters of a group with no_update do not change. */
+    const th_parameter_group still = {.no_update = true};
     th_optimizer *idle = th_adam_new(m, &(th_adam_options){.learning_rate = 1, .groups = &still, .n_groups = 1});
     const uint32_t crc = th_module_crc32c(m);
     double g[LARGEST] = {1, 2, 3};
@@ -268,7 +268,7 @@ START_TEST(learning_rates)
     th_tensor *bias = th_module_find_parameter(m, "bias");
     const double before = th_get(bias, TH_INDEX(0)), g[LARGEST] = {1};
     set_gradient(bias, g);
-    ck_assert_int_eq(th_optimizer_set_learning_rate(o, 0), TH_OK); /* taken literally */
+    ck_assert_int_eq(th_optimizer_set_learning_rate(o, 0), TH_OK); /* 0 is allowed */
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     ck_assert(th_get(bias, TH_INDEX(0)) == before);
     set_gradient(bias, g);
@@ -342,7 +342,7 @@ START_TEST(a_gradient_that_is_not_finite_is_refused)
     expect_error(TH_ERROR_VALUE, "the gradient of layers.0.weight is");
     ck_assert_uint_eq(th_module_crc32c(m), crc);
     ck_assert_int_eq(th_step(ctx), 1);
-    ck_assert(!isfinite(th_get(th_gradient(weight), TH_INDEX(1, 2)))); /* left to be looked at */
+    ck_assert(!isfinite(th_get(th_gradient(weight), TH_INDEX(1, 2)))); /* can be examined */
     ck_assert(th_get(th_gradient(bias), TH_INDEX(1)) == 2);
     ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_VALUE);
     expect_error(TH_ERROR_VALUE, "at [1, 2]; no parameter was changed");
@@ -351,7 +351,7 @@ START_TEST(a_gradient_that_is_not_finite_is_refused)
     expect_error(TH_ERROR_VALUE, "clip_gradients: the gradient of layers.0.weight");
     ck_assert(isnan(norm));
     ck_assert(th_get(th_gradient(bias), TH_INDEX(1)) == 2);
-    /* Emptied, the next step goes as if nothing had been. */
+    /* After emptying the gradients, the next step is as usual. */
     th_empty_gradient(weight);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     ck_assert_int_eq(th_step(ctx), 2);
@@ -374,14 +374,14 @@ START_TEST(a_refused_step_draws_the_same_numbers_again)
             ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_VALUE);
             th_tape_clear(ctx);
             th_error_clear(ctx);
-            ck_assert(isnan(th_get(th_gradient(weight),
-                                   TH_INDEX(0, 0)))); /* there to be looked at; the next backward overwrites it */
+            ck_assert(isnan(
+                th_get(th_gradient(weight), TH_INDEX(0, 0)))); /* can be examined; the next backward overwrites it */
         }
     }
     ck_assert_int_eq(memcmp(before, after, sizeof before), 0);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     th_tape_clear(ctx);
-    /* The step after that draws others. */
+    /* The step after it draws other numbers. */
     th_tensor *y = th_dropout(th_module_forward(m, x), 0.5);
     ck_assert_int_eq(th_backward(th_mean(y, TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_int_eq(th_copy_out(th_gradient(weight), after, sizeof after), TH_OK);
@@ -390,7 +390,7 @@ START_TEST(a_refused_step_draws_the_same_numbers_again)
 }
 END_TEST
 
-/* What the repeated step does not touch is not held against it. */
+/* A repeated step ignores rejected gradients that its backward did not overwrite. */
 START_TEST(a_repeated_step_without_the_culprit)
 {
     th_module *m = three_new(ctx);
@@ -423,13 +423,12 @@ START_TEST(clipping)
     double norm = 0;
     ck_assert_int_eq(th_clip_gradients(m, 10, &norm), TH_OK);
     ck_assert_double_eq_tol(norm, 5, 1e-6);
-    ck_assert(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)) ==
-              3); /* small enough as it was */
+    ck_assert(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)) == 3); /* below max_norm */
     ck_assert_int_eq(th_clip_gradients(m, 1, &norm), TH_OK);
     ck_assert_double_eq_tol(norm, 5, 1e-6);
     ck_assert_double_eq_tol(th_get(th_gradient(th_module_find_parameter(m, "weight")), TH_INDEX(0)), 0.6, 1e-6);
     ck_assert_double_eq_tol(th_get(th_gradient(th_module_find_parameter(m, "bias")), TH_INDEX(1)), 0.8, 1e-6);
-    /* The optimizer's own clipping takes the same step. */
+    /* The optimizer's max_norm gives the same step. */
     th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1});
     th_optimizer *clips = th_sgd_new(same, &(th_sgd_options){.learning_rate = 1, .max_norm = 1});
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
@@ -443,7 +442,7 @@ START_TEST(clipping)
 }
 END_TEST
 
-/* The largest gradients there are beside a small max_norm: the factor is next to nothing. */
+/* The largest gradients with a small max_norm: the factor is almost 0. */
 START_TEST(clipping_to_next_to_nothing_keeps_parameters_finite)
 {
     const double g[LARGEST] = {3e38, -2e38, 1e38}, max_norms[] = {5e-324, 1e-30, 1};
@@ -535,7 +534,8 @@ START_TEST(a_huge_gradient_before_a_cast)
 }
 END_TEST
 
-/* A clipping factor below float32's normal numbers keeps its digits; a norm beyond float64 is its largest number. */
+/* A clipping factor below float32's normal numbers keeps its precision. A norm above float64's range is its largest
+ * number. */
 START_TEST(clipping_the_largest_gradients)
 {
     th_module *m = three_new(ctx);
@@ -569,7 +569,7 @@ START_TEST(what_has_no_gradient_rests)
     ck_assert(th_get(weight, TH_INDEX(1)) == w);
     ck_assert(th_get(bias, TH_INDEX(1)) != b);
     ck_assert_ptr_null(th_gradient(bias)); /* emptied */
-    /* Frozen with a gradient: the gradient goes, the parameter stays. */
+    /* Freezing empties the gradient. The parameter does not change. */
     set_gradient(weight, g);
     ck_assert_int_eq(th_module_freeze(m, true), TH_OK);
     const uint32_t crc = th_module_crc32c(m);
@@ -596,17 +596,17 @@ START_TEST(a_step_without_a_backward_is_an_error)
     ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE); /* a second step */
     expect_error(TH_ERROR_STATE, "th_backward");
     ck_assert_int_eq(th_step(ctx), 1);
-    /* the backward reached none of its parameters, once */
+    /* one backward that reached none of its parameters */
     ck_assert_int_eq(th_optimizer_step(idle), TH_OK);
     ck_assert_int_eq(th_optimizer_step(idle), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "no parameter of sgd");
-    /* a backward with .wrt gives no parameter a gradient */
+    /* a backward with .wrt, which gives no parameter a gradient */
     th_tensor *gradient, *loss = th_sum(bias, TH_ALL_AXES, NULL);
     ck_assert_int_eq(th_backward(loss, &(th_backward_options){.wrt = &bias, .n_wrt = 1, .gradients = &gradient}),
                      TH_OK);
     ck_assert_int_eq(th_optimizer_step(o), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "th_backward");
-    /* with nothing to train there is nothing to forget */
+    /* without trainable parameters no backward is needed */
     ck_assert_int_eq(th_module_freeze(m, true), TH_OK);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     no_error();
@@ -649,7 +649,7 @@ START_TEST(a_freed_module_is_forgotten)
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
     ck_assert_double_eq_tol(th_get(th_module_find_parameter(m, "second.bias"), TH_INDEX(0)), before - 0.1, 1e-4);
     th_module_free(m);
-    th_module *next = three_new(ctx); /* may take the same memory */
+    th_module *next = three_new(ctx); /* may reuse the memory */
     const uint32_t crc = th_module_crc32c(next);
     set_gradient(th_module_find_parameter(next, "bias"), g);
     ck_assert_int_eq(th_optimizer_step(o), TH_OK);
@@ -695,13 +695,13 @@ START_TEST(no_memory_for_moments_changes_nothing)
     ck_assert_uint_eq(th_memory(small).live, live);
     memory.fail_at = 0;
     th_error_clear(small);
-    ck_assert_int_eq(th_optimizer_step(o), TH_OK); /* the gradients were still there */
+    ck_assert_int_eq(th_optimizer_step(o), TH_OK); /* the gradients are kept */
     ck_assert_uint_ne(th_module_crc32c(m), crc);
     th_context_free(small);
 }
 END_TEST
 
-/* Bits do not depend on the number of threads, nor on where the parameters lie. */
+/* Bits do not depend on the number of threads or on the layout of parameters. */
 START_TEST(the_same_bits_at_any_thread_count)
 {
     uint32_t crc[4];

@@ -1,4 +1,5 @@
-/* The optimizers' kernels against plain float64 arithmetic over 1,000 steps, and the same bits on AVX2 and AVX-512. */
+/* Tests the optimizer kernels against plain float64 arithmetic over 1,000 steps, and for equal bits on AVX2 and
+ * AVX-512. */
 #include <math.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ START_TEST(test_adam)
             f32[isa]->adam(N, p[isa], gradient, m[isa], v[isa], a->amsgrad ? largest[isa] : NULL, &update);
         th_kernels_f64_baseline.adam(N, kernel64[0], gradient64, kernel64[1], kernel64[2],
                                      a->amsgrad ? kernel64[3] : NULL, &update);
-        for (int i = 0; i < N; i++) { /* as the papers write it */
+        for (int i = 0; i < N; i++) { /* the formulas of the papers */
             const double g = a->scale * gradient64[i] + a->coupled * p64[i];
             m64[i] = beta1 * m64[i] + (1 - beta1) * g;
             v64[i] = beta2 * v64[i] + (1 - beta2) * g * g;
@@ -84,7 +85,7 @@ START_TEST(test_adam)
 }
 END_TEST
 
-/* Every length gives the same elements and touches nothing beyond. */
+/* Every length gives the same elements, and writes nothing after them. */
 START_TEST(test_lengths)
 {
     const th_adam_update adam = {.gradient_scale = 0.5,
@@ -159,16 +160,16 @@ END_TEST
 /* -- gradients whose squares overflow -- */
 
 typedef struct huge_case {
-    double gradient;  /* of the first two steps; then 1e-3 */
+    double gradient;  /* in the first two steps; then 1e-3 */
     double coupled;   /* weight decay */
-    double parameter; /* at the start */
+    double parameter; /* its initial value */
 } huge_case;
 
 static const huge_case huge_cases[] = {{1e20, 0, 1}, {3e38, 0, 1}, {-3e38, 0.1, 1}, {1, 1, 3e38}};
 
 #define NEAR_LARGEST(x) (fabs((double)(x)) < 1e38)
 
-/* A finite gradient, however large, leaves finite moments and parameters, and Adam moves by the learning rate. */
+/* After a finite gradient of any size, moments and parameters are finite, and Adam moves by the learning rate. */
 #define CHECK_HUGE(real, table, factor)                                                                                \
     for (int isa = 0; isa < ISAS && supported(isa); isa++)                                                             \
         for (int amsgrad = 0; amsgrad < 2; amsgrad++) {                                                                \
@@ -204,7 +205,7 @@ START_TEST(test_adam_with_huge_gradients)
 }
 END_TEST
 
-/* The velocity of SGD ends at the largest finite number. */
+/* SGD's momentum is limited to the largest finite number. */
 #define CHECK_VELOCITY(real, table, huge)                                                                              \
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {                                                           \
         real p[N] = {0}, g[N], velocity[N] = {0};                                                                      \

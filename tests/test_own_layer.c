@@ -1,5 +1,5 @@
-/* A layer written by a user, in a program of theirs: a pre-norm transformer block with an MLP and dropout. Two of them
- * stacked train, have PyTorch's names and the right gradient, and give the same bits with any number of threads. */
+/* A user-written layer in a user's program: a pre-norm transformer block with an MLP and dropout. Two stacked blocks
+ * train, have PyTorch's parameter names and correct gradients, and give the same bits with any number of threads. */
 
 #include "own_block.h"
 #include "suite.h"
@@ -91,7 +91,7 @@ START_TEST(any_number_of_threads_gives_the_same_bits)
 }
 END_TEST
 
-/* Peak and saved bytes of a step, computed and forecast. */
+/* Peak and saved bytes of a step: measured, and forecast with shapes_only. */
 START_TEST(a_shapes_only_run_forecasts_its_memory)
 {
     size_t peak[2], kept[2] = {0, 0};

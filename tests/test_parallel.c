@@ -1,4 +1,4 @@
-/* Teams: every task once, in the team that was asked for, never nested, and none in a forked process. */
+/* Teams: every task runs once, in a team of the requested size, never nested, and correctly in a forked process. */
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ START_TEST(test_the_team_is_the_one_asked_for)
 }
 END_TEST
 
-/* A team shows itself: two tasks that wait for each other can only end when two workers run them. */
+/* Proves that there is a team: two tasks that wait for each other can only end if two workers run them. */
 static void meet(void *shared, int64_t index, int worker)
 {
     (void)index;
@@ -67,7 +67,7 @@ START_TEST(test_workers_run_at_the_same_time)
 }
 END_TEST
 
-/* A long task does not hold up those behind it: the other worker takes them. */
+/* A long task does not delay later tasks: the other worker takes them. */
 static void wait_for_the_rest(void *shared, int64_t index, int worker)
 {
     (void)worker;
@@ -105,7 +105,7 @@ START_TEST(test_no_team_inside_a_team)
 }
 END_TEST
 
-/* Without a team before, the forked process has its own; with one, it runs alone instead of hanging. */
+/* Without an earlier team, the forked process has its own; with one, it runs alone instead of hanging. */
 static int team_in_child(void)
 {
     const pid_t child = fork();
@@ -137,7 +137,7 @@ int main(void)
 {
     TCase *team = new_suite("parallel", NULL, NULL);
     tcase_add_test(
-        team, test_forked_process); /* first: it asks what is before the first team, even where Check does not fork */
+        team, test_forked_process); /* first: it tests the state before the first team, even if Check does not fork */
     tcase_add_test(team, test_every_task_runs_once);
     tcase_add_test(team, test_the_team_is_the_one_asked_for);
     tcase_add_test(team, test_workers_run_at_the_same_time);

@@ -1,5 +1,5 @@
-/* Philox: the plain path and the vector kernels against Random123, word by word; fills and dropout against their
- * definition and their statistics. */
+/* Philox: the scalar version and the vector kernels against Random123, word by word; fills and dropout against their
+ * definitions and their statistics. */
 #include <math.h>
 #include <Random123/philox.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static const th_philox random_numbers = {.key = {0xa4093822, 0x299f31d0}, .call = 0x13198a2e, .step = 0x03707344};
 
-/* Word `word` of counter (c0, c1, call, step), by Random123. */
+/* Returns word `word` of counter (c0, c1, call, step), computed by Random123. */
 static uint32_t reference(const th_philox *random, uint64_t c0, uint64_t c1, int word)
 {
     const philox4x32_ctr_t counter = {{(uint32_t)c0, (uint32_t)c1, random->call, random->step}};
@@ -33,7 +33,7 @@ START_TEST(test_known_answers)
 }
 END_TEST
 
-/* One counter at a time against Random123: each bit of key and counter by itself, and the words mixed. */
+/* Compares single counters with Random123: each bit of key and counter alone, and mixed words. */
 START_TEST(test_block)
 {
     uint32_t mixed[6] = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0};
@@ -52,7 +52,7 @@ START_TEST(test_block)
 }
 END_TEST
 
-/* Fills are functions of the element's number: any start, any length, beyond 2^32 counters too. */
+/* Fills depend only on the element's number: any start, any length, also beyond 2^32 counters. */
 START_TEST(test_uniform)
 {
     const int64_t starts[] = {0, 1, 3, 6, 63, 64, 129, ((int64_t)1 << 34) - 37, ((int64_t)5 << 34) + 2};
@@ -128,7 +128,7 @@ START_TEST(test_normal)
 }
 END_TEST
 
-/* Every element by its definition, in matrices of all widths, starting at any row; the same mask in float64. */
+/* Checks every element against the definition, in matrices of all widths, from any row; float64 has the same mask. */
 START_TEST(test_dropout)
 {
     const int widths[] = {1, 2, 3, 4, 5, 7, 16, 31, 64, 65, 100, 256, 1023, 1030, 2500};
@@ -153,7 +153,7 @@ START_TEST(test_dropout)
                 ck_assert(y[i] == (kept ? x[i] * (float)dropout.scale : 0));
                 ck_assert(x64[i] == (kept ? (double)x[i] * dropout.scale : 0));
             }
-            /* added to something else */
+            /* added to another operand */
             float *sum = malloc((size_t)n * sizeof *sum);
             ck_assert_ptr_nonnull(sum);
             for (int i = 0; i < n; i++)
@@ -162,7 +162,7 @@ START_TEST(test_dropout)
             for (int i = 0; i < n; i++)
                 ck_assert(sum[i] == 0.1f * (float)i + y[i]);
             free(sum);
-            /* what is dropped does not matter */
+            /* dropped elements may be NaN */
             for (int i = 0; i < n; i++)
                 if (y[i] == 0)
                     x[i] = NAN;

@@ -1,5 +1,4 @@
-/* Pictures: well-formed SVG whatever the numbers and names are, and a sentence for every file that cannot be written.
- */
+/* Pictures: well-formed SVG for any numbers and names, and an error for every file that cannot be written. */
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -28,7 +27,7 @@ static void teardown(void)
     close_context();
 }
 
-/* Behind a run of characters of a set. */
+/* Skips the characters of a set. */
 static const char *skip(const char *c, const char *set)
 {
     return c + strspn(c, set);
@@ -36,7 +35,7 @@ static const char *skip(const char *c, const char *set)
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-";
 
-/* Behind text between two tags, which holds no control character and only entities that XML knows. */
+/* Skips text between two tags. Checks that it has no control characters and only XML's entities. */
 static const char *skip_text(const char *c)
 {
     for (; *c && *c != '<'; c++) {
@@ -48,7 +47,7 @@ static const char *skip_text(const char *c)
     return c;
 }
 
-/* Behind the attributes of a tag: name="value", the numbers of a value all finite and not enormous. */
+/* Skips the attributes of a tag, name="value". Checks that numbers are finite and not enormous. */
 static const char *skip_attributes(const char *c)
 {
     while (*c == ' ') {
@@ -71,7 +70,7 @@ static const char *skip_attributes(const char *c)
     return c;
 }
 
-/* Fails unless it is one element in which tags nest by their names. */
+/* Checks that the text is one element, in which tags nest correctly. */
 static void check_xml(const char *text)
 {
     const char *open[16];
@@ -101,7 +100,7 @@ static void check_xml(const char *text)
     ck_assert_str_eq(c, "");
 }
 
-/* The picture's text; free. Fails unless it is well-formed and its numbers are finite. */
+/* Returns the picture's text, for free. Checks that it is well-formed and that its numbers are finite. */
 static char *read_picture(void)
 {
     ck_assert_msg(th_error_code(ctx) == TH_OK, "%s", th_error_message(ctx));
@@ -155,7 +154,7 @@ START_TEST(curves_of_any_numbers)
 }
 END_TEST
 
-/* Numbers from both ends of what a double holds, and from everywhere between. */
+/* Returns numbers near both limits of a double, and from the range between them. */
 static double any_number(uint64_t *state)
 {
     static const double ends[] = {
@@ -181,7 +180,7 @@ static bool has_tick(const char *text, const char *label)
     return strstr(text, tick) != NULL;
 }
 
-/* Of a picture, the labels that tick class gives. */
+/* Checks the labels of a picture's ticks. */
 static void expect_ticks(const char *text, const char *const *labels)
 {
     for (; *labels; labels++)
@@ -212,7 +211,7 @@ START_TEST(curves_near_the_ends_of_the_numbers)
             expect_ticks(text, cases[i].labels);
             free(text);
         }
-    /* One point far out: the axis is not of length 0. */
+    /* One point far out: the axis must not have length 0. */
     const double far[] = {1e17};
     ck_assert_int_eq(th_picture_curves(ctx, path, &(th_curve){.count = 1, .x = far, .y = far}, 1, NULL), TH_OK);
     free(read_picture());
@@ -232,7 +231,7 @@ START_TEST(curves_near_the_ends_of_the_numbers)
 }
 END_TEST
 
-/* The axis of steady amounts begins at 0 in every run, so that they look steady. */
+/* The axis of nearly constant data begins at 0 in every run, so that they look constant. */
 START_TEST(an_axis_that_includes_zero)
 {
     static const struct {
@@ -306,7 +305,7 @@ START_TEST(heat_maps_near_the_ends_of_the_numbers)
 }
 END_TEST
 
-/* What is no UTF-8, or no character of XML, cannot spoil the file. */
+/* Invalid UTF-8 and characters that XML forbids must not spoil the file. */
 START_TEST(names_of_any_bytes)
 {
     static const char *const names[2] = {"a\xFF\xC3", "\xEF\xBF\xBF\x01\x7F\xED\xA0\x80z"};
@@ -337,7 +336,7 @@ START_TEST(heat_maps)
                                         .column_letters = "ABC|D"};
     ck_assert_int_eq(th_picture_heatmaps(w, path, &options), TH_OK);
     char *text = read_picture();
-    ck_assert_int_eq(count(text, "</title></rect>"), 60); /* every entry tells its number */
+    ck_assert_int_eq(count(text, "</title></rect>"), 60); /* the number of every entry is shown under the pointer */
     ck_assert_int_eq(count(text, ">head 2<"), 1);
     ck_assert_ptr_nonnull(strstr(text, "&lt; \xE2\x86\x90 |: "));
     free(text);
@@ -366,7 +365,7 @@ START_TEST(panels_with_names_of_their_own)
     free(text);
     ck_assert_int_eq(th_picture_heatmaps(th_select(w, 0, 0), path, &(th_heatmap_options){.panel_names = names}), TH_OK);
     text = read_picture();
-    ck_assert_int_eq(count(text, ">first<"), 1); /* the only one has a name when it is given one */
+    ck_assert_int_eq(count(text, ">first<"), 1); /* a single panel has a name only if one is given */
     free(text);
 }
 END_TEST
@@ -380,9 +379,9 @@ START_TEST(heat_maps_of_any_numbers)
     ck_assert_int_eq(th_copy_in(odd, values, sizeof values), TH_OK);
     ck_assert_int_eq(th_picture_heatmaps(odd, path, NULL), TH_OK);
     char *text = read_picture();
-    ck_assert_int_eq(count(text, "#d1242f"), 2); /* what is no number shows */
+    ck_assert_int_eq(count(text, "#d1242f"), 2); /* NaN is visible */
     free(text);
-    /* Large ones are drawn in runs. */
+    /* Large heat maps are drawn in runs. */
     th_tensor *large = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(16, 200, 200));
     ck_assert_int_eq(th_set(large, TH_INDEX(7, 100, 50), 1), TH_OK);
     ck_assert_int_eq(th_picture_heatmaps(large, path, NULL), TH_OK);
@@ -458,7 +457,8 @@ START_TEST(errors)
 }
 END_TEST
 
-/* Several charts in a picture, and a curve of more points than columns: its spike is still there, its text is short. */
+/* Several charts in a picture, and a curve with more points than columns: its spike is visible, and its text is
+ * short. */
 START_TEST(panels_and_many_points)
 {
     enum { POINTS = 200000 };
@@ -494,7 +494,7 @@ END_TEST
 
 int main(void)
 {
-    setlocale(LC_ALL, ""); /* coordinates have points, whatever the user's locale */
+    setlocale(LC_ALL, ""); /* coordinates have a decimal point in any locale */
     TCase *pictures = new_suite("picture", setup, teardown);
     tcase_add_test(pictures, curves);
     tcase_add_test(pictures, curves_of_any_numbers);

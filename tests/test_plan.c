@@ -1,5 +1,5 @@
-/* What an operation of a user plans for a call: scratch memory of the size it asks for, the same bytes with shapes
- * only, and what is refused. Public headers alone. */
+/* Plans of a user's operation: scratch memory of the requested size, the same bytes with shapes only, and rejected
+ * plans. Includes public headers only. */
 #include <stdint.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void setup(void)
     ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2});
 }
 
-/* y = x³ by way of squares that lie in scratch memory; backward has squares first, then in the same memory factors. */
+/* y = x³, with squares in scratch memory. Backward computes squares there, then factors in the same memory. */
 typedef struct steps {
     bool backward;
     int64_t count;
@@ -56,7 +56,7 @@ static void put(const steps *s, void *data, int64_t i, double value)
         ((float *)data)[i] = (float)value;
 }
 
-/* All of what was reserved can be written, and no two parts of it are the same. */
+/* All reserved memory can be written, and its parts do not overlap. */
 static void *squares_of(const th_call *c, const steps *s)
 {
     char *squares = th_call_scratch(c, s->squares), *tail = th_call_scratch(c, s->tail);
@@ -134,7 +134,7 @@ START_TEST(each_run_is_planned_once_and_counted_without_data)
         ck_assert_int_eq(runs, shapes_only ? 0 : 2);
         if (!shapes_only)
             ck_assert_float_eq(((const float *)th_data(th_gradient(x)))[7], 12);
-        /* x, y and both gradients, with the larger of backward's two steps; and a line for what has one element */
+        /* x, y and both gradients, the larger of backward's two steps, and a cache line for one element */
         peak[shapes_only] = th_memory(own).peak;
         ck_assert_uint_ge(peak[shapes_only], (4 + 2) * 2000 * sizeof(float));
         th_context_free(own);
@@ -143,7 +143,7 @@ START_TEST(each_run_is_planned_once_and_counted_without_data)
 }
 END_TEST
 
-/* -- what cannot be had -- */
+/* -- impossible plans -- */
 
 static void endless_plan(const th_call *c, bool backward, void *plan)
 {
@@ -174,9 +174,9 @@ static void endless_sum_plan(const th_call *c, bool backward, void *plan)
 static void endless_step_plan(const th_call *c, bool backward, void *plan)
 {
     (void)backward, (void)plan;
-    const size_t place = th_plan_scratch(c, 8, 1);
+    const size_t offset = th_plan_scratch(c, 8, 1);
     th_plan_scratch(c, INT64_MAX, 2);
-    th_plan_reuse(c, place);
+    th_plan_reuse(c, offset);
     th_plan_scratch(c, 8, 1);
 }
 

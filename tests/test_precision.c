@@ -1,5 +1,5 @@
-/* The precision of a context: the setting, what it changes and what it leaves alone, backward's being that of its
- * forward, and training in it. (The products' bits: test_precision_bits.c.) */
+/* The precision of a context: the setting, which operations it affects, backward with the precision of its forward, and
+ * training. (test_precision_bits.c tests the products' bits.) */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ START_TEST(test_switch)
 }
 END_TEST
 
-/* Results of operands that bfloat16 does not hold, as sums of squares. */
+/* Sums of squares of results. bfloat16 cannot represent the operands. */
 typedef double operation(th_context *ctx, th_dtype dtype);
 
 static double square_sum(th_tensor *y)
@@ -118,7 +118,7 @@ START_TEST(test_what_it_changes)
 }
 END_TEST
 
-/* One operation of each kind that multiplies, recorded in one mode; then the switch is thrown before backward. */
+/* One operation of each kind that multiplies, recorded in one precision. Then the precision changes before backward. */
 enum { TOKENS = 70, WIDTH_OF_X = 24, CLASSES = 50, GRADIENT = TOKENS * WIDTH_OF_X + CLASSES * WIDTH_OF_X };
 
 static th_tensor *recorded(th_context *ctx, int kind, th_tensor *x, th_tensor *w)
@@ -129,9 +129,9 @@ static th_tensor *recorded(th_context *ctx, int kind, th_tensor *x, th_tensor *w
         return th_mse(th_dense(x, w, NULL), th_zeros(ctx, TH_FLOAT32, TH_SHAPE(TOKENS, CLASSES)));
     case 1:
         return th_mse(th_matmul(x, th_swap_axes(w, 0, 1)), th_zeros(ctx, TH_FLOAT32, TH_SHAPE(TOKENS, CLASSES)));
-    case 2: /* with early gradients */
+    case 2: /* with precomputed gradients */
         return th_dense_cross_entropy(x, w, targets, NULL);
-    default: /* the second finds their memory taken: its logits are recomputed */
+    default: /* the second finds their memory in use: its logits are recomputed */
         return th_add(th_dense_cross_entropy(x, w, targets, NULL), th_dense_cross_entropy(x, w, targets, NULL));
     }
 }
@@ -162,19 +162,19 @@ START_TEST(test_backward_rounds_as_its_forward_did)
 }
 END_TEST
 
-/* A row that nothing came back to takes no part in dW, whatever it holds: not even a number that only rounding makes
- * infinite. In the last block of rows, which is short, as in a long one. */
-static void check_hidden_rows(th_precision precision, int64_t rows, int64_t hidden_row)
+/* A row without a gradient does not contribute to dW, whatever it holds: not even a number that rounding makes
+ * infinite. In the last block of rows, which is short, and in a long one. */
+static void check_rows_without_gradient(th_precision precision, int64_t rows, int64_t excluded)
 {
     enum { IN = 8, OUT = 5 };
-    static const float hidden[] = {1, NAN, INFINITY, FLT_MAX, -3.397e38f};
+    static const float numbers[] = {1, NAN, INFINITY, FLT_MAX, -3.397e38f};
     th_context *ctx = open_in(precision);
     th_tensor *x = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(rows, IN), -1, 1), *w = operand(ctx, TH_FLOAT32, OUT, IN);
     th_tensor *cotangent = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(rows, OUT), -1, 1);
-    memset((float *)th_data(cotangent) + hidden_row * OUT, 0, OUT * sizeof(float));
+    memset((float *)th_data(cotangent) + excluded * OUT, 0, OUT * sizeof(float));
     float gradient[OUT * IN], first[OUT * IN];
-    for (int i = 0; i < (int)(sizeof hidden / sizeof *hidden); i++) {
-        ((float *)th_data(x))[hidden_row * IN + 3] = hidden[i];
+    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) {
+        ((float *)th_data(x))[excluded * IN + 3] = numbers[i];
         RUNS(th_backward(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
         RUNS(th_copy_out(th_gradient(w), gradient, sizeof gradient));
         th_tape_clear(ctx);
@@ -186,15 +186,15 @@ static void check_hidden_rows(th_precision precision, int64_t rows, int64_t hidd
     th_context_free(ctx);
 }
 
-START_TEST(test_hidden_rows)
+START_TEST(test_rows_without_gradient)
 {
-    check_hidden_rows((th_precision)_i, 30, 7);
-    check_hidden_rows((th_precision)_i, 530, 7);
-    check_hidden_rows((th_precision)_i, 530, 527);
+    check_rows_without_gradient((th_precision)_i, 30, 7);
+    check_rows_without_gradient((th_precision)_i, 530, 7);
+    check_rows_without_gradient((th_precision)_i, 530, 527);
 }
 END_TEST
 
-/* The classifier's last chunk of rows may be too short for bfloat16x3; dW's sum is not. */
+/* The classifier's last chunk of rows may be too short for bfloat16x3; the sum for dW is not. */
 START_TEST(test_chunks_of_the_classifier)
 {
     enum { ROWS_OF_X = 1034, IN = 3, MANY = 1400 };
@@ -217,7 +217,7 @@ END_TEST
 
 enum { STEPS = 30 };
 
-/* Losses of two layers that learn by heart. Some of their sums are too short for bfloat16x3, some are not. */
+/* Losses of two layers that overfit. Some of their sums are too short for bfloat16x3, some are not. */
 static void train(th_precision precision, double *losses /* (STEPS) */)
 {
     th_context *ctx = open_in(precision);
@@ -239,8 +239,8 @@ static void train(th_precision precision, double *losses /* (STEPS) */)
     th_context_free(ctx);
 }
 
-/* It learns as in float32, with the same bits on every path that has fused multiply-add (the last of the list are for
- * products alone). */
+/* It learns as in float32, with the same bits on every path with fused multiply-add. (The last paths of the list are
+ * for products alone.) */
 START_TEST(test_training)
 {
     static const char *const isas[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -277,7 +277,7 @@ int main(void)
     tcase_add_test(context, test_switch);
     tcase_add_test(context, test_what_it_changes);
     tcase_add_loop_test(context, test_backward_rounds_as_its_forward_did, 0, 4);
-    tcase_add_loop_test(context, test_hidden_rows, 0, TH_PRECISION_BFLOAT16 + 1);
+    tcase_add_loop_test(context, test_rows_without_gradient, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(context, test_chunks_of_the_classifier, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(context, test_training, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16 + 1);
     return run_suites();

@@ -1,6 +1,6 @@
-/* Products of bfloat16 terms to the bit: every path that this processor has against the scalar model (tile_model.h),
- * over shapes, layouts, what the sum begins with, batches, teams and special values; then how far they are from the
- * exact product, and that the caller's floating-point state neither changes them nor is changed. */
+/* The bits of products of bfloat16 parts. Every path of this processor is compared with the scalar model
+ * (tile_model.h), over shapes, layouts, beginnings of the sum, batches, teams and special values. Then their distance
+ * from the exact product. The caller's floating-point state must neither change them nor be changed. */
 #include <float.h>
 #include <immintrin.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "suite.h"
 #include "tile_model.h"
 
-/* -- paths: a test is run once for each of them and each number of terms -- */
+/* -- paths: a test runs once for each path and each number of parts -- */
 
 enum { MAX_PARTS = 2, WAYS = PRODUCT_PATHS * MAX_PARTS };
 
@@ -29,7 +29,7 @@ static int path_of(int way)
     return way / MAX_PARTS;
 }
 
-/* The machine that goes this way; false, with a word, where this processor cannot. */
+/* Sets *machine to this path; returns false, with a message, if this processor does not support it. */
 static bool machine_on(int way, th_machine *machine)
 {
     *machine = machine_of(path_of(way), 1);
@@ -43,28 +43,28 @@ static void run(const th_machine *machine, const th_product *product, int thread
 {
     const size_t bytes = (th_product_workspace(machine, TH_FLOAT32, product, threads) + 63) / 64 * 64;
     void *workspace = memory_end(IN_WORKSPACE, bytes);
-    memset(workspace, 0xff, bytes < 1 << 20 ? bytes : 1 << 20); /* NaN: nothing may depend on what was there */
+    memset(workspace, 0xff, bytes < 1 << 20 ? bytes : 1 << 20); /* NaN: no result may depend on old contents */
     th_product_run(machine, TH_FLOAT32, product, threads, workspace);
 }
 
 /* -- numbers -- */
 
-/* A number of any sign and mantissa with an exponent between these (as in its bits). */
+/* A number of any sign and mantissa, whose biased exponent is between these. */
 static float between(int low, int high)
 {
     const int64_t exponent = low + draw(high - low + 1);
     return float_of((uint32_t)draw(2) << 31 | (uint32_t)exponent << 23 | (uint32_t)draw(1 << 23));
 }
 
-/* What operands are made of. */
+/* The numbers of operands. */
 typedef enum numbers {
     ORDINARY, /* about 1 */
     UNIFORM,  /* between -1 and 1 */
-    COARSE,   /* few bits: sums and terms that are exact, cancel, and lie half-way */
-    RARE,     /* ordinary ones, and once in a while infinity, NaN, zeros, denormals */
-    TINY,     /* products and sums of them run out below */
-    HUGE,     /* and above */
-    ANY,      /* any bits at all */
+    COARSE,   /* few bits: sums and parts that are exact, cancel, or are ties */
+    RARE,     /* ordinary ones with a few infinities, NaN, zeros, denormals */
+    TINY,     /* products and sums of them underflow */
+    HUGE,     /* and overflow */
+    ANY,      /* any bits */
     NUMBERS
 } numbers;
 
@@ -74,7 +74,7 @@ static float rare(void)
         0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0xffffffff, /* infinities, NaN */
         0,          0x80000000, 1,          0x80000001, 0x007fffff,
         0x807fffff, 0x00800000, 0x80800000,                         /* the smallest normal numbers, */
-        0x3f808000, 0x3f818000, 0x3f808001, 0x3f817fff, 0x3fffffff, /* ties, and nearly so */
+        0x3f808000, 0x3f818000, 0x3f808001, 0x3f817fff, 0x3fffffff, /* ties, and almost ties */
         0xbf808080, 0x3f818180, 0x3f7f7f80,
     };
     return float_of(PICK(bits));
@@ -103,7 +103,7 @@ static float number(numbers kind)
 
 /* -- products -- */
 
-/* How a matrix lies: strides, the first element's place and the span of all. */
+/* The layout of a matrix: strides, the offset of the first element, and the span of all. */
 typedef struct layout {
     int64_t row, column, origin, span;
 } layout;
@@ -127,7 +127,7 @@ static layout arrange(arrangement how, int64_t rows, int64_t columns)
 }
 
 typedef struct recipe {
-    int64_t m, n, k, batch[2]; /* batch[0] = 0: none; batch[1] goes over A and C alone */
+    int64_t m, n, k, batch[2]; /* batch[0] = 0: none; batch[1] is over A and C alone */
     arrangement a, b, c;
     bool add, bias, residual;
     numbers numbers;
@@ -190,7 +190,7 @@ static void case_free(product_case *t)
     free(t->expected);
 }
 
-/* What C's memory is to be afterwards: the model's C, and what lay between. */
+/* The expected contents of C's memory: the model's C, and the old numbers between its elements. */
 static void expect(product_case *t, int parts)
 {
     memcpy(t->c, t->before, (size_t)t->c_count * sizeof *t->c);
@@ -198,7 +198,7 @@ static void expect(product_case *t, int parts)
     memcpy(t->expected, t->c, (size_t)t->c_count * sizeof *t->c);
 }
 
-/* Runs it on C as it was before, and compares. */
+/* Runs the product on the old C, and compares. */
 static void check(const product_case *t, const th_machine *machine, int threads, const char *text)
 {
     const th_product *p = &t->product;
@@ -222,7 +222,7 @@ static void check_recipe(const recipe *r, const th_machine *machine, int parts, 
     case_free(&t);
 }
 
-/* Without fused multiply-add products must not run out of float32's range by themselves. */
+/* Without fused multiply-add products must not overflow by themselves. */
 static numbers random_numbers(int way)
 {
     return (numbers)draw(path_of(way) == BASELINE ? TINY : NUMBERS);
@@ -285,7 +285,7 @@ START_TEST(test_steps)
 }
 END_TEST
 
-/* Few rows, with the columns of B contiguous: B is read where it is. One row more is packed as usual. */
+/* Few rows, with contiguous columns of B: B is read in place. One row more is packed as usual. */
 START_TEST(test_few_rows)
 {
     th_machine machine;
@@ -310,7 +310,8 @@ START_TEST(test_few_rows)
 }
 END_TEST
 
-/* Several blocks of rows and of k, passes over B and tasks: some elements, by the model of a product of one. */
+/* Several blocks of rows and of k, passes over B and tasks: some elements, compared with the model of a product of one
+ * element. */
 START_TEST(test_large_products)
 {
     static const recipe large[] = {
@@ -393,8 +394,8 @@ END_TEST
 
 /* -- against the exact product -- */
 
-/* How far it may be off, of the sum of |a b|: of the terms, then of float32's sums. What two terms leave of a number is
- * up to 2^-17 of it, and the product of second terms 2^-16: only in long sums do they average out. */
+/* The largest allowed error relative to the sum of |a b|: from the parts, then from float32's sums. Two parts leave up
+ * to 2^-17 of a number, and the product of second parts is up to 2^-16: they average out only in long sums. */
 static double bound(int parts, int64_t k)
 {
     return (parts == 1 ? 0x1p-7 : k < TH_SHORT_SUM ? 0x1p-15 : exp2(-20.5)) + (double)k * 0x1p-24;
@@ -431,7 +432,7 @@ START_TEST(test_error)
 }
 END_TEST
 
-/* Infinite operands make what IEEE 754 says of the exact operands, also where a second term of 0 meets infinity. */
+/* Infinite operands give the results of IEEE 754 for the exact operands, also if a second part of 0 meets infinity. */
 START_TEST(test_infinite)
 {
     enum { M = 7, N = 9, K = 600 };
@@ -464,15 +465,15 @@ END_TEST
 
 enum { STATE_OF_FLAGS = 0x3f };
 
-/* Of MXCSR. */
+/* Values of MXCSR. */
 static const unsigned int states[] = {
     0x3f80, 0x5f80, 0x7f80, /* rounding down, up, to 0 */
-    0x9fc0,                 /* denormals taken and given as 0 */
-    0x7fff,                 /* rounding to 0, denormals taken as 0, all flags raised */
-    0x1f80,                 /* as usual */
+    0x9fc0,                 /* denormal operands and results are 0 */
+    0x7fff,                 /* rounding to 0, denormal operands are 0, all flags raised */
+    0x1f80,                 /* the default */
 };
 
-/* Whatever the caller's state, the bits are the same, and its modes stay. */
+/* With any state of the caller, the bits are the same, and the state stays. */
 START_TEST(test_bits_in_any_state)
 {
     th_machine machine;
@@ -481,7 +482,7 @@ START_TEST(test_bits_in_any_state)
     random_state = 7;
     for (int i = 0; i < 60; i++) {
         recipe r = random_recipe(_i);
-        r.residual = false; /* bias + residual is a float32 sum like any other */
+        r.residual = false; /* bias + residual is an ordinary float32 sum */
         product_case t = case_new(&r);
         expect(&t, parts_of(_i));
         const unsigned int usual = _mm_getcsr(), state = PICK(states);
@@ -495,7 +496,7 @@ START_TEST(test_bits_in_any_state)
 }
 END_TEST
 
-/* What the kernels compute raises no flag, nor a signal where the caller has unmasked exceptions. */
+/* Kernels raise no flag, and no signal if the caller has unmasked exceptions. */
 START_TEST(test_kernels_leave_the_state)
 {
     enum { M = 13, N = 33, K = 70, STEPS = 96, ROOM = 64 * 64 * STEPS };
@@ -543,16 +544,16 @@ START_TEST(test_kernels_leave_the_state)
 }
 END_TEST
 
-/* -- where no terms are made -- */
+/* -- products without parts -- */
 
-/* Few steps of bfloat16x3 are float32's, unless the product means sums of any length. */
+/* bfloat16x3 with few steps is float32, unless the product is part of sums of any length. */
 START_TEST(test_untouched)
 {
     enum { SIZE = TH_SHORT_SUM };
     static float a[SIZE * SIZE], b[SIZE * SIZE], c[3][SIZE * SIZE];
     th_machine machine;
     if (path_of(_i) == BASELINE || !machine_on(_i, &machine))
-        return; /* (baseline leaves them to OpenBLAS, which may not be there) */
+        return; /* (baseline leaves them to OpenBLAS, which may be missing) */
     th_machine plain = machine;
     plain.precision = TH_PRECISION_FLOAT32;
     random_state = 9;

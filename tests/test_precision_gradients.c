@@ -1,6 +1,6 @@
-/* The gradient checker in float32 where products have another precision: the layers in bfloat16x3 pass with float32's
- * tolerances; in bfloat16 nothing right is called wrong, and nothing wrong right. Sizes are such that bfloat16x3 splits
- * its operands, in sums of 32 terms and more. */
+/* The gradient checker in float32 with reduced precision of products. In bfloat16x3 the layers pass with float32's
+ * tolerances. In bfloat16 the checker calls no right gradient wrong and no wrong gradient right. Sizes are large enough
+ * that bfloat16x3 splits its operands, in sums of 32 elements and more. */
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -26,7 +26,7 @@ static void open_in_bfloat16(void)
     open_with(TH_PRECISION_BFLOAT16);
 }
 
-/* -- what is checked -- */
+/* -- checked functions -- */
 
 static th_tensor *forward_of(void *module, th_tensor *x)
 {
@@ -39,7 +39,7 @@ static th_tensor *attention_of(void *module, th_tensor *x)
     return th_attend(module, x, x, x, &(th_attend_options){.mask = &causal});
 }
 
-/* Twice the module's output, of which half has no way back: its gradient is half of what it should be. */
+/* Twice the module's output, half of it detached: its gradient is half of the right one. */
 static th_tensor *half_detached(void *module, th_tensor *x)
 {
     return th_add(th_module_forward(module, x), th_detach(th_module_forward(module, x)));
@@ -88,7 +88,7 @@ static th_module *small_transformer(void)
                                                              .decoder_layers = 1});
 }
 
-/* The seed: float32, too, cannot tell of some elements whose derivatives are a ten-thousandth of the others'. */
+/* With some seeds even float32 cannot decide about elements whose derivatives are a ten-thousandth of the others'. */
 static void expect_right(th_gradient_function *function, th_module *model)
 {
     texts t = texts_for(model);
@@ -152,7 +152,7 @@ START_TEST(what_is_wrong_is_not_right_in_bfloat16)
 }
 END_TEST
 
-/* In float64 products are exact, whatever the context's precision. */
+/* In float64 products are exact, with any precision of the context. */
 START_TEST(float64_shows_it_in_any_precision)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 5, 8));

@@ -1,5 +1,5 @@
-/* Printing: the expected texts are NumPy's own (2.4, str() under numpy.printoptions(precision=4) unless options say
- * otherwise). */
+/* Printing. NumPy 2.4 produced the expected texts, with str() under numpy.printoptions(precision=4) or the options of
+ * the case. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@ typedef struct print_case {
     const char *name;
     th_dtype dtype;
     th_shape shape;
-    const double *values;    /* the elements, */
+    const double *values;    /* the elements: these, */
     const int64_t *integers; /* or these, */
     double start, step;      /* or start, start + step, ... */
-    int64_t odd_at;          /* one of which, when not 0, is `odd` instead */
+    int64_t odd_at;          /* if not 0: this element is `odd` instead */
     double odd;
     th_print_options options;
     const char *text;
@@ -388,7 +388,7 @@ static th_tensor *tensor_of(const print_case *c)
     return t;
 }
 
-/* The text, to be freed. */
+/* Returns the text, which the caller frees. */
 static char *text_of(th_tensor *t, const th_print_options *options)
 {
     const int64_t length = th_print_text(t, NULL, 0, options);

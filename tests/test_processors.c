@@ -1,5 +1,5 @@
-/* The CPU quota of control groups, read from trees made here, and what of it, of the affinity mask and of OpenMP's own
- * limits counts. */
+/* The CPU quota of control groups, read from directory trees made here, and how the quota, the affinity mask and
+ * OpenMP's limits combine. */
 #include <limits.h>
 #include <omp.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include "kernels/machine/processors.h"
 #include "suite.h"
 
-/* -- a tree of files in a directory of its own -- */
+/* -- a tree of files in a temporary directory -- */
 
 static char root[] = "/tmp/tapehead-groups-XXXXXX";
 
@@ -30,7 +30,7 @@ static void remove_root(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A file below the root with this text, its directories made. */
+/* Writes a file below the root with this text, and makes its directories. */
 static void put(const char *path, const char *text)
 {
     char whole[PATH_MAX];
@@ -78,7 +78,7 @@ START_TEST(test_version_2)
     ck_assert_int_eq(th_processors_quota(root), 3);
     put("/sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"); /* the level above; rounded up */
     ck_assert_int_eq(th_processors_quota(root), 2);
-    put("/sys/fs/cgroup/cpu.max", "50000 100000\n"); /* what a container sees as the top */
+    put("/sys/fs/cgroup/cpu.max", "50000 100000\n"); /* a container finds it at the top */
     ck_assert_int_eq(th_processors_quota(root), 1);
     put("/sys/fs/cgroup/cpu.max", "nonsense\n");
     ck_assert_int_eq(th_processors_quota(root), 2);
@@ -117,7 +117,7 @@ START_TEST(test_both_versions)
 }
 END_TEST
 
-/* A container that is shown its own group as the top, under the path that the group has outside. */
+/* A container finds its own group at the top, under the path that the group has outside. */
 START_TEST(test_a_part_of_the_hierarchy)
 {
     put(MOUNTS, "42 31 0:31 /docker/0123 /sys/fs/cgroup ro - cgroup2 cgroup ro\n");
@@ -127,7 +127,7 @@ START_TEST(test_a_part_of_the_hierarchy)
     put(GROUPS, "0::/docker/0123\n");
     put("/sys/fs/cgroup/cpu.max", "100000 100000\n");
     ck_assert_int_eq(th_processors_quota(root), 1);
-    put(GROUPS, "0::/docker/01234\n"); /* another group's name may begin alike */
+    put(GROUPS, "0::/docker/01234\n"); /* another group's name may begin with this one */
     ck_assert_int_eq(th_processors_quota(root), 1);
     put(GROUPS, "0::/../outside\n");
     ck_assert_int_eq(th_processors_quota(root), 1);
@@ -142,7 +142,7 @@ START_TEST(test_large_numbers)
     ck_assert_int_eq(th_processors_quota(root), INT_MAX);
     put("/sys/fs/cgroup/cpu.max", "9223372036854775807 100000\n");
     ck_assert_int_eq(th_processors_quota(root), INT_MAX);
-    char groups[PATH_MAX * 2] = "0::"; /* a path that is too long is no path */
+    char groups[PATH_MAX * 2] = "0::"; /* a path that is too long is ignored */
     memset(groups + 3, '/', sizeof groups - 4);
     put(GROUPS, groups);
     ck_assert_int_eq(th_processors_quota(root), INT_MAX);

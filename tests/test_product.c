@@ -1,5 +1,5 @@
 /* Matrix products against their definition: every element is one sequence of fused multiply-adds over k, in blocks of
- * TH_PRODUCT_BLOCK, and must come out with the same bits from every driver, layout, batch, team and instruction set. */
+ * TH_PRODUCT_BLOCK. It must have the same bits with every driver, layout, batch, team and instruction set. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "kernels/products/product.h"
 #include "suite.h"
 
-/* One machine for every instruction set with fused multiply-add that this processor has. */
+/* One machine for every instruction set of this processor with fused multiply-add. */
 static int machines(th_machine *list)
 {
     int count = 0;
@@ -37,7 +37,8 @@ static void put(th_dtype dtype, void *base, int64_t offset, double value)
         ((float *)base)[offset] = (float)value;
 }
 
-/* One operand: batch strides, row and column stride, where element (0, ..., 0) lies and what it all spans. */
+/* The layout of an operand: batch strides, row and column stride, the offset of element (0, ..., 0), and the span of
+ * all. */
 typedef struct layout {
     int64_t row, column, batch[TH_PRODUCT_BATCH_DIMS];
     int64_t origin, span;
@@ -99,7 +100,7 @@ static void fill(th_dtype dtype, void *base, int64_t count, numbers kind)
                 : (double)(draw(1 << 24) - (1 << 23)) / (1 << 22) * (kind == SPECIAL && draw(4) == 0 ? tiny : 1));
 }
 
-/* A product with its operands, and C as it was before. */
+/* A product with its operands, and the old contents of C. */
 typedef struct product_case {
     th_dtype dtype;
     th_product product;
@@ -116,7 +117,7 @@ static void *lay(int purpose, th_dtype dtype, const layout *l, numbers kind)
     return start + (size_t)l->origin * size;
 }
 
-/* How a case is made. */
+/* How to make a case. */
 typedef struct recipe {
     th_dtype dtype;
     int64_t m, n, k;
@@ -164,17 +165,17 @@ static void case_free(product_case *t)
     free(t->before);
 }
 
-/* Runs it on C as it was before, in a workspace of exactly the size asked for. */
+/* Runs the product on the old C, in a workspace of exactly the requested size. */
 static void case_run(const product_case *t, const th_machine *machine, int threads)
 {
     memcpy(t->all_of_c, t->before, (size_t)t->c.span * th_dtype_size(t->dtype));
     const size_t bytes = (th_product_workspace(machine, t->dtype, &t->product, threads) + 63) / 64 * 64;
     void *workspace = memory_end(IN_WORKSPACE, bytes);
-    memset(workspace, 0xff, bytes < 1 << 20 ? bytes : 1 << 20); /* NaN: nothing may depend on what was there */
+    memset(workspace, 0xff, bytes < 1 << 20 ? bytes : 1 << 20); /* NaN: no result may depend on old contents */
     th_product_run(machine, t->dtype, &t->product, threads, workspace);
 }
 
-/* The definition. magnitude (or NULL) becomes the sum of the absolute values of all terms. */
+/* The definition. magnitude (or NULL) becomes the sum of the absolute values of all products. */
 static double expected(const product_case *t, const int64_t *at, int64_t i, int64_t j, double *magnitude)
 {
     const th_product *p = &t->product;
@@ -187,16 +188,17 @@ static double expected(const product_case *t, const int64_t *at, int64_t i, int6
     double sum = p->add ? get(t->dtype, t->before, c) : p->bias ? get(t->dtype, p->bias, j) : 0, size = fabs(sum);
     for (int64_t block = 0; block < p->k; block += TH_PRODUCT_BLOCK) {
         const int64_t end = block + TH_PRODUCT_BLOCK < p->k ? block + TH_PRODUCT_BLOCK : p->k;
-        double chain = 0;
+        double block_sum = 0;
         for (int64_t k = block; k < end; k++) {
             const double x = get(t->dtype, p->a, a + k * p->a_col), y = get(t->dtype, p->b, b + k * p->b_row);
-            chain = t->dtype == TH_FLOAT64 ? fma(x, y, chain) : (double)fmaf((float)x, (float)y, (float)chain);
+            block_sum =
+                t->dtype == TH_FLOAT64 ? fma(x, y, block_sum) : (double)fmaf((float)x, (float)y, (float)block_sum);
             size += fabs(x * y);
         }
         if (block == 0 && !p->add && !p->bias)
-            sum = chain;
+            sum = block_sum;
         else
-            sum = t->dtype == TH_FLOAT64 ? sum + chain : (double)((float)sum + (float)chain);
+            sum = t->dtype == TH_FLOAT64 ? sum + block_sum : (double)((float)sum + (float)block_sum);
     }
     if (magnitude)
         *magnitude = size;
@@ -218,8 +220,8 @@ static void describe(const product_case *t, const th_machine *machine, int threa
              p->batch_dims);
 }
 
-/* What one element may differ by: 0 for the same bits, else that many epsilons of the terms' magnitude, and more for
- * long sums. */
+/* Compares one element. tolerance 0: equal bits; otherwise this many epsilons of the magnitude, and more for long
+ * sums. */
 static void check_element(const product_case *t, const int64_t *at, int64_t i, int64_t j, double tolerance,
                           const char *text)
 {
@@ -233,11 +235,11 @@ static void check_element(const product_case *t, const int64_t *at, int64_t i, i
     const bool ok = tolerance > 0
                         ? fabs(got - want) <= tolerance * (1 + (double)t->product.k / 16) * epsilon * magnitude
                         : same_bits(got, want);
-    if (!ok) /* (an assertion that holds writes to a pipe: too slow for every element) */
+    if (!ok) /* (a passed assertion writes to a pipe: too slow for every element) */
         ck_abort_msg("%s: element (%ld, %ld) is %a, not %a", text, (long)i, (long)j, got, want);
 }
 
-/* Every element of every item, or `samples` of them where that is not 0. */
+/* Compares every element of every product, or `samples` of them if that is not 0. */
 static void check_values(const product_case *t, double tolerance, int samples, const char *text)
 {
     const th_product *p = &t->product;
@@ -257,7 +259,7 @@ static void check_values(const product_case *t, double tolerance, int samples, c
     }
 }
 
-/* Marks the elements that belong to C; the others must be what they were. */
+/* Marks the elements of C; all others must be unchanged. */
 static void check_surroundings(const product_case *t, const char *text)
 {
     const th_product *p = &t->product;
@@ -390,7 +392,7 @@ START_TEST(test_blocks_of_k)
 }
 END_TEST
 
-/* Sizes at which B goes through several passes, in columns and in k, and C is cut among the team in both directions. */
+/* Sizes at which B takes several passes, in columns and in k, and the team divides C in both directions. */
 static const struct {
     int64_t m, n, k;
     arrangement a, b, c;
@@ -404,7 +406,7 @@ static const struct {
 };
 enum { LARGE = sizeof large / sizeof *large };
 
-/* Every one of them in both types. */
+/* Each size in both types. */
 START_TEST(test_large)
 {
     const int i = _i / 2;
@@ -457,7 +459,7 @@ START_TEST(test_batches)
 }
 END_TEST
 
-/* A batch whose items lie one behind the other over one B is one product with more rows: same bits, and the same as
+/* A batch whose products are adjacent in memory and share B is one product with more rows: same bits, and the same as
  * alone. */
 START_TEST(test_row_does_not_depend_on_its_batch)
 {
@@ -483,7 +485,7 @@ START_TEST(test_row_does_not_depend_on_its_batch)
 }
 END_TEST
 
-/* One NaN and one infinity reach exactly the rows and columns they belong to. */
+/* One NaN and one infinity reach exactly their own rows and columns. */
 START_TEST(test_not_finite)
 {
     th_machine list[ISAS];

@@ -1,5 +1,5 @@
-/* matmul, dense and masked_matmul against plain loops over their definitions: layouts, broadcasting, zero sizes,
- * accumulation, errors, and the promise that no bit depends on what is hidden. */
+/* matmul, dense and masked_matmul against plain loops: layouts, broadcasting, zero sizes, accumulation, errors, and
+ * masked elements, on which no bit may depend. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void setup(void)
 #define GOOD(tensor) ck_assert_msg((tensor) != NULL, "%s", th_error_message(ctx))
 #define RUNS(status) ck_assert_msg((status) == TH_OK, "%s", th_error_message(ctx))
 
-/* A tensor's numbers, row-major, as doubles, with its shape; to be freed. */
+/* The elements of a tensor, row-major, as doubles, with its shape. The caller frees them. */
 typedef struct numbers {
     th_shape shape;
     int64_t count;
@@ -48,7 +48,7 @@ static numbers zero_numbers(th_shape shape)
     return n;
 }
 
-/* Where in n the element of an index of a larger shape stands, when n broadcasts to it. */
+/* Returns the offset in n of the element at an index of a larger shape to which n broadcasts. */
 static int64_t place(const numbers *n, int ndim, const int64_t *index)
 {
     int64_t at = 0;
@@ -59,7 +59,7 @@ static int64_t place(const numbers *n, int ndim, const int64_t *index)
     return at;
 }
 
-/* To the next index of a shape; false after the last. */
+/* Advances to the next index of a shape; false after the last. */
 static bool next(const th_shape *shape, int64_t *index)
 {
     for (int i = shape->ndim - 1; i >= 0; i--) {
@@ -70,8 +70,8 @@ static bool next(const th_shape *shape, int64_t *index)
     return false;
 }
 
-/* c (N, m, n) = a b and the gradients of a cotangent dc, for operands of two or more dimensions. keep (NULL:
- * everything) hides pairs of the result or elements of the left operand. */
+/* Computes c (N, m, n) = a b and the gradients of a cotangent dc, for operands of two or more dimensions. keep
+ * (NULL: all visible) masks pairs of the result or elements of the left operand. */
 typedef struct plain_product {
     numbers c, da, db;
 } plain_product;
@@ -111,11 +111,11 @@ static void assert_near(const numbers *found, const numbers *expected, double to
                       (long long)i, found->at[i], expected->at[i]);
 }
 
-/* -- layouts: views whose values are a leaf's -- */
+/* -- layouts: views of a leaf -- */
 
 typedef enum layout { PLAIN, TURNED, GAPS, LAYOUTS } layout;
 
-/* A leaf that requires a gradient, and the view of it that is multiplied. */
+/* A leaf that requires a gradient, and its view, which is the operand. */
 static th_tensor *leaf_of(th_dtype dtype, th_shape shape, layout how)
 {
     const int n = shape.ndim;
@@ -143,7 +143,7 @@ static th_tensor *view_of(th_tensor *leaf, layout how)
     return leaf;
 }
 
-/* The gradient of a view is the same view of its leaf's gradient, and the rest of that is 0. */
+/* The gradient of a view is the same view of the leaf's gradient. All other elements of the leaf's gradient are 0. */
 static numbers view_gradient(th_tensor *leaf, layout how)
 {
     th_tensor *gradient = th_gradient(leaf);
@@ -159,7 +159,7 @@ static double sum_of_magnitudes(const numbers *n)
     return sum;
 }
 
-/* a, b as (.., m, k) and (.., k, n): what multiply_plainly takes. */
+/* Returns a and b as (.., m, k) and (.., k, n), for multiply_plainly. */
 static numbers as_matrix(numbers n, bool column)
 {
     if (n.shape.ndim == 1) {
@@ -186,7 +186,7 @@ typedef struct shapes {
     th_shape a, b;
 } shapes;
 
-/* What a gradient should be after another backward; `more` is taken over. */
+/* Adds the gradient of another backward to the expected gradient. Takes ownership of `more`. */
 static void add_up(numbers *total, numbers more)
 {
     if (total->at == NULL) {
@@ -198,7 +198,7 @@ static void add_up(numbers *total, numbers more)
     free(more.at);
 }
 
-/* The gradient of the leaf is this where its view lies, and nothing beside it. */
+/* Checks that the leaf's gradient is this in its view and 0 elsewhere. */
 static void check_leaf_gradient(th_tensor *leaf, layout how, const numbers *expected, double tolerance,
                                 const char *what)
 {
@@ -211,7 +211,7 @@ static void check_leaf_gradient(th_tensor *leaf, layout how, const numbers *expe
     free(whole.at);
 }
 
-/* One product in one layout, forward and, twice, backward. */
+/* Checks one product in one layout: forward once, backward twice. */
 static void check_product(th_dtype dtype, const shapes *s, layout la, layout lb, const th_shape *keep_shape,
                           th_mask_side side)
 {
@@ -277,8 +277,8 @@ static const shapes product_shapes[] = {
     {{2, {2, 3}}, {2, {3, 4}}},
     {{2, {17, 33}}, {2, {33, 29}}},
     {{3, {3, 5, 2}}, {3, {3, 2, 4}}},
-    {{3, {3, 5, 2}}, {2, {2, 4}}},          /* b shared: the rows of all items are one product */
-    {{2, {5, 2}}, {3, {3, 2, 4}}},          /* a shared */
+    {{3, {3, 5, 2}}, {2, {2, 4}}},          /* b shared by the batch: one product for all rows */
+    {{2, {5, 2}}, {3, {3, 2, 4}}},          /* a shared by the batch */
     {{4, {2, 1, 3, 2}}, {3, {3, 2, 4}}},    /* both broadcast */
     {{4, {2, 3, 1, 2}}, {4, {1, 3, 2, 1}}}, /* rows of one, columns of one */
     {{5, {2, 1, 3, 2, 3}}, {5, {1, 2, 1, 3, 2}}},
@@ -288,11 +288,11 @@ static const shapes product_shapes[] = {
     {{1, {5}}, {1, {5}}},
     {{1, {3}}, {3, {2, 3, 4}}},
     {{3, {2, 4, 3}}, {1, {3}}},
-    {{2, {3, 1100}}, {2, {1100, 2}}}, /* more than one block of k */
+    {{2, {3, 1100}}, {2, {1100, 2}}}, /* several blocks of k */
     {{2, {2, 0}}, {2, {0, 3}}},
     {{2, {0, 2}}, {2, {2, 3}}},
     {{2, {2, 3}}, {2, {3, 0}}},
-    {{3, {0, 2, 3}}, {2, {3, 2}}}, /* a sum over no items */
+    {{3, {0, 2, 3}}, {2, {3, 2}}}, /* an empty sum over the batch */
     {{3, {4, 2, 0}}, {2, {0, 2}}},
 };
 
@@ -304,7 +304,7 @@ END_TEST
 
 START_TEST(test_matmul_expanded)
 {
-    /* Operands that repeat their elements, on the left, on the right, in rows and in columns. */
+    /* Operands with strides of 0: on the left, on the right, in rows and in columns. */
     for (int side = 0; side < 2; side++) {
         th_tensor *leaf = th_set_requires_gradient(th_uniform(ctx, TH_FLOAT64, TH_SHAPE(1, 4), -1, 1), true);
         th_tensor *other = th_uniform(ctx, TH_FLOAT64, TH_SHAPE(2, 4, 4), -1, 1);
@@ -361,7 +361,7 @@ static const dense_case dense_cases[] = {
     {{2, {3, 0}}, 2},   {{2, {3, 2}}, 0},       {{3, {0, 3, 2}}, 2}, {{3, {40, 70, 33}}, 50},
 };
 
-/* dense(x) and add(matmul(x, Wᵀ), b), with their gradients. */
+/* Compares dense(x) with add(matmul(x, Wᵀ), b), and their gradients. */
 typedef struct dense_result {
     numbers y, dx, dw, db;
 } dense_result;
@@ -443,9 +443,9 @@ START_TEST(test_dense_shapes)
 }
 END_TEST
 
-/* One output: where it decides how the product is cut up, a bias or a residual counts before it has memory, too. A
- * workspace that was planned without is overrun by the sequences of an expanded x (which the sanitizer sees), or is not
- * what a shapes-only context counts. */
+/* With one output, a bias or residual changes how the product is split, even before it has memory. If the plan
+ * ignored it, an expanded x would overrun the workspace (the sanitizer notices), or shapes_only would count other
+ * bytes. */
 START_TEST(test_dense_takes_what_was_planned)
 {
     const struct {
@@ -480,13 +480,12 @@ START_TEST(test_dense_takes_what_was_planned)
 }
 END_TEST
 
-/* What a row of x holds must not reach dW when nothing came back to its output, whatever the layout and the number of
- * rows. */
+/* A row of x whose output gradient is 0 must not reach dW, for every layout and number of rows. */
 START_TEST(test_dense_ignores_idle_rows)
 {
     static const th_shape x_shapes[] = {{2, {5, 3}}, {2, {1300, 70}}, {3, {4, 300, 17}}, {3, {3, 600, 2}}};
     for (size_t s = 0; s < sizeof x_shapes / sizeof *x_shapes; s++)
-        for (int turned = 0; turned < 2; turned++) {
+        for (int transposed = 0; transposed < 2; transposed++) {
             th_shape x_shape = x_shapes[s], y_shape = x_shape;
             const int64_t in = x_shape.size[x_shape.ndim - 1], out = 9;
             y_shape.size[x_shape.ndim - 1] = out;
@@ -498,11 +497,11 @@ START_TEST(test_dense_ignores_idle_rows)
             for (int64_t i = 0; i < rows; i++)
                 if (i % 3 == 1 && i != 4)
                     memset(dy + i * out, 0, (size_t)out * sizeof *dy);
-            dy[out] = -0.0f; /* row 1; zeros of both signs are zeros */
+            dy[out] = -0.0f; /* row 1; both signs of zero count as 0 */
             float *bits[2];
             for (int round = 0; round < 2; round++) {
                 th_tensor *rows_first = x;
-                if (turned) /* columns first, or leading dimensions that are not one */
+                if (transposed) /* column-major, or several leading dimensions */
                     rows_first = th_swap_axes(th_contiguous(th_swap_axes(x, 0, 1)), 0, 1);
                 RUNS(th_backward(th_dense(rows_first, w, NULL), &(th_backward_options){.cotangent = cotangent}));
                 bits[round] = malloc((size_t)(out * in) * sizeof **bits);
@@ -519,7 +518,7 @@ START_TEST(test_dense_ignores_idle_rows)
             free(bits[0]);
             free(bits[1]);
 
-            numbers_of_x[4 * in] = NAN; /* and a row that does take part is not hidden */
+            numbers_of_x[4 * in] = NAN; /* NaN in a row that takes part does reach dW */
             RUNS(th_backward(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
             ck_assert(isnan(th_get(th_gradient(w), TH_INDEX(0, 0))));
             th_tape_clear(ctx);
@@ -543,9 +542,9 @@ static const masked_case masked_cases[] = {
     {{{3, {2, 3, 4}}, {3, {2, 4, 5}}}, {3, {2, 1, 4}}, TH_MASK_LEFT},
     {{{4, {2, 2, 3, 4}}, {4, {2, 2, 4, 3}}}, {2, {3, 3}}, TH_MASK_RESULT},
     {{{4, {2, 2, 3, 3}}, {4, {2, 2, 3, 4}}}, {2, {3, 3}}, TH_MASK_LEFT},
-    {{{3, {2, 3, 4}}, {2, {4, 5}}}, {3, {2, 3, 5}}, TH_MASK_RESULT}, /* b shared */
+    {{{3, {2, 3, 4}}, {2, {4, 5}}}, {3, {2, 3, 5}}, TH_MASK_RESULT}, /* b shared by the batch */
     {{{3, {2, 3, 4}}, {2, {4, 5}}}, {3, {2, 3, 4}}, TH_MASK_LEFT},
-    {{{2, {3, 4}}, {3, {2, 4, 5}}}, {3, {2, 3, 5}}, TH_MASK_RESULT}, /* a shared, its masks not */
+    {{{2, {3, 4}}, {3, {2, 4, 5}}}, {3, {2, 3, 5}}, TH_MASK_RESULT}, /* a shared by the batch, its masks not */
     {{{2, {3, 4}}, {3, {2, 4, 5}}}, {2, {1, 4}}, TH_MASK_LEFT},
     {{{2, {3, 4}}, {2, {4, 5}}}, {0, {0}}, TH_MASK_RESULT},
     {{{2, {20, 600}}, {2, {600, 17}}}, {2, {20, 600}}, TH_MASK_LEFT},
@@ -561,7 +560,7 @@ START_TEST(test_masked_matmul)
 }
 END_TEST
 
-/* Results and gradients of one masked product as bits. */
+/* The bits of the results and gradients of one masked product. */
 typedef struct bits {
     float *c, *da, *db;
 } bits;
@@ -588,9 +587,9 @@ static bits run_masked(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side
     return found;
 }
 
-/* Attention's two products: scores = q kᵀ masked, and weights v with the weights masked. Per item some keys are hidden
- * from all queries and some queries have no keys; NaN and infinity in hidden keys, values, queries, scores' gradients
- * and weights change no bit. */
+/* The two products of attention: masked scores = q kᵀ, and weights v with masked weights. In each item some keys are
+ * masked for all queries, and some queries have no visible keys. NaN and infinity in masked keys, values, queries,
+ * gradients of scores, and weights change no bit. */
 START_TEST(test_masked_matmul_hides)
 {
     enum { B = 3, T = 37, S = 530, D = 9 };
@@ -603,23 +602,23 @@ START_TEST(test_masked_matmul_hides)
         th_uniform(ctx, TH_FLOAT32, side == TH_MASK_LEFT ? TH_SHAPE(B, T, D) : TH_SHAPE(B, T, S), -1, 1);
     th_tensor *keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(B, T, S));
     bool *pair = th_data(keep);
-#define HIDDEN_KEY(item, s) ((s) > 500 - 100 * (item) && (s) % 7 != 0)
+#define MASKED_KEY(item, s) ((s) > 500 - 100 * (item) && (s) % 7 != 0)
 #define LONE_QUERY(t) ((t) % 10 == 3)
     for (int item = 0; item < B; item++)
         for (int t = 0; t < T; t++)
             for (int s = 0; s < S; s++)
-                pair[(item * T + t) * S + s] = !HIDDEN_KEY(item, s) && !LONE_QUERY(t) && s <= t * 20;
+                pair[(item * T + t) * S + s] = !MASKED_KEY(item, s) && !LONE_QUERY(t) && s <= t * 20;
     bits plain = run_masked(a, b, keep, side, cotangent);
 
     float *left = th_data(a), *right = th_data(b), *dy = th_data(cotangent);
     for (int item = 0; item < B; item++) {
         for (int s = 0; s < S; s++)
-            for (int d = 0; d < D && HIDDEN_KEY(item, s); d++) /* key s, or value s */
+            for (int d = 0; d < D && MASKED_KEY(item, s); d++) /* key s, or value s */
                 right[side == TH_MASK_LEFT ? (item * S + s) * D + d : (item * D + d) * S + s] = d % 2 ? NAN : -INFINITY;
         for (int t = 0; t < T; t++) {
             for (int d = 0; d < D && LONE_QUERY(t); d++) /* query t, or the gradient of output t */
                 (side == TH_MASK_LEFT ? dy : left)[(item * T + t) * D + d] = d % 2 ? NAN : INFINITY;
-            for (int s = 0; s < S; s++) /* hidden weights, or hidden gradients of scores */
+            for (int s = 0; s < S; s++) /* masked weights, or masked gradients of scores */
                 if (!pair[(item * T + t) * S + s])
                     (side == TH_MASK_LEFT ? left : dy)[(item * T + t) * S + s] = NAN;
         }
@@ -631,7 +630,7 @@ START_TEST(test_masked_matmul_hides)
     for (int64_t i = 0; i < th_numel(a); i++)
         ck_assert(isfinite(planted.da[i]));
 
-    /* What is hidden gives 0, and gets 0. */
+    /* Masked elements give 0 and have a gradient of 0. */
     for (int64_t i = 0; i < (int64_t)B * T * S; i++)
         if (!pair[i])
             ck_assert((side == TH_MASK_LEFT ? planted.da : planted.c)[i] == 0);
@@ -640,7 +639,7 @@ START_TEST(test_masked_matmul_hides)
             for (int d = 0; d < D && LONE_QUERY(t); d++)
                 ck_assert((side == TH_MASK_LEFT ? planted.c : planted.da)[(item * T + t) * D + d] == 0);
 
-    /* And what is visible is not hidden: key 5 of item 1 reaches the queries that see it, and those alone. */
+    /* Visible elements do have an effect: key 5 of item 1 reaches exactly the queries that see it. */
     const int64_t at = side == TH_MASK_LEFT ? (1 * S + 5) * D + 2 : (1 * D + 2) * S + 5;
     right[at] = NAN;
     bits visible = run_masked(a, b, keep, side, cotangent);
@@ -660,7 +659,7 @@ START_TEST(test_masked_matmul_hides)
 }
 END_TEST
 
-/* Visible and all there is: the bits of the plain product. */
+/* If everything is visible, the bits are those of a product without a mask. */
 START_TEST(test_masked_matmul_without_hidden_pairs)
 {
     th_tensor *a = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2, 30, 700), -1, 1),
@@ -676,7 +675,7 @@ START_TEST(test_masked_matmul_without_hidden_pairs)
 }
 END_TEST
 
-/* Without a keep, the bits are the same as with a keep that shows everything. This includes views, infinite numbers,
+/* Without a keep, the bits are the same as with a keep that is true everywhere. This includes views, infinite numbers,
  * and a b whose gradient is a sum over the batch. */
 START_TEST(test_masked_matmul_without_keep)
 {
@@ -739,7 +738,7 @@ START_TEST(test_masked_matmul_shapes)
 }
 END_TEST
 
-/* -- all of them: the same bits on every team -- */
+/* -- the same bits for every number of threads -- */
 
 static void collect(th_tensor *loss, th_tensor *const *leaves, int count, float **lists)
 {

@@ -1,6 +1,5 @@
-/* The profile: what it counts, its table, its trace as JSON, and that it neither allocates for ever nor ends a
- * training.
- */
+/* Tests of the profile: its counts, its table, its trace as JSON, and its memory: bounded, and never a reason for
+ * training to fail. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@ static void setup(void)
     ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
 }
 
-/* -- what is profiled: a small model whose layer norm backward recomputes -- */
+/* -- the profiled model: small, with a layer norm that backward recomputes -- */
 
 enum { ROWS = 6, INPUTS = 5, WIDTH = 4 };
 
@@ -61,7 +60,7 @@ static void step(const training *t)
     th_tape_clear(ctx);
 }
 
-/* The entry of an operation in a phase; without calls when there is none. */
+/* Returns the entry of an operation in a phase; one without calls if it does not exist. */
 static th_profile_entry entry_of(const char *operation, th_profile_phase phase)
 {
     th_profile_entry entry;
@@ -73,7 +72,7 @@ static th_profile_entry entry_of(const char *operation, th_profile_phase phase)
     return (th_profile_entry){.calls = 0};
 }
 
-/* -- JSON: its grammar, read strictly -- */
+/* -- a strict JSON parser: each function returns the end of what it parsed, or NULL -- */
 
 static const char *value(const char *c);
 
@@ -137,7 +136,7 @@ static const char *value(const char *c)
     return literal(c, "\"") ? string(c) : number(c);
 }
 
-/* What a function writes, to be freed. */
+/* Returns the text that a function writes. The caller frees it. */
 static char *written(th_status (*write)(th_context *, FILE *))
 {
     char *text = NULL;
@@ -148,7 +147,7 @@ static char *written(th_status (*write)(th_context *, FILE *))
     return text;
 }
 
-/* The trace as text, to be freed; it is JSON. */
+/* Returns the trace as text, after checking that it is JSON. The caller frees it. */
 static char *trace(void)
 {
     char *text = written(th_profile_write_trace_to);
@@ -187,12 +186,13 @@ START_TEST(calls_times_and_work_are_counted)
                             1e-9 * forward.gflops);
     const th_profile_entry backward = entry_of("dense", TH_PROFILE_BACKWARD);
     ck_assert_int_eq(backward.calls, 2 * STEPS);
-    /* x itself wants no gradient */
+    /* x does not require a gradient */
     ck_assert_int_eq(backward.multiply_adds, STEPS * (ROWS * INPUTS * WIDTH + 2 * ROWS * WIDTH * WIDTH));
     ck_assert_int_eq(entry_of("layer_norm", TH_PROFILE_FORWARD).calls, STEPS);
     ck_assert_int_eq(entry_of("layer_norm", TH_PROFILE_RECOMPUTE).calls, STEPS);
     ck_assert_int_eq(entry_of("layer_norm", TH_PROFILE_BACKWARD).calls, STEPS);
-    ck_assert_int_eq(entry_of("gradient sum", TH_PROFILE_BACKWARD).calls, 2 * STEPS); /* the shift's, both of y * y */
+    ck_assert_int_eq(entry_of("gradient sum", TH_PROFILE_BACKWARD).calls,
+                     2 * STEPS); /* for the shift, and for the second factor of y * y */
     ck_assert_int_eq(entry_of("adam_w", TH_PROFILE_STEP).calls, STEPS);
     ck_assert_int_eq(entry_of("adam_w", TH_PROFILE_FORWARD).calls, 0);
 
@@ -218,12 +218,12 @@ START_TEST(calls_times_and_work_are_counted)
 }
 END_TEST
 
-START_TEST(the_table_names_operations_and_the_rest)
+START_TEST(the_table_contains_operations_and_totals)
 {
     const training t = start();
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
     step(&t);
-    char *running = table(); /* can be looked at before it ends */
+    char *running = table(); /* while the profile is running */
     ck_assert_int_eq(th_profile_end(ctx), TH_OK);
     char *text = table();
     ck_assert_int_eq(count(text, "\ndense "), 2);
@@ -238,15 +238,15 @@ START_TEST(the_table_names_operations_and_the_rest)
 }
 END_TEST
 
-START_TEST(the_trace_is_json_whatever_the_names)
+START_TEST(the_trace_is_json_with_any_names)
 {
     const training t = start();
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
-    step(&t); /* which clears the tape: the trace needs nothing of it */
+    step(&t); /* clears the tape, which the trace does not need */
     ck_assert_int_eq(th_profile_end(ctx), TH_OK);
     char *text = trace();
     ck_assert_int_eq(count(text, "\"ph\":\"X\""), (int)th_profile_sum(ctx).events);
-    ck_assert_int_eq(count(text, "\"module\":\"say \\\"\\\\\\\" in \xc3\xa9 \\ufffd\\u000a\""), 2);
+    ck_assert_int_eq(count(text, "\"module\":\"say \\\"\\\\\\\" in \xc3\xa9 \xef\xbf\xbd\\n\""), 2);
     ck_assert_int_eq(count(text, "\"module\":\"norm\""), 3);
     ck_assert_int_eq(count(text, "\"cat\":\"recompute\""), 1);
     ck_assert_int_eq(count(text, "test_profile.c:"), (int)th_profile_sum(ctx).events);
@@ -285,7 +285,7 @@ START_TEST(a_profile_of_nothing)
 }
 END_TEST
 
-START_TEST(a_new_profile_forgets_the_one_before)
+START_TEST(a_new_profile_replaces_the_previous_one)
 {
     const training t = start();
     for (int i = 0; i < 2; i++) {
@@ -326,7 +326,7 @@ START_TEST(events_beyond_the_limit_are_counted_and_allocate_nothing)
 }
 END_TEST
 
-START_TEST(its_memory_is_given_back)
+START_TEST(its_memory_is_freed)
 {
     const training t = start();
     step(&t);
@@ -344,7 +344,7 @@ START_TEST(its_memory_is_given_back)
 }
 END_TEST
 
-START_TEST(without_memory_training_goes_on)
+START_TEST(training_continues_when_the_profile_has_no_memory)
 {
     const training t = start();
     step(&t);
@@ -362,7 +362,7 @@ START_TEST(without_memory_training_goes_on)
 }
 END_TEST
 
-START_TEST(shapes_alone_are_counted_without_time)
+START_TEST(a_shapes_only_context_counts_without_time)
 {
     th_context *c = ctx;
     ctx = th_context_new(&(th_context_options){.threads = 1, .shapes_only = true});
@@ -382,8 +382,8 @@ START_TEST(shapes_alone_are_counted_without_time)
 }
 END_TEST
 
-/* Shapes alone may stand for more work than can be counted. */
-START_TEST(work_without_bounds_stays_at_the_largest_number)
+/* A shapes-only context can describe more work than int64_t can count. */
+START_TEST(work_saturates_at_the_largest_number)
 {
     th_context *c = th_context_new(&(th_context_options){.threads = 1, .shapes_only = true});
     const int64_t small = 1 << 24, large = 1 << 30; /* 2^78 multiply-adds */
@@ -441,15 +441,15 @@ int main(void)
 {
     TCase *tcase = new_suite("profile", setup, close_context);
     tcase_add_test(tcase, calls_times_and_work_are_counted);
-    tcase_add_test(tcase, the_table_names_operations_and_the_rest);
-    tcase_add_test(tcase, the_trace_is_json_whatever_the_names);
+    tcase_add_test(tcase, the_table_contains_operations_and_totals);
+    tcase_add_test(tcase, the_trace_is_json_with_any_names);
     tcase_add_test(tcase, a_profile_of_nothing);
-    tcase_add_test(tcase, a_new_profile_forgets_the_one_before);
+    tcase_add_test(tcase, a_new_profile_replaces_the_previous_one);
     tcase_add_test(tcase, events_beyond_the_limit_are_counted_and_allocate_nothing);
-    tcase_add_test(tcase, its_memory_is_given_back);
-    tcase_add_test(tcase, without_memory_training_goes_on);
-    tcase_add_test(tcase, shapes_alone_are_counted_without_time);
-    tcase_add_test(tcase, work_without_bounds_stays_at_the_largest_number);
+    tcase_add_test(tcase, its_memory_is_freed);
+    tcase_add_test(tcase, training_continues_when_the_profile_has_no_memory);
+    tcase_add_test(tcase, a_shapes_only_context_counts_without_time);
+    tcase_add_test(tcase, work_saturates_at_the_largest_number);
     tcase_add_test(tcase, errors);
     return run_suites();
 }

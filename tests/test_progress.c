@@ -1,4 +1,4 @@
-/* The progress line: plain lines into a file, one line rewritten on a terminal (a pseudo-terminal here), errors of
+/* The progress line: plain lines in a file, one rewritten line on a terminal (here a pseudo-terminal), and errors of
  * writing at the end. */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ START_TEST(plain_lines)
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *file = open_memstream(&text, &size); /* has no descriptor, so it is no terminal */
+    FILE *file = open_memstream(&text, &size); /* it has no descriptor, so it is not a terminal */
     const size_t live = th_memory(ctx).live;
     th_progress *bar = th_progress_new(
         ctx, &(th_progress_options){.file = file, .steps = 200, .units_per_step = 512, .unit = "tokens"});
@@ -66,7 +66,7 @@ START_TEST(a_line_every_so_many_steps)
 }
 END_TEST
 
-/* Steps that were done before say nothing of the speed now. */
+/* Steps before a resumed run do not count for the rate. */
 START_TEST(resumed)
 {
     char *text = NULL;
@@ -75,7 +75,7 @@ START_TEST(resumed)
     const th_progress_options options = {.file = file, .steps = 1000000, .begin = 999000, .units_per_step = 1};
     th_progress *bar = th_progress_new(ctx, &options);
     usleep(20000);
-    th_progress_update(bar, 999000, 1); /* one step in 0.02 s, 999 to go: not a fraction of a second, as of a million */
+    th_progress_update(bar, 999000, 1); /* one step in 0.02 s, 999 left */
     ck_assert_int_eq(th_progress_end(bar), TH_OK);
     fclose(file);
     ck_assert_ptr_nonnull(strstr(text, "step  999001/1000000 100%  loss 1.0000  "));
@@ -91,7 +91,7 @@ START_TEST(on_a_terminal)
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0)
-        return; /* there are none here */
+        return; /* pseudo-terminals are not available */
     FILE *file = fopen(ptsname(terminal), "w");
     if (file == NULL)
         return;
@@ -126,7 +126,7 @@ START_TEST(odd_steps_and_names)
     char name[200];
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = 0;
-    for (int i = 0; i < 9; i++) /* one figure, however often it is shown */
+    for (int i = 0; i < 9; i++) /* one value, shown several times */
         th_progress_show(bar, name, i);
     th_progress_show(bar, "last", 7);
     th_progress_update(bar, INT64_MAX, NAN);

@@ -1,5 +1,5 @@
-/* Random tensors: numbers as functions of (seed, stream, step, call, element), their ranges and moments, and the
- * initializers' scales. */
+/* Random tensors: numbers as functions of (seed, stream, step, call, element), ranges and moments, and the scales of
+ * the initializers. */
 #include <math.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ START_TEST(test_streams_do_not_move_each_other)
 }
 END_TEST
 
-/* The numbers are those of the counter, wherever and by however many threads they are drawn. */
+/* The numbers depend only on the Philox counter, not on the layout or the number of threads. */
 START_TEST(test_numbers_of_the_counter)
 {
     enum { N = 50001 };
@@ -84,7 +84,7 @@ START_TEST(test_numbers_of_the_counter)
         uint32_t words[4];
         th_philox_block(&second, (uint32_t)i / 2, 0, words);
         const uint64_t u =
-            (uint64_t)words[i % 2 * 2 + 1] << 32 | words[i % 2 * 2]; /* times 2^64 - 1, by 2^64: u - 1 from u = 1 on */
+            (uint64_t)words[i % 2 * 2 + 1] << 32 | words[i % 2 * 2]; /* u (2^64 - 1) / 2^64 is u - 1 for u >= 1 */
         ck_assert(z[i] == (int64_t)((u ? u - 1 : 0) + (uint64_t)INT64_MIN));
     }
 }
@@ -157,7 +157,7 @@ START_TEST(test_ranges_and_moments)
         ck_assert(fabs(g.mean - 3) < 5 * 0.5 / root && fabs(g.deviation - 0.5) < 0.005 && g.lowest < 1.2 &&
                   g.highest > 4.8);
     }
-    /* where rounding would reach the end of the range */
+    /* rounding would give the end of the range */
     const float end = 1 + 0x1p-20f;
     th_tensor *narrow = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(100000), 1, (double)end);
     const moments m = moments_of(narrow);
@@ -186,7 +186,7 @@ START_TEST(test_integers)
 }
 END_TEST
 
-/* The published scales: Glorot & Bengio (2010), He et al. (2015). */
+/* The scales of the papers: Glorot & Bengio (2010), He et al. (2015). */
 START_TEST(test_initializers)
 {
     const double n = 300 * 200 * 3, root = sqrt(n);
@@ -214,7 +214,7 @@ START_TEST(test_initializers)
 }
 END_TEST
 
-/* How a wrong call ends, and that it has drawn nothing. */
+/* A wrong call fails and does not advance the stream. */
 START_TEST(test_errors)
 {
     th_tensor *weight = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), *vector = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3));
@@ -242,11 +242,11 @@ START_TEST(test_errors)
     expect_failure(th_fill_kaiming_normal(weight, -1), TH_ERROR_ARGUMENT, "gain is -1");
     expect_failure(th_fill_xavier_normal(NULL, 1), TH_ERROR_ARGUMENT, "t is NULL");
     ck_assert_mem_eq(calls, ctx->calls, sizeof calls);
-    ck_assert_uint_eq(th_memory(ctx).live, live); /* what was begun was freed */
+    ck_assert_uint_eq(th_memory(ctx).live, live); /* the new tensor was freed */
 }
 END_TEST
 
-/* Without data the calls count all the same, so that a forecast does not depend on it. */
+/* Calls count without data too, so that a forecast has the same state. */
 START_TEST(test_shapes_only)
 {
     th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});

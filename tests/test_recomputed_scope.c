@@ -1,5 +1,5 @@
-/* Scopes whose values are recomputed (activation checkpointing): the gradients are those without, bit for bit, whatever
- * is in the scope; only what comes from outside is kept; the forecast knows. */
+/* Tests of scopes whose values are recomputed (activation checkpointing). Gradients equal those of plain scopes bit for
+ * bit, whatever the scope contains, and only values from outside are saved. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static th_tensor *leaf(th_shape shape)
     return th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, shape), true);
 }
 
-/* -- functions of two leaves that have something to lose in a scope -- */
+/* -- functions of three leaves, whose values a scope releases -- */
 
 typedef struct leaves {
     th_tensor *x, *w, *b; /* (ROWS, WIDTH), (WIDTH, WIDTH), (WIDTH) */
@@ -37,12 +37,12 @@ static th_tensor *ends_with_a_norm(const leaves *l, th_tensor *x)
     return th_layer_norm(th_add(x, y), &(th_norm_options){.weight = l->b, .bias = l->b});
 }
 
-static th_tensor *drops(const leaves *l, th_tensor *x)
+static th_tensor *uses_dropout(const leaves *l, th_tensor *x)
 {
     return th_add(x, th_dropout(th_dense(th_dropout(x, 0.3), l->w, NULL), 0.5));
 }
 
-static th_tensor *attends(const leaves *l, th_tensor *x)
+static th_tensor *uses_attention(const leaves *l, th_tensor *x)
 {
     th_tensor *q = th_dense(x, l->w, NULL), *heads = th_swap_axes(th_reshape(q, TH_SHAPE(ROWS, 2, WIDTH / 2)), 0, 1);
     const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT};
@@ -51,7 +51,7 @@ static th_tensor *attends(const leaves *l, th_tensor *x)
     return th_mul(th_reshape(th_swap_axes(y, 0, 1), TH_SHAPE(ROWS, WIDTH)), th_rms_norm(q, NULL));
 }
 
-static th_tensor *cuts_and_joins(const leaves *l, th_tensor *x)
+static th_tensor *slices_and_concatenates(const leaves *l, th_tensor *x)
 {
     th_tensor *y = th_mul(x, x);
     th_tensor *parts[9];
@@ -61,27 +61,27 @@ static th_tensor *cuts_and_joins(const leaves *l, th_tensor *x)
     return th_add(th_mul(joined, th_expand(l->b, TH_SHAPE(ROWS, WIDTH))), th_slice(th_concat(parts, 8, 1), 1, 0, 8, 1));
 }
 
-static th_tensor *nests(const leaves *l, th_tensor *x)
+static th_tensor *contains_a_scope(const leaves *l, th_tensor *x)
 {
     th_tensor *y = th_silu(th_dense(x, l->w, NULL));
     th_scope_begin_recomputed(ctx, "inner");
     y = th_scope_end(ctx, ends_with_a_norm(l, th_exp(y)));
-    return th_add(drops(l, y), th_mul(y, y));
+    return th_add(uses_dropout(l, y), th_mul(y, y));
 }
 
-static th_tensor *is_the_users(const leaves *l, th_tensor *x)
+static th_tensor *uses_a_users_operation(const leaves *l, th_tensor *x)
 {
     return th_tanh(th_mul(th_apply(&square, NULL, th_dense(x, l->w, NULL)), th_apply(&square, NULL, x)));
 }
 
-static th_tensor *is_part_unrecorded(const leaves *l, th_tensor *x)
+static th_tensor *is_partly_unrecorded(const leaves *l, th_tensor *x)
 {
     th_tensor *scale = th_detach(th_abs(th_dense(x, l->w, NULL)));
     th_tensor *constant = th_full(ctx, TH_FLOAT32, TH_SHAPE(ROWS, WIDTH), 0.5);
     return th_mul(th_mul(th_mul(x, scale), constant), th_add(x, l->b));
 }
 
-static th_tensor *is_a_loss(const leaves *l, th_tensor *x)
+static th_tensor *contains_a_loss(const leaves *l, th_tensor *x)
 {
     const int32_t target[ROWS] = {0, 1, 2, 3, 4, 5};
     th_tensor *h = th_relu(th_dense(x, l->w, NULL));
@@ -89,30 +89,31 @@ static th_tensor *is_a_loss(const leaves *l, th_tensor *x)
     return th_add(th_scale(x, 0.01), loss);
 }
 
-static th_tensor *hands_x_on(const leaves *l, th_tensor *x)
+static th_tensor *returns_its_input(const leaves *l, th_tensor *x)
 {
     (void)th_dense(x, l->w, NULL);
     return x;
 }
 
-static th_tensor *takes_views_of_ones_own(const leaves *l, th_tensor *x)
+static th_tensor *uses_a_users_views(const leaves *l, th_tensor *x)
 {
     th_tensor *row = th_select(th_dense(x, l->w, NULL), 0, 2); /* (WIDTH) */
     th_tensor *both = th_apply(&windows, (&(one_number){3}), th_apply(&flip, NULL, th_sin(row)));
     return th_add(x, th_mul(th_sum(both, TH_ALL_AXES, NULL), th_mean(th_mul(both, both), TH_ALL_AXES, NULL)));
 }
 
-/* What is asked for besides the output leaves the scope with it or is used in it. */
-static th_tensor *asks_for_more(const leaves *l, th_tensor *x)
+/* An additional output is used in the scope. */
+static th_tensor *requests_more_outputs(const leaves *l, th_tensor *x)
 {
     th_tensor *weights, *q = th_dense(x, l->w, NULL);
     th_tensor *y = th_scaled_dot_product_attention(q, x, q, &(th_attention_options){.weights = &weights});
     return th_add(y, th_matmul(th_softmax(weights, 0), x));
 }
 
-static inner_function *const inner[] = {
-    saves_its_result, ends_with_a_norm,   drops,     attends,    cuts_and_joins,          nests,
-    is_the_users,     is_part_unrecorded, is_a_loss, hands_x_on, takes_views_of_ones_own, asks_for_more};
+static inner_function *const inner[] = {saves_its_result,       ends_with_a_norm,        uses_dropout,
+                                        uses_attention,         slices_and_concatenates, contains_a_scope,
+                                        uses_a_users_operation, is_partly_unrecorded,    contains_a_loss,
+                                        returns_its_input,      uses_a_users_views,      requests_more_outputs};
 enum { INNER = sizeof inner / sizeof *inner };
 
 static leaves new_leaves(void)
@@ -120,7 +121,7 @@ static leaves new_leaves(void)
     return (leaves){leaf(TH_SHAPE(ROWS, WIDTH)), leaf(TH_SHAPE(WIDTH, WIDTH)), leaf(TH_SHAPE(WIDTH))};
 }
 
-/* Three times the function, between other operations that use what goes in and what comes out. */
+/* Applies the function three times, between operations that use its input and its output. */
 static th_tensor *program(const leaves *l, inner_function *function, bool recomputed)
 {
     th_tensor *x = th_gelu(l->x);
@@ -135,7 +136,7 @@ static th_tensor *program(const leaves *l, inner_function *function, bool recomp
     return th_mean(th_mul(x, x), TH_ALL_AXES, NULL);
 }
 
-static uint32_t mixed(uint32_t sum, th_tensor *t)
+static uint32_t hashed(uint32_t sum, th_tensor *t)
 {
     const size_t bytes = (size_t)th_numel(t) * sizeof(float);
     const unsigned char *data = th_data_const(t);
@@ -146,14 +147,14 @@ static uint32_t mixed(uint32_t sum, th_tensor *t)
     return sum;
 }
 
-/* Of the gradients of all leaves, which are then empty. */
+/* Returns a checksum of the gradients of all leaves, and empties them. */
 static uint32_t sum_of_gradients(const leaves *l)
 {
     th_tensor *const all[] = {l->x, l->w, l->b};
     uint32_t sum = 2166136261u;
     for (int i = 0; i < 3; i++)
         if (th_gradient(all[i])) {
-            sum = mixed(sum, th_gradient(all[i]));
+            sum = hashed(sum, th_gradient(all[i]));
             th_empty_gradient(all[i]);
         }
     return sum;
@@ -161,7 +162,7 @@ static uint32_t sum_of_gradients(const leaves *l)
 
 static uint32_t gradients(const leaves *l, inner_function *function, bool recomputed)
 {
-    th_set_step(ctx, 3); /* the same dropout each time */
+    th_set_step(ctx, 3); /* the same dropout in each run */
     ck_assert_int_eq(th_backward(program(l, function, recomputed), NULL), TH_OK);
     const uint32_t sum = sum_of_gradients(l);
     th_tape_clear(ctx);
@@ -184,7 +185,7 @@ START_TEST(gradients_are_the_same_bit_for_bit)
 }
 END_TEST
 
-START_TEST(a_tape_that_is_kept_can_be_walked_again)
+START_TEST(a_tape_can_run_backward_again)
 {
     const leaves l = new_leaves();
     uint32_t sum[2][3];
@@ -195,7 +196,7 @@ START_TEST(a_tape_that_is_kept_can_be_walked_again)
         sum[recomputed][0] = sum_of_gradients(&l);
         const th_backward_options one = {.keep_tape = true, .wrt = &l.x, .n_wrt = 1, .gradients = &wanted};
         ck_assert_int_eq(th_backward(loss, &one), TH_OK);
-        sum[recomputed][1] = mixed(0, wanted);
+        sum[recomputed][1] = hashed(0, wanted);
         ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
         sum[recomputed][2] = sum_of_gradients(&l);
         ck_assert_uint_eq(sum[recomputed][0], sum[recomputed][2]);
@@ -207,9 +208,9 @@ START_TEST(a_tape_that_is_kept_can_be_walked_again)
 }
 END_TEST
 
-/* -- what is kept -- */
+/* -- saved values -- */
 
-START_TEST(only_what_comes_from_outside_is_kept)
+START_TEST(only_values_from_outside_are_saved)
 {
     th_tensor *x = leaf(TH_SHAPE(256, 64));
     for (int recomputed = 0; recomputed < 2; recomputed++) {
@@ -222,11 +223,11 @@ START_TEST(only_what_comes_from_outside_is_kept)
         for (int i = 0; i < 10; i++)
             y = th_tanh(y);
         y = th_scope_end(ctx, y);
-        const size_t values = 256 * 64 * sizeof(float), kept = th_memory(ctx).live - before;
+        const size_t values = 256 * 64 * sizeof(float), saved = th_memory(ctx).live - before;
         if (recomputed)
-            ck_assert_uint_lt(kept, 2 * values);
+            ck_assert_uint_lt(saved, 2 * values);
         else
-            ck_assert_uint_ge(kept, 10 * values);
+            ck_assert_uint_ge(saved, 10 * values);
         ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = th_detach(y)}), TH_OK);
         th_empty_gradient(x);
         th_tape_clear(ctx);
@@ -234,8 +235,8 @@ START_TEST(only_what_comes_from_outside_is_kept)
 }
 END_TEST
 
-/* A result is held by who saves it outside: the first scope does not run again for the second's sake. */
-START_TEST(a_result_is_not_recomputed_for_who_saves_it_outside)
+/* A node outside the scope holds the result that it saves: the second scope does not make the first run again. */
+START_TEST(a_result_is_not_recomputed_for_a_node_outside)
 {
     const leaves l = new_leaves();
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
@@ -253,13 +254,13 @@ START_TEST(a_result_is_not_recomputed_for_who_saves_it_outside)
         ck_assert_int_eq(th_profile_entry_at(ctx, i, &entry), TH_OK);
         again += entry.phase == TH_PROFILE_RECOMPUTE ? entry.calls : 0;
     }
-    ck_assert_int_eq(again, 4 * 3); /* sin, exp and, as its own backward reads it, sqrt of each, once */
+    ck_assert_int_eq(again, 4 * 3); /* in each scope sin, exp, and sqrt, whose own backward reads its result */
 }
 END_TEST
 
-/* -- long ones, and what goes wrong -- */
+/* -- long scopes and errors -- */
 
-/* A chain of values as long as it likes: none of it is on the C stack. */
+/* A chain of any length does not overflow the C stack. */
 START_TEST(a_scope_may_be_long)
 {
     enum { LONG = 20000 };
@@ -275,7 +276,7 @@ START_TEST(a_scope_may_be_long)
             y = i % 2 ? th_tanh(y) : th_scale(y, 1.01);
         y = th_scope_end(ctx, y);
         ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
-        sum[recomputed] = mixed(0, th_gradient(x));
+        sum[recomputed] = hashed(0, th_gradient(x));
         th_empty_gradient(x);
         th_tape_clear(ctx);
     }
@@ -288,11 +289,11 @@ static th_tensor *checked_function(void *user, th_tensor *const *x)
     (void)user;
     const leaves l = {x[0], x[1], x[2]};
     th_scope_begin_recomputed(ctx, NULL);
-    th_tensor *y = th_scope_end(ctx, nests(&l, l.x));
+    th_tensor *y = th_scope_end(ctx, contains_a_scope(&l, l.x));
     return th_mul(y, th_sin(y));
 }
 
-START_TEST(the_gradient_checker_goes_through_it)
+START_TEST(the_gradient_checker_accepts_recomputation)
 {
     const leaves l = new_leaves();
     th_tensor *const inputs[] = {l.x, l.w, l.b};
@@ -302,7 +303,7 @@ START_TEST(the_gradient_checker_goes_through_it)
 }
 END_TEST
 
-START_TEST(a_value_from_outside_that_changed_is_an_error)
+START_TEST(a_changed_value_from_outside_is_an_error)
 {
     th_tensor *x = leaf(TH_SHAPE(4)), *outside = th_randn(ctx, TH_FLOAT32, TH_SHAPE(4));
     th_scope_begin_recomputed(ctx, NULL);
@@ -319,9 +320,8 @@ START_TEST(a_value_from_outside_that_changed_is_an_error)
 }
 END_TEST
 
-/* Written to from outside, a result is no longer what its operation made: what else that has made comes back without
- * it. */
-START_TEST(a_result_that_was_written_to_stays_as_it_is)
+/* A result that was changed after the scope keeps its new values when its operation's other outputs are recomputed. */
+START_TEST(a_result_that_was_changed_stays_changed)
 {
     th_tensor *x = leaf(TH_SHAPE(3, 4)), *gradient[2];
     for (int written = 0; written < 2; written++) {
@@ -338,12 +338,12 @@ START_TEST(a_result_that_was_written_to_stays_as_it_is)
         th_empty_gradient(x);
         th_tape_clear(ctx);
     }
-    ck_assert_uint_eq(mixed(0, gradient[0]), mixed(0, gradient[1]));
+    ck_assert_uint_eq(hashed(0, gradient[0]), hashed(0, gradient[1]));
 }
 END_TEST
 
-/* What a forward left open ends with the clear. */
-START_TEST(a_scope_that_is_left_open_ends_with_the_clear)
+/* th_tape_clear closes a scope that a forward left open. */
+START_TEST(the_clear_closes_an_open_scope)
 {
     th_tensor *x = leaf(TH_SHAPE(4));
     th_scope_begin_recomputed(ctx, NULL);
@@ -358,7 +358,7 @@ START_TEST(a_scope_that_is_left_open_ends_with_the_clear)
 }
 END_TEST
 
-START_TEST(a_failed_allocation_leaves_an_error_and_nothing_else)
+START_TEST(a_failed_allocation_is_an_error_without_other_effects)
 {
     th_context *before = ctx;
     test_memory memory = {0};
@@ -373,7 +373,7 @@ START_TEST(a_failed_allocation_leaves_an_error_and_nothing_else)
         th_tensor *x = l.x;
         for (int i = 0; i < 3 && x; i++) {
             th_scope_begin_recomputed(ctx, NULL);
-            x = th_scope_end(ctx, drops(&l, ends_with_a_norm(&l, x)));
+            x = th_scope_end(ctx, uses_dropout(&l, ends_with_a_norm(&l, x)));
         }
         const th_status status = th_backward(th_mean(x, TH_ALL_AXES, NULL), NULL);
         const bool reached = memory.calls >= fail_at;
@@ -401,14 +401,14 @@ int main(void)
 {
     TCase *tcase = new_suite("recomputed_scope", setup, close_context);
     tcase_add_loop_test(tcase, gradients_are_the_same_bit_for_bit, 0, 2 * INNER);
-    tcase_add_loop_test(tcase, a_tape_that_is_kept_can_be_walked_again, 0, INNER);
-    tcase_add_test(tcase, only_what_comes_from_outside_is_kept);
-    tcase_add_test(tcase, a_result_is_not_recomputed_for_who_saves_it_outside);
+    tcase_add_loop_test(tcase, a_tape_can_run_backward_again, 0, INNER);
+    tcase_add_test(tcase, only_values_from_outside_are_saved);
+    tcase_add_test(tcase, a_result_is_not_recomputed_for_a_node_outside);
     tcase_add_test(tcase, a_scope_may_be_long);
-    tcase_add_test(tcase, the_gradient_checker_goes_through_it);
-    tcase_add_test(tcase, a_value_from_outside_that_changed_is_an_error);
-    tcase_add_test(tcase, a_result_that_was_written_to_stays_as_it_is);
-    tcase_add_test(tcase, a_scope_that_is_left_open_ends_with_the_clear);
-    tcase_add_test(tcase, a_failed_allocation_leaves_an_error_and_nothing_else);
+    tcase_add_test(tcase, the_gradient_checker_accepts_recomputation);
+    tcase_add_test(tcase, a_changed_value_from_outside_is_an_error);
+    tcase_add_test(tcase, a_result_that_was_changed_stays_changed);
+    tcase_add_test(tcase, the_clear_closes_an_open_scope);
+    tcase_add_test(tcase, a_failed_allocation_is_an_error_without_other_effects);
     return run_suites();
 }

@@ -1,4 +1,4 @@
-/* Users replace the forward of a library module, or add members to it. Each replaced forward runs or is an error. */
+/* Tests replaced forwards of library modules, and members added to them. Each replaced forward runs, or is an error. */
 #include <string.h>
 
 #include "tapehead/tapehead.h"
@@ -11,7 +11,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* -- the models, and their functions -- */
+/* -- the models and their functions -- */
 
 enum { B = 2, T = 5, V = 11, ENCODER_DECODER = 2, MODELS = 3 };
 
@@ -76,7 +76,7 @@ static void replace_each(int i, th_module *model, th_module *m, th_tensor *token
     const double loss = th_item(loss_of(i, model, tokens));
     char name[TH_FULL_NAME_SIZE];
     th_module_full_name(m, name);
-    if (calls > 0 && strcmp(m->type, "multi_head_attention") == 0) { /* it has no forward from one tensor */
+    if (calls > 0 && strcmp(m->type, "multi_head_attention") == 0) { /* its own forward is an error */
         expect_error(TH_ERROR_ARGUMENT, "takes query, key and value");
         ran++;
     } else if (th_error_code(ctx)) {
@@ -84,7 +84,7 @@ static void replace_each(int i, th_module *model, th_module *m, th_tensor *token
                       th_error_message(ctx));
         expect_error(TH_ERROR_ARGUMENT, m->name);
         refused++;
-    } else if (!(i == ENCODER_DECODER && m == model)) { /* (it has no forward) */
+    } else if (!(i == ENCODER_DECODER && m == model)) { /* its own forward is an error */
         ck_assert_msg(calls > 0, "%s: the replaced forward did not run", name);
         ck_assert_double_eq_tol(loss, expected, 1e-12);
         ran++;
@@ -145,7 +145,7 @@ START_TEST(blocks_and_attention_without_a_mask)
 }
 END_TEST
 
-/* -- an adapter, as LoRA has it -- */
+/* -- an adapter like LoRA -- */
 
 typedef struct adapter {
     th_module base;
@@ -200,7 +200,7 @@ START_TEST(an_adapter_of_a_layer_learns)
 }
 END_TEST
 
-/* -- members that no forward would use -- */
+/* -- members that no forward uses -- */
 
 static void add_to_each(th_module *m)
 {

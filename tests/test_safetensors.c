@@ -1,12 +1,12 @@
-/* Safetensors files: what is written is read back, types are converted, layouts are free; what is damaged or hostile is
- * refused, quickly and in little memory. */
+/* Safetensors files: written files can be read, types are converted, and tensors may have any layout. Damaged or
+ * hostile files are rejected, quickly and in little memory. */
 #include <math.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "folder.h"
 #include "memory.h"
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 
@@ -26,7 +26,7 @@ static void teardown(void)
     remove_folder();
 }
 
-/* A file of this header and so many bytes behind it, which count 0, 1, 2, ... */
+/* Writes a file with this header, followed by `data_bytes` bytes 0, 1, 2, ... */
 static const char *file_of(const char *header, size_t header_bytes, size_t data_bytes)
 {
     const char *path = in_folder("made.safetensors");
@@ -55,7 +55,7 @@ static void expect_header_refused(const char *header, size_t data_bytes, const c
     expect_refusal(file_of(header, strlen(header), data_bytes), words);
 }
 
-/* -- what is written -- */
+/* -- writing -- */
 
 START_TEST(what_is_written_is_read)
 {
@@ -221,7 +221,7 @@ START_TEST(a_tensor_takes_what_fits_it)
 }
 END_TEST
 
-/* As json.dumps(..., indent=2) and other writers lay a header out. */
+/* As json.dumps(..., indent=2) and other writers format a header. */
 START_TEST(metadata_is_the_same_however_a_header_is_laid_out)
 {
     static const char *const headers[] = {
@@ -241,7 +241,7 @@ START_TEST(metadata_is_the_same_however_a_header_is_laid_out)
 }
 END_TEST
 
-/* -- what is damaged -- */
+/* -- damage -- */
 
 #define ENTRY(type, shape, offsets) "{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
@@ -263,11 +263,11 @@ START_TEST(a_header_is_what_the_format_says)
         {"{\"a\":" ENTRY("f32", "[1]", "[0,4]") "}", 4, "unknown type \"f32\""},
         {"{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "it must have dtype"},
         {"{\"a\":" ENTRY("F32", "1", "[0,4]") "}", 4, "its shape is not a list"},
-        {"{\"a\":" ENTRY("F32", "[1.0]", "[0,4]") "}", 4, "no integer from 0 on"},
-        {"{\"a\":" ENTRY("F32", "[1e0]", "[0,4]") "}", 4, "no integer from 0 on"},
-        {"{\"a\":" ENTRY("F32", "[-1]", "[0,4]") "}", 4, "no integer from 0 on"},
+        {"{\"a\":" ENTRY("F32", "[1.0]", "[0,4]") "}", 4, "not a non-negative integer"},
+        {"{\"a\":" ENTRY("F32", "[1e0]", "[0,4]") "}", 4, "not a non-negative integer"},
+        {"{\"a\":" ENTRY("F32", "[-1]", "[0,4]") "}", 4, "not a non-negative integer"},
         {"{\"a\":" ENTRY("F32", "[-0]", "[0,0]") "}", 0, "-0 is no integer"},
-        {"{\"a\":" ENTRY("F32", "[\"1\"]", "[0,4]") "}", 4, "no integer from 0 on"},
+        {"{\"a\":" ENTRY("F32", "[\"1\"]", "[0,4]") "}", 4, "not a non-negative integer"},
         {"{\"a\":" ENTRY("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "9 dimensions, more than 8"},
         {"{\"a\":" ENTRY("F32", "[1]", "[0]") "}", 4, "not two integers"},
         {"{\"a\":" ENTRY("F32", "[1]", "[0,4,4]") "}", 4, "not two integers"},
@@ -290,13 +290,15 @@ START_TEST(a_header_is_what_the_format_says)
         {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"\\u0061\":" ENTRY("F32", "[1]", "[4,8]") "}", 8,
          "\"a\" stands twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
-         "\"dtype\" stands twice"},
-        {"{\"a\\u0000b\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "the character NUL"},
-        {"{\"__metadata__\":1}", 0, "its \"__metadata__\" is not an object"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, "a value of its \"__metadata__\" is not a string"},
-        {"{\"__metadata__\":{\"a\":\"b\",\"a\":\"b\"}}", 0, "\"a\" stands twice"},
-        {"{\"\\u005f_metadata__\":{\"a\":\"b\"}}", 0, "written with escapes"},
-        {"{\"\\u005f_metadata__\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "written with escapes"},
+         "duplicate object key near '\"dtype\"'"},
+        {"{\"a\\u0000b\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "\\u0000 is not allowed"},
+        {"{\"__metadata__\":1}", 0, "its \"__metadata__\" is no object"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, "a value of its \"__metadata__\" is no string"},
+        {"{\"__metadata__\":{\"a\":\"b\",\"a\":\"b\"}}", 0, "duplicate object key near '\"a\"'"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" stands twice"},
+        {"{\"__metadata__\":{}]", 0, "neither a comma nor an end"},
+        {"{\"\\u005f_metadata__\":{\"a\":\"b\"}}", 0, "contains escapes"},
+        {"{\"\\u005f_metadata__\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "contains escapes"},
         {"{\"a\":[[[[]]]]}", 0, "nested deeper"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -327,7 +329,7 @@ START_TEST(a_header_has_a_sane_length)
 }
 END_TEST
 
-/* 16 MiB of the worst there is: keys without end, nesting, a number of a hundred thousand digits. */
+/* Headers of 16 MiB: keys without end, deep nesting, a number of a hundred thousand digits. */
 START_TEST(hostile_headers_take_little_time_and_memory)
 {
     const size_t bytes = 1 << 24;
@@ -353,7 +355,7 @@ START_TEST(hostile_headers_take_little_time_and_memory)
     ck_assert_uint_lt(memory.max, 192 << 20);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    ck_assert_int_lt(usage.ru_maxrss, 400 << 10); /* KiB, of which the test and the sanitizers have most */
+    ck_assert_int_lt(usage.ru_maxrss, 400 << 10); /* KiB; the test and the sanitizers use most of it */
 }
 END_TEST
 
@@ -395,12 +397,12 @@ START_TEST(an_index_leads_to_several_files)
     expect_index_refused("{\"weight_map\":{\"a\":1}}", "\"a\" has no file name");
     expect_index_refused("{\"weight_map\":{\"a\":\"three.safetensors\"}}", "No such file");
     expect_index_refused("{\"weight_map\":{\"b\":\"one.safetensors\"}}", "\"b\" is not in the file");
-    expect_index_refused("{\"weight_map\":[]}", "is not an object");
-    expect_index_refused("{\"weight_map\":{},\"weight_map\":{}}", "stands twice");
+    expect_index_refused("{\"weight_map\":[]}", "is no object");
+    expect_index_refused("{\"weight_map\":{},\"weight_map\":{}}", "duplicate object key");
     expect_index_refused("{}", "\"weight_map\" is missing");
     expect_index_refused("[]", "\"weight_map\" is missing");
     expect_index_refused("", "it is empty");
-    write_one("model.safetensors", "c", 3); /* goes before the index */
+    write_one("model.safetensors", "c", 3); /* is preferred to the index */
     ck_assert_ptr_nonnull(th_safetensors_find(th_safetensors_open(ctx, folder), "c"));
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* From logits to tokens: the distributions against their formulas and against numbers of transformers' logits
- * processors, the choice of the largest, a beam search by hand. */
+/* From logits to tokens: the distributions compared with their formulas and with results of transformers' logits
+ * processors, the choice of the largest, and a beam search by hand. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +31,8 @@ static th_logits_row row_of(int64_t length)
     return (th_logits_row){logits, TH_FLOAT32, V, history, length};
 }
 
-/* Probabilities after RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper
- * of transformers 5.23.0, in this order, on these logits with this history (0: left out). */
+/* Probabilities after RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper and
+ * TopPLogitsWarper of transformers 5.23.0, in this order, for these logits and this history (0: removed). */
 static const struct {
     double temperature, top_p, penalty;
     int64_t top_k;
@@ -81,7 +81,7 @@ START_TEST(distributions_are_those_of_transformers)
 }
 END_TEST
 
-/* u walks through the distribution: each token has its share of [0, 1). */
+/* u goes through the distribution: each token has its share of [0, 1). */
 START_TEST(tokens_are_drawn_by_their_probabilities)
 {
     enum { DRAWS = 20000 };
@@ -110,7 +110,7 @@ START_TEST(the_first_of_equals_is_the_largest)
     th_sampling_space space = th_sampling_space_at(memory, V);
     const th_logits_row row = row_of(4);
     ck_assert_int_eq(th_sampling_token(&greedy, &row, 0.7, &space), 2);
-    ck_assert_int_eq(th_sampling_token(&penalized, &row, 0.7, &space), 4); /* 2 has been said: 2.25 / 1.5 */
+    ck_assert_int_eq(th_sampling_token(&penalized, &row, 0.7, &space), 4); /* 2 is in the history: 2.25 / 1.5 */
 }
 END_TEST
 
@@ -204,16 +204,16 @@ START_TEST(the_best_are_the_first_of_all_in_order)
             for (int64_t i = 0; i < n; i++)
                 total += score[i] = coarse(1 + n / 2);
             for (int64_t i = 0; i < n; i++) {
-                int64_t place = 0;
+                int64_t rank = 0;
                 for (int64_t j = 0; j < n; j++)
-                    place += score[j] > score[i] || (score[j] == score[i] && j < i);
-                all[place] = (th_ranked){score[i], i};
+                    rank += score[j] > score[i] || (score[j] == score[i] && j < i);
+                all[rank] = (th_ranked){score[i], i};
             }
             const int64_t found = th_best_of(n, score, max, best);
             ck_assert_int_eq(found, max < n ? max : n);
             for (int64_t i = 0; i < found; i++)
                 ck_assert(best[i].index == all[i].index && best[i].score == all[i].score);
-            /* the same set in front, by its sum */
+            /* the same set in front, compared by its sum */
             double mass = 0;
             int64_t needed = 0;
             while (needed < n && mass < total * 0.6)
@@ -242,15 +242,15 @@ START_TEST(a_beam_search_by_hand)
     double score;
     th_beam_begin(&s, memory);
     ck_assert_int_eq(th_beam_candidates(&s), 4);
-    /* the first step goes on from beam 0 alone; the end token is third and so not among the best two */
+    /* the first step continues from beam 0 alone; the end token is third, so it is not among the best two */
     th_beam_step(&s, 4, (const th_ranked[]){{-0.5, 1}, {-1, 0}, {-1.5, 2}, {-1e9, 4}}, source);
     ck_assert(!s.over && s.n_finished == 0 && s.tokens[0] == 1 && s.tokens[4] == 0);
     ck_assert(source[0] == 0 && source[1] == 0);
-    /* beam 0 ends first, at -0.8 / 2; beam 1 comes to the front */
+    /* beam 0 ends first, at -0.8 / 2; beam 1 moves to the front */
     th_beam_step(&s, 4, (const th_ranked[]){{-0.8, 2}, {-1.2, 3}, {-1.4, 0}, {-2, 4}}, source);
     ck_assert(!s.over && s.n_finished == 1 && source[0] == 1 && source[1] == 0);
     ck_assert_double_eq_tol(s.finished[0].score, -0.4, 1e-12);
-    /* a second one ends, at -1.5 / 3; the best that runs, -1.6 / 3, is worse than both: over */
+    /* a second one ends, at -1.5 / 3; the best active beam, -1.6 / 3, is worse than both: the search ends */
     th_beam_step(&s, 4, (const th_ranked[]){{-1.5, 5}, {-1.6, 0}, {-1.7, 1}, {-3, 4}}, source);
     ck_assert(s.over && s.n_finished == 2);
     const int64_t *tokens = th_beam_result(&s, &length, &score);

@@ -1,6 +1,6 @@
-/* Scaled dot-product attention as acceptance asks for it: exact values, both paths, a batch of heads, gradients of
- * saturated weights, why the scale is there, and memory. (Gradients on samples and fused against composed:
- * test_gradients. The tiles: test_attention_kernel.) */
+/* Scaled dot-product attention: exact values, fused and composed, a batch of heads, gradients of saturated weights, the
+ * effect of the scale, and memory. (test_gradients.c checks gradients on samples and compares fused with composed;
+ * test_attention_kernel.c tests the tiles.) */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static const double queries[3][3] = {{0, 0, 10}, {0, 10, 0}, {10, 10, 0}};
 static const double weights[3][4] = {{0, 0, 0.5, 0.5}, {0, 1, 0, 0}, {0.5, 0.5, 0, 0}};
 static const double outputs[3][2] = {{550, 5.5}, {10, 0}, {5.5, 0}};
 
-/* The same matrix for each of `heads` heads of `batch` sequences (no leading dimension when batch is 0). */
+/* Returns the same matrix for each of `heads` heads of `batch` sequences (without leading dimensions if batch is 0). */
 static th_tensor *matrix(const double *data, int64_t rows, int64_t columns, int64_t batch, int64_t heads)
 {
     th_tensor *t = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(rows, columns), data);
@@ -105,7 +105,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median norm of the gradient that reaches the logits, over rows, for a random cotangent of the weights. */
+/* Returns the median over rows of the norm of the logits' gradient, for a random cotangent of the weights. */
 static double median_gradient(th_tensor *logits, double scale)
 {
     enum { ROWS = 200, S = 16 };

@@ -1,14 +1,15 @@
-/* The settings of examples/language_model.c come back from a checkpoint as they were: a member that is forgotten in the
- * tables of settings.c would be lost on resume without a word. */
+/* Tests that checkpoints preserve all settings of examples/language_model.c. A member that is missing in the tables of
+ * settings.c would be lost on resume without a message. */
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../examples/language_model/settings.c"
+#include "tapehead/models.h"
 
 #include "suite.h"
 
-/* Members by their places, not their names, so that the compiler warns when there is one more. None is zero, but for
- * cross_attention, which no language model has. Static: what lies between the members is zero. */
+/* Members without names, so that the compiler warns about an additional one. All are nonzero, except cross_attention,
+ * which a language model does not have. Static, so that padding bytes are zero. */
 #define SCALING                                                                                                        \
     {                                                                                                                  \
         TH_ROTARY_LLAMA3, 11, 12, 13, 14                                                                               \
@@ -66,7 +67,7 @@ START_TEST(test_other_settings_come_back)
 }
 END_TEST
 
-/* Runs whose settings have no precision continue in float32; runs without --keep keep two checkpoints. */
+/* Settings without a precision mean float32; settings without "keep" mean two checkpoints. */
 START_TEST(test_older_settings)
 {
     char *text = settings_to_json();
@@ -85,7 +86,7 @@ END_TEST
 
 /* -- untrusted settings -- */
 
-/* The message with which the program refuses a text of settings (status 1); "" if it accepts them. */
+/* Returns the message with which the program rejects settings (status 1); "" if it accepts them. */
 static const char *refusal(const char *text)
 {
     static char said[1024];
@@ -110,7 +111,7 @@ static const char *refusal(const char *text)
     return said;
 }
 
-/* The refusal of good settings after one value was changed. */
+/* Returns the message after one value of good settings was changed. */
 static const char *refusal_of(const char *name, const char *value)
 {
     char *text = settings_to_json();
@@ -126,7 +127,7 @@ static const char *refusal_of(const char *name, const char *value)
 
 START_TEST(test_each_setting_is_checked)
 {
-    const program_option *const tables[] = {options_of_a_run, what_follows};
+    const program_option *const tables[] = {options_of_a_run, derived_settings};
     static const char *const nonsense[] = {"[1]", "{}", "-9223372036854775807", "1e308", "9223372036854775807"};
     ck_assert_str_eq(refusal_of("seed", "7"), "");
     for (int i = 0; i < 2; i++)
@@ -149,23 +150,23 @@ END_TEST
 START_TEST(test_settings_that_do_not_fit_together)
 {
     static const char *const cases[][3] = {
-        {"precision", "null", "\"precision\" is null, it must be a text of at most 4096 bytes"},
-        {"precision", "\"half\"", "\"precision\" is \"half\", it must be float32, bfloat16x3 or bfloat16"},
+        {"precision", "null", "\"precision\" is null; it must be a text of at most 4096 bytes"},
+        {"precision", "\"half\"", "\"precision\" is \"half\"; it must be float32, bfloat16x3 or bfloat16"},
         {"tokenizer", "\"\\u001b[2J\"", ""},
-        {"precision", "\"\\u001b[2J\"", "is \"\\u001B[2J\", it must be"},
-        {"heads", "3", "\"heads\" is 3, it must be a divisor of \"width\""},
-        {"kv-heads", "3", "\"kv-heads\" is 3, it must be 0 or a divisor of \"heads\""},
-        {"heads", "0", "\"heads\" is 0, it must be a whole number, 1 to 1024"},
-        {"batch", "-4", "\"batch\" is -4, it must be a whole number, 1 to 1000000"},
-        {"lr", "\"fast\"", "\"lr\" is \"fast\", it must be a number, 1e-12 to 1000"},
-        {"llama", "1", "\"llama\" is 1, it must be true or false"},
-        {"model.block.kv_heads", "5", "\"model.block.kv_heads\" is 5, it must be 0 or a divisor of \"model.heads\""},
-        {"model.block.head_width", "0", "\"model.heads\" is 14, it must be a divisor of \"model.width\""},
-        {"length", "3", "\"length\" is 3, it must be 1 to \"model.length\""},
-        {"end token", "1", "\"end token\" is 1, it must be -1 or less than \"model.vocabulary\""},
-        {"min-lr", "1", "\"min-lr\" is 1, it must be 0 to \"lr\""},
-        {"prompt", "\"\"", "\"prompt\" is \"\", it must be null or a text that is not empty"},
-        {"model.layers", "65537", "\"model.layers\" is 65537, it must be a whole number, 1 to 65536"},
+        {"precision", "\"\\u001b[2J\"", "is \"\\u001B[2J\"; it must be"},
+        {"heads", "3", "\"heads\" is 3; it must be a divisor of \"width\""},
+        {"kv-heads", "3", "\"kv-heads\" is 3; it must be 0 or a divisor of \"heads\""},
+        {"heads", "0", "\"heads\" is 0; it must be a whole number, 1 to 1024"},
+        {"batch", "-4", "\"batch\" is -4; it must be a whole number, 1 to 1000000"},
+        {"lr", "\"fast\"", "\"lr\" is \"fast\"; it must be a number, 1e-12 to 1000"},
+        {"llama", "1", "\"llama\" is 1; it must be true or false"},
+        {"model.block.kv_heads", "5", "\"model.block.kv_heads\" is 5; it must be 0 or a divisor of \"model.heads\""},
+        {"model.block.head_width", "0", "\"model.heads\" is 14; it must be a divisor of \"model.width\""},
+        {"length", "3", "\"length\" is 3; it must be 1 to \"model.length\""},
+        {"end token", "1", "\"end token\" is 1; it must be -1 or less than \"model.vocabulary\""},
+        {"min-lr", "1", "\"min-lr\" is 1; it must be 0 to \"lr\""},
+        {"prompt", "\"\"", "\"prompt\" is \"\"; it must be null or a text that is not empty"},
+        {"model.layers", "65537", "\"model.layers\" is 65537; it must be a whole number, 1 to 65536"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *said = refusal_of(cases[i][0], cases[i][1]);
@@ -175,9 +176,9 @@ START_TEST(test_settings_that_do_not_fit_together)
     char longer[MAX_TEXT + 4] = "\"";
     memset(longer + 1, 'a', MAX_TEXT + 1);
     strcpy(longer + MAX_TEXT + 2, "\"");
-    ck_assert_ptr_nonnull(strstr(refusal_of("freeze", longer), "aaa..., it must be a text of at most 4096 bytes, or"));
+    ck_assert_ptr_nonnull(strstr(refusal_of("freeze", longer), "aaa...; it must be a text of at most 4096 bytes, or"));
     ck_assert_ptr_nonnull(strstr(refusal("[]"), "test is not a checkpoint of this program"));
-    ck_assert_ptr_nonnull(strstr(refusal("{\"program\": \"language_model\"}"), "\"tokenizer\" is missing, it must be"));
+    ck_assert_ptr_nonnull(strstr(refusal("{\"program\": \"language_model\"}"), "\"tokenizer\" is missing; it must be"));
     char *huge = malloc(MAX_BYTES + 2);
     memset(huge, '[', MAX_BYTES + 1);
     huge[MAX_BYTES + 1] = 0;
@@ -191,24 +192,24 @@ START_TEST(test_default_learning_rates)
 {
     chosen.length = 0;
     chosen.min_lr = -1;
-    settle();
+    complete_settings();
     ck_assert(chosen.lr == 0.003 && chosen.min_lr == 0.0003 && chosen.length == 64 && chosen.batch == 12);
     ck_assert_str_eq(chosen.tokenizer, "characters");
     chosen.from = "folder";
     chosen.min_lr = -1;
-    settle();
+    complete_settings();
     ck_assert_str_eq(chosen.tokenizer, "folder");
     chosen.model.width = 64;
-    settle_rates();
+    complete_rates();
     ck_assert(chosen.lr == 0.0003 && fabs(chosen.min_lr - 0.00003) < 1e-12);
     chosen.model.width = 768;
-    settle_rates();
+    complete_rates();
     ck_assert(fabs(chosen.lr - 5e-5) < 1e-12);
     was_given.lr = was_given.tokenizer = true;
     chosen.tokenizer = "bytes";
     chosen.lr = 0.01;
-    settle();
-    settle_rates();
+    complete_settings();
+    complete_rates();
     ck_assert(chosen.lr == 0.01);
     ck_assert_str_eq(chosen.tokenizer, "bytes");
 }

@@ -1,8 +1,8 @@
-/* Operations that move elements without computing: views, copies, and picking by index. Each is compared with plain
- * index arithmetic.
+/* Operations that move elements without computing: views, copies, and indexing. Each is compared with plain index
+ * arithmetic.
  *
- * The elements of a leaf are numbered; what an operation makes of the numbers says where every element of the result
- * comes from, and so what the gradient of a cotangent has to be, exactly: the cotangents are small integers. */
+ * The elements of a leaf are numbered. The operation's result then shows from which element each of its elements comes,
+ * and so which gradient a cotangent must give. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* A leaf whose elements are 0, 1, 2, ... */
+/* Returns a leaf with the elements 0, 1, 2, ... */
 static th_tensor *numbered(th_dtype dtype, th_shape shape)
 {
     int64_t numel = 1;
@@ -46,7 +46,7 @@ static th_tensor *integers(th_shape shape, const int64_t *values)
     return th_from_data(ctx, TH_INT64, shape, values);
 }
 
-/* All elements, row-major, as doubles; free them. */
+/* Returns all elements, row-major, as doubles. The caller frees them. */
 static double *elements(th_tensor *t)
 {
     const int64_t numel = th_numel(t);
@@ -57,7 +57,7 @@ static double *elements(th_tensor *t)
     return list;
 }
 
-/* The shape of t, and its elements row-major. */
+/* Checks the shape of t and its elements, row-major. */
 static void assert_elements(th_tensor *t, th_shape shape, const double *expected)
 {
     assert_shape(t, shape);
@@ -70,8 +70,8 @@ static void assert_elements(th_tensor *t, th_shape shape, const double *expected
 
 typedef th_tensor *movement(th_tensor *leaf);
 
-/* Gradients of y = move(numbered leaf): dleaf_i = sum of the cotangents of all elements of y that are element i. Twice,
- * so that the second backward has to add. */
+/* Checks the gradient of y = move(numbered leaf): dleaf_i = sum of the cotangents of all elements of y that come from
+ * element i. It runs twice, so that the second backward has to accumulate. */
 static void check_gradient(movement *move, th_dtype dtype, th_shape shape)
 {
     th_tensor *leaf = th_set_requires_gradient(numbered(dtype, shape), true);
@@ -128,13 +128,12 @@ START_TEST(test_reshape)
     assert_shape(th_reshape(numbered(TH_FLOAT32, TH_SCALAR), TH_SHAPE(1, 1)), TH_SHAPE(1, 1));
     assert_shape(th_reshape(numbered(TH_FLOAT32, TH_SHAPE(3, 0)), TH_SHAPE(0, 5, 2)), TH_SHAPE(0, 5, 2));
 
-    /* Splitting and merging heads: the axes that are merged lie side by side, so that this is a view in both
-     * directions. */
+    /* Splitting and merging heads: the merged axes are adjacent in memory, so both directions are views. */
     th_tensor *heads = th_transpose(y, TH_AXES(0, 2, 1, 3));
     ck_assert(th_shares_memory(x, th_reshape(heads, TH_SHAPE(2, 2, 3, 2, 1))));
     ck_assert(th_shares_memory(x, th_reshape(th_transpose(heads, TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 3, 4))));
 
-    /* No view merges axes that are exchanged: a copy. */
+    /* A view cannot merge exchanged axes: this copies. */
     th_tensor *turned = th_reshape(th_transpose(numbered(TH_FLOAT32, TH_SHAPE(2, 3)), TH_AXES(1, 0)), TH_SHAPE(6));
     EXPECT(turned, TH_SHAPE(6), 0, 3, 1, 4, 2, 5);
     EXPECT(th_reshape(th_expand(numbered(TH_FLOAT32, TH_SHAPE(2, 1)), TH_SHAPE(2, 3)), TH_SHAPE(3, 2)), TH_SHAPE(3, 2),
@@ -161,7 +160,7 @@ static th_tensor *merge_exchanged(th_tensor *x) /* a copy, a view, and views on 
 {
     return th_reshape(th_transpose(x, TH_AXES(1, 0)), TH_SHAPE(-1));
 }
-static th_tensor *merge_repeated(th_tensor *x) /* values lie with stride 0, the gradient does not */
+static th_tensor *merge_repeated(th_tensor *x) /* the values have stride 0, the gradient does not */
 {
     return th_reshape(th_expand(th_unsqueeze(x, 0), TH_SHAPE(2, -1, -1)), TH_SHAPE(2, 12));
 }
@@ -216,7 +215,7 @@ START_TEST(test_transpose_gradient)
 }
 END_TEST
 
-/* The largest sizes that may stand beside a 0: under UndefinedBehaviorSanitizer nothing overflows. */
+/* The largest sizes that an empty tensor may have: UndefinedBehaviorSanitizer finds no overflow. */
 START_TEST(test_sizes_beside_none)
 {
     static const th_shape shapes[] = {TH_SIZES(0, INT64_MAX / 24, 3), TH_SIZES(INT64_MAX / 16, 2, 0),
@@ -285,8 +284,7 @@ static th_tensor *one_column(th_tensor *x)
 {
     return th_select(x, 1, -2);
 }
-static th_tensor *
-overlapping_parts(th_tensor *x) /* parts of one leaf, two of which overlap, one of which leaves gaps */
+static th_tensor *overlapping_parts(th_tensor *x) /* three parts of one leaf: two overlap, one has gaps */
 {
     th_tensor *parts[3] = {th_slice(x, 1, 0, 3, 1), th_slice(x, 1, 2, 4, 1), th_slice(x, 1, 3, 4, 1)};
     return th_concat(parts, 3, 1);
@@ -441,7 +439,7 @@ START_TEST(test_repeat)
     assert_shape(th_repeat(x, TH_SHAPE(0, 3)), TH_SHAPE(0, 6));
     assert_shape(th_repeat(numbered(TH_FLOAT32, TH_SHAPE(2, 0)), TH_SHAPE(3, 3)), TH_SHAPE(6, 0));
 
-    /* Ten axes to copy over: five of tiles, five of elements. Element i of y's axis is element i mod 2 of x's. */
+    /* Copies over ten axes: five of tiles, five of elements. Element i of an axis of y is element i mod 2 in x. */
     th_tensor *deep = th_repeat(numbered(TH_FLOAT32, TH_SHAPE(2, 2, 2, 2, 2)), TH_SHAPE(2, 2, 2, 2, 2));
     assert_shape(deep, TH_SHAPE(4, 4, 4, 4, 4));
     double *found = elements(deep);
@@ -549,7 +547,7 @@ static th_tensor *stack_thrice(th_tensor *x)
 {
     return th_stack((th_tensor *[]){x, x, th_repeat(th_slice(x, 0, 0, 1, 1), TH_SHAPE(2, 1))}, 3, 1);
 }
-static th_tensor *concat_many(th_tensor *x) /* more inputs than a call has room for */
+static th_tensor *concat_many(th_tensor *x) /* more inputs than a call stores inline */
 {
     th_tensor *parts[20];
     for (int i = 0; i < 20; i++)
@@ -597,7 +595,7 @@ static th_tensor *split_and_shuffle(th_tensor *x)
 {
     th_tensor *parts[3];
     ck_assert_int_eq(th_split(x, 1, 3, (const int64_t[]){1, 2, 1}, parts), TH_OK);
-    return th_concat((th_tensor *[]){parts[2], parts[0], parts[2]}, 3, 1); /* the middle part is used nowhere */
+    return th_concat((th_tensor *[]){parts[2], parts[0], parts[2]}, 3, 1); /* the middle part is not used */
 }
 
 START_TEST(test_split_gradient)
@@ -606,7 +604,7 @@ START_TEST(test_split_gradient)
 }
 END_TEST
 
-/* -- picking by index -- */
+/* -- indexing -- */
 
 START_TEST(test_gather)
 {
@@ -689,7 +687,7 @@ static th_tensor *embed(th_tensor *table)
 {
     return th_embedding(table, integers(TH_SHAPE(2, 3), (const int64_t[]){2, 0, 2, 1, 2, 0}));
 }
-static th_tensor *embed_transposed(th_tensor *table) /* a gradient whose rows do not lie side by side */
+static th_tensor *embed_transposed(th_tensor *table) /* a gradient whose rows are not contiguous */
 {
     return th_transpose(
         th_embedding(th_transpose(table, TH_AXES(1, 0)), integers(TH_SHAPE(2, 3), (const int64_t[]){2, 0, 2, 1, 2, 0})),
@@ -710,8 +708,7 @@ START_TEST(test_embedding_gradient)
 }
 END_TEST
 
-/* Rows are added in their order: with numbers that do not add up exactly the bits are those of the plain loop, on any
- * team. */
+/* Rows are added in their order. With rounded sums, the bits equal those of a plain loop, for any number of threads. */
 START_TEST(test_embedding_gradient_has_one_order)
 {
     enum { ROWS = 7, WIDTH = 133, COUNT = 5000 };

@@ -1,4 +1,5 @@
-/* The tape: recording, backward in all its forms, views, scopes, memory, errors. */
+/* Tests of the tape: recording, all forms of backward, views, scopes, recomputation, tracing, printing, memory,
+ * errors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* A leaf (n) that requires a gradient, with values 1, 2, ... n. */
+/* Returns a leaf that requires a gradient, with the values 1, 2, ... n. */
 static th_tensor *counting_leaf(th_shape shape)
 {
     th_tensor *t = th_zeros(ctx, TH_FLOAT32, shape);
@@ -60,7 +61,7 @@ START_TEST(gradients_accumulate_until_emptied)
 }
 END_TEST
 
-START_TEST(a_consumed_tape_refuses_a_second_backward_unless_kept)
+START_TEST(a_second_backward_needs_keep_tape)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2));
     th_tensor *loss = total(th_exp(x));
@@ -76,7 +77,7 @@ START_TEST(a_consumed_tape_refuses_a_second_backward_unless_kept)
 }
 END_TEST
 
-START_TEST(a_cotangent_weighs_the_outputs)
+START_TEST(a_cotangent_weights_the_outputs)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2, 2));
     th_tensor *c = th_from_data(ctx, TH_FLOAT32, TH_SHAPE(2, 2), (float[]){1, 10, 100, 1000});
@@ -88,7 +89,7 @@ START_TEST(a_cotangent_weighs_the_outputs)
 }
 END_TEST
 
-START_TEST(chosen_gradients_leave_leaves_alone)
+START_TEST(requested_gradients_do_not_change_those_of_leaves)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2)), *y = counting_leaf(TH_SHAPE(2));
     ck_assert_int_eq(th_backward(total(x), NULL), TH_OK);
@@ -104,7 +105,7 @@ START_TEST(chosen_gradients_leave_leaves_alone)
 }
 END_TEST
 
-START_TEST(the_gradient_of_an_unused_tensor_is_zeros_when_chosen)
+START_TEST(a_requested_gradient_of_an_unused_tensor_is_zeros)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2)), *y = counting_leaf(TH_SHAPE(3));
     th_tensor *gradient;
@@ -115,7 +116,7 @@ START_TEST(the_gradient_of_an_unused_tensor_is_zeros_when_chosen)
 }
 END_TEST
 
-START_TEST(kept_gradients_of_intermediate_results_can_be_read)
+START_TEST(saved_gradients_of_intermediate_results_can_be_read)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2));
     th_tensor *h = th_keep_gradient(th_scale(x, 2));
@@ -127,7 +128,7 @@ START_TEST(kept_gradients_of_intermediate_results_can_be_read)
 }
 END_TEST
 
-START_TEST(a_residual_shares_gradient_memory_without_mixing_it_up)
+START_TEST(shared_gradient_memory_is_copied_before_an_addition)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(3));
     th_tensor *a = th_keep_gradient(th_scale(x, 1));
@@ -141,7 +142,8 @@ START_TEST(a_residual_shares_gradient_memory_without_mixing_it_up)
 }
 END_TEST
 
-/* Parts of one tensor used apart: every part's gradient is part of one memory, what nobody uses is 0. */
+/* Several parts of one tensor are used: their gradients are parts of one memory. Unused elements have the gradient
+ * 0. */
 START_TEST(gradients_of_views_are_views)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2, 6));
@@ -182,7 +184,7 @@ START_TEST(views_below_an_expand_sum_back)
 }
 END_TEST
 
-START_TEST(recording_can_be_switched_off_and_cut)
+START_TEST(no_grad_and_detach_stop_recording)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2));
     th_no_grad_begin(ctx);
@@ -208,7 +210,7 @@ START_TEST(a_changed_saved_value_is_an_error_that_names_both_lines)
 }
 END_TEST
 
-START_TEST(a_scope_gives_up_all_but_its_result)
+START_TEST(a_scope_releases_everything_except_its_result)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(1000));
     th_scope_begin(ctx, "block");
@@ -225,7 +227,7 @@ START_TEST(a_scope_gives_up_all_but_its_result)
 }
 END_TEST
 
-START_TEST(results_of_cheap_operations_are_computed_again)
+START_TEST(results_of_cheap_operations_are_recomputed)
 {
     const th_shape shape = TH_SHAPE(64, 64);
     double gradient[2];
@@ -255,7 +257,7 @@ START_TEST(a_stale_handle_is_recognized)
     th_tape_clear(ctx);
     ck_assert_ptr_null(th_scale(y, 2));
     expect_error(TH_ERROR_STATE, "th_tape_clear");
-    th_tensor *z = th_scale(x, 3); /* the following step uses the other pool */
+    th_tensor *z = th_scale(x, 3); /* z uses y's memory */
     ck_assert_ptr_null(th_scale(y, 2));
     expect_error(TH_ERROR_STATE, "th_tape_clear");
     ck_assert_double_eq(th_get(z, TH_INDEX(0)), 3);
@@ -305,7 +307,7 @@ START_TEST(after_the_first_step_no_step_allocates)
 }
 END_TEST
 
-START_TEST(what_is_repeated_after_an_error_draws_the_same_numbers)
+START_TEST(a_repeated_step_draws_the_same_numbers)
 {
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(64));
     float first[64], again[64];
@@ -341,8 +343,8 @@ START_TEST(tracing_finds_the_first_value_that_is_not_finite)
 }
 END_TEST
 
-/* scale can work in place, on the memory of the gradient that it is given: not when that one was asked for. */
-START_TEST(a_chosen_gradient_is_not_overwritten_by_the_next)
+/* The backward of scale can overwrite its output gradient, but not if that gradient was requested. */
+START_TEST(a_requested_gradient_is_not_overwritten)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(3));
     th_tensor *h = th_scale(x, 1), *y = th_scale(h, 5);
@@ -355,8 +357,8 @@ START_TEST(a_chosen_gradient_is_not_overwritten_by_the_next)
 }
 END_TEST
 
-/* The chain rule by hand: down to h, then on from there. */
-START_TEST(a_tape_can_be_walked_in_two_parts)
+/* The chain rule by hand: a backward down to h, and another one that continues from there. */
+START_TEST(backward_can_run_in_two_parts)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2));
     th_tensor *h = th_exp(x), *gradient;
@@ -367,7 +369,7 @@ START_TEST(a_tape_can_be_walked_in_two_parts)
 }
 END_TEST
 
-START_TEST(a_kept_gradient_is_neither_taken_for_nor_lost_to_a_chosen_one)
+START_TEST(a_saved_gradient_and_a_requested_one_are_independent)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2));
     th_tensor *h = th_keep_gradient(th_scale(x, 2)), *gradient;
@@ -379,8 +381,8 @@ START_TEST(a_kept_gradient_is_neither_taken_for_nor_lost_to_a_chosen_one)
 }
 END_TEST
 
-/* A pass that has begun to write a gradient and then failed leaves nothing of the one that was kept before. */
-START_TEST(a_kept_gradient_that_a_failed_backward_has_touched_is_empty)
+/* A pass that wrote to a gradient and then failed also empties the gradient that was saved before. */
+START_TEST(a_failed_backward_empties_the_gradients_it_wrote)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2));
     th_tensor *untouched = th_keep_gradient(th_scale(x, 2));
@@ -399,12 +401,12 @@ START_TEST(a_kept_gradient_that_a_failed_backward_has_touched_is_empty)
 }
 END_TEST
 
-START_TEST(a_gradient_that_was_read_by_an_operation_and_changed_is_an_error)
+START_TEST(a_saved_operand_that_is_a_changed_gradient_is_an_error)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(1)), *w = counting_leaf(TH_SHAPE(1));
     ck_assert_int_eq(th_backward(total(th_scale(x, 3)), NULL), TH_OK);
     th_tape_clear(ctx);
-    th_tensor *product = th_mul(w, th_gradient(x)); /* saves the gradient, to which this very backward adds */
+    th_tensor *product = th_mul(w, th_gradient(x)); /* saves the gradient; the same backward adds to it */
     ck_assert_int_eq(th_backward(total(th_add(product, th_scale(x, 7))), NULL), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "mul saved at");
 }
@@ -435,8 +437,8 @@ START_TEST(only_what_is_owned_can_become_a_leaf)
 }
 END_TEST
 
-/* A tensor of another context is refused in this one, whatever state that one is in. */
-START_TEST(a_tensor_of_a_failed_context_is_refused)
+/* A context rejects tensors of another one, also if an error is pending there. */
+START_TEST(a_tensor_of_a_failed_context_is_rejected)
 {
     th_context *other = th_context_new(NULL);
     th_tensor *foreign = th_ones(other, TH_FLOAT32, TH_SHAPE(2));
@@ -450,7 +452,7 @@ START_TEST(a_tensor_of_a_failed_context_is_refused)
 }
 END_TEST
 
-START_TEST(a_cheap_result_that_was_changed_is_not_computed_again)
+START_TEST(a_cheap_result_that_was_changed_is_not_recomputed)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(3)), *c = counting_leaf(TH_SHAPE(3));
     th_scope_begin(ctx, NULL);
@@ -462,7 +464,7 @@ START_TEST(a_cheap_result_that_was_changed_is_not_computed_again)
 }
 END_TEST
 
-/* Products whose weight is a result too: one that nobody else holds, and one that is x itself, recomputed. */
+/* A product whose weight is a result too: a result without other users, or x itself, recomputed. */
 static th_tensor *dense_of_results(th_tensor *x, bool with_itself)
 {
     th_scope_begin(ctx, NULL);
@@ -470,7 +472,7 @@ static th_tensor *dense_of_results(th_tensor *x, bool with_itself)
     return th_scope_end(ctx, th_dense(h, with_itself ? h : th_scale(x, 0.5), NULL));
 }
 
-START_TEST(a_gradient_lies_over_no_value_that_is_still_read)
+START_TEST(a_gradient_overwrites_no_value_that_is_still_read)
 {
     th_tensor *x = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(64, 128)), true), *dx[2];
     for (int kept = 0; kept < 2; kept++) {
@@ -488,8 +490,8 @@ START_TEST(a_gradient_lies_over_no_value_that_is_still_read)
 }
 END_TEST
 
-/* The node that made what was chosen is not walked: nobody else completes the gradient. */
-START_TEST(a_chosen_gradient_is_zero_where_nothing_was_used)
+/* The node that made the requested tensor is not run, so that the pass itself must complete the gradient. */
+START_TEST(a_requested_gradient_is_zero_for_unused_elements)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(4, 3));
     for (int64_t used = 4; used > 0; used--) {
@@ -504,9 +506,8 @@ START_TEST(a_chosen_gradient_is_zero_where_nothing_was_used)
 }
 END_TEST
 
-/* Every allocation of a backward with recomputation fails once; the tape was kept, so the next backward must be right.
- */
-START_TEST(a_recomputation_that_fails_is_repeated)
+/* Each allocation of a backward with recomputation fails once. With keep_tape the next backward must be correct. */
+START_TEST(a_failed_recomputation_can_be_repeated)
 {
     bool failed = true;
     for (int call = 1; failed; call++) {
@@ -515,7 +516,7 @@ START_TEST(a_recomputation_that_fails_is_repeated)
         th_tensor *x = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(300, 400)), true);
         th_tensor *w = th_set_requires_gradient(th_randn(c, TH_FLOAT32, TH_SHAPE(400, 300)), true);
         th_scope_begin(c, NULL);
-        th_tensor *y = th_dropout(th_swap_axes(x, 0, 1), 0.5); /* copies x to make it contiguous: memory of its own */
+        th_tensor *y = th_dropout(th_swap_axes(x, 0, 1), 0.5); /* allocates a contiguous copy of x */
         th_tensor *expected = th_keep(y);
         th_tensor *loss = th_scope_end(c, total(th_mul(y, w)));
         memory.fail_at = memory.calls + call;
@@ -531,9 +532,9 @@ START_TEST(a_recomputation_that_fails_is_repeated)
 }
 END_TEST
 
-/* Every allocation of a dense layer's backward fails once. Its values may be gone then: another try works or says so.
- */
-START_TEST(a_backward_that_fails_uses_its_node_up)
+/* Each allocation of a dense layer's backward fails once. Its values may be overwritten then: a second backward
+ * succeeds or returns an error. */
+START_TEST(a_failed_backward_consumes_its_node)
 {
     bool failed = true;
     for (int call = 1; failed; call++) {
@@ -555,7 +556,7 @@ START_TEST(a_backward_that_fails_uses_its_node_up)
 }
 END_TEST
 
-/* Names are the user's: quotes and backslashes too; what an operation does not say of itself is left out. */
+/* An operation whose name contains quotes, without formulas. */
 static th_status twice_shape(th_call *call)
 {
     th_call_output(call, 0, call->input[0].dtype, call->input[0].ndim, call->input[0].size, NULL);
@@ -600,12 +601,12 @@ START_TEST(any_name_can_be_printed)
     fclose(file);
     ck_assert_ptr_nonnull(strstr(text, "label=\"a \\\"quoted\\\" \\\\ name\""));
     ck_assert_ptr_nonnull(strstr(text, "label=\"\\\"twice\\\"\\n(3)\""));
-    ck_assert_ptr_null(strstr(strstr(text, " -> n"), "subgraph")); /* edges stand behind all boxes */
+    ck_assert_ptr_null(strstr(strstr(text, " -> n"), "subgraph")); /* edges come after all boxes */
     free(text);
 }
 END_TEST
 
-/* The operation's own result is finite; the sum over the broadcast axis is not. */
+/* The operation's own gradient is finite; the sum over the broadcast axis is not. */
 START_TEST(tracing_finds_a_broadcast_sum_that_overflows)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(1)), *ones = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4));
@@ -622,9 +623,9 @@ START_TEST(tracing_finds_a_broadcast_sum_that_overflows)
 }
 END_TEST
 
-/* dropout computes on a copy of what is not contiguous, which is gone when the finding is written; AddressSanitizer
- * sees who reads it then. */
-START_TEST(tracing_reads_operands_where_they_lie)
+/* dropout computes on a contiguous copy, which is freed before the finding is written. AddressSanitizer detects a read
+ * of the copy. */
+START_TEST(tracing_reads_operands_and_not_freed_copies)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2, 64));
     ck_assert_int_eq(th_set(x, TH_INDEX(1, 3), INFINITY), TH_OK);
@@ -646,7 +647,7 @@ static th_tensor *result_of_an_ended_step(void *user, th_tensor *x)
     return y;
 }
 
-START_TEST(the_checker_refuses_a_result_that_is_gone)
+START_TEST(the_checker_rejects_a_result_of_an_ended_step)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(3));
     ck_assert_int_eq(th_check_gradient_of(result_of_an_ended_step, NULL, x, NULL, NULL), TH_ERROR_STATE);
@@ -660,7 +661,7 @@ static th_tensor *exponential(void *user, th_tensor *x)
     return th_exp(x);
 }
 
-START_TEST(nothing_can_be_checked_without_values)
+START_TEST(the_checker_needs_values)
 {
     th_context *c = th_context_new(&(th_context_options){.shapes_only = true});
     th_tensor *x = th_zeros(c, TH_FLOAT32, TH_SHAPE(3));
@@ -669,8 +670,8 @@ START_TEST(nothing_can_be_checked_without_values)
 }
 END_TEST
 
-/* The sentence gives the size of what was refused (a page of handles here), not that of what it was for. */
-START_TEST(reaching_the_limit_names_it)
+/* The message contains the size of the refused allocation (a page of handles here), not the size of the tensor. */
+START_TEST(the_error_at_the_memory_limit_contains_it)
 {
     th_context *c = th_context_new(&(th_context_options){.memory_limit = 20000});
     ck_assert_ptr_null(th_zeros(c, TH_FLOAT32, TH_SHAPE(1)));
@@ -679,12 +680,12 @@ START_TEST(reaching_the_limit_names_it)
     th_scope_begin(c, "name");
     ck_assert_ptr_nonnull(strstr(th_error_message(c), "would exceed the context's limit of 20000"));
     ck_assert_int_eq(th_backward(NULL, NULL),
-                     TH_ERROR_MEMORY); /* what is pending, also where no tensor says in which context */
+                     TH_ERROR_MEMORY); /* the pending error, although no tensor tells the context */
     th_context_free(c);
 }
 END_TEST
 
-/* Bytes in use at most by one operation on a sample, forward and backward. */
+/* Returns the peak memory of an operation's forward and backward on a sample, in bytes. */
 static size_t peak_of_sample(const th_op *op, const th_sample *sample, th_dtype dtype, bool shapes_only,
                              th_shape *shape)
 {
@@ -777,14 +778,14 @@ START_TEST(the_graph_names_its_leaves)
          *part; part++)
         ck_assert_msg(strstr(text, *part) != NULL, "\"%s\" is not in\n%s", *part, text);
     ck_assert_ptr_null(strstr(text, "()"));
-    /* The box of a module holds its parameters, but no inputs. Its title is at the left, above a margin. */
+    /* The box of a module contains its parameters, but no inputs. Its title is at the left, above a margin. */
     const char *box = strstr(text, "subgraph"), *end = strstr(box, "\n  }"), *graph = strstr(text, "labeljust=l");
     ck_assert(graph && graph < box && strstr(box, "margin=16") < end);
     ck_assert(strstr(box, "linear1.weight") < end && strstr(box, "linear1.bias") < end);
     ck_assert_ptr_null(strstr(text, "cluster_1"));
     ck_assert(strstr(text, "label=\"input") > end);
     free(text);
-    th_module_free(model); /* its parameters, which the tape still uses, have no name any more */
+    th_module_free(model); /* its parameters, which the tape still uses, lose their names */
     text = dot_of_tape();
     ck_assert_ptr_nonnull(strstr(text, "style=bold, label=\"input\\nfloat32 (3, 2)\""));
     ck_assert_ptr_null(strstr(text, "weight"));
@@ -812,7 +813,7 @@ START_TEST(a_shapes_only_run_forecasts_memory)
 }
 END_TEST
 
-/* Copies that make operands contiguous count although there is nothing to copy. */
+/* A shapes-only context counts the memory of contiguous copies, although it copies nothing. */
 START_TEST(the_forecast_counts_copies_of_operands)
 {
     size_t peak[2];
@@ -833,43 +834,43 @@ int main(void)
     TCase *tcase = new_suite("tape", setup, close_context);
     tcase_add_test(tcase, backward_of_a_square_is_twice_the_value);
     tcase_add_test(tcase, gradients_accumulate_until_emptied);
-    tcase_add_test(tcase, a_consumed_tape_refuses_a_second_backward_unless_kept);
-    tcase_add_test(tcase, a_cotangent_weighs_the_outputs);
-    tcase_add_test(tcase, chosen_gradients_leave_leaves_alone);
-    tcase_add_test(tcase, the_gradient_of_an_unused_tensor_is_zeros_when_chosen);
-    tcase_add_test(tcase, kept_gradients_of_intermediate_results_can_be_read);
-    tcase_add_test(tcase, a_residual_shares_gradient_memory_without_mixing_it_up);
+    tcase_add_test(tcase, a_second_backward_needs_keep_tape);
+    tcase_add_test(tcase, a_cotangent_weights_the_outputs);
+    tcase_add_test(tcase, requested_gradients_do_not_change_those_of_leaves);
+    tcase_add_test(tcase, a_requested_gradient_of_an_unused_tensor_is_zeros);
+    tcase_add_test(tcase, saved_gradients_of_intermediate_results_can_be_read);
+    tcase_add_test(tcase, shared_gradient_memory_is_copied_before_an_addition);
     tcase_add_test(tcase, gradients_of_views_are_views);
     tcase_add_test(tcase, overlapping_views_add_up);
     tcase_add_test(tcase, views_below_an_expand_sum_back);
-    tcase_add_test(tcase, recording_can_be_switched_off_and_cut);
+    tcase_add_test(tcase, no_grad_and_detach_stop_recording);
     tcase_add_test(tcase, a_changed_saved_value_is_an_error_that_names_both_lines);
-    tcase_add_test(tcase, a_scope_gives_up_all_but_its_result);
-    tcase_add_test(tcase, results_of_cheap_operations_are_computed_again);
+    tcase_add_test(tcase, a_scope_releases_everything_except_its_result);
+    tcase_add_test(tcase, results_of_cheap_operations_are_recomputed);
     tcase_add_test(tcase, a_stale_handle_is_recognized);
     tcase_add_test(tcase, freeing_a_tensor_that_the_tape_uses_waits_for_the_clear);
     tcase_add_test(tcase, after_the_first_step_no_step_allocates);
-    tcase_add_test(tcase, what_is_repeated_after_an_error_draws_the_same_numbers);
+    tcase_add_test(tcase, a_repeated_step_draws_the_same_numbers);
     tcase_add_test(tcase, tracing_finds_the_first_value_that_is_not_finite);
-    tcase_add_test(tcase, a_chosen_gradient_is_not_overwritten_by_the_next);
-    tcase_add_test(tcase, a_tape_can_be_walked_in_two_parts);
-    tcase_add_test(tcase, a_kept_gradient_is_neither_taken_for_nor_lost_to_a_chosen_one);
-    tcase_add_test(tcase, a_kept_gradient_that_a_failed_backward_has_touched_is_empty);
-    tcase_add_test(tcase, a_gradient_that_was_read_by_an_operation_and_changed_is_an_error);
+    tcase_add_test(tcase, a_requested_gradient_is_not_overwritten);
+    tcase_add_test(tcase, backward_can_run_in_two_parts);
+    tcase_add_test(tcase, a_saved_gradient_and_a_requested_one_are_independent);
+    tcase_add_test(tcase, a_failed_backward_empties_the_gradients_it_wrote);
+    tcase_add_test(tcase, a_saved_operand_that_is_a_changed_gradient_is_an_error);
     tcase_add_test(tcase, the_handle_of_a_gradient_cannot_be_freed);
     tcase_add_test(tcase, only_what_is_owned_can_become_a_leaf);
-    tcase_add_test(tcase, a_tensor_of_a_failed_context_is_refused);
-    tcase_add_test(tcase, a_cheap_result_that_was_changed_is_not_computed_again);
-    tcase_add_test(tcase, a_recomputation_that_fails_is_repeated);
-    tcase_add_test(tcase, a_backward_that_fails_uses_its_node_up);
-    tcase_add_loop_test(tcase, a_gradient_lies_over_no_value_that_is_still_read, 0, 2);
-    tcase_add_test(tcase, a_chosen_gradient_is_zero_where_nothing_was_used);
+    tcase_add_test(tcase, a_tensor_of_a_failed_context_is_rejected);
+    tcase_add_test(tcase, a_cheap_result_that_was_changed_is_not_recomputed);
+    tcase_add_test(tcase, a_failed_recomputation_can_be_repeated);
+    tcase_add_test(tcase, a_failed_backward_consumes_its_node);
+    tcase_add_loop_test(tcase, a_gradient_overwrites_no_value_that_is_still_read, 0, 2);
+    tcase_add_test(tcase, a_requested_gradient_is_zero_for_unused_elements);
     tcase_add_test(tcase, any_name_can_be_printed);
     tcase_add_test(tcase, tracing_finds_a_broadcast_sum_that_overflows);
-    tcase_add_test(tcase, tracing_reads_operands_where_they_lie);
-    tcase_add_test(tcase, the_checker_refuses_a_result_that_is_gone);
-    tcase_add_test(tcase, nothing_can_be_checked_without_values);
-    tcase_add_test(tcase, reaching_the_limit_names_it);
+    tcase_add_test(tcase, tracing_reads_operands_and_not_freed_copies);
+    tcase_add_test(tcase, the_checker_rejects_a_result_of_an_ended_step);
+    tcase_add_test(tcase, the_checker_needs_values);
+    tcase_add_test(tcase, the_error_at_the_memory_limit_contains_it);
     tcase_add_test(tcase, the_forecast_of_every_operation_is_exact);
     tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
     tcase_add_test(tcase, the_graph_names_its_leaves);

@@ -1,6 +1,7 @@
-/* How threads wait and share the processors: asleep without work, none multiplied by several callers, gone with their
- * caller, and there again in a forked process whose parent only used OpenMP. And what must not disturb them, nor be
- * disturbed by them: canceled callers, signals, a helper that does not come, a shortage of threads, OpenMP's places. */
+/* How threads wait and share the processors. Without work they sleep. Several callers do not multiply them. They end
+ * with their caller, and exist again in a forked process whose parent only used OpenMP. Canceled callers, signals, a
+ * helper that does not come, a shortage of threads and OpenMP's places must not disturb them, and they must not disturb
+ * these. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -51,16 +52,16 @@ START_TEST(test_a_team_without_work_sleeps)
     atomic_int done = 0;
     for (int i = 0; i < 100; i++)
         th_parallel(4, 100, count, &done);
-    sleep_milliseconds(20); /* they may still be on their way to bed */
+    sleep_milliseconds(20); /* they may still be going to sleep */
     const double before = processor_seconds();
     sleep_milliseconds(300);
     ck_assert_double_lt(processor_seconds() - before, 0.03);
-    th_parallel(4, 100, count, &done); /* and wakes up */
+    th_parallel(4, 100, count, &done); /* and they wake up */
     ck_assert_int_eq(atomic_load(&done), 101 * 100);
 }
 END_TEST
 
-/* A task that waits for another makes the caller wait for its helper, long enough to sleep. */
+/* A task that waits for another: the caller waits for its helper long enough to fall asleep. */
 static void wait_for_the_first(void *shared, int64_t index, int worker)
 {
     (void)worker;
@@ -88,7 +89,7 @@ END_TEST
 
 typedef struct crowd {
     atomic_int now, max, workers;
-    atomic_uint seen; /* bits of workers */
+    atomic_uint present; /* bits of workers */
 } crowd;
 
 static void enter_crowd(void *shared, int64_t index, int worker)
@@ -98,7 +99,7 @@ static void enter_crowd(void *shared, int64_t index, int worker)
     const int now = atomic_fetch_add(&c->now, 1) + 1;
     for (int max = atomic_load(&c->max); now > max && !atomic_compare_exchange_weak(&c->max, &max, now);)
         ;
-    atomic_fetch_or(&c->seen, 1u << worker);
+    atomic_fetch_or(&c->present, 1u << worker);
     sleep_milliseconds(2);
     atomic_fetch_sub(&c->now, 1);
 }
@@ -148,7 +149,7 @@ START_TEST(test_a_team_grows)
 }
 END_TEST
 
-/* Notes each worker's processors. */
+/* Records each worker's processors. */
 static cpu_set_t processors_of[4];
 
 static void note_processors(void *shared, int64_t index, int worker)
@@ -159,7 +160,7 @@ static void note_processors(void *shared, int64_t index, int worker)
     sleep_milliseconds(1);
 }
 
-/* The processors of OpenMP's place for a worker; the caller's, where OpenMP binds no thread. */
+/* The processors of OpenMP's place for a worker, or the caller's if OpenMP binds no thread. */
 static cpu_set_t place_of(int worker, const cpu_set_t *caller)
 {
     int processor[CPU_SETSIZE];
@@ -179,10 +180,10 @@ START_TEST(test_helpers_run_at_openmps_places)
     enum { THREADS = 4 };
     cpu_set_t caller;
     ck_assert_int_eq(sched_getaffinity(0, sizeof caller, &caller), 0);
-    atomic_uint seen = 0;
-    for (int tries = 0; atomic_load(&seen) != (1u << THREADS) - 1 && tries < 1000; tries++)
-        th_parallel(THREADS, 8 * THREADS, note_processors, &seen);
-    ck_assert_uint_eq(atomic_load(&seen), (1u << THREADS) - 1);
+    atomic_uint present = 0;
+    for (int tries = 0; atomic_load(&present) != (1u << THREADS) - 1 && tries < 1000; tries++)
+        th_parallel(THREADS, 8 * THREADS, note_processors, &present);
+    ck_assert_uint_eq(atomic_load(&present), (1u << THREADS) - 1);
     for (int worker = 1; worker < THREADS; worker++) {
         const cpu_set_t place = place_of(worker, &caller);
         ck_assert_msg(CPU_EQUAL(&processors_of[worker], &place), "worker %d runs on other processors", worker);
@@ -223,7 +224,7 @@ END_TEST
 
 static void *cancel_own_first_run(void *done)
 {
-    pthread_cancel(pthread_self()); /* at the next function that POSIX lets a thread be canceled in */
+    pthread_cancel(pthread_self()); /* takes effect at the next cancellation point of POSIX */
     th_parallel(4, 1000, count, done);
     pthread_testcancel();
     return NULL;
@@ -235,7 +236,7 @@ static void *run_team_of_2(void *done)
     return (void *)(intptr_t)th_team_threads(2);
 }
 
-/* What a thread returns within a minute; NULL when it hangs. */
+/* The return value of a thread that ends within a minute; NULL if it hangs. */
 static void *join_in_time(pthread_t thread)
 {
     struct timespec end;
@@ -252,7 +253,7 @@ START_TEST(test_a_caller_canceled_in_its_first_run)
     atomic_int done = 0;
     ck_assert_int_eq(pthread_create(&canceled, NULL, cancel_own_first_run, &done), 0);
     ck_assert_ptr_eq(join_in_time(canceled), PTHREAD_CANCELED);
-    ck_assert_int_eq(atomic_load(&done), 1000); /* the run that had begun is whole */
+    ck_assert_int_eq(atomic_load(&done), 1000); /* the run that had begun is complete */
     ck_assert_int_eq(pthread_create(&next, NULL, run_team_of_2, &done), 0);
     ck_assert_int_eq((intptr_t)join_in_time(next), 2);
     ck_assert_int_eq(atomic_load(&done), 2000);
@@ -279,7 +280,7 @@ START_TEST(test_a_signal_waits_for_the_program)
     sigaddset(&term, SIGTERM);
     ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &term, NULL), 0); /* after the helpers were created */
     ck_assert_int_eq(kill(getpid(), SIGTERM), 0);
-    sleep_milliseconds(20); /* a helper would take it, and end the process */
+    sleep_milliseconds(20); /* a helper would take it and end the process */
     ck_assert_int_eq(sigtimedwait(&term, NULL, &(struct timespec){.tv_sec = 10}), SIGTERM);
     ck_assert_int_eq(pthread_sigmask(SIG_UNBLOCK, &term, NULL), 0);
     sigset_t mine;
@@ -289,7 +290,7 @@ START_TEST(test_a_signal_waits_for_the_program)
 }
 END_TEST
 
-#ifndef UNDER_THREAD_SANITIZER /* which delays handlers */
+#ifndef UNDER_THREAD_SANITIZER /* it delays handlers */
 static atomic_int parked, released;
 
 static void park(int number)
@@ -309,7 +310,7 @@ static void note_first_helper(void *shared, int64_t index, int worker)
     enter_crowd(shared, index, worker);
 }
 
-/* A helper that the system does not run (here: one in a signal's handler) keeps no other from its work. */
+/* A helper that the system does not run (here: one in a signal handler) does not delay others. */
 START_TEST(test_a_helper_that_does_not_come)
 {
     enum { THREADS = 15 };
@@ -324,12 +325,12 @@ START_TEST(test_a_helper_that_does_not_come)
     ck_assert_int_eq(atomic_load(&parked), 1);
     sleep_milliseconds(20); /* the others fall asleep */
     const unsigned others = ((1u << THREADS) - 1) & ~2u;
-    atomic_store(&c.seen, 0);
-    for (int runs = 0; (atomic_load(&c.seen) & others) != others && runs < 100; runs++)
+    atomic_store(&c.present, 0);
+    for (int runs = 0; (atomic_load(&c.present) & others) != others && runs < 100; runs++)
         th_parallel(THREADS, 8 * THREADS, enter_crowd, &c);
-    const unsigned seen = atomic_load(&c.seen);
+    const unsigned present = atomic_load(&c.present);
     atomic_store(&released, 1);
-    ck_assert_msg((seen & others) == others, "only workers 0x%x of 0x%x came", seen, others);
+    ck_assert_msg((present & others) == others, "only workers 0x%x of 0x%x came", present, others);
     signal(SIGTRAP, SIG_DFL);
 }
 END_TEST
@@ -337,7 +338,7 @@ END_TEST
 
 /* -- fork and OpenMP -- */
 
-/* ThreadSanitizer starts no threads in a forked process, and sees nothing of how OpenMP's own regions are ordered. */
+/* ThreadSanitizer starts no threads in a forked process, and does not know how OpenMP orders its own regions. */
 #ifndef UNDER_THREAD_SANITIZER
 START_TEST(test_fork_of_a_process_that_used_openmp)
 {
@@ -374,14 +375,15 @@ START_TEST(test_alone_inside_a_region_of_the_user)
 END_TEST
 #endif
 
-/* Sanitizers need address space of their own for every thread. */
+/* Sanitizers need address space for every thread. */
 #if defined(UNDER_THREAD_SANITIZER) || defined(__SANITIZE_ADDRESS__)
 #define UNDER_SANITIZER
 #endif
 #ifndef UNDER_SANITIZER
 /* -- too few threads -- */
 
-/* How many more threads can be created (-1: any number); how many could not; the error of a thread with attributes. */
+/* How many more threads can be created (-1: any number), how many failed, and the error for a thread with
+ * attributes. */
 static atomic_int left = -1, refused, refused_attributes;
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument)
@@ -400,7 +402,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return create(thread, attributes, function, argument);
 }
 
-/* The team becomes this large within a minute. */
+/* Waits until the team is this large; fails after a minute. */
 static void wait_for_team(int threads)
 {
     for (int i = 0; th_team_threads(threads) < threads && i < 6000; i++)
@@ -416,7 +418,7 @@ START_TEST(test_a_shortage_of_threads_passes)
     for (int i = 0; i < 10000; i++)
         th_parallel(4, 10, count, &done);
     ck_assert_int_eq(atomic_load(&done), 100000);
-    ck_assert_int_le(atomic_load(&refused), 20); /* of 10,001 that could have been tried */
+    ck_assert_int_le(atomic_load(&refused), 20); /* of 10,001 possible attempts */
     atomic_store(&left, 1);
     wait_for_team(2);
     ck_assert_int_eq(th_team_threads(4), 2);
@@ -446,7 +448,7 @@ static void *work_alone(void *done)
     return NULL;
 }
 
-/* Several callers want teams, and there is room for the stacks of a few threads only. */
+/* Several callers want teams, and there is only memory for the stacks of a few threads. */
 START_TEST(test_a_team_of_as_many_as_there_can_be)
 {
     struct rlimit stack;
@@ -478,7 +480,7 @@ int main(void)
 {
     TCase *team = new_suite("team", NULL, NULL);
 #ifndef UNDER_THREAD_SANITIZER
-    tcase_add_test(team, test_fork_of_a_process_that_used_openmp); /* first: before there is a team */
+    tcase_add_test(team, test_fork_of_a_process_that_used_openmp); /* first: before the first team */
     tcase_add_test(team, test_alone_inside_a_region_of_the_user);
 #endif
     tcase_add_test(team, test_a_team_without_work_sleeps);

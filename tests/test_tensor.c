@@ -1,5 +1,5 @@
-/* Tensors outside the tape: creation, shape queries, access to elements, copies, axis letters, and the sentence of
- * every misuse. */
+/* Tensors outside the tape: creation, shape queries, access to elements, copies, axis letters, and the error messages
+ * of wrong calls. */
 #include <math.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ START_TEST(test_arange)
     ck_assert_int_eq(th_numel(t), 4);
     ck_assert_mem_eq(th_data_const(t), ((float[]){1, 0.75f, 0.5f, 0.25f}), 16);
     ck_assert_int_eq(th_numel(th_arange(ctx, TH_FLOAT64, 0, 1, 0.1)), 10);
-    t = th_arange(ctx, TH_FLOAT64, 0, 1000, 0.1); /* no error adds up */
+    t = th_arange(ctx, TH_FLOAT64, 0, 1000, 0.1); /* rounding errors do not accumulate */
     for (int64_t i = 0; i < 10000; i++)
         ck_assert(th_get(t, TH_INDEX(i)) == (double)i * 0.1);
     ck_assert_int_eq(th_numel(th_arange(ctx, TH_INT32, 5, 5, 1)), 0);
@@ -110,7 +110,7 @@ START_TEST(test_creation_errors)
                    "zeros: 17 is not an element type; at test_tensor.c");
     expect_failure(!th_empty(ctx, TH_FLOAT32, TH_SHAPE(2, -3)), TH_ERROR_SHAPE,
                    "empty: size -3 of axis 1 of (2, -3) is negative");
-    /* beside a size of 0 as well */
+    /* also if another size is 0 */
     expect_failure(!th_empty(ctx, TH_FLOAT32, TH_SHAPE(INT64_MAX, 0, 2)), TH_ERROR_SHAPE, "overflows");
     expect_failure(!th_ones(ctx, TH_FLOAT32, TH_SHAPE(INT64_MAX, 2)), TH_ERROR_SHAPE,
                    "ones: the size of float32 (9223372036854775807, 2) in bytes overflows");
@@ -122,8 +122,8 @@ START_TEST(test_creation_errors)
     expect_failure(!th_full(ctx, TH_INT64, TH_SHAPE(2), NAN), TH_ERROR_ARGUMENT, "full: int64 cannot hold nan");
     expect_failure(!th_from_data(ctx, TH_FLOAT32, TH_SHAPE(2), NULL), TH_ERROR_ARGUMENT, "from_data: data is NULL");
     expect_failure(!th_zeros(NULL, TH_FLOAT32, TH_SHAPE(2)), TH_ERROR_ARGUMENT,
-                   "zeros: the context is NULL"); /* in the one used last */
-    /* with an error pending nothing is made and the first one stays */
+                   "zeros: the context is NULL"); /* stored in the context used last */
+    /* while an error is pending, nothing is created and the first error stays */
     ck_assert_ptr_null(th_empty(ctx, TH_FLOAT32, TH_SHAPE(-1)));
     ck_assert_ptr_null(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2)));
     ck_assert_ptr_null(th_from_data(ctx, TH_FLOAT32, TH_SHAPE(2), NULL));
@@ -183,7 +183,7 @@ END_TEST
 START_TEST(test_broadcast_rules)
 {
     static const struct {
-        int a_ndim, b_ndim, ndim; /* ndim -1: they do not fit */
+        int a_ndim, b_ndim, ndim; /* ndim -1: they do not broadcast */
         int64_t a[8], b[8], size[8];
     } cases[] = {
         {2, 1, 2, {3, 4}, {4}, {3, 4}},
@@ -228,7 +228,7 @@ START_TEST(test_single_elements)
     th_tensor *t = th_arange(ctx, TH_INT32, 0, 6, 1),
               *view = th_transpose(th_reshape(t, TH_SHAPE(2, 3)), TH_AXES(1, 0));
     ck_assert(th_get(view, TH_INDEX(2, 1)) == 5 && th_get(view, TH_INDEX(1, 0)) == 1);
-    ck_assert_int_eq(th_set(view, TH_INDEX(0, 1), -3.9), TH_OK); /* towards 0, as C */
+    ck_assert_int_eq(th_set(view, TH_INDEX(0, 1), -3.9), TH_OK); /* toward 0, as in C */
     ck_assert(th_get(t, TH_INDEX(3)) == -3);
     expect_failure(isnan(th_get(view, TH_INDEX(0, 2))), TH_ERROR_INDEX,
                    "get: index 2 is outside axis 1 of (3, 2); at test_tensor.c");
@@ -274,7 +274,7 @@ START_TEST(test_copy_into)
     ck_assert_mem_eq(th_data_const(t), ((double[]){1, 2, 3, 1, 2, 3}), 48);
     ck_assert_int_eq(th_copy_into(t, th_full(ctx, TH_BOOL, TH_SCALAR, 1)), TH_OK);
     assert_all(t, 1);
-    /* from a view of the same memory: the elements as they were before */
+    /* the source is a view of the same memory: its elements before the copy count */
     th_tensor *square = th_arange(ctx, TH_FLOAT32, 0, 9, 1), *matrix = th_reshape(square, TH_SHAPE(3, 3));
     ck_assert_int_eq(th_copy_into(matrix, th_transpose(matrix, TH_AXES(1, 0))), TH_OK);
     ck_assert_mem_eq(th_data_const(square), ((float[]){0, 3, 6, 1, 4, 7, 2, 5, 8}), 36);
@@ -295,7 +295,7 @@ START_TEST(test_copy_into)
 }
 END_TEST
 
-/* In an expanded view many elements are one: written by several threads at once, it would hold any of them. */
+/* In an expanded view many elements share memory. If several threads wrote it, any of their values could remain. */
 START_TEST(test_writing_to_repeated_elements)
 {
     th_tensor *row = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1, 50)), *many = th_expand(row, TH_SHAPE(1000, 50));
@@ -311,7 +311,7 @@ START_TEST(test_writing_to_repeated_elements)
     expect_failure(th_fill_uniform(many, 0, 1), TH_ERROR_STATE, sentence);
     expect_failure(th_fill_xavier_normal(many, 1), TH_ERROR_STATE, sentence);
     assert_all(row, 0);
-    /* Expanded by 1, or to nothing, it is what it was. */
+    /* Expanded by 1 or to no elements, no elements share memory. */
     ck_assert_int_eq(th_fill(th_expand(row, TH_SHAPE(1, 50)), 3), TH_OK);
     ck_assert_int_eq(th_fill(th_expand(row, TH_SHAPE(2, 0, 1, 50)), 4), TH_OK);
     assert_all(row, 3);
@@ -337,8 +337,8 @@ START_TEST(test_fill)
 }
 END_TEST
 
-/* Each of these is noticed by a backward over values that it saved: the storage's version moves, for a view as for its
- * base. */
+/* Each of these calls increments the version of the storage, for a view as for its base. So backward detects that a
+ * saved value changed. */
 START_TEST(test_changes_are_counted)
 {
     th_tensor *t = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4)), *view = th_slice(t, 0, 0, 2, 1);
@@ -386,7 +386,7 @@ START_TEST(test_keep)
 }
 END_TEST
 
-/* What is created in a scope is the tape's; outside it is the user's. */
+/* The tape owns tensors that are created in a scope, the user owns all others. */
 START_TEST(test_ownership)
 {
     th_tensor *owned = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));

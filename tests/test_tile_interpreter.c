@@ -1,5 +1,5 @@
-/* The interpreter of AMX's instructions, or the processor where it has them: products against the model, loads and
- * stores in every form of address, configurations, what is refused, threads. */
+/* The interpreter of AMX's instructions, or the processor if it has them: products against the model, loads and stores
+ * in every form of address, configurations, errors, threads. */
 #include "tile_interpreter.h"
 
 #include <immintrin.h>
@@ -27,9 +27,8 @@ typedef struct configuration {
 static const configuration full = {
     .palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* Not by intrinsics: those of gcc 12 say that 8 of the 64 bytes are read or written, so that the compiler keeps only
- * them. Nor does its _tile_loadd say that it reads memory; what a tile is loaded from is written before its
- * configuration. */
+/* Not with intrinsics: those of gcc 12 declare that 8 of the 64 bytes are read or written, so the compiler stores only
+ * these. Its _tile_loadd does not declare that it reads memory, so memory is written before the configuration. */
 static void configure(const configuration *c)
 {
     __asm__ volatile("ldtilecfg %0" : : "m"(*c) : "memory");
@@ -61,7 +60,7 @@ static float any_sum(int kind)
     return kind == 0 ? x : kind == 1 ? (float)(draw(1000) - 500) / 8 : draw(2) ? 0x1p-126f * (float)draw(3) : -0.f;
 }
 
-/* One instruction on tiles of any shape, whole tiles compared: what is outside of the result is 0. */
+/* One instruction on tiles of any shape. Compares whole tiles: elements outside the result are 0. */
 static void check_product(int kind, int m, int n, int pairs)
 {
     uint16_t a[ROWS][2 * COLUMNS] = {0}, b[ROWS][2 * COLUMNS] = {0};
@@ -109,7 +108,7 @@ START_TEST(test_products)
 }
 END_TEST
 
-/* The floating-point mode and its flags are neither looked at nor changed, and registers stay. */
+/* The floating-point mode and flags have no effect and do not change, and registers stay. */
 START_TEST(test_what_stays)
 {
     const unsigned mode = _mm_getcsr(), other = (_MM_MASK_MASK | _MM_ROUND_UP);
@@ -157,7 +156,7 @@ static void fill_memory(void)
         memory[i] = (char)draw(256);
 }
 
-/* Tile 3 holds rows of `stride` bytes from `from` on. */
+/* Checks that tile 3 holds rows of `stride` bytes from `from`. */
 static void check_loaded(const char *from, int64_t stride)
 {
     char rows[ROWS][ROW_BYTES];
@@ -167,7 +166,7 @@ static void check_loaded(const char *from, int64_t stride)
     _tile_zero(3);
 }
 
-/* Loads from `origin` with rows 1024 bytes apart, the registers being those named. */
+/* Loads from `origin` with rows 1024 bytes apart, with these registers. */
 #define LOAD(base, index, displacement, scale)                                                                         \
     do {                                                                                                               \
         register char *from __asm__(#base) = origin - (displacement);                                                  \
@@ -205,13 +204,13 @@ START_TEST(test_addresses)
                      :
                      : "memory");
     check_loaded(origin + 8, 2048);
-    if (tiles_interpreted()) { /* no index: one row again and again (but Bochs, an emulator, takes it for %rsp) */
+    if (tiles_interpreted()) { /* no index: the same row repeated (but Bochs, an emulator, takes it for %rsp) */
         __asm__ volatile("tileloadd 16(%0), %%tmm3" : : "r"(from) : "memory");
         check_loaded(origin + 16, 0);
     }
     _tile_loadd(3, origin, -192);
     check_loaded(origin, -192);
-    /* From the stack: a copy below what the compiler may have put there. */
+    /* From the stack: a copy below the compiler's data. */
     const char *source = origin;
     void *to;
     int64_t bytes = ROWS * ROW_BYTES;
@@ -221,7 +220,7 @@ START_TEST(test_addresses)
                      : "r"((int64_t)48)
                      : "memory");
     check_loaded(origin + 64, 48);
-    /* No base, the address in the instruction: where memory can be had below two gigabytes. */
+    /* No base, the address in the instruction: needs memory below two gigabytes. */
     char *const low = mmap((void *)0x30000000, sizeof memory, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (low != (void *)0x30000000) {
@@ -235,7 +234,8 @@ START_TEST(test_addresses)
 }
 END_TEST
 
-/* Only what a tile has is read and written, and its other elements are 0; loading begins at start_row, once. */
+/* Only the configured part of a tile is read and written, and its other elements are 0. Loading begins at start_row,
+ * once. */
 START_TEST(test_partial_tiles)
 {
     enum { M = 5, BYTES = 12 };
@@ -291,7 +291,7 @@ START_TEST(test_configurations)
     _tile_release();
     ck_assert(!tiles_configured());
     configure(&full);
-    odd.palette = 0; /* and nothing else counts */
+    odd.palette = 0; /* and all other fields are ignored */
     configure(&odd);
     ck_assert(!tiles_configured());
     now = stored_configuration();
@@ -309,7 +309,7 @@ START_TEST(test_counting)
 }
 END_TEST
 
-/* -- refusals: where a processor stops a program the interpreter does, with a sentence -- */
+/* -- errors: like a processor, the interpreter ends the program, but with a message -- */
 
 static void load_wrong(uint8_t palette, int at, uint8_t byte)
 {
@@ -517,7 +517,7 @@ END_TEST
 
 /* -- threads -- */
 
-/* Tiles are the thread's own: every one sums a number of its own in them. */
+/* Each thread has its own tiles. Every thread sums a different number in them. */
 static void *sum_in_tiles(void *number)
 {
     enum { ADDITIONS = 200 };
@@ -563,7 +563,7 @@ START_TEST(test_threads)
 }
 END_TEST
 
-/* A configuration that a thread holds is seen from another where tiles are interpreted. */
+/* If tiles are interpreted, other threads can tell that a thread holds a configuration. */
 static void *keep_configured(void *unused)
 {
     configure(&full);

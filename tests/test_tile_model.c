@@ -1,5 +1,5 @@
-/* The model that reduced-precision products are compared with: its arithmetic against the processor's, its terms
- * against their definition in bits, its products against integers. */
+/* The model of reduced-precision products: its arithmetic is compared with the processor's, its parts with their
+ * definition in bits, its products with integers. */
 #include "tile_model.h"
 
 #include <float.h>
@@ -13,9 +13,9 @@
 
 /* -- arithmetic -- */
 
-enum { FLUSHING = 0x9fc0 }; /* exceptions masked, rounding to nearest, denormals taken and given as 0 */
+enum { FLUSHING = 0x9fc0 }; /* exceptions masked, rounding to nearest, denormal operands and results are 0 */
 
-/* By the processor. The numbers come through memory, so that the compiler cannot move what is done to them. */
+/* The processor's result. The numbers are volatile, so that the compiler cannot move operations on them. */
 __attribute__((target("fma"))) static float processor_fma(const volatile float *x)
 {
     const unsigned mode = _mm_getcsr();
@@ -34,7 +34,7 @@ static float processor_add(const volatile float *x)
     return y;
 }
 
-/* Any number at all, or one whose products with another such lie about FLT_MIN. */
+/* Any number, or one whose products with other such numbers are about FLT_MIN. */
 static uint32_t any_bits(void)
 {
     const uint32_t bits = (uint32_t)draw((int64_t)1 << 32);
@@ -67,14 +67,14 @@ START_TEST(test_arithmetic)
     for (int i = 0; i < 500000; i++) {
         const float a = float_of(any_bits() & 0xffff0000), b = float_of(any_bits() & 0xffff0000);
         float c = float_of(any_bits());
-        if (draw(3) == 0) /* it takes most of the product away, or lies about FLT_MIN */
+        if (draw(3) == 0) /* cancels most of the product, or is about FLT_MIN */
             c = float_of(bits_of(draw(2) ? -a * b : FLT_MIN) + (uint32_t)draw(9) - 4);
         check_fma(a, b, c);
         const float x = float_of(any_bits()), y = float_of(bits_of(-x) + (uint32_t)draw(9) - 4);
         check_add(a, c);
         check_add(x, y);
     }
-    /* About the middle below FLT_MIN: FLT_MIN less products from 2^-152 to 2^-150. */
+    /* About the middle below FLT_MIN: FLT_MIN minus products from 2^-152 to 2^-150. */
     for (uint32_t fraction = 0; fraction < 1 << 14; fraction++)
         for (int sign = -1; sign <= 1; sign += 2)
             for (int scale = 152; scale >= 150; scale--) {
@@ -84,7 +84,7 @@ START_TEST(test_arithmetic)
 }
 END_TEST
 
-/* Two elements whose bits show the order of additions, and where zeros are not quite nothing. */
+/* Two elements whose bits show the order of additions, and the effect of zeros. */
 START_TEST(test_dot)
 {
     enum { ONE = 0x3f80, TINY = 0x2000 /* 2^-63 */ };
@@ -92,7 +92,7 @@ START_TEST(test_dot)
     for (int k = 0; k < 4; k++)
         b[k] = ONE;
     a[0] = 0x4b80;     /* 2^24 */
-    a[2] = ONE;        /* lost in the even chain */
+    a[2] = ONE;        /* lost in the even sum */
     a[1] = a[3] = ONE; /* 2 in the odd one */
     ck_assert_float_eq(tile_dot(0, a, b, 32), 0x1p24f + 2);
     ck_assert_float_eq(tile_dot(1, a, b, 32), 0x1p24f + 4); /* 1 + (2^24 + 2), a tie: to even */
@@ -109,9 +109,9 @@ START_TEST(test_dot)
 }
 END_TEST
 
-/* -- terms -- */
+/* -- parts -- */
 
-/* The definition on bits: half of what is cut off is added, less one where what stays is even. */
+/* The definition in bits: adds half of the last kept bit, minus one if the kept bits are even. */
 static uint16_t rounded_bits(uint32_t x)
 {
     const uint32_t magnitude = x & 0x7fffffff;
@@ -133,7 +133,7 @@ START_TEST(test_terms)
         {0x3f800000, 0x3f80, 0},
         {0x3f808000, 0x3f80, 0x3b80}, /* 1 + 2^-8: a tie, to even */
         {0x3f818000, 0x3f82, 0xbb80},
-        {0x3f808001, 0x3f81, 0xbb80}, /* the rest, -32767 of 2^-23, is rounded */
+        {0x3f808001, 0x3f81, 0xbb80}, /* the remainder, -32767 of 2^-23, is rounded */
         {0x7f7fffff, 0x7f7f, 0x7b80},
         {0xff7fffff, 0xff7f, 0xfb80}, /* the largest: truncated */
         {0x7f800000, 0x7f80, 0},
@@ -145,7 +145,7 @@ START_TEST(test_terms)
         {0x007fffff, 0, 0},
         {0x807fffff, 0x8000, 0x8000},
         {0x00800000, 0x0080, 0},
-        {0x00808000, 0x0080, 0}, /* whose rest is a denormal */
+        {0x00808000, 0x0080, 0}, /* the remainder is a denormal */
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         ck_assert_uint_eq(model_part(float_of(known[i].x), 0), known[i].first);
@@ -164,8 +164,8 @@ END_TEST
 
 /* -- products -- */
 
-/* Products of integers, small enough that every sum is exact: with one term operands of 8 bits, with two of 16, of
- * whose lower halves' products the definition knows nothing. Strides of any kind, batches, and every beginning of the
+/* Products of integers, small enough that every sum is exact. With one part, operands have 8 bits; with two, 16 bits,
+ * and the definition ignores the product of their lower halves. Any strides, batches, and every beginning of the
  * sum. */
 static int64_t lower(int64_t x, int parts)
 {
@@ -198,7 +198,7 @@ START_TEST(test_integers)
                           .a = a,
                           .a_row = 1,
                           .a_col = M,
-                          .b = &b[0][2 * K - 2], /* every other, backwards */
+                          .b = &b[0][2 * K - 2], /* every other element, backwards */
                           .b_row = -2,
                           .b_col = 2 * K,
                           .c = c,
@@ -228,7 +228,7 @@ START_TEST(test_integers)
 }
 END_TEST
 
-/* Without steps C is what the sum begins with. */
+/* Without steps C is the beginning of the sum. */
 START_TEST(test_no_steps)
 {
     float c = 3;
@@ -247,8 +247,7 @@ START_TEST(test_no_steps)
 }
 END_TEST
 
-/* Infinity times a number whose second term is 0 is infinity, in a block of its own; sums that overflow are infinite.
- */
+/* Infinity times a number whose second part is 0 is infinity, in its own block; sums that overflow are infinite. */
 START_TEST(test_not_finite)
 {
     enum { K = 1100 };

@@ -1,7 +1,7 @@
-/* What is special about products on tiles: edges of every size against the model, C in whole tiles and in parts of
- * them, panels from any layout, elements that are computed again, tile configurations that end with the product;
- * permission that is refused. Where the processor has no tiles they are interpreted. (test_precision_bits.c has what
- * all paths share.) */
+/* Products with AMX. Compared with the model: edges of every size, C in whole and partial tiles, panels from any
+ * layout, elements that are computed again. Also: tile configurations end with the product, and the system may refuse
+ * permission. Processors without AMX interpret it. (test_precision_bits.c tests the properties that all paths
+ * share.) */
 #include <errno.h>
 #include <fenv.h>
 #include <float.h>
@@ -37,7 +37,7 @@ static float number(kind k)
 
 typedef enum layout { ROWS, COLUMNS, SPREAD, LAYOUTS } layout;
 
-/* A matrix of numbers, with gaps between its lines; the strides are set. */
+/* A matrix of numbers, with gaps between its lines. Sets the strides. */
 static float *lay(int purpose, kind k, layout l, int64_t rows, int64_t columns, int64_t *row, int64_t *column)
 {
     *row = l == ROWS ? columns + 3 : l == COLUMNS ? 1 : 2 * columns + 1;
@@ -70,7 +70,7 @@ static th_machine tile_machine(int parts)
     return machine;
 }
 
-/* Runs it, on C as it is, without a tile that stays configured. */
+/* Runs the product on C, and checks that no tile remains configured. */
 static void run(const th_product *product, int parts)
 {
     const th_machine machine = tile_machine(parts);
@@ -81,7 +81,7 @@ static void run(const th_product *product, int parts)
     ck_assert(!tiles_configured());
 }
 
-/* The product by tiles has the bits of the model, and what lies between C's elements is left alone. */
+/* Checks that the product with AMX has the model's bits, and that memory between C's elements does not change. */
 static void check(const th_product *p, int parts)
 {
     const size_t span = (size_t)((p->m - 1) * p->c_row + (p->n - 1) * p->c_col + 1);
@@ -118,7 +118,7 @@ static void check_both(kind k, int64_t m, int64_t n, int64_t steps, layout a, la
     }
 }
 
-/* Sizes 1 .. 70 of one dimension beside an edge in the others. */
+/* Sizes 1 .. 70 of one dimension, with edges in the others. */
 START_TEST(test_every_size)
 {
     if (!ready())
@@ -132,7 +132,7 @@ START_TEST(test_every_size)
 }
 END_TEST
 
-/* Whole tiles, one and two a side, and one element more or less than those; every beginning of a sum. */
+/* Whole tiles, one and two in each direction, and one element more or less; every beginning of a sum. */
 START_TEST(test_direct_and_buffered)
 {
     static const int64_t edges[] = {15, 16, 17, 31, 32, 33, 64};
@@ -160,7 +160,7 @@ START_TEST(test_long_sums)
 }
 END_TEST
 
-/* Infinities, NaN, numbers that overflow and that are denormal, in any place. */
+/* Infinities, NaN, overflow and denormals, at any element. */
 START_TEST(test_special_values)
 {
     if (!ready())
@@ -170,13 +170,14 @@ START_TEST(test_special_values)
         check_both(i % 2 ? SPECIAL : TINY, 1 + draw(LARGEST), 1 + draw(LARGEST), 1 + draw(2 * LARGEST),
                    (layout)draw(LAYOUTS), (layout)draw(LAYOUTS), (layout)draw(LAYOUTS), (start)draw(STARTS));
     for (start s = FROM_ZERO; s < STARTS; s++) {
-        check_both(SPECIAL, 32, 48, 64, ROWS, ROWS, ROWS, s); /* mended without a buffer for what they begin with */
+        check_both(SPECIAL, 32, 48, 64, ROWS, ROWS, ROWS, s); /* computed again without a buffer for the beginning of
+                                                                 the sum */
         check_both(SPECIAL, 20, 40, 530, ROWS, ROWS, ROWS, s);
     }
 }
 END_TEST
 
-/* One infinity in the terms that nothing but its own row may notice. */
+/* One infinity in a part affects only its own row. */
 START_TEST(test_infinity_times_one)
 {
     if (!ready())
@@ -194,7 +195,7 @@ START_TEST(test_infinity_times_one)
 }
 END_TEST
 
-/* What a user has set of the floating-point unit changes no bit and stays set. */
+/* The user's floating-point settings change no bit and stay. */
 START_TEST(test_floating_point_state)
 {
     enum { FLUSHING = 0x8040 };
@@ -210,7 +211,7 @@ START_TEST(test_floating_point_state)
         const unsigned int state = __builtin_ia32_stmxcsr() | FLUSHING;
         __builtin_ia32_ldmxcsr(state);
         run(&p, parts);
-        ck_assert_uint_eq(__builtin_ia32_stmxcsr() | 0x3f, state | 0x3f); /* but for the flags of what has happened */
+        ck_assert_uint_eq(__builtin_ia32_stmxcsr() | 0x3f, state | 0x3f); /* except the flags of past exceptions */
         __builtin_ia32_ldmxcsr(0x1f80);
         fesetround(FE_TONEAREST);
         ck_assert_mem_eq(p.c, expected, (size_t)(19 * p.c_row + 20) * sizeof(float));
@@ -218,8 +219,8 @@ START_TEST(test_floating_point_state)
 }
 END_TEST
 
-/* Several threads at once: each has tiles of its own, and leaves none behind. Short blocks of rows that share a packed
- * B; one block of rows, whose columns share a packed A. */
+/* Several threads at once: each has its own tiles and releases them. Short blocks of rows that share a packed B; one
+ * block of rows, whose columns share a packed A. */
 START_TEST(test_threads)
 {
     static const int64_t sizes[2][3] = {{150, 150, 150}, {40, 300, 520}};
@@ -245,9 +246,9 @@ START_TEST(test_threads)
 }
 END_TEST
 
-/* -- whether there are any -- */
+/* -- detection -- */
 
-/* From here on the operating system refuses this process tiles. */
+/* Makes the operating system refuse AMX to this process from now on. */
 static bool refuse_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023 };
@@ -273,7 +274,7 @@ static bool build_info_has(const char *words)
     return has;
 }
 
-/* In a process of its own: 0, or the number of what was wrong. */
+/* In a child process: 0, or the number of the failed check. */
 static int in_refused_process(void)
 {
     if (!refuse_tiles())
@@ -289,7 +290,7 @@ static int in_refused_process(void)
     return 0;
 }
 
-/* Before anything else in this process asks. */
+/* Before any other detection in this process. */
 START_TEST(test_permission_refused)
 {
     if (!supported(AVX512))
@@ -308,7 +309,7 @@ START_TEST(test_permission_refused)
 }
 END_TEST
 
-/* Those of the processor are taken, when they are wanted, unless the environment names something else. */
+/* A reduced precision selects the processor's AMX, unless the environment names another path. */
 START_TEST(test_what_is_chosen)
 {
     const th_product_kernels *products = NULL;

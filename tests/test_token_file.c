@@ -1,5 +1,5 @@
-/* Token files: what is written is read, in files of both widths and of any length; a file that is cut, longer, or has
- * any bit changed is refused; nothing appears before it is complete. */
+/* Token files: written files can be read, for both widths and any length. A file that is cut, longer, or has any
+ * bit changed is rejected. Nothing appears before it is complete. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "kernels/machine/crc32c.h"
 #include "memory.h"
@@ -35,13 +35,13 @@ static void teardown(void)
     ck_assert_int_eq(rmdir(folder), 0); /* nothing else was left in it */
 }
 
-/* Token i of the files here. */
+/* Returns token i of these files. */
 static int32_t token_at(int64_t i, int64_t vocabulary)
 {
     return (int32_t)((uint64_t)i * UINT64_C(2654435761) % (uint64_t)vocabulary);
 }
 
-/* A file of `count` tokens, written `piece` at a time. */
+/* Writes a file of `count` tokens, `piece` at a time. */
 static void write_tokens(int64_t count, int64_t vocabulary, int64_t piece)
 {
     int32_t *tokens = malloc((size_t)count * sizeof *tokens + 1);
@@ -50,7 +50,7 @@ static void write_tokens(int64_t count, int64_t vocabulary, int64_t piece)
     th_token_writer *writer = th_token_writer_open(ctx, path, vocabulary);
     for (int64_t i = 0; i < count; i += piece)
         ck_assert_int_eq(th_token_writer_append(writer, tokens + i, count - i < piece ? count - i : piece), TH_OK);
-    ck_assert_int_ne(access(path, F_OK), 0); /* not before it is complete */
+    ck_assert_int_ne(access(path, F_OK), 0); /* not there before it is complete */
     ck_assert_int_eq(th_token_writer_close(writer), TH_OK);
     free(tokens);
 }
@@ -132,7 +132,7 @@ START_TEST(every_damage_is_found)
 }
 END_TEST
 
-/* Of several blocks each has a checksum of its own; a damaged one is found where it is first used. */
+/* Each block has a checksum. Damage is found when the block is first used. */
 START_TEST(damage_is_found_when_used)
 {
     write_tokens(1500000, 50257, 1 << 20);
@@ -152,7 +152,7 @@ START_TEST(damage_is_found_when_used)
 }
 END_TEST
 
-/* Headers with a checksum that is right, and contents that are not. */
+/* Headers with a correct checksum and invalid contents. */
 START_TEST(hostile_headers)
 {
     const struct {
@@ -230,9 +230,9 @@ START_TEST(wrong_arguments)
     th_token_file *file = th_token_file_open(ctx, path, NULL);
     int32_t tokens[2];
     expect_status(th_token_file_read(file, 99, 2, tokens), TH_ERROR_INDEX, "2 tokens starting at token 99 are outside");
-    expect_status(th_token_file_read(file, -1, 2, tokens), TH_ERROR_INDEX, "from -1 on");
+    expect_status(th_token_file_read(file, -1, 2, tokens), TH_ERROR_INDEX, "starting at token -1");
     expect_status(th_token_file_read(file, 1, INT64_MAX, tokens), TH_ERROR_INDEX, "outside");
-    expect_status(th_token_file_read(file, 0, 1, NULL), TH_ERROR_ARGUMENT, "room");
+    expect_status(th_token_file_read(file, 0, 1, NULL), TH_ERROR_ARGUMENT, "needs a file and a buffer");
     th_token_file_close(file);
     th_token_file_close(NULL);
     ck_assert_int_eq(th_token_file_count(NULL), 0);
@@ -240,7 +240,7 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
-/* A file that was there stays when the disk is full, and when a writer is not closed. */
+/* The old file stays if the disk is full, and if a writer is not closed. */
 START_TEST(what_was_there_stays)
 {
     write_tokens(100, 65, 100);
@@ -258,7 +258,7 @@ START_TEST(what_was_there_stays)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     expect_status(status, TH_ERROR_FILE, "File too large");
     th_token_writer_free(writer);
-    writer = th_token_writer_open(ctx, path, 65); /* left to the context */
+    writer = th_token_writer_open(ctx, path, 65); /* the context closes it */
     ck_assert_int_eq(th_token_writer_append(writer, zeros, 10), TH_OK);
     th_token_file *file = th_token_file_open(ctx, path, NULL);
     ck_assert_int_eq(th_token_file_count(file), 100);

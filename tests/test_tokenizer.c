@@ -1,9 +1,9 @@
-/* Tokenizers in memory: what they make of text, that every text comes back, special tokens, streams, misuse. */
+/* Tokenizers in memory: the tokens of texts, round trips, special tokens, streams, misuse. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 
@@ -23,7 +23,7 @@ static void teardown(void)
     close_context();
 }
 
-/* tokens becomes what t makes of these bytes. */
+/* Sets tokens to the tokens of these bytes. */
 static void encode(th_tokenizer *t, const char *bytes, size_t count)
 {
     tokens.count = 0;
@@ -40,7 +40,7 @@ static void assert_round_trip(th_tokenizer *t, const char *bytes, size_t count)
     ck_assert_int_eq(text.bytes[count], 0);
 }
 
-/* The text becomes exactly these tokens, by what they stand for; "" ends the list. */
+/* Checks the tokens of a text by their bytes; "" ends the list. */
 static void assert_pieces(th_tokenizer *t, const char *bytes, const char *const *piece)
 {
     encode(t, bytes, strlen(bytes));
@@ -120,11 +120,11 @@ START_TEST(test_training)
     th_tokenizer *t = train_rhyme(280);
     ck_assert_int_eq(th_tokenizer_size(t), 280);
     ck_assert_str_eq(th_tokenizer_bytes(t, 0, NULL), "<|end|>");
-    ck_assert_str_eq(th_tokenizer_bytes(t, 1, NULL), "!"); /* the first character that stands for a byte */
+    ck_assert_str_eq(th_tokenizer_bytes(t, 1, NULL), "!"); /* the first character that represents a byte */
     ck_assert_str_eq(th_tokenizer_bytes(t, 257, NULL), "at");
     assert_pieces(t, " the cat", (const char *const[]){" the", " cat", ""});
     assert_pieces(t, " the's 98<|end|>7", (const char *const[]){" the", "'s", " ", "9", "8", "<|end|>", "7", ""});
-    for (int i = 257; i < 280; i++) { /* no token reaches over the end of a word */
+    for (int i = 257; i < 280; i++) { /* no token crosses the end of a word */
         const char *bytes = th_tokenizer_bytes(t, i, NULL);
         ck_assert_msg(strchr(bytes + 1, ' ') == NULL || strspn(bytes, " ") == strlen(bytes), "'%s'", bytes);
     }
@@ -176,7 +176,8 @@ START_TEST(test_training_refused)
 }
 END_TEST
 
-/* What is no UTF-8 stands for itself and changes nothing around it, in encoding and in training. */
+/* A byte that is not valid UTF-8 is treated on its own and does not affect its neighbors, in encoding and in
+ * training. */
 START_TEST(test_invalid_utf8)
 {
     static const char *const part[] = {"\x80",         "\xff",     "\xc3",     "\xe2\x82",        "\xf0\x9f\x98",
@@ -203,8 +204,7 @@ START_TEST(test_invalid_utf8)
 }
 END_TEST
 
-/* Random bytes, and random pieces of text, also longer than any buffer. The cache changes nothing: a fresh tokenizer
- * gives the same. */
+/* Random bytes, and random pieces of text, also longer than any buffer. The cache must not change the result. */
 START_TEST(test_round_trips)
 {
     static const char *const piece[] = {
@@ -238,7 +238,7 @@ START_TEST(test_round_trips)
 }
 END_TEST
 
-/* A word as long as a text is merged in the same way as a short one, and in time. */
+/* A word as long as a text is merged like a short one, and in reasonable time. */
 START_TEST(test_long_words)
 {
     th_tokenizer *t =
@@ -279,15 +279,15 @@ START_TEST(test_special_tokens)
     expect_error(TH_ERROR_ARGUMENT, "1 to 512 bytes");
     ck_assert_int_eq(th_tokenizer_add(t, "\xff"), -1);
     expect_error(TH_ERROR_ARGUMENT, "UTF-8");
-    ck_assert_int_eq(th_tokenizer_add(t, "Ġ"), -1); /* how a space is written */
-    expect_error(TH_ERROR_ARGUMENT, "has other bytes");
+    ck_assert_int_eq(th_tokenizer_add(t, "Ġ"), -1); /* a space as files have it */
+    expect_error(TH_ERROR_ARGUMENT, "stands for other bytes");
 }
 END_TEST
 
 /* -- streams -- */
 
-/* What the bytes look like on a terminal, given one token, that is one byte, at a time; and after each byte there is
- * nothing but whole characters. */
+/* Checks what the bytes look like on a terminal, with one byte as one token at a time. After each byte there are
+ * only whole characters. */
 static void assert_stream(const char *bytes, const char *shown)
 {
     th_tokenizer *t = th_tokenizer_bytes_new(ctx);
@@ -370,7 +370,7 @@ START_TEST(test_misuse)
 }
 END_TEST
 
-/* With an error pending nothing is done, and the first error stays. */
+/* With an error pending nothing happens, and the first error stays. */
 START_TEST(test_pending_error)
 {
     th_tokenizer *t = th_tokenizer_bytes_new(ctx);

@@ -1,5 +1,6 @@
-/* Tokenizers in files: those that the reference library wrote (fixtures) give its tokens, and training gives what it
- * has learnt; what we write we read again; what is damaged or would mean something else is refused with a sentence. */
+/* Tokenizers in files. Files of the reference library (fixtures) give its tokens, and training learns what it
+ * learns. We can read what we write. Files that are damaged or would mean something else are rejected with a
+ * message. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 #include "folder.h"
@@ -27,7 +28,7 @@ static void setup(void)
     strcpy(path, in_folder("tokenizer.json"));
 }
 
-/* Nothing is left but what a tokenizer may write: no temporary file. */
+/* Only the files of a tokenizer may be left: no temporary file. */
 static void teardown(void)
 {
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
@@ -43,13 +44,13 @@ static void write_file(const char *file, const char *text, size_t bytes)
 
 /* -- the fixtures -- */
 
-/* The tokens of every text are those of the fixture. */
+/* Checks the tokens of every text in the fixture. */
 static void assert_tokens(th_tokenizer *t, const char *fixture)
 {
-    char place[256];
+    char file_path[256];
     size_t bytes, lines;
-    snprintf(place, sizeof place, FIXTURE "%s.tokens", fixture);
-    char *expected = read_bytes(place, &lines), *texts = read_bytes(FIXTURE "texts", &bytes), *at = expected;
+    snprintf(file_path, sizeof file_path, FIXTURE "%s.tokens", fixture);
+    char *expected = read_bytes(file_path, &lines), *texts = read_bytes(FIXTURE "texts", &bytes), *at = expected;
     th_token_list tokens = {0};
     int count = 0;
     for (const char *text = texts; text <= texts + bytes; count++) {
@@ -73,16 +74,16 @@ static void assert_tokens(th_tokenizer *t, const char *fixture)
 
 static th_tokenizer *load_fixture(const char *fixture)
 {
-    char place[256];
-    snprintf(place, sizeof place, FIXTURE "%s.json", fixture);
-    th_tokenizer *t = th_tokenizer_load(ctx, place);
+    char file_path[256];
+    snprintf(file_path, sizeof file_path, FIXTURE "%s.json", fixture);
+    th_tokenizer *t = th_tokenizer_load(ctx, file_path);
     no_error();
     return t;
 }
 
 static const char *const fixtures[] = {"gpt2", "llama3", "o200k", "characters"};
 
-/* As read, and as written and read again. */
+/* Tokenizers as read, and after they were written and read again. */
 START_TEST(test_fixtures)
 {
     const char *fixture = fixtures[_i];
@@ -93,9 +94,9 @@ START_TEST(test_fixtures)
     t = th_tokenizer_load(ctx, folder);
     no_error();
     assert_tokens(t, fixture);
-    char place[256];
-    snprintf(place, sizeof place, FIXTURE "%s.json", fixture);
-    json_t *theirs = json_load_file(place, 0, NULL), *ours = json_load_file(path, 0, NULL);
+    char file_path[256];
+    snprintf(file_path, sizeof file_path, FIXTURE "%s.json", fixture);
+    json_t *theirs = json_load_file(file_path, 0, NULL), *ours = json_load_file(path, 0, NULL);
     json_object_del(json_object_get(theirs, "model"), "merges");
     json_object_del(json_object_get(ours, "model"), "merges");
     ck_assert(json_equal(theirs, ours));
@@ -131,7 +132,7 @@ START_TEST(test_training)
 }
 END_TEST
 
-/* GPT-2's two files say the same as tokenizer.json. */
+/* GPT-2's two files describe the same tokenizer as tokenizer.json. */
 START_TEST(test_two_files)
 {
     ck_assert_int_eq(th_tokenizer_save(load_fixture("gpt2"), folder), TH_OK);
@@ -195,7 +196,7 @@ START_TEST(test_document)
 }
 END_TEST
 
-/* -- what is refused -- */
+/* -- rejected files -- */
 
 static const char small[] =
     "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null, \"added_tokens\": [{\"id\": 4, \"content\": "
@@ -210,7 +211,7 @@ static const char small[] =
     "\"end_of_word_suffix\": \"\", \"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": false, "
     "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"aba\": 3}, \"merges\": [\"a b\", \"ab a\"]}}";
 
-/* tokenizer.json becomes `small` with the first `what` in it replaced. */
+/* Writes `small` with the first `what` in it replaced as tokenizer.json. */
 static void write_edited(const char *what, const char *by)
 {
     const char *at = strstr(small, what);
@@ -237,8 +238,7 @@ START_TEST(test_small)
 }
 END_TEST
 
-/* An added token that is a space, and takes those around it, takes others like it: as in the reference, they are not
- * there any more. */
+/* An added token that is a space and includes the spaces around it hides others like it, as in the reference. */
 START_TEST(test_token_that_is_a_space)
 {
     write_edited("\"<s>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false",
@@ -278,47 +278,47 @@ START_TEST(test_refused)
         {"\\\\s+|[^\\\\s]+", "[\\\\S]", "\\S within [] is not supported"},
         {"\\\\s+|[^\\\\s]+", "(?i:ff)", "\"ff\" within (?i:) is not supported"},
         {"\\\\s+|[^\\\\s]+", "(?i)a", "a group begins with (?"},
-        {"\\\\s+|[^\\\\s]+", "a{2}+", "{}+ means two things"},
+        {"\\\\s+|[^\\\\s]+", "a{2}+", "{}+ is ambiguous"},
         {"\\\\s+|[^\\\\s]+", "\\\\p{Greek}", "\\p{Greek} is not supported"},
         {"\\\\s+|[^\\\\s]+", "[a&&b]", "sets within sets"},
         {"\\\\s+|[^\\\\s]+", "^a", "^ is not supported"},
         {"\\\\s+|[^\\\\s]+", "a)", "a ) has no matching ("},
         {"\\\\s+|[^\\\\s]+", "(a", "a ( is not closed"},
         {"\\\\s+|[^\\\\s]+", "[a", "a [ is not closed"},
-        {"\\\\s+|[^\\\\s]+", "a(?=b)+", "looks around is repeated"},
+        {"\\\\s+|[^\\\\s]+", "a(?=b)+", "lookaround group is repeated"},
         {"\\\\s+|[^\\\\s]+", "a*?+", "a repetition is repeated"},
-        {"\\\\s+|[^\\\\s]+", "+", "a + to repeat"},
-        {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "stands behind another part"},
+        {"\\\\s+|[^\\\\s]+", "+", "there is nothing before + to repeat"},
+        {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "follows another part"},
         {"\"use_regex\": false", "\"use_regex\": 0", "\"use_regex\""},
         {"\"TemplateProcessing\"", "\"BertProcessing\"", "post_processor is of a type that is not supported"},
-        {"\"ids\": [4]", "\"ids\": [9]", "an id that is none of the tokens"},
-        {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not stand once, as A"},
+        {"\"ids\": [4]", "\"ids\": [9]", "an id that is not in the vocabulary"},
+        {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not appear exactly once"},
         {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"Metaspace\"}",
          "decoder is not supported"},
         {"\"BPE\"", "\"Unigram\"", "its model is not BPE"},
-        {"\"dropout\": null", "\"dropout\": 0.1", "drops merges out"},
-        {"\"unk_token\": null", "\"unk_token\": 3", "unk_token is no string"},
+        {"\"dropout\": null", "\"dropout\": 0.1", "BPE dropout"},
+        {"\"unk_token\": null", "\"unk_token\": 3", "unk_token is not a string"},
         {"\"continuing_subword_prefix\": null", "\"continuing_subword_prefix\": \"##\"", "continuing_subword_prefix"},
         {"\"end_of_word_suffix\": \"\"", "\"end_of_word_suffix\": \"</w>\"", "end_of_word_suffix"},
         {"\"byte_fallback\": false", "\"byte_fallback\": true", "byte_fallback is not supported"},
         {"\"ignore_merges\": false", "\"ignore_merges\": \"no\"", "\"ignore_merges\""},
-        {"\"aba\": 3", "\"aba\": 2", "the id of token 'aba' is another's"},
-        {"\"aba\": 3", "\"aba\": 4", "not one of 0 .. 3"},
-        {"\"aba\": 3", "\"aba\": -3", "not one of 0 .. 3"},
-        {"\"aba\": 3", "\"aba\": 3.5", "not one of 0 .. 3"},
-        {"\"aba\": 3", "\"a\": 3", "twice"},
-        {"\"vocab\": {", "\"vocab\": 3, \"x\": {", "vocabulary is not an object"},
-        {"\"ab a\"", "\"ab c\"", "merge 1, of 'ab' and 'c', is of tokens that are not in the vocabulary"},
-        {"\"ab a\"", "\"ab b\"", "or makes one"},
+        {"\"aba\": 3", "\"aba\": 2", "the id of token 'aba' is a duplicate"},
+        {"\"aba\": 3", "\"aba\": 4", "outside 0 .. 3"},
+        {"\"aba\": 3", "\"aba\": -3", "outside 0 .. 3"},
+        {"\"aba\": 3", "\"aba\": 3.5", "outside 0 .. 3"},
+        {"\"aba\": 3", "\"a\": 3", "duplicate object key"},
+        {"\"vocab\": {", "\"vocab\": 3, \"x\": {", "vocabulary is no object"},
+        {"\"ab a\"", "\"ab c\"", "merge 1, of 'ab' and 'c', uses or makes a token that is not in the vocabulary"},
+        {"\"ab a\"", "\"ab b\"", "uses or makes a token"},
         {"\"ab a\"", "\"aba\"", "not two tokens with one space"},
         {"\"ab a\"", "\"a b a\"", "not two tokens with one space"},
-        {"\"ab a\"", "[\"ab\", \"a\"]", "partly"},
-        {"\"ab a\"", "7", "partly"},
+        {"\"ab a\"", "[\"ab\", \"a\"]", "mix"},
+        {"\"ab a\"", "7", "mix"},
         {"\"a b\", \"ab a\"", "[\"ab\"]", "neither"},
         {"\"a b\", \"ab a\"", "[\"a\", \"b\", \"a\"]", "neither"},
         {"\"merges\": [", "\"marges\": [", "its merges are not a list"},
         {"\"model\": {", "\"modal\": {", "it has no model"},
-        {"\"version\"", "\"model_version\"", "it has a member \"model_version\""},
+        {"\"version\"", "\"model_version\"", "it has an unknown member \"model_version\""},
         {"\"trim_offsets\": true", "\"trim_offsets\": 1", "\"trim_offsets\" has another type"},
     };
     for (size_t i = 0; i < sizeof edit / sizeof edit[0]; i++) {
@@ -328,7 +328,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* Cut anywhere it is refused; with any byte changed it is refused or is a tokenizer that works. */
+/* Cut anywhere, a file is rejected. With any byte changed, it is rejected or gives a working tokenizer. */
 START_TEST(test_damaged)
 {
     const size_t bytes = strlen(small);
@@ -360,7 +360,7 @@ START_TEST(test_damaged)
 }
 END_TEST
 
-/* A pattern that takes exponential time on a text gives up with a sentence. */
+/* A pattern that takes exponential time on a text stops with an error. */
 START_TEST(test_slow_pattern)
 {
     write_edited("\\\\s+|[^\\\\s]+", "(?:(?:a|b|ab)+)+[cd]");

@@ -1,6 +1,6 @@
-/* Tokenizers and hostile files. Time is proportional to the length of the input, and memory stays within the context's
- * limit. A match that sees only a part of the text finds the same as in the whole text. Times are compared with
- * ordinary input of the same size. */
+/* Tokenizers and hostile files. Time is proportional to the length of the input, and memory stays within the
+ * context's limit. A match that sees only a part of the text is the same as in the whole text. Times are compared
+ * with ordinary input of the same size. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "models/text/merges.h"
 #include "models/text/pattern.h"
 #include "models/text/vocabulary.h"
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 #include "folder.h"
@@ -40,7 +40,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A file in memory: tokenizer.json with these added tokens and this pattern, whose model knows "a" and "b". */
+/* Loads a file with these added tokens and this pattern; its model knows "a" and "b". */
 static th_tokenizer *load_with(const char *added, const char *pattern)
 {
     static const char format[] =
@@ -56,7 +56,7 @@ static th_tokenizer *load_with(const char *added, const char *pattern)
     return th_tokenizer_load(ctx, folder);
 }
 
-/* Writes an added token as the file does; returns what follows it. */
+/* Writes an added token as files have it. Returns the position behind it. */
 static char *write_added(char *at, int id, const char *content, bool rstrip)
 {
     return at + sprintf(at,
@@ -67,7 +67,7 @@ static char *write_added(char *at, int id, const char *content, bool rstrip)
 
 /* -- tables -- */
 
-/* The inverse of `key *= factor; key ^= key >> 32` for an odd factor. */
+/* Inverts `key *= factor; key ^= key >> 32` for an odd factor. */
 static uint64_t undo(uint64_t value, uint64_t factor)
 {
     uint64_t inverse = factor;
@@ -79,7 +79,7 @@ static uint64_t undo(uint64_t value, uint64_t factor)
 
 enum { TOKENS = 60000 };
 
-/* The seconds that a vocabulary of these words of 8 bytes takes. */
+/* Returns the seconds that a vocabulary of these words of 8 bytes takes. */
 static double time_of(const uint64_t *word)
 {
     th_vocabulary v = {0};
@@ -93,7 +93,7 @@ static double time_of(const uint64_t *word)
     return time;
 }
 
-/* Words that a hash with fixed constants puts into one slot: multiply, fold, multiply, fold, twice. */
+/* Words that a hash with fixed constants would put into one slot: multiply, fold, multiply, fold, twice. */
 START_TEST(chosen_tokens_do_not_collide)
 {
     const uint64_t first = UINT64_C(0x9e3779b97f4a7c15), second = UINT64_C(0xd6e8feb86659fd93);
@@ -262,7 +262,7 @@ START_TEST(all_matches_in_a_text_share_a_budget)
 }
 END_TEST
 
-/* The first match in a whole text, by PCRE2 alone. */
+/* Returns the first match in a whole text, by PCRE2 alone. */
 static bool first_match(pcre2_code *code, const char *text, size_t bytes, size_t from, size_t *begin, size_t *end)
 {
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
@@ -273,7 +273,7 @@ static bool first_match(pcre2_code *code, const char *text, size_t bytes, size_t
     return found > 0;
 }
 
-/* Runs of letters, digits, spaces and signs, as long as a match first sees, a little shorter and longer, and short. */
+/* Writes runs of letters, digits, spaces and signs: short, and near the length that a match sees first. */
 static size_t write_runs(char *text, uint32_t *state)
 {
     static const char *const piece[] = {"a", "B", "\xc3\xa9", "\xe6\xbc\xa2", " ", "\n", "7", "'", "s", "-"};
@@ -306,9 +306,9 @@ START_TEST(a_match_that_sees_a_part_finds_what_is_in_the_whole)
     ck_assert_msg(pattern != NULL, "%s", trouble);
     ck_assert(th_pattern_translate(expression, strlen(expression), translated, 1 << 18, trouble));
     int error;
-    PCRE2_SIZE place;
+    PCRE2_SIZE offset;
     pcre2_code *code =
-        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &place, NULL);
+        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &offset, NULL);
     ck_assert_ptr_nonnull(code);
     uint32_t state = 7;
     int matches = 0;
@@ -354,7 +354,7 @@ START_TEST(reading_stays_within_the_limit)
         ck_assert_msg(th_error_code(limited) == TH_ERROR_MEMORY, "%s: %s", values[i], th_error_message(limited));
         ck_assert_uint_le(th_memory(limited).reserved_peak, 20 << 20);
         th_context_free(limited);
-        ck_assert_ptr_null(th_tokenizer_load(ctx, folder)); /* without a limit it is only wrong */
+        ck_assert_ptr_null(th_tokenizer_load(ctx, folder)); /* without a limit the file is only invalid */
         expect_error(TH_ERROR_FILE, "it has no model");
     }
 }

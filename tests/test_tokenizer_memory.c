@@ -1,13 +1,13 @@
-/* Tokenizers when memory runs out: every allocation that making, reading, writing and using one takes is made to fail,
- * in the C library and in the context; what comes of it is TH_ERROR_MEMORY (or, from jansson, which does not say why,
- * TH_ERROR_FILE), nothing is lost, and with memory it works again. */
+/* Tokenizers when memory runs out. Every allocation of the C library and of the context fails in turn while a
+ * tokenizer is created, read, written and used. The result is TH_ERROR_MEMORY (or TH_ERROR_FILE, because jansson
+ * does not give the reason). Nothing leaks, and with memory the tokenizer works again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "memory.h"
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 #include "folder.h"
@@ -136,7 +136,7 @@ START_TEST(test_out_of_memory)
 {
     if (!OWN_MALLOC)
         return;
-    for (long n = 0;; n++) { /* the first time nothing fails, and the C library takes what it keeps */
+    for (long n = 0;; n++) { /* the first time nothing fails, and the C library takes the memory that it keeps */
         close_context();
         const long before = live;
         open_context();
@@ -161,13 +161,13 @@ START_TEST(test_out_of_memory)
             ck_assert_int_gt(n, 5);
             return;
         }
-        if (n > 300) /* the rest is more of the same: a sample of it */
+        if (n > 300) /* the rest is similar: a sample */
             n += n / 8;
     }
 }
 END_TEST
 
-/* The handle itself is the context's. */
+/* The context allocates the handle. */
 START_TEST(test_out_of_context_memory)
 {
     run_out(&memory);

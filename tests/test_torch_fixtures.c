@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "../scripts/interop/torch_modules.h"
+#include "tapehead/models.h"
 
 #include "context.h"
 
@@ -33,7 +34,7 @@ static double *values(th_tensor *t)
     return value;
 }
 
-/* Equal to the limit, relative to the largest entry. */
+/* Checks that the difference is at most the limit, relative to the largest entry. */
 static void assert_close(th_safetensors *file, const char *prefix, const char *name, th_tensor *ours, double limit)
 {
     th_tensor *theirs = read(file, prefix, name);
@@ -51,7 +52,7 @@ static void assert_close(th_safetensors *file, const char *prefix, const char *n
     free(b);
 }
 
-/* Each fixture in both types, fused and composed, kept and recomputed. */
+/* Each fixture in both types, fused and composed, with saved and recomputed values. */
 START_TEST(outputs_and_gradients_are_pytorchs)
 {
     const th_dtype dtype = _i & 1 ? TH_FLOAT64 : TH_FLOAT32;

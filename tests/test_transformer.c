@@ -1,5 +1,5 @@
-/* Transformer blocks and the language model: names and counts, values and gradients against PyTorch, the promises of
- * masks, threads, fusion and memory on whole models. B batch, T length, S memory length, E width, H heads, V
+/* Tests transformer blocks and the language model: names and counts, values and gradients against PyTorch, and masks,
+ * threads, fusion and memory of whole models. B batch, T length, S memory length, E width, H heads, V
  * vocabulary.
  */
 #include <math.h>
@@ -15,7 +15,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-/* OpenBLAS's bits depend on the shape of a product; ours do not (contract 6). */
+/* The bits of OpenBLAS depend on the shape of a product; those of native products do not. */
 static bool native_products(void)
 {
     return strstr(th_build_info(ctx), "gemm=native") != NULL;
@@ -25,10 +25,13 @@ static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
 
 /* -- against PyTorch --
  *
- * Numbers of PyTorch 2.13.0 in float64, dropout 0, batch_first. Element i of an input is sin(0.7 i + phase); element i
- * of the parameter called `name` is 0.3 sin(0.7 i + p), p the sum of the bytes of its name, and 1 more in the weight of
- * a norm. Of a tensor the mark is compared, sum_i t_i cos(0.9 i + phase) with phase 1; that of all gradients of
- * parameters is the sum of their marks, each with phase p. Element i of the cotangent is cos(0.9 i + 1). */
+ * Numbers of PyTorch 2.13.0 in float64, dropout 0, batch_first.
+ *
+ * Inputs: element i is sin(0.7 i + phase). Parameters: element i is 0.3 sin(0.7 i + p), where p is the sum of the bytes
+ * of the name; weights of norms add 1. The cotangent: element i is cos(0.9 i + 1).
+ *
+ * Tests compare one number for each tensor, sum_i t_i cos(0.9 i + 1). For the gradients of parameters it is the sum
+ * over all parameters, with p instead of 1. */
 
 enum { B = 2, T = 5, S = 4, E = 8, H = 2, MLP = 12, V = 7, MAX_NUMEL = 512 };
 
@@ -98,7 +101,7 @@ static void assert_near(double actual, double expected, const char *what, const 
         ck_abort_msg("%s, %s: %.15g, PyTorch has %.15g", name, what, actual, expected);
 }
 
-/* Keys that padding hides: of the second sequence the last two, of the first memory the last. */
+/* Padding hides the last two keys of the second sequence, and the last key of the first memory. */
 static th_tensor *kept_keys(int64_t keys, int64_t first, int64_t second)
 {
     bool keep[2 * T];
@@ -290,7 +293,7 @@ static th_tensor *run(void *module, th_tensor *x)
     return th_module_forward(module, x);
 }
 
-/* What th_transform needs beside the block. */
+/* The arguments of th_transform. */
 typedef struct transformation {
     th_module *block;
     th_transform_options options;
@@ -340,7 +343,7 @@ START_TEST(gradients_are_right_with_dropout_replayed)
 }
 END_TEST
 
-/* The table as embedding and as classifier: its gradient is the sum of what each use would get alone. */
+/* The table is embedding and classifier: its gradient is the sum of the gradients of both uses. */
 START_TEST(the_tied_gradient_is_the_sum_of_both_uses)
 {
     th_module *model = th_language_model_new(ctx, &tiny);
@@ -366,7 +369,7 @@ START_TEST(the_tied_gradient_is_the_sum_of_both_uses)
 }
 END_TEST
 
-/* -- what must not show -- */
+/* -- hidden values -- */
 
 START_TEST(no_logit_sees_a_later_token)
 {
@@ -388,7 +391,7 @@ START_TEST(no_logit_sees_a_later_token)
         ck_assert_mem_ne(before + seen, after + seen, VOCABULARY * sizeof *before);
         th_tape_clear(ctx);
     }
-    /* nor does a sequence see how long it is */
+    /* the length of the sequence does not matter either */
     ck_assert_int_eq(th_copy_out(th_module_evaluate(model, th_contiguous(th_slice(tokens, 1, 0, 11, 1))), after,
                                  11 * VOCABULARY * sizeof *after),
                      TH_OK);
@@ -398,7 +401,7 @@ START_TEST(no_logit_sees_a_later_token)
 }
 END_TEST
 
-/* Rows first .. of each sequence b of t (B, rows, E) set to value. */
+/* Sets the rows from first on of each sequence of t (B, rows, E) to value. */
 static void pad(th_tensor *t, const int64_t *first, double value)
 {
     for (int64_t b = 0; b < th_size(t, 0); b++)
@@ -408,8 +411,8 @@ static void pad(th_tensor *t, const int64_t *first, double value)
                     ck_abort_msg("%s", th_error_message(ctx));
 }
 
-/* Whatever stands in padded rows of x and of the memory: no bit of the other rows changes. NaN in the memory reaches no
- * gradient either. */
+/* Values in padded rows of x and of the memory change no bit of other rows. NaN in the memory changes no gradient
+ * either. */
 START_TEST(what_stands_in_the_padding_does_not_leak)
 {
     static const int64_t lengths[B] = {5, 3}, memory_lengths[B] = {2, 4};
@@ -454,7 +457,7 @@ static const th_language_model_options small = {.vocabulary = 53,
                                                 .dropout = 0.1,
                                                 .block = {.attention_dropout = 0.1}};
 
-/* A model and what it is trained on, in a context of its own. */
+/* A model and its training data, in a separate context. */
 typedef struct training {
     th_context *ctx;
     th_module *model;
@@ -473,7 +476,7 @@ static training training_new(const th_context_options *options, const th_languag
     return t;
 }
 
-/* The loss of one step; NaN with an error pending. */
+/* Returns the loss of one step; NaN with an error pending. */
 static double train(const training *t)
 {
     th_tensor *loss = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
@@ -520,7 +523,7 @@ START_TEST(any_number_of_threads_gives_the_same_bits)
 }
 END_TEST
 
-/* Loss and gradients of one step with dropout, in float32 and float64. */
+/* Compares loss and gradients of one step with dropout in float32 and float64. */
 START_TEST(fused_is_composed_to_rounding)
 {
     const double tolerance = _i ? 1e-12 : 1e-5;
@@ -562,7 +565,7 @@ START_TEST(a_shapes_only_run_forecasts_the_memory)
     size_t peak[2];
     for (int dry = 0; dry < 2; dry++) {
         training t = training_new(&(th_context_options){.seed = 9, .threads = 2, .shapes_only = dry}, &options, 8);
-        for (int step = 0; step < 2; step++) /* the moments, made at the end of the first, count in the second */
+        for (int step = 0; step < 2; step++) /* the first step allocates the moments, which count in the second */
             (void)train(&t);
         ck_assert_msg(th_error_code(t.ctx) == TH_OK, "%s", th_error_message(t.ctx));
         peak[dry] = th_memory(t.ctx).peak;
@@ -611,7 +614,7 @@ START_TEST(evaluation_drops_nothing)
 }
 END_TEST
 
-/* The branches' ends are dropped from, and what is between the MLP's layers unless that is told not to. */
+/* Dropout acts on the ends of branches, and inside the MLP unless no_mlp_dropout. */
 START_TEST(dropout_inside_the_mlp_is_an_option)
 {
     for (int without = 0; without < 2; without++) {
@@ -656,7 +659,7 @@ static size_t kept_with(double dropout, int64_t layers)
     return kept;
 }
 
-/* What is dropped is drawn again, never stored: a layer keeps 10 E + H + 4 numbers for each token in either case. */
+/* Dropout masks are drawn again, never stored: a layer saves 10 E + H + 4 numbers for each token in either case. */
 START_TEST(dropout_keeps_nothing)
 {
     for (int dropped = 0; dropped < 2; dropped++) {

@@ -1,5 +1,5 @@
-/* A plugin that contains the static library is unloaded while threads that computed in it live. Afterwards nothing
- * of the library runs: neither its helpers, nor its function at the end of these threads. */
+/* Tests that a plugin with the static library can be unloaded while threads that used it continue. Afterwards no code
+ * of the library runs: neither its worker threads, nor its destructor for these threads. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -43,8 +43,9 @@ static int threads_of_this_process(void)
     return threads;
 }
 
-/* Whether the process has this many threads within ten seconds: the system counts one for a moment after its end. */
-static bool come_to(int threads)
+/* Returns whether the process has this many threads within ten seconds: the system counts a thread for a moment after
+ * its end. */
+static bool number_of_threads_becomes(int threads)
 {
     for (int i = 0; threads_of_this_process() != threads && i < 1000; i++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -66,7 +67,7 @@ static void *compute_and_outlive(void *function)
 START_TEST(test_threads_outlive_the_plugin)
 {
     const int before = threads_of_this_process();
-    for (int times = 0; times < 3; times++) { /* each starts anew */
+    for (int times = 0; times < 3; times++) { /* the plugin is loaded again each time */
         compute *function;
         void *plugin = load(&function);
         pthread_t thread[CALLERS];
@@ -74,15 +75,15 @@ START_TEST(test_threads_outlive_the_plugin)
         pthread_barrier_init(&unloaded, NULL, CALLERS + 1);
         for (int i = 0; i < CALLERS; i++)
             ck_assert_int_eq(pthread_create(&thread[i], NULL, compute_and_outlive, &function), 0);
-        ck_assert_double_eq(function(THREADS), sum); /* a team of the thread that unloads, too */
+        ck_assert_double_eq(function(THREADS), sum); /* the thread that unloads the plugin has workers too */
         pthread_barrier_wait(&computed);
         ck_assert_int_eq(dlclose(plugin), 0);
-        ck_assert_msg(!is_loaded(), "the plugin stays loaded: this tests nothing");
-        ck_assert(come_to(before + CALLERS));
+        ck_assert_msg(!is_loaded(), "the plugin stays loaded, so that this tests nothing");
+        ck_assert(number_of_threads_becomes(before + CALLERS));
         pthread_barrier_wait(&unloaded);
         for (int i = 0; i < CALLERS; i++)
             ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
-        ck_assert(come_to(before));
+        ck_assert(number_of_threads_becomes(before));
     }
 }
 END_TEST

@@ -1,10 +1,10 @@
-/* What the engine says of a user's operations that make no sense: descriptors, shape rules, calls, samples, and
- * functions that do what they must not. */
+/* Errors of wrong user-written operations: descriptors, shape rules, calls, samples, and functions that break the
+ * rules. */
 #include <math.h>
 
 #include "user_ops.h"
 
-/* -- descriptors that make no sense -- */
+/* -- wrong descriptors -- */
 
 static const th_op empty_descriptor = {.name = NULL};
 
@@ -197,7 +197,7 @@ START_TEST(a_descriptor_that_makes_no_sense_is_refused)
     th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true), *inputs[20], *second;
     for (int i = 0; i < 20; i++)
         inputs[i] = x;
-    /* It is looked at every time: here a right one lies at the same address before and after. */
+    /* Every call checks the descriptor: a correct one was at the same address before. */
     ck_assert_ptr_nonnull(th_apply(&op, NULL, x));
     descriptors[_i].change(&op);
     const int n = op.n_inputs < 0 ? 3 : op.n_inputs;
@@ -206,7 +206,7 @@ START_TEST(a_descriptor_that_makes_no_sense_is_refused)
     th_gradient_report report;
     const th_status checked = th_check_op(ctx, &op, NULL, &report);
     ck_assert(!report.ok);
-    if (checked == TH_ERROR_VALUE) /* said before: there is nothing to check */
+    if (checked == TH_ERROR_VALUE) /* reported before: there is nothing to check */
         ck_assert_ptr_nonnull(strstr(report.text, "neither a backward nor a reason"));
     else
         expect_error(TH_ERROR_ARGUMENT, descriptors[_i].words);
@@ -247,7 +247,7 @@ START_TEST(a_call_that_makes_no_sense_is_refused)
 }
 END_TEST
 
-/* -- shape rules that misbehave -- */
+/* -- wrong shape rules -- */
 
 static th_status declares_nothing(th_call *c)
 {
@@ -398,7 +398,7 @@ static th_status a_shape_of_its_own(th_call *c)
     th_call_output(c, 0, TH_FLOAT32, 2, (int64_t[]){2, 2}, NULL);
     return TH_OK;
 }
-/* Another answer whenever it is asked. */
+/* A rule that gives another answer in each call. */
 static th_status of_two_minds(th_call *c)
 {
     static int64_t answer = 0;
@@ -425,7 +425,7 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     ck_assert_ptr_null(th_apply(&op, NULL, x, x, x));
     expect_error(TH_ERROR_SHAPE,
                  "input 0, (2, 3), does not broadcast to the output that the shape rule declares, (2, 2)");
-    op.flags = 0; /* what passes broadcasts, too */
+    op.flags = 0; /* identity gradients also broadcast */
     ck_assert_ptr_null(th_apply(&op, NULL, x, x, x));
     expect_error(TH_ERROR_SHAPE, "input 2, (2, 3), does not broadcast");
     op = square;
@@ -437,15 +437,15 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     op = energy;
     op.shape = same_shape;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_SHAPE, "precomputed gradients need an output 0 of one element, but it is (2, 3)");
-    op = line; /* without a backward only what passes can require a gradient */
+    expect_error(TH_ERROR_SHAPE, "early gradients are those of one number, but output 0 is (2, 3)");
+    op = line; /* without a backward, only inputs with identity gradients can require one */
     op.backward = NULL;
     ck_assert_ptr_null(th_apply(&op, NULL, x, x, x));
     expect_error(TH_ERROR_ARGUMENT, "input 0 requires a gradient, but the operation has no backward");
     th_tensor *a = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3));
     ck_assert_int_eq(th_backward(th_sum(th_apply(&op, NULL, a, a, x), TH_ALL_AXES, NULL), NULL), TH_OK);
     ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1, 2)), 1);
-    op = square; /* asked for, or saved, and not declared */
+    op = square; /* requested or saved, but not declared */
     op.n_outputs = 3;
     th_tensor *third = NULL;
     ck_assert_ptr_null(th_apply_n(&op, NULL, 1, &x, (th_tensor * *[]){NULL, &third}));
@@ -486,7 +486,7 @@ START_TEST(random_numbers_are_drawn_once)
 }
 END_TEST
 
-/* -- functions that do what they must not -- */
+/* -- functions that break the rules -- */
 
 static void *secret; /* a tensor that the functions below use */
 
@@ -546,8 +546,8 @@ START_TEST(functions_of_an_operation_run_no_operation)
     op.flags = 0;
     op.backward = adding_backward;
     ck_assert_int_ne(th_backward(th_sum(th_apply(&op, NULL, x), TH_ALL_AXES, NULL), NULL), TH_OK);
-    expect_error(TH_ERROR_STATE, "add: is called inside square");
-    /* A tensor freed meanwhile goes when that does no harm. */
+    expect_error(TH_ERROR_STATE, "add: is run within square");
+    /* A tensor freed in a function is released when that is safe. */
     secret = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3000));
     op = square;
     op.flags = 0;
@@ -562,7 +562,7 @@ START_TEST(functions_of_an_operation_run_no_operation)
 }
 END_TEST
 
-/* What was not saved is not there. */
+/* Operands that were not saved have no data. */
 static void looking_backward(const th_call *c)
 {
     ck_assert_ptr_null(c->input[0].data);
@@ -583,7 +583,7 @@ START_TEST(backward_finds_nothing_that_was_not_saved)
 }
 END_TEST
 
-/* Sizes that no memory has, laid out in another order. */
+/* Sizes larger than any memory, with another order of axes. */
 static th_status huge_and_ordered(th_call *c)
 {
     th_call_output(c, 0, TH_FLOAT32, 3, (const int64_t[]){INT64_MAX, 3, INT64_MAX}, NULL);

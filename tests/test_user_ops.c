@@ -1,5 +1,5 @@
-/* A user's own operations, each checked on its samples: one that is recomputed, early gradients, any number of
- * inputs, a fused one. */
+/* User-written operations, each checked on its samples: recomputed, with precomputed gradients, with any number of
+ * inputs, and fused. */
 
 #include "user_ops.h"
 
@@ -13,7 +13,7 @@ START_TEST(a_cheap_operation_is_run_again)
     th_tensor *loss = th_scope_end(ctx, th_sum(y, TH_ALL_AXES, NULL));
     ck_assert_int_eq(square_runs, 2);
     ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
-    ck_assert_int_eq(square_runs, 3); /* x^2 once more, for the outer one */
+    ck_assert_int_eq(square_runs, 3); /* x^2 is recomputed for the outer square */
     ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(1)), 4 * 27);
 }
 END_TEST
@@ -28,13 +28,13 @@ START_TEST(an_early_gradient_is_taken_where_it_stands)
     ck_assert_int_eq(precomputed_backwards, 1);
     ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(2)), 10);
     th_tape_clear(ctx);
-    ck_assert_int_eq(th_backward(th_apply(&energy, NULL, x), NULL), TH_OK); /* onto what is there */
+    ck_assert_int_eq(th_backward(th_apply(&energy, NULL, x), NULL), TH_OK); /* accumulates */
     ck_assert_int_eq(precomputed_backwards, 1);
     ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(2)), 15);
 }
 END_TEST
 
-/* -- a product of two vectors, with an early gradient of the second alone: s = sum of a_i b_i -- */
+/* -- a product of two vectors, with a precomputed gradient of the second only: s = sum of a_i b_i -- */
 
 static th_status dot_shape(th_call *c)
 {
@@ -73,7 +73,7 @@ static const th_op dot = {.name = "dot",
                           .forward = dot_forward,
                           .backward = dot_backward};
 
-/* An early gradient leaves nothing for backward to compute: it would be given no values. */
+/* With a precomputed gradient, backward has nothing to compute and gets no values. */
 START_TEST(an_early_gradient_is_offered_when_no_other_is_wanted)
 {
     th_tensor *a = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 3), true);
@@ -93,8 +93,8 @@ START_TEST(an_early_gradient_is_offered_when_no_other_is_wanted)
 }
 END_TEST
 
-/* A pass for chosen tensors computes the gradient itself, and so does the one after it: both give the same bits. A pass
- * that brings nothing to the leaf leaves the early gradient there. */
+/* A backward pass for chosen tensors computes the gradient, and so does the pass after it: both give the same bits.
+ * A pass that does not reach the leaf keeps the precomputed gradient. */
 START_TEST(an_early_gradient_is_gone_once_a_pass_has_computed_it)
 {
     for (int reached = 0; reached < 2; reached++) {
@@ -116,11 +116,11 @@ END_TEST
 START_TEST(any_number_of_inputs_is_saved_and_contiguous)
 {
     ck_assert_op(ctx, &product);
-    th_op other = product; /* named for the gradient of each, by any of the bits */
+    th_op other = product; /* saved for the gradient of each input, by any of its bits */
     other.saves = 0;
     other.saves_for[0] = TH_INPUT(11);
     ck_assert_op(ctx, &other);
-    /* What was saved and changed is noticed beyond the eighth, too. */
+    /* A change of a saved input is an error, even after the eighth input. */
     th_tensor *x[12];
     for (int i = 0; i < 12; i++)
         x[i] = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 2), true);
@@ -156,7 +156,7 @@ START_TEST(the_forecast_counts_every_copy)
 }
 END_TEST
 
-/* Of any number of inputs, all handed on or all left out. */
+/* With any number of inputs, either all have identity gradients or none has. */
 static void sum_forward(const th_call *c)
 {
     for (int64_t i = 0; i < th_array_numel(&c->output[0]); i++) {

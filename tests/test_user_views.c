@@ -1,10 +1,10 @@
-/* A user's own views: overlapping, backwards, with strides of 0 and beyond what there is; and every operation on inputs
- * that lie backwards. */
+/* Tests of views that a user defines: overlapping, reversed, with strides of 0, outside the memory. Also tests every
+ * operation on reversed inputs. */
 #include <math.h>
 
 #include "user_ops.h"
 
-/* Everything n times, by a stride of 0 on an axis in the middle: (A, B) to (A, n, B). */
+/* A view that repeats everything n times, by a stride of 0 on a new axis: (A, B) to (A, n, B). */
 static th_status again_shape(th_call *c)
 {
     const th_array *x = &c->input[0];
@@ -34,7 +34,7 @@ START_TEST(views_have_the_right_gradient)
 }
 END_TEST
 
-/* Views of views, beside others of the same base. */
+/* Views of views, together with other views of the same base. */
 static th_tensor *tangled(void *user, th_tensor *x) /* (6, 4) */
 {
     (void)user;
@@ -58,7 +58,7 @@ START_TEST(views_of_views_have_the_right_gradient)
 }
 END_TEST
 
-/* Any sizes, strides and offset: those of the elements of a leaf. */
+/* A view with any sizes, strides and offset. */
 typedef struct layout {
     th_shape size;
     int64_t stride[TH_MAX_DIMS], offset;
@@ -84,7 +84,7 @@ static int64_t random_below(int64_t end)
 
 enum { LEAF = 40 };
 
-/* A random view of LEAF elements, in about half of the cases one that does not fit. */
+/* Returns a random view of LEAF elements; about half of them leave the memory. */
 static layout random_layout(int64_t *low, int64_t *high)
 {
     layout l = {.size.ndim = (int)random_below(4), .offset = random_below(LEAF)};
@@ -100,10 +100,10 @@ static layout random_layout(int64_t *low, int64_t *high)
     return l;
 }
 
-/* Gradients of two views of one leaf that overlap in any way, against sums by index. */
-START_TEST(any_view_has_the_right_gradient_or_is_refused)
+/* Compares the gradients of up to three overlapping views of one leaf with sums over indices. */
+START_TEST(any_view_has_the_right_gradient_or_is_rejected)
 {
-    int right = 0, refused = 0;
+    int right = 0, rejected = 0;
     for (int round = 0; round < 3000; round++) {
         th_tensor *x = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT64, TH_SHAPE(LEAF)), true);
         double expected[LEAF] = {0};
@@ -139,13 +139,13 @@ START_TEST(any_view_has_the_right_gradient_or_is_refused)
             right++;
         } else {
             expect_error(TH_ERROR_SHAPE, "outside the memory of its input");
-            refused++;
+            rejected++;
         }
         th_tape_clear(ctx);
         th_tensor_free(x);
     }
     ck_assert_int_gt(right, 300);
-    ck_assert_int_gt(refused, 300);
+    ck_assert_int_gt(rejected, 300);
 }
 END_TEST
 
@@ -172,7 +172,7 @@ START_TEST(a_view_stays_in_the_memory_of_its_input)
     expect_error(TH_ERROR_SHAPE, "overflows");
     ck_assert_ptr_null(th_apply(&strided, &of_nothing, th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 3))));
     expect_error(TH_ERROR_SHAPE, "which has no elements");
-    /* Where there is nothing, or one, strides and offset do not matter. */
+    /* Strides and offset do not matter for sizes 0 and 1. */
     const layout empty = {{2, {0, 3}}, {INT64_MIN, 7}, 1000}, single = {{2, {1, 2}}, {INT64_MAX, 1}, 3};
     th_tensor *sum = th_add(
         th_sum(th_apply(&strided, &empty, x), TH_ALL_AXES, NULL),
@@ -200,7 +200,7 @@ static double element(th_tensor *t, int64_t i)
     }
 }
 
-/* What a built-in operation makes of inputs whose last axis runs backwards through memory: the same. */
+/* Checks that an operation has the same results and gradients on inputs whose last axis is reversed in memory. */
 static void compare_flipped(const th_op *op, const th_sample *sample)
 {
     th_tensor *plain[TH_MAX_SAMPLE_INPUTS], *base[TH_MAX_SAMPLE_INPUTS], *view[TH_MAX_SAMPLE_INPUTS];
@@ -246,9 +246,9 @@ static void compare_flipped(const th_op *op, const th_sample *sample)
         th_tensor *a = plain[i] ? th_gradient(plain[i]) : NULL, *b = plain[i] ? th_gradient(base[i]) : NULL;
         ck_assert_int_eq(a != NULL, b != NULL);
         for (int64_t k = 0, n = th_numel(a); a && k < n; k++) {
-            const int64_t columns = th_ndim(a) > 0 ? th_size(a, -1) : 1, turned = k / columns * columns + columns - 1;
+            const int64_t columns = th_ndim(a) > 0 ? th_size(a, -1) : 1, last = k / columns * columns + columns - 1;
             const float left = ((const float *)th_data_const(a))[k],
-                        right = ((const float *)th_data_const(b))[turned - k % columns];
+                        right = ((const float *)th_data_const(b))[last - k % columns];
             ck_assert_msg(fabsf(left - right) <= 1e-5f * fmaxf(1, fabsf(left)), "%s (%s): d input %d: %g is not %g",
                           op->name, sample->name, i, (double)left, (double)right);
         }
@@ -259,7 +259,7 @@ static void compare_flipped(const th_op *op, const th_sample *sample)
     th_tensor_free(result[1]);
 }
 
-START_TEST(every_operation_reads_backwards)
+START_TEST(every_operation_reads_reversed_inputs)
 {
     const th_op *op = th_op_at(_i);
     for (const th_sample *sample = op->samples; sample && sample->name; sample++)
@@ -267,7 +267,7 @@ START_TEST(every_operation_reads_backwards)
 }
 END_TEST
 
-/* Where windows overlap, the driver adds their gradients up, which a profile counts with data and without. */
+/* The driver sums the gradients of overlapping windows, which a profile counts with and without data. */
 START_TEST(sums_into_views_are_counted_without_data)
 {
     int64_t calls[2];
@@ -289,9 +289,9 @@ int main(void)
     TCase *tcase = new_suite("a user's views", setup, close_context);
     tcase_add_test(tcase, views_have_the_right_gradient);
     tcase_add_test(tcase, views_of_views_have_the_right_gradient);
-    tcase_add_test(tcase, any_view_has_the_right_gradient_or_is_refused);
+    tcase_add_test(tcase, any_view_has_the_right_gradient_or_is_rejected);
     tcase_add_test(tcase, a_view_stays_in_the_memory_of_its_input);
     tcase_add_test(tcase, sums_into_views_are_counted_without_data);
-    tcase_add_loop_test(tcase, every_operation_reads_backwards, 0, th_op_count());
+    tcase_add_loop_test(tcase, every_operation_reads_reversed_inputs, 0, th_op_count());
     return run_suites();
 }

@@ -1,5 +1,5 @@
-/* The elementwise and reducing vector kernels: accuracy against libm in float64, special values, the same bits on AVX2
- * and AVX-512 and for every length, and nothing touched beyond the end. */
+/* Elementwise kernels and reductions: accuracy against libm in float64, special values, the same bits on AVX2 and
+ * AVX-512 and for every length, and no access beyond the end. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "instances.h"
 #include "suite.h"
 
-/* Numbers for tests: a 64-bit linear congruential generator, uniform on [low, high). */
+/* Returns the next test number, uniform on [low, high), from a 64-bit linear congruential generator. */
 static uint64_t state = 1;
 static double uniform(double low, double high)
 {
@@ -20,7 +20,7 @@ static double uniform(double low, double high)
 
 typedef struct accuracy {
     const char *name;
-    size_t entry; /* of the table */
+    size_t entry; /* offset in th_kernels */
     double (*reference)(double);
     float low, high;
     double relative, absolute; /* |error| <= relative |value| + absolute */
@@ -64,7 +64,7 @@ static const accuracy accuracies[] = {
     {ENTRY(tanh), tanh, -30.0f, 30.0f, 2.0e-7, 0},
     {ENTRY(sigmoid), reference_sigmoid, -87.0f, 87.0f, 2.0e-7, 0},
     {ENTRY(sin), sin, -FLT_MAX, FLT_MAX, 0, 1.0e-7},
-    {ENTRY(sin), sin, -1e5f, 1e5f, 1.5e-7, 0}, /* relative, next to the zeros too */
+    {ENTRY(sin), sin, -1e5f, 1e5f, 1.5e-7, 0}, /* relative, also near the zeros */
     {ENTRY(cos), cos, -FLT_MAX, FLT_MAX, 0, 1.0e-7},
     {ENTRY(cos), cos, -1e5f, 1e5f, 1.5e-7, 0},
     {ENTRY(sqrt), sqrt, 0.0f, FLT_MAX, 6.0e-8, 0},
@@ -85,7 +85,7 @@ START_TEST(test_accuracy)
     const accuracy *a = &accuracies[_i];
     float *x = malloc(SWEEP * sizeof *x), *y = malloc(SWEEP * sizeof *y);
     ck_assert(x && y);
-    /* one half spread evenly over the interval, the other over the exponents */
+    /* half of them uniform over the interval, half over the exponents */
     for (int i = 0; i < SWEEP; i++) {
         const float any = (float)ldexp(uniform(-2, 2), (int)uniform(-149, 128));
         x[i] = i % 2 && any >= a->low && any <= a->high ? any : (float)uniform((double)a->low, (double)a->high);
@@ -280,7 +280,7 @@ START_TEST(test_ties_and_nan)
         ck_assert(y[0] == 0 && y[1] == 0 && y[2] == 0);
         f32[isa]->sqrt_backward(1, (void *const[]){y, dy, zero}, NULL);
         ck_assert(isinf(y[0]));
-        /* far out the slopes are those of 0 and x, not NaN */
+        /* for large |x| the slope is 0 or 1, not NaN */
         float far[2] = {-1e25f, 1e25f};
         f32[isa]->gelu_backward(2, (void *const[]){y, dy, far}, NULL);
         ck_assert(y[0] == 0 && y[1] == 8);
@@ -292,7 +292,7 @@ START_TEST(test_ties_and_nan)
 }
 END_TEST
 
-/* -- every map: float32 against float64, instruction sets against each other, every length, in place -- */
+/* -- every elementwise kernel: float32 against float64, instruction sets, every length, in place -- */
 
 enum { MAX_SOURCES = 4, LENGTH = 1000, SHORT = 70 };
 
@@ -377,7 +377,7 @@ START_TEST(test_maps)
         for (int i = 0; i < LENGTH; i++)
             ck_assert_msg(fabs((double)y[isa][i] - y64[i]) <= m->tolerance * (1 + fabs(y64[i])), "%s: %.9g, not %.9g",
                           m->name, (double)y[isa][i], y64[i]);
-        /* any length and alignment gives the same elements and leaves the rest alone */
+        /* every length and alignment gives the same elements and writes nothing else */
         for (int n = 0; n <= SHORT; n++) {
             const int from = n % 7;
             float part[SHORT + 16];
@@ -452,7 +452,7 @@ START_TEST(test_reductions)
             ck_assert(squares[isa] == squares[0]);
         }
     }
-    /* one that is not finite, anywhere */
+    /* one element that is not finite, at any index */
     for (int at = 0; at < SHORT; at++) {
         const float kept = x[at];
         x[at] = at % 3 == 0 ? NAN : at % 3 == 1 ? INFINITY : -INFINITY;

@@ -1,10 +1,10 @@
-/* Windows of a token file: every one once an epoch, in an order that is a function of (seed, epoch), that goes on from
- * any place, and that favors no place. */
+/* Windows of a token file: each occurs once in an epoch. The order is a function of (seed, epoch), can be continued
+ * from any position, and is uniform. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tapehead/tapehead.h"
+#include "tapehead/models.h"
 
 #include "models/data/permutation.h"
 
@@ -26,7 +26,7 @@ static void teardown(void)
     remove_folder();
 }
 
-/* A file whose token i is i. */
+/* Writes a file whose token i is i. */
 static th_token_file *counting_file(int64_t count)
 {
     int32_t *tokens = malloc((size_t)count * sizeof *tokens);
@@ -63,7 +63,8 @@ START_TEST(permutations)
 }
 END_TEST
 
-/* Over many epochs every window comes at every place equally often: chi-squared, with n - 1 = 6 degrees of freedom. */
+/* Over many epochs each window is equally frequent at every position: chi-squared, with n - 1 = 6 degrees of
+ * freedom. */
 START_TEST(no_place_is_favored)
 {
     enum { COUNT = 7, EPOCHS = 7000 };
@@ -76,20 +77,20 @@ START_TEST(no_place_is_favored)
         }
     }
     for (int i = 0; i < COUNT; i++) {
-        double places = 0, followers = 0;
+        double statistic = 0, followers = 0;
         for (int j = 0; j < COUNT; j++) {
             const double expected = (double)EPOCHS / (double)COUNT, follows = (double)EPOCHS / (double)(COUNT - 1);
-            places += ((double)at[i][j] - expected) * ((double)at[i][j] - expected) / expected;
+            statistic += ((double)at[i][j] - expected) * ((double)at[i][j] - expected) / expected;
             if (i != j)
                 followers += ((double)after[i][j] - follows) * ((double)after[i][j] - follows) / follows;
         }
-        ck_assert_double_lt(places, 27); /* probability 1.4e-4 */
+        ck_assert_double_lt(statistic, 27); /* probability 1.4e-4 */
         ck_assert_double_lt(followers, 27);
     }
 }
 END_TEST
 
-/* The rows of the next batch of two: where each window begins (-1: padding), after checking what is in it. */
+/* Returns the starts of the windows in the next batch of two (-1: padding), and checks their contents. */
 static void next_rows(th_windows *windows, th_tensor *tokens, th_tensor *targets, int64_t begins[2])
 {
     ck_assert_int_eq(th_windows_next(windows, tokens, targets), TH_OK);
@@ -117,7 +118,7 @@ START_TEST(every_window_once)
         unsigned char seen[1000] = {0};
         int64_t last = 0, first = 1000, count = 0;
         do {
-            if (at == 2) { /* a batch goes on into the next epoch */
+            if (at == 2) { /* a batch continues in the next epoch */
                 next_rows(windows, tokens, targets, begins);
                 at = 0;
             }
@@ -146,7 +147,7 @@ START_TEST(every_window_once)
 }
 END_TEST
 
-/* From any position on the windows are those of an order that was not interrupted; another seed has another order. */
+/* From any position the windows are those of an uninterrupted order. Another seed gives another order. */
 START_TEST(goes_on_from_anywhere)
 {
     enum { ALL = 200 };
@@ -197,7 +198,7 @@ START_TEST(goes_on_from_anywhere)
 }
 END_TEST
 
-/* In order every token but the first is a target once, in a pass of any length and any batch. */
+/* In order, every token except the first is a target once, in a pass of any length and with any batch. */
 START_TEST(in_order)
 {
     th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8)), *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 8));
@@ -257,8 +258,8 @@ START_TEST(wrong_arguments)
         {{.length = 4, .end = 101}, "tokens 0 to 101 are outside"},
         {{.length = 4, .begin = 60, .end = 50}, "tokens 60 to 50 are outside"},
         {{.length = 100, .shuffle = true},
-         "has 100 tokens here, but windows of 100 take 101, the last target included"},
-        {{.length = 4, .begin = 99}, "has 1 tokens here, but even windows of 1 take 2"},
+         "has 100 tokens here, but windows of 100 need 101, the last target included"},
+        {{.length = 4, .begin = 99}, "has 1 tokens here, but even windows of 1 need 2"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_error(th_windows_new(file, &wrong[i].options), TH_ERROR_ARGUMENT, wrong[i].sentence);
@@ -281,7 +282,7 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
-/* A damaged block is met in the middle of a batch: an error, and the position stays. */
+/* A damaged block in the middle of a batch is an error, and the position stays. */
 START_TEST(damage_while_training)
 {
     th_token_file_close(counting_file(20000));

@@ -31,16 +31,16 @@ typedef struct tile {
     _Alignas(ROW_BYTES) uint32_t elements[ROWS][COLUMNS];
 } tile;
 
-/* A thread's. Tiles are 0 beyond what is configured, always. */
+/* Of each thread. Elements outside the configuration are always 0. */
 static _Thread_local struct {
-    configuration configuration; /* all 0 when tiles are not configured */
+    configuration configuration; /* all 0 if tiles are not configured */
     tile tiles[TILES];
 } state;
 
 static _Atomic int64_t instructions;
 static _Atomic int configured_threads;
 
-/* What a processor would not have done. */
+/* Ends the program where a processor would have raised an exception. */
 __attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *format, ...)
 {
     char sentence[256];
@@ -90,7 +90,7 @@ static int64_t displacement(const uint8_t *code, int bytes)
     return 0;
 }
 
-/* The memory operand whose ModRM byte is at `code`: base + displacement, and index * scale apart from it. */
+/* Decodes the memory operand whose ModRM byte is at `code`: base + displacement, and separately index * scale. */
 static void decode_memory(instruction *i, const uint8_t *code, int extend_index, int extend_base,
                           const ucontext_t *context)
 {
@@ -114,7 +114,7 @@ static void decode_memory(instruction *i, const uint8_t *code, int extend_index,
     code += bytes;
     if (no_base && !i->sib)
         address += (int64_t)(intptr_t)code; /* relative to the next instruction */
-    i->address = (char *)(intptr_t)address; /* NOLINT: the address is a number until here */
+    i->address = (char *)(intptr_t)address; /* NOLINT: up to here the address is a number */
     i->next = code;
 }
 
@@ -153,7 +153,7 @@ static int columns_of(int t)
     return state.configuration.bytes[t] / 4;
 }
 
-/* A tile that an instruction may name. */
+/* Tile t, if an instruction may use it. */
 static tile *valid_tile(int t)
 {
     const configuration *c = &state.configuration;
@@ -232,7 +232,7 @@ static void store(const instruction *i)
     state.configuration.start_row = 0;
 }
 
-/* The elements of a tile, pairs of bfloat16 numbers, as floats: the even ones (the lower halves) and the odd ones. */
+/* The elements of a tile, pairs of bfloat16 numbers, as floats: the even ones (lower halves) and the odd ones. */
 typedef struct halves {
     _Alignas(ROW_BYTES) uint32_t even[ROWS][COLUMNS], odd[ROWS][COLUMNS];
 } halves;
@@ -260,9 +260,8 @@ __attribute__((target("avx2,fma"))) static __m256 all_of(uint32_t number)
     return _mm256_castsi256_ps(_mm256_set1_epi32((int)number));
 }
 
-/* c += a b: for each element the even and the odd chain, then their sum. Columns beyond c's are computed too; they are
- * 0. A function of its own, never inlined: the processor's mode is set around it, and arithmetic may not move out of
- * that. */
+/* c += a b: for each element the even and the odd sum, then c + their sum. Columns outside c are computed too; they are
+ * 0. Never inlined: the caller's mode is changed around it, and arithmetic must not move out of that. */
 __attribute__((target("avx2,fma"), noinline)) static void dot(tile *c, const tile *a, const tile *b, int rows,
                                                               int pairs)
 {
@@ -327,7 +326,7 @@ static void execute(const instruction *i)
         zero(i->reg);
         break;
     case MOVE | PREFIX_F2 << 8 | MEMORY:
-    case MOVE | PREFIX_66 << 8 | MEMORY: /* for data that is not to stay in the cache */
+    case MOVE | PREFIX_66 << 8 | MEMORY: /* data that should not stay in the cache */
         load(i);
         break;
     case MOVE | PREFIX_F3 << 8 | MEMORY:
@@ -342,9 +341,9 @@ static void execute(const instruction *i)
     }
 }
 
-/* The kernel gives a handler the usual floating-point mode, and the program its registers back when the handler
- * returns. Instructions that follow one another, which change none of them, are interpreted without returning: a trap
- * takes longer than anything else here. */
+/* The kernel gives a handler the default floating-point mode, and restores the program's registers when the handler
+ * returns. Consecutive AMX instructions, which change no registers, are interpreted without returning, because traps
+ * take most of the time. */
 static void interpret(int signal_number, siginfo_t *information, void *context)
 {
     (void)signal_number;
@@ -364,8 +363,7 @@ static void interpret(int signal_number, siginfo_t *information, void *context)
 
 static bool interpreted;
 
-/* Whether the processor has tiles and products of bfloat16 numbers, the kernel saves them, and lets this process use
- * them. */
+/* Whether the processor has AMX with bfloat16 products, and the kernel saves its registers and permits their use. */
 static bool processor_has_tiles(void)
 {
     enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, XSAVE_IN_USE = 1 << 27, TILE_STATE = 3 << 17 };

@@ -34,10 +34,10 @@ float flushing_fma(float a, float b, float c)
     const float y = fmaf(a, b, c);
     if (!(fabsf(y) <= FLT_MIN))
         return y;
-    /* Of a number below FLT_MIN a float has fewer than 24 bits, so y may have been rounded up to FLT_MIN where 24 bits
-     * are below. That is so below the middle of FLT_MIN and its neighbor of 24 bits (the middle is rounded to even:
-     * up). A double tells: within its last bit of the middle there is no a b + c of two bfloat16 numbers and a normal
-     * float. */
+    /* Below FLT_MIN a float has fewer than 24 bits. So y may have been rounded up to FLT_MIN although its value with 24
+     * bits is below. This is so below the middle of FLT_MIN and its neighbor of 24 bits (the middle itself is rounded
+     * to even: up). A double decides: within its last bit of the middle, no a b + c of two bfloat16 numbers and a
+     * normal float exists. */
     const double middle = 0x1p-126 - 0x1p-151;
     return fabs(fma(a, b, c)) < middle ? copysignf(0, y) : y;
 }
@@ -57,7 +57,7 @@ float tile_dot(float c, const uint16_t *a, const uint16_t *b, int steps)
     return flushing_add(c, flushing_add(even, odd));
 }
 
-/* -- terms -- */
+/* -- parts -- */
 
 static uint16_t rounded(float x)
 {
@@ -69,7 +69,7 @@ static uint16_t rounded(float x)
         return truncated;
     if (fabsf(x) < FLT_MIN)
         return sign;
-    /* x = fraction * 2^exponent, 0.5 <= |fraction| < 1: its first 8 bits as an integer, the rest to the nearest. */
+    /* x = fraction * 2^exponent, 0.5 <= |fraction| < 1: its first 8 bits as an integer, rounded to nearest. */
     int exponent;
     const double eight = nearbyint(ldexp(frexp(x, &exponent), 8));
     const double nearest = ldexp(eight, exponent - 8);
@@ -88,9 +88,9 @@ uint16_t model_part(float x, int part)
 
 /* -- whole products -- */
 
-/* The operands of one product of a batch: element (i, k) of term t is at (t rows + i) steps + k. */
+/* The operands of one product of a batch: element (i, k) of part t is at (t rows + i) steps + k. */
 typedef struct parts_of {
-    uint16_t *parts; /* (terms, rows, steps) */
+    uint16_t *parts; /* (parts, rows, steps) */
     int64_t rows, steps;
 } parts_of;
 

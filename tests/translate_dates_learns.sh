@@ -1,7 +1,7 @@
 #!/bin/sh
-# translate_dates_learns.sh TRANSLATE_DATES LOWEST FIRST LAST [OPTION...]: from every seed FIRST .. LAST at least the share LOWEST of
-# held-out dates is exact, and in the picture of "Thursday, May 3rd 2001" the digits of year, month and day are each looked
-# up more in the part of the source that tells them than in all others together.
+# translate_dates_learns.sh TRANSLATE_DATES LOWEST FIRST LAST [OPTION...]: with each seed from FIRST to LAST at least the share LOWEST
+# of held-out dates is exact. In the picture of "Thursday, May 3rd 2001" the digits of year, month and day each attend more to
+# their part of the source than to all other parts together.
 set -eu
 program=$1 lowest=$2 first=$3 last=$4
 shift 4
@@ -14,7 +14,7 @@ while [ "$seed" -le "$last" ]; do
     line=$("$program" --quiet --seed "$seed" --date "Thursday, May 3rd 2001" --picture "$out/picture.svg" "$@")
     echo "$line"
     echo "$line" | sed 's/.* exact=\([0-9.]*\).*/\1/' | awk -v lowest="$lowest" '{ exit !($1 >= lowest) }' || status=1
-    # One line for each entry, heads one after another, 10 rows of 22 columns each: 2001-05-03 from
+    # The picture has one line for each entry: the heads in order, 10 rows of 22 columns each, 2001-05-03 from
     # 0         1         2
     # 0123456789012345678901
     # Thursday, May 3rd 2001

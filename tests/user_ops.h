@@ -1,5 +1,5 @@
-/* Operations as a user writes them, through the public headers alone: one of every kind, for the suites that
- * check them, take views with them and misuse them. */
+/* User-written operations that use the public headers only: one of every kind, for suites that check them, take
+ * views of them and misuse them. */
 #ifndef TESTS_USER_OPS_H
 #define TESTS_USER_OPS_H
 
@@ -15,7 +15,7 @@ static inline void setup(void)
     ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2});
 }
 
-/* Element i in row-major order, wherever it lies. */
+/* Returns the address of element i in row-major order, for any strides. */
 static inline int64_t place(const th_array *array, int64_t i)
 {
     int64_t at = 0;
@@ -52,7 +52,7 @@ typedef struct one_number {
     int64_t n;
 } one_number;
 
-/* The last axis backwards. */
+/* The last axis reversed. */
 static th_status flip_shape(th_call *c)
 {
     const th_array *x = &c->input[0];
@@ -75,7 +75,7 @@ static const th_sample flip_samples[] = {
 static const th_op flip = {
     .name = "flip", .n_inputs = 1, .flags = TH_OP_VIEW, .shape = flip_shape, .samples = flip_samples};
 
-/* Windows of n neighbors along a vector, which overlap: (N) to (N - n + 1, n). */
+/* Overlapping windows of n neighbors along a vector: (N) to (N - n + 1, n). */
 static th_status windows_shape(th_call *c)
 {
     const th_array *x = &c->input[0];
@@ -139,7 +139,7 @@ static const th_op square = {.name = "square",
                              .backward = square_backward,
                              .samples = square_samples};
 
-/* -- one with early gradients: y = sum of x^2 / 2 -- */
+/* -- one with precomputed gradients: y = sum of x^2 / 2 -- */
 
 static th_status energy_shape(th_call *c)
 {
@@ -230,7 +230,7 @@ static void product_forward(const th_call *c)
         put_plain(&c->output[0], i, product_of_all_but(c, -1, i));
 }
 
-/* dx_k = dy times all the others */
+/* dx_k = dy times all other inputs */
 static void product_backward(const th_call *c)
 {
     for (int k = 0; k < c->n_inputs; k++)
@@ -267,7 +267,7 @@ static const th_op product = {.name = "product",
 static void line_forward(const th_call *c)
 {
     th_array in[3];
-    for (int k = 0; k < 3; k++) { /* stretched to the output's shape */
+    for (int k = 0; k < 3; k++) { /* broadcast to the output's shape */
         in[k] = c->output[0];
         in[k].data = c->input[k].data;
         for (int d = 0; d < in[k].ndim; d++) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# with_isa.sh PROGRAM [ARGUMENT...]: runs a test under the instruction set that TAPEHEAD_ISA names, or says that this
-# processor has not got it and exits with 77, which ctest reports as skipped.
+# with_isa.sh PROGRAM [ARGUMENT...]: runs a test with the instruction set TAPEHEAD_ISA. If this processor does not have it, prints
+# that and exits with 77, which ctest reports as skipped.
 set -eu
 
 case ${TAPEHEAD_ISA:-} in

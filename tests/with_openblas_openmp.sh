@@ -1,6 +1,6 @@
 #!/bin/sh
-# with_openblas_openmp.sh PROGRAM: runs a test with OpenBLAS's OpenMP build, where Debian's libopenblas0-openmp has put it; exits with 77,
-# saying so, where the package is not installed.
+# with_openblas_openmp.sh PROGRAM: runs a test with OpenBLAS's OpenMP build of Debian's package libopenblas0-openmp. If the package is
+# not installed, prints that and exits with 77.
 set -eu
 for library in "${OPENBLAS_OPENMP:-/usr/lib}"/*/openblas-openmp/libopenblas.so.0; do
     if [ -e "$library" ]; then

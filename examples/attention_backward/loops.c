@@ -1,10 +1,10 @@
-/* Attention forward and backward in plain loops, from the formulas: this is the file to read. Forward goes down from
- * project to forward_from; the backward functions follow in the same order, so read them from `backward` up. */
+/* Attention forward and backward in plain loops, from the formulas. Read this file first. The forward functions come in
+ * the order of the computation. The backward functions come in the same order, so read them from `backward` up. */
 #include "loops.h"
 
 #include <math.h>
 
-/* the causal mask: a query sees no later key */
+/* the causal mask: a query does not attend to later keys */
 static bool hidden(int t, int s)
 {
     return causal && s > t;
@@ -29,7 +29,7 @@ static void project(struct numbers *n)
         }
 }
 
-/* S = Q Kᵀ / sqrt(D); a hidden pair is not computed */
+/* S = Q Kᵀ / sqrt(D); hidden pairs are not computed */
 static void score(struct numbers *n, int h)
 {
     for (int t = 0; t < T; t++)
@@ -53,7 +53,7 @@ void softmax(struct numbers *n, int h)
     }
 }
 
-/* Ã = A ∘ M, element by element */
+/* Ã = A ∘ M, elementwise */
 static void drop(struct numbers *n, int h)
 {
     for (int t = 0; t < T; t++)
@@ -61,7 +61,7 @@ static void drop(struct numbers *n, int h)
             n->dropped[h][t][s] = n->a[h][t][s] * n->m[h][t][s];
 }
 
-/* O = Ã V; a hidden pair is skipped */
+/* O = Ã V; hidden pairs are skipped */
 static void mix(struct numbers *n, int h)
 {
     for (int t = 0; t < T; t++)
@@ -73,7 +73,7 @@ static void mix(struct numbers *n, int h)
         }
 }
 
-/* Y = O Woᵀ, O with the heads beside each other; without projections O itself */
+/* Y = O Woᵀ with concatenated heads; without projections Y = O */
 static void merge(struct numbers *n)
 {
     for (int t = 0; t < T; t++)
@@ -159,7 +159,7 @@ static void drop_backward(const struct numbers *n, struct numbers *g, int h)
             g->a[h][t][s] = g->dropped[h][t][s] * n->m[h][t][s];
 }
 
-/* dV = Ãᵀ dO, dÃ = dO Vᵀ; hidden pairs stay 0 */
+/* dV = Ãᵀ dO, dÃ = dO Vᵀ; hidden pairs remain 0 */
 static void mix_backward(const struct numbers *n, struct numbers *g, int h)
 {
     for (int t = 0; t < T; t++)

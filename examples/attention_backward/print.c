@@ -1,4 +1,4 @@
-/* Matrices beside each other, every gradient three times: see print.h. */
+/* Prints matrices next to each other, and every gradient computed in three ways: see print.h. */
 #include "print.h"
 
 #include <math.h>
@@ -20,12 +20,13 @@ static void pad(const char *text, int width)
 {
     for (; *text; text++) {
         putchar(*text);
-        width -= (*text & 0xC0) != 0x80; /* the bytes that continue a UTF-8 character take no room */
+        width -= (*text & 0xC0) != 0x80; /* continuation bytes of UTF-8 have no width */
     }
     printf("%*s", width > 0 ? width : 0, "");
 }
 
-/* Matrices (rows, columns) beside each other, a bar between the heads. Exactly 0 prints as 0; 0.0000 is only small. */
+/* Prints matrices (rows, columns) next to each other, with a bar between the heads. An exact 0 is printed as 0, a small
+ * number as 0.0000. */
 static void print_beside(int count, const char *const *title, const double *const *at, int rows, int columns)
 {
     const bool bar = heads > 1 && columns == heads * D && rows == T;
@@ -50,7 +51,7 @@ static void print_beside(int count, const char *const *title, const double *cons
     printf("\n");
 }
 
-/* "  head 1" before the matrices of one head, when there are more. */
+/* Prints "  head 1" before the matrices of one head, if there are several heads. */
 static void announce(int which, int block)
 {
     if (blocks_of(which) > 1)
@@ -65,7 +66,7 @@ void name_matrix(char *name, size_t size, const char *prefix, int which, int blo
         snprintf(name, size, "%s%s", prefix, values[which].name);
 }
 
-/* Values of one shape beside each other, for each head. */
+/* Prints values of the same shape next to each other, for each head. */
 static void show_values(const char *title, struct numbers *n, int count, const int *which)
 {
     const int rows = rows_of(which[0]), columns = columns_of(which[0]);
@@ -92,7 +93,7 @@ static void show_ways(const char *name, const double *const *at, int rows, int c
     }
 }
 
-/* One gradient, under its formula, as the tape, the loops and the differences have it. */
+/* Prints one gradient below its formula, as computed by the tape, the loops and the differences. */
 static void show(const char *formula, struct numbers *gradient, int which)
 {
     const int rows = rows_of(which), columns = columns_of(which);
@@ -109,7 +110,7 @@ static void show(const char *formula, struct numbers *gradient, int which)
     printf("\n");
 }
 
-/* The softmax of one row: its Jacobian in three ways, and what it makes of the row of dA. */
+/* Prints the softmax of one row: its Jacobian in three ways, and the product with the row of dA. */
 static void show_jacobian(struct numbers *n, struct numbers *gradient, matrix on_tape)
 {
     const double *a = n->a[0][T - 1];

@@ -1,4 +1,4 @@
-/* The values by their numbers: what the tape, the loops and the differences are compared by. */
+/* A table of all values, to compare the tape, the loops and the differences. */
 #ifndef ATTENTION_BACKWARD_VALUES_H
 #define ATTENTION_BACKWARD_VALUES_H
 
@@ -12,19 +12,19 @@ extern const struct value {
     const char *name;
     size_t offset;
     enum kind kind;
-    enum stage reader; /* the first stage that reads it: where to start again when it is changed */
+    enum stage reader; /* the first stage that reads it: the computation restarts there after a change */
 } values[MATRICES];
 
 int rows_of(int which);
 int columns_of(int which);
-int blocks_of(int which); /* matrices: one for each head, or one */
+int blocks_of(int which); /* the number of matrices: one for each head, or one */
 int count_of(int which);
 /* Element i of a value in row-major order of its shape, i < count_of(which). */
 double *element(struct numbers *n, int which, int i);
 bool is_leaf(int which);
-bool is_used(int which); /* is it part of this computation? */
+bool is_used(int which); /* whether it is part of this computation */
 
-/* -- gradients by central differences: every number nudged up and down, what follows recomputed -- */
+/* -- gradients by central differences: changes each number, and recomputes the stages after it -- */
 extern const double nudge;
 void differences(const struct numbers *n, struct numbers *g);
 

@@ -1,9 +1,9 @@
-/* A small grammar. A preposition, an adjective and a verb of the past are the same for one and for many: only nouns
- * tell. */
+/* A small grammar. Prepositions, adjectives and verbs in the past are the same in singular and plural: only nouns
+ * differ. */
 #include "sentences.h"
 
 enum { CLASS = 1, GAP, COMMA, QUESTION, STOP, THE, THAT, ADJECTIVE, PREPOSITION = 12, VERB = 16, COMPLEMENT = 20 };
-enum { KIND = 4, NOUN = 24 }; /* words of each kind; from the first noun on one and many take turns */
+enum { KIND = 4, NOUN = 24 }; /* words of each kind; nouns alternate between singular and plural */
 
 const char *const spelling[WORDS] = {
     "",    "[class]", "___",   ",",     "?",    ".",     "the",   "that",   /* PAD to THAT */
@@ -13,7 +13,7 @@ const char *const spelling[WORDS] = {
     "key", "keys",    "tree",  "trees", "song", "songs", "house", "houses",
 };
 
-/* One of `choices` words from `first` on; what does not fit is counted only. */
+/* Appends one of the `choices` words that begin with `first`. A word that does not fit is only counted. */
 static void add(sentence *s, chance *c, int first, int choices)
 {
     const int word = first + pick(c, choices);
@@ -23,8 +23,8 @@ static void add(sentence *s, chance *c, int first, int choices)
     s->checksum = s->checksum * 31 + (unsigned)word;
 }
 
-/* "the old king", "the dog with the key", "the girl that saw the dogs", "the girl that the dogs saw", and so on within
- * each of these; returns the place of its first noun. */
+/* Appends a noun phrase: "the old king", "the dog with the key", "the girl that saw the dogs", "the girl that the dogs
+ * saw". Phrases nest. Returns the position of the first noun. */
 static int add_noun_phrase(sentence *s, chance *c)
 {
     if (s->length >= LONGEST) /* too long already */
@@ -47,7 +47,7 @@ static int add_noun_phrase(sentence *s, chance *c)
     return noun;
 }
 
-/* The place of the noun nearest to the gap; of two, the one before it. */
+/* Returns the position of the noun nearest to the gap; of two, the one before it. */
 static int nearest_noun(const sentence *s)
 {
     int gap = 0;
@@ -64,7 +64,7 @@ static int nearest_noun(const sentence *s)
 sentence draw_sentence(chance *c, int low, int high, bool held_out)
 {
     sentence s;
-    const int shortest = low + pick(c, high - low); /* left to itself the grammar makes short ones mostly */
+    const int shortest = low + pick(c, high - low); /* otherwise most sentences would be short */
     do {
         s = (sentence){.checksum = 0};
         add(&s, c, CLASS, 1);

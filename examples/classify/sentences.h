@@ -1,4 +1,4 @@
-/* Sentences with a gap for "is" or "are", from a small grammar. Nothing here is about Tapehead. */
+/* Sentences with a gap for "is" or "are", from a small grammar. Independent of Tapehead. */
 #ifndef EXAMPLES_CLASSIFY_SENTENCES_H
 #define EXAMPLES_CLASSIFY_SENTENCES_H
 
@@ -6,22 +6,22 @@
 
 #include "../chance.h"
 
-enum { WORDS = 40, SHORTEST = 5, LONGEST = 32 }; /* different words; tokens of a sentence */
-enum { PAD };                                    /* the word that fills up */
+enum { WORDS = 40, SHORTEST = 5, LONGEST = 32 }; /* the vocabulary; the numbers of tokens in a sentence */
+enum { PAD };                                    /* padding */
 
 extern const char *const spelling[WORDS];
 
 typedef struct {
     int word[LONGEST]; /* [class] first */
     int length;
-    int subject;         /* the place of the noun that decides */
-    bool plural;         /* of the subject: it is "are" that is missing */
-    bool nearest_plural; /* of the noun nearest to the gap: what who does not look would go by */
+    int subject;         /* the position of the noun that decides */
+    bool plural;         /* the subject is plural: "are" is missing */
+    bool nearest_plural; /* the noun nearest to the gap is plural */
     unsigned checksum;   /* of the words */
 } sentence;
 
-/* A sentence of low to high tokens, long ones about as often as short ones; SHORTEST <= low < high <= LONGEST. One in
- * ten is held out: it is drawn with held_out only, and with held_out no other. */
+/* Draws a sentence of low to high tokens, with lengths of about equal frequency; SHORTEST <= low < high <= LONGEST. One
+ * sentence in ten is held out: held_out draws only such sentences, otherwise only the others are drawn. */
 sentence draw_sentence(chance *c, int low, int high, bool held_out);
 
 #endif

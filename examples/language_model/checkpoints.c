@@ -1,4 +1,4 @@
-/* Which checkpoints a run keeps, and which one it continues from: see checkpoints.h. */
+/* Keeps the newest checkpoints of a run, and finds the one to continue from: see checkpoints.h. */
 #include "checkpoints.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "report.h"
 #include "settings.h"
 
-/* The name of the newest (0) or an older checkpoint, valid until the next call but one. */
+/* Returns the name of the newest (0) or an older checkpoint. It is valid for two calls. */
 static const char *name_of(int number)
 {
     static char names[2][32];
@@ -42,7 +42,7 @@ void keep_checkpoint(const char *run, int64_t keep)
     for (int i = free_number; i > 1; i--)
         rename_in_run(run, name_of(i - 1), name_of(i));
     if (free_number > 0) {
-        /* A hard link keeps the newest in its place until it is replaced. Not all file systems have hard links. */
+        /* A hard link keeps the newest under its name until it is replaced. Not all file systems have hard links. */
         unlink(in_run(run, name_of(1)));
         if (link(in_run(run, NEWEST_CHECKPOINT), in_run(run, name_of(1))) != 0)
             rename_in_run(run, NEWEST_CHECKPOINT, name_of(1));

@@ -1,11 +1,11 @@
-/* Texts into tokens: see corpus.h. */
+/* Converts texts to tokens: see corpus.h. */
 #include "corpus.h"
 
 #include <string.h>
 
 #include "settings.h"
 
-enum { PIECE = 1 << 22 }; /* bytes that are encoded at a time */
+enum { PIECE = 1 << 22 }; /* bytes encoded at a time */
 
 static th_tokenizer *make_characters(th_context *ctx, const texts *text)
 {
@@ -13,7 +13,7 @@ static th_tokenizer *make_characters(th_context *ctx, const texts *text)
     if (th_error_code(ctx) == TH_ERROR_VALUE)
         fprintf(stderr, PROGRAM ": %s is not UTF-8, so it has no characters; --tokenizer bytes or bpe takes any file\n",
                 text->name);
-    return characters; /* (the error says where) */
+    return characters; /* the error names the position */
 }
 
 static th_tokenizer *train_bpe(th_context *ctx, const texts *text)
@@ -33,7 +33,7 @@ th_tokenizer *make_tokenizer(th_context *ctx, const texts *text)
     th_tokenizer *t = strcmp(chosen.tokenizer, "bytes") == 0        ? th_tokenizer_bytes_new(ctx)
                       : strcmp(chosen.tokenizer, "characters") == 0 ? make_characters(ctx, text)
                                                                     : th_tokenizer_load(ctx, chosen.tokenizer);
-    /* (A pretrained model has no weights for one more token.) */
+    /* A pretrained model does not have weights for another token. */
     if (text->documents > 1 && chosen.from == NULL && th_tokenizer_find(t, END_OF_TEXT) < 0)
         (void)th_tokenizer_add(t, END_OF_TEXT);
     return t;
@@ -44,26 +44,27 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Whether a text may be cut in front of byte i: at a line's end with no space on either side no tokenizer would have
- * gone on (those of transformers keep spaces in a row together, and a word apart from the line before it). */
+/* Returns whether a text may be cut before byte i: at the end of a line, without a space on either side. No tokenizer
+ * has tokens across such a cut. (Tokenizers of transformers join adjacent spaces, and separate a word from the line
+ * before it.) */
 static bool may_cut_line(const char *bytes, size_t i)
 {
     return bytes[i - 1] == '\n' && !is_space(bytes[i]) && !is_space(bytes[i - 2]);
 }
 
-/* Few tokenizers go on from a word to the space behind it. */
+/* The second choice: few tokenizers have tokens that contain a word and the space behind it. */
 static bool may_cut_word(const char *bytes, size_t i)
 {
     return bytes[i] == ' ' && !is_space(bytes[i - 1]) && !is_space(bytes[i + 1]);
 }
 
-/* In front of no byte that continues a character of UTF-8. */
+/* The last choice: between two UTF-8 characters. */
 static bool may_cut_character(const char *bytes, size_t i)
 {
     return ((unsigned char)bytes[i] & 0xc0) != 0x80;
 }
 
-/* Returns the end of the piece that begins at `begin`: the first good place after PIECE bytes, at most `end`. So a text
+/* Returns the end of the piece that begins at `begin`: the first good cut after PIECE bytes, at most `end`. So a text
  * without lines, or without words, is encoded in pieces too. */
 static size_t end_of_piece(const char *bytes, size_t begin, size_t end)
 {

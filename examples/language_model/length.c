@@ -1,15 +1,15 @@
 /* The defaults of --length and --batch for a pretrained model. Windows get the model's length, unless the text or half
- * of the machine's memory is too small for it. The default is at most MAX_LENGTH: some models see 131,072 tokens, and
- * the attention of one such window takes minutes. */
+ * of the machine's memory is too small for it. The default is at most MAX_LENGTH: some models have a length of 131,072
+ * tokens, and the attention of one such window takes minutes. */
 #include <unistd.h>
 
 #include "trainer.h"
 
-/* Tokens of a batch if --batch is not given: as many as for a new model. */
-enum { USUAL_TOKENS = USUAL_LENGTH * USUAL_BATCH };
+/* The tokens in a batch if --batch is not given: the same number as for a new model. */
+enum { DEFAULT_TOKENS = DEFAULT_LENGTH * DEFAULT_BATCH };
 enum { MAX_LENGTH = 4096 }; /* the largest default; --length may be larger */
 
-/* Half of the machine's memory; the rest is for other programs. */
+/* Half of the machine's memory. The other half is for other programs. */
 static size_t usable_memory(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -18,11 +18,11 @@ static size_t usable_memory(void)
 
 static int64_t batch_for(int64_t length)
 {
-    const int64_t windows = USUAL_TOKENS / length;
-    return windows < 1 ? 1 : windows > USUAL_BATCH ? USUAL_BATCH : windows;
+    const int64_t windows = DEFAULT_TOKENS / length;
+    return windows < 1 ? 1 : windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
 }
 
-/* Whether windows of this length fit into the memory, found by a run of shapes without data. */
+/* Returns whether windows of this length fit into the memory, measured in a shapes-only context. */
 static bool fits(bool evaluate_only)
 {
     const th_context_options shapes = {
@@ -63,7 +63,7 @@ void choose_windows(int64_t tokens, bool evaluate_only)
             set_windows(tokens > 2 ? tokens - 1 : 1);
             reason = "as many as the text has";
         }
-        while (chosen.length > USUAL_LENGTH && !fits(evaluate_only)) {
+        while (chosen.length > DEFAULT_LENGTH && !fits(evaluate_only)) {
             set_windows(chosen.length / 2);
             reason = "as more would take over half of this machine's memory";
         }

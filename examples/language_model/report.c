@@ -57,12 +57,12 @@ void report_pause(report *r)
     r->pause = now();
 }
 
-void report_go_on(report *r)
+void report_resume(report *r)
 {
     r->seconds += now() - r->pause;
 }
 
-/* A curve out of the log; its points are those of the tensor. */
+/* Makes a curve from a tensor of points from the log. */
 static th_curve curve_of(th_tensor *series, const char *name)
 {
     const int64_t count = series ? th_size(series, 1) : 0;
@@ -104,7 +104,7 @@ th_status report_evaluation(report *r, const char *run, int64_t step, double los
     return draw_curves(r->ctx, run);
 }
 
-/* The text of a file of samples, as a whole. */
+/* Returns the whole text of a sample file. */
 static void write_file(const char *run, const char *name, const char *text)
 {
     char problem[400];
@@ -149,7 +149,7 @@ th_status report_close(report *r, double *seconds)
     return status;
 }
 
-/* Prints what to change in another training, because the validation loss was lowest at `step`. */
+/* Prints advice for another training, because the validation loss was lowest at `step`. */
 static void advise(double step)
 {
     if (step == 0)

@@ -1,43 +1,44 @@
-/* What a run tells while it trains: logs, curves, samples, the progress line. Nothing here changes what is learned. */
+/* Reports of a training run: logs, curves, samples and the progress line. Reports do not affect the training. */
 #ifndef EXAMPLES_LANGUAGE_MODEL_REPORT_H
 #define EXAMPLES_LANGUAGE_MODEL_REPORT_H
 
-#include <tapehead/tapehead.h>
+#include <tapehead/models.h>
 
 typedef struct report {
     th_context *ctx;
     th_json_log *log;
     th_event_log *events;
     th_progress *bar; /* NULL: quiet */
-    double begin;     /* seconds, by a clock of its own */
-    double seconds;   /* when the last line of the log was written, later by all pauses since, */
-    int64_t step;     /* and what the step was */
-    double pause;     /* when the last pause began */
+    double begin;     /* the time of report_open, in seconds of a monotonic clock */
+    double seconds;   /* the time of the last line in the log, plus all pauses since then */
+    int64_t step;     /* the step of that line */
+    double pause;     /* the time when the last pause began */
 } report;
 
-/* RUN/NAME, in memory that the next three calls leave alone (run.c). */
+/* Returns the path RUN/NAME, in memory that is valid for four calls (run.c). */
 const char *in_run(const char *run, const char *name);
-/* The path as a word of a command line: "./-x" instead of "-x", which would be an option. In the same memory as in_run. */
+/* Returns the path as a word of a command line: "./-x" instead of "-x", which would be an option. In the memory of
+ * in_run. */
 const char *as_word(const char *path);
-/* Creates a file in the run, or in its folder `within`, in place of an old one. Returns NULL with errno. It follows no
- * link in the run, so that files of an untrusted run stay in its folder. */
+/* Creates a file in the run, or in its folder `within`, which replaces an old one. Returns NULL with errno. It follows
+ * no link in the run, so that files of an untrusted run stay in its folder. */
 FILE *create_in_run(const char *run, const char *within, const char *name);
 
-/* Opens the logs in the folder of the run; resuming, they go on behind `step`. */
+/* Opens the logs in the folder of the run. resume: appends to them after `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);
-/* A step of the optimizer is done. */
+/* Reports a step of the optimizer. */
 th_status report_step(report *r, const th_optimizer *optimizer, double loss);
-/* In between no time passes for the tokens per second. */
+/* Pauses the clock of the tokens per second. */
 void report_pause(report *r);
-void report_go_on(report *r);
-/* The model was evaluated: into the logs, and the curves anew. */
+/* Continues the clock. */
+void report_resume(report *r);
+/* Reports a validation loss in the logs, and draws the curves again. */
 th_status report_evaluation(report *r, const char *run, int64_t step, double loss);
-/* What the model writes now: into the logs and RUN/samples. */
+/* Generates a sample, and writes it into the logs and RUN/samples. */
 th_status report_sample(report *r, const char *run, int64_t step, th_module *model, th_tokenizer *tokenizer);
-/* Prints how the validation loss in the log changed from the start to the end, and what to change if it became
- * worse. */
+/* Prints the first and the last validation loss in the log, and advice if the loss has increased. */
 th_status report_progress(th_context *ctx, const char *run);
-/* *seconds: since report_open. */
+/* Closes the logs. Sets *seconds to the time since report_open. */
 th_status report_close(report *r, double *seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* The folder of a run: made, described, opened. */
+/* The folder of a run: creates, locks, replaces and opens it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,13 +47,14 @@ FILE *create_in_run(const char *run, const char *within, const char *name)
         return NULL;
     unlinkat(folder, name, 0);
     const int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const int trouble = errno;
+    const int error = errno;
     close(folder);
-    errno = trouble;
+    errno = error;
     return file < 0 ? NULL : fdopen(file, "w");
 }
 
-/* Those of the folder that are called like the pattern. (The folder is no pattern: "run[1]" is a name, too.) */
+/* Removes the files in the folder that match the pattern. (The name of the folder, such as "run[1]", is not a
+ * pattern.) */
 static void remove_files(const char *folder, const char *pattern)
 {
     DIR *directory = opendir(folder);
@@ -66,8 +67,8 @@ static void remove_files(const char *folder, const char *pattern)
 
 void lock_run(const char *run)
 {
-    enum { TENTHS = 20 }; /* a process that was killed takes a moment to be gone */
-    const int folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* stays open, and so locked, until the end */
+    enum { TENTHS = 20 };                                             /* a killed process takes a moment to end */
+    const int folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* remains open and locked until the end */
     for (int i = 0; folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
         if (i == TENTHS)
             refuse(PROGRAM, "another process is at work on this run: ", run);
@@ -75,7 +76,7 @@ void lock_run(const char *run)
     }
 }
 
-/* Files of a run that has not begun yet. They are removed if the program ends early. */
+/* The files of a run that has not begun yet. They are removed if the program ends early. */
 static struct beginning {
     const char *run; /* NULL: there is nothing to remove */
     bool made;       /* the folder is new */
@@ -113,7 +114,7 @@ void make_folder(const char *run, bool force)
 
 static void empty_folder(const char *run)
 {
-    /* config.json says that the others are a run's: it goes when they have gone. */
+    /* config.json marks the files as a run's, so it is removed last. */
     static const char *const files[] = {
         "*.safetensors", "*.safetensors.damaged", "events.out.tfevents.*", "log.jsonl", "curves.svg", "config.json",
         "text.tokens"};
@@ -134,7 +135,7 @@ void replace_run(const char *run)
     begun.run = NULL;
 }
 
-/* The options of the pretrained model, but for those that are of training. */
+/* Takes the options of the pretrained model, except the training options. */
 static void choose_pretrained(trainer *t)
 {
     if (access(in_run(chosen.from, "last.safetensors"), F_OK) == 0)
@@ -143,7 +144,7 @@ static void choose_pretrained(trainer *t)
     chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
     chosen.model.embedding_dropout = chosen.dropout;
     chosen.model.block.recompute = chosen.recompute;
-    settle_rates();
+    complete_rates();
     if (chosen.length > chosen.model.length) {
         char problem[120];
         snprintf(problem, sizeof problem, "--length %lld is more than the %lld positions of the model in ",
@@ -152,7 +153,7 @@ static void choose_pretrained(trainer *t)
     }
 }
 
-/* Whether both have the same tokens under the same numbers. */
+/* Returns whether both have the same tokens with the same numbers. */
 static bool have_equal_tokens(const th_tokenizer *a, const th_tokenizer *b)
 {
     const int64_t size = th_tokenizer_size(a);
@@ -171,8 +172,8 @@ static bool has_tokenizer(const char *folder)
     return access(in_run(folder, "tokenizer.json"), F_OK) == 0 || access(in_run(folder, "vocab.json"), F_OK) == 0;
 }
 
-/* Refuses a tokenizer whose numbers mean other tokens to the model. A folder without a tokenizer leaves nothing to
- * compare: then it accepts a tokenizer from a file, and refuses one made from the text. */
+/* Rejects a tokenizer whose numbers mean other tokens to the model. If the model's folder has no tokenizer to compare
+ * with, accepts a tokenizer from a file, and rejects one made from the text. */
 static void refuse_other_tokenizer(trainer *t)
 {
     bool same;
@@ -195,7 +196,7 @@ static void refuse_other_tokenizer(trainer *t)
     }
 }
 
-/* A model may have more tokens than its tokenizer, which fill up its matrices, but not fewer. */
+/* A model may have more tokens than its tokenizer, as padding of its matrices, but not fewer. */
 static void compare_vocabularies(const trainer *t, const char *folder)
 {
     const int64_t tokens = th_tokenizer_size(t->tokenizer), vocabulary = chosen.model.vocabulary;
@@ -210,8 +211,8 @@ static void compare_vocabularies(const trainer *t, const char *folder)
                 (long long)tokens, folder, (long long)vocabulary);
 }
 
-/* A pretrained model says which token ends a text, if the tokenizer is its own. Others end as GPT-2's does, as do those
- * that are trained here, or not at all. */
+/* Chooses the token that ends a text: the pretrained model's, if the tokenizer is its own; otherwise the tokenizer's
+ * END_OF_TEXT, if it has one. */
 static void choose_end_token(trainer *t)
 {
     if (chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0) {

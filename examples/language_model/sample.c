@@ -1,4 +1,4 @@
-/* Text out of a model: see sample.h. */
+/* Generates text: see sample.h. */
 #include "sample.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ typedef struct writing {
     bool ignore_end; /* continues after an end token, and writes the token's name */
 } writing;
 
-/* Whether a terminal would obey a character instead of showing it: controls other than the ends of lines and tabs, and
- * the characters that change the direction of what follows. */
+/* Returns whether a terminal would execute a character instead of showing it: control characters except newline and
+ * tab, and characters that change the direction of text. */
 static bool is_control(uint32_t c)
 {
     return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c <= 0x9f) || c == 0x061c || c == 0x200e ||
@@ -64,19 +64,19 @@ static bool write_token(void *user, int64_t sequence, int64_t token)
     const bool named = w->ignore_end && token == chosen.end_token;
     if (token >= th_tokenizer_size(w->tokenizer) ||
         (!named && (token == chosen.end_token || th_tokenizer_is_special(w->tokenizer, token))))
-        return true; /* the end, or what only fills up the model's vocabulary: neither has a text */
+        return true; /* the end token, or padding of the vocabulary: neither has a text */
     return write_tokens(w, &(int32_t){(int32_t)token}, 1);
 }
 
-/* What follows the prompt (1, T). */
-static th_status go_on(th_module *model, th_tensor *prompt, const th_generate_options *options, writing *w)
+/* Generates the continuation of the prompt (1, T). */
+static th_status continue_text(th_module *model, th_tensor *prompt, const th_generate_options *options, writing *w)
 {
-    const int64_t room = chosen.model.length - th_size(prompt, 1);
+    const int64_t remaining = chosen.model.length - th_size(prompt, 1);
     th_generate_options how = *options;
     how.prompts = prompt;
     how.slide = how.beams <= 1;
-    if (!how.slide && how.max_new_tokens > room) /* beams end where the model's length does */
-        how.max_new_tokens = room;
+    if (!how.slide && how.max_new_tokens > remaining) /* beam search cannot exceed the model's length */
+        how.max_new_tokens = remaining;
     how.emit = write_token;
     how.user = w;
     how.end_tokens = &chosen.end_token;
@@ -101,7 +101,7 @@ th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *pr
     if (th_tokenizer_encode(tokenizer, prompt, bytes, &tokens) == TH_OK &&
         write_tokens(&w, tokens.token, tokens.count)) {
         th_tensor *t = th_from_data(model->ctx, TH_INT32, TH_SHAPE(1, (int64_t)tokens.count), tokens.token);
-        (void)(go_on(model, t, options, &w) == TH_OK);
+        (void)(continue_text(model, t, options, &w) == TH_OK);
         th_tensor_free(t);
     }
     th_token_list_free(&tokens);

@@ -1,5 +1,5 @@
-/* The settings: their defaults, their options, and their way into a checkpoint and back. The defaults are those
- * of nanoGPT for a CPU, a model of 0.8 million parameters, but for the learning rate, which is three times its. */
+/* The settings: defaults, options of the command line, and conversion to and from JSON in checkpoints. The defaults are
+ * nanoGPT's for a CPU, a model of 0.8 million parameters, with three times its learning rate. */
 #include "settings.h"
 
 #include <jansson.h>
@@ -8,8 +8,8 @@
 #include "checkpoints.h"
 
 enum { MAX_BYTES = 1 << 18, MAX_TEXT = 4096 }; /* all settings as JSON; one text among them */
-enum { USUAL_KEEP = 2, USUAL_LAYERS = 4, USUAL_HEADS = 4, USUAL_WIDTH = 128 };
-/* docs/tuning.md says how the rate was found, for a model of this width. */
+enum { DEFAULT_KEEP = 2, DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
+/* docs/tuning.md explains how the rate was found for a model of this width. */
 static const double TUNING_LR = 3e-4, TUNED_WIDTH = 128;
 
 given_options was_given;
@@ -17,13 +17,13 @@ settings chosen = {
     .tokenizer = "characters",
     .vocabulary = 4096,
     .validation = 0.1,
-    .layers = USUAL_LAYERS,
-    .heads = USUAL_HEADS,
-    .width = USUAL_WIDTH,
-    .keep = USUAL_KEEP,
+    .layers = DEFAULT_LAYERS,
+    .heads = DEFAULT_HEADS,
+    .width = DEFAULT_WIDTH,
+    .keep = DEFAULT_KEEP,
     .steps = 2000,
     .precision = "float32",
-    .batch = USUAL_BATCH,
+    .batch = DEFAULT_BATCH,
     .accumulate = 1,
     .warmup = 100,
     .seed = 1,
@@ -42,56 +42,56 @@ settings chosen = {
 
 /* -- the options of train -- */
 
-#define MOST 1e9
+#define MAX_STEPS 1e9
 
 static const program_option options_of_a_run[] = {
     {"tokenizer",
      "characters, bytes, bpe (learned from the text), or a transformers folder; with --from the model's own",
      .text = &chosen.tokenizer, .given = &was_given.tokenizer, .group = "The text"},
-    {"vocabulary", "tokens that bpe learns", .whole = &chosen.vocabulary, .low = 256, .high = 1e6},
+    {"vocabulary", "tokens that bpe learns", .integer = &chosen.vocabulary, .low = 256, .high = 1e6},
     {"validation", "share of the text, its end, to measure on", .real = &chosen.validation, .low = 1e-6, .high = 0.9},
-    {"layers", "transformer blocks", .whole = &chosen.layers, .low = 1, .high = 1000, .group = "The model"},
-    {"heads", "of attention; their number divides the width", .whole = &chosen.heads, .low = 1, .high = 1024},
-    {"kv-heads", "of keys and values; 0: as many", .whole = &chosen.kv_heads, .low = 0, .high = 1024},
-    {"width", "of the model", .whole = &chosen.width, .low = 1, .high = 65536},
-    {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .whole = &chosen.mlp_width, .low = 0,
+    {"layers", "transformer blocks", .integer = &chosen.layers, .low = 1, .high = 1000, .group = "The model"},
+    {"heads", "of attention; their number divides the width", .integer = &chosen.heads, .low = 1, .high = 1024},
+    {"kv-heads", "of keys and values; 0: as many", .integer = &chosen.kv_heads, .low = 0, .high = 1024},
+    {"width", "of the model", .integer = &chosen.width, .low = 1, .high = 65536},
+    {"mlp-width", "inside the MLP; 0: 4 times the width, 8/3 with --llama", .integer = &chosen.mlp_width, .low = 0,
      .high = 1e6},
     {"length",
      "tokens that the model sees at once; 0: 64, or with --from the model's length, at most 4096 and the training "
      "text; halved while training needs over half of the memory",
-     .whole = &chosen.length, .low = 0, .high = 1e6},
+     .integer = &chosen.length, .low = 0, .high = 1e6},
     {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
     {"recompute", "less memory, more time: blocks run again in backward", .flag = &chosen.recompute},
     {"from", "start with the model in this transformers folder, with its layers and widths", .text = &chosen.from},
     {"freeze", "parameters that are not trained: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
-    {"steps", "of the optimizer", .whole = &chosen.steps, .low = 0, .high = MOST, .group = "Training"},
-    {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12", .whole = &chosen.batch,
-     .low = 1, .high = 1e6, .given = &was_given.batch},
-    {"accumulate", "batches in a step, one after another", .whole = &chosen.accumulate, .low = 1, .high = 1e6},
+    {"steps", "of the optimizer", .integer = &chosen.steps, .low = 0, .high = MAX_STEPS, .group = "Training"},
+    {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12",
+     .integer = &chosen.batch, .low = 1, .high = 1e6, .given = &was_given.batch},
+    {"accumulate", "batches in a step, one after another", .integer = &chosen.accumulate, .low = 1, .high = 1e6},
     {"lr", "learning rate at its highest; with --from 0.0003, or 0.0384 / width for a width above 128",
      .real = &chosen.lr, .low = 1e-12, .high = 1e3, .given = &was_given.lr},
     {"min-lr", "learning rate at the end; -1: a tenth of the highest, at most 0.0003", .real = &chosen.min_lr,
      .low = -1, .high = 1e3},
-    {"warmup", "steps up to the highest learning rate", .whole = &chosen.warmup, .low = 0, .high = MOST},
+    {"warmup", "steps up to the highest learning rate", .integer = &chosen.warmup, .low = 0, .high = MAX_STEPS},
     {"weight-decay", "of matrices (AdamW)", .real = &chosen.weight_decay, .low = 0, .high = 10},
     {"beta1", "of AdamW", .real = &chosen.beta1, .low = 0, .high = 0.99999},
     {"beta2", "of AdamW", .real = &chosen.beta2, .low = 0, .high = 0.99999},
     {"clip", "largest norm of the gradient; 0: no limit", .real = &chosen.clip, .low = 0, .high = 1e9},
-    {"patience", "stop after this many evaluations without an improvement; 0: never", .whole = &chosen.patience,
-     .low = 0, .high = MOST},
-    {"seed", "of all random numbers", .whole = &chosen.seed, .low = 0, .high = 1e15},
-    {"threads", "0: one for each processor; the results are the same", .whole = &chosen.threads, .low = 0,
+    {"patience", "stop after this many evaluations without an improvement; 0: never", .integer = &chosen.patience,
+     .low = 0, .high = MAX_STEPS},
+    {"seed", "of all random numbers", .integer = &chosen.seed, .low = 0, .high = 1e15},
+    {"threads", "0: one for each processor; the results are the same", .integer = &chosen.threads, .low = 0,
      .high = 1024},
     {"precision", PRECISION_HELP, .text = &chosen.precision},
-    {"log-every", "steps from one line of the log to the next", .whole = &chosen.log_every, .low = 1, .high = MOST,
-     .group = "Reports"},
-    {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .whole = &chosen.eval_every,
-     .low = 1, .high = MOST},
-    {"keep", "checkpoints to keep, the newest included", .whole = &chosen.keep, .low = 1, .high = MAX_CHECKPOINTS},
-    {"eval-batches", "to evaluate on; 0: all of the validation text", .whole = &chosen.eval_batches, .low = 0,
-     .high = MOST},
-    {"sample-tokens", "of a sample; 0: no samples", .whole = &chosen.sample_tokens, .low = 0, .high = 1e6},
+    {"log-every", "steps from one line of the log to the next", .integer = &chosen.log_every, .low = 1,
+     .high = MAX_STEPS, .group = "Reports"},
+    {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .integer = &chosen.eval_every,
+     .low = 1, .high = MAX_STEPS},
+    {"keep", "checkpoints to keep, the newest included", .integer = &chosen.keep, .low = 1, .high = MAX_CHECKPOINTS},
+    {"eval-batches", "to evaluate on; 0: all of the validation text", .integer = &chosen.eval_batches, .low = 0,
+     .high = MAX_STEPS},
+    {"sample-tokens", "of a sample; 0: no samples", .integer = &chosen.sample_tokens, .low = 0, .high = 1e6},
     {"temperature", "of samples", .real = &chosen.temperature, .low = 0, .high = 100},
     {"prompt", "beginning of samples (default: a new line)", .text = &chosen.prompt},
     {0},
@@ -109,7 +109,7 @@ const program_option *options_with(const program_option *more)
     return all;
 }
 
-/* The options of Llama in place of GPT-2's, which are zero. */
+/* Sets the options of Llama. GPT-2's are zero. */
 static void become_llama(th_language_model_options *m)
 {
     m->positions = TH_POSITIONS_NONE;
@@ -119,15 +119,15 @@ static void become_llama(th_language_model_options *m)
     m->block.activation = TH_SILU;
     m->block.no_bias = true;
     m->block.scores.rotary = true;
-    if (m->block.mlp_width == 0) /* three matrices with as many weights as the two of 4 times the width */
+    if (m->block.mlp_width == 0) /* three matrices with about as many weights as two of 4 times the width */
         m->block.mlp_width = (8 * m->width / 3 + 15) / 16 * 16;
 }
 
-/* Whether an option says what the model is like, other than the default. */
-static bool shapes_a_model(void)
+/* Returns whether an option of the model differs from its default. */
+static bool has_model_options(void)
 {
-    return chosen.llama || chosen.layers != USUAL_LAYERS || chosen.heads != USUAL_HEADS || chosen.kv_heads != 0 ||
-           chosen.width != USUAL_WIDTH || chosen.mlp_width != 0;
+    return chosen.llama || chosen.layers != DEFAULT_LAYERS || chosen.heads != DEFAULT_HEADS || chosen.kv_heads != 0 ||
+           chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0;
 }
 
 static void refuse_contradictions(void)
@@ -152,7 +152,7 @@ static void refuse_contradictions(void)
                  (long long)width, (long long)heads, (long long)(width / heads), (long long)(width + heads));
         refuse(PROGRAM, problem, "");
     }
-    if (chosen.from && shapes_a_model())
+    if (chosen.from && has_model_options())
         refuse(PROGRAM,
                "--llama, --layers, --heads, --kv-heads, --width and --mlp-width are for new models: --from a folder "
                "takes the model as it is",
@@ -161,7 +161,7 @@ static void refuse_contradictions(void)
         refuse(PROGRAM, "the prompt must not be empty", "");
 }
 
-void settle_rates(void)
+void complete_rates(void)
 {
     char problem[100];
     if (chosen.from && !was_given.lr)
@@ -174,7 +174,7 @@ void settle_rates(void)
         chosen.min_lr = fmin(chosen.lr / 10, 3e-4);
 }
 
-/* (Settings with longer texts could be saved, but not read again.) */
+/* Longer texts could be saved, but not loaded. */
 static void refuse_long_texts(void)
 {
     for (const program_option *o = options_of_a_run; o->name; o++)
@@ -182,14 +182,14 @@ static void refuse_long_texts(void)
             refuse(PROGRAM, "this option takes at most 4096 bytes: --", o->name);
 }
 
-void settle(void)
+void complete_settings(void)
 {
     refuse_contradictions();
     refuse_long_texts();
     if (chosen.from && !was_given.tokenizer)
         chosen.tokenizer = chosen.from;
     if (chosen.length == 0 && !chosen.from)
-        chosen.length = USUAL_LENGTH;
+        chosen.length = DEFAULT_LENGTH;
     chosen.model = (th_language_model_options){
         .length = chosen.length,
         .width = chosen.width,
@@ -204,31 +204,31 @@ void settle(void)
     if (chosen.llama)
         become_llama(&chosen.model);
     if (!chosen.from)
-        settle_rates();
+        complete_rates();
 }
 
-/* -- into a checkpoint and back -- */
+/* -- conversion to and from JSON -- */
 
-/* Settings without an option: how the text was split, and the model, which may come from a folder. These are all
- * members of th_language_model_options except cross_attention, which such a model does not have (tests/test_settings.c
- * finds a missing member). Choices are numbers here, converted from and to their types by hand. */
+/* Settings without an option: the split of the text, and the model, which may come from a folder. The table contains
+ * all members of th_language_model_options except cross_attention, which such a model does not have
+ * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
 static int64_t positions, activation, norm, pairing, scaling;
 #define MODEL chosen.model
-#define SIZE(member) .whole = &MODEL.member, .low = 1, .high = INT32_MAX
-#define OTHER_SIZE(member) .whole = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: computed from other settings */
+#define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
+#define OTHER_SIZE(member) .integer = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: computed from other settings */
 #define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
 #define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
 
-static const program_option what_follows[] = {
-    {"training tokens", .whole = &chosen.training_tokens, .low = 0, .high = 1e15},
-    {"end token", .whole = &chosen.end_token, .low = -1, .high = INT32_MAX},
-    {"tokenizer.json hash", .whole = &chosen.tokenizer_hash, .low = 0, .high = UINT32_MAX},
+static const program_option derived_settings[] = {
+    {"training tokens", .integer = &chosen.training_tokens, .low = 0, .high = 1e15},
+    {"end token", .integer = &chosen.end_token, .low = -1, .high = INT32_MAX},
+    {"tokenizer.json hash", .integer = &chosen.tokenizer_hash, .low = 0, .high = UINT32_MAX},
     {"model.vocabulary", SIZE(vocabulary)},
     {"model.length", SIZE(length)},
     {"model.width", SIZE(width)},
     {"model.heads", SIZE(heads)},
-    {"model.layers", .whole = &MODEL.layers, .low = 1, .high = 65536},
-    {"model.positions", .whole = &positions, .low = 0, .high = TH_POSITIONS_NONE},
+    {"model.layers", .integer = &MODEL.layers, .low = 1, .high = 65536},
+    {"model.positions", .integer = &positions, .low = 0, .high = TH_POSITIONS_NONE},
     {"model.untied", .flag = &MODEL.untied},
     {"model.dropout", RATE(dropout)},
     {"model.embedding_dropout", RATE(embedding_dropout)},
@@ -236,8 +236,8 @@ static const program_option what_follows[] = {
     {"model.block.no_mlp", .flag = &MODEL.block.no_mlp},
     {"model.block.gated", .flag = &MODEL.block.gated},
     {"model.block.post_norm", .flag = &MODEL.block.post_norm},
-    {"model.block.activation", .whole = &activation, .low = 0, .high = TH_SILU},
-    {"model.block.norm", .whole = &norm, .low = 0, .high = TH_RMS_NORM},
+    {"model.block.activation", .integer = &activation, .low = 0, .high = TH_SILU},
+    {"model.block.norm", .integer = &norm, .low = 0, .high = TH_RMS_NORM},
     {"model.block.dropout", RATE(block.dropout)},
     {"model.block.no_mlp_dropout", .flag = &MODEL.block.no_mlp_dropout},
     {"model.block.attention_dropout", RATE(block.attention_dropout)},
@@ -249,10 +249,10 @@ static const program_option what_follows[] = {
     {"model.block.eps", RATE(block.eps)},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
     {"model.block.scores.rotary", .flag = &MODEL.block.scores.rotary},
-    {"model.block.scores.rotary_pairing", .whole = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},
+    {"model.block.scores.rotary_pairing", .integer = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},
     {"model.block.scores.rotary_base", REAL(block.scores.rotary_base)},
     {"model.block.scores.rotary_width", OTHER_SIZE(block.scores.rotary_width)},
-    {"model.block.scores.rotary_scaling.kind", .whole = &scaling, .low = 0, .high = TH_ROTARY_LLAMA3},
+    {"model.block.scores.rotary_scaling.kind", .integer = &scaling, .low = 0, .high = TH_ROTARY_LLAMA3},
     {"model.block.scores.rotary_scaling.factor", REAL(block.scores.rotary_scaling.factor)},
     {"model.block.scores.rotary_scaling.low_freq_factor", REAL(block.scores.rotary_scaling.low_freq_factor)},
     {"model.block.scores.rotary_scaling.high_freq_factor", REAL(block.scores.rotary_scaling.high_freq_factor)},
@@ -267,7 +267,7 @@ static const program_option what_follows[] = {
 
 static json_t *to_json(const program_option *o)
 {
-    return o->whole   ? json_integer((json_int_t)*o->whole)
+    return o->integer ? json_integer((json_int_t)*o->integer)
            : o->real  ? json_real(*o->real)
            : o->flag  ? json_boolean(*o->flag)
            : *o->text ? json_string(*o->text)
@@ -276,34 +276,34 @@ static json_t *to_json(const program_option *o)
 
 char *settings_to_json(void)
 {
-    const program_option *const tables[] = {options_of_a_run, what_follows};
+    const program_option *const tables[] = {options_of_a_run, derived_settings};
     json_t *all = json_object();
     positions = MODEL.positions;
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
     pairing = MODEL.block.scores.rotary_pairing;
     scaling = MODEL.block.scores.rotary_scaling.kind;
-    bool whole = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
+    bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
-            whole = json_object_set_new(all, o->name, to_json(o)) == 0 && whole;
-    char *text = whole ? json_dumps(all, JSON_INDENT(2)) : NULL; /* (17 digits: every double comes back) */
+            complete = json_object_set_new(all, o->name, to_json(o)) == 0 && complete;
+    char *text = complete ? json_dumps(all, JSON_INDENT(2)) : NULL; /* with 17 digits, which preserve every double */
     json_decref(all);
     if (text == NULL)
         give_up(PROGRAM, "the settings cannot be written as JSON: an option is not UTF-8, or memory ran out");
     return text;
 }
 
-/* Ends the program: the member of that name is wrong, or missing (NULL). */
+/* Ends the program: the member `name` is wrong, or missing (value is NULL). */
 static _Noreturn void refuse_member(const char *file, const char *name, const json_t *value, const char *wanted)
 {
     char problem[512];
     char *written = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT) : NULL;
-    snprintf(problem, sizeof problem, "the settings in %.200s: \"%s\" is %.60s%s, it must be %s", file, name,
+    snprintf(problem, sizeof problem, "the settings in %.200s: \"%s\" is %.60s%s; it must be %s", file, name,
              written ? written : "missing", written && strlen(written) > 60 ? "..." : "", wanted);
     free(written);
     give_up(PROGRAM, problem);
-    abort(); /* (not reached) */
+    abort(); /* not reached */
 }
 
 static bool may_be_null(const program_option *o)
@@ -313,12 +313,12 @@ static bool may_be_null(const program_option *o)
 
 static bool is_sound(const program_option *o, const json_t *value)
 {
-    const double number = json_number_value(value); /* 0 for what is none */
+    const double number = json_number_value(value); /* 0 if it is not a number */
     const bool in_range = number >= o->low && number <= o->high;
-    return o->flag    ? json_is_boolean(value)
-           : o->whole ? json_is_integer(value) && in_range
-           : o->real  ? json_is_number(value) && in_range
-                      : (json_is_string(value) && json_string_length(value) <= MAX_TEXT) ||
+    return o->flag      ? json_is_boolean(value)
+           : o->integer ? json_is_integer(value) && in_range
+           : o->real    ? json_is_number(value) && in_range
+                        : (json_is_string(value) && json_string_length(value) <= MAX_TEXT) ||
                            (json_is_null(value) && may_be_null(o));
 }
 
@@ -330,12 +330,12 @@ static const char *describe(const program_option *o, char *text, size_t bytes)
         return "true or false";
     if (o->text)
         return may_be_null(o) ? "a text of at most 4096 bytes, or null" : "a text of at most 4096 bytes";
-    snprintf(text, bytes, "a%s number, %s to %s", o->whole ? " whole" : "", spell_number(o->low, low),
+    snprintf(text, bytes, "a%s number, %s to %s", o->integer ? " whole" : "", spell_number(o->low, low),
              spell_number(o->high, high));
     return text;
 }
 
-/* Puts one value into its place. */
+/* Stores one value. */
 static void from_json(const program_option *o, const json_t *value, const char *file)
 {
     char wanted[100];
@@ -343,24 +343,24 @@ static void from_json(const program_option *o, const json_t *value, const char *
         refuse_member(file, o->name, value, describe(o, wanted, sizeof wanted));
     if (o->flag)
         *o->flag = json_is_true(value);
-    if (o->whole)
-        *o->whole = json_integer_value(value);
+    if (o->integer)
+        *o->integer = json_integer_value(value);
     if (o->real)
         *o->real = json_number_value(value);
     if (o->text)
         *o->text = json_string_value(value); /* NULL for null */
 }
 
-/* Adds settings that runs of older versions do not have. */
+/* Adds settings that runs of older versions lack. */
 static void add_older(json_t *all)
 {
     if (json_object_get(all, "precision") == NULL)
         json_object_set_new(all, "precision", json_string("float32"));
     if (json_object_get(all, "keep") == NULL)
-        json_object_set_new(all, "keep", json_integer(USUAL_KEEP));
+        json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
 }
 
-/* Each setting is within its limits; here they must fit together. */
+/* Checks that the settings fit together. Each is already within its limits. */
 static void refuse_misfits(const json_t *all, const char *file)
 {
     const th_transformer_block_options *block = &MODEL.block;
@@ -387,8 +387,8 @@ static void refuse_misfits(const json_t *all, const char *file)
 
 void settings_from_json(const char *text, const char *file)
 {
-    const program_option *const tables[] = {options_of_a_run, what_follows};
-    static json_t *all; /* stays: texts among the settings lie in it */
+    const program_option *const tables[] = {options_of_a_run, derived_settings};
+    static json_t *all; /* not freed, because settings point to its strings */
     char problem[300];
     json_decref(all);
     all = strlen(text) <= MAX_BYTES ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;

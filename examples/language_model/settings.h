@@ -1,5 +1,5 @@
-/* What a run is made of: the settings of `train`, which every checkpoint carries, so that the other subcommands need
- * nothing but the folder of the run. */
+/* The settings of a run: the options of `train` and values derived from them. Every checkpoint contains them, so the
+ * other subcommands need only the folder of the run. */
 #ifndef EXAMPLES_LANGUAGE_MODEL_SETTINGS_H
 #define EXAMPLES_LANGUAGE_MODEL_SETTINGS_H
 
@@ -9,9 +9,9 @@
 
 #define PROGRAM "language_model"
 
-enum { USUAL_LENGTH = 64, USUAL_BATCH = 12 }; /* of windows; with --from see length.c */
+enum { DEFAULT_LENGTH = 64, DEFAULT_BATCH = 12 }; /* of windows; with --from see length.c */
 
-/* The options that the command line gives. The others have different defaults with --from. */
+/* Whether the command line has these options. With --from their defaults differ. */
 typedef struct given_options {
     bool tokenizer, batch, lr;
 } given_options;
@@ -21,7 +21,7 @@ typedef struct settings {
     /* the text */
     const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers */
     int64_t vocabulary;    /* of bpe */
-    double validation;     /* the share of the text, its end, that is held out */
+    double validation;     /* the share of the text, at its end, for validation */
     /* the model */
     bool llama;
     int64_t layers, heads, kv_heads, width, mlp_width;
@@ -38,28 +38,29 @@ typedef struct settings {
     int64_t log_every, eval_every, eval_batches, sample_tokens;
     double temperature;
     const char *prompt;
-    /* what follows from these, the text and the pretrained model */
+    /* derived from these, the text and the pretrained model */
     int64_t training_tokens; /* of the token file; the rest is for validation */
-    int64_t tokenizer_hash;  /* of tokenizer.json, whose tokens the model knows by their numbers only */
-    int64_t end_token;       /* that ends a text; -1: the tokenizer has none */
+    int64_t tokenizer_hash;  /* of tokenizer.json, because the model knows tokens only by their numbers */
+    int64_t end_token;       /* the token that ends a text; -1: none */
     th_language_model_options model;
 } settings;
 
-/* The settings of this process: defaults, then what the command line or a checkpoint says. There is one model at a
- * time, so they are global, and whoever needs one reads it here. */
+/* The settings of this process: defaults, changed by the command line or replaced by a checkpoint. They are global,
+ * because there is one model at a time. */
 extern settings chosen;
 
-/* The options that become settings, and then more of them, as one table. */
+/* Returns one table with the options of the settings, followed by `more`. */
 const program_option *options_with(const program_option *more);
-/* Refuses options that contradict each other, and fills in the model's. */
-void settle(void);
-/* Fills in the learning rates when the options of the model are known. settle() calls it for a new model. */
-void settle_rates(void);
+/* Rejects options that contradict each other, and fills in the options of the model. */
+void complete_settings(void);
+/* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
+void complete_rates(void);
 
-/* All settings as JSON. To be freed. */
+/* Returns all settings as JSON. The caller frees the text. */
 char *settings_to_json(void);
-/* Reads the settings from such a text. All input is untrusted: each setting must be within its limits, and all must fit
- * together. Otherwise it ends the program with a message that names the file, the setting, its value and its limits. */
+/* Reads the settings from such a JSON text. All input is untrusted: each setting must be within its limits, and all
+ * must fit together. Otherwise it ends the program with a message that names the file, the setting, its value and its
+ * limits. */
 void settings_from_json(const char *text, const char *file);
 
 #endif

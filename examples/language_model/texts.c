@@ -1,5 +1,5 @@
-/* Files, folders and streams as documents: see texts.h. One regular file is mapped where it is; everything else is
- * copied into a temporary file without a name, and that is mapped. */
+/* Opens files, folders and streams as documents: see texts.h. It maps a single regular file directly. It copies
+ * everything else into a temporary file without a name, and maps that. */
 #include "texts.h"
 
 #include <dirent.h>
@@ -23,7 +23,7 @@ static _Noreturn void refuse_text(const char *path, const char *trouble)
     snprintf(problem, sizeof problem, "the text %.300s cannot be used: %s",
              strcmp(path, standard_input) == 0 ? "from standard input" : path, trouble);
     give_up(PROGRAM, problem);
-    abort(); /* (not reached) */
+    abort(); /* not reached */
 }
 
 static void *map_file(const char *path, int file, size_t bytes)
@@ -51,10 +51,10 @@ static int open_word(const char *path, struct stat *status)
 typedef struct copy {
     int file;
     texts all;
-    size_t capacity; /* of all.end */
+    size_t capacity; /* of text.end */
 } copy;
 
-/* A file in the temporary directory that has no name, so that it ends with the program. */
+/* Creates a file without a name in the temporary directory, which ends with the program. */
 static int open_unnamed(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -87,7 +87,7 @@ static void write_all(int file, const char *bytes, size_t count)
     }
 }
 
-/* Adds everything that can be read from a file up to its end. Returns the number of bytes. */
+/* Appends the content of a file. Returns the number of bytes. */
 static size_t copy_stream(copy *c, const char *path, int from)
 {
     static char buffer[1 << 16];
@@ -121,7 +121,7 @@ static int is_not_hidden(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* Adds the regular files of a folder that are not empty, in the order of their names. */
+/* Appends the regular files of a folder that are not empty, in the order of their names. */
 static void copy_folder(copy *c, const char *folder)
 {
     struct dirent **entry;

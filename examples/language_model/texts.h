@@ -1,4 +1,4 @@
-/* Where text comes from: files, folders of files, pipes and standard input. Each file or stream is a document. All
+/* The sources of text: files, folders of files, pipes and standard input. Each file or stream is a document. All
  * documents are mapped, one after another, so they need not fit into the machine's memory. */
 #ifndef EXAMPLES_LANGUAGE_MODEL_TEXTS_H
 #define EXAMPLES_LANGUAGE_MODEL_TEXTS_H
@@ -18,6 +18,7 @@ typedef struct texts {
  * empty files, hidden files and folders within it. Ends the program with a message if a word cannot be read or has no
  * text. */
 texts open_texts(const char *const *words, int count);
+/* Unmaps and frees the texts. */
 void close_texts(texts *text);
 
 #endif

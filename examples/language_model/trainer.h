@@ -1,82 +1,97 @@
-/* Everything that training works with, and what the files of this program share of it. */
+/* The state of training, and the functions that the files of this program share. */
 #ifndef EXAMPLES_LANGUAGE_MODEL_TRAINER_H
 #define EXAMPLES_LANGUAGE_MODEL_TRAINER_H
 
-#include <tapehead/tapehead.h>
+#include <tapehead/models.h>
 
 #include "corpus.h"
 #include "report.h"
 #include "settings.h"
 
 typedef struct trainer {
-    const char *run;
+    const char *run; /* the folder of the run */
+    bool quiet;      /* no progress line */
     th_context *ctx;
     th_tokenizer *tokenizer;
     th_module *model;
     th_optimizer *optimizer;
     th_windows *training, *validation;
     th_tensor *tokens, *targets; /* (B, T) */
-    th_windows_position next;    /* where a checkpoint was in the training windows */
-    double best;                 /* lowest validation loss, */
-    int64_t worse;               /* and evaluations since */
+    th_windows_position next;    /* of the training windows, in a checkpoint */
+    double best;                 /* the lowest validation loss */
+    int64_t worse;               /* the number of evaluations since then */
     report report;
 } trainer;
 
 /* -- ../language_model.c -- */
-/* argv[0], for the command that the program prints at its end. */
+/* argv[0], for the next command that the program suggests at its end. */
 extern const char *program_path;
-/* The model of the settings with new weights, tensors for a batch, and the optimizer. Each ends the program on an
- * error. */
-void make_model(trainer *t);
-void make_batch(trainer *t);
-void make_optimizer(trainer *t);
-/* Evaluates, trains for a step and writes a sample, with a batch that never changes. evaluate_only: evaluates only. */
-th_status rehearse(trainer *t, bool evaluate_only);
-/* The mean loss over a pass of windows, or over the first `batches` of it. */
-th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
 
-/* -- run.c: the folder of a run -- */
-/* An error stays in the context, and what follows it does nothing; so it is asked for where it matters, not after each
- * call. Ends the program with the context's error, if it has one; */
-void expect_no_error(const trainer *t);
-/* the same, of a call that says how it went. */
-void expect(const trainer *t, th_status status);
-/* No other process may write into the run while this one lives. Ends the program where one does. */
-void lock_run(const char *run);
-/* Makes the folder for the run, and locks it. Ends the program if a run is there already, unless force will replace it.
- * If the program ends before replace_run, the folder does not change. */
-void make_folder(const char *run, bool force);
-/* The tokens of a new run, until it replaces the old one. */
-#define NEXT_TOKENS "next.tokens"
-/* Removes the files of the run that was in the folder, and gives the new one its tokens. */
-void replace_run(const char *run);
-/* A number that another tokenizer.json would not have; only for one that could be read. */
-int64_t hash_of_tokenizer(const char *run);
-/* config.json */
-void write_settings(const char *run);
-/* Chooses the tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the
- * program if the tokenizer is not the tokenizer of the model in the folder, unless other_tokenizer. */
-void choose_model(trainer *t, const texts *text, bool other_tokenizer);
-/* Whether a folder holds a model of transformers, and no run. */
-bool is_model_folder(const char *folder);
-/* Loads the tokenizer, the model and its weights from such a folder, without an optimizer and a batch. */
-void open_model_folder(trainer *t, const char *folder);
-/* Settings, tokenizer and model of a run that is there, with the weights of the checkpoint unless they are loaded
- * later. */
-void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
-
-/* -- length.c -- */
-/* Chooses --length and --batch for the pretrained model unless they are given, and prints the choice to standard error.
- * tokens: the number of the text's tokens for training or, with evaluate_only, for measuring. */
-void choose_windows(int64_t tokens, bool evaluate_only);
-
-/* -- use.c: what there is to do with a trained model; subcommands, which return what main does -- */
+/* -- the subcommands: train.c, resume.c, use.c. Each returns the program's exit status -- */
+int train(int argc, char **argv);
+int resume(int argc, char **argv);
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
 int export(int argc, char **argv);
-/* Returns the number of the text's tokens. */
+
+/* -- model.c. Each function ends the program on an error -- */
+/* Creates the model of the settings, with new weights. */
+void make_model(trainer *t);
+/* Creates the tensors of a batch. */
+void make_batch(trainer *t);
+/* Creates the optimizer, AdamW, for all parameters that are not frozen. It decays matrices only. */
+void make_optimizer(trainer *t);
+
+/* -- training.c -- */
+/* Opens the windows of a token file in the run: the first tokens for training, the rest for validation. */
+void open_windows(trainer *t, const char *name);
+/* Trains from the current step to the end, and prints the result. Returns the program's exit status. */
+int run_training(trainer *t, bool resume);
+/* Returns in *loss the mean loss over all windows, or over the first `batches` batches if that is not 0. */
+th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss);
+/* Loads the complete state of training from a checkpoint. */
+th_status load_checkpoint(trainer *t, const char *name);
+/* Evaluates a batch, trains for a step and generates a sample, to measure memory. evaluate_only: only evaluates. */
+th_status rehearse(trainer *t, bool evaluate_only);
+
+/* -- run.c: the folder of a run -- */
+/* Ends the program with the context's error, if there is one. An error stays in the context, and later calls do nothing,
+ * so not every call is checked. */
+void expect_no_error(const trainer *t);
+/* The same for a call that returns a status. */
+void expect(const trainer *t, th_status status);
+/* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
+void lock_run(const char *run);
+/* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends before
+ * replace_run, the folder does not change. */
+void make_folder(const char *run, bool force);
+/* The tokens of a new run, until it replaces the old one. */
+#define NEXT_TOKENS "next.tokens"
+/* Removes the files of the old run from the folder, and renames NEXT_TOKENS to text.tokens. */
+void replace_run(const char *run);
+/* Returns a hash of the run's tokenizer.json, which shows whether the file was changed. */
+int64_t hash_of_tokenizer(const char *run);
+/* Writes config.json. */
+void write_settings(const char *run);
+/* Chooses the tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the
+ * program if the tokenizer is not the one of the model in the folder, unless other_tokenizer. */
+void choose_model(trainer *t, const texts *text, bool other_tokenizer);
+/* Returns whether a folder contains a model of transformers instead of a run. */
+bool is_model_folder(const char *folder);
+/* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. */
+void open_model_folder(trainer *t, const char *folder);
+/* Loads settings, tokenizer and model of a run. weights: also the weights of the checkpoint. */
+void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
+
+/* -- length.c -- */
+/* Chooses --length and --batch for a pretrained model unless they are given, and prints them to standard error. tokens:
+ * the number of tokens for training; with evaluate_only, for measuring. */
+void choose_windows(int64_t tokens, bool evaluate_only);
+
+/* -- use.c -- */
+/* Returns the number of tokens in the text. */
 int64_t count_tokens(trainer *t, const texts *text);
-/* The loss over all tokens of the token file `path` from `begin` on, as a line on standard output. */
+/* Prints the loss over all tokens of the token file `path` from `begin` on. */
 th_status print_loss(trainer *t, const char *path, int64_t begin);
 
 #endif

@@ -1,4 +1,4 @@
-/* What there is to do with a trained model: sample, eval, export. Each takes the best of a run, or the newest. */
+/* The subcommands sample, eval and export. Each uses the best checkpoint of a run, or the newest. */
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -82,7 +82,7 @@ static void print_loss_of_text(trainer *t, const char *path)
         give_up(PROGRAM, "the text has a single token, but the first one is not predicted: use a text of at least 2");
 }
 
-/* Opens a run's checkpoint or a model folder. */
+/* Opens a checkpoint of a run, or a model folder. */
 static void open_model(trainer *t, const char *run, bool last)
 {
     if (!is_model_folder(run)) {
@@ -102,17 +102,17 @@ int sample(int argc, char **argv)
     bool last = false, ignore_end = false;
     const program_option options[] = {
         {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
-        {"tokens", "to write", .whole = &tokens, .low = 1, .high = 1e7},
+        {"tokens", "to write", .integer = &tokens, .low = 1, .high = 1e7},
         {"temperature", "0: always the most probable token; -1: 0.8, or 0 with --beams", .real = &temperature,
          .low = -1, .high = 100},
-        {"top-k", "draw from the k most probable tokens; 0: from all", .whole = &top_k, .low = 0, .high = 1e9},
+        {"top-k", "draw from the k most probable tokens; 0: from all", .integer = &top_k, .low = 0, .high = 1e9},
         {"top-p", "draw from the most probable tokens with this share of the probability; 0: from all", .real = &top_p,
          .low = 0, .high = 1},
         {"repetition-penalty", "above 1: earlier tokens become less likely; 0: no penalty", .real = &penalty, .low = 0,
          .high = 100},
-        {"beams", "more than 1: beam search, up to the length that the model sees at once", .whole = &beams, .low = 0,
+        {"beams", "more than 1: beam search, up to the length that the model sees at once", .integer = &beams, .low = 0,
          .high = 1000},
-        {"seed", "of the random numbers", .whole = &seed, .low = 0, .high = 1e15},
+        {"seed", "of the random numbers", .integer = &seed, .low = 0, .high = 1e15},
         {"ignore-eos", "continue after an end-of-text token, up to --tokens", .flag = &ignore_end},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {0}};
@@ -192,7 +192,7 @@ int export(int argc, char **argv)
     trainer t;
     open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
-    /* config.json comes last and goes first: a folder that has one has a whole model. */
+    /* config.json is removed first and written last: a folder that has it has a complete model. */
     mkdir(words[1], 0777);
     unlink(in_run(words[1], "config.json"));
     expect(&t, th_tokenizer_save(t.tokenizer, words[1]));

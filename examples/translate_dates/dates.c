@@ -1,15 +1,15 @@
-/* Days as people write them. No two days look alike, by four rules: between dots the day comes first; between slashes
- * the month does, unless a year of four digits leads; eight digits are year, month, day; and a year of two digits is
- * one from 1969 to 2068. */
+/* Dates in many formats. Four rules make each text unambiguous. With dots, the day comes first. With slashes, the month
+ * comes first, unless a year of four digits does. Eight digits are year, month, day. A year of two digits is from 1969
+ * to 2068. */
 #include "dates.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-/* %d day, %D the same in two digits, %o 3rd; %m and %M month, %b its name; %Y year, %y its last two digits; %a weekday.
- * Besides, chance decides whether names are cut to three letters, whether a full stop follows those, and whether all is
- * in usual, small or capital letters. */
+/* %d day, %D day in two digits, %o 3rd; %m and %M month, %b its name; %Y year, %y its last two digits; %a weekday.
+ * Random choices: names are cut to three letters, with or without a full stop, and all letters are mixed, lower or
+ * upper case. */
 static const char *const forms[] = {
     "%d %b %Y",           /* 3 May 2001 */
     "%b %d, %Y",          /* May 3, 2001 */
@@ -37,7 +37,7 @@ typedef struct {
     int year, month, day, weekday; /* month and day from 1, weekday from 0 on, a Sunday */
 } date;
 
-static date date_of(int number) /* of days since 1 January 1969, a Wednesday */
+static date date_of(int number) /* days since 1 January 1969, a Wednesday */
 {
     date d = {.year = FIRST_YEAR, .month = 1, .weekday = (number + 3) % 7};
     for (;;) {
@@ -59,13 +59,13 @@ static const char *ordinal_ending(int n)
     return endings[n / 10 != 1 && n % 10 < 4 ? n % 10 : 0];
 }
 
-/* What chance decides besides the day and the form. */
+/* The random choices besides the day and the format. */
 typedef struct {
     bool cut, full_stop;
-    int letters; /* 0 as they are, 1 small, 2 capital */
+    int letters; /* 0 mixed, 1 lower case, 2 upper case */
 } manner;
 
-/* The part of a date that a letter of a form stands for; returns its length. */
+/* Writes the part of a date that a letter of the format selects. Returns its length. */
 static int write_part(char *text, size_t room, date d, char letter, manner m)
 {
     static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",

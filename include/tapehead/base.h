@@ -1,4 +1,4 @@
-/* What every public header starts with: linkage, attributes, the element types, status and source locations. */
+/* Basic types of every public header: element types, precision, status, shapes, source locations. */
 #ifndef TAPEHEAD_BASE_H
 #define TAPEHEAD_BASE_H
 
@@ -20,13 +20,15 @@
 
 TH_BEGIN_DECLS
 
+/* A context (tapehead/context.h). */
 typedef struct th_context th_context;
+/* A handle of a tensor (tapehead/tensor.h). */
 typedef struct th_tensor th_tensor;
 
-/* The most dimensions a tensor can have. */
+/* The maximum number of dimensions. */
 #define TH_MAX_DIMS 8
 
-/* Element types. The list is written once; names, sizes and tables are made from it. */
+/* The element types: name of the enumerator, name as text, C type. */
 #define TH_DTYPES(X)                                                                                                   \
     X(TH_FLOAT32, "float32", float)                                                                                    \
     X(TH_FLOAT64, "float64", double)                                                                                   \
@@ -34,45 +36,41 @@ typedef struct th_tensor th_tensor;
     X(TH_INT64, "int64", int64_t)                                                                                      \
     X(TH_BOOL, "bool", bool)
 
-typedef enum th_dtype {
-#define TH_DTYPE_ENUM(name, text, type) name,
-    TH_DTYPES(TH_DTYPE_ENUM)
-#undef TH_DTYPE_ENUM
-        TH_DTYPE_COUNT
-} th_dtype;
+#define TH_DTYPE_ENUM_(name, text, type) name,
+/* An element type: TH_FLOAT32, TH_FLOAT64, TH_INT32, TH_INT64 or TH_BOOL. */
+typedef enum th_dtype { TH_DTYPES(TH_DTYPE_ENUM_) TH_DTYPE_COUNT } th_dtype;
 
-/* "float32" and so on; "?" for a value that is no element type. */
+/* Returns the name of a type, such as "float32"; "?" for an invalid value. */
 TH_API const char *th_dtype_name(th_dtype dtype);
-/* Bytes of one element; 0 for a value that is no element type. */
+/* Returns the bytes of one element; 0 for an invalid value. */
 TH_API size_t th_dtype_size(th_dtype dtype);
 
-/* How matrix products of float32 tensors take their operands; products are summed, and everything is stored, in
- * float32. A bfloat16 number is the upper half of a float32: 8 digits of its 24. */
+/* The precision in which matrix products of float32 tensors use their operands. Sums and stored values are float32 in
+ * every precision. A bfloat16 number is the upper half of a float32, with 8 of its 24 significant bits. */
 typedef enum th_precision {
-    TH_PRECISION_FLOAT32,    /* as they are */
-    TH_PRECISION_BFLOAT16X3, /* each as the sum of two bfloat16 numbers, in three products */
-    TH_PRECISION_BFLOAT16    /* each rounded to a bfloat16 number */
+    TH_PRECISION_FLOAT32,    /* operands are not changed */
+    TH_PRECISION_BFLOAT16X3, /* each operand is a sum of two bfloat16 numbers; three products */
+    TH_PRECISION_BFLOAT16    /* each operand is rounded to bfloat16 */
 } th_precision;
 
-/* "float32", "bfloat16x3" or "bfloat16"; "?" for a value that is no precision. */
+/* Returns "float32", "bfloat16x3" or "bfloat16"; "?" for an invalid value. */
 TH_API const char *th_precision_name(th_precision precision);
 
-/* Outcome of a function that can fail. TH_OK is 0, so that `if (th_backward(loss, NULL) || th_optimizer_step(adam))` reads as
- * it should. */
+/* The result of a function that can fail. TH_OK is 0, so an error can be tested with
+ * `if (th_backward(loss, NULL) || th_optimizer_step(adam))`. */
 typedef enum th_status {
     TH_OK = 0,
-    TH_ERROR_SHAPE,    /* sizes, axes or numbers of dimensions that do not fit */
-    TH_ERROR_TYPE,     /* element types that do not fit */
+    TH_ERROR_SHAPE,    /* sizes, axes or numbers of dimensions that do not match */
+    TH_ERROR_TYPE,     /* element types that do not match */
     TH_ERROR_INDEX,    /* an index outside its range */
     TH_ERROR_ARGUMENT, /* NULL where a value is needed, an option outside its range, another context's tensor */
-    TH_ERROR_MEMORY,   /* the allocator said no, or the context's limit is reached */
-    TH_ERROR_STATE,    /* right call, wrong moment: a consumed tape, a stale handle, a value changed before backward */
+    TH_ERROR_MEMORY,   /* the allocator returned NULL, or the context's limit is reached */
+    TH_ERROR_STATE,    /* called at the wrong time: a consumed tape, a stale handle, a value changed before backward */
     TH_ERROR_FILE,     /* unreadable, unwritable or damaged */
-    TH_ERROR_VALUE     /* numbers that must not be: a non-finite gradient */
+    TH_ERROR_VALUE     /* illegal numbers: a non-finite gradient */
 } th_status;
 
-/* Sizes of a shape or of anything counted per dimension: TH_SHAPE(2, 5, 8); TH_SCALAR is the shape without dimensions.
- */
+/* A shape, or another list with one integer for each dimension. Write TH_SHAPE(2, 5, 8). */
 typedef struct th_shape {
     int ndim;
     int64_t size[TH_MAX_DIMS];
@@ -81,13 +79,15 @@ typedef struct th_shape {
 #define TH_COUNT_(...) TH_COUNT_PICK_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define TH_COUNT_PICK_(a, b, c, d, e, f, g, h, n, ...) n
 #ifdef __cplusplus
-#define TH_SHAPE(...) (th_shape{TH_COUNT_(__VA_ARGS__), {__VA_ARGS__}})
-#define TH_SCALAR (th_shape{0, {0}})
+#define TH_SHAPE_(count, ...) (th_shape{count, {__VA_ARGS__}})
 #else
-#define TH_SHAPE(...) ((th_shape){TH_COUNT_(__VA_ARGS__), {__VA_ARGS__}})
-#define TH_SCALAR ((th_shape){0, {0}})
+#define TH_SHAPE_(count, ...) ((th_shape){count, {__VA_ARGS__}})
 #endif
-/* The same as the initializer of a static object, such as a sample's shape: { .shape = TH_SIZES(2, 3) }. */
+/* A shape with these sizes: TH_SHAPE(2, 5, 8). */
+#define TH_SHAPE(...) TH_SHAPE_(TH_COUNT_(__VA_ARGS__), __VA_ARGS__)
+/* The shape without dimensions. */
+#define TH_SCALAR TH_SHAPE_(0, 0)
+/* A shape as the initializer of a static object, such as a sample: { .shape = TH_SIZES(2, 3) }. */
 #define TH_SIZES(...)                                                                                                  \
     {                                                                                                                  \
         TH_COUNT_(__VA_ARGS__),                                                                                        \
@@ -95,28 +95,42 @@ typedef struct th_shape {
             __VA_ARGS__                                                                                                \
         }                                                                                                              \
     }
-/* Axes and orders of axes are written the same way: th_transpose(x, TH_AXES(0, 2, 1, 3)). */
+/* A list of axes: th_transpose(x, TH_AXES(0, 2, 1, 3)). */
 #define TH_AXES(...) TH_SHAPE(__VA_ARGS__)
+/* All axes, for reductions. */
 #define TH_ALL_AXES TH_SCALAR
 
-/* Source locations. Every function with a location has a macro of its own name that wraps the call in one of these: the
- * caller's file and line are pushed before the arguments are evaluated and popped with the result, so that nested calls
- * keep their own line. A source that defines TAPEHEAD_NO_LOCATIONS before its first include sees the functions
- * alone; the library's own sources do, and errors in them name the user's line. */
+/* -- source locations --
+ *
+ * Each function whose errors name the caller's line has a macro of the same name. The macro wraps the call in one of
+ * the macros below. They push the caller's file and line before the arguments are evaluated, and pop them with the
+ * result. Nested calls keep their lines. A source file that defines TAPEHEAD_NO_LOCATIONS before its first
+ * include gets the plain functions. The library's own sources do this: their errors name the user's line. */
+
+/* Pushes a source line for this thread. */
 TH_API void th_at_push(const char *file, int line);
+/* Pops it and returns result. */
 TH_API th_tensor *th_at_pop(th_tensor *result);
+/* As th_at_pop, for a status. */
 TH_API th_status th_at_pop_status(th_status result) TH_MUST_CHECK;
+/* As th_at_pop, for a pointer. */
 TH_API void *th_at_pop_pointer(void *result);
+/* As th_at_pop, for a number. */
 TH_API double th_at_pop_number(double result);
 
+/* Calls a function that returns a tensor, with the line of the call. */
 #define TH_AT(call) (th_at_push(__FILE__, __LINE__), th_at_pop(call))
+/* As TH_AT, for a function that returns a status. */
 #define TH_AT_STATUS(call) (th_at_push(__FILE__, __LINE__), th_at_pop_status(call))
+/* As TH_AT, for a function that returns a number. */
 #define TH_AT_NUMBER(call) (th_at_push(__FILE__, __LINE__), th_at_pop_number(call))
 #ifdef __cplusplus
-#define TH_AT_POINTER(type, call) (th_at_push(__FILE__, __LINE__), static_cast<type *>(th_at_pop_pointer(call)))
+#define TH_CAST_(type, pointer) static_cast<type>(pointer)
 #else
-#define TH_AT_POINTER(type, call) (th_at_push(__FILE__, __LINE__), (type *)th_at_pop_pointer(call))
+#define TH_CAST_(type, pointer) ((type)(pointer))
 #endif
+/* As TH_AT, for a function that returns a type *. */
+#define TH_AT_POINTER(type, call) (th_at_push(__FILE__, __LINE__), TH_CAST_(type *, th_at_pop_pointer(call)))
 
 TH_END_DECLS
 

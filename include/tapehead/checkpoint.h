@@ -1,5 +1,5 @@
-/* Checkpoints: everything that training needs to go on, in one safetensors file (docs/checkpoints.md says what is in
- * it), and files of weights alone.
+/* Checkpoints: one safetensors file that has everything needed to resume training (docs/checkpoints.md describes it).
+ * Also files of weights alone.
  *
  *     int64_t position = 0;
  *     const th_checkpoint_number numbers[] = {{.name = "position", .integer = &position}};
@@ -10,10 +10,10 @@
  *     if (th_checkpoint_save("run/last.safetensors", &run))
  *         return report(ctx);
  *
- * Steps, save, load in a new process, steps: the same bits as steps without a break, dropout and the library's
- * shuffling included, at any number of threads, in the precision that products had. What a program decides by itself is
- * its own to restore: the learning rate that it sets each step, modes of the context (training, fusion), modules pinned
- * to evaluation. */
+ * A run that is saved and loaded in a new process continues with the same bits as an uninterrupted run. This includes
+ * dropout and the library's shuffling. It holds for any number of threads, in the precision that products had. The
+ * program must restore what it decides by itself: the learning rate of each step, the context's modes (training,
+ * fusion), and modules pinned to evaluation. */
 #ifndef TAPEHEAD_CHECKPOINT_H
 #define TAPEHEAD_CHECKPOINT_H
 
@@ -22,61 +22,62 @@
 
 TH_BEGIN_DECLS
 
-/* A number of the program's own: where its data stands, the best loss so far. One of the two pointers is given: what it
- * points to is read when saving and written when loading. */
+/* A number that the program wants saved: its position in the data, the best loss so far. Exactly one of the two
+ * pointers is set. Saving reads the number there, loading writes it. */
 typedef struct th_checkpoint_number {
     const char *name;
     int64_t *integer;
-    double *real; /* bit for bit, but for the kind of a NaN */
+    double *real; /* loaded with the same bits, except the kind of a NaN */
 } th_checkpoint_number;
 
-/* Called once for each difference between a file and the program that loads it. line has no newline at its end. Names
- * from the file are escaped as in th_error_message. */
+/* A function that is called once for each difference between a file and the program that loads it. line has no newline
+ * at its end. Names from the file are escaped as in th_error_message. */
 typedef void th_report_function(const char *line, void *user);
-/* One: prints the line to `file`, a FILE * that the caller passes as user. */
+/* A th_report_function that prints the line to `file`, a FILE * that the caller passes as user. */
 TH_API void th_report_print(const char *line, void *file);
 
 typedef struct th_checkpoint {
     th_module *model;
-    th_optimizer *optimizer;             /* of parameters of the model; NULL: there is none */
-    const char *configuration;           /* a text of the program's own, usually JSON; saved only; NULL: none */
+    th_optimizer *optimizer;             /* of parameters of the model; NULL: no optimizer */
+    const char *configuration;           /* a text for the program, usually JSON; saved only; NULL: none */
     const th_checkpoint_number *numbers; /* [n_numbers] */
     int n_numbers;
-    bool other_options;         /* loading: the optimizer keeps its own options where the file has others (weight decay,
-                                   betas, ...); else that is an error */
-    th_report_function *report; /* loading: hears of every difference; may be NULL */
+    /* Loading: the optimizer keeps its options where the file has others (weight decay, betas, ...). Otherwise other
+     * options are an error. */
+    bool other_options;
+    th_report_function *report; /* loading: called for every difference; may be NULL */
     void *report_user;
 } th_checkpoint;
 
-/* Writes the checkpoint; a regular file appears at path only when it is complete and has reached the disk: until then,
- * after an error and after a crash at any moment, what was there stays. No second copy of any tensor is made. Between
- * steps: TH_ERROR_STATE while gradients of an unfinished step wait in a parameter of the optimizer. */
+/* Writes the checkpoint. A regular file appears at path only when it is complete and has reached the disk. Until then,
+ * and after an error or a crash at any moment, the old file stays. No tensor is copied. Call it between steps:
+ * TH_ERROR_STATE if a parameter of the optimizer still has gradients of an unfinished step. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
-/* Restores parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), the
- * context's seed, step, random streams and precision (float32 from a file that is older than the choice; another may be
- * set afterwards), and the numbers. Everything is checked first, each checksum too: on an error nothing has changed.
- * TH_ERROR_FILE names what is wrong with a damaged file, or the first difference and how many there are: tensors that
- * are missing, unexpected, of another shape or type; another optimizer, other options; numbers that are missing.
- * Gradients are emptied. */
+/* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), and
+ * the numbers. Also restores the context's seed, step, random streams and precision. A file from before the choice of
+ * precision has float32; the program may set another precision afterwards. Empties the gradients. The function checks
+ * everything first, including each checksum: after an error nothing has changed. TH_ERROR_FILE names the damage, or
+ * the first difference and the number of differences: tensors that are missing, unexpected, or of another shape or
+ * type; another optimizer or other options; missing numbers. */
 TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
-/* The configuration alone, so that the model can be made before it is loaded. The text belongs to the context, "" when
- * none was saved. NULL with the error stored. */
+/* Returns the configuration alone, so that a program can create the model before it loads the checkpoint. The context
+ * owns the text, which is "" if none was saved. Returns NULL with the error stored. */
 TH_API char *th_checkpoint_configuration(th_context *ctx, const char *path);
-/* Compares every byte of the file with its checksums, without a model. A program that keeps several checkpoints finds
- * the newest intact one with it. TH_ERROR_FILE names the damaged part. */
+/* Compares every byte of the file with its checksums, without a model. Programs that keep several checkpoints use it
+ * to find the newest intact one. TH_ERROR_FILE names the damaged part. */
 TH_API th_status th_checkpoint_verify(th_context *ctx, const char *path) TH_MUST_CHECK;
 
 /* -- weights alone -- */
-/* Every parameter under its dotted name, each once, as safetensors. Appears as a checkpoint does. */
+/* Writes every parameter once, under its dotted name, as safetensors. The file appears as th_checkpoint_save's does. */
 TH_API th_status th_weights_save(th_module *m, const char *path) TH_MUST_CHECK;
 
 typedef struct th_weights_options {
-    /* The name in the file of one of the model's parameters, valid until the next call; NULL leaves that parameter as
-     * it is. Without this function names are equal. */
+    /* Returns the name in the file of one of the model's parameters. The name stays valid until the next call. NULL
+     * leaves that parameter as it is. Without this function, names are equal. */
     const char *(*name_in_file)(const char *parameter, void *user);
     void *user;
     bool allow_missing;    /* parameters that the file does not have stay as they are */
-    bool allow_unexpected; /* tensors of the file that no parameter asks for are left */
+    bool allow_unexpected; /* tensors of the file that no parameter uses are ignored */
     th_report_function *report;
     void *report_user;
 } th_weights_options;
@@ -88,8 +89,8 @@ typedef struct th_weights_options {
 TH_API th_status th_weights_load(th_module *m, const char *path, const th_weights_options *options) TH_MUST_CHECK;
 
 /* Compares the names, shapes and types of the weights in a file with the language model of these options, and takes no
- * memory for the model's values. A program that makes a model from settings in an untrusted file calls this first:
- * settings of a few bytes can describe a model of any size. TH_ERROR_FILE names the differences. */
+ * memory for the model's values. A program that makes a model from settings in an untrusted file calls this first,
+ * because settings of a few bytes can describe a model of any size. TH_ERROR_FILE names the differences. */
 TH_API th_status th_language_model_check_weights(th_context *ctx, const th_language_model_options *options,
                                                  const char *path) TH_MUST_CHECK;
 

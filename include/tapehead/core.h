@@ -1,6 +1,6 @@
-/* The core library, libtapehead: tensors, the tape, operations, modules, layers, transformers, optimizers, the gradient
- * checker, and output that reads no files. It needs libc, POSIX threads and OpenMP. tapehead/tapehead.h states the
- * contracts that hold everywhere. Read the headers in this order. */
+/* The core library, libtapehead: tensors, the tape, operations, modules, layers, transformers, optimizers, the
+ * gradient checker, pictures, progress lines and NumPy's array files. It needs libc, POSIX threads and OpenMP.
+ * tapehead/tapehead.h states the contracts of both libraries. Read the headers in this order. */
 #ifndef TAPEHEAD_CORE_H
 #define TAPEHEAD_CORE_H
 
@@ -26,7 +26,7 @@
 /* training */
 #include "tapehead/optimizer.h"
 
-/* pictures, progress lines, arrays for NumPy */
+/* pictures, progress lines, NumPy's array files */
 #include "tapehead/npy.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"

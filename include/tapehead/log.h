@@ -1,5 +1,6 @@
-/* Logs of training: one JSON object a line, and TensorBoard's event files. Every record is in its file when the call
- * returns, whole or not at all, so that a process killed at any moment leaves a file that can be read and gone on with.
+/* Logs of training: one JSON object on each line, and TensorBoard's event files. Every record is written completely
+ * before the call returns, or not at all. So a process that is killed at any moment leaves a file that can be read and
+ * continued.
  *
  *     th_json_log *log = th_json_log_open(ctx, "run/log.jsonl", NULL);
  *     th_event_log *events = th_event_log_open(ctx, "run", NULL);
@@ -7,7 +8,7 @@
  *     const th_log_field fields[] = {{"loss/train", loss}, {"learning_rate", rate}};
  *     if (th_json_log_write(log, step, fields, 2) || th_event_log_write(events, step, fields, 2)) ...
  *
- * Both belong to the context, which closes what is left open. */
+ * Both belong to the context, which closes them at its end. */
 #ifndef TAPEHEAD_LOG_H
 #define TAPEHEAD_LOG_H
 
@@ -15,21 +16,20 @@
 
 TH_BEGIN_DECLS
 
-/* A number, or a text where one is given. */
+/* One value of a record: a text, or else a number. */
 typedef struct th_log_field {
-    const char *name; /* "loss/train": TensorBoard groups by what is before the slash */
+    const char *name; /* "loss/train": TensorBoard groups names by the part before the slash */
     double value;
-    const char *text; /* UTF-8, ending in 0; not NULL: a text */
+    const char *text; /* UTF-8, ends with NUL; NULL: the field is a number */
 } th_log_field;
 
 typedef struct th_log_options {
-    bool resume;  /* goes on with what is there; otherwise the log begins anew */
-    int64_t step; /* the last that counts: what is there of later steps was done in vain, and is cut off */
+    bool resume;  /* continues an existing log; otherwise the log begins anew */
+    int64_t step; /* the last step of the run that is resumed; records of later steps are removed */
 } th_log_options;
 
-/* -- one JSON object a line: {"step": 10, "loss/train": 2.25, "sample": "To be"} --
- * A number that is not finite becomes null, and a byte that is not UTF-8 the replacement character. Control characters
- * are escaped. */
+/* -- one JSON object on each line: {"step": 10, "loss/train": 2.25, "sample": "To be"} --
+ * A number that is not finite becomes null. Bytes that are not UTF-8 become U+FFFD. Control characters are escaped. */
 typedef struct th_json_log th_json_log;
 
 /* Opens the log at path: creates it or, without resume, empties it. With resume it cuts the log at the first line with
@@ -37,13 +37,15 @@ typedef struct th_json_log th_json_log;
  * TH_ERROR_FILE, because it may lead anywhere. So is a file to resume whose first line is not a record: it is not a
  * log, and does not change. options may be NULL. */
 TH_API th_json_log *th_json_log_open(th_context *ctx, const char *path, const th_log_options *options);
-/* One line. TH_ERROR_FILE for a full disk: then nothing of it is in the file. */
+/* Writes one line. fields has `count` entries. TH_ERROR_FILE if the disk is full; then the file has no part of the
+ * line. */
 TH_API th_status th_json_log_write(th_json_log *log, int64_t step, const th_log_field *fields, int count) TH_MUST_CHECK;
-/* NULL is fine. */
+/* Closes the log; NULL is allowed. */
 TH_API void th_json_log_close(th_json_log *log);
 
-/* What a log says of one name: a float64 tensor (2, N) with the ownership of any creation, its first row the steps, the
- * second the values (NaN for null), in the order of the lines; N is 0 when there are none. For th_picture_curves. */
+/* Returns the values of one name in a log, for th_picture_curves: a float64 tensor (2, N) with the ownership of
+ * tensors from th_empty. The first row has the steps, the second the values (NaN for null), in the order of the lines.
+ * N is 0 if no line has the name. Returns NULL with the error stored. */
 TH_API th_tensor *th_json_log_series(th_context *ctx, const char *path, const char *name);
 
 /* -- TensorBoard (tensorboard --logdir FOLDER) --
@@ -53,9 +55,10 @@ typedef struct th_event_log th_event_log;
 /* Creates a file "events.out.tfevents...." in the folder, which must exist, and changes no other file. With resume, its
  * first record tells TensorBoard to forget later steps in other files of the folder. options may be NULL. */
 TH_API th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_log_options *options);
+/* Writes one record. fields has `count` entries. TH_ERROR_FILE if the disk is full; then the file has no part of it. */
 TH_API th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field *fields,
                                     int count) TH_MUST_CHECK;
-/* NULL is fine. */
+/* Closes the log; NULL is allowed. */
 TH_API void th_event_log_close(th_event_log *log);
 
 /* -- with the caller's line -- */

@@ -1,7 +1,7 @@
-/* Modules: a named tree of parameters and children. Layers that come with the library: tapehead/layers.h.
+/* Modules: a tree of named parameters and children. The library's layers are in tapehead/layers.h.
  *
- * A module of your own is a struct that begins with a th_module, a constructor that names its children once, and a
- * forward:
+ * Your own module consists of a struct that begins with a th_module, a forward, and a constructor that names the
+ * children:
  *
  *     typedef struct { th_module base; th_module *norm, *attention; } attention_block;
  *
@@ -37,12 +37,12 @@
  *     linear2->forward = with_adapter;
  *     th_module_add(linear2, "adapter", adapter_new(ctx));
  *
- * A replaced forward takes only x. If the library would pass it more (a mask, a memory, a cache, positions), or needs
- * more from it (attention weights), that is TH_ERROR_ARGUMENT.
+ * A replaced forward gets only x. It is TH_ERROR_ARGUMENT if the library would pass it more (a mask, a memory, a cache,
+ * positions), or needs more from it (attention weights).
  *
- * The tree provides names of parameters ("norm.weight"), training and evaluation, counting, saving and freeing. A
- * constructor checks only its own memory: the first error stays in the context, and while it is pending every forward
- * returns NULL. */
+ * The tree provides names of parameters ("norm.weight"), training and evaluation mode, counting, saving and freeing. A
+ * constructor checks only its own allocation: the first error stays in the context, and while it is pending every
+ * forward returns NULL. */
 #ifndef TAPEHEAD_MODULE_H
 #define TAPEHEAD_MODULE_H
 
@@ -50,99 +50,116 @@
 
 TH_BEGIN_DECLS
 
+/* A module: see struct th_module. */
 typedef struct th_module th_module;
-typedef struct th_module_state th_module_state; /* the library's own */
-/* One tensor in, one tensor out. */
+/* Internal state of a module. */
+typedef struct th_module_state th_module_state;
+/* The forward of a module: one tensor in, one tensor out. */
 typedef th_tensor *th_forward_function(th_module *m, th_tensor *x);
 
 enum {
-    TH_NAME_SIZE = 64,      /* bytes of a member's name with its final 0 */
-    TH_FULL_NAME_SIZE = 256 /* of a dotted name: "layers.0.self_attn.out_proj.weight" */
+    TH_NAME_SIZE = 64,      /* bytes of a member's name, with its final 0 */
+    TH_FULL_NAME_SIZE = 256 /* bytes of a dotted name: "layers.0.self_attn.out_proj.weight" */
 };
 
-/* One parameter of a module under its own name there. */
+/* One parameter of a module, with its name there. */
 typedef struct th_parameter {
     char name[TH_NAME_SIZE];
     th_tensor *tensor;
     struct th_parameter *next;
 } th_parameter;
 
-/* To read; the functions below change it. Set by hand: forward (before the first use), destroy and part. */
+/* A node of the tree. Programs may set forward (before its first use), destroy and part; the functions below change the
+ * other members. */
 struct th_module {
     th_context *ctx;
-    char type[TH_NAME_SIZE]; /* "attention_block": for messages */
-    char name[TH_NAME_SIZE]; /* its name in the parent; "" without a parent */
-    th_forward_function
-        *forward; /* may be replaced, see above. NULL: the module has typed functions only, like th_attend */
-    void (*destroy)(th_module *m); /* frees what the struct holds besides members; called once, before they go; may be
-                                      NULL */
-    th_module *parent, *first, *next; /* first child; next child of the same parent */
-    th_parameter *parameters;         /* its own, in the order they were added */
+    char type[TH_NAME_SIZE];      /* "attention_block": for messages */
+    char name[TH_NAME_SIZE];      /* in the parent; "" without a parent */
+    th_forward_function *forward; /* may be replaced, see above. NULL: th_module_forward is an error, because the module
+                                     has functions of its own with other arguments */
+    void (*destroy)(th_module *m); /* frees what the struct holds besides members; called once, before the members are
+                                      freed; may be NULL */
+    th_module *parent, *first, *next; /* first: the first child; next: the next child of the same parent */
+    th_parameter *parameters;         /* of this module alone, in the order they were added */
     bool evaluation;                  /* pinned to evaluation */
-    bool part;                        /* its parent's forward needs it: it is freed with its parent only */
-    th_module_state *state;           /* the library's own */
+    bool part;                        /* the parent's forward needs it: it is freed with the parent only */
+    th_module_state *state;           /* internal */
 };
 
-/* -- making -- */
-/* A module of `bytes` zeroed bytes that begin with a th_module; it belongs to the context until it is added to a
- * parent. type is copied. NULL with an error pending or when memory is out (TH_ERROR_MEMORY). */
+/* -- creating -- */
+/* Creates a module: `bytes` zeroed bytes that begin with a th_module. It belongs to the context until it is added to a
+ * parent. type is copied. Returns NULL with an error pending, or if memory is out (TH_ERROR_MEMORY). */
 TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward);
-/* Makes child a member of m, which frees it with itself. Returns child, or NULL for a NULL child. Errors (then NULL): a
- * name that is empty, longer than 63 bytes, has a dot or is taken; a child that has a parent or would contain itself.
- * It is also an error if m is a library module other than a list, unless its forward was replaced: it would never use
- * the child. The same holds for parameters, below. */
+/* Makes child a member of m, which then owns it. Returns child; NULL for a NULL child. Errors (NULL):
+ *
+ *   - the name is empty, longer than 63 bytes, contains a dot or is taken
+ *   - the child has a parent, or would contain itself
+ *   - m is a library module other than a list, and its forward was not replaced: it would never use the child
+ *
+ * Parameters follow the same rules. */
 TH_API th_module *th_module_add(th_module *m, const char *name, th_module *child);
-/* A new parameter of the context's default type, all zeros (th_fill_*, tapehead/tensor.h, draws others), which requires
- * a gradient. It belongs to the module: th_tensor_free leaves it alone. */
+/* Creates a parameter of the context's default type, all zeros, which requires a gradient. th_fill_*
+ * (tapehead/tensor.h) draw other values. The module owns it: th_tensor_free does not free it. Errors as of
+ * th_module_add. */
 TH_API th_tensor *th_module_add_parameter(th_module *m, const char *name, th_shape shape);
-/* The parameter of another module under a second name (tied weights): one tensor, counted, stepped and saved once.
- * Returns it. */
+/* Adds the parameter of another module under a second name (tied weights). It is one tensor, which is counted, updated
+ * and saved once. Returns it. Errors as of th_module_add. */
 TH_API th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter);
-/* Frees a module with all its members, and takes it out of its parent. Optimizers forget its parameters. NULL is fine.
- * TH_ERROR_STATE, and nothing is freed: its forward is running, or it is a part of its parent (all members of the
- * library's own modules but those of lists are). A freed module must not be used; while its memory has no other use
- * (usually until 256 more modules and optimizers have been freed) that, too, is TH_ERROR_STATE. */
+/* Frees a module with all its members, and removes it from its parent. Optimizers forget its parameters. NULL is
+ * allowed. If its forward is running, or if it is a part of its parent, the result is TH_ERROR_STATE and nothing is
+ * freed. (All members of library modules are parts, except members of lists.) To use a freed module is TH_ERROR_STATE
+ * while its memory is not reused, which usually means until 256 more modules and optimizers were freed. */
 TH_API void th_module_free(th_module *m);
 
-/* A list: its members are called "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight". Its forward runs
- * them one after another. */
+/* Creates a list. Its members are named "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight". Its
+ * forward runs them in order. */
 TH_API th_module *th_module_list_new(th_context *ctx);
-TH_API th_module *th_module_list_add(th_module *list, th_module *member); /* returns member */
+/* Adds a member at the end of a list. Returns member. Errors as of th_module_add. */
+TH_API th_module *th_module_list_add(th_module *list, th_module *member);
+/* Returns the number of members of a list; 0 for NULL. */
 TH_API int64_t th_module_list_length(const th_module *list);
-TH_API th_module *th_module_list_at(th_module *list, int64_t index); /* TH_ERROR_INDEX outside [0, length) */
+/* Returns a member of a list. TH_ERROR_INDEX if index is outside [0, length). */
+TH_API th_module *th_module_list_at(th_module *list, int64_t index);
 
 /* -- running -- */
-/* y = forward(m, x), as a scope: what the forward makes, its result excepted, is given up at its end. With an error
- * pending, or given NULL: NULL. */
+/* Returns forward(m, x). The forward is a scope: at its end, all tensors that it made are released, except the result.
+ * Returns NULL with an error pending or for a NULL argument. */
 TH_API th_tensor *th_module_forward(th_module *m, th_tensor *x);
-/* The same in evaluation and without recording, whatever the context's mode: for measuring and generating between
- * training steps. */
+/* The same as th_module_forward, but in evaluation mode and without recording, independent of the context's modes: for
+ * measuring and generating between training steps. */
 TH_API th_tensor *th_module_evaluate(th_module *m, th_tensor *x);
-/* The same scope for a typed function of your own:
- *     if (!th_module_begin(decoder)) return NULL;
+/* Opens the same scope for a function of your own with other arguments:
+ *
+ *     if (!th_module_begin(decoder))
+ *         return NULL;
  *     ...
  *     return th_module_end(decoder, y);
- * begin is false, and no scope is open, when m is NULL or an error is pending. end returns its result, and closes what
- * was left open inside, scopes and th_no_grad_begin. A return in between leaves the scope open until a forward around
- * it ends, or th_tape_clear. */
+ *
+ * Returns false, with no scope open, if m is NULL or an error is pending. If the function returns in between, the scope
+ * stays open until an outer forward ends, or until th_tape_clear. */
 TH_API bool th_module_begin(th_module *m);
+/* Closes the scope of th_module_begin, and any scope and th_no_grad_begin that was left open inside. Returns result,
+ * which outlives the scope; NULL with an error pending. */
 TH_API th_tensor *th_module_end(th_module *m, th_tensor *result);
-/* With several results; entries may be NULL. */
+/* th_module_end with several results. Entries may be NULL. */
 TH_API void th_module_end_all(th_module *m, th_tensor *const *results, int count);
 
 /* -- training and evaluation -- */
-/* A module is in training when the context is and neither it nor a module above it is pinned to evaluation. */
+/* Pins a module and all modules below it to evaluation mode, or unpins it. */
 TH_API void th_module_pin_evaluation(th_module *m, bool pinned);
+/* Returns whether a module is in training mode: the context is, and neither the module nor a module above it is pinned
+ * to evaluation. */
 TH_API bool th_module_is_training(const th_module *m);
-/* Parameters of the whole tree stop (or start again) to require a gradient; gradients of frozen ones are emptied. */
+/* Freezes all parameters of the tree: they no longer require a gradient, and their gradients are emptied. With frozen =
+ * false they require a gradient again. */
 TH_API th_status th_module_freeze(th_module *m, bool frozen) TH_MUST_CHECK;
-/* Converts all floating parameters of the tree in place: handles stay, values are rounded as C does, gradients are
- * emptied, the moments of optimizers follow. TH_ERROR_STATE when the tape still uses one (th_tape_clear first); on an
- * error nothing has changed. */
+/* Converts all floating-point parameters of the tree in place. Handles stay valid, values are rounded as in C,
+ * gradients are emptied, and the moments of optimizers are converted too. TH_ERROR_STATE if the tape still uses a
+ * parameter (th_tape_clear first). After an error nothing has changed. */
 TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 
-/* -- looking -- */
-/* Every parameter of the tree with its dotted name, each once, a module's own before its children's:
+/* -- inspecting -- */
+/* Visits every parameter of a tree once, with its dotted name. A module's own parameters come before its children's:
  *
  *     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
  *         printf("%s: %lld\n", p.name, (long long)th_numel(p.tensor));
@@ -150,23 +167,29 @@ TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 typedef struct th_parameter_iterator {
     th_tensor *tensor;
     char name[TH_FULL_NAME_SIZE];
-    /* where it stands */
+    /* internal */
     const th_module *root, *module;
     const th_parameter *parameter;
 } th_parameter_iterator;
-TH_API th_parameter_iterator th_module_parameters(const th_module *m); /* NULL: nothing to visit */
+/* Returns an iterator before the first parameter of m. If m is NULL, nothing is visited. */
+TH_API th_parameter_iterator th_module_parameters(const th_module *m);
+/* Moves to the next parameter. Returns false at the end. */
 TH_API bool th_parameter_next(th_parameter_iterator *iterator);
 
-/* By dotted name relative to m; NULL, without an error, when there is none. */
+/* Returns the parameter with this dotted name relative to m. Returns NULL, without an error, if it does not exist. */
 TH_API th_tensor *th_module_find_parameter(const th_module *m, const char *name);
+/* Returns the module with this dotted name relative to m; m itself for "". Returns NULL, without an error, if it does
+ * not exist. */
 TH_API th_module *th_module_find(th_module *m, const char *name);
-/* "layers.0.norm" from the root on, into name (of TH_FULL_NAME_SIZE bytes), which is returned; "" for a root. */
+/* Writes the dotted name of m relative to the root, such as "layers.0.norm", into name (TH_FULL_NAME_SIZE bytes).
+ * Returns name. The name of a root is "". */
 TH_API const char *th_module_full_name(const th_module *m, char *name);
-/* Numbers in all parameters, and in those that require a gradient. */
+/* Returns the number of elements in all parameters of the tree. */
 TH_API int64_t th_module_count(const th_module *m);
+/* Returns the number of elements in the parameters that require a gradient. */
 TH_API int64_t th_module_count_trainable(const th_module *m);
-/* CRC-32C (Castagnoli) over the bytes of all parameters in the iterator's order: equal models have equal ones. 0 in a
- * shapes-only context. */
+/* Returns the CRC-32C (Castagnoli) over the bytes of all parameters in the iterator's order. Equal models have equal
+ * checksums. 0 in a shapes-only context. */
 TH_API uint32_t th_module_crc32c(const th_module *m);
 
 /* -- with the caller's line -- */

@@ -1,4 +1,6 @@
-/* Tensors in files. A file that cannot be opened, read or written, and every kind of damage, is TH_ERROR_FILE.
+/* Reads and writes tensors as NumPy's .npy, format 1.0, which numpy.save writes and numpy.load reads. Types: float32,
+ * float64, int32, int64 and bool, little endian, up to 8 dimensions. Errors are TH_ERROR_FILE: for a file that cannot
+ * be opened, read or written, and for every kind of damage.
  *
  * Every file that the library writes whole (arrays, checkpoints, safetensors, tokens, tokenizers, pictures, traces)
  * replaces the old one in one step and keeps its permissions. Until it is complete, its name is PATH.unfinished0, or
@@ -11,21 +13,18 @@
 
 TH_BEGIN_DECLS
 
-/* NumPy's .npy, format 1.0: what numpy.save writes and numpy.load reads. Types float32, float64, int32, int64 and bool,
- * little endian, up to 8 dimensions. */
-
-/* The array in a file, as a new tensor with the ownership of any creation; an array in Fortran order comes out
- * row-major like all others. The file must hold exactly what its header says, which is checked against the file's size
- * before any memory is taken. */
+/* Returns the array in a file as a new tensor with the ownership of tensors from th_empty. An array in Fortran order
+ * becomes row-major. The file's size must agree exactly with its header; this is checked before any memory is taken.
+ * Returns NULL with the error stored. */
 TH_API th_tensor *th_npy_read(th_context *ctx, const char *path);
-/* The same from where a regular file opened for reading stands; afterwards it stands behind the array, so that several
- * can follow one another. */
+/* Does the same from the current position of a regular file opened for reading. Afterwards the position is behind the
+ * array, so a file can contain several. */
 TH_API th_tensor *th_npy_read_from(th_context *ctx, FILE *file);
 
-/* Writes t, of any layout, row-major. A regular file appears at path only when it is complete: until then, and after an
- * error, what was there stays. */
+/* Writes t, of any layout, in row-major order. A regular file appears at path only when it is complete. Until then,
+ * and after an error, the old file stays. */
 TH_API th_status th_npy_write(th_tensor *t, const char *path) TH_MUST_CHECK;
-/* The same to a stream opened for writing, which is flushed. */
+/* Does the same to a stream opened for writing, and flushes it. */
 TH_API th_status th_npy_write_to(th_tensor *t, FILE *file) TH_MUST_CHECK;
 
 #ifndef TAPEHEAD_NO_LOCATIONS

@@ -1,7 +1,11 @@
-/* The operations. Each takes tensors and attributes, returns a tensor of the tape and records itself when an input
- * requires a gradient. With an error pending, or given NULL, each returns NULL (contract 3). Floating inputs of one
- * call have one type; "broadcast" is NumPy's. Letters: B batch, T query length, S key length, H heads, D head size, E
- * embedding, V vocabulary, N any leading dimensions. */
+/* The built-in operations.
+ *
+ * Each takes tensors and attributes and returns a tensor that belongs to the tape. It is recorded if an input requires
+ * a gradient. If an error is pending or a required tensor is NULL, it returns NULL (contract 3 in tapehead.h). All
+ * floating inputs of a call must have the same type. "Broadcast" means NumPy's rules.
+ *
+ * Letters: B batch, T query length, S key length, H heads, D head size, E embedding, V vocabulary, N any leading
+ * dimensions. */
 #ifndef TAPEHEAD_OPS_H
 #define TAPEHEAD_OPS_H
 
@@ -10,73 +14,106 @@
 TH_BEGIN_DECLS
 
 /* -- shape: views share memory and run no kernel, forward or backward -- */
-/* The same elements in row-major order under another shape; one size may be -1. A view where the strides allow, else
- * contiguous and a view. */
+
+/* Returns the same elements in row-major order with another shape; one size may be -1. The result is a view if x's
+ * strides allow it, otherwise a view of a contiguous copy. */
 TH_API th_tensor *th_reshape(th_tensor *x, th_shape shape);
-/* Axes in another order: y's axis i is x's axis order[i]. th_transpose(x, TH_AXES(0, 2, 1)). */
+
+/* Permutes the axes: axis i of the result is axis order[i] of x. Example: th_transpose(x, TH_AXES(0, 2, 1)). */
 TH_API th_tensor *th_transpose(th_tensor *x, th_shape order);
-/* Two axes exchanged. */
+
+/* Exchanges two axes. */
 TH_API th_tensor *th_swap_axes(th_tensor *x, int axis_a, int axis_b);
-/* Elements start, start + step, ... before stop of one axis; negative start and stop count from the end; step >= 1.
- * start = stop gives no elements. Errors: TH_ERROR_INDEX for bounds outside [0, size] and for a start behind stop
- * (unlike Python's slices, which are cut and empty then); TH_ERROR_ARGUMENT for the step. */
+
+/* Returns the elements start, start + step, ... before stop of one axis; step >= 1. Negative start and stop count from
+ * the end. If start = stop, the result is empty. Errors: TH_ERROR_INDEX for bounds outside [0, size] and for start >
+ * stop (Python's slices clip them instead); TH_ERROR_ARGUMENT for the step. */
 TH_API th_tensor *th_slice(th_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
-/* The slice at one index, without the axis. */
+
+/* Returns the slice at one index, without the axis. */
 TH_API th_tensor *th_select(th_tensor *x, int axis, int64_t index);
-/* Sizes of 1 (and new leading dimensions) repeated to `shape` without a copy; -1 keeps a size. The gradient sums. */
+
+/* Repeats sizes of 1 (and new leading dimensions) up to `shape` without a copy; -1 keeps a size. The gradient sums over
+ * the repetitions. */
 TH_API th_tensor *th_expand(th_tensor *x, th_shape shape);
-TH_API th_tensor *th_squeeze(th_tensor *x, int axis);   /* an axis of size 1 removed */
-TH_API th_tensor *th_unsqueeze(th_tensor *x, int axis); /* an axis of size 1 inserted before `axis` (of the result) */
-/* The same values without a path for gradients. A view. */
+
+/* Removes an axis of size 1. */
+TH_API th_tensor *th_squeeze(th_tensor *x, int axis);
+
+/* Inserts an axis of size 1; it is axis `axis` of the result. */
+TH_API th_tensor *th_unsqueeze(th_tensor *x, int axis);
+
+/* Returns a view of the same values through which no gradient passes. */
 TH_API th_tensor *th_detach(th_tensor *x);
 
-/* -- data movement -- */
-TH_API th_tensor *th_contiguous(th_tensor *x); /* x itself if it is contiguous, else a copy */
-/* Converted as C does; differentiable between floating types; x itself if it has the type. */
+/* -- copying and indexing -- */
+
+/* Returns x itself if it is contiguous, otherwise a contiguous copy. */
+TH_API th_tensor *th_contiguous(th_tensor *x);
+
+/* Converts the elements to another type by C's rules. Differentiable between floating types. Returns x itself if it has
+ * this type already. */
 TH_API th_tensor *th_cast(th_tensor *x, th_dtype dtype);
-/* Tiled times[i] along axis i, as numpy.tile; new leading dimensions allowed. */
+
+/* Tiles x times[i] times along axis i, as numpy.tile does; times may have more (leading) dimensions than x. */
 TH_API th_tensor *th_repeat(th_tensor *x, th_shape times);
+
+/* Joins `count` tensors along an existing axis. */
 TH_API th_tensor *th_concat(th_tensor *const *xs, int count, int axis);
+
+/* Joins `count` tensors of one shape along a new axis, which is axis `axis` of the result. */
 TH_API th_tensor *th_stack(th_tensor *const *xs, int count, int axis);
-/* Views of consecutive parts of one axis, sizes[i] long each (they must add up), into parts[count]. */
+
+/* Splits one axis into consecutive views: parts[i] has size sizes[i]. The sizes must add up to the axis's size. */
 TH_API th_status th_split(th_tensor *x, int axis, int count, const int64_t *sizes, th_tensor **parts) TH_MUST_CHECK;
-/* y[i, j, ...] = x[.., index[i, j, ...], ..] along `axis`; index int32/int64 of x's number of dimensions, not larger
- * than x on the other axes (PyTorch's gather). */
+
+/* y[i, j, ...] = x[.., index[i, j, ...], ..] at `axis`, as PyTorch's gather. index is int32 or int64. It has as many
+ * dimensions as x and is not larger than x on the other axes. */
 TH_API th_tensor *th_gather(th_tensor *x, int axis, th_tensor *index);
-/* Rows of table (V, E) at indices (N): (N, E). Backward adds rows in a fixed order. */
+
+/* Selects rows of table (V, E) by indices (N) -> (N, E). Backward adds rows in a fixed order. */
 TH_API th_tensor *th_embedding(th_tensor *table, th_tensor *indices);
 
-/* -- products -- */
-/* y = x Wᵀ + b + residual: x (N, in), weight (out, in), bias (out) or NULL -> (N, out). Rows of x whose output gradient
- * is exactly 0 take no part in dW. */
+/* -- matrix products -- */
+
+/* The optional operands of th_dense. */
 typedef struct th_dense_options {
-    th_tensor *bias;
-    th_tensor *residual; /* (N, out), added to the result: one pass less over memory than th_add */
+    th_tensor *bias;     /* (out) */
+    th_tensor *residual; /* (N, out), added to the result; saves one pass over memory compared with th_add */
 } th_dense_options;
+
+/* y = x Wᵀ + bias + residual: x (N, in), weight (out, in) -> (N, out). Rows of x whose output gradient is exactly 0 do
+ * not take part in dW. */
 TH_API th_tensor *th_dense(th_tensor *x, th_tensor *weight, const th_dense_options *options);
-/* a (N, m, k) @ b (N, k, n) -> (N, m, n), leading dimensions broadcast; read through their strides, so transposed views
- * cost nothing. One-dimensional operands as NumPy: a (k) is a row, b (k) a column, and that dimension is dropped from
- * the result. */
+
+/* a (N, m, k) @ b (N, k, n) -> (N, m, n), with broadcast leading dimensions. Operands may have any strides: transposed
+ * views are not copied. One-dimensional operands as in NumPy: a (k) is a row, b (k) a column, and this dimension is
+ * dropped from the result. */
 TH_API th_tensor *th_matmul(th_tensor *a, th_tensor *b);
-/* Where a mask of th_masked_matmul stands. */
-typedef enum th_mask_side { TH_MASK_RESULT, TH_MASK_LEFT } th_mask_side;
-/* a @ b without the hidden pairs (keep = false): NaN in them reaches neither the result nor a gradient. TH_MASK_RESULT:
- * keep broadcasts to the result (N, m, n), whose hidden entries are 0. TH_MASK_LEFT: keep broadcasts to a (N, m, k),
- * whose hidden entries are left out of the sums. If keep is NULL, nothing is hidden. The bits are then the same as with
- * a keep that is true everywhere. */
+
+/* Where th_masked_matmul applies its mask. */
+typedef enum th_mask_side {
+    TH_MASK_RESULT, /* keep broadcasts to the result (N, m, n); masked entries are 0 */
+    TH_MASK_LEFT    /* keep broadcasts to a (N, m, k); the sums leave masked entries out */
+} th_mask_side;
+
+/* a @ b without the masked pairs (keep = false): NaN in masked pairs reaches neither the result nor a gradient. If keep
+ * is NULL, nothing is masked. The bits are then the same as with a keep that is true everywhere. */
 TH_API th_tensor *th_masked_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side);
 
 /* -- arithmetic, broadcast -- */
+
 TH_API th_tensor *th_add(th_tensor *a, th_tensor *b);     /* a + b */
 TH_API th_tensor *th_sub(th_tensor *a, th_tensor *b);     /* a - b */
-TH_API th_tensor *th_mul(th_tensor *a, th_tensor *b);     /* a b */
+TH_API th_tensor *th_mul(th_tensor *a, th_tensor *b);     /* a b, elementwise */
 TH_API th_tensor *th_div(th_tensor *a, th_tensor *b);     /* a / b */
 TH_API th_tensor *th_pow(th_tensor *a, th_tensor *b);     /* a^b; d/db is 0 where a = 0 and b >= 0 */
-TH_API th_tensor *th_maximum(th_tensor *a, th_tensor *b); /* ties share the gradient half and half; NaN wins */
-TH_API th_tensor *th_minimum(th_tensor *a, th_tensor *b); /* likewise */
-TH_API th_tensor *th_where(th_tensor *condition, th_tensor *a, th_tensor *b); /* bool ? a : b */
+TH_API th_tensor *th_maximum(th_tensor *a, th_tensor *b); /* max(a, b), NaN if either is; ties halve the gradient */
+TH_API th_tensor *th_minimum(th_tensor *a, th_tensor *b); /* min(a, b), NaN if either is; ties halve the gradient */
+TH_API th_tensor *th_where(th_tensor *condition, th_tensor *a, th_tensor *b); /* condition (bool) ? a : b */
 
 /* -- elementwise -- */
+
 TH_API th_tensor *th_neg(th_tensor *x);                         /* -x */
 TH_API th_tensor *th_scale(th_tensor *x, double factor);        /* factor x */
 TH_API th_tensor *th_add_scalar(th_tensor *x, double number);   /* x + number */
@@ -87,186 +124,241 @@ TH_API th_tensor *th_sqrt(th_tensor *x);                        /* square root; 
 TH_API th_tensor *th_rsqrt(th_tensor *x);                       /* 1 / sqrt(x) */
 TH_API th_tensor *th_sin(th_tensor *x);                         /* sine of radians */
 TH_API th_tensor *th_cos(th_tensor *x);                         /* cosine of radians */
-TH_API th_tensor *th_abs(th_tensor *x);                         /* gradient 0 at 0 */
-TH_API th_tensor *th_clamp(th_tensor *x, double low,
-                           double high);      /* gradient passes on the closed interval; NaN passes through */
-TH_API th_tensor *th_tanh(th_tensor *x);      /* hyperbolic tangent */
-TH_API th_tensor *th_sigmoid(th_tensor *x);   /* 1 / (1 + e^-x) */
-TH_API th_tensor *th_relu(th_tensor *x);      /* gradient 0 at 0 */
-TH_API th_tensor *th_gelu(th_tensor *x);      /* x Φ(x) with erf (Hendrycks & Gimpel 2016) */
-TH_API th_tensor *th_gelu_tanh(th_tensor *x); /* x/2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))) */
-TH_API th_tensor *th_silu(th_tensor *x);      /* x sigmoid(x) */
-/* In training each element is 0 with probability p, else x / (1 - p) (Srivastava et al. 2014); in evaluation, or at p =
- * 0, x itself. 0 <= p < 1. */
+TH_API th_tensor *th_abs(th_tensor *x);                         /* |x|; gradient 0 at 0 */
+TH_API th_tensor *th_tanh(th_tensor *x);                        /* hyperbolic tangent */
+TH_API th_tensor *th_sigmoid(th_tensor *x);                     /* 1 / (1 + e^-x) */
+TH_API th_tensor *th_relu(th_tensor *x);                        /* max(x, 0); gradient 0 at 0 */
+TH_API th_tensor *th_gelu(th_tensor *x);                        /* x Φ(x) with erf (Hendrycks & Gimpel 2016) */
+TH_API th_tensor *th_gelu_tanh(th_tensor *x);                   /* x/2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))) */
+TH_API th_tensor *th_silu(th_tensor *x);                        /* x sigmoid(x) */
+
+/* min(max(x, low), high). The gradient passes where low <= x <= high. NaN stays NaN. */
+TH_API th_tensor *th_clamp(th_tensor *x, double low, double high);
+
+/* In training, sets each element to 0 with probability p, otherwise to x / (1 - p) (Srivastava et al. 2014). Returns x
+ * itself in evaluation mode or if p = 0. 0 <= p < 1. */
 TH_API th_tensor *th_dropout(th_tensor *x, double p);
-/* residual + th_dropout(x, p), bit for bit, as one operation: one pass less over memory, and x is not kept. Both have
- * one shape (nothing is broadcast: TH_ERROR_SHAPE). */
+
+/* residual + th_dropout(x, p), bit for bit, in one operation: it saves one pass over memory, and x is not saved. Both
+ * must have the same shape (TH_ERROR_SHAPE; nothing broadcasts). */
 TH_API th_tensor *th_dropout_residual(th_tensor *x, double p, th_tensor *residual);
 
 /* -- reductions over axes; TH_ALL_AXES for all -- */
+
+/* Options of reductions. */
 typedef struct th_reduce_options {
-    bool keep_axes;    /* reduced axes stay with size 1 */
-    double correction; /* variance: divide by count - correction; 0: the population variance */
+    bool keep_axes;    /* reduced axes remain, with size 1 */
+    double correction; /* th_variance divides by count - correction; 0: the population variance */
 } th_reduce_options;
-TH_API th_tensor *th_sum(th_tensor *x, th_shape axes, const th_reduce_options *options);      /* of nothing: 0 */
-TH_API th_tensor *th_mean(th_tensor *x, th_shape axes, const th_reduce_options *options);     /* of nothing: NaN */
-TH_API th_tensor *th_variance(th_tensor *x, th_shape axes, const th_reduce_options *options); /* mean of (x - mean)² */
-/* The largest; of nothing: an error; NaN wins; ties share the gradient evenly. */
+
+/* Sum over the axes; of an empty row: 0. */
+TH_API th_tensor *th_sum(th_tensor *x, th_shape axes, const th_reduce_options *options);
+
+/* Mean over the axes; of an empty row: NaN. */
+TH_API th_tensor *th_mean(th_tensor *x, th_shape axes, const th_reduce_options *options);
+
+/* Mean of (x - mean)² over the axes; of an empty row: NaN. */
+TH_API th_tensor *th_variance(th_tensor *x, th_shape axes, const th_reduce_options *options);
+
+/* Maximum over the axes; NaN if an element is NaN. Equal maxima share the gradient evenly. An empty row is
+ * TH_ERROR_SHAPE. */
 TH_API th_tensor *th_max(th_tensor *x, th_shape axes, const th_reduce_options *options);
-TH_API th_tensor *th_log_sum_exp(th_tensor *x, th_shape axes,
-                                 const th_reduce_options *options); /* log sum exp(x), stable; of nothing: -inf */
+
+/* log sum exp(x) over the axes, without overflow; of an empty row: -inf. */
+TH_API th_tensor *th_log_sum_exp(th_tensor *x, th_shape axes, const th_reduce_options *options);
 
 /* -- along one axis -- */
+
 TH_API th_tensor *th_softmax(th_tensor *x, int axis);     /* e^x / sum e^x */
 TH_API th_tensor *th_log_softmax(th_tensor *x, int axis); /* x - log sum e^x */
-/* Mean over the last axis, then (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). weight, bias (E) or
- * NULL. eps 0: 1e-5. */
+
+/* Options of th_layer_norm and th_rms_norm. */
 typedef struct th_norm_options {
-    th_tensor *weight, *bias; /* (E); rms_norm has no bias */
-    double eps;               /* 0: 1e-5 */
+    th_tensor *weight, *bias; /* (E) or NULL; th_rms_norm takes no bias */
+    double eps;               /* 0 means 1e-5 */
 } th_norm_options;
+
+/* (x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance over the last axis (Ba et al. 2016). */
 TH_API th_tensor *th_layer_norm(th_tensor *x, const th_norm_options *options);
-/* x / sqrt(mean(x²) + eps) * weight (Zhang & Sennrich 2019). */
+
+/* x / sqrt(mean(x²) + eps) * weight, with the mean over the last axis (Zhang & Sennrich 2019). */
 TH_API th_tensor *th_rms_norm(th_tensor *x, const th_norm_options *options);
 
 /* -- losses: scalars -- */
+
+/* Options of th_cross_entropy and th_dense_cross_entropy. */
 typedef struct th_cross_entropy_options {
-    int64_t ignore_index;   /* with .ignore, and an error without: targets of this value do not count; */
+    int64_t ignore_index;   /* targets of this value do not count; needs .ignore */
     bool ignore;            /* TH_IGNORE(-100) sets both */
     double label_smoothing; /* 0 .. 1: this share of the target is spread over all classes (Szegedy et al. 2016) */
-    double normalizer;      /* 0: the mean over counted targets; else sum / normalizer */
+    double normalizer;      /* the loss is sum / normalizer; 0: the mean over counted targets */
 } th_cross_entropy_options;
+
+/* Sets .ignore_index and .ignore. */
 #define TH_IGNORE(index) .ignore_index = (index), .ignore = true
-/* -log softmax(logits)[target], logits (N, V), targets (N) int32/int64. No counted target: 0. Errors: a target outside
- * [0, V) that is not ignored. */
+
+/* -log softmax(logits)[target]: logits (N, V), targets (N) int32/int64. 0 if no target counts. TH_ERROR_INDEX for a
+ * target outside [0, V) that is not ignored. */
 TH_API th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const th_cross_entropy_options *options);
-/* th_cross_entropy of the logits x weightᵀ, x (N, E), weight (V, E), targets (N): a classifier and its loss as one
- * operation. Logits exist for a chunk of rows at a time only, 512 or about 2^21 numbers, and while recording their
- * gradients are computed with them, straight into those of x and weight where these are empty; otherwise backward
+
+/* th_cross_entropy of the logits x weightᵀ: x (N, E), weight (V, E), targets (N). A classifier and its loss as one
+ * operation. Logits exist only for a chunk of rows at a time: 512 rows or about 2^21 numbers. While recording, forward
+ * computes the gradients of x and weight with each chunk if their gradient buffers are empty. Otherwise backward
  * recomputes the logits. */
 TH_API th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
                                          const th_cross_entropy_options *options);
-/* How many targets count: the normalizer over several micro-batches is their sum. 0 on error. */
+
+/* Returns the number of targets that count. The sum over several micro-batches is their normalizer. 0 on error. */
 TH_API int64_t th_target_count(th_tensor *targets, const th_cross_entropy_options *options);
+
 /* mean((a - b)²), broadcast. */
 TH_API th_tensor *th_mse(th_tensor *a, th_tensor *b);
 
 /* -- without a gradient -- */
-TH_API th_tensor *th_equal(th_tensor *a, th_tensor *b);      /* these six: bool, broadcast, any type (both the same) */
-TH_API th_tensor *th_not_equal(th_tensor *a, th_tensor *b);  /* a != b */
-TH_API th_tensor *th_less(th_tensor *a, th_tensor *b);       /* a < b */
-TH_API th_tensor *th_less_equal(th_tensor *a, th_tensor *b); /* a <= b */
-TH_API th_tensor *th_greater(th_tensor *a, th_tensor *b);    /* a > b */
-TH_API th_tensor *th_greater_equal(th_tensor *a, th_tensor *b); /* a >= b */
-TH_API th_tensor *th_logical_and(th_tensor *a, th_tensor *b);   /* bool, broadcast */
-TH_API th_tensor *th_logical_or(th_tensor *a, th_tensor *b);    /* a or b */
-TH_API th_tensor *th_logical_not(th_tensor *a);                 /* not a */
-TH_API th_tensor *th_argmax(th_tensor *x, int axis); /* int64, without the axis; the first of equals; NaN wins */
-TH_API th_tensor *th_one_hot(th_tensor *indices,
-                             int64_t classes); /* (N) -> (N, classes) of the default floating type */
 
-/* -- attention -- */
-/* Which elements are turned together. */
+/* These return bool, broadcast. a and b have the same type, which may be any. */
+
+TH_API th_tensor *th_equal(th_tensor *a, th_tensor *b);         /* a == b */
+TH_API th_tensor *th_not_equal(th_tensor *a, th_tensor *b);     /* a != b */
+TH_API th_tensor *th_less(th_tensor *a, th_tensor *b);          /* a < b */
+TH_API th_tensor *th_less_equal(th_tensor *a, th_tensor *b);    /* a <= b */
+TH_API th_tensor *th_greater(th_tensor *a, th_tensor *b);       /* a > b */
+TH_API th_tensor *th_greater_equal(th_tensor *a, th_tensor *b); /* a >= b */
+TH_API th_tensor *th_logical_and(th_tensor *a, th_tensor *b);   /* a and b, both bool */
+TH_API th_tensor *th_logical_or(th_tensor *a, th_tensor *b);    /* a or b, both bool */
+TH_API th_tensor *th_logical_not(th_tensor *a);                 /* not a, bool */
+
+/* Returns the index (int64) of the maximum along `axis`, without the axis. The first of equal elements wins; NaN
+ * wins over numbers. */
+TH_API th_tensor *th_argmax(th_tensor *x, int axis);
+
+/* indices (N) -> (N, classes) of the default floating type: 1 at the index, 0 elsewhere. */
+TH_API th_tensor *th_one_hot(th_tensor *indices, int64_t classes);
+
+/* -- rotary positions -- */
+
+/* The pairs of elements that are rotated together. */
 typedef enum th_rotary_pairing {
     TH_ROTARY_HALVES,   /* i with i + width / 2: GPT-NeoX, Llama in transformers */
     TH_ROTARY_NEIGHBORS /* 2 i with 2 i + 1: Su et al. 2021, GPT-J, Llama as published */
 } th_rotary_pairing;
 
-/* How models that were trained on short texts are made to read longer ones: their frequencies, base^(-2 i / width)
- * radians from one position to the next, are lowered. The members are called as in the rope_scaling of transformers'
- * config.json, but for original_length: original_max_position_embeddings there. */
+/* How to lower the frequencies base^(-2 i / width), radians for each position, so that a model trained on short texts
+ * reads longer ones. */
 typedef enum th_rotary_scaling_kind {
     TH_ROTARY_UNSCALED,
-    TH_ROTARY_LINEAR, /* every frequency f becomes f / factor: as if positions were (Chen et al. 2023) */
-    TH_ROTARY_LLAMA3 /* high ones stay, low ones become f / factor (Llama 3.1, Grattafiori et al. 2024): f becomes s f +
-                         (1 - s) f / factor, s rising from 0 to 1 while the turns in original_length positions,
-                         original_length f / 2 pi, rise from low_freq_factor to high_freq_factor */
+    /* Every frequency f becomes f / factor (Chen et al. 2023). */
+    TH_ROTARY_LINEAR,
+    /* High frequencies stay and low ones become f / factor (Llama 3.1, Grattafiori et al. 2024): f becomes
+     * s f + (1 - s) f / factor. Let r = original_length f / 2 pi, the rotations within original_length positions. s
+     * rises linearly from 0 at r = low_freq_factor to 1 at r = high_freq_factor. */
+    TH_ROTARY_LLAMA3
 } th_rotary_scaling_kind;
+
+/* Frequency scaling. The members have the names of rope_scaling in transformers' config.json, except original_length,
+ * which is original_max_position_embeddings there. */
 typedef struct th_rotary_scaling {
     th_rotary_scaling_kind kind;
-    double factor;                            /* positive, with both kinds */
-    double low_freq_factor, high_freq_factor; /* this and the next with TH_ROTARY_LLAMA3: 0 < low < high */
-    int64_t original_length;                  /* what the model was first trained on */
+    double factor;                            /* positive, for both kinds */
+    double low_freq_factor, high_freq_factor; /* for TH_ROTARY_LLAMA3: 0 < low < high */
+    int64_t original_length;                  /* for TH_ROTARY_LLAMA3: the context length of the first training */
 } th_rotary_scaling;
 
+/* Options of th_rotary. */
 typedef struct th_rotary_options {
-    double base; /* 0: 10000 */
+    double base; /* 0 means 10000 */
     th_rotary_pairing pairing;
-    int64_t width; /* of every row the first so many elements are turned, an even number; 0: all */
+    int64_t width; /* the first `width` elements of each row are rotated; even; 0: all */
     th_rotary_scaling scaling;
-    th_tensor *positions; /* int32/int64 (T) or (B, T), whatever stands between; NULL: 0 .. T - 1 */
+    th_tensor *positions; /* int32/int64 (T) or (B, T), for x (B, ..., T, D); NULL: 0 .. T - 1 */
 } th_rotary_options;
-/* Rotary positions (Su et al. 2021): x (N, T, D), in which pair i of the row at position p, (a, b), becomes (a cos - b
- * sin, b cos + a sin) of the angle p base^(-2 i / width), or p times what scaling makes of that frequency. A row's bits
- * depend on its position, not on its place. Its gradient is turned back. Any strides, as of heads in a packed
- * projection, are read where they are. Angles are computed in float64. */
+
+/* Rotary positions (Su et al. 2021): x (N, T, D) -> (N, T, D). In the row at position p, pair i (a, b) is rotated by
+ * the angle p base^(-2 i / width), or p times the scaled frequency: it becomes (a cos - b sin, b cos + a sin). A
+ * row's bits depend on its position, not on its index in the tensor. x may have any strides, such as the heads of a
+ * packed projection. The gradient is rotated back. Angles are computed in float64. */
 TH_API th_tensor *th_rotary(th_tensor *x, const th_rotary_options *options);
 
+/* -- attention -- */
+
+/* Causal masks of T queries over S keys. */
 typedef enum th_causal {
     TH_CAUSAL_NONE,
     TH_CAUSAL_TOP_LEFT,    /* query t sees key s if s <= t */
-    TH_CAUSAL_BOTTOM_RIGHT /* query t sees key s if s <= t + S - T: the last query sees all */
+    TH_CAUSAL_BOTTOM_RIGHT /* query t sees key s if s <= t + S - T: the last query sees all keys */
 } th_causal;
 
+/* A window of visible keys; use TH_WINDOW. */
 typedef struct th_window_range {
     bool given;
     int64_t left, right;
 } th_window_range;
-/* Query t (at its causal alignment) sees keys t - left .. t + right; negative: no limit on that side. */
+
+/* Query t (with its causal alignment) sees keys t - left .. t + right. Negative: unlimited on this side. */
 #ifdef __cplusplus
 #define TH_WINDOW(left, right) (th_window_range{true, (left), (right)})
 #else
 #define TH_WINDOW(left, right) ((th_window_range){true, (left), (right)})
 #endif
 
-/* Which (query, key) pairs count. All that are given combine: keeps by AND, additive terms by sum. */
+/* The (query, key) pairs that attention sees. All given parts combine: pairs must be visible in each of them, and
+ * additive masks are summed. */
 typedef struct th_mask {
     th_causal causal;
     th_window_range window;
-    th_tensor *positions; /* int32/int64 (T) or (B, T), whatever stands between: query t stands at key positions[b, t],
-                              from where causal order (either one), the window and ALiBi count, instead of at its place
-                              in the tensor. A query whose keys are in a cache has the bits of the whole sequence. For
-                              scores (T, S): (T). Not negative; may be past the last key */
-    th_tensor
-        *valid_lengths;  /* int32/int64 (B): keys s < valid_lengths[b]; or (B, T): per query, whatever stands between.
-                              For scores (T, S): () or (T). Lengths outside [0, S] are an error */
-    th_tensor *keep;     /* bool, broadcast to the scores (B, H, T, S): true keeps */
-    th_tensor *additive; /* the scores' type, broadcast to them, added; may require a gradient; -inf hides its pair, a
-                              finite term never does */
+    /* int32/int64 (T) or (B, T), for scores (B, ..., T, S); (T) for scores (T, S). Query t has position positions[b, t]
+     * among the keys instead of its index in the tensor. Either causal mask, the window and ALiBi count from this
+     * position. A query whose keys come from a cache then has the same bits as in the whole sequence. Not negative; may
+     * exceed the last key. */
+    th_tensor *positions;
+    /* int32/int64. (B): keys s < valid_lengths[b] are visible. (B, T): a length for each query. For scores (T, S):
+     * () or (T). Lengths outside [0, S] are TH_ERROR_INDEX. */
+    th_tensor *valid_lengths;
+    /* bool, broadcast to the scores (B, H, T, S): true is visible. */
+    th_tensor *keep;
+    /* Added to the scores: of their type, broadcast to them; may require a gradient. -inf masks its pair; finite values
+     * never do. */
+    th_tensor *additive;
 } th_mask;
 
+/* Options of th_scaled_dot_product_attention. */
 typedef struct th_attention_options {
     const th_mask *mask;
-    double scale; /* 0: 1 / sqrt(D) */
-    /* scores become soft_cap tanh(scores / soft_cap) before anything is added (Gemma Team 2024); 0: none */
+    double scale; /* 0 means 1 / sqrt(D) */
+    /* Scores become soft_cap tanh(scores / soft_cap) before anything is added (Gemma Team 2024). 0: off. */
     double soft_cap;
-    /* slopes, of the operands' type, broadcast to the leading dimensions: (H) or (B, H) ...; may require a gradient.
-     * -slope |s - place of the query| is added (ALiBi, Press et al. 2022), the place being that of the mask's alignment
-     * or positions */
+    /* ALiBi slopes (Press et al. 2022): -slope |s - position of the query| is added to the scores. Of the operands'
+     * type, broadcast to the leading dimensions: (H), (B, H), ...; may require a gradient. */
     th_tensor *alibi;
     double dropout;          /* on the weights, in training */
-    th_tensor **weights;     /* asked for: softmax weights (N, T, S) before dropout */
-    th_tensor **log_sum_exp; /* asked for: (N, T), -inf for a query without keys */
+    th_tensor **weights;     /* if not NULL, receives the softmax weights (N, T, S) before dropout */
+    th_tensor **log_sum_exp; /* if not NULL, receives log sum exp of the scores (N, T); -inf for a query without keys */
 } th_attention_options;
-/* softmax(cap(q kᵀ scale) + alibi + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv); leading dimensions
- * alike, except that with at least three dimensions the heads axis (-3) of k and v may be a divisor of q's (grouped
- * heads: query head h uses key head h / (Hq / Hkv)). A query without keys gives 0. No bit of output or gradient depends
- * on a hidden pair. Fused in tiles (Rabe & Staats 2021, Dao et al. 2022): nothing of size T x S exists. Composed when
- * fusion is off or the weights are asked for. */
+
+/* softmax(cap(q kᵀ scale) + alibi + mask) v: q (N, T, D), k (N, S, D), v (N, S, Dv) -> (N, T, Dv).
+ *
+ * Leading dimensions must agree. Exception: the heads axis (-3) of k and v may be a divisor of q's. Then query head
+ * h uses key head h / (Hq / Hkv) (grouped-query attention). A query without visible keys gives 0. No bit of the
+ * output or of a gradient depends on a masked pair. The operation is fused and tiled (Rabe & Staats 2021, Dao et al.
+ * 2022): nothing of size T x S is stored. It is composed of other operations if fusion is off or weights are
+ * requested. */
 TH_API th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v,
                                                   const th_attention_options *options);
-/* The same softmax over the last axis of scores (N, T, S) under a mask: hidden entries are exactly 0, a row without
- * keys all 0. */
+
+/* Softmax over the last axis of scores (N, T, S) under a mask: masked entries are exactly 0; a row without visible keys
+ * is all 0. */
 TH_API th_tensor *th_masked_softmax(th_tensor *scores, const th_mask *mask);
-/* All parts of a mask as one bool tensor, broadcast to scores of this shape (N, T, S). NULL without an error if the
- * mask hides nothing; th_masked_matmul accepts this NULL as its keep. */
+
+/* Returns all parts of a mask as one bool tensor, broadcast to scores of this shape (N, T, S). NULL without an error if
+ * the mask masks nothing; th_masked_matmul accepts this NULL as its keep. */
 TH_API th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores);
-/* Why the pair is hidden, or that it is kept, as a sentence into text: "key 5 is past valid_lengths[1] = 3". scores (N, T,
- * S); index the pair in it. */
+
+/* Writes a sentence to text (size bytes) that says why a pair is masked, or that it is visible: "key 5 is past
+ * valid_lengths[1] = 3". scores: (N, T, S); index: the pair's index in it. */
 TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
                                  size_t size) TH_MUST_CHECK;
 
-/* -- with the caller's line -- */
+/* -- the same functions with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_reshape(...) TH_AT(th_reshape(__VA_ARGS__))
 #define th_transpose(...) TH_AT(th_transpose(__VA_ARGS__))

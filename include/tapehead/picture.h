@@ -1,5 +1,5 @@
-/* Pictures for people, as SVG files that any browser shows: curves over steps, and matrices (attention weights) as heat
- * maps. Nothing is shown on a screen. */
+/* Pictures as SVG files that any browser shows: curves over steps, and matrices (attention weights) as heat maps. The
+ * library opens no window. */
 #ifndef TAPEHEAD_PICTURE_H
 #define TAPEHEAD_PICTURE_H
 
@@ -7,8 +7,8 @@
 
 TH_BEGIN_DECLS
 
-/* One line of a chart. Points whose x or y is not finite (or, with log_y, not positive) interrupt it. Of more points
- * than the picture can show, those are drawn that make its outline. */
+/* One line of a chart. Points whose x or y is not finite (or, with log_y, not positive) interrupt it. If the picture
+ * cannot show all points, it draws those that make the outline. */
 typedef struct th_curve {
     const char *name; /* in the legend; NULL: not listed */
     int64_t count;
@@ -23,9 +23,9 @@ typedef struct th_chart_options {
                          smallest value is positive and less than half of the largest. No effect with log_y */
 } th_chart_options;
 
-/* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. Curves differ in color and in
- * dashes; readers with a color vision deficiency can tell the colors apart. If the file cannot be written in full, that
- * is TH_ERROR_FILE, and the old file stays. */
+/* Draws the curves into one chart with axes, ticks and (for more than one name) a legend. Curves differ in color and
+ * in dashes; readers with a color vision deficiency can tell the colors apart. If the file cannot be written
+ * completely, the error is TH_ERROR_FILE and the old file stays. options may be NULL. */
 TH_API th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *curves, int count,
                                    const th_chart_options *options) TH_MUST_CHECK;
 
@@ -39,9 +39,9 @@ typedef struct th_heatmap_options {
     double high; /* the darkest color; 0, or not finite: the largest value. The lightest is 0 */
 } th_heatmap_options;
 
-/* Draws values (P, R, C), or (R, C), floating, as P heat maps side by side with a color scale: darker is larger. Each
- * entry tells its number under the pointer while there are few of them. TH_ERROR_SHAPE for more than a million entries
- * or ten thousand panels, or none; TH_ERROR_FILE. */
+/* Draws floating values (P, R, C) or (R, C) as P heat maps side by side with a color scale: darker is larger. If the
+ * entries are few, the number of an entry is shown under the mouse pointer. TH_ERROR_SHAPE for more than a million
+ * entries or ten thousand panels, or none; TH_ERROR_FILE. options may be NULL. */
 TH_API th_status th_picture_heatmaps(th_tensor *values, const char *path,
                                      const th_heatmap_options *options) TH_MUST_CHECK;
 
@@ -52,8 +52,8 @@ typedef struct th_panel {
     th_chart_options options;
 } th_panel;
 
-/* Draws charts side by side, two in a row, as th_picture_curves draws one: what belongs to one run, each with a scale
- * of its own. At most 64. */
+/* Draws up to 64 charts side by side, two in a row, each as th_picture_curves draws it, with its own scale. Use it for
+ * the curves of one run. */
 TH_API th_status th_picture_panels(th_context *ctx, const char *path, const th_panel *panels, int count,
                                    const char *title) TH_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* A progress line: rewritten in place on a terminal, a plain line now and then elsewhere. Written to the FILE that the
- * caller gives, and nowhere else.
+/* A progress line: rewritten in place on a terminal; elsewhere a plain line now and then. It is written only to the
+ * FILE that the caller gives.
  *
  *     const th_progress_options options = {
  *         .file = stderr, .steps = 2000, .units_per_step = batch * length, .unit = "tokens"};
@@ -19,25 +19,27 @@ TH_BEGIN_DECLS
 typedef struct th_progress th_progress;
 
 typedef struct th_progress_options {
-    FILE *file;             /* always given; stays the caller's */
-    int64_t steps;          /* how many there will be; 0: unknown */
-    int64_t begin;          /* how many were done before, in a run that was resumed: they took no time now */
+    FILE *file;             /* required; the caller still closes it */
+    int64_t steps;          /* the number of steps in all; 0: unknown */
+    int64_t begin;          /* steps done before a resumed run; they do not count for the rate */
     int64_t units_per_step; /* 0: no rate is shown */
     const char *unit;       /* NULL: "samples" */
-    int64_t plain_every; /* where the file is no terminal, a line every so many steps; 0: twenty lines in all (every 100
-                            steps when steps is unknown) */
+    /* Steps between two lines if the file is not a terminal; 0: twenty lines in all, or one every 100 steps if steps is
+     * unknown. */
+    int64_t plain_every;
 } th_progress_options;
 
-/* Belongs to the context. NULL with the error stored: no file, negative numbers, TH_ERROR_MEMORY. */
+/* Creates a progress line, which belongs to the context. Returns NULL with the error stored: TH_ERROR_ARGUMENT without
+ * a file or with negative numbers, TH_ERROR_MEMORY. */
 TH_API th_progress *th_progress_new(th_context *ctx, const th_progress_options *options);
-/* A figure to show from now on beside the loss, up to four; the same name again changes its value. NULL bars are fine
- * in all of these. */
+/* Shows a value beside the loss from now on, up to four of them. The same name again changes its value. This function
+ * and those below accept NULL as bar and do nothing. */
 TH_API void th_progress_show(th_progress *bar, const char *name, double value);
-/* `step` (counted from 0) is done. On a terminal at most ten times a second. */
+/* Shows that `step` (counted from 0) is done, on a terminal at most ten times a second. */
 TH_API void th_progress_update(th_progress *bar, int64_t step, double loss);
-/* A line of text above the progress line, without a final newline. */
+/* Writes a line of text above the progress line. format has no newline at its end. */
 TH_API void th_progress_note(th_progress *bar, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the line, with the last figures on it, and frees the bar. TH_ERROR_FILE when something could not be written. */
+/* Ends the line with its last values, and frees the bar. TH_ERROR_FILE if a part could not be written. */
 TH_API th_status th_progress_end(th_progress *bar);
 
 #ifndef TAPEHEAD_NO_LOCATIONS

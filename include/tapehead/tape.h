@@ -1,4 +1,4 @@
-/* The tape: recording, scopes, backward, gradients, and looking at what was recorded. Contract 2 in tapehead.h. */
+/* The tape: recording, scopes, backward, gradients, and printing of recorded nodes. Contract 2 in tapehead.h. */
 #ifndef TAPEHEAD_TAPE_H
 #define TAPEHEAD_TAPE_H
 
@@ -7,35 +7,37 @@
 TH_BEGIN_DECLS
 
 /* -- leaves -- */
-/* Marks a tensor that you own as one whose gradient is wanted. Errors: not a floating type, a result of the tape.
- * Returns t. */
+/* Sets whether backward computes the gradient of t, a tensor that you own. Returns t. Errors: not a floating type, a
+ * result of the tape. */
 TH_API th_tensor *th_set_requires_gradient(th_tensor *t, bool requires_gradient);
+/* Returns true for such a leaf, and for every recorded result that depends on one. */
 TH_API bool th_requires_gradient(const th_tensor *t);
 
 /* -- backward -- */
 typedef struct th_backward_options {
     th_tensor *cotangent;  /* dL/dt, of t's shape; NULL: 1, for a tensor of one element only */
-    bool keep_tape;        /* saved values stay, a second backward is possible */
-    th_tensor *const *wrt; /* gradients of these alone; leaves keep their gradients as they are */
+    bool keep_tape;        /* saves values for a second backward */
+    th_tensor *const *wrt; /* [n_wrt] compute only the gradients of these tensors; those of leaves do not change */
     int n_wrt;
-    th_tensor **gradients; /* [n_wrt] results, of the tape; zeros where nothing depends on it */
+    th_tensor **gradients; /* [n_wrt] results, of the tape; zeros if t does not depend on the tensor */
 } th_backward_options;
-/* d loss / d leaf for every leaf that requires a gradient, added to what earlier backwards left. loss has one element.
- * Consumes the tape it walks: a second backward over it is TH_ERROR_STATE. Other errors: nothing recorded, a saved
- * value changed since, TH_ERROR_MEMORY; every gradient that a failed backward touched is marked empty. */
+/* Computes dt/d leaf for every leaf that requires a gradient, and adds it to the leaf's gradient. t has one element, or
+ * options a cotangent. Releases the saved values of the nodes that it runs: a second backward through them is
+ * TH_ERROR_STATE. Other errors: nothing was recorded, a saved value was changed, TH_ERROR_MEMORY. A failed backward
+ * empties every gradient that it wrote to. */
 TH_API th_status th_backward(th_tensor *t, const th_backward_options *options) TH_MUST_CHECK;
 
-/* The gradient of a leaf, or of a result that th_keep_gradient was called on: a tensor of t's shape whose life ends
- * with t's. NULL without an error when there is none (yet). The gradient of a view is the same view of its base's. */
+/* Returns the gradient of a leaf, or of a result after th_keep_gradient: a tensor of t's shape that is valid as long as
+ * t. NULL without an error before the first backward. The gradient of a view is the same view of its base's. */
 TH_API th_tensor *th_gradient(th_tensor *t);
-/* Keeps the gradient of an intermediate result for reading after backward. Returns t. */
+/* Saves the gradient of an intermediate result for reading after backward. Returns t. */
 TH_API th_tensor *th_keep_gradient(th_tensor *t);
-/* Marks the gradient of a leaf empty: the next backward overwrites it. */
+/* Empties the gradient of a leaf: the next backward overwrites it. */
 TH_API void th_empty_gradient(th_tensor *t);
 
 /* -- the step -- */
-/* Begins a step: until the next th_tape_clear, created tensors (th_randn, th_from_data, ...) belong to the tape, as
- * results do, and end with the step. th_keep makes a copy that lasts. Use it in training loops that create their
+/* Begins a step: until the next th_tape_clear, created tensors (th_randn, th_from_data, ...) belong to the tape, like
+ * results, and end with the step. th_keep makes a copy that you own. Use it in training loops that create their
  * batches:
  *
  *     for (int step = 0; step < steps; step++) {
@@ -47,59 +49,65 @@ TH_API void th_empty_gradient(th_tensor *t);
  *         th_tape_clear(ctx);
  *     }
  *
- * A second call in one step changes nothing. NULL is fine. Modules, optimizers, caches and their memory are not
- * affected. */
+ * A second call in one step changes nothing. ctx may be NULL. Modules, optimizers and caches are not affected. */
 TH_API void th_step_begin(th_context *ctx);
-/* Everything that the step made is gone: values, handles, nodes. Works with an error pending (which stays).
+/* Ends the step: frees its values, handles and nodes. Works with a pending error, which stays.
  *
- * It also closes every scope that is still open, such as that of a forward which returned before its th_module_end, but
- * for those of forwards that th_module_forward is running. A step in which an error occurred, and no backward succeeded
- * after it, is taken back: what is repeated draws the same random numbers, and what th_no_grad_begin has switched off
- * since the clear before is on again. Whether th_error_clear comes before or after makes no difference. */
+ * It also closes every open scope, for example of a forward that returned before its th_module_end. Scopes of forwards
+ * that th_module_forward is running stay open.
+ *
+ * A step failed if an error occurred in it and no backward succeeded afterwards. The step after it draws the same
+ * random numbers again. Recording is on again if th_no_grad_begin switched it off since the previous clear.
+ * th_error_clear may come before or after. */
 TH_API void th_tape_clear(th_context *ctx);
-/* A scope: when it ends, every value made in it but the result is given up, unless a node saved it. name (may be NULL)
- * becomes part of the path that nodes and errors carry. A module's forward is one. */
+/* Begins a scope. Its end releases every tensor created in it, except the results. A value that a node saved stays in
+ * memory for backward. The name becomes a part of the path of nodes and errors; it may be NULL. A module's forward is a
+ * scope. */
 TH_API void th_scope_begin(th_context *ctx, const char *name);
-/* A scope whose values are not even kept where a node saved them (activation checkpointing, Chen et al. 2016): of what
- * is recorded in it only that stays until backward which comes from outside, results included, and what was computed in
- * it unrecorded. When backward comes to the scope, its operations run again, dropout with the same numbers, as far as
- * they are needed, and what that gives stays until the backward of the operation that made it. Gradients are the same
- * bit for bit; the price is up to one more forward of the scope. It ends as any other; one within another of its kind
- * is a part of that one. Not under th_keep_values. */
+/* Begins a scope whose values are recomputed (activation checkpointing, Chen et al. 2016). Nodes in it save only values
+ * from outside, values computed without recording, and the scope's results. When backward reaches the scope, its
+ * operations run again as far as necessary, dropout with the same random numbers. A recomputed value stays until the
+ * backward of the operation that produced it. Gradients are the same bit for bit; the cost is at most one more forward
+ * of the scope. th_scope_end ends it. A recomputed scope inside another is a part of it. With th_keep_values it is a
+ * plain scope. */
 TH_API void th_scope_begin_recomputed(th_context *ctx, const char *name);
-TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result); /* returns result; without a begin: nothing else */
+/* Ends the innermost scope, with one result or several. th_scope_end returns result. Without a begin, nothing else
+ * happens. */
+TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result);
 TH_API void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count);
 
-/* -- looking -- */
+/* -- printing and tracing -- */
 typedef struct th_tape_print_options {
-    bool formulas; /* value and gradient of each node in words */
-    bool values;   /* each node's value and gradient as matrices: th_keep_values before the forward, th_keep_gradient is
-                      implied */
+    bool formulas; /* formulas of each node's value and gradient */
+    bool values;   /* each node's value and gradient as matrices; needs th_keep_values before the forward, which also
+                      saves gradients */
 } th_tape_print_options;
-/* One line per node: operation, module path, named shapes, multiply-adds, what it saved and how many bytes; then the
- * totals. */
+/* Prints one line per node: operation, module path, shapes with axis names, multiply-adds, bytes and names of the saved
+ * operands. The totals follow. */
 TH_API th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options *options) TH_MUST_CHECK;
-/* The tape as a Graphviz graph. Each module has a box, whose title is the module's path. The box holds the nodes that
- * the module recorded, and the parameters that these nodes use first. Leaves are rectangles. A parameter has its name
- * from th_module_parameters; any other leaf is an "input". A bold frame means that the leaf requires a gradient. */
+/* Prints the tape as a Graphviz graph. Each module has a box, whose title is the module's path. The box contains the
+ * nodes that the module recorded, and the parameters that these nodes use first. Leaves are rectangles. A parameter
+ * has its name from th_module_parameters; any other leaf is an "input". A bold frame means that the leaf requires a
+ * gradient. */
 TH_API th_status th_tape_print_dot(th_context *ctx, FILE *file) TH_MUST_CHECK;
+/* Returns the number of recorded nodes. */
 TH_API int64_t th_tape_length(const th_context *ctx);
 
-/* One recorded node, to read. */
+/* A recorded node. */
 typedef struct th_node_info {
     const char *operation, *module, *file;
     int line;
     int64_t multiply_adds;
-    size_t saved_bytes; /* bytes that this node alone keeps for backward */
+    size_t saved_bytes; /* for backward, without those that an earlier node saved */
     int n_inputs, n_outputs;
 } th_node_info;
 TH_API th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info) TH_MUST_CHECK;
 
-/* While on, every value and gradient is examined as it is computed; the first that is not finite is the finding:
- * operation, module, line, and the ranges of the node's inputs. (-inf that comes from an input's -inf, an additive
- * mask, is no finding.) */
+/* While tracing is on, every value and gradient is checked when it is computed. The first one with a NaN or an infinity
+ * is the finding: operation, module, line, and the ranges of the node's inputs. (A -inf is not reported if an input
+ * contains -inf, such as an additive mask.) */
 TH_API void th_set_tracing(th_context *ctx, bool tracing);
-/* The finding of this step as a sentence; NULL if there is none. Valid until th_tape_clear of the next step. */
+/* Returns the finding of this step as text; NULL without a finding. Valid until th_tape_clear of the next step. */
 TH_API const char *th_trace_finding(const th_context *ctx);
 
 #ifndef TAPEHEAD_NO_LOCATIONS

@@ -1,50 +1,53 @@
-/* Tapehead: tensors on a tape, exact gradients, and what it takes to train small transformers on a CPU.
+/* Tapehead: tensors, automatic differentiation on a tape, and small transformers on a CPU.
  *
- * Seven contracts hold for the whole library.
+ * Seven contracts hold for both libraries.
  *
- * 1. Context. One th_context for each thread of control owns the tape, the memory of the current step, the random
- * streams, the mode and the first error. Tensors know their context. All other state is global: each thread has the
- * caller's source line, the context that it used last, and a team of threads. The process has the lists of live contexts
- * and of teams, the number of threads that compute, and OpenBLAS once a program has requested it.
+ * 1. Context. A th_context owns the tape, the memory of the current step, the random streams, the mode and the
+ * first error. Each thread of control of a program uses its own context. Tensors know their context. All other
+ * state is global. A thread has the caller's source line, the context that it used last, and a team of threads. The
+ * process has lists of contexts and teams, the number of threads that compute, and OpenBLAS once a program has
+ * requested it.
  *
- * 2. Ownership. The tape owns the results of operations, views included, and tensors created inside a forward, or
- * between th_step_begin and th_tape_clear. They end at th_tape_clear. You own tensors that you create elsewhere: free
- * them, or the context does at its end. So begin each turn of a loop that creates tensors with th_step_begin. th_keep
- * makes an owned copy. When a module's forward (or your own scope) ends, the tape releases every value except its
- * results. A th_tensor * is a handle: a number that no other tensor gets, not an address. To use a handle after the end
- * of its scope, step, tensor or context is an error, however much later; it is never a crash, and never reaches another
- * tensor. Equal handles are the same tensor. A th_cache * is a handle too. All other types are pointers, which must not
- * be used after their context ended. A module, optimizer or tokenizer that was freed before its context is recognized
- * for a while (th_module_free). A step allocates nothing if an earlier step was as large.
+ * 2. Ownership. The tape owns the results of operations, views included. It also owns tensors that are created
+ * inside a forward, or between th_step_begin and th_tape_clear. These tensors end at th_tape_clear. You own all
+ * other tensors: free them, or they end with the context. So call th_step_begin at the start of each iteration of a
+ * loop that creates tensors. th_keep returns a copy that you own. When the forward of a module ends, or a scope of
+ * yours, the tape releases all values except the results.
  *
- * 3. Errors. The library never exits, aborts or prints. The first error is stored in the context as a code and a
- * sentence with the operation, its operands, the numbers and your line. With an error pending every operation returns
- * NULL and does nothing; functions that end a chain return a status that must not be ignored. So a training step needs
- * one `if`. th_error_clear, th_tape_clear and every free work with an error pending.
+ * A th_tensor * is a handle: a unique number, not an address. Equal handles are the same tensor. The use of a
+ * handle after the end of its scope, step, tensor or context is always an error. It never crashes, and never
+ * reaches another tensor. A th_cache * is a handle too. All other types are pointers: do not use them after their
+ * context has ended. The library recognizes a module, optimizer or tokenizer for some time after it was freed
+ * (th_module_free). A step allocates nothing if an earlier step was as large.
  *
- * 4. Shapes. Row-major, dimension 0 outermost, NumPy broadcasting, negative axes, up to 8 dimensions, sizes of zero
- * legal. Views share memory and run no kernel, forward or backward: the gradient of a view is the same view of its
- * base's gradient.
+ * 3. Errors. The library never exits, aborts or prints. The context stores the first error: a code, and a sentence
+ * with the operation, its operands, the numbers and your line. While an error is pending, operations do nothing and
+ * return NULL. Functions that end a chain return a status that you must check. So a training step needs one `if`.
+ * th_error_clear, th_tape_clear and all functions that free work while an error is pending.
  *
- * 5. Types. float32 and float64 compute, int32 and int64 index, bool masks. No implicit promotion: mixed types are an
- * error naming both.
+ * 4. Shapes. Tensors are row-major; dimension 0 is the outermost. Broadcasting is NumPy's. Negative axes count from
+ * the end. A tensor has up to 8 dimensions, and sizes may be 0. Views share memory and run no kernel, forward or
+ * backward: the gradient of a view is the same view of its base's gradient.
  *
- * 6. Threads and bits. Same build, same seed: the same bits, in float32 and float64, at any number of threads and on
- * every x86-64 processor with fused multiply-add, whatever its libm; and what comes out for one row or sequence does
- * not depend on what else is in its batch. Random numbers are functions of (seed, stream, step, call within the step,
- * element). (Where OpenBLAS computes: the same machine, any number of threads.)
+ * 5. Types. Computation is in float32 and float64, indices are int32 and int64, masks are bool. Types are not
+ * promoted: mixed types are an error that names both.
  *
- * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for any finite logits. No bit of
- * attention's output or gradient depends on a masked pair. Non-finite gradients are refused by the optimizer's step
- * before a single parameter changes.
+ * 6. Threads and bits. The same build and seed give the same bits, in float32 and float64, with any number of
+ * threads. This holds on every x86-64 processor with fused multiply-add, with any libm. The result for a row or
+ * sequence does not depend on the rest of its batch. Random numbers are functions of seed, stream, step, call
+ * within the step, and element. With OpenBLAS the same bits hold for one machine, with any number of threads.
  *
- * The headers are the manual. This one includes both libraries: tapehead/core.h and tapehead/models.h. */
+ * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for all finite logits. No bit of
+ * attention's output or gradient depends on a masked pair. An optimizer step with a non-finite gradient is refused
+ * before any parameter changes.
+ *
+ * The headers are the manual. This one includes those of both libraries: tapehead/core.h and tapehead/models.h. */
 #ifndef TAPEHEAD_TAPEHEAD_H
 #define TAPEHEAD_TAPEHEAD_H
 
 #include "tapehead/core.h"
 
-/* An installation with TAPEHEAD_MODELS=OFF has no second library. */
+/* An installation of the core alone has no models library. */
 #if __has_include("tapehead/models.h")
 #include "tapehead/models.h"
 #endif

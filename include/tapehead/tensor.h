@@ -1,4 +1,4 @@
-/* Tensors: creation, shape, access, copying, printing. Views and everything differentiable are operations:
+/* Tensors: creation, properties, access, printing. Views and everything differentiable are operations:
  * tapehead/ops.h. Row-major, dimension 0 outermost; negative axes count from the end. */
 #ifndef TAPEHEAD_TENSOR_H
 #define TAPEHEAD_TENSOR_H
@@ -8,90 +8,132 @@
 TH_BEGIN_DECLS
 
 /* -- creation --
- * Inside a scope (a module's forward), and from th_step_begin to th_tape_clear, the tape owns the result. Elsewhere you
- * own it: th_tensor_free frees it, or the context does at its end. So a loop that creates tensors needs th_step_begin or
- * th_tensor_free; otherwise its memory grows with each turn (th_memory: owned). Errors: TH_ERROR_SHAPE (negative sizes,
- * sizes that overflow), TH_ERROR_TYPE, TH_ERROR_MEMORY. */
+ *
+ * Inside a scope (a module's forward), and from th_step_begin to th_tape_clear, the tape owns the result. Elsewhere
+ * you own it: free it with th_tensor_free, or th_context_free does. A loop that creates tensors needs th_step_begin
+ * or th_tensor_free; otherwise its memory grows with each iteration (th_memory: owned). Errors: TH_ERROR_SHAPE for
+ * negative sizes and sizes that overflow, TH_ERROR_TYPE, TH_ERROR_MEMORY. */
+
+/* Creates a tensor with undefined elements. */
 TH_API th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape);
+/* Creates a tensor of zeros. */
 TH_API th_tensor *th_zeros(th_context *ctx, th_dtype dtype, th_shape shape);
+/* Creates a tensor of ones. */
 TH_API th_tensor *th_ones(th_context *ctx, th_dtype dtype, th_shape shape);
+/* Creates a tensor whose elements are value. */
 TH_API th_tensor *th_full(th_context *ctx, th_dtype dtype, th_shape shape, double value);
-/* A copy of product(shape) elements of `dtype` at data, row-major. */
+/* Creates a tensor with a copy of data: product(shape) elements of `dtype`, row-major. */
 TH_API th_tensor *th_from_data(th_context *ctx, th_dtype dtype, th_shape shape, const void *data);
-/* start, start + step, ... up to but without stop: ceil((stop - start) / step) elements, computed as start + i * step.
- */
+/* Creates a tensor (n) with n = ceil((stop - start) / step) elements start + i * step: from start to before stop. */
 TH_API th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop, double step);
-/* Uniform on [low, high); normal N(mean, standard_deviation²). Floating types only. Each call draws new numbers from
- * the context's data stream. */
+/* Creates a tensor of a floating type with random numbers, uniform in [low, high), of the next call of the data
+ * stream. */
 TH_API th_tensor *th_uniform(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high);
+/* Creates a tensor of a floating type with random numbers, normal N(mean, standard_deviation²), of the next call of
+ * the data stream. */
 TH_API th_tensor *th_normal(th_context *ctx, th_dtype dtype, th_shape shape, double mean, double standard_deviation);
-/* N(0, 1). */
+/* As th_normal, with N(0, 1). */
 TH_API th_tensor *th_randn(th_context *ctx, th_dtype dtype, th_shape shape);
-/* Integers uniform on [low, high), int32 or int64. */
+/* Creates a tensor of int32 or int64 with random integers, uniform in [low, high), of the next call of the data
+ * stream. */
 TH_API th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high);
 
-/* Initializers, in place, for weights (fan_out, fan_in) of two or more dimensions (further dimensions multiply both
- * fans). Xavier/Glorot (Glorot & Bengio 2010): uniform on ±gain sqrt(6 / (fan_in + fan_out)), or normal with that
- * variance. Kaiming/He (He et al. 2015): uniform on ±gain sqrt(3 / fan_in), or normal with standard deviation gain /
- * sqrt(fan_in); gain sqrt(2) for relu. */
+/* -- initializers --
+ *
+ * They fill a tensor in place, with random numbers of the initialization stream. Xavier (Glorot & Bengio 2010) and
+ * Kaiming (He et al. 2015) are for weights (fan_out, fan_in) with two or more dimensions. Further dimensions multiply
+ * both fans. */
+
+/* Fills t uniformly in [low, high). */
 TH_API th_status th_fill_uniform(th_tensor *t, double low, double high) TH_MUST_CHECK;
+/* Fills t with N(mean, standard_deviation²). */
 TH_API th_status th_fill_normal(th_tensor *t, double mean, double standard_deviation) TH_MUST_CHECK;
+/* Fills t uniformly in ±gain sqrt(6 / (fan_in + fan_out)). */
 TH_API th_status th_fill_xavier_uniform(th_tensor *t, double gain) TH_MUST_CHECK;
+/* Fills t with N(0, gain² 2 / (fan_in + fan_out)), the variance of th_fill_xavier_uniform. */
 TH_API th_status th_fill_xavier_normal(th_tensor *t, double gain) TH_MUST_CHECK;
+/* Fills t uniformly in ±gain sqrt(3 / fan_in). The gain is sqrt(2) for relu. */
 TH_API th_status th_fill_kaiming_uniform(th_tensor *t, double gain) TH_MUST_CHECK;
+/* Fills t with N(0, gain² / fan_in). The gain is sqrt(2) for relu. */
 TH_API th_status th_fill_kaiming_normal(th_tensor *t, double gain) TH_MUST_CHECK;
 
-/* An owned, contiguous copy that outlives the tape (and requires no gradient). */
+/* -- ownership -- */
+
+/* Returns a contiguous copy of t that you own. It outlives the tape, and does not require a gradient. */
 TH_API th_tensor *th_keep(th_tensor *t);
-/* Frees a tensor that you own; one that the tape still uses goes at the next th_tape_clear. NULL is fine; a tensor of
- * the tape is left alone, and one that is gone already stays so. */
+/* Frees a tensor that you own. If the tape still uses it, it ends at the next th_tape_clear. Does nothing for NULL,
+ * for a tensor of the tape, and for a tensor that has ended. */
 TH_API void th_tensor_free(th_tensor *t);
 
-/* -- what a tensor is -- (0, NULL or TH_FLOAT32 for NULL; the same, -1 for a size or stride, and TH_ERROR_STATE for one
- * that is gone) */
-/* NULL, without an error, when the context has been freed. */
+/* -- properties --
+ *
+ * For NULL, these functions return 0, NULL or TH_FLOAT32 without an error. For a tensor that has ended they return
+ * the same (-1 for a size or stride) and store TH_ERROR_STATE. */
+
+/* Returns the context of t. Returns NULL, without an error, if the context was freed. */
 TH_API th_context *th_context_of(const th_tensor *t);
+/* Returns the element type. */
 TH_API th_dtype th_dtype_of(const th_tensor *t);
+/* Returns the number of dimensions. */
 TH_API int th_ndim(const th_tensor *t);
+/* Returns the shape. */
 TH_API th_shape th_shape_of(const th_tensor *t);
-TH_API int64_t th_size(const th_tensor *t, int axis); /* -1 and a pending error when there is no such axis */
+/* Returns the size of an axis; -1 with TH_ERROR_SHAPE if t does not have the axis. */
+TH_API int64_t th_size(const th_tensor *t, int axis);
+/* Returns the number of elements. */
 TH_API int64_t th_numel(const th_tensor *t);
-TH_API int64_t th_stride(const th_tensor *t, int axis); /* in elements */
+/* Returns the stride of an axis, in elements; -1 with TH_ERROR_SHAPE if t does not have the axis. */
+TH_API int64_t th_stride(const th_tensor *t, int axis);
+/* Returns true if the elements are row-major in memory, without gaps. */
 TH_API bool th_is_contiguous(const th_tensor *t);
-TH_API bool th_shares_memory(const th_tensor *a, const th_tensor *b); /* views of one memory */
-/* One letter per axis ("BTE"; ' ' for none), used in errors and printed tapes. NULL removes them. Returns t. */
+/* Returns true if a and b are views of the same memory. */
+TH_API bool th_shares_memory(const th_tensor *a, const th_tensor *b);
+/* Names the axes for errors and printed tapes: one letter for each axis, such as "BTE"; ' ' for no name. NULL removes
+ * the names. Returns t. */
 TH_API th_tensor *th_set_axes(th_tensor *t, const char *letters);
-TH_API const char *th_axes_of(const th_tensor *t); /* "" when unnamed */
+/* Returns the names of the axes; "" without names. */
+TH_API const char *th_axes_of(const th_tensor *t);
 
 /* -- access -- */
-/* The number in a tensor of one element; NaN for NULL or any other tensor (an error then). */
+
+/* Returns the value of a tensor with one element. Returns NaN with an error for any other tensor. */
 TH_API double th_item(th_tensor *t);
-TH_API double th_get(th_tensor *t, th_shape index); /* th_get(t, TH_INDEX(0, 3)); NaN on error */
+/* Returns the element at an index: th_get(t, TH_INDEX(0, 3)). Returns NaN with an error if it does not exist. */
+TH_API double th_get(th_tensor *t, th_shape index);
+/* Sets the element at an index. */
 TH_API th_status th_set(th_tensor *t, th_shape index, double value) TH_MUST_CHECK;
+/* An index of th_get and th_set: TH_INDEX(0, 3). */
 #define TH_INDEX(...) TH_SHAPE(__VA_ARGS__)
-/* The elements themselves, row-major, to read or to write between steps; NULL and an error if the tensor is not
- * contiguous. Counts as a change of the values (a backward over a node that saved them is then an error). */
+/* Returns the elements, row-major, for reading and writing between steps. Returns NULL with an error if the tensor is
+ * not contiguous. The call counts as a change: backward then fails for a node that saved the values. */
 TH_API void *th_data(th_tensor *t);
-/* The same to read only: no change. */
+/* As th_data, for reading only. Does not count as a change. */
 TH_API const void *th_data_const(const th_tensor *t);
-/* Copies all elements, row-major, of the tensor's own type; bytes must be exactly th_numel * size of an element. */
+/* Copies all elements to data, row-major, in the tensor's type. bytes must be th_numel * th_dtype_size exactly. */
 TH_API th_status th_copy_out(th_tensor *t, void *data, size_t bytes) TH_MUST_CHECK;
+/* Copies all elements from data, row-major, in the tensor's type. bytes as in th_copy_out. Errors: TH_ERROR_STATE if
+ * elements of t share memory, as in an expanded view. */
 TH_API th_status th_copy_in(th_tensor *t, const void *data, size_t bytes) TH_MUST_CHECK;
-/* destination = source, broadcast and converted, in place and unrecorded. Here, in th_copy_in, th_fill and th_fill_...:
- * TH_ERROR_STATE for a destination some of whose elements are one in memory (an expanded view). */
+/* Copies source to destination in place, broadcast and converted, without recording. Errors: TH_ERROR_STATE if
+ * elements of the destination share memory. */
 TH_API th_status th_copy_into(th_tensor *destination, th_tensor *source) TH_MUST_CHECK;
+/* Sets all elements to value. Errors: TH_ERROR_STATE if elements of t share memory (also in th_fill_uniform and the
+ * other initializers). */
 TH_API th_status th_fill(th_tensor *t, double value) TH_MUST_CHECK;
 
-/* -- printing, to a FILE of the caller's -- */
+/* -- printing -- */
+
+/* Options of th_print. */
 typedef struct th_print_options {
-    int precision;     /* digits after the point; 0: 4, as NumPy's default is 8 but a terminal is 80 wide */
+    int precision;     /* digits after the point; 0: 4 (NumPy prints 8, but a terminal has 80 columns) */
     int64_t threshold; /* more elements than this are summarized with ...; 0: 1000 */
     int edge_items;    /* items at each end of a summarized axis; 0: 3 */
     int line_width;    /* 0: 75 */
 } th_print_options;
-/* As NumPy prints: [[ 0.5   1.  ] ...]. options may be NULL. */
+/* Prints t to file in NumPy's layout: [[ 0.5   1.  ] ...]. options may be NULL. */
 TH_API th_status th_print(th_tensor *t, FILE *file, const th_print_options *options) TH_MUST_CHECK;
-/* The same into memory; returns the characters needed without the final 0, as snprintf; -1 on error. */
+/* As th_print, to memory of `size` bytes. Returns the length of the whole text without the final 0, as snprintf does;
+ * -1 on error. */
 TH_API int64_t th_print_text(th_tensor *t, char *text, size_t size, const th_print_options *options);
 
 /* -- with the caller's line -- */

@@ -14,7 +14,7 @@ def run_c(c, text, folder):
     source = pathlib.Path(folder) / "program.c"
     source.write_text(text)
     program = source.with_suffix("")
-    library = ["-L", c.build, "-ltapehead", f"-Wl,-rpath,{c.build}"]
+    library = ["-L", c.build, "-ltapehead_models", "-ltapehead", f"-Wl,-rpath,{c.build}"]
     c.run("cc", source, "-I", common.ROOT / "include", *library, "-o", program)
     c.run(program, cwd=folder)
 

@@ -1,7 +1,7 @@
 /* safetensors_verdict: reads a path a line and says "ok" or why not, having read every tensor of the file. */
 #include <stdio.h>
 #include <string.h>
-#include <tapehead/tapehead.h>
+#include <tapehead/models.h>
 
 static void read_all(th_context *ctx, const char *path)
 {

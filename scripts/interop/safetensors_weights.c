@@ -1,7 +1,7 @@
 /* safetensors_weights FOLDER: loads given.safetensors into a model of a float32 and a float64 part, and writes what it has
  * then to returned.safetensors. */
 #include <stdio.h>
-#include <tapehead/tapehead.h>
+#include <tapehead/models.h>
 
 int main(int argc, char **argv)
 {

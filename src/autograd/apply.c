@@ -1,11 +1,12 @@
-/* Running an operation: its operands, its results, the call. */
+/* th_apply_n, through which every operation runs: checks the operands, runs the shape rule, creates the results, runs
+ * forward (call.c), and records the call (record.c) if a gradient is wanted. */
 #include <string.h>
 
-#include "autograd/frame.h"
+#include "autograd/precomputed.h"
 #include "kernels/machine/locks.h"
 #include "tensor/checked.h"
 
-/* -- its operands -- */
+/* -- operands -- */
 
 static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
                                       "input 5", "input 6", "input 7", "a later input"};
@@ -22,30 +23,29 @@ static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *con
     return ctx->error == TH_OK;
 }
 
-static const char *position_of(int input)
+static const char *name_of(int input)
 {
     return ordinal[input < TH_MAX_INPUTS ? input : TH_MAX_INPUTS];
 }
 
-/* The context of a call that no input gives one: the context this thread used last. NULL when the call is wrong, which
- * is then an error in that context. Another thread may free the context meanwhile, so nothing is stored in it outside
- * the lock; only a call that needs no input runs in it. */
+/* Returns the context of a call without inputs: the one that this thread used last. NULL if the call is wrong, after
+ * storing an error in that context. Another thread may free the context meanwhile, so all stores are under the lock. */
 static th_context *last_context_of_call(const th_op *op, int n, th_tensor *const *inputs)
 {
     const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
     th_context *ctx = th_last_context();
-    const bool good =
+    const bool valid =
         ctx && ctx->error == TH_OK && th_check_descriptor(ctx, op) == TH_OK && inputs_given(ctx, op, n, inputs);
     th_lock_release(&held);
-    for (int i = 0; good && i < n; i++)
+    for (int i = 0; valid && i < n; i++)
         if (inputs[i] || !th_op_names(op, op->optional, i)) {
-            (void)th_usable(inputs[i], NULL, op->name, position_of(i));
+            (void)th_usable(inputs[i], NULL, op->name, name_of(i));
             return NULL;
         }
-    return good ? ctx : NULL;
+    return valid ? ctx : NULL;
 }
 
-/* The context of a call: its first operand's, else, if no operand is needed, the one this thread used last. */
+/* Returns the context of a call: its first operand's, or, if all are optional, the one that this thread used last. */
 static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inputs)
 {
     for (int i = 0; inputs && i < n; i++) {
@@ -55,18 +55,18 @@ static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inp
     }
     if (op == NULL || inputs == NULL || n <= 0 || th_op_names(op, op->optional, 0))
         return last_context_of_call(op, n, inputs);
-    (void)th_usable(inputs[0], NULL, op->name, position_of(0));
+    (void)th_usable(inputs[0], NULL, op->name, name_of(0));
     return NULL;
 }
 
-/* The inputs' bodies, into operand[]; false when one must not be used. */
+/* Stores the inputs' implementations in operand[]. Returns false after storing an error. */
 static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_tensor_impl **operand)
 {
     for (int i = 0; i < n; i++) {
         operand[i] = NULL;
         if (inputs[i] == NULL && th_op_names(op, op->optional, i))
             continue;
-        operand[i] = th_usable(inputs[i], ctx, op->name, position_of(i));
+        operand[i] = th_usable(inputs[i], ctx, op->name, name_of(i));
         if (operand[i] == NULL)
             return false;
         if (ctx->watch)
@@ -75,14 +75,14 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
     return ctx->error == TH_OK;
 }
 
-/* -- whether it is recorded -- */
+/* -- whether the call is recorded -- */
 
 static bool differentiable(const th_op *op)
 {
     return op->backward || op->identity_gradients || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
 }
 
-/* Without a backward no gradient reaches an input to which the output's does not pass. */
+/* For an operation without backward: fails if an input requires a gradient and is not an identity gradient's. */
 static bool reaches_all(th_context *ctx, const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     for (int i = 0; i < n; i++)
@@ -104,7 +104,7 @@ static bool wants_recording(th_context *ctx, const th_op *op, int n, th_tensor_i
     return false;
 }
 
-/* What backward of a node whose inputs are these has to find. */
+/* Returns the TH_INPUT and TH_OUTPUT bits of the operands that backward reads for these inputs. */
 static uint32_t saved_bits(const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     uint32_t bits = op->saves;
@@ -114,9 +114,9 @@ static uint32_t saved_bits(const th_op *op, int n, th_tensor_impl *const *inputs
     return bits;
 }
 
-/* -- its results -- */
+/* -- results -- */
 
-/* Elementwise results lie as their input does, if that is some dense order of the same sizes. */
+/* Gives an elementwise result its input's strides, if sizes are the same and the input has no gaps. */
 static void adopt_layout(th_array *output, const th_array *input)
 {
     if (output->ndim != input->ndim || th_array_contiguous(input))
@@ -146,7 +146,7 @@ static void set_geometry(th_tensor_impl *t, const th_array *array)
     memcpy(t->axes, array->axes, sizeof t->axes);
 }
 
-/* A result with memory of its own. */
+/* Creates a result with its own memory. */
 static th_tensor_impl *output_new(th_context *ctx, const th_op *op, const th_array *array)
 {
     int64_t numel;
@@ -165,7 +165,7 @@ static th_tensor_impl *output_new(th_context *ctx, const th_op *op, const th_arr
     return t;
 }
 
-/* A result that shares input 0's memory. */
+/* Creates a result that uses input 0's memory. */
 static th_tensor_impl *view_new(th_context *ctx, const th_op *op, const th_frame *frame, th_tensor_impl *base)
 {
     th_tensor_impl *t = th_handle_new(ctx, false, op->name);
@@ -178,12 +178,12 @@ static th_tensor_impl *view_new(th_context *ctx, const th_op *op, const th_frame
     return t;
 }
 
-/* Gives the handles of a failed call back. */
-static void abandon(int n, th_tensor_impl *const *outputs)
+/* Releases the results of a failed call. */
+static void release_outputs(int n, th_tensor_impl *const *outputs)
 {
     for (int i = 0; i < n; i++)
         if (outputs[i])
-            th_handle_give_up(outputs[i], TH_LIFE_RELEASED);
+            th_handle_release(outputs[i], TH_LIFE_RELEASED);
 }
 
 static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, th_tensor_impl *const *inputs,
@@ -198,8 +198,8 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
     if ((op->flags & TH_OP_ANY_LAYOUT) && frame->call.input[0].given)
         adopt_layout(&frame->output[0], &frame->call.input[0]);
     for (int i = 0; i < frame->call.n_outputs; i++) {
-        const bool asked = i == 0 || (extra && extra[i - 1]) || (recording && (saved & TH_OUTPUT(i)));
-        if (!asked)
+        const bool requested = i == 0 || (extra && extra[i - 1]) || (recording && (saved & TH_OUTPUT(i)));
+        if (!requested)
             continue;
         if (!(frame->declared & (1u << i)))
             return th_call_fail(&frame->call, TH_ERROR_STATE,
@@ -215,7 +215,7 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
 
 /* -- the call -- */
 
-/* The call itself: outputs, forward, node. */
+/* Creates the outputs, runs forward, and records the node. */
 static th_status compute(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs, th_tensor **const *extra,
                          th_tensor_impl **outputs)
 {
@@ -240,8 +240,7 @@ static th_status compute(th_frame *frame, th_tape *tape, int n, th_tensor_impl *
     return TH_OK;
 }
 
-/* Everything before the call itself: usable operands, a copy of the attributes, a frame that knows the inputs, the
- * shape rule's word. */
+/* Checks the operands, copies the attributes, initializes the frame, and runs the shape rule. */
 static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const void *attributes, int n,
                        th_tensor *const *inputs)
 {
@@ -281,7 +280,7 @@ th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tens
     const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
     const th_status status = begin(&frame, ctx, op, attributes, n, inputs);
-    ctx->calls[TH_STREAM_DROPOUT] = calls; /* nothing is drawn */
+    ctx->calls[TH_STREAM_DROPOUT] = calls; /* a check draws nothing */
     return status;
 }
 
@@ -296,15 +295,15 @@ th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor 
     th_tensor_impl *outputs[TH_MAX_OUTPUTS] = {NULL};
     if (begin(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
         compute(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
-        abandon(TH_MAX_OUTPUTS, outputs);
-        ctx->calls[TH_STREAM_DROPOUT] = calls; /* what failed has drawn nothing */
+        release_outputs(TH_MAX_OUTPUTS, outputs);
+        ctx->calls[TH_STREAM_DROPOUT] = calls; /* a failed call draws nothing */
         return NULL;
     }
     for (int i = 1; i < frame.call.n_outputs; i++) {
         if (extra && extra[i - 1])
             *extra[i - 1] = th_handle_of(outputs[i]);
         else if (outputs[i] && !ctx->keep_values)
-            th_handle_give_up(outputs[i], TH_LIFE_RELEASED); /* only the node keeps it */
+            th_handle_release(outputs[i], TH_LIFE_RELEASED); /* only the node uses it */
     }
     return th_handle_of(outputs[0]);
 }

@@ -1,31 +1,38 @@
-/* The backward pass: walks the nodes from the last to the first. Of each it asks for the places of its inputs'
- * gradients, runs the operation's backward with those of its outputs, and settles what is left to do. Where a gradient
- * goes, whether it overwrites or adds, and how a broadcast one is summed is decided here, never in an operation. */
+/* The backward pass: visits the nodes from the last to the first (run_pass). backward_node has these steps for each:
+ *
+ *     read_operands            collects the output gradients and the saved operands
+ *     open_destinations        decides where each input gradient is written, and whether the write overwrites or adds
+ *     th_frame_run             runs the operation's backward (call.c)
+ *     finish_destinations      adds temporaries to their targets, summed over broadcast dimensions
+ *     pass_on_identities       shares or adds the gradients that are the output's own
+ *
+ * Then visit_node releases the output gradients and the saved operands. An operation only computes its gradients; this
+ * file and gradient.c accumulate them and manage their memory. pass.c begins and ends the pass. */
 #include <string.h>
 
 #include "autograd/coverage.h"
-#include "autograd/frame.h"
 #include "autograd/gradient.h"
-#include "autograd/pass.h"
+#include "autograd/precomputed.h"
 #include "autograd/profile.h"
 #include "tensor/elementwise.h"
 
-/* Where one input's gradient goes. */
+/* Where the gradient of one input goes. */
 typedef struct destination {
     th_tensor_impl *input; /* NULL: its gradient is not wanted */
-    int before;            /* the input before this one whose gradient goes into the same place, or -1 */
+    int previous;          /* the previous input of this node whose gradient is in the same buffer, or -1 */
     th_array target;       /* the input's part of its root's gradient */
-    bool add;              /* the target holds something already */
-    th_block *temporary;   /* the operation writes here first; NULL: straight into the target */
-    th_array written;      /* what the operation sees */
+    bool add;              /* the target already contains values */
+    th_block *temporary;   /* the operation writes here first; NULL: directly to the target */
+    th_array written;      /* what the operation writes to: the temporary or the target */
 } destination;
 
-/* What is to be done at one node. */
+/* The backward of one node. */
 typedef struct node_work {
     th_pass *pass;
     const th_node *node;
     destination *to; /* [n_inputs] */
     destination own_to[TH_MAX_INPUTS];
+    bool runs; /* the operation has a gradient to compute */
     th_frame frame;
 } node_work;
 
@@ -34,10 +41,10 @@ static bool has_identity_gradient(const th_node *node, int i)
     return th_op_names(node->op, node->op->identity_gradients, i);
 }
 
-/* -- what the operation reads -- */
+/* -- read_operands -- */
 
-/* Fills in gradients of outputs and saved operands. */
-static th_status load(node_work *w)
+/* Gives the operation its saved operands, recomputed if necessary, and the gradients of its outputs. */
+static th_status read_operands(node_work *w)
 {
     th_frame *frame = &w->frame;
     const th_node *node = w->node;
@@ -61,30 +68,9 @@ static th_status load(node_work *w)
     return TH_OK;
 }
 
-static th_status begin(node_work *w, th_pass *pass, const th_node *node)
-{
-    th_context *ctx = pass->ctx;
-    w->pass = pass;
-    w->node = node;
-    w->to = w->own_to;
-    if (th_frame_of_node(&w->frame, ctx, node) != TH_OK || load(w) != TH_OK)
-        return ctx->error;
-    if (node->n_inputs > TH_MAX_INPUTS) {
-        const size_t bytes = (size_t)node->n_inputs * sizeof *w->to;
-        w->to = th_bump_take(ctx, &ctx->tape->bytes, bytes);
-        if (w->to == NULL)
-            return th_fail_memory(ctx, node->op->name, bytes);
-    }
-    for (int i = 0; i < node->n_inputs; i++) {
-        w->to[i].input = th_pass_wants(pass, node, i) ? th_node_input(node, i)->tensor : NULL;
-        w->to[i].temporary = NULL;
-    }
-    return TH_OK;
-}
+/* -- open_destinations -- */
 
-/* -- places for what it writes -- */
-
-/* Another operand of the node lies in the memory of input i. */
+/* Returns whether another operand of the node uses the memory of input i. */
 static bool value_is_shared(const th_node *node, int i)
 {
     for (int j = 0; j < node->n_inputs + node->n_outputs; j++) {
@@ -95,7 +81,7 @@ static bool value_is_shared(const th_node *node, int i)
     return false;
 }
 
-/* The last that reads the value of input i is this backward, before it writes. */
+/* Returns whether this backward is the last reader of the value of input i, and reads it before it writes. */
 static bool reads_last(const node_work *w, int i)
 {
     const th_node *node = w->node;
@@ -106,7 +92,7 @@ static bool reads_last(const node_work *w, int i)
            (operand->saved == TH_SAVED_RECOMPUTED && operand->tensor->storage->recomputed);
 }
 
-/* dx lies where x does, if it can. */
+/* Lets dx overwrite x, if that is possible. */
 static th_status take_over_value(const node_work *w, int i, bool *taken)
 {
     th_operand_record *operand = th_node_input(w->node, i);
@@ -118,9 +104,9 @@ static th_status take_over_value(const node_work *w, int i, bool *taken)
     return TH_OK;
 }
 
-/* Memory that is used up here is written over where the operation allows it: that of dy, or that of x. Otherwise the
- * gradient's own place is opened. */
-static th_status find_target(node_work *w, int i, bool over_output_gradient)
+/* Sets the target: if the operation allows it, the memory of dy or of x, which are not needed afterwards; otherwise the
+ * gradient's own memory. */
+static th_status open_target(node_work *w, int i, bool over_output_gradient)
 {
     destination *to = &w->to[i];
     to->add = false;
@@ -129,27 +115,27 @@ static th_status find_target(node_work *w, int i, bool over_output_gradient)
         take_over_value(w, i, &taken) != TH_OK)
         return w->pass->ctx->error;
     if (!taken)
-        return th_gradient_open(w->pass, to->input, &to->target, &to->add);
+        return th_gradient_open(&w->pass->written, to->input, &to->target, &to->add);
     th_gradient_array(to->input, &to->target);
     return TH_OK;
 }
 
-/* An earlier input of this node writes into the same memory (or there are too many to look at): whatever order the
- * operation works in, this one goes through a temporary. */
+/* Returns whether a previous input of this node has the same or overlapping gradient memory (or there are too many to
+ * compare). Input i then needs a temporary, because the operation may write its gradients in any order. */
 static bool shares_target(const destination *all, int i)
 {
     const th_region region = th_region_of(all[i].input);
-    int looked_at = 0;
-    for (int j = all[i].before; j >= 0; j = all[j].before) {
+    int compared = 0;
+    for (int j = all[i].previous; j >= 0; j = all[j].previous) {
         const th_region other = th_region_of(all[j].input);
-        if (++looked_at > TH_MAX_INPUTS || th_region_relation(&other, &region) != TH_DISJOINT)
+        if (++compared > TH_MAX_INPUTS || th_region_relation(&other, &region) != TH_DISJOINT)
             return true;
     }
     return false;
 }
 
-/* What the operation cannot write into the target goes into a temporary first. */
-static th_status find_temporary(node_work *w, int i)
+/* Sets what the operation writes to: the target, or a temporary if it cannot write there directly. */
+static th_status open_temporary(node_work *w, int i)
 {
     destination *to = &w->to[i];
     const th_op *op = w->node->op;
@@ -166,35 +152,34 @@ static th_status find_temporary(node_work *w, int i)
     return to->temporary ? TH_OK : TH_ERROR_MEMORY;
 }
 
-/* A place for the gradient of each input that the operation writes to; *any: there is one. */
-static th_status ask_for_places(node_work *w, bool *any)
+/* Gives the operation memory for each gradient that it has to compute. */
+static th_status open_destinations(node_work *w)
 {
     const th_node *node = w->node;
     int wanted = 0;
     for (int i = 0; i < node->n_inputs; i++)
         wanted += w->to[i].input != NULL;
     const bool over_output_gradient = (node->op->flags & TH_OP_IN_PLACE) && wanted == 1 && node->n_outputs == 1;
-    *any = false;
     for (int i = 0; i < node->n_inputs; i++) {
         destination *to = &w->to[i];
         if (to->input == NULL || has_identity_gradient(node, i))
             continue;
-        th_gradient_buffer *place = th_gradient_buffer_of(to->input);
-        to->before = place->destination - 1;
-        place->destination = i + 1;
-        if (find_target(w, i, over_output_gradient) != TH_OK || find_temporary(w, i) != TH_OK)
+        th_gradient_buffer *buffer = th_gradient_buffer_of(to->input);
+        to->previous = buffer->destination - 1;
+        buffer->destination = i + 1;
+        if (open_target(w, i, over_output_gradient) != TH_OK || open_temporary(w, i) != TH_OK)
             return w->pass->ctx->error;
         w->frame.call.input_gradient[i] = to->written;
         w->frame.call.input_gradient[i].given = true;
         w->frame.call.add[i] = to->add && to->temporary == NULL;
-        *any = true;
+        w->runs = true;
     }
     return TH_OK;
 }
 
-/* -- what the driver does itself -- */
+/* -- finish_destinations, pass_on_identities -- */
 
-/* A sum over what was broadcast, or onto what others have written. */
+/* Sums source over the dimensions in which target is broadcast, and overwrites target or adds to it. */
 static void sum_to(const th_frame *frame, const th_array *target, const th_array *source, bool add)
 {
     th_context *ctx = frame->call.ctx;
@@ -204,8 +189,8 @@ static void sum_to(const th_frame *frame, const th_array *target, const th_array
         th_profile_sum_of(frame, source, target, add, start);
 }
 
-/* Ends the writing: temporaries move to their targets and are given back. */
-static void settle(node_work *w)
+/* Moves temporaries to their targets and frees them. */
+static void finish_destinations(node_work *w)
 {
     th_context *ctx = w->pass->ctx;
     for (int i = 0; i < w->node->n_inputs; i++) {
@@ -221,30 +206,34 @@ static void settle(node_work *w)
     }
 }
 
-/* An input whose gradient is the output's own: shared without a copy where possible. */
-static void identity_gradient(node_work *w, int i)
+/* Passes the output's gradient on to the inputs whose gradient it is: without a copy if possible. */
+static void pass_on_identities(node_work *w)
 {
-    th_tensor_impl *input = w->to[i].input;
-    if (th_gradient_share(input, th_node_output(w->node, 0)->tensor))
-        return;
-    th_array target;
-    bool add;
-    if (th_gradient_open(w->pass, input, &target, &add) != TH_OK)
-        return;
-    sum_to(&w->frame, &target, &w->frame.call.output_gradient[0], add);
-    w->frame.call.input_gradient[i] = target;
+    th_context *ctx = w->pass->ctx;
+    for (int i = 0; i < w->node->n_inputs && !ctx->error; i++) {
+        th_tensor_impl *input = w->to[i].input;
+        if (input == NULL || !has_identity_gradient(w->node, i) ||
+            th_gradient_share(input, th_node_output(w->node, 0)->tensor))
+            continue;
+        th_array target;
+        bool add;
+        if (th_gradient_open(&w->pass->written, input, &target, &add) != TH_OK)
+            return;
+        sum_to(&w->frame, &target, &w->frame.call.output_gradient[0], add);
+        w->frame.call.input_gradient[i] = target;
+    }
 }
 
-/* The gradient of a view that repeats elements: each is added where it lies in the root's, of which the base may be a
- * part and the view another. */
-static void add_up(node_work *w)
+/* Runs the backward of a view that contains elements more than once: adds each element of its gradient to the element
+ * of the root's gradient that it views. */
+static void add_repeated_elements(node_work *w)
 {
     th_context *ctx = w->pass->ctx;
     const th_part *part = w->node->repeats;
     const th_array *source = &w->frame.call.output_gradient[0];
     th_array whole;
     bool add;
-    if (th_gradient_open(w->pass, part->root, &whole, &add) != TH_OK)
+    if (th_gradient_open(&w->pass->written, part->root, &whole, &add) != TH_OK)
         return;
     w->frame.call.input_gradient[0] = whole;
     const int64_t start = th_profile_start(ctx);
@@ -262,23 +251,42 @@ static void add_up(node_work *w)
 
 /* -- one node -- */
 
-/* From the gradients of its outputs to those of its inputs. What goes wrong is pending in the context. */
+static th_status begin_node(node_work *w, th_pass *pass, const th_node *node)
+{
+    th_context *ctx = pass->ctx;
+    w->pass = pass;
+    w->node = node;
+    w->to = w->own_to;
+    w->runs = false;
+    if (th_frame_of_node(&w->frame, ctx, node) != TH_OK || read_operands(w) != TH_OK)
+        return ctx->error;
+    if (node->n_inputs > TH_MAX_INPUTS) {
+        const size_t bytes = (size_t)node->n_inputs * sizeof *w->to;
+        w->to = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+        if (w->to == NULL)
+            return th_fail_memory(ctx, node->op->name, bytes);
+    }
+    for (int i = 0; i < node->n_inputs; i++) {
+        w->to[i].input = th_pass_wants(pass, node, i) ? th_node_input(node, i)->tensor : NULL;
+        w->to[i].temporary = NULL;
+    }
+    return TH_OK;
+}
+
+/* Computes the gradients of a node's inputs. After an error, the error is pending in the context. */
 static void backward_node(th_pass *pass, const th_node *node)
 {
     th_context *ctx = pass->ctx;
     node_work w;
-    bool any;
-    if (begin(&w, pass, node) != TH_OK)
+    if (begin_node(&w, pass, node) != TH_OK)
         return;
     if (node->repeats)
-        add_up(&w);
-    else if (ask_for_places(&w, &any) == TH_OK && any)
+        add_repeated_elements(&w);
+    else if (open_destinations(&w) == TH_OK && w.runs)
         th_frame_run(&w.frame, true);
-    settle(&w);
-    for (int i = 0; i < node->n_inputs && !ctx->error; i++)
-        if (w.to[i].input && has_identity_gradient(node, i))
-            identity_gradient(&w, i);
-    if (ctx->tracing && !ctx->error) /* at the end: a sum over a broadcast axis may overflow too */
+    finish_destinations(&w);
+    pass_on_identities(&w);
+    if (ctx->tracing && !ctx->error) /* last, because a sum over a broadcast dimension may overflow too */
         th_trace_call(&w.frame, node, true);
 }
 
@@ -292,16 +300,16 @@ static bool has_gradient(const th_node *node)
     return false;
 }
 
-/* A view that only renames its root's gradient: nothing to do backward. */
+/* Returns whether the node is a view whose gradient is a part of its root's: then backward has nothing to do. */
 static bool is_plain_view(const th_node *node)
 {
     return (node->op->flags & TH_OP_VIEW) && !node->op->identity_gradients && !node->repeats;
 }
 
-static th_status walk_node(th_pass *pass, th_node *node)
+/* Runs a node's backward if it is needed, then releases the gradients of its outputs and its saved values. */
+static th_status visit_node(th_pass *pass, th_node *node)
 {
     th_context *ctx = pass->ctx;
-    const bool used_up = node->wanted && !pass->options->keep_tape;
     if (is_plain_view(node) || !has_gradient(node))
         return TH_OK;
     if (node->wanted && node->consumed)
@@ -311,30 +319,29 @@ static th_status walk_node(th_pass *pass, th_node *node)
     if (node->wanted)
         backward_node(pass, node);
     for (int i = 0; i < node->n_outputs && !ctx->error; i++)
-        th_gradient_release(th_node_output(node, i)->tensor);
-    /* After an error, too: gradients may lie over values by now, it cannot be tried again. One that was only looked at,
-     * above all that was chosen, can still be walked. */
-    if (used_up)
+        th_gradient_finish(th_node_output(node, i)->tensor);
+    /* Also after an error: gradients may have overwritten saved values, so that a second try would be wrong. A node
+     * whose backward was not run, such as one that made a tensor of wrt, remains usable. */
+    if (node->wanted && !pass->options->keep_tape)
         th_node_release(ctx, node);
     return ctx->error;
 }
 
 /* -- the pass -- */
 
-static th_status walk(th_pass *pass)
+static void run_pass(th_pass *pass)
 {
     for (int64_t i = pass->last; i >= pass->lowest; i--) {
         th_node *node = th_node_at(pass->ctx->tape, i);
-        const th_status status = walk_node(pass, node);
-        if (node->recomputed) /* its own backward has been, and the values are used up */
+        const th_status status = visit_node(pass, node);
+        if (node->recomputed) /* all its readers, and its own backward, have run */
             th_node_drop_recomputed(pass->ctx, node);
         if (status != TH_OK)
-            return status;
+            return;
     }
-    return TH_OK;
 }
 
-static th_status check_start(th_context *ctx, th_tensor_impl *t, const th_backward_options *options)
+static th_status check_arguments(th_context *ctx, th_tensor_impl *t, const th_backward_options *options)
 {
     if (!t->requires_gradient)
         return th_fail(ctx, TH_ERROR_STATE, "backward",
@@ -373,11 +380,11 @@ th_status th_backward(th_tensor *handle, const th_backward_options *options)
     if (options->n_wrt < 0 || (options->n_wrt > 0 && options->wrt == NULL))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "n_wrt is %d, and wrt is %s", options->n_wrt,
                        options->wrt ? "given" : "NULL");
-    if (check_start(ctx, t, options) != TH_OK || th_tape_of(ctx, "backward") == NULL)
+    if (check_arguments(ctx, t, options) != TH_OK || th_tape_of(ctx, "backward") == NULL)
         return ctx->error;
     th_pass pass;
     if (th_pass_begin(&pass, t, options) == TH_OK)
-        walk(&pass);
+        run_pass(&pass);
     const th_status status = th_pass_end(&pass);
     ctx->step_failed = status != TH_OK;
     ctx->backwards += status == TH_OK && options->n_wrt == 0;

@@ -1,4 +1,5 @@
-/* A call that its shape rule has described: its frame, its plan, and running it. */
+/* Frames (frame.h): initializes them, and runs the forward or backward of a frame's operation with scratch memory and
+ * contiguous copies. apply.c makes calls, backward.c and recompute.c run recorded ones. */
 #include <stddef.h>
 
 #include "autograd/frame.h"
@@ -25,17 +26,19 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
                             .add = frame->add,
                             .training = ctx->training};
     frame->node = NULL;
+    frame->attributes = attributes;
+    frame->scratch = &frame->scratch_memory;
     frame->view_offset = 0;
     frame->declared = 0;
     frame->drawn = false;
-    if (n_inputs == 0) /* it may be looked at all the same */
+    if (n_inputs == 0) /* callers may read it without checking n_inputs */
         frame->input[0] = (th_array){.given = false};
     if (n_inputs > TH_MAX_INPUTS) {
         const size_t n = (size_t)n_inputs;
-        char *room = th_bump_take(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));
-        if (room == NULL)
+        char *memory = th_bump_take(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));
+        if (memory == NULL)
             return th_fail_memory(ctx, op->name, n * 2 * sizeof(th_array));
-        frame->call.input = (th_array *)(void *)room;
+        frame->call.input = (th_array *)(void *)memory;
         frame->call.input_gradient = frame->call.input + n;
         frame->call.add = (bool *)(frame->call.input_gradient + n);
     }
@@ -96,11 +99,12 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 
 /* -- scratch memory -- */
 
-/* Notes a reservation of a checked operation. Returns at least twice its bytes: the kernel must not touch the rest. */
-static size_t note_reservation(th_scratch_map *map, size_t place, size_t exact, size_t bytes)
+/* Adds a reservation of a checked operation to the map. Returns at least twice its bytes: the checker sees if the
+ * kernel writes to the rest. */
+static size_t note_reservation(th_scratch_map *map, size_t offset, size_t exact, size_t bytes)
 {
     if (map->count < TH_MAX_RESERVATIONS) {
-        map->reservation[map->count].place = place;
+        map->reservation[map->count].offset = offset;
         map->reservation[map->count++].bytes = exact;
     }
     return bytes > SIZE_MAX / 4 ? bytes : 2 * bytes + TH_ALIGNMENT;
@@ -108,35 +112,35 @@ static size_t note_reservation(th_scratch_map *map, size_t place, size_t exact, 
 
 size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
 {
-    th_frame *frame = (th_frame *)(uintptr_t)call;
-    const size_t place = frame->scratch_end;
+    th_scratch *scratch = ((const th_frame *)call)->scratch;
+    const size_t offset = scratch->end;
     size_t bytes;
-    if (count < 0 || element > INT64_MAX || !th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - place)
-        frame->scratch_end = SIZE_MAX; /* which no allocator grants */
+    if (count < 0 || element > INT64_MAX || !th_checked_bytes(count, element, &bytes) || bytes > SIZE_MAX - offset)
+        scratch->end = SIZE_MAX; /* the allocation will fail */
     else
-        frame->scratch_end = place + bytes;
-    if (call->ctx->scratch_map && frame->scratch_end != SIZE_MAX)
-        frame->scratch_end = place + note_reservation(call->ctx->scratch_map, place, (size_t)count * element, bytes);
-    if (frame->scratch_end > frame->scratch_bytes)
-        frame->scratch_bytes = frame->scratch_end;
-    return place;
+        scratch->end = offset + bytes;
+    if (call->ctx->scratch_map && scratch->end != SIZE_MAX)
+        scratch->end = offset + note_reservation(call->ctx->scratch_map, offset, (size_t)count * element, bytes);
+    if (scratch->end > scratch->bytes)
+        scratch->bytes = scratch->end;
+    return offset;
 }
 
-void th_plan_reuse(const th_call *call, size_t place)
+void th_plan_reuse(const th_call *call, size_t offset)
 {
-    ((th_frame *)(uintptr_t)call)->scratch_end = place;
+    ((const th_frame *)call)->scratch->end = offset;
 }
 
-void *th_call_scratch(const th_call *call, size_t place)
+void *th_call_scratch(const th_call *call, size_t offset)
 {
-    return call->scratch ? (char *)call->scratch + place : NULL;
+    return call->scratch ? (char *)call->scratch + offset : NULL;
 }
 
 /* -- running -- */
 
-/* An operand that an operation which wants contiguous memory has seen as a copy. */
+/* An operand that was replaced by a contiguous copy while the operation runs. */
 typedef struct copied {
-    th_block *block; /* of the copy */
+    th_block *block; /* the copy's memory */
     th_array *operand, original;
 } copied;
 
@@ -145,8 +149,8 @@ typedef struct copies {
     int count;
 } copies;
 
-/* Room for a copy of every operand. */
-static th_status make_room(const th_frame *frame, copies *made)
+/* Prepares for a copy of every operand. */
+static th_status prepare_copies(const th_frame *frame, copies *made)
 {
     th_context *ctx = frame->call.ctx;
     made->all = made->fixed;
@@ -158,7 +162,7 @@ static th_status make_room(const th_frame *frame, copies *made)
     return made->all ? TH_OK : th_fail_memory(ctx, frame->call.op->name, bytes);
 }
 
-/* Whether the call reads the array; without data, geometry alone does not tell. */
+/* Returns whether the call reads the array. A shapes-only context has no data, so that `saved` decides. */
 static bool is_read(const th_frame *frame, const th_array *array, bool saved)
 {
     return array->given && (frame->call.ctx->options.shapes_only ? saved : array->data != NULL);
@@ -180,7 +184,8 @@ static th_status make_contiguous(const th_frame *frame, th_array *array, bool sa
     return TH_OK;
 }
 
-/* Within a recorded call products have the precision that they had when it was recorded. */
+/* Plans, allocates scratch memory, and runs forward or backward. A recorded call uses the precision of matrix products
+ * with which it was recorded. */
 static th_status run_kernel(th_frame *frame, bool backward)
 {
     th_call *call = &frame->call;
@@ -191,13 +196,13 @@ static th_status run_kernel(th_frame *frame, bool backward)
     if (frame->node)
         ctx->machine.precision = frame->node->precision;
     ctx->running = call->op;
-    frame->scratch_bytes = frame->scratch_end = 0;
+    frame->scratch_memory = (th_scratch){0, 0};
     if (call->op->plan) {
         call->op->plan(call, backward, plan);
         call->plan = plan;
     }
-    if (frame->scratch_bytes) {
-        scratch = th_take_block(ctx, &ctx->step_memory, frame->scratch_bytes, call->op->name);
+    if (frame->scratch_memory.bytes) {
+        scratch = th_take_block(ctx, &ctx->step_memory, frame->scratch_memory.bytes, call->op->name);
         call->scratch = scratch ? th_block_data(scratch) : NULL;
     }
     if (!ctx->error && !ctx->options.shapes_only) {
@@ -225,7 +230,7 @@ th_status th_frame_run(th_frame *frame, bool backward)
     const int64_t start = th_profile_start(ctx);
     if (call->op->flags & TH_OP_CONTIGUOUS) {
         const th_node *node = backward ? frame->node : NULL;
-        status = make_room(frame, &made);
+        status = prepare_copies(frame, &made);
         for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
             status = make_contiguous(frame, &call->input[i],
                                      node == NULL || (th_node_input(node, i)->read && !call->precomputed), &made);
@@ -238,7 +243,7 @@ th_status th_frame_run(th_frame *frame, bool backward)
     }
     if (status == TH_OK)
         status = run_kernel(frame, backward);
-    for (int i = 0; i < made.count; i++) { /* who looks at the call from here on (tracing) sees what is still there */
+    for (int i = 0; i < made.count; i++) { /* tracing reads the operands later, when the copies are freed */
         *made.all[i].operand = made.all[i].original;
         th_block_free(&ctx->step_memory, made.all[i].block);
     }

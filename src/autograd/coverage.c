@@ -1,35 +1,9 @@
-/* Regions of a gradient: see coverage.h. */
+/* Compares regions of a gradient buffer: see coverage.h. */
 #include "autograd/coverage.h"
 
 #include <string.h>
 
-static void insert_dimension(th_region *region, int64_t size, int64_t stride)
-{
-    int at = region->ndim++;
-    for (; at > 0 && region->stride[at - 1] < stride; at--) {
-        region->size[at] = region->size[at - 1];
-        region->stride[at] = region->stride[at - 1];
-    }
-    region->size[at] = size;
-    region->stride[at] = stride;
-}
-
-/* Joins dimensions that continue each other. */
-static void merge_dimensions(th_region *region)
-{
-    int kept = 0;
-    for (int d = 1; d < region->ndim; d++) {
-        if (region->stride[kept] == region->size[d] * region->stride[d]) {
-            region->size[kept] *= region->size[d];
-            region->stride[kept] = region->stride[d];
-        } else {
-            kept++;
-            region->size[kept] = region->size[d];
-            region->stride[kept] = region->stride[d];
-        }
-    }
-    region->ndim = region->ndim ? kept + 1 : 0;
-}
+#include "tensor/shape.h"
 
 th_region th_region_of(const th_tensor_impl *t)
 {
@@ -42,13 +16,17 @@ th_region th_region_of(const th_tensor_impl *t)
             region.offset += (t->size[d] - 1) * stride;
             stride = -stride;
         }
-        insert_dimension(&region, t->size[d], stride);
+        region.size[region.ndim] = t->size[d];
+        region.stride[region.ndim++] = stride;
     }
-    merge_dimensions(&region);
+    int64_t *const stride = region.stride;
+    th_sort_dimensions(region.ndim, region.size, 1, &stride);
+    region.ndim = th_merge_dimensions(region.ndim, region.size, 1, &stride);
     return region;
 }
 
-/* Both regions in digits of one system of strides. */
+/* Two regions with the same strides: the sizes of a and b for each stride of either (1 where a region lacks it). A
+ * distance in the buffer is then a number whose digits count the strides. */
 typedef struct digits {
     int count;
     int64_t stride[2 * TH_MAX_DIMS], size[2][2 * TH_MAX_DIMS];
@@ -67,28 +45,31 @@ static digits common_digits(const th_region *a, const th_region *b)
     return common;
 }
 
+/* Writes the distance between the two offsets in digits. Region b occupies digits shift .. shift + high - 1, and region
+ * a digits 0 .. low - 1: disjoint in one digit is disjoint, inside in all digits is inside. This holds while no digit
+ * carries into the one before. */
 th_relation th_region_relation(const th_region *a, const th_region *b)
 {
     if (a->numel == 0 || b->numel == 0)
         return TH_DISJOINT;
     const bool swapped = b->offset < a->offset;
     const digits common = swapped ? common_digits(b, a) : common_digits(a, b);
-    int64_t rest = swapped ? a->offset - b->offset : b->offset - a->offset;
+    int64_t distance = swapped ? a->offset - b->offset : b->offset - a->offset;
     bool disjoint = false, inside = !swapped;
-    int64_t limit = INT64_MAX; /* of a digit: a larger one would carry into the one before */
+    int64_t limit = INT64_MAX; /* of a digit: a larger one would carry */
     for (int d = 0; d < common.count; d++) {
-        const int64_t stride = common.stride[d], shift = rest / stride;
+        const int64_t stride = common.stride[d], shift = distance / stride;
         const int64_t low = common.size[0][d], high = common.size[1][d];
         if (low > limit || shift + high > limit)
             return TH_OVERLAPS;
         disjoint |= shift >= low;
         inside &= shift + high <= low;
-        rest -= shift * stride;
+        distance -= shift * stride;
         if (d + 1 < common.count && stride % common.stride[d + 1] != 0)
             return TH_OVERLAPS;
         limit = d + 1 < common.count ? stride / common.stride[d + 1] : limit;
     }
-    if (rest != 0 || disjoint) /* a remainder below the smallest stride: the lattices never meet */
+    if (distance != 0 || disjoint) /* distance < the smallest stride: no element of a is one of b */
         return TH_DISJOINT;
     return inside ? TH_INSIDE : TH_OVERLAPS;
 }
@@ -96,14 +77,14 @@ th_relation th_region_relation(const th_region *a, const th_region *b)
 static int64_t common_divisor(int64_t a, int64_t b)
 {
     while (b) {
-        const int64_t rest = a % b;
+        const int64_t remainder = a % b;
         a = b;
-        b = rest;
+        b = remainder;
     }
     return a;
 }
 
-/* The longest run such that every region is made of whole runs. */
+/* Returns the largest number of elements such that every aligned run of this length is in a region or outside it. */
 static int64_t run_length(const th_region *covered, int64_t n)
 {
     int64_t run = n;
@@ -120,16 +101,16 @@ static int64_t run_length(const th_region *covered, int64_t n)
 
 static bool contains(const th_region *region, int64_t position)
 {
-    int64_t rest = position - region->offset;
-    if (rest < 0 || region->numel == 0)
+    int64_t distance = position - region->offset;
+    if (distance < 0 || region->numel == 0)
         return false;
     for (int d = 0; d < region->ndim; d++) {
-        const int64_t digit = rest / region->stride[d];
+        const int64_t digit = distance / region->stride[d];
         if (digit >= region->size[d])
             return false;
-        rest -= digit * region->stride[d];
+        distance -= digit * region->stride[d];
     }
-    return rest == 0;
+    return distance == 0;
 }
 
 void th_fill_uncovered(const th_region *covered, void *data, int64_t n, size_t element)

@@ -1,12 +1,13 @@
-/* Which parts of a gradient have been written. The gradient of a view is a view of its base's gradient: several views
- * write their parts of one memory, in any order, and only what none of them covers has to be filled with zeros. */
+/* Regions of a gradient buffer: the elements that one view's gradient writes. The functions compare two regions, and
+ * write zeros outside all regions. gradient.c records the written regions of a buffer; backward.c compares those of
+ * one node. */
 #ifndef TH_AUTOGRAD_COVERAGE_H
 #define TH_AUTOGRAD_COVERAGE_H
 
 #include "tensor/tensor.h"
 
-/* A set of elements of a dense memory: offset + sum of i_d stride_d, i_d < size_d; strides are positive and fall, each
- * leads past all that those behind it reach, dimensions that continue each other are one. */
+/* The elements offset + sum of i_d stride_d, 0 <= i_d < size_d, of a contiguous buffer. Strides are positive and
+ * decrease. Neighboring dimensions are merged where possible. */
 typedef struct th_region {
     struct th_region *next;
     int ndim;
@@ -16,11 +17,11 @@ typedef struct th_region {
 
 typedef enum th_relation { TH_DISJOINT, TH_INSIDE, TH_OVERLAPS } th_relation;
 
-/* The region that t's gradient takes in its root's. */
+/* Returns the region of t's gradient in its root's buffer. */
 th_region th_region_of(const th_tensor_impl *t);
-/* How b lies to a: wholly outside, wholly inside, or anything else (also when that is not known). */
+/* Returns whether b is disjoint from a or inside a. TH_OVERLAPS: neither, or the strides are too irregular to tell. */
 th_relation th_region_relation(const th_region *a, const th_region *b);
-/* Fills what the list does not cover of n elements at data with zero bytes. */
+/* Sets those of n elements at data to zero that are in no region of the list. */
 void th_fill_uncovered(const th_region *covered, void *data, int64_t n, size_t element);
 
 #endif

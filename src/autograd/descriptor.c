@@ -1,11 +1,11 @@
-/* What an operation must keep to before the engine relies on it: its descriptor, and what its shape rule declares.
- * Built-in operations and a user's own pass through here alike, at every call: a descriptor may lie in memory that is
- * used again, so that none can be known by its address, and these comparisons cost less than a table of known ones. */
+/* Checks an operation at every call: its descriptor, and the outputs that its shape rule declares. Built-in operations
+ * and a user's own are treated alike. The result is not cached: a descriptor's address may be used again for another
+ * one, and the checks cost less than a lookup. */
 #include "autograd/frame.h"
 #include "tensor/checked.h"
 #include "tensor/shape.h"
 
-/* Of a view, whose gradient may have memory of its own: the number of its bytes fits. */
+/* The largest view: its gradient may have its own memory, so that the number of bytes must not overflow. */
 static const int64_t MAX_ELEMENTS = INT64_MAX / 16;
 
 enum {
@@ -120,13 +120,16 @@ th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attr
 
 /* -- what a shape rule declares -- */
 
-/* How an array of some sizes and strides lies in memory. */
+/* The memory of an array with some sizes and strides. */
 typedef struct extent {
-    bool negative, fits, dense; /* a size is negative; what follows does not overflow; it is contiguous */
-    int64_t numel, low, high;   /* low .. high: the elements that it reaches, counted from its first */
+    bool negative; /* a size is negative */
+    bool fits;     /* numel, low and high did not overflow */
+    bool dense;    /* the array is contiguous */
+    int64_t numel;
+    int64_t low, high; /* the lowest and the highest element, relative to the first */
 } extent;
 
-/* For numbers of any size. */
+/* Computes the extent with overflow checks. */
 static extent checked_extent(const th_array *array)
 {
     extent e = {.fits = true, .dense = true, .numel = 1};
@@ -149,8 +152,8 @@ static extent checked_extent(const th_array *array)
     return e;
 }
 
-/* The usual numbers are so small that nothing overflows, which one look at all their bits tells; where something may
- * have, what was computed is not used. */
+/* Computes the extent of usual numbers without overflow checks: `bits` shows whether they are small enough that nothing
+ * overflowed. If not, checked_extent computes it again. */
 static inline __attribute__((always_inline)) extent extent_of(const th_array *array)
 {
     extent e = {.fits = true, .dense = true, .numel = 1};
@@ -164,12 +167,12 @@ static inline __attribute__((always_inline)) extent extent_of(const th_array *ar
         e.high = (int64_t)((uint64_t)e.high + (uint64_t)(last & ~sign));
         e.dense &= (int64_t)stride == e.numel;
         e.numel = (int64_t)((uint64_t)e.numel * size);
-        bits |= (size - 1) | (last < 0 ? 0 - stride : stride) | (uint64_t)e.numel; /* no size: all bits */
+        bits |= (size - 1) | (last < 0 ? 0 - stride : stride) | (uint64_t)e.numel; /* size 0 sets all bits */
     }
     return bits < (uint64_t)1 << 28 ? e : checked_extent(array);
 }
 
-/* Of an output with memory of its own. The shape rule may have written strides itself: it must lie in that memory. */
+/* Checks an output with its own memory: strides that the shape rule wrote must not leave this memory. */
 static th_status check_own(th_call *call, int i, const extent *e)
 {
     if (e->dense || e->numel == 0)
@@ -197,11 +200,11 @@ static th_status check_view_in(th_frame *frame, const extent *e, const extent *b
     const int64_t span = base->high - base->low;
     for (int d = 0; d < view->ndim; d++)
         if (view->size[d] == 1 && (view->stride[d] < -span || view->stride[d] > span))
-            view->stride[d] = 1; /* it leads nowhere; a very large one would overflow later */
+            view->stride[d] = 1; /* unused, but a very large one would overflow later */
     return TH_OK;
 }
 
-/* A view lies in the memory that its input spans, which was checked when that was made. */
+/* Checks that a view is in the memory that its input spans, which was checked when the input was created. */
 static th_status check_view(th_frame *frame, const extent *e)
 {
     th_call *call = &frame->call;
@@ -235,7 +238,8 @@ static th_status check_output(th_frame *frame, int i)
     return call->op->flags & TH_OP_VIEW ? check_view(frame, &e) : check_own(call, i, &e);
 }
 
-/* Inputs whose gradient is the output's, summed or as it is. The ready-made shape rule broadcasts them itself. */
+/* Checks the inputs whose gradient is computed in the output's shape: they must broadcast to the output. The ready-made
+ * shape rule guarantees it. */
 static th_status check_broadcast(th_call *call)
 {
     const th_op *op = call->op;

@@ -1,75 +1,71 @@
-/* A call of an operation from inside: what it is made of while it is made, run, recorded, or walked backward. */
+/* A frame: a th_call with memory for its operands. It exists while the driver makes a call (apply.c), runs it
+ * (call.c), records it (record.c) or runs the backward of its node (backward.c). */
 #ifndef TH_AUTOGRAD_FRAME_H
 #define TH_AUTOGRAD_FRAME_H
 
 #include "autograd/tape.h"
 
-/* With room for the usual number of operands. */
+/* The scratch memory that a plan reserves. */
+typedef struct th_scratch {
+    size_t bytes; /* reserved */
+    size_t end;   /* offset of the next reservation */
+} th_scratch;
+
 typedef struct th_frame {
-    th_call call;        /* first: shape rules get a pointer to it */
-    const th_node *node; /* that the call comes from; NULL while it is being made */
+    th_call call;        /* first: shape rules and kernels get a pointer to it */
+    const th_node *node; /* the recorded node of the call; NULL while the call is being made */
+    void *attributes;    /* call.attributes, which a shape rule may change */
     int64_t view_offset;
-    uint32_t declared;        /* outputs that the shape rule declared */
-    bool drawn;               /* it has drawn its random numbers */
-    size_t scratch_bytes;     /* that its plan has reserved */
-    size_t scratch_end;       /* where its next reservation lies */
-    th_tensor_impl **operand; /* [n_inputs] of a call being made */
+    uint32_t declared; /* bits 1 << i of the outputs that the shape rule declared */
+    bool drawn;        /* the call has drawn its random numbers */
+    th_scratch scratch_memory;
+    th_scratch *scratch;      /* &scratch_memory: a plan gets a const th_call and reserves through this pointer */
+    th_tensor_impl **operand; /* [n_inputs] of a call that is being made */
+    /* memory for the usual number of operands */
     th_tensor_impl *own_operand[TH_MAX_INPUTS];
     th_array input[TH_MAX_INPUTS], output[TH_MAX_OUTPUTS], output_gradient[TH_MAX_OUTPUTS],
         input_gradient[TH_MAX_INPUTS];
     bool add[TH_MAX_INPUTS];
 } th_frame;
 
-/* The reservations of plans while an operation is checked (checker/check_op_guard.c). Unused memory follows each of
- * them. */
+/* The reservations of a plan while an operation is checked (checker/check_op_guard.c). Unused memory follows each. */
 enum { TH_MAX_RESERVATIONS = 64 };
 typedef struct th_scratch_map {
     int count;
     struct {
-        size_t place, bytes;
+        size_t offset, bytes;
     } reservation[TH_MAX_RESERVATIONS];
 } th_scratch_map;
 
-/* -- what every operation must keep to (autograd/descriptor.c); a sentence for each breach -- */
+/* -- checks of an operation (descriptor.c); each failure has an error message -- */
 th_status th_check_descriptor(th_context *ctx, const th_op *op);
 th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attributes);
-/* Runs the shape rule and checks what it declares. */
+/* Runs the shape rule and checks the outputs that it declares. */
 th_status th_frame_shape(th_frame *frame);
-/* Whether a mask of TH_INPUT bits names input i of an operation. */
+/* Returns whether a mask of TH_INPUT bits contains input i of an operation. */
 static inline bool th_op_names(const th_op *op, uint32_t mask, int i)
 {
     return op->n_inputs == TH_ANY_INPUTS ? (mask & ((1u << TH_MAX_INPUTS) - 1)) != 0 : mask >> i & 1;
 }
 
-/* A frame for an operation with n inputs, nothing given yet. */
+/* -- frames (call.c) -- */
+/* Initializes a frame for an operation with n inputs; no operand is given yet. */
 th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs,
                         void *attributes);
-/* A frame of a recorded node: geometry of all operands, no data. */
+/* Initializes a frame of a recorded node: shapes and strides of all operands, no data. */
 th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node);
-/* Runs forward or backward of a filled frame: scratch, contiguous copies where the operation wants them. */
+/* Runs forward or backward: plans, allocates scratch memory, copies operands that must be contiguous. */
 th_status th_frame_run(th_frame *frame, bool backward);
-/* A temporary of the step with the geometry of `like`, contiguous. NULL with TH_ERROR_MEMORY. */
+/* Allocates a contiguous array with the shape of `like` from the step's memory. NULL with TH_ERROR_MEMORY. */
 th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation);
 
-/* Writes the node of a call that has been run (autograd/record.c). saved: TH_INPUT and TH_OUTPUT bits of what its
- * backward has to find. */
+/* Records a call that has run (record.c). saved: TH_INPUT and TH_OUTPUT bits of the operands that its backward
+ * reads. */
 th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
                     th_tensor_impl *const *outputs, uint32_t saved);
 
-/* -- gradients that a forward computes (autograd/precomputed.c), of an operation that names some as .early -- */
-/* Before a forward that will be recorded: offers it the memory of its early gradients, if all that are wanted can be.
- */
-th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *inputs);
-/* After it was recorded as this node: what it wrote there stands until somebody else takes the memory. */
-void th_precomputed_claim(const th_frame *frame, int n, th_tensor_impl *const *inputs, int64_t node);
-/* Whether all that the pass wants of it still stands. */
-bool th_precomputed_valid(const th_pass *pass, const th_node *node);
-/* At a clear. */
-void th_precomputed_discard(const th_node *node);
-
-/* -- tracing (autograd/trace.c) -- */
-/* Notes the finding if an output of the call (an input gradient, in backward) is not finite. node may be NULL (not
- * recorded). */
+/* Stores a finding if an output of the call (in backward, an input gradient) is not finite (trace.c). node: NULL if the
+ * call is not recorded. */
 void th_trace_call(th_frame *frame, const th_node *node, bool backward);
 
 #endif

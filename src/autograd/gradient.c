@@ -1,4 +1,14 @@
-/* What moves the place of a gradient from one state to the next: see gradient.h, and the picture in ARCHITECTURE.md. */
+/* Changes the state of gradient buffers: see gradient.h. A buffer is
+ *
+ *     EMPTY --> PARTIAL --> FULL --> FINISHED
+ *
+ * The gradient of a view is a part of its root's buffer. Views write their parts in any order: the first write of a
+ * part overwrites, later ones add. The buffer is PARTIAL until all parts are written; elements outside all parts are
+ * set to zero. It would be simpler to set the whole buffer to zero first and always to add. That costs 0.7 to 2 % of a
+ * training step (benchmark copyB), because the gradients of queries, keys and values are three parts of one buffer.
+ *
+ * A FINISHED buffer is readable, and the next pass starts with EMPTY. A PRECOMPUTED buffer counts as EMPTY, except for
+ * the node whose forward wrote it. */
 #include "autograd/gradient.h"
 
 #include <assert.h>
@@ -8,8 +18,8 @@
 #include "tensor/checked.h"
 #include "tensor/parameter.h"
 
-/* So many parts of one gradient are told apart. What comes then finds the gradient completed with zeros, and adds: the
- * time for many views of one tensor grows with their number, not with its square. */
+/* The largest number of parts that are tracked for one buffer. With more, the rest of the buffer is set to zero and
+ * parts are added. Time then grows with the number of a tensor's views, and not with its square. */
 enum { MAX_PARTS = 64 };
 
 /* -- questions -- */
@@ -24,10 +34,10 @@ void th_gradient_array(const th_tensor_impl *t, th_array *array)
     array->data = data ? data + (size_t)t->part.offset * th_dtype_size(t->dtype) : NULL;
 }
 
-/* It outlasts the backward of the node that made its root. */
-static bool is_kept(const th_gradient_buffer *place)
+/* Returns whether the gradient must outlast the backward of the node that made its root. */
+static bool is_saved(const th_gradient_buffer *buffer)
 {
-    return place->keep || place->kind == TH_GRADIENT_OF_PASS || place->root->ctx->keep_values;
+    return buffer->keep || buffer->kind == TH_GRADIENT_OF_PASS || buffer->root->ctx->keep_values;
 }
 
 /* -- memory -- */
@@ -42,7 +52,7 @@ static th_status fill_storage(th_context *ctx, th_storage *storage, size_t bytes
     return TH_OK;
 }
 
-/* Memory of the step for a gradient. */
+/* Allocates memory of the step for a gradient. */
 static th_storage *step_storage(th_context *ctx, size_t bytes)
 {
     th_storage *storage = th_pool_new(ctx, &ctx->tape->storages);
@@ -53,140 +63,141 @@ static th_storage *step_storage(th_context *ctx, size_t bytes)
     return fill_storage(ctx, storage, bytes, false) == TH_OK ? storage : NULL;
 }
 
-/* A parameter's lies in its block; in another place, that of a check, it must not. */
-static th_status leaf_memory(th_gradient_buffer *place, size_t bytes)
+/* Allocates a leaf's memory. A parameter's gradient is in its parameter block, unless the gradient checker has replaced
+ * its buffer. */
+static th_status allocate_leaf(th_gradient_buffer *buffer, size_t bytes)
 {
-    th_tensor_impl *root = place->root;
-    const th_status status = root->parameter && place == th_gradient_buffer_of_leaf(root)
-                                 ? th_parameter_gradient_memory(root, &place->own_memory)
-                                 : fill_storage(root->ctx, &place->own_memory, bytes, true);
+    th_tensor_impl *root = buffer->root;
+    const th_status status = root->parameter && buffer == th_gradient_buffer_of_leaf(root)
+                                 ? th_parameter_gradient_memory(root, &buffer->own_memory)
+                                 : fill_storage(root->ctx, &buffer->own_memory, bytes, true);
     if (status == TH_OK)
-        place->memory = &place->own_memory;
+        buffer->memory = &buffer->own_memory;
     return status;
 }
 
-/* Ready to be written to: what does not count is gone, and there is memory. */
-static th_status prepare(th_gradient_buffer *place)
+/* Empties the buffer if its content is from before this pass, and makes sure that it has memory. */
+static th_status prepare(th_gradient_buffer *buffer)
 {
-    if (place->state == TH_GRADIENT_BUFFER_KEPT) /* others may still read it there */
-        th_gradient_give_back(place);
-    else if (!th_gradient_buffer_started(place))
-        place->state = TH_GRADIENT_BUFFER_EMPTY;
-    if (place->memory)
+    if (buffer->state == TH_GRADIENT_BUFFER_FINISHED && buffer->kind != TH_GRADIENT_OF_LEAF)
+        th_gradient_release(buffer); /* the memory may have other readers */
+    else if (!th_gradient_buffer_started(buffer))
+        buffer->state = TH_GRADIENT_BUFFER_EMPTY;
+    if (buffer->memory)
         return TH_OK;
-    const th_tensor_impl *root = place->root;
+    const th_tensor_impl *root = buffer->root;
     size_t bytes = 0;
-    (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype),
-                           &bytes); /* fitted when the value was made */
-    if (place->kind == TH_GRADIENT_OF_LEAF)
-        return leaf_memory(place, bytes);
-    place->memory = step_storage(root->ctx, bytes);
-    return place->memory ? TH_OK : root->ctx->error;
+    /* cannot overflow: the value has as many bytes */
+    (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype), &bytes);
+    if (buffer->kind == TH_GRADIENT_OF_LEAF)
+        return allocate_leaf(buffer, bytes);
+    buffer->memory = step_storage(root->ctx, bytes);
+    return buffer->memory ? TH_OK : root->ctx->error;
 }
 
-/* A gradient that is about to be added to must not be shared. */
-static th_status unshare(th_gradient_buffer *place)
+/* Copies a shared gradient before it is added to. */
+static th_status unshare(th_gradient_buffer *buffer)
 {
-    if (place->kind == TH_GRADIENT_OF_LEAF || place->memory->holds == 1)
+    if (buffer->kind == TH_GRADIENT_OF_LEAF || buffer->memory->holds == 1)
         return TH_OK;
-    th_context *ctx = place->root->ctx;
-    th_storage *copy = step_storage(ctx, place->memory->bytes);
+    th_context *ctx = buffer->root->ctx;
+    th_storage *copy = step_storage(ctx, buffer->memory->bytes);
     if (copy == NULL)
         return ctx->error;
     if (copy->data && copy->bytes)
-        memcpy(copy->data, place->memory->data, copy->bytes);
-    th_storage_drop(ctx, place->memory);
-    place->memory = copy;
+        memcpy(copy->data, buffer->memory->data, copy->bytes);
+    th_storage_drop(ctx, buffer->memory);
+    buffer->memory = copy;
     return TH_OK;
 }
 
-/* -- moves in a pass -- */
+/* -- during a pass -- */
 
-static const th_region *parts_of(const th_gradient_buffer *place)
+static const th_region *parts_of(const th_gradient_buffer *buffer)
 {
-    return place->state == TH_GRADIENT_BUFFER_PARTIAL ? place->parts : NULL;
+    return buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->parts : NULL;
 }
 
-/* Adds a part that nobody has written to the list; the last one makes it full. */
-static th_status cover(th_gradient_buffer *place, const th_region *part)
+/* Adds an unwritten part to the list of written parts. The buffer becomes full with its last part. */
+static th_status add_part(th_gradient_buffer *buffer, const th_region *part)
 {
     int64_t covered = part->numel;
-    for (const th_region *r = parts_of(place); r; r = r->next)
+    for (const th_region *r = parts_of(buffer); r; r = r->next)
         covered += r->numel;
-    if (covered == th_tensor_numel(place->root)) {
-        place->state = TH_GRADIENT_BUFFER_FULL;
+    if (covered == th_tensor_numel(buffer->root)) {
+        buffer->state = TH_GRADIENT_BUFFER_FULL;
         return TH_OK;
     }
-    th_context *ctx = place->root->ctx;
+    th_context *ctx = buffer->root->ctx;
     th_region *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
     if (entry == NULL)
         return th_fail_memory(ctx, "backward", sizeof *entry);
     *entry = *part;
-    entry->next = place->state == TH_GRADIENT_BUFFER_PARTIAL ? place->parts : NULL;
-    place->parts = entry;
-    place->state = TH_GRADIENT_BUFFER_PARTIAL;
+    entry->next = buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->parts : NULL;
+    buffer->parts = entry;
+    buffer->state = TH_GRADIENT_BUFFER_PARTIAL;
     return TH_OK;
 }
 
-/* Finds out whether t's part has been written; from here on it has. */
-static th_status open_part(th_gradient_buffer *place, const th_tensor_impl *t, bool *add)
+/* Marks t's part as written; *add says whether it was before. */
+static th_status open_part(th_gradient_buffer *buffer, const th_tensor_impl *t, bool *add)
 {
-    if (place->state == TH_GRADIENT_BUFFER_EMPTY && t == place->root) {
+    if (buffer->state == TH_GRADIENT_BUFFER_EMPTY && t == buffer->root) {
         *add = false;
-        place->state = TH_GRADIENT_BUFFER_FULL;
+        buffer->state = TH_GRADIENT_BUFFER_FULL;
         return TH_OK;
     }
-    if (place->state != TH_GRADIENT_BUFFER_FULL) {
+    if (buffer->state != TH_GRADIENT_BUFFER_FULL) {
         const th_region part = th_region_of(t);
         th_relation relation = TH_DISJOINT;
         int parts = 0;
-        for (const th_region *r = parts_of(place); r && relation == TH_DISJOINT; r = r->next, parts++)
+        for (const th_region *r = parts_of(buffer); r && relation == TH_DISJOINT; r = r->next, parts++)
             relation = th_region_relation(r, &part);
         *add = relation == TH_INSIDE;
         if (*add)
             return TH_OK;
         if (relation == TH_DISJOINT && parts < MAX_PARTS)
-            return cover(place, &part);
-        th_gradient_complete(place);
+            return add_part(buffer, &part);
+        th_gradient_complete(buffer);
     }
     *add = true;
-    return unshare(place);
+    return unshare(buffer);
 }
 
-th_status th_gradient_open(th_pass *pass, th_tensor_impl *t, th_array *target, bool *add)
+th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add)
 {
-    th_gradient_buffer *place = th_gradient_buffer_of(t);
-    if (prepare(place) != TH_OK)
-        return pass->ctx->error;
-    if (place->kind == TH_GRADIENT_OF_LEAF && !place->listed) {
-        place->listed = true;
-        place->next_listed = pass->written;
-        pass->written = place;
-        th_storage_changed(place->memory); /* an operation may have read it through th_gradient */
+    th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    if (prepare(buffer) != TH_OK)
+        return t->ctx->error;
+    if (buffer->kind == TH_GRADIENT_OF_LEAF && !buffer->listed) {
+        buffer->listed = true;
+        buffer->next_listed = *written;
+        *written = buffer;
+        th_storage_changed(buffer->memory); /* an operation may have saved it: the user can read it by th_gradient */
     }
-    if (open_part(place, t, add) != TH_OK)
-        return pass->ctx->error;
+    if (open_part(buffer, t, add) != TH_OK)
+        return t->ctx->error;
     th_gradient_array(t, target);
     return TH_OK;
 }
 
-/* The gradients of both lie in memory alike, and nothing has begun that of input, which is a result. */
+/* Returns whether input is a result without a gradient so far, whose gradient has the same layout as output's. */
 static bool can_share(const th_tensor_impl *input, const th_tensor_impl *output)
 {
-    const th_gradient_buffer *place = input->gradient;
+    const th_gradient_buffer *buffer = input->gradient;
     const size_t bytes = (size_t)input->ndim * sizeof input->size[0];
-    return place && place->node >= 0 && !th_gradient_buffer_started(place) && input->dtype == output->dtype &&
+    return buffer && buffer->node >= 0 && !th_gradient_buffer_started(buffer) && input->dtype == output->dtype &&
            input->ndim == output->ndim && memcmp(input->size, output->size, bytes) == 0 &&
            memcmp(input->part.stride, output->part.stride, bytes) == 0;
 }
 
-static void share(th_gradient_buffer *place, th_storage *memory)
+static void share(th_gradient_buffer *buffer, th_storage *memory)
 {
     th_storage_hold(memory);
-    if (place->memory) /* taken for an early gradient, or kept */
-        th_storage_drop(place->root->ctx, place->memory);
-    place->memory = memory;
-    place->state = TH_GRADIENT_BUFFER_FULL;
+    if (buffer->memory) /* from a precomputed or a saved gradient */
+        th_storage_drop(buffer->root->ctx, buffer->memory);
+    buffer->memory = memory;
+    buffer->state = TH_GRADIENT_BUFFER_FULL;
 }
 
 bool th_gradient_share(th_tensor_impl *input, const th_tensor_impl *output)
@@ -199,15 +210,15 @@ bool th_gradient_share(th_tensor_impl *input, const th_tensor_impl *output)
 
 bool th_gradient_take_over(th_tensor_impl *input, const th_tensor_impl *output)
 {
-    return output->gradient->memory->holds == 1 && !is_kept(output->gradient) && th_gradient_share(input, output);
+    return output->gradient->memory->holds == 1 && !is_saved(output->gradient) && th_gradient_share(input, output);
 }
 
 th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
 {
     th_context *ctx = input->ctx;
-    th_gradient_buffer *place = input->gradient;
+    th_gradient_buffer *buffer = input->gradient;
     th_storage *value = input->storage;
-    *taken = place && place->kind == TH_GRADIENT_OF_RESULT && !place->memory && !is_kept(place) &&
+    *taken = buffer && buffer->kind == TH_GRADIENT_OF_RESULT && !buffer->memory && !is_saved(buffer) &&
              value == &input->own_storage && value->holds == 1 &&
              memcmp(input->stride, input->part.stride, (size_t)input->ndim * sizeof input->stride[0]) == 0;
     if (!*taken)
@@ -220,19 +231,19 @@ th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
     value->data = value->block = NULL;
     value->dropped = true;
     value->holds = 0;
-    place->memory = memory;
-    place->state = TH_GRADIENT_BUFFER_FULL;
+    buffer->memory = memory;
+    buffer->state = TH_GRADIENT_BUFFER_FULL;
     return TH_OK;
 }
 
-void th_gradient_complete(th_gradient_buffer *place)
+void th_gradient_complete(th_gradient_buffer *buffer)
 {
-    if (th_gradient_buffer_complete(place))
+    if (th_gradient_buffer_complete(buffer))
         return;
-    assert(th_gradient_buffer_started(place) || place->memory);
-    const th_tensor_impl *root = place->root;
-    th_fill_uncovered(parts_of(place), place->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
-    place->state = TH_GRADIENT_BUFFER_FULL;
+    assert(th_gradient_buffer_started(buffer) || buffer->memory);
+    const th_tensor_impl *root = buffer->root;
+    th_fill_uncovered(parts_of(buffer), buffer->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
+    buffer->state = TH_GRADIENT_BUFFER_FULL;
 }
 
 bool th_gradient_read(const th_tensor_impl *output, th_array *array)
@@ -244,51 +255,51 @@ bool th_gradient_read(const th_tensor_impl *output, th_array *array)
     return true;
 }
 
-void th_gradient_release(const th_tensor_impl *output)
+void th_gradient_finish(const th_tensor_impl *output)
 {
     if (output == NULL || !th_gradient_buffer_started(output->gradient))
-        return; /* there is none, or one that a forward has computed and nobody has asked for yet */
-    if (is_kept(output->gradient)) {
-        th_gradient_complete(output->gradient); /* nobody has, where the node that made it was not walked */
-        output->gradient->state = TH_GRADIENT_BUFFER_KEPT;
+        return; /* none, or a precomputed one that this pass does not want */
+    if (is_saved(output->gradient)) {
+        th_gradient_complete(output->gradient); /* necessary if the pass does not run the backward of this node */
+        output->gradient->state = TH_GRADIENT_BUFFER_FINISHED;
     } else {
-        th_gradient_give_back(output->gradient);
+        th_gradient_release(output->gradient);
     }
 }
 
-/* -- moves around a pass -- */
+/* -- outside a pass -- */
 
 void th_gradient_empty(const th_tensor_impl *t)
 {
-    th_gradient_buffer *place = th_gradient_buffer_of(t);
-    if (place && place->kind == TH_GRADIENT_OF_LEAF && place->state != TH_GRADIENT_BUFFER_PRECOMPUTED)
-        place->state = TH_GRADIENT_BUFFER_EMPTY;
+    th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    if (buffer && buffer->kind == TH_GRADIENT_OF_LEAF && buffer->state != TH_GRADIENT_BUFFER_PRECOMPUTED)
+        buffer->state = TH_GRADIENT_BUFFER_EMPTY;
 }
 
 void th_gradient_refuse(const th_tensor_impl *t)
 {
-    th_gradient_buffer *place = th_gradient_buffer_of(t);
-    assert(place->kind == TH_GRADIENT_OF_LEAF && th_gradient_buffer_complete(place));
-    place->state = TH_GRADIENT_BUFFER_REJECTED;
+    th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    assert(buffer->kind == TH_GRADIENT_OF_LEAF && th_gradient_buffer_complete(buffer));
+    buffer->state = TH_GRADIENT_BUFFER_FINISHED;
 }
 
-void th_gradient_give_back(th_gradient_buffer *place)
+void th_gradient_release(th_gradient_buffer *buffer)
 {
-    if (place->memory)
-        th_storage_drop(place->root->ctx, place->memory);
-    place->memory = NULL;
-    place->state = TH_GRADIENT_BUFFER_EMPTY;
+    if (buffer->memory)
+        th_storage_drop(buffer->root->ctx, buffer->memory);
+    buffer->memory = NULL;
+    buffer->state = TH_GRADIENT_BUFFER_EMPTY;
 }
 
-void th_gradient_keep_chosen(th_gradient_buffer *place, const th_gradient_buffer *chosen)
+void th_gradient_save(th_gradient_buffer *buffer, const th_gradient_buffer *of_pass)
 {
-    if (chosen->state != TH_GRADIENT_BUFFER_KEPT || !is_kept(place))
+    if (of_pass->state != TH_GRADIENT_BUFFER_FINISHED || !is_saved(buffer))
         return;
-    share(place, chosen->memory);
-    place->state = TH_GRADIENT_BUFFER_KEPT;
+    share(buffer, of_pass->memory);
+    buffer->state = TH_GRADIENT_BUFFER_FINISHED;
 }
 
-/* -- gradients that a forward computes -- */
+/* -- precomputed gradients -- */
 
 bool th_gradient_can_be_precomputed(const th_tensor_impl *t)
 {
@@ -300,24 +311,24 @@ th_status th_gradient_offer(th_tensor_impl *t, th_array *array)
 {
     if (prepare(t->gradient) != TH_OK)
         return t->ctx->error;
-    th_storage_changed(t->gradient->memory); /* an operation may have read it through th_gradient */
+    th_storage_changed(t->gradient->memory); /* an operation may have saved it: the user can read it by th_gradient */
     th_gradient_array(t, array);
     return TH_OK;
 }
 
 void th_gradient_claim(const th_tensor_impl *t, int64_t node)
 {
-    th_gradient_buffer *place = t->gradient;
-    place->state = TH_GRADIENT_BUFFER_PRECOMPUTED;
-    place->precomputed.node = node;
-    place->precomputed.version = place->memory->version;
+    th_gradient_buffer *buffer = t->gradient;
+    buffer->state = TH_GRADIENT_BUFFER_PRECOMPUTED;
+    buffer->precomputed.node = node;
+    buffer->precomputed.version = buffer->memory->version;
 }
 
 bool th_gradient_claimed(const th_tensor_impl *t, int64_t node)
 {
-    const th_gradient_buffer *place = t->gradient;
-    return place && place->state == TH_GRADIENT_BUFFER_PRECOMPUTED && place->precomputed.node == node &&
-           place->precomputed.version == place->memory->version;
+    const th_gradient_buffer *buffer = t->gradient;
+    return buffer && buffer->state == TH_GRADIENT_BUFFER_PRECOMPUTED && buffer->precomputed.node == node &&
+           buffer->precomputed.version == buffer->memory->version;
 }
 
 void th_gradient_unclaim(const th_tensor_impl *t)
@@ -328,6 +339,7 @@ void th_gradient_unclaim(const th_tensor_impl *t)
 
 /* -- reading -- */
 
+/* Returns a tensor with t's part of the memory of a gradient. */
 static th_tensor_impl *tensor_on(const th_tensor_impl *t, th_storage *memory, bool owned)
 {
     th_tensor_impl *tensor = th_handle_new(t->ctx, owned, "gradient");
@@ -346,14 +358,14 @@ static th_tensor_impl *tensor_on(const th_tensor_impl *t, th_storage *memory, bo
 
 th_tensor_impl *th_gradient_tensor(th_tensor_impl *t)
 {
-    th_gradient_buffer *place = th_gradient_buffer_of(t);
-    if (!th_gradient_buffer_complete(place))
+    th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    if (!th_gradient_buffer_complete(buffer))
         return NULL;
-    if (t->gradient == NULL || place->kind != TH_GRADIENT_OF_LEAF)
-        return tensor_on(t, place->memory, false);
-    if (place->tensor == NULL)
-        place->tensor = tensor_on(t, place->memory, true);
-    return place->tensor;
+    if (t->gradient == NULL || buffer->kind != TH_GRADIENT_OF_LEAF)
+        return tensor_on(t, buffer->memory, false);
+    if (buffer->tensor == NULL)
+        buffer->tensor = tensor_on(t, buffer->memory, true);
+    return buffer->tensor;
 }
 
 th_tensor *th_gradient(th_tensor *handle)
@@ -371,14 +383,14 @@ th_tensor *th_keep_gradient(th_tensor *handle)
         th_fail(t->ctx, TH_ERROR_ARGUMENT, "keep_gradient", "the tensor does not require a gradient");
         return NULL;
     }
-    th_gradient_buffer *place = th_gradient_buffer_of(t);
-    place->keep = place->kind == TH_GRADIENT_OF_RESULT; /* a leaf's stays anyway */
+    th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    buffer->keep = buffer->kind == TH_GRADIENT_OF_RESULT; /* a leaf always keeps its gradient */
     return handle;
 }
 
 void th_empty_gradient(th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "empty_gradient");
+    const th_tensor_impl *t = th_inspected(handle, "empty_gradient");
     if (t)
         th_gradient_empty(t);
 }
@@ -411,6 +423,6 @@ th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
 
 bool th_requires_gradient(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "requires_gradient");
+    const th_tensor_impl *t = th_inspected(handle, "requires_gradient");
     return t && t->requires_gradient;
 }

@@ -1,54 +1,59 @@
-/* What happens to the place of a gradient (tensor/gradient_buffer.h): opened and written part by part, shared while nobody adds,
- * released when it is used up. */
+/* The state changes of a gradient buffer (tensor/gradient_buffer.h). They decide when its memory is allocated, shared
+ * and released, and whether a write overwrites or adds. backward.c and pass.c call these functions; operations never
+ * do. */
 #ifndef TH_AUTOGRAD_GRADIENT_H
 #define TH_AUTOGRAD_GRADIENT_H
 
-#include "autograd/pass.h"
+#include "autograd/tape.h"
 #include "tensor/gradient_buffer.h"
 
 /* -- reading -- */
-/* *array: t's part. */
+/* Sets *array to t's part of its root's gradient. */
 void th_gradient_array(const th_tensor_impl *t, th_array *array);
-/* t's gradient as a tensor of the step (a leaf's own: one that ends with it). NULL when there is none, or memory is
- * out. */
+/* Returns t's gradient as a tensor: of the step, or, for a leaf, one that lives as long as the leaf. NULL without
+ * a gradient, or with TH_ERROR_MEMORY. */
 th_tensor_impl *th_gradient_tensor(th_tensor_impl *t);
 
-/* -- moves in a pass -- */
-/* *target is t's part, ready to be written; *add says that it holds something to add to. */
-th_status th_gradient_open(th_pass *pass, th_tensor_impl *t, th_array *target, bool *add);
-/* The gradient of input, a result of which nothing is written, is that of output and lies alike: they have one memory,
- * until somebody adds to it. False, and nothing has happened, when it cannot be. */
+/* -- during a pass -- */
+/* Prepares t's part of its gradient for a write. *target is the part. *add is true if it already contains values: then
+ * the caller must add to them. A leaf's buffer is added to the list *written. */
+th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add);
+/* Makes the gradient of input the gradient of output: both use the same memory until one of them is added to. Returns
+ * false, and changes nothing, if input's gradient is not a result's, has been written to, or has another layout. */
 bool th_gradient_share(th_tensor_impl *input, const th_tensor_impl *output);
-/* The same for an input whose gradient is to be written over the output's: nobody else may need that. */
+/* Lets input's gradient overwrite output's. Returns false, and changes nothing, if th_gradient_share would, or if
+ * output's gradient has another user. */
 bool th_gradient_take_over(th_tensor_impl *input, const th_tensor_impl *output);
-/* The gradient of input, a result, takes the memory of its value, which nobody reads any more. *taken is false, and
- * nothing has happened, when it cannot. */
+/* Lets the gradient of input, which is a result, use the memory of input's value after its last reader. If that is not
+ * possible, *taken is false and nothing has changed. */
 th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken);
-/* Zeros in what nobody wrote. */
-void th_gradient_complete(th_gradient_buffer *place);
-/* The gradient of a node's output, complete; false, and *array untouched, when nothing has been written. */
+/* Writes zeros to the parts that have not been written. */
+void th_gradient_complete(th_gradient_buffer *buffer);
+/* Completes the gradient of a node's output and sets *array to it. Returns false if nothing has been written. */
 bool th_gradient_read(const th_tensor_impl *output, th_array *array);
-/* The node that made this output has had its backward: the memory goes back, or is kept for reading. */
-void th_gradient_release(const th_tensor_impl *output);
+/* After the backward of the node that made this output: releases the gradient, or saves it for reading. */
+void th_gradient_finish(const th_tensor_impl *output);
 
-/* -- moves around a pass -- */
-/* What is in it no longer counts: of a leaf, emptied by its owner or by a pass that failed. */
+/* -- outside a pass -- */
+/* Empties a leaf's gradient; its memory stays. */
 void th_gradient_empty(const th_tensor_impl *t);
-/* An optimizer step was refused: the gradient stays to be looked at, the next pass overwrites it. */
+/* After an optimizer refused its step: a leaf's gradient can still be read, and the next pass overwrites it. */
 void th_gradient_refuse(const th_tensor_impl *t);
-/* The memory of a result's goes back, whatever is in it. */
-void th_gradient_give_back(th_gradient_buffer *place);
-/* A result's own place keeps for reading what a pass has brought to a chosen one. */
-void th_gradient_keep_chosen(th_gradient_buffer *place, const th_gradient_buffer *chosen);
+/* Empties the gradient of a result and releases its memory. */
+void th_gradient_release(th_gradient_buffer *buffer);
+/* Saves the gradient that a pass computed in its own buffer in the result's buffer, if that is to be saved. */
+void th_gradient_save(th_gradient_buffer *buffer, const th_gradient_buffer *of_pass);
 
-/* -- gradients that a forward computes: what early.c does with all those of a call -- */
-/* Empty, and in one run: *array is memory for it. */
+/* -- precomputed gradients: precomputed.c calls these for each input of a node -- */
+/* Returns whether t's gradient is empty and contiguous. */
 bool th_gradient_can_be_precomputed(const th_tensor_impl *t);
+/* Sets *array to memory into which a forward may write t's gradient. */
 th_status th_gradient_offer(th_tensor_impl *t, th_array *array);
-/* The forward of `node` has written it. */
+/* Marks t's gradient as written by the forward of `node`. */
 void th_gradient_claim(const th_tensor_impl *t, int64_t node);
-/* That still stands: nobody has taken the memory, or written to it through a handle from before. */
+/* Returns whether t's gradient is the one that `node` wrote: no other code has used the memory or written to it. */
 bool th_gradient_claimed(const th_tensor_impl *t, int64_t node);
+/* Empties t's gradient if it is a precomputed one. */
 void th_gradient_unclaim(const th_tensor_impl *t);
 
 #endif

@@ -1,21 +1,21 @@
-/* One backward pass from its beginning to its end: see pass.h. What happens at a node is backward.c's matter. */
+/* Begins and ends a backward pass: see pass.h. backward.c runs the nodes between the two. */
 #include "autograd/pass.h"
 
 #include "autograd/gradient.h"
 #include "tensor/elementwise.h"
 
-/* -- what is wanted -- */
+/* -- the gradients and nodes that are needed -- */
 
 static bool wants(const th_pass *pass, const th_tensor_impl *t)
 {
     if (t == NULL || !t->requires_gradient)
         return false;
-    const th_gradient_buffer *place = th_gradient_buffer_of(t);
-    switch (place->kind) {
+    const th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    switch (buffer->kind) {
     case TH_GRADIENT_OF_LEAF:
-        return pass->chosen == NULL;
+        return pass->requested == NULL;
     case TH_GRADIENT_OF_RESULT:
-        return th_node_at(pass->ctx->tape, place->node)->wanted;
+        return th_node_at(pass->ctx->tape, buffer->node)->wanted;
     case TH_GRADIENT_OF_PASS:
         break;
     }
@@ -28,7 +28,7 @@ bool th_pass_wants(const th_pass *pass, const th_node *node, int i)
     return input->requires_gradient && wants(pass, input->tensor);
 }
 
-/* Marks the nodes through which a wanted gradient flows, of those that the last one depends on. */
+/* Marks the nodes of the pass that have an input whose gradient is needed. */
 static void mark_wanted(const th_pass *pass)
 {
     for (int64_t i = pass->lowest; i <= pass->last; i++) {
@@ -39,29 +39,30 @@ static void mark_wanted(const th_pass *pass)
     }
 }
 
-/* -- the places that it brings -- */
+/* -- wrt -- */
 
-static void choose(th_pass *pass, th_tensor_impl *root)
+/* Replaces the gradient buffer of a root by one of the pass. */
+static void replace_buffer(th_pass *pass, th_tensor_impl *root)
 {
-    th_gradient_buffer *before = root->gradient;
-    if (before->kind == TH_GRADIENT_OF_PASS) /* named twice, or two views of it */
+    th_gradient_buffer *original = root->gradient;
+    if (original->kind == TH_GRADIENT_OF_PASS) /* already replaced: listed twice, or two views of one root */
         return;
-    if (before->kind == TH_GRADIENT_OF_RESULT && !th_gradient_buffer_kept(before))
-        th_gradient_give_back(before); /* what a forward has written: this pass does not use it */
-    th_chosen *chosen = &pass->chosen[pass->n_chosen++];
-    *chosen = (th_chosen){th_gradient_buffer_new(root, TH_GRADIENT_OF_PASS, before->node), before};
-    root->gradient = &chosen->place;
+    if (original->kind == TH_GRADIENT_OF_RESULT && !th_gradient_buffer_finished(original))
+        th_gradient_release(original); /* a precomputed gradient: this pass does not use it */
+    th_requested *requested = &pass->requested[pass->n_requested++];
+    *requested = (th_requested){th_gradient_buffer_new(root, TH_GRADIENT_OF_PASS, original->node), original};
+    root->gradient = &requested->buffer;
 }
 
-static th_status choose_all(th_pass *pass)
+static th_status replace_buffers(th_pass *pass)
 {
     th_context *ctx = pass->ctx;
     const th_backward_options *options = pass->options;
     if (options->n_wrt == 0)
         return TH_OK;
-    const size_t bytes = (size_t)options->n_wrt * sizeof(th_chosen);
-    pass->chosen = th_bump_take(ctx, &ctx->tape->bytes, bytes);
-    if (pass->chosen == NULL)
+    const size_t bytes = (size_t)options->n_wrt * sizeof(th_requested);
+    pass->requested = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+    if (pass->requested == NULL)
         return th_fail_memory(ctx, "backward", bytes);
     for (int i = 0; i < options->n_wrt; i++) {
         const th_tensor_impl *t = th_usable(options->wrt[i], ctx, "backward", "a tensor of wrt");
@@ -69,17 +70,17 @@ static th_status choose_all(th_pass *pass)
             return ctx->error;
         if (!t->requires_gradient)
             return th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "wrt[%d] does not require a gradient", i);
-        choose(pass, t->part.root);
+        replace_buffer(pass, t->part.root);
     }
     return TH_OK;
 }
 
-/* The chosen gradient of t as a tensor of the step. */
-static th_tensor_impl *chosen_gradient(th_context *ctx, th_tensor_impl *t)
+/* Returns the gradient of a tensor of wrt as a tensor of the step: zeros if the loss does not depend on it. */
+static th_tensor_impl *requested_gradient(th_context *ctx, th_tensor_impl *t)
 {
-    th_gradient_buffer *place = th_gradient_buffer_of(t);
-    if (th_gradient_buffer_started(place) || th_gradient_buffer_kept(place)) {
-        th_gradient_complete(place);
+    th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    if (th_gradient_buffer_started(buffer) || th_gradient_buffer_finished(buffer)) {
+        th_gradient_complete(buffer);
         return th_gradient_tensor(t);
     }
     th_tensor_impl *zeros = th_tensor_new(ctx, t->dtype, t->ndim, t->size, false, "backward");
@@ -90,35 +91,34 @@ static th_tensor_impl *chosen_gradient(th_context *ctx, th_tensor_impl *t)
     return zeros;
 }
 
-static void hand_out(const th_pass *pass)
+static void store_gradients(const th_pass *pass)
 {
     const th_backward_options *options = pass->options;
     for (int i = 0; i < options->n_wrt && options->gradients && !pass->ctx->error; i++)
-        options->gradients[i] = th_handle_of(chosen_gradient(pass->ctx, th_tensor_impl_of(options->wrt[i])));
+        options->gradients[i] = th_handle_of(requested_gradient(pass->ctx, th_tensor_impl_of(options->wrt[i])));
 }
 
-/* The places from before stand again. */
-static void put_back(th_pass *pass)
+static void restore_buffers(th_pass *pass)
 {
-    for (int i = 0; i < pass->n_chosen; i++) {
-        th_chosen *chosen = &pass->chosen[i];
-        chosen->place.root->gradient = chosen->before;
-        if (chosen->place.state != TH_GRADIENT_BUFFER_EMPTY)
-            th_gradient_unclaim(chosen->place.root); /* the next pass computes what this one did, to the bit */
-        th_gradient_keep_chosen(chosen->before, &chosen->place);
-        th_gradient_give_back(&chosen->place);
+    for (int i = 0; i < pass->n_requested; i++) {
+        th_requested *requested = &pass->requested[i];
+        requested->buffer.root->gradient = requested->original;
+        if (requested->buffer.state != TH_GRADIENT_BUFFER_EMPTY)
+            th_gradient_unclaim(requested->buffer.root); /* the next pass must compute the same bits as this one */
+        th_gradient_save(requested->original, &requested->buffer);
+        th_gradient_release(&requested->buffer);
     }
 }
 
-/* -- its beginning and its end -- */
+/* -- begin and end -- */
 
-/* The gradient of t itself, where the pass begins. */
-static th_status seed(th_pass *pass, th_tensor_impl *t, const th_tensor_impl *cotangent)
+/* Writes dL/dt, the gradient with which the pass starts: the cotangent, or 1. */
+static th_status write_first_gradient(th_pass *pass, th_tensor_impl *t, const th_tensor_impl *cotangent)
 {
     th_context *ctx = pass->ctx;
     th_array target;
     bool add;
-    if (th_gradient_open(pass, t, &target, &add) != TH_OK)
+    if (th_gradient_open(&pass->written, t, &target, &add) != TH_OK)
         return ctx->error;
     if (cotangent) {
         const th_array source = th_tensor_array(cotangent);
@@ -142,23 +142,23 @@ th_status th_pass_begin(th_pass *pass, th_tensor_impl *t, const th_backward_opti
     const int64_t last = th_gradient_buffer_node(t);
     *pass = (th_pass){
         .ctx = ctx, .options = options, .last = last, .lowest = last < 0 ? 0 : th_node_at(ctx->tape, last)->lowest};
-    if (choose_all(pass) != TH_OK)
+    if (replace_buffers(pass) != TH_OK)
         return ctx->error;
     mark_wanted(pass);
     if (last < 0 && !wants(pass, t))
         return TH_OK;
-    return seed(pass, t, th_tensor_impl_of(options->cotangent));
+    return write_first_gradient(pass, t, th_tensor_impl_of(options->cotangent));
 }
 
-/* What a pass that failed has left in results. */
-static void undo(const th_tape *tape)
+/* Releases the gradients of results that a failed pass wrote. */
+static void release_results(const th_tape *tape)
 {
     for (int64_t i = 0; i < tape->nodes.count; i++) {
         const th_node *node = th_node_at(tape, i);
         for (int j = 0; j < node->n_outputs; j++) {
             const th_tensor_impl *output = th_node_output(node, j)->tensor;
-            if (output && output->gradient && !th_gradient_buffer_kept(output->gradient))
-                th_gradient_give_back(output->gradient);
+            if (output && output->gradient && !th_gradient_buffer_finished(output->gradient))
+                th_gradient_release(output->gradient);
         }
     }
 }
@@ -166,16 +166,16 @@ static void undo(const th_tape *tape)
 th_status th_pass_end(th_pass *pass)
 {
     th_context *ctx = pass->ctx;
-    hand_out(pass);
-    put_back(pass);
+    store_gradients(pass);
+    restore_buffers(pass);
     if (ctx->error)
-        undo(ctx->tape);
-    for (th_gradient_buffer *place = pass->written; place; place = place->next_listed) {
-        place->listed = false;
+        release_results(ctx->tape);
+    for (th_gradient_buffer *buffer = pass->written; buffer; buffer = buffer->next_listed) {
+        buffer->listed = false;
         if (ctx->error)
-            th_gradient_empty(place->root);
+            th_gradient_empty(buffer->root);
         else
-            th_gradient_complete(place);
+            th_gradient_complete(buffer);
     }
     return ctx->error;
 }

@@ -1,33 +1,33 @@
-/* One backward pass, while it runs: where it begins, the places that it brings for the gradients it was asked for, the
- * leaves' that it has written to, and how all of that ends. */
+/* One backward pass: its range of nodes, the gradients requested by th_backward_options.wrt, and the leaves that it
+ * wrote to. backward.c begins a pass, runs the nodes, and ends it. */
 #ifndef TH_AUTOGRAD_PASS_H
 #define TH_AUTOGRAD_PASS_H
 
 #include "autograd/tape.h"
 #include "tensor/gradient_buffer.h"
 
-/* A place of the pass's own, which stands in the stead of the root's meanwhile. */
-typedef struct th_chosen {
-    th_gradient_buffer place;
-    th_gradient_buffer *before;
-} th_chosen;
+/* A tensor of th_backward_options.wrt. During the pass, `buffer` replaces the gradient buffer of its root. */
+typedef struct th_requested {
+    th_gradient_buffer buffer;
+    th_gradient_buffer *original;
+} th_requested;
 
-struct th_pass {
+typedef struct th_pass {
     th_context *ctx;
     const th_backward_options *options;
-    int64_t last, lowest; /* the nodes it goes through, from the last down */
-    th_chosen *chosen;    /* [n_chosen]; NULL: all leaves are wanted */
-    int n_chosen;
-    th_gradient_buffer *written; /* leaves' places, linked by next_listed */
-};
+    int64_t last, lowest;        /* the pass goes from node `last` down to node `lowest` */
+    th_requested *requested;     /* [n_requested]; NULL: the gradients of all leaves are wanted */
+    int n_requested;             /* fewer than options->n_wrt if several have the same root */
+    th_gradient_buffer *written; /* of leaves, linked by next_listed */
+} th_pass;
 
-/* Chooses the places, finds out which nodes lead to them, and writes the gradient of t itself. th_pass_end in either
- * case. */
+/* Prepares a pass from t: replaces the gradient buffers of wrt, marks the nodes that are needed, and writes dL/dt.
+ * th_pass_end must follow, also after an error. */
 th_status th_pass_begin(th_pass *pass, th_tensor_impl *t, const th_backward_options *options);
-/* Hands out the chosen gradients and completes those of leaves; after an error all that the pass has written is empty.
- * Returns the pending error. */
+/* Stores the gradients of wrt, restores their buffers, and completes the gradients of leaves. After an error it empties
+ * every gradient that the pass wrote. Returns the pending error. */
 th_status th_pass_end(th_pass *pass);
-/* The pass wants the gradient of a node's input (which must have required one when the node was recorded, too). */
+/* Returns whether the pass needs the gradient of input i of a node. */
 bool th_pass_wants(const th_pass *pass, const th_node *node, int i);
 
 #endif

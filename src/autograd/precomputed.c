@@ -1,7 +1,6 @@
-/* Gradients that a forward computes on its way, because its backward would have to recompute the same values: the
- * classifier, which keeps no logits. They lie where backward wants them, in memory that counts as empty until
- * then. Whoever needs the memory before takes it, and backward computes them as usual. */
-#include "autograd/frame.h"
+/* Decides which gradients a forward computes for its backward: see precomputed.h. */
+#include "autograd/precomputed.h"
+
 #include "autograd/gradient.h"
 
 static bool is_precomputed(const th_op *op, int i)
@@ -9,22 +8,23 @@ static bool is_precomputed(const th_op *op, int i)
     return th_op_names(op, op->precomputed, i);
 }
 
-/* What a recording wants an early gradient of. */
+/* Returns whether forward should compute the gradient of input i. */
 static bool is_wanted(const th_op *op, int i, const th_tensor_impl *input)
 {
     return is_precomputed(op, i) && input && input->requires_gradient;
 }
 
-/* What a backward that found its early gradients would have to compute besides, from values that it is not given then. */
-static bool is_left(const th_op *op, int i, const th_tensor_impl *input)
+/* Returns whether backward would have to compute the gradient of input i although the others are precomputed. It could
+ * not, because a backward with precomputed gradients gets no saved values. */
+static bool needs_backward(const th_op *op, int i, const th_tensor_impl *input)
 {
     return input && input->requires_gradient && !is_precomputed(op, i) && !th_op_names(op, op->identity_gradients, i);
 }
 
-static bool all_can_be_offered(const th_op *op, int n, th_tensor_impl *const *inputs)
+static bool all_can_be_precomputed(const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     for (int i = 0; i < n; i++) {
-        if (is_left(op, i, inputs[i]))
+        if (needs_backward(op, i, inputs[i]))
             return false;
         if (!is_wanted(op, i, inputs[i]))
             continue;
@@ -45,7 +45,7 @@ th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *in
         return th_call_fail(&frame->call, TH_ERROR_SHAPE,
                             "precomputed gradients need an output 0 of one element, but it is %s",
                             TH_TEXT(&frame->output[0]));
-    if (ctx->keep_values || !all_can_be_offered(op, n, inputs))
+    if (ctx->keep_values || !all_can_be_precomputed(op, n, inputs))
         return TH_OK;
     for (int i = 0; i < n; i++) {
         if (!is_wanted(op, i, inputs[i]))
@@ -67,7 +67,7 @@ void th_precomputed_claim(const th_frame *frame, int n, th_tensor_impl *const *i
 bool th_precomputed_valid(const th_pass *pass, const th_node *node)
 {
     const th_op *op = node->op;
-    if (pass->chosen)
+    if (pass->requested)
         return false;
     const int64_t index = th_gradient_buffer_node(th_node_output(node, 0)->tensor);
     for (int i = 0; i < node->n_inputs; i++)

@@ -1,4 +1,4 @@
-/* The tape as text: one line per node, formulas and matrices on request, or a Graphviz graph. */
+/* Prints the tape: a line for each node, optionally formulas and matrices, or a Graphviz graph. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static size_t node_saved_bytes(const th_node *node)
     return bytes;
 }
 
-/* Bytes of the step that this node is the first to hold: what its backward costs in memory. */
+/* Returns the bytes of the step that this node is the first to hold: the memory that its backward costs. */
 static size_t node_own_bytes(const th_tape *tape, int64_t index)
 {
     const th_node *node = th_node_at(tape, index);
@@ -30,15 +30,15 @@ static size_t node_own_bytes(const th_tape *tape, int64_t index)
         const th_operand_record *operand = &node->operand[i];
         if (operand->saved != TH_SAVED_HELD || operand->tensor->storage->owned)
             continue;
-        bool seen = false;
-        for (int64_t j = 0; j <= index && !seen; j++) {
+        bool held = false;
+        for (int64_t j = 0; j <= index && !held; j++) {
             const th_node *earlier = th_node_at(tape, j);
             const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
-            for (int k = 0; k < end && !seen; k++)
-                seen = earlier->operand[k].saved == TH_SAVED_HELD &&
+            for (int k = 0; k < end && !held; k++)
+                held = earlier->operand[k].saved == TH_SAVED_HELD &&
                        earlier->operand[k].tensor->storage == operand->tensor->storage;
         }
-        bytes += seen ? 0 : operand->tensor->storage->bytes;
+        bytes += held ? 0 : operand->tensor->storage->bytes;
     }
     return bytes;
 }
@@ -79,7 +79,7 @@ th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info)
     return TH_OK;
 }
 
-/* "(B=2, T=4, E=8) (8, 8) -> (B=2, T=4, 8)" */
+/* Writes the operands' shapes: "(B=2, T=4, E=8) (8, 8) -> (B=2, T=4, 8)". */
 static void shapes_text(const th_node *node, char *text, size_t size)
 {
     text[0] = 0;
@@ -94,7 +94,7 @@ static void shapes_text(const th_node *node, char *text, size_t size)
     }
 }
 
-/* Which operands it saved: "saves x0, y0" (x inputs, y outputs); (x0) is recomputed. */
+/* Writes the saved operands: "x0,y0" (x: inputs, y: outputs); one in parentheses is recomputed. */
 static void saves_text(const th_node *node, char *text, size_t size)
 {
     text[0] = 0;
@@ -125,13 +125,13 @@ static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th
     if (fprintf(file, "      %s =\n", title) < 0)
         return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
     const th_life life = t->life;
-    t->life = TH_LIFE_LIVE; /* the engine may look at what the user may not */
+    t->life = TH_LIFE_LIVE; /* th_print refuses tensors whose scope has ended */
     const th_status status = th_print(t->handle, file, NULL);
     t->life = life;
     return status;
 }
 
-/* What an operation does not say of itself is left out. */
+/* Prints the formulas that the operation's descriptor has. */
 static int print_formulas(FILE *file, const th_op *op)
 {
     const char *gradient = op->gradient             ? op->gradient
@@ -151,7 +151,8 @@ static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
             continue;
         if (print_matrix(ctx, file, i ? "value of another output" : "value", output) != TH_OK)
             return ctx->error;
-        if (!th_gradient_buffer_kept(th_gradient_buffer_of(output)))
+        const th_gradient_buffer *buffer = th_gradient_buffer_of(output);
+        if (!th_gradient_buffer_finished(buffer) || buffer->kind == TH_GRADIENT_OF_LEAF)
             continue;
         th_tensor_impl *gradient = th_gradient_tensor(output);
         if (gradient == NULL || print_matrix(ctx, file, "gradient", gradient) != TH_OK)
@@ -164,19 +165,19 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
 {
     if (ctx == NULL || file == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print", "the file is NULL") : TH_ERROR_ARGUMENT;
-    const th_tape_print_options plain = {0};
-    options = options ? options : &plain;
+    const th_tape_print_options defaults = {0};
+    options = options ? options : &defaults;
     fprintf(file, "%4s  %-18s %-28s %-52s %12s %10s  %s\n", "node", "operation", "module", "shapes", "mul-adds",
             "kept bytes", "saves");
     int64_t work = 0;
-    size_t kept = 0;
+    size_t saved = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
         const th_node *node = th_node_at(ctx->tape, i);
         if (print_node_line(ctx, file, i) != TH_OK)
             return ctx->error;
         if (!th_checked_add(work, multiply_adds(ctx, node), &work))
             work = INT64_MAX;
-        kept += node_own_bytes(ctx->tape, i);
+        saved += node_own_bytes(ctx->tape, i);
         if (options->formulas && print_formulas(file, node->op) < 0)
             return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
         if (options->values && print_values(ctx, file, node) != TH_OK)
@@ -186,15 +187,15 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
     if (fprintf(file,
                 "%" PRId64 " nodes, %" PRId64
                 " multiply-adds forward, %zu bytes saved for backward, %zu bytes live, %zu at peak\n",
-                th_tape_length(ctx), work, kept, memory.live, memory.peak) < 0)
+                th_tape_length(ctx), work, saved, memory.live, memory.peak) < 0)
         return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
     return TH_OK;
 }
 
 /* -- Graphviz -- */
 
-/* The node that made t (through views: that made the view), or -1. */
-static int64_t maker(const th_tape *tape, const th_tensor_impl *t, int64_t before)
+/* Returns the node before `before` with t as output, or -1. */
+static int64_t producer(const th_tape *tape, const th_tensor_impl *t, int64_t before)
 {
     for (int64_t i = before - 1; i >= 0; i--) {
         const th_node *node = th_node_at(tape, i);
@@ -205,7 +206,7 @@ static int64_t maker(const th_tape *tape, const th_tensor_impl *t, int64_t befor
     return -1;
 }
 
-/* Where t first stands as an input: names a tensor that no node made. */
+/* Finds the first node with t as input, and which input it is. */
 static void first_use(const th_tape *tape, const th_tensor_impl *t, int64_t *node_index, int *input)
 {
     for (*node_index = 0;; ++*node_index) {
@@ -216,7 +217,7 @@ static void first_use(const th_tape *tape, const th_tensor_impl *t, int64_t *nod
     }
 }
 
-/* Text between the quotes of a label. */
+/* Prints text for use between the quotes of a label. */
 static void print_quoted(FILE *file, const char *text)
 {
     for (; *text; text++) {
@@ -226,7 +227,7 @@ static void print_quoted(FILE *file, const char *text)
     }
 }
 
-/* "(B=2, E=3)", or "scalar". */
+/* Writes the shape: "(B=2, E=3)", or "scalar". */
 static const char *shape_text(const th_array *array, char text[TH_LINE_TEXT])
 {
     snprintf(text, TH_LINE_TEXT, "%s", array->ndim == 0 ? "scalar" : TH_TEXT(array));
@@ -245,7 +246,7 @@ static void print_dot_node(const th_tape *tape, FILE *file, int64_t index)
     fprintf(file, "\"];\n");
 }
 
-/* "layers.0.linear1.", or nothing for a module without a parent. */
+/* Prints "layers.0.linear1.", or nothing for a module without a parent. */
 static void print_module_path(FILE *file, const th_module *m)
 {
     if (m->parent == NULL)
@@ -255,7 +256,7 @@ static void print_module_path(FILE *file, const th_module *m)
     fputc('.', file);
 }
 
-/* A leaf's name in the graph: the node and the input where it is used first. */
+/* A leaf of the graph. Its name consists of the node and the input where it is used first. */
 typedef struct leaf {
     const th_tensor_impl *tensor; /* NULL: the input is not a leaf */
     int64_t node;
@@ -265,7 +266,7 @@ typedef struct leaf {
 static leaf leaf_at(const th_tape *tape, int64_t index, int input)
 {
     leaf l = {.tensor = th_node_input(th_node_at(tape, index), input)->tensor};
-    if (l.tensor && maker(tape, l.tensor, index) >= 0)
+    if (l.tensor && producer(tape, l.tensor, index) >= 0)
         l.tensor = NULL;
     if (l.tensor)
         first_use(tape, l.tensor, &l.node, &l.input);
@@ -310,7 +311,7 @@ static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
         if (l.tensor)
             fprintf(file, "  t%" PRId64 "_%d -> n%" PRId64 ";\n", l.node, l.input, index);
         else
-            fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", maker(tape, t, index), index);
+            fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", producer(tape, t, index), index);
     }
 }
 
@@ -318,11 +319,11 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
 {
     if (ctx == NULL || file == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print_dot", "the file is NULL") : TH_ERROR_ARGUMENT;
-    /* a box has its title at the top left, where few edges enter, and a margin below it without nodes */
+    /* The title of a box is at the top left, where few edges enter. The margin separates it from the nodes. */
     fprintf(file, "digraph tape {\n  graph [fontname=\"sans-serif\", fontsize=11, labeljust=l, ranksep=0.4];\n"
                   "  node [shape=ellipse, fontname=\"sans-serif\"];\n");
-    /* modules become boxes around their nodes; edges come after all boxes, because one inside a box would draw both its
-     * ends into it */
+    /* Each module becomes a box around its nodes. Edges come after all boxes, because an edge in a box would put both
+     * of its ends there. */
     const char *open = "";
     int boxes = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {

@@ -1,12 +1,10 @@
-/* The profile measures: what the driver tells it becomes events with a time, a place and the work done. It changes
- * nothing that is measured. What becomes of the events is profile_table.c's matter, how they read profile_print.c's. */
+/* Begins and ends a profile, and turns each reported call into an event with its time, module, line and work.
+ * profile_table.c stores events; profile_print.c prints them. */
 #include "autograd/profile.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
-
-#include "autograd/profile_table.h"
 
 enum { DEFAULT_EVENTS = 1 << 18 };
 
@@ -86,7 +84,7 @@ void th_profile_free(th_context *ctx)
     release(ctx, p);
 }
 
-/* -- what an event is about -- */
+/* -- the contents of an event -- */
 
 static void add_shape(th_profile_event *event, th_profile_shape *shape, const th_array *array, bool output)
 {
@@ -105,7 +103,7 @@ static void add_shape(th_profile_event *event, th_profile_shape *shape, const th
 
 enum { MAX_SHAPES = TH_MAX_INPUTS + TH_MAX_OUTPUTS };
 
-/* Into shape[MAX_SHAPES]: the first inputs and all outputs. */
+/* Adds the first inputs and all outputs to shape[MAX_SHAPES]. */
 static void add_shapes(th_profile_event *event, th_profile_shape *shape, const th_call *call)
 {
     for (int i = 0; i < call->n_inputs && i < TH_MAX_INPUTS; i++)
@@ -114,8 +112,8 @@ static void add_shapes(th_profile_event *event, th_profile_shape *shape, const t
         add_shape(event, shape, &call->output[i], true);
 }
 
-/* Where the call stands in the program: where it was recorded, if it was, else where it is being made. */
-static void set_place(const th_context *ctx, const th_node *node, th_profile_event *event)
+/* Sets module path and source line: where the call was recorded, or, if it was not, where it is being made. */
+static void set_location(const th_context *ctx, const th_node *node, th_profile_event *event)
 {
     const char *path = node ? node->path : ctx->path;
     event->path = path ? path : "";
@@ -127,7 +125,7 @@ static void set_place(const th_context *ctx, const th_node *node, th_profile_eve
     }
 }
 
-/* Bytes of the array's elements, those that repeat counted once; 0 without data. */
+/* Returns the bytes of the array's elements; elements repeated by a stride of 0 count once. 0 without data. */
 static int64_t bytes_of(const th_array *array)
 {
     if (!array->given || array->data == NULL)
@@ -141,7 +139,7 @@ static int64_t bytes_of(const th_array *array)
 static int64_t bytes_of_call(const th_call *call, bool backward)
 {
     int64_t bytes = 0;
-    if (backward && call->precomputed) /* forward has written all that there is */
+    if (backward && call->precomputed) /* forward wrote these gradients */
         return 0;
     for (int i = 0; i < call->n_inputs; i++) {
         bytes += bytes_of(&call->input[i]);
@@ -159,7 +157,7 @@ static int64_t multiply_adds_of_call(const th_call *call, bool backward)
 {
     if (call->op->multiply_adds == NULL)
         return 0;
-    const bool done = backward && call->precomputed; /* by forward, whose call has counted them */
+    const bool done = backward && call->precomputed; /* by forward, whose event counted them */
     int64_t products = backward ? 0 : 1;
     for (int i = 0; !done && i < 2 && i < call->n_inputs; i++)
         products += call->input_gradient[i].given;
@@ -171,13 +169,12 @@ static int64_t multiply_adds_of_call(const th_call *call, bool backward)
 
 /* -- events -- */
 
-/* An event whose name, phase, multiply-adds and place are known, of work from start to end. Counts as overhead what has
- * passed since. */
+/* Stores an event of work from start to end. The time since `end` is overhead. */
 static void record(th_context *ctx, th_profile_event *event, const th_profile_shape *shape, int64_t bytes,
                    int64_t start, int64_t end)
 {
     event->start = start - ctx->profile->begin;
-    event->duration = ctx->options.shapes_only ? 0 : end - start; /* a run without data has no times of its own */
+    event->duration = ctx->options.shapes_only ? 0 : end - start; /* without data the times mean nothing */
     th_profile_table_add(ctx, &ctx->profile->table, event, shape, bytes);
     ctx->profile->overhead += th_profile_now() - end;
 }
@@ -186,7 +183,7 @@ void th_profile_call(const th_frame *frame, bool backward, int64_t start)
 {
     const th_call *call = &frame->call;
     th_context *ctx = call->ctx;
-    const int64_t end = th_profile_now(); /* before anything else */
+    const int64_t end = th_profile_now(); /* first */
     th_profile_event event = {
         .operation = call->op->name,
         .phase = backward      ? TH_PROFILE_BACKWARD
@@ -196,7 +193,7 @@ void th_profile_call(const th_frame *frame, bool backward, int64_t start)
     };
     th_profile_shape shape[MAX_SHAPES];
     add_shapes(&event, shape, call);
-    set_place(ctx, frame->node, &event);
+    set_location(ctx, frame->node, &event);
     record(ctx, &event, shape, bytes_of_call(call, backward), start, end);
 }
 
@@ -208,7 +205,7 @@ void th_profile_sum_of(const th_frame *frame, const th_array *from, const th_arr
     th_profile_shape shape[2];
     add_shape(&event, shape, from, false);
     add_shape(&event, shape, to, true);
-    set_place(ctx, frame->node, &event);
+    set_location(ctx, frame->node, &event);
     record(ctx, &event, shape, bytes_of(from) + bytes_of(to) * (add ? 2 : 1), start, end);
 }
 
@@ -216,6 +213,6 @@ void th_profile_step(th_context *ctx, const char *operation, int64_t start)
 {
     const int64_t end = th_profile_now();
     th_profile_event event = {.operation = operation, .phase = TH_PROFILE_STEP};
-    set_place(ctx, NULL, &event);
+    set_location(ctx, NULL, &event);
     record(ctx, &event, NULL, 0, start, end);
 }

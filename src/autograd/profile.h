@@ -1,45 +1,34 @@
-/* The profile from inside: what the driver tells it, and the events that a trace is written from. */
+/* The profile as the library uses it: the driver reports its calls here, and writers (io/profile_trace.c) read the
+ * events. profile_table.h defines what is stored. */
 #ifndef TH_AUTOGRAD_PROFILE_H
 #define TH_AUTOGRAD_PROFILE_H
 
 #include "autograd/frame.h"
-#include "tapehead/profile.h"
+#include "autograd/profile_table.h"
 
-/* The geometry of one operand. All bytes count, padding too: equal ones are kept once. */
-typedef struct th_profile_shape {
-    int64_t size[TH_MAX_DIMS];
-    char axes[TH_MAX_DIMS + 1];
-    bool given, output;
-    uint8_t dtype, ndim;
-} th_profile_shape;
+typedef struct th_profile {
+    int64_t begin, end; /* of th_profile_now */
+    int64_t overhead;   /* nanoseconds that recording took */
+    th_profile_table table;
+} th_profile;
 
-/* One call. Everything it points to is the profile's own: the tape may be gone. */
-typedef struct th_profile_event {
-    const char *operation, *path, *file; /* path "" at the top; file NULL when unknown */
-    const th_profile_shape *shape;       /* [n_shapes]: inputs, then outputs */
-    int n_shapes, line;
-    th_profile_phase phase;
-    int64_t start, duration; /* nanoseconds, start since the profile's */
-    int64_t multiply_adds;
-} th_profile_event;
+/* -- reporting: start = th_profile_start(ctx); work; if (start) th_profile_...(..., start) -- */
 
-/* -- for those who do the work: start = th_profile_start(ctx); work; th_profile_...(..., start) -- */
-
-int64_t th_profile_now(void); /* nanoseconds of a clock that never goes back */
-/* 0 while no profile runs: then there is nothing to tell at the end. */
+int64_t th_profile_now(void); /* nanoseconds of a monotonic clock */
+/* Returns the time, or 0 if no profile is running: then nothing needs to be reported. */
 static inline int64_t th_profile_start(const th_context *ctx)
 {
     return ctx->profiling ? th_profile_now() : 0;
 }
-/* The call of the frame's operation has run since start. */
+/* Reports a call of the frame's operation. */
 void th_profile_call(const th_frame *frame, bool backward, int64_t start);
-/* Work on the frame's operands that is no operation: from and to are what it read and wrote. */
+/* Reports a sum of gradients by the driver, during the frame's call: it read `from` and wrote `to`. */
 void th_profile_sum_of(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start);
-/* A step of an optimizer; operation: "adam_w". */
+/* Reports an optimizer's step; operation: "adam_w". */
 void th_profile_step(th_context *ctx, const char *operation, int64_t start);
 
-/* -- for writers -- */
-/* False, with TH_ERROR_STATE, when there is no profile (or an error is pending). */
+/* -- reading -- */
+/* Returns false with an error pending: TH_ERROR_STATE without a profile. */
 bool th_profile_readable(th_context *ctx, const char *operation);
 int64_t th_profile_event_count(const th_context *ctx);
 const th_profile_event *th_profile_event_at(const th_context *ctx, int64_t index);

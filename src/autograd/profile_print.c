@@ -1,7 +1,7 @@
-/* Reading a profile: its totals, its entries by falling time, and both as text. */
+/* Reads a profile: its totals, its entries by decreasing time, and both as a printed table. */
 #include <inttypes.h>
 
-#include "autograd/profile_table.h"
+#include "autograd/profile.h"
 #include "tensor/format.h"
 
 static const char *const phase_name[TH_PROFILE_PHASE_COUNT] = {"forward", "backward", "recompute", "step"};
@@ -84,7 +84,7 @@ th_status th_profile_entry_at(th_context *ctx, int64_t index, th_profile_entry *
 
 /* -- as text -- */
 
-/* A rate, or a dash where there is none. */
+/* Prints a rate, or a dash if it is 0. */
 static void print_rate(FILE *file, double rate)
 {
     if (rate > 0)

@@ -1,11 +1,12 @@
-/* The table of a profile: see profile_table.h. A full store of events ends no training. */
+/* Stores the events of a profile: see profile_table.h. If memory runs out, events are dropped and training
+ * continues. */
 #include "autograd/profile_table.h"
 
 #include <string.h>
 
-/* Bytes that are kept once however often they come: names, paths, files, shapes. */
+/* A name, path, file or shape, stored once. */
 typedef struct th_interned {
-    struct th_interned *next; /* of the same bucket */
+    struct th_interned *next; /* in the same bucket */
     size_t bytes;
     _Alignas(16) char content[];
 } th_interned;
@@ -37,7 +38,7 @@ void th_profile_table_destroy(th_context *ctx, th_profile_table *table)
 
 /* -- adding -- */
 
-/* FNV-1a over words instead of bytes: this is done for every call. */
+/* FNV-1a, over words instead of bytes because it runs for every call. */
 static uint64_t hash_of(const char *content, size_t bytes)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -52,7 +53,7 @@ static uint64_t hash_of(const char *content, size_t bytes)
     return hash ^ hash >> 32 ^ hash >> 48;
 }
 
-/* The profile's own copy of these bytes; NULL when memory is out. */
+/* Returns the table's copy of these bytes; NULL if memory runs out. */
 static const void *intern(th_context *ctx, th_profile_table *table, const void *content, size_t bytes)
 {
     th_interned **bucket = &table->bucket[hash_of(content, bytes) % TH_PROFILE_BUCKETS];
@@ -74,7 +75,7 @@ static const char *intern_text(th_context *ctx, th_profile_table *table, const c
     return intern(ctx, table, text, strlen(text) + 1);
 }
 
-/* The tally of an operation (an th_interned name) in a phase, made when it is new; NULL when memory is out. */
+/* Returns the tally of an operation (an interned name) in a phase, a new one at first; NULL if memory runs out. */
 static th_profile_tally *tally_of(th_context *ctx, th_profile_table *table, const char *operation,
                                   th_profile_phase phase)
 {
@@ -90,19 +91,19 @@ static th_profile_tally *tally_of(th_context *ctx, th_profile_table *table, cons
     return added;
 }
 
-/* Copies the event, with all it points to; operation: its name, interned. */
-static void keep_event(th_context *ctx, th_profile_table *table, const char *operation, const th_profile_event *event,
-                       const th_profile_shape *shape)
+/* Stores a copy of the event and of all that it points to. operation: its interned name. */
+static void store_event(th_context *ctx, th_profile_table *table, const char *operation, const th_profile_event *event,
+                        const th_profile_shape *shape)
 {
     th_profile_event own = *event;
     own.operation = operation;
     own.path = intern_text(ctx, table, event->path);
     own.file = event->file ? intern_text(ctx, table, event->file) : NULL;
     own.shape = event->n_shapes ? intern(ctx, table, shape, (size_t)event->n_shapes * sizeof *shape) : NULL;
-    const bool whole = own.path && (own.file || !event->file) && (own.shape || !event->n_shapes);
-    th_profile_event *kept = whole ? th_pool_new(ctx, &table->events) : NULL;
-    if (kept)
-        *kept = own;
+    const bool complete = own.path && (own.file || !event->file) && (own.shape || !event->n_shapes);
+    th_profile_event *stored = complete ? th_pool_new(ctx, &table->events) : NULL;
+    if (stored)
+        *stored = own;
     else
         table->dropped++;
 }
@@ -122,21 +123,21 @@ void th_profile_table_add(th_context *ctx, th_profile_table *table, const th_pro
     sum->multiply_adds = th_sum_of_work(sum->multiply_adds, event->multiply_adds);
     sum->bytes += bytes;
     if (table->events.count < table->max_events)
-        keep_event(ctx, table, operation, event, shape);
+        store_event(ctx, table, operation, event, shape);
     else
         table->dropped++;
 }
 
 /* -- ranking -- */
 
-/* More time, or as much and seen earlier. */
+/* Orders tallies by decreasing time, then by their first call. */
 static bool precedes(const th_pool *tallies, int64_t i, int64_t j)
 {
     const th_profile_tally *a = th_pool_at(tallies, i), *b = th_pool_at(tallies, j);
     return a->nanoseconds > b->nanoseconds || (a->nanoseconds == b->nanoseconds && i < j);
 }
 
-/* Found by counting, so that nothing need be sorted while the table still grows. */
+/* Counts the tallies that precede each one, because the table may still grow and is not sorted. */
 const th_profile_tally *th_profile_table_ranked(const th_profile_table *table, int64_t rank)
 {
     const th_pool *tallies = &table->tallies;

@@ -1,6 +1,5 @@
-/* Values that are not kept but computed again when backward asks for them: of operations that say so (TH_OP_RECOMPUTE),
- * and of all that is recorded in a scope of that kind (th_scope_begin_recomputed). What came back stays until the
- * backward of the node that made it. */
+/* Recomputes values that were not saved: the results of operations with TH_OP_RECOMPUTE, and all results in a scope of
+ * th_scope_begin_recomputed. A recomputed value stays until the backward of the node that produced it. */
 #include "autograd/frame.h"
 
 void th_node_drop_recomputed(th_context *ctx, th_node *node)
@@ -15,7 +14,7 @@ void th_node_drop_recomputed(th_context *ctx, th_node *node)
     }
 }
 
-/* Whether output i has to come back: it is what is asked for, or the node's own backward will read it. */
+/* Returns whether output i must be recomputed: it is the missing value, or the node's own backward will read it. */
 static bool is_missing(const th_node *node, int i)
 {
     const th_operand_record *output = th_node_output(node, i);
@@ -24,8 +23,8 @@ static bool is_missing(const th_node *node, int i)
            (storage == node->missing || output->saved == TH_SAVED_RECOMPUTED);
 }
 
-/* Memory for an output that comes back, as its storage. */
-static th_status bring_back(th_context *ctx, th_node *node, th_storage *storage)
+/* Gives the storage of an output memory for its recomputed value. */
+static th_status allocate_again(th_context *ctx, th_node *node, th_storage *storage)
 {
     th_block *block = th_take_block(ctx, &ctx->step_memory, storage->bytes, node->op->name);
     if (block == NULL)
@@ -33,13 +32,13 @@ static th_status bring_back(th_context *ctx, th_node *node, th_storage *storage)
     storage->block = block;
     storage->data = th_block_data(block);
     storage->dropped = false;
-    storage->holds = 1; /* the node's, until its own backward has been */
+    storage->holds = 1; /* the node's, until its own backward has run */
     storage->recomputed = node->recomputed = true;
     return TH_OK;
 }
 
-/* Runs an operation's forward once more, for those of its outputs whose bits are set in `back`. */
-static th_status run_forward(th_context *ctx, const th_node *node, uint32_t back)
+/* Runs an operation's forward again, for the outputs with a bit (1 << i) in `missing`. */
+static th_status run_forward(th_context *ctx, const th_node *node, uint32_t missing)
 {
     th_frame frame;
     if (th_frame_of_node(&frame, ctx, node) != TH_OK)
@@ -49,12 +48,14 @@ static th_status run_forward(th_context *ctx, const th_node *node, uint32_t back
         frame.call.input[i].data = input ? th_tensor_data(input) : NULL;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        frame.output[i].given = i == 0 || (back >> i & 1); /* others are still there, or nobody needs them */
-        if (back >> i & 1)
+        frame.output[i].given =
+            i == 0 || (missing >> i & 1); /* the others still have their values, or are not needed */
+        if (missing >> i & 1)
             frame.output[i].data = th_tensor_data(th_node_output(node, i)->tensor);
     }
-    th_block *unused = NULL; /* output 0, which every forward computes, and which may have been written to since */
-    if (!(back & 1)) {
+    /* Every forward computes output 0. If it is not missing, it may have been changed: the value is then discarded. */
+    th_block *unused = NULL;
+    if (!(missing & 1)) {
         unused = th_take_block(ctx, &ctx->step_memory, th_node_output(node, 0)->tensor->storage->bytes, node->op->name);
         if (unused == NULL)
             return TH_ERROR_MEMORY;
@@ -68,14 +69,14 @@ static th_status run_forward(th_context *ctx, const th_node *node, uint32_t back
 
 static th_status recompute(th_context *ctx, th_node *node)
 {
-    uint32_t back = 0;
+    uint32_t missing = 0;
     for (int i = 0; i < node->n_outputs && !ctx->error; i++)
-        if (is_missing(node, i) && bring_back(ctx, node, th_node_output(node, i)->tensor->storage) == TH_OK)
-            back |= 1u << i;
-    if (!ctx->error && run_forward(ctx, node, back) == TH_OK)
+        if (is_missing(node, i) && allocate_again(ctx, node, th_node_output(node, i)->tensor->storage) == TH_OK)
+            missing |= 1u << i;
+    if (!ctx->error && run_forward(ctx, node, missing) == TH_OK)
         return TH_OK;
     for (int i = 0; i < node->n_outputs; i++)
-        if (back >> i & 1) { /* there is nothing in it */
+        if (missing >> i & 1) { /* forward failed: the memory has no value */
             th_storage *storage = th_node_output(node, i)->tensor->storage;
             storage->recomputed = false;
             th_storage_drop(ctx, storage);
@@ -83,7 +84,7 @@ static th_status recompute(th_context *ctx, th_node *node)
     return ctx->error;
 }
 
-/* The node that can recompute a storage, for one that waits for it. */
+/* Returns the node that can recompute a storage, linked to the node that waits for it. NULL after storing an error. */
 static th_node *producer_of(th_context *ctx, th_storage *storage, th_node *waiting, const char *operation)
 {
     if (storage->producer < 0) {
@@ -96,7 +97,7 @@ static th_node *producer_of(th_context *ctx, th_storage *storage, th_node *waiti
     return node;
 }
 
-/* The first input of a node that has to be recomputed itself; NULL when all are there. */
+/* Sets *missing to the storage of the first input that must be recomputed before the node can run, or NULL. */
 static th_status first_missing(th_context *ctx, const th_node *node, th_storage **missing)
 {
     *missing = NULL;
@@ -111,7 +112,7 @@ static th_status first_missing(th_context *ctx, const th_node *node, th_storage 
     return TH_OK;
 }
 
-/* A chain of recomputed values is as long as it likes: the nodes that wait are linked, nothing calls itself. */
+/* A chain of recomputed values can have any length: waiting nodes are linked, so that no recursion is necessary. */
 th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation)
 {
     if (!storage->dropped)

@@ -1,13 +1,14 @@
-/* Recording a call: where the gradients of its outputs will lie, and the node, which holds what is saved. */
+/* Records a call: gives its outputs gradient buffers, and adds a node that saves the operands for backward. (A view
+ * gets a part of its base's buffer.) apply.c calls th_record after forward. */
 #include <string.h>
 
 #include "autograd/frame.h"
 #include "tensor/gradient_buffer.h"
 
-/* -- places of gradients -- */
+/* -- gradient buffers of the outputs -- */
 
-/* The view's part of its root's gradient: the data's geometry, or, where the root's gradient lies otherwise (below an
- * expand), the shape rule's answer for it. */
+/* Sets the view's part of its root's gradient. It has the strides of the view's data if the base's gradient has the
+ * layout of the base's data. Otherwise (below an expand) the shape rule computes it from the gradient's strides. */
 static th_status set_part(th_frame *frame, th_tensor_impl *view, const th_tensor_impl *base)
 {
     view->part.root = base->part.root;
@@ -30,9 +31,9 @@ static th_status set_part(th_frame *frame, th_tensor_impl *view, const th_tensor
     return TH_OK;
 }
 
-/* A view some of whose elements lie on one another, as in windows that overlap: in its base's gradient they would
- * overwrite each other. */
-static th_status note_repeats(th_frame *frame, th_tape *tape, const th_tensor_impl *view, const th_part **repeats)
+/* Sets *repeats to the part of a view that contains elements more than once, such as overlapping windows. Such a view
+ * needs its own gradient buffer: in its base's, repeated elements would overwrite each other. NULL for other views. */
+static th_status find_repeats(th_frame *frame, th_tape *tape, const th_tensor_impl *view, const th_part **repeats)
 {
     if (th_strides_distinct(view->ndim, view->size, view->part.stride))
         return TH_OK;
@@ -45,8 +46,7 @@ static th_status note_repeats(th_frame *frame, th_tape *tape, const th_tensor_im
     return TH_OK;
 }
 
-/* The gradient of a result gets a place of its own, laid out as the value is (densely, where the value repeats
- * elements). */
+/* Gives a result its own gradient buffer, with the layout of the value (contiguous if the value repeats elements). */
 static th_status become_root(th_tensor_impl *t, th_tape *tape, int64_t node, const char *operation)
 {
     t->gradient = th_bump_take(t->ctx, &tape->bytes, sizeof *t->gradient);
@@ -66,16 +66,16 @@ static th_status become_root(th_tensor_impl *t, th_tape *tape, int64_t node, con
     return TH_OK;
 }
 
-/* Where the gradients of a node's outputs will lie: that of a view in its base's, unless the view repeats elements;
- * *repeats then says where they are added up. */
-static th_status place_outputs(th_frame *frame, th_tape *tape, th_tensor_impl *const *inputs,
-                               th_tensor_impl *const *outputs, const th_part **repeats)
+/* Gives a node's outputs their gradient buffers. A view uses its base's buffer, unless it repeats elements. Then
+ * *repeats is its part of the base's gradient, and backward adds to this part. */
+static th_status add_gradient_buffers(th_frame *frame, th_tape *tape, th_tensor_impl *const *inputs,
+                                      th_tensor_impl *const *outputs, const th_part **repeats)
 {
     const th_op *op = frame->call.op;
     *repeats = NULL;
     if ((op->flags & TH_OP_VIEW) && !op->identity_gradients) {
         if (set_part(frame, outputs[0], inputs[0]) != TH_OK ||
-            note_repeats(frame, tape, outputs[0], repeats) != TH_OK || *repeats == NULL)
+            find_repeats(frame, tape, outputs[0], repeats) != TH_OK || *repeats == NULL)
             return frame->call.ctx->error;
     }
     const uint32_t differentiable_outputs = op->differentiable_outputs ? op->differentiable_outputs : 1;
@@ -88,8 +88,8 @@ static th_status place_outputs(th_frame *frame, th_tape *tape, th_tensor_impl *c
 
 /* -- the node -- */
 
-/* The node depends on whatever this one does. */
-static void reach(th_context *ctx, th_node *node, int64_t other)
+/* Lowers node->lowest to that of another node (-1: none), on which the node depends. */
+static void lower_to(th_context *ctx, th_node *node, int64_t other)
 {
     const int64_t lowest = other < 0 ? node->lowest : th_node_at(ctx->tape, other)->lowest;
     node->lowest = lowest < node->lowest ? lowest : node->lowest;
@@ -101,22 +101,22 @@ static void save_operand(th_context *ctx, th_node *node, th_operand_record *reco
     record->version = storage->version;
     if (storage->producer >= 0 && !storage->kept && !ctx->keep_values) {
         record->saved = TH_SAVED_RECOMPUTED;
-        reach(ctx, node, storage->producer);
+        lower_to(ctx, node, storage->producer);
     } else {
         record->saved = TH_SAVED_HELD;
         th_storage_hold(storage);
     }
 }
 
-/* Its results are not kept for backward, but what it takes to run it once more is. A view has no bytes of its own. */
-static bool runs_again(const th_context *ctx, const th_op *op)
+/* Returns whether backward runs the operation again instead of saving its results. (A view has no memory to save.) */
+static bool is_recomputed(const th_context *ctx, const th_op *op)
 {
     if (ctx->keep_values)
         return false;
     return (op->flags & TH_OP_RECOMPUTE) || (ctx->recompute && op->forward && !(op->flags & TH_OP_VIEW));
 }
 
-/* Everything that can fail comes first. */
+/* Does first everything that can fail, so that a failed call leaves no node. */
 th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
                     th_tensor_impl *const *outputs, uint32_t saved)
 {
@@ -124,7 +124,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
     const th_op *op = frame->call.op;
     const int n_outputs = frame->call.n_outputs;
     const th_part *repeats;
-    if (place_outputs(frame, tape, inputs, outputs, &repeats) != TH_OK)
+    if (add_gradient_buffers(frame, tape, inputs, outputs, &repeats) != TH_OK)
         return ctx->error;
     const size_t operands = (size_t)(n + n_outputs);
     th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
@@ -145,7 +145,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
                       .lowest = index};
     th_location(&node->file, &node->line);
 
-    const bool recompute = runs_again(ctx, op);
+    const bool recompute = is_recomputed(ctx, op);
     for (int i = 0; i < n; i++) {
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)
@@ -154,7 +154,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
         operand[i].read = th_op_names(op, saved, i);
-        reach(ctx, node, th_gradient_buffer_node(inputs[i]));
+        lower_to(ctx, node, th_gradient_buffer_node(inputs[i]));
         if (recompute || operand[i].read)
             save_operand(ctx, node, &operand[i]);
     }

@@ -1,4 +1,5 @@
-/* Scopes: what is made in one is given up at its end, the results excepted, and nodes are recorded under its path. */
+/* Scopes: the end of a scope releases every tensor created in it, except the results. Nodes are recorded with the path
+ * of the open scopes. The forward of a module is a scope with an owner. */
 #include "autograd/tape.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed
     return true;
 }
 
-/* A scope of the user's; one that cannot be opened counts all the same, because there will be an end. */
+/* Opens a scope of the user. One that cannot be opened still counts, because th_scope_end will follow. */
 static void begin(th_context *ctx, const char *name, bool recompute)
 {
     if (ctx == NULL)
@@ -71,12 +72,12 @@ static bool is_result(const th_tensor_impl *t, th_tensor *const *results, int co
     return false;
 }
 
-/* Closes all but the outermost `depth` scopes. A forward that has returned early may have left some open, and have left
- * recording switched off in them. */
+/* Closes scopes until `depth` are open. A forward that returned early may have left scopes open, and recording
+ * off in them. */
 static void close_down_to(th_context *ctx, int depth)
 {
-    const int known = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
-    for (int i = known - 1; ctx->tape && i >= depth; i--) {
+    const int stored = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
+    for (int i = stored - 1; ctx->tape && i >= depth; i--) {
         const th_scope *scope = &ctx->tape->scope[i];
         ctx->path = scope->path;
         ctx->recompute = scope->recompute_outside;
@@ -88,9 +89,8 @@ static void close_down_to(th_context *ctx, int depth)
     ctx->scope_depth = depth;
 }
 
-/* Results of a scope whose values are recomputed are outside it from now on: whoever saves one holds it, so that no
- * backward goes through the whole scope for it. */
-static void keep_results(const th_scope *scope, th_tensor *const *results, int count)
+/* Lets nodes outside a recomputed scope hold its results, so that backward does not recompute the scope for them. */
+static void hold_results(const th_scope *scope, th_tensor *const *results, int count)
 {
     for (int i = 0; i < count; i++) {
         const th_tensor_impl *t = th_tensor_impl_of(results[i]);
@@ -99,7 +99,7 @@ static void keep_results(const th_scope *scope, th_tensor *const *results, int c
     }
 }
 
-/* Closes the scopes from number `depth` on; what was made in them is given up, the results excepted. */
+/* Closes scopes until `depth` are open, and releases the tensors created in them, except the results. */
 static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, int count)
 {
     if (count < 0 || (count > 0 && results == NULL)) {
@@ -111,12 +111,12 @@ static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, in
     if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->keep_values)
         return;
     if (recompute && !ctx->recompute)
-        keep_results(&ctx->tape->scope[depth], results, count);
-    const th_pool *bodies = &ctx->step_tensors;
-    for (int64_t i = ctx->tape->scope[depth].first_handle; i < bodies->count; i++) {
-        th_tensor_impl *t = th_pool_at(bodies, i);
+        hold_results(&ctx->tape->scope[depth], results, count);
+    const th_pool *tensors = &ctx->step_tensors;
+    for (int64_t i = ctx->tape->scope[depth].first_handle; i < tensors->count; i++) {
+        th_tensor_impl *t = th_pool_at(tensors, i);
         if (t->life == TH_LIFE_LIVE && !is_result(t, results, count))
-            th_handle_give_up(t, TH_LIFE_RELEASED);
+            th_handle_release(t, TH_LIFE_RELEASED);
     }
 }
 
@@ -136,7 +136,7 @@ void th_scopes_close(th_context *ctx)
     close_down_to(ctx, ctx->around.scopes);
 }
 
-/* A module's forward is not ended so: then there was no begin, or th_tape_clear has closed it. */
+/* Does not end the scope of a module's forward: the user's begin is missing, or th_tape_clear has closed its scope. */
 void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
 {
     if (ctx == NULL || ctx->scope_depth <= ctx->around.scopes)
@@ -150,21 +150,4 @@ th_tensor *th_scope_end(th_context *ctx, th_tensor *result)
 {
     th_scope_end_all(ctx, &result, 1);
     return result;
-}
-
-/* -- parts of a step that leave nothing behind -- */
-
-th_step_mark th_step_mark_now(const th_context *ctx)
-{
-    return (th_step_mark){ctx->step_tensors.count,
-                          ctx->tape ? th_bump_mark_now(&ctx->tape->bytes) : (th_bump_mark){NULL, 0}};
-}
-
-void th_step_rewind(th_context *ctx, th_step_mark mark)
-{
-    for (int64_t i = mark.tensors; i < ctx->step_tensors.count; i++)
-        th_handle_give_up(th_pool_at(&ctx->step_tensors, i), TH_LIFE_CLEARED);
-    ctx->step_tensors.count = mark.tensors;
-    if (ctx->tape)
-        th_bump_rewind(&ctx->tape->bytes, mark.bytes);
 }

@@ -1,4 +1,5 @@
-/* What a shape rule calls: declaring its outputs, checking its inputs, and the ready-made rules. */
+/* The functions of tapehead/op.h that a shape rule calls: they declare its outputs and check its inputs. Also the two
+ * ready-made rules. descriptor.c runs the rule and checks what it declared. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -45,15 +46,15 @@ void th_call_output_order(th_call *call, int i, const int *order)
 {
     const bool declared = i >= 0 && i < call->n_outputs && (((th_frame *)call)->declared & 1u << i);
     th_array *output = declared ? &call->output[i] : NULL;
-    uint32_t seen = 0;
+    uint32_t named = 0; /* bits of the axes in order */
     for (int d = 0; declared && order && d < output->ndim; d++)
-        seen |= order[d] >= 0 && order[d] < output->ndim ? 1u << order[d] : 0;
-    if (!declared || seen != (1u << output->ndim) - 1) {
+        named |= order[d] >= 0 && order[d] < output->ndim ? 1u << order[d] : 0;
+    if (!declared || named != (1u << output->ndim) - 1) {
         th_call_fail(call, TH_ERROR_SHAPE, "the shape rule permutes the axes of output %d, %s", i,
                      declared ? "but the order is not a permutation" : "which it has not declared");
         return;
     }
-    uint64_t stride = 1; /* sizes are checked when the rule is done: until then the product may wrap around */
+    uint64_t stride = 1; /* unsigned: the product may overflow, sizes are checked after the rule */
     for (int d = output->ndim - 1; d >= 0; d--) {
         output->stride[order[d]] = (int64_t)stride;
         stride *= output->size[order[d]] > 1 ? (uint64_t)output->size[order[d]] : 1;
@@ -75,7 +76,7 @@ void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *s
 
 void *th_call_attributes(th_call *call)
 {
-    return (void *)(uintptr_t)call->attributes;
+    return ((th_frame *)call)->attributes;
 }
 
 void th_call_draw(th_call *call)
@@ -88,7 +89,7 @@ void th_call_draw(th_call *call)
 
 th_status th_call_fail(th_call *call, th_status code, const char *format, ...)
 {
-    code = code == TH_OK ? TH_ERROR_ARGUMENT : code; /* it is an error that was called for */
+    code = code == TH_OK ? TH_ERROR_ARGUMENT : code; /* a caller that passes TH_OK still reports an error */
     va_list arguments;
     va_start(arguments, format);
     th_fail_arguments(call->ctx, code, call->op->name, format, arguments);
@@ -153,7 +154,7 @@ th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b,
     return TH_OK;
 }
 
-/* The letters of whichever input has as many dimensions as the result, and names them. */
+/* Returns the axis letters of the first input that has some and has as many dimensions as the result, or NULL. */
 static const char *broadcast_axes(const th_call *call, int ndim)
 {
     for (int i = 0; i < call->n_inputs; i++)

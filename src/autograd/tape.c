@@ -1,10 +1,7 @@
-/* The tape: its making, the values that its nodes saved, the clear. */
+/* The tape's memory, and the values that its nodes save. record.c adds nodes; step.c clears the tape. */
 #include "autograd/tape.h"
 
 #include <string.h>
-
-#include "autograd/frame.h"
-#include "autograd/gradient.h"
 
 static void tape_release(th_context *ctx, void *object)
 {
@@ -59,85 +56,6 @@ th_status th_check_version(th_context *ctx, const th_node *node, const th_operan
                    "a value that %s saved at %s:%d was changed at %s:%d, before its backward", node->op->name,
                    node->file ? node->file : "?", node->line, storage->changed_file ? storage->changed_file : "?",
                    storage->changed_line);
-}
-
-/* -- the clear -- */
-
-static void clear_node(th_context *ctx, th_node *node)
-{
-    th_node_release(ctx, node);
-    if (node->op->precomputed)
-        th_precomputed_discard(node);
-    if (node->recomputed)
-        th_node_drop_recomputed(ctx, node);
-    for (int i = 0; i < node->n_inputs; i++) {
-        th_tensor_impl *input = th_node_input(node, i)->tensor;
-        if (input && input->owned)
-            input->tape_uses--;
-    }
-    for (int i = 0; i < node->n_outputs; i++) {
-        th_tensor_impl *output = th_node_output(node, i)->tensor;
-        if (output && output->gradient)
-            th_gradient_give_back(output->gradient);
-    }
-}
-
-/* A step that failed leaves nothing behind: it will be repeated with the same random numbers, and what it left switched
- * off where it broke off is on again. */
-static void take_back(th_context *ctx)
-{
-    ctx->calls[TH_STREAM_DROPOUT] = ctx->calls_at_clear;
-    const int before = ctx->around.no_grad > ctx->no_grad_at_clear ? ctx->around.no_grad : ctx->no_grad_at_clear;
-    if (ctx->no_grad_depth > before)
-        ctx->no_grad_depth = before;
-}
-
-void th_tape_clear(th_context *ctx)
-{
-    if (ctx == NULL)
-        return;
-    if (ctx->running) { /* what it reads and writes would be gone */
-        th_fail(ctx, TH_ERROR_STATE, "tape_clear", "is called inside %s, which is still running", ctx->running->name);
-        return;
-    }
-    th_scopes_close(ctx);
-    if (ctx->error || ctx->step_failed)
-        take_back(ctx);
-    else
-        ctx->calls_at_clear = ctx->calls[TH_STREAM_DROPOUT];
-    ctx->no_grad_at_clear = ctx->no_grad_depth;
-    ctx->step_failed = ctx->in_step = false;
-    th_tape *tape = ctx->tape;
-    if (tape)
-        for (int64_t i = 0; i < tape->nodes.count; i++)
-            clear_node(ctx, th_node_at(tape, i));
-    th_pool *bodies = &ctx->step_tensors;
-    for (int64_t i = 0; i < bodies->count; i++)
-        th_handle_give_up(th_pool_at(bodies, i), TH_LIFE_CLEARED);
-    ctx->tensors_before += (uint64_t)bodies->count;
-    th_pool_reset(bodies);
-    th_free_waiting(ctx);
-    if (tape) {
-        th_pool_reset(&tape->nodes);
-        th_pool_reset(&tape->storages);
-        th_bump_reset(&tape->bytes);
-        for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) {
-            tape->scope[i].first_handle = tape->scope[i].first_node = 0;
-            tape->scope[i].path = "";
-        }
-        if (tape->finding_is_old)
-            tape->finding[0] = 0;
-        tape->finding_is_old = tape->finding[0] != 0;
-        ctx->path = "";
-    }
-}
-
-void th_step_begin(th_context *ctx)
-{
-    if (ctx == NULL)
-        return;
-    th_use_context(ctx);
-    ctx->in_step = true;
 }
 
 int64_t th_tape_length(const th_context *ctx)

@@ -1,5 +1,6 @@
-/* The tape from inside: nodes in the order they were recorded, and what backward needs besides. It walks the operation
- * interface and names no operation. */
+/* The tape: nodes in the order in which calls were recorded, the values that they saved, and the open scopes. It uses
+ * operations only through the interface in tapehead/op.h. frame.h turns a node back into a call; gradient.h has the
+ * gradients; step.c clears the tape. */
 #ifndef TH_AUTOGRAD_TAPE_H
 #define TH_AUTOGRAD_TAPE_H
 
@@ -8,84 +9,65 @@
 #include "tapehead/tape.h"
 #include "tensor/tensor.h"
 
-/* How a node keeps an operand for its backward. */
+/* How a node saves an operand for its backward. */
 typedef enum th_saved {
     TH_SAVED_NOT,
     TH_SAVED_HELD,      /* the node holds the storage */
-    TH_SAVED_RECOMPUTED /* the storage's producer runs once more when it is needed */
+    TH_SAVED_RECOMPUTED /* the node that produced the storage runs again when the value is needed */
 } th_saved;
 
 typedef struct th_operand_record {
-    th_tensor_impl *tensor; /* NULL: an input left out, an output nobody asked for */
+    th_tensor_impl *tensor; /* NULL: an optional input left out, or an output that was not requested */
     th_saved saved;
-    uint32_t version;       /* of the storage, when recorded */
-    bool read;              /* by its backward; what is saved and not read is for running its forward again */
-    bool requires_gradient; /* of an input, when recorded: otherwise nothing was saved for its gradient */
+    uint32_t version;       /* of the storage, when the call was recorded */
+    bool read;              /* backward reads it; an operand saved but not read is only for running forward again */
+    bool requires_gradient; /* of an input, when the call was recorded: if false, nothing was saved for its gradient */
 } th_operand_record;
 
+/* One recorded call of an operation. */
 typedef struct th_node {
     const th_op *op;
     void *attributes;
     int n_inputs, n_outputs;
     th_operand_record *operand; /* inputs, then outputs */
     th_random_call random;
-    const th_part *repeats; /* of a view that repeats elements, which has a gradient of its own: the part of its base's
-                               that this is added to */
-    th_precision precision; /* of products when it was recorded: of those in its backward, too */
+    const th_part *repeats; /* of a view that contains elements more than once, and so has its own gradient buffer: the
+                               part of the base's gradient to which this gradient is added; else NULL */
+    th_precision precision; /* of matrix products when the call was recorded; backward uses it too */
     bool training;
-    bool consumed;   /* backward has been through and its saved values are given back */
-    bool recomputed; /* some output was, and waits for this node's own backward */
-    bool wanted;     /* in the current backward: a gradient is wanted of something below */
+    bool consumed;   /* backward has run and released the saved values */
+    bool recomputed; /* an output was recomputed, and its memory is held until this node's own backward */
+    bool wanted;     /* in the current pass: a gradient is wanted for this node or for one that it depends on */
     int line;
     const char *path, *file;
-    int64_t lowest;          /* no node before this one has a part in its value or its gradient */
-    struct th_node *waiting; /* th_recompute: the node that needs this one's value first, or NULL */
-    th_storage *missing;     /* and which value */
+    int64_t lowest;          /* no node before this index contributes to this node's value or gradient */
+    struct th_node *waiting; /* in th_recompute: the node that needs this node's value next, or NULL */
+    th_storage *missing;     /* in th_recompute: the value that it needs */
 } th_node;
-
-/* A backward pass (autograd/pass.h). */
-typedef struct th_pass th_pass;
 
 enum { TH_MAX_SCOPES = 64 };
 
 typedef struct th_scope {
     int64_t first_handle; /* of the step's pool */
-    const char *path;     /* outside it */
-    void *owner;          /* a module whose forward it is, else NULL */
+    const char *path;     /* outside the scope */
+    void *owner;          /* the module whose forward opened the scope, or NULL */
     void (*closed)(void *owner);
-    int no_grad_depth;      /* when it was opened */
-    bool recompute_outside; /* the context's, when it was opened */
-    int64_t first_node;     /* recorded in it */
+    int no_grad_depth;      /* when the scope was opened */
+    bool recompute_outside; /* ctx->recompute when the scope was opened */
+    int64_t first_node;     /* recorded in the scope */
 } th_scope;
 
 typedef struct th_tape {
     th_pool nodes;
     th_pool storages; /* th_storage: of gradients of results */
-    th_bump bytes;    /* attributes, operand records, paths, places of gradients and their regions */
+    th_bump bytes;    /* attributes, operand records, paths, gradient buffers and their regions */
     th_scope scope[TH_MAX_SCOPES];
-    char finding[1024];  /* of tracing; "" when there is none */
-    bool finding_is_old; /* it stems from the step before */
+    char finding[1024];  /* of tracing, or "" */
+    bool finding_is_old; /* it is from the previous step */
 } th_tape;
 
-/* A scope that belongs to somebody. False, and nothing is open, when there can be none: the error is stored. */
-bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner));
-/* Closes the innermost scope of owner, with those that were left open in it; false when none is open. */
-bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count);
-
-/* Closes what was left open outside every forward that th_module_forward is running. */
-void th_scopes_close(th_context *ctx);
-
-/* How far the step had come at some time: what was made since can go, without the rest of the step. */
-typedef struct th_step_mark {
-    int64_t tensors;
-    th_bump_mark bytes;
-} th_step_mark;
-TH_PRIVATE_API th_step_mark th_step_mark_now(const th_context *ctx);
-/* Ends all tensors of the step made since, whatever th_keep_values says. Nothing was recorded meanwhile, and the scopes
- * that were open are. Their handles come again: nobody outside the library may have been given one. */
-TH_PRIVATE_API void th_step_rewind(th_context *ctx, th_step_mark mark);
-
-/* The context's tape, made when first needed; NULL with TH_ERROR_MEMORY. */
+/* -- the tape and its nodes (tape.c) -- */
+/* Returns the context's tape, allocated at the first call; NULL with TH_ERROR_MEMORY. */
 th_tape *th_tape_of(th_context *ctx, const char *operation);
 static inline th_node *th_node_at(const th_tape *tape, int64_t index)
 {
@@ -99,13 +81,35 @@ static inline th_operand_record *th_node_output(const th_node *node, int i)
 {
     return &node->operand[node->n_inputs + i];
 }
-/* Gives back what a node saved. */
+/* Releases the values that a node saved, and marks it consumed. */
 void th_node_release(th_context *ctx, th_node *node);
-/* Gives back those of its outputs that were recomputed. */
+/* Fails if the saved value was changed after the call was recorded. */
+th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
+
+/* -- recomputation (recompute.c) -- */
+/* Runs the node that produced a dropped storage again, so that the storage has its bytes back. */
+th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation);
+/* Releases those outputs of a node that were recomputed. */
 void th_node_drop_recomputed(th_context *ctx, th_node *node);
 
-/* Brings back the dropped bytes of a storage: what produced it runs once more. */
-th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation);
-th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
+/* -- scopes (scope.c) -- */
+/* Opens a scope that belongs to `owner`. Returns false, with no scope opened, after storing an error. */
+bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner));
+/* Closes the innermost scope of `owner`, and all scopes in it that are still open. Returns false without one. */
+bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count);
+/* Closes all open scopes, except those outside the forward that th_module_forward is running. */
+void th_scopes_close(th_context *ctx);
+
+/* -- a part of a step (step.c) -- */
+/* A point in the step. th_step_rewind ends everything created after it, and nothing before it. */
+typedef struct th_step_mark {
+    int64_t tensors;
+    th_bump_mark bytes;
+} th_step_mark;
+TH_PRIVATE_API th_step_mark th_step_mark_now(const th_context *ctx);
+/* Ends all tensors of the step created after the mark, whatever th_keep_values says. The caller guarantees that nothing
+ * was recorded since, and that the same scopes are open. The handles of these tensors are used again, so no code
+ * outside the library may hold one. */
+TH_PRIVATE_API void th_step_rewind(th_context *ctx, th_step_mark mark);
 
 #endif

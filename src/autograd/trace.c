@@ -1,4 +1,5 @@
-/* Tracing: the first value or gradient of a step that is not finite, with what led to it. */
+/* Tracing: finds the first value or gradient of a step that is not finite, and describes it with its operands' ranges.
+ * The driver calls th_trace_call after every forward and backward while tracing is on. */
 #include <math.h>
 
 #include "autograd/frame.h"
@@ -6,10 +7,10 @@
 #include "tensor/format.h"
 #include "tensor/strided_iterator.h"
 
-/* What an array holds. */
+/* Counts and range of an array's elements. */
 typedef struct survey {
     int64_t nan, infinite, minus_infinite; /* counts; infinite is +inf */
-    double low, high;                      /* of the finite elements */
+    double low, high;                      /* range of the finite elements */
     int64_t finite;
 } survey;
 
@@ -30,12 +31,12 @@ static survey survey_array(const th_array *array)
 {
     survey s = {0};
     th_iterator iterator;
-    th_iterator_position place;
+    th_iterator_position position;
     if (!array->given || !th_is_floating(array->dtype) || !th_iterator_build(&iterator, array, 0, NULL))
         return s;
-    th_iterator_seek(&iterator, 0, &place);
-    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &place))
-        count(&s, th_number_load(array->dtype, place.at[0]));
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
+        count(&s, th_number_load(array->dtype, position.at[0]));
     return s;
 }
 
@@ -53,7 +54,7 @@ static void append_survey(char *text, size_t size, const survey *s)
         th_append(text, size, ", %lld -inf", (long long)s->minus_infinite);
 }
 
-/* A -inf is a finding only if no operand had one: an additive mask is passed on, not made. */
+/* A -inf is a finding only if no operand contains one: an additive mask passes its -inf on. */
 static bool is_finding(const survey *result, bool inputs_have_minus_infinity)
 {
     return result->nan || result->infinite || (result->minus_infinite && !inputs_have_minus_infinity);

@@ -144,7 +144,7 @@ static bool look_at_output(th_graph *graph, th_tensor *y, int k)
     const double scale = th_graph_largest(graph->value[k], rows);
     for (int64_t i = 0; i < rows && graph->finding[0] == 0; i++)
         if (!th_graph_close(graph, values[i], graph->value[k][i], scale))
-            th_append(graph->finding, sizeof graph->finding, "element %lld of output %d is %.9g, it should be %.9g",
+            th_append(graph->finding, sizeof graph->finding, "element %lld of output %d is %.9g; it should be %.9g",
                       (long long)i, k, values[i], graph->value[k][i]);
     th_graph_give(graph, values, rows);
     return true;

@@ -54,7 +54,7 @@ static size_t first_beyond(const th_guard *guard, const unsigned char *scratch, 
     for (size_t at = 0; at < bytes;) {
         size_t end = at, next = bytes;
         for (int i = 0; i < map->count; i++) {
-            const size_t place = map->reservation[i].place, after = place + map->reservation[i].bytes;
+            const size_t place = map->reservation[i].offset, after = place + map->reservation[i].bytes;
             if (place <= at && after > end)
                 end = after;
             if (place > at && place < next)
@@ -84,7 +84,7 @@ static void check_scratch(th_guard *guard, const th_call *call, size_t bytes, in
     if (beyond == SIZE_MAX)
         return;
     for (int i = 0; i < guard->map.count; i++)
-        if (guard->map.reservation[i].place <= beyond)
+        if (guard->map.reservation[i].offset <= beyond)
             reserved = guard->map.reservation[i].bytes;
     th_guard_note(guard, "%s reserved %zu bytes of scratch memory and wrote beyond them", th_kernel_name(backward),
                   reserved);
@@ -92,7 +92,7 @@ static void check_scratch(th_guard *guard, const th_call *call, size_t bytes, in
 
 static size_t scratch_bytes(const th_call *call)
 {
-    const size_t bytes = ((const th_frame *)(const void *)call)->scratch_bytes;
+    const size_t bytes = ((const th_frame *)(const void *)call)->scratch_memory.bytes;
     return call->scratch ? bytes - TH_WALL : 0;
 }
 
@@ -247,8 +247,8 @@ static void plan(const th_call *call, bool back, void *memory)
     if (guard->plans < TH_MAX_PLANS)
         guard->planned[guard->plans] = bytes;
     guard->plans++;
-    if (frame->scratch_bytes && frame->scratch_bytes < SIZE_MAX - TH_WALL)
-        frame->scratch_bytes += TH_WALL;
+    if (frame->scratch_memory.bytes && frame->scratch_memory.bytes < SIZE_MAX - TH_WALL)
+        frame->scratch_memory.bytes += TH_WALL;
 }
 
 /* -- the operation -- */

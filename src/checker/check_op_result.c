@@ -193,7 +193,7 @@ static void say_element(const th_graph *graph, const th_variant *variant, th_gra
     th_checker_say(report, "the gradient of %s[", NAME(i));
     for (int d = 0; d < shape->ndim; d++)
         th_checker_say(report, "%s%lld", d ? "," : "", (long long)report->index.size[d]);
-    th_checker_say(report, "] is %.9g, it should be %.9g\n", report->analytic, report->numeric);
+    th_checker_say(report, "] is %.9g; it should be %.9g\n", report->analytic, report->numeric);
 }
 
 void th_variant_report(const th_graph *graph, const th_variant *variant, th_gradient_report *report)

@@ -130,7 +130,7 @@ static th_tensor_impl *usable_output(th_checker *checker, const th_tensor *handl
     if (ctx->error)
         return NULL;
     if (output->dtype != checker->dtype) {
-        th_fail(ctx, TH_ERROR_TYPE, operation, "the function's output is %s, it should be %s",
+        th_fail(ctx, TH_ERROR_TYPE, operation, "the function's output is %s; it should be %s",
                 th_dtype_name(output->dtype), th_dtype_name(checker->dtype));
         return NULL;
     }
@@ -230,7 +230,7 @@ bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const doub
     for (int i = 0; i < times; i++)
         if (th_backward(output->handle, &(th_backward_options){.cotangent = seed->handle, .keep_tape = true}) != TH_OK)
             return false;
-    th_handle_give_up(seed, TH_LIFE_RELEASED);
+    th_handle_release(seed, TH_LIFE_RELEASED);
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         const th_leaf *leaf = th_checker_leaf(checker, i);
         if (!leaf->checked)

@@ -1,4 +1,4 @@
-/* Files that appear when they are complete: see atomic_file.h. */
+/* Files that appear at their path only when they are complete: see atomic_file.h. */
 #include "io/atomic_file.h"
 
 #include <errno.h>
@@ -8,10 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ATTEMPTS = 100 }; /* so many can write to one path at a time */
-enum { LINKS = 8 };      /* most links in a row */
+enum { ATTEMPTS = 100 }; /* this many programs can write to one path at a time */
+enum { LINKS = 8 };      /* the longest chain of links */
 
 /* -- which file -- */
+
+bool th_path_join(char path[TH_MAX_PATH], const char *folder, const char *name)
+{
+    return snprintf(path, TH_MAX_PATH, "%s/%s", folder, name) < TH_MAX_PATH;
+}
 
 bool th_is_system_path(const char *path)
 {
@@ -29,9 +34,9 @@ static bool follow_link(char target[TH_MAX_PATH])
     if (lstat(target, &status) != 0 || !S_ISLNK(status.st_mode) || status.st_uid != geteuid())
         return false;
     const char *slash = strrchr(target, '/');
-    const size_t begin = slash ? (size_t)(slash - target) + 1 : 0, room = TH_MAX_PATH - begin;
-    const ssize_t length = readlink(target, name, room);
-    if (length <= 0 || (size_t)length == room || memchr(name, '/', (size_t)length))
+    const size_t begin = slash ? (size_t)(slash - target) + 1 : 0, capacity = TH_MAX_PATH - begin;
+    const ssize_t length = readlink(target, name, capacity);
+    if (length <= 0 || (size_t)length == capacity || memchr(name, '/', (size_t)length))
         return false;
     memcpy(target + begin, name, (size_t)length);
     target[begin + (size_t)length] = 0;
@@ -114,7 +119,7 @@ static int open_temporary(th_atomic_file *f, mode_t mode)
     return -1;
 }
 
-/* -- the whole -- */
+/* -- beginning and ending -- */
 
 /* Opens a device, a pipe or the system's name of an open file, to write to it in place. */
 static int open_direct(const char *path)
@@ -127,7 +132,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
 {
     const bool system = th_is_system_path(path);
     struct stat existing;
-    f->hasty = false;
+    f->unsynchronized = false;
     if (!find_target(path, f->target))
         return false;
     const bool exists = (system ? stat(path, &existing) : lstat(f->target, &existing)) == 0;
@@ -152,7 +157,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
 }
 
 /* Copies the permissions of the old file. If its group cannot be kept, the new file's group gets only the permissions
- * that everybody has. A file system without permissions refuses, and the permissions stay narrow. */
+ * of all users. A file system without permissions refuses, and the permissions stay narrow. */
 static void keep_permissions(const th_atomic_file *f)
 {
     const int descriptor = fileno(f->file);
@@ -162,7 +167,8 @@ static void keep_permissions(const th_atomic_file *f)
     (void)!fchmod(descriptor, mode);
 }
 
-/* So that the new name outlives a loss of power. File systems that cannot do this say EINVAL. */
+/* Makes the new name survive a loss of power. Some file systems cannot do this and return EINVAL, which is no error
+ * here. */
 static bool synchronize_directory(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -170,7 +176,7 @@ static bool synchronize_directory(char *path)
         slash[slash == path] = 0;
     const int descriptor = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
-        return errno == EACCES; /* a directory can be written to by who may not read it */
+        return errno == EACCES; /* a user without read permission may still write to a directory */
     const bool done = fsync(descriptor) == 0 || errno == EINVAL;
     const int trouble = errno;
     close(descriptor);
@@ -182,7 +188,7 @@ bool th_atomic_end(th_atomic_file *f, bool written)
 {
     int trouble = written ? 0 : errno ? errno : EIO;
     errno = 0;
-    const bool synchronized = !f->direct && !f->hasty;
+    const bool synchronized = !f->direct && !f->unsynchronized;
     if (f->replaces && !f->direct)
         keep_permissions(f);
     if (trouble == 0 && (fflush(f->file) != 0 || (synchronized && fsync(fileno(f->file)) != 0)))

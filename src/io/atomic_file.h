@@ -29,23 +29,27 @@ enum { TH_MAX_PATH = 4096 };
 
 typedef struct th_atomic_file {
     FILE *file;
-    bool direct;   /* a device or a pipe, which is written to, not replaced */
-    bool hasty;    /* may be set by the caller: nothing is synchronized, which is faster, and enough for
-                                    a crash of the program, but not of the machine */
-    bool replaces; /* a regular file was there, with these permissions: */
+    bool direct; /* a device or a pipe, which is written to, not replaced */
+    bool
+        unsynchronized; /* set by the caller: nothing is synchronized. Faster, but a crash of the machine may lose it */
+    bool replaces;      /* a regular file was there, with these permissions: */
     mode_t mode;
     gid_t group;
     char target[TH_MAX_PATH];    /* the path, or what it links to */
     char temporary[TH_MAX_PATH]; /* beside the target */
 } th_atomic_file;
 
-/* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. Links among
- * them are the system's own, and may lead anywhere. */
+/* Joins a folder and a name. Returns false if the path is too long. */
+TH_PRIVATE_API bool th_path_join(char path[TH_MAX_PATH], const char *folder, const char *name);
+
+/* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. The system
+ * owns these links, so they are followed anywhere. */
 TH_PRIVATE_API bool th_is_system_path(const char *path);
-/* Opens f->file for writing. false, with errno, when that cannot be; then there is nothing to end. */
+/* Opens f->file for writing. Returns false with errno on failure; then th_atomic_end must not be called. */
 TH_PRIVATE_API bool th_atomic_begin(th_atomic_file *f, const char *path);
-/* Closes it. What was written takes its place if `written` and nothing fails; else it is thrown away: false, with errno
- * (which is what it was where the caller found that writing had failed; EIO if it was 0). */
+/* Closes the file. If `written` is true and nothing fails, the file replaces the old one and the function returns
+ * true. Otherwise it discards the file and returns false with errno. If `written` is false, errno must be the caller's
+ * error of writing; 0 becomes EIO. */
 TH_PRIVATE_API bool th_atomic_end(th_atomic_file *f, bool written);
 
 #endif

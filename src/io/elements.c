@@ -1,4 +1,4 @@
-/* Writing the numbers of arrays: see elements.h. */
+/* Writing the elements of arrays: see elements.h. */
 #include "io/elements.h"
 
 #include "kernels/machine/crc32c.h"
@@ -9,7 +9,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers i
 
 enum { CHUNK = 64 * 1024 };
 
-/* A checksum is taken of what has just been read or is just about to be, while a cache has it. */
+/* Writes bytes and continues the checksum chunk by chunk, while the chunk is in a cache. */
 static bool write_bytes(const char *bytes, size_t count, FILE *file, uint32_t *crc)
 {
     for (size_t done = 0; done < count; done += CHUNK) {
@@ -32,12 +32,12 @@ bool th_write_elements(const th_array *array, FILE *file, uint32_t *crc)
         return write_bytes(array->data, (size_t)iterator.numel * element, file, crc);
     char chunk[CHUNK];
     size_t used = 0;
-    th_iterator_position place;
-    th_iterator_seek(&iterator, 0, &place);
-    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &place)) {
-        const int64_t left = th_iterator_run(&iterator, &place), room = (int64_t)((CHUNK - used) / element);
-        run = left < room ? left : room;
-        th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, place.at[0],
+    th_iterator_position position;
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &position)) {
+        const int64_t left = th_iterator_run(&iterator, &position), space = (int64_t)((CHUNK - used) / element);
+        run = left < space ? left : space;
+        th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, position.at[0],
                     iterator.array[0].stride[iterator.ndim - 1]);
         used += (size_t)run * element;
         if ((used == CHUNK || done + run == iterator.numel) && !write_bytes(chunk, used, file, crc))

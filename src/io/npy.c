@@ -1,4 +1,4 @@
-/* Reading and writing .npy files. Nothing of a file is believed: sizes are held against the length of the file before
+/* Reading and writing .npy files. All file input is untrusted: sizes are compared with the length of the file before
  * memory is taken. */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ _Static_assert(sizeof(bool) == 1, "a bool takes one byte, as in the file");
 
 static const char *const read_text = "npy_read", *const write_text = "npy_write";
 
-/* Where a file is read from or written to, for sentences: its path, or "the file" for a stream. */
+/* A file and its name in error messages: its path, or "the file" for a stream. */
 typedef struct npy_file {
     th_context *ctx;
     const char *name;
@@ -34,7 +34,7 @@ static th_status fail(const npy_file *f, const char *operation, const char *trou
 
 /* -- reading -- */
 
-/* Bytes between where the file stands and its end; false when that cannot be told. */
+/* Sets *bytes to the bytes from the current position to the end. Returns false if they cannot be determined. */
 static bool bytes_left(FILE *file, int64_t *bytes)
 {
     struct stat status;
@@ -45,7 +45,7 @@ static bool bytes_left(FILE *file, int64_t *bytes)
     return true;
 }
 
-/* Reads preamble and header; *left is what the file holds behind them. */
+/* Reads preamble and header. Sets *left to the number of bytes behind them. */
 static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *left)
 {
     unsigned char preamble[TH_NPY_PREAMBLE];
@@ -83,8 +83,7 @@ static bool bools_are_sound(const unsigned char *bytes, int64_t n)
     return any < 2;
 }
 
-/* `bytes` of elements into data, which is not read before it is known to be sound; without data (shapes only) they are
- * skipped. */
+/* Reads `bytes` of elements into data and checks them. Without data (shapes only) it skips them. */
 static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, size_t bytes)
 {
     if (data == NULL)
@@ -97,7 +96,7 @@ static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, si
     return TH_OK;
 }
 
-/* The same for an array in Fortran order, by way of a block of the step's memory. */
+/* Does the same for an array in Fortran order, through a block of the step's memory. */
 static th_status read_transposed(const npy_file *f, const th_tensor_impl *t, size_t bytes)
 {
     th_context *ctx = f->ctx;
@@ -117,7 +116,7 @@ static th_status read_transposed(const npy_file *f, const th_tensor_impl *t, siz
     return status;
 }
 
-/* One array from where the file stands; whole: it must end there. */
+/* Reads an array from the current position. whole: the file must end behind it. */
 static th_tensor *read_array(const npy_file *f, bool whole)
 {
     th_context *ctx = f->ctx;
@@ -175,7 +174,7 @@ th_tensor *th_npy_read(th_context *ctx, const char *path)
     if (!can_read(ctx, path, "path"))
         return NULL;
     const int descriptor =
-        open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (a pipe without a writer must not hold us up) */
+        open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (opening must not wait for a pipe's writer) */
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
     const npy_file f = {ctx, path, file};
     if (file == NULL) {
@@ -203,7 +202,7 @@ static th_status write_array(const npy_file *f, const th_tensor_impl *t)
     return written ? TH_OK : fail(f, write_text, errno ? strerror(errno) : "it cannot be written");
 }
 
-/* The body of a tensor that can be written; NULL with the error stored. */
+/* Returns the implementation of a tensor that can be written; NULL with the error stored. */
 static const th_tensor_impl *check_operand(const th_tensor *handle, const void *target, const char *what)
 {
     const th_tensor_impl *t = th_usable(handle, NULL, write_text, "t");
@@ -233,7 +232,7 @@ th_status th_npy_write(th_tensor *handle, const char *path)
     npy_file f = {t->ctx, path, NULL};
     if (!th_atomic_begin(&file, path))
         return fail(&f, write_text, strerror(errno));
-    file.hasty = true; /* arrays are written in great numbers, and can be computed again */
+    file.unsynchronized = true; /* programs write many arrays, and can compute them again */
     f.file = file.file;
     const th_status status = write_array(&f, t);
     if (!th_atomic_end(&file, status == TH_OK) && status == TH_OK)

@@ -1,5 +1,5 @@
-/* Reading and writing the header of .npy files. The parser takes the part of Python's literals that headers use, and
- * nothing else. */
+/* Reading and writing the header of .npy files. The parser accepts only the part of Python's literals that headers
+ * use. */
 #include "io/npy_header.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "tensor/checked.h"
 #include "tensor/format.h"
 
-enum { ALIGNMENT = 64, GROWTH = 21 }; /* NumPy leaves room for the first size to grow to so many digits */
+enum { ALIGNMENT = 64, GROWTH = 21 }; /* NumPy leaves space for the first size to grow to this many digits */
 
 static const char *const descriptions[TH_DTYPE_COUNT] = {
     [TH_FLOAT32] = "<f4", [TH_FLOAT64] = "<f8", [TH_INT32] = "<i4", [TH_INT64] = "<i8", [TH_BOOL] = "|b1",
@@ -17,7 +17,7 @@ static const char *const descriptions[TH_DTYPE_COUNT] = {
 
 typedef struct parser {
     const char *at;
-    char *trouble; /* "" while all is well; the first trouble stays */
+    char *trouble; /* "" without an error; otherwise the first error */
 } parser;
 
 static void complain(parser *p, const char *format, const char *detail) __attribute__((format(printf, 2, 0)));
@@ -38,7 +38,7 @@ static void skip_spaces(parser *p)
         p->at++;
 }
 
-/* Takes c if it comes next. */
+/* Consumes c if it is the next character. */
 static bool accept(parser *p, char c)
 {
     skip_spaces(p);
@@ -54,7 +54,7 @@ static void expect(parser *p, char c)
         complain(p, "its header lacks a '%s'", (char[]){c, 0});
 }
 
-/* A quoted string without escapes. */
+/* Parses a quoted string without escapes. */
 static void parse_string(parser *p, char *text, size_t size)
 {
     skip_spaces(p);
@@ -114,7 +114,7 @@ static void parse_size(parser *p, int64_t *size)
             complain(p, "a size in its shape %s", "overflows");
 }
 
-/* (), (3,), (3, 4), ... */
+/* Parses a tuple: (), (3,), (3, 4), ... */
 static void parse_shape(parser *p, th_shape *shape)
 {
     *shape = TH_SCALAR;
@@ -181,18 +181,18 @@ bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble)
 size_t th_npy_header_format(const th_npy_header *header, char *bytes)
 {
     char *const text = bytes + TH_NPY_PREAMBLE;
-    const size_t room = TH_NPY_WRITTEN_HEADER - TH_NPY_PREAMBLE;
+    const size_t capacity = TH_NPY_WRITTEN_HEADER - TH_NPY_PREAMBLE;
     const th_shape *shape = &header->shape;
     text[0] = 0;
-    th_append(text, room, "{'descr': '%s', 'fortran_order': %s, 'shape': (", descriptions[header->dtype],
+    th_append(text, capacity, "{'descr': '%s', 'fortran_order': %s, 'shape': (", descriptions[header->dtype],
               header->fortran_order ? "True" : "False");
     const size_t before = strlen(text);
     int growth = 0;
     for (int i = 0; i < shape->ndim; i++) {
-        th_append(text, room, i ? ", %lld" : "%lld", (long long)shape->size[i]);
+        th_append(text, capacity, i ? ", %lld" : "%lld", (long long)shape->size[i]);
         growth = i ? growth : GROWTH - (int)(strlen(text) - before);
     }
-    th_append(text, room, "%s), }%*s", shape->ndim == 1 ? "," : "", growth, "");
+    th_append(text, capacity, "%s), }%*s", shape->ndim == 1 ? "," : "", growth, "");
     size_t n = strlen(text);
     while ((TH_NPY_PREAMBLE + n + 1) % ALIGNMENT != 0)
         text[n++] = ' ';

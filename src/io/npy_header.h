@@ -1,5 +1,5 @@
 /* The header of a .npy file (format 1.0) as text: a Python dictionary with the keys 'descr', 'fortran_order' and
- * 'shape'. No file is touched here. */
+ * 'shape'. These functions access no file. */
 #ifndef TH_IO_NPY_HEADER_H
 #define TH_IO_NPY_HEADER_H
 
@@ -7,8 +7,8 @@
 
 enum {
     TH_NPY_PREAMBLE = 10,         /* magic, version, length of the header */
-    TH_NPY_MAX_HEADER = 10000,    /* as NumPy: a longer one is not read */
-    TH_NPY_WRITTEN_HEADER = 1024, /* room for any that is written, preamble included */
+    TH_NPY_MAX_HEADER = 10000,    /* NumPy's limit */
+    TH_NPY_WRITTEN_HEADER = 1024, /* fits every header that is written, including the preamble */
     TH_NPY_TROUBLE = 160
 };
 
@@ -18,11 +18,11 @@ typedef struct th_npy_header {
     th_shape shape;
 } th_npy_header;
 
-/* Reads the dictionary in text (ending in 0). false, with what is wrong as a sentence in trouble (of TH_NPY_TROUBLE
- * bytes), when it is not exactly one that describes a tensor. */
+/* Parses the dictionary in text, which ends in NUL. Returns false if it does not describe a tensor exactly, and writes
+ * the reason into trouble (of TH_NPY_TROUBLE bytes). */
 bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble);
 
-/* The preamble and the header, padded as NumPy pads them, into bytes (of TH_NPY_WRITTEN_HEADER); returns their
+/* Writes the preamble and the header, padded as NumPy pads them, into bytes (of TH_NPY_WRITTEN_HEADER). Returns their
  * length. */
 size_t th_npy_header_format(const th_npy_header *header, char *bytes);
 

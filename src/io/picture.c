@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "io/picture.h"
-#include "io/utf8.h"
+#include "io/text_output.h"
 #include "tensor/decimal.h"
 #include "tensor/format.h"
 
@@ -22,7 +22,7 @@ static const char style[] = "<style>"
                             ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
                             "</style>\n";
 
-/* ` name="value"`. */
+/* Writes ` name="value"`. */
 static void attribute(th_svg *svg, const char *name, double value)
 {
     fprintf(svg->file, " %s=\"", name);
@@ -38,7 +38,7 @@ th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const cha
     svg->operation = operation;
     if (!th_atomic_begin(&svg->whole, path))
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
-    svg->whole.hasty = true; /* a picture can be drawn again */
+    svg->whole.unsynchronized = true; /* a picture can be drawn again */
     svg->file = svg->whole.file;
     th_svg_put(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     attribute(svg, "width", width);
@@ -102,14 +102,14 @@ void th_svg_escape(th_svg *svg, const char *text)
     }
 }
 
-void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anchor anchor, bool turned,
+void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anchor anchor, bool rotated,
                  const char *text)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     if (text == NULL || text[0] == 0)
         return;
     th_svg_put(svg, "<text");
-    if (turned) {
+    if (rotated) {
         th_svg_put(svg, " transform=\"translate(");
         th_svg_number(svg, x);
         th_svg_put(svg, ",");
@@ -124,7 +124,7 @@ void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anc
     th_svg_put(svg, "</text>\n");
 }
 
-/* An element whose place is four numbers, still open. */
+/* Begins an element with four numbers as its position; more attributes may follow. */
 static void open_element(th_svg *svg, const char *element, const char *const name[4], const double value[4])
 {
     fprintf(svg->file, "<%s", element);

@@ -1,4 +1,4 @@
-/* Writing SVG: numbers that no locale changes, text that no name breaks, one check at the end. */
+/* Writing SVG. The locale does not change numbers, names are escaped, and errors are checked once, at the end. */
 #ifndef TH_IO_PICTURE_H
 #define TH_IO_PICTURE_H
 
@@ -15,37 +15,37 @@ typedef struct th_svg {
 
 typedef enum th_anchor { TH_ANCHOR_START, TH_ANCHOR_MIDDLE, TH_ANCHOR_END } th_anchor;
 
-/* Opens the file and draws the white card that all pictures lie on (it reads well on a dark page too). */
+/* Opens the file and draws the white background of every picture, which is readable on a dark page, too. */
 th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
                        double height);
-/* Closes the picture and moves it to its path. If a part was not written, that is TH_ERROR_FILE, and the old file
+/* Closes the picture and moves it to its path. If a part was not written, the error is TH_ERROR_FILE, and the old file
  * stays. */
 th_status th_svg_end(th_svg *svg);
 
-/* Literal markup. */
+/* Writes literal markup. */
 void th_svg_put(th_svg *svg, const char *text);
-/* A number with two digits after the point. */
+/* Writes a number with two digits after the point. */
 void th_svg_number(th_svg *svg, double value);
-/* Text with what XML reserves escaped, and replaced what it does not allow. */
+/* Writes text. Escapes the characters that XML reserves, and replaces those that it does not allow. */
 void th_svg_escape(th_svg *svg, const char *text);
-/* One line of text; class names its style: "title", "label" or "tick". turned: read from below. NULL text draws
- * nothing. */
-void th_svg_text(th_svg *svg, double x, double y, const char *style, th_anchor anchor, bool turned, const char *text);
-/* A rectangle whose tag is still open: more attributes may follow. */
+/* Writes one line of text. class names its style: "title", "label" or "tick". rotated: the text reads from the bottom
+ * up. NULL text draws nothing. */
+void th_svg_text(th_svg *svg, double x, double y, const char *style, th_anchor anchor, bool rotated, const char *text);
+/* Begins a rectangle whose tag is still open: more attributes may follow. */
 void th_svg_open_rect(th_svg *svg, double x, double y, double width, double height);
 void th_svg_rect(th_svg *svg, double x, double y, double width, double height, const char *style);
 void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const char *style);
 
 /* -- numbers along an axis -- */
-/* Near the ends of what a double holds, sums overflow and steps vanish. There, numbers of this magnitude at most are
- * drawn shifted: by so many decimal places, 0 for all others. */
+/* Returns the number of decimal places by which numbers of at most this magnitude are shifted before they are drawn.
+ * This is 0 except near the limits of a double, where sums overflow and steps vanish. */
 int th_axis_shift(double magnitude);
-/* value / 10^shift. */
+/* Returns value / 10^shift. */
 double th_axis_shifted(double value, int shift);
-/* What is written at a tick: the number shifted * 10^shift, to this many significant digits. */
+/* Writes the label of a tick: the number shifted * 10^shift, with this many significant digits. */
 void th_axis_label(char *text, size_t size, double shifted, int shift, int digits);
-/* A step of 1, 2 or 5 times a power of ten that cuts `range`, which is positive and shifted, into at most `count`
- * parts. */
+/* Returns a step of 1, 2 or 5 times a power of ten that cuts `range`, which is positive and shifted, into at most
+ * `count` parts. */
 double th_nice_step(double range, int count);
 
 #endif

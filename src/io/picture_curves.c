@@ -1,10 +1,10 @@
-/* Curves in a chart, or in several beside one another: loss over steps and the like. */
+/* Curves in a chart, or in several charts side by side: loss over steps, for example. */
 #include <math.h>
 
 #include "io/picture.h"
 #include "tensor/format.h"
 
-/* The place of a chart in the picture, and what of it is around the axes. */
+/* The rectangle of a chart in the picture, and the labels around its axes. */
 typedef struct frame {
     double x, y, width, height;
 } frame;
@@ -32,7 +32,7 @@ static double scaled(const axis *a, double value)
     return a->logarithmic ? log10(value) : th_axis_shifted(value, a->shift);
 }
 
-/* Of a scaled value. */
+/* Returns the pixel of a scaled value. */
 static double position(const axis *a, double value)
 {
     return a->from + (value - a->low) / (a->high - a->low) * (a->to - a->from);
@@ -48,7 +48,7 @@ static bool drawn(const th_curve *c, int64_t i, bool log_y)
     return isfinite(curve_x(c, i)) && isfinite(c->y[i]) && (!log_y || c->y[i] > 0);
 }
 
-/* Numbers so small that they cannot be told from 0 on an axis that is 1 long are drawn there, not shifted. */
+/* Returns the shift for large numbers only. Numbers too small to differ from 0 on an axis of length 1 appear at 0. */
 static int shift_of_large(double magnitude)
 {
     return magnitude > 1 ? th_axis_shift(magnitude) : 0;
@@ -63,7 +63,7 @@ static void include_zero(axis *y, bool asked)
     }
 }
 
-/* Fits both axes to what will be drawn. */
+/* Fits both axes to the data. */
 static void fit(const frame *f, const th_curve *curves, int count, const th_chart_options *options, axis *x, axis *y)
 {
     const bool log_y = options->log_y;
@@ -94,7 +94,7 @@ static void fit(const frame *f, const th_curve *curves, int count, const th_char
                 y->low = fmin(y->low, py);
                 y->high = fmax(y->high, py);
             }
-    if (!(x->low <= x->high)) { /* nothing to draw: an empty chart from 0 to 1 */
+    if (!(x->low <= x->high)) { /* no data: an empty chart from 0 to 1 */
         x->low = y->low = 0;
         x->high = y->high = 1;
     }
@@ -103,15 +103,15 @@ static void fit(const frame *f, const th_curve *curves, int count, const th_char
     if (x->high - x->low < 1e-9 * fmax(1, fabs(x->high)))
         x->high = x->low + fmax(1, 1e-6 * fabs(x->low));
     if (y->high - y->low < 1e-9 * fmax(1e-30, fabs(y->high))) {
-        const double room = fmax(0.5 * fabs(y->high), 0.5);
-        y->low -= log_y ? 0.5 : room;
-        y->high += log_y ? 0.5 : room;
+        const double margin = fmax(0.5 * fabs(y->high), 0.5);
+        y->low -= log_y ? 0.5 : margin;
+        y->high += log_y ? 0.5 : margin;
     }
     x->step = th_nice_step(x->high - x->low, 8);
     y->step = log_y ? fmax(1, ceil((y->high - y->low) / 6)) : th_nice_step(y->high - y->low, 6);
     if (!log_y)
         y->high = ceil(y->high / y->step - 1e-9) * y->step;
-    else if (y->high - y->low < 2) { /* a tick at each end at least */
+    else if (y->high - y->low < 2) { /* at least a tick at each end */
         y->low = floor(y->low);
         y->high = ceil(y->high);
     }
@@ -124,7 +124,7 @@ static void draw_axes(th_svg *svg, const axis *x, const axis *y)
         const double value = t * y->step;
         const double at = position(y, value);
         th_svg_line(svg, x->from, at, x->to, at, "grid");
-        if (y->logarithmic && fabs(value) > 300) /* 10^value may be too large, or nothing */
+        if (y->logarithmic && fabs(value) > 300) /* 10^value may overflow or underflow */
             th_format(text, sizeof text, "1e%+.0f", value);
         else
             th_axis_label(text, sizeof text, y->logarithmic ? pow(10, value) : t == 0 ? 0.0 : value, y->shift, 6);
@@ -140,8 +140,7 @@ static void draw_axes(th_svg *svg, const axis *x, const axis *y)
     th_svg_line(svg, x->from, y->from, x->from, y->to, "axis");
 }
 
-/* Points that fall on one column of the picture: the first, the lowest, the highest and the last of them make the same
- * line as all. */
+/* The points in one column of pixels. Its first, lowest, highest and last point draw the same line as all of them. */
 typedef struct column {
     int64_t number;
     int points;
@@ -155,7 +154,7 @@ static void put_point(th_svg *svg, const double at[2], bool *pen)
     th_svg_put(svg, " ");
     th_svg_number(svg, at[1]);
     if (!*pen)
-        th_svg_put(svg, "h0"); /* a lone point shows as a dot */
+        th_svg_put(svg, "h0"); /* a single point appears as a dot */
     *pen = true;
 }
 
@@ -179,7 +178,7 @@ static void set_point(column *c, int which, double x, double y)
     c->at[which][1] = y;
 }
 
-/* Another point of the column. */
+/* Adds a point to the column. */
 static void add_to_column(column *c, double x, double y)
 {
     if (c->points == 0)
@@ -192,7 +191,7 @@ static void add_to_column(column *c, double x, double y)
     c->points++;
 }
 
-/* The attributes that tell curve `number` from the others. */
+/* Writes the attributes that distinguish curve `number` from the others. */
 static void put_line_style(th_svg *svg, int number)
 {
     fprintf(svg->file, " stroke=\"%s\"", color[number % COLORS]);

@@ -1,4 +1,4 @@
-/* Matrices as heat maps: attention weights, one panel per head. */
+/* Matrices as heat maps: attention weights, one panel for each head. */
 #include <math.h>
 #include <string.h>
 
@@ -7,19 +7,19 @@
 #include "tensor/format.h"
 #include "tensor/tensor.h"
 
-enum { MAX_ENTRIES = 1000000, MAX_PANELS = 10000, MAX_TELLING = 6000, LEVELS = 64 };
+enum { MAX_ENTRIES = 1000000, MAX_PANELS = 10000, MAX_SHOWN_VALUES = 6000, LEVELS = 64 };
 
-static const double panel_room = 420; /* what a panel is made about as wide as */
-static const double margin = 24, gap = 34, scale_room = 84;
+static const double panel_width = 420; /* the approximate width of a panel in pixels */
+static const double margin = 24, gap = 34, scale_width = 84;
 
 typedef struct map {
     th_array values; /* (P, R, C) */
     const th_heatmap_options *options;
     int64_t panels, rows, columns;
     double high, cell;                  /* pixels of one entry */
-    double row_room, column_room;       /* pixels for the names of rows and columns */
-    size_t row_letters, column_letters; /* how many were given */
-    bool telling;
+    double row_width, column_width;     /* pixels for the names of rows and columns */
+    size_t row_letters, column_letters; /* the number of letters given */
+    bool shows_values;
 } map;
 
 static double entry(const map *m, int64_t p, int64_t r, int64_t c)
@@ -29,7 +29,8 @@ static double entry(const map *m, int64_t p, int64_t r, int64_t c)
     return th_number_load(dtype, (const char *)m->values.data + at * (int64_t)th_dtype_size(dtype));
 }
 
-/* White through blue to nearly black, by level 0 .. LEVELS; dark enough early that 0.1 is seen. */
+/* Writes a color from white through blue to nearly black, by level 0 .. LEVELS. 0.1 is already dark enough to be
+ * visible. */
 static void put_color(th_svg *svg, int level)
 {
     static const double stop[5][3] = {{246, 248, 250}, {182, 214, 242}, {84, 156, 216}, {22, 88, 168}, {8, 32, 84}};
@@ -41,7 +42,7 @@ static void put_color(th_svg *svg, int level)
         fprintf(svg->file, "%02x", (unsigned)lround(stop[low][i] + part * (stop[low + 1][i] - stop[low][i])));
 }
 
-/* -1 for what is no number. */
+/* Returns the level of a value; -1 for NaN. */
 static int level_of(const map *m, double value)
 {
     if (!isfinite(value))
@@ -61,7 +62,7 @@ static void put_cells(th_svg *svg, double x, double y, double width, double heig
     th_svg_put(svg, "\"");
 }
 
-/* What row or column i is called; text is room for a number. */
+/* Returns the name of row or column i. text holds it if it is a number. */
 static const char *name_of(const map *m, bool columns, int64_t i, char text[24])
 {
     const th_heatmap_options *o = m->options;
@@ -76,7 +77,7 @@ static const char *name_of(const map *m, bool columns, int64_t i, char text[24])
     return text;
 }
 
-/* Rows or columns are called by more than their numbers. */
+/* Whether rows or columns have names other than their numbers. */
 static bool named(const map *m, bool columns)
 {
     return columns ? m->options->column_names || m->options->column_letters
@@ -90,16 +91,16 @@ static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double 
             const double value = entry(m, p, r, c);
             const int level = level_of(m, value);
             int64_t end = c + 1;
-            while (!m->telling && end < m->columns && level_of(m, entry(m, p, r, end)) == level)
+            while (!m->shows_values && end < m->columns && level_of(m, entry(m, p, r, end)) == level)
                 end++;
-            if (level != 0 || m->telling) {
+            if (level != 0 || m->shows_values) {
                 put_cells(svg, x + (double)c * m->cell, y + (double)r * m->cell, (double)(end - c) * m->cell, m->cell,
                           level);
-                if (m->telling) {
+                if (m->shows_values) {
                     th_svg_put(svg, "><title>");
                     char text[24];
                     th_svg_escape(svg, name_of(m, false, r, text));
-                    th_svg_put(svg, " \xE2\x86\x90 "); /* an arrow from the column to the row that reads it */
+                    th_svg_put(svg, " \xE2\x86\x90 "); /* the arrow points from the key's column to the query's row */
                     th_svg_escape(svg, name_of(m, true, c, text));
                     if (isnan(value))
                         th_svg_put(svg, ": NaN</title></rect>\n");
@@ -113,7 +114,7 @@ static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double 
         }
 }
 
-/* Names, or numbers, along one side: as many as there is room for. */
+/* Writes names or numbers along one side, as many as fit. */
 static void draw_side(th_svg *svg, const map *m, bool columns, double x, double y)
 {
     const int64_t count = columns ? m->columns : m->rows;
@@ -123,10 +124,10 @@ static void draw_side(th_svg *svg, const map *m, bool columns, double x, double 
         char text[24];
         const char *name = name_of(m, columns, i, text);
         const double along = ((double)i + 0.5) * m->cell;
-        const bool turned = columns && m->options->column_names && m->column_room > 20;
+        const bool rotated = columns && m->options->column_names && m->column_width > 20;
         if (!columns)
             th_svg_text(svg, x - 5, y + along + 4, "tick", TH_ANCHOR_END, false, name);
-        else if (turned)
+        else if (rotated)
             th_svg_text(svg, x + along + 4, y - 5, "tick", TH_ANCHOR_START, true, name);
         else
             th_svg_text(svg, x + along, y - 5, "tick", TH_ANCHOR_MIDDLE, false, name);
@@ -151,8 +152,8 @@ static void draw_scale(th_svg *svg, const map *m, double x, double y, double hei
     }
 }
 
-/* Pixels that the longest name needs, with about 6.5 for a character. */
-static double room_of(const map *m, bool columns)
+/* Returns the pixels that the longest name needs, about 6.5 for a character. */
+static double width_of_names(const map *m, bool columns)
 {
     const int64_t count = columns ? m->columns : m->rows;
     size_t longest = 0;
@@ -160,7 +161,7 @@ static double room_of(const map *m, bool columns)
         char text[24];
         size_t characters = 0;
         for (const char *c = name_of(m, columns, i, text); *c; c++)
-            characters += ((unsigned char)*c & 0xC0) != 0x80; /* UTF-8 continuation bytes are no characters */
+            characters += ((unsigned char)*c & 0xC0) != 0x80; /* continuation bytes of UTF-8 are not counted */
         longest = characters > longest ? characters : longest;
     }
     return 8 + 6.5 * (double)longest;
@@ -174,14 +175,14 @@ static void draw(th_svg *svg, const map *m, int64_t per_row, double x0, double y
         char text[64];
         snprintf(text, sizeof text, "head %lld", (long long)p);
         const char *name = m->options->panel_names ? m->options->panel_names[p] : m->panels > 1 ? text : NULL;
-        th_svg_text(svg, x + width / 2, y - m->column_room - 8, "label", TH_ANCHOR_MIDDLE, false, name);
+        th_svg_text(svg, x + width / 2, y - m->column_width - 8, "label", TH_ANCHOR_MIDDLE, false, name);
         th_svg_rect(svg, x, y, width, height, "empty");
         draw_entries(svg, m, p, x, y);
         th_svg_rect(svg, x, y, width, height, "frame");
         draw_side(svg, m, true, x, y);
         draw_side(svg, m, false, x, y);
         if (p % per_row == 0)
-            th_svg_text(svg, x - m->row_room - 8, y + height / 2, "label", TH_ANCHOR_MIDDLE, true,
+            th_svg_text(svg, x - m->row_width - 8, y + height / 2, "label", TH_ANCHOR_MIDDLE, true,
                         m->options->row_label);
         if (p / per_row == (m->panels - 1) / per_row || p + per_row >= m->panels)
             th_svg_text(svg, x + width / 2, y + height + 20, "label", TH_ANCHOR_MIDDLE, false,
@@ -215,7 +216,7 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
     m.panels = m.values.size[0];
     m.rows = m.values.size[1];
     m.columns = m.values.size[2];
-    m.telling = numel <= MAX_TELLING;
+    m.shows_values = numel <= MAX_SHOWN_VALUES;
     const bool given = m.options->high > 0 && isfinite(m.options->high);
     m.high = given ? m.options->high : 0;
     for (int64_t i = 0; !given && i < numel; i++) {
@@ -223,23 +224,23 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
         m.high = isfinite(value) && value > m.high ? value : m.high;
     }
     const double longer = (double)(m.rows > m.columns ? m.rows : m.columns);
-    m.cell = fmin(fmax(panel_room / longer, 1), 30);
+    m.cell = fmin(fmax(panel_width / longer, 1), 30);
     m.cell = m.cell >= 2 ? floor(m.cell) : m.cell;
     m.row_letters = m.options->row_letters ? strlen(m.options->row_letters) : 0;
     m.column_letters = m.options->column_letters ? strlen(m.options->column_letters) : 0;
-    m.row_room = room_of(&m, false);
-    m.column_room = m.options->column_names ? fmax(room_of(&m, true), 15) : 15; /* only names are turned */
+    m.row_width = width_of_names(&m, false);
+    m.column_width = m.options->column_names ? fmax(width_of_names(&m, true), 15) : 15; /* only names are rotated */
 
     const double width = (double)m.columns * m.cell, height = (double)m.rows * m.cell;
     int64_t per_row = m.panels;
-    while (per_row > 1 && (double)per_row * (width + m.row_room + gap) > 1100)
+    while (per_row > 1 && (double)per_row * (width + m.row_width + gap) > 1100)
         per_row = (per_row + 1) / 2;
     const int64_t lines = (m.panels + per_row - 1) / per_row;
-    const double step_x = width + m.row_room + gap, step_y = height + m.column_room + 62;
-    const double x0 = margin + 24 + m.row_room, y0 = (m.options->title ? 48 : 16) + 24 + m.column_room;
+    const double step_x = width + m.row_width + gap, step_y = height + m.column_width + 62;
+    const double x0 = margin + 24 + m.row_width, y0 = (m.options->title ? 48 : 16) + 24 + m.column_width;
     const double scale_x = x0 + (double)(per_row - 1) * step_x + width + 24;
     th_svg svg;
-    if (th_svg_begin(&svg, ctx, path, operation, scale_x + scale_room,
+    if (th_svg_begin(&svg, ctx, path, operation, scale_x + scale_width,
                      y0 + (double)(lines - 1) * step_y + height + 40) != TH_OK)
         return ctx->error;
     th_svg_text(&svg, margin, 30, "title", TH_ANCHOR_START, false, m.options->title);

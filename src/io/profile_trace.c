@@ -1,38 +1,31 @@
-/* A profile's events as a Chrome trace: JSON whose numbers no locale changes and whose text no name breaks. */
+/* A profile's events as a Chrome trace. The locale does not change its numbers, and names are escaped. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "autograd/profile.h"
 #include "io/atomic_file.h"
-#include "io/utf8.h"
+#include "io/text_output.h"
 
 static const char operation[] = "profile_write_trace";
 
-/* Text between the quotes of a JSON string: what is no UTF-8 becomes the replacement character. */
+/* Writes the contents of a JSON string. */
 static void put_text(FILE *file, const char *text)
 {
-    for (const unsigned char *c = (const unsigned char *)text; *c;) {
-        const int length = th_utf8_length(c);
-        if (length == 0)
-            fputs("\\ufffd", file);
-        else if (*c == '"' || *c == '\\')
-            fprintf(file, "\\%c", *c);
-        else if (*c < 32 || *c == 127)
-            fprintf(file, "\\u%04x", (unsigned)*c);
-        else
-            fwrite(c, 1, (size_t)length, file);
-        c += length ? length : 1;
+    char escaped[TH_JSON_ESCAPED];
+    while (*text) {
+        text += th_json_escape(text, escaped);
+        fputs(escaped, file);
     }
 }
 
-/* Nanoseconds as microseconds. */
+/* Writes nanoseconds as microseconds. */
 static void put_time(FILE *file, const char *name, int64_t nanoseconds)
 {
     fprintf(file, ",\"%s\":%" PRId64 ".%03d", name, nanoseconds / 1000, (int)(nanoseconds % 1000));
 }
 
-/* "float32 (B=2, T=4, E=8), float32 (8, 8) -> float32 (B=2, T=4, 8)" */
+/* Writes "float32 (B=2, T=4, E=8), float32 (8, 8) -> float32 (B=2, T=4, 8)". */
 static void put_shapes(FILE *file, const th_profile_event *event)
 {
     bool first = true, outputs = false;
@@ -81,7 +74,7 @@ static void put_event(FILE *file, const th_profile_event *event)
     fputs("}}", file);
 }
 
-/* name: of the file, for the sentence. */
+/* Stores an error; name is the file's. */
 static th_status fail(th_context *ctx, const char *name, int trouble)
 {
     return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s could not be written in full: %s", name,
@@ -119,7 +112,7 @@ th_status th_profile_write_trace(th_context *ctx, const char *path)
     th_atomic_file trace;
     if (!th_atomic_begin(&trace, path))
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
-    trace.hasty = true; /* a crash of the machine may lose it: it is looked at now */
+    trace.unsynchronized = true; /* a crash of the machine may lose it: people look at a trace at once */
     errno = 0;
     return th_atomic_end(&trace, write_trace(ctx, trace.file)) ? TH_OK : fail(ctx, path, errno);
 }

@@ -1,4 +1,4 @@
-/* The progress line. It measures time and writes text; it knows nothing of training. */
+/* The progress line. It measures time and writes text, and knows nothing about training. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct th_progress {
     char figure_name[MAX_FIGURES][FIGURE_NAME];
     double figure[MAX_FIGURES];
     int64_t done;    /* steps */
-    int64_t written; /* what `done` was on the last line */
+    int64_t written; /* the value of `done` on the last line */
     double loss;
     double start, shown; /* seconds */
 };
@@ -66,7 +66,7 @@ th_progress *th_progress_new(th_context *ctx, const th_progress_options *options
     return bar;
 }
 
-/* A number in few characters: 950, 12.3k, 1.3M. */
+/* Appends a number in few characters: 950, 12.3k, 1.3M. */
 static void append_count(char *text, size_t size, double count)
 {
     static const char suffix[] = {' ', 'k', 'M', 'G', 'T'};
@@ -118,7 +118,7 @@ static void write_line(th_progress *bar, bool last)
     struct winsize window;
     if (bar->terminal && ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 &&
         window.ws_col < sizeof text)
-        text[window.ws_col - 1] = 0; /* a line that wraps could not be rewritten */
+        text[window.ws_col - 1] = 0; /* a line that wraps cannot be rewritten */
     const int written =
         bar->terminal ? fprintf(file, "\r\033[K%s%s", text, last ? "\n" : "") : fprintf(file, "%s\n", text);
     bar->failed |= written < 0 || fflush(file) != 0;

@@ -1,7 +1,8 @@
-/* The table of vector kernels: one per element type and instruction set, all with the same entries: the functions that
- * are defined as `void TH_KERNEL(name)(...)`, `ELEMENTWISE_KERNEL(name, ...)` or `ELEMENTWISE_LOOP(name, ...)` in src/kernels/vector,
- * from which the build makes kernels.def. Operations never branch on an element type or an instruction set: they call
- * th_kernels_for(machine, dtype)->name(...). */
+/* The table of vector kernels: one for each element type and instruction set. Operations never branch on an element
+ * type or an instruction set: they call th_kernels_for(machine, dtype)->name(...).
+ *
+ * The build makes the list of entries, kernels.def, from the functions in vector/ folders that are defined as `void
+ * TH_KERNEL(name)(...)`, `ELEMENTWISE_KERNEL(name, ...)` or `ELEMENTWISE_LOOP(name, ...)`. */
 #ifndef TH_KERNELS_KERNELS_H
 #define TH_KERNELS_KERNELS_H
 
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What kernels work on, besides arrays; each is described in the header named. */
+/* Types of kernel arguments; each is described in the header named. */
 typedef struct th_philox th_philox; /* philox.h */
 typedef struct th_dropout_mask th_dropout_mask;
 typedef struct th_adam_update th_adam_update; /* optimizer_kernels.h */
@@ -20,9 +21,9 @@ typedef struct th_rows_block th_rows_block;         /* rows.h */
 typedef struct th_key_range th_key_range;           /* visible.h */
 typedef struct th_visible_row th_visible_row;
 
-/* A map works on n elements of contiguous operands; operands[0] is the destination, which may be the same memory as
- * another operand but not overlap it otherwise. parameters are its numbers, doubles, or what the
- * comment above it says. A map always overwrites. */
+/* An elementwise kernel: n elements of contiguous operands. operands[0] is the destination. It may be the same memory
+ * as another operand, but must not overlap it otherwise. parameters are doubles, or what the comment above the kernel
+ * says. The kernel always overwrites the destination. */
 typedef void th_elementwise_kernel(int64_t n, void *const *operands, const void *parameters);
 
 typedef struct th_kernels {
@@ -31,18 +32,7 @@ typedef struct th_kernels {
 #undef KERNEL
 } th_kernels;
 
-/* 0, and does not compile when the condition does not hold: for constant expressions. */
-#define TH_HOLDS(condition, sentence)                                                                                  \
-    (0 * sizeof(struct {                                                                                               \
-         _Static_assert(condition, sentence);                                                                          \
-         char c;                                                                                                       \
-     }))
-
-/* Where in a th_kernels, whichever one, the kernel of that name and type stands. */
-#define TH_KERNEL_OFFSET(name, type, otherwise)                                                                        \
-    (offsetof(th_kernels, name) + TH_HOLDS(_Generic(((th_kernels *)0)->name, type * : 1, default : 0), otherwise))
-
-/* A zero of the floating type with elements of so many bytes, for kernels that spread one number. */
+/* Points to a zero of the floating type with `element` bytes, for kernels that broadcast one number. */
 static inline const void *th_zero(int64_t element)
 {
     static const float single = 0;

@@ -1,4 +1,4 @@
-/* Arithmetic on sizes and strides: what every driver of kernels cuts its work up with. Sizes are not negative. */
+/* Arithmetic on sizes and strides, with which the drivers of kernels divide their work. Sizes are not negative. */
 #ifndef TH_KERNELS_SIZES_H
 #define TH_KERNELS_SIZES_H
 
@@ -7,7 +7,7 @@
 
 #include "tapehead/base.h" /* th_dtype */
 
-enum { TH_ALIGNMENT = 64 }; /* bytes of a cache line, where whatever lies in a workspace begins */
+enum { TH_ALIGNMENT = 64 }; /* bytes of a cache line: each part of a workspace is aligned to it */
 
 /* Bytes of an element of a floating type. */
 static inline int64_t th_element_size(th_dtype dtype)
@@ -36,7 +36,7 @@ static inline size_t th_aligned(size_t bytes)
     return (bytes + TH_ALIGNMENT - 1) / TH_ALIGNMENT * TH_ALIGNMENT;
 }
 
-/* The index, over dims dimensions (room for one at least), with this row-major number; there must be one. */
+/* Sets index (dims numbers, at least one) to the element with this row-major number. The element must exist. */
 static inline void th_index_at(int dims, const int64_t *size, int64_t number, int64_t *index)
 {
     for (int d = dims - 1; d > 0; d--) {
@@ -46,7 +46,7 @@ static inline void th_index_at(int dims, const int64_t *size, int64_t number, in
     index[0] = number;
 }
 
-/* Elements from the first one to that at an index. */
+/* Elements from the first one to the one at this index. */
 static inline int64_t th_offset_of(int dims, const int64_t *index, const int64_t *stride)
 {
     int64_t offset = 0;

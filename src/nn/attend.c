@@ -1,6 +1,11 @@
-/* Multi-head attention as a layer: its forward. Projections, heads split and merged as views,
- * th_scaled_dot_product_attention in the middle. What attention computes and hides, fused or composed, is that
- * operation's matter; where keys of earlier tokens are, the cache's. */
+/* The forward of multi-head attention: project query, key and value, split them into heads, attend, merge the heads,
+ * project the result.
+ *
+ * th_scaled_dot_product_attention computes the attention itself, with masks, fused or composed. The cache holds keys
+ * and values of earlier tokens (nn/cache.h).
+ *
+ * B batch, T query length, S key length, E width, H heads, Hkv heads of key and value, D width of a head; N: any
+ * leading dimensions. */
 #include "kernels/elementwise/scalar.h"
 #include "nn/attention_layer.h"
 #include "nn/cache.h"
@@ -9,27 +14,76 @@
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
 
+/* The operands of attention: first as projected, then split into heads. */
+typedef struct qkv {
+    th_tensor *query, *key, *value;
+} qkv;
+
 /* -- projections -- */
 
-/* x projected by the weights and biases of operands first .. last (0 query, 1 key, 2 value) in one product:
- * (N, rows). */
-static th_tensor *project(const th_attention_layer *l, th_tensor *x, int first, int last)
+/* Columns begin .. begin + p->rows - 1 of a product, a view: (N, rows). */
+static th_tensor *columns(th_tensor *product, const th_input_projection *p, int64_t begin)
 {
-    int64_t begin = 0, end = 0;
-    for (int i = 0; i <= last; i++) {
-        begin += i < first ? l->rows[i] : 0;
-        end += l->rows[i];
-    }
-    const bool all = first == 0 && last == 2;
-    th_tensor *const unpacked[3] = {l->q_proj_weight, l->k_proj_weight, l->v_proj_weight};
-    th_tensor *weight = l->in_proj_weight == NULL ? unpacked[first]
-                        : all                     ? l->in_proj_weight
-                                                  : th_slice(l->in_proj_weight, 0, begin, end, 1);
-    th_tensor *bias = l->in_proj_bias == NULL || all ? l->in_proj_bias : th_slice(l->in_proj_bias, 0, begin, end, 1);
+    return th_slice(product, -1, begin, begin + p->rows, 1);
+}
+
+/* x (N, input) -> x W^T + b (N, rows). */
+static th_tensor *project(const th_attention_layer *l, const th_input_projection *p, th_tensor *x)
+{
+    const int64_t end = p->begin + p->rows;
+    th_tensor *weight = p->weight ? p->weight : th_slice(l->in_proj_weight, 0, p->begin, end, 1);
+    th_tensor *bias = l->in_proj_bias ? th_slice(l->in_proj_bias, 0, p->begin, end, 1) : NULL;
     return th_dense(x, weight, &(th_dense_options){.bias = bias});
 }
 
-/* (N, T, heads D) -> (N, heads, T, D), a view. axes: letters when there is one leading dimension. */
+/* Self-attention: query, key and value are the same tensor. One product with in_proj_weight, (N, E) -> (N, 3 E). */
+static qkv project_self(const th_attention_layer *l, th_tensor *x)
+{
+    th_tensor *product = th_dense(x, l->in_proj_weight, &(th_dense_options){.bias = l->in_proj_bias});
+    qkv y;
+    y.query = columns(product, &l->query, 0);
+    y.key = columns(product, &l->key, l->query.rows);
+    y.value = columns(product, &l->value, l->query.rows + l->key.rows);
+    return y;
+}
+
+/* Cross attention: key and value are the same tensor, the memory. One product for the query, and one for key and value
+ * with the last 2 E rows of in_proj_weight. */
+static qkv project_cross(const th_attention_layer *l, th_tensor *query, th_tensor *memory)
+{
+    qkv y;
+    y.query = project(l, &l->query, query);
+    const th_input_projection key_value = {
+        .input = l->key.input, .rows = l->key.rows + l->value.rows, .begin = l->key.begin};
+    th_tensor *product = project(l, &key_value, memory);
+    y.key = columns(product, &l->key, 0);
+    y.value = columns(product, &l->value, l->key.rows);
+    return y;
+}
+
+/* Three tensors or three weights: three products. */
+static qkv project_each(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
+{
+    qkv y;
+    y.query = project(l, &l->query, query);
+    y.key = project(l, &l->key, key);
+    y.value = project(l, &l->value, value);
+    return y;
+}
+
+static qkv project_all(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
+{
+    const bool packed = l->in_proj_weight != NULL;
+    if (packed && query == key && key == value)
+        return project_self(l, query);
+    if (packed && key == value)
+        return project_cross(l, query, key);
+    return project_each(l, query, key, value);
+}
+
+/* -- heads -- */
+
+/* (N, T, H D) -> (N, H, T, D), a view. axes: letters for the axes if there is one leading dimension. */
 static th_tensor *split_heads(th_tensor *x, int64_t heads, const char *axes)
 {
     if (x == NULL)
@@ -44,7 +98,7 @@ static th_tensor *split_heads(th_tensor *x, int64_t heads, const char *axes)
     return split && shape.ndim == 4 ? th_set_axes(split, axes) : split;
 }
 
-/* (N, H, T, D) -> (N, T, H D): a view, because attention's output lies in memory as (N, T, H, D). */
+/* (N, H, T, D) -> (N, T, H D). A view, because the output of attention is (N, T, H, D) in memory. */
 static th_tensor *merge_heads(th_tensor *x)
 {
     th_tensor *swapped = th_swap_axes(x, -2, -3);
@@ -56,48 +110,10 @@ static th_tensor *merge_heads(th_tensor *x)
     return th_reshape(swapped, shape);
 }
 
-/* Projected query, key and value into p: as few products as sharing tensors and a packed weight allow. */
-static void project_all(const th_attention_layer *l, th_tensor *const *x, th_tensor **p)
-{
-    const bool packed = l->in_proj_weight != NULL;
-    const int together = packed && x[1] == x[2] ? (x[0] == x[1] ? 3 : 2) : 1; /* operands of the last product */
-    for (int i = 0; i < 3 - together; i++)
-        p[i] = project(l, x[i], i, i);
-    if (together == 1) {
-        p[2] = project(l, x[2], 2, 2);
-        return;
-    }
-    th_tensor *product = project(l, x[2], 3 - together, 2);
-    int64_t column = 0;
-    for (int i = 3 - together; i < 3; i++) {
-        p[i] = th_slice(product, -1, column, column + l->rows[i], 1);
-        column += l->rows[i];
-    }
-}
-
-static const char *const operand_name[3] = {"query", "key", "value"};
-
-static th_status check_operands(const th_attention_layer *l, th_tensor *const *x)
-{
-    th_context *ctx = l->base.ctx;
-    for (int i = 0; i < 3; i++) {
-        const th_tensor_impl *operand = th_usable(x[i], ctx, l->base.type, operand_name[i]);
-        if (operand == NULL)
-            return ctx->error;
-        const th_array a = th_tensor_array(operand);
-        if (a.ndim < 2 || a.ndim >= TH_MAX_DIMS || a.size[a.ndim - 1] != l->input[i]) {
-            return th_fail(ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, but the layer takes (..., length, %lld)",
-                           operand_name[i], TH_TEXT(&a), (long long)l->input[i]);
-        }
-    }
-    return TH_OK;
-}
-
-/* -- scores -- */
-
-/* Heads of queries or keys (B, H, T, D), normalized and turned as the scores want them. positions: (T), (B, T), or
- * NULL. */
-static th_tensor *prepare(const th_attention_layer *l, th_tensor *heads, th_module *norm, th_tensor *positions)
+/* Normalizes queries or keys (B, H, T, D) unless norm is NULL, then rotates them if the scores are rotary. positions:
+ * (T) or (B, T); NULL: 0 .. T - 1. */
+static th_tensor *normalize_and_rotate(const th_attention_layer *l, th_tensor *heads, th_module *norm,
+                                       th_tensor *positions)
 {
     const th_score_options *scores = &l->scores;
     if (norm)
@@ -111,24 +127,67 @@ static th_tensor *prepare(const th_attention_layer *l, th_tensor *heads, th_modu
                                                  .positions = positions});
 }
 
-/* The slopes of ALiBi, (H). Those of a power of two heads are 2^(-8 (h + 1) / heads); of any other number, those of the
- * power of two below it, and every other one of the power of two above. */
+/* (N, T, H D) -> (N, H, T, D) */
+static th_tensor *query_heads(const th_attention_layer *l, th_tensor *query, th_tensor *positions)
+{
+    return normalize_and_rotate(l, split_heads(query, l->heads, "BHTD"), l->q_norm, positions);
+}
+
+/* (N, S, Hkv D) -> (N, Hkv, S, D) */
+static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tensor *positions)
+{
+    return normalize_and_rotate(l, split_heads(key, l->kv_heads, "BHSD"), l->k_norm, positions);
+}
+
+/* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, keys and values are
+ * all that the cache holds: the new ones are stored there, or the memory's are found there. Returns false with an error
+ * pending. */
+static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value,
+                       const th_attend_options *given, qkv *heads)
+{
+    const bool self = query == key;
+    const th_dtype dtype = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->query.weight);
+    th_cache_impl *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
+    if (given->cache && cache == NULL)
+        return false;
+    if (cache && !self && th_cache_find_memory(cache, &l->base, &heads->key, &heads->value)) {
+        heads->query = query_heads(l, project(l, &l->query, query), given->positions);
+        return heads->query != NULL;
+    }
+    const qkv projected = project_all(l, query, key, value);
+    heads->query = query_heads(l, projected.query, given->positions);
+    heads->key = key_heads(l, projected.key, self ? given->positions : NULL);
+    heads->value = split_heads(projected.value, l->kv_heads, "BHSD");
+    if (heads->key == NULL || heads->value == NULL)
+        return false;
+    if (cache && self)
+        return th_cache_store(cache, &l->base, given->positions, &heads->key, &heads->value) == TH_OK;
+    if (cache)
+        return th_cache_store_memory(cache, &l->base, &heads->key, &heads->value) == TH_OK;
+    return true;
+}
+
+/* -- scores -- */
+
+/* The slopes of ALiBi (Press et al. 2022), (H): 2^(-8 (h + 1) / H) if H is a power of two. Otherwise the slopes for the
+ * next smaller power of two, then every other slope for the next larger one. */
 static th_tensor *alibi_slopes(const th_attention_layer *l, th_dtype dtype)
 {
-    int64_t whole = 1;
-    while (2 * whole <= l->heads)
-        whole *= 2;
+    int64_t power = 1;
+    while (2 * power <= l->heads)
+        power *= 2;
     th_tensor_impl *slopes = th_tensor_new(l->base.ctx, dtype, 1, &l->heads, false, l->base.type);
-    char *at = slopes ? th_tensor_data(slopes) : NULL; /* none in a run of shapes only */
-    for (int64_t h = 0; at && h < l->heads; h++, at += th_dtype_size(dtype)) {
-        const double step = h < whole ? (double)(h + 1) : (double)(h - whole) + 0.5;
-        th_number_store(dtype, at, th_scalar_pow(2, -8 * step / (double)whole));
+    char *slope = slopes ? th_tensor_data(slopes) : NULL; /* NULL in a shapes-only context */
+    for (int64_t h = 0; slope && h < l->heads; h++, slope += th_dtype_size(dtype)) {
+        const double step = h < power ? (double)(h + 1) : (double)(h - power) + 0.5;
+        th_number_store(dtype, slope, th_scalar_pow(2, -8 * step / (double)power));
     }
     return th_handle_of(slopes);
 }
 
-/* The mask with the layer's window in it; NULL: none. False with an error pending. */
-static bool mask_of(const th_attention_layer *l, const th_mask *given, th_mask *own, const th_mask **mask)
+/* Sets *mask to the given mask, or to *limited, a copy of it that is limited to the layer's window. Returns false with
+ * the error stored. */
+static bool limit_to_window(const th_attention_layer *l, const th_mask *given, th_mask *limited, const th_mask **mask)
 {
     *mask = given;
     if (l->scores.window == 0)
@@ -138,67 +197,59 @@ static bool mask_of(const th_attention_layer *l, const th_mask *given, th_mask *
                 (long long)l->scores.window);
         return false;
     }
-    *own = *given;
-    *mask = own;
+    *limited = *given;
+    *mask = limited;
     const th_window_range *window = &given->window;
     const int64_t left = l->scores.window - 1;
     const bool narrower = window->given && window->left >= 0 && window->left < left;
-    own->window = (th_window_range){true, narrower ? window->left : left, window->given ? window->right : -1};
+    limited->window = (th_window_range){true, narrower ? window->left : left, window->given ? window->right : -1};
     return true;
 }
 
 /* -- forward -- */
 
-/* Queries, keys and values by heads, (B, H, T, D) and (B, Hkv, S, D) twice, from what is given or, with a cache, from
- * there. False with an error pending. */
-static bool heads_of(const th_attention_layer *l, th_tensor *const *x, const th_attend_options *given, th_tensor **h)
+static bool check_operand(const th_attention_layer *l, th_tensor *handle, const char *name,
+                          const th_input_projection *p)
 {
-    th_tensor *p[3] = {NULL};
-    const bool self = x[0] == x[1];
-    const th_dtype dtype = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->q_proj_weight);
-    th_cache_impl *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
-    if (given->cache && cache == NULL)
+    const th_tensor_impl *t = th_usable(handle, l->base.ctx, l->base.type, name);
+    if (t == NULL)
         return false;
-    const bool found = cache && !self && th_cache_find_memory(cache, &l->base, &h[1], &h[2]);
-    if (found)
-        p[0] = project(l, x[0], 0, 0);
-    else
-        project_all(l, x, p);
-    h[0] = prepare(l, split_heads(p[0], l->heads, "BHTD"), l->q_norm, given->positions);
-    if (found)
-        return h[0] != NULL;
-    h[1] = prepare(l, split_heads(p[1], l->kv_heads, "BHSD"), l->k_norm, self ? given->positions : NULL);
-    h[2] = split_heads(p[2], l->kv_heads, "BHSD");
-    if (cache && h[1] && h[2])
-        return (self ? th_cache_store(cache, &l->base, given->positions, &h[1], &h[2])
-                     : th_cache_store_memory(cache, &l->base, &h[1], &h[2])) == TH_OK;
-    return h[1] && h[2];
+    const th_array a = th_tensor_array(t);
+    if (a.ndim >= 2 && a.ndim < TH_MAX_DIMS && a.size[a.ndim - 1] == p->input)
+        return true;
+    th_fail(l->base.ctx, TH_ERROR_SHAPE, l->base.type, "the %s is %s, but the layer takes (..., length, %lld)", name,
+            TH_TEXT(&a), (long long)p->input);
+    return false;
 }
 
 th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                      const th_attend_options *options)
 {
     const th_attend_options given = options ? *options : (th_attend_options){0};
-    th_tensor *const x[3] = {query, key, value};
-    if (!th_module_begin_as(attention, th_attention_no_forward, "attend", "multi_head_attention"))
+    if (!th_module_begin_as(attention, &th_attention_type, "attend", "multi_head_attention"))
         return NULL;
     const th_attention_layer *l = (const th_attention_layer *)attention;
     const th_mask *mask = NULL;
-    th_mask own;
-    th_tensor *h[3] = {NULL}, *weights = NULL;
-    if (check_operands(l, x) != TH_OK || !mask_of(l, given.mask, &own, &mask) || !heads_of(l, x, &given, h))
+    th_mask limited;
+    qkv heads = {NULL, NULL, NULL};
+    th_tensor *weights = NULL;
+    if (!check_operand(l, query, "query", &l->query) || !check_operand(l, key, "key", &l->key) ||
+        !check_operand(l, value, "value", &l->value) || !limit_to_window(l, given.mask, &limited, &mask) ||
+        !make_heads(l, query, key, value, &given, &heads))
         return th_module_end(attention, NULL);
+
     const th_attention_options scores = {.mask = mask,
                                          .scale = l->scale,
                                          .soft_cap = l->scores.soft_cap,
-                                         .alibi = l->scores.alibi ? alibi_slopes(l, th_dtype_of(h[0])) : NULL,
+                                         .alibi = l->scores.alibi ? alibi_slopes(l, th_dtype_of(heads.query)) : NULL,
                                          .dropout = l->dropout,
                                          .weights = given.weights ? &weights : NULL};
-    th_tensor *merged = merge_heads(th_scaled_dot_product_attention(h[0], h[1], h[2], &scores));
+    th_tensor *merged = merge_heads(th_scaled_dot_product_attention(heads.query, heads.key, heads.value, &scores));
     th_tensor *output = given.residual ? th_dense_residual(l->out_proj, merged, given.residual)
                                        : th_module_forward(l->out_proj, merged);
     if (output && th_ndim(output) == 3)
         th_set_axes(output, "BTE");
+
     th_module_end_all(attention, (th_tensor *const[]){output, weights}, 2);
     if (given.weights)
         *given.weights = th_failed(attention->ctx) ? NULL : weights;

@@ -1,10 +1,10 @@
-/* Creates and frees the cache of keys and values. It belongs to the context, and the caller gets a handle: to use it
- * after the cache or its context was freed is an error. cache_store.c stores keys and values. */
+/* Creates and frees the cache of keys and values. The cache belongs to the context. The caller gets a handle, which
+ * detects that the cache or its context was freed. cache_store.c stores keys and values. */
 #include "nn/cache.h"
 
 #include "nn/attention_layer.h"
 
-/* -- making and freeing -- */
+/* -- creating and freeing -- */
 
 static void release(th_context *ctx, void *object)
 {
@@ -19,10 +19,10 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, cache, sizeof *cache);
 }
 
-/* The attention layers of a tree, into `layer` unless that is NULL: how many there are. */
+/* Counts the attention layers of a tree, and lists them in `layer` unless it is NULL. */
 static int64_t find_layers(const th_module *m, th_cached_layer *layer)
 {
-    int64_t count = th_is_attention(m);
+    int64_t count = th_module_is(m, &th_attention_type);
     if (count && layer)
         *layer = (th_cached_layer){.attention = m};
     for (const th_module *child = m->first; child; child = child->next)
@@ -89,7 +89,7 @@ void th_caches_forget(th_context *ctx, const th_module *attention)
 
 /* -- using -- */
 
-/* Returns the body, even if an error is pending; NULL with the error stored. */
+/* Returns the cache of a handle, even if an error is pending; NULL with the error stored. */
 static th_cache_impl *find(const th_cache *handle, const char *operation)
 {
     th_cache_impl *cache = th_object_of(handle, release);

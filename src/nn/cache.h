@@ -1,4 +1,4 @@
-/* The cache of keys and values from inside: what attention stores there and finds. */
+/* Internal functions of the cache of keys and values: attention stores and finds them here. */
 #ifndef TH_NN_CACHE_H
 #define TH_NN_CACHE_H
 
@@ -7,11 +7,11 @@
 #include "tapehead/cache.h"
 #include "tensor/tensor.h"
 
-/* Of one attention layer. */
+/* The keys and values of one attention layer. */
 typedef struct th_cached_layer {
-    const th_module *attention; /* NULL once it is freed */
+    const th_module *attention; /* NULL after the layer was freed */
     th_tensor_impl *keys,
-        *values;      /* (B, H, S, D), (B, H, S, Dv), owned; NULL before its first forward. S: the capacity, or the
+        *values;      /* (B, H, S, D), (B, H, S, Dv), owned; NULL before the first forward. S: the capacity, or the
                                length of the memory */
     bool memory;      /* the layer is cross attention, and caches its memory */
     bool stored;      /* cross attention: the memory was stored since the last reset */
@@ -24,28 +24,31 @@ typedef struct th_cache_impl {
     int64_t batch, capacity;
     th_cached_layer *layer; /* [layers] */
     int64_t layers;
-    void *scratch; /* of th_cache_follow, taken when first needed */
+    void *scratch; /* of th_cache_follow, allocated at first use */
     size_t scratch_bytes;
 } th_cache_impl;
 
-/* Returns the body of a cache. NULL, with the error stored, if the cache is NULL or was freed, or if an error is
- * pending. */
+/* Returns the cache of a handle. NULL, with the error stored, if the handle is NULL, the cache was freed, or an error
+ * is pending. */
 th_cache_impl *th_cache_of(const th_cache *cache, const char *operation);
 /* Returns the cache for a forward of `attention`, which computes in dtype. NULL, with the error stored, if that forward
  * cannot use it. */
 th_cache_impl *th_cache_usable(const th_cache *cache, const th_module *attention, th_dtype dtype);
-/* Self-attention: stores k (B, H, T, D) and v (B, H, T, Dv) at positions (T) or (B, T) (NULL: 0 .. T-1). They then are
- * all that is there, (B, H, capacity, D) and (B, H, capacity, Dv), as tensors that stay. */
+/* Self-attention: stores *k (B, H, T, D) and *v (B, H, T, Dv) at positions (T) or (B, T) (NULL: 0 .. T - 1). Then sets
+ * *k and *v to all keys and values in the cache, (B, H, capacity, D) and (B, H, capacity, Dv), which the cache owns. */
 th_status th_cache_store(th_cache_impl *cache, const th_module *attention, th_tensor *positions, th_tensor **k,
                          th_tensor **v);
-/* Cross attention: stores a whole memory, once. */
+/* Cross attention: stores the keys and values of the whole memory, and sets *k and *v to the stored ones. */
 th_status th_cache_store_memory(th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v);
-/* Finds the keys and values of the memory. Returns false if none were stored since the last reset. */
+/* Sets *k and *v to the stored keys and values of the memory. Returns false if none were stored since the last
+ * reset. */
 bool th_cache_find_memory(const th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v);
-/* In self-attention, sequence b gets the keys and values of sequence source[b] at positions first[b] .. past[b] - 1. */
+/* Copies keys and values of self-attention: sequence b gets those of sequence source[b] at positions first[b] ..
+ * end[b] - 1. */
 TH_PRIVATE_API th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first,
-                                         const int64_t *past);
-/* Called before an attention layer is freed, so that no cache takes a new layer at the same address for it. */
+                                         const int64_t *end);
+/* Removes an attention layer from all caches. Called before the layer is freed, because a new layer may get the same
+ * address. */
 void th_caches_forget(th_context *ctx, const th_module *attention);
 
 #endif

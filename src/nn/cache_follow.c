@@ -1,37 +1,38 @@
-/* Sequences of a cache that go on from others, as the beams of a search do. */
+/* Copies keys and values from one sequence of a cache to another, as beam search needs it. */
 #include <string.h>
 
 #include "kernels/machine/parallel.h"
 #include "kernels/sizes.h"
 #include "nn/cache.h"
 
-enum { CHUNK = 16 }; /* positions that are moved at a time, of all sequences */
+enum { CHUNK = 16 }; /* positions copied at a time, of all sequences */
 
 typedef struct follow_work {
     const th_cache_impl *cache;
-    const int64_t *source, *first, *past;
-    size_t bytes; /* of a worker's scratch: (batch, CHUNK, D) */
+    const int64_t *source, *first, *end;
+    size_t bytes; /* of scratch memory for each worker: (batch, CHUNK, D) */
 } follow_work;
 
-/* Positions begin .. begin + CHUNK - 1 of head h, of all sequences that go on from another: out of their places first,
- * then into their new ones. */
+/* Copies positions begin .. begin + CHUNK - 1 of head h, of all sequences that have another as their source. The first
+ * pass copies all sources to the scratch memory, the second copies them to their sequences, because a sequence may be a
+ * source too. */
 static void follow_chunk(const follow_work *work, const th_tensor_impl *t, int64_t h, int64_t begin, char *scratch)
 {
     const int64_t element = (int64_t)th_dtype_size(t->dtype), row = t->stride[2] * element;
-    for (int turn = 0; turn < 2; turn++)
+    for (int pass = 0; pass < 2; pass++)
         for (int64_t b = 0; b < work->cache->batch; b++) {
-            const int64_t first = th_larger(begin, work->first[b]), past = th_smaller(begin + CHUNK, work->past[b]);
-            if (work->source[b] == b || first >= past)
+            const int64_t first = th_larger(begin, work->first[b]), end = th_smaller(begin + CHUNK, work->end[b]);
+            if (work->source[b] == b || first >= end)
                 continue;
-            const int64_t sequence = turn == 0 ? work->source[b] : b;
-            char *there = (char *)th_tensor_data(t) +
-                          (sequence * t->stride[0] + h * t->stride[1] + first * t->stride[2]) * element;
-            char *kept = scratch + (b * CHUNK + first - begin) * row;
-            memcpy(turn == 0 ? kept : there, turn == 0 ? there : kept, (size_t)((past - first) * row));
+            const int64_t sequence = pass == 0 ? work->source[b] : b;
+            char *stored = (char *)th_tensor_data(t) +
+                           (sequence * t->stride[0] + h * t->stride[1] + first * t->stride[2]) * element;
+            char *copy = scratch + (b * CHUNK + first - begin) * row;
+            memcpy(pass == 0 ? copy : stored, pass == 0 ? stored : copy, (size_t)((end - first) * row));
         }
 }
 
-/* The keys, or the values, of one layer. */
+/* One task: the keys (even index) or the values (odd index) of a layer. */
 static void follow_task(void *shared, int64_t index, int worker)
 {
     const follow_work *work = shared;
@@ -44,14 +45,14 @@ static void follow_task(void *shared, int64_t index, int worker)
     for (int64_t b = 0; b < cache->batch; b++)
         if (work->source[b] != b) {
             begin = th_smaller(begin, work->first[b]);
-            end = th_larger(end, work->past[b]);
+            end = th_larger(end, work->end[b]);
         }
     for (int64_t h = 0; h < t->size[1]; h++)
         for (int64_t at = begin; at < end; at += CHUNK)
             follow_chunk(work, t, h, at, (char *)cache->scratch + (size_t)worker * work->bytes);
 }
 
-/* Bytes that a worker needs: those of the widest rows. */
+/* Returns the bytes of scratch memory that a worker needs for the widest rows. */
 static size_t worker_bytes(const th_cache_impl *cache)
 {
     size_t widest = 0;
@@ -63,14 +64,14 @@ static size_t worker_bytes(const th_cache_impl *cache)
     return th_aligned(widest * (size_t)cache->batch * CHUNK);
 }
 
-th_status th_cache_follow(th_cache *handle, const int64_t *source, const int64_t *first, const int64_t *past)
+th_status th_cache_follow(th_cache *handle, const int64_t *source, const int64_t *first, const int64_t *end)
 {
     th_cache_impl *cache = th_cache_of(handle, "cache");
     if (cache == NULL)
         return th_refused(NULL);
     th_context *ctx = cache->ctx;
     const follow_work work = {
-        .cache = cache, .source = source, .first = first, .past = past, .bytes = worker_bytes(cache)};
+        .cache = cache, .source = source, .first = first, .end = end, .bytes = worker_bytes(cache)};
     const size_t bytes = work.bytes * (size_t)ctx->threads;
     if (bytes > cache->scratch_bytes) {
         if (cache->scratch_bytes)

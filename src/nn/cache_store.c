@@ -1,4 +1,4 @@
-/* Keys and values that go into the cache, and come out of it for attention. */
+/* Stores keys and values in the cache, and finds them for attention. */
 #include <string.h>
 
 #include "nn/cache.h"
@@ -19,7 +19,7 @@ th_cache_impl *th_cache_usable(const th_cache *handle, const th_module *attentio
     th_cache_impl *cache = th_cache_of(handle, attention->type);
     if (cache == NULL) {
         th_fail(ctx, TH_ERROR_STATE, attention->type,
-                "the context of the cache has been freed"); /* in this context too */
+                "the context of the cache has been freed"); /* the error is stored in this context too */
         return NULL;
     }
     const th_cached_layer *layer = layer_of(cache, attention);
@@ -38,17 +38,17 @@ th_cache_impl *th_cache_usable(const th_cache *handle, const th_module *attentio
     return th_failed(ctx) ? NULL : cache;
 }
 
-/* Memory for `length` keys like x (B, H, T, D), zeros at first, in *place, unless it is there. */
-static th_status take_memory(const th_cache_impl *cache, const th_tensor_impl *x, int64_t length,
-                             th_tensor_impl **place)
+/* Allocates *stored for `length` keys like x (B, H, T, D), filled with zeros, unless it exists. */
+static th_status allocate_for(const th_cache_impl *cache, const th_tensor_impl *x, int64_t length,
+                              th_tensor_impl **stored)
 {
-    th_tensor_impl *t = *place;
+    th_tensor_impl *t = *stored;
     const int64_t size[4] = {x->size[0], x->size[1], length, x->size[3]};
     if (t && t->dtype == x->dtype && memcmp(t->size, size, sizeof size) == 0)
         return TH_OK;
     if (t)
         th_tensor_free(th_handle_of(t));
-    t = *place = th_tensor_new(cache->ctx, x->dtype, 4, size, true, "cache");
+    t = *stored = th_tensor_new(cache->ctx, x->dtype, 4, size, true, "cache");
     if (t == NULL)
         return cache->ctx->error;
     const th_array all = th_tensor_array(t);
@@ -75,14 +75,14 @@ static int64_t position_at(const th_array *positions, int64_t b, int64_t t)
 }
 
 static th_status check_positions(const th_cache_impl *cache, const th_module *attention, const th_array *positions,
-                                 int64_t length, int64_t places)
+                                 int64_t length, int64_t capacity)
 {
     th_context *ctx = cache->ctx;
     if (!positions->given) {
-        if (length <= places)
+        if (length <= capacity)
             return TH_OK;
         return th_fail(ctx, TH_ERROR_INDEX, attention->type, "%lld tokens do not fit a cache of %lld positions",
-                       (long long)length, (long long)places);
+                       (long long)length, (long long)capacity);
     }
     if (!th_is_index(positions->dtype))
         return th_fail(ctx, TH_ERROR_TYPE, attention->type, "positions must be int32 or int64; they are %s",
@@ -94,15 +94,15 @@ static th_status check_positions(const th_cache_impl *cache, const th_module *at
                        (long long)length, (long long)cache->batch, (long long)length, TH_TEXT(positions));
     for (int64_t i = 0; positions->data && i < cache->batch * length; i++) {
         const int64_t position = position_at(positions, i / length, i % length);
-        if (position < 0 || position >= places)
+        if (position < 0 || position >= capacity)
             return th_fail(ctx, TH_ERROR_INDEX, attention->type,
                            "token %lld of sequence %lld has position %lld, but the cache has %lld positions",
-                           (long long)(i % length), (long long)(i / length), (long long)position, (long long)places);
+                           (long long)(i % length), (long long)(i / length), (long long)position, (long long)capacity);
     }
     return TH_OK;
 }
 
-/* x (B, H, T, D), its rows contiguous or not, to their positions in t (B, H, capacity, D). */
+/* Copies x (B, H, T, D), with any strides, to its positions in t (B, H, capacity, D). */
 static void store(th_tensor_impl *t, const th_tensor_impl *x, const th_array *positions)
 {
     const size_t element = th_dtype_size(x->dtype);
@@ -115,25 +115,26 @@ static void store(th_tensor_impl *t, const th_tensor_impl *x, const th_array *po
             const int64_t position = position_at(positions, b, s);
             for (int64_t h = 0; h < x->size[1]; h++) {
                 const char *row = from + (b * x->stride[0] + h * x->stride[1] + s * x->stride[2]) * (int64_t)element;
-                char *place = to + (b * t->stride[0] + h * t->stride[1] + position * t->stride[2]) * (int64_t)element;
+                char *target = to + (b * t->stride[0] + h * t->stride[1] + position * t->stride[2]) * (int64_t)element;
                 if (x->stride[3] == 1)
-                    memcpy(place, row, (size_t)width * element);
+                    memcpy(target, row, (size_t)width * element);
                 else
                     for (int64_t i = 0; i < width; i++)
-                        memcpy(place + i * (int64_t)element, row + i * x->stride[3] * (int64_t)element, element);
+                        memcpy(target + i * (int64_t)element, row + i * x->stride[3] * (int64_t)element, element);
             }
         }
 }
 
-static void give(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
+static void set_to_stored(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
 {
     *k = th_handle_of(layer->keys);
     *v = th_handle_of(layer->values);
 }
 
-/* k and v, which are stored at these positions, become all that there are, `length` of them. */
-static th_cached_layer *put(th_cache_impl *cache, const th_module *attention, const th_array *positions, int64_t length,
-                            th_tensor **k, th_tensor **v)
+/* Stores *k and *v at these positions, and sets them to all stored keys and values. capacity: the number of positions;
+ * 0: the number of keys. */
+static th_cached_layer *put(th_cache_impl *cache, const th_module *attention, const th_array *positions,
+                            int64_t capacity, th_tensor **k, th_tensor **v)
 {
     th_context *ctx = cache->ctx;
     const th_tensor_impl *keys = th_usable(*k, ctx, attention->type, "the key");
@@ -141,15 +142,15 @@ static th_cached_layer *put(th_cache_impl *cache, const th_module *attention, co
     if (values == NULL || check_keys(cache, attention, keys) != TH_OK)
         return NULL;
     th_cached_layer *layer = layer_of(cache, attention);
-    const int64_t places = length ? length : keys->size[2];
-    if (check_positions(cache, attention, positions, keys->size[2], places) != TH_OK ||
-        take_memory(cache, keys, places, &layer->keys) != TH_OK ||
-        take_memory(cache, values, places, &layer->values) != TH_OK)
+    const int64_t length = capacity ? capacity : keys->size[2];
+    if (check_positions(cache, attention, positions, keys->size[2], length) != TH_OK ||
+        allocate_for(cache, keys, length, &layer->keys) != TH_OK ||
+        allocate_for(cache, values, length, &layer->values) != TH_OK)
         return NULL;
     store(layer->keys, keys, positions);
     store(layer->values, values, positions);
     layer->replaceable = false;
-    give(layer, k, v);
+    set_to_stored(layer, k, v);
     return layer;
 }
 
@@ -181,6 +182,6 @@ bool th_cache_find_memory(const th_cache_impl *cache, const th_module *attention
     const th_cached_layer *layer = layer_of(cache, attention);
     if (layer == NULL || !layer->stored)
         return false;
-    give(layer, k, v);
+    set_to_stored(layer, k, v);
     return true;
 }

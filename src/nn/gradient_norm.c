@@ -1,4 +1,4 @@
-/* The global norm: fast for gradients as they should be, and slow for what is not finite. */
+/* The global norm of gradients. A fast pass sums the squares; a slow one handles sums that are not finite. */
 #include "nn/gradient_norm.h"
 
 #include <float.h>
@@ -11,8 +11,8 @@
 #include "tensor/format.h"
 
 enum {
-    CHUNK = 1 << 14, /* elements of one task: cut by size, never by the number of threads */
-    PARTIALS = 256   /* chunks whose sums are held at once */
+    CHUNK = 1 << 14, /* elements of one task; independent of the number of threads */
+    PARTIALS = 256   /* chunks whose sums are stored at a time */
 };
 
 /* -- one gradient -- */
@@ -34,7 +34,7 @@ static void sum_chunk(void *shared, int64_t index, int worker)
     task->kernels->sum_squares(n, task->data + (size_t)first * task->element, &task->partial[index]);
 }
 
-/* Chunks of fixed size, added in their order. */
+/* Sums chunks of fixed size in their order, so the bits do not depend on the number of threads. */
 static double sum_of_squares(const th_tensor_impl *t)
 {
     const int64_t numel = th_tensor_numel(t);
@@ -60,11 +60,11 @@ static double element_of(const th_tensor_impl *t, int64_t i)
 static th_status fail_non_finite(const th_tensor_impl *t, const char *operation, const char *name, int64_t element)
 {
     char index[160] = "";
-    int64_t rest = element, size = th_tensor_numel(t);
+    int64_t remainder = element, size = th_tensor_numel(t);
     for (int d = 0; d < t->ndim; d++) {
         size /= t->size[d];
-        th_append(index, sizeof index, d ? ", %lld" : "%lld", (long long)(rest / size));
-        rest %= size;
+        th_append(index, sizeof index, d ? ", %lld" : "%lld", (long long)(remainder / size));
+        remainder %= size;
     }
     return th_fail(t->ctx, TH_ERROR_VALUE, operation, "the gradient of %s is %g at [%s]; no parameter was changed",
                    name, element_of(t, element), index);
@@ -78,27 +78,27 @@ static void scale_one(const th_tensor_impl *t, double factor)
                    (const th_array *const[]){&gradient});
 }
 
-/* -- all of a list -- */
+/* -- all gradients of a list -- */
 
-typedef struct walk {
-    int64_t next; /* parameter of the optimizer */
+typedef struct gradient_iterator {
+    int64_t next; /* index of a parameter of the optimizer */
     th_parameter_iterator parameter;
-} walk;
+} gradient_iterator;
 
-static walk start(const th_gradient_list *list)
+static gradient_iterator start(const th_gradient_list *list)
 {
-    walk w;
-    w.next = 0;
-    w.parameter = th_module_parameters(list->optimizer ? NULL : list->module);
-    return w;
+    gradient_iterator it;
+    it.next = 0;
+    it.parameter = th_module_parameters(list->optimizer ? NULL : list->module);
+    return it;
 }
 
-/* The next parameter that has a gradient; NULL at the end. */
-static const th_tensor_impl *next(const th_gradient_list *list, walk *w)
+/* Returns the next parameter that has a gradient; NULL at the end. */
+static const th_tensor_impl *next(const th_gradient_list *list, gradient_iterator *it)
 {
     const th_optimizer *o = list->optimizer;
-    while (o ? w->next < o->count : th_parameter_next(&w->parameter)) {
-        const th_tensor_impl *t = o ? o->parameters[w->next++].tensor : th_tensor_impl_of(w->parameter.tensor);
+    while (o ? it->next < o->count : th_parameter_next(&it->parameter)) {
+        const th_tensor_impl *t = o ? o->parameters[it->next++].tensor : th_tensor_impl_of(it->parameter.tensor);
         if (th_has_gradient(t))
             return t;
     }
@@ -113,21 +113,21 @@ static const char *name_of(const th_module *m, const th_tensor_impl *parameter, 
     return strcpy(name, "a parameter");
 }
 
-/* Where the sum of squares is not finite: the first number that is none is the culprit. Without one the squares
- * overflowed, and the same sum is taken in units of the largest number. */
+/* Called if the sum of squares is not finite. Fails at the first element that is not finite. If all elements are
+ * finite, the squares have overflowed: computes the norm in units of the largest element. */
 static th_status slow_norm(const th_gradient_list *list, const char *operation, double *norm)
 {
     double largest = 0, sum = 0;
-    walk w = start(list);
-    for (const th_tensor_impl *t; (t = next(list, &w));)
+    gradient_iterator it = start(list);
+    for (const th_tensor_impl *t; (t = next(list, &it));)
         for (int64_t i = 0; i < th_tensor_numel(t); i++) {
             char name[TH_FULL_NAME_SIZE];
             if (!isfinite(element_of(t, i)))
                 return fail_non_finite(t, operation, name_of(list->module, t, name), i);
             largest = fmax(largest, fabs(element_of(t, i)));
         }
-    w = start(list);
-    for (const th_tensor_impl *t; (t = next(list, &w));)
+    it = start(list);
+    for (const th_tensor_impl *t; (t = next(list, &it));)
         for (int64_t i = 0; i < th_tensor_numel(t); i++) {
             const double share = fabs(element_of(t, i)) / largest;
             sum += share * share;
@@ -139,8 +139,8 @@ static th_status slow_norm(const th_gradient_list *list, const char *operation, 
 th_status th_global_norm(const th_gradient_list *list, const char *operation, double *norm)
 {
     double sum = 0;
-    walk w = start(list);
-    for (const th_tensor_impl *t; (t = next(list, &w));)
+    gradient_iterator it = start(list);
+    for (const th_tensor_impl *t; (t = next(list, &it));)
         sum += sum_of_squares(t);
     if (!isfinite(sum))
         return slow_norm(list, operation, norm);
@@ -150,12 +150,12 @@ th_status th_global_norm(const th_gradient_list *list, const char *operation, do
 
 static void scale_all(const th_gradient_list *list, double factor)
 {
-    walk w = start(list);
-    for (const th_tensor_impl *t; (t = next(list, &w));)
+    gradient_iterator it = start(list);
+    for (const th_tensor_impl *t; (t = next(list, &it));)
         scale_one(t, factor);
 }
 
-/* A factor that float32 cannot hold with all its digits is applied in parts. */
+/* Applies a factor below 2^-100 in several parts, because it would lose precision in float32. */
 void th_scale_gradients(const th_gradient_list *list, double factor)
 {
     const double part = 0x1p-100;

@@ -1,5 +1,5 @@
-/* The decoder-only language model: embedding, positions, causal transformer blocks, a classifier, put together from the
- * public API. */
+/* The decoder-only language model: embedding, positions, causal blocks and a classifier, composed with the public
+ * API. */
 #include "tapehead/language_model.h"
 
 #include <math.h>
@@ -13,15 +13,15 @@ typedef struct language_model {
     th_module base;
     th_module *embedding, *layers;
     th_module *norm;       /* NULL after post-norm blocks */
-    th_tensor *classifier; /* (V, E), the embedding's weight unless untied */
-    th_module *output;     /* the module that has it if the model is untied; else NULL */
+    th_tensor *classifier; /* (V, E): the embedding's weight unless untied */
+    th_module *output;     /* the module that owns classifier if the model is untied; otherwise NULL */
     th_positions positions;
-    th_language_model_options options; /* completed */
+    th_language_model_options options; /* with defaults filled in */
 } language_model;
 
 /* -- forward -- */
 
-/* (B, T) -> (B, T, E): what the classifier sees. */
+/* (B, T) -> (B, T, E): the input of the classifier. */
 static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
@@ -29,14 +29,14 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
         !th_module_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
     th_tensor *x = th_module_forward(l->embedding, tokens);
-    x = th_positions_added(&l->positions, x, given->positions);
+    x = th_positions_add_to(&l->positions, x, given->positions);
     if (x)
         th_set_axes(x, "BTE");
     x = th_dropout(x, l->options.embedding_dropout);
     for (th_module *block = l->layers->first; block; block = block->next)
         x = th_transform(
             block, x, &(th_transform_options){.mask = &causal, .positions = given->positions, .cache = given->cache});
-    x = th_rows_taken(x, given->rows);
+    x = th_select_rows(x, given->rows);
     return l->norm ? th_module_forward(l->norm, x) : x;
 }
 
@@ -57,13 +57,16 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-/* Begins a typed function. It computes what the model's forward does, so it refuses a replaced one. */
+static const th_module_type language_model_type = {"language_model", sizeof(language_model), language_model_forward,
+                                                   NULL};
+
+/* Begins a typed function. It would not run a replaced forward, so that is an error. */
 static bool begin(th_module *model, const char *operation)
 {
     return th_module_usable(model, operation) &&
-           (!th_module_is(model, language_model_forward) ||
+           (!th_module_is(model, &language_model_type) ||
             th_module_not_replaced(model, operation, "only th_module_forward runs it")) &&
-           th_module_begin_as(model, language_model_forward, operation, "language_model");
+           th_module_begin_as(model, &language_model_type, operation, "language_model");
 }
 
 th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
@@ -90,7 +93,7 @@ th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor
 
 const th_language_model_options *th_language_model_options_of(const th_module *model)
 {
-    return model && th_module_is(model, language_model_forward) ? &((const language_model *)model)->options : NULL;
+    return model && th_module_is(model, &language_model_type) ? &((const language_model *)model)->options : NULL;
 }
 
 /* -- construction -- */
@@ -115,21 +118,18 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
 }
 
-/* GPT-2's numbers in place of the layers' own; weights of norms are 1 and their biases 0 already. */
-static void initialize(language_model *l, int64_t branches)
+/* Draws all weights again, as GPT-2 does. Norms stay at 1 and 0. */
+static th_status initialize(const language_model *l)
 {
     const double deviation = 0.02;
-    for (th_parameter_iterator p = th_module_parameters(&l->base); th_parameter_next(&p);) {
-        th_status status = TH_OK;
-        if (th_name_ends_with(p.name, "bias"))
-            status = th_fill(p.tensor, 0);
-        else if (th_name_ends_with(p.name, "out_proj.weight") || th_name_ends_with(p.name, "linear2.weight"))
-            status = th_fill_normal(p.tensor, 0, deviation / sqrt((double)branches));
-        else if (th_ndim(p.tensor) > 1)
-            status = th_fill_normal(p.tensor, 0, deviation);
-        if (status != TH_OK)
-            return;
-    }
+    if (th_fill_normal(th_module_find_parameter(l->embedding, "weight"), 0, deviation) != TH_OK ||
+        (l->options.positions == TH_POSITIONS_LEARNED && th_fill_normal(l->positions.table, 0, deviation) != TH_OK))
+        return l->base.ctx->error;
+    const int64_t branches = l->options.layers * (l->options.block.no_mlp ? 1 : 2);
+    for (const th_module *block = l->layers->first; block; block = block->next)
+        if (th_block_initialize(block, deviation, deviation / sqrt((double)branches)) != TH_OK)
+            return l->base.ctx->error;
+    return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
 }
 
 static void complete(th_language_model_options *o)
@@ -167,13 +167,13 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
     const th_language_model_options given = options ? *options : (th_language_model_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
-    language_model *l = th_module_new(ctx, sizeof *l, "language_model", language_model_forward);
+    language_model *l = th_module_make(ctx, &language_model_type);
     if (l == NULL)
         return NULL;
     l->options = given;
     complete(&l->options);
     add_members(l);
     if (!th_failed(ctx))
-        initialize(l, given.layers * (given.block.no_mlp ? 1 : 2));
+        (void)initialize(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);
 }

@@ -1,4 +1,4 @@
-/* Dense, Embedding, LayerNorm, RMSNorm, Dropout: parameters around one operation each. */
+/* Layers of one operation each, with its parameters: dense, embedding, layer norm, RMS norm, dropout. */
 #include <math.h>
 
 #include "nn/module.h"
@@ -17,7 +17,7 @@ static bool positive(th_context *ctx, const char *layer, const char *what, int64
     return false;
 }
 
-/* A parameter with numbers drawn by fill(parameter, a, b); NULL, with the error pending, stays NULL. */
+/* Fills a parameter by fill(parameter, a, b) and returns it; NULL with an error pending. */
 static th_tensor *filled(th_tensor *parameter, th_status (*fill)(th_tensor *, double, double), double a, double b)
 {
     return parameter && fill(parameter, a, b) == TH_OK ? parameter : NULL;
@@ -36,12 +36,13 @@ static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
     return th_dense(x, l->weight, &(th_dense_options){.bias = l->bias});
 }
 
+static const th_module_type dense_type = {"dense", sizeof(dense_layer), dense_layer_forward, NULL};
+
 th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual)
 {
-    if (th_module_usable(dense, "dense_residual") && th_module_is(dense, dense_layer_forward) &&
-        th_module_replaced(dense))
+    if (th_module_usable(dense, "dense_residual") && th_module_is(dense, &dense_type) && th_module_replaced(dense))
         return th_add(residual, th_module_forward(dense, x));
-    if (!th_module_begin_as(dense, dense_layer_forward, "dense_residual", "dense layer"))
+    if (!th_module_begin_as(dense, &dense_type, "dense_residual", "dense layer"))
         return NULL;
     const dense_layer *l = (const dense_layer *)dense;
     if (!th_usable(residual, dense->ctx, "dense_residual", "the residual"))
@@ -53,7 +54,7 @@ th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense
 {
     if (!positive(ctx, "dense", "the input width", in) || !positive(ctx, "dense", "the output width", out))
         return NULL;
-    dense_layer *l = th_module_new(ctx, sizeof *l, "dense", dense_layer_forward);
+    dense_layer *l = th_module_make(ctx, &dense_type);
     if (l == NULL)
         return NULL;
     const double bound = 1.0 / sqrt((double)in);
@@ -75,11 +76,13 @@ static th_tensor *embedding_layer_forward(th_module *m, th_tensor *indices)
     return th_embedding(((const embedding_layer *)m)->weight, indices);
 }
 
+static const th_module_type embedding_type = {"embedding", sizeof(embedding_layer), embedding_layer_forward, NULL};
+
 th_module *th_embedding_new(th_context *ctx, int64_t count, int64_t width)
 {
     if (!positive(ctx, "embedding", "the number of rows", count) || !positive(ctx, "embedding", "the width", width))
         return NULL;
-    embedding_layer *l = th_module_new(ctx, sizeof *l, "embedding", embedding_layer_forward);
+    embedding_layer *l = th_module_make(ctx, &embedding_type);
     if (l == NULL)
         return NULL;
     l->weight = filled(th_module_add_parameter(&l->base, "weight", TH_SHAPE(count, width)), th_fill_normal, 0, 1);
@@ -95,7 +98,7 @@ typedef struct norm_layer {
     double eps;
 } norm_layer;
 
-/* Without a weight the operation takes any width; the layer does not. */
+/* Checks the width of x. Without a weight, the operation would accept any width. */
 static bool fits(const norm_layer *l, th_tensor *x)
 {
     if (th_ndim(x) > 0 && th_size(x, -1) == l->width)
@@ -121,17 +124,20 @@ static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
     return th_rms_norm(x, &(th_norm_options){.weight = l->weight, .eps = l->eps});
 }
 
-static th_module *norm_new(th_context *ctx, const char *type, th_forward_function *forward, int64_t width,
-                           const th_norm_layer_options *options, bool bias)
+static const th_module_type layer_norm_type = {"layer_norm", sizeof(norm_layer), layer_norm_layer_forward, NULL};
+static const th_module_type rms_norm_type = {"rms_norm", sizeof(norm_layer), rms_norm_layer_forward, NULL};
+
+static th_module *norm_new(th_context *ctx, const th_module_type *type, int64_t width,
+                           const th_norm_layer_options *options)
 {
     const th_norm_layer_options given = options ? *options : (th_norm_layer_options){0};
-    if (!positive(ctx, type, "the width", width))
+    if (!positive(ctx, type->name, "the width", width))
         return NULL;
     if (!(given.eps >= 0)) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, type, "eps must not be negative; it is %g", given.eps);
+        th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "eps must not be negative; it is %g", given.eps);
         return NULL;
     }
-    norm_layer *l = th_module_new(ctx, sizeof *l, type, forward);
+    norm_layer *l = th_module_make(ctx, type);
     if (l == NULL)
         return NULL;
     l->width = width;
@@ -141,19 +147,19 @@ static th_module *norm_new(th_context *ctx, const char *type, th_forward_functio
         if (l->weight && th_fill(l->weight, 1) != TH_OK)
             l->weight = NULL;
     }
-    if (bias && !given.no_weight && !given.no_bias)
+    if (type == &layer_norm_type && !given.no_weight && !given.no_bias)
         l->bias = th_module_add_parameter(&l->base, "bias", TH_SHAPE(width));
     return th_module_finish(&l->base);
 }
 
 th_module *th_layer_norm_new(th_context *ctx, int64_t width, const th_norm_layer_options *options)
 {
-    return norm_new(ctx, "layer_norm", layer_norm_layer_forward, width, options, true);
+    return norm_new(ctx, &layer_norm_type, width, options);
 }
 
 th_module *th_rms_norm_new(th_context *ctx, int64_t width, const th_norm_layer_options *options)
 {
-    return norm_new(ctx, "rms_norm", rms_norm_layer_forward, width, options, false);
+    return norm_new(ctx, &rms_norm_type, width, options);
 }
 
 /* -- dropout -- */
@@ -168,6 +174,8 @@ static th_tensor *dropout_layer_forward(th_module *m, th_tensor *x)
     return th_dropout(x, ((const dropout_layer *)m)->p);
 }
 
+static const th_module_type dropout_type = {"dropout", sizeof(dropout_layer), dropout_layer_forward, NULL};
+
 th_module *th_dropout_new(th_context *ctx, double p)
 {
     if (ctx == NULL || th_failed(ctx))
@@ -176,7 +184,7 @@ th_module *th_dropout_new(th_context *ctx, double p)
         th_fail(ctx, TH_ERROR_ARGUMENT, "dropout", "p must be in [0, 1); it is %g", p);
         return NULL;
     }
-    dropout_layer *l = th_module_new(ctx, sizeof *l, "dropout", dropout_layer_forward);
+    dropout_layer *l = th_module_make(ctx, &dropout_type);
     if (l == NULL)
         return NULL;
     l->p = p;

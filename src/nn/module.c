@@ -1,23 +1,16 @@
-/* The tree of modules: its members are made and added, belong to their parents, and are freed with them. */
+/* Creates modules, and adds members and parameters to them. A parent owns its members; module_free.c frees them. */
 #include "nn/module.h"
 
 #include <string.h>
 
-#include "autograd/tape.h"
-#include "nn/attention_layer.h"
-#include "nn/cache.h"
-#include "nn/optimizer.h"
+#include "tapehead/tape.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
-
-/* -- making -- */
-
-static void destroy(th_module *m);
 
 static void release_root(th_context *ctx, void *object)
 {
     (void)ctx;
-    destroy(object);
+    th_module_destroy(object);
 }
 
 void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward)
@@ -30,28 +23,45 @@ void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_
                 TH_NAME_SIZE - 1, sizeof(th_module), bytes);
         return NULL;
     }
-    /* the state lies behind the user's struct: what is freed, and what rests, is one piece */
+    /* One allocation holds the struct and the state behind it, so that both enter quarantine together. */
     const size_t alignment = _Alignof(th_module_state), offset = (bytes + alignment - 1) / alignment * alignment;
-    const size_t whole = offset + sizeof(th_module_state);
-    th_module *m = whole > bytes ? th_allocate(ctx, whole) : NULL;
+    const size_t total = offset + sizeof(th_module_state);
+    th_module *m = total > bytes ? th_allocate(ctx, total) : NULL;
     if (m == NULL) {
         th_fail_memory(ctx, "module_new", bytes);
         return NULL;
     }
-    memset(m, 0, whole);
+    memset(m, 0, total);
     m->ctx = ctx;
     m->state = (th_module_state *)((char *)m + offset);
-    m->state->bytes = whole;
-    m->forward = m->state->made_with = forward;
+    m->state->bytes = total;
+    m->forward = m->state->own_forward = forward;
     strcpy(m->type, type);
     if (!th_attach(ctx, m, release_root)) {
-        th_release(ctx, m, whole);
+        th_release(ctx, m, total);
         th_fail_memory(ctx, "module_new", sizeof(th_attachment));
         return NULL;
     }
     return m;
 }
 
+/* The forward of a library module that has typed functions only. */
+static th_tensor *fail_forward(th_module *m, th_tensor *x)
+{
+    (void)x;
+    th_fail(m->ctx, TH_ERROR_ARGUMENT, m->type, "%s", m->state->type->no_forward);
+    return NULL;
+}
+
+void *th_module_make(th_context *ctx, const th_module_type *type)
+{
+    th_module *m = th_module_new(ctx, type->bytes, type->name, type->forward ? type->forward : fail_forward);
+    if (m)
+        m->state->type = type;
+    return m;
+}
+
+/* Returns the length of m's dotted name, with a dot at its end. */
 static size_t full_name_length(const th_module *m)
 {
     size_t length = 0;
@@ -60,7 +70,7 @@ static size_t full_name_length(const th_module *m)
     return length;
 }
 
-/* Of the longest name below m, its own not included. */
+/* Returns the length of the longest dotted name of a member below m, with its final 0. */
 static size_t longest_name(const th_module *m)
 {
     size_t longest = 0;
@@ -85,14 +95,14 @@ static bool taken(const th_module *m, const char *name)
     return false;
 }
 
-/* Whether a member may have this name; `below` is the length of the longest name under it. */
+/* Checks the name of a new member of m. below: the length of the longest name under the member. */
 static bool legal_name(const th_module *m, const char *name, size_t below, const char *operation)
 {
     if (name == NULL || name[0] == 0 || strchr(name, '.') || strlen(name) >= TH_NAME_SIZE)
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
                 "a member of %s needs a name of 1 to %d bytes without a dot, not \"%s\"", m->type, TH_NAME_SIZE - 1,
                 name ? name : "NULL");
-    else if (m->state->finished && m->forward == m->state->made_with)
+    else if (m->state->finished && m->forward == m->state->own_forward)
         th_fail(
             m->ctx, TH_ERROR_ARGUMENT, operation,
             "%s would never use \"%s\": its forward uses its own members only. Replace its ->forward first, or make "
@@ -161,7 +171,7 @@ th_module *th_module_add(th_module *m, const char *name, th_module *child)
     }
     if (!legal_name(m, name, longest_name(child), "module_add"))
         return NULL;
-    th_detach_object(m->ctx, child); /* freed with its parent from now on */
+    th_detach_object(m->ctx, child); /* from now on its parent frees it */
     strcpy(child->name, name);
     child->parent = m;
     th_module **link = &m->first;
@@ -171,20 +181,14 @@ th_module *th_module_add(th_module *m, const char *name, th_module *child)
     return child;
 }
 
-/* A parameter in a module's list, and its label if no module had the tensor before. */
-typedef struct member {
-    th_parameter parameter;
-    th_label label;
-} member;
-
 static th_tensor *append_parameter(th_module *m, const char *name, th_tensor_impl *tensor, const char *operation)
 {
-    member *p = th_allocate(m->ctx, sizeof *p);
+    th_module_member *p = th_allocate(m->ctx, sizeof *p);
     if (p == NULL) {
         th_fail_memory(m->ctx, operation, sizeof *p);
         return NULL;
     }
-    *p = (member){.parameter = {.tensor = tensor->handle}, .label = {p->parameter.name, m}};
+    *p = (th_module_member){.parameter = {.tensor = tensor->handle}, .label = {p->parameter.name, m}};
     strcpy(p->parameter.name, name);
     th_parameter **link = &m->parameters;
     while (*link)
@@ -226,75 +230,4 @@ th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *pa
         return NULL;
     th_parameter_share(t);
     return parameter;
-}
-
-/* -- freeing -- */
-
-static void destroy(th_module *m)
-{
-    th_context *ctx = m->ctx;
-    m->state->freed = true;
-    if (m->destroy)
-        m->destroy(m);
-    while (m->first) {
-        th_module *child = m->first;
-        m->first = child->next;
-        destroy(child);
-    }
-    th_optimizers_forget_module(ctx, m);
-    if (th_is_attention(m))
-        th_caches_forget(ctx, m);
-    while (m->parameters) {
-        member *p = (member *)m->parameters;
-        m->parameters = p->parameter.next;
-        th_tensor_impl *t = th_tensor_impl_of(p->parameter.tensor);
-        if (th_parameter_entry_of(t)->owners == 1)
-            th_optimizers_forget_parameter(ctx, t);
-        if (t->label == &p->label)
-            t->label = NULL;
-        th_parameter_free(t);
-        th_release(ctx, p, sizeof *p);
-    }
-    m->parent = m->next = NULL;
-    th_quarantine(ctx, m, m->state->bytes);
-}
-
-static bool running(const th_module *m)
-{
-    bool found = m->state->entered > 0;
-    for (const th_module *child = m->first; child && !found; child = child->next)
-        found = running(child);
-    return found;
-}
-
-void th_module_free(th_module *m)
-{
-    if (m == NULL)
-        return;
-    if (m->state->freed) {
-        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s has already been freed", m->type);
-        return;
-    }
-    if (m->part && m->parent) {
-        th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s is part of %s, which frees it", m->name, m->parent->type);
-        return;
-    }
-    if (running(m) && th_failed(m->ctx)) /* it has returned early, or the one that runs is another */
-        th_scopes_close(m->ctx);
-    if (running(m)) {
-        th_fail(m->ctx, TH_ERROR_STATE, "module_free",
-                "%s cannot be freed while its forward runs (th_tape_clear ends a forward that returned before "
-                "th_module_end)",
-                m->type);
-        return;
-    }
-    if (m->parent) {
-        th_module **link = &m->parent->first;
-        while (*link != m)
-            link = &(*link)->next;
-        *link = m->next;
-    } else {
-        th_detach_object(m->ctx, m);
-    }
-    destroy(m);
 }

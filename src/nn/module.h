@@ -1,49 +1,80 @@
-/* What the files of the tree of modules share, and what the library's own modules tell it. */
+/* Internal functions of the module tree, and the type descriptors of the library's own modules. */
 #ifndef TH_NN_MODULE_H
 #define TH_NN_MODULE_H
 
 #include "private_api.h"
 #include "tapehead/module.h"
+#include "tensor/tensor.h"
 
-/* Lies behind the module's own struct. */
+/* Describes one type of library module. The address of the descriptor identifies the type. */
+typedef struct th_module_type {
+    const char *name;             /* "dense": for error messages */
+    size_t bytes;                 /* of the struct, which begins with a th_module */
+    th_forward_function *forward; /* NULL: the module has typed functions only, like th_attend */
+    const char *no_forward;       /* without a forward: the error message of th_module_forward */
+} th_module_type;
+
+/* Internal state, stored behind the module's struct in the same allocation. */
 struct th_module_state {
-    size_t bytes;                   /* of the struct and of this */
-    int entered;                    /* forwards of this module that run now */
-    bool training_outside;          /* the context's mode while the first of them runs */
-    th_forward_function *made_with; /* the forward passed to th_module_new, which identifies the library's modules */
-    bool finished;                  /* a library module, whose forward runs only the members that it has now */
-    bool freed;                     /* by th_module_free: the rest is for error messages */
+    size_t bytes;                     /* of the struct and this state */
+    const th_module_type *type;       /* NULL for a module of the user's own */
+    th_forward_function *own_forward; /* the forward that the module was made with */
+    int entered;                      /* number of forwards of this module that are running */
+    bool training_outside;            /* the context's training mode before the first of them */
+    bool finished;                    /* a complete library module: its forward uses only the members it has now */
+    bool freed;                       /* by th_module_free; the memory remains for error messages */
 };
 
-/* The end of a constructor. With an error pending every call of one does nothing, so it looks at its own memory only;
- * this throws a half-made module away and returns NULL. Otherwise m, whose members are parts of it from now on: its
- * forward needs them. */
+/* One parameter in a module's list. The tensor uses the label if no module owned it before. */
+typedef struct th_module_member {
+    th_parameter parameter;
+    th_label label;
+} th_module_member;
+
+/* Creates a library module: th_module_new with a type descriptor. */
+void *th_module_make(th_context *ctx, const th_module_type *type);
+
+/* Ends a constructor. If an error is pending, frees m and returns NULL: constructors call functions without checking
+ * each result, because those do nothing after the first error. Otherwise marks the members of m as parts, which are
+ * freed with m only, and returns m. */
 th_module *th_module_finish(th_module *m);
-/* TH_ERROR_ARGUMENT unless the first two sizes (width and heads) are positive and the others, where 0 is a default, not
- * negative; and so small that four times each is a size too. */
+
+/* Returns TH_ERROR_ARGUMENT unless the first two sizes (width and heads) are positive, the others (0 is a default) are
+ * not negative, and none exceeds INT64_MAX / 4. */
 th_status th_check_widths(th_context *ctx, const char *layer, int count, const int64_t *sizes);
-/* Whether m was made with this forward; the user may have replaced it since. */
-static inline bool th_module_is(const th_module *m, th_forward_function *forward)
+
+/* Returns whether m has this type. The user may have replaced its forward. */
+static inline bool th_module_is(const th_module *m, const th_module_type *type)
 {
-    return m->state->made_with == forward;
+    return m->state->type == type;
 }
-/* Whether the user has replaced m's forward, so that it must run instead of the library's. False while it runs:
- * functions that it calls on m itself are then the library's. */
+
+/* Returns whether the user replaced m's forward, so that it must run instead of the library's. False while a forward of
+ * m runs: the replacement may call library functions on m itself. */
 static inline bool th_module_replaced(const th_module *m)
 {
-    return m->forward != m->state->made_with && m->state->entered == 0;
+    return m->forward != m->state->own_forward && m->state->entered == 0;
 }
+
 /* Returns false, with the error stored, if m's forward was replaced but cannot run here. why: the end of the
  * message. */
 bool th_module_not_replaced(const th_module *m, const char *operation, const char *why);
-/* th_module_begin for a typed function. Returns false, and opens no scope, also if m was not made with this forward.
- * kind: the expected kind of module, for the message. */
-bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind);
-/* False with an error pending, or when m is NULL or has been freed (then that is the error). */
+
+/* th_module_begin for a typed function. Returns false, with no scope open, also if m has another type. kind: the
+ * expected kind of module, for the message. */
+bool th_module_begin_as(th_module *m, const th_module_type *type, const char *operation, const char *kind);
+
+/* Returns false if an error is pending, or stores the error if m is NULL or was freed. */
 TH_PRIVATE_API bool th_module_usable(const th_module *m, const char *operation);
-/* The dotted name of m from below `above` (NULL: from the root) on, into name (of TH_FULL_NAME_SIZE bytes). */
+
+/* Frees m and its members without checks. The caller has already detached m from its parent or context. */
+void th_module_destroy(th_module *m);
+
+/* Writes the dotted name of m, relative to its ancestor `above` (NULL: the root), into name (TH_FULL_NAME_SIZE bytes).
+ * Returns name. */
 const char *th_module_name_below(const th_module *m, const th_module *above, char *name);
-/* Of the dotted names of parameters: th_name_ends_with("layers.0.norm1.bias", "bias"). */
+
+/* Returns whether the dotted name ends so: th_name_ends_with("layers.0.norm1.bias", "bias"). */
 TH_PRIVATE_API bool th_name_ends_with(const char *name, const char *end);
 
 #endif

@@ -1,6 +1,6 @@
-/* Freezing and casting: what is done to every parameter of a tree where it lies. */
+/* Freezes and casts all parameters of a module tree in place. */
 #include "nn/module.h"
-#include "nn/optimizer.h"
+#include "nn/optimizer_parameters.h"
 #include "tapehead/tape.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
@@ -17,7 +17,7 @@ th_status th_module_freeze(th_module *m, bool frozen)
     return m->ctx->error;
 }
 
-/* Room for every parameter of another type and for its moments. */
+/* Allocates memory of the new type for every parameter of another type, and for its moments. */
 static th_status reserve_all(th_module *m, th_dtype dtype)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {

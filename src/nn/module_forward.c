@@ -1,10 +1,10 @@
-/* A module's forward: a scope, and the mode that it runs in. */
+/* Runs a module's forward, in a scope and with the module's training mode. */
 #include "autograd/tape.h"
 #include "nn/module.h"
 #include "tensor/context.h"
 #include "tensor/tensor.h"
 
-/* Whether m, or a module above it, is pinned to evaluation. */
+/* Returns whether m or one of its ancestors is pinned to evaluation. */
 static bool is_pinned(const th_module *m)
 {
     bool pinned = false;
@@ -24,7 +24,7 @@ bool th_module_is_training(const th_module *m)
     return m && m->ctx->training && !is_pinned(m);
 }
 
-/* What begin changed in m and in the context's mode; a mode that was set since then stands. */
+/* Undoes th_module_begin. The context's training mode is restored unless the forward has set another one. */
 static void leave(void *module)
 {
     th_module *m = module;
@@ -37,8 +37,8 @@ bool th_module_begin(th_module *m)
 {
     if (!th_module_usable(m, "module_forward"))
         return false;
-    /* Its scope is named from the nearest module that runs: a list has no forward of its own when its members are
-     * called one by one. */
+    /* The scope's name is relative to the nearest ancestor that runs. A list does not run while its members are called
+     * one by one. */
     const th_module *above = m->parent;
     while (above && above->state->entered == 0)
         above = above->parent;
@@ -53,11 +53,11 @@ bool th_module_begin(th_module *m)
     return true;
 }
 
-bool th_module_begin_as(th_module *m, th_forward_function *forward, const char *operation, const char *kind)
+bool th_module_begin_as(th_module *m, const th_module_type *type, const char *operation, const char *kind)
 {
     if (!th_module_begin(m))
         return false;
-    if (th_module_is(m, forward))
+    if (th_module_is(m, type))
         return true;
     th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s is not a %s", m->type, kind);
     th_module_end(m, NULL);
@@ -112,11 +112,8 @@ th_tensor *th_module_evaluate(th_module *m, th_tensor *x)
     if (!th_module_usable(m, "module_evaluate"))
         return NULL;
     th_context *ctx = m->ctx;
-    const bool training = ctx->training;
-    const int no_grad_depth = ctx->no_grad_depth++;
-    ctx->training = false;
+    const th_mode before = th_mode_evaluate(ctx);
     th_tensor *y = th_module_forward(m, x);
-    ctx->no_grad_depth = no_grad_depth;
-    ctx->training = training;
+    th_mode_restore(ctx, before);
     return y;
 }

@@ -1,4 +1,4 @@
-/* Lists of modules: their members are called by their numbers and run one after another. */
+/* Lists of modules: the members are named by their indices, and the forward runs them in order. */
 #include "nn/module.h"
 #include "tensor/context.h"
 
@@ -9,16 +9,18 @@ static th_tensor *list_forward(th_module *list, th_tensor *x)
     return x;
 }
 
+static const th_module_type list_type = {"module_list", sizeof(th_module), list_forward, NULL};
+
 th_module *th_module_list_new(th_context *ctx)
 {
-    return th_module_new(ctx, sizeof(th_module), "module_list", list_forward);
+    return th_module_make(ctx, &list_type);
 }
 
 static bool usable_list(const th_module *list, const char *operation)
 {
     if (!th_module_usable(list, operation))
         return false;
-    if (!th_module_is(list, list_forward)) {
+    if (!th_module_is(list, &list_type)) {
         th_fail(list->ctx, TH_ERROR_ARGUMENT, operation, "%s is not a list of modules", list->type);
         return false;
     }

@@ -1,4 +1,4 @@
-/* Walking a tree of modules by its dotted names: every parameter once, and any member by its name. */
+/* Dotted names: iterates over all parameters of a module tree, and finds members by name. */
 #include <string.h>
 
 #include "kernels/machine/crc32c.h"
@@ -46,8 +46,8 @@ bool th_name_ends_with(const char *name, const char *end)
 
 /* -- every parameter -- */
 
-/* The module after m in the tree below root, children first; NULL at the end. */
-static const th_module *following(const th_module *m, const th_module *root)
+/* Returns the module after m in the tree below root, parents before children; NULL at the end. */
+static const th_module *next_module(const th_module *m, const th_module *root)
 {
     if (m->first)
         return m->first;
@@ -61,10 +61,10 @@ th_parameter_iterator th_module_parameters(const th_module *m)
     return (th_parameter_iterator){.root = m, .module = m, .parameter = m ? m->parameters : NULL};
 }
 
-/* A tied parameter is met where it comes first. */
+/* Returns whether p is the first use of its tensor in the tree: tied parameters are visited once. */
 static bool comes_first(const th_module *root, const th_parameter *p)
 {
-    for (const th_module *m = root; m; m = following(m, root))
+    for (const th_module *m = root; m; m = next_module(m, root))
         for (const th_parameter *q = m->parameters; q; q = q->next)
             if (q->tensor == p->tensor)
                 return q == p;
@@ -78,7 +78,7 @@ bool th_parameter_next(th_parameter_iterator *it)
     while (it->module) {
         const th_parameter *p = it->parameter;
         if (p == NULL) {
-            it->module = following(it->module, it->root);
+            it->module = next_module(it->module, it->root);
             it->parameter = it->module ? it->module->parameters : NULL;
             continue;
         }
@@ -98,7 +98,8 @@ bool th_parameter_next(th_parameter_iterator *it)
 
 /* -- by name -- */
 
-/* Walks down name as long as its parts are children; returns the module reached and where the rest begins. */
+/* Follows all parts of a dotted name except the last. Returns the module it reaches, or NULL, and sets *name to the
+ * last part. */
 static const th_module *descend(const th_module *m, const char **name)
 {
     for (const char *dot = strchr(*name, '.'); m && dot; dot = strchr(*name, '.')) {
@@ -136,7 +137,7 @@ th_module *th_module_find(th_module *m, const char *name)
     return NULL;
 }
 
-/* -- all numbers -- */
+/* -- all parameters -- */
 
 int64_t th_module_count(const th_module *m)
 {

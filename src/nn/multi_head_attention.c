@@ -1,4 +1,4 @@
-/* Multi-head attention as a layer: its construction. Its forward is in attend.c. */
+/* Creates multi-head attention layers. attend.c runs them. */
 #include <math.h>
 
 #include "nn/attention_layer.h"
@@ -6,18 +6,15 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
-th_tensor *th_attention_no_forward(th_module *m, th_tensor *x)
-{
-    (void)x;
-    th_fail(m->ctx, TH_ERROR_ARGUMENT, m->type, "takes query, key and value: call th_attend");
-    return NULL;
-}
+const th_module_type th_attention_type = {.name = "multi_head_attention",
+                                          .bytes = sizeof(th_attention_layer),
+                                          .no_forward = "takes query, key and value: call th_attend"};
 
-/* width: of a head of queries and keys. */
+/* width: of one head of queries and keys. */
 static th_status check_scores(th_context *ctx, const th_score_options *scores, int64_t width)
 {
     const char *const layer = "multi_head_attention";
-    const int64_t turned = scores->rotary_width ? scores->rotary_width : width;
+    const int64_t rotated = scores->rotary_width ? scores->rotary_width : width;
     if (!(scores->soft_cap >= 0) || !isfinite(scores->soft_cap))
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "soft_cap = %g must be a positive number, or 0 for none",
                        scores->soft_cap);
@@ -35,10 +32,10 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
     if (scores->rotary_pairing != TH_ROTARY_HALVES && scores->rotary_pairing != TH_ROTARY_NEIGHBORS)
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_pairing is %d, which is not a th_rotary_pairing",
                        (int)scores->rotary_pairing);
-    if (turned < 0 || turned > width || turned % 2)
+    if (rotated < 0 || rotated > width || rotated % 2)
         return th_fail(ctx, TH_ERROR_SHAPE, layer,
                        "rotary positions rotate pairs: %lld must be even and at most the %lld elements of a head",
-                       (long long)turned, (long long)width);
+                       (long long)rotated, (long long)width);
     char trouble[TH_ROTARY_TROUBLE];
     if (!th_rotary_scaling_usable(&scores->rotary_scaling, trouble))
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_scaling: %s", trouble);
@@ -67,6 +64,11 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     return check_scores(ctx, &o->scores, key_width / heads);
 }
 
+static bool is_square(const th_input_projection *p, int64_t width)
+{
+    return p->input == width && p->rows == width;
+}
+
 static th_tensor *xavier_parameter(th_attention_layer *l, const char *name, int64_t rows, int64_t columns)
 {
     th_tensor *weight = th_module_add_parameter(&l->base, name, TH_SHAPE(rows, columns));
@@ -80,16 +82,15 @@ static void add_members(th_attention_layer *l, int64_t width, bool packed, bool 
     if (packed) {
         l->in_proj_weight = xavier_parameter(l, "in_proj_weight", 3 * width, width);
     } else {
-        l->q_proj_weight = xavier_parameter(l, "q_proj_weight", l->rows[0], l->input[0]);
-        l->k_proj_weight = xavier_parameter(l, "k_proj_weight", l->rows[1], l->input[1]);
-        l->v_proj_weight = xavier_parameter(l, "v_proj_weight", l->rows[2], l->input[2]);
+        l->query.weight = xavier_parameter(l, "q_proj_weight", l->query.rows, l->query.input);
+        l->key.weight = xavier_parameter(l, "k_proj_weight", l->key.rows, l->key.input);
+        l->value.weight = xavier_parameter(l, "v_proj_weight", l->value.rows, l->value.input);
     }
     if (!no_bias)
-        l->in_proj_bias =
-            th_module_add_parameter(&l->base, "in_proj_bias", TH_SHAPE(l->rows[0] + l->rows[1] + l->rows[2]));
+        l->in_proj_bias = th_module_add_parameter(&l->base, "in_proj_bias", TH_SHAPE(l->value.begin + l->value.rows));
     if (l->scores.qk_norm) {
         const th_norm_layer_options norm = {.eps = l->scores.qk_norm_eps};
-        const int64_t head_width = l->rows[0] / l->heads;
+        const int64_t head_width = l->query.rows / l->heads;
         l->q_norm = th_module_add(&l->base, "q_norm", th_rms_norm_new(ctx, head_width, &norm));
         l->k_norm = th_module_add(&l->base, "k_norm", th_rms_norm_new(ctx, head_width, &norm));
     }
@@ -106,25 +107,25 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
     const th_multi_head_attention_options given = options ? *options : (th_multi_head_attention_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
-    th_attention_layer *l = th_module_new(ctx, sizeof *l, "multi_head_attention", th_attention_no_forward);
+    th_attention_layer *l = th_module_make(ctx, &th_attention_type);
     if (l == NULL)
         return NULL;
     const int64_t key_width = given.key_width ? given.key_width : width,
                   value_width = given.value_width ? given.value_width : width;
-    const int64_t inputs[3] = {given.query_input, given.key_input, given.value_input};
     l->heads = heads;
     l->kv_heads = given.kv_heads ? given.kv_heads : heads;
     l->dropout = given.dropout;
     l->scale = given.scale;
     l->scores = given.scores;
-    l->rows[0] = key_width;
-    l->rows[1] = key_width / heads * l->kv_heads;
-    l->rows[2] = value_width / heads * l->kv_heads;
-    bool packed = true;
-    for (int i = 0; i < 3; i++) {
-        l->input[i] = inputs[i] ? inputs[i] : width;
-        packed &= l->input[i] == width && l->rows[i] == width;
-    }
+    l->query.input = given.query_input ? given.query_input : width;
+    l->key.input = given.key_input ? given.key_input : width;
+    l->value.input = given.value_input ? given.value_input : width;
+    l->query.rows = key_width;
+    l->key.rows = key_width / heads * l->kv_heads;
+    l->value.rows = value_width / heads * l->kv_heads;
+    l->key.begin = l->query.rows;
+    l->value.begin = l->query.rows + l->key.rows;
+    const bool packed = is_square(&l->query, width) && is_square(&l->key, width) && is_square(&l->value, width);
     add_members(l, width, packed, given.no_bias, value_width, given.output_width ? given.output_width : width);
     return th_module_finish(&l->base);
 }

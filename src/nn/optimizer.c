@@ -1,4 +1,4 @@
-/* SGD, Adam and AdamW as their options describe them: made, asked and freed. */
+/* Creates and frees optimizers, and checks their options. optimizer_step.c runs steps. */
 #include <fnmatch.h>
 #include <math.h>
 
@@ -30,9 +30,11 @@ th_optimizer *th_optimizer_next(th_attachment **at)
 
 /* -- options -- */
 
-static double given_or(double value, double usual)
+/* Returns the option's value: 0 means the default, unless `zero`. Checkpoints store that explicit zero as -0.0 and
+ * compare options bit by bit. */
+static double value_or(double value, double default_value, bool zero)
 {
-    return value == 0 && !signbit(value) ? usual : value;
+    return zero ? -0.0 : value == 0 ? default_value : value;
 }
 
 static bool in_range(th_context *ctx, const char *operation, const char *what, double value, bool legal)
@@ -42,7 +44,7 @@ static bool in_range(th_context *ctx, const char *operation, const char *what, d
     return legal;
 }
 
-/* What all rules have in common. */
+/* Checks the options that SGD and Adam share. */
 static bool check_common(th_context *ctx, const char *operation, double learning_rate, double weight_decay,
                          double max_norm, const th_parameter_group *groups, int n_groups)
 {
@@ -64,7 +66,7 @@ static bool check_common(th_context *ctx, const char *operation, double learning
     return legal;
 }
 
-/* -- making -- */
+/* -- creating -- */
 
 bool th_optimizer_takes(const th_module *m)
 {
@@ -75,7 +77,7 @@ bool th_optimizer_takes(const th_module *m)
     return m && !th_failed(m->ctx);
 }
 
-/* All but the rule: the module's parameters, sorted into groups. */
+/* Creates an optimizer without its rule: assigns the module's parameters to groups. */
 static th_optimizer *optimizer_new(th_module *m, const char *operation, const th_parameter_group *groups, int n_groups,
                                    double weight_decay)
 {
@@ -107,8 +109,8 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
         return NULL;
     }
     for (int g = 0; g < n_groups; g++)
-        o->groups[g] = (th_optimizer_group){given_or(groups[g].learning_rate_factor, 1),
-                                            given_or(groups[g].weight_decay, weight_decay)};
+        o->groups[g] = (th_optimizer_group){value_or(groups[g].learning_rate_factor, 1, groups[g].no_update),
+                                            value_or(groups[g].weight_decay, weight_decay, groups[g].no_weight_decay)};
     o->groups[n_groups] = (th_optimizer_group){1, weight_decay};
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         int g = 0;
@@ -150,9 +152,9 @@ th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options)
 static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam_options *options, bool decoupled)
 {
     th_adam_options given = options ? *options : (th_adam_options){0};
-    given.beta1 = given_or(given.beta1, 0.9);
-    given.beta2 = given_or(given.beta2, 0.999);
-    given.eps = given_or(given.eps, 1e-8);
+    given.beta1 = value_or(given.beta1, 0.9, given.has_betas && given.beta1 == 0);
+    given.beta2 = value_or(given.beta2, 0.999, given.has_betas && given.beta2 == 0);
+    given.eps = value_or(given.eps, 1e-8, given.no_eps);
     if (!th_optimizer_takes(m) ||
         !check_common(m->ctx, operation, given.learning_rate, given.weight_decay, given.max_norm, given.groups,
                       given.n_groups) ||
@@ -182,7 +184,7 @@ th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options)
     return adam_new(m, "adam_w", options, true);
 }
 
-/* -- use -- */
+/* -- properties -- */
 
 bool th_optimizer_usable(const th_optimizer *o, const char *operation)
 {

@@ -1,5 +1,5 @@
-/* The moments of an optimizer: one mirror of each parameter block that it uses, so that a run of parameters has its
- * moments in one run too. */
+/* The moments of an optimizer. They have the layout of the parameter blocks, so parameters that are adjacent in memory
+ * have adjacent moments. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 
-static void free_moments(const th_optimizer *o, th_moments *gone)
+static void free_moments(const th_optimizer *o, th_moments *m)
 {
     for (int i = 0; i < o->n_moments; i++)
-        th_release_numbers(o->ctx, gone->moment[i], gone->bytes);
-    th_release(o->ctx, gone, sizeof *gone);
+        th_release_numbers(o->ctx, m->moment[i], m->bytes);
+    th_release(o->ctx, m, sizeof *m);
 }
 
 static void free_list(const th_optimizer *o, th_moments **list)
@@ -152,7 +152,7 @@ void th_moments_limit(const th_optimizer *o, int i, const th_array *moment)
     const double limit = largest_moment(o, i, moment->dtype);
     double sum;
     th_context_kernels(o->ctx, moment->dtype)->sum_squares(numel, moment->data, &sum);
-    if (isfinite(sum) && sum <= limit * limit) /* the usual case: no value is larger than the limit */
+    if (isfinite(sum) && sum <= limit * limit) /* the common case: no value exceeds the limit */
         return;
     for (int64_t k = 0; k < numel; k++) {
         void *at = (char *)moment->data + (size_t)k * th_dtype_size(moment->dtype);

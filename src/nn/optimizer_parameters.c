@@ -1,4 +1,6 @@
-/* What modules tell the optimizers that use their parameters: that one goes, or moves to memory of another type. */
+/* Follows the parameters of optimizers when modules are freed or cast. */
+#include "nn/optimizer_parameters.h"
+
 #include <string.h>
 
 #include "nn/optimizer_state.h"
@@ -15,12 +17,12 @@ void th_optimizers_forget_parameter(th_context *ctx, const th_tensor_impl *param
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at)) {
-        th_optimizer_parameter *gone = parameter_of(o, parameter);
-        if (gone == NULL)
+        th_optimizer_parameter *removed = parameter_of(o, parameter);
+        if (removed == NULL)
             continue;
-        th_moments_clear(o, gone);
+        th_moments_clear(o, removed);
         o->count--;
-        memmove(gone, gone + 1, (size_t)(&o->parameters[o->count] - gone) * sizeof *gone);
+        memmove(removed, removed + 1, (size_t)(&o->parameters[o->count] - removed) * sizeof *removed);
         o->sorted = false;
         th_moments_drop_unused(o);
     }

@@ -1,4 +1,4 @@
-/* What of an optimizer is saved: see optimizer_saved.h. */
+/* The state of an optimizer as checkpoints save it. */
 #include "nn/optimizer_saved.h"
 
 #include "tensor/tensor.h"

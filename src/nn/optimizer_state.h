@@ -1,15 +1,16 @@
-/* What an optimizer is made of, for the files that share it: optimizer.c makes it, optimizer_moments.c holds its
- * moments, optimizer_parameters.c follows its parameters where they go, optimizer_step.c steps. */
+/* The internal state of an optimizer. optimizer.c creates it, optimizer_moments.c manages its moments,
+ * optimizer_parameters.c follows parameters that are freed or cast, optimizer_step.c runs steps. */
 #ifndef TH_NN_OPTIMIZER_STATE_H
 #define TH_NN_OPTIMIZER_STATE_H
 
-#include "nn/optimizer.h"
 #include "private_api.h"
+#include "tapehead/optimizer.h"
 #include "tensor/context.h"
+#include "tensor/parameter.h"
 
 enum { TH_MAX_MOMENTS = 3 };
 
-/* The moments of all parameters of a block: each mirrors the part of the block that the optimizer uses. */
+/* The moments of all parameters in a block. Each moment has the layout of the block, up to `bytes`. */
 typedef struct th_moments {
     th_parameter_block *block;
     size_t bytes;
@@ -17,7 +18,7 @@ typedef struct th_moments {
     struct th_moments *next;
 } th_moments;
 
-/* One parameter. */
+/* One parameter of an optimizer. */
 typedef struct th_optimizer_parameter {
     th_tensor_impl *tensor;
     th_parameter_entry *entry;
@@ -36,49 +37,52 @@ typedef enum th_optimizer_rule { TH_RULE_SGD, TH_RULE_ADAM } th_optimizer_rule;
 struct th_optimizer {
     th_context *ctx;
     const th_module *module; /* for names; NULL once it is freed */
-    const char *operation;   /* "adam": for sentences */
+    const char *operation;   /* "adam": for messages */
     th_optimizer_rule rule;
     bool decoupled;
     th_sgd_options sgd;
     th_adam_options adam;
     double learning_rate, max_norm, norm;
     int n_moments;
-    th_optimizer_group *groups; /* [n_groups]; the last one is everything else */
+    th_optimizer_group *groups; /* [n_groups]; the last one has all parameters that match no other */
     int n_groups;
     th_optimizer_parameter *parameters; /* [count], in the module's order */
-    th_optimizer_parameter **layout;    /* [count], in the order they lie in memory */
+    th_optimizer_parameter **layout;    /* [count], in the order of memory */
     int64_t count, capacity;
     bool sorted; /* layout is up to date */
     bool freed;
-    uint64_t backwards; /* the context's count at the last step, or when the optimizer was made */
+    uint64_t backwards; /* the context's number of backward passes at the last step, or at creation */
     th_moments *moments;
-    th_moments *reserved; /* for parameters that are about to move, or for the first step; NULL otherwise */
+    th_moments *reserved; /* for parameters that will move, or for the first step; NULL otherwise */
 };
 
-/* False, with an error pending, for a module whose parameters are out of reach. */
+/* Returns false, with an error pending, if m is NULL or was freed. */
 bool th_optimizer_takes(const th_module *m);
-/* False for an optimizer that must not be used: the error is stored. */
+/* Returns false, with the error stored, if o is NULL or was freed. */
 TH_PRIVATE_API bool th_optimizer_usable(const th_optimizer *o, const char *operation);
-/* The first optimizer from *at on, which moves behind it; NULL at the end. Start with the context's attachments. */
+/* Returns the first optimizer from *at on, and moves *at behind it; NULL at the end. Start at ctx->attachments. */
 th_optimizer *th_optimizer_next(th_attachment **at);
 
 /* -- moments -- */
-/* For every parameter, or for none more than there were. */
+/* Allocates moments for every parameter. After an error nothing has changed. */
 TH_PRIVATE_API th_status th_moments_ensure(th_optimizer *o);
-/* Room for moments of all that lies in the block now, unless they have it: zeros, to be adopted or discarded. */
+/* Allocates moments, zeros, for all parameters that the block holds now, unless it has them. The caller adopts or
+ * discards them. */
 th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block);
-/* What was reserved replaces shorter moments of the same blocks. */
+/* Uses the reserved moments. They replace shorter ones of the same blocks, with their values. */
 void th_moments_adopt_reserved(th_optimizer *o);
+/* Frees the reserved moments. */
 void th_moments_discard_reserved(th_optimizer *o);
-/* The parameter's moments, converted, to where it will be. */
+/* Converts the parameter's moments into the moments of its successor's block. */
 void th_moments_move(th_optimizer *o, th_optimizer_parameter *p);
 /* Limits the values of moment i of a parameter (contiguous) to the largest that a step can produce. For moments from a
- * file or from another type. NaN stays. */
+ * file or of another type. NaN does not change. */
 TH_PRIVATE_API void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
-/* The parameter's place in the moments holds zeros again, as every gap does. */
+/* Sets the parameter's moments to zero, as gaps between parameters are. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
-/* Frees those of blocks that no parameter uses any more: the blocks may be gone soon. */
+/* Frees the moments of blocks that no parameter of o uses any more. */
 void th_moments_drop_unused(th_optimizer *o);
+/* Frees all moments. */
 void th_moments_destroy(th_optimizer *o);
 
 #endif

@@ -1,5 +1,5 @@
-/* One step of an optimizer. The arithmetic of one run of parameters is in src/kernels/elementwise/vector/optimizer.c; which
- * parameter takes which options, and what is refused, is decided here. */
+/* Runs one step of an optimizer: checks the gradients, clips them, and updates the parameters.
+ * kernels/elementwise/vector/optimizer.c contains the arithmetic. */
 #include "autograd/gradient.h"
 #include "autograd/profile.h"
 #include "kernels/elementwise/optimizer_kernels.h"
@@ -9,9 +9,9 @@
 #include "nn/optimizer_state.h"
 #include "tapehead/tape.h"
 
-enum { CHUNK = 1 << 14 }; /* elements of one task: cut by size, never by the number of threads */
+enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 
-/* Layout order: block after block, by offset. */
+/* Sorts o->layout: block after block, by offset. */
 static void sort_layout(th_optimizer *o)
 {
     int64_t placed = 0;
@@ -26,7 +26,7 @@ static void sort_layout(th_optimizer *o)
     o->sorted = true;
 }
 
-/* Parameters that lie one behind another and are updated alike. */
+/* Parameters that are adjacent in memory and have the same options and step count. */
 typedef struct run {
     const th_optimizer *optimizer;
     const th_kernels *kernels;
@@ -55,17 +55,17 @@ static void update_chunk(void *shared, int64_t index, int worker)
         r->kernels->sgd(n, block->data + offset, block->gradient + offset, moment[0], &r->sgd);
 }
 
-/* The numbers of this step for a parameter that has taken p->steps so far. */
+/* Sets the options of the update for a parameter that has taken p->steps steps. */
 static void set_rule(const th_optimizer *o, const th_optimizer_parameter *p, double gradient_scale, run *to)
 {
     const th_optimizer_group *g = &o->groups[p->group];
     const double rate = o->learning_rate * g->learning_rate_factor;
     if (o->rule == TH_RULE_SGD) {
-        /* The first step is not dampened, nor is one without momentum, as in PyTorch. */
-        const double kept = p->steps == 0 || o->sgd.momentum == 0 ? 1 : 1 - o->sgd.dampening;
+        /* As in PyTorch, dampening applies neither to the first step nor without momentum. */
+        const double share = p->steps == 0 || o->sgd.momentum == 0 ? 1 : 1 - o->sgd.dampening;
         to->sgd = (th_sgd_update){
-            .gradient_scale = kept * gradient_scale,
-            .weight_decay = kept * g->weight_decay,
+            .gradient_scale = share * gradient_scale,
+            .weight_decay = share * g->weight_decay,
             .momentum = o->sgd.momentum,
             .nesterov = o->sgd.nesterov,
             .learning_rate = rate,
@@ -86,8 +86,8 @@ static void set_rule(const th_optimizer *o, const th_optimizer_parameter *p, dou
     };
 }
 
-/* next continues the run of the parameter before it. The gap between them holds zeros, which stay zeros unless eps is
- * 0. */
+/* Returns whether next can be updated together with the parameter before it. The update also runs over the gap between
+ * them, which holds zeros. They remain zeros unless eps is 0. */
 static bool continues(const th_optimizer *o, const th_optimizer_parameter *before, const th_optimizer_parameter *next)
 {
     return next->due && next->entry->block == before->entry->block &&
@@ -115,9 +115,9 @@ static void update_all(th_optimizer *o, double gradient_scale)
     }
 }
 
-/* The gradients stay to be looked at, and the step can be repeated: with the same random numbers, and gradients that
- * start from nothing. */
-static th_status refuse(th_optimizer *o)
+/* Rejects a step. The gradients can still be examined. The next backward overwrites them, with the same random
+ * numbers. */
+static th_status reject(th_optimizer *o)
 {
     for (int64_t i = 0; i < o->count; i++)
         if (th_has_gradient(o->parameters[i].tensor))
@@ -126,21 +126,21 @@ static th_status refuse(th_optimizer *o)
     return o->ctx->error;
 }
 
-/* Gradients of a refused step that the repeated one did not bring again are none of its. (Without a backward in between
- * all of them are still those to step on.) */
-static void forget_refused(th_optimizer *o)
+/* If a backward ran since a rejected step, empties the gradients of that step which the backward did not overwrite.
+ * Without a backward in between, all gradients remain. */
+static void forget_rejected(th_optimizer *o)
 {
     bool repeated = false;
     for (int64_t i = 0; i < o->count && !repeated; i++)
         repeated =
-            th_has_gradient(o->parameters[i].tensor) && !th_gradient_buffer_rejected(o->parameters[i].tensor->gradient);
+            th_has_gradient(o->parameters[i].tensor) && !th_gradient_buffer_finished(o->parameters[i].tensor->gradient);
     for (int64_t i = 0; i < o->count && repeated; i++)
-        if (th_gradient_buffer_rejected(o->parameters[i].tensor->gradient))
+        if (th_gradient_buffer_finished(o->parameters[i].tensor->gradient))
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
-/* What the update multiplies gradients with to clip them. The kernels divide the weight decay by it: where it is too
- * small for that the gradients themselves are scaled. */
+/* Returns the factor by which the update multiplies gradients to clip them. The kernels divide the weight decay by this
+ * factor. If it is too small for that, scales the gradients here and returns 1. */
 static double clip(const th_optimizer *o)
 {
     if (!(o->max_norm > 0 && o->norm > o->max_norm))
@@ -178,9 +178,9 @@ th_status th_optimizer_step(th_optimizer *o)
     const bool real = !ctx->options.shapes_only;
     const th_gradient_list gradients = {o, o->module};
     const int64_t start = th_profile_start(ctx);
-    forget_refused(o);
+    forget_rejected(o);
     if ((real && th_global_norm(&gradients, "optimizer_step", &o->norm) != TH_OK) || th_moments_ensure(o) != TH_OK)
-        return refuse(o);
+        return reject(o);
     if (!o->sorted)
         sort_layout(o);
     for (int64_t i = 0; i < o->count; i++)

@@ -1,5 +1,4 @@
-/* Position embeddings: learned, or sinusoids (Vaswani et al. 2017). Rotary positions and ALiBi are a matter of
- * attention. */
+/* Position embeddings: learned, or sinusoids (Vaswani et al. 2017). Attention computes rotary positions and ALiBi. */
 #include "nn/positions.h"
 
 #include "kernels/elementwise/scalar.h"
@@ -8,11 +7,11 @@
 #include "tensor/context.h"
 #include "tensor/tensor.h"
 
-/* -- sinusoids: a module without parameters, so that their memory ends with the model -- */
+/* -- sinusoids: a module without parameters, which frees the table with the model -- */
 
 typedef struct sinusoids {
     th_module base;
-    th_tensor *table; /* (length, E) in float64, converted where it is used: a model's type may change */
+    th_tensor *table; /* (length, E) in float64, converted at each use, because the model's type may change */
 } sinusoids;
 
 static void destroy(th_module *m)
@@ -24,6 +23,8 @@ static th_tensor *sinusoids_forward(th_module *m, th_tensor *positions)
 {
     return th_embedding(((const sinusoids *)m)->table, positions);
 }
+
+static const th_module_type sinusoids_type = {"sinusoidal_positions", sizeof(sinusoids), sinusoids_forward, NULL};
 
 static void fill(double *table, int64_t length, int64_t width)
 {
@@ -40,7 +41,7 @@ static void fill(double *table, int64_t length, int64_t width)
 
 static th_module *sinusoids_new(th_context *ctx, int64_t length, int64_t width)
 {
-    sinusoids *s = th_module_new(ctx, sizeof *s, "sinusoidal_positions", sinusoids_forward);
+    sinusoids *s = th_module_make(ctx, &sinusoids_type);
     if (s == NULL)
         return NULL;
     s->base.destroy = destroy;
@@ -106,7 +107,7 @@ th_status th_positions_check(const th_positions *p, const th_module *model, cons
     return positions ? check_positions(model, &a, what, positions) : TH_OK;
 }
 
-th_tensor *th_positions_added(const th_positions *p, th_tensor *x, th_tensor *positions)
+th_tensor *th_positions_add_to(const th_positions *p, th_tensor *x, th_tensor *positions)
 {
     if (p->table == NULL || x == NULL)
         return x;
@@ -124,7 +125,7 @@ th_tensor *th_positions_added(const th_positions *p, th_tensor *x, th_tensor *po
     return th_add(x, th_cast(rows, th_dtype_of(x)));
 }
 
-th_tensor *th_rows_taken(th_tensor *x, th_tensor *rows)
+th_tensor *th_select_rows(th_tensor *x, th_tensor *rows)
 {
     if (x == NULL || rows == NULL)
         return x;

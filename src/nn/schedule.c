@@ -1,15 +1,8 @@
-/* Learning rates as pure functions of the step. They know no optimizer: th_optimizer_set_learning_rate takes their
- * result. */
+/* Learning rates as functions of the step alone. The caller passes them to th_optimizer_set_learning_rate. */
 #include <math.h>
 
 #include "kernels/elementwise/scalar.h"
 #include "tapehead/optimizer.h"
-
-double th_schedule_constant(int64_t step, double rate)
-{
-    (void)step;
-    return rate;
-}
 
 double th_schedule_cosine(int64_t step, const th_cosine_schedule *schedule)
 {

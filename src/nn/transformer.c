@@ -1,5 +1,4 @@
-/* The encoder-decoder Transformer: embeddings and positions, two stacks, a classifier, put together from the public
- * API. */
+/* The encoder-decoder Transformer: embeddings, positions, two stacks and a classifier, composed with the public API. */
 #include "tapehead/transformer.h"
 
 #include <math.h>
@@ -9,7 +8,7 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
-/* One side: what turns tokens into the vectors that its stack reads, and the stack. */
+/* The encoder or the decoder: embeds tokens, then applies a stack. */
 typedef struct side {
     th_module *embedding, *stack;
     th_positions positions;
@@ -19,20 +18,17 @@ typedef struct transformer {
     th_module base;
     side source, target;
     th_tensor *classifier;          /* (V, E) */
-    th_module *output;              /* the module that has it if the model is untied; else NULL */
-    th_transformer_options options; /* completed */
+    th_module *output;              /* the module that owns classifier if the model is untied; otherwise NULL */
+    th_transformer_options options; /* with defaults filled in */
 } transformer;
 
 /* -- forward -- */
 
-/* There is no forward from one tensor to one; this also tells the model from other modules. */
-static th_tensor *no_forward(th_module *m, th_tensor *x)
-{
-    (void)x;
-    th_fail(m->ctx, TH_ERROR_ARGUMENT, m->type,
-            "takes a source and a target: call th_transformer_encode, th_transformer_decode or th_transformer_loss");
-    return NULL;
-}
+static const th_module_type transformer_type = {
+    .name = "transformer",
+    .bytes = sizeof(transformer),
+    .no_forward = "takes a source and a target: call th_transformer_encode, th_transformer_decode or "
+                  "th_transformer_loss"};
 
 /* (B, T) -> (B, T, E) */
 static th_tensor *embed(const transformer *t, const side *s, const char *what, th_tensor *tokens, th_tensor *positions)
@@ -42,7 +38,7 @@ static th_tensor *embed(const transformer *t, const side *s, const char *what, t
     th_tensor *x = th_module_forward(s->embedding, tokens);
     if (!t->options.no_embedding_scale)
         x = th_scale(x, sqrt((double)t->options.width));
-    x = th_positions_added(&s->positions, x, positions);
+    x = th_positions_add_to(&s->positions, x, positions);
     if (x)
         th_set_axes(x, "BTE");
     return th_dropout(x, t->options.embedding_dropout);
@@ -55,7 +51,7 @@ static th_tensor *encode(const transformer *t, th_tensor *source, th_tensor *sou
                         &(th_transform_options){.mask = &mask});
 }
 
-/* What the classifier sees, (B, T, E). */
+/* Returns the input of the classifier, (B, T, E). */
 static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *memory,
                          const th_transformer_decode_options *given)
 {
@@ -68,7 +64,7 @@ static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *mem
                                                         .positions = given->positions,
                                                         .cache = given->cache,
                                                         .memory_weights = given->memory_weights});
-    return th_rows_taken(x, given->rows);
+    return th_select_rows(x, given->rows);
 }
 
 static bool replaced_output(const transformer *t)
@@ -85,7 +81,7 @@ static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
 
 th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lengths)
 {
-    if (!th_module_begin_as(model, no_forward, "transformer_encode", "transformer"))
+    if (!th_module_begin_as(model, &transformer_type, "transformer_encode", "transformer"))
         return NULL;
     return th_module_end(model, encode((const transformer *)model, source, source_lengths));
 }
@@ -94,7 +90,7 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
                                  const th_transformer_decode_options *options)
 {
     const th_transformer_decode_options given = options ? *options : (th_transformer_decode_options){0};
-    if (!th_module_begin_as(model, no_forward, "transformer_decode", "transformer"))
+    if (!th_module_begin_as(model, &transformer_type, "transformer_decode", "transformer"))
         return NULL;
     const transformer *t = (const transformer *)model;
     th_tensor *logits = logits_of(t, hidden(t, target, memory, &given));
@@ -105,7 +101,7 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
 th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lengths, th_tensor *target,
                                th_tensor *next, const th_cross_entropy_options *options)
 {
-    if (!th_module_begin_as(model, no_forward, "transformer_loss", "transformer"))
+    if (!th_module_begin_as(model, &transformer_type, "transformer_loss", "transformer"))
         return NULL;
     const transformer *t = (const transformer *)model;
     th_tensor *memory = encode(t, source, source_lengths);
@@ -118,15 +114,14 @@ th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *s
 
 const th_transformer_options *th_transformer_options_of(const th_module *model)
 {
-    return model && th_module_is(model, no_forward) ? &((const transformer *)model)->options : NULL;
+    return model && th_module_is(model, &transformer_type) ? &((const transformer *)model)->options : NULL;
 }
 
 /* -- construction -- */
 
-static const char type[] = "transformer";
-
 static th_status check_options(th_context *ctx, const th_transformer_options *o)
 {
+    const char *const type = transformer_type.name;
     static const char *const name[] = {"source_vocabulary", "target_vocabulary", "length", "width", "heads",
                                        "encoder_layers",    "decoder_layers"};
     const int64_t size[] = {o->source_vocabulary, o->target_vocabulary, o->length, o->width, o->heads,
@@ -157,7 +152,7 @@ static void complete(th_transformer_options *o)
     th_block_complete(&o->block, o->width, o->heads);
 }
 
-/* Numbers in place of the layers' own: of norms and biases none are drawn. */
+/* The model draws its weights again: norms and biases keep their values. NULL: does nothing. */
 static th_status fill_normal(th_tensor *weight, int64_t width)
 {
     return weight ? th_fill_normal(weight, 0, 1 / sqrt((double)width)) : TH_OK;
@@ -220,7 +215,7 @@ th_module *th_transformer_new(th_context *ctx, const th_transformer_options *opt
     const th_transformer_options given = options ? *options : (th_transformer_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
-    transformer *t = th_module_new(ctx, sizeof *t, type, no_forward);
+    transformer *t = th_module_make(ctx, &transformer_type);
     if (t == NULL)
         return NULL;
     t->options = given;

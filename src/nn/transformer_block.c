@@ -1,6 +1,8 @@
-/* The transformer block: residual branches of attention and MLP around layers and operations of the public API. What
- * attention computes and hides is multi_head_attention.c's matter. */
+/* The transformer block: residual branches of self-attention, cross attention and MLP, composed with the public API.
+ * attend.c contains attention. */
 #include "nn/transformer_block.h"
+
+#include "nn/attention_layer.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -11,10 +13,10 @@ enum { BRANCHES = 3 };
 typedef struct transformer_block {
     th_module base;
     th_module *self_attn;
-    th_module *multihead_attn;    /* to the memory; NULL in an encoder block */
-    th_module *linear1, *linear2; /* of the MLP, or NULL */
-    th_module *gate;              /* of a gated one */
-    th_module *norm[BRANCHES];    /* of the branches there are */
+    th_module *multihead_attn;    /* cross attention; NULL in an encoder block */
+    th_module *linear1, *linear2; /* of the MLP; NULL without one */
+    th_module *gate;              /* of a gated MLP; otherwise NULL */
+    th_module *norm[BRANCHES];    /* in the order of the branches */
     int64_t width;
     th_activation activation;
     bool post_norm, recompute;
@@ -23,11 +25,11 @@ typedef struct transformer_block {
 
 /* -- forward -- */
 
-/* What a branch makes of x (.., T, E), after its norm unless that is NULL, added to the residual unless that is. */
+/* A branch: x (.., T, E) -> residual + f(norm(x)). norm and residual may be NULL. */
 typedef th_tensor *branch_function(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                    const th_transform_options *given);
 
-static th_tensor *normed(th_module *norm, th_tensor *x)
+static th_tensor *normalize(th_module *norm, th_tensor *x)
 {
     return norm ? th_module_forward(norm, x) : x;
 }
@@ -35,7 +37,7 @@ static th_tensor *normed(th_module *norm, th_tensor *x)
 static th_tensor *self_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                  const th_transform_options *given)
 {
-    th_tensor *h = normed(norm, x);
+    th_tensor *h = normalize(norm, x);
     if (th_module_replaced(b->self_attn)) {
         const th_transform_options own = {
             .mask = given->mask, .positions = given->positions, .cache = given->cache, .weights = given->weights};
@@ -56,7 +58,7 @@ static th_tensor *cross_attention(const transformer_block *b, th_module *norm, t
     if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes only x and would not get the memory"))
         return NULL;
     return th_attend(
-        b->multihead_attn, normed(norm, x), given->memory, given->memory,
+        b->multihead_attn, normalize(norm, x), given->memory, given->memory,
         &(th_attend_options){
             .mask = given->memory_mask, .cache = given->cache, .residual = residual, .weights = given->memory_weights});
 }
@@ -76,13 +78,13 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
     return NULL;
 }
 
-/* What linear1 makes of x after its norm, (.., T, mlp_width), and the gate, if there is one. The norm's output goes
- * before the widest values come. */
+/* Returns linear1(norm(x)), (.., T, mlp_width), and sets *gate to gate(norm(x)), or NULL. The scope releases the norm's
+ * output before the activation needs memory. */
 static th_tensor *widen(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor **gate)
 {
     th_context *ctx = b->base.ctx;
     th_scope_begin(ctx, NULL);
-    th_tensor *h = normed(norm, x);
+    th_tensor *h = normalize(norm, x);
     *gate = b->gate ? th_module_forward(b->gate, h) : NULL;
     h = th_module_forward(b->linear1, h);
     th_scope_end_all(ctx, (th_tensor *const[]){h, *gate}, 2);
@@ -102,11 +104,12 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     th_tensor *gate, *h = widen(b, norm, x, &gate);
     if (b->gate == NULL)
         return narrow(b, activate(h, b->activation), residual);
-    th_scope_begin_recomputed(b->base.ctx, NULL); /* of the gated values only both factors are kept */
+    th_scope_begin_recomputed(b->base.ctx, NULL); /* saves only both factors of the product */
     return th_scope_end(b->base.ctx, narrow(b, th_mul(activate(gate, b->activation), h), residual));
 }
 
-/* x + dropout(branch(x)), with the sum in the branch's last product where nothing is dropped, else in the dropout. */
+/* Returns x + dropout(branch(x)). With fusion, the last product of the branch adds x if nothing is dropped; otherwise
+ * the dropout does. */
 static th_tensor *with_residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                                 const th_transform_options *given)
 {
@@ -117,27 +120,27 @@ static th_tensor *with_residual(const transformer_block *b, branch_function *bra
     return th_has_fusion(ctx) ? th_dropout_residual(y, b->dropout, x) : th_add(x, th_dropout(y, b->dropout));
 }
 
-static th_tensor *asked(th_tensor *const *weights)
+static th_tensor *weights_or_null(th_tensor *const *weights)
 {
     return weights ? *weights : NULL;
 }
 
-/* x and the weights that there are so far outlast the scope. */
+/* Ends a scope. x and the attention weights so far outlive it. */
 static th_tensor *end_scope(const transformer_block *b, th_tensor *x, const th_transform_options *given)
 {
-    th_tensor *const results[] = {x, asked(given->weights), asked(given->memory_weights)};
+    th_tensor *const results[] = {x, weights_or_null(given->weights), weights_or_null(given->memory_weights)};
     th_scope_end_all(b->base.ctx, results, 3);
     return x;
 }
 
-/* A branch with its norm before or after, as a scope: what it made is given up before the next one. */
+/* Runs a branch with its norm before or after it, in a scope that releases its values before the next branch. */
 static th_tensor *run_branch(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                              const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
     th_scope_begin(ctx, NULL);
     x = with_residual(b, branch, b->post_norm ? NULL : norm, x, given);
-    x = normed(b->post_norm ? norm : NULL, x);
+    x = normalize(b->post_norm ? norm : NULL, x);
     return end_scope(b, x, given);
 }
 
@@ -184,10 +187,12 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
     return x;
 }
 
-th_tensor *th_block_forward(th_module *m, th_tensor *x)
+static th_tensor *block_forward(th_module *m, th_tensor *x)
 {
     return th_block_transform(m, x, &(th_transform_options){0});
 }
+
+const th_module_type th_block_type = {"transformer_block", sizeof(transformer_block), block_forward, NULL};
 
 /* -- construction -- */
 
@@ -265,13 +270,42 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
         b->norm[i] = th_module_add(&b->base, norm_name[i], th_block_norm_new(ctx, b->width, o));
 }
 
+/* -- initialization -- */
+
+/* Draws the weight of a dense layer from N(0, deviation^2), and sets its bias to 0. NULL: does nothing. */
+static th_status initialize_dense(const th_module *dense, double deviation)
+{
+    th_tensor *weight = th_module_find_parameter(dense, "weight"), *bias = th_module_find_parameter(dense, "bias");
+    if (weight && th_fill_normal(weight, 0, deviation) != TH_OK)
+        return dense->ctx->error;
+    return bias ? th_fill(bias, 0) : TH_OK;
+}
+
+static th_status initialize_attention(const th_module *attention, double deviation, double residual_deviation)
+{
+    for (const th_parameter *p = attention->parameters; p; p = p->next)
+        if (th_ndim(p->tensor) == 2 && th_fill_normal(p->tensor, 0, deviation) != TH_OK) /* in_proj_bias is 0 */
+            return attention->ctx->error;
+    return initialize_dense(((const th_attention_layer *)attention)->out_proj, residual_deviation);
+}
+
+th_status th_block_initialize(const th_module *block, double deviation, double residual_deviation)
+{
+    const transformer_block *b = (const transformer_block *)block;
+    if (initialize_attention(b->self_attn, deviation, residual_deviation) != TH_OK ||
+        (b->multihead_attn && initialize_attention(b->multihead_attn, deviation, residual_deviation) != TH_OK) ||
+        initialize_dense(b->linear1, deviation) != TH_OK || initialize_dense(b->linear2, residual_deviation) != TH_OK)
+        return block->ctx->error;
+    return initialize_dense(b->gate, deviation);
+}
+
 th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,
                                     const th_transformer_block_options *options)
 {
     const th_transformer_block_options given = options ? *options : (th_transformer_block_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
-    transformer_block *b = th_module_new(ctx, sizeof *b, "transformer_block", th_block_forward);
+    transformer_block *b = th_module_make(ctx, &th_block_type);
     if (b == NULL)
         return NULL;
     b->width = width;

@@ -1,34 +1,42 @@
-/* What blocks, stacks and whole models share. */
+/* Internal functions that blocks, stacks and whole models share. */
 #ifndef TH_NN_TRANSFORMER_BLOCK_H
 #define TH_NN_TRANSFORMER_BLOCK_H
 
 #include "nn/module.h"
 #include "tapehead/transformer_block.h"
 
-enum { TH_MAX_LAYERS = 1 << 16 }; /* a slip is refused at once, not when memory is out */
+enum { TH_MAX_LAYERS = 1 << 16 }; /* a larger number is an error at once, instead of when memory runs out */
 
-/* The forward of every block, which tells one from other modules. */
-th_tensor *th_block_forward(th_module *m, th_tensor *x);
-/* What th_transform does to x in a block whose forward has begun. Weights that are asked for are results. */
+/* The type of modules that th_transformer_block_new makes. */
+extern const th_module_type th_block_type;
+
+/* Applies a block whose forward has begun to x. The caller must pass the attention weights that were asked for out of
+ * the forward's scope, as results. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
-/* Runs the replaced forward of a block, a stack or its attention on x. TH_ERROR_ARGUMENT if the options have something
- * that it would not get. */
+/* Draws the weights of a block again, in the order of th_module_parameters: from N(0, residual_deviation^2) those that
+ * end a residual branch (self_attn.out_proj, linear2), the others from N(0, deviation^2). Biases become 0. */
+th_status th_block_initialize(const th_module *block, double deviation, double residual_deviation);
+
+/* Runs the replaced forward of a block, a stack or their attention on x. TH_ERROR_ARGUMENT if the options contain
+ * something that the forward would not get. */
 th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_options *given);
 
-/* Ends a forward whose results are y and, where they were asked for, count tensors of weights each. Returns y, NULL
- * with an error pending. */
+/* Ends a forward whose results are y and, unless NULL, count tensors each of weights and memory_weights. Returns y;
+ * NULL with an error pending. */
 th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
                               th_tensor *const *memory_weights);
 
-/* Fills in the sizes that were left to the default. */
+/* Replaces sizes of 0 by their defaults. */
 void th_block_complete(th_transformer_block_options *block, int64_t width, int64_t heads);
-/* The norm that a block with these options has, for what stands around blocks. */
+
+/* Creates a norm of the kind that a block with these options has, for a stack or model of such blocks. */
 th_module *th_block_norm_new(th_context *ctx, int64_t width, const th_transformer_block_options *block);
 
-/* TH_ERROR_ARGUMENT unless all sizes are positive. name: of each. */
+/* Returns TH_ERROR_ARGUMENT unless all sizes are positive. name: the name of each size. */
 th_status th_check_given(th_context *ctx, const char *model, int count, const char *const *name, const int64_t *size);
-/* The same for 0 <= rate < 1. */
+
+/* Returns TH_ERROR_ARGUMENT unless 0 <= rate < 1. */
 th_status th_check_rate(th_context *ctx, const char *model, const char *name, double rate);
 
 #endif

@@ -1,4 +1,5 @@
-/* Stacks of transformer blocks, and running a block or a stack. What a block computes is transformer_block.c's matter. */
+/* Stacks of transformer blocks, and th_transform, which runs a block or a stack. transformer_block.c contains the
+ * block. */
 #include "autograd/tape.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
@@ -14,7 +15,7 @@ typedef struct stack {
 
 static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *given)
 {
-    th_transform_options each = *given;
+    th_transform_options each = *given; /* weights point to the entry of the current block */
     if (!th_module_not_replaced(s->layers, s->base.type, "the stack runs each block separately"))
         return NULL;
     for (th_module *block = s->layers->first; block; block = block->next) {
@@ -30,6 +31,14 @@ static th_tensor *stack_forward(th_module *m, th_tensor *x)
     return run((const stack *)m, x, &(th_transform_options){0});
 }
 
+static const th_module_type encoder_type = {"transformer_encoder", sizeof(stack), stack_forward, NULL};
+static const th_module_type decoder_type = {"transformer_decoder", sizeof(stack), stack_forward, NULL};
+
+static bool is_stack(const th_module *m)
+{
+    return th_module_is(m, &encoder_type) || th_module_is(m, &decoder_type);
+}
+
 th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
                               th_tensor *const *memory_weights)
 {
@@ -37,7 +46,7 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
         return th_module_end(m, y);
     th_context *ctx = m->ctx;
     const size_t bytes = (size_t)(1 + 2 * count) * sizeof(th_tensor *);
-    th_tensor **results = th_bump_take(ctx, &ctx->tape->bytes, bytes); /* whose forward it is has opened a scope */
+    th_tensor **results = th_bump_take(ctx, &ctx->tape->bytes, bytes); /* released with the scope of the forward */
     if (results == NULL) {
         th_fail_memory(ctx, m->type, bytes);
         return th_module_end(m, NULL);
@@ -54,7 +63,7 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
     return th_failed(ctx) ? NULL : y;
 }
 
-/* Whether attention is the same without this mask. */
+/* Returns whether attention is the same without this mask. */
 static bool hides_nothing(const th_mask *mask)
 {
     return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
@@ -77,10 +86,10 @@ th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_
 th_tensor *th_transform(th_module *block, th_tensor *x, const th_transform_options *options)
 {
     const th_transform_options given = options ? *options : (th_transform_options){0};
-    const bool usable = th_module_usable(block, "transform"), stacked = usable && th_module_is(block, stack_forward);
-    if (usable && (stacked || th_module_is(block, th_block_forward)) && th_module_replaced(block))
+    const bool usable = th_module_usable(block, "transform"), stacked = usable && is_stack(block);
+    if (usable && (stacked || th_module_is(block, &th_block_type)) && th_module_replaced(block))
         return th_transform_replaced(block, x, &given);
-    if (!th_module_begin_as(block, stacked ? stack_forward : th_block_forward, "transform",
+    if (!th_module_begin_as(block, stacked ? block->state->type : &th_block_type, "transform",
                             "transformer_block or a stack of them"))
         return NULL;
     if (!stacked)
@@ -111,12 +120,12 @@ static th_status check_options(th_context *ctx, const char *type, int64_t layers
     return TH_OK;
 }
 
-static th_module *stack_new(th_context *ctx, const char *type, int64_t layers, int64_t width, int64_t heads,
+static th_module *stack_new(th_context *ctx, const th_module_type *type, int64_t layers, int64_t width, int64_t heads,
                             const th_transformer_stack_options *o)
 {
-    if (check_options(ctx, type, layers, o) != TH_OK)
+    if (check_options(ctx, type->name, layers, o) != TH_OK)
         return NULL;
-    stack *s = th_module_new(ctx, sizeof *s, type, stack_forward);
+    stack *s = th_module_make(ctx, type);
     if (s == NULL)
         return NULL;
     s->layers = th_module_add(&s->base, "layers", th_module_list_new(ctx));
@@ -131,16 +140,15 @@ static th_module *stack_new(th_context *ctx, const char *type, int64_t layers, i
 th_module *th_transformer_encoder_new(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
                                       const th_transformer_stack_options *options)
 {
-    static const char *const type = "transformer_encoder";
     const th_transformer_stack_options given = options ? *options : (th_transformer_stack_options){0};
     if (ctx == NULL || th_failed(ctx))
         return NULL;
     if (given.block.cross_attention) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, type,
+        th_fail(ctx, TH_ERROR_ARGUMENT, encoder_type.name,
                 "an encoder's blocks have no memory: .block.cross_attention must be false");
         return NULL;
     }
-    return stack_new(ctx, type, layers, width, heads, &given);
+    return stack_new(ctx, &encoder_type, layers, width, heads, &given);
 }
 
 th_module *th_transformer_decoder_new(th_context *ctx, int64_t layers, int64_t width, int64_t heads,
@@ -150,5 +158,5 @@ th_module *th_transformer_decoder_new(th_context *ctx, int64_t layers, int64_t w
     given.block.cross_attention = true;
     if (ctx == NULL || th_failed(ctx))
         return NULL;
-    return stack_new(ctx, "transformer_decoder", layers, width, heads, &given);
+    return stack_new(ctx, &decoder_type, layers, width, heads, &given);
 }

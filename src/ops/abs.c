@@ -6,7 +6,8 @@ const th_op th_op_abs = {
     .name = "abs",
     .value = "y = |x|",
     .gradient = "dx = dy * sign(x)",
-    TH_UNARY(abs, (abs_backward, TH_DY, TH_X)),
+    TH_UNARY(abs, abs_backward),
+    .saves = TH_INPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_AWAY_FROM(0.05, 0))},
 };
 

@@ -1,11 +1,12 @@
-/* add: y = a + b, broadcast. Both gradients are handed on. */
+/* add: y = a + b, broadcast. Both gradients are dy itself. */
 #include "ops/shared/elementwise.h"
 
 const th_op th_op_add = {
     .name = "add",
     .value = "y = a + b",
     .gradient = "da = dy; db = dy",
-    TH_BINARY(add, (copy, TH_DY), (copy, TH_DY)),
+    TH_BINARY(add, copy, copy),
+    .identity_gradients = TH_INPUT(0) | TH_INPUT(1),
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 

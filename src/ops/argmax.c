@@ -1,4 +1,4 @@
-/* argmax: the index of the largest x along one axis: the first of equals; NaN wins. int64. No gradient. */
+/* argmax: y = the first j with x_j = max x along one axis, int64. NaN counts as the largest. Without a gradient. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 
@@ -18,7 +18,7 @@ const th_op th_op_argmax = {
     .n_inputs = 1,
     .attributes_size = sizeof(th_axis),
     .shape = argmax_shape,
-    TH_ROWS_FORWARD(.forward = TH_ROWS_KERNEL(row_argmax), .forward_cost = 2, .reduces = true),
+    TH_ROWS_FORWARD(.forward = th_rows_id_row_argmax, .forward_cost = 2, .reduces = true),
     .not_differentiable = "its values are indices",
     .samples = th_axis_samples,
 };

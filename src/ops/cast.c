@@ -1,5 +1,4 @@
-/* cast: the values converted to another element type, as C converts them. Between floating types the gradient is cast
- * back. */
+/* cast: y = x converted to another element type by C's rules. Between floating types the gradient is cast back. */
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -24,13 +23,13 @@ static void cast_forward(const th_call *call)
     th_convert_array(call->ctx, &call->output[0], &call->input[0]);
 }
 
-/* y = x, rounded:  dx = dy, rounded to x's type */
+/* y = x, rounded:  dx = dy, rounded to the type of x */
 static void cast_backward(const th_call *call)
 {
     th_convert_array(call->ctx, &call->input_gradient[0], &call->output_gradient[0]);
 }
 
-/* To the type that the gradient check computes in: through float32, a difference would only measure the rounding. */
+/* To float64, in which the gradient check computes. In float32, its differences would only measure the rounding. */
 static const th_sample cast_samples[] = {
     {"matrix", &(cast_attributes){TH_FLOAT64}, 1, {{.shape = {2, {3, 3}}}}, 0},
     {"three dimensions", &(cast_attributes){TH_FLOAT64}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},

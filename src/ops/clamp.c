@@ -23,7 +23,9 @@ const th_op th_op_clamp = {
     .name = "clamp",
     .value = "y = min(max(x, low), high)",
     .gradient = "dx = dy where low <= x <= high, else 0",
-    TH_UNARY_OF(clamp_shape, 0, clamp, (clamp_backward, TH_DY, TH_X)),
+    TH_UNARY_WITH(clamp_shape, 0, clamp, clamp_backward),
+    .saves = TH_INPUT(0),
+    .attributes_size = sizeof(clamp_attributes),
     .samples = (const th_sample[]){{"one side", &one_side, 1, {{.shape = {1, {9}}, TH_AWAY_FROM(0.05, 0.2)}}, 0},
                                    TH_UNARY_SAMPLES(&both_sides, TH_AWAY_FROM(0.05, -0.4, 0.6))},
 };

@@ -1,5 +1,5 @@
-/* equal, not_equal, less, less_equal, greater, greater_equal: bool, broadcast, of two tensors of one type, any. Without
- * a gradient. */
+/* equal, not_equal, less, less_equal, greater, greater_equal: y = a == b, ..., bool, broadcast. a and b have the same
+ * type, which may be any. Without a gradient. */
 #include "kernels/elementwise/compare.h"
 #include "ops/shared/elementwise.h"
 
@@ -19,7 +19,7 @@ static const th_sample compare_samples[] = {
     TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1)),
 };
 
-#define COMPARISON(maps) TH_ELEMENTWISE_BY_DTYPE(2, maps), .shape = compare_shape, .samples = compare_samples
+#define COMPARISON(kernels) TH_ELEMENTWISE_BY_DTYPE(2, kernels), .shape = compare_shape, .samples = compare_samples
 
 const th_op th_op_equal = {.name = "equal", .value = "y = a == b", COMPARISON(th_compare_equal)};
 const th_op th_op_not_equal = {.name = "not_equal", .value = "y = a != b", COMPARISON(th_compare_not_equal)};

@@ -1,4 +1,4 @@
-/* concat: tensors joined along one axis. What it shares with stack is in shared/join.h. */
+/* concat: y = [x0, x1, ...] along an existing axis. The code shared with stack is in shared/join.h. */
 #include "ops/shared/join.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"

@@ -1,4 +1,5 @@
-/* contiguous: a row-major copy. th_contiguous gives x itself where it already is one; the operation always copies. */
+/* contiguous: y = x, row-major without gaps. th_contiguous returns x itself if it is contiguous; the operation always
+ * copies. */
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"

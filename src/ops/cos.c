@@ -1,4 +1,4 @@
-/* cos: y = cos x, radians. */
+/* cos: y = cos(x), x in radians. */
 #include "ops/shared/elementwise.h"
 
 /* dL/dx = -dL/dy * sin x  (cos_backward in kernels/elementwise/vector/unary.c) */
@@ -6,7 +6,8 @@ const th_op th_op_cos = {
     .name = "cos",
     .value = "y = cos(x)",
     .gradient = "dx = -dy * sin(x)",
-    TH_UNARY(cos, (cos_backward, TH_DY, TH_X)),
+    TH_UNARY(cos, cos_backward),
+    .saves = TH_INPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-6, 6))},
 };
 

@@ -1,5 +1,5 @@
-/* cross_entropy: the mean over counted targets of -log softmax(logits)[target], from logits, with label smoothing.
- * The formulas, and what a row costs: class_loss.h. */
+/* cross_entropy: loss = mean over counted targets of -log softmax(logits)[target], with label smoothing. The formulas
+ * are in shared/class_loss.h. */
 #include "ops/shared/class_loss.h"
 #include "tensor/convert.h"
 
@@ -20,7 +20,7 @@ static th_status cross_entropy_shape(th_call *call)
 }
 
 typedef struct plan {
-    size_t target, loss; /* the places of targets (N) and, in forward, of the losses of rows (N) */
+    size_t target, loss; /* offsets of targets (N) and, in forward, of the losses of rows (N) */
     th_class_loss rows;
 } plan;
 
@@ -51,10 +51,10 @@ static void cross_entropy_forward(const th_call *call)
     if (counted < 0)
         return;
     th_class_loss_forward(call, &p->rows, target, call->output[SAVED].data, loss);
-    th_class_loss_put(call, th_array_numel(&call->input[TARGETS]), loss, counted);
+    th_class_loss_store(call, th_array_numel(&call->input[TARGETS]), loss, counted);
 }
 
-/* One pass per row with the two numbers kept. */
+/* One pass per row, with its two saved numbers. */
 static void cross_entropy_backward(const th_call *call)
 {
     const plan *p = call->plan;

@@ -1,5 +1,5 @@
-/* dense: y = x Wᵀ + b + residual, a matrix product that starts each sum with the bias and the residual. The matrix
- * product's own work is in kernels/products/product.h. Rows that take no part in dW: weight_gradient.h. */
+/* dense: y = x Wᵀ + b + residual, a matrix product whose sums start with the bias and the residual. Matrix products are
+ * in kernels/products/product.h; shared/weight_gradient.h says which rows of x take part in dW. */
 #include "ops/shared/letters.h"
 #include "ops/shared/weight_gradient.h"
 #include "tapehead/op.h"
@@ -47,11 +47,11 @@ static th_status dense_shape(th_call *call)
 typedef struct plan {
     th_product_call y;     /* forward */
     bool copies_bias;      /* because it is not contiguous */
-    size_t bias;           /* the place of the copy */
-    bool copies_residual;  /* to y, with the bias: the product cannot read its layout */
-    th_weight_gradient dw; /* backward, one after the other: dW first, for dx may lie over x */
+    size_t bias;           /* offset of the copy */
+    bool copies_residual;  /* to y, with the bias, because the product cannot read its layout */
+    th_weight_gradient dw; /* in backward, dW comes first: dx may use the memory of x */
     th_product_call dx;
-    size_t sums; /* the place of db's partial sums */
+    size_t sums; /* offset of the partial sums of db */
 } plan;
 
 static th_array as_rows(const th_array *array)
@@ -59,7 +59,7 @@ static th_array as_rows(const th_array *array)
     return array->ndim == 1 ? th_array_as_row(array) : *array;
 }
 
-/* A contiguous (N, n) as a matrix of so many rows. */
+/* Returns a contiguous array (N, n) as a matrix (rows, n). */
 static th_array as_matrix(const th_array *array, int64_t rows)
 {
     const int64_t columns = array->size[array->ndim - 1];
@@ -75,16 +75,17 @@ static void plan_forward(const th_call *call, plan *p)
 {
     const th_array *x = &call->input[X], *bias = &call->input[BIAS], *residual = &call->input[RESIDUAL];
     const th_array *y = &call->output[0], wt = th_array_transposed(&call->input[WEIGHT]);
-    const bool begins = residual->given && th_array_contiguous(residual) && th_array_contiguous(x);
+    const bool starts_sums = residual->given && th_array_contiguous(residual) && th_array_contiguous(x);
     const int64_t outputs = wt.size[1], rows = outputs ? th_array_numel(y) / outputs : 0;
-    const th_array x_rows = begins ? as_matrix(x, rows) : as_rows(x), y_rows = begins ? as_matrix(y, rows) : as_rows(y);
+    const th_array x_rows = starts_sums ? as_matrix(x, rows) : as_rows(x),
+                   y_rows = starts_sums ? as_matrix(y, rows) : as_rows(y);
     p->y = th_product_call_of(&x_rows, &wt, &y_rows);
-    p->copies_residual = residual->given && !begins;
+    p->copies_residual = residual->given && !starts_sums;
     if (!p->copies_residual) {
         p->y.product.biased = bias->given;
         p->y.product.bias = bias->data;
     }
-    if (begins) {
+    if (starts_sums) {
         p->y.product.residual = residual->data;
         p->y.product.residual_row = outputs;
     }
@@ -122,7 +123,7 @@ static void dense_plan(const th_call *call, bool backward, void *memory)
         plan_forward(call, memory);
 }
 
-/* Sets y to residual + bias, the first term of its sums. */
+/* Sets y to residual + bias, the start of its sums. */
 static void copy_residual(const th_call *call)
 {
     const th_array *y = &call->output[0], *residual = &call->input[RESIDUAL], *bias = &call->input[BIAS];
@@ -149,7 +150,7 @@ static void dense_forward(const th_call *call)
     th_product_call_run(call, &y, p->copies_residual);
 }
 
-/* The residual's gradient is dL/dy, which the driver hands on. The others:
+/* The residual's gradient is dL/dy itself. The others:
  * y_no = sum_i x_ni w_oi + b_o:  dL/dx_ni = sum_o dL/dy_no w_oi      dx = dy W
  *                                dL/dw_oi = sum_n dL/dy_no x_ni      dW = dyᵀ x, over the n with dy_n not all 0
  *                                dL/db_o  = sum_n dL/dy_no           column sums of dy */

@@ -1,7 +1,9 @@
-/* dense_cross_entropy: cross_entropy(dense(x, weight), targets) for classifiers over many classes. A chunk of the
- * logits exists at a time: some rows are multiplied, turned into its loss, and while it is there into its gradient
- * and into what it adds to those of x and weight, so that the logits are computed once. The formulas of the loss are in
- * class_loss.h, the rows that take no part in dW in weight_gradient.h. */
+/* dense_cross_entropy: loss = cross_entropy(x Wᵀ, targets), for classifiers over many classes.
+ *
+ * Only a chunk of the logits exists at a time. Each chunk of rows is multiplied and reduced to its losses. While it
+ * exists, forward can also compute its gradient and add to the gradients of x and weight, so that the logits are
+ * computed once. The formulas of the loss are in shared/class_loss.h; shared/weight_gradient.h says which rows take
+ * part in dW. */
 #include "ops/shared/class_loss.h"
 #include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
@@ -11,7 +13,7 @@
 enum { X, WEIGHT, TARGETS };
 enum { LOSS, SAVED };
 enum {
-    CHUNK_LOGITS = 2 << 20 /* of a chunk about, but at least TH_PRODUCT_BLOCK rows: dW is read and written once each */
+    CHUNK_LOGITS = 2 << 20 /* for a chunk, but at least TH_PRODUCT_BLOCK rows: each chunk reads and writes dW once */
 };
 
 static th_status dense_cross_entropy_shape(th_call *call)
@@ -31,9 +33,9 @@ static th_status dense_cross_entropy_shape(th_call *call)
     return th_class_loss_outputs(call, x, call->attributes);
 }
 
-/* Whole blocks of dW's sum, so that chunks add up to the bits of one product, the last, short one, too. At least two of
- * them where products are fast enough to wait for memory: every chunk reads, and packs, all weights twice and reads and
- * writes all of dW. */
+/* Returns the rows of a chunk: whole blocks of the sum dW, so that the chunks, with a short last one, add up to the
+ * bits of one product. Every chunk reads and packs all weights twice and reads and writes all of dW. In the faster
+ * precisions products wait for this memory traffic, so a chunk has at least two blocks. */
 static int64_t chunk_rows(const th_call *call)
 {
     const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
@@ -43,19 +45,17 @@ static int64_t chunk_rows(const th_call *call)
     return rows < all ? rows : all;
 }
 
-/* The products of a chunk of rows, whose logits (rows, V) come and go. Their pointers are those of the chunk that is
- * run. */
+/* The products of a chunk of rows with its logits (rows, V). chunk_at sets their pointers. */
 typedef struct chunk {
     int64_t rows;
     th_product_call logits; /* = x weightᵀ */
-    th_product_call dx;     /* (+)= dlogits weight, */
-    th_weight_gradient dw;  /* (+)= dlogitsᵀ x: where they are wanted */
+    th_product_call dx;     /* (+)= dlogits weight, if requested */
+    th_weight_gradient dw;  /* (+)= dlogitsᵀ x, if requested */
 } chunk;
 
 typedef struct plan {
-    size_t target, loss; /* the places of targets (N) and of the losses of rows (N), */
-    size_t logits;       /* of those of one chunk */
-    chunk whole, last;   /* last: with fewer rows than the others, if there is one */
+    size_t target, loss, logits; /* offsets of targets (N), losses of rows (N) and the logits of a chunk */
+    chunk whole, last;           /* last: for a last chunk with fewer rows */
 } plan;
 
 static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)
@@ -63,7 +63,7 @@ static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)
     return (th_array){.given = true, .dtype = dtype, .ndim = 2, .size = {rows, columns}, .stride = {columns, 1}};
 }
 
-/* Its steps use the same memory one after the other, and so does the next chunk. */
+/* The steps of a chunk use the same memory one after the other, and so does the next chunk. */
 static chunk plan_chunk(const th_call *call, int64_t rows)
 {
     const th_array *weight = &call->input[WEIGHT], wt = th_array_transposed(weight);
@@ -91,7 +91,7 @@ static void dense_cross_entropy_plan(const th_call *call, bool backward, void *m
     if (backward && call->precomputed)
         return;
     const int64_t count = th_array_numel(&call->input[TARGETS]), rows = chunk_rows(call);
-    int64_t logits = -1; /* when that many overflow */
+    int64_t logits = -1; /* if the number overflows */
     const bool fits = th_checked_multiply(rows, call->input[WEIGHT].size[0], &logits);
     p->target = th_plan_scratch(call, count, sizeof(int64_t));
     p->loss = th_plan_scratch(call, backward ? 0 : count, sizeof(double));
@@ -103,7 +103,7 @@ static void dense_cross_entropy_plan(const th_call *call, bool backward, void *m
         p->last = plan_chunk(call, count % rows);
 }
 
-/* Row `first` of a contiguous (N, columns); NULL of what is not given. */
+/* Returns row `first` of a contiguous array (N, columns), or NULL if the array has no data. */
 static void *row_at(const th_array *array, int64_t first)
 {
     if (array->data == NULL)
@@ -111,7 +111,7 @@ static void *row_at(const th_array *array, int64_t first)
     return (char *)array->data + first * array->size[array->ndim - 1] * (int64_t)th_dtype_size(array->dtype);
 }
 
-/* The chunk whose first row this is. */
+/* Returns the chunk that starts at row `first`, with its pointers. */
 static chunk chunk_at(const th_call *call, int64_t first)
 {
     const plan *p = call->plan;
@@ -124,8 +124,8 @@ static chunk chunk_at(const th_call *call, int64_t first)
     return k;
 }
 
-/* All chunks in order, an empty one where there are no rows: it clears dW. Their losses, unless `loss` is NULL;
- * gradients: dlogits in place of the logits, and what they add to dx and dW. */
+/* Runs all chunks in order; without rows it runs an empty one, which clears dW. Writes the losses of rows unless `loss`
+ * is NULL. With gradients, overwrites the logits with dlogits and adds to dx and dW. */
 static void run_chunks(const th_call *call, const int64_t *target, double *loss, bool gradients, double factor)
 {
     const int64_t count = th_array_numel(&call->input[TARGETS]);
@@ -134,15 +134,15 @@ static void run_chunks(const th_call *call, const int64_t *target, double *loss,
         const chunk k = chunk_at(call, first);
         th_array logits = matrix(call->input[X].dtype, k.rows, k.logits.product.n);
         logits.data = k.logits.product.c;
-        void *kept = row_at(&call->output[SAVED], first);
+        void *saved = row_at(&call->output[SAVED], first);
         th_product_call_run(call, &k.logits, false);
         if (loss) {
             const th_class_loss value = th_class_loss_of(call, &logits, NULL, false);
-            th_class_loss_forward(call, &value, target + first, kept, loss + first);
+            th_class_loss_forward(call, &value, target + first, saved, loss + first);
         }
         if (gradients) {
             const th_class_loss gradient = th_class_loss_of(call, &logits, &logits, false);
-            th_class_loss_backward(call, &gradient, target + first, kept, factor);
+            th_class_loss_backward(call, &gradient, target + first, saved, factor);
             if (call->input_gradient[X].given)
                 th_product_call_run(call, &k.dx, call->add[X]);
             if (call->input_gradient[WEIGHT].given)
@@ -161,13 +161,13 @@ static void dense_cross_entropy_forward(const th_call *call)
     if (counted < 0)
         return;
     run_chunks(call, target, loss, call->precomputed, th_class_loss_mean(call->attributes, counted, 1));
-    th_class_loss_put(call, th_array_numel(&call->input[TARGETS]), loss, counted);
+    th_class_loss_store(call, th_array_numel(&call->input[TARGETS]), loss, counted);
 }
 
 /* With z = x Wᵀ and the gradient dz of the loss (class_loss.h):
  *   dL/dx_ne = sum_v dL/dz_nv w_ve      dx = dz W
  *   dL/dw_ve = sum_n dL/dz_nv x_ne      dW = dzᵀ x, over the n that count
- * Forward has them for dL/dloss = 1 if it could; otherwise the logits of each chunk are recomputed. */
+ * If forward has computed them for dL/dloss = 1, they are scaled. Otherwise the logits of each chunk are recomputed. */
 static void dense_cross_entropy_backward(const th_call *call)
 {
     const plan *p = call->plan;
@@ -184,7 +184,7 @@ static void dense_cross_entropy_backward(const th_call *call)
         run_chunks(call, target, NULL, true, th_class_loss_mean(call->attributes, counted, dloss));
 }
 
-/* Of the logits, and of early gradients. */
+/* Counts the logits only, not the precomputed gradients. */
 static int64_t dense_cross_entropy_multiply_adds(const th_call *call)
 {
     const th_array logits = {.ndim = 2, .size = {th_array_numel(&call->input[TARGETS]), call->input[WEIGHT].size[0]}};

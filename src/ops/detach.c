@@ -1,4 +1,4 @@
-/* detach: the same values without a path for gradients. A view; this file moves no elements. */
+/* detach: y = x, a view through which no gradient passes. */
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 

@@ -7,7 +7,8 @@ const th_op th_op_div = {
     .name = "div",
     .value = "y = a / b",
     .gradient = "da = dy / b; db = -dy * y / b",
-    TH_BINARY(div, (div, TH_DY, TH_B), (div_backward, TH_DY, TH_Y, TH_B)),
+    TH_BINARY(div, div, div_backward),
+    .saves_for = {TH_INPUT(1), TH_INPUT(1) | TH_OUTPUT(0)},
     .samples =
         (const th_sample[]){
             {"negative divisor", NULL, 2, {{.shape = {1, {5}}}, {.shape = {1, {5}}, TH_BETWEEN(-2, -0.5)}}, 0},

@@ -1,6 +1,6 @@
-/* dropout: y = 0 with probability p, else x / (1 - p) (Srivastava et al. 2014). Whether an element is kept is a
- * function of the call's random numbers and of its place (row, column) in the logical shape, so nothing is saved:
- * backward draws the same mask. th_dropout gives x itself in evaluation; the operation always draws. */
+/* dropout: y = 0 with probability p, else x / (1 - p) (Srivastava et al. 2014). The mask depends only
+ * on the call's random numbers and on the element's (row, column) in the logical shape. So nothing is saved: backward
+ * draws the same mask again. th_dropout returns x itself in evaluation mode; the operation always draws. */
 #include "ops/shared/drop.h"
 #include "tapehead/ops.h"
 
@@ -40,5 +40,5 @@ const th_op th_op_dropout = {
 
 th_tensor *th_dropout(th_tensor *x, double p)
 {
-    return th_drop_is_idle(x, p, "dropout") ? x : th_apply(&th_op_dropout, &(th_drop_attributes){p}, x);
+    return th_drops_nothing(x, p, "dropout") ? x : th_apply(&th_op_dropout, &(th_drop_attributes){p}, x);
 }

@@ -1,5 +1,5 @@
-/* dropout_residual: y = residual + dropout(x), the end of a residual branch. One pass instead of two, and nothing is
- * kept: dropout's result alone would be recomputed, for which x would have to stay. */
+/* dropout_residual: y = residual + dropout(x), the end of a residual branch. It needs one pass instead of two, and it
+ * saves nothing: th_dropout alone would have to save x, because its result is recomputed. */
 #include "ops/shared/drop.h"
 #include "tapehead/ops.h"
 #include "tensor/tensor.h"
@@ -20,7 +20,7 @@ static void dropout_residual_forward(const th_call *call)
     th_drop(call, &call->input[X], &call->input[RESIDUAL], &call->output[0]);
 }
 
-/* y_i = residual_i + x_i m_i:  dL/dx_i = dL/dy_i m_i; that of the residual is dL/dy itself */
+/* y_i = residual_i + x_i m_i:  dL/dx_i = dL/dy_i m_i; the residual's gradient is dL/dy itself */
 static void dropout_residual_backward(const th_call *call)
 {
     th_drop(call, &call->output_gradient[0], NULL, &call->input_gradient[X]);
@@ -60,7 +60,7 @@ const th_op th_op_dropout_residual = {
 th_tensor *th_dropout_residual(th_tensor *x, double p, th_tensor *residual)
 {
     const th_drop_attributes attributes = {p};
-    if (!th_drop_is_idle(x, p, "dropout_residual"))
+    if (!th_drops_nothing(x, p, "dropout_residual"))
         return th_apply(&th_op_dropout_residual, &attributes, x, residual);
     const th_status status = th_apply_check(&th_op_dropout_residual, &attributes, 2, (th_tensor *const[]){x, residual});
     return status ? NULL : th_add(residual, x);

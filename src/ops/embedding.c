@@ -1,9 +1,10 @@
-/* embedding: rows of a table. Backward adds the rows of dy to their places in the order in which they come, whatever
- * the number of threads. */
+/* embedding: y = table[indices], rows of a table. Backward adds the rows of dy to the table's gradient in their order,
+ * with any number of threads. */
 #include "ops/shared/indices.h"
 #include "ops/shared/letters.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
+#include "tensor/elementwise.h"
 #include "tensor/shape.h"
 #include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
@@ -57,10 +58,10 @@ static void embedding_forward(const th_call *call)
         th_for_rows(call->ctx, rows.count, call->input[0].size[1], take_rows, &rows);
 }
 
-enum { COLUMNS = 16 }; /* one task's share of every row: a cache line of floats */
+enum { COLUMNS = 16 }; /* columns of every row for one task: a cache line of floats */
 
-/* Columns first * COLUMNS .. end * COLUMNS of the table's gradient (V, E), for all rows of dy (.., E), in runs of rows
- * that lie evenly, in their order: one run when dy is contiguous. */
+/* Computes columns first * COLUMNS .. end * COLUMNS of the table's gradient (V, E) from all rows of dy (.., E), in
+ * their order. Rows with equal distances form a run: one run if dy is contiguous. */
 static void add_columns(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
@@ -73,12 +74,13 @@ static void add_columns(void *shared, int64_t first, int64_t end, int worker)
     th_iterator iterator;
     if (!th_iterator_build_row_major(&iterator, &from, 0, NULL))
         return;
-    th_iterator_position place;
-    th_iterator_seek(&iterator, 0, &place);
-    const int64_t run = th_iterator_run(&iterator, &place), row = iterator.array[0].stride[iterator.ndim - 1] / element;
-    for (int64_t start = 0; start < iterator.numel; start += run, th_iterator_advance(&iterator, run, &place))
+    th_iterator_position position;
+    th_iterator_seek(&iterator, 0, &position);
+    const int64_t run = th_iterator_run(&iterator, &position),
+                  row = iterator.array[0].stride[iterator.ndim - 1] / element;
+    for (int64_t start = 0; start < iterator.numel; start += run, th_iterator_advance(&iterator, run, &position))
         th_call_kernels(rows->call)
-            ->add_rows(run, rows->index + start, columns, place.at[0] + begin * column * element, row, column,
+            ->add_rows(run, rows->index + start, columns, position.at[0] + begin * column * element, row, column,
                        (char *)dtable->data + begin * dtable->stride[1] * element, dtable->stride[0],
                        dtable->stride[1]);
 }

@@ -6,7 +6,8 @@ const th_op th_op_exp = {
     .name = "exp",
     .value = "y = exp(x)",
     .gradient = "dx = dy * y",
-    TH_UNARY(exp, (mul, TH_DY, TH_Y)),
+    TH_UNARY(exp, mul),
+    .saves = TH_OUTPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-2, 2))},
 };
 

@@ -1,5 +1,5 @@
-/* expand: sizes of 1, and new leading dimensions, repeated without a copy: a view with stride 0. The one view whose
- * gradient is not a view: elements that were repeated receive the sum, which the driver forms. */
+/* expand: y = x repeated along axes of size 1 and along new leading ones, a view with strides of 0. Its gradient is
+ * not a view: the driver sums dy over the repetitions. */
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -32,7 +32,7 @@ static th_status expand_shape(th_call *call)
     if (!fits)
         return th_call_fail(call, TH_ERROR_SHAPE, "x, %s, does not broadcast to %s", TH_TEXT(x),
                             TH_SIZES_TEXT(to->ndim, to->size));
-    size_t bytes; /* nothing is that large, but its gradient is */
+    size_t bytes; /* the view needs no memory, but its gradient does */
     if (!th_checked_numel(to->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(x->dtype), &bytes))
         return th_call_fail(call, TH_ERROR_SHAPE, "the size of %s in bytes overflows", TH_SIZES_TEXT(to->ndim, size));
     th_call_view(call, to->ndim, size, stride, 0, th_letters(letters, to->ndim));

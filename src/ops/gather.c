@@ -1,10 +1,10 @@
-/* gather: elements picked along one axis, an index for each element of the result. Repeated indices are legal: backward
- * adds. */
+/* gather: y[.., j, ..] = x[.., index[.., j, ..], ..] along one axis. Indices may repeat: backward adds. */
 #include <string.h>
 
 #include "ops/shared/indices.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
+#include "tensor/elementwise.h"
 #include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
@@ -33,8 +33,8 @@ static th_status gather_shape(th_call *call)
     return TH_OK;
 }
 
-/* The lines along the axis: independent of each other, forward and backward, so that they can be shared out among
- * threads. Of three arrays: y or dy, the indices, x or dx. */
+/* The lines along the axis are independent of each other, forward and backward, so threads share them. Three arrays
+ * have such lines: y or dy, the indices, x or dx. */
 enum { Y, INDEX, FROM, ARRAYS };
 
 typedef struct gather_lines {
@@ -44,7 +44,7 @@ typedef struct gather_lines {
     int64_t length, stride[ARRAYS]; /* along the axis, elements */
 } gather_lines;
 
-/* The places where y's lines begin in an array. */
+/* Returns the first elements of the lines of y, as positions in an array. */
 static th_array line_starts(const th_array *array, const th_array *y, int axis)
 {
     th_array starts = *array;
@@ -73,7 +73,7 @@ static void run_lines(const th_call *call, const th_array *x, const th_array *y,
         th_for_rows(call->ctx, lines.iterator.numel, lines.length, task, &lines);
 }
 
-static inline void take_elements(const gather_lines *lines, size_t element, char *const *at)
+static inline void copy_elements(const gather_lines *lines, size_t element, char *const *at)
 {
     const int64_t bytes = (int64_t)element, *index = (const int64_t *)(const void *)at[INDEX];
     for (int64_t j = 0; j < lines->length; j++)
@@ -81,22 +81,22 @@ static inline void take_elements(const gather_lines *lines, size_t element, char
                at[FROM] + index[j * lines->stride[INDEX]] * lines->stride[FROM] * bytes, element);
 }
 
-static void take_lines(void *shared, int64_t first, int64_t end, int worker)
+static void copy_lines(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const gather_lines *lines = shared;
-    th_iterator_position place;
-    th_iterator_seek(&lines->iterator, first, &place);
-    for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &place)) {
+    th_iterator_position position;
+    th_iterator_seek(&lines->iterator, first, &position);
+    for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &position)) {
         switch (lines->element) { /* constant sizes become single moves */
         case 4:
-            take_elements(lines, 4, place.at);
+            copy_elements(lines, 4, position.at);
             break;
         case 8:
-            take_elements(lines, 8, place.at);
+            copy_elements(lines, 8, position.at);
             break;
         default:
-            take_elements(lines, lines->element, place.at);
+            copy_elements(lines, lines->element, position.at);
             break;
         }
     }
@@ -106,11 +106,12 @@ static void add_lines(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const gather_lines *lines = shared;
-    th_iterator_position place;
-    th_iterator_seek(&lines->iterator, first, &place);
-    for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &place))
-        lines->kernels->scatter_add(lines->length, (const int64_t *)(const void *)place.at[INDEX], lines->stride[INDEX],
-                                    place.at[Y], lines->stride[Y], place.at[FROM], lines->stride[FROM]);
+    th_iterator_position position;
+    th_iterator_seek(&lines->iterator, first, &position);
+    for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &position))
+        lines->kernels->scatter_add(lines->length, (const int64_t *)(const void *)position.at[INDEX],
+                                    lines->stride[INDEX], position.at[Y], lines->stride[Y], position.at[FROM],
+                                    lines->stride[FROM]);
 }
 
 static void gather_forward(const th_call *call)
@@ -118,7 +119,7 @@ static void gather_forward(const th_call *call)
     const int axis = ((const gather_attributes *)call->attributes)->axis;
     int64_t *index = th_indices_of(call);
     if (th_indices_check(call, 1, "index", call->input[0].size[axis], index))
-        run_lines(call, &call->input[0], &call->output[0], index, take_lines);
+        run_lines(call, &call->input[0], &call->output[0], index, copy_lines);
 }
 
 /* y_j = x_{index_j}:  dx_i = sum over the j with index_j = i of dy_j, in the order of j */

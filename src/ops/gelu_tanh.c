@@ -8,7 +8,8 @@ const th_op th_op_gelu_tanh = {
     .name = "gelu_tanh",
     .value = "y = x / 2 * (1 + tanh(sqrt(2/π) (x + 0.044715 x³)))",
     .gradient = "dx = dy * (s + x * s * (1 - s) * 2u'), s = sigmoid(2u)",
-    TH_UNARY_OF(th_shape_elementwise, TH_OP_RECOMPUTE, gelu_tanh, (gelu_tanh_backward, TH_DY, TH_X)),
+    TH_UNARY_WITH(th_shape_elementwise, TH_OP_RECOMPUTE, gelu_tanh, gelu_tanh_backward),
+    .saves = TH_INPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-3, 3))},
 };
 

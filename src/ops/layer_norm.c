@@ -1,8 +1,8 @@
 /* layer_norm: y = (x - m) r weight + bias over the last axis, m the mean, r = 1 / sqrt(variance + eps) (Ba et al.
- * 2016), one of the norms (shared/norm.h). */
+ * 2016). shared/norm.h runs it. */
 #include "ops/shared/norm.h"
 
-/* Output 1 keeps m and r. */
+/* Output 1 saves m and r. */
 static th_status layer_norm_shape(th_call *call)
 {
     return th_norm_shape(call, 2);
@@ -35,15 +35,15 @@ static const th_sample layer_norm_samples[] = {
  *   dL/dh_i = g_i,   dh_i/dx_j = r (1[i=j] - 1/n - h_i h_j / n)
  *   dL/dx_j = r (g_j - mean(g) - h_j mean(g h))
  *   dL/dweight_j = sum over rows of dL/dy_j h_j,   dL/dbias_j = sum over rows of dL/dy_j
- * per row one pass for the two means and the sums of the vectors, one for dx (norm_gradient in kernels/rows/vector/norm.c).
- * A row whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
+ * For each row, one pass computes the two means and adds to the sums, and one computes dx (norm_gradient in
+ * kernels/rows/vector/norm.c). A row whose dL/dy is exactly 0 gets dx = 0 and does not take part in the sums. */
 const th_op th_op_layer_norm = {
     .name = "layer_norm",
     .value = "y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
     .gradient = "dx = r (g - mean(g) - h mean(g h)), g = dy * weight, h = (x - mean(x)) r; dweight = sum dy * h; dbias "
                 "= sum dy",
     .shape = layer_norm_shape,
-    TH_NORM(.forward = TH_ROWS_KERNEL(layer_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(layer_norm_backward),
+    TH_NORM(.forward = th_rows_id_layer_norm, .forward_cost = 3, .backward = th_rows_id_layer_norm_backward,
             .backward_cost = 6),
     .samples = layer_norm_samples,
 };

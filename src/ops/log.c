@@ -1,4 +1,4 @@
-/* log: y = ln x; -inf at 0, NaN below. */
+/* log: y = ln x; -inf at 0, NaN for negative x. */
 #include "ops/shared/elementwise.h"
 
 /* dL/dx = dL/dy / x  (div in kernels/elementwise/vector/arithmetic.c) */
@@ -6,7 +6,8 @@ const th_op th_op_log = {
     .name = "log",
     .value = "y = log(x)",
     .gradient = "dx = dy / x",
-    TH_UNARY(log, (div, TH_DY, TH_X)),
+    TH_UNARY(log, div),
+    .saves = TH_INPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(0.2, 4))},
 };
 

@@ -1,11 +1,11 @@
-/* log_sum_exp: y = log sum_j exp(x_j) over a set of axes, computed around the largest x_j; of nothing, or of -inf
- * alone: -inf. */
+/* log_sum_exp: y = log sum_j exp(x_j) over a set of axes; computed with x - max x. An empty row, or one of -inf only,
+ * gives -inf. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 
 /* dy/dx_j = exp(x_j) / sum_i exp(x_i) = exp(x_j - y), the softmax:
  * dL/dx_j = dL/dy exp(x_j - y)        one pass (log_sum_exp_backward in kernels/rows/vector/softmax.c).
- * A row of -inf alone has gradient 0. */
+ * A row of -inf only has gradient 0. */
 const th_op th_op_log_sum_exp = {
     .name = "log_sum_exp",
     .value = "y = log sum_j exp(x_j)",
@@ -14,7 +14,7 @@ const th_op th_op_log_sum_exp = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_INPUT(0) | TH_OUTPUT(0),
     .shape = th_reduction_shape,
-    TH_ROWS(.forward = TH_ROWS_KERNEL(log_sum_exp), .forward_cost = 8, .backward = TH_ROWS_KERNEL(log_sum_exp_backward),
+    TH_ROWS(.forward = th_rows_id_log_sum_exp, .forward_cost = 8, .backward = th_rows_id_log_sum_exp_backward,
             .backward_cost = 8, .reduces = true),
     .samples = th_reduction_samples,
 };

@@ -1,4 +1,4 @@
-/* logical_and, logical_or (broadcast), logical_not: of bool tensors. Without a gradient. */
+/* logical_and, logical_or, logical_not: y = a and b, a or b, not a, of bool tensors, broadcast. Without a gradient. */
 #include "kernels/elementwise/compare.h"
 #include "ops/shared/elementwise.h"
 

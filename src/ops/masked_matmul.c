@@ -1,15 +1,15 @@
-/* masked_matmul: a product with hidden pairs. No bit of a hidden pair reaches the result or a gradient, even if it is
+/* masked_matmul: c = a b without the masked pairs. No bit of a masked pair reaches the result or a gradient, not even
  * NaN.
  *
- * A factor of 0 does not hide a number: 0 * NaN is NaN. So a product whose left operand is masked has two parts. The
- * first is a product of two copies: the left operand with 0 in hidden places, and the right one with 0 instead of
- * numbers that are not finite. It adds everything that is visible and finite, in the order of every other product. Then
- * the few elements that are not finite are added where they are visible.
+ * A factor of 0 does not mask a number: 0 * NaN is NaN. So a product whose left operand is masked has two parts. The
+ * first multiplies two copies: the left operand with 0 where it is masked, and the right operand with 0 instead of NaN
+ * and infinity. It adds everything that is visible and finite, in the same order as any other product. The second part
+ * adds the few elements that are not finite, where they are visible.
  *
  * Without a mask the same products run in the same order. So the bits of a sequence do not depend on whether another
- * sequence of its batch hides something. th_matmul would change them in three ways. Its gradient of b exchanges the
- * operands, and in bfloat16x3 the order of their terms counts. It adds to gradients in another order. And it folds
- * summed leading axes into k, where the padding of a batch shifts the steps. */
+ * sequence of its batch is masked. th_matmul would change the bits in three ways. Its gradient of b exchanges the
+ * operands, and in bfloat16x3 the order of their parts matters. It adds to gradients in another order. It folds summed
+ * leading axes into k, where the padding of a batch shifts the steps. */
 #include "ops/shared/product_call.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -51,22 +51,22 @@ static th_status masked_matmul_shape(th_call *call)
     return TH_OK;
 }
 
-/* c = left right, where hidden places of left reach nothing. Where an operand is transposed, so are its copies. */
+/* c = left right without the masked elements of left. If an operand is transposed, so is its copy. */
 typedef struct visible_product {
-    th_array left, keep;    /* (.., m, k): the masked operand (masked_operand), and the keep that masks it */
-    th_array right, finite; /* (.., k, n): the right operand, and the copy of what is finite in it */
-    th_array c;             /* (.., m, n) */
-    size_t finite_place;
+    th_array left, keep;     /* (.., m, k): the masked operand (masked_operand) and its mask */
+    th_array right, finite;  /* (.., k, n): the right operand and its copy without NaN and infinity */
+    th_array c;              /* (.., m, n) */
+    size_t finite_offset;    /* of the copy */
     th_product_call product; /* left finite */
 } visible_product;
 
 typedef struct plan {
-    size_t masked;              /* the place of the masked operand's copy, if it needs one */
-    th_product_call product;    /* whose result is masked */
+    size_t masked;              /* offset of the masked operand's copy, if it needs one */
+    th_product_call product;    /* a product whose result is masked */
     visible_product visible[2]; /* forward: the first; backward: da, db */
 } plan;
 
-/* x as it lies when copied row-major to memory of its own. */
+/* Returns x with the strides of a row-major copy, without data. */
 static th_array packed(const th_array *x)
 {
     th_array copy = *x;
@@ -75,20 +75,7 @@ static th_array packed(const th_array *x)
     return copy;
 }
 
-/* An array as one of this shape, to which it broadcasts. */
-static th_array spread(const th_array *array, const th_array *shape)
-{
-    th_array full = *array;
-    full.ndim = shape->ndim;
-    for (int i = 0; i < shape->ndim; i++) {
-        const int own = i - (shape->ndim - array->ndim);
-        full.size[i] = shape->size[i];
-        full.stride[i] = own >= 0 && array->size[own] != 1 ? array->stride[own] : 0;
-    }
-    return full;
-}
-
-/* c = a b. The precision does not depend on how many pairs are hidden (long_sum, product.h). */
+/* Plans c = a b. The precision does not depend on the number of masked pairs (long_sum, kernels/products/product.h). */
 static th_product_call plan_product(const th_call *call, const th_array *a, const th_array *b, const th_array *c)
 {
     th_product_call product = th_product_call_unfolded(a, b, c);
@@ -97,20 +84,23 @@ static th_product_call plan_product(const th_call *call, const th_array *a, cons
     return product;
 }
 
-/* The keep. Without a mask it is a single true. */
+/* Returns the mask; without one, a single true. */
 static th_array keep_of(const th_call *call)
 {
-    static const bool shown = true;
-    const th_array all = {.given = true, .data = (void *)&shown, .dtype = TH_BOOL};
+    static const bool visible = true;
+    const th_array all = {.given = true, .data = (void *)&visible, .dtype = TH_BOOL};
     return call->input[KEEP].given ? call->input[KEEP] : all;
 }
 
-/* c = masked right. */
+/* Describes c = masked right. */
 static visible_product visible_of(const th_call *call, const th_array *masked, const th_array *right, const th_array *c)
 {
     const th_array keep = keep_of(call);
-    return (visible_product){
-        .left = packed(masked), .keep = spread(&keep, masked), .right = *right, .finite = packed(right), .c = *c};
+    return (visible_product){.left = packed(masked),
+                             .keep = th_broadcast_array(&keep, masked->ndim, masked->size),
+                             .right = *right,
+                             .finite = packed(right),
+                             .c = *c};
 }
 
 static void transpose(th_array *array)
@@ -120,11 +110,11 @@ static void transpose(th_array *array)
 
 static void reserve_visible(const th_call *call, visible_product *v)
 {
-    v->finite_place = th_plan_scratch(call, th_array_numel(&v->finite), th_dtype_size(v->finite.dtype));
+    v->finite_offset = th_plan_scratch(call, th_array_numel(&v->finite), th_dtype_size(v->finite.dtype));
     v->product = plan_product(call, &v->left, &v->finite, &v->c);
 }
 
-/* Whether the masked operand has to be copied: without a mask, only to make it contiguous. */
+/* Returns whether the masked operand needs a copy: always with a mask, otherwise to make it contiguous. */
 static bool is_copied(const th_call *call, const th_array *x)
 {
     return call->input[KEEP].given || !th_array_contiguous(x);
@@ -147,10 +137,10 @@ static void plan_forward(const th_call *call, plan *p)
     }
 }
 
-/* Mask on the left, c_ij = sum over the p kept in row i of a_ip b_pj:
+/* Mask on the left, c_ij = sum over the visible p of row i of a_ip b_pj:
  *     dL/da_ip = keep_ip sum_j dL/dc_ij b_pj                  da = (dc bᵀ) masked
- *     dL/db_pj = sum over the i that keep p of a_ip dL/dc_ij  db = (a masked)ᵀ dc
- * the first a product with a masked result, the second one with a masked left operand. */
+ *     dL/db_pj = sum over the i that see p of a_ip dL/dc_ij   db = (a masked)ᵀ dc
+ * The first has a masked result, the second a masked left operand. */
 static void plan_left_backward(const th_call *call, plan *p)
 {
     const th_array *a = &call->input[A], *dc = &call->output_gradient[0];
@@ -171,9 +161,9 @@ static void plan_left_backward(const th_call *call, plan *p)
 }
 
 /* Mask on the result, c_ij = keep_ij sum_p a_ip b_pj. With dc' = dc masked:
- *     dL/da_ip = sum over the j kept in row i of dL/dc_ij b_pj     da = dc' bᵀ
- *     dL/db_pj = sum over the i that keep j of a_ip dL/dc_ij       dbᵀ = dc'ᵀ a
- * two products with a masked left operand. */
+ *     dL/da_ip = sum over the visible j of row i of dL/dc_ij b_pj  da = dc' bᵀ
+ *     dL/db_pj = sum over the i that see j of a_ip dL/dc_ij        dbᵀ = dc'ᵀ a
+ * Both have a masked left operand. */
 static void plan_result_backward(const th_call *call, plan *p)
 {
     const th_array *dc = &call->output_gradient[0], *da = &call->input_gradient[A], *db = &call->input_gradient[B];
@@ -184,7 +174,7 @@ static void plan_result_backward(const th_call *call, plan *p)
         transpose(&v->right);
         transpose(&v->finite);
         reserve_visible(call, v);
-        th_plan_reuse(call, v->finite_place);
+        th_plan_reuse(call, v->finite_offset);
     }
     if (db->given) {
         visible_product *v = &p->visible[B];
@@ -207,20 +197,20 @@ static void masked_matmul_plan(const th_call *call, bool backward, void *memory)
 }
 
 /* to = keep ? x : 0 */
-static void hide(const th_call *call, const th_array *to, const th_array *x)
+static void keep_visible(const th_call *call, const th_array *to, const th_array *x)
 {
     const th_array *const operands[] = {x, &call->input[KEEP]};
-    th_elementwise(call->ctx, th_call_kernels(call)->hide, NULL, to, false, 2, operands);
+    th_elementwise(call->ctx, th_call_kernels(call)->keep_if, NULL, to, false, 2, operands);
 }
 
-/* Writes 0 to the hidden places of a product. */
-static void hide_result(const th_call *call, const th_array *result)
+/* Writes 0 to the masked elements of a product. */
+static void mask_result(const th_call *call, const th_array *result)
 {
     if (call->input[KEEP].given)
-        hide(call, result, result);
+        keep_visible(call, result, result);
 }
 
-/* Returns x, contiguous and with 0 in hidden places. */
+/* Returns x, contiguous and with 0 where it is masked. */
 static void *masked_operand(const th_call *call, const th_array *x)
 {
     if (!is_copied(call, x))
@@ -228,7 +218,7 @@ static void *masked_operand(const th_call *call, const th_array *x)
     th_array copy = packed(x);
     copy.data = th_call_scratch(call, ((const plan *)call->plan)->masked);
     if (call->input[KEEP].given)
-        hide(call, &copy, x);
+        keep_visible(call, &copy, x);
     else
         th_copy_array(call->ctx, &copy, x, false);
     return copy.data;
@@ -239,41 +229,41 @@ static th_array leading_axes(const th_array *matrices)
     return th_array_axes(matrices, (1u << (matrices->ndim - 2)) - 1);
 }
 
-/* c += left right for the elements of right that are not finite, where keep shows them. Where c is a sum over leading
- * axes, they are added in the order of those. */
+/* c += left right for the visible elements of right that are not finite. If c is a sum over leading axes, they are
+ * added in the order of these axes. */
 static void add_non_finite(const th_call *call, const visible_product *v, const th_array *left)
 {
     const th_array lefts = leading_axes(left), keeps = leading_axes(&v->keep), rights = leading_axes(&v->right);
     th_array sums = leading_axes(&v->c), all = lefts;
     th_broadcast_sizes(lefts.ndim, lefts.size, rights.ndim, rights.size, &all.ndim, all.size);
-    sums = spread(&sums, &all);
+    sums = th_broadcast_array(&sums, all.ndim, all.size);
     th_iterator iterator;
     if (!th_iterator_build(&iterator, &sums, 3, (const th_array *const[]){&lefts, &keeps, &rights}))
         return;
     const int l = left->ndim - 2, k = v->keep.ndim - 2, r = v->right.ndim - 2, c = v->c.ndim - 2;
-    th_iterator_position at;
-    th_iterator_seek(&iterator, 0, &at);
-    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
-        th_call_kernels(call)->add_non_finite(left->size[l], left->size[l + 1], v->right.size[r + 1], at.at[1],
-                                              left->stride[l], left->stride[l + 1], (const bool *)at.at[2],
-                                              v->keep.stride[k], v->keep.stride[k + 1], at.at[3], v->right.stride[r],
-                                              v->right.stride[r + 1], at.at[0], v->c.stride[c], v->c.stride[c + 1]);
+    th_iterator_position position;
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
+        th_call_kernels(call)->add_non_finite(
+            left->size[l], left->size[l + 1], v->right.size[r + 1], position.at[1], left->stride[l],
+            left->stride[l + 1], (const bool *)position.at[2], v->keep.stride[k], v->keep.stride[k + 1], position.at[3],
+            v->right.stride[r], v->right.stride[r + 1], position.at[0], v->c.stride[c], v->c.stride[c + 1]);
 }
 
-/* masked: the data of v->left. */
+/* Computes the product. masked: the data of v->left. */
 static void run_visible(const th_call *call, const visible_product *v, void *masked)
 {
     th_array left = v->left, finite = v->finite;
     left.data = masked;
-    finite.data = th_call_scratch(call, v->finite_place);
-    bool has_more = false, *found = &has_more;
+    finite.data = th_call_scratch(call, v->finite_offset);
+    bool has_non_finite = false, *found = &has_non_finite;
     th_elementwise(call->ctx, th_call_kernels(call)->finite_part, &found, &finite, false, 1,
                    (const th_array *const[]){&v->right});
     th_product_call product = v->product;
     product.product.a = left.data;
     product.product.b = finite.data;
     th_product_call_run(call, &product, false);
-    if (has_more)
+    if (has_non_finite)
         add_non_finite(call, v, &left);
 }
 
@@ -284,7 +274,7 @@ static void masked_matmul_forward(const th_call *call)
         run_visible(call, &p->visible[0], masked_operand(call, &call->input[A]));
     } else {
         th_product_call_run(call, &p->product, false);
-        hide_result(call, &call->output[0]);
+        mask_result(call, &call->output[0]);
     }
 }
 
@@ -295,7 +285,7 @@ static void masked_matmul_backward(const th_call *call)
     const bool left = mask_is_left(call);
     if (left && da->given) {
         th_product_call_run(call, &p->product, false);
-        hide_result(call, da);
+        mask_result(call, da);
     }
     if (left && !db->given)
         return;

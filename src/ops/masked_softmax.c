@@ -1,6 +1,6 @@
-/* masked_softmax: softmax over the last axis of scores (N, T, S), in which hidden keys take no part: their weight is
- * exactly 0, and no bit of output or gradient depends on their scores. A query without keys has a row of 0. What
- * a mask means is in mask.h. */
+/* masked_softmax: y = softmax(scores + additive) over the visible keys of scores (N, T, S), 0 for masked keys. No
+ * bit of the output or a gradient depends on a masked score. A query without visible keys has a row of 0.
+ * shared/mask.h interprets masks. */
 #include "kernels/sizes.h"
 #include "ops/shared/mask.h"
 #include "ops/shared/mask_samples.h"
@@ -28,15 +28,14 @@ static th_status masked_softmax_shape(th_call *call)
 
 /* -- plan -- */
 
-/* What is planned for a call: its rows, and, where backward has to sum, the places of what it sums and of the sum's
- * scratch memory. */
+/* The rows of a call. If backward has to sum, also the offsets of the summed gradient and of partial sums. */
 typedef struct plan {
     th_rows rows;
     size_t gradient, sum;
 } plan;
 
-/* Additive wants the scores' gradient summed over the axes along which it is broadcast: it is then computed in scratch
- * memory. */
+/* Returns whether backward sums the gradient of the scores over the axes along which the additive mask is broadcast. It
+ * then computes this gradient in scratch memory. */
 static bool sums(const th_call *call, bool backward)
 {
     return backward && call->input_gradient[ADDITIVE].given;
@@ -54,9 +53,9 @@ static void masked_softmax_plan(const th_call *call, bool backward, void *memory
         of_rows.add = &add;
     }
     th_rows_of_call(&p->rows, &of_rows, backward, 1u << (gradient.ndim - 1));
-    p->rows.place = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
+    p->rows.scratch_offset = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
     if (sums(call, backward)) {
-        th_plan_reuse(call, p->rows.place);
+        th_plan_reuse(call, p->rows.scratch_offset);
         p->sum =
             th_plan_scratch(call, 1, th_sum_scratch(&call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE]));
     }
@@ -64,15 +63,15 @@ static void masked_softmax_plan(const th_call *call, bool backward, void *memory
 
 /* -- value -- */
 
-typedef struct forward_work {
+typedef struct mask_rows {
     const th_kernels *kernels;
     int64_t element; /* bytes */
     th_mask_view mask;
-} forward_work;
+} mask_rows;
 
-static void forward_body(const th_rows_block *b)
+static void forward_rows(const th_rows_block *b)
 {
-    const forward_work *work = b->parameters;
+    const mask_rows *work = b->parameters;
     int64_t index[TH_MAX_DIMS];
     for (int64_t r = 0; r < b->count; r++) {
         th_index_at(work->mask.ndim - 1, work->mask.size, b->first + r, index);
@@ -89,17 +88,17 @@ static void masked_softmax_forward(const th_call *call)
     const plan *p = call->plan;
     if (th_mask_check_values(call->ctx, call->op->name, &call->input[MASK], scores->size[scores->ndim - 1]) != TH_OK)
         return;
-    forward_work work = {.kernels = th_call_kernels(call), .element = (int64_t)th_dtype_size(scores->dtype)};
+    mask_rows work = {.kernels = th_call_kernels(call), .element = (int64_t)th_dtype_size(scores->dtype)};
     th_mask_view_init(&work.mask, call->attributes, &call->input[MASK], scores->ndim, scores->size);
-    th_rows_run(call->ctx, &p->rows, 8, th_call_scratch(call, p->rows.place), forward_body, &work);
+    th_rows_run(call->ctx, &p->rows, 8, th_call_scratch(call, p->rows.scratch_offset), forward_rows, &work);
 }
 
 /* -- gradient -- */
 
 /* With z = score + additive over the visible keys this is softmax's rule:
- * dL/dz_s = y_s (dL/dy_s - sum_j dL/dy_j y_j),   dL/dscore = dL/dz,   dL/dadditive = dL/dz summed over what additive
- * was broadcast along. A hidden key has y_s = 0, which is all that is needed to leave it out: its dL/dy_s is not read,
- * and its gradient is exactly 0 (as that of a visible key is whose weight is 0). */
+ * dL/dz_s = y_s (dL/dy_s - sum_j dL/dy_j y_j),   dL/dscore = dL/dz,   dL/dadditive = dL/dz summed where additive was
+ * broadcast. A masked key has y_s = 0. The kernel then does not read dL/dy_s, and the gradient is exactly 0. (The same
+ * holds for a visible key with weight 0.) */
 static void masked_softmax_backward(const th_call *call)
 {
     const plan *p = call->plan;
@@ -128,15 +127,23 @@ static const th_sample masked_softmax_samples[] = {
     {"causal", &top_left, INPUTS, {REAL(2, 4, 4), UNMASKED}, 0},
     {"bottom right, queries without keys", &bottom_right, INPUTS, {REAL(5, 3), UNMASKED}, 0},
     {"window", &window, INPUTS, {REAL(3, 18), UNMASKED}, 0},
-    {"lengths", &no_rules, INPUTS, {REAL(2, 3, 5), LENS(1, 5, 2)}, 0},
-    {"lengths per query, heads between", &no_rules, INPUTS, {REAL(2, 2, 3, 4), LENS(0, 5, 2, 3)}, 0},
-    {"places", &top_left, INPUTS, {REAL(3, 5), PLACED(0, 7, 3)}, 0},
-    {"places, a window, heads between", &causal_window, INPUTS, {REAL(2, 2, 3, 5), PLACED(0, 9, 2, 3)}, 0},
-    {"keep", &no_rules, INPUTS, {REAL(2, 3, 4), SAVED(3, 4)}, 0},
-    {"keep per key", &no_rules, INPUTS, {REAL(2, 3, 4), SAVED(2, 1, 4)}, 0},
-    {"additive", &no_rules, INPUTS, {REAL(2, 3, 4), ADDED(2, 3, 4)}, 0},
-    {"additive broadcast", &no_rules, INPUTS, {REAL(2, 3, 4), ADDED(1, 4)}, 0},
-    {"additive, scores constant", &top_left, INPUTS, {{.shape = {3, {2, 3, 4}}, .constant = true}, ADDED(3, 1)}, 0},
+    {"lengths", &no_rules, INPUTS, {REAL(2, 3, 5), LENGTHS(1, 5, 2)}, 0},
+    {"lengths per query, heads between", &no_rules, INPUTS, {REAL(2, 2, 3, 4), LENGTHS(0, 5, 2, 3)}, 0},
+    {"positions", &top_left, INPUTS, {REAL(3, 5), POSITIONS_OF_QUERIES(0, 7, 3)}, 0},
+    {"positions, a window, heads between",
+     &causal_window,
+     INPUTS,
+     {REAL(2, 2, 3, 5), POSITIONS_OF_QUERIES(0, 9, 2, 3)},
+     0},
+    {"keep", &no_rules, INPUTS, {REAL(2, 3, 4), KEEP_MASK(3, 4)}, 0},
+    {"keep per key", &no_rules, INPUTS, {REAL(2, 3, 4), KEEP_MASK(2, 1, 4)}, 0},
+    {"additive", &no_rules, INPUTS, {REAL(2, 3, 4), ADDITIVE_MASK(2, 3, 4)}, 0},
+    {"additive broadcast", &no_rules, INPUTS, {REAL(2, 3, 4), ADDITIVE_MASK(1, 4)}, 0},
+    {"additive, scores constant",
+     &top_left,
+     INPUTS,
+     {{.shape = {3, {2, 3, 4}}, .constant = true}, ADDITIVE_MASK(3, 1)},
+     0},
     {"everything", &causal_window, INPUTS,
      .input = {REAL(2, 2, 3, 4), INTEGERS(2, 5, 2), KEEP(2, 1, 3, 4), REAL(2, 3, 4), TH_ABSENT}},
     {.name = NULL},
@@ -144,8 +151,8 @@ static const th_sample masked_softmax_samples[] = {
 
 const th_op th_op_masked_softmax = {
     .name = "masked_softmax",
-    .value = "y_s = exp(z_s) / sum_j exp(z_j) over visible keys, z = scores + additive; hidden: 0",
-    .gradient = "dz = y * (dy - sum(dy * y)), hidden: 0; dscores = dz, dadditive = dz",
+    .value = "y_s = exp(z_s) / sum_j exp(z_j) over visible keys, z = scores + additive; masked: 0",
+    .gradient = "dz = y * (dy - sum(dy * y)), masked: 0; dscores = dz, dadditive = dz",
     .n_inputs = INPUTS,
     .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE) | TH_INPUT(POSITIONS),
     .attributes_size = sizeof(th_mask_rules),
@@ -156,7 +163,7 @@ const th_op th_op_masked_softmax = {
     .backward = masked_softmax_backward,
     .plan = masked_softmax_plan,
     .plan_size = sizeof(plan),
-    .kernel = &(const th_rows_operation){.backward = TH_ROWS_KERNEL(masked_softmax_backward), .backward_cost = 3},
+    .kernel = &(const th_rows_operation){.backward = th_rows_id_masked_softmax_backward, .backward_cost = 3},
     .samples = masked_softmax_samples,
 };
 

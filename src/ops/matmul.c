@@ -1,6 +1,5 @@
-/* matmul: matrix products over broadcast leading dimensions, read through strides: transposed views cost nothing.
- * One-dimensional operands are a row on the left and a column on the right, as NumPy has it. This file copies nothing.
- */
+/* matmul: c = a b over broadcast leading dimensions. Operands are read through their strides: transposed views are not
+ * copied. As in NumPy, a one-dimensional operand is a row on the left and a column on the right. */
 #include "ops/shared/product_call.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -16,7 +15,7 @@ static th_status matmul_shape(th_call *call)
     return status;
 }
 
-/* An axis of one element more, before axis `at`. */
+/* Inserts an axis of size 1 before axis `at`. */
 static void insert_axis(th_array *array, int at, int64_t stride)
 {
     for (int i = array->ndim++; i > at; i--) {
@@ -27,8 +26,7 @@ static void insert_axis(th_array *array, int at, int64_t stride)
     array->stride[at] = stride;
 }
 
-/* a, b and c, or gradients in their places, as matrices: what is one-dimensional gets the axis that the result lacks.
- */
+/* a, b and c, or their gradients, as matrices: a one-dimensional operand gets the axis that the result lacks. */
 typedef struct matmul_matrices {
     th_array a, b, c; /* (.., m, k), (.., k, n), (.., m, n) */
 } matmul_matrices;
@@ -83,7 +81,7 @@ static void matmul_forward(const th_call *call)
 
 /* c_ij = sum_p a_ip b_pj:  dL/da_ip = sum_j dL/dc_ij b_pj      da = dc bᵀ
  *                          dL/db_pj = sum_i a_ip dL/dc_ij      db = aᵀ dc
- * both summed over the leading dimensions in which a or b was broadcast, and written straight to where they belong. */
+ * Both are summed over the leading dimensions in which a or b was broadcast, directly into the gradients. */
 static void matmul_backward(const th_call *call)
 {
     const plan *p = call->plan;

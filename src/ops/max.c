@@ -1,4 +1,4 @@
-/* max: y = the largest x over a set of axes; NaN wins. */
+/* max: y = max_j x_j over a set of axes; NaN if an element is NaN. */
 #include "ops/shared/axes.h"
 #include "ops/shared/rows.h"
 
@@ -11,7 +11,7 @@ static th_status max_shape(th_call *call)
 /* dy/dx_j = 1/k for each of the k elements with x_j = y (a subgradient that treats ties alike), else 0:
  * dL/dx_j = dL/dy / k where x_j = y        one pass counts k, one writes
  *                                          (row_max_backward in kernels/rows/vector/reductions.c).
- * Where y is NaN, the NaN elements are those that count. */
+ * If y is NaN, the NaN elements share the gradient. */
 const th_op th_op_max = {
     .name = "max",
     .value = "y = max_j x_j",
@@ -20,7 +20,7 @@ const th_op th_op_max = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_INPUT(0) | TH_OUTPUT(0),
     .shape = max_shape,
-    TH_ROWS(.forward = TH_ROWS_KERNEL(row_max), .forward_cost = 1, .backward = TH_ROWS_KERNEL(row_max_backward),
+    TH_ROWS(.forward = th_rows_id_row_max, .forward_cost = 1, .backward = th_rows_id_row_max_backward,
             .backward_cost = 2, .reduces = true),
     .samples = th_reduction_samples,
 };

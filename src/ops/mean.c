@@ -1,9 +1,9 @@
-/* mean: y = (sum of x over a set of axes) / n. */
+/* mean: y = sum_j x_j / n over a set of axes. */
 #include "ops/shared/axes.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 
-/* Where the scratch memory lies: of the sum, and in backward of dL/dy / n. */
+/* Reserves scratch memory: in forward for the sum, in backward for dL/dy / n. */
 static void mean_plan(const th_call *call, bool backward, void *plan)
 {
     const th_array *dy = &call->output_gradient[0];
@@ -11,7 +11,7 @@ static void mean_plan(const th_call *call, bool backward, void *plan)
         backward ? th_plan_scratch(call, th_array_numel(dy), th_dtype_size(dy->dtype)) : th_reduction_plan_sum(call);
 }
 
-/* Of nothing: 0 / 0, NaN. */
+/* An empty row gives 0 / 0 = NaN. */
 static void mean_forward(const th_call *call)
 {
     const double count = (double)th_reduction_count(call);
@@ -19,12 +19,12 @@ static void mean_forward(const th_call *call)
     TH_ELEMENTWISE(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
-/* y = sum_j x_j / n: dy/dx_j = 1/n, so dL/dx_j = dL/dy / n. The quotient is computed once per result (into scratch
- * memory) and broadcast. */
+/* y = sum_j x_j / n: dy/dx_j = 1/n, so dL/dx_j = dL/dy / n. The quotient is computed once for each result, in
+ * scratch memory, and broadcast. */
 static void mean_backward(const th_call *call)
 {
     const double count = (double)th_reduction_count(call);
-    const th_array dy = th_reduction_saved(call, &call->output_gradient[0]);
+    const th_array dy = th_reduction_with_axes(call, &call->output_gradient[0]);
     th_array share = dy;
     share.data = th_call_scratch(call, *(const size_t *)call->plan);
     th_contiguous_strides(share.ndim, share.size, share.stride);

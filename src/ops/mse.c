@@ -1,4 +1,4 @@
-/* mse: loss = mean((a - b)²), a and b broadcast together. */
+/* mse: loss = mean((a - b)²), broadcast. */
 #include "tapehead/ops.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
@@ -13,18 +13,18 @@ static th_status mse_shape(th_call *call)
     return status;
 }
 
-/* Forward: the squared differences and their sum. Backward: da, then db, in the same memory. */
+/* Scratch memory: in forward for the squared differences and their sum; in backward for da, then for db. */
 typedef struct plan {
-    th_array full;       /* a - b, contiguous; in scratch memory where it is summed */
-    bool sums[2];        /* backward: whether an operand was broadcast */
-    size_t place, after; /* of the differences and of partial sums */
+    th_array full;               /* a - b, contiguous; in scratch memory if it is summed */
+    bool sums[2];                /* in backward: whether the operand was broadcast */
+    size_t differences, sums_at; /* offsets of the differences and of partial sums */
 } plan;
 
 static void plan_sum(const th_call *call, plan *p, const th_array *sum, bool add)
 {
-    p->place = th_plan_scratch(call, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
-    p->after = th_plan_scratch(call, 1, th_sum_scratch(sum, &p->full, add));
-    th_plan_reuse(call, p->place);
+    p->differences = th_plan_scratch(call, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
+    p->sums_at = th_plan_scratch(call, 1, th_sum_scratch(sum, &p->full, add));
+    th_plan_reuse(call, p->differences);
 }
 
 static void mse_plan(const th_call *call, bool backward, void *memory)
@@ -48,22 +48,22 @@ static void mse_plan(const th_call *call, bool backward, void *memory)
 static th_array differences(const th_call *call, const plan *p)
 {
     th_array full = p->full;
-    full.data = th_call_scratch(call, p->place);
+    full.data = th_call_scratch(call, p->differences);
     return full;
 }
 
-/* Of nothing: 0 / 0, NaN. */
+/* Empty operands give 0 / 0 = NaN. */
 static void mse_forward(const th_call *call)
 {
     const plan *p = call->plan;
     const th_array squares = differences(call, p);
     const double count = (double)th_array_numel(&squares);
     TH_ELEMENTWISE(call, squared_difference, NULL, &squares, false, &call->input[0], &call->input[1]);
-    th_sum_within(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->after));
+    th_sum_within(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->sums_at));
     TH_ELEMENTWISE(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
-/* dL/da_i = dL/dloss 2 (a_i - b_i) / n,   dL/db_i = -dL/da_i, each summed over what the operand was broadcast along. */
+/* dL/da_i = dL/dloss 2 (a_i - b_i) / n,   dL/db_i = -dL/da_i, each summed where the operand was broadcast. */
 static void mse_backward(const th_call *call)
 {
     const plan *p = call->plan;
@@ -75,7 +75,7 @@ static void mse_backward(const th_call *call)
         if (p->sums[i]) {
             const th_array full = differences(call, p);
             TH_ELEMENTWISE(call, scaled_difference, &factor, &full, false, &call->input[0], &call->input[1]);
-            th_sum_within(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->after));
+            th_sum_within(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->sums_at));
         } else if (gradient->given) {
             TH_ELEMENTWISE(call, scaled_difference, &factor, gradient, call->add[i], &call->input[0], &call->input[1]);
         }

@@ -6,7 +6,8 @@ const th_op th_op_mul = {
     .name = "mul",
     .value = "y = a * b",
     .gradient = "da = dy * b; db = dy * a",
-    TH_BINARY(mul, (mul, TH_DY, TH_B), (mul, TH_DY, TH_A)),
+    TH_BINARY(mul, mul, mul),
+    .saves_for = {TH_INPUT(1), TH_INPUT(0)},
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 

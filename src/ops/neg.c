@@ -6,7 +6,7 @@ const th_op th_op_neg = {
     .name = "neg",
     .value = "y = -x",
     .gradient = "dx = -dy",
-    TH_UNARY(neg, (neg, TH_DY)),
+    TH_UNARY(neg, neg),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-1, 1))},
 };
 

@@ -1,4 +1,4 @@
-/* one_hot: each index as a row of zeros with a single 1. Without a gradient: an index does not vary. */
+/* one_hot: y[n, c] = 1 if indices[n] = c, else 0. Without a gradient. */
 #include "ops/shared/indices.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
@@ -40,7 +40,7 @@ static void one_hot_forward(const th_call *call)
     if (!th_indices_check(call, 0, "indices", classes, index))
         return;
     for (int64_t i = 0; i < count; i++)
-        index[i] += i * classes; /* in all of y, which is contiguous */
+        index[i] += i * classes; /* the offset in y, which is contiguous */
     union {
         float f32;
         double f64;

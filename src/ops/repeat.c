@@ -1,5 +1,5 @@
-/* repeat: x tiled along its axes and along new leading ones, as numpy.tile. A copy; expand repeats axes of size 1
- * without one. */
+/* repeat: y = x tiled along its axes and along new leading ones, as numpy.tile. It copies; expand repeats axes of
+ * size 1 without a copy. */
 #include "ops/shared/letters.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
@@ -42,17 +42,17 @@ static th_status repeat_shape(th_call *call)
 
 typedef struct tile_axis {
     int64_t size, x, y; /* strides, elements */
-    bool tile;          /* x stands still along it */
+    bool tile;          /* the axis repeats x: its stride in x is 0 */
 } tile_axis;
 
-/* y cut into the axes (tile, element) for every axis of x. That may be more axes than an array has: the last
- * TH_MAX_DIMS, where tile axes of x have size 1, are arrays, and those before them are gone through in their order, one
- * array operation for each index. */
+/* y with two axes (tile, element) for every axis of x. These may be more axes than an array can have. The last
+ * TH_MAX_DIMS axes become arrays, in which tile axes of x have size 1. for_tiles iterates over the axes before them, in
+ * order, with one array operation for each index. */
 typedef struct plan {
     tile_axis axis[2 * TH_MAX_DIMS];
-    int outer; /* axes before those of the arrays */
+    int outer; /* the number of axes before the arrays' axes */
     th_array x, y;
-    size_t sums; /* backward: the place of partial sums */
+    size_t sums; /* in backward: offset of partial sums */
 } plan;
 
 static plan tiling_of(const th_array *x, const th_array *y)
@@ -91,8 +91,8 @@ static void repeat_plan(const th_call *call, bool backward, void *memory)
 
 typedef void tile_task(const th_call *call, const th_array *x, const th_array *y, bool add);
 
-/* Runs the array operation for every index of the outer axes from this one on. x and y lie at the index of those before
- * it; add: to tiles that came before. */
+/* Runs the array operation for every index of the outer axes from axis `outer` on. x and y start at the index of the
+ * axes before it. add: earlier tiles have written the destination. */
 static void for_tiles(const th_call *call, int outer, const th_array *x, const th_array *y, bool add, tile_task *task)
 {
     const plan *p = call->plan;
@@ -134,7 +134,7 @@ static void repeat_backward(const th_call *call)
     const plan *p = call->plan;
     if (th_array_numel(&call->output_gradient[0]) > 0)
         for_tiles(call, 0, &p->x, &p->y, call->add[0], sum_tile);
-    else if (!call->add[0]) /* a sum over nothing */
+    else if (!call->add[0]) /* an empty sum */
         th_fill_array(call->ctx, &call->input_gradient[0], 0);
 }
 

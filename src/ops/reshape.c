@@ -1,5 +1,5 @@
-/* reshape: the same elements, in row-major order, under another shape. A view; where the strides allow none, th_reshape
- * makes the tensor contiguous first. This file moves no elements. */
+/* reshape: y = x in row-major order with another shape. A view; if the strides do not allow one, th_reshape makes a
+ * contiguous copy first. */
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -11,9 +11,9 @@ typedef struct reshape_attributes {
     th_shape shape; /* one size may be -1 */
 } reshape_attributes;
 
-/* The strides of `to` over the memory of `size`, `stride`; false when no view exists. Both shapes have the same number
- * of elements. Runs of old axes are matched with runs of new axes of the same product; a run of old axes must lie in
- * memory like one axis. */
+/* Computes the strides of shape `to` over the memory of `size` and `stride`; returns false if no view exists. Both
+ * shapes have the same number of elements. The function matches runs of old axes with runs of new axes that have the
+ * same number of elements. A run of old axes must have the strides of a single axis. */
 static bool view_strides(int ndim, const int64_t *size, const int64_t *stride, const th_shape *to, int64_t *to_stride)
 {
     int64_t from_size[TH_MAX_DIMS], from_stride[TH_MAX_DIMS];
@@ -52,19 +52,19 @@ static bool view_strides(int ndim, const int64_t *size, const int64_t *stride, c
     return true;
 }
 
-/* shape with its -1 replaced; why not, as a sentence, in text when there is no such shape. */
+/* Replaces the -1 in shape. If no such shape exists, returns false and writes the reason to text. */
 static bool resolve(th_shape *shape, int64_t numel, char *text, size_t text_size)
 {
     if (shape->ndim < 0 || shape->ndim > TH_MAX_DIMS) {
         snprintf(text, text_size, "a tensor has 0 to %d dimensions, not %d", TH_MAX_DIMS, shape->ndim);
         return false;
     }
-    const th_shape asked = *shape;
+    const th_shape requested = *shape;
     int inferred = -1;
     for (int i = 0; i < shape->ndim; i++) {
         if (shape->size[i] < -1 || (shape->size[i] == -1 && inferred >= 0)) {
             snprintf(text, text_size, shape->size[i] < -1 ? "%s has a negative size" : "only one size of %s can be -1",
-                     TH_SIZES_TEXT(asked.ndim, asked.size));
+                     TH_SIZES_TEXT(requested.ndim, requested.size));
             return false;
         }
         if (shape->size[i] == -1) {
@@ -81,7 +81,7 @@ static bool resolve(th_shape *shape, int64_t numel, char *text, size_t text_size
     if (inferred < 0 && fits && count == numel)
         return true;
     snprintf(text, text_size, "%lld elements do not fill the shape %s", (long long)numel,
-             TH_SIZES_TEXT(asked.ndim, asked.size));
+             TH_SIZES_TEXT(requested.ndim, requested.size));
     return false;
 }
 
@@ -98,7 +98,7 @@ static th_status reshape_shape(th_call *call)
         return th_call_fail(call, TH_ERROR_SHAPE, "the strides of x, %s, allow no view %s: th_reshape copies it first",
                             TH_TEXT(x), TH_SIZES_TEXT(shape->ndim, shape->size));
 
-    /* Axes that survive unchanged, counted from both ends, keep their letters. */
+    /* Axes that do not change, counted from both ends, keep their letters. */
     char letters[TH_MAX_DIMS + 1];
     int left = 0, right = 0;
     while (left < x->ndim && left < shape->ndim && x->size[left] == shape->size[left])
@@ -114,7 +114,7 @@ static th_status reshape_shape(th_call *call)
     return TH_OK;
 }
 
-/* Only axes are split here, which every layout allows; merging is the business of th_reshape's copy. */
+/* These only split axes, which every layout allows. Merging axes may need the copy of th_reshape. */
 static const th_sample reshape_samples[] = {
     {"split", &(reshape_attributes){{3, {2, 3, 2}}}, 1, {{.shape = {2, {2, 6}}}}, 0},
     {"inferred size", &(reshape_attributes){{4, {-1, 2, 1, 3}}}, 1, {{.shape = {2, {4, 3}}}}, 0},
@@ -133,13 +133,13 @@ const th_op th_op_reshape = {
     .samples = reshape_samples,
 };
 
-/* Whether both the values and the gradient of x can be viewed so. (They lie differently below an expand.) */
+/* Returns whether this view exists of both the values and the gradient of x. (After an expand their strides differ.) */
 static bool has_view(const th_tensor_impl *x, th_shape shape)
 {
     char why[2 * TH_SHAPE_TEXT];
     int64_t stride[TH_MAX_DIMS];
     if (!resolve(&shape, th_tensor_numel(x), why, sizeof why))
-        return true; /* the shape rule has the sentence */
+        return true; /* the shape rule reports the error */
     return view_strides(x->ndim, x->size, x->stride, &shape, stride) &&
            (x->part.root == NULL || view_strides(x->ndim, x->size, x->part.stride, &shape, stride));
 }

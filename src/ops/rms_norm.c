@@ -1,8 +1,8 @@
 /* rms_norm: y = x r weight over the last axis, r = 1 / sqrt(mean(x²) + eps) (Zhang & Sennrich 2019).
- * One of the norms (shared/norm.h). */
+ * shared/norm.h runs it. */
 #include "ops/shared/norm.h"
 
-/* Output 1 keeps r. */
+/* Output 1 saves r. */
 static th_status rms_norm_shape(th_call *call)
 {
     if (call->input[TH_NORM_BIAS].given)
@@ -25,14 +25,14 @@ static const th_sample rms_norm_samples[] = {
 /* With h = x r, g = dL/dy weight, n elements in a row:
  *   dh_i/dx_j = r (1[i=j] - h_i h_j / n)
  *   dL/dx_j = r (g_j - h_j mean(g h)),   dL/dweight_j = sum over rows of dL/dy_j h_j
- * per row one pass for the mean and the sums of the weight, one for dx (norm_gradient in kernels/rows/vector/norm.c). A row
- * whose dL/dy is exactly 0 gets dx = 0 and takes no part in the sums. */
+ * For each row, one pass computes the mean and adds to the weight's sums, and one computes dx (norm_gradient in
+ * kernels/rows/vector/norm.c). A row whose dL/dy is exactly 0 gets dx = 0 and does not take part in the sums. */
 const th_op th_op_rms_norm = {
     .name = "rms_norm",
     .value = "y = x / sqrt(mean(x²) + eps) * weight",
     .gradient = "dx = r (g - h mean(g h)), g = dy * weight, h = x r; dweight = sum dy * h",
     .shape = rms_norm_shape,
-    TH_NORM(.forward = TH_ROWS_KERNEL(rms_norm), .forward_cost = 3, .backward = TH_ROWS_KERNEL(rms_norm_backward),
+    TH_NORM(.forward = th_rows_id_rms_norm, .forward_cost = 3, .backward = th_rows_id_rms_norm_backward,
             .backward_cost = 6),
     .samples = rms_norm_samples,
 };

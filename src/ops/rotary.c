@@ -1,8 +1,9 @@
-/* rotary: pairs of elements of every row turned by an angle that grows with the row's position (Su et al. 2021).
+/* rotary: y = (a cos - b sin, b cos + a sin) for each pair (a, b) of a row (Su et al. 2021). The angle is proportional
+ * to the row's position.
  *
- * The cosines and sines of a position are computed once for all rows at it, in float64 by our own functions, and
- * rounded to x's type; turning is a kernel on rows (vector/rotary.c). The result is recomputed for backward rather
- * than kept: what it is made of is there anyway, for the values beside it. */
+ * The cosines and sines of a position are computed once for all its rows, in float64 by the library's own functions,
+ * and rounded to x's type. A row kernel rotates (kernels/rows/vector/rotary.c). The result is recomputed for
+ * backward instead of saved: in attention, x is in memory anyway. */
 #include <math.h>
 #include <string.h>
 
@@ -74,12 +75,12 @@ static th_status rotary_shape(th_call *call)
     return TH_OK;
 }
 
-/* -- plan: the rows, and a table of turns (positions, row of it) that they read -- */
+/* -- plan: the rows, and a table (positions, table_row) of cosines and sines that they read -- */
 
 typedef struct plan {
     th_rows rows;
-    size_t table, frequency, angles; /* where scratch memory has them */
-    int64_t batches, queries;        /* of positions: B or 1, T */
+    size_t table, frequency, angles; /* offsets in scratch memory */
+    int64_t batches, queries;        /* of positions: B or 1, and T */
     int64_t table_row;               /* elements: cosines and sines of a position */
 } plan;
 
@@ -107,7 +108,7 @@ static void rotary_plan(const th_call *call, bool backward, void *memory)
     th_rows_set(&p->rows, TH_ROW_SAVED, &table, TH_ROWS_READ);
     th_rows_finish(&p->rows);
 
-    p->rows.place = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
+    p->rows.scratch_offset = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
     p->table = th_plan_scratch(call, p->batches * p->queries, (size_t)p->table_row * th_dtype_size(x->dtype));
     p->frequency = th_plan_scratch(call, attributes->width / 2, sizeof(double));
     p->angles =
@@ -122,7 +123,7 @@ typedef struct table_work {
     const double *frequency; /* (width / 2) */
     char *table;             /* (B T, table_row) */
     double *angles;          /* (threads, 3 width / 2 + table_row) */
-    double direction;        /* -1: turned back */
+    double direction;        /* 1; -1 rotates back */
 } table_work;
 
 static double position_at(const th_array *positions, int64_t batch, int64_t query)
@@ -136,19 +137,19 @@ static double position_at(const th_array *positions, int64_t batch, int64_t quer
     return (double)th_integer_load(positions->dtype, at);
 }
 
-/* Cosines and sines as the kernel reads them. */
+/* Writes a row of the table from its cosines and sines. */
 static void spread(bool neighbors, int64_t pairs, double direction, const double *cosine, const double *sine,
                    double *row)
 {
     for (int64_t i = 0; i < pairs; i++) {
-        const double turned = direction * sine[i];
+        const double signed_sine = direction * sine[i];
         if (neighbors) {
             row[2 * i] = row[2 * i + 1] = cosine[i];
-            row[2 * (pairs + i)] = -turned;
-            row[2 * (pairs + i) + 1] = turned;
+            row[2 * (pairs + i)] = -signed_sine;
+            row[2 * (pairs + i) + 1] = signed_sine;
         } else {
             row[i] = cosine[i];
-            row[pairs + i] = turned;
+            row[pairs + i] = signed_sine;
         }
     }
 }
@@ -188,7 +189,7 @@ static void make_table(const th_call *call, double direction)
     th_for_rows(call->ctx, p->batches * p->queries, 16 * p->table_row, table_rows, &work);
 }
 
-static void turn(const th_call *call, double direction)
+static void rotate(const th_call *call, double direction)
 {
     const plan *p = call->plan;
     const rotary_attributes *attributes = call->attributes;
@@ -198,18 +199,19 @@ static void turn(const th_call *call, double direction)
     th_rows rows = p->rows;
     rows.operand[TH_ROW_SAVED].data = th_call_scratch(call, p->table);
     const th_rotary_parameters parameters = {attributes->width, attributes->pairing == TH_ROTARY_NEIGHBORS};
-    th_rows_run(call->ctx, &rows, 2, th_call_scratch(call, p->rows.place), th_call_kernels(call)->rotary, &parameters);
+    th_rows_run(call->ctx, &rows, 2, th_call_scratch(call, p->rows.scratch_offset), th_call_kernels(call)->rotary,
+                &parameters);
 }
 
 static void rotary_forward(const th_call *call)
 {
-    turn(call, 1);
+    rotate(call, 1);
 }
 
 /* y = R x of every pair, R the rotation by its angle:  dL/dx = Rᵀ dL/dy, the rotation back. */
 static void rotary_backward(const th_call *call)
 {
-    turn(call, -1);
+    rotate(call, -1);
 }
 
 /* -- samples -- */

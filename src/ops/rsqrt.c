@@ -6,7 +6,8 @@ const th_op th_op_rsqrt = {
     .name = "rsqrt",
     .value = "y = 1 / sqrt(x)",
     .gradient = "dx = -dy * y³ / 2",
-    TH_UNARY(rsqrt, (rsqrt_backward, TH_DY, TH_Y)),
+    TH_UNARY(rsqrt, rsqrt_backward),
+    .saves = TH_OUTPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(0.2, 4))},
 };
 

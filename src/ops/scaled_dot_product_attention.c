@@ -1,6 +1,7 @@
-/* scaled_dot_product_attention: softmax(cap(q kᵀ scale) + alibi + mask) v in one operation, in tiles, forward and
- * backward; nothing of size T x S is kept. Its shape rule, gradient and samples; the tiles are computed in
- * kernels/attention/attention.h, for what is planned in shared/attention_plan.c; what a mask means is in shared/mask.h. */
+/* scaled_dot_product_attention: y = softmax(cap(q kᵀ scale) + alibi + mask) v, computed in tiles, forward and backward.
+ * Nothing of size T x S is stored. This file has the shape rule, the gradient's derivation and the samples.
+ * shared/attention_plan.c plans a call, kernels/attention/attention.h computes the tiles, shared/mask.h interprets
+ * masks. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +59,7 @@ static th_status check_operands(th_call *call)
     return check_leading(call);
 }
 
-/* Slopes over the leading dimensions. (Their type has been compared with q's.) */
+/* Checks that the slopes broadcast to the leading dimensions. (Their type was compared with q's before.) */
 static th_status check_alibi(th_call *call)
 {
     const th_array *q = &call->input[Q], *alibi = &call->input[ALIBI];
@@ -95,7 +96,7 @@ static th_status attention_shape(th_call *call)
     th_call_output(call, LOG_SUM_EXP, q->dtype, q->ndim - 1, size, NULL);
     size[q->ndim - 1] = call->input[V].size[q->ndim - 1];
     th_call_output(call, O, q->dtype, q->ndim, size, q->axes);
-    if (q->ndim >= 4) { /* (.., H, T, Dv) lies in memory as (.., T, H, Dv): merging the heads is a view */
+    if (q->ndim >= 4) { /* (.., H, T, Dv) is stored as (.., T, H, Dv), so that merging the heads is a view */
         int order[TH_MAX_DIMS];
         for (int d = 0; d < q->ndim; d++)
             order[d] = d;
@@ -118,7 +119,7 @@ static void attention_forward(const th_call *call)
                              th_call_scratch(call, p->workspace));
 }
 
-/* Groups without heads: their keys and values are not part of the output, and no kernel writes their gradients. */
+/* Clears the gradients of k and v if their groups have no query heads: no kernel writes them then. */
 static void clear_without_heads(const th_call *call)
 {
     const th_array *q = &call->input[Q], *k = &call->input[K];
@@ -131,9 +132,9 @@ static void clear_without_heads(const th_call *call)
 
 /* With X = q kᵀ scale, S = cap(X) + alibi + mask, P = softmax(S), A = P m (m the dropout factors), O = A V:
  *     dV = Aᵀ dO,   dA = dO Vᵀ,   dP = dA m,
- *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (a row of P dP summed is that of O dO summed)
+ *     dS = P (dP - D),   D_t = sum_s P_ts dP_ts = sum_j O_tj dO_tj      (rows of P dP and O dO have equal sums)
  *     dX = dS (1 - tanh²(X / soft_cap)),   dQ = dX K scale,   dK = dXᵀ Q scale,   dmask = dS,
- *     dslope = -sum_ts |s - place_t| dS_ts.
+ *     dslope = -sum_ts |s - position_t| dS_ts.
  * P is recomputed as exp(S - log-sum-exp), tile by tile; a gradient L of the log-sum-exp adds P L to dS. */
 static void attention_backward(const th_call *call)
 {
@@ -190,20 +191,32 @@ static const th_sample attention_samples[] = {
      {REAL(5, 3), REAL(3, 3), REAL(3, 2), UNMASKED, TH_ABSENT},
      0},
     {"window", &window, INPUTS, {REAL(2, 5, 3), REAL(2, 6, 3), REAL(2, 6, 3), UNMASKED, TH_ABSENT}, 0},
-    {"causal window, places", &behind, INPUTS, {REAL(3, 3), REAL(6, 3), REAL(6, 3), PLACED(0, 9, 3), TH_ABSENT}, 0},
-    {"lengths", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 5, 3), REAL(2, 2, 5, 3), LENS(0, 6, 2), TH_ABSENT}, 0},
+    {"causal window, positions",
+     &behind,
+     INPUTS,
+     {REAL(3, 3), REAL(6, 3), REAL(6, 3), POSITIONS_OF_QUERIES(0, 9, 3), TH_ABSENT},
+     0},
+    {"lengths", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 5, 3), REAL(2, 2, 5, 3), LENGTHS(0, 6, 2), TH_ABSENT}, 0},
     {"lengths per query",
      &plain,
      INPUTS,
-     {REAL(2, 3, 3), REAL(2, 5, 3), REAL(2, 5, 3), LENS(0, 6, 2, 3), TH_ABSENT},
+     {REAL(2, 3, 3), REAL(2, 5, 3), REAL(2, 5, 3), LENGTHS(0, 6, 2, 3), TH_ABSENT},
      0},
-    {"places",
+    {"positions",
      &causal,
      INPUTS,
-     {REAL(2, 2, 3, 3), REAL(2, 2, 5, 3), REAL(2, 2, 5, 3), PLACED(0, 7, 2, 3), TH_ABSENT},
+     {REAL(2, 2, 3, 3), REAL(2, 2, 5, 3), REAL(2, 2, 5, 3), POSITIONS_OF_QUERIES(0, 7, 2, 3), TH_ABSENT},
      0},
-    {"keep", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), SAVED(2, 1, 3, 4), TH_ABSENT}, 0},
-    {"additive", &plain, INPUTS, {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ADDED(2, 1, 4), TH_ABSENT}, 0},
+    {"keep",
+     &plain,
+     INPUTS,
+     {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), KEEP_MASK(2, 1, 3, 4), TH_ABSENT},
+     0},
+    {"additive",
+     &plain,
+     INPUTS,
+     {REAL(2, 2, 3, 3), REAL(2, 2, 4, 3), REAL(2, 2, 4, 3), ADDITIVE_MASK(2, 1, 4), TH_ABSENT},
+     0},
     {"dropout", &dropped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 4), UNMASKED, TH_ABSENT}, 0},
     {"grouped heads", &causal, INPUTS, {REAL(1, 4, 3, 2), REAL(1, 2, 3, 2), REAL(1, 2, 3, 2), UNMASKED, TH_ABSENT}, 0},
     {"soft cap", &capped, INPUTS, {REAL(2, 3, 4), REAL(2, 5, 4), REAL(2, 5, 2), UNMASKED, TH_ABSENT}, 0},
@@ -224,7 +237,7 @@ const th_op th_op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
     .value = "O = m P V, P = softmax(cap(Q Kᵀ scale) + alibi + mask), m dropout",
     .gradient = "dV = (m P)ᵀ dO, dP = m dO Vᵀ, dS = P (dP - rowsum(O dO)), dX = dS cap', dQ = dX K scale, dK = dXᵀ Q "
-                "scale, dmask = dS, dslope = -sum |key - place| dS",
+                "scale, dmask = dS, dslope = -sum |key - position| dS",
     .n_inputs = INPUTS,
     .optional = TH_INPUT(MASK) | TH_INPUT(MASK + TH_MASK_KEEP) | TH_INPUT(ADDITIVE) |
                 TH_INPUT(MASK + TH_MASK_POSITIONS) | TH_INPUT(ALIBI),
@@ -244,8 +257,8 @@ const th_op th_op_scaled_dot_product_attention = {
     .samples = attention_samples,
 };
 
-/* Composed when fusion is off, and whenever the weights are asked for: only then do they exist, with a gradient of
- * their own. The log-sum-exp, on which dropout has no influence, always comes from the fused operation. */
+/* Runs the composition if fusion is off or the weights are requested: only the composition computes weights, and they
+ * have a gradient. The log-sum-exp does not depend on dropout and always comes from the fused operation. */
 th_tensor *th_scaled_dot_product_attention(th_tensor *q, th_tensor *k, th_tensor *v,
                                            const th_attention_options *options)
 {

@@ -1,4 +1,4 @@
-/* select: what stands at one index of an axis, without that axis. A view; this file moves no elements. */
+/* select: y = x[index] along one axis, without this axis. A view. */
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"

@@ -7,7 +7,8 @@ const th_op th_op_sigmoid = {
     .name = "sigmoid",
     .value = "y = 1 / (1 + exp(-x))",
     .gradient = "dx = dy * y * (1 - y)",
-    TH_UNARY(sigmoid, (sigmoid_backward, TH_DY, TH_Y)),
+    TH_UNARY(sigmoid, sigmoid_backward),
+    .saves = TH_OUTPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-4, 4))},
 };
 

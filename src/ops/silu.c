@@ -7,7 +7,8 @@ const th_op th_op_silu = {
     .name = "silu",
     .value = "y = x * sigmoid(x)",
     .gradient = "dx = dy * (s + x * s * (1 - s)), s = sigmoid(x)",
-    TH_UNARY_OF(th_shape_elementwise, TH_OP_RECOMPUTE, silu, (silu_backward, TH_DY, TH_X)),
+    TH_UNARY_WITH(th_shape_elementwise, TH_OP_RECOMPUTE, silu, silu_backward),
+    .saves = TH_INPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-4, 4))},
 };
 

@@ -1,4 +1,4 @@
-/* slice: every step-th element of one axis between two bounds. A view; this file moves no elements. */
+/* slice: y = x[start:stop:step] along one axis. A view. */
 #include <string.h>
 
 #include "tapehead/op.h"
@@ -33,7 +33,7 @@ static th_status slice_shape(th_call *call)
     memcpy(size, x->size, sizeof size);
     memcpy(stride, x->stride, sizeof stride);
     size[axis] = count;
-    if (count > 1) /* else the step may be too large to multiply with, and no stride is used */
+    if (count > 1) /* otherwise the stride is not used, and a very large step could overflow it */
         stride[axis] *= step;
     th_call_view(call, x->ndim, size, stride, count > 0 ? start * x->stride[axis] : 0, x->axes);
     return TH_OK;

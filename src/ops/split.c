@@ -1,4 +1,4 @@
-/* split: consecutive parts of one axis. Each is a slice; there is no operation of its own, and no kernel runs. */
+/* split: consecutive parts of one axis, each a th_slice. */
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
 #include "tensor/shape.h"

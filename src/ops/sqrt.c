@@ -1,4 +1,4 @@
-/* sqrt: y = the square root of x. */
+/* sqrt: y = sqrt(x). */
 #include "ops/shared/elementwise.h"
 
 /* dL/dx = dL/dy / (2 sqrt(x)) = dL/dy / (2 y), infinite at 0  (sqrt_backward in kernels/elementwise/vector/unary.c) */
@@ -6,7 +6,8 @@ const th_op th_op_sqrt = {
     .name = "sqrt",
     .value = "y = sqrt(x)",
     .gradient = "dx = dy / (2 y)",
-    TH_UNARY(sqrt, (sqrt_backward, TH_DY, TH_Y)),
+    TH_UNARY(sqrt, sqrt_backward),
+    .saves = TH_OUTPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(0.2, 4))},
 };
 

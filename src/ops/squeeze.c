@@ -1,4 +1,4 @@
-/* squeeze: an axis of size 1 removed. A view; this file moves no elements. */
+/* squeeze: y = x without an axis of size 1. A view. */
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"

@@ -1,5 +1,4 @@
-/* stack: tensors of one shape as the members of a new axis. What it shares with concat is in
- * shared/join.h. */
+/* stack: y[n] = x_n along a new axis, all x_n of one shape. The code shared with concat is in shared/join.h. */
 #include "ops/shared/join.h"
 #include "ops/shared/letters.h"
 #include "tapehead/ops.h"

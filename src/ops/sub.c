@@ -1,4 +1,4 @@
-/* sub: y = a - b, broadcast. a's gradient is handed on. */
+/* sub: y = a - b, broadcast. The gradient of a is dy itself. */
 #include "ops/shared/elementwise.h"
 
 /* dL/db = -dL/dy  (neg in kernels/elementwise/vector/arithmetic.c) */
@@ -6,7 +6,8 @@ const th_op th_op_sub = {
     .name = "sub",
     .value = "y = a - b",
     .gradient = "da = dy; db = -dy",
-    TH_BINARY(sub, (copy, TH_DY), (neg, TH_DY)),
+    TH_BINARY(sub, copy, neg),
+    .identity_gradients = TH_INPUT(0),
     .samples = (const th_sample[]){TH_BINARY_SAMPLES(TH_BETWEEN(-1, 1), TH_BETWEEN(-1, 1))},
 };
 

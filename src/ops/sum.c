@@ -1,8 +1,7 @@
-/* sum: y = sum of x over a set of axes. */
+/* sum: y = sum_j x_j over a set of axes. */
 #include "ops/shared/axes.h"
 #include "tensor/elementwise.h"
 
-/* Where the scratch memory of the forward lies. */
 static void sum_plan(const th_call *call, bool backward, void *plan)
 {
     if (!backward)
@@ -14,10 +13,10 @@ static void sum_forward(const th_call *call)
     th_reduction_sum(call, *(const size_t *)call->plan);
 }
 
-/* y = sum_j x_j: dy/dx_j = 1, so dL/dx_j = dL/dy for every j: the output gradient broadcast along the reduced axes. */
+/* y = sum_j x_j: dy/dx_j = 1, so dL/dx_j = dL/dy for every j: dy broadcast along the reduced axes. */
 static void sum_backward(const th_call *call)
 {
-    const th_array dy = th_reduction_saved(call, &call->output_gradient[0]);
+    const th_array dy = th_reduction_with_axes(call, &call->output_gradient[0]);
     th_copy_array(call->ctx, &call->input_gradient[0], &dy, call->add[0]);
 }
 

@@ -1,4 +1,4 @@
-/* tanh: y = the hyperbolic tangent of x. */
+/* tanh: y = tanh(x). */
 #include "ops/shared/elementwise.h"
 
 /* dL/dx = dL/dy * (1 - tanh² x) = dL/dy * (1 - y²)  (tanh_backward in kernels/elementwise/vector/activation.c) */
@@ -6,7 +6,8 @@ const th_op th_op_tanh = {
     .name = "tanh",
     .value = "y = tanh(x)",
     .gradient = "dx = dy * (1 - y²)",
-    TH_UNARY(tanh, (tanh_backward, TH_DY, TH_Y)),
+    TH_UNARY(tanh, tanh_backward),
+    .saves = TH_OUTPUT(0),
     .samples = (const th_sample[]){TH_UNARY_SAMPLES(NULL, TH_BETWEEN(-2, 2))},
 };
 

@@ -1,12 +1,12 @@
-/* transpose: the axes in another order. A view; this file moves no elements. th_swap_axes is the case of two axes. */
+/* transpose: y = x with its axes in another order. A view. th_swap_axes exchanges two axes. */
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"
 
 typedef struct transpose_attributes {
-    th_shape order; /* y's axis i is x's axis order[i] */
-    bool swap;      /* instead: axes a and b exchanged */
+    th_shape order; /* axis i of y is axis order[i] of x */
+    bool swap;      /* exchange axes a and b instead of using order */
     int32_t a, b;
 } transpose_attributes;
 

@@ -1,4 +1,4 @@
-/* unsqueeze: an axis of size 1 inserted. A view; this file moves no elements. */
+/* unsqueeze: y = x with an additional axis of size 1. A view. */
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"

@@ -13,9 +13,8 @@ const th_op th_op_variance = {
     .attributes_size = sizeof(th_reduction),
     .saves = TH_INPUT(0),
     .shape = th_reduction_shape,
-    TH_ROWS(.forward = TH_ROWS_KERNEL(row_variance), .forward_cost = 2,
-            .backward = TH_ROWS_KERNEL(row_variance_backward), .backward_cost = 2, .reduces = true,
-            .parameters_offset = offsetof(th_reduction, correction)),
+    TH_ROWS(.forward = th_rows_id_row_variance, .forward_cost = 2, .backward = th_rows_id_row_variance_backward,
+            .backward_cost = 2, .reduces = true, .parameters_offset = offsetof(th_reduction, correction)),
     .samples = th_reduction_samples,
 };
 

@@ -1,4 +1,4 @@
-/* where: y = a where the condition holds, else b; all three broadcast. */
+/* where: y = condition ? a : b; all three broadcast. */
 #include "ops/shared/elementwise.h"
 
 enum { CONDITION, IF_TRUE, IF_FALSE };
@@ -26,16 +26,18 @@ static const th_sample where_samples[] = {
     {.name = NULL},
 };
 
-/* dL/da = dL/dy where the condition holds, else 0;   dL/db the other way round
- * (hide in kernels/elementwise/vector/hidden.c, keep_unless in kernels/elementwise/vector/arithmetic.c) */
+/* dL/da = dL/dy where the condition holds, else 0;   dL/db = dL/dy where it does not, else 0
+ * (keep_if in kernels/elementwise/vector/masking.c, keep_unless in kernels/elementwise/vector/arithmetic.c) */
 const th_op th_op_where = {
     .name = "where",
     .value = "y = condition ? a : b",
     .gradient = "da = condition ? dy : 0; db = condition ? 0 : dy",
     .shape = where_shape,
-    TH_ELEMENTWISE_KERNELS(3, {{TH_ELEMENTWISE_CALL(where, CONDITION, IF_TRUE, IF_FALSE)},
-                               {[IF_TRUE] = {TH_ELEMENTWISE_CALL(hide, TH_DY, CONDITION)},
-                                [IF_FALSE] = {TH_ELEMENTWISE_CALL(keep_unless, TH_DY, CONDITION)}}}),
+    .n_inputs = 3,
+    .forward = th_elementwise_forward,
+    .backward = th_elementwise_backward,
+    .kernel = (const th_elementwise_id[]){th_elementwise_id_where, [1 + IF_TRUE] = th_elementwise_id_keep_if,
+                                          [1 + IF_FALSE] = th_elementwise_id_keep_unless},
     .saves = TH_INPUT(CONDITION),
     .flags = TH_OP_BROADCASTS | TH_OP_IN_PLACE,
     .samples = where_samples,

@@ -1,5 +1,5 @@
-/* Looking at tensors and changing their elements from outside the tape. Every change raises the storage's version, so
- * that a backward over a value that it saved is refused. */
+/* Properties of tensors, and access to their elements outside the tape. Every change of elements increments the
+ * version of the storage. A backward that saved the old values then fails. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-/* -- what a tensor is -- */
+/* -- properties -- */
 
 th_context *th_context_of(const th_tensor *t)
 {
@@ -18,19 +18,19 @@ th_context *th_context_of(const th_tensor *t)
 
 th_dtype th_dtype_of(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "dtype_of");
+    const th_tensor_impl *t = th_inspected(handle, "dtype_of");
     return t ? t->dtype : TH_FLOAT32;
 }
 
 int th_ndim(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "ndim");
+    const th_tensor_impl *t = th_inspected(handle, "ndim");
     return t ? t->ndim : 0;
 }
 
 th_shape th_shape_of(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "shape_of");
+    const th_tensor_impl *t = th_inspected(handle, "shape_of");
     th_shape shape = TH_SCALAR;
     if (t) {
         shape.ndim = t->ndim;
@@ -50,7 +50,7 @@ static bool find_axis(const th_tensor_impl *t, const char *operation, int *axis)
 
 int64_t th_size(const th_tensor *handle, int axis)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "size");
+    const th_tensor_impl *t = th_inspected(handle, "size");
     if (t == NULL)
         return handle ? -1 : 0;
     return find_axis(t, "size", &axis) ? t->size[axis] : -1;
@@ -58,13 +58,13 @@ int64_t th_size(const th_tensor *handle, int axis)
 
 int64_t th_numel(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "numel");
+    const th_tensor_impl *t = th_inspected(handle, "numel");
     return t ? th_tensor_numel(t) : 0;
 }
 
 int64_t th_stride(const th_tensor *handle, int axis)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "stride");
+    const th_tensor_impl *t = th_inspected(handle, "stride");
     if (t == NULL)
         return handle ? -1 : 0;
     return find_axis(t, "stride", &axis) ? t->stride[axis] : -1;
@@ -72,13 +72,13 @@ int64_t th_stride(const th_tensor *handle, int axis)
 
 bool th_is_contiguous(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "is_contiguous");
+    const th_tensor_impl *t = th_inspected(handle, "is_contiguous");
     return t && th_strides_contiguous(t->ndim, t->size, t->stride);
 }
 
 bool th_shares_memory(const th_tensor *first, const th_tensor *second)
 {
-    const th_tensor_impl *a = th_looked_at(first, "shares_memory"), *b = th_looked_at(second, "shares_memory");
+    const th_tensor_impl *a = th_inspected(first, "shares_memory"), *b = th_inspected(second, "shares_memory");
     return a && b && a->storage != NULL && a->storage == b->storage;
 }
 
@@ -101,7 +101,7 @@ th_tensor *th_set_axes(th_tensor *handle, const char *letters)
 
 const char *th_axes_of(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_looked_at(handle, "axes_of");
+    const th_tensor_impl *t = th_inspected(handle, "axes_of");
     return t ? t->axes : "";
 }
 
@@ -121,7 +121,7 @@ double th_item(th_tensor *handle)
     return data ? th_number_load(t->dtype, data) : NAN;
 }
 
-/* The elements of t, which has some; NULL with an error in a shapes-only context. */
+/* Returns the elements of a t that is not empty; NULL with an error in a shapes-only context. */
 static char *existing_data(const th_tensor_impl *t, const char *operation)
 {
     char *data = th_tensor_data(t);
@@ -130,7 +130,7 @@ static char *existing_data(const th_tensor_impl *t, const char *operation)
     return data;
 }
 
-/* Whether index names an element; *offset is its distance from the first, in elements. */
+/* Computes the offset of the element at index, in elements. Returns false with an error if index is outside t. */
 static bool find_element(const th_tensor_impl *t, const char *operation, const th_shape *index, int64_t *offset)
 {
     if (index->ndim != t->ndim) {
@@ -193,8 +193,8 @@ th_status th_check_writable(const th_tensor_impl *t, const char *operation)
                    TH_SIZES_TEXT(t->ndim, t->size));
 }
 
-/* t's body, if its elements lie one after another. */
-static th_tensor_impl *plain(const th_tensor *handle, const char *operation)
+/* Returns the implementation of a contiguous tensor; NULL with an error for others. */
+static th_tensor_impl *contiguous(const th_tensor *handle, const char *operation)
 {
     th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
     if (t && !th_strides_contiguous(t->ndim, t->size, t->stride)) {
@@ -208,7 +208,7 @@ static th_tensor_impl *plain(const th_tensor *handle, const char *operation)
 
 void *th_data(th_tensor *handle)
 {
-    th_tensor_impl *t = plain(handle, "data");
+    th_tensor_impl *t = contiguous(handle, "data");
     if (t == NULL)
         return NULL;
     if (th_tensor_numel(t) == 0)
@@ -221,14 +221,14 @@ void *th_data(th_tensor *handle)
 
 const void *th_data_const(const th_tensor *handle)
 {
-    const th_tensor_impl *t = plain(handle, "data_const");
+    const th_tensor_impl *t = contiguous(handle, "data_const");
     if (t == NULL)
         return NULL;
     return th_tensor_numel(t) == 0 ? th_tensor_data(t) : existing_data(t, "data_const");
 }
 
-/* The caller's memory, row-major, as an array. */
-static th_array plain_array(const th_tensor_impl *t, void *data)
+/* Returns the caller's row-major data as an array with t's shape. */
+static th_array array_of_data(const th_tensor_impl *t, void *data)
 {
     th_array array = th_tensor_array(t);
     array.data = data;
@@ -255,7 +255,7 @@ th_status th_copy_out(th_tensor *handle, void *data, size_t bytes)
         return status;
     if (existing_data(t, "copy_out") == NULL)
         return TH_ERROR_STATE;
-    const th_array from = th_tensor_array(t), to = plain_array(t, data);
+    const th_array from = th_tensor_array(t), to = array_of_data(t, data);
     th_copy_array(t->ctx, &to, &from, false);
     return TH_OK;
 }
@@ -270,13 +270,13 @@ th_status th_copy_in(th_tensor *handle, const void *data, size_t bytes)
         status = th_check_writable(t, "copy_in");
     if (status != TH_OK)
         return status;
-    const th_array to = th_tensor_array(t), from = plain_array(t, (void *)(uintptr_t)data);
+    const th_array to = th_tensor_array(t), from = array_of_data(t, (void *)(uintptr_t)data);
     th_copy_array(t->ctx, &to, &from, false);
     th_storage_changed(t->storage);
     return TH_OK;
 }
 
-/* Copies between different views of one memory, by way of a copy. */
+/* Copies between arrays that share memory: first to a temporary copy. */
 static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_array *from)
 {
     size_t bytes;

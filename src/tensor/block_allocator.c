@@ -1,4 +1,4 @@
-/* A first-fit allocator: chunks cut into blocks. What follows from that for the user of it is in block_allocator.h. */
+/* The first-fit block allocator. */
 #include "tensor/block_allocator.h"
 
 #include <stdint.h>
@@ -25,23 +25,23 @@ enum { TH_RED_ZONE = 0 };
 
 enum { TH_MIN_CHUNK = 256 * 1024, TH_MAX_SLACK = 16 * 1024 * 1024, TH_RECORDS_PER_PAGE = 101 };
 
-/* A run of a chunk, free or taken. All runs of a chunk form a list by address. */
+/* A run of memory in a chunk: a block, or free. All runs of a chunk are in a list, by address. */
 struct th_block {
     struct th_chunk *chunk;
-    size_t offset, bytes; /* with the red zone */
-    size_t used;          /* bytes asked for, in cache lines; 0 when free */
+    size_t offset, bytes; /* including the red zone */
+    size_t used;          /* requested bytes, rounded up to cache lines; 0: the run is free */
     th_block *before, *after;
-    /* of a free run, in the tree */
+    /* of a free run: its node in the tree */
     th_block *left, *right;
-    size_t largest; /* bytes of the longest run in its part of the tree */
+    size_t largest; /* bytes of the longest run in this subtree */
     uint64_t priority;
 };
 
 struct th_chunk {
     struct th_chunk *previous;
-    char *memory; /* NULL in a run of shapes only */
+    char *memory; /* NULL in a shapes-only context */
     size_t bytes;
-    int64_t number; /* chunks are searched in the order in which they were taken */
+    int64_t number; /* 0 for the first chunk; chunks are searched in this order */
 };
 
 struct th_record_page {
@@ -95,11 +95,13 @@ static void record_free(th_block_allocator *allocator, th_block *block)
     allocator->spare = block;
 }
 
-/* -- the tree of free runs: by place, and as a heap by priorities that look random, so that it is about as deep as the
- * logarithm of its size (a treap: Seidel and Aragon, 1996). Every run knows the longest one below it, so that the first
- * that is long enough is found on one way down. -- */
+/* -- the tree of free runs --
+ *
+ * It is a treap (Seidel and Aragon, 1996): a search tree by address and a heap by random priorities, so its depth is
+ * about the logarithm of its size. Every node stores the longest run of its subtree. So a search from the root to one
+ * leaf finds the first run that is long enough. */
 
-static bool lies_before(const th_block *a, const th_block *b)
+static bool is_before(const th_block *a, const th_block *b)
 {
     return a->chunk == b->chunk ? a->offset < b->offset : a->chunk->number < b->chunk->number;
 }
@@ -109,94 +111,98 @@ static size_t largest_in(const th_block *tree)
     return tree ? tree->largest : 0;
 }
 
-static void note_largest(th_block *tree)
+static void update_largest(th_block *tree)
 {
     const size_t left = largest_in(tree->left), right = largest_in(tree->right), below = left > right ? left : right;
     tree->largest = tree->bytes > below ? tree->bytes : below;
 }
 
-/* Cuts a tree into what lies before a place and what lies behind it. */
+/* Splits a tree into the runs before `at` and the others. */
 static void split(th_block *tree, const th_block *at, th_block **before, th_block **behind)
 {
     if (tree == NULL) {
         *before = *behind = NULL;
         return;
     }
-    if (lies_before(tree, at)) {
+    if (is_before(tree, at)) {
         split(tree->right, at, &tree->right, behind);
         *before = tree;
     } else {
         split(tree->left, at, before, &tree->left);
         *behind = tree;
     }
-    note_largest(tree);
+    update_largest(tree);
 }
 
-/* One tree of two, all of the first lying before all of the second. */
+/* Joins two trees. All runs of the first are before all runs of the second. */
 static th_block *join(th_block *before, th_block *behind)
 {
     if (before == NULL || behind == NULL)
         return before ? before : behind;
     if (before->priority > behind->priority) {
         before->right = join(before->right, behind);
-        note_largest(before);
+        update_largest(before);
         return before;
     }
     behind->left = join(before, behind->left);
-    note_largest(behind);
+    update_largest(behind);
     return behind;
 }
 
-static th_block *with(th_block *tree, th_block *run)
+/* Returns the tree with `run` inserted. */
+static th_block *insert(th_block *tree, th_block *run)
 {
     if (tree == NULL || run->priority > tree->priority) {
         split(tree, run, &run->left, &run->right);
         tree = run;
-    } else if (lies_before(run, tree)) {
-        tree->left = with(tree->left, run);
+    } else if (is_before(run, tree)) {
+        tree->left = insert(tree->left, run);
     } else {
-        tree->right = with(tree->right, run);
+        tree->right = insert(tree->right, run);
     }
-    note_largest(tree);
+    update_largest(tree);
     return tree;
 }
 
-static th_block *without(th_block *tree, const th_block *run)
+/* Returns the tree with `run` removed. */
+static th_block *remove_run(th_block *tree, const th_block *run)
 {
     if (tree == run)
         return join(tree->left, tree->right);
-    if (lies_before(run, tree))
-        tree->left = without(tree->left, run);
+    if (is_before(run, tree))
+        tree->left = remove_run(tree->left, run);
     else
-        tree->right = without(tree->right, run);
-    note_largest(tree);
+        tree->right = remove_run(tree->right, run);
+    update_largest(tree);
     return tree;
 }
 
-/* After a run in the tree has become shorter, or longer; its place among the others has not changed. */
-static void shorter(th_block *tree, const th_block *run)
+/* Updates the tree after one of its runs became shorter. */
+static void update_shorter(th_block *tree, const th_block *run)
 {
     if (tree != run)
-        shorter(lies_before(run, tree) ? tree->left : tree->right, run);
-    note_largest(tree);
+        update_shorter(is_before(run, tree) ? tree->left : tree->right, run);
+    update_largest(tree);
 }
 
-static void longer(th_block *tree, const th_block *run)
+/* Updates the tree after one of its runs became longer. */
+static void update_longer(th_block *tree, const th_block *run)
 {
-    for (;; tree = lies_before(run, tree) ? tree->left : tree->right) {
+    for (;; tree = is_before(run, tree) ? tree->left : tree->right) {
         tree->largest = run->bytes > tree->largest ? run->bytes : tree->largest;
         if (tree == run)
             return;
     }
 }
 
-static void free_run(th_block_allocator *allocator, th_block *run)
+/* Adds a free run to the tree. */
+static void add_free_run(th_block_allocator *allocator, th_block *run)
 {
     run->priority = th_splitmix64(&allocator->draws);
-    allocator->free = with(allocator->free, run);
+    allocator->free = insert(allocator->free, run);
 }
 
-/* The first free run of at least `need` bytes. */
+/* Returns the first free run of at least `need` bytes, or NULL. */
 static th_block *find(const th_block_allocator *allocator, size_t need)
 {
     th_block *run = allocator->free;
@@ -212,11 +218,11 @@ static th_block *find(const th_block_allocator *allocator, size_t need)
     }
 }
 
-/* Takes the first `need` bytes of a free run: what is left of it stays where it is in the tree. */
+/* Makes a block of the first `need` bytes of a free run. The rest of the run keeps its node in the tree. */
 static th_block *carve(th_block_allocator *allocator, th_block *run, size_t need)
 {
     if (run->bytes == need) {
-        allocator->free = without(allocator->free, run);
+        allocator->free = remove_run(allocator->free, run);
         return run;
     }
     th_block *block = record_new(allocator);
@@ -232,14 +238,14 @@ static th_block *carve(th_block_allocator *allocator, th_block *run, size_t need
     run->before = block;
     run->offset += need;
     run->bytes -= need;
-    shorter(allocator->free, run);
+    update_shorter(allocator->free, run);
     return block;
 }
 
 /* -- chunks -- */
 
-/* A new chunk for at least `need` bytes: a quarter of what there is at a time, so that large models do not reserve much
- * too much. Returns it as a free run. */
+/* Takes a new chunk of at least `need` bytes. Its size is a quarter of all chunks, so that a large model does not
+ * reserve much more than it needs. Returns the chunk as a free run. */
 static th_block *chunk_new(th_block_allocator *allocator, size_t need)
 {
     const size_t quarter = allocator->reserved / 4;
@@ -253,7 +259,7 @@ static th_block *chunk_new(th_block_allocator *allocator, size_t need)
     th_block *run = record_new(allocator);
     void *memory = NULL;
     bool granted = run && allocator->source.take_chunk(allocator->source.owner, bytes, &memory);
-    if (run && !granted && bytes > need) { /* near a limit: just what is needed */
+    if (run && !granted && bytes > need) { /* near the memory limit: only what is needed */
         bytes = need;
         granted = allocator->source.take_chunk(allocator->source.owner, bytes, &memory);
     }
@@ -273,11 +279,11 @@ static th_block *chunk_new(th_block_allocator *allocator, size_t need)
     allocator->reserved += bytes;
     run->chunk = chunk;
     run->bytes = bytes;
-    free_run(allocator, run);
+    add_free_run(allocator, run);
     return run;
 }
 
-/* -- taking and giving back -- */
+/* -- allocating and freeing -- */
 
 th_block *th_block_allocate(th_block_allocator *allocator, size_t bytes)
 {
@@ -300,7 +306,7 @@ th_block *th_block_allocate(th_block_allocator *allocator, size_t bytes)
     return block;
 }
 
-/* A run leaves the list of its chunk: its neighbor has taken its bytes. */
+/* Removes a run from the list of its chunk, after a neighbor has taken over its bytes. */
 static void unlink_run(th_block_allocator *allocator, th_block *run)
 {
     if (run->before)
@@ -327,18 +333,18 @@ void th_block_free(th_block_allocator *allocator, th_block *block)
         before->bytes += block->bytes;
         unlink_run(allocator, block);
         if (joins_after) {
-            allocator->free = without(allocator->free, after);
+            allocator->free = remove_run(allocator->free, after);
             before->bytes += after->bytes;
             unlink_run(allocator, after);
         }
-        longer(allocator->free, before);
+        update_longer(allocator->free, before);
     } else if (joins_after) {
         after->offset = block->offset;
         after->bytes += block->bytes;
         unlink_run(allocator, block);
-        longer(allocator->free, after);
+        update_longer(allocator->free, after);
     } else {
-        free_run(allocator, block);
+        add_free_run(allocator, block);
     }
 }
 

@@ -1,10 +1,10 @@
-/* Memory in large chunks from the context's allocator, handed out in blocks of whole cache lines that can be given back
- * in any order.
+/* An allocator of blocks that can be freed in any order. It takes large chunks from its source and cuts them into
+ * blocks of whole cache lines.
  *
- * First fit in the order the chunks were taken: a sequence of requests that fitted once fits again in the same places,
- * so that after the first step no step allocates. The free runs are a tree, so that taking and giving back cost the
- * logarithm of their number. Bookkeeping lies outside the blocks; under AddressSanitizer free memory is poisoned and
- * every block ends in a red zone. */
+ * It is first-fit, in the order in which the chunks were taken. So a sequence of requests that fitted once gets the
+ * same addresses again, and after the first step no step takes a chunk. The free runs are in a tree: allocating and
+ * freeing take time proportional to the logarithm of their number. The bookkeeping is outside the blocks. Under
+ * AddressSanitizer, free memory is poisoned and every block ends in a red zone. */
 #ifndef TH_TENSOR_BLOCK_ALLOCATOR_H
 #define TH_TENSOR_BLOCK_ALLOCATOR_H
 
@@ -14,13 +14,13 @@
 
 typedef struct th_block th_block;
 
-/* What the allocator calls to get and return memory; the context counts and limits there. */
+/* Where the allocator gets its memory. The context's source counts and limits it (tensor/memory.h). */
 typedef struct th_chunk_source {
-    /* For the allocator's own records: 64-byte aligned, or NULL. */
+    /* Returns memory for the allocator's own records, aligned to 64 bytes; NULL when memory is out. */
     void *(*take)(void *owner, size_t bytes);
     void (*give)(void *owner, void *memory, size_t bytes);
-    /* For chunks: false when there is none. A source may grant a chunk without memory (NULL, for a run of shapes only):
-     * its blocks have a size and a place, and no memory either. */
+    /* Provides a chunk. Returns false when memory is out. In a shapes-only context *memory is NULL: the blocks of the
+     * chunk have sizes and offsets, but no memory. */
     bool (*take_chunk)(void *owner, size_t bytes, void **memory);
     void (*give_chunk)(void *owner, void *memory, size_t bytes);
     void *owner;
@@ -28,21 +28,26 @@ typedef struct th_chunk_source {
 
 typedef struct th_block_allocator {
     th_chunk_source source;
-    size_t live;             /* bytes in blocks now */
-    size_t reserved;         /* bytes of all chunks */
-    struct th_chunk *newest; /* each leads to the one before it */
+    size_t live;             /* bytes in blocks */
+    size_t reserved;         /* bytes in chunks */
+    struct th_chunk *newest; /* first of the list of chunks */
     th_block *free;          /* root of the tree of free runs */
-    uint64_t draws;          /* state of the priorities handed out in the tree */
-    th_block *spare;         /* unused block records */
-    void *records;           /* pages of block records */
+    uint64_t draws;          /* state of the random priorities in the tree */
+    th_block *spare;         /* list of unused block records */
+    void *records;           /* list of pages of block records */
 } th_block_allocator;
 
+/* Initializes an empty allocator. */
 void th_block_allocator_init(th_block_allocator *allocator, th_chunk_source source);
+/* Returns all memory to the source. */
 void th_block_allocator_destroy(th_block_allocator *allocator);
 
-/* A block of at least `bytes` (0 is legal: a block without memory); NULL when memory is out. */
+/* Allocates a block of at least `bytes`. 0 is legal and gives a block without memory. Returns NULL when memory is
+ * out. */
 th_block *th_block_allocate(th_block_allocator *allocator, size_t bytes);
+/* Frees a block. */
 void th_block_free(th_block_allocator *allocator, th_block *block);
-void *th_block_data(const th_block *block); /* 64-byte aligned; NULL for an empty block and in a chunk without memory */
+/* Returns the block's memory, aligned to 64 bytes; NULL if it is empty or its chunk has no memory. */
+void *th_block_data(const th_block *block);
 
 #endif

@@ -1,5 +1,5 @@
-/* Arithmetic on sizes that says when it overflows. For what follows from shapes and counts
- * that a user gives. Each function returns false, and leaves *result alone, when the true result does not fit. */
+/* Arithmetic that detects overflow, for numbers computed from shapes and counts of the user. On overflow each
+ * function returns false and does not change its result. */
 #ifndef TH_TENSOR_CHECKED_H
 #define TH_TENSOR_CHECKED_H
 
@@ -27,8 +27,8 @@ static inline bool th_checked_multiply(int64_t a, int64_t b, int64_t *result)
     return true;
 }
 
-/* Number of elements; sizes are not negative. Beside a size of 0 the others must fit all the same, and so must bytes of
- * 8 for each: no stride and no part of a shape overflows then. */
+/* Computes the number of elements of a shape without negative sizes. The product of all sizes
+ * except 0 must fit, and so must 8 bytes for each element. Then the strides cannot overflow either. */
 static inline bool th_checked_numel(int ndim, const int64_t *size, int64_t *numel)
 {
     int64_t product = 1;
@@ -44,7 +44,7 @@ static inline bool th_checked_numel(int ndim, const int64_t *size, int64_t *nume
     return true;
 }
 
-/* Bytes of that many elements, rounded up to whole cache lines. */
+/* Computes the bytes of numel elements, rounded up to whole cache lines. */
 static inline bool th_checked_bytes(int64_t numel, size_t element, size_t *bytes)
 {
     int64_t product;

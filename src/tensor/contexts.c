@@ -1,21 +1,23 @@
-/* The contexts that live in this process, by number. A handle carries its context's number, and each thread keeps that
- * of the context it used last, so that neither can lead into one that has been freed. Threads share nothing else but
- * what kernels/machine/team.c counts and OpenBLAS. Nothing here is locked but adding, removing, and the rare error that is
- * stored in a context which another thread may be freeing. */
-#include "kernels/machine/locks.h"
-#include "tensor/context.h"
-#include "tensor/handle.h"
+/* The live contexts of the process, by number. A handle contains the number of its context, and each thread keeps the
+ * number of the context that it used last. Looking up the number of a freed context gives NULL.
+ *
+ * Adding and removing take a lock. Looking up does not. */
+#include "tensor/contexts.h"
 
-/* How many can live at once: the context with number n has place n % TH_MAX_CONTEXTS. */
+#include "kernels/machine/locks.h"
+#include "tensor/context_struct.h"
+#include "tensor/handle_bits.h"
+
+/* How many contexts can live at once. The context with number n uses slot n % TH_MAX_CONTEXTS. */
 enum { TH_MAX_CONTEXTS = 4096 };
 
-typedef struct place {
-    _Atomic uint32_t number; /* 0: empty */
+typedef struct slot {
+    _Atomic uint32_t number; /* 0: the slot is free */
     _Atomic(th_context *) ctx;
-} place;
+} slot;
 
-static place places[TH_MAX_CONTEXTS];
-static uint32_t last_number; /* that was given out; under the lock */
+static slot slots[TH_MAX_CONTEXTS];
+static uint32_t last_number; /* the last one given to a context; the lock protects it */
 
 bool th_contexts_add(th_context *ctx)
 {
@@ -25,12 +27,12 @@ bool th_contexts_add(th_context *ctx)
         last_number = last_number < TH_HANDLE_FIRST_CONTEXT || last_number == TH_HANDLE_LAST_CONTEXT
                           ? TH_HANDLE_FIRST_CONTEXT
                           : last_number + 1;
-        place *p = &places[last_number % TH_MAX_CONTEXTS];
-        found = atomic_load_explicit(&p->number, memory_order_relaxed) == 0;
+        slot *s = &slots[last_number % TH_MAX_CONTEXTS];
+        found = atomic_load_explicit(&s->number, memory_order_relaxed) == 0;
         if (found) {
             ctx->number = last_number;
-            atomic_store_explicit(&p->ctx, ctx, memory_order_relaxed);
-            atomic_store_explicit(&p->number, last_number, memory_order_release);
+            atomic_store_explicit(&s->ctx, ctx, memory_order_relaxed);
+            atomic_store_explicit(&s->number, last_number, memory_order_release);
         }
     }
     th_lock_release(&held);
@@ -40,14 +42,14 @@ bool th_contexts_add(th_context *ctx)
 void th_contexts_remove(th_context *ctx)
 {
     const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
-    atomic_store_explicit(&places[ctx->number % TH_MAX_CONTEXTS].number, 0, memory_order_relaxed);
+    atomic_store_explicit(&slots[ctx->number % TH_MAX_CONTEXTS].number, 0, memory_order_relaxed);
     th_lock_release(&held);
 }
 
 th_context *th_contexts_find(uint32_t number)
 {
-    place *p = &places[number % TH_MAX_CONTEXTS];
-    if (number == 0 || atomic_load_explicit(&p->number, memory_order_acquire) != number)
+    slot *s = &slots[number % TH_MAX_CONTEXTS];
+    if (number == 0 || atomic_load_explicit(&s->number, memory_order_acquire) != number)
         return NULL;
-    return atomic_load_explicit(&p->ctx, memory_order_relaxed);
+    return atomic_load_explicit(&s->ctx, memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
-/* Conversion between element types, in two halves made from the one list of types: into the widest number of its kind
- * (double or int64_t), and from there into the other type. No value is rounded twice. */
+/* Conversion between element types, in two steps: to double or int64_t, the widest type of its kind, and from there
+ * to the other type. No value is rounded twice. The functions are generated from the list of types. */
 #include "tensor/convert.h"
 
 #include <math.h>
@@ -8,10 +8,10 @@
 
 enum { CHUNK = 512 };
 
-/* The first doubles that int32 and int64 cannot hold. */
+/* The smallest positive doubles that int32 and int64 cannot hold. */
 static const double int32_end = 0x1p31, int64_end = 0x1p63;
 
-/* -- double into each type, defined for every value -- */
+/* -- double to each type, defined for every value -- */
 
 static float real_to_TH_FLOAT32(double value)
 {
@@ -38,7 +38,7 @@ static bool real_to_TH_BOOL(double value)
     return value != 0;
 }
 
-/* -- into double or int64_t, from double or int64_t -- */
+/* -- each type to double or int64_t, and back -- */
 
 #define HALVES(dtype, text, type)                                                                                      \
     static void load_real_##dtype(int64_t n, const void *from, double *values)                                         \
@@ -67,15 +67,15 @@ static bool real_to_TH_BOOL(double value)
     }
 TH_DTYPES(HALVES)
 
-static const struct {
-    void (*load_real)(int64_t n, const void *from, double *values);
-    void (*load_whole)(int64_t n, const void *from, int64_t *values); /* integer types only */
-    void (*store_real)(int64_t n, void *to, const double *values);
-    void (*store_whole)(int64_t n, void *to, const int64_t *values);
-} halves[] = {
 #define ROW(dtype, text, type)                                                                                         \
     [dtype] = {load_real_##dtype, load_whole_##dtype, store_real_##dtype, store_whole_##dtype},
-    TH_DTYPES(ROW)};
+
+static const struct {
+    void (*load_real)(int64_t n, const void *from, double *values);
+    void (*load_whole)(int64_t n, const void *from, int64_t *values); /* integer types and bool only */
+    void (*store_real)(int64_t n, void *to, const double *values);
+    void (*store_whole)(int64_t n, void *to, const int64_t *values);
+} halves[] = {TH_DTYPES(ROW)};
 
 void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from)
 {

@@ -1,14 +1,17 @@
-/* Moving, converting and filling elements in any layout. Nothing here computes, except that th_copy_array can add. */
+/* Copies, converts and fills arrays in any layout. */
 #include <string.h>
 
+#include "kernels/sizes.h"
 #include "tensor/context.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/strided_iterator.h"
 
 enum {
-    TILE_ROWS = 16,  /* a transposition goes tile by tile: so many elements share a cache line of the source, */
-    TILE_COLUMNS = 8 /* and so many lines stay in the cache even where they fall into one set */
+    /* A transposition copies tiles. TILE_ROWS elements of the source share a cache line. TILE_COLUMNS lines stay in
+     * the cache even if they map to one cache set. */
+    TILE_ROWS = 16,
+    TILE_COLUMNS = 8
 };
 
 /* -- copies -- */
@@ -17,19 +20,18 @@ static void copy_rows(const void *shared, int64_t begin, int64_t end)
 {
     const th_iterator *iterator = shared;
     const int last = iterator->ndim - 1;
-    th_iterator_position place;
-    th_iterator_seek(iterator, begin, &place);
+    th_iterator_position position;
+    th_iterator_seek(iterator, begin, &position);
     for (int64_t n; begin < end; begin += n) {
-        n = th_iterator_run(iterator, &place);
-        n = n < end - begin ? n : end - begin;
-        th_move_run(n, iterator->array[0].element, place.at[0], iterator->array[0].stride[last], place.at[1],
+        n = th_smaller(th_iterator_run(iterator, &position), end - begin);
+        th_move_run(n, iterator->array[0].element, position.at[0], iterator->array[0].stride[last], position.at[1],
                     iterator->array[1].stride[last]);
-        th_iterator_advance(iterator, n, &place);
+        th_iterator_advance(iterator, n, &position);
     }
 }
 
-/* The dimension along which the source lies contiguously, when the destination does along another, the last; else -1.
- */
+/* Detects a transposition: the destination is contiguous along the last dimension, the source along another one.
+ * Returns that dimension, or -1. */
 static int transposed_dimension(const th_iterator *iterator)
 {
     const int last = iterator->ndim - 1;
@@ -45,11 +47,11 @@ static int transposed_dimension(const th_iterator *iterator)
 
 typedef struct transposition {
     const th_iterator *iterator;
-    int dimension; /* the source's contiguous one: `rows` of it make a band of tiles */
-    int64_t bands; /* per plane */
+    int dimension; /* along which the source is contiguous; TILE_ROWS indices of it are a band of tiles */
+    int64_t bands; /* in each plane */
 } transposition;
 
-/* Bands first .. end - 1; a plane is the transposed dimension by the last, the other dimensions count planes. */
+/* Copies bands first to end - 1. A plane has the transposed dimension and the last one. */
 static void transpose_bands(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
@@ -64,11 +66,9 @@ static void transpose_bands(void *shared, int64_t first, int64_t end, int worker
         char *const to = at[0];
         const char *const from = at[1];
         const int64_t row = band % t->bands * TILE_ROWS;
-        const int64_t rows =
-            iterator->size[t->dimension] - row < TILE_ROWS ? iterator->size[t->dimension] - row : TILE_ROWS;
+        const int64_t rows = th_smaller(iterator->size[t->dimension] - row, TILE_ROWS);
         for (int64_t column = 0; column < iterator->size[last]; column += TILE_COLUMNS) {
-            const int64_t columns =
-                iterator->size[last] - column < TILE_COLUMNS ? iterator->size[last] - column : TILE_COLUMNS;
+            const int64_t columns = th_smaller(iterator->size[last] - column, TILE_COLUMNS);
             for (int64_t i = row; i < row + rows; i++)
                 th_move_run(columns, element, to + i * to_row + column * element, element,
                             from + i * element + column * from_column, from_column);
@@ -91,7 +91,7 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
         th_for_pieces(ctx, iterator.numel, copy_rows, &iterator);
         return;
     }
-    transposition t = {&iterator, dimension, (iterator.size[dimension] + TILE_ROWS - 1) / TILE_ROWS};
+    transposition t = {&iterator, dimension, th_parts(iterator.size[dimension], TILE_ROWS)};
     const int64_t planes = iterator.numel / iterator.size[dimension] / iterator.size[iterator.ndim - 1];
     th_for_rows(ctx, planes * t.bands, TILE_ROWS * iterator.size[iterator.ndim - 1], transpose_bands, &t);
 }

@@ -1,4 +1,4 @@
-/* Making tensors: empty, constant, from the caller's data, counting, random; and th_keep. Freeing is in handle.c. */
+/* Creates tensors: empty, constant, from data, counting, random, copies. (Freeing: handle.c.) */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static th_tensor_impl *new_tensor(th_context *ctx, const char *operation, th_dty
     return th_tensor_new(ctx, dtype, shape->ndim, shape->size, th_creates_owned(ctx), operation);
 }
 
-/* t, unless filling it failed. */
+/* Returns t, or frees it and returns NULL if filling it failed. */
 static th_tensor *filled(th_tensor_impl *t, th_status status)
 {
     if (status == TH_OK)
@@ -139,7 +139,7 @@ th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, i
     return t ? filled(t, th_draw_integers(t, TH_STREAM_DATA, "random_integers", low, high)) : NULL;
 }
 
-/* -- copies that last -- */
+/* -- copies -- */
 
 th_tensor *th_keep(th_tensor *handle)
 {

@@ -1,5 +1,5 @@
-/* Decimal digits of floating numbers (decimal.h). The C library rounds correctly; its decimal point depends on the
- * locale, so only digits are read. */
+/* Decimal digits of floating numbers. snprintf rounds correctly, but its decimal point depends on the locale, so only
+ * its digits are used. */
 #include "tensor/decimal.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Copies the digits of text up to `end` or the first 'e'; returns where it stopped. */
+/* Copies at most max digits of text before the first 'e'. Returns the text from 'e' on, or its end. */
 static const char *take_digits(const char *text, char *digits, size_t max)
 {
     size_t count = 0;
@@ -31,7 +31,7 @@ static void trim_zeros(char *fraction)
         fraction[n - 1] = 0;
 }
 
-/* The fewest significant digits that read back as value; *exponent is the power of ten of the first. */
+/* Computes the fewest significant digits that convert back to value. *exponent is the power of ten of the first. */
 static void shortest_digits(double value, bool single, char *digits, int *exponent)
 {
     char text[TEXT];

@@ -1,51 +1,48 @@
-/* Elementwise loops over any layout: contiguous kernels, run by run where the operands lie contiguously, through small
- * buffers where they do not. What is computed for an element depends on neither its place nor the number of threads. */
+/* Runs elementwise kernels on arrays in any layout. A kernel sees contiguous memory only: contiguous operands
+ * directly, other operands as copies in small buffers. The result for an element depends neither on its position nor
+ * on the number of threads. */
 #include "tensor/elementwise.h"
 
 #include <string.h>
 
+#include "kernels/sizes.h"
 #include "tensor/context.h"
 #include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 enum {
     BUFFER = 512,   /* elements of a buffer on the stack */
-    TILE_ROWS = 16, /* of a piece that passes through buffers where an operand lies transposed */
+    TILE_ROWS = 16, /* of a tile that is copied to a buffer when an operand is transposed */
     TILE_COLUMNS = BUFFER / TILE_ROWS,
-    DIRECT = 4096,  /* elements of one kernel call on memory */
-    SHORT_ROW = 48, /* shorter rows are gathered, several at once, where direct calls would cost more than copies */
+    DIRECT = 4096,  /* elements of one kernel call without buffers */
+    SHORT_ROW = 48, /* copying several shorter rows to a buffer is faster than one kernel call for each row */
     WIDEST = 8      /* bytes of the largest element */
 };
 
-typedef struct map {
-    th_elementwise_kernel *kernel, *accumulate; /* accumulate: NULL to overwrite, else y = y + x */
+/* An elementwise operation on arrays in any layout. */
+typedef struct operation {
+    th_elementwise_kernel *kernel, *accumulate; /* accumulate: the kernel y = y + x; NULL to overwrite */
     const void *parameters;
     th_iterator iterator;
-} map;
+} operation;
 
-/* -- everything contiguous, the common case: no nest is built -- */
+/* -- all arrays contiguous, the common case: needs no iterator -- */
 
-typedef struct flat_map {
+typedef struct flat_operation {
     th_elementwise_kernel *kernel;
     const void *parameters;
     int arrays;
     char *data[TH_ITERATOR_ARRAYS];
     int64_t element[TH_ITERATOR_ARRAYS];
-} flat_map;
+} flat_operation;
 
 static void run_flat(const void *shared, int64_t begin, int64_t end)
 {
-    const flat_map *m = shared;
+    const flat_operation *m = shared;
     void *at[TH_ITERATOR_ARRAYS];
     for (int i = 0; i < m->arrays; i++)
         at[i] = m->data[i] + begin * m->element[i];
     m->kernel(end - begin, at, m->parameters);
-}
-
-static bool same_contiguous(const th_array *a, const th_array *b)
-{
-    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0 &&
-           th_array_contiguous(b);
 }
 
 static bool all_contiguous(const th_array *destination, int n_operands, const th_array *const *operand)
@@ -53,23 +50,24 @@ static bool all_contiguous(const th_array *destination, int n_operands, const th
     if (destination->data == NULL || !th_array_contiguous(destination))
         return false;
     for (int i = 0; i < n_operands; i++)
-        if (operand[i]->data == NULL || !same_contiguous(destination, operand[i]))
+        if (operand[i]->data == NULL || !th_same_sizes(destination, operand[i]) || !th_array_contiguous(operand[i]))
             return false;
     return true;
 }
 
 /* -- any layout -- */
 
-/* Buffers of one piece of work; [0] receives results. */
+/* Buffers of one piece of work: data[0] for results, data[i] for operand i. */
 typedef struct buffers {
     _Alignas(64) char data[TH_ITERATOR_ARRAYS][BUFFER * WIDEST];
     _Alignas(64) char sum[BUFFER * WIDEST];
-    const char *filled[TH_ITERATOR_ARRAYS]; /* what a broadcast operand's buffer is full of, */
-    int64_t count[TH_ITERATOR_ARRAYS];      /* and how far */
+    const char *filled[TH_ITERATOR_ARRAYS]; /* the broadcast element that fills a buffer */
+    int64_t count[TH_ITERATOR_ARRAYS];      /* how many times */
 } buffers;
 
-/* Within one row: operands that lie contiguously are read where they are, the others through buffers. */
-static int64_t run_row(const map *m, int64_t left, const th_iterator_position *place, buffers *buffer)
+/* Computes up to `left` elements within one row. Contiguous operands are read directly, others through buffers.
+ * Returns the number of elements. */
+static int64_t run_row(const operation *m, int64_t left, const th_iterator_position *position, buffers *buffer)
 {
     const th_iterator *iterator = &m->iterator;
     const int last = iterator->ndim - 1;
@@ -77,23 +75,21 @@ static int64_t run_row(const map *m, int64_t left, const th_iterator_position *p
     for (int i = 0; i < iterator->arrays; i++)
         contiguous &= iterator->array[i].stride[last] == iterator->array[i].element;
     const int64_t max = contiguous && !m->accumulate ? DIRECT : BUFFER;
-    int64_t n = th_iterator_run(iterator, place);
-    n = n < left ? n : left;
-    n = n < max ? n : max;
+    const int64_t n = th_smaller(th_smaller(th_iterator_run(iterator, position), left), max);
 
     void *at[TH_ITERATOR_ARRAYS];
     for (int i = 1; i < iterator->arrays; i++) {
         const int64_t element = iterator->array[i].element, stride = iterator->array[i].stride[last];
-        at[i] = stride == element ? place->at[i] : buffer->data[i];
-        if (stride == element || (stride == 0 && buffer->filled[i] == place->at[i] && buffer->count[i] >= n))
+        at[i] = stride == element ? position->at[i] : buffer->data[i];
+        if (stride == element || (stride == 0 && buffer->filled[i] == position->at[i] && buffer->count[i] >= n))
             continue;
-        th_move_run(n, element, buffer->data[i], element, place->at[i], stride);
-        buffer->filled[i] = place->at[i];
+        th_move_run(n, element, buffer->data[i], element, position->at[i], stride);
+        buffer->filled[i] = position->at[i];
         buffer->count[i] = n;
     }
 
     const int64_t element = iterator->array[0].element, stride = iterator->array[0].stride[last];
-    char *const destination = place->at[0];
+    char *const destination = position->at[0];
     char *const result = stride == element && !m->accumulate ? destination : buffer->data[0];
     at[0] = result;
     m->kernel(n, at, m->parameters);
@@ -109,66 +105,64 @@ static int64_t run_row(const map *m, int64_t left, const th_iterator_position *p
     return n;
 }
 
-/* Gathers n elements of array i from `place` on, across rows, or scatters them there. */
-static void move_rows(const th_iterator *iterator, int i, bool gather, int64_t n, th_iterator_position place,
+/* Copies n elements of array i, which may span rows, from `position` to packed (gather) or back. */
+static void move_rows(const th_iterator *iterator, int i, bool gather, int64_t n, th_iterator_position position,
                       char *packed)
 {
     const int64_t element = iterator->array[i].element, stride = iterator->array[i].stride[iterator->ndim - 1];
     for (int64_t done = 0, run; done < n; done += run, packed += run * element) {
-        run = th_iterator_run(iterator, &place);
-        run = run < n - done ? run : n - done;
+        run = th_smaller(th_iterator_run(iterator, &position), n - done);
         if (gather)
-            th_move_run(run, element, packed, element, place.at[i], stride);
+            th_move_run(run, element, packed, element, position.at[i], stride);
         else
-            th_move_run(run, element, place.at[i], stride, packed, element);
-        th_iterator_advance(iterator, run, &place);
+            th_move_run(run, element, position.at[i], stride, packed, element);
+        th_iterator_advance(iterator, run, &position);
     }
 }
 
-/* Across rows: up to a buffer full of elements of every operand. */
-static int64_t run_rows(const map *m, int64_t left, const th_iterator_position *place, buffers *buffer)
+/* Computes up to `left` elements, at most a buffer full, which may span rows. Returns the number of elements. */
+static int64_t run_rows(const operation *m, int64_t left, const th_iterator_position *position, buffers *buffer)
 {
-    const int64_t n = left < BUFFER ? left : BUFFER;
+    const int64_t n = th_smaller(left, BUFFER);
     void *at[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
     for (int i = 1; i < m->iterator.arrays; i++) {
         at[i] = buffer->data[i];
-        move_rows(&m->iterator, i, true, n, *place, buffer->data[i]);
+        move_rows(&m->iterator, i, true, n, *position, buffer->data[i]);
     }
     m->kernel(n, at, m->parameters);
     char *result = buffer->data[0];
     if (m->accumulate) {
-        move_rows(&m->iterator, 0, true, n, *place, buffer->sum);
+        move_rows(&m->iterator, 0, true, n, *position, buffer->sum);
         m->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
         result = buffer->sum;
     }
-    move_rows(&m->iterator, 0, false, n, *place, result);
+    move_rows(&m->iterator, 0, false, n, *position, result);
     return n;
 }
 
-static void run_map(const void *shared, int64_t begin, int64_t end)
+static void run_pieces(const void *shared, int64_t begin, int64_t end)
 {
-    const map *m = shared;
+    const operation *m = shared;
     buffers buffer;
     memset(buffer.filled, 0, sizeof buffer.filled);
     const bool by_row = m->iterator.ndim == 1 || m->iterator.size[m->iterator.ndim - 1] >= SHORT_ROW;
-    th_iterator_position place;
-    th_iterator_seek(&m->iterator, begin, &place);
+    th_iterator_position position;
+    th_iterator_seek(&m->iterator, begin, &position);
     while (begin < end) {
         if (by_row) {
-            const int64_t n = run_row(m, end - begin, &place, &buffer);
-            th_iterator_advance(&m->iterator, n, &place);
+            const int64_t n = run_row(m, end - begin, &position, &buffer);
+            th_iterator_advance(&m->iterator, n, &position);
             begin += n;
         } else {
-            begin += run_rows(m, end - begin, &place, &buffer);
-            th_iterator_seek(&m->iterator, begin, &place);
+            begin += run_rows(m, end - begin, &position, &buffer);
+            th_iterator_seek(&m->iterator, begin, &position);
         }
     }
 }
 
-/* -- operands that lie transposed: through square pieces, so that every cache line is read once -- */
+/* -- transposed operands: tile by tile, so that every cache line is read once -- */
 
-/* The dimension along which an operand lies contiguously, when the destination does along another, the last; else -1.
- */
+/* Detects a transposed operand: contiguous along another dimension than the last. Returns that dimension, or -1. */
 static int transposed_dimension(const th_iterator *iterator)
 {
     const int last = iterator->ndim - 1;
@@ -185,12 +179,12 @@ static int transposed_dimension(const th_iterator *iterator)
 }
 
 typedef struct tiles {
-    const map *m;
-    int dimension;           /* of the tiles' rows; their columns are the last one */
-    int64_t bands, per_band; /* of tiles, in a plane of these two dimensions */
+    const operation *m;
+    int dimension;           /* the rows of the tiles; their columns are the last dimension */
+    int64_t bands, per_band; /* bands of tiles in a plane of these two dimensions; tiles in a band */
 } tiles;
 
-/* One tile of array i to `packed` (rows, columns), or back. */
+/* Copies one tile of array i to packed (rows, columns) (gather) or back. */
 static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t columns, char *at, char *packed)
 {
     const th_iterator *iterator = &t->m->iterator;
@@ -211,7 +205,7 @@ static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t 
 
 static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
 {
-    const map *m = t->m;
+    const operation *m = t->m;
     const th_iterator *iterator = &m->iterator;
     const int last = iterator->ndim - 1;
     char *at[TH_ITERATOR_ARRAYS];
@@ -219,9 +213,8 @@ static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
     th_iterator_plane(iterator, t->dimension, tile / t->per_band / t->bands, at);
     for (int i = 0; i < iterator->arrays; i++)
         at[i] += row * iterator->array[i].stride[t->dimension] + column * iterator->array[i].stride[last];
-    const int64_t rows =
-        iterator->size[t->dimension] - row < TILE_ROWS ? iterator->size[t->dimension] - row : TILE_ROWS;
-    const int64_t columns = iterator->size[last] - column < TILE_COLUMNS ? iterator->size[last] - column : TILE_COLUMNS;
+    const int64_t rows = th_smaller(iterator->size[t->dimension] - row, TILE_ROWS);
+    const int64_t columns = th_smaller(iterator->size[last] - column, TILE_COLUMNS);
 
     void *operands[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
     for (int i = 1; i < iterator->arrays; i++) {
@@ -250,7 +243,7 @@ void th_elementwise(const th_context *ctx, th_elementwise_kernel *kernel, const 
                     const th_array *destination, bool add, int n_operands, const th_array *const *operand)
 {
     if (!add && all_contiguous(destination, n_operands, operand)) {
-        flat_map flat = {
+        flat_operation flat = {
             kernel, parameters, n_operands + 1, {destination->data}, {(int64_t)th_dtype_size(destination->dtype)}};
         for (int i = 0; i < n_operands; i++) {
             flat.data[i + 1] = operand[i]->data;
@@ -261,18 +254,18 @@ void th_elementwise(const th_context *ctx, th_elementwise_kernel *kernel, const 
             th_for_pieces(ctx, numel, run_flat, &flat);
         return;
     }
-    map m = {.kernel = kernel,
-             .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
-             .parameters = parameters};
+    operation m = {.kernel = kernel,
+                   .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
+                   .parameters = parameters};
     if (!th_iterator_build(&m.iterator, destination, n_operands, operand))
         return;
     const int dimension = transposed_dimension(&m.iterator);
     if (dimension < 0) {
-        th_for_pieces(ctx, m.iterator.numel, run_map, &m);
+        th_for_pieces(ctx, m.iterator.numel, run_pieces, &m);
         return;
     }
     const int64_t rows = m.iterator.size[dimension], columns = m.iterator.size[m.iterator.ndim - 1];
-    tiles t = {&m, dimension, (rows + TILE_ROWS - 1) / TILE_ROWS, (columns + TILE_COLUMNS - 1) / TILE_COLUMNS};
+    tiles t = {&m, dimension, th_parts(rows, TILE_ROWS), th_parts(columns, TILE_COLUMNS)};
     th_for_rows(ctx, m.iterator.numel / rows / columns * t.bands * t.per_band, BUFFER, run_tiles, &t);
 }
 

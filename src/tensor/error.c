@@ -1,22 +1,22 @@
-/* The first error of a context, and the source locations that go into it. Nothing here prints. Names from files, paths
- * and users reach messages, so every message is escaped here as a whole (visible.h). */
-#include <stdarg.h>
+/* The first error of a context, and the stack of the program's source lines. Nothing here prints. Messages can
+ * contain names from files, paths and users, so every message is escaped as a whole (tensor/visible.h). */
+#include "tensor/error.h"
+
 #include <string.h>
 
 #include "kernels/machine/locks.h"
+#include "tensor/contexts.h"
 #include "tensor/format.h"
-#include "tensor/gradient_buffer.h"
-#include "tensor/tensor.h"
 #include "tensor/visible.h"
 
 enum { TH_LOCATION_DEPTH = 64 };
 
-/* What this thread knows by itself: where its nested calls stand, and which context it used last. */
+/* The state of this thread: the source lines of its nested calls, and the context that it used last. */
 static _Thread_local struct {
     const char *file[TH_LOCATION_DEPTH];
     int line[TH_LOCATION_DEPTH];
-    int depth;             /* may exceed TH_LOCATION_DEPTH: what is deeper is counted, not kept */
-    uint32_t last_context; /* its number: the context may have been freed, by another thread even */
+    int depth;             /* may exceed TH_LOCATION_DEPTH: deeper lines are counted but not stored */
+    uint32_t last_context; /* its number; another thread may have freed the context */
 } own;
 
 void th_at_push(const char *file, int line)
@@ -95,7 +95,7 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     th_append_arguments(text, sizeof text, format, arguments);
     if (ctx->path && ctx->path[0])
         th_append(text, sizeof text, "; in %s", ctx->path);
-    /* Only now: text may have been formatted from the old message. */
+    /* Clear the old message only here: the arguments may contain it. */
     ctx->message_text[0] = ctx->message[0] = ctx->location[0] = 0;
     th_append_visible(ctx->message_text, TH_MESSAGE_SIZE, text);
     th_append(ctx->message, TH_MESSAGE_SIZE, "%s", ctx->message_text);
@@ -140,59 +140,6 @@ th_status th_last_error(void)
     const th_status error = ctx ? ctx->error : TH_OK;
     th_lock_release(&held);
     return error;
-}
-
-/* -- memory that ran out -- */
-
-/* The live tensors that one line of the program created. */
-typedef struct made_at {
-    const char *file;
-    int line;
-    int64_t count;
-    size_t bytes;
-} made_at;
-
-enum { LINES = 64, MANY = 32 }; /* lines that are counted; tensors of one line that deserve a hint */
-
-/* The line whose owned tensors take the most bytes. */
-static made_at most_owned(const th_context *ctx)
-{
-    made_at lines[LINES] = {{.count = 0}}, max = {.count = 0};
-    int known = 0;
-    for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
-        const th_owned_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);
-        if (t->impl.life != TH_LIFE_LIVE || t->impl.parameter || t->made_file == NULL)
-            continue;
-        int at = 0;
-        while (at < known && (lines[at].line != t->made_line || lines[at].file != t->made_file))
-            at++;
-        if (at == LINES)
-            continue;
-        known += at == known;
-        lines[at] =
-            (made_at){t->made_file, t->made_line, lines[at].count + 1, lines[at].bytes + t->impl.own_storage.bytes};
-        if (lines[at].bytes > max.bytes)
-            max = lines[at];
-    }
-    return max;
-}
-
-th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes)
-{
-    char hint[256] = "";
-    if (ctx->error != TH_OK)
-        return TH_ERROR_MEMORY;
-    const made_at max = most_owned(ctx);
-    if (max.count >= MANY)
-        th_append(hint, sizeof hint,
-                  "; %lld tensors created at %s:%d hold %zu bytes: th_tensor_free frees one, and those created after "
-                  "th_step_begin end with the step",
-                  (long long)max.count, th_base_name(max.file), max.line, max.bytes);
-    if (ctx->refused >= bytes && ctx->refused > 0) /* what was asked of the allocator: a page of pool, say */
-        return th_fail(ctx, TH_ERROR_MEMORY, operation,
-                       "%zu more bytes would exceed the context's limit of %zu (%zu are in use)%s", ctx->refused,
-                       ctx->options.memory_limit, ctx->reserved, hint);
-    return th_fail(ctx, TH_ERROR_MEMORY, operation, "out of memory for %zu bytes%s", bytes, hint);
 }
 
 bool th_usable_context(th_context *ctx, const char *operation)

@@ -1,5 +1,5 @@
-/* Formatting in the C locale: see format.h. A locale is set for the calling thread alone and only meanwhile; that of
- * the name "C" is static memory in glibc and musl, so that nothing is allocated. */
+/* Formats in the C locale, which is set for the calling thread during the call only. The locale "C" is static memory
+ * in glibc and musl, so newlocale allocates nothing. */
 #include "tensor/format.h"
 
 #include <locale.h>

@@ -1,5 +1,4 @@
-/* Text with floating numbers with a decimal point, whatever the locale of the program says: printf, and appending. (The
- * numbers of printed tensors have rules of their own: decimal.h.) */
+/* printf with a decimal point in every locale, and appending to strings. (Numbers of printed tensors: decimal.h.) */
 #ifndef TH_TENSOR_FORMAT_H
 #define TH_TENSOR_FORMAT_H
 
@@ -9,13 +8,16 @@
 
 #include "private_api.h"
 
+/* As snprintf. */
 int th_format(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Appends to the text that is there, in memory of size bytes, as much as fits. */
+/* Appends to the string in text, which has size bytes, as much as fits. */
 TH_PRIVATE_API void th_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* As th_append, with a va_list. */
 TH_PRIVATE_API void th_append_arguments(char *text, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
+/* As fprintf. */
 int th_format_to(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What of a path is behind its last slash. */
+/* Returns the part of a path after the last slash. */
 const char *th_base_name(const char *path);
 
 #endif

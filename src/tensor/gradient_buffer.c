@@ -1,19 +1,19 @@
-/* The place of a gradient: how it ends. See place.h. */
+/* Releasing gradient buffers. */
 #include "tensor/gradient_buffer.h"
 
-void th_gradient_buffer_release_tensor(th_gradient_buffer *place)
+void th_gradient_buffer_release_tensor(th_gradient_buffer *buffer)
 {
-    if (place->tensor == NULL)
+    if (buffer->tensor == NULL)
         return;
-    th_handle_give_up(place->tensor, TH_LIFE_UNUSED);
-    th_handle_free_owned(place->tensor);
-    place->tensor = NULL;
+    th_handle_release(buffer->tensor, TH_LIFE_UNUSED);
+    th_handle_free_owned(buffer->tensor);
+    buffer->tensor = NULL;
 }
 
-void th_gradient_buffer_release(th_gradient_buffer *place)
+void th_gradient_buffer_release(th_gradient_buffer *buffer)
 {
-    th_gradient_buffer_release_tensor(place);
-    if (place->memory)
-        th_storage_drop(place->root->ctx, place->memory);
-    *place = th_gradient_buffer_new(place->root, place->kind, place->node);
+    th_gradient_buffer_release_tensor(buffer);
+    if (buffer->memory)
+        th_storage_drop(buffer->root->ctx, buffer->memory);
+    *buffer = th_gradient_buffer_new(buffer->root, buffer->kind, buffer->node);
 }

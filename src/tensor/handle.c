@@ -1,17 +1,18 @@
-/* The life of handles and of the memory behind them.
+/* Handles, and the life of tensors and their memory.
  *
- * A handle is a number in the form of a pointer, with three parts (handle.h): its context's, the kind, and which tensor
- * of that kind. Tensors of a step are counted through the context's whole life, and their bodies are those of the
- * current step alone, in the order of their handles: a handle from before is below the count at which the step began.
- * An owned body is used again when its tensor was freed, but under a new handle; one that has had all that its bits can
- * tell apart is not used any more. So no handle comes twice (but that of a step's tensor after 2^41 of them), and
- * nothing is ever read through one whose tensor is gone. */
-#include "tensor/handle.h"
-
+ * A handle is a number with three parts (tensor/handle_bits.h): the context, the kind (step or owned), and which
+ * tensor of that kind. Step tensors are numbered through the whole life of the context. The pool contains only the
+ * tensors of the current step, in the order of their numbers. So a smaller number belongs to an earlier step.
+ *
+ * The implementation of a freed owned tensor is reused with a new handle. After all the handles that its bits can
+ * distinguish, it is not reused any more. So no two tensors get the same handle (except after 2^41 step tensors), and
+ * the handle of a tensor that has ended never reaches another tensor. */
 #include <string.h>
 
 #include "tensor/checked.h"
+#include "tensor/contexts.h"
 #include "tensor/gradient_buffer.h"
+#include "tensor/handle_bits.h"
 #include "tensor/parameter.h"
 
 static const uint64_t which_mask = ((uint64_t)1 << TH_HANDLE_WHICH_BITS) - 1;
@@ -39,8 +40,8 @@ th_context *th_handle_context(const th_tensor *t)
     return th_contexts_find((uint32_t)(bits_of(t) >> (TH_HANDLE_WHICH_BITS + 1)));
 }
 
-/* The body of a handle of ctx. */
-static th_tensor_impl *body_in(const th_context *ctx, const th_tensor *t)
+/* Returns the implementation of a handle of ctx; NULL if the tensor has ended. */
+static th_tensor_impl *impl_in(const th_context *ctx, const th_tensor *t)
 {
     const uint64_t bits = bits_of(t);
     if (bits & owned_bit) {
@@ -55,10 +56,10 @@ static th_tensor_impl *body_in(const th_context *ctx, const th_tensor *t)
 th_tensor_impl *th_tensor_impl_of(const th_tensor *t)
 {
     const th_context *ctx = th_handle_context(t);
-    return ctx ? body_in(ctx, t) : NULL;
+    return ctx ? impl_in(ctx, t) : NULL;
 }
 
-/* A body for an owned tensor: the one freed longest ago, or a new one. *handle: the next that it has not had. */
+/* Returns an implementation for an owned tensor: the one freed first, or a new one. *handle becomes its next handle. */
 static th_tensor_impl *owned_impl(th_context *ctx, th_tensor **handle)
 {
     th_tensor_impl *impl = ctx->owned_free_first;
@@ -76,7 +77,7 @@ static th_tensor_impl *owned_impl(th_context *ctx, th_tensor **handle)
     return th_pool_new(ctx, &ctx->owned_tensors);
 }
 
-static th_tensor_impl *step_body(th_context *ctx, th_tensor **handle)
+static th_tensor_impl *step_impl(th_context *ctx, th_tensor **handle)
 {
     *handle = make_handle(ctx, 0, ctx->tensors_before + (uint64_t)ctx->step_tensors.count);
     return th_pool_new(ctx, &ctx->step_tensors);
@@ -85,7 +86,7 @@ static th_tensor_impl *step_body(th_context *ctx, th_tensor **handle)
 th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation)
 {
     th_tensor *handle;
-    th_tensor_impl *t = owned ? owned_impl(ctx, &handle) : step_body(ctx, &handle);
+    th_tensor_impl *t = owned ? owned_impl(ctx, &handle) : step_impl(ctx, &handle);
     if (t == NULL) {
         th_fail_memory(ctx, operation, sizeof *t * TH_POOL_PAGE);
         return NULL;
@@ -95,7 +96,7 @@ th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation
     return t;
 }
 
-/* -- what a handle is good for -- */
+/* -- checking handles -- */
 
 static const char *const life_text[] = {
     [TH_LIFE_UNUSED] = "has been freed",
@@ -105,17 +106,16 @@ static const char *const life_text[] = {
     [TH_LIFE_CLEARED] = "belongs to a step that th_tape_clear ended (th_keep makes a copy that lasts)",
 };
 
-/* A body whose tensor may still be used. */
-static bool lives(const th_tensor_impl *impl)
+static bool is_live(const th_tensor_impl *impl)
 {
     return impl && impl->life == TH_LIFE_LIVE;
 }
 
-/* Stores that t, which is called `position`, must not be used, and why: in ctx, else in the context used last. */
+/* Stores an error that says why t must not be used: in ctx, or, if that is NULL, in the context used last. */
 static void fail_gone(th_context *ctx, const th_tensor *t, const char *operation, const char *position)
 {
     const th_context *own = th_handle_context(t);
-    const th_tensor_impl *impl = own ? body_in(own, t) : NULL;
+    const th_tensor_impl *impl = own ? impl_in(own, t) : NULL;
     const char *why = own == NULL              ? "is not a tensor of a live context"
                       : impl                   ? life_text[impl->life]
                       : bits_of(t) & owned_bit ? life_text[TH_LIFE_UNUSED]
@@ -131,11 +131,11 @@ th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *opera
     th_context *own = th_handle_context(t);
     if (own && (ctx == NULL || ctx == own)) {
         th_use_context(own);
-        th_tensor_impl *impl = body_in(own, t);
-        if (own->error == TH_OK && lives(impl))
+        th_tensor_impl *impl = impl_in(own, t);
+        if (own->error == TH_OK && is_live(impl))
             return impl;
         fail_gone(own, t, operation, position);
-    } else if (own) { /* in ctx: what is returned in vain must be pending there */
+    } else if (own) { /* stored in ctx, whose error the caller returns */
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
     } else if (t) {
         fail_gone(ctx, t, operation, position);
@@ -147,10 +147,10 @@ th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *opera
     return NULL;
 }
 
-th_tensor_impl *th_looked_at(const th_tensor *t, const char *operation)
+th_tensor_impl *th_inspected(const th_tensor *t, const char *operation)
 {
     th_tensor_impl *impl = th_tensor_impl_of(t);
-    if (t == NULL || lives(impl))
+    if (t == NULL || is_live(impl))
         return impl;
     fail_gone(th_handle_context(t), t, operation, "the tensor");
     return NULL;
@@ -163,7 +163,23 @@ th_status th_refused(const th_tensor *t)
     return error ? error : TH_ERROR_ARGUMENT;
 }
 
-/* -- memory -- */
+/* -- elements and memory -- */
+
+int64_t th_tensor_numel(const th_tensor_impl *t)
+{
+    int64_t numel = 0;
+    (void)th_checked_numel(t->ndim, t->size, &numel); /* cannot overflow: creation and views checked it */
+    return numel;
+}
+
+th_array th_tensor_array(const th_tensor_impl *t)
+{
+    th_array array = {.given = true, .data = th_tensor_data(t), .dtype = t->dtype, .ndim = t->ndim};
+    memcpy(array.size, t->size, sizeof array.size);
+    memcpy(array.stride, t->stride, sizeof array.stride);
+    memcpy(array.axes, t->axes, sizeof array.axes);
+    return array;
+}
 
 th_status th_storage_new(th_tensor_impl *t, size_t bytes, const char *operation)
 {
@@ -199,11 +215,11 @@ void th_storage_drop(th_context *ctx, th_storage *storage)
 void th_storage_changed(th_storage *storage)
 {
     storage->version++;
-    storage->producer = -1; /* who recomputes it no longer gets what is read from now on */
+    storage->producer = -1; /* recomputing would give the old values */
     th_location(&storage->changed_file, &storage->changed_line);
 }
 
-void th_handle_give_up(th_tensor_impl *t, th_life life)
+void th_handle_release(th_tensor_impl *t, th_life life)
 {
     if ((t->life == TH_LIFE_LIVE || t->life == TH_LIFE_FREED) && t->storage)
         th_storage_drop(t->ctx, t->storage);
@@ -224,11 +240,11 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
         return NULL;
     t->dtype = dtype;
     t->ndim = ndim;
-    if (ndim > 0) /* a scalar's sizes may be NULL */
+    if (ndim > 0) /* size may be NULL for a scalar */
         memcpy(t->size, size, (size_t)ndim * sizeof *size);
     th_contiguous_strides(ndim, size, t->stride);
     if (th_storage_new(t, bytes, operation) != TH_OK) {
-        th_handle_give_up(t, TH_LIFE_CLEARED);
+        th_handle_release(t, TH_LIFE_CLEARED);
         if (owned)
             th_handle_free_owned(t);
         return NULL;
@@ -242,8 +258,7 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
     return t;
 }
 
-/* The body waits for its next tensor, unless it has had as many as handles can tell apart. Its storage must have been
- * dropped. */
+/* An implementation that has had as many tensors as handles can distinguish is not reused. */
 void th_handle_free_owned(th_tensor_impl *t)
 {
     th_context *ctx = t->ctx;
@@ -258,12 +273,12 @@ void th_handle_free_owned(th_tensor_impl *t)
     ctx->owned_free_last = t;
 }
 
-/* Ends an owned tensor: its memory, and the place of its gradient. */
+/* Ends an owned tensor and releases its memory and its gradient. */
 static void free_now(th_tensor_impl *t)
 {
     if (t->gradient)
         th_gradient_buffer_release(t->gradient);
-    th_handle_give_up(t, TH_LIFE_UNUSED);
+    th_handle_release(t, TH_LIFE_UNUSED);
     th_handle_free_owned(t);
 }
 
@@ -283,7 +298,7 @@ void th_tensor_free(th_tensor *handle)
         ctx->watch->frees(t, ctx->watch->user);
         return;
     }
-    if (t->storage != &t->own_storage) /* a gradient, which ends with its tensor */
+    if (t->storage != &t->own_storage) /* the result of th_gradient ends with its tensor */
         return;
     if (!ctx->running && !th_tensor_in_use(t)) {
         free_now(t);

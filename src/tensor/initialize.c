@@ -1,11 +1,11 @@
-/* Initializers: random numbers of the initialization stream, in place, by the fans of a weight. */
+/* Fills weights with random numbers of the initialization stream. The fans of a weight determine the distribution. */
 #include <math.h>
 
 #include "tensor/random.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-/* The body of a tensor that can be drawn; NULL with the error pending. */
+/* Returns the implementation of a tensor of a floating type; NULL with an error pending. */
 static th_tensor_impl *usable(const th_tensor *handle, const char *operation)
 {
     th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
@@ -20,8 +20,8 @@ typedef struct fans {
     double in, out;
 } fans;
 
-/* Of a weight (fan_out, fan_in, ...): further dimensions multiply both. Returns its body; NULL with the error pending.
- */
+/* Computes the fans of a weight (fan_out, fan_in, ...). Further dimensions multiply both. Returns the implementation;
+ * NULL with an error pending. */
 static th_tensor_impl *find_fans(const th_tensor *handle, const char *operation, double gain, fans *result)
 {
     th_tensor_impl *t = usable(handle, operation);
@@ -43,7 +43,7 @@ static th_tensor_impl *find_fans(const th_tensor *handle, const char *operation,
     return t;
 }
 
-/* gain * sqrt(numerator / fan), 0 for a weight without elements. */
+/* Returns gain * sqrt(numerator / fan); 0 for a weight without elements. */
 static double scale(double gain, double numerator, double fan)
 {
     return fan > 0 ? gain * sqrt(numerator / fan) : 0;

@@ -1,4 +1,4 @@
-/* Blocks of parameters: room, growth, mirrored gradients, conversion. */
+/* Blocks of parameters: allocation, growth, gradients, conversion. */
 #include <string.h>
 
 #include "tensor/checked.h"
@@ -6,7 +6,8 @@
 #include "tensor/gradient_buffer.h"
 #include "tensor/parameter.h"
 
-/* Blocks grow with what there is, by half: few runs to walk, not much room left over. */
+/* A new block has half the capacity of the existing ones together, so that blocks are few and little memory is
+ * unused. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
 static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
@@ -45,8 +46,8 @@ static void release_block(th_context *ctx, th_parameter_block *block)
     th_release(ctx, block, sizeof *block);
 }
 
-/* Room for `bytes` (whole cache lines), zeroed, behind the last parameter of the newest block that has it and no
- * gradient yet. */
+/* Creates an entry of `bytes` (whole cache lines) of zeros: at the end of the newest block that has enough space and
+ * no gradient yet, or in a new block. */
 static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
 {
     th_parameter_block *block = ctx->parameter_blocks;
@@ -76,7 +77,7 @@ static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t byt
     return entry;
 }
 
-/* The block shrinks to its last living parameter and goes when there is none. */
+/* Removes an entry. The block then ends at its last entry; without entries it is released. */
 static void free_entry(th_context *ctx, th_parameter_entry *entry)
 {
     th_parameter_block *block = entry->block;
@@ -150,7 +151,7 @@ void th_parameter_free(th_tensor_impl *t)
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry == NULL || --entry->owners > 0)
         return;
-    t->parameter = false; /* from here on a tensor like any other */
+    t->parameter = false; /* th_tensor_free does not free parameters */
     th_tensor_free(th_handle_of(t));
 }
 

@@ -1,53 +1,61 @@
-/* Parameters lie one after another in blocks that never move; gradients, and in src/nn the moments of an optimizer,
- * mirror a block's layout, so that a step, a norm or a checksum walks a few contiguous runs. Names and modules are
- * src/nn's matter. */
+/* Blocks of parameters. Parameters are stored one after another in blocks that never move. Gradients have the layout
+ * of their block, and so do the moments of an optimizer (src/nn). So an optimizer step, a norm or a checksum
+ * traverses a few contiguous runs of memory. Names and modules belong to src/nn. */
 #ifndef TH_TENSOR_PARAMETER_H
 #define TH_TENSOR_PARAMETER_H
 
 #include "tensor/tensor.h"
 
-/* Where one parameter lies. Gaps between entries hold zeros only. */
+/* The position of one parameter in a block. Gaps between entries contain only zeros. */
 typedef struct th_parameter_entry {
     struct th_parameter_block *block;
     th_tensor_impl *tensor;
-    size_t offset, bytes;                       /* in the block; whole cache lines, the rest of the last one is zero */
-    int owners;                                 /* modules that have it */
-    struct th_parameter_entry *previous, *next; /* of the block, by offset */
-    struct th_parameter_entry *successor;       /* reserved for it where it is about to move; else NULL */
-    void *mark;                                 /* of who walks the entries, meanwhile; else NULL */
+    size_t offset, bytes;                       /* in the block; whole cache lines, padded with zeros */
+    int owners;                                 /* number of modules that contain the parameter */
+    struct th_parameter_entry *previous, *next; /* in the block, by offset */
+    struct th_parameter_entry *successor;       /* reserved in another block for a move; else NULL */
+    void *mark;                                 /* for code that traverses the entries; else NULL */
 } th_parameter_entry;
 
 typedef struct th_parameter_block {
     th_dtype dtype;
     size_t capacity, used; /* bytes */
     char *data;            /* NULL in a shapes-only context */
-    char *gradient;        /* mirrors data; NULL until has_gradient, and in a shapes-only context */
-    bool has_gradient;     /* then no parameter joins the block any more */
+    char *gradient;        /* same layout as data; NULL until has_gradient, and in a shapes-only context */
+    bool has_gradient;     /* true: no more parameters are added to the block */
     size_t gradient_bytes;
     th_parameter_entry *first, *last;
-    struct th_parameter_block *next; /* of the context, newest first */
+    struct th_parameter_block *next; /* in the context's list, newest first */
 } th_parameter_block;
 
-/* A new parameter, all zeros, that does not yet ask for a gradient, owned by one module. NULL with the error stored. */
+/* Creates a parameter of zeros that one module owns. It does not require a gradient yet. Returns NULL with an error
+ * pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
 th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation);
-/* One owner more, one less; the last one frees it (at the next clear if the tape still uses it). */
+/* Adds an owner. */
 void th_parameter_share(th_tensor_impl *t);
+/* Removes an owner. The last one frees the parameter, at the next th_tape_clear if the tape still uses it. */
 void th_parameter_free(th_tensor_impl *t);
-/* NULL for a tensor that does not lie in a block. */
+/* Returns the entry of a parameter; NULL for a tensor that is not in a block. */
 static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)
 {
     return t->own_storage.parameter;
 }
-/* *memory: t's part of its block's gradient; TH_ERROR_MEMORY. */
+/* Sets *memory to t's part of its block's gradient, which is allocated on demand. Errors: TH_ERROR_MEMORY. */
 th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memory);
-/* Room for t as `dtype` in another block, its successor; then either the move itself, which cannot fail (values
- * converted, gradient emptied, the handle stays), or nothing has happened. */
+
+/* Converting a parameter to another type takes two steps, so that several parameters can be converted together:
+ * reserve all, then move all, or unreserve all after an error. */
+
+/* Reserves an entry for t in a block of type dtype. Errors: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
 th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, const char *operation);
+/* Moves t to its reserved entry. Converts the values, empties the gradient, and keeps the handle. Cannot fail. */
 void th_parameter_move(th_tensor_impl *t);
+/* Releases the reserved entry, if there is one. */
 void th_parameter_unreserve(th_tensor_impl *t);
 
-/* Called by tensor/handle.c when nobody needs a parameter's bytes any more, and by th_context_free. */
+/* Removes the parameter of a storage from its block. tensor/handle.c calls it when nothing holds the bytes. */
 void th_parameter_release(th_context *ctx, th_storage *storage);
+/* Releases all blocks. th_context_free calls it. */
 void th_parameter_blocks_destroy(th_context *ctx);
 
 #endif

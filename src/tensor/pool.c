@@ -1,9 +1,9 @@
-/* Pools and bumps: records that never move, given back all at once. */
+/* Pools of records, and bump allocators. */
 #include "tensor/pool.h"
 
 #include <string.h>
 
-#include "tensor/context.h"
+#include "tensor/memory.h"
 
 void th_pool_init(th_pool *pool, size_t record)
 {
@@ -18,7 +18,7 @@ void th_pool_destroy(th_context *ctx, th_pool *pool)
     th_pool_init(pool, pool->record);
 }
 
-/* Room for one more page pointer. */
+/* Makes space for one more page pointer. */
 static bool grow_page_table(th_context *ctx, th_pool *pool)
 {
     if ((size_t)(pool->pages + 1) * sizeof(void *) <= pool->page_table_bytes)
@@ -60,7 +60,7 @@ enum { TH_BUMP_PAGE = 16 * 1024 };
 
 struct th_bump_page {
     struct th_bump_page *next;
-    size_t bytes, used; /* of the whole page, header included */
+    size_t bytes, used; /* including this header */
 };
 
 void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
@@ -97,7 +97,7 @@ th_bump_mark th_bump_mark_now(const th_bump *bump)
     return (th_bump_mark){bump->current, bump->current ? bump->current->used : 0};
 }
 
-/* Pages behind the current one are empty. */
+/* Keeps the pages after the mark, empty. */
 void th_bump_rewind(th_bump *bump, th_bump_mark mark)
 {
     for (struct th_bump_page *page = mark.page ? mark.page->next : bump->pages; page; page = page->next)

@@ -1,4 +1,5 @@
-/* Pools: records of one size in pages that never move, handed out one after another. */
+/* Two allocators for records that live as long as a step or a context: pools, of records of one size, and bump
+ * allocators, of any size. Records never move, and are released all at once. */
 #ifndef TH_TENSOR_POOL_H
 #define TH_TENSOR_POOL_H
 
@@ -8,10 +9,10 @@
 
 #include "tapehead/base.h"
 
-/* Records of a fixed size. Pages come from th_allocate and stay until the pool is destroyed. */
+/* Records of one size. Pages come from th_allocate and are kept until th_pool_destroy. */
 typedef struct th_pool {
-    size_t record; /* bytes of one */
-    int64_t count; /* handed out since the last reset */
+    size_t record; /* bytes of a record */
+    int64_t count; /* records in use */
     int64_t capacity;
     void **page; /* page[i] holds TH_POOL_PAGE records */
     int64_t pages;
@@ -20,35 +21,45 @@ typedef struct th_pool {
 
 enum { TH_POOL_PAGE = 256 };
 
+/* Initializes an empty pool. */
 void th_pool_init(th_pool *pool, size_t record);
+/* Releases all pages. */
 void th_pool_destroy(th_context *ctx, th_pool *pool);
-/* A new record, its bytes as they were left; NULL when memory is out. */
+/* Returns the next record. Its bytes are zero, or left over from before the last reset. Returns NULL when memory is
+ * out. */
 void *th_pool_new(th_context *ctx, th_pool *pool);
+/* Returns a record by its index: 0 for the first one after a reset. */
 static inline void *th_pool_at(const th_pool *pool, int64_t index)
 {
     const uint64_t i = (uint64_t)index;
     return (char *)pool->page[i / TH_POOL_PAGE] + (size_t)(i % TH_POOL_PAGE) * pool->record;
 }
+/* Ends all records. Keeps the pages. */
 static inline void th_pool_reset(th_pool *pool)
 {
     pool->count = 0;
 }
 
-/* Bytes of any size, handed out in runs of whole 16 bytes; all are given back at once. */
+/* A bump allocator. Sizes are rounded up to 16 bytes. All zero is an empty one. */
 typedef struct th_bump {
     struct th_bump_page *pages, *current;
 } th_bump;
 
-/* How far a bump was at some time. */
+/* A position in a bump allocator. */
 typedef struct th_bump_mark {
-    struct th_bump_page *page; /* NULL: nothing had been taken */
+    struct th_bump_page *page; /* NULL: nothing had been allocated */
     size_t used;
 } th_bump_mark;
 
-void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes); /* NULL when memory is out */
+/* Allocates memory. Returns NULL when memory is out. */
+void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes);
+/* Returns the current position. */
 th_bump_mark th_bump_mark_now(const th_bump *bump);
-void th_bump_rewind(th_bump *bump, th_bump_mark mark); /* gives back what was taken since */
+/* Releases everything that was allocated after the mark. Keeps the pages. */
+void th_bump_rewind(th_bump *bump, th_bump_mark mark);
+/* Releases everything. Keeps the pages. */
 void th_bump_reset(th_bump *bump);
+/* Releases all pages. */
 void th_bump_destroy(th_context *ctx, th_bump *bump);
 
 #endif

@@ -1,5 +1,5 @@
-/* Tensors as text, laid out as NumPy lays out arrays: one width for all numbers, brackets, large arrays summarized.
- * Written as a stream: nothing is allocated, and what is shown is gone through twice, once to find the widths. */
+/* Prints tensors in the layout of NumPy: one width for all numbers, brackets, large arrays summarized. Nothing is
+ * allocated. The shown elements are read twice: first to find the widths, then to print. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { WORD = 160 };
 
-/* Where text goes: a file, or memory of which as much is written as fits. */
+/* The output: a file, or memory. Text that does not fit in the memory is cut off. */
 typedef struct sink {
     FILE *file;
     char *text;
@@ -17,17 +17,17 @@ typedef struct sink {
     int64_t written;
 } sink;
 
-/* How every number of the tensor is written. */
+/* The format of all numbers of the tensor. */
 typedef struct format {
     th_dtype dtype;
     bool scientific;
-    int precision;             /* digits after the point; -1: as many as it takes */
-    int left, right, exponent; /* characters before the point (the sign counts), after it, and of the exponent; left
-                                  alone for other types */
+    int precision;             /* maximum digits after the point; -1: no maximum */
+    int left, right, exponent; /* characters before the point (with the sign), after it, and of the exponent; integers
+                                  and bool use `left` only */
     bool always_fraction;      /* "1.0" instead of "1.", as Python writes a single number */
-    /* what the shown numbers are */
+    /* properties of the shown numbers */
     bool finite, not_finite, minus_infinity;
-    double smallest, largest; /* magnitudes of those that are neither 0 nor infinite */
+    double smallest, largest; /* magnitudes, of the numbers that are finite and not 0 */
 } format;
 
 typedef struct printer {
@@ -36,9 +36,9 @@ typedef struct printer {
     th_print_options options;
     bool summarized;
     format format;
-    /* the line of a last axis */
+    /* the current line */
     int64_t length; /* characters so far, with the indent */
-    int spaces;     /* at its end, not written yet: none are left at the end of a line */
+    int spaces;     /* at the end of the line, not written yet, so that no line ends in spaces */
 } printer;
 
 /* -- output -- */
@@ -60,10 +60,11 @@ static void emit_repeated(printer *p, char c, int64_t n)
         emit(p, &c, 1);
 }
 
-/* -- walking over what is shown -- */
+/* -- iterating over the shown elements -- */
 
 typedef void element_task(format *f, const void *element);
 
+/* Returns the next shown index after i. */
 static int64_t shown_after(const printer *p, int axis, int64_t i)
 {
     const int64_t size = p->t->size[axis], edge = p->options.edge_items;
@@ -140,7 +141,7 @@ static void find_whole_width(format *f, const void *element)
     f->left = larger(f->left, whole_text(f, element, word));
 }
 
-/* The number as a word of the format's width; returns its length. */
+/* Writes the number to word, in the format's width. Returns its length. */
 static int real_word(const format *f, double value, char *word)
 {
     const int after_point = f->right + (f->scientific ? 2 + f->exponent : 0);
@@ -173,8 +174,8 @@ static int element_word(const format *f, const void *element, char *word)
     return snprintf(word, WORD, "%*s", f->left, digits);
 }
 
-/* Scientific notation where NumPy uses it: magnitudes that are large, small or far apart, measured in the tensor's own
- * type. */
+/* Returns true if NumPy uses scientific notation: the magnitudes are large, small or far apart. Computes in the
+ * tensor's type. */
 static bool needs_exponent(const format *f)
 {
     if (f->largest == 0)
@@ -284,8 +285,7 @@ static void put_tensor(printer *p)
     }
 }
 
-/* Checks the operands and fills in what the options leave out. For a single number without a given precision that is
- * -1: all its digits. */
+/* Checks the operands and fills in default options. The default precision of a single number is -1: all its digits. */
 static bool prepare(printer *p, const th_tensor *handle, const char *operation, const th_print_options *options)
 {
     const th_tensor_impl *t = th_usable(handle, NULL, operation, "t");

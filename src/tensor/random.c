@@ -1,5 +1,4 @@
-/* The random streams, and filling tensors from them. The numbers themselves are Philox's (kernels/random/philox.h): nothing
- * here has a state but the count of calls. */
+/* Fills tensors with random numbers of Philox (kernels/random/philox.h). */
 #include "tensor/random.h"
 
 #include <math.h>
@@ -7,30 +6,16 @@
 #include "kernels/random/philox.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
-#include "tensor/splitmix.h"
-#include "tensor/strided_iterator.h"
 
-uint64_t th_stream_key(uint64_t seed, th_stream stream)
-{
-    return th_mix64(th_mix64(seed + th_golden) + (uint64_t)stream * th_golden);
-}
-
-th_random_call th_random_next(th_context *ctx, th_stream stream)
-{
-    const uint64_t key = th_stream_key(ctx->seed, stream);
-    return (th_random_call){
-        .key = {(uint32_t)key, (uint32_t)(key >> 32)}, .call = ctx->calls[stream]++, .step = (uint32_t)ctx->step};
-}
-
-/* One filling of n contiguous elements; pieces of it are drawn by themselves. */
+/* One call of a stream that fills contiguous elements, in pieces. */
 typedef struct draw {
     th_philox random;
     const th_kernels *kernels;
     void *data;
     th_dtype dtype;
-    double a, b; /* low, high; mean, standard deviation */
-    int64_t low;
-    uint64_t range; /* integers: high - low */
+    double a, b;    /* low and high, or mean and standard deviation */
+    int64_t low;    /* of integers */
+    uint64_t range; /* of integers: high - low */
 } draw;
 
 typedef struct drawing {
@@ -44,8 +29,8 @@ static char *piece_data(const draw *d, int64_t begin)
     return (char *)d->data + (size_t)begin * th_dtype_size(d->dtype);
 }
 
-/* low + (high - low) u with u < 1 can round up to high, which does not belong to the range: then the number below it.
- */
+/* Rounding low + (high - low) u, u < 1, can give high, which is outside the range. It is replaced by the next smaller
+ * number. */
 static void draw_uniform(const void *shared, int64_t begin, int64_t end)
 {
     const draw *d = shared;
@@ -74,8 +59,8 @@ static void draw_normal(const void *shared, int64_t begin, int64_t end)
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* low + floor(range * u / 2^64) for the 64 bits u of words 0, 1 or 2, 3 of counter i / 2: off from uniform by less than
- * range / 2^64. */
+/* Computes low + floor(range * u / 2^64). u is the 64 bits of words 0 and 1, or 2 and 3, of Philox counter i / 2. The
+ * distribution differs from uniform by less than range / 2^64. */
 static void draw_integers(const void *shared, int64_t begin, int64_t end)
 {
     const draw *d = shared;
@@ -94,7 +79,7 @@ static void draw_integers(const void *shared, int64_t begin, int64_t end)
     }
 }
 
-/* Fills t in row-major order; where it does not lie so, by way of a block of the step's memory. */
+/* Fills t in row-major order. If t has another layout, a block of step_memory is filled first and then copied to t. */
 static th_status fill(th_tensor_impl *t, th_stream stream, drawing *work)
 {
     th_context *ctx = t->ctx;

@@ -1,48 +1,12 @@
-/* Element types and shapes: sizes, names, strides, broadcasting, shapes as text. Nothing here allocates or touches
- * data. */
+/* Shapes, strides and axes: contiguity, sorting and merging of dimensions, broadcasting, shapes as text. */
 #include "tensor/shape.h"
 
 #include <string.h>
 
 #include "tensor/checked.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
 #include "tensor/format.h"
-#include "tensor/tensor.h"
-
-/* -- element types -- */
-
-static const struct {
-    const char *name;
-    size_t size;
-} dtypes[] = {
-#define DTYPE_ROW(dtype, text, type) [dtype] = {text, sizeof(type)},
-    TH_DTYPES(DTYPE_ROW)
-#undef DTYPE_ROW
-};
-
-static bool is_dtype(th_dtype dtype)
-{
-    return (unsigned)dtype < TH_DTYPE_COUNT;
-}
-
-const char *th_dtype_name(th_dtype dtype)
-{
-    return is_dtype(dtype) ? dtypes[dtype].name : "?";
-}
-
-size_t th_dtype_size(th_dtype dtype)
-{
-    return is_dtype(dtype) ? dtypes[dtype].size : 0;
-}
-
-bool th_is_floating(th_dtype dtype)
-{
-    return dtype == TH_FLOAT32 || dtype == TH_FLOAT64;
-}
-
-bool th_is_index(th_dtype dtype)
-{
-    return dtype == TH_INT32 || dtype == TH_INT64;
-}
 
 /* -- strides -- */
 
@@ -59,39 +23,78 @@ bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
     return dense;
 }
 
-/* From the smallest stride on, each must lead past all that the ones before reach. */
-bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
+static void swap(int64_t *list, int at)
 {
-    int64_t steps[TH_MAX_DIMS], counts[TH_MAX_DIMS], reach = 0;
-    int n = 0, nested = ndim - 1;
-    for (; nested >= 0 && (size[nested] == 1 || stride[nested] > reach); nested--) /* as most do */
-        reach += size[nested] > 1 ? (size[nested] - 1) * stride[nested] : 0;
-    if (nested < 0)
-        return true;
-    reach = 0;
-    for (int d = ndim - 1; d >= 0; d--) {
-        if (size[d] == 0)
-            return true;
+    const int64_t outer = list[at - 1];
+    list[at - 1] = list[at];
+    list[at] = outer;
+}
+
+static int64_t magnitude(int64_t stride)
+{
+    return stride < 0 ? -stride : stride;
+}
+
+void th_sort_dimensions(int ndim, int64_t *size, int arrays, int64_t *const *stride)
+{
+    for (int d = 1; d < ndim; d++) { /* insertion sort: most arrays are sorted already */
+        for (int at = d; at > 0 && magnitude(stride[0][at - 1]) < magnitude(stride[0][at]); at--) {
+            swap(size, at);
+            for (int i = 0; i < arrays; i++)
+                swap(stride[i], at);
+        }
+    }
+}
+
+int th_merge_dimensions(int ndim, int64_t *size, int arrays, int64_t *const *stride)
+{
+    int merged = 0;
+    for (int d = 0; d < ndim; d++) {
         if (size[d] == 1)
             continue;
-        const int64_t step = stride[d] < 0 ? -stride[d] : stride[d];
-        int at = n++;
-        for (; at > 0 && steps[at - 1] > step; at--) {
-            steps[at] = steps[at - 1];
-            counts[at] = counts[at - 1];
-        }
-        steps[at] = step;
-        counts[at] = size[d];
+        bool continues = merged > 0;
+        for (int i = 0; i < arrays && continues; i++)
+            continues = stride[i][merged - 1] == stride[i][d] * size[d];
+        merged += !continues;
+        size[merged - 1] = continues ? size[merged - 1] * size[d] : size[d];
+        for (int i = 0; i < arrays; i++)
+            stride[i][merged - 1] = stride[i][d];
     }
-    for (int i = 0; i < n; i++) {
-        if (steps[i] <= reach)
+    return merged;
+}
+
+/* Sorted by stride, each stride must exceed the largest offset that the smaller ones reach together. */
+bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
+{
+    int64_t reach = 0;
+    int d = ndim - 1;
+    for (; d >= 0 && (size[d] == 1 || stride[d] > reach); d--) /* most arrays are sorted already */
+        reach += size[d] > 1 ? (size[d] - 1) * stride[d] : 0;
+    if (d < 0)
+        return true;
+    int64_t sizes[TH_MAX_DIMS], strides[TH_MAX_DIMS];
+    int64_t *const sorted = strides;
+    int n = 0;
+    for (int i = 0; i < ndim; i++) {
+        if (size[i] == 0)
+            return true;
+        if (size[i] == 1)
+            continue;
+        sizes[n] = size[i];
+        strides[n++] = magnitude(stride[i]);
+    }
+    th_sort_dimensions(n, sizes, 1, &sorted);
+    reach = 0;
+    while (n-- > 0) {
+        if (strides[n] <= reach)
             return false;
-        reach += (counts[i] - 1) * steps[i];
+        reach += (sizes[n] - 1) * strides[n];
     }
     return true;
 }
 
-/* Also of sizes that are refused afterwards because their product overflows: there the strides wrap around. */
+/* Unsigned arithmetic: callers reject sizes whose product overflows only afterwards, and signed overflow is
+ * undefined. */
 void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
 {
     uint64_t step = 1;
@@ -99,22 +102,6 @@ void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
         stride[i] = (int64_t)step;
         step *= size[i] > 1 ? (uint64_t)size[i] : 1;
     }
-}
-
-int64_t th_tensor_numel(const th_tensor_impl *t)
-{
-    int64_t numel = 0;
-    (void)th_checked_numel(t->ndim, t->size, &numel); /* cannot overflow: creation and views checked it */
-    return numel;
-}
-
-th_array th_tensor_array(const th_tensor_impl *t)
-{
-    th_array array = {.given = true, .data = th_tensor_data(t), .dtype = t->dtype, .ndim = t->ndim};
-    memcpy(array.size, t->size, sizeof array.size);
-    memcpy(array.stride, t->stride, sizeof array.stride);
-    memcpy(array.axes, t->axes, sizeof array.axes);
-    return array;
 }
 
 bool th_same_sizes(const th_array *a, const th_array *b)
@@ -160,11 +147,22 @@ th_array th_array_axes(const th_array *array, uint32_t axes)
     return part;
 }
 
+th_array th_broadcast_array(const th_array *array, int ndim, const int64_t *size)
+{
+    th_array result = {.given = array->given, .data = array->data, .dtype = array->dtype, .ndim = ndim};
+    for (int i = 0; i < ndim; i++) {
+        const int own = i - (ndim - array->ndim);
+        result.size[i] = size[i];
+        result.stride[i] = own >= 0 && array->size[own] != 1 ? array->stride[own] : 0;
+    }
+    return result;
+}
+
 bool th_broadcast_sizes(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b, int *ndim, int64_t *size)
 {
     const int count = a_ndim > b_ndim ? a_ndim : b_ndim;
     int64_t result[TH_MAX_DIMS];
-    for (int i = 0; i < count; i++) { /* from the last axis */
+    for (int i = 0; i < count; i++) { /* i counts from the last axis */
         const int64_t from_a = i < a_ndim ? a[a_ndim - 1 - i] : 1;
         const int64_t from_b = i < b_ndim ? b[b_ndim - 1 - i] : 1;
         if (from_a != from_b && from_a != 1 && from_b != 1)
@@ -215,7 +213,7 @@ const char *th_array_text(const th_array *array, char *text)
 
 th_status th_check_creation(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape)
 {
-    if (!is_dtype(dtype))
+    if (!th_is_dtype(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, operation, "%d is not an element type", (int)dtype);
     if (shape->ndim < 0 || shape->ndim > TH_MAX_DIMS)
         return th_fail(ctx, TH_ERROR_SHAPE, operation, "a tensor has 0 to %d dimensions, not %d", TH_MAX_DIMS,

@@ -1,5 +1,5 @@
-/* SplitMix64 (Steele, Lea & Flood 2014): 64 bits from 64 bits. For what is no stream of the context: keys of streams,
- * priorities in a tree, what the checks of gradients draw. */
+/* SplitMix64 (Steele, Lea & Flood 2014), a random generator with 64 bits of state. For everything except the
+ * context's streams: keys of streams, priorities in a tree, choices of the gradient checker. */
 #ifndef TH_TENSOR_SPLITMIX_H
 #define TH_TENSOR_SPLITMIX_H
 
@@ -7,7 +7,7 @@
 
 static const uint64_t th_golden = 0x9e3779b97f4a7c15; /* 2^64 divided by the golden ratio */
 
-/* Its finalizer: a bijection that spreads every bit over all. */
+/* The finalizer of SplitMix64: a bijection in which every input bit influences every output bit. */
 static inline uint64_t th_mix64(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -15,7 +15,7 @@ static inline uint64_t th_mix64(uint64_t z)
     return z ^ z >> 31;
 }
 
-/* The next number of the sequence with this state. */
+/* Returns the next number and advances the state. */
 static inline uint64_t th_splitmix64(uint64_t *state)
 {
     return th_mix64(*state += th_golden);

@@ -1,76 +1,72 @@
-/* The one walker over strided arrays: a loop nest over arrays of one shape, brought to its simplest form. Dimensions of
- * size 1 are dropped and neighbors merged where every array allows it, so that what lies densely is one long run
- * whatever its axes are called. A walk is a place that moves on:
+/* Iterates over strided arrays that are broadcast to one shape. The iterator drops dimensions of size 1 and merges
+ * neighboring dimensions where every array allows it (th_merge_dimensions). So arrays without gaps form one long
+ * run.
  *
- *     th_iterator nest;
- *     th_iterator_position place;
- *     if (!th_iterator_build(&nest, &y, 1, (const th_array *const[]){&x}))
+ *     th_iterator iterator;
+ *     th_iterator_position position;
+ *     if (!th_iterator_build(&iterator, &y, 1, (const th_array *const[]){&x}))
  *         return;
- *     th_iterator_seek(&nest, 0, &place);
- *     for (int64_t done = 0, run; done < nest.numel; done += run, th_iterator_advance(&nest, run, &place)) {
- *         run = th_iterator_run(&nest, &place);
- *         ... run elements of y from place.at[0] and of x from place.at[1], nest.array[i].stride[nest.ndim - 1] apart
+ *     const int last = iterator.ndim - 1;
+ *     th_iterator_seek(&iterator, 0, &position);
+ *     for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &position)) {
+ *         run = th_iterator_run(&iterator, &position);
+ *         ... `run` elements of y from position.at[0] and of x from position.at[1];
+ *             the next element of array i is iterator.array[i].stride[last] bytes further
  *     }
  *
- * To walk rows or lines instead of elements, build it from th_array_axes (shape.h) of the arrays: what is left
- * without the axes within one. */
+ * To iterate over rows instead of elements, build the iterator from th_array_axes (tensor/shape.h) of the arrays,
+ * without the axes inside a row. */
 #ifndef TH_TENSOR_STRIDED_ITERATOR_H
 #define TH_TENSOR_STRIDED_ITERATOR_H
 
 #include "private_api.h"
 #include "tapehead/op.h"
-#include "tensor/elementwise.h"
 
 enum {
-    TH_ITERATOR_ARRAYS = TH_MAX_OPERANDS + 1,
-    TH_PIECE = 16384,       /* elements of a threaded piece of work */
-    TH_SERIAL_BELOW = 20000 /* elements: less is not worth waking a team */
+    TH_MAX_OPERANDS = 8, /* of an elementwise operation, without the destination */
+    TH_ITERATOR_ARRAYS = TH_MAX_OPERANDS + 1
 };
 
 typedef struct th_iterator {
     int arrays, ndim; /* ndim >= 1 */
     int64_t numel;
-    int64_t size[TH_MAX_DIMS]; /* outermost first */
+    int64_t size[TH_MAX_DIMS]; /* outermost dimension first */
     struct {
         char *data;
         int64_t element;             /* bytes */
-        int64_t stride[TH_MAX_DIMS]; /* bytes; 0 where it broadcasts */
+        int64_t stride[TH_MAX_DIMS]; /* bytes; 0 along broadcast dimensions */
     } array[TH_ITERATOR_ARRAYS];
 } th_iterator;
 
-/* The nest over arrays that are broadcast together, from the first one's longest strides to its shortest: as it lies in
- * memory. false: there is nothing to walk (no elements, no data). */
+/* Builds an iterator over arrays that broadcast together. Its dimensions are sorted by the strides of the first
+ * array, largest outermost. Returns false if there is nothing to iterate over: no elements or no data. */
 bool th_iterator_build(th_iterator *iterator, const th_array *first, int n_others, const th_array *const *other);
-/* The same in row-major order, as the axes stand. */
+/* As th_iterator_build, but in row-major order: the dimensions keep the order of the axes. */
 TH_PRIVATE_API bool th_iterator_build_row_major(th_iterator *iterator, const th_array *first, int n_others,
                                                 const th_array *const *other);
 
-/* A place in a nest: the index along each dimension and the address in each array. */
+/* The position of an element: its index along each dimension and its address in each array. */
 typedef struct th_iterator_position {
     int64_t index[TH_MAX_DIMS];
     char *at[TH_ITERATOR_ARRAYS];
 } th_iterator_position;
 
-/* To an element, counted in the nest's order. */
-TH_PRIVATE_API void th_iterator_seek(const th_iterator *iterator, int64_t element, th_iterator_position *place);
-/* Moves on by `count` elements, which must not pass the end of the innermost dimension. */
-TH_PRIVATE_API void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator_position *place);
-/* Elements left in the innermost dimension. */
-static inline int64_t th_iterator_run(const th_iterator *iterator, const th_iterator_position *place)
+/* Sets position to an element, given its number in the iterator's order. */
+TH_PRIVATE_API void th_iterator_seek(const th_iterator *iterator, int64_t element, th_iterator_position *position);
+/* Moves position forward by `count` elements, at most to the end of the innermost dimension. */
+TH_PRIVATE_API void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator_position *position);
+/* Returns the number of elements from position to the end of the innermost dimension. */
+static inline int64_t th_iterator_run(const th_iterator *iterator, const th_iterator_position *position)
 {
-    return iterator->size[iterator->ndim - 1] - place->index[iterator->ndim - 1];
+    return iterator->size[iterator->ndim - 1] - position->index[iterator->ndim - 1];
 }
 
-/* The addresses where a plane of the innermost and one other dimension starts; planes are counted over the rest. */
+/* Computes the addresses where a plane starts. A plane has the innermost dimension and row_dimension; `plane` is its
+ * number over the other dimensions. */
 void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at);
 
-/* Moves n elements of `element` bytes (1, 2, 4 or 8) from every source_stride to every stride bytes. */
+/* Copies n elements of `element` bytes (1, 2, 4 or 8). Strides are in bytes. */
 TH_PRIVATE_API void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from,
                                 int64_t from_stride);
-
-/* Runs task(shared, begin, end) over [0, count) elements: in pieces of TH_PIECE on the context's team, or at once when
- * there are few. */
-typedef void th_piece_task(const void *shared, int64_t begin, int64_t end);
-void th_for_pieces(const th_context *ctx, int64_t count, th_piece_task *task, const void *shared);
 
 #endif

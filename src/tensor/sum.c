@@ -1,92 +1,78 @@
-/* Sums over any axes of any layout, in stages. A stage removes or shortens one reduced dimension: rows (the reduced
- * dimension lies innermost in memory) in blocks of ROW_BLOCK elements over 16 virtual lanes, columns in blocks of
- * COLUMN_BLOCK rows added one after another. The partial sums of blocks are the next stage's source. Blocks are cut by
- * size alone, so that the bits do not depend on the number of threads. These are no walks of a th_iterator: which dimension
- * a task goes along, and which of the others it leaves out, changes from stage to stage. */
+/* Sums over any axes of arrays in any layout.
+ *
+ * The sum runs in stages. A stage sums one reduced dimension, or shortens it.
+ *
+ *   rows     the reduced dimension is innermost in memory: blocks of ROW_BLOCK elements, each summed in 16 lanes
+ *   columns  it is not: blocks of COLUMN_BLOCK rows, added one after another
+ *
+ * The sums of the blocks are the source of the next stage. Blocks are cut by size alone, so that the bits do not
+ * depend on the number of threads.
+ *
+ * A stage does not use th_iterator, because each stage handles another dimension in a special way. */
+#include "kernels/sizes.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
+#include "tensor/shape.h"
 #include "tensor/strided_iterator.h"
-#include "tensor/tensor.h"
 
 enum {
     ROW_BLOCK = 1024,
     COLUMN_BLOCK = 64,
     COLUMNS = 2048,     /* columns that one task sums */
-    BUFFER = 512,       /* columns gathered at a time where they do not lie contiguously */
-    STACK_BYTES = 8192, /* partial sums up to this size need no block of the allocator */
+    BUFFER = 512,       /* columns copied at a time where they are not contiguous */
+    STACK_BYTES = 8192, /* partial sums up to this size are on the stack */
     WIDEST = 8          /* bytes of a float64 */
 };
 
-typedef struct dimension {
-    int64_t size;
-    int64_t source, destination; /* strides, bytes; destination 0 where reduced */
-    bool reduced;
-} dimension;
-
-/* What is still to be summed. */
+/* A partial sum: the source at first, then the result of each stage. Dimensions are sorted by stride, and
+ * merged. */
 typedef struct partial {
     char *data;
     int ndim;
-    dimension dim[TH_MAX_DIMS]; /* outermost in memory first */
+    int64_t size[TH_MAX_DIMS];
+    int64_t stride[TH_MAX_DIMS];      /* bytes */
+    int64_t destination[TH_MAX_DIMS]; /* stride in the destination, bytes; 0: the dimension is still to be summed */
 } partial;
 
 /* One stage: dimension `axis` of `from` becomes `blocks` sums. */
 typedef struct stage {
     const th_kernels *kernels;
-    int64_t element;
+    int64_t element; /* bytes */
     const partial *from;
     char *to;
     int axis;
-    int64_t block, blocks;          /* elements of a block; blocks of the dimension */
-    int64_t chunks;                 /* of columns */
-    int64_t to_stride[TH_MAX_DIMS]; /* bytes, per dimension of `from`; of `axis`: from block to block */
+    int64_t block, blocks;          /* elements of a block; number of blocks */
+    int64_t chunks;                 /* number of chunks of columns */
+    int64_t to_stride[TH_MAX_DIMS]; /* bytes, for each dimension of `from`; of `axis`: between blocks */
 } stage;
 
-static int64_t magnitude(int64_t stride)
+static bool is_reduced(const partial *p, int d)
 {
-    return stride < 0 ? -stride : stride;
+    return p->destination[d] == 0;
 }
 
-/* Joins neighbors that are one dimension in both memories. */
 static void merge(partial *p)
 {
-    int merged = 0;
-    for (int d = 0; d < p->ndim; d++) {
-        dimension *outer = merged > 0 ? &p->dim[merged - 1] : NULL;
-        const dimension *inner = &p->dim[d];
-        if (outer && outer->reduced == inner->reduced && outer->source == inner->source * inner->size &&
-            outer->destination == inner->destination * inner->size) {
-            const int64_t size = outer->size * inner->size;
-            *outer = *inner;
-            outer->size = size;
-        } else {
-            p->dim[merged++] = *inner;
-        }
-    }
-    p->ndim = merged;
+    p->ndim = th_merge_dimensions(p->ndim, p->size, 2, (int64_t *[]){p->stride, p->destination});
 }
 
+/* Returns the source as the first partial sum. */
 static partial describe(const th_array *destination, const th_array *source)
 {
     const int64_t element = (int64_t)th_dtype_size(source->dtype);
-    partial p = {.data = source->data};
+    partial p = {.data = source->data, .ndim = source->ndim};
     for (int axis = 0; axis < source->ndim; axis++) {
-        if (source->size[axis] == 1)
-            continue;
         const int own = axis - source->ndim + destination->ndim;
-        const bool kept = own >= 0 && destination->size[own] != 1;
-        const dimension new = {source->size[axis], source->stride[axis] * element,
-                               kept ? destination->stride[own] * element : 0, !kept};
-        int position = p.ndim++;
-        for (; position > 0 && magnitude(p.dim[position - 1].source) < magnitude(new.source); position--)
-            p.dim[position] = p.dim[position - 1];
-        p.dim[position] = new;
+        p.size[axis] = source->size[axis];
+        p.stride[axis] = source->stride[axis] * element;
+        p.destination[axis] = own >= 0 && destination->size[own] != 1 ? destination->stride[own] * element : 0;
     }
+    th_sort_dimensions(p.ndim, p.size, 2, (int64_t *[]){p.stride, p.destination});
     merge(&p);
     return p;
 }
 
-/* Addresses of the combination with this number of the dimensions other than axis and `without`. */
+/* Computes the addresses of combination `number` of all dimensions except axis and `without`. */
 static void locate(const stage *s, int without, int64_t number, const char **from, char **to)
 {
     *from = s->from->data;
@@ -94,108 +80,108 @@ static void locate(const stage *s, int without, int64_t number, const char **fro
     for (int d = s->from->ndim - 1; d >= 0; d--) {
         if (d == s->axis || d == without)
             continue;
-        const int64_t index = number % s->from->dim[d].size;
-        number /= s->from->dim[d].size;
-        *from += index * s->from->dim[d].source;
+        const int64_t index = number % s->from->size[d];
+        number /= s->from->size[d];
+        *from += index * s->from->stride[d];
         *to += index * s->to_stride[d];
     }
 }
 
-/* Rows: part = (row, block). Rows that lie at equal distances go to the kernel together. */
+/* Sums rows. A part is one block of one row. One kernel call handles several rows if their distances are equal. */
 static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const stage *s = shared;
-    const dimension *row = &s->from->dim[s->axis];
-    const dimension *rows = s->axis > 0 ? &s->from->dim[s->axis - 1] : NULL;
-    const bool contiguous = row->source == s->element;
+    const int64_t length = s->from->size[s->axis], stride = s->from->stride[s->axis];
+    const bool several = s->axis > 0;
+    const int64_t rows = several ? s->from->size[s->axis - 1] : 1;
+    const int64_t row_stride = several ? s->from->stride[s->axis - 1] : 0;
+    const bool contiguous = stride == s->element;
     _Alignas(64) char gathered[ROW_BLOCK * WIDEST];
     for (int64_t part = first, count; part < end; part += count) {
         const char *from;
         char *to;
         locate(s, -1, part / s->blocks, &from, &to);
         const int64_t start = part % s->blocks * s->block;
-        const int64_t n = row->size - start < s->block ? row->size - start : s->block;
-        from += start * row->source;
+        const int64_t n = th_smaller(length - start, s->block);
+        from += start * stride;
         to += part % s->blocks * s->to_stride[s->axis];
         count = 1;
-        if (contiguous && s->blocks == 1 && rows) {
-            count = rows->size - part % rows->size;
-            count = count < end - part ? count : end - part;
+        if (contiguous && s->blocks == 1 && several) {
+            count = th_smaller(rows - part % rows, end - part);
         } else if (!contiguous) {
-            th_move_run(n, s->element, gathered, s->element, from, row->source);
+            th_move_run(n, s->element, gathered, s->element, from, stride);
             from = gathered;
         }
-        s->kernels->sum_rows(count, n, from, rows ? rows->source / s->element : 0, to);
+        s->kernels->sum_rows(count, n, from, row_stride / s->element, to);
     }
 }
 
-/* Columns: part = (outer, block, chunk of columns). */
+/* Sums columns. A part is one block of rows and one chunk of columns at one index of the other dimensions. */
 static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
     const stage *s = shared;
     const int last = s->from->ndim - 1;
-    const dimension *reduced = &s->from->dim[s->axis], *column = &s->from->dim[last];
+    const int64_t row_stride = s->from->stride[s->axis], stride = s->from->stride[last];
     _Alignas(64) char gathered[BUFFER * WIDEST];
     for (int64_t part = first; part < end; part++) {
         const char *from;
         char *to;
         locate(s, last, part / s->chunks / s->blocks, &from, &to);
         const int64_t block = part / s->chunks % s->blocks, chunk = part % s->chunks;
-        const int64_t rows = reduced->size - block * s->block < s->block ? reduced->size - block * s->block : s->block;
-        const int64_t columns = column->size - chunk * COLUMNS < COLUMNS ? column->size - chunk * COLUMNS : COLUMNS;
-        from += block * s->block * reduced->source + chunk * COLUMNS * column->source;
+        const int64_t rows = th_smaller(s->from->size[s->axis] - block * s->block, s->block);
+        const int64_t columns = th_smaller(s->from->size[last] - chunk * COLUMNS, COLUMNS);
+        from += block * s->block * row_stride + chunk * COLUMNS * stride;
         to += block * s->to_stride[s->axis] + chunk * COLUMNS * s->to_stride[last];
-        if (column->source == s->element) {
-            s->kernels->sum_columns(rows, columns, from, reduced->source / s->element, to);
+        if (stride == s->element) {
+            s->kernels->sum_columns(rows, columns, from, row_stride / s->element, to);
             continue;
         }
         for (int64_t j = 0, n; j < columns; j += n) {
-            n = columns - j < BUFFER ? columns - j : BUFFER;
+            n = th_smaller(columns - j, BUFFER);
             char *sum = to + j * s->element;
-            th_move_run(n, s->element, sum, s->element, from + j * column->source, column->source);
+            th_move_run(n, s->element, sum, s->element, from + j * stride, stride);
             for (int64_t i = 1; i < rows; i++) {
-                th_move_run(n, s->element, gathered, s->element, from + i * reduced->source + j * column->source,
-                            column->source);
+                th_move_run(n, s->element, gathered, s->element, from + i * row_stride + j * stride, stride);
                 s->kernels->add(n, (void *[]){sum, sum, gathered}, NULL);
             }
         }
     }
 }
 
-/* The innermost reduced dimension, or -1. */
+/* Returns the innermost dimension that is still to be summed, or -1. */
 static int reduced_axis(const partial *p)
 {
     int axis = p->ndim - 1;
-    while (axis >= 0 && !p->dim[axis].reduced)
+    while (axis >= 0 && !is_reduced(p, axis))
         axis--;
     return axis;
 }
 
-/* Plans the stage that shortens `axis` of `from`; `after` is what it leaves, without its data. Returns the elements it
- * writes. */
+/* Plans the stage that sums dimension `axis` of `from`. *after becomes its result, without data. Returns the number
+ * of elements that the stage writes. */
 static int64_t plan(stage *s, const partial *from, int axis, partial *after)
 {
     const bool rows = axis == from->ndim - 1;
     s->from = from;
     s->axis = axis;
     s->block = rows ? ROW_BLOCK : COLUMN_BLOCK;
-    s->blocks = (from->dim[axis].size + s->block - 1) / s->block;
-    s->chunks = rows ? 1 : (from->dim[from->ndim - 1].size + COLUMNS - 1) / COLUMNS;
+    s->blocks = th_parts(from->size[axis], s->block);
+    s->chunks = rows ? 1 : th_parts(from->size[from->ndim - 1], COLUMNS);
     int64_t numel = 1;
     for (int d = from->ndim - 1; d >= 0; d--) {
         s->to_stride[d] = numel * s->element;
-        numel *= d == axis ? s->blocks : from->dim[d].size;
+        numel *= d == axis ? s->blocks : from->size[d];
     }
     *after = (partial){0};
     for (int d = 0; d < from->ndim; d++) {
         if (d == axis && s->blocks == 1)
             continue;
-        dimension *dim = &after->dim[after->ndim++];
-        *dim = from->dim[d];
-        dim->size = d == axis ? s->blocks : dim->size;
-        dim->source = s->to_stride[d];
+        const int to = after->ndim++;
+        after->size[to] = d == axis ? s->blocks : from->size[d];
+        after->stride[to] = s->to_stride[d];
+        after->destination[to] = from->destination[d];
     }
     return numel;
 }
@@ -205,45 +191,46 @@ static void run(const th_context *ctx, stage *s)
     int64_t parts = s->blocks * s->chunks;
     const int last = s->from->ndim - 1;
     for (int d = 0; d < s->from->ndim; d++)
-        parts *= d == s->axis || (d == last && s->axis != last) ? 1 : s->from->dim[d].size;
-    const int64_t length = s->from->dim[s->axis].size < s->block ? s->from->dim[s->axis].size : s->block;
-    const int64_t columns = s->axis == last ? 1 : s->from->dim[last].size < COLUMNS ? s->from->dim[last].size : COLUMNS;
+        parts *= d == s->axis || (d == last && s->axis != last) ? 1 : s->from->size[d];
+    const int64_t length = th_smaller(s->from->size[s->axis], s->block);
+    const int64_t columns = s->axis == last ? 1 : th_smaller(s->from->size[last], COLUMNS);
     th_for_rows(ctx, parts, length * columns, s->axis == last ? sum_rows : sum_columns, s);
 }
 
-/* The finished sum, seen as an array with the strides of one of the two memories. */
+/* Returns the finished sum as an array: with the strides of its memory or of the destination. */
 static th_array as_array(const partial *p, void *data, th_dtype dtype, bool destination)
 {
     const int64_t element = (int64_t)th_dtype_size(dtype);
     th_array array = {.given = true, .data = data, .dtype = dtype, .ndim = p->ndim};
     for (int d = 0; d < p->ndim; d++) {
-        array.size[d] = p->dim[d].size;
-        array.stride[d] = (destination ? p->dim[d].destination : p->dim[d].source) / element;
+        array.size[d] = p->size[d];
+        array.stride[d] = (destination ? p->destination[d] : p->stride[d]) / element;
     }
     return array;
 }
 
-static bool lies_like_destination(const partial *p)
+/* Returns true if the sum is finished and has the strides of the destination. */
+static bool matches_destination(const partial *p)
 {
     for (int d = 0; d < p->ndim; d++)
-        if (p->dim[d].reduced || p->dim[d].source != p->dim[d].destination)
+        if (is_reduced(p, d) || p->stride[d] != p->destination[d])
             return false;
     return true;
 }
 
-/* Two stages that follow each other write to different memories, in turn: so many bytes each. What is small lies on the
- * stack, the last stage may write to the destination itself: 0 for them. */
+/* Computes the scratch memory of a sum. Stages write to two buffers in turn: bytes[0] and bytes[1]. A buffer on the
+ * stack needs 0 bytes, and so does a last stage that writes to the destination itself. */
 static void partial_bytes(const th_array *destination, const th_array *source, bool add, size_t bytes[2])
 {
     stage s = {.element = (int64_t)th_dtype_size(source->dtype)};
     bytes[0] = bytes[1] = 0;
-    if (th_array_numel(source) <= STACK_BYTES / s.element) /* no stage writes more than it reads */
+    if (th_array_numel(source) <= STACK_BYTES / s.element) /* a stage writes at most as much as it reads */
         return;
     partial now = describe(destination, source);
     for (int turn = 0, axis; (axis = reduced_axis(&now)) >= 0; turn ^= 1) {
         partial after;
         const size_t needed = (size_t)(plan(&s, &now, axis, &after) * s.element + 63) / 64 * 64;
-        const bool finished = !add && lies_like_destination(&after);
+        const bool finished = !add && matches_destination(&after);
         if (!finished && needed > STACK_BYTES && needed > bytes[turn])
             bytes[turn] = needed;
         now = after;
@@ -280,7 +267,7 @@ void th_sum_within(const th_context *ctx, const th_array *destination, const th_
     for (int turn = 0, axis; (axis = reduced_axis(&now)) >= 0; turn ^= 1) {
         partial after;
         plan(&s, &now, axis, &after);
-        finished = !add && lies_like_destination(&after);
+        finished = !add && matches_destination(&after);
         s.to = finished ? destination->data : memory[turn];
         run(ctx, &s);
         now = after;
@@ -305,21 +292,21 @@ void th_sum_to_array(th_context *ctx, const th_array *destination, const th_arra
         th_block_free(&ctx->step_memory, block);
 }
 
-/* -- onto elements that lie on one another -- */
+/* -- destinations whose elements overlap -- */
 
 void th_add_at_offsets(const th_array *target, const th_array *source)
 {
     th_iterator iterator;
-    th_iterator_position place;
+    th_iterator_position position;
     if (!th_iterator_build_row_major(&iterator, target, 1, &source))
         return;
     const int64_t element = iterator.array[0].element;
     const int64_t to_step = iterator.array[0].stride[iterator.ndim - 1] / element;
     const int64_t from_step = iterator.array[1].stride[iterator.ndim - 1] / element;
-    th_iterator_seek(&iterator, 0, &place);
-    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &place)) {
-        run = th_iterator_run(&iterator, &place);
-        void *const to = place.at[0], *const from = place.at[1];
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &position)) {
+        run = th_iterator_run(&iterator, &position);
+        void *const to = position.at[0], *const from = position.at[1];
         if (target->dtype == TH_FLOAT64)
             for (int64_t i = 0; i < run; i++)
                 ((double *)to)[i * to_step] += ((const double *)from)[i * from_step];

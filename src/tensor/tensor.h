@@ -1,58 +1,63 @@
-/* Tensors from inside: a handle, the body that it stands for (geometry), its storage (memory), and for differentiable
- * ones the place of their gradient, or the root of whose gradient theirs is a part.
+/* Tensors inside the library.
  *
- * th_tensor is the handle, what users and modules hold. It is never defined and never followed: a handle is a number
- * that no other tensor has, so that one kept for too long is recognized however much later (handle.c). Whatever is
- * given a th_tensor turns it into a th_tensor_impl once, where it enters, and works on that. (In a debugger:
- * print *th_tensor_impl_of(t).) */
+ *   th_tensor        the handle, which users and modules hold
+ *   th_tensor_impl   the implementation: type, shape, strides
+ *   th_storage       the memory, shared by a tensor and its views
+ *   th_part          the part of a root's gradient that is the tensor's gradient
+ *
+ * A handle is a number in the form of a pointer. No other tensor gets the same number, so the library recognizes a
+ * handle whose tensor has ended, however long ago. Nothing dereferences a handle. Every function converts a th_tensor
+ * to its th_tensor_impl once, at its beginning, and works on the th_tensor_impl. In a debugger, print
+ * *th_tensor_impl_of(t). */
 #ifndef TH_TENSOR_TENSOR_H
 #define TH_TENSOR_TENSOR_H
 
 #include "private_api.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
-/* One memory, shared by a tensor and its views.
+/* The memory of a tensor and its views.
  *
- * holds counts who needs the bytes: living handles, nodes that saved them. At 0 the bytes go back. A storage whose
- * producer is to be recomputed is not held by the nodes that save it; its bytes come back when backward recomputes
- * it. */
+ * holds counts the users of the bytes: live handles, and nodes that saved them for backward. At 0 the bytes are
+ * released. If the producer of a storage is to be recomputed, the nodes that save the storage do not hold it. Its
+ * bytes come back when backward recomputes the producer. */
 typedef struct th_storage {
     void *data;
-    th_block *block; /* where data lies; NULL for parameters (their block outlives them) and when dropped */
+    th_block *block; /* that contains data; NULL for a parameter, and after the bytes were released */
     size_t bytes;
     int32_t holds;
     uint32_t version;         /* counts changes in place */
-    const char *changed_file; /* who changed it last */
+    const char *changed_file; /* the caller's line of the last change */
     int changed_line;
-    bool owned;                           /* in the owned memory (or a parameter block), not the step's */
-    bool dropped;                         /* the bytes were given back */
-    bool recomputed;                      /* and came back: its producer holds them until its own backward */
+    bool owned;                           /* in owned_memory or a parameter block, not in step_memory */
+    bool dropped;                         /* the bytes were released */
+    bool recomputed;                      /* and recomputed: the producer holds them until its own backward */
     bool kept;                            /* nodes that save it hold it although it has a producer */
-    int64_t producer;                     /* node that can recompute it, or -1 */
-    struct th_parameter_entry *parameter; /* where it lies, of a parameter */
+    int64_t producer;                     /* the node that can recompute it, or -1 */
+    struct th_parameter_entry *parameter; /* of a parameter: its entry in a block; else NULL */
 } th_storage;
 
-/* Where a root's gradient lies, and what is in it (tensor/gradient_buffer.h). */
-typedef struct th_gradient_buffer th_gradient_buffer;
+typedef struct th_gradient_buffer th_gradient_buffer; /* tensor/gradient_buffer.h */
 
-/* What a handle on this body is good for. */
+/* The life of the tensor of an implementation. */
 typedef enum th_life {
-    TH_LIFE_UNUSED, /* never handed out, or an owned one that was freed */
-    TH_LIFE_LIVE,
-    TH_LIFE_FREED,    /* th_tensor_free was called; what uses it still, the tape or a check, ends it */
-    TH_LIFE_RELEASED, /* its scope ended; the engine may still use it, the user may not */
-    TH_LIFE_CLEARED   /* its step is over */
+    TH_LIFE_UNUSED,   /* no tensor yet, or an owned one that was freed */
+    TH_LIFE_LIVE,     /* the only state in which the user may use it */
+    TH_LIFE_FREED,    /* th_tensor_free was called; the tape or a gradient check still uses it, and ends it */
+    TH_LIFE_RELEASED, /* its scope ended; the tape may still use it */
+    TH_LIFE_CLEARED   /* its step ended */
 } th_life;
 
-/* A tensor's gradient as a part of a root's: the same view of it as the tensor is of the root, except below an expand.
- * A root's own part is all of it. */
+/* The part of a root's gradient that is the gradient of a tensor. A view's gradient is the same view of its root's
+ * gradient, unless the view is of an expanded tensor. A root's own part is all of it. */
 typedef struct th_part {
     struct th_tensor_impl *root;         /* NULL: the tensor has no gradient */
     int64_t stride[TH_MAX_DIMS], offset; /* elements */
 } th_part;
 
-/* The name of a parameter in its first module, which lives as long as the label. */
+/* The name of a parameter in the first module that contains it. The label lives as long as that module. */
 typedef struct th_label {
     const char *name; /* "weight" */
     const struct th_module *module;
@@ -60,9 +65,9 @@ typedef struct th_label {
 
 typedef struct th_tensor_impl {
     th_context *ctx;
-    th_tensor *handle; /* that stands for it now */
+    th_tensor *handle; /* the current one */
     th_storage *storage;
-    th_storage own_storage; /* used by tensors that are not views */
+    th_storage own_storage; /* *storage, unless the tensor is a view */
     const th_label *label;  /* of a parameter, until its first module is freed; else NULL */
     th_dtype dtype;
     int ndim;
@@ -70,71 +75,81 @@ typedef struct th_tensor_impl {
     int64_t stride[TH_MAX_DIMS]; /* elements */
     int64_t offset;              /* elements from storage->data */
     char axes[TH_MAX_DIMS + 1];
-    bool owned; /* from the owned pool */
+    bool owned; /* the user owns the tensor, not the tape */
     bool parameter;
-    bool requires_gradient; /* a leaf that asks for one, or a result that depends on such a leaf */
+    bool requires_gradient; /* a leaf that requires a gradient, or a result that depends on such a leaf */
     th_life life;
-    th_gradient_buffer *gradient; /* of a root: the place of its gradient; else NULL */
-    th_part part;                 /* that its gradient is, of whose */
-    int32_t tape_uses;            /* nodes of the current tape that name this owned tensor */
-    int32_t checking; /* of an owned one, while the gradient checker runs a function: what it is to it (checker.h) */
-    struct th_tensor_impl *next_free; /* links of the owned pool's free list, oldest first */
+    th_gradient_buffer *gradient;     /* of a root; else NULL */
+    th_part part;                     /* its gradient as a part of a root's gradient */
+    int32_t tape_uses;                /* of an owned tensor: nodes of the current tape that use it */
+    int32_t checking;                 /* of an owned tensor: its role in a gradient check (checker/checker.h) */
+    struct th_tensor_impl *next_free; /* in ctx->owned_free_first or ctx->free_at_clear */
 } th_tensor_impl;
 
-/* -- handles and storage (tensor/handle.c) -- */
-/* The body that a handle stands for; NULL for NULL and for a handle whose tensor is gone. One that its scope has given
- * up is still there. */
+/* -- handles (tensor/handle.c) -- */
+
+/* Returns the implementation of a handle. Returns NULL for NULL and for a handle whose tensor has ended. A tensor
+ * that its scope released is still returned. */
 TH_PRIVATE_API th_tensor_impl *th_tensor_impl_of(const th_tensor *t);
-static inline th_tensor *th_handle_of(const th_tensor_impl *impl) /* NULL for NULL */
+/* Returns the handle of an implementation; NULL for NULL. */
+static inline th_tensor *th_handle_of(const th_tensor_impl *impl)
 {
     return impl ? impl->handle : NULL;
 }
-/* The context that a handle was made in; NULL when that has been freed, and for what is no handle. */
+/* Returns the context of a handle. Returns NULL if the context was freed, or if t is not a handle. */
 th_context *th_handle_context(const th_tensor *t);
-/* A new handle and its body, without storage: of the owned pool when `owned`, else of the step. NULL with
- * TH_ERROR_MEMORY. */
-th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation);
-/* Whether the user will own a tensor created now: true outside every scope and every step of th_step_begin. */
-TH_PRIVATE_API bool th_creates_owned(const th_context *ctx);
-/* Gives t a storage of its own of `bytes` from the step's or the owned memory. */
-th_status th_storage_new(th_tensor_impl *t, size_t bytes, const char *operation);
-void th_storage_hold(th_storage *storage);
-void th_storage_drop(th_context *ctx, th_storage *storage);  /* one hold less; at 0 the bytes go back */
-TH_PRIVATE_API void th_storage_changed(th_storage *storage); /* bumps the version, notes the caller's line */
-/* The handle's own claim ends (scope end, clear, free). */
-void th_handle_give_up(th_tensor_impl *t, th_life life);
-void th_handle_free_owned(th_tensor_impl *t);
-/* The tape, or another tensor, needs the memory of an owned tensor or of its gradient. */
-bool th_tensor_in_use(const th_tensor_impl *t);
-void th_free_waiting(th_context *ctx); /* at a clear: the owned tensors whose freeing waited for it */
-/* Memory for a tensor of this shape, contiguous: the usual way to create one. */
-TH_PRIVATE_API th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
-                                             const char *operation);
-/* Checks a required tensor operand of a function called `operation`: not NULL, not stale or given up, of ctx (any when
- * NULL), no error pending. Returns its body; NULL after storing the error (if none is pending). position: "a",
- * "weight", ... */
+
+/* Returns the implementation of a tensor that a function called `operation` needs. Checks that t is a live tensor,
+ * that it belongs to ctx (to any context if ctx is NULL), and that no error is pending. Otherwise stores an error, if
+ * none is pending, and returns NULL. position names the operand in the error: "a", "weight". */
 TH_PRIVATE_API th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation,
                                          const char *position);
-/* What a function returns after th_usable has refused t: the code of the pending error. */
+/* Returns the status of a function after th_usable returned NULL: the code of the pending error. */
 TH_PRIVATE_API th_status th_refused(const th_tensor *t);
-/* The body of a tensor that is only looked at: NULL is legal and gives NULL, a pending error is no obstacle. */
-th_tensor_impl *th_looked_at(const th_tensor *t, const char *operation);
+/* As th_usable, for a function that only reads properties of t: a pending error does not matter, and NULL gives NULL
+ * without an error. */
+th_tensor_impl *th_inspected(const th_tensor *t, const char *operation);
 
+/* Returns a new implementation and handle without storage. The user owns the tensor if `owned`, else the tape.
+ * Returns NULL with TH_ERROR_MEMORY pending when memory is out. */
+th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation);
+/* Returns true if the user will own a tensor created now: outside every scope and every step of th_step_begin. */
+TH_PRIVATE_API bool th_creates_owned(const th_context *ctx);
+/* Ends the handle's hold on the storage. `life` says why: the scope ended, the step ended, or the tensor was freed. */
+void th_handle_release(th_tensor_impl *t, th_life life);
+/* Makes the implementation of an owned tensor available for a new tensor. Its storage must have been released. */
+void th_handle_free_owned(th_tensor_impl *t);
+
+/* -- tensors and their memory (tensor/handle.c) -- */
+
+/* Creates a contiguous tensor with memory. Returns NULL with an error pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
+TH_PRIVATE_API th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const int64_t *size, bool owned,
+                                             const char *operation);
+/* Allocates t's own storage from step_memory or owned_memory. Errors: TH_ERROR_MEMORY. */
+th_status th_storage_new(th_tensor_impl *t, size_t bytes, const char *operation);
+/* Increments the holds of a storage. */
+void th_storage_hold(th_storage *storage);
+/* Decrements the holds of a storage; at 0 releases its bytes. */
+void th_storage_drop(th_context *ctx, th_storage *storage);
+/* Records a change in place: increments the version and stores the caller's line. */
+TH_PRIVATE_API void th_storage_changed(th_storage *storage);
+/* Returns true if the tape or another tensor needs the memory of an owned tensor or of its gradient. */
+bool th_tensor_in_use(const th_tensor_impl *t);
+/* Frees the owned tensors that th_tensor_free could not free because the tape used them. th_tape_clear calls it. */
+void th_free_waiting(th_context *ctx);
+
+/* -- elements -- */
+
+/* Returns the first element; NULL in a shapes-only context. */
 static inline void *th_tensor_data(const th_tensor_impl *t)
 {
     return t->storage->data ? (char *)t->storage->data + (size_t)t->offset * th_dtype_size(t->dtype) : NULL;
 }
+/* Returns the number of elements. */
 TH_PRIVATE_API int64_t th_tensor_numel(const th_tensor_impl *t);
-TH_PRIVATE_API bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride);
-/* No two elements lie on one another. (Of some layouts that nobody makes, interleaved ones, false is said as well.) */
-bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride);
-/* Checks that the elements of t can be written: in an expanded view, say, many are one. operation: for the error. */
-TH_PRIVATE_API th_status th_check_writable(const th_tensor_impl *t, const char *operation);
-void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
-bool th_same_sizes(const th_array *a, const th_array *b);
-/* The tensor as an operation sees it. */
+/* Returns the tensor as an operation sees it. */
 TH_PRIVATE_API th_array th_tensor_array(const th_tensor_impl *t);
-TH_PRIVATE_API bool th_is_floating(th_dtype dtype);
-TH_PRIVATE_API bool th_is_index(th_dtype dtype);
+/* Checks that no two elements of t share memory, as they do in an expanded view. Errors: TH_ERROR_STATE. */
+TH_PRIVATE_API th_status th_check_writable(const th_tensor_impl *t, const char *operation);
 
 #endif

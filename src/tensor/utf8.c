@@ -1,4 +1,4 @@
-/* Reading UTF-8: see utf8.h. */
+/* Decodes UTF-8. */
 #include "tensor/utf8.h"
 
 #include <stdbool.h>

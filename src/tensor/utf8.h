@@ -1,4 +1,4 @@
-/* Reading UTF-8. (Writing it, and replacing bytes that are not UTF-8: io/utf8.h.) */
+/* Decodes UTF-8. (Encoding, and replacing invalid bytes: io/utf8.h.) */
 #ifndef TH_TENSOR_UTF8_H
 #define TH_TENSOR_UTF8_H
 
@@ -6,10 +6,10 @@
 
 #include "private_api.h"
 
-/* The length of the character at the beginning of text, 1 to 4 bytes, and its code point; 0 if the bytes there are not
- * UTF-8. Stops reading at the first byte that does not belong to the character. */
+/* Decodes the first character of text. Returns its length, 1 to 4 bytes, or 0 if it is not UTF-8. *code becomes its
+ * code point. Reads no byte after the first one that does not belong to the character. */
 TH_PRIVATE_API int th_utf8_decode(const unsigned char *text, uint32_t *code);
-/* The length alone. */
+/* As th_utf8_decode, without the code point. */
 TH_PRIVATE_API int th_utf8_length(const unsigned char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* Text in messages: see visible.h. */
+/* Escapes invisible characters. */
 #include "tensor/visible.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "tensor/utf8.h"
 
-/* Ranges of characters that are escaped, in ascending order. */
+/* The characters that are escaped, in ascending order. */
 static const struct {
     uint32_t first, last;
 } invisible[] = {
@@ -41,10 +41,10 @@ bool th_is_visible(uint32_t code)
 
 enum { PIECE = 11 }; /* bytes of the longest escape and its NUL */
 
-/* Writes the first character of text, or its escape, into piece. Returns its length in text. */
-static size_t show(const char *text, char piece[PIECE])
+/* Writes the first character of text, or its escape, to piece. Returns the number of bytes that it has in text. */
+static size_t escape(const char *text, char piece[PIECE])
 {
-    static const char letters[] = "abtnvfr"; /* of the controls 7 to 13 */
+    static const char letters[] = "abtnvfr"; /* the control characters 7 to 13 */
     uint32_t code;
     const int length = th_utf8_decode((const unsigned char *)text, &code);
     if (length == 0)
@@ -58,13 +58,13 @@ static size_t show(const char *text, char piece[PIECE])
     return length ? (size_t)length : 1;
 }
 
-/* Appends escaped characters up to `most` bytes in all; returns where it stopped in text. */
+/* Appends escaped characters while string has at most max bytes. Returns the rest of text. */
 static const char *append(char *string, size_t max, const char *text)
 {
     size_t used = strlen(string);
     while (*text) {
         char piece[PIECE];
-        const size_t step = show(text, piece), bytes = strlen(piece);
+        const size_t step = escape(text, piece), bytes = strlen(piece);
         if (bytes > max - used)
             break;
         memcpy(string + used, piece, bytes + 1);

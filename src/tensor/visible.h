@@ -1,6 +1,6 @@
-/* Text from files, paths and users, made safe for a message. A terminal obeys control characters, and some format
- * characters hide or reorder the text around them. These characters are escaped: \n, \u001b, \u202e, \U000e0041. Bytes
- * that are not UTF-8 become \xff. All other characters stay as they are. */
+/* Escapes text from files, paths and users for messages. A terminal interprets control characters, and some format
+ * characters hide or reorder the text around them. They are written as \n, \u001b, \u202e, \U000e0041. Bytes that are
+ * not UTF-8 are written as \xff. All other characters do not change. */
 #ifndef TH_TENSOR_VISIBLE_H
 #define TH_TENSOR_VISIBLE_H
 
@@ -10,8 +10,8 @@
 
 #include "private_api.h"
 
-/* False for control characters (C0, DEL, C1), line and paragraph separators, controls of the text's direction, and
- * characters without a visible form (Unicode's Default_Ignorable_Code_Point). */
+/* Returns false for control characters (C0, DEL, C1), line and paragraph separators, controls of the text direction,
+ * and characters without a visible form (Unicode's Default_Ignorable_Code_Point). */
 bool th_is_visible(uint32_t code);
 
 /* Appends text, escaped, to the string in memory of size bytes. Stops before the first character that does not fit. */

@@ -1,5 +1,5 @@
-/* A user's test suite under Check, in its forking mode: an operation of the user's own, its gradient checked, and the
- * proof that a wrong one is noticed. The runner has had a team of threads before it forks. */
+/* A user's test suite with Check, which forks: checks the gradient of a user's operation, and that a wrong gradient is
+ * detected. The runner has a team of threads before it forks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void cube_backward(const th_call *c)
         store(&c->input_gradient[0], i, 3 * pow(load(&c->input[0], i), 2) * load(&c->output_gradient[0], i));
 }
 
-/* What one writes in a hurry. */
+/* A wrong gradient: the sign is opposite. */
 static void wrong_backward(const th_call *c)
 {
     for (int64_t i = 0; i < th_array_numel(&c->input_gradient[0]); i++)

@@ -1,4 +1,4 @@
-/* A user's program: one dense layer learns y = 3 x - 1. Prints what it learnt; fails when that is far off. */
+/* A user's program: one dense layer learns y = 3 x - 1. Prints the result; fails if it is far off. */
 #include <math.h>
 #include <stdio.h>
 #include <tapehead/tapehead.h>

@@ -1,5 +1,5 @@
-// A C++17 program creates, trains and checks with the same headers: a dense layer and an operation of its own learn
-// y = (3 x + 1)^2, and both gradients are checked.
+// A C++17 program with the same headers: a dense layer and a user's operation learn y = (3 x + 1)^2. The program checks the
+// gradients of both.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -8,7 +8,7 @@
 namespace
 {
 
-// -- an operation: y = x^2, in float32 and float64 --
+// -- a user's operation: y = x^2, in float32 and float64 --
 
 template <class Function> void for_each_type(th_dtype dtype, Function function)
 {

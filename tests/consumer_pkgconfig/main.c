@@ -1,4 +1,4 @@
-/* A user's program: one attention layer, forward and backward, and its tape on standard output. */
+/* A user's program: runs forward and backward of one attention layer and prints the tape. */
 #include <stdio.h>
 #include <tapehead/tapehead.h>
 

@@ -1,4 +1,4 @@
-/* What README.md's pieces of C leave to the reader. */
+/* The declarations that the pieces of C in README.md use. */
 #include <stdint.h>
 #include <tapehead/tapehead.h>
 

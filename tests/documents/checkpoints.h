@@ -1,4 +1,4 @@
-/* What checkpoints.md's pieces of C leave to the reader. */
+/* The declarations that the pieces of C in checkpoints.md use. */
 #include <stdio.h>
 #include <string.h>
 #include <tapehead/tapehead.h>

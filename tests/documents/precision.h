@@ -1,4 +1,4 @@
-/* What precision.md's pieces of C leave to the reader. */
+/* The declarations that the pieces of C in precision.md use. */
 #include <stdio.h>
 #include <tapehead/tapehead.h>
 

@@ -1,9 +1,9 @@
-/* A shared object with the static library in it: one function, which trains nothing but computes with a team. */
+/* A shared object that contains the static library. Its one function computes with a team of threads. */
 #include "tapehead/tapehead.h"
 
 double plugin_compute(int threads);
 
-/* The sum of a product of two matrices; -1 when it fails or the team is smaller. */
+/* Returns the sum of a product of two matrices; -1 if it fails or the team is smaller. */
 double plugin_compute(int threads)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = threads});

@@ -7,25 +7,26 @@
  *     dz_ts = P_ts (M_ts G_ts - sum_j P_tj M_tj G_tj) + P_ts dlse_t         (softmax's rule, and dlse/dz = P)
  *           = P_ts (M_ts G_ts - delta_t),   delta_t = o_t · do_t - dlse_t   (as sum_j P_tj M_tj v_j = o_t)
  *     dx = scale dz, with a soft cap times cap'(scale q kᵀ) = 1 - tanh²(scale q kᵀ / soft_cap)
- *     dq = dx k,   dk = dxᵀ q,   dadditive = dz,   dslope = -|key - place| dz,
- *     the last two summed along what they are broadcast over
+ *     dq = dx k,   dk = dxᵀ q,   dadditive = dz,   dslope = -|key - position| dz
  *
- * No running maximum is needed any more, so blocks of keys are smaller than in the forward: all that one needs stays in
- * a cache. For each of them, and each block of queries that sees some of it, in order: recompute P and dz, add to
- * the keys' dk and dv, and add their part of dq where that lies.
+ * dadditive and dslope are summed along broadcast dimensions (attention_mask_gradient.c).
  *
- * A task is a head (a group of them, where they share k and v) with all its blocks of keys, or several of those. When
- * there are few heads, a few blocks of keys of each are worked on at a time: the first of them adds to dq directly, the
- * others write their parts to the workspace, and these are added in the order of the keys. Every sum has the same terms
- * in the same order in both cases. */
+ * The log-sum-exp is known, so no running maximum is needed, and blocks of keys are smaller than in the forward: all
+ * operands of one block stay in a cache. For each block of keys, and each block of queries that sees any of them, in
+ * order: recompute P and dz, add to dk and dv of the keys, and add to dq.
+ *
+ * A task is a head (or a group of heads that share k and v) with all its blocks of keys, or several heads. With few
+ * heads, several blocks of keys of each head are computed at the same time. The first of these adds to dq directly. The
+ * others write their dq to the workspace, and these are added in the order of the keys. The order of every sum is the
+ * same in both cases. */
 #include <string.h>
 
 #include "kernels/attention/attention_backward.h"
 #include "kernels/machine/parallel.h"
 
 enum {
-    MAX_TOGETHER = 16,   /* blocks of keys of a head worked on at a time */
-    TASKS_PER_THREAD = 2 /* that this aims at */
+    MAX_TOGETHER = 16,   /* blocks of keys of a head computed at the same time */
+    TASKS_PER_THREAD = 2 /* wanted */
 };
 
 typedef struct backward_work {
@@ -35,37 +36,37 @@ typedef struct backward_work {
     int64_t group;      /* heads that share k and v */
     int64_t groups;     /* of a task */
     int64_t key_blocks; /* of a head */
-    int64_t together;   /* worked on at a time */
-    int64_t first;      /* of those that are */
-    char *parts;        /* (heads / group, together - 1, group, T, D): parts of dq */
+    int64_t together;   /* computed at the same time */
+    int64_t first;      /* the first of those */
+    char *parts;        /* (heads / group, together - 1, group, T, D): the dq of the other blocks */
     int64_t part_stride;
 } backward_work;
 
-/* Whether the delta can read rows of values where they are. */
+/* Whether attention_delta can read rows of values in place. */
 static bool in_place(const attention_problem *p, const th_attention_array *array)
 {
     return array->data && array->column == 1 && p->a->value_width % LANES == 0;
 }
 
-size_t th_attention_take_backward(const attention_problem *p, void *workspace, backward_memory *m)
+size_t th_attention_reserve_backward(const attention_problem *p, void *workspace, backward_memory *m)
 {
     attention_space space = {.base = workspace};
     const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
-    m->q = th_attention_take_copy(p, &space, rows, p->a->width, AS_LEFT | AS_RIGHT);
-    m->o = th_attention_take_copy(p, &space, rows, p->a->value_width, AS_ROWS);
-    m->o_gradient = th_attention_take_copy(p, &space, rows, p->a->value_width,
-                                           AS_LEFT | AS_RIGHT | (in_place(p, &p->a->o_gradient) ? 0 : AS_ROWS));
-    m->k = th_attention_take_copy(p, &space, keys, p->a->width, AS_RIGHT);
-    m->k_lines = th_attention_take_keys(p, &space, keys, p->a->width);
-    m->v_lines = th_attention_take_keys(p, &space, keys, p->a->value_width);
-    m->k_gradient = th_attention_take_copy(p, &space, keys, p->a->width, 0);
-    m->v_gradient = th_attention_take_copy(p, &space, keys, p->a->value_width, 0);
-    m->q_gradient = th_attention_take_copy(p, &space, rows, p->a->width, 0);
-    m->weights = th_attention_take_buffer(p, &space, rows, keys, true);
-    m->gradient = m->weights; /* with the same room to pack it in */
-    m->gradient.data = th_attention_take(&space, rows, m->gradient.stride, p->size);
-    m->log_sum_exp = th_attention_take(&space, rows, 1, p->size);
-    m->delta = th_attention_take(&space, rows, 1, p->size);
+    m->q = th_attention_reserve_copy(p, &space, rows, p->a->width, AS_LEFT | AS_RIGHT);
+    m->o = th_attention_reserve_copy(p, &space, rows, p->a->value_width, AS_ROWS);
+    m->o_gradient = th_attention_reserve_copy(p, &space, rows, p->a->value_width,
+                                              AS_LEFT | AS_RIGHT | (in_place(p, &p->a->o_gradient) ? 0 : AS_ROWS));
+    m->k = th_attention_reserve_copy(p, &space, keys, p->a->width, AS_RIGHT);
+    m->k_lines = th_attention_reserve_keys(p, &space, keys, p->a->width);
+    m->v_lines = th_attention_reserve_keys(p, &space, keys, p->a->value_width);
+    m->k_gradient = th_attention_reserve_copy(p, &space, keys, p->a->width, 0);
+    m->v_gradient = th_attention_reserve_copy(p, &space, keys, p->a->value_width, 0);
+    m->q_gradient = th_attention_reserve_copy(p, &space, rows, p->a->width, 0);
+    m->weights = th_attention_reserve_buffer(p, &space, rows, keys, true);
+    m->gradient = m->weights; /* with the same space to pack it in */
+    m->gradient.data = th_attention_reserve(&space, rows, m->gradient.stride, p->size);
+    m->log_sum_exp = th_attention_reserve(&space, rows, 1, p->size);
+    m->delta = th_attention_reserve(&space, rows, 1, p->size);
     return space.used;
 }
 
@@ -83,11 +84,11 @@ static backward_work make_work(const th_machine *machine, th_dtype dtype, const 
         tasks, 2.5 * (double)work.group * (double)a->queries * (double)a->keys * (double)(a->width + a->value_width),
         threads);
     backward_memory m;
-    work.worker_bytes = th_attention_take_backward(&work.problem, NULL, &m);
+    work.worker_bytes = th_attention_reserve_backward(&work.problem, NULL, &m);
     return work;
 }
 
-static char *take_parts(const backward_work *work, attention_space *space)
+static char *reserve_parts(const backward_work *work, attention_space *space)
 {
     const th_attention *a = work->problem.a;
     int64_t rows;
@@ -95,7 +96,7 @@ static char *take_parts(const backward_work *work, attention_space *space)
         return NULL;
     if (__builtin_mul_overflow(work->problem.heads * (work->together - 1), a->queries, &rows))
         rows = INT64_MAX;
-    return th_attention_take(space, rows, work->part_stride, work->problem.size);
+    return th_attention_reserve(space, rows, work->part_stride, work->problem.size);
 }
 
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
@@ -104,15 +105,15 @@ size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype
     attention_space space = {0};
     if (work.worker_bytes > (size_t)INT64_MAX)
         return SIZE_MAX;
-    th_attention_take(&space, threads, (int64_t)work.worker_bytes, 1);
-    take_parts(&work, &space);
+    th_attention_reserve(&space, threads, (int64_t)work.worker_bytes, 1);
+    reserve_parts(&work, &space);
     return space.used;
 }
 
 /* -- one tile -- */
 
-static void put_delta(const attention_problem *p, backward_memory *m, const attention_head *head,
-                      const attention_tile *tile)
+static void compute_delta(const attention_problem *p, backward_memory *m, const attention_head *head,
+                          const attention_tile *tile)
 {
     const th_attention *a = p->a;
     const th_attention_array *lse_gradient = &a->log_sum_exp_gradient;
@@ -139,7 +140,7 @@ void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, 
     p->kernels->product_copy(count, 1, th_attention_at(lse, head, query, 0, p->size), lse->row, 0, m->log_sum_exp, 1,
                              0);
     if (wants_logits) {
-        put_delta(p, m, head, tile);
+        compute_delta(p, m, head, tile);
         th_attention_scores(p, tile, &m->o_gradient, &m->v_lines, &m->gradient);
     }
     const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->weights);
@@ -156,9 +157,9 @@ void th_attention_load_keys(const attention_problem *p, backward_memory *m, cons
 
 /* -- dq, dk, dv -- */
 
-/* Where the dq of a block of keys goes. */
+/* The destination of the dq of a block of keys. */
 typedef struct q_destination {
-    char *data; /* (T, D) of the head; NULL: not wanted */
+    char *data; /* (T, D) of the head; NULL: dq is not computed */
     int64_t row, column;
     bool add;
 } q_destination;
@@ -197,16 +198,16 @@ static void backward_tile(const attention_problem *p, backward_memory *m, const 
         th_attention_columns_product(p, tile, &m->gradient, &m->weights, &m->q, &m->k_gradient);
 }
 
-/* Writes or adds the sums of a block of keys. */
-static void put_sums(const attention_problem *p, const attention_copy *sums, const th_attention_array *array,
-                     const attention_head *head, int64_t start, int64_t count, bool add)
+/* Stores or adds the sums of a block of keys. */
+static void store_sums(const attention_problem *p, const attention_copy *sums, const th_attention_array *array,
+                       const attention_head *head, int64_t start, int64_t count, bool add)
 {
     if (array->data)
         p->kernels->attention_store(count, sums->width, sums->data, sums->stride,
                                     th_attention_at(array, head, start, 0, p->size), array->row, array->column, add);
 }
 
-/* One block of keys of a group of heads, of which *owner is the first. */
+/* Computes one block of keys of a group of heads. *owner is the first head. */
 static void backward_keys(const backward_work *work, backward_memory *m, const attention_head *owner, int64_t key_block)
 {
     const attention_problem *p = &work->problem;
@@ -232,8 +233,8 @@ static void backward_keys(const backward_work *work, backward_memory *m, const a
             }
         }
     }
-    put_sums(p, &m->k_gradient, &a->k_gradient, owner, start, count, a->add_k);
-    put_sums(p, &m->v_gradient, &a->v_gradient, owner, start, count, a->add_v);
+    store_sums(p, &m->k_gradient, &a->k_gradient, owner, start, count, a->add_k);
+    store_sums(p, &m->v_gradient, &a->v_gradient, owner, start, count, a->add_v);
 }
 
 /* All blocks of keys of some groups of heads. */
@@ -244,7 +245,7 @@ static void whole_task(void *shared, int64_t index, int worker)
     const int64_t first = index * work->groups * work->group,
                   end = th_smaller(first + work->groups * work->group, p->heads);
     backward_memory m;
-    th_attention_take_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    th_attention_reserve_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
     for (attention_head owner = th_attention_head_at(p->a, first); owner.number < end;) {
         for (int64_t key_block = 0; key_block < work->key_blocks; key_block++)
             backward_keys(work, &m, &owner, key_block);
@@ -253,19 +254,19 @@ static void whole_task(void *shared, int64_t index, int worker)
     }
 }
 
-/* One of those worked on together. */
+/* One of several blocks of keys that are computed at the same time. */
 static void key_block_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
     const int64_t key_block = work->first + index % work->together;
     const attention_head owner = th_attention_head_at(work->problem.a, index / work->together * work->group);
     backward_memory m;
-    th_attention_take_backward(&work->problem, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    th_attention_reserve_backward(&work->problem, work->workspace + (size_t)worker * work->worker_bytes, &m);
     if (key_block < work->key_blocks)
         backward_keys(work, &m, &owner, key_block);
 }
 
-/* Adds the other parts of a block of dq to the first. */
+/* Adds the dq of the other blocks to the first. */
 static void combine_task(void *shared, int64_t index, int worker)
 {
     (void)worker;
@@ -287,7 +288,7 @@ static void combine_task(void *shared, int64_t index, int worker)
     }
 }
 
-/* Without keys there is nothing to walk over. */
+/* Zeroes dq in a problem without keys. */
 static void zero_queries_task(void *shared, int64_t index, int worker)
 {
     (void)worker;
@@ -321,8 +322,8 @@ void th_attention_backward(const th_machine *machine, th_dtype dtype, const th_a
 {
     backward_work work = make_work(machine, dtype, a, threads);
     attention_space space = {.base = workspace};
-    work.workspace = th_attention_take(&space, threads, (int64_t)work.worker_bytes, 1);
-    work.parts = take_parts(&work, &space);
+    work.workspace = th_attention_reserve(&space, threads, (int64_t)work.worker_bytes, 1);
+    work.parts = reserve_parts(&work, &space);
     if (a->q_gradient.data || a->k_gradient.data || a->v_gradient.data)
         run_gradients(&work, threads);
     if (a->additive_gradient.data || a->alibi_gradient.data)

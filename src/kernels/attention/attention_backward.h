@@ -1,5 +1,5 @@
-/* What the two passes of attention's backward share: the gradients of q, k and v (attention_backward.c), and that of
- * the additive mask (attention_mask_gradient.c). */
+/* Shared by the two passes of attention's backward: the gradients of q, k and v (attention_backward.c), and the
+ * gradient of the additive mask (attention_mask_gradient.c). */
 #ifndef TH_KERNELS_ATTENTION_ATTENTION_BACKWARD_H
 #define TH_KERNELS_ATTENTION_ATTENTION_BACKWARD_H
 
@@ -7,30 +7,30 @@
 
 enum { KEY_BLOCK = 256 };
 
-/* A worker's, for one tile. */
+/* The memory of one worker for one tile. */
 typedef struct backward_memory {
     attention_copy q, o, o_gradient;       /* (query_block, D), (query_block, Dv) twice */
     attention_copy k;                      /* (KEY_BLOCK, D) */
     attention_operand k_lines, v_lines;    /* (KEY_BLOCK, D), (KEY_BLOCK, Dv) */
     attention_copy k_gradient, v_gradient; /* (KEY_BLOCK, D), (KEY_BLOCK, Dv) */
     attention_copy q_gradient;             /* (query_block, D) */
-    attention_buffer weights, gradient;    /* (query_block, KEY_BLOCK): scores and then P ∘ M; G and then dz */
+    attention_buffer weights, gradient;    /* (query_block, KEY_BLOCK): scores, later P ∘ M; G, later dz */
     char *log_sum_exp, *delta;             /* (query_block) */
 } backward_memory;
 
-/* Lays it out from `workspace` on; returns its bytes. */
-size_t th_attention_take_backward(const attention_problem *p, void *workspace, backward_memory *m);
+/* Reserves the memory from `workspace`; returns its bytes. */
+size_t th_attention_reserve_backward(const attention_problem *p, void *workspace, backward_memory *m);
 
-/* Brings in the keys and values start .. start + count - 1. */
+/* Loads keys and values start .. start + count - 1. */
 void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
                             int64_t count);
 
-/* Brings in what of a tile's queries both passes need, and computes P ∘ M and, if something wants it, dz, or of_scores
- * the gradient of the products q kᵀ. */
+/* Loads the operands of a tile's queries that both passes need. Computes P ∘ M and, if wants_logits, dz. With of_scores
+ * it computes the gradient of the products q kᵀ instead of dz. */
 void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
                                 const attention_tile *tile, bool of_scores, bool wants_logits);
 
-/* The gradients of the additive mask and of the slopes; each worker has worker_bytes of workspace for its
+/* The gradients of the additive mask and of the slopes. Each worker has worker_bytes of workspace for its
  * backward_memory. */
 void th_attention_mask_gradient(const attention_problem *p, int threads, void *workspace, size_t worker_bytes);
 

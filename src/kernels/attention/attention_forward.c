@@ -1,20 +1,19 @@
 /* The forward of attention (attention.h). A task is a chunk of queries of one head, or several small heads. For each
- * block of keys that some of them see, it packs the keys, copies the values, and takes its queries in blocks:
+ * block of keys that some of its queries see, it packs the keys, copies the values, and computes its queries in blocks:
  *
  *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
  *
- * where maximum is the largest logit of the row so far, and factor, exp(maximum before - maximum now), brings what was
- * summed up under an earlier one to the present one. At the end o = output / sum of weights, and log_sum_exp = maximum
- * + log(sum). */
+ * maximum is the largest logit of the row so far. factor = exp(previous maximum - maximum) rescales the earlier sum. At
+ * the end o = output / sum of weights, and log_sum_exp = maximum + log(sum). */
 #include <string.h>
 
 #include "kernels/attention/attention_tile.h"
 #include "kernels/machine/parallel.h"
 
 enum {
-    KEY_BLOCK = 1024, /* between two changes of the running maximum */
-    CHUNK = 10,       /* blocks of queries of a task at most where there are several blocks of keys */
-    LEAST_CHUNK = 2,  /* at least, even if that makes few tasks: packing keys has to pay */
+    KEY_BLOCK = 1024, /* keys between two changes of the running maximum */
+    CHUNK = 10,       /* max blocks of queries of a task, if there are several blocks of keys */
+    MIN_CHUNK = 2,    /* min blocks, even if that makes few tasks: packing keys must pay */
     TASKS_PER_THREAD = 4
 };
 
@@ -31,28 +30,29 @@ typedef struct forward_work {
     attention_problem problem;
     char *workspace;
     size_t worker_bytes;
-    int64_t chunk, chunks; /* queries that share packed keys; such parts of a head */
-    int64_t together;      /* heads of a task where they are not cut */
-    bool one_key_block;    /* a block of queries is finished before the next is begun */
-    int64_t kept;          /* queries whose output is kept: a chunk's until its last block of keys, or a block's */
+    int64_t chunk, chunks; /* queries that share packed keys; chunks of a head */
+    int64_t together;      /* heads of a task, if heads are not divided */
+    bool one_key_block;    /* a block of queries is finished before the next begins */
+    int64_t kept;          /* queries whose output is in the workspace: a chunk until its last block of keys, or one
+                              block */
 } forward_work;
 
-static size_t take_memory(const forward_work *work, void *workspace, forward_memory *m)
+static size_t reserve_memory(const forward_work *work, void *workspace, forward_memory *m)
 {
     const attention_problem *p = &work->problem;
     attention_space space = {.base = workspace};
     const int64_t keys = th_smaller(p->a->keys, KEY_BLOCK), rows = th_smaller(p->a->queries, p->query_block);
-    m->q = th_attention_take_copy(p, &space, rows, p->a->width, AS_LEFT);
-    m->k = th_attention_take_keys(p, &space, keys, p->a->width);
-    m->v = th_attention_take_copy(p, &space, keys, p->a->value_width, AS_RIGHT);
-    m->scores = th_attention_take_buffer(p, &space, rows, keys, false);
-    m->output = th_attention_take_copy(p, &space, work->kept, p->a->value_width, 0);
-    m->maximum = th_attention_take(&space, work->kept, 1, p->size);
-    m->sum = th_attention_take(&space, work->kept, 1, p->size);
+    m->q = th_attention_reserve_copy(p, &space, rows, p->a->width, AS_LEFT);
+    m->k = th_attention_reserve_keys(p, &space, keys, p->a->width);
+    m->v = th_attention_reserve_copy(p, &space, keys, p->a->value_width, AS_RIGHT);
+    m->scores = th_attention_reserve_buffer(p, &space, rows, keys, false);
+    m->output = th_attention_reserve_copy(p, &space, work->kept, p->a->value_width, 0);
+    m->maximum = th_attention_reserve(&space, work->kept, 1, p->size);
+    m->sum = th_attention_reserve(&space, work->kept, 1, p->size);
     return space.used;
 }
 
-/* Queries of a chunk: all of a head's, unless that makes too few tasks or there is more than one block of keys. No bit
+/* Queries of a chunk: all of a head, unless that makes too few tasks or there are several blocks of keys. No bit
  * depends on it. */
 static int64_t choose_chunk(const attention_problem *p, int threads, int64_t max)
 {
@@ -60,7 +60,7 @@ static int64_t choose_chunk(const attention_problem *p, int threads, int64_t max
     int64_t chunk = th_smaller(query_blocks, max);
     if (threads > 1 && p->heads > 0 && p->heads < (int64_t)threads * TASKS_PER_THREAD) {
         const int64_t tasks = th_parts((int64_t)threads * TASKS_PER_THREAD, p->heads);
-        chunk = th_smaller(chunk, th_larger(th_parts(query_blocks, tasks), LEAST_CHUNK));
+        chunk = th_smaller(chunk, th_larger(th_parts(query_blocks, tasks), MIN_CHUNK));
     }
     return chunk * p->query_block;
 }
@@ -76,7 +76,7 @@ static forward_work make_work(const th_machine *machine, th_dtype dtype, const t
             work.problem.heads, (double)a->queries * (double)a->keys * (double)(a->width + a->value_width), threads);
     work.kept = work.one_key_block ? th_smaller(a->queries, work.problem.query_block) : work.chunk;
     forward_memory m;
-    work.worker_bytes = take_memory(&work, NULL, &m);
+    work.worker_bytes = reserve_memory(&work, NULL, &m);
     return work;
 }
 
@@ -88,7 +88,7 @@ size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype,
                : bytes;
 }
 
-/* One tile, whose keys and values are in place. row: of its first query among those kept. */
+/* Computes one tile, whose keys and values are loaded. row: the tile's first query in the output in the workspace. */
 static void forward_tile(const attention_problem *p, forward_memory *m, const attention_head *head,
                          const attention_tile *tile, int64_t row, bool fresh)
 {
@@ -101,7 +101,7 @@ static void forward_tile(const attention_problem *p, forward_memory *m, const at
     th_attention_rows_product(p, tile, &m->scores, &m->scores, &m->v, output, m->output.stride, !fresh);
 }
 
-/* started: it has seen some keys. */
+/* started: the queries have had visible keys. */
 static void finish_queries(const attention_problem *p, const forward_memory *m, const attention_head *head,
                            const attention_tile *tile, int64_t row, bool started)
 {
@@ -115,39 +115,39 @@ static void finish_queries(const attention_problem *p, const forward_memory *m, 
                                  th_attention_at(&a->log_sum_exp, head, tile->query, 0, p->size), a->log_sum_exp.row);
 }
 
-/* Brings in those of the keys start .. start + count - 1 that some of the queries see. */
+/* Loads the keys among start .. start + count - 1 that some of the queries see. */
 static void load_keys(const attention_problem *p, forward_memory *m, const attention_head *head, int64_t query,
                       int64_t past, int64_t start, int64_t count)
 {
-    int64_t least, max;
-    if (!th_attention_visible(p, head, query, past - query, start, count, &least, &max))
+    int64_t from, to;
+    if (!th_attention_visible(p, head, query, past - query, start, count, &from, &to))
         return;
-    least = least / p->key_step * p->key_step;
-    th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, least, max);
-    th_attention_load(p, &m->v, least, &p->a->v, head, start + least, max - least);
+    from = from / p->key_step * p->key_step;
+    th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, from, to);
+    th_attention_load(p, &m->v, from, &p->a->v, head, start + from, to - from);
 }
 
-/* The queries query .. past - 1 of a head. */
+/* Computes the queries query .. past - 1 of a head. */
 static void forward_chunk(const forward_work *work, forward_memory *m, const attention_head *head, int64_t query,
                           int64_t past)
 {
     const attention_problem *p = &work->problem;
     bool started[CHUNK] = {false};
     int64_t start = 0;
-    do { /* once even if there are no keys: finish_queries writes what comes out then */
+    do { /* once even without keys: finish_queries must write the result */
         const int64_t count = th_smaller(p->a->keys - start, KEY_BLOCK);
         load_keys(p, m, head, query, past, start, count);
         for (int64_t t = query; t < past; t += p->query_block) {
             const int64_t row = work->one_key_block ? 0 : t - query;
             bool *has_started = &started[row / p->query_block];
             attention_tile tile;
-            const bool seen =
+            const bool visible =
                 th_attention_make_tile(p, head, t, th_smaller(past - t, p->query_block), start, count, &tile);
             if (start == 0)
                 *has_started = false;
-            if (seen)
+            if (visible)
                 forward_tile(p, m, head, &tile, row, !*has_started);
-            *has_started |= seen;
+            *has_started |= visible;
             if (start + count == p->a->keys)
                 finish_queries(p, m, head, &tile, row, *has_started);
         }
@@ -162,7 +162,7 @@ static void forward_task(void *shared, int64_t index, int worker)
     const int64_t number = index / work->chunks * work->together, query = index % work->chunks * work->chunk;
     const int64_t end = th_smaller(number + work->together, work->problem.heads);
     forward_memory m;
-    take_memory(work, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    reserve_memory(work, work->workspace + (size_t)worker * work->worker_bytes, &m);
     for (attention_head head = th_attention_head_at(a, number); head.number < end; th_attention_next_head(a, &head))
         forward_chunk(work, &m, &head, query, th_smaller(query + work->chunk, a->queries));
 }

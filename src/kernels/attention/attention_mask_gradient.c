@@ -1,9 +1,9 @@
-/* The gradients of what is added to attention's scores: of the additive mask, which is dz, and of ALiBi's slopes, which
- * is -|key - place| dz, both summed along what they are broadcast over.
+/* The gradients of the additive mask, dz, and of ALiBi's slopes, -|key - position| dz. Both are summed along the
+ * dimensions that they are broadcast over.
  *
- * Passes of their own, because they are cut differently from that of q, k and v: a task owns elements of the gradient,
- * so it takes all heads, queries or keys that are summed up in them, in order. Where the mask is not broadcast along
- * queries or keys, a task owns a chunk of them. Slopes are broadcast along both. */
+ * These passes divide the work differently from the gradients of q, k and v. A task owns elements of the gradient: it
+ * computes all heads, queries or keys that are summed in them, in order. If the mask is not broadcast along queries or
+ * keys, a task owns a chunk of them. Slopes are broadcast along both. */
 #include "kernels/attention/attention_backward.h"
 #include "kernels/machine/parallel.h"
 
@@ -14,14 +14,14 @@ typedef struct mask_work {
     char *workspace;
     size_t worker_bytes;
     const th_attention_array *to; /* the gradient, */
-    bool add, of_slopes;          /* which is that of the mask otherwise */
-    /* The leading dimensions that tasks own, and those that each sums over; 1 where it is the other's. */
+    bool add, of_slopes;          /* of the slopes; otherwise of the mask */
+    /* The leading dimensions that tasks own, and those that each task sums over; 1 in the other's dimensions. */
     int64_t owned[TH_ATTENTION_DIMS], summed[TH_ATTENTION_DIMS];
     int64_t owned_heads, summed_heads, query_chunks, key_chunks;
 } mask_work;
 
-/* One head's contribution for the queries query .. query_end - 1 and the keys key .. key_end - 1; to a slope's gradient
- * by way of *sum. */
+/* Adds one head's contribution for the queries query .. query_end - 1 and the keys key .. key_end - 1; for a slope, to
+ * *sum. */
 static void add_head(const mask_work *work, backward_memory *m, const attention_head *head, int64_t query,
                      int64_t query_end, int64_t key, int64_t key_end, double *sum)
 {
@@ -39,7 +39,7 @@ static void add_head(const mask_work *work, backward_memory *m, const attention_
             loaded = true;
             th_attention_tile_gradient(p, m, head, &tile, false, true);
             if (work->of_slopes)
-                p->kernels->attention_slope_gradient(tile.rows, tile.begin, tile.end, tile.place, m->gradient.data,
+                p->kernels->attention_slope_gradient(tile.rows, tile.begin, tile.end, tile.position, m->gradient.data,
                                                      m->gradient.stride, sum);
             else
                 p->kernels->attention_accumulate(tile.rows, tile.keys, m->gradient.data, m->gradient.stride,
@@ -48,7 +48,7 @@ static void add_head(const mask_work *work, backward_memory *m, const attention_
     }
 }
 
-/* The owned head with this number, and of the heads that are summed up in it that with the other. */
+/* Head number `owned` of the gradient and, of the heads that are summed in it, number `summed`. */
 static attention_head head_of(const mask_work *work, int64_t owned, int64_t summed)
 {
     const th_attention *a = work->problem.a;
@@ -70,7 +70,7 @@ static void mask_task(void *shared, int64_t index, int worker)
     const th_attention *a = p->a;
     const th_attention_array *to = work->to;
     backward_memory m;
-    th_attention_take_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
+    th_attention_reserve_backward(p, work->workspace + (size_t)worker * work->worker_bytes, &m);
     const int64_t key = index % work->key_chunks * KEY_BLOCK, rest = index / work->key_chunks;
     const int64_t chunk = MASK_CHUNK * p->query_block, query = rest % work->query_chunks * chunk,
                   owned = rest / work->query_chunks;

@@ -1,18 +1,18 @@
-/* Bringing the operands of attention's products to the workspace (attention_operands.h). Nothing here multiplies. */
+/* Loads the operands of attention's products into the workspace (attention_operands.h). Nothing here multiplies. */
 #include "kernels/attention/attention_operands.h"
 
-void *th_attention_take(attention_space *space, int64_t rows, int64_t row_elements, int64_t size)
+void *th_attention_reserve(attention_space *space, int64_t rows, int64_t row_elements, int64_t size)
 {
-    void *taken = space->base ? space->base + space->used : NULL;
+    void *reserved = space->base ? space->base + space->used : NULL;
     size_t bytes;
     if (__builtin_mul_overflow(rows, row_elements, &bytes) || __builtin_mul_overflow(bytes, size, &bytes) ||
         __builtin_add_overflow(bytes, (size_t)TH_ALIGNMENT - 1, &bytes) ||
         __builtin_add_overflow(space->used, bytes / TH_ALIGNMENT * TH_ALIGNMENT, &space->used))
         space->used = SIZE_MAX;
-    return taken;
+    return reserved;
 }
 
-/* Not a multiple of many cache lines, so that a column of a buffer does not fall on few places of a cache. */
+/* Not a multiple of many cache lines, so that a column of a buffer does not fall into few sets of a cache. */
 int64_t th_attention_stride(int64_t columns)
 {
     const int64_t lanes = th_parts(columns, LANES);
@@ -21,7 +21,7 @@ int64_t th_attention_stride(int64_t columns)
 
 /* -- operands -- */
 
-static void lie_in_place(attention_operand *x, char *data, int64_t lines, int64_t line, int64_t step)
+static void set_in_place(attention_operand *x, char *data, int64_t lines, int64_t line, int64_t step)
 {
     x->data = data;
     x->packed = false;
@@ -41,7 +41,7 @@ static int64_t left_panel(const attention_problem *p, int64_t steps)
     return p->multiply.rows * th_panel_elements(&p->multiply, steps);
 }
 
-/* A register more, for what packing writes too far. */
+/* One more register, because packing writes whole registers. */
 static int64_t right_panel(const attention_problem *p, int64_t steps)
 {
     return p->multiply.columns * th_panel_elements(&p->multiply, steps) + LANES;
@@ -54,32 +54,32 @@ static int64_t left_elements(const attention_problem *p, int64_t lines, int64_t 
 
 /* -- rows -- */
 
-attention_copy th_attention_take_copy(const attention_problem *p, attention_space *space, int64_t rows, int64_t width,
-                                      int uses)
+attention_copy th_attention_reserve_copy(const attention_problem *p, attention_space *space, int64_t rows,
+                                         int64_t width, int uses)
 {
     const int64_t stride = th_attention_stride(width);
-    attention_copy copy = {.data = th_attention_take(space, rows, stride, p->size),
+    attention_copy copy = {.data = th_attention_reserve(space, rows, stride, p->size),
                            .width = width,
                            .stride = stride,
                            .finite = true,
                            .has_rows = !p->parts || (uses & AS_ROWS)};
     if (!p->parts) {
-        lie_in_place(&copy.left, copy.data, p->multiply.rows, stride, 1);
-        lie_in_place(&copy.right, copy.data, p->multiply.columns, 1, stride);
+        set_in_place(&copy.left, copy.data, p->multiply.rows, stride, 1);
+        set_in_place(&copy.right, copy.data, p->multiply.columns, 1, stride);
         return copy;
     }
     if (uses & AS_LEFT)
-        copy.left = packed(th_attention_take(space, 1, left_elements(p, rows, width), p->size), p->multiply.rows,
+        copy.left = packed(th_attention_reserve(space, 1, left_elements(p, rows, width), p->size), p->multiply.rows,
                            left_panel(p, width));
     if (uses & AS_RIGHT) {
         const int64_t panel = right_panel(p, rows);
-        copy.right = packed(th_attention_take(space, th_parts(width, p->multiply.columns), panel, p->size),
+        copy.right = packed(th_attention_reserve(space, th_parts(width, p->multiply.columns), panel, p->size),
                             p->multiply.columns, panel);
     }
     return copy;
 }
 
-/* Rows of an array; all of them zero when it is not given. */
+/* Rows of an array; all zero if it is not given. */
 typedef struct source {
     const void *data;
     int64_t row, column, rows;
@@ -97,8 +97,8 @@ static void pack_right(const attention_problem *p, const attention_copy *copy, i
                        th_attention_operand_at(p, &copy->right, 0, to), copy->right.panel);
 }
 
-/* Where something is not finite it is in the rows, for the pairs that see it; it has no place in a sum that hidden
- * pairs are part of. */
+/* Packs 0 for numbers that are not finite: they must not be in a sum with masked pairs. The copied rows have them, for
+ * the pairs that are visible. */
 static void pack_finite_part(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
 {
     bool found = false, *parameters = &found;
@@ -146,11 +146,11 @@ void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t
 
 /* -- keys -- */
 
-attention_operand th_attention_take_keys(const attention_problem *p, attention_space *space, int64_t keys,
-                                         int64_t width)
+attention_operand th_attention_reserve_keys(const attention_problem *p, attention_space *space, int64_t keys,
+                                            int64_t width)
 {
     const int64_t panel = right_panel(p, width);
-    return packed(th_attention_take(space, th_parts(keys, p->multiply.columns), panel, p->size), p->multiply.columns,
+    return packed(th_attention_reserve(space, th_parts(keys, p->multiply.columns), panel, p->size), p->multiply.columns,
                   panel);
 }
 
@@ -166,14 +166,14 @@ void th_attention_pack(const attention_problem *p, const attention_operand *keys
 
 /* -- buffers of scores -- */
 
-attention_buffer th_attention_take_buffer(const attention_problem *p, attention_space *space, int64_t rows,
-                                          int64_t keys, bool transposed)
+attention_buffer th_attention_reserve_buffer(const attention_problem *p, attention_space *space, int64_t rows,
+                                             int64_t keys, bool transposed)
 {
     const int64_t stride = th_attention_stride(keys);
-    attention_buffer buffer = {.data = th_attention_take(space, rows, stride, p->size), .stride = stride};
+    attention_buffer buffer = {.data = th_attention_reserve(space, rows, stride, p->size), .stride = stride};
     if (p->parts) {
         const int64_t as_rows = left_elements(p, rows, th_smaller(stride, p->sum_keys));
-        buffer.panels = th_attention_take(
+        buffer.panels = th_attention_reserve(
             space, 1, transposed ? th_larger(as_rows, left_elements(p, keys, rows)) : as_rows, p->size);
     }
     return buffer;

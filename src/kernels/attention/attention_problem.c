@@ -1,5 +1,4 @@
-/* An attention problem: how its products are computed and cut, its heads, and how these make tasks
- * (attention_problem.h). */
+/* The precision and the block sizes of an attention problem, its heads, and how many heads make a task. */
 #include "kernels/attention/attention_problem.h"
 
 #include "kernels/products/product_plan.h"
@@ -10,12 +9,12 @@ enum {
     PART_SUM_KEYS = 256, /* these panels are smaller */
     TASKS_PER_THREAD = 4
 };
-/* In multiply-adds: the smallest task (about 5 µs), if there are enough heads; and the time that the rest of a head
- * takes. */
-static const double least_task = 200000, rest_of_head = 5000;
+/* In multiply-adds: the smallest task (about 5 µs) if there are enough heads, and the time of a head besides its
+ * products. */
+static const double smallest_task = 200000, rest_of_head = 5000;
 
-/* Blocks of queries and of sums over keys say in which order a sum is computed: every precision has its own, and all
- * instruction sets the same. Sums of terms are in whole groups of steps. */
+/* Blocks of queries and of sums over keys determine the order of a sum: every precision has its own, the same in all
+ * instruction sets. Sums of bfloat16 parts have whole groups of steps. */
 attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype, const th_attention *a)
 {
     const th_precision precision = th_long_sum_precision(machine, dtype);
@@ -50,7 +49,8 @@ void th_attention_next_head(const th_attention *a, attention_head *head)
 
 int64_t th_attention_heads_of_task(int64_t count, double multiply_adds, int threads)
 {
-    const int64_t enough = multiply_adds < least_task ? (int64_t)(least_task / (multiply_adds + rest_of_head)) : 1;
+    const int64_t enough =
+        multiply_adds < smallest_task ? (int64_t)(smallest_task / (multiply_adds + rest_of_head)) : 1;
     const int64_t fair = count / ((int64_t)threads * TASKS_PER_THREAD);
     return th_larger(threads > 1 ? th_smaller(enough, fair) : enough, 1);
 }

@@ -1,4 +1,4 @@
-/* An attention problem as its drivers see it: what follows from a th_attention and the machine, and its heads. */
+/* An attention problem for its drivers: facts that follow from a th_attention and the machine, and the heads. */
 #ifndef TH_KERNELS_ATTENTION_ATTENTION_PROBLEM_H
 #define TH_KERNELS_ATTENTION_ATTENTION_PROBLEM_H
 
@@ -9,7 +9,7 @@
 
 enum {
     MAX_QUERIES = 64, /* of a tile */
-    LANES = 16        /* TH_LANES of the vector kernels: buffers have rows of so many elements or a multiple */
+    LANES = 16        /* TH_LANES of the vector kernels: rows of buffers have a multiple of this many elements */
 };
 
 typedef struct attention_problem {
@@ -19,8 +19,8 @@ typedef struct attention_problem {
     bool parts;          /* the products are of bfloat16 terms */
     int64_t size;        /* bytes of an element */
     int64_t query_block; /* queries of a tile */
-    int64_t sum_keys;    /* of a sum over keys at a time: so much of a panel of values stays in the nearest cache */
-    int64_t key_step;    /* the columns of a tile begin at a multiple of so many */
+    int64_t sum_keys;    /* keys of a sum at a time: this part of a panel of values stays in the nearest cache */
+    int64_t key_step;    /* the columns of a tile begin at a multiple of this */
     int64_t heads;       /* N */
 } attention_problem;
 
@@ -34,10 +34,11 @@ attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype
 attention_head th_attention_head_at(const th_attention *a, int64_t number);
 void th_attention_next_head(const th_attention *a, attention_head *head);
 
-/* How many of `count` pieces of work, of so many multiply-adds each, make a task. No bit depends on it. */
+/* How many of `count` heads, or of other pieces of work with this many multiply-adds each, make a task. No bit depends
+ * on it. */
 int64_t th_attention_heads_of_task(int64_t count, double multiply_adds, int threads);
 
-/* Element (row, column) of a head's array, whose elements have `size` bytes; NULL when it is not given. */
+/* Element (row, column) of a head's array, whose elements have `size` bytes; NULL if the array is not given. */
 char *th_attention_at(const th_attention_array *array, const attention_head *head, int64_t row, int64_t column,
                       int64_t size);
 

@@ -4,9 +4,9 @@
 #include "kernels/attention/attention_tile.h"
 #include "kernels/products/product.h"
 
-/* Where a product reads its operands: from a line of each on, and from a step of each. */
-static void take_left(const attention_problem *p, th_product_block *product, const attention_operand *left,
-                      int64_t line, int64_t step)
+/* Sets the operands of a product, from this line and step of each. */
+static void set_left(const attention_problem *p, th_product_block *product, const attention_operand *left, int64_t line,
+                     int64_t step)
 {
     product->a = th_attention_operand_at(p, left, line, step);
     product->a_panel = left->panel;
@@ -14,8 +14,8 @@ static void take_left(const attention_problem *p, th_product_block *product, con
     product->a_col = left->step;
 }
 
-static void take_right(const attention_problem *p, th_product_block *product, const attention_operand *right,
-                       int64_t line, int64_t step)
+static void set_right(const attention_problem *p, th_product_block *product, const attention_operand *right,
+                      int64_t line, int64_t step)
 {
     product->b = th_attention_operand_at(p, right, line, step);
     product->b_panel = right->panel;
@@ -24,7 +24,7 @@ static void take_right(const attention_problem *p, th_product_block *product, co
 
 /* -- scores -- */
 
-/* Scores of the columns from .. to - 1 for rows row .. row + rows - 1 of the tile, from the start of a panel on. */
+/* Computes the scores of columns from .. to - 1 for rows row .. row + rows - 1 of the tile. `from` begins a panel. */
 static void multiply_scores(const attention_problem *p, int64_t row, int64_t rows, int64_t from, int64_t to,
                             const attention_copy *a, const attention_operand *keys, const attention_buffer *scores)
 {
@@ -38,15 +38,15 @@ static void multiply_scores(const attention_problem *p, int64_t row, int64_t row
         p->kernels->product_copy(product.m, product.n, th_zero(p->size), 0, 0, product.c, product.c_row, 1);
     for (int64_t k = 0; k < a->width; k += TH_PRODUCT_BLOCK) {
         product.k = th_smaller(a->width - k, TH_PRODUCT_BLOCK);
-        take_left(p, &product, &a->left, row, k);
-        take_right(p, &product, keys, from, k);
+        set_left(p, &product, &a->left, row, k);
+        set_right(p, &product, keys, from, k);
         product.init = k > 0 ? product.c : NULL;
         p->multiply.block(&product);
     }
 }
 
-/* First what all rows see, so that a panel is used for all of them while it is near; then what each group sees beyond
- * that. */
+/* First the columns that all rows see, so that a panel is used for all rows while it is cached. Then the further
+ * columns of each group. */
 void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
                          const attention_operand *keys, const attention_buffer *scores)
 {
@@ -69,14 +69,14 @@ void th_attention_scores(const attention_problem *p, const attention_tile *tile,
 
 /* to (lines, width) += left (lines, steps) right (steps, width) */
 typedef struct tile_product {
-    const attention_buffer *left, *weights; /* weights: what tells hidden pairs */
-    int64_t line, step;                     /* elements of both from one to the next */
+    const attention_buffer *left, *weights; /* weights: their -0 marks masked pairs */
+    int64_t line, step;                     /* strides of both in elements */
     const attention_copy *right;
     char *to;
     int64_t to_stride;
 } tile_product;
 
-/* For some of the lines, over some of the steps. */
+/* Multiplies some of the lines over some of the steps. */
 static void multiply(const attention_problem *p, const tile_product *t, int64_t line, int64_t lines, int64_t step,
                      int64_t steps, bool add)
 {
@@ -91,7 +91,7 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
     product.init = add ? product.c : NULL;
     if (b->finite || p->parts) {
         th_attention_left(p, t->left, from, t->line, t->step, &product);
-        take_right(p, &product, &b->right, 0, step);
+        set_right(p, &product, &b->right, 0, step);
         p->multiply.block(&product);
     }
     if (b->finite)
@@ -107,8 +107,8 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
         p->kernels->attention_visible_product(&product, t->weights->data + from * p->size);
 }
 
-/* Whether every group sees something of the columns from .. to - 1, and all that follow its first one. */
-static bool all_groups_see(const attention_tile *tile, int64_t from, int64_t to)
+/* Whether every group sees some of the columns from .. to - 1, and then all further ones. */
+static bool visible_to_all_groups(const attention_tile *tile, int64_t from, int64_t to)
 {
     for (int g = 0; g < tile->groups; g++)
         if (tile->group_begin[g] >= to || tile->group_end[g] < to || tile->group_end[g] <= from)
@@ -116,7 +116,7 @@ static bool all_groups_see(const attention_tile *tile, int64_t from, int64_t to)
     return true;
 }
 
-/* Whether every row of the tile is in one product, and none in two. */
+/* Whether every row of the tile is in exactly one product. */
 static bool is_cut_by_rows_only(const attention_problem *p, const attention_tile *tile)
 {
     for (int g = 0; g < tile->groups; g++)
@@ -137,11 +137,11 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
         .left = a, .weights = weights, .line = a->stride, .step = 1, .right = b, .to = to, .to_stride = to_stride};
     for (int64_t from = tile->begin / p->sum_keys * p->sum_keys; from < tile->end; from += p->sum_keys) {
         const int64_t past = from + p->sum_keys;
-        const bool together = all_groups_see(tile, from, past);
+        const bool together = visible_to_all_groups(tile, from, past);
         for (int g = 0; g < (together ? 1 : tile->groups); g++) {
             const int64_t row = g * tile->group_rows;
-            const int64_t seen = th_larger(together ? tile->begin : tile->group_begin[g], from);
-            const int64_t key = p->parts ? seen / TH_PART_GROUP * TH_PART_GROUP : seen;
+            const int64_t visible = th_larger(together ? tile->begin : tile->group_begin[g], from);
+            const int64_t key = p->parts ? visible / TH_PART_GROUP * TH_PART_GROUP : visible;
             const int64_t key_end = together ? past : th_smaller(tile->group_end[g], past);
             if (key < key_end)
                 multiply(p, &t, row, together ? tile->rows : th_smaller(tile->rows - row, tile->group_rows), key,
@@ -150,13 +150,15 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
     }
 }
 
-/* Queries and keys that a product of columns is cut at: of terms the steps of a group, however rows are grouped. */
+/* Queries and keys per cut of a product of columns. Bfloat16 parts are cut between groups of steps, for any groups of
+ * rows. */
 static int64_t cut_of(const attention_problem *p, const attention_tile *tile)
 {
     return p->parts ? TH_PART_GROUP : tile->group_rows;
 }
 
-/* The rows *begin .. *end - 1 of a tile are those that see columns among from .. to - 1, from cut to cut. */
+/* Sets *begin .. *end - 1, multiples of the cut, to the rows that see any of the columns from .. to - 1. Returns false
+ * without such rows. */
 static bool rows_of(const attention_problem *p, const attention_tile *tile, int64_t from, int64_t to, int64_t *begin,
                     int64_t *end)
 {
@@ -185,14 +187,14 @@ void th_attention_columns_product(const attention_problem *p, const attention_ti
                             .to_stride = to->stride};
     const int64_t cut = cut_of(p, tile);
     const int64_t all_first = th_parts(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
-    for (int64_t column = tile->begin, stop; column < tile->max; column = stop) {
+    for (int64_t column = tile->begin, stop; column < tile->past; column = stop) {
         int64_t row = 0, row_end = tile->rows;
         if (tile->groups == 1) {
-            stop = tile->max;
+            stop = tile->past;
         } else if (column >= all_first && column < all_past) {
             stop = all_past;
         } else {
-            stop = th_smaller((column / cut + 1) * cut, tile->max);
+            stop = th_smaller((column / cut + 1) * cut, tile->past);
             if (!rows_of(p, tile, column, stop, &row, &row_end))
                 continue;
         }

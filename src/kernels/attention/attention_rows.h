@@ -1,9 +1,8 @@
-/* What the drivers of attention and its row kernels (vector/attention*.c) agree on: rows of scores in a buffer, and
- * what is hidden in them.
+/* The interface between the drivers of attention and its row kernels (vector/attention*.c): rows of scores in a buffer,
+ * and their masks.
  *
- * A hidden weight is stored as -0. It is a zero in every product, and no visible weight is ever written so (exp is not
- * negative): where a zero is not enough, because what it is multiplied with is NaN or infinite, hidden pairs are still
- * known. */
+ * A masked weight is stored as -0. It is a zero in every product, and no visible weight is -0, because exp is not
+ * negative. So masked pairs can be recognized where a zero is not enough: in a product with NaN or infinity. */
 #ifndef TH_KERNELS_ATTENTION_ATTENTION_ROWS_H
 #define TH_KERNELS_ATTENTION_ATTENTION_ROWS_H
 
@@ -13,18 +12,18 @@
 #include "kernels/random/philox.h"
 #include "kernels/rows/visible.h"
 
-/* Queries of one head against consecutive keys; column x of the buffer is key x of those. */
+/* Queries of one head by consecutive keys; column x of the buffer is key x of these. */
 typedef struct th_attention_rows {
     int64_t rows;
-    int64_t begin, end;       /* the columns worked on: multiples of TH_LANES */
-    const th_key_range *keys; /* (rows): columns outside it are hidden; begin <= first < past <= end, or it is empty */
+    int64_t begin, end;       /* the columns to compute: multiples of TH_LANES */
+    const th_key_range *keys; /* (rows): other columns are masked; begin <= first < past <= end, or empty */
     double scale;
     double soft_cap;   /* logits are soft_cap tanh(score scale / soft_cap) before anything is added; 0: score scale */
-    const void *slope; /* of what is taken off for each key between a row's place and the column; NULL: nothing */
-    const int64_t *place; /* (rows), columns as `keys` counts them; read if there is a slope */
-    const bool *keep;     /* at row 0, column 0; NULL: none */
+    const void *slope; /* subtracted, times the distance between a row's position and the column; NULL: none */
+    const int64_t *position; /* (rows), counted as columns; read only with a slope */
+    const bool *keep;        /* at row 0, column 0; NULL: none */
     int64_t keep_row, keep_column;
-    const void *additive; /* likewise */
+    const void *additive; /* at row 0, column 0; NULL: none */
     int64_t additive_row, additive_column;
     const th_dropout_mask *dropout;      /* NULL: none */
     int64_t dropout_row, dropout_column; /* of row 0, column 0 */

@@ -1,7 +1,7 @@
-/* Comparisons of every element type, made from the list of types, and logical maps. */
+/* Comparisons of every element type, generated from the list of types, and logical kernels. */
 #include "kernels/elementwise/compare.h"
 
-/* One function per type: y[i] = a[i] op b[i]. */
+/* Defines one function for each type: y[i] = a[i] op b[i]. */
 #define COMPARE(function, type, op)                                                                                    \
     static void function(int64_t n, void *const *operands, const void *parameters)                                     \
     {                                                                                                                  \

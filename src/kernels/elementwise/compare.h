@@ -1,5 +1,5 @@
-/* Maps with a truth value as their result, by the element type of their operands: bool y, a, b (logical not: bool y,
- * a). Comparisons with NaN are false, but for not_equal; the logical ones are there for bool only. */
+/* Kernels with a bool result, indexed by the element type of their operands: y, a, b (logical not: y, a).
+ * Comparisons with NaN are false, except not_equal. The logical kernels exist for bool only. */
 #ifndef TH_KERNELS_ELEMENTWISE_COMPARE_H
 #define TH_KERNELS_ELEMENTWISE_COMPARE_H
 

@@ -1,5 +1,5 @@
-/* What the optimizers' kernels are told. Everything that is the same for all elements of a step is computed once, by
- * the caller. */
+/* Parameters of the optimizers' kernels. The caller computes all numbers that are the same for all elements of a
+ * step. */
 #ifndef TH_KERNELS_ELEMENTWISE_OPTIMIZER_KERNELS_H
 #define TH_KERNELS_ELEMENTWISE_OPTIMIZER_KERNELS_H
 
@@ -33,7 +33,7 @@ typedef struct th_adam_update {
  *
  * Without a velocity u = g. velocity and u are limited to the largest finite number. */
 typedef struct th_sgd_update {
-    double gradient_scale; /* 0 (a gradient dampened away): weight_decay is 0 too */
+    double gradient_scale; /* 0 (dampening of 1): weight_decay is 0 too */
     double weight_decay;
     double momentum;
     bool nesterov;

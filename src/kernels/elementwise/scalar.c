@@ -1,4 +1,4 @@
-/* Elementary functions of single numbers: arrays of one element. */
+/* Elementary functions of single numbers (scalar.h): kernels on arrays of one element. */
 #include "kernels/elementwise/scalar.h"
 
 #include <stddef.h>

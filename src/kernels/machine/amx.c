@@ -1,6 +1,6 @@
-/* Whether this process may use tiles: the compiler took the kernels, the processor has the instructions, the operating
- * system keeps the registers and has given permission. It is asked for because a thread that uses tiles needs 8 KB more
- * wherever its registers are saved (Linux, Documentation/arch/x86/xstate.rst). */
+/* Detects Intel AMX. The compiler must have built the kernels, the processor must have the instructions, and the
+ * operating system must save the tile registers and permit their use. Permission is needed because a thread that uses
+ * AMX takes 8 KB more to save its registers (Linux, Documentation/arch/x86/xstate.rst). */
 #include "kernels/machine/amx.h"
 
 #include <cpuid.h>
@@ -13,24 +13,24 @@
 #include <unistd.h>
 #endif
 
-#include "kernels/products/product_block.h"
+#include "kernels/product_kernels.h"
 
-#ifdef TAPEHEAD_TILES /* given by the build */
+#ifdef TAPEHEAD_TILES /* defined by the build */
 
 extern const th_product_kernels th_product_amx_f32_amx[2];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const char *missing; /* written once, before anybody reads it */
+static const char *missing; /* written once, before the first read */
 
 enum {
     LEAF_1_ECX_OSXSAVE = 1 << 27,
     LEAF_7_EDX_AMX_BF16 = 1 << 22,
     LEAF_7_EDX_AMX_TILE = 1 << 24,
     LEAF_7_1_EAX_AVX512_BF16 = 1 << 5,
-    XCR0_TILES = 1 << 17 | 1 << 18 /* their configuration and their data */
+    XCR0_AMX = 1 << 17 | 1 << 18 /* tile configuration and tile data */
 };
 
-static bool processor_has_tiles(void)
+static bool processor_has_amx(void)
 {
     unsigned int a, b, c, d;
     __builtin_cpu_init();
@@ -40,17 +40,17 @@ static bool processor_has_tiles(void)
            __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & LEAF_7_EDX_AMX_BF16) && (d & LEAF_7_EDX_AMX_TILE);
 }
 
-/* What the operating system saves of a thread, as the processor knows it. */
-static bool system_keeps_tiles(void)
+/* Whether the operating system saves the tile registers of a thread, as the processor reports it. */
+static bool system_saves_amx(void)
 {
     unsigned int a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & LEAF_1_ECX_OSXSAVE))
         return false;
     __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
-    return (a & XCR0_TILES) == XCR0_TILES;
+    return (a & XCR0_AMX) == XCR0_AMX;
 }
 
-static bool system_permits_tiles(void)
+static bool system_permits_amx(void)
 {
 #ifdef __linux__
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -62,9 +62,9 @@ static bool system_permits_tiles(void)
 
 static void detect(void)
 {
-    if (!processor_has_tiles())
+    if (!processor_has_amx())
         missing = "TAPEHEAD_ISA is amx, but this processor has no AMX tiles of bfloat16 numbers";
-    else if (!system_keeps_tiles() || !system_permits_tiles())
+    else if (!system_saves_amx() || !system_permits_amx())
         missing = "TAPEHEAD_ISA is amx, but the operating system does not let this process use AMX tiles";
 }
 

@@ -1,10 +1,10 @@
-/* CRC-32C: see crc32c.h. By the instruction of SSE 4.2 where the processor has it, about 8 GB/s; half a byte at a time
- * elsewhere. */
+/* CRC-32C (crc32c.h): with the instruction of SSE 4.2 if the processor has it, about 8 GB/s; otherwise half a byte at a
+ * time. */
 #include "kernels/machine/crc32c.h"
 
 #include <string.h>
 
-/* The remainders of 0 .. 15 by the polynomial 0x1edc6f41, bits reversed. */
+/* The remainders of 0 .. 15 modulo the polynomial 0x1edc6f41, bits reversed. */
 static const uint32_t remainder_of[16] = {
     0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
     0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,

@@ -1,4 +1,5 @@
-/* CRC-32C (Castagnoli), the checksum of files: iSCSI's, TensorBoard's, that of the processor's own instruction. */
+/* CRC-32C (Castagnoli), the checksum of our files. iSCSI and TensorBoard use it, and processors have an instruction for
+ * it. */
 #ifndef TH_KERNELS_MACHINE_CRC32C_H
 #define TH_KERNELS_MACHINE_CRC32C_H
 
@@ -7,9 +8,9 @@
 
 #include "private_api.h"
 
-/* The checksum of what came before, 0 for nothing, continued over n more bytes: pieces chain to that of the whole. */
+/* Continues a checksum over n more bytes. crc is the checksum of the bytes before, 0 at the beginning. */
 TH_PRIVATE_API uint32_t th_crc32c(uint32_t crc, const void *bytes, size_t n);
-/* The same on any processor, which is slow. */
+/* The same without the processor's instruction; slow. */
 uint32_t th_crc32c_plain(uint32_t crc, const void *bytes, size_t n);
 
 #endif

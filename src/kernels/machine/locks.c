@@ -22,7 +22,7 @@ void th_cancellation_restore(int state)
     pthread_setcancelstate(state, &disabled);
 }
 
-/* Signals of faults stay unblocked: the kernel ends a process whose thread blocks one that the thread itself causes. */
+/* Signals of faults stay unblocked: the operating system ends a process whose thread causes a fault that it blocks. */
 static void block_signals(sigset_t *before)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -48,7 +48,7 @@ void th_lock_release(const th_held_lock *held)
     th_cancellation_restore(held->cancellation);
 }
 
-/* -- fork: waits for every lock, so that the child finds none held by a thread that the child does not have -- */
+/* -- fork: waits for every lock, so that no lock is held in the child -- */
 
 static void lock_all(void)
 {

@@ -1,6 +1,6 @@
 /* The locks that threads of a process share. While a thread holds one, the thread cannot be canceled, no signal handler
- * runs on it (except for faults), and no other thread forks. So a lock is always released, and in a forked process
- * every lock is free and the data below it are complete. No function calls the user's code while it holds a lock. */
+ * runs on it (except for faults), and no other thread forks. So a lock is always released. In a forked process every
+ * lock is free and the data that it protects are complete. No function calls the user's code while it holds a lock. */
 #ifndef TH_KERNELS_MACHINE_LOCKS_H
 #define TH_KERNELS_MACHINE_LOCKS_H
 
@@ -13,7 +13,7 @@ typedef enum th_lock {
     TH_LOCKS
 } th_lock;
 
-/* A lock that this thread holds, and the thread's state from before. */
+/* A lock that this thread holds, and the thread's earlier state. */
 typedef struct th_held_lock {
     th_lock lock;
     int cancellation;
@@ -24,7 +24,7 @@ typedef struct th_held_lock {
 th_held_lock th_lock_take(th_lock lock);
 void th_lock_release(const th_held_lock *held);
 
-/* Keeps this thread from being canceled; returns the state that th_cancellation_restore puts back. */
+/* Keeps this thread from being canceled. Returns the state for th_cancellation_restore. */
 int th_cancellation_disable(void);
 void th_cancellation_restore(int state);
 

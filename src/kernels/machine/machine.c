@@ -1,5 +1,5 @@
-/* What computes: read from the processor and the environment, once per context; whether there are tiles, when products
- * in bfloat16 terms are first wanted. */
+/* Chooses the kernels of a context from the processor and the environment. AMX is detected later, when a context first
+ * sets a reduced precision. */
 #include "kernels/machine/machine.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "kernels/machine/amx.h"
 #include "kernels/machine/openblas.h"
 #include "kernels/machine/processors.h"
-#include "kernels/products/product_block.h"
+#include "kernels/product_kernels.h"
 
 #define INSTANCES(isa)                                                                                                 \
     extern const th_kernels th_kernels_f32_##isa, th_kernels_f64_##isa;                                                \
@@ -20,9 +20,9 @@ INSTANCES(avx512);
 #undef INSTANCES
 extern const th_product_kernels th_product_dpbf16_f32_avx512bf16[2];
 
-/* What TAPEHEAD_ISA may name, but for tiles (tiles.h): the instruction sets, and what beside AVX-512 only multiplies
- * bfloat16 terms. */
-enum { DOT_PRODUCTS = TH_ISA_AVX512 + 1, CHOICES };
+/* The values of TAPEHEAD_ISA except amx (amx.h): the instruction sets, and AVX-512 with the dot products of bfloat16
+ * pairs. */
+enum { DPBF16 = TH_ISA_AVX512 + 1, CHOICES };
 
 static const struct {
     const char *name;
@@ -46,11 +46,11 @@ static const struct {
                        {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
                        th_product_fma_f32_avx512,
                        "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"},
-    [DOT_PRODUCTS] = {"avx512_bf16",
-                      TH_ISA_AVX512,
-                      {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
-                      th_product_dpbf16_f32_avx512bf16,
-                      "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
+    [DPBF16] = {"avx512_bf16",
+                TH_ISA_AVX512,
+                {&th_kernels_f32_avx512, &th_kernels_f64_avx512},
+                th_product_dpbf16_f32_avx512bf16,
+                "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"},
 };
 
 static bool processor_has(int choice)
@@ -71,20 +71,20 @@ static bool processor_has(int choice)
     }
 }
 
-/* An environment variable; NULL when it is not set or empty. */
+/* The value of an environment variable; NULL if it is not set or empty. */
 static const char *setting(const char *name)
 {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
 }
 
-/* The best there is, without tiles: those are asked for when they are wanted. Dot products of bfloat16 pairs are not
- * always the faster way: Intel's processors do one in the time of four fused multiply-adds, which are twice the work;
- * AMD's, from Zen 4 on, in the time of one. */
+/* The best choice without AMX, which is detected on request. Dot products of bfloat16 pairs are not always faster. One
+ * does the work of two fused multiply-adds: Intel's processors take as long for it as for four, AMD's (from Zen 4) as
+ * for one. */
 static int best_choice(void)
 {
-    int choice = DOT_PRODUCTS;
-    while (!processor_has(choice) || (choice == DOT_PRODUCTS && __builtin_cpu_is("intel")))
+    int choice = DPBF16;
+    while (!processor_has(choice) || (choice == DPBF16 && __builtin_cpu_is("intel")))
         choice--;
     return choice;
 }
@@ -96,15 +96,16 @@ static void use(th_machine *machine, int choice)
     machine->products = choices[choice].products;
 }
 
-/* What cannot be had leaves the best: whoever clears the context's error computes with that. */
+/* If a request cannot be fulfilled, the best choice remains: a caller that clears the context's error computes with
+ * it. */
 static const char *detect_isa(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_ISA");
     use(machine, best_choice());
-    machine->may_use_tiles = !wanted && machine->isa == TH_ISA_AVX512;
+    machine->may_use_amx = !wanted && machine->isa == TH_ISA_AVX512;
     if (!wanted)
         return NULL;
-    if (strcmp(wanted, "amx") == 0) /* a processor with tiles has AVX-512: the best has its kernels */
+    if (strcmp(wanted, "amx") == 0) /* a processor with AMX has AVX-512, whose kernels best_choice has taken */
         return th_amx_detect(&machine->products);
     int choice = CHOICES - 1;
     while (choice >= 0 && strcmp(wanted, choices[choice].name) != 0)
@@ -148,7 +149,7 @@ bool th_machine_set_precision(th_machine *machine, th_precision precision)
     if (precision != TH_PRECISION_FLOAT32 && precision != TH_PRECISION_BFLOAT16X3 && precision != TH_PRECISION_BFLOAT16)
         return false;
     machine->precision = precision;
-    if (precision != TH_PRECISION_FLOAT32 && machine->may_use_tiles)
+    if (precision != TH_PRECISION_FLOAT32 && machine->may_use_amx)
         (void)th_amx_detect(&machine->products);
     return true;
 }

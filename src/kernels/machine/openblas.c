@@ -1,7 +1,7 @@
-/* Finding OpenBLAS and its functions at run time, and keeping its calls to one thread.
+/* Finds OpenBLAS and its functions at run time, and limits its calls to one thread.
  *
- * The pthread build has one number of threads for the process, which is set to 1 once. The OpenMP build takes OpenMP's
- * number, which each thread has for itself: it is set to 1 around the calls, and then restored. */
+ * The pthread build has one thread count for the process, which is set to 1 once. The OpenMP build takes OpenMP's
+ * thread count, which each thread has for itself: it is set to 1 around the calls, and then restored. */
 #include "kernels/machine/openblas.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 
 #include "kernels/machine/locks.h"
 
-/* OpenMP's number of threads for the calling thread, in one OpenMP library. */
+/* OpenMP's thread count of the calling thread, in one OpenMP library. */
 typedef struct openmp {
     int (*get)(void);
     void (*set)(int);
@@ -22,12 +22,13 @@ typedef struct openmp {
 static _Atomic enum { NOT_LOADED, MISSING, LOADED } state;
 static th_openblas_functions functions; /* written once, before `state` is LOADED */
 
-/* The OpenMP libraries that OpenBLAS may call: ours, and the one that it was linked with. One library may be both; a
- * program may hold two (gcc's and clang's). None for a build without OpenMP. */
+/* The OpenMP libraries that OpenBLAS may call: ours, and the one that it was linked with. Both may be the same; a
+ * program may also hold two (gcc's and clang's). Empty for a build without OpenMP. */
 static openmp openmps[TH_OPENMPS];
 static int openmp_count;
 
-/* A function of the library, or NULL; target is a pointer to a function pointer. */
+/* Stores the address of a function of the library; returns false if it does not exist. target points to a function
+ * pointer. */
 static bool find(void *library, const char *name, void *target)
 {
     void *symbol = dlsym(library, name);
@@ -35,7 +36,7 @@ static bool find(void *library, const char *name, void *target)
     return symbol != NULL;
 }
 
-/* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." has the version as its second word. */
+/* The version is the second word of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
 static void read_version(const char *config)
 {
     if (sscanf(config, "OpenBLAS %15s", functions.version) != 1)
@@ -58,8 +59,8 @@ static void find_openmp(void *library)
         openmps[openmp_count++] = linked;
 }
 
-/* Returns whether OpenBLAS was found. Under the lock: threads that OpenBLAS creates handle none of the program's
- * signals. */
+/* Returns whether OpenBLAS was found. Called under the lock, so that the threads that OpenBLAS creates block the
+ * program's signals. */
 static bool load(void)
 {
     void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);

@@ -1,5 +1,5 @@
-/* OpenBLAS, loaded when it is first asked for: whichever of Debian's builds (pthread, openmp, serial) is installed.
- * Loading it takes time and memory, so nobody asks unless it is to compute. */
+/* OpenBLAS, loaded at the first request. Any of Debian's builds (pthread, openmp, serial) will do. Loading takes time
+ * and memory, so it is requested only when it is used. */
 #ifndef TH_KERNELS_MACHINE_OPENBLAS_H
 #define TH_KERNELS_MACHINE_OPENBLAS_H
 
@@ -14,21 +14,21 @@ typedef void th_cblas_dgemm(int order, int transpose_a, int transpose_b, int m, 
 typedef struct th_openblas_functions {
     th_cblas_sgemm *sgemm;
     th_cblas_dgemm *dgemm;
-    char version[16], core[32]; /* "0.3.21", "Zen"; "?" where it does not say */
+    char version[16], core[32]; /* "0.3.21", "Zen"; "?" if unknown */
 } th_openblas_functions;
 
-/* The functions; NULL when there is no OpenBLAS. Any thread may ask. Call sgemm and dgemm between th_openblas_begin and
- * th_openblas_end only. */
+/* Returns the functions; NULL without OpenBLAS. Any thread may call this. Call sgemm and dgemm only between
+ * th_openblas_begin and th_openblas_end. */
 const th_openblas_functions *th_openblas(void);
 
-/* The calling thread's numbers of OpenMP threads, from before th_openblas_begin. */
+/* The calling thread's OpenMP thread counts before th_openblas_begin. */
 enum { TH_OPENMPS = 2 };
 typedef struct th_openblas_threads {
     int count[TH_OPENMPS];
 } th_openblas_threads;
 
-/* From begin to end, OpenBLAS computes the calls of this thread with one thread. Both cost nothing with a build that
- * does not use OpenMP. */
+/* Between begin and end, OpenBLAS computes the calls of this thread with one thread. With a build without OpenMP both
+ * do nothing. */
 th_openblas_threads th_openblas_begin(void);
 void th_openblas_end(const th_openblas_threads *before);
 

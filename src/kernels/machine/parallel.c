@@ -1,19 +1,18 @@
-/* Tasks, shared out among a team. Each worker starts with its own share of the tasks, so that the same rows stay in
- * the same cache from one call to the next, and then helps the others: which worker runs a task is never seen in its
- * result. */
+/* Distributes tasks among a team. Each worker starts with its own share of the tasks, so that the same rows stay in the
+ * same cache from call to call. Then it helps the others. No result depends on which worker ran a task. */
 #include "kernels/machine/parallel.h"
 
 #include <stdatomic.h>
 
 #include "kernels/machine/team.h"
 
-/* The next task of one worker's share; a cache line each. */
+/* The next task of one worker's share. Each share is a cache line. */
 typedef struct share {
     _Alignas(64) _Atomic int64_t next;
     int64_t end;
 } share;
 
-enum { SHARES = 64 }; /* workers beyond these share */
+enum { SHARES = 64 }; /* further workers begin with other workers' shares */
 
 /* The tasks of one th_parallel. */
 typedef struct work {

@@ -1,5 +1,5 @@
-/* Processors that this thread may use. The control group's files are those of cgroups(7), cpu.max of version 2 and
- * cpu.cfs_quota_us of version 1; a container may show them under any mount point. */
+/* The processors that this thread may use. cgroups(7) describes the files of control groups: cpu.max of version 2,
+ * cpu.cfs_quota_us of version 1. A container may show them under any mount point. */
 #include "kernels/machine/processors.h"
 
 #include <limits.h>
@@ -23,11 +23,11 @@ static FILE *open_below(const char *directory, const char *name)
     return length < (int)sizeof path ? fopen(path, "re") : NULL;
 }
 
-/* One mounted hierarchy of control groups that can limit processors. */
+/* One mounted hierarchy of control groups that can limit processor time. */
 typedef struct hierarchy {
     bool version2;
-    char top[PATH_MAX];   /* the group that is mounted; "/" is all of the hierarchy */
-    char mount[PATH_MAX]; /* where */
+    char top[PATH_MAX];   /* the group that is mounted; "/" is the whole hierarchy */
+    char mount[PATH_MAX]; /* its mount point */
 } hierarchy;
 
 /* Whether the word is in the comma-separated list. */
@@ -40,7 +40,7 @@ static bool lists(const char *list, const char *word)
     return false;
 }
 
-/* "36 35 98:0 /top /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu,cpuacct", of /proc/self/mountinfo. */
+/* A line of /proc/self/mountinfo: "36 35 98:0 /top /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu,cpuacct". */
 static bool parse_mount(const char *line, hierarchy *h)
 {
     char type[16], options[256];
@@ -52,7 +52,8 @@ static bool parse_mount(const char *line, hierarchy *h)
     return h->version2 || (strcmp(type, "cgroup") == 0 && lists(options, "cpu"));
 }
 
-/* "4:cpu,cpuacct:/a/group" or, version 2, "0::/a/group", of /proc/self/cgroup: the group's path in its hierarchy. */
+/* A line of /proc/self/cgroup, "4:cpu,cpuacct:/a/group" or, in version 2, "0::/a/group": returns the group's path in
+ * its hierarchy. */
 static const char *parse_group(const char *line, bool version2)
 {
     const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
@@ -66,7 +67,7 @@ static const char *parse_group(const char *line, bool version2)
     return NULL;
 }
 
-/* The path of this process's group below the hierarchy's mount point: "", or it begins with a slash. */
+/* Sets path to this process's group relative to the hierarchy's mount point: "" or a path that begins with a slash. */
 static bool find_group(const char *root, const hierarchy *h, char path[PATH_MAX])
 {
     FILE *file = open_below(root, "/proc/self/cgroup");
@@ -90,13 +91,13 @@ static bool find_group(const char *root, const hierarchy *h, char path[PATH_MAX]
     return found;
 }
 
-/* A file's first numbers, at most two; returns how many there are. */
+/* Reads at most two numbers at the beginning of a file; returns how many there are. */
 static int read_numbers(const char *directory, const char *name, long long number[2])
 {
     FILE *file = open_below(directory, name);
     if (!file)
         return 0;
-    const int count = fscanf(file, "%lld %lld", &number[0], &number[1]); /* none of "max 100000" */
+    const int count = fscanf(file, "%lld %lld", &number[0], &number[1]); /* 0 for "max 100000" */
     fclose(file);
     return count;
 }
@@ -104,7 +105,7 @@ static int read_numbers(const char *directory, const char *name, long long numbe
 /* The quota of one group alone, in processors. */
 static int quota_of(const char *directory, bool version2)
 {
-    long long quota[2], period[2]; /* microseconds of processor time, in so many */
+    long long quota[2], period[2]; /* microseconds of processor time in each period */
     if (version2 ? read_numbers(directory, "/cpu.max", quota) < 2
                  : read_numbers(directory, "/cpu.cfs_quota_us", quota) < 1 ||
                        read_numbers(directory, "/cpu.cfs_period_us", period) < 1)
@@ -116,7 +117,7 @@ static int quota_of(const char *directory, bool version2)
     return processors < INT_MAX ? (int)processors : INT_MAX;
 }
 
-/* The least quota from the process's group up to the one that is mounted. */
+/* The smallest quota from the process's group up to the group that is mounted. */
 static int quota_in(const char *root, const hierarchy *h)
 {
     char group[PATH_MAX], directory[2 * PATH_MAX];
@@ -176,8 +177,8 @@ static int lesser(int a, int b)
     return a < b ? a : b;
 }
 
-/* OpenMP binds a thread to one of its places; then the places together are what there is. The thread is not canceled
- * while a file is open, or OpenMP's library prepares itself. */
+/* If OpenMP binds a thread to one of its places, all places together are available. The thread is not canceled while a
+ * file is open or OpenMP's library starts. */
 static int available(pid_t thread)
 {
     const int cancellation = th_cancellation_disable();
@@ -194,18 +195,18 @@ int th_processors(void)
 
 int th_processors_of_process(void)
 {
-    return available(getpid()); /* the number of its first thread */
+    return available(getpid()); /* the id of the first thread */
 }
 
 int th_processors_default_team(void)
 {
-    const int processors = th_processors(); /* first: it prepares OpenMP's library */
+    const int processors = th_processors(); /* first, because it starts OpenMP's library */
     return lesser(processors, lesser(omp_get_max_threads(), omp_get_thread_limit()));
 }
 
 /* -- OpenMP's places -- */
 
-/* The place of a worker. The first workers, which take part in every run, have different places. */
+/* The place of a worker. The first workers take part in every run and get different places. */
 static int place_of(omp_proc_bind_t bind, int worker, int threads)
 {
     const int places = omp_get_num_places();

@@ -1,20 +1,18 @@
-/* Teams of threads, and how they wait. A caller's helpers live as long as the caller. A thread without work spins for
- * some tens of microseconds, because the next work usually comes within them, and then sleeps until it is woken.
+/* Teams of threads, and how they wait. A team's helpers end with their caller. A thread without work spins for some
+ * tens of microseconds, because the next work usually comes within them. Then it sleeps until it is woken.
  *
  *     caller                            helper
- *     opens a run        word           sees a new run in the word: enters it, works, leaves
- *     wakes two          sleepers       wakes two more, so that the caller need not
- *     works                             sees no new run for SPIN nanoseconds: sleeps
+ *     opens a run        word           finds a new run in the word: enters it, works, leaves
+ *     wakes two          sleepers       wakes two more
+ *     works                             finds no new run for SPIN nanoseconds: sleeps
  *     closes the run     word           comes too late: continues waiting
- *     waits until the run is empty
+ *     waits until no helper is inside
  *
- * Nothing waits for a helper that has not come: on a busy machine, where the system gives its processor to another
- * program, the caller does the work itself. Nor does a helper that has not come keep others asleep: whoever enters
- * wakes two of those that sleep then.
+ * The caller never waits for a helper that has not entered: if the system runs another program instead, the caller does
+ * the work itself. Nor does such a helper delay others: every helper that enters wakes two that sleep.
  *
- * The library creates the helpers itself and takes only limits and places from OpenMP. OpenMP's threads spin for
- * milliseconds between two regions, handle the program's signals, and may outlive their caller. And OpenMP ends the
- * process when it cannot create a thread. */
+ * OpenMP sets only limits and places. Its threads are not used: they spin for milliseconds between regions, run the
+ * program's signal handlers and may outlive their caller, and OpenMP ends the process if it cannot create one. */
 #include "kernels/machine/team.h"
 
 #include <errno.h>
@@ -35,43 +33,43 @@
 #include "kernels/machine/locks.h"
 #include "kernels/machine/processors.h"
 
-/* In nanoseconds. */
+/* Nanoseconds. */
 enum {
-    SPIN = 50000,           /* before a waiting thread sleeps */
-    LONG_RUN = 500000,      /* a run this long is worth waking more threads than there are processors */
-    HELD_UP = 1000000,      /* a caller that waits less than this for a helper does not count as held up */
-    SHORT_REST = 4000000,   /* of a helper that held its caller up, the first time */
-    LONG_REST = 128000000,  /* and at most */
-    FIRST_RETRY = 10000000, /* until a caller again tries to create the threads that its team lacks */
-    LAST_RETRY = 1280000000 /* and at most */
+    SPIN = 50000,             /* a waiting thread spins for this long before it sleeps */
+    LONG_RUN = 500000,        /* for runs of this length it pays to wake more threads than there are processors */
+    HELD_UP = 1000000,        /* a caller that waits less than this for a helper does not count as held up */
+    SHORT_BACKOFF = 4000000,  /* a helper that held its caller up stays away for this long the first time */
+    LONG_BACKOFF = 128000000, /* and at most for this long */
+    FIRST_RETRY = 10000000,   /* until a caller tries again to create missing threads */
+    LAST_RETRY = 1280000000   /* and at most */
 };
 
 enum {
     MAX_THREADS = 1024, /* of a team */
-    STACK = 1 << 20     /* bytes of a helper's stack: tasks take some tens of thousands */
+    STACK = 1 << 20     /* bytes of a helper's stack: tasks need some tens of thousands */
 };
 
-/* The state of a run, in one word: how many helpers are inside, whether more may enter, and which run it is. */
+/* The state of a run in one word: the number of helpers inside, whether more may enter, and the number of the run. */
 #define INSIDE ((uint64_t)0xFFFF)
 #define OPEN ((uint64_t)0x10000)
-#define RUN ((uint64_t)0x20000) /* runs count from here up */
+#define RUN ((uint64_t)0x20000) /* the run's number is in the higher bits */
 
-/* Where a thread sleeps; a resting one is not woken for a run. */
-enum { AWAKE, ASLEEP, QUARANTINED };
+/* A slot is where a thread sleeps. A thread that backs off is not woken for a run. */
+enum { AWAKE, ASLEEP, BACKING_OFF };
 typedef struct slot {
     _Alignas(64) _Atomic uint32_t state;
-    pthread_t thread;  /* the helper */
-    struct team *team; /* and its team */
+    pthread_t thread;  /* of the helper */
+    struct team *team; /* the helper's team */
 } slot;
 
-/* A thread as a caller. A team in use belongs to its caller; a free one may be ended by whoever holds
- * the lock. A helper counts as a caller whose team is in use. */
+/* A thread as a caller. A team in use belongs to its caller; the holder of the lock may end a free one. A helper counts
+ * as a caller whose team is in use. */
 enum { FREE, IN_USE, ENDED };
 typedef struct caller {
     _Atomic uint32_t state;
     struct team *team; /* NULL: none yet */
-    int64_t retry;     /* when it may next try to create the threads that its team lacks */
-    int64_t delay;     /* the wait before that; 0: nothing failed */
+    int64_t retry;     /* when it may try again to create missing threads */
+    int64_t delay;     /* the delay before that; 0: no attempt failed */
 } caller;
 
 /* The team of one calling thread, which is its worker 0. */
@@ -79,30 +77,30 @@ typedef struct team {
     _Alignas(64) _Atomic uint64_t word;
     _Alignas(64) th_job *job; /* of the open run; NULL ends the team */
     void *shared;
-    int threads; /* that may take part in it */
-    int size;    /* threads that exist, the caller among them */
+    int threads; /* that may take part in the run */
+    int size;    /* threads that exist, including the caller */
     int processors;
-    int64_t lasted;                 /* the last run, where threads outnumber processors */
-    _Atomic int64_t opened, closed; /* when the run was */
+    int64_t last_duration;          /* duration of the last run, if threads outnumber processors */
+    _Atomic int64_t opened, closed; /* times of the last run */
     atomic_bool ending;
     sem_t begun; /* posted by each new helper */
     caller *caller;
     struct team *next, **link;                                /* in the list of teams */
     _Alignas(64) _Atomic uint64_t sleepers[MAX_THREADS / 64]; /* a bit for each helper asleep */
-    slot slot[MAX_THREADS];                                   /* written for the threads that exist */
+    slot slot[MAX_THREADS];                                   /* initialized for the threads that exist */
 } team;
 
 static _Thread_local caller own;
 
-/* Under the lock. */
+/* Protected by the lock. */
 static team *teams;        /* of all threads */
 static bool prepared;      /* `key` exists */
-static bool unloaded;      /* no team begins any more */
-static pthread_key_t key;  /* ends a thread's team with the thread */
-static atomic_bool forked; /* this process was forked from one that had a team: the team's threads do not exist here */
+static bool unloaded;      /* no new teams */
+static pthread_key_t key;  /* its destructor ends a thread's team */
+static atomic_bool forked; /* this process was forked from one with a team, whose threads do not exist here */
 
 static _Atomic int computing;  /* threads in the runs of all teams */
-static _Atomic int processors; /* of the process, as the last caller found them */
+static _Atomic int processors; /* of the process, as the last caller counted them */
 
 /* -- waiting -- */
 
@@ -122,7 +120,7 @@ static void pause_briefly(void)
 #endif
 }
 
-/* Sleeps while the bed's state is this one, at most so long (NULL: for ever). */
+/* Sleeps while the slot has this state, at most for `max` (NULL: without limit). */
 static void sleep_while(slot *mine, uint32_t state, const struct timespec *max)
 {
     syscall(SYS_futex, &mine->state, FUTEX_WAIT_PRIVATE, state, max, NULL, 0);
@@ -136,26 +134,26 @@ static bool wake_from(slot *sleeper, uint32_t state)
     return true;
 }
 
-/* What is waited for: another run than `seen` (a helper), or that nobody is inside (the caller). */
-static bool is_new(uint64_t word, uint64_t seen)
+/* Conditions to wait for: another run than `last` (a helper), or no helper inside (the caller). */
+static bool is_new(uint64_t word, uint64_t last)
 {
-    return word / RUN != seen / RUN;
+    return word / RUN != last / RUN;
 }
 
-static bool is_empty(uint64_t word, uint64_t seen)
+static bool is_empty(uint64_t word, uint64_t last)
 {
-    (void)seen;
+    (void)last;
     return (word & INSIDE) == 0;
 }
 
-typedef bool condition(uint64_t word, uint64_t seen);
+typedef bool condition(uint64_t word, uint64_t last);
 
-static void spin(team *t, condition *holds, uint64_t seen)
+static void spin(team *t, condition *holds, uint64_t last)
 {
     const int64_t end = now() + SPIN;
     do {
         for (int i = 0; i < 16; i++) {
-            if (holds(atomic_load_explicit(&t->word, memory_order_relaxed), seen))
+            if (holds(atomic_load_explicit(&t->word, memory_order_relaxed), last))
                 return;
             pause_briefly();
         }
@@ -164,41 +162,41 @@ static void spin(team *t, condition *holds, uint64_t seen)
 
 /* -- sleep -- */
 
-/* A helper is asleep while its bed says so and its bit is set. The bit is cleared before the helper enters a run, so a
- * bit that is taken for a wake belongs to a helper that has not entered yet. */
-static void lie_down(team *t, int worker)
+/* A helper is asleep if its slot says so and its bit is set. It clears the bit before it enters a run. So a waker that
+ * clears a bit knows that the helper has not entered yet. */
+static void mark_asleep(team *t, int worker)
 {
     atomic_store(&t->slot[worker].state, ASLEEP);
     if (worker > 0)
         atomic_fetch_or(&t->sleepers[worker / 64], (uint64_t)1 << worker % 64);
 }
 
-static void get_up(team *t, int worker)
+static void mark_awake(team *t, int worker)
 {
     if (worker > 0)
         atomic_fetch_and(&t->sleepers[worker / 64], ~((uint64_t)1 << worker % 64));
     atomic_store(&t->slot[worker].state, AWAKE);
 }
 
-/* Waits as this worker; returns the word for which the condition holds. */
-static inline uint64_t wait_for(team *t, int worker, condition *holds, uint64_t seen, bool spinning)
+/* Waits as this worker until the condition holds; returns the word. */
+static inline uint64_t wait_for(team *t, int worker, condition *holds, uint64_t last, bool spinning)
 {
     uint64_t word = atomic_load(&t->word);
-    if (spinning && !holds(word, seen))
-        spin(t, holds, seen);
-    while (word = atomic_load(&t->word), !holds(word, seen)) {
-        lie_down(t, worker); /* before the word is read again: whoever changes it from now on wakes */
-        if (!holds(atomic_load(&t->word), seen))
+    if (spinning && !holds(word, last))
+        spin(t, holds, last);
+    while (word = atomic_load(&t->word), !holds(word, last)) {
+        mark_asleep(t, worker); /* before the word is read again: a later change of the word wakes this thread */
+        if (!holds(atomic_load(&t->word), last))
             sleep_while(&t->slot[worker], ASLEEP, NULL);
         if (atomic_load(&t->slot[worker].state) != AWAKE)
-            get_up(t, worker);
+            mark_awake(t, worker);
     }
     return word;
 }
 
 /* -- helpers -- */
 
-/* Wakes two helpers that sleep and may take part: each wakes two more, so that a large team is awake in few steps. */
+/* Wakes two sleeping helpers that may take part. Each wakes two more, so that a large team is awake in few steps. */
 static void wake_two(team *t)
 {
     int woken = 0;
@@ -215,7 +213,7 @@ static void wake_two(team *t)
     }
 }
 
-/* Enters the run that the word names, or a newer one; false when it is closed. */
+/* Enters the run that the word names, or a newer one. Returns false if the run is closed. */
 static bool enter(team *t, uint64_t *word)
 {
     while ((*word & OPEN) && !atomic_compare_exchange_weak(&t->word, word, *word + 1))
@@ -223,7 +221,7 @@ static bool enter(team *t, uint64_t *word)
     return *word & OPEN;
 }
 
-/* Leaves a run; true when that woke a caller who had been held up: longer than it had worked itself. */
+/* Leaves a run. Returns true if this woke a caller that was held up: it had waited longer than it had worked itself. */
 static bool leave(team *t)
 {
     const uint64_t before = atomic_fetch_sub(&t->word, 1);
@@ -242,29 +240,31 @@ static long preemptions(void)
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
-/* What a helper remembers of being in the way. */
+/* A helper's record of how it delayed its caller. */
 typedef struct backoff {
     long preemptions;
-    int64_t rest, rested; /* how long it rested last, and until when */
+    int64_t duration, ended; /* the last backoff: its length, and when it ended */
 } backoff;
 
-/* A helper was preempted in the middle of a task, and its caller had to wait until the system resumed the helper: on a
- * busy machine that costs more than the help is worth. It rests, longer each time that this happens again soon. */
-static void rest(team *t, slot *mine, backoff *f)
+/* Backs off if this helper was preempted in a task while its caller waited: on a busy machine that costs more than the
+ * help is worth. The backoff doubles each time this soon happens again. */
+static void back_off(team *t, slot *mine, backoff *b)
 {
-    const long seen = f->preemptions;
-    f->preemptions = preemptions();
-    if (f->preemptions == seen) /* the task was long, nothing else */
+    const long before = b->preemptions;
+    b->preemptions = preemptions();
+    if (b->preemptions == before) /* not preempted: the task was long */
         return;
-    f->rest = now() - f->rested > 16 * f->rest ? SHORT_REST : f->rest < LONG_REST ? 2 * f->rest : LONG_REST;
-    atomic_store(&mine->state, QUARANTINED);
-    if (!atomic_load(&t->ending)) /* set before the resting are woken */
-        sleep_while(mine, QUARANTINED, &(struct timespec){.tv_nsec = (long)f->rest});
+    b->duration = now() - b->ended > 16 * b->duration ? SHORT_BACKOFF
+                  : b->duration < LONG_BACKOFF        ? 2 * b->duration
+                                                      : LONG_BACKOFF;
+    atomic_store(&mine->state, BACKING_OFF);
+    if (!atomic_load(&t->ending)) /* end() sets it before it wakes the slots */
+        sleep_while(mine, BACKING_OFF, &(struct timespec){.tv_nsec = (long)b->duration});
     atomic_store(&mine->state, AWAKE);
-    f->rested = now();
+    b->ended = now();
 }
 
-/* The life of a helper. One that is not needed in a small run does not spin for the next. */
+/* The main function of a helper. A helper that a small run does not need does not spin for the next run. */
 static void *help(void *argument)
 {
     slot *const mine = argument;
@@ -273,10 +273,10 @@ static void *help(void *argument)
     atomic_store(&own.state, IN_USE);
     sem_post(&t->begun);
     bool needed = true, spinning = false;
-    backoff f = {.preemptions = preemptions()};
-    for (uint64_t seen = 0; needed;) {
-        seen = wait_for(t, worker, is_new, seen, spinning);
-        if (!enter(t, &seen))
+    backoff b = {.preemptions = preemptions()};
+    for (uint64_t last = 0; needed;) {
+        last = wait_for(t, worker, is_new, last, spinning);
+        if (!enter(t, &last))
             continue;
         spinning = worker < t->threads && t->threads <= t->processors;
         if (worker < t->threads)
@@ -286,7 +286,7 @@ static void *help(void *argument)
         else if (worker < t->threads)
             t->job(t->shared, worker);
         if (leave(t))
-            rest(t, mine, &f);
+            back_off(t, mine, &b);
     }
     return NULL;
 }
@@ -299,15 +299,16 @@ static bool create_thread(slot *mine)
     pthread_attr_setstacksize(&attributes, STACK);
     int error = pthread_create(&mine->thread, &attributes, help, mine);
     pthread_attr_destroy(&attributes);
-    if (error == EINVAL) /* the program's thread-local variables need more than that */
+    if (error == EINVAL) /* the program's thread-local variables need a larger stack */
         error = pthread_create(&mine->thread, NULL, help, mine);
     return error == 0;
 }
 
-/* -- a team begins and ends, under the lock -- */
+/* -- begin and end of a team, under the lock -- */
 
-/* Creates helpers until the team has this many threads, or no more can be created. Every new helper has begun when this
- * returns: its thread-local variables exist, which would otherwise wait for a dlclose that waits for the helper. */
+/* Creates helpers until the team has this many threads, or no more can be created. When this returns, every new helper
+ * has begun. Its thread-local variables exist then: creating them later could wait for a dlclose that waits for the
+ * helper. */
 static void add_helpers(team *t, int threads)
 {
     const int before = t->size;
@@ -335,7 +336,7 @@ static void open_run(team *t, int threads, th_job *job, void *shared)
     wake_two(t);
 }
 
-/* Ends a team, by a run that stays open until every helper has left for good. */
+/* Ends a team with a run that stays open until every helper has left. */
 static void end(team *t)
 {
     *t->link = t->next;
@@ -344,14 +345,14 @@ static void end(team *t)
     atomic_store(&t->ending, true);
     open_run(t, t->size, NULL, NULL);
     for (int worker = 1; worker < t->size; worker++)
-        wake_from(&t->slot[worker], QUARANTINED);
+        wake_from(&t->slot[worker], BACKING_OFF);
     for (int worker = 1; worker < t->size; worker++)
         pthread_join(t->slot[worker].thread, NULL);
     sem_destroy(&t->begun);
     free(t);
 }
 
-/* Ends the team if its caller does not use it. The caller computes alone from then on. */
+/* Ends the team if its caller is not using it. Afterwards the caller computes alone. */
 static void end_if_free(team *t)
 {
     uint32_t state = FREE;
@@ -370,8 +371,8 @@ static void end_with_thread(void *argument)
     th_lock_release(&held);
 }
 
-/* The process exits, or the program unloads the shared object that contains this library. Helpers must not continue in
- * unloaded code, and a thread that ends later must not call it. */
+/* Runs when the process exits, or when the program unloads the shared object that contains this library. Helpers must
+ * not run unloaded code, and a thread that ends later must not call it. */
 __attribute__((destructor)) static void end_all(void)
 {
     if (atomic_load(&forked))
@@ -401,7 +402,7 @@ static bool prepare(void)
     return prepared;
 }
 
-/* A team of this thread alone; NULL when memory is out. */
+/* Returns a team of this thread alone; NULL if memory is exhausted. */
 static team *begin(void)
 {
     team *t = aligned_alloc(_Alignof(team), sizeof(team));
@@ -415,7 +416,7 @@ static team *begin(void)
         atomic_init(&t->sleepers[i], 0);
     t->slot[0] = (slot){.team = t};
     t->size = 1;
-    t->lasted = 0;
+    t->last_duration = 0;
     sem_init(&t->begun, 0, 0);
     t->caller = &own;
     t->next = teams;
@@ -426,8 +427,8 @@ static team *begin(void)
     return t;
 }
 
-/* Gives this thread a team of `threads`, or of as many threads as the system can create now. It tries the rest again
- * after a while, longer each time: a shortage may pass, and a try costs time. */
+/* Enlarges this thread's team to `threads`, or to as many as the system can create now. For missing threads it tries
+ * again after a delay, longer each time: the shortage may pass, and an attempt costs time. */
 static void enlarge(int threads)
 {
     const int64_t time = own.delay ? now() : 0;
@@ -461,9 +462,9 @@ static bool runs_alone(int threads)
            atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-/* Takes this thread's team into use, with `threads` if the system can create them. NULL without a team, and
- * inside the user's OpenMP regions; then there is nothing to give back. The first call of OpenMP's library may read files
- * and hold locks, so the thread must not be canceled meanwhile. */
+/* Starts using this thread's team, with `threads` if the system can create them. Returns NULL without a team and inside
+ * the user's OpenMP regions; then there is nothing to release. OpenMP's library may read files and hold locks in its
+ * first call, so the thread must not be canceled meanwhile. */
 static team *take(int threads)
 {
     uint32_t state = FREE;
@@ -486,13 +487,12 @@ static void give_back(void)
 }
 
 /* How many threads a run gets, at least its caller: what other callers' runs leave of the processors, or of `threads`
- * where that is more. To wake more threads than there are processors, and more than one, pays only where runs are long.
- */
+ * if that is more. Waking more threads than there are processors (and more than two) pays only for long runs. */
 static int claim(const team *t, int threads)
 {
     const int all = atomic_load_explicit(&processors, memory_order_relaxed);
     const int few = t->processors < 2 ? 2 : t->processors;
-    const int wanted = lesser(lesser(threads, t->size), t->lasted < LONG_RUN ? few : threads);
+    const int wanted = lesser(lesser(threads, t->size), t->last_duration < LONG_RUN ? few : threads);
     const int left =
         (threads > all ? threads : all) - atomic_fetch_add_explicit(&computing, wanted, memory_order_relaxed);
     const int claimed = left < 1 ? 1 : lesser(wanted, left);
@@ -522,7 +522,7 @@ static void run_in_team(team *t, int threads, th_job *job, void *shared)
     else
         job(shared, 0);
     if (crowded)
-        t->lasted = now() - start;
+        t->last_duration = now() - start;
     atomic_fetch_sub_explicit(&computing, claimed, memory_order_relaxed);
 }
 
@@ -532,7 +532,7 @@ void th_team_run(int threads, th_job *job, void *shared)
         job(shared, 0);
         return;
     }
-    const int cancellation = th_cancellation_disable(); /* a run that broke off would leave its helpers inside */
+    const int cancellation = th_cancellation_disable(); /* a run that stopped half-way would leave its helpers inside */
     team *t = take(threads);
     if (t) {
         run_in_team(t, threads, job, shared);

@@ -1,20 +1,21 @@
-/* Matrix products: from any strided batch to single products in a form that the backends take, and who runs which of
- * them. The backends are product_native.c and product_openblas.c. */
+/* Matrix products: turns any strided batch into single products in a form that the backends (product_native.c,
+ * product_openblas.c) accept, and divides a batch among the team. */
 #include "kernels/products/product.h"
 
 #include "kernels/kernels.h"
 #include "kernels/machine/parallel.h"
 #include "kernels/products/product_backends.h"
+#include "kernels/sizes.h"
 
-/* Lets the innermost batch dimension disappear in the rows of A and C when B is the same for all, or in the columns of
- * B and C when A is. Returns false when neither is possible. */
+/* Folds the innermost batch dimension: into the rows of A and C if B is the same for all, or into the columns of B and
+ * C if A is the same for all. Returns false if neither is possible. */
 static bool fold_dimension(th_product *p)
 {
     const bool biased = p->bias || p->biased;
     const int d = p->batch_dims - 1;
     const int64_t size = p->batch[d], a = p->a_batch[d], b = p->b_batch[d], c = p->c_batch[d];
     if (size == 1) {
-        /* nothing to walk */
+        /* nothing to iterate over */
     } else if (b == 0 && p->m == 1) {
         p->m = size;
         p->a_row = a;
@@ -45,8 +46,8 @@ static void drop_dimension(th_product *p, int dropped)
     }
 }
 
-/* The transposed product: fma(a, b, c) = fma(b, a, c), so its bits are the same; but those of bfloat16x3, where a1 b2
- * comes before a2 b1. The bias is not carried over. */
+/* Transposes the product, without its bias. The bits are the same, because fma(a, b, c) = fma(b, a, c). Not so in
+ * bfloat16x3, where a1 b2 comes before a2 b1. */
 static void transpose(th_product *p)
 {
     const th_product was = *p;
@@ -60,15 +61,15 @@ static void transpose(th_product *p)
     }
 }
 
-/* One vector of results lies along the columns, and so does what is contiguous in C. */
+/* Transposes if C's rows are contiguous, or C is one column: a vector of results lies along the columns. */
 static bool wants_transposing(const th_product *p, th_precision precision)
 {
     return precision != TH_PRECISION_BFLOAT16X3 && p->m > 1 && p->residual_row == 0 &&
            (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
 }
 
-/* What is run instead of `given`: fewer batch dimensions, C's columns contiguous if possible. *fill: a bias has to be
- * written to C first, because it now goes along the rows. */
+/* Returns the product to run instead of `given`, with fewer batch dimensions and contiguous columns of C if possible.
+ * Sets *fill if the bias must first be written to C, because it now lies along the rows. */
 static th_product simplify(const th_machine *machine, th_dtype dtype, const th_product *given, bool *fill)
 {
     th_product p = *given;
@@ -97,7 +98,7 @@ static int64_t batch_count(const th_product *p)
     return count;
 }
 
-/* The product of a batch with this number. */
+/* Product `number` of a batch. */
 static th_product product_at(const th_product *batch, int64_t size, int64_t number)
 {
     int64_t index[TH_PRODUCT_BATCH_DIMS];
@@ -110,7 +111,7 @@ static th_product product_at(const th_product *batch, int64_t size, int64_t numb
     return one;
 }
 
-/* Whether whole products are the tasks of a team; otherwise each of them is cut up, one after the other. */
+/* Whether the team's tasks are whole products. Otherwise the team divides each product, one after the other. */
 static bool team_over_batch(const th_product *product, int64_t count, int threads)
 {
     const double work = th_product_work(product);
@@ -155,7 +156,7 @@ typedef struct batch_team {
     const th_machine *machine;
     th_dtype dtype;
     const th_product *batch;
-    int64_t count, group; /* of products; a task is a group of them */
+    int64_t count, group; /* products in the batch and in a task */
     char *workspace;      /* (threads, worker) bytes */
     size_t worker;
 } batch_team;
@@ -170,21 +171,7 @@ static void run_task(void *shared, int64_t index, int worker)
     }
 }
 
-void th_product_residual(const th_kernels *kernels, int64_t size, const th_product *p, int64_t row, int64_t rows,
-                         int64_t column, int64_t columns)
-{
-    const char *bias = p->bias ? (const char *)p->bias + column * size : NULL;
-    for (int64_t i = row; i < row + rows; i++) {
-        void *c = (char *)p->c + (i * p->c_row + column) * size;
-        void *residual = (char *)p->residual + (i * p->residual_row + column) * size;
-        if (bias)
-            kernels->add(columns, (void *[]){c, residual, (void *)bias}, NULL);
-        else
-            kernels->copy(columns, (void *[]){c, residual}, NULL);
-    }
-}
-
-/* C of every product = its bias, or 0. */
+/* Sets C of every product to its bias, or 0. */
 static void fill_batch(const th_machine *machine, th_dtype dtype, const th_product *p)
 {
     const void *from = p->bias ? p->bias : th_zero(th_element_size(dtype));
@@ -195,7 +182,7 @@ static void fill_batch(const th_machine *machine, th_dtype dtype, const th_produ
     }
 }
 
-/* C = residual + bias, to which the product is then added. */
+/* Sets C = residual + bias. The returned product is to be added to it. */
 static th_product begin_with_residual(const th_machine *machine, th_dtype dtype, const th_product *given)
 {
     th_product_residual(th_kernels_for(machine, dtype), th_element_size(dtype), given, 0, given->m, 0, given->n);

@@ -1,7 +1,23 @@
-/* Products by our own micro-kernel, as they are planned (product_plan.c): passes over blocks of B, in each of which the
- * team packs what tasks share, and then multiplies, a block of C a task. */
+/* Products by our own micro-kernel, according to their plan (product_plan.c). A product is computed in passes over
+ * blocks of B. In each pass the team packs the operands that tasks share. Then it multiplies; a task is a block of
+ * C. */
 #include "kernels/machine/parallel.h"
+#include "kernels/products/product_backends.h"
 #include "kernels/products/product_plan.h"
+
+void th_product_residual(const th_kernels *kernels, int64_t size, const th_product *p, int64_t row, int64_t rows,
+                         int64_t column, int64_t columns)
+{
+    const char *bias = p->bias ? (const char *)p->bias + column * size : NULL;
+    for (int64_t i = row; i < row + rows; i++) {
+        void *c = (char *)p->c + (i * p->c_row + column) * size;
+        void *residual = (char *)p->residual + (i * p->residual_row + column) * size;
+        if (bias)
+            kernels->add(columns, (void *[]){c, residual, (void *)bias}, NULL);
+        else
+            kernels->copy(columns, (void *[]){c, residual}, NULL);
+    }
+}
 
 size_t th_product_native_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
@@ -11,7 +27,7 @@ size_t th_product_native_workspace(const th_machine *machine, th_dtype dtype, co
 
 /* -- packing -- */
 
-/* One pass: all of C's rows against a block of B, some of its columns and of k. */
+/* One pass: all rows of C, some columns of B and C, some steps of k. */
 typedef struct product_pass {
     const th_product_plan *plan;
     int64_t column, columns; /* of C */
@@ -22,7 +38,7 @@ typedef struct product_pass {
     char *workers;  /* (threads, worker_bytes) */
 } product_pass;
 
-/* What a task keeps while it works on its block of C. */
+/* The state of a task while it computes its block of C. */
 typedef struct task {
     int64_t row, rows, column, columns; /* of C */
     void *a, *b;                        /* scratch for packed operands */
@@ -40,7 +56,7 @@ static char *c_element(const th_product_plan *p, int64_t row, int64_t column)
     return (char *)p->product.c + (row * p->product.c_row + column * p->product.c_col) * p->size;
 }
 
-/* Where the packed A has one block of rows over one block of k. */
+/* The packed A of one block of rows and one block of k. */
 static char *packed_a_at(const product_pass *pass, int64_t row_block, int64_t block)
 {
     return pass->packed_a + (block * th_product_row_blocks(pass->plan) + row_block) * (int64_t)pass->plan->a_bytes;
@@ -57,7 +73,7 @@ static void pack_a_task(const product_pass *pass, int64_t index)
                        product->a_row, product->a_col, packed_a_at(pass, index % blocks, block));
 }
 
-/* A few panels of one block of k. */
+/* Packs a few panels of one block of k. */
 static void pack_b_task(const product_pass *pass, int64_t index)
 {
     const th_product_plan *p = pass->plan;
@@ -96,7 +112,7 @@ static void pack_task(void *shared, int64_t index, int worker)
 
 /* -- multiplying -- */
 
-/* A of one block: packed, or where it is. */
+/* Sets A of one block: packed, or in place. */
 static void take_a(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
 {
     const th_product_plan *p = pass->plan;
@@ -119,7 +135,7 @@ static void take_a(const product_pass *pass, const task *t, int64_t step, th_pro
     block->a_panel = tile_rows * th_panel_elements(&p->multiply, block->k);
 }
 
-/* What the first pass adds to: C, the bias, or nothing; later ones always add to C. */
+/* Sets init: the first pass adds to C, the bias, or nothing; later ones always add to C. */
 static void take_init(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     if (step > 0 || p->product.add || p->product.residual) {
@@ -131,7 +147,7 @@ static void take_init(const th_product_plan *p, const task *t, int64_t step, th_
     }
 }
 
-/* From panels that the team has packed. */
+/* Multiplies by panels that the team has packed. */
 static void multiply_shared(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
 {
     const th_product_plan *p = pass->plan;
@@ -144,7 +160,8 @@ static void multiply_shared(const product_pass *pass, const task *t, int64_t ste
     p->multiply.block(block);
 }
 
-/* From B where it is. Columns that do not fill registers are packed, because beyond them there may be no memory. */
+/* Multiplies by B in place. Columns that do not fill registers are packed, because the memory after them may not
+ * exist. */
 static void multiply_in_place(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const th_product *product = &p->product;
@@ -159,7 +176,7 @@ static void multiply_in_place(const th_product_plan *p, const task *t, int64_t s
     p->multiply.block(block);
 }
 
-/* A few rows, from B where it is, its columns contiguous. */
+/* Multiplies few rows by B in place, with contiguous columns. */
 static void multiply_few_rows(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const th_product *product = &p->product;
@@ -168,7 +185,7 @@ static void multiply_few_rows(const th_product_plan *p, const task *t, int64_t s
     p->multiply.few_rows(block);
 }
 
-/* From panels that this task packs, a few at a time. */
+/* Multiplies by panels that this task packs, a few at a time. */
 static void multiply_own(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const th_product *product = &p->product;

@@ -1,16 +1,18 @@
-/* Matrix products through OpenBLAS: C cut into blocks of fixed size, one call with one thread for each. What its calls
- * cannot reach (no unit stride, negative or huge strides) is copied to workspace first.
+/* Matrix products with OpenBLAS: blocks of C of fixed size, one call with one thread for each. Operands that BLAS
+ * cannot read (without a unit stride, with negative or huge strides) are first copied to the workspace.
  *
- * The bits are OpenBLAS's own: the same for any number of threads on one machine, nothing more. */
+ * The bits are OpenBLAS's: the same for any number of threads on one machine, with no further guarantee. */
 #include "kernels/kernels.h"
 #include "kernels/machine/openblas.h"
 #include "kernels/machine/parallel.h"
+#include "kernels/products/product.h"
 #include "kernels/products/product_backends.h"
+#include "kernels/sizes.h"
 
 enum { BLOCK_ROWS = 384, BLOCK_COLUMNS = 768, MAX_STRIDE = 1 << 30 };
 
-/* How a matrix is handed over. */
-typedef enum access { AS_IT_LIES, TRANSPOSED, COPIED } access;
+/* How a matrix is passed to BLAS. */
+typedef enum access { IN_PLACE, TRANSPOSED, COPIED } access;
 
 typedef struct plan {
     const th_openblas_functions *openblas;
@@ -25,7 +27,7 @@ typedef struct plan {
     char *workers; /* (threads, worker_bytes) */
 } plan;
 
-/* Whether a (rows, columns) block with columns contiguous and these strides is one that BLAS takes. */
+/* Whether BLAS accepts a block with contiguous columns and these strides. */
 static bool fits(int64_t row, int64_t column, int64_t columns)
 {
     return column == 1 && row >= columns && row <= MAX_STRIDE;
@@ -34,7 +36,7 @@ static bool fits(int64_t row, int64_t column, int64_t columns)
 static access choose_access(int64_t rows, int64_t columns, int64_t row, int64_t column)
 {
     if (fits(row, column, columns))
-        return AS_IT_LIES;
+        return IN_PLACE;
     return fits(column, row, rows) ? TRANSPOSED : COPIED;
 }
 
@@ -50,9 +52,10 @@ static plan make_plan(th_dtype dtype, const th_machine *machine, const th_produc
     p.column_blocks = th_parts(product->n, p.columns);
     p.a = choose_access(product->m, product->k, product->a_row, product->a_col);
     p.b = choose_access(product->k, product->n, product->b_row, product->b_col);
-    p.c = fits(product->c_row, product->c_col, product->n) ? AS_IT_LIES : COPIED;
+    p.c = fits(product->c_row, product->c_col, product->n) ? IN_PLACE : COPIED;
     p.steps =
-        th_smaller(product->k, TH_PRODUCT_BLOCK); /* a product cut there has the same bits, as with our own tiles */
+        th_smaller(product->k, TH_PRODUCT_BLOCK); /* blocks of k as in our own products: a product divided there has
+                                                     the same bits */
     p.a_bytes = p.a == COPIED ? (size_t)(p.rows * p.steps * p.size) : 0;
     p.b_bytes = p.b == COPIED ? (size_t)(p.steps * p.columns * p.size) : 0;
     p.c_bytes = p.c == COPIED ? (size_t)(p.rows * p.columns * p.size) : 0;
@@ -80,7 +83,7 @@ static operand take(const plan *p, access how, const void *base, int64_t rows, i
     return (operand){copy, columns, 1};
 }
 
-/* C (m, n), rows c_row apart, = A B or C + A B. */
+/* C = A B or C + A B for C (m, n), whose rows are c_row apart. */
 static void call(const plan *p, int64_t m, int64_t n, int64_t k, operand a, operand b, bool add, char *c, int64_t c_row)
 {
     const int a_how = p->a == TRANSPOSED ? TH_BLAS_TRANSPOSE : TH_BLAS_NO_TRANSPOSE;

@@ -1,30 +1,35 @@
-/* How one product by our own micro-kernel is cut into blocks of C, and which operands are packed, by whom. No choice
- * here can change a bit of the result: every element is the same sequence of operations in all of them.
+/* Plans one product by our own micro-kernel: the blocks of C, and which operands are packed by the task or by the team.
+ * No choice here changes a bit of the result: every element is the same sequence of operations in all plans.
  *
- * As in GotoBLAS (Goto & van de Geijn 2008) packed operands lie in panels as wide as a tile of the micro-kernel. A task
- * computes one block of C over all of k, or over the steps of one pass. It packs its own rows of A, or finds them
- * packed by the team where several tasks share them. B is taken
- *  - in place, where its rows are contiguous and it is small enough to stay in a cache;
- *  - in place, where C has few rows: transposed in registers, or turned into bfloat16 terms a group of steps at a time;
- *  - by the task, a few panels at a time, where only one block of rows needs them;
- *  - otherwise from a block that the team has packed together before, one for each pass over C. */
+ * Packed operands are panels as wide as a tile of the micro-kernel (Goto & van de Geijn 2008). A task computes one
+ * block of C over all of k, or over the steps of one pass. It packs its own rows of A, unless several tasks share them
+ * and the team packs them. B is read
+ *
+ *     in place, if its rows are contiguous and it fits into the L2 cache;
+ *     in place, if C has few rows: transposed in registers, or split into bfloat16 parts a group of steps at a time;
+ *     from a few panels at a time that the task packs, if only one block of rows needs them;
+ *     otherwise from a block that the team has packed, one for each pass over C. */
 #include "kernels/products/product_plan.h"
 
+#include "kernels/products/product_backends.h"
+
 enum {
-    ROW_BLOCK = 96, /* most rows of a task: with TH_PRODUCT_BLOCK steps of A they take a fifth of a 1 MB L2 cache */
-    ROW_PANELS = 8, /* or so many panels: what has larger ones multiplies faster, and comes with a 2 MB L2 cache */
+    ROW_BLOCK = 96, /* max rows of a task: with TH_PRODUCT_BLOCK steps of A they take a fifth of a 1 MB L2 cache */
+    ROW_PANELS = 8, /* or this many panels: paths with larger panels multiply faster, on processors with a 2 MB L2
+                       cache */
     SHORT_ROW_BLOCK = 24,
     ROW_UNIT = 12,              /* whole tiles in every instruction set */
-    SHARED_BYTES = 6 << 20,     /* of what the team packs for a pass: stays in an L3 cache */
-    IN_PLACE_BYTES = 512 << 10, /* of B: stays in an L2 cache */
-    IN_PLACE_ROWS = 12,         /* of C, up to which B is read once anyway */
-    OWN_PANELS = 4,             /* of B, packed by a task at a time */
-    PACK_ROWS_PANELS = 6,       /* panels of B up to which contiguous rows of A are better left where they are, */
-    PACK_COLUMNS_PANELS = 2,    /* and contiguous columns */
-    LITTLE_A = 4096,            /* elements of A that a task packs sooner than the team waits for itself */
-    PANEL_PAD_BYTES = 64, /* keeps panels from lying a power of two apart, and takes what packing writes too far */
-    BUFFER_COLUMNS = 512, /* most columns of a task that writes C through a buffer */
-    TASKS_PER_THREAD = 4  /* each packs its rows of A, so that cutting columns costs */
+    SHARED_BYTES = 6 << 20,     /* max bytes that the team packs for a pass: stays in an L3 cache */
+    IN_PLACE_BYTES = 512 << 10, /* max bytes of B in place: stays in an L2 cache */
+    IN_PLACE_ROWS = 12,         /* rows of C; up to this, B is read only once in any case */
+    OWN_PANELS = 4,             /* panels of B that a task packs at a time */
+    PACK_ROWS_PANELS = 6,       /* up to this many panels of B, contiguous rows of A are better read in place, */
+    PACK_COLUMNS_PANELS = 2,    /* and contiguous columns of A */
+    LITTLE_A = 4096,            /* up to this many elements, a task packs A itself rather than waiting for the team */
+    PANEL_PAD_BYTES = 64,       /* keeps panels from being a power of two apart, and is space for whole registers that
+                             packing writes */
+    BUFFER_COLUMNS = 512,       /* max columns of a task that writes C through a buffer */
+    TASKS_PER_THREAD = 4        /* few, because each packs its rows of A if columns are divided */
 };
 
 static int64_t round_up(int64_t value, int64_t multiple)
@@ -32,7 +37,7 @@ static int64_t round_up(int64_t value, int64_t multiple)
     return th_parts(value, multiple) * multiple;
 }
 
-/* How many tasks the work is for the team; none of them too small. */
+/* The number of tasks for the team, none of them too small. */
 static int64_t tasks_wanted(const th_product *product, int threads)
 {
     const int64_t max = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
@@ -40,13 +45,14 @@ static int64_t tasks_wanted(const th_product *product, int threads)
     return work < (double)TH_PRODUCT_TASK * (double)max ? (int64_t)(work / (double)TH_PRODUCT_TASK) + 1 : max;
 }
 
-/* A block of B that stays in an L2 cache. */
+/* Whether a block of B stays in an L2 cache. */
 static bool b_is_small(const th_product_plan *p)
 {
     return th_smaller(p->product.k, TH_PRODUCT_BLOCK) * p->product.n * p->size <= IN_PLACE_BYTES;
 }
 
-/* Blocks of rows of about the same size; short ones where there would be too few for the team, and B is near. */
+/* Divides rows into blocks of about the same size; short ones if there would be too few for the team and B is in a
+ * cache. */
 static void plan_rows(th_product_plan *p, int64_t tasks)
 {
     const int64_t long_blocks = th_parts(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
@@ -55,7 +61,7 @@ static void plan_rows(th_product_plan *p, int64_t tasks)
         round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), p->parts ? p->multiply.rows : ROW_UNIT);
 }
 
-/* B: in place, packed by each task, or by the team. */
+/* Decides how B is read: in place, packed by each task, or packed by the team. */
 static void plan_b(th_product_plan *p)
 {
     const th_product *product = &p->product;
@@ -80,7 +86,7 @@ static void plan_b(th_product_plan *p)
     }
 }
 
-/* Blocks of columns, where those of rows are too few for the team: each packs A again. */
+/* Divides columns into blocks if there are too few blocks of rows for the team. Each block packs A again. */
 static void plan_columns(th_product_plan *p, int64_t tasks)
 {
     const int64_t columns = th_parts(tasks, th_parts(p->product.m, p->row_block));
@@ -114,8 +120,8 @@ static bool packing_a_pays(const th_product_plan *p)
                                    : true;
 }
 
-/* A packed by the team, together with what it packs of B, where more tasks than one would pack the same of it. Where it
- * packs nothing of B that takes a wait of the team for all of A, which only many terms, slower to pack, are worth. */
+/* The team packs A, together with B, if several tasks would pack the same rows. If it packs nothing of B, the team must
+ * wait once for all of A; only many bfloat16 parts, which are slower to pack, are worth that. */
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);

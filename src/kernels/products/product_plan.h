@@ -1,23 +1,24 @@
-/* The plan of one product by our own micro-kernel: blocks of C, which operands are packed, by whom, and how much memory
- * that takes. product_plan.c makes it, product_native.c runs it. */
+/* The plan of one product by our own micro-kernel: blocks of C, packing, and memory. product_plan.c makes it,
+ * product_native.c runs it. */
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_PLAN_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_PLAN_H
 
-#include "kernels/products/product_backends.h"
+#include "kernels/products/product.h"
 #include "kernels/products/product_block.h"
+#include "kernels/sizes.h"
 
 typedef struct th_product_plan {
     const th_kernels *kernels;
     th_product_kernels multiply;
     th_product product;
     int64_t size; /* bytes of an element */
-    bool parts;   /* of bfloat16, made in packing: nothing is taken in place */
+    bool parts;   /* of bfloat16, made in packing: no operand is read in place */
     bool pack_a, a_shared, b_in_place, b_few_rows, b_shared, c_buffer; /* shared: packed by the team for all tasks */
     int64_t row_block, column_block;                                   /* of a task */
-    int64_t own_columns;                                               /* of B, packed by a task at a time */
-    int64_t pass_columns, pass_steps;                                  /* of C, and of k, that one pass works on */
+    int64_t own_columns;                                               /* of B that a task packs at a time */
+    int64_t pass_columns, pass_steps;                                  /* of C, and of k, in one pass */
     size_t panel_bytes;                    /* from one packed panel of B to the next, for TH_PRODUCT_BLOCK steps of k */
-    size_t b_shared_bytes, a_shared_bytes; /* of what the team packs for a pass */
+    size_t b_shared_bytes, a_shared_bytes; /* of the operands that the team packs for a pass */
     size_t a_bytes, b_bytes, c_bytes;      /* of a task: one block of A (shared or its own), panels of B, buffered C */
     size_t worker_bytes;
 } th_product_plan;
@@ -28,7 +29,7 @@ static inline int64_t th_product_row_blocks(const th_product_plan *p)
     return th_parts(p->product.m, p->row_block);
 }
 
-/* How products of this precision are multiplied. */
+/* The kernels that multiply in this precision. */
 th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dtype, th_precision precision);
 
 th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads);

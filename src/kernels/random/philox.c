@@ -1,4 +1,4 @@
-/* The plain path to Philox, one counter at a time. (Many at once: vector/philox.h. Tests hold both to Random123.) */
+/* Philox for one counter at a time. (vector/philox.h computes many at once. Tests compare both with Random123.) */
 #include "kernels/random/philox.h"
 
 void th_philox_block(const th_philox *random, uint32_t c0, uint32_t c1, uint32_t words[4])

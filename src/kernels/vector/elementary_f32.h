@@ -4,8 +4,8 @@
 
 #include "kernels/vector/registers.h"
 
-/* x = n ln 2 + r with |r| <= ln(2) / 2: returns r, exact to a bit or two of r's last place (ln 2 in two parts, the
- * first so short that n times it is exact). For |x| < 2^21. */
+/* Returns r, and n, with x = n ln 2 + r and |r| <= ln(2) / 2, for |x| < 2^21. r is exact to one or two bits of its last
+ * place. ln 2 is split in two, and the first part is so short that n times it is exact. */
 TH_INLINE vec vec_split_power(vec x, vec_int *n)
 {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves the nearest integer in the low bits */
@@ -34,18 +34,18 @@ TH_INLINE vec vec_power_of_2(vec_int n)
     return (vec)((n + 127) << 23);
 }
 
-/* x 2^n for -252 <= n <= 254, in two steps: the result may be denormal or infinite; 0 for n = -253 and -254. */
+/* x 2^n for -252 <= n <= 254, in two steps because the result may be denormal or infinite; 0 for n = -253 and -254. */
 TH_INLINE vec vec_scale_power(vec x, vec_int n)
 {
     const vec_int half = n >> 1;
     return x * vec_power_of_2(half) * vec_power_of_2(n - half);
 }
 
-/* e^x: relative error below 9e-8 where the result is normal. */
+/* e^x, with relative error below 9e-8 if the result is normal. */
 TH_INLINE vec vec_exp(vec x)
 {
-    /* From 89 on the result is infinite. At -176 n is -254: both powers of 2 are then 0 itself, so that exp(-inf),
-     * which masks and the ends of rows are full of, does not pass through denormal numbers, which are slow. */
+    /* From 89 the result is infinite. At -176 n is -254, and both powers of 2 are exactly 0. So exp(-inf), which is
+     * frequent in masks and at the ends of rows, avoids denormal numbers, which are slow. */
     vec_int n;
     const vec r = vec_split_power(vec_clamp(x, -176.0f, 89.0f), &n);
     return vec_scale_power(vec_expm1_near_0(r) + 1.0f, n);
@@ -54,7 +54,7 @@ TH_INLINE vec vec_exp(vec x)
 /* ln x (Moshier, Cephes): -inf at 0, NaN below. */
 TH_INLINE vec vec_log(vec x)
 {
-    const vec magnitude = vec_abs(x); /* (below 0 the result is replaced) */
+    const vec magnitude = vec_abs(x); /* (the result is replaced if x < 0) */
     const vec_int small = magnitude < 1.17549435e-38f;
     const vec normal = vec_select(small, magnitude * 33554432.0f, magnitude); /* 2^25 */
     /* x = 2^e m with m in [sqrt(1/2), sqrt(2)) */
@@ -83,13 +83,13 @@ TH_INLINE vec vec_log(vec x)
 TH_INLINE vec vec_tanh(vec x)
 {
     vec_int n;
-    const vec r = vec_split_power(vec_min(vec_broadcast(20.0f), vec_abs(x) * 2.0f), &n); /* from 9.02 on it is 1 */
+    const vec r = vec_split_power(vec_min(vec_broadcast(20.0f), vec_abs(x) * 2.0f), &n); /* from 9.02 tanh x is 1 */
     const vec power = vec_power_of_2(n);
     const vec e = vec_expm1_near_0(r) * power + (power - 1.0f);
     return vec_with_sign(e / (e + 2.0f), x);
 }
 
-/* sigmoid(x) = 1 / (1 + exp(-x)) and 1 - sigmoid(x), neither of which loses digits where it is small. */
+/* sigmoid(x) = 1 / (1 + exp(-x)) and 1 - sigmoid(x), both accurate where they are small. */
 TH_INLINE void vec_sigmoid_pair(vec x, vec *sigmoid, vec *complement)
 {
     const vec e = vec_exp(-vec_abs(x));
@@ -100,8 +100,9 @@ TH_INLINE void vec_sigmoid_pair(vec x, vec *sigmoid, vec *complement)
 }
 
 /* The standard normal distribution: density(x) = exp(-x²/2) / sqrt(2π), cumulative(x) = ∫ density from -∞ to x.
- * The upper tail is density(z) times Mills' ratio, a polynomial in (z - 3) / (z + 3) fitted for 0 <= z <= 14.6, beyond
- * which the density is 0. Relative error of both below 4e-7, in the lower tail too. */
+ *
+ * The upper tail is density(z) times Mills' ratio. That is a polynomial in (z - 3) / (z + 3) fitted for 0 <= z <= 14.6;
+ * beyond, the density is 0. The relative error of both is below 4e-7, also in the lower tail. */
 TH_INLINE void vec_normal(vec x, vec *cumulative, vec *density)
 {
     const vec z = vec_min(vec_broadcast(16.0f), vec_abs(x));
@@ -126,7 +127,7 @@ TH_INLINE void vec_normal(vec x, vec *cumulative, vec *density)
     *cumulative = vec_select(x < 0.0f, tail, 1.0f - tail);
 }
 
-/* The same lanes in float64, for what float32 has too few digits for. */
+/* The same lanes in float64, where float32 has too few digits. */
 typedef double wide __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
 typedef int64_t wide_int __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
 typedef uint64_t wide_bits __attribute__((vector_size(2 * TH_VECTOR_BYTES)));
@@ -141,11 +142,11 @@ TH_INLINE wide wide_select(wide_int mask, wide a, wide b)
     return (wide)((mask & (wide_int)a) | (~mask & (wide_int)b));
 }
 
-/* From here on an angle is reduced element by element. */
+/* From this angle on, angles are reduced one at a time. */
 #define TH_LARGE_ANGLE 16777216.0f
 
-/* x = (quadrant + 4 j) π/2 + r with |r| <= π/4 for TH_LARGE_ANGLE <= |x| < ∞: the bits of 2/π that matter, times the 24
- * bits of x, as an integer modulo 2^64 that counts 2^-62 quadrants (Payne & Hanek 1983). */
+/* x = (quadrant + 4 j) π/2 + r with |r| <= π/4, for TH_LARGE_ANGLE <= |x| < ∞. Multiplies the relevant bits of 2/π by
+ * the 24 bits of x, as an integer modulo 2^64 in units of 2^-62 quadrants (Payne & Hanek 1983). */
 static inline float reduce_large_angle(float x, int32_t *quadrant)
 {
     static const uint32_t two_over_pi[7] = {0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
@@ -157,7 +158,8 @@ static inline float reduce_large_angle(float x, int32_t *quadrant)
     const int skip = (int)(bits >> 23 & 255) - 150 - 2;
     uint64_t word[3];
     for (int i = 0; i < 3; i++) {
-        const int at = skip + 32 + 32 * i, index = at / 32, shift = at % 32; /* of 32 zeros and the table */
+        const int at = skip + 32 + 32 * i, index = at / 32, shift = at % 32; /* bit offset in 32 zeros followed by
+                                                                                the table */
         const uint64_t high = index == 0 ? 0 : two_over_pi[index - 1];
         const uint64_t pair = high << 32 | two_over_pi[index];
         word[i] = pair >> (32 - shift) & 0xffffffff;
@@ -170,10 +172,10 @@ static inline float reduce_large_angle(float x, int32_t *quadrant)
     return (float)(negative ? -rest : rest);
 }
 
-/* The same for a register: r, and the quadrant modulo 4. Infinite x gives NaN. */
+/* The same for a register. Returns r, and the quadrant modulo 4. For infinite x r is NaN. */
 TH_INLINE vec vec_reduce_angle(vec x, vec_int *quadrant)
 {
-    /* in float64: π/2 in three parts, the first two so short that their multiples are exact */
+    /* in float64; π/2 is split in three, and multiples of the first two parts are exact */
     const wide angle = vec_widen(x);
     const double round = 0x1.8p52;
     const wide n = (angle * 0.63661977236758134 + round) - round;
@@ -271,7 +273,7 @@ TH_INLINE vec vec_round_magnitude(vec a)
     return vec_select(magnitude < 8388608.0f, (magnitude + 8388608.0f) - 8388608.0f, magnitude);
 }
 
-/* x^y as C's pow defines it, special cases included; the error is that of rounding the result. */
+/* x^y as C's pow defines it, including special cases. The error is the rounding of the result. */
 TH_INLINE vec vec_pow(vec x, vec y)
 {
     const vec magnitude = vec_abs(x);

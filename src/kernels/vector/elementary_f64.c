@@ -1,24 +1,23 @@
-/* Elementary functions of float64: every error is below 1 in the last place of the result, over the whole range,
- * denormal arguments and results included.
+/* Elementary functions of float64. Every error is below 1 unit in the last place of the result over the whole range,
+ * including denormal arguments and results.
  *
- * Where a rounding would be too much, a number is carried as the unevaluated sum of two (Dekker 1971). So this file,
- * unlike the others here, is compiled without contraction of a * b + c: what is fused is said to be, and every compiler
- * makes the same bits of it. */
+ * Where one rounding is too much, a number is the unevaluated sum of two (Dekker 1971). So this file alone is compiled
+ * without contraction of a * b + c: fused operations are explicit, and every compiler produces the same bits. */
 #include "kernels/vector/elementary_f64.h"
 
 typedef uint64_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
 
 #define ROUND 0x1.8p52 /* adding it leaves the nearest integer in the low bits */
 
-#define LN2_HIGH 0x1.62e42fefa38p-1 /* ln 2, so short that its multiples by up to 2^11 are exact */
+#define LN2_HIGH 0x1.62e42fefa38p-1 /* ln 2, shortened: its multiples by up to 2^11 are exact */
 #define LN2_LOW 0x1.ef35793c7673p-45
 
-/* The sum of both, where low is small beside high. */
+/* The number high + low, where low is small beside high. */
 typedef struct pair {
     vec high, low;
 } pair;
 
-/* a + b, exactly, where the exponent of b is not larger than that of a, or a is 0. */
+/* a + b, exactly, if the exponent of b is not larger than the exponent of a, or a is 0. */
 TH_INLINE pair sum_in_order(vec a, vec b)
 {
     const vec high = a + b;
@@ -32,7 +31,7 @@ TH_INLINE pair sum_exactly(vec a, vec b)
     return (pair){high, (a - (high - b_part)) + (b - b_part)};
 }
 
-/* a b - product where product is a b rounded: exact where there is fused multiply-add, else good to 2^-106 a b. */
+/* a b - product, where product is a b rounded. Exact with fused multiply-add, else within 2^-106 a b. */
 TH_INLINE vec product_error(vec a, vec b, vec product)
 {
 #if TH_VECTOR_BYTES > 16
@@ -51,7 +50,7 @@ TH_INLINE pair multiply(vec a, vec b)
     return (pair){product, product_error(a, b, product)};
 }
 
-/* a / b, of which at most a rounding of the last bit of `low` is wrong. */
+/* a / b, except for a rounding error in the last bit of `low`. */
 TH_INLINE pair divide(pair a, pair b)
 {
     const vec reciprocal = 1.0 / b.high, quotient = a.high * reciprocal;
@@ -60,8 +59,8 @@ TH_INLINE pair divide(pair a, pair b)
     return (pair){quotient, rest * reciprocal};
 }
 
-/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1), n > 2: even and odd powers of what follows c[0] apart, which takes little
- * more than half the time of one chain. */
+/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1), n > 2. The even and the odd powers after c[0] are summed separately, which
+ * takes little more than half the time of one dependent sum. */
 TH_INLINE vec polynomial(vec x, int n, const double *c)
 {
     const vec square = x * x;
@@ -76,7 +75,8 @@ TH_INLINE vec polynomial(vec x, int n, const double *c)
 
 /* -- powers of e -- */
 
-/* x + low = n ln 2 + r with |r| <= ln(2) / 2 and an integer n: returns r and e^r - 1 - r. For |x| < 1420. */
+/* Returns e^r - 1 - r, and r and n, where x + low = n ln 2 + r, |r| <= ln(2) / 2 and n is an integer. For |x| <
+ * 1420. */
 TH_INLINE vec exp_reduced(vec x, vec low, vec *n, vec *r)
 {
     static const double c[] = {
@@ -108,21 +108,21 @@ TH_INLINE pair exp_pair(vec x, vec low, vec *n)
     return (pair){sum.high, sum.low + beyond};
 }
 
-/* 2^n of n + ROUND, -1022 <= n <= 1023; 0 for n = -1023. */
+/* 2^n from n + ROUND, -1022 <= n <= 1023; 0 for n = -1023. */
 TH_INLINE vec power_of_2(vec n_rounded)
 {
     return (vec)(((vec_bits)n_rounded << 52) + 0x3ff0000000000000);
 }
 
-/* x 2^n for -2046 <= n <= 2046, in two steps: the result may be denormal or infinite; 0 for n = -2046. */
+/* x 2^n for -2046 <= n <= 2046, in two steps because the result may be denormal or infinite; 0 for n = -2046. */
 TH_INLINE vec scale_power(vec x, vec n)
 {
     const vec half = n * 0.5 + ROUND;
     return x * power_of_2(half) * power_of_2(n - (half - ROUND) + ROUND);
 }
 
-/* At and above 710 e^x is infinite. At -1418.2 n is -2046: both powers of 2 are then 0 itself, so that exp(-inf), which
- * masks and the ends of rows are full of, does not pass through denormal numbers, which are slow. */
+/* From 710 e^x is infinite. At -1418.2 n is -2046, and both powers of 2 are exactly 0. So exp(-inf), which is frequent
+ * in masks and at the ends of rows, avoids denormal numbers, which are slow. */
 TH_INLINE vec clamp_exponent(vec x)
 {
     return vec_clamp(x, -1418.2, 710.0);
@@ -157,7 +157,7 @@ void vec_sigmoid_pair(vec x, vec *sigmoid, vec *complement)
 vec vec_tanh(vec x)
 {
     vec n, r;
-    const vec argument = vec_min(vec_broadcast(44), vec_abs(x) * 2.0); /* from 19.07 on it is 1 */
+    const vec argument = vec_min(vec_broadcast(44), vec_abs(x) * 2.0); /* from 19.07 tanh x is 1 */
     const vec beyond = exp_reduced(argument, vec_broadcast(0), &n, &r), power = power_of_2(n + ROUND);
     const pair near_0 = sum_in_order(r, beyond);
     const pair sum = sum_in_order(power - 1.0, near_0.high * power);
@@ -167,8 +167,8 @@ vec vec_tanh(vec x)
     return vec_with_sign(quotient.high + quotient.low, x);
 }
 
-/* φ(x) = exp(-x²/2) / sqrt(2π). The upper tail is φ(z) times Mills' ratio, which is G(t) / (z + 5/4) with t = (z -
- * 11/2) / (z + 11/2); G, a polynomial fitted for 0 <= z <= 40, is nearly constant. */
+/* φ(x) = exp(-x²/2) / sqrt(2π). The upper tail is φ(z) times Mills' ratio G(t) / (z + 5/4) with t = (z - 11/2) / (z +
+ * 11/2). G is nearly constant, a polynomial fitted for 0 <= z <= 40. */
 void vec_normal(vec x, vec *cumulative, vec *density)
 {
     static const double c[] = {
@@ -221,7 +221,7 @@ vec vec_log(vec x)
         1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01,
     };
     vec power;
-    const vec f = split_logarithm(vec_abs(x), &power) - 1.0; /* (below 0 the result is replaced) */
+    const vec f = split_logarithm(vec_abs(x), &power) - 1.0; /* (the result is replaced if x < 0) */
     const vec s = f / (f + 2.0), z = s * s, half = f * f * 0.5;
     const vec series = polynomial(z, sizeof c / sizeof *c, c) * z;
     const vec low = vec_mul_add(s, half + series, power * LN2_LOW);
@@ -269,7 +269,7 @@ vec vec_pow(vec x, vec y)
     pair l = log_pair(base);
     l.high = vec_select(base == 0.0, vec_broadcast(-INFINITY), l.high);
     l.high = vec_select(base == INFINITY, base, l.high);
-    /* where |y| is larger than 2^65, the power is 0, 1 or infinite, and the same with 2^65 */
+    /* if |y| > 2^65, the power is 0, 1 or infinite, as with 2^65 */
     const vec factor = vec_clamp(y, -0x1p65, 0x1p65);
     const pair product = multiply(factor, l.high);
     const vec_int in_range = vec_abs(product.high) < 1500.0;
@@ -289,17 +289,17 @@ vec vec_pow(vec x, vec y)
 
 /* -- circular functions -- */
 
-/* From here on an angle is reduced element by element. */
+/* From this angle on, angles are reduced one at a time. */
 #define LARGE_ANGLE 0x1p20
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* x = (quadrant + 4 j + high + low) π/2 with |high + low| <= 1/2 for LARGE_ANGLE <= |x| < ∞: the bits of 2/π that
- * matter, times the 53 bits of x, as an integer modulo 2^128 that counts 2^-126 quadrants (Payne & Hanek 1983). */
+/* x = (quadrant + 4 j + high + low) π/2 with |high + low| <= 1/2, for LARGE_ANGLE <= |x| < ∞. Multiplies the relevant
+ * bits of 2/π by the 53 bits of x, as an integer modulo 2^128 in units of 2^-126 quadrants (Payne & Hanek 1983). */
 static void reduce_large_angle(double x, double *high, double *low, int64_t *quadrant)
 {
     static const uint64_t two_over_pi[] = {
-        0, /* before the point */
+        0, /* before the binary point */
         0xa2f9836e4e441529,
         0xfc2757d1f534ddc0,
         0xdb6295993c439041,
@@ -347,11 +347,11 @@ static void reduce_large_angle(double x, double *high, double *low, int64_t *qua
     *quadrant = (int64_t)((negative ? 4 - nearest : nearest) & 3);
 }
 
-/* x = (quadrant + 4 j) π/2 + r with |r| <= π/4: r, to 2^-60 of itself, and the quadrant modulo 4. r is NaN where x is
- * infinite. */
+/* x = (quadrant + 4 j) π/2 + r with |r| <= π/4. Returns r, exact to 2^-60 of itself, and the quadrant modulo 4. For
+ * infinite x r is NaN. */
 TH_INLINE pair reduce_angle(vec x, vec_int *quadrant)
 {
-    /* π/2 in four parts, the first three so short that their multiples are exact */
+    /* π/2 is split in four, and multiples of the first three parts are exact */
     const vec shifted = x * 0x1.45f306dc9c883p-1 + ROUND, n = shifted - ROUND;
     pair r = sum_exactly(x - n * 0x1.921fb544p+0, n * -0x1.0b4611a6p-34);
     const pair next = sum_exactly(r.high, n * -0x1.3198a2ep-69);

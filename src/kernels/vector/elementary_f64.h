@@ -1,5 +1,5 @@
-/* Elementary functions on a register of float64 numbers. They are called, not inlined: each is compiled once for every
- * instruction set (elementary_f64.c, which says how exact they are). */
+/* Elementary functions on a register of float64 numbers. They are called, not inlined: elementary_f64.c, which states
+ * their errors, is compiled once for every instruction set. */
 #ifndef TH_KERNELS_VECTOR_ELEMENTARY_F64_H
 #define TH_KERNELS_VECTOR_ELEMENTARY_F64_H
 
@@ -20,13 +20,13 @@ vec vec_tanh(vec x);
 vec vec_sin(vec x);
 vec vec_cos(vec x);
 
-/* sigmoid(x) = 1 / (1 + exp(-x)) and 1 - sigmoid(x), neither of which loses digits where it is small. */
+/* sigmoid(x) = 1 / (1 + exp(-x)) and 1 - sigmoid(x), both accurate where they are small. */
 void vec_sigmoid_pair(vec x, vec *sigmoid, vec *complement);
 
 /* The standard normal distribution: density(x) = exp(-x²/2) / sqrt(2π), cumulative(x) = ∫ density from -∞ to x. */
 void vec_normal(vec x, vec *cumulative, vec *density);
 
-/* x^y as C's pow defines it, special cases included. */
+/* x^y as C's pow defines it, including special cases. */
 vec vec_pow(vec x, vec y);
 
 #endif

@@ -1,8 +1,8 @@
 /* Arithmetic on one register (`vec`), for both element types.
  *
- * Compilers contract a * b + c to a fused multiply-add where there is one, and in a * b + c * d they may choose: so in
- * this folder at most one operand of an addition is a product. No function reads or writes memory outside what it was
- * given. */
+ * Compilers contract a * b + c to a fused multiply-add if the processor has it. In a * b + c * d they may choose which
+ * product to fuse. So in vector/ folders at most one operand of an addition is a product. No function reads or writes
+ * outside the memory that it is given. */
 #ifndef TH_KERNELS_VECTOR_REGISTERS_H
 #define TH_KERNELS_VECTOR_REGISTERS_H
 
@@ -31,11 +31,10 @@ TH_INLINE void vec_store(real *p, vec x)
     *(vec *)p = x;
 }
 
-/* Words in the low halves of 64-bit lanes, where products of two words have room; the high halves are left as they
- * come. */
+/* Words in the low halves of 64-bit lanes, with room for the product of two words. The high halves are arbitrary. */
 typedef uint64_t vec_word __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
 
-/* mask ? a : b, where each element of mask has all bits set or none (the result of a comparison). */
+/* mask ? a : b. Each element of mask has all bits set or none, like the result of a comparison. */
 TH_INLINE vec vec_select(vec_int mask, vec a, vec b)
 {
     return (vec)((mask & (vec_int)a) | (~mask & (vec_int)b));
@@ -87,8 +86,8 @@ TH_INLINE real largest_8(vec_8 x)
     return largest_4(maximum_4(__builtin_shufflevector(x, x, 0, 1, 2, 3), __builtin_shufflevector(x, x, 4, 5, 6, 7)));
 }
 
-/* What each width of registers has its own instructions for: vec_load_part, vec_mul_add, vec_max, vec_min, vec_sum,
- * vec_largest, words_multiply. */
+/* Functions that each width of registers implements with its own instructions: vec_load_part, vec_mul_add, vec_max,
+ * vec_min, vec_sum, vec_largest, words_multiply. */
 #if TH_VECTOR_BYTES == 64
 #include "kernels/vector/registers_64.h"
 #elif TH_VECTOR_BYTES == 32
@@ -97,8 +96,8 @@ TH_INLINE real largest_8(vec_8 x)
 #include "kernels/vector/registers_16.h"
 #endif
 
-/* Stores the first n elements; 0 <= n <= TH_REGISTER_LANES. (In pieces: stores under a mask take a dozen nanoseconds on
- * some processors.) */
+/* Stores the first n elements; 0 <= n <= TH_REGISTER_LANES. Stores pieces, because a store under a mask takes a dozen
+ * nanoseconds on some processors. */
 TH_INLINE void vec_store_part(real *p, int64_t n, vec x)
 {
     real element[TH_REGISTER_LANES];
@@ -144,7 +143,7 @@ TH_INLINE vec vec_abs(vec x)
     return (vec)((vec_int)x & ~vec_sign_bit());
 }
 
-/* magnitude, which is not negative, with the sign of x. */
+/* magnitude, which must not be negative, with the sign of x. */
 TH_INLINE vec vec_with_sign(vec magnitude, vec x)
 {
     return (vec)((vec_int)magnitude | ((vec_int)x & vec_sign_bit()));
@@ -172,7 +171,7 @@ TH_INLINE vec vec_sqrt(vec x)
     return y;
 }
 
-/* 1 / sqrt(x), rounded twice. */
+/* 1 / sqrt(x), with two roundings. */
 TH_INLINE vec vec_rsqrt(vec x)
 {
     return (real)1 / vec_sqrt(x);

@@ -1,4 +1,4 @@
-/* Registers of 16 bytes, which every processor has; registers.h includes this. */
+/* Registers of 16 bytes, which every processor has. Included by registers.h. */
 #ifndef TH_KERNELS_VECTOR_REGISTERS_16_H
 #define TH_KERNELS_VECTOR_REGISTERS_16_H
 
@@ -26,8 +26,8 @@ TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
     return x;
 }
 
-/* a * b + c, fused where there is an instruction for it, whatever stands around it: a compiler contracts an expression
- * only while it stays within one branch. */
+/* a * b + c, fused if there is an instruction for it, in any context. (A compiler contracts an expression only within
+ * one branch.) */
 TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
 {
     return a * b + c;

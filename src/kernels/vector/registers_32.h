@@ -1,5 +1,5 @@
-/* Registers of 32 bytes (AVX2 with fused multiply-add); registers.h includes this. What the functions mean is said in
- * registers_16.h, where they are plain C. */
+/* Registers of 32 bytes (AVX2 with fused multiply-add). Included by registers.h. registers_16.h describes the
+ * functions, in plain C. */
 #ifndef TH_KERNELS_VECTOR_REGISTERS_32_H
 #define TH_KERNELS_VECTOR_REGISTERS_32_H
 

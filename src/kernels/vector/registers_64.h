@@ -1,5 +1,4 @@
-/* Registers of 64 bytes (AVX-512); registers.h includes this. What the functions mean is said in
- * registers_16.h, where they are plain C. */
+/* Registers of 64 bytes (AVX-512). Included by registers.h. registers_16.h describes the functions, in plain C. */
 #ifndef TH_KERNELS_VECTOR_REGISTERS_64_H
 #define TH_KERNELS_VECTOR_REGISTERS_64_H
 

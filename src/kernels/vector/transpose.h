@@ -1,16 +1,16 @@
-/* Transposing as many registers as one has elements, in registers. */
+/* Transposes a square of elements: as many registers as a register has elements. */
 #ifndef TH_KERNELS_VECTOR_TRANSPOSE_H
 #define TH_KERNELS_VECTOR_TRANSPOSE_H
 
 #include "kernels/vector/vector.h"
 
 enum {
-    QUAD = 16 / (int)sizeof(real), /* elements in 16 bytes: shuffles inside of those cost least */
+    QUAD = 16 / (int)sizeof(real), /* elements in 16 bytes: shuffles within 16 bytes are the cheapest */
     QUADS = TH_VECTOR_BYTES / 16   /* in a register */
 };
 
-/* Lists of places in two registers taken together, for __builtin_shufflevector. LOW and HIGH interleave the halves of
- * every 16 bytes of both; EVEN and ODD collect every other 16 bytes of both. */
+/* Lists of element indices in two concatenated registers, for __builtin_shufflevector. LOW and HIGH interleave the
+ * halves of every 16 bytes of both. EVEN and ODD collect every other 16 bytes of both. */
 #if TH_REAL_BITS == 32
 #define LOW_OF(quad) 4 * (quad), 4 * (quad + QUADS), 4 * (quad) + 1, 4 * (quad + QUADS) + 1
 #define HIGH_OF(quad) 4 * (quad) + 2, 4 * (quad + QUADS) + 2, 4 * (quad) + 3, 4 * (quad + QUADS) + 3
@@ -35,8 +35,8 @@ enum {
 #define HIGH HIGH_OF(0)
 #endif
 
-/* Transposes every QUAD x QUAD corner: afterwards quad q of row g * QUAD + s holds element q * QUAD + s of rows g *
- * QUAD ... */
+/* Transposes every block of QUAD x QUAD elements: afterwards quad q of row g * QUAD + s holds element q * QUAD + s of
+ * rows g * QUAD ... */
 TH_INLINE void transpose_inside_quads(vec *row)
 {
     UNROLLED_FOR (int g = 0; g < TH_REGISTER_LANES; g += QUAD) {
@@ -57,7 +57,7 @@ TH_INLINE void transpose_inside_quads(vec *row)
     }
 }
 
-/* row[i] element j becomes row[j] element i. */
+/* Element j of row[i] becomes element i of row[j]. */
 TH_INLINE void transpose_registers(vec *row)
 {
     transpose_inside_quads(row);

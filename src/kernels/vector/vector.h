@@ -1,8 +1,9 @@
-/* What every file in this folder starts with: the element type, the vector type and the name of the instance.
+/* The element type, the vector type and the names of one instance of the vector kernels. Every file in a vector/ folder
+ * includes it.
  *
- * The folder is compiled once per element type and instruction set, with TH_REAL_BITS (32, 64), TH_VECTOR_BYTES (16,
- * 32, 64) and TH_INSTANCE (such as f32_avx512) given by the build. All instances work on TH_LANES virtual lanes (a
- * `lanes` is one or more registers), so that sums are the same additions in the same order everywhere. */
+ * Those files are compiled once for each element type and instruction set. The build defines TH_REAL_BITS (32, 64),
+ * TH_VECTOR_BYTES (16, 32, 64) and TH_INSTANCE (such as f32_avx512). All instances compute on TH_LANES virtual lanes,
+ * one or more registers (`lanes`), so that sums are the same additions in the same order everywhere. */
 #ifndef TH_KERNELS_VECTOR_VECTOR_H
 #define TH_KERNELS_VECTOR_VECTOR_H
 
@@ -15,7 +16,7 @@
 
 #if TH_REAL_BITS == 32
 typedef float real;
-typedef int32_t real_int; /* an integer as wide as an element: comparison masks, exponent arithmetic */
+typedef int32_t real_int; /* an integer as wide as an element, for comparison masks and exponents */
 #else
 typedef double real;
 typedef int64_t real_int;
@@ -33,7 +34,8 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 
 #define TH_INLINE static inline __attribute__((always_inline))
 
-/* A loop with a constant number of turns that must disappear, so that its array of vectors stays in registers. */
+/* A loop with a constant number of iterations that must be unrolled, so that its array of vectors stays in
+ * registers. */
 #ifdef __clang__
 #define UNROLLED_FOR _Pragma("clang loop unroll(full)") for
 #else
@@ -42,7 +44,7 @@ typedef real_int vec_int __attribute__((vector_size(TH_VECTOR_BYTES), aligned(TH
 
 #define TH_PASTE_(a, b) a##_##b
 #define TH_PASTE(a, b) TH_PASTE_(a, b)
-/* The name of this instance's `name`: th_exp_f32_avx2 for TH_KERNEL(exp). */
+/* The name of `name` in this instance: th_exp_f32_avx2 for TH_KERNEL(exp). */
 #define TH_KERNEL(name) TH_PASTE(th_##name, TH_INSTANCE)
 
 /* Whether x is NaN or infinite. */

@@ -1,8 +1,7 @@
-/* What kernels compute with: arithmetic and elementary functions on registers (`vec`) and on 16 virtual lanes
- * (`lanes`), for both element types.
+/* Arithmetic and elementary functions on registers (`vec`) and on 16 virtual lanes (`lanes`), for both element types.
  *
- * The elementary functions are our own, so that results depend on no version of libm: every instance computes the same
- * operations in the same order (but where there is no fused multiply-add, float32 rounds once more). */
+ * The elementary functions are our own, so that results do not depend on the version of libm. Every instance computes
+ * the same operations in the same order. (Without fused multiply-add, float32 rounds once more.) */
 #ifndef TH_KERNELS_VECTOR_VECTOR_MATH_H
 #define TH_KERNELS_VECTOR_VECTOR_MATH_H
 
@@ -49,8 +48,8 @@ TH_INLINE void lanes_store(real *p, lanes x)
         vec_store(p + r * TH_REGISTER_LANES, x.part[r]);
 }
 
-/* The ends of rows. Where lanes are many registers, these are functions of their own: inlined at each end of each row
- * they would be most of the code, and most of the time that compiling it takes. */
+/* Loads and stores at the ends of rows. If `lanes` is many registers, they are not inlined: inlined at each end of each
+ * row they would be most of the code and of the compile time. */
 #if TH_VECTOR_BYTES * 8 < 8 * TH_REAL_BITS
 #define TH_ROW_END __attribute__((unused, noinline)) static
 #else

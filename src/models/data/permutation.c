@@ -1,13 +1,12 @@
 /* A Feistel network (Luby & Rackoff 1988) permutes the numbers of 2 h bits: (left, right) becomes (right, left ^
- * f(right)), a bijection whatever f is. f is Philox. The smallest such set that holds 0 .. count - 1 is less than four
- * times as large; a number that falls outside is permuted again until it falls inside, which leaves a permutation of
- * those inside (cycle walking, Black & Rogaway 2002). */
+ * f(right)), a bijection for any f. f is Philox. The smallest such set that contains 0 .. count - 1 has less than 4
+ * count numbers. A result outside 0 .. count - 1 is permuted again until it is inside. This gives a permutation of 0
+ * .. count - 1 (cycle walking, Black & Rogaway 2002). */
 #include "models/data/permutation.h"
 
-#include "kernels/random/philox.h"
-#include "tensor/splitmix.h"
+#include "models/core.h"
 
-enum { ROUNDS = 8, DRAW = 0xffff }; /* the second: a round that there is not */
+enum { ROUNDS = 8, DRAW = 0xffff }; /* DRAW: a round number that the network does not use */
 
 th_permutation th_permutation_make(uint64_t seed, uint64_t number, uint64_t count)
 {
@@ -48,5 +47,5 @@ uint64_t th_permutation_at(const th_permutation *p, uint64_t index)
 
 uint64_t th_permutation_draw(const th_permutation *p, uint64_t bound)
 {
-    return function_of(p, 0, DRAW) % bound; /* (2^64 is so much more that no remainder is likelier than another) */
+    return function_of(p, 0, DRAW) % bound; /* (2^64 is so large that no remainder is noticeably likelier) */
 }

@@ -1,4 +1,4 @@
-/* A pseudo-random permutation of 0 .. count - 1 that is computed, one place at a time, and never stored. */
+/* A pseudo-random permutation of 0 .. count - 1. Its entries are computed one at a time and never stored. */
 #ifndef TH_MODELS_DATA_PERMUTATION_H
 #define TH_MODELS_DATA_PERMUTATION_H
 
@@ -10,11 +10,11 @@ typedef struct th_permutation {
     int half_bits;
 } th_permutation;
 
-/* The permutation of this seed and number among all of `count`. */
+/* Returns the permutation of 0 .. count - 1 with this seed and number. */
 th_permutation th_permutation_make(uint64_t seed, uint64_t number, uint64_t count);
-/* What stands at `index`, which is below count. */
+/* Returns the entry at `index`, which is below count. */
 uint64_t th_permutation_at(const th_permutation *p, uint64_t index);
-/* A number below `bound`, at least 1, that belongs to the permutation as its order does. */
+/* Returns a pseudo-random number below `bound`, which is at least 1. It is a function of (seed, number), too. */
 uint64_t th_permutation_draw(const th_permutation *p, uint64_t bound);
 
 #endif

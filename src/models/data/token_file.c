@@ -1,4 +1,4 @@
-/* Reading token files: mapped, and nothing of them believed. */
+/* Reading token files. They are mapped, and all their contents are checked. */
 #include "models/data/token_file.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/machine/crc32c.h"
+#include "models/core.h"
 #include "models/files/regular_file.h"
 
 static const char operation[] = "token_file";
@@ -16,7 +16,7 @@ static th_status fail(const th_token_file *f, const char *trouble)
     return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, trouble);
 }
 
-/* -- what is in it -- */
+/* -- contents -- */
 
 static void widen(const th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
 {
@@ -32,8 +32,8 @@ static void widen(const th_token_file *f, int64_t begin, int64_t count, int32_t 
     }
 }
 
-/* The first token from `begin` on that the vocabulary has not; end if there is none. */
-static int64_t find_stranger(const th_token_file *f, int64_t begin, int64_t end)
+/* Returns the index of the first token from `begin` on that is outside the vocabulary; `end` if all are inside. */
+static int64_t find_invalid_token(const th_token_file *f, int64_t begin, int64_t end)
 {
     int32_t tokens[1024];
     for (int64_t n; begin < end; begin += n) {
@@ -59,10 +59,10 @@ static th_status check_block(th_token_file *f, int64_t block)
         return th_fail(f->ctx, TH_ERROR_FILE, operation,
                        "%.300s is damaged: the checksum of tokens %lld to %lld is wrong", f->path, (long long)first,
                        (long long)end - 1);
-    const int64_t stranger = find_stranger(f, first, end);
-    if (stranger < end)
+    const int64_t invalid = find_invalid_token(f, first, end);
+    if (invalid < end)
         return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: token %lld is outside its vocabulary of %lld",
-                       f->path, (long long)stranger, (long long)h->vocabulary);
+                       f->path, (long long)invalid, (long long)h->vocabulary);
     f->checked[block] = 1;
     return TH_OK;
 }
@@ -75,7 +75,7 @@ th_status th_token_file_get(th_token_file *f, int64_t begin, int64_t count, int3
     const int64_t last = ((begin + count) * f->header.width - 1) / TH_TOKEN_BLOCK;
     for (int64_t block = first; block <= last; block++)
         if (!f->checked[block] && check_block(f, block) != TH_OK)
-            return f->ctx->error;
+            return th_error_code(f->ctx);
     widen(f, begin, count, tokens);
     return TH_OK;
 }
@@ -85,7 +85,7 @@ th_status th_token_file_read(th_token_file *f, int64_t begin, int64_t count, int
     if (f == NULL || tokens == NULL)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "needs a file and a buffer for the tokens");
     if (th_failed(f->ctx))
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     if (begin < 0 || count < 0 || begin > f->header.count || count > f->header.count - begin)
         return th_fail(f->ctx, TH_ERROR_INDEX, operation,
                        "%lld tokens starting at token %lld are outside %.300s, which has %lld", (long long)count,
@@ -105,7 +105,7 @@ int64_t th_token_file_vocabulary(const th_token_file *f)
 
 /* -- opening -- */
 
-/* Maps the file that the descriptor is of, of f->bytes bytes, if its header and its size belong together. */
+/* Maps the descriptor's file, which has f->bytes bytes. Checks that its header and its size agree. */
 static th_status map(th_token_file *f, int descriptor)
 {
     if (f->bytes < TH_TOKEN_HEADER)
@@ -132,7 +132,7 @@ static th_status check_all(th_token_file *f)
     (void)posix_madvise((void *)(uintptr_t)f->map, (size_t)f->bytes, POSIX_MADV_SEQUENTIAL);
     for (int64_t block = 0; block < f->blocks; block++)
         if (check_block(f, block) != TH_OK)
-            return f->ctx->error;
+            return th_error_code(f->ctx);
     (void)posix_madvise((void *)(uintptr_t)f->map, (size_t)f->bytes, POSIX_MADV_RANDOM);
     return TH_OK;
 }

@@ -1,11 +1,11 @@
-/* A token file in memory, and its header; for the files that read, write and cut it into windows. */
+/* A token file in memory, and its header. For the files that read and write token files and cut them into windows. */
 #ifndef TH_MODELS_DATA_TOKEN_FILE_H
 #define TH_MODELS_DATA_TOKEN_FILE_H
 
+#include "models/core.h"
 #include "tapehead/token_file.h"
-#include "tensor/context.h"
 
-enum { TH_TOKEN_HEADER = 64, TH_TOKEN_BLOCK = 1 << 20 }; /* bytes of the header; of what has one checksum */
+enum { TH_TOKEN_HEADER = 64, TH_TOKEN_BLOCK = 1 << 20 }; /* bytes of the header; bytes of tokens with one checksum */
 
 typedef struct th_token_header {
     int64_t width; /* bytes of a token */
@@ -18,21 +18,22 @@ struct th_token_file {
     th_token_header header;
     const unsigned char *map; /* the whole file */
     int64_t bytes, blocks;
-    unsigned char *checked; /* [blocks], 1: has its checksum */
-    int holds;              /* the user's, and one for each th_windows */
+    unsigned char *checked; /* [blocks], 1: the checksum was verified */
+    int holds;              /* references: one of the user, and one for each th_windows */
 };
 
-/* The width that tokens of this vocabulary have. */
+/* Returns the bytes of a token of this vocabulary. */
 int64_t th_token_width(int64_t vocabulary);
-/* To and from the bytes of a file. Reading: NULL, or what is wrong as the end of a sentence. */
+/* Writes a header as the bytes of a file. */
 void th_token_header_write(const th_token_header *header, unsigned char bytes[TH_TOKEN_HEADER]);
+/* Reads a header from the bytes of a file. Returns NULL, or the end of a sentence that says what is wrong. */
 const char *th_token_header_read(const unsigned char bytes[TH_TOKEN_HEADER], th_token_header *header);
-/* Blocks of so many tokens. */
+/* Returns the number of blocks, each with a checksum. */
 int64_t th_token_blocks(const th_token_header *header);
 
-/* Tokens begin .. begin + count, which there are, after their checksums. */
+/* Copies the tokens begin .. begin + count, which must exist, after it has verified their checksums. */
 th_status th_token_file_get(th_token_file *file, int64_t begin, int64_t count, int32_t *tokens);
-/* One hold less; at 0 the file is closed. */
+/* Removes a reference, and closes the file when none is left. */
 void th_token_file_drop(th_token_file *file);
 
 #endif

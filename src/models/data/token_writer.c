@@ -1,9 +1,8 @@
-/* Writing token files, a piece at a time. What is in memory is a buffer and the checksums so far. */
+/* Writing token files in pieces. Memory holds a buffer and the checksums so far. */
 #include <errno.h>
 #include <string.h>
 
-#include "io/atomic_file.h"
-#include "kernels/machine/crc32c.h"
+#include "models/core.h"
 #include "models/data/token_file.h"
 
 enum { BUFFER = 1 << 16, FIRST_BLOCKS = 64 };
@@ -14,7 +13,7 @@ struct th_token_writer {
     bool open, failed;
     char path[TH_MAX_PATH];
     th_token_header header;
-    uint32_t *crc; /* [capacity], of the blocks begun so far; with room for one more */
+    uint32_t *crc; /* [capacity], of the blocks begun so far; with capacity for one more */
     int64_t capacity;
     unsigned char buffer[BUFFER];
 };
@@ -30,7 +29,7 @@ static void release(th_context *ctx, void *object)
     th_release(ctx, w, sizeof *w);
 }
 
-/* Room for the checksum of a block more. */
+/* Makes space for the checksum of one more block. */
 static bool grow(th_token_writer *w, int64_t blocks)
 {
     if (blocks < w->capacity)
@@ -87,14 +86,14 @@ th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t
     strcpy(w->path, path);
     errno = 0;
     w->open = th_atomic_begin(&w->file, path);
-    if (w->open && put_header(w)) /* its room; it is known at the end */
+    if (w->open && put_header(w)) /* reserves its bytes; its contents are known at the end */
         return w;
     fail_file(w);
     th_token_writer_free(w);
     return NULL;
 }
 
-/* Bytes of whole tokens, at most to the end of a block. */
+/* Writes whole tokens, at most up to the end of a block. */
 static bool put_bytes(th_token_writer *w, size_t bytes)
 {
     const int64_t block = w->header.count * w->header.width / TH_TOKEN_BLOCK;
@@ -112,7 +111,7 @@ static bool put_bytes(th_token_writer *w, size_t bytes)
     return false;
 }
 
-/* Tokens into the buffer, as the file has them; false at one that is outside the vocabulary. */
+/* Converts tokens to the file's width in the buffer. Returns false at a token outside the vocabulary. */
 static bool narrow(th_token_writer *w, const int32_t *tokens, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -132,21 +131,21 @@ th_status th_token_writer_append(th_token_writer *w, const int32_t *tokens, int6
     if (w == NULL)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the writer is NULL");
     if (th_failed(w->ctx))
-        return w->ctx->error;
+        return th_error_code(w->ctx);
     if (w->failed || count < 0 || (tokens == NULL && count > 0))
         return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation,
                        "the tokens are NULL, their number is negative, or an earlier call failed");
-    /* A buffer's end is a block's end now and then, and a block's end always a buffer's. */
+    /* The end of a block is always the end of a buffer, too. */
     for (int64_t done = 0, n; done < count; done += n) {
-        const int64_t filled = w->header.count * w->header.width % BUFFER, room = (BUFFER - filled) / w->header.width;
-        n = count - done < room ? count - done : room;
+        const int64_t filled = w->header.count * w->header.width % BUFFER, space = (BUFFER - filled) / w->header.width;
+        n = count - done < space ? count - done : space;
         if (!narrow(w, tokens + done, n) || !put_bytes(w, (size_t)(n * w->header.width)))
-            return w->ctx->error;
+            return th_error_code(w->ctx);
     }
     return TH_OK;
 }
 
-/* The checksums behind the tokens, and the header in its place. */
+/* Writes the checksums behind the tokens, and the header at its offset. */
 static bool finish(th_token_writer *w)
 {
     const size_t blocks = (size_t)th_token_blocks(&w->header);
@@ -168,7 +167,7 @@ th_status th_token_writer_close(th_token_writer *w)
         if (!th_atomic_end(&w->file, written))
             fail_file(w);
     }
-    const th_status status = ctx->error;
+    const th_status status = th_error_code(ctx);
     th_token_writer_free(w);
     return status;
 }

@@ -1,25 +1,25 @@
-/* Windows of a token file, in order or shuffled: which one comes next, and its tokens. Of the order nothing is kept but
- * where it stands. */
+/* Windows of a token file, in order or shuffled: which one is next, and its tokens. Only the position is stored, not
+ * the order. */
 #include <string.h>
 
+#include "models/core.h"
 #include "models/data/permutation.h"
 #include "models/data/token_file.h"
-#include "tensor/tensor.h"
 
 struct th_windows {
     th_context *ctx;
     th_token_file *file;
-    int64_t begin, tokens, length; /* the range; of a window */
+    int64_t begin, tokens, length; /* the range; tokens of a window */
     bool shuffle;
     uint64_t seed;
     th_windows_position position;
     /* of the position's epoch */
     th_permutation order;
-    int64_t offset, count; /* of the first window in the range; windows */
+    int64_t offset, count; /* first token of the range's first window; number of windows */
 };
 
 static const char operation[] = "windows";
-static const int64_t most_epochs = INT64_MAX / 2; /* so that the next epoch never overflows */
+static const int64_t most_epochs = INT64_MAX / 2; /* the next epoch must not overflow */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -39,7 +39,7 @@ static void begin_epoch(th_windows *w, int64_t epoch)
     w->order = th_permutation_make(w->seed, (uint64_t)epoch, (uint64_t)w->count);
 }
 
-/* -- making -- */
+/* -- creating -- */
 
 static void release(th_context *ctx, void *object)
 {
@@ -102,7 +102,7 @@ void th_windows_free(th_windows *w)
     release(w->ctx, w);
 }
 
-/* -- where it stands -- */
+/* -- the position -- */
 
 int64_t th_windows_count(const th_windows *w)
 {
@@ -124,7 +124,7 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
     if (w == NULL)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the windows are NULL");
     if (th_failed(w->ctx))
-        return w->ctx->error;
+        return th_error_code(w->ctx);
     if (position.epoch < 0 || position.epoch > most_epochs)
         return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the epoch must be 0 to %lld; it is %lld",
                        (long long)most_epochs, (long long)position.epoch);
@@ -143,7 +143,7 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
 
 /* -- the next batch -- */
 
-/* From token `from` on a row is padding. */
+/* Pads a row from token `from` on. */
 static void pad_row(const th_windows *w, int64_t from, int32_t *tokens, int32_t *targets)
 {
     for (int64_t i = from; i < w->length; i++) {
@@ -152,7 +152,7 @@ static void pad_row(const th_windows *w, int64_t from, int32_t *tokens, int32_t 
     }
 }
 
-/* The next window into a row of each tensor; what the range has not is padding. */
+/* Writes the next window into a row of each tensor, and pads what the range does not have. */
 static th_status fill_row(th_windows *w, int32_t *tokens, int32_t *targets)
 {
     const int64_t index = w->position.index;
@@ -160,11 +160,11 @@ static th_status fill_row(th_windows *w, int32_t *tokens, int32_t *targets)
     const int64_t at = w->offset + window * w->length, there = least(w->length, w->tokens - 1 - at);
     pad_row(w, there, tokens, targets);
     if (th_token_file_get(w->file, w->begin + at, there, tokens) != TH_OK)
-        return w->ctx->error;
+        return th_error_code(w->ctx);
     return th_token_file_get(w->file, w->begin + at + 1, there, targets);
 }
 
-/* A batch of rows; tokens is NULL where there is no data. */
+/* Writes a batch of rows; tokens is NULL in a shapes-only context. */
 static th_status fill_rows(th_windows *w, int64_t batch, int32_t *tokens, int32_t *targets)
 {
     if (w->position.index == w->count)
@@ -178,7 +178,7 @@ static th_status fill_rows(th_windows *w, int64_t batch, int32_t *tokens, int32_
         if (w->position.index == w->count)
             continue;
         if (tokens && fill_row(w, tokens + at, targets + at) != TH_OK)
-            return w->ctx->error;
+            return th_error_code(w->ctx);
         w->position.index++;
     }
     return TH_OK;
@@ -188,7 +188,7 @@ static th_status check_operand(const th_windows *w, const th_tensor *handle, con
 {
     const th_tensor_impl *t = th_usable(handle, w->ctx, operation, name);
     if (t == NULL)
-        return w->ctx->error;
+        return th_error_code(w->ctx);
     const th_array a = th_tensor_array(t);
     if (t->dtype != TH_INT32)
         return th_fail(w->ctx, TH_ERROR_TYPE, operation, "%s must be int32; they are %s", name,
@@ -209,13 +209,13 @@ th_status th_windows_next(th_windows *w, th_tensor *tokens, th_tensor *targets)
     int64_t batch = -1;
     if (th_failed(w->ctx) || check_operand(w, tokens, "tokens", &batch) != TH_OK ||
         check_operand(w, targets, "targets", &batch) != TH_OK)
-        return w->ctx->error;
-    const bool data = !w->ctx->options.shapes_only;
+        return th_error_code(w->ctx);
+    const bool data = !th_is_shapes_only(w->ctx);
     int32_t *token = data ? th_data(tokens) : NULL, *target = data ? th_data(targets) : NULL;
     const th_windows_position before = w->position;
     if (fill_rows(w, batch, token, target) == TH_OK)
         return TH_OK;
     begin_epoch(w, before.epoch);
     w->position = before;
-    return w->ctx->error;
+    return th_error_code(w->ctx);
 }

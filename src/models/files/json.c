@@ -1,4 +1,4 @@
-/* JSON that has been checked, built by jansson and read value by value: see json.h. */
+/* Limits for untrusted JSON, reading it with jansson, and typed access: see json.h. */
 #include "models/files/json.h"
 
 #include <string.h>
@@ -6,29 +6,178 @@
 
 #include "models/files/regular_file.h"
 
+static bool fail_at(const th_json_source *source, size_t byte, const char *trouble)
+{
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: byte %zu: %s", source->name, byte, trouble);
+    return false;
+}
+
+/* -- tokens -- */
+
+static const char *skip_space(const char *at, const char *end)
+{
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+        at++;
+    return at;
+}
+
+/* Whether a number, true, false or null ends before c. */
+static bool ends_word(char c)
+{
+    return c != 0 && strchr(" \t\n\r,:{}[]\"", c) != NULL;
+}
+
+/* Returns the end of the token at `at`: a string, a bracket, a comma, a colon, or a word. Returns NULL if a string is
+ * not closed. */
+static const char *token_end(const char *at, const char *end)
+{
+    if (*at == '"') {
+        for (at++; at < end && *at != '"'; at++)
+            at += *at == '\\' && at + 1 < end;
+        return at < end ? at + 1 : NULL;
+    }
+    if (ends_word(*at))
+        return at + 1;
+    while (at < end && !ends_word(*at))
+        at++;
+    return at;
+}
+
+/* Returns the end of a value in a measured text; `at` itself if no value begins there. */
+static const char *value_end(const char *at, const char *end)
+{
+    int depth = 0;
+    if (*at == ',' || *at == ':' || *at == '}' || *at == ']')
+        return at;
+    do {
+        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+        at = token_end(at, end);
+        if (depth > 0)
+            at = skip_space(at, end);
+    } while (depth > 0);
+    return at;
+}
+
+/* -- limits -- */
+
+/* Upper bounds of the bytes that jansson needs for a value, besides the characters of a string. A colon adds what a key
+ * costs more than another string. While jansson reads a token, it holds COPIES more of it: a buffer that doubles, and
+ * the decoded text. */
+enum { COLON = 16, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24, BUFFER = 256, COPIES = 3 };
+
+typedef struct measurement {
+    int depth;
+    size_t memory, longest; /* bytes: of the values; of the longest token */
+} measurement;
+
+static size_t total(const measurement *m)
+{
+    return BUFFER + m->memory + COPIES * m->longest;
+}
+
+/* Counts one token. Returns what is wrong with it, or NULL. */
+static const char *count_token(measurement *m, int max_depth, const char *token, size_t bytes)
+{
+    m->longest = bytes > m->longest ? bytes : m->longest;
+    switch (*token) {
+    case '{':
+    case '[':
+        m->memory += *token == '{' ? ELEMENT + OBJECT : ELEMENT + ARRAY;
+        return m->depth++ < max_depth ? NULL : "it is nested deeper than such a file is";
+    case '}':
+    case ']':
+        return m->depth-- > 0 ? NULL : "there is no value where one belongs";
+    case '"':
+        m->memory += ELEMENT + STRING + bytes;
+        return NULL;
+    case ',':
+    case ':':
+        m->memory += *token == ':' ? COLON : 0;
+        return NULL;
+    default:
+        m->memory += ELEMENT;
+        if (*token != '-' && (*token < '0' || *token > '9'))
+            return NULL;
+        m->memory += NUMBER;
+        return bytes > TH_JSON_MAX_NUMBER                      ? "a number of more than 64 characters"
+               : bytes == 2 && memcmp(token, "-0", bytes) == 0 ? "-0 is no integer"
+                                                               : NULL;
+    }
+}
+
+/* Counts the tokens from *at on. Returns what is wrong with the token at *at, or NULL at the end of a text within the
+ * limits. */
+static const char *count_tokens(measurement *m, const th_json_limits *limits, const char **at, const char *end)
+{
+    static const char cut[] = "the text ends in the middle";
+    const char *const start = *at;
+    for (const char *next; *at < end; *at = skip_space(next, end)) {
+        if (m->depth == 0 && *at > start)
+            return "there is more behind the end";
+        next = token_end(*at, end);
+        if (next == NULL) {
+            *at = end;
+            return cut;
+        }
+        const char *trouble = count_token(m, limits->depth, *at, (size_t)(next - *at));
+        if (trouble)
+            return trouble;
+        if (limits->memory && total(m) > limits->memory)
+            return "its values take more memory than such a file may take";
+    }
+    return m->depth > 0 || start == end ? cut : NULL;
+}
+
+/* jansson stops at the first error in the grammar. Up to that byte its tokens are the ones counted here, so the limits
+ * hold for invalid JSON, too. */
+th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
+                          size_t *memory)
+{
+    if (bytes > limits->bytes)
+        return th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %zu bytes are more than the %zu allowed",
+                       source->name, bytes, limits->bytes);
+    measurement m = {0};
+    const char *at = skip_space(text, text + bytes);
+    const char *trouble = count_tokens(&m, limits, &at, text + bytes);
+    *memory = total(&m);
+    if (trouble)
+        fail_at(source, (size_t)(at - text), trouble);
+    return trouble ? TH_ERROR_FILE : TH_OK;
+}
+
 /* -- building -- */
 
-json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes)
+/* Builds one value. whole: the text is the whole source, so error messages give the byte. */
+static json_t *build(const th_json_source *source, const char *text, size_t bytes, bool whole)
 {
     json_error_t error;
     json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     char quoted[TH_QUOTED];
-    if (value == NULL && json_error_code(&error) == json_error_out_of_memory)
+    if (value)
+        return value;
+    if (json_error_code(&error) == json_error_out_of_memory)
         th_fail_memory(source->ctx, source->operation, bytes);
-    else if (value == NULL)
+    else if (whole)
+        fail_at(source, (size_t)error.position, th_quote(error.text, quoted));
+    else
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name,
                 th_quote(error.text, quoted));
-    return value;
+    return NULL;
 }
 
-/* Checks the text and builds its values, whose *memory the context counts. */
-static json_t *check_and_build(const th_json_source *source, const char *text, size_t bytes,
-                               const th_json_limits *limits, size_t *memory)
+json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes)
+{
+    return build(source, text, bytes, false);
+}
+
+/* Measures the text and builds its value, whose *memory the context counts. */
+static json_t *measure_and_build(const th_json_source *source, const char *text, size_t bytes,
+                                 const th_json_limits *limits, size_t *memory)
 {
     if (th_json_measure(source, text, bytes, limits, memory) ||
         th_count_memory(source->ctx, *memory, source->operation))
         return NULL;
-    json_t *value = th_json_build(source, text, bytes);
+    json_t *value = build(source, text, bytes, true);
     if (value == NULL)
         th_uncount_memory(source->ctx, *memory);
     return value;
@@ -45,13 +194,15 @@ void th_json_release(th_context *ctx, json_t *value, size_t memory)
 json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits)
 {
     size_t memory;
-    json_t *value = check_and_build(source, text, bytes, limits, &memory);
+    json_t *value = measure_and_build(source, text, bytes, limits, &memory);
     if (value)
         th_uncount_memory(source->ctx, memory);
     return value;
 }
 
-/* All of an open file, which has so many bytes. */
+/* -- files -- */
+
+/* Reads all bytes of an open file. Returns NULL with the error stored. */
 static char *load_descriptor(const th_json_source *source, int descriptor, size_t bytes)
 {
     th_context *ctx = source->ctx;
@@ -61,8 +212,12 @@ static char *load_descriptor(const th_json_source *source, int descriptor, size_
         return NULL;
     }
     size_t done = 0;
-    for (ssize_t got = 1; got > 0 && done<bytes; done += got> 0 ? (size_t)got : 0)
-        got = read(descriptor, text + done, bytes - done);
+    while (done < bytes) {
+        const ssize_t got = read(descriptor, text + done, bytes - done);
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
     if (done == bytes)
         return text;
     th_release(ctx, text, bytes);
@@ -70,7 +225,8 @@ static char *load_descriptor(const th_json_source *source, int descriptor, size_
     return NULL;
 }
 
-char *th_json_load(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
+/* Reads a file's text, which the caller releases with th_release. Returns NULL with the error stored. */
+static char *load(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
 {
     int64_t size = 0;
     const char *trouble = NULL;
@@ -93,92 +249,57 @@ char *th_json_load(const th_json_source *source, const th_json_limits *limits, s
 json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits, size_t *memory)
 {
     size_t bytes;
-    char *text = th_json_load(source, limits, &bytes);
+    char *text = load(source, limits, &bytes);
     if (text == NULL)
         return NULL;
-    json_t *value = check_and_build(source, text, bytes, limits, memory);
+    json_t *value = measure_and_build(source, text, bytes, limits, memory);
     th_release(source->ctx, text, bytes);
     return value;
 }
 
-/* -- walking -- */
+/* -- members of an object -- */
 
-static const char *behind_space(const char *at, const char *end)
+th_json_iterator th_json_iterate(const th_json_source *source, const char *text, size_t bytes)
 {
-    while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
-        at++;
-    return at;
+    return (th_json_iterator){.source = source, .text = text, .at = text + 1, .end = text + bytes};
 }
 
-static const char *behind_string(const char *at)
+static bool fail_iterator(th_json_iterator *w, const char *at, const char *trouble)
 {
-    for (at++; *at != '"'; at++)
-        at += *at == '\\';
-    return at + 1;
+    w->failed = true;
+    return fail_at(w->source, (size_t)(at - w->text), trouble);
 }
 
-/* Whether a number, true, false or null ends before c. */
-static bool ends_word(char c)
+/* Brackets balance and strings are closed, so every read below lies before the object's last bracket. */
+bool th_json_next(th_json_iterator *w)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',' || c == '}' || c == ']';
-}
-
-static const char *behind_word(const char *at, const char *end)
-{
-    while (at < end && !ends_word(*at))
-        at++;
-    return at;
-}
-
-/* Returns the end of an object or array. Brackets inside it are balanced. */
-static const char *behind_container(const char *at)
-{
-    int depth = 0;
-    do {
-        if (*at == '"') {
-            at = behind_string(at);
-        } else {
-            depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
-            at++;
-        }
-    } while (depth > 0);
-    return at;
-}
-
-/* Returns the end of a value, before the spaces that follow it. */
-static const char *behind_value(const char *at, const char *end)
-{
-    return *at == '"' ? behind_string(at) : *at == '{' || *at == '[' ? behind_container(at) : behind_word(at, end);
-}
-
-th_json_walk th_json_members(const char *text, size_t bytes)
-{
-    return (th_json_walk){.at = behind_space(text, text + bytes) + 1, .end = text + bytes};
-}
-
-bool th_json_next(th_json_walk *w)
-{
-    const char *at = behind_space(w->at, w->end);
-    if (at < w->end && *at == ',')
-        at = behind_space(at + 1, w->end);
-    if (at >= w->end || *at != '"')
+    const char *at = skip_space(w->at, w->end);
+    if (*at == '}')
         return false;
+    if (w->key && *at != ',')
+        return fail_iterator(w, at, "neither a comma nor an end behind a value");
+    if (w->key)
+        at = skip_space(at + 1, w->end);
+    if (*at != '"')
+        return fail_iterator(w, at, "a key is missing");
     w->key = at;
-    at = behind_string(at);
+    at = token_end(at, w->end);
     w->key_bytes = (size_t)(at - w->key);
-    at = behind_space(at, w->end) + 1; /* the colon */
-    w->value = behind_space(at, w->end);
-    w->at = behind_value(w->value, w->end);
+    at = skip_space(at, w->end);
+    if (*at != ':')
+        return fail_iterator(w, at, "a key without a colon");
+    w->value = skip_space(at + 1, w->end);
+    w->at = value_end(w->value, w->end);
     w->value_bytes = (size_t)(w->at - w->value);
-    return true;
+    return w->value_bytes > 0 || fail_iterator(w, w->at, "there is no value where one belongs");
 }
 
-/* -- values -- */
+/* -- typed members -- */
 
 static bool refuse(const th_json_source *source, const char *key, const json_t *value, const char *wanted)
 {
     char quoted[TH_QUOTED];
-    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: \"%s\" %s, it should be %s", source->name,
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: \"%s\" %s; it should be %s", source->name,
             th_quote(key, quoted), value ? "has another type" : "is missing", wanted);
     return false;
 }

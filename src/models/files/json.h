@@ -1,69 +1,73 @@
-/* Reading JSON from files that nobody vouches for. The text is checked by a scanner of our own first, which takes no
- * memory but for the keys of open objects: its size and depth, UTF-8, the grammar, strings without the character NUL,
- * numbers of a sane length, no -0, and that no object has a key twice, however it is written ("a" and "\u0061"). Only
- * then jansson builds values from it, or the members of an object are walked without building it. Nothing here writes
- * JSON. */
+/* Reading untrusted JSON. th_json_measure applies our limits before jansson allocates anything: the size of the text,
+ * its depth, the length of numbers, and the memory of the values. jansson then checks the rest (grammar, UTF-8, no NUL
+ * character, no repeated key however it is escaped) and builds the values. Nothing here writes JSON. */
 #ifndef TH_MODELS_FILES_JSON_H
 #define TH_MODELS_FILES_JSON_H
 
 #include <jansson.h>
 
-#include "tensor/context.h"
-#include "tensor/visible.h"
+#include "models/core.h"
 
-/* Where a text came from, for sentences: "<operation>: <name>: ...". */
+/* The source of a text, for error messages: "<operation>: <name>: ...". */
 typedef struct th_json_source {
     th_context *ctx;
     const char *operation;
     const char *name; /* "model.safetensors: the header" */
 } th_json_source;
 
-/* A number may have so many characters: those of a double in full, and more. */
-enum { TH_JSON_MAX_NUMBER = 64, TH_JSON_MAX_DEPTH = 64 };
+/* A number may have this many characters, more than any double needs. */
+enum { TH_JSON_MAX_NUMBER = 64 };
 
 typedef struct th_json_limits {
     size_t bytes;  /* of the text */
-    int depth;     /* of objects and arrays within one another; at most TH_JSON_MAX_DEPTH */
-    size_t memory; /* of jansson's values, as th_json_check estimates it; 0: no limit but the context's */
+    int depth;     /* of nested objects and arrays */
+    size_t memory; /* of jansson's values, as th_json_measure estimates it; 0: only the context's limit applies */
 } th_json_limits;
 
-/* TH_ERROR_FILE names the first trouble and its byte; TH_ERROR_MEMORY. */
-th_status th_json_check(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);
-/* Does the same, and sets *memory to an upper bound of the bytes that jansson needs for the values. */
+/* Checks the limits, and that strings are closed and brackets balance. Sets *memory to an upper bound of the bytes that
+ * jansson needs for the values. Does not check the grammar. Errors: TH_ERROR_FILE, which names the byte. */
 th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
                           size_t *memory);
-/* Checks the text and builds its values. Returns NULL with the error stored: TH_ERROR_MEMORY if the values do not fit
- * the context's memory_limit. The caller releases them with json_decref. */
+/* Measures the text and builds its value. Returns NULL with the error stored: TH_ERROR_FILE, or TH_ERROR_MEMORY if the
+ * values do not fit the context's memory_limit. The caller releases the value with json_decref. */
 json_t *th_json_read(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits);
-/* The same for a whole file, of at most limits->bytes; the source's name is its path. The context counts the values'
- * memory until th_json_release, which takes the same *memory. */
+/* Does the same for a whole file, whose path is the source's name. The context counts the values' memory until
+ * th_json_release. */
 json_t *th_json_read_file(const th_json_source *source, const th_json_limits *limits, size_t *memory);
+/* Releases a value of th_json_read_file, which set *memory. value may be NULL. */
 void th_json_release(th_context *ctx, json_t *value, size_t memory);
 
-/* Only its text, not yet checked; NULL with the error stored. The caller's: th_release(ctx, text, bytes). */
-char *th_json_load(const th_json_source *source, const th_json_limits *limits, size_t *bytes);
-
-/* -- members of an object, in a text that th_json_check has found sound -- */
-/* th_json_walk w = th_json_members(text, bytes);  while (th_json_next(&w)) ... */
-typedef struct th_json_walk {
-    const char *at, *end;
-    const char *key, *value; /* in the text: strings with their quotes, without spaces around them */
-    size_t key_bytes, value_bytes;
-} th_json_walk;
-/* text begins with the object (spaces before it do not matter). */
-th_json_walk th_json_members(const char *text, size_t bytes);
-bool th_json_next(th_json_walk *walk);
-/* One value of it, built. NULL with TH_ERROR_MEMORY, or TH_ERROR_FILE for a number that jansson cannot hold. */
+/* Builds one value without measuring it; its text must be short, or measured. Returns NULL with TH_ERROR_FILE or
+ * TH_ERROR_MEMORY stored. The caller releases the value with json_decref. */
 json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes);
 
-/* -- values where they belong -- */
-/* Member `key` of an object; what is missing, of another type or outside [low, high] is TH_ERROR_FILE with a sentence
- * that names it, and false. 1.0 and 1e3 are no integers. */
+/* -- members of an object, one at a time -- */
+
+/* th_json_iterator w = th_json_iterate(&source, text, bytes);  while (th_json_next(&w)) ...  if (w.failed) ... */
+typedef struct th_json_iterator {
+    const th_json_source *source;
+    const char *text, *at, *end;
+    const char *key, *value; /* in the text: strings with their quotes, without spaces around them */
+    size_t key_bytes, value_bytes;
+    bool failed; /* the error is stored */
+} th_json_iterator;
+/* Starts before the first member of an object. The text begins with '{', and th_json_measure has accepted it. */
+th_json_iterator th_json_iterate(const th_json_source *source, const char *text, size_t bytes);
+/* Finds the next key and value, which the caller gives to th_json_build: their contents are not checked, and keys may
+ * repeat. Returns false at the end, and for an error in the object's grammar. */
+bool th_json_next(th_json_iterator *iterator);
+
+/* -- typed members -- */
+
+/* Sets *value to the integer member `key` of an object. If it is missing, has another type or is outside [low, high],
+ * returns false and stores TH_ERROR_FILE. 1.0 and 1e3 are not integers. */
 bool th_json_integer(const th_json_source *source, const json_t *object, const char *key, int64_t low, int64_t high,
                      int64_t *value);
+/* Does the same for a number: an integer or a real. */
 bool th_json_number(const th_json_source *source, const json_t *object, const char *key, double *value);
+/* Does the same for true or false. */
 bool th_json_boolean(const th_json_source *source, const json_t *object, const char *key, bool *value);
-/* The string lives as long as the object. */
+/* Does the same for a string, which lives as long as the object. */
 bool th_json_string(const th_json_source *source, const json_t *object, const char *key, const char **value);
 
 #endif

@@ -7,8 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/atomic_file.h"
-#include "tensor/format.h"
+#include "models/core.h"
 
 static th_status fail(th_record_file *f, int trouble)
 {
@@ -56,6 +55,33 @@ void th_record_close(th_record_file *f)
     *f = (th_record_file){.ctx = f->ctx, .descriptor = -1};
 }
 
+static void release(th_context *ctx, void *object)
+{
+    th_record_close(object);
+    th_release(ctx, object, sizeof(th_record_file));
+}
+
+th_record_file *th_record_new(th_context *ctx, const char *operation)
+{
+    th_record_file *f = th_allocate(ctx, sizeof *f);
+    if (f)
+        *f = (th_record_file){.ctx = ctx, .descriptor = -1};
+    if (f && th_attach(ctx, f, release))
+        return f;
+    th_release(ctx, f, f ? sizeof *f : 0);
+    th_fail_memory(ctx, operation, sizeof *f);
+    return NULL;
+}
+
+void th_record_free(th_record_file *f)
+{
+    if (f == NULL)
+        return;
+    th_context *ctx = f->ctx;
+    th_detach_object(ctx, f);
+    release(ctx, f);
+}
+
 static bool grow(th_record_file *f, size_t needed)
 {
     size_t capacity = f->capacity ? f->capacity : 1024;
@@ -94,7 +120,7 @@ void th_record_format(th_record_file *f, const char *format, ...)
     th_record_put(f, text, strlen(text));
 }
 
-/* All of the record behind the whole ones; 0, or what went wrong. */
+/* Writes the record behind the whole ones. Returns 0, or the value of errno. */
 static int write_all(th_record_file *f)
 {
     for (size_t done = 0; done < f->used;) {
@@ -128,7 +154,7 @@ th_status th_record_write(th_record_file *f)
 th_status th_log_check(th_record_file *f, int64_t step, const th_log_field *fields, int count)
 {
     if (th_failed(f->ctx))
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     bool legal = step >= 0 && count >= 0 && (fields || count == 0);
     for (int i = 0; legal && i < count; i++)
         legal = fields[i].name != NULL;

@@ -1,10 +1,10 @@
-/* A file that grows by whole records: each is put together in memory and written at once, and taken back if the disk
- * had no room for all of it. */
+/* A file that grows by whole records. Each record is assembled in memory and written at once. If the disk is full,
+ * the part that was written is cut off again. */
 #ifndef TH_MODELS_FILES_RECORD_FILE_H
 #define TH_MODELS_FILES_RECORD_FILE_H
 
+#include "models/core.h"
 #include "tapehead/log.h"
-#include "tensor/context.h"
 
 typedef struct th_record_file {
     th_context *ctx;
@@ -12,23 +12,31 @@ typedef struct th_record_file {
     char *path;
     int descriptor;
     int64_t size;         /* of the whole records */
-    unsigned char *bytes; /* [capacity], of which `used` are the record so far */
+    unsigned char *bytes; /* [capacity]; the first `used` are the record so far */
     size_t used, capacity;
     bool short_of_memory;
 } th_record_file;
 
+/* Returns a record file that is not open yet and belongs to the context. Returns NULL with the error stored. A log is a
+ * struct with a th_record_file as its only member. */
+th_record_file *th_record_new(th_context *ctx, const char *operation);
+/* Closes and frees it; NULL is allowed. */
+void th_record_free(th_record_file *f);
+
 /* Opens the file to read and write, with more of open's flags (O_CREAT, O_TRUNC, O_EXCL). A symbolic link at the path
  * is an error: an untrusted folder must not lead a log to another file. After an error there is nothing to close. */
 th_status th_record_open(th_record_file *f, th_context *ctx, const char *operation, const char *path, int flags);
+/* Closes the file and releases the memory. */
 void th_record_close(th_record_file *f);
 
-/* More of the record; the second as printf does, with a decimal point whatever the locale. */
+/* Appends bytes to the record. */
 void th_record_put(th_record_file *f, const void *bytes, size_t n);
+/* Appends formatted numbers. Their decimal point does not depend on the locale. */
 void th_record_format(th_record_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes what was put. */
+/* Writes the record. After an error the file has only whole records. */
 th_status th_record_write(th_record_file *f);
 
-/* Checks what both logs are given: fields that are there and have names. */
+/* Checks the arguments of both kinds of logs: a step from 0 on, and fields with names. */
 th_status th_log_check(th_record_file *f, int64_t step, const th_log_field *fields, int count);
 
 #endif

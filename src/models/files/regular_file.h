@@ -1,13 +1,15 @@
-/* Opening what is read to its end: regular files alone, since a pipe may never begin and a device never end. */
+/* Opening files that are read to their end. Only regular files are accepted: a pipe may never begin, and a device
+ * never end. */
 #ifndef TH_MODELS_FILES_REGULAR_FILE_H
 #define TH_MODELS_FILES_REGULAR_FILE_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* For reading; *bytes, which may be NULL, gets its size. A descriptor, or a stream; -1, or NULL, with *trouble, a
- * sentence's end. */
+/* Opens a file for reading and sets *bytes, which may be NULL, to its size. Returns a descriptor; -1 on failure,
+ * with the end of a sentence in *trouble. */
 int th_regular_descriptor(const char *path, int64_t *bytes, const char **trouble);
+/* Does the same for a stream. Returns NULL on failure. */
 FILE *th_regular_open(const char *path, int64_t *bytes, const char **trouble);
 
 #endif

@@ -1,12 +1,12 @@
-/* Beam search (beam_search.h): a step follows the best candidates, and files those that end. */
+/* Beam search (beam_search.h): a step extends the best candidates, and stores those that end as finished. */
 #include "models/generation/beam_search.h"
 
 #include <string.h>
 
-#include "kernels/elementwise/scalar.h"
+#include "models/core.h"
 
-/* Of beams that there are in name only: at the start one beam runs, and what has ended runs no more. */
-static const double nowhere = -1e9;
+/* The score of inactive beams: at the start only one beam is active, and a beam that ends becomes inactive. */
+static const double inactive_score = -1e9;
 
 int64_t th_beam_candidates(const th_beam_search *s)
 {
@@ -31,7 +31,7 @@ void th_beam_begin(th_beam_search *s, void *memory)
     s->length = s->n_finished = 0;
     s->over = s->max_new_tokens == 0;
     for (int64_t i = 0; i < s->beams; i++)
-        s->score[i] = i == 0 ? 0 : nowhere;
+        s->score[i] = i == 0 ? 0 : inactive_score;
 }
 
 static bool ends(const th_beam_search *s, int64_t token)
@@ -42,7 +42,7 @@ static bool ends(const th_beam_search *s, int64_t token)
     return false;
 }
 
-/* score / length ^ penalty */
+/* Returns score / length ^ penalty. */
 static double normalized(const th_beam_search *s, double score, int64_t length)
 {
     return score / th_scalar_pow((double)length, s->length_penalty);
@@ -53,27 +53,27 @@ static bool full(const th_beam_search *s)
     return s->n_finished == s->beams;
 }
 
-/* Files beam `from` with `token` behind it, unless enough better ones are there. */
+/* Stores beam `from` with `token` appended as finished, unless enough better beams are finished. */
 static void finish(th_beam_search *s, int64_t from, int64_t token, double score)
 {
     const int64_t length = s->length + 1;
-    th_finished_beam filed = {.score = normalized(s, score, length), .length = length, .slot = s->n_finished};
+    th_finished_beam finished = {.score = normalized(s, score, length), .length = length, .slot = s->n_finished};
     if (full(s)) {
-        if (!(filed.score > s->finished[s->beams - 1].score))
+        if (!(finished.score > s->finished[s->beams - 1].score))
             return;
-        filed.slot = s->finished[s->beams - 1].slot;
+        finished.slot = s->finished[s->beams - 1].slot;
         s->n_finished--;
     }
-    int64_t place = s->n_finished++;
-    for (; place > 0 && s->finished[place - 1].score < filed.score; place--)
-        s->finished[place] = s->finished[place - 1];
-    s->finished[place] = filed;
-    int64_t *tokens = s->finished_tokens + filed.slot * s->max_new_tokens;
+    int64_t at = s->n_finished++;
+    for (; at > 0 && s->finished[at - 1].score < finished.score; at--)
+        s->finished[at] = s->finished[at - 1];
+    s->finished[at] = finished;
+    int64_t *tokens = s->finished_tokens + finished.slot * s->max_new_tokens;
     memcpy(tokens, s->tokens + from * s->max_new_tokens, (size_t)s->length * sizeof *tokens);
     tokens[s->length] = token;
 }
 
-/* Beam `to` of the next step is beam `from` with `token` behind it. */
+/* Sets beam `to` of the next step to beam `from` with `token` appended. */
 static void follow(th_beam_search *s, int64_t to, int64_t from, int64_t token)
 {
     int64_t *tokens = s->next + to * s->max_new_tokens;
@@ -81,10 +81,10 @@ static void follow(th_beam_search *s, int64_t to, int64_t from, int64_t token)
     tokens[s->length] = token;
 }
 
-/* Whether the best of those that run could still be filed. */
+/* Whether the best active beam could still become one of the finished ones. */
 static bool can_improve(const th_beam_search *s)
 {
-    const double worst = full(s) ? s->finished[s->beams - 1].score : nowhere;
+    const double worst = full(s) ? s->finished[s->beams - 1].score : inactive_score;
     return normalized(s, s->score[0], s->length) > worst;
 }
 
@@ -104,11 +104,11 @@ void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates,
         }
     }
     const bool stuck = followed == 0;
-    for (int64_t i = 0; followed < s->beams; i++, followed++) { /* too few go on: they are made up for in name */
+    for (int64_t i = 0; followed < s->beams; i++, followed++) { /* too few continue: inactive beams fill the rest */
         const int64_t from = candidates[i].index / s->vocabulary;
         follow(s, followed, from, candidates[i].index % s->vocabulary);
         source[followed] = from;
-        s->score[followed] = candidates[i].score + nowhere;
+        s->score[followed] = candidates[i].score + inactive_score;
     }
     int64_t *const swapped = s->tokens;
     s->tokens = s->next;

@@ -1,16 +1,15 @@
-/* th_generate: the memory that it takes, and what comes out. What is asked for: generate_check.c; which tokens:
- * generate_tokens.c and generate_beams.c. */
+/* th_generate: its memory and its results. generate_check.c checks the arguments; generate_tokens.c and
+ * generate_beams.c choose the tokens. */
 #include <string.h>
 
-#include "kernels/sizes.h"
+#include "models/core.h"
 #include "models/generation/generation.h"
-#include "tensor/convert.h"
 
 static const char operation[] = "generate";
 
 /* -- memory -- */
 
-/* Lays what is noted of the rows out in memory; returns the bytes. */
+/* Places the arrays of a generation in memory; returns the bytes. */
 static size_t lay_out(th_generation *g, char *memory)
 {
     const size_t rows = (size_t)g->rows;
@@ -27,7 +26,7 @@ static size_t lay_out(th_generation *g, char *memory)
     return (size_t)(at - memory);
 }
 
-/* The prompts, once for each beam; a token that the vocabulary does not have is an error. */
+/* Copies the prompts, once for each beam. A token outside the vocabulary is an error. */
 static th_status fill_prompts(th_generation *g)
 {
     const th_generate_options *o = &g->options;
@@ -51,7 +50,7 @@ static th_status fill_prompts(th_generation *g)
     return TH_OK;
 }
 
-/* -- what comes out -- */
+/* -- results -- */
 
 static void put(th_tensor *t, int64_t i, int64_t value)
 {
@@ -86,7 +85,7 @@ static th_status give(const th_generation *g, th_generated *result)
     th_tensor_free(result->lengths);
     th_tensor_free(result->scores);
     *result = (th_generated){.tokens = NULL};
-    return ctx->error;
+    return th_error_code(ctx);
 }
 
 static th_status run(th_generation *g)
@@ -96,7 +95,7 @@ static th_status run(th_generation *g)
         return TH_OK;
     g->cache = th_cache_new(g->model, g->rows, needed < g->length ? needed : g->length);
     if (g->cache == NULL || (!g->decoder_only && th_generation_encode(g) != TH_OK))
-        return g->ctx->error;
+        return th_error_code(g->ctx);
     return g->options.beams > 1 ? th_generate_beams(g) : th_generate_tokens(g);
 }
 
@@ -105,12 +104,14 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
     if (result)
         *result = (th_generated){.tokens = NULL};
     if (!th_module_usable(model, operation))
-        return model ? model->ctx->error : th_refused(NULL);
+        return model ? th_error_code(model->ctx) : th_refused(NULL);
     th_context *ctx = model->ctx;
-    th_generation g = {
-        .ctx = ctx, .model = model, .threads = ctx->threads, .options = options ? *options : (th_generate_options){0}};
+    th_generation g = {.ctx = ctx,
+                       .model = model,
+                       .threads = th_threads(ctx),
+                       .options = options ? *options : (th_generate_options){0}};
     if (th_generation_check(&g) != TH_OK)
-        return ctx->error;
+        return th_error_code(ctx);
     const size_t bytes = lay_out(&g, NULL), space = (size_t)g.threads * th_sampling_bytes(g.vocabulary);
     char *memory = th_allocate(ctx, bytes + !bytes);
     if (memory == NULL)
@@ -126,5 +127,5 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
     th_tensor_free(g.memory);
     th_tensor_free(g.memory_lengths);
     th_release(ctx, memory, bytes + !bytes);
-    return ctx->error;
+    return th_error_code(ctx);
 }

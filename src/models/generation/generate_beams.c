@@ -1,12 +1,10 @@
-/* Generating by beam search: the model runs all beams of all sequences as rows of one batch; beam_search.c says which
- * go on. */
+/* Generation by beam search. The model runs all beams of all sequences as rows of one batch; beam_search.c chooses
+ * which continue. */
 #include <string.h>
 
-#include "kernels/machine/parallel.h"
-#include "kernels/sizes.h"
+#include "models/core.h"
 #include "models/generation/beam_search.h"
 #include "models/generation/generation.h"
-#include "nn/cache.h"
 
 typedef struct beams {
     th_generation *g;
@@ -16,11 +14,11 @@ typedef struct beams {
     th_ranked *best;        /* (beams * candidates) */
     double *scores;         /* (beams * candidates) */
     int64_t *source;        /* (rows) */
-    int64_t *first, *past;  /* (rows) positions that follow their source */
+    int64_t *first, *past;  /* (rows) positions that a row takes over from its source */
     char *states;           /* [batch] memory of the searches */
 } beams;
 
-/* Lays everything out in memory; returns the bytes. */
+/* Places the arrays in memory; returns the bytes. */
 static size_t lay_out(beams *s, char *memory)
 {
     const th_generation *g = s->g;
@@ -40,7 +38,7 @@ static size_t lay_out(beams *s, char *memory)
     return (size_t)(at - memory);
 }
 
-/* The best candidates of one row, each with what its beam has so far. */
+/* Finds the best candidates of one row, and adds the score of its beam. */
 static void rank_row(void *shared, int64_t row, int worker)
 {
     const beams *s = shared;
@@ -62,7 +60,7 @@ static void rank_row(void *shared, int64_t row, int worker)
     }
 }
 
-/* The best of all beams of a sequence, into s->best; how many. */
+/* Finds the best candidates of all beams of a sequence. Writes them to s->best; returns their number. */
 static int64_t merge(const beams *s, int64_t sequence)
 {
     const th_generation *g = s->g;
@@ -78,7 +76,7 @@ static int64_t merge(const beams *s, int64_t sequence)
     return found;
 }
 
-/* One step of a sequence; the cache's rows will follow. */
+/* Does one step of a sequence. Afterwards the rows of the cache must be reordered. */
 static void advance(const beams *s, int64_t sequence)
 {
     th_generation *g = s->g;
@@ -90,14 +88,14 @@ static void advance(const beams *s, int64_t sequence)
         const int64_t row = begin + beam;
         s->source[row] = search->over ? row : begin + s->source[row];
         s->first[row] = g->prompt[row];
-        s->past[row] = g->count[row]; /* its new token has not been run */
+        s->past[row] = g->count[row]; /* its new token has not run yet */
         g->count[row] = g->prompt[row] + search->length;
         memcpy(g->tokens + row * g->stride + g->prompt[row], search->tokens + beam * search->max_new_tokens,
                (size_t)search->length * sizeof *g->tokens);
     }
 }
 
-/* Whether a search goes on. */
+/* Whether any search continues. */
 static bool step(const beams *s)
 {
     th_generation *g = s->g;
@@ -115,7 +113,7 @@ static bool step(const beams *s)
     return any && th_cache_follow(g->cache, s->source, s->first, s->past) == TH_OK;
 }
 
-/* The best sequences, in the place of the last that ran. */
+/* Copies the best sequences over the rows that ran last. */
 static void take_results(const beams *s)
 {
     th_generation *g = s->g;
@@ -172,10 +170,10 @@ th_status th_generate_beams(th_generation *g)
     if (memory == NULL)
         return th_fail_memory(ctx, "generate", bytes);
     lay_out(&s, memory);
-    if (!ctx->options.shapes_only)
+    if (!th_is_shapes_only(ctx))
         search(&s);
     else if (th_generation_forecast(g) == TH_OK)
-        (void)th_cache_follow(g->cache, s.source, s.first, s.past); /* takes memory, and does nothing */
+        (void)th_cache_follow(g->cache, s.source, s.first, s.past); /* allocates memory, and changes nothing */
     th_release(ctx, memory, bytes);
-    return ctx->error;
+    return th_error_code(ctx);
 }

@@ -1,10 +1,9 @@
-/* What th_generate is asked for: options and operands are checked, and what they leave to the default is filled in. */
+/* Checks the options and operands of th_generate, and fills in the defaults. */
 #include <math.h>
 
+#include "models/core.h"
 #include "models/generation/generation.h"
 #include "tapehead/transformer.h"
-#include "tensor/checked.h"
-#include "tensor/convert.h"
 
 static const char operation[] = "generate";
 
@@ -43,12 +42,12 @@ static th_status check_choice(const th_generation *g)
     return TH_OK;
 }
 
-/* An operand (batch, length), or (batch) when length is NULL, of indices. */
+/* Checks an operand of indices: (batch, length), or (batch) if length is NULL. */
 static th_status check_indices(const th_generation *g, th_tensor *t, const char *name, int64_t *batch, int64_t *length)
 {
     const th_tensor_impl *impl = th_usable(t, g->ctx, operation, name);
     if (impl == NULL)
-        return g->ctx->error;
+        return th_error_code(g->ctx);
     const th_array a = th_tensor_array(impl);
     if (!th_is_index(a.dtype))
         return th_fail(g->ctx, TH_ERROR_TYPE, operation, "%s must be int32 or int64; it is %s", name,
@@ -63,14 +62,14 @@ static th_status check_indices(const th_generation *g, th_tensor *t, const char 
     return TH_OK;
 }
 
-/* Lengths in [1, most]. */
+/* Checks that lengths are in [1, max]. */
 static th_status check_lens(const th_generation *g, th_tensor *lengths, const char *name, int64_t max)
 {
     int64_t batch = g->batch;
     if (lengths == NULL)
         return TH_OK;
     if (check_indices(g, lengths, name, &batch, NULL) != TH_OK)
-        return g->ctx->error;
+        return th_error_code(g->ctx);
     const th_array a = th_tensor_array(th_tensor_impl_of(lengths));
     for (int64_t b = 0; a.data && b < batch; b++)
         if (th_index_of(a.dtype, a.data, b * a.stride[0]) < 1 || th_index_of(a.dtype, a.data, b * a.stride[0]) > max)
@@ -79,7 +78,7 @@ static th_status check_lens(const th_generation *g, th_tensor *lengths, const ch
     return TH_OK;
 }
 
-/* What the sequences begin with: batch, longest, index_type. */
+/* Checks the inputs. Sets batch, longest and index_type. */
 static th_status check_beginning(th_generation *g)
 {
     const th_generate_options *o = &g->options;
@@ -91,7 +90,7 @@ static th_status check_beginning(th_generation *g)
     if (!g->decoder_only) {
         if (check_indices(g, o->source, "source", &g->batch, &source_length) != TH_OK ||
             check_lens(g, o->source_lengths, "source_lengths", source_length) != TH_OK)
-            return g->ctx->error;
+            return th_error_code(g->ctx);
         g->index_type = th_dtype_of(o->source);
         if (o->prompts == NULL && o->lengths)
             return fail(g, TH_ERROR_ARGUMENT, "lengths are given, but prompts are not");
@@ -102,7 +101,7 @@ static th_status check_beginning(th_generation *g)
             return TH_OK;
     }
     if (check_indices(g, o->prompts, "prompts", &g->batch, &g->longest) != TH_OK)
-        return g->ctx->error;
+        return th_error_code(g->ctx);
     g->index_type = th_dtype_of(o->prompts);
     return check_lens(g, o->lengths, "lens", g->longest);
 }
@@ -119,7 +118,7 @@ th_status th_generation_check(th_generation *g)
     g->vocabulary = language ? language->vocabulary : transformer->target_vocabulary;
     g->length = language ? language->length : transformer->length;
     if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
-        return g->ctx->error;
+        return th_error_code(g->ctx);
     if (!o->slide && (o->max_new_tokens > g->length || g->longest + o->max_new_tokens - 1 > g->length))
         return th_fail(g->ctx, TH_ERROR_SHAPE, operation,
                        "a prompt of %lld tokens and %lld more do not fit the model's length of %lld (.slide continues "
@@ -127,8 +126,10 @@ th_status th_generation_check(th_generation *g)
                        (long long)g->longest, (long long)o->max_new_tokens, (long long)g->length);
     if (o->beams == 0)
         o->beams = 1;
-    if (o->length_penalty == 0)
-        o->length_penalty = signbit(o->length_penalty) ? 0 : 1;
+    if (o->no_length_penalty)
+        o->length_penalty = 0;
+    else if (o->length_penalty == 0)
+        o->length_penalty = 1;
     g->sampling = (th_sampling){.kernels = th_context_kernels(g->ctx, TH_FLOAT64),
                                 .temperature = o->temperature,
                                 .top_k = o->top_k,

@@ -1,29 +1,25 @@
-/* The model's part in generating: forwards with the cache, in evaluation and without recording, of which nothing stays
- * on the tape. */
+/* Runs the model for generation: forward passes with the cache, in evaluation mode and without recording. Nothing
+ * stays on the tape. */
 #include "models/generation/generation.h"
 #include "tapehead/ops.h"
 #include "tapehead/transformer.h"
-#include "tensor/convert.h"
 
-/* Evaluation, no recording, and a mark up to which all will be given back. */
+/* Switches to evaluation mode without recording, and marks the step, so that all later memory is released. */
 static void begin(th_generation *g)
 {
     th_context *ctx = g->ctx;
-    g->training = ctx->training;
     g->mark = th_step_mark_now(ctx);
-    ctx->training = false;
-    ctx->no_grad_depth++;
+    g->mode = th_mode_evaluate(ctx);
 }
 
 void th_generation_done(th_generation *g)
 {
     th_context *ctx = g->ctx;
-    ctx->no_grad_depth--;
-    ctx->training = g->training;
+    th_mode_restore(ctx, g->mode);
     th_step_rewind(ctx, g->mark);
 }
 
-/* A tensor of the step; *data is NULL in a shapes-only context. */
+/* Returns a tensor of the step; *data is NULL in a shapes-only context. */
 static th_tensor *integers(const th_generation *g, int ndim, const int64_t *size, bool owned, int64_t **data)
 {
     th_tensor_impl *t = th_tensor_new(g->ctx, TH_INT64, ndim, size, owned, "generate");
@@ -33,7 +29,7 @@ static th_tensor *integers(const th_generation *g, int ndim, const int64_t *size
 
 /* -- the encoder -- */
 
-/* What belongs to each sequence, once for each of its beams. */
+/* Repeats the rows of each sequence for its beams. */
 static th_tensor *for_rows(const th_generation *g, th_tensor *memory)
 {
     if (memory == NULL || g->rows == g->batch)
@@ -52,13 +48,13 @@ th_status th_generation_encode(th_generation *g)
     g->memory = memory ? th_keep(memory) : NULL;
     th_generation_done(g);
     if (g->memory == NULL || o->source_lengths == NULL)
-        return ctx->error;
+        return th_error_code(ctx);
     int64_t *lengths;
     const th_array given = th_tensor_array(th_tensor_impl_of(o->source_lengths));
     g->memory_lengths = integers(g, 1, &g->rows, true, &lengths);
     for (int64_t row = 0; lengths && row < g->rows; row++)
         lengths[row] = th_index_of(given.dtype, given.data, row / o->beams * given.stride[0]);
-    return ctx->error;
+    return th_error_code(ctx);
 }
 
 /* -- the decoder -- */
@@ -67,13 +63,14 @@ typedef struct inputs {
     th_tensor *tokens, *positions, *rows; /* (rows, T), (rows, T) or NULL, (rows) */
 } inputs;
 
-/* Tokens of a row that the cache has or will have; of one that is over the least there can be. */
+/* Returns the number of a row's tokens that the cache has or will have; for an ended sequence the smallest possible
+ * number. */
 static int64_t tokens_of(const th_generation *g, int64_t row)
 {
     return g->over[row / g->options.beams] ? 1 : g->count[row] - g->begin[row];
 }
 
-/* All tokens from `begin` on, filled up with token 0. */
+/* Returns all tokens from `begin` on, padded with token 0. */
 static inputs all_tokens(const th_generation *g)
 {
     int64_t longest = 1, *token, *last;
@@ -91,7 +88,7 @@ static inputs all_tokens(const th_generation *g)
     return in;
 }
 
-/* The last token of each, at its position. */
+/* Returns the last token of each row, and its position. */
 static inputs last_tokens(const th_generation *g)
 {
     int64_t *token, *position, *last;
@@ -126,14 +123,14 @@ th_status th_generation_run(th_generation *g, bool anew)
         g->logits = th_tensor_data(th_tensor_impl_of(y));
         g->dtype = th_dtype_of(y);
     }
-    return g->ctx->error;
+    return th_error_code(g->ctx);
 }
 
 th_status th_generation_forecast(th_generation *g)
 {
     const bool slides = g->options.slide && g->longest + g->options.max_new_tokens - 1 > g->length;
     for (int forward = 0; forward < (slides ? 3 : 2) && !th_failed(g->ctx); forward++) {
-        if (forward == 2) /* at most so many tokens are run anew */
+        if (forward == 2) /* the largest number of tokens that can run anew */
             for (int64_t row = 0; row < g->rows; row++)
                 g->count[row] = g->begin[row] + g->length;
         th_generation_run(g, forward != 1);
@@ -141,5 +138,5 @@ th_status th_generation_forecast(th_generation *g)
         for (int64_t row = 0; row < g->rows; row++)
             g->count[row]++;
     }
-    return g->ctx->error;
+    return th_error_code(g->ctx);
 }

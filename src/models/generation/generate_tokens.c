@@ -1,9 +1,8 @@
-/* Generating token by token: greedily, or drawn. */
-#include "kernels/machine/parallel.h"
-#include "kernels/random/philox.h"
+/* Generation token by token: greedy or sampled. */
+#include "models/core.h"
 #include "models/generation/generation.h"
 
-/* A number in [0, 1) for token number i of a sequence. */
+/* Returns a number in [0, 1) for token number i of a sequence. */
 static double uniform(const th_generation *g, int64_t sequence, int64_t i)
 {
     const uint64_t key = th_stream_key(g->options.seed, TH_STREAM_GENERATION);
@@ -23,7 +22,8 @@ static void choose(void *shared, int64_t row, int worker)
     g->next[row] = th_sampling_token(&g->sampling, &logits, uniform(g, row, g->count[row] - g->prompt[row]), &space);
 }
 
-/* Adds the chosen token to each sequence that is not over, and hands it out. Whether one goes on. */
+/* Appends the chosen token to each sequence that has not ended, and passes it to the caller. Returns whether any
+ * continues. */
 static bool append(th_generation *g)
 {
     bool any = false;
@@ -43,14 +43,14 @@ static bool append(th_generation *g)
     return any;
 }
 
-/* Moves the beginning of the sequences that have come to the end of the model's length. Whether there are any. */
+/* Moves the beginning of the sequences that have reached the model's length. Returns whether there are any. */
 static bool slide(th_generation *g)
 {
     bool any = false;
     for (int64_t row = 0; row < g->rows; row++)
         if (!g->over[row] && g->count[row] - g->begin[row] > g->length) {
-            const int64_t kept = g->length / 2 > 0 ? g->length / 2 : 1;
-            g->begin[row] = g->count[row] - kept;
+            const int64_t overlap = g->length / 2 > 0 ? g->length / 2 : 1;
+            g->begin[row] = g->count[row] - overlap;
             any = true;
         }
     return any;
@@ -59,7 +59,7 @@ static bool slide(th_generation *g)
 th_status th_generate_tokens(th_generation *g)
 {
     bool anew = true;
-    if (g->ctx->options.shapes_only)
+    if (th_is_shapes_only(g->ctx))
         return th_generation_forecast(g);
     do {
         anew |= slide(g);
@@ -68,5 +68,5 @@ th_status th_generate_tokens(th_generation *g)
         th_generation_done(g);
         anew = false;
     } while (!th_failed(g->ctx) && append(g));
-    return g->ctx->error;
+    return th_error_code(g->ctx);
 }

@@ -1,4 +1,5 @@
-/* What choosing tokens asks of a generation, with beams or without: a row's logits, memory to choose in, the caller. */
+/* Functions that choosing tokens needs, with or without beams: a row's logits, working memory, and calls to the
+ * caller. */
 #include "models/generation/generation.h"
 
 th_sampling_space th_generation_space(const th_generation *g, int worker)

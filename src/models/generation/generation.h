@@ -1,71 +1,72 @@
-/* One th_generate while it runs: what generate.c sets up, generate_model.c runs, and generate_tokens.c and
- * generate_beams.c choose tokens for. A row is a sequence that the model runs: as many for each one
- * asked for as there are beams. */
+/* The state of one th_generate. generate.c creates it, generate_model.c runs the model, and generate_tokens.c and
+ * generate_beams.c choose tokens. A row is a sequence that the model runs: `beams` rows for each sequence of the
+ * caller. */
 #ifndef TH_MODELS_GENERATION_GENERATION_H
 #define TH_MODELS_GENERATION_GENERATION_H
 
-#include "autograd/tape.h"
+#include "models/core.h"
 #include "models/generation/sampling.h"
-#include "nn/module.h"
 #include "tapehead/cache.h"
 #include "tapehead/generate.h"
-#include "tensor/tensor.h"
 
 typedef struct th_generation {
     th_context *ctx;
     th_module *model;
-    int threads;                 /* at the start: the caller may change them on the way */
-    th_generate_options options; /* beams, length_penalty and repetition_penalty completed */
+    int threads;                 /* at the start: the caller may change the number during generation */
+    th_generate_options options; /* beams, length_penalty and repetition_penalty have their defaults filled in */
     th_sampling sampling;
     bool decoder_only;
     int64_t vocabulary, length;   /* of the model */
     int64_t batch, longest, rows; /* sequences, tokens of the longest prompt, batch * beams */
     th_dtype index_type;          /* of the results */
     int64_t stride;               /* longest + max_new_tokens */
-    int64_t *tokens;              /* (rows, stride): prompt and what was generated */
+    int64_t *tokens;              /* (rows, stride): prompt and generated tokens */
     int64_t *prompt;              /* (rows) tokens of the prompt */
     int64_t *count;               /* (rows) tokens */
-    int64_t *begin;               /* (rows) the first token that the cache has, at position 0 */
+    int64_t *begin;               /* (rows) the first token that is in the cache, at position 0 */
     bool *over;                   /* (batch) */
-    int64_t *next;                /* (rows) chosen tokens; -1: there was nothing to choose from */
-    double *score;                /* (batch) of beam search */
-    void *space;                  /* [threads] what a worker chooses in; NULL in a shapes-only context */
+    int64_t *next;                /* (rows) chosen tokens; -1: no token could be chosen */
+    double *score;                /* (batch) scores of beam search */
+    void *space;                  /* [threads] working memory of each worker; NULL in a shapes-only context */
     th_cache *cache;
     th_tensor *memory, *memory_lengths; /* (rows, S, E), (rows); of an encoder-decoder model, owned */
-    /* while a forward's values are there */
+    /* valid until th_generation_done */
     const void *logits; /* (rows, vocabulary); NULL in a shapes-only context */
     th_dtype dtype;
-    bool training;
+    th_mode mode; /* before the forward */
     th_step_mark mark;
 } th_generation;
 
-/* Options and operands against the model (generate_check.c); fills in what follows from them, up to `stride`. */
+/* Checks options and operands against the model (generate_check.c). Sets the fields that follow from them, up to
+ * `stride`. */
 th_status th_generation_check(th_generation *g);
 
 /* -- the model (generate_model.c) -- */
 /* Runs the encoder. */
 th_status th_generation_encode(th_generation *g);
-/* Runs what of every row's tokens the cache does not have: all from `begin` on when `anew`, else the last. The logits
- * of each row's last token are there until th_generation_done, which comes after it in any case. */
+/* Runs the tokens of every row that are not in the cache: if `anew` all from `begin` on, otherwise the last one. The
+ * logits of each row's last token are valid until th_generation_done, which must be called even after an error. */
 th_status th_generation_run(th_generation *g, bool anew);
+/* Releases the values of a forward pass. */
 void th_generation_done(th_generation *g);
 
-/* In a shapes-only context: what would be run, as far as it takes memory. */
+/* In a shapes-only context: runs as much as is needed to find the memory that generation would take. */
 th_status th_generation_forecast(th_generation *g);
 
 /* -- choosing (generate_tokens.c, generate_beams.c) -- */
 th_status th_generate_tokens(th_generation *g);
 th_status th_generate_beams(th_generation *g);
 
-/* -- what that asks for (generation.c) -- */
-/* The error of a sequence of whose logits nothing can be chosen. */
+/* -- functions for choosing (generation.c) -- */
+/* Stores the error for a sequence whose logits allow no choice. */
 th_status th_generation_no_choice(const th_generation *g, int64_t sequence);
-/* Hands a token to the caller; false: the sequence is over. */
+/* Passes a token to the caller. Returns false if the sequence ends. */
 bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token);
+/* Whether a token ends a sequence. */
 bool th_generation_ends(const th_generation *g, int64_t token);
-/* The logits of a row with what has led to them. */
+/* Returns the logits of a row and the tokens before it. */
 th_logits_row th_generation_row(const th_generation *g, int64_t row);
-/* What worker chooses in. */
+/* Returns the working memory of a worker. */
 th_sampling_space th_generation_space(const th_generation *g, int worker);
 
 #endif

@@ -1,11 +1,11 @@
-/* From logits to a token (sampling.h). */
+/* Chooses a token from logits (sampling.h). */
 #include "models/generation/sampling.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "kernels/sizes.h"
+#include "models/core.h"
 
 /* -- memory -- */
 
@@ -33,7 +33,7 @@ static double logit_at(const th_logits_row *row, int64_t i)
     return row->dtype == TH_FLOAT64 ? ((const double *)row->logits)[i] : (double)((const float *)row->logits)[i];
 }
 
-/* The logits as float64; false when there is nothing to choose from. */
+/* Copies the logits as float64. Returns false if no token can be chosen. */
 static bool load(const th_logits_row *row, double *score)
 {
     double largest = -INFINITY;
@@ -79,7 +79,7 @@ static void divide_by_temperature(double temperature, int64_t n, double *score)
         score[i] = (score[i] - off) / temperature;
 }
 
-/* weight = exp(weight - largest); the sum of them, in order. */
+/* Replaces each weight by exp(weight - largest). Returns their sum, added in order. */
 static double exponentials(const th_kernels *kernels, int64_t n, double largest, double *weight)
 {
     for (int64_t i = 0; i < n; i++)
@@ -91,9 +91,9 @@ static double exponentials(const th_kernels *kernels, int64_t n, double largest,
     return sum;
 }
 
-/* -- what is left -- */
+/* -- filters -- */
 
-/* Tokens whose score is not below that of the best k: more than k of them where several are equal to the last. */
+/* Keeps the tokens whose score is at least the k-th best: more than k if several are equal to it. */
 static void take_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *space)
 {
     th_choices *c = &space->choices;
@@ -110,7 +110,7 @@ static void take_top_k(int64_t top_k, int64_t vocabulary, th_sampling_space *spa
         }
 }
 
-/* The most probable tokens that have p of the whole weight together: each stays before which less than p is. */
+/* Keeps the fewest most probable tokens that have the fraction p of the whole weight. */
 static void take_top_p(double p, double sum, th_sampling_space *space)
 {
     th_choices *c = &space->choices;
@@ -144,7 +144,7 @@ static int64_t draw(const th_choices *c, double u)
     double sum = 0, before = 0;
     for (int64_t i = 0; i < c->count; i++)
         sum += c->weight[i];
-    int64_t last = 0; /* that can be drawn at all */
+    int64_t last = 0; /* the last token with a positive weight */
     for (int64_t i = 0; i < c->count; i++) {
         if (!(c->weight[i] > 0))
             continue;

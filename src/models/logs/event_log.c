@@ -1,5 +1,5 @@
-/* TensorBoard's event files. A record is a length, its checksum, a message, and the message's checksum; the message is
- * an Event in Protocol Buffers' encoding, of which this file knows the few fields that it writes:
+/* TensorBoard's event files. A record is a length, its checksum, a message, and the message's checksum. The message
+ * is an Event in Protocol Buffers' encoding. This file knows only the fields that it writes:
  *
  *     Event    1 wall_time (double), 2 step, 3 file_version, 5 summary, 7 session_log
  *     Summary  1 value: 1 tag, 2 simple_value (float), 8 tensor, 9 metadata */
@@ -11,8 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/utf8.h"
-#include "kernels/machine/crc32c.h"
+#include "models/core.h"
 #include "models/files/record_file.h"
 
 struct th_event_log {
@@ -21,9 +20,9 @@ struct th_event_log {
 
 static const char operation[] = "event_log";
 static const char prefix[] = "events.out.tfevents.";
-enum { VARINT, FIXED64, BYTES, FIXED32 = 5 }; /* what a key says of the value behind it */
+enum { VARINT, FIXED64, BYTES, FIXED32 = 5 }; /* the types of a value, a part of its key */
 
-/* -- the encoding; fields here are numbered below 16, so that a key is one byte -- */
+/* -- the encoding; field numbers are below 16 here, so a key is one byte -- */
 
 static size_t varint_size(uint64_t value)
 {
@@ -45,7 +44,7 @@ static void put_key(th_record_file *f, int field, int kind)
     put_varint(f, (uint64_t)(field << 3 | kind));
 }
 
-/* What of a field of bytes comes before them. */
+/* Writes the key and the length of a field of bytes. */
 static void begin_bytes(th_record_file *f, int field, size_t bytes)
 {
     put_key(f, field, BYTES);
@@ -72,22 +71,22 @@ static const char text_tensor[] = "\x08\x07\x12\x04\x12\x02\x08\x01";
 
 static size_t tensor_size(const th_log_field *field)
 {
-    return sizeof text_tensor - 1 + bytes_size(th_utf8_sound_size(field->text));
+    return sizeof text_tensor - 1 + bytes_size(th_valid_utf8_size(field->text));
 }
 
 static size_t value_size(const th_log_field *field)
 {
-    const size_t tag = bytes_size(th_utf8_sound_size(field->name));
+    const size_t tag = bytes_size(th_valid_utf8_size(field->name));
     return field->text ? tag + bytes_size(tensor_size(field)) + bytes_size(sizeof text_metadata - 1) : tag + 5;
 }
 
-static void put_sound_text(th_record_file *f, int field, const char *text)
+static void put_valid_text(th_record_file *f, int field, const char *text)
 {
-    begin_bytes(f, field, th_utf8_sound_size(text));
+    begin_bytes(f, field, th_valid_utf8_size(text));
     while (*text) {
         const char *part;
         size_t size;
-        text += th_utf8_sound(text, &part, &size);
+        text += th_valid_utf8(text, &part, &size);
         th_record_put(f, part, size);
     }
 }
@@ -95,7 +94,7 @@ static void put_sound_text(th_record_file *f, int field, const char *text)
 static void put_value(th_record_file *f, const th_log_field *field)
 {
     begin_bytes(f, 1, value_size(field));
-    put_sound_text(f, 1, field->name);
+    put_valid_text(f, 1, field->name);
     if (field->text == NULL) {
         const float value = (float)field->value;
         put_key(f, 2, FIXED32);
@@ -104,27 +103,28 @@ static void put_value(th_record_file *f, const th_log_field *field)
     }
     begin_bytes(f, 8, tensor_size(field));
     th_record_put(f, text_tensor, sizeof text_tensor - 1);
-    put_sound_text(f, 8, field->text);
+    put_valid_text(f, 8, field->text);
     put_text(f, 9, text_metadata, sizeof text_metadata - 1);
 }
 
 /* -- records -- */
 
-/* A checksum as it stands in a record, changed so that one over data with checksums in it is none of theirs. */
+/* Returns a checksum as records contain it. The mask keeps a checksum over data that contains checksums from being
+ * equal to one of them. */
 static uint32_t masked_crc(const void *bytes, size_t n)
 {
     const uint32_t crc = th_crc32c(0, bytes, n);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Room for the length and its checksum, then what every event begins with. */
+/* Reserves the bytes of the length and its checksum, and writes the fields of every event. */
 static void begin_event(th_record_file *f, int64_t step)
 {
-    const unsigned char room[12] = {0};
+    const unsigned char reserved[12] = {0};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const double time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    th_record_put(f, room, sizeof room);
+    th_record_put(f, reserved, sizeof reserved);
     put_key(f, 1, FIXED64);
     th_record_put(f, &time, sizeof time);
     put_key(f, 2, VARINT);
@@ -150,7 +150,7 @@ th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the log is NULL");
     th_record_file *f = &log->file;
     if (th_log_check(f, step, fields, count) != TH_OK)
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     size_t summary = 0;
     for (int i = 0; i < count; i++)
         summary += bytes_size(value_size(&fields[i]));
@@ -163,8 +163,8 @@ th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field
 
 /* -- opening -- */
 
-/* A time for the name of a new file: TensorBoard reads the files of a folder in the order of their names, so it is
- * later than those that are there. */
+/* Sets *seconds to a time for the name of a new file. TensorBoard reads the files of a folder in the order of their
+ * names, so the time is later than those of existing files. */
 static bool time_for_name(const char *folder, long long *seconds)
 {
     DIR *directory = opendir(folder);
@@ -186,39 +186,31 @@ static bool time_for_name(const char *folder, long long *seconds)
 
 static th_status open_file(th_event_log *log, th_context *ctx, const char *folder)
 {
-    char host[65] = "", path[4096];
+    char host[65] = "", name[256], path[TH_MAX_PATH];
     long long seconds;
     if (!time_for_name(folder, &seconds))
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(errno));
     (void)gethostname(host, sizeof host - 1);
     for (char *c = host; *c; c++)
         *c = *c == '/' ? '-' : *c;
-    const int length = snprintf(path, sizeof path, "%s/%s%010lld.%s.%ld", folder, prefix, seconds,
-                                host[0] ? host : "localhost", (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof path)
+    snprintf(name, sizeof name, "%s%010lld.%s.%ld", prefix, seconds, host[0] ? host : "localhost", (long)getpid());
+    if (!th_path_join(path, folder, name))
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(ENAMETOOLONG));
     return th_record_open(&log->file, ctx, operation, path, O_CREAT | O_EXCL);
 }
 
-/* What TensorBoard wants to know first. Only from the second START on does one supersede later steps, so every file has
- * one. */
+/* Writes the records that TensorBoard needs first. A START makes it discard later steps only if it is not the first
+ * START, so every file has one. */
 static th_status begin_file(th_record_file *f, const th_log_options *options)
 {
     static const char version[] = "brain.Event:2", start[] = "\x08\x01"; /* status (1) START */
     begin_event(f, 0);
     put_text(f, 3, version, sizeof version - 1);
     if (end_event(f) != TH_OK)
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     begin_event(f, options->resume ? options->step + 1 : 0);
     put_text(f, 7, start, sizeof start - 1);
     return end_event(f);
-}
-
-static void release(th_context *ctx, void *object)
-{
-    th_event_log *log = object;
-    th_record_close(&log->file);
-    th_release(ctx, log, sizeof *log);
 }
 
 th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_log_options *options)
@@ -230,28 +222,14 @@ th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_lo
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a folder and a step of at least 0");
         return NULL;
     }
-    th_event_log *log = th_allocate(ctx, sizeof *log);
-    if (log == NULL) {
-        th_fail_memory(ctx, operation, sizeof *log);
-        return NULL;
-    }
-    *log = (th_event_log){.file = {.ctx = ctx, .descriptor = -1}};
-    const bool attached = open_file(log, ctx, folder) == TH_OK && th_attach(ctx, log, release);
-    if (attached && begin_file(&log->file, &given) == TH_OK)
+    th_event_log *log = (th_event_log *)th_record_new(ctx, operation);
+    if (log && open_file(log, ctx, folder) == TH_OK && begin_file(&log->file, &given) == TH_OK)
         return log;
-    if (!th_failed(ctx))
-        th_fail_memory(ctx, operation, sizeof *log);
-    if (attached)
-        th_detach_object(ctx, log);
-    release(ctx, log);
+    th_event_log_close(log);
     return NULL;
 }
 
 void th_event_log_close(th_event_log *log)
 {
-    if (log == NULL)
-        return;
-    th_context *ctx = log->file.ctx;
-    th_detach_object(ctx, log);
-    release(ctx, log);
+    th_record_free((th_record_file *)log);
 }

@@ -1,4 +1,4 @@
-/* A log of one JSON object a line: writing, going on after an interruption, and reading what it says of one name. */
+/* A log with one JSON object on each line: writing, resuming, and reading the values of one name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -7,44 +7,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/utf8.h"
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/files/record_file.h"
 #include "models/files/regular_file.h"
-#include "tensor/tensor.h"
 
 struct th_json_log {
     th_record_file file;
 };
 
 static const char operation[] = "json_log";
-static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16}; /* of a line */
+static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16, .memory = 512 << 20}; /* of a line */
 
 /* -- writing -- */
 
-/* Whether a character is a control: C0, DEL or C1. */
-static bool is_control(const char *character, uint32_t *code)
-{
-    th_utf8_decode((const unsigned char *)character, code);
-    return *code < 0x20 || (*code >= 0x7f && *code < 0xa0);
-}
-
 static void put_string(th_record_file *f, const char *text)
 {
+    char escaped[TH_JSON_ESCAPED];
     th_record_put(f, "\"", 1);
     while (*text) {
-        const char *part;
-        size_t size;
-        uint32_t code;
-        text += th_utf8_sound(text, &part, &size);
-        if (*part == '"' || *part == '\\')
-            th_record_put(f, "\\", 1);
-        if (*part == '\n')
-            th_record_put(f, "\\n", 2);
-        else if (is_control(part, &code)) /* (people look at a log in a terminal) */
-            th_record_format(f, "\\u%04x", (unsigned)code);
-        else
-            th_record_put(f, part, size);
+        text += th_json_escape(text, escaped);
+        th_record_put(f, escaped, strlen(escaped));
     }
     th_record_put(f, "\"", 1);
 }
@@ -55,7 +38,7 @@ th_status th_json_log_write(th_json_log *log, int64_t step, const th_log_field *
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the log is NULL");
     th_record_file *f = &log->file;
     if (th_log_check(f, step, fields, count) != TH_OK)
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     th_record_format(f, "{\"step\": %lld", (long long)step);
     for (int i = 0; i < count; i++) {
         th_record_put(f, ", ", 2);
@@ -76,63 +59,46 @@ th_status th_json_log_write(th_json_log *log, int64_t step, const th_log_field *
 
 /* -- reading -- */
 
-/* A line of a log: its step, and the value of one name if that is wanted and there. */
+/* A line of a log: its step, and the value of one name if it is wanted and present. */
 typedef struct log_line {
     int64_t step;
-    const char *name; /* with its quotes, as it stands in the file; NULL: none is wanted */
-    size_t name_bytes;
+    const char *name; /* valid UTF-8; NULL: none is wanted */
     bool has_value;
     double value;
 } log_line;
 
-/* Whether the line is an object with a step; what is wrong with it is left in the context's error. */
+/* Reads a line, which must be an object with a step. Returns false with the error stored. */
 static bool read_line(const th_json_source *source, const char *text, size_t bytes, log_line *line)
 {
-    static const char step_key[] = "\"step\"";
-    bool has_step = false;
-    line->has_value = false;
-    if (th_json_check(source, text, bytes, &limits) != TH_OK)
-        return false;
-    if (text[0] != '{') {
+    json_t *object = th_json_read(source, text, bytes, &limits);
+    const json_t *step = json_object_get(object, "step");
+    const json_t *value = line->name ? json_object_get(object, line->name) : NULL;
+    const bool is_record = json_is_integer(step);
+    if (object && !json_is_object(object))
         th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line is not an object", source->name);
-        return false;
-    }
-    for (th_json_walk w = th_json_members(text, bytes); th_json_next(&w);) {
-        const bool is_step = w.key_bytes == sizeof step_key - 1 && memcmp(w.key, step_key, w.key_bytes) == 0;
-        const bool wanted =
-            line->name && w.key_bytes == line->name_bytes && memcmp(w.key, line->name, w.key_bytes) == 0;
-        if (!is_step && !wanted)
-            continue;
-        json_t *value = th_json_build(source, w.value, w.value_bytes);
-        if (is_step && json_is_integer(value)) {
-            has_step = true;
-            line->step = json_integer_value(value);
-        }
-        if (wanted && (json_is_number(value) || json_is_null(value))) {
-            line->has_value = true;
-            line->value = json_is_number(value) ? json_number_value(value) : NAN;
-        }
-        json_decref(value);
-    }
-    if (!has_step && !th_failed(source->ctx))
+    else if (object && !is_record)
         th_fail(source->ctx, TH_ERROR_FILE, operation, "%.300s: a line has no integer step", source->name);
-    return has_step && !th_failed(source->ctx);
+    line->step = json_integer_value(step);
+    line->has_value = json_is_number(value) || json_is_null(value);
+    line->value = json_is_number(value) ? json_number_value(value) : NAN;
+    json_decref(object);
+    return is_record;
 }
 
-/* The next whole line, with its end, and how many bytes it has: 0 when there is none, it is longer than any that is
- * written, or memory is out. *text grows. */
-static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *room)
+/* Reads the next whole line and its newline; *text grows. Returns its bytes, or 0 at the end, if the line is longer
+ * than any that is written, or if memory is short. */
+static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *capacity)
 {
     size_t count = 0;
     for (int c; count < limits.bytes && (c = getc_unlocked(file)) != EOF;) {
-        if (count == *room) {
-            char *grown = realloc(*text, *room ? 2 * *room : 1024);
+        if (count == *capacity) {
+            char *grown = realloc(*text, *capacity ? 2 * *capacity : 1024);
             if (grown == NULL) {
-                th_fail_memory(ctx, operation, 2 * *room);
+                th_fail_memory(ctx, operation, 2 * *capacity);
                 return 0;
             }
             *text = grown;
-            *room = *room ? 2 * *room : 1024;
+            *capacity = *capacity ? 2 * *capacity : 1024;
         }
         (*text)[count++] = (char)c;
         if (c == '\n')
@@ -141,7 +107,7 @@ static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *room)
     return 0;
 }
 
-/* The beginning of every record. */
+/* Every record begins with this. */
 static const char record_start[] = "{\"step\": ";
 
 /* Whether the file is empty, or has only a part of its first record, as after a power failure. */
@@ -173,13 +139,13 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
     const th_json_source source = {ctx, operation, f->path};
     FILE *file = open_stream(f);
     if (file == NULL)
-        return ctx->error;
+        return th_error_code(ctx);
     char *text = NULL;
-    size_t room = 0, n;
+    size_t capacity = 0, n;
     log_line line = {0};
     bool is_record = false, is_log = false;
     *cut = 0;
-    while ((n = next_line(ctx, file, &text, &room)) > 0) {
+    while ((n = next_line(ctx, file, &text, &capacity)) > 0) {
         is_record = read_line(&source, text, n - 1, &line);
         is_log = is_log || is_record;
         if (!is_record || line.step > step)
@@ -187,7 +153,7 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
         *cut += (int64_t)n;
     }
     is_log = is_log || (n == 0 && has_no_record_yet(f->descriptor));
-    if (ctx->error == TH_ERROR_FILE) /* the error in the line, which is cut off */
+    if (ctx->error == TH_ERROR_FILE) /* the error is in the line that is cut off */
         th_error_clear(ctx);
     if (ferror(file) && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->path);
@@ -198,10 +164,10 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
                 f->path);
     free(text);
     fclose(file);
-    return ctx->error;
+    return th_error_code(ctx);
 }
 
-/* Numbers that grow by two, a step and a value. */
+/* An array of pairs (step, value) that grows. */
 typedef struct pairs {
     double *number;
     int64_t count, capacity;
@@ -231,9 +197,9 @@ static bool add_pair(th_context *ctx, pairs *p, double step, double value)
 static void read_pairs(th_context *ctx, const char *path, FILE *file, log_line *line, pairs *found)
 {
     char name[4200], *text = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int64_t number = 1;
-    for (size_t n; (n = next_line(ctx, file, &text, &room)) > 0; number++) {
+    for (size_t n; (n = next_line(ctx, file, &text, &capacity)) > 0; number++) {
         snprintf(name, sizeof name, "%.4000s: line %lld", path, (long long)number);
         if (!read_line(&(th_json_source){ctx, operation, name}, text, n - 1, line))
             break;
@@ -245,11 +211,11 @@ static void read_pairs(th_context *ctx, const char *path, FILE *file, log_line *
     free(text);
 }
 
-/* (2, N) */
+/* Returns a tensor (2, N). */
 static th_tensor *tensor_of(th_context *ctx, const pairs *p)
 {
     th_tensor *t = th_empty(ctx, TH_FLOAT64, TH_SHAPE(2, p->count));
-    if (t == NULL || p->count == 0 || ctx->options.shapes_only)
+    if (t == NULL || p->count == 0 || th_is_shapes_only(ctx))
         return t;
     double *number = th_data(t);
     for (int64_t i = 0; i < p->count; i++) {
@@ -257,6 +223,18 @@ static th_tensor *tensor_of(th_context *ctx, const pairs *p)
         number[p->count + i] = p->number[2 * i + 1];
     }
     return t;
+}
+
+/* Returns a name as the log contains it, with invalid UTF-8 replaced. Returns NULL with the error stored. */
+static json_t *written_name(th_context *ctx, const char *name)
+{
+    th_record_file text = {.ctx = ctx, .operation = operation, .descriptor = -1}; /* used only as memory */
+    put_string(&text, name);
+    json_t *written = text.short_of_memory ? NULL : json_loadb((char *)text.bytes, text.used, JSON_DECODE_ANY, NULL);
+    if (written == NULL)
+        th_fail_memory(ctx, operation, strlen(name));
+    th_record_close(&text);
+    return written;
 }
 
 th_tensor *th_json_log_series(th_context *ctx, const char *path, const char *name)
@@ -273,30 +251,20 @@ th_tensor *th_json_log_series(th_context *ctx, const char *path, const char *nam
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
         return NULL;
     }
-    th_record_file quoted = {.ctx = ctx, .operation = operation, .descriptor = -1}; /* only its memory */
-    put_string(&quoted, name);
+    json_t *key = written_name(ctx, name);
     pairs found = {0};
-    if (quoted.short_of_memory)
-        th_fail_memory(ctx, operation, strlen(name));
-    else
-        read_pairs(ctx, path, file, &(log_line){.name = (const char *)quoted.bytes, .name_bytes = quoted.used}, &found);
+    if (key)
+        read_pairs(ctx, path, file, &(log_line){.name = json_string_value(key)}, &found);
     fclose(file);
     th_tensor *t = th_failed(ctx) ? NULL : tensor_of(ctx, &found);
     th_release(ctx, found.number, (size_t)found.capacity * 2 * sizeof *found.number);
-    th_record_close(&quoted);
+    json_decref(key);
     return t;
 }
 
 /* -- opening -- */
 
-static void release(th_context *ctx, void *object)
-{
-    th_json_log *log = object;
-    th_record_close(&log->file);
-    th_release(ctx, log, sizeof *log);
-}
-
-/* Cuts off lines that do not count. */
+/* Cuts off lines of later steps and incomplete lines. */
 static th_status resume(th_record_file *f, int64_t step)
 {
     struct stat status;
@@ -304,7 +272,7 @@ static th_status resume(th_record_file *f, int64_t step)
     if (fstat(f->descriptor, &status) != 0 || !S_ISREG(status.st_mode))
         return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: it is not a regular file", f->path);
     if (find_cut(f, step, &cut) != TH_OK)
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     if (ftruncate(f->descriptor, cut) != 0)
         return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, strerror(errno));
     f->size = cut;
@@ -314,7 +282,7 @@ static th_status resume(th_record_file *f, int64_t step)
 static th_status open_file(th_json_log *log, th_context *ctx, const char *path, const th_log_options *options)
 {
     if (th_record_open(&log->file, ctx, operation, path, O_CREAT | (options->resume ? 0 : O_TRUNC)) != TH_OK)
-        return ctx->error;
+        return th_error_code(ctx);
     return options->resume ? resume(&log->file, options->step) : TH_OK;
 }
 
@@ -327,26 +295,14 @@ th_json_log *th_json_log_open(th_context *ctx, const char *path, const th_log_op
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and a step of at least 0");
         return NULL;
     }
-    th_json_log *log = th_allocate(ctx, sizeof *log);
-    if (log == NULL) {
-        th_fail_memory(ctx, operation, sizeof *log);
-        return NULL;
-    }
-    *log = (th_json_log){.file = {.ctx = ctx, .descriptor = -1}};
-    if (open_file(log, ctx, path, &given) == TH_OK) {
-        if (th_attach(ctx, log, release))
-            return log;
-        th_fail_memory(ctx, operation, sizeof *log);
-    }
-    release(ctx, log);
+    th_json_log *log = (th_json_log *)th_record_new(ctx, operation);
+    if (log && open_file(log, ctx, path, &given) == TH_OK)
+        return log;
+    th_json_log_close(log);
     return NULL;
 }
 
 void th_json_log_close(th_json_log *log)
 {
-    if (log == NULL)
-        return;
-    th_context *ctx = log->file.ctx;
-    th_detach_object(ctx, log);
-    release(ctx, log);
+    th_record_free((th_record_file *)log);
 }

@@ -1,4 +1,4 @@
-/* Whether the state in a file is that of the program that wants to go on with it. */
+/* Compares the state in a file with the program that loads it. */
 #include <string.h>
 
 #include "models/store/checkpoint.h"
@@ -8,7 +8,7 @@ static bool same(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-/* One option, which the file has under `key`: a difference unless both are the same. */
+/* Compares an option with the file's value under `key`, and reports a difference. */
 static void compare_option(const json_t *options, const char *key, const char *name, double own, th_differences *d)
 {
     const json_t *option = json_object_get(options, key);
@@ -51,7 +51,7 @@ static void compare_options(const json_t *optimizer, const th_optimizer *o, th_d
     compare_groups(json_object_get(optimizer, "groups"), o, d);
 }
 
-/* Which parameters the optimizer has, and in which groups. */
+/* Compares the parameters of the optimizer, and their groups. */
 static void compare_parameters(const json_t *parameters, const th_checkpoint *c, const th_parameter_list *list,
                                th_differences *d)
 {

@@ -7,7 +7,7 @@ static const char operation[] = "checkpoint_load";
 
 /* -- moments -- */
 
-/* Where the file has moment m of a parameter that has taken steps. */
+/* Returns moment m of a parameter that has taken steps; NULL if the file does not have it. */
 static const th_stored *find_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p,
                                     int m)
 {
@@ -53,14 +53,14 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
             const th_array to = th_optimizer_moment(o, p->in_optimizer, m);
             if (stored->tensor.bytes > 0 && th_stored_bytes(list->ctx, stored->file, stored->begin, to.data,
                                                             (size_t)stored->tensor.bytes, operation) != TH_OK)
-                return list->ctx->error;
+                return th_error_code(list->ctx);
             th_moments_limit(o, m, &to);
         }
     }
     return TH_OK;
 }
 
-/* -- all of it -- */
+/* -- the whole checkpoint -- */
 
 static th_status compare(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
                          th_parameter_list *list, const char *path)
@@ -74,7 +74,7 @@ static th_status compare(const th_safetensors *file, const json_t *state, const 
     th_differences d = {list->ctx, operation, path, c->report, c->report_user, {0}, ""};
     th_state_compare(state, c, list, &d);
     th_parameter_list_match(list, file, &all, true, used, &d);
-    th_tell_unused(file, used, &d);
+    th_report_unused(file, used, &d);
     if (c->optimizer)
         compare_moments(file, state, c->optimizer, list, &d);
     th_release(list->ctx, used, bytes);
@@ -85,7 +85,7 @@ static th_status load(const th_safetensors *file, const json_t *state, const th_
                       const char *path)
 {
     th_status status = compare(file, state, c, list, path);
-    if (status == TH_OK) /* (what does not fit anyway is not read to its end) */
+    if (status == TH_OK) /* (a file that does not fit is not read to its end) */
         status = th_checksums_verify_all(file, operation);
     if (status == TH_OK && c->optimizer)
         status = th_moments_ensure(c->optimizer);
@@ -108,11 +108,11 @@ th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
     if (status == TH_OK)
         status = th_check_numbers(&c, operation);
     if (status == TH_OK && (file = th_checkpoint_open(list.ctx, path, operation)) == NULL)
-        status = list.ctx->error;
+        status = th_error_code(list.ctx);
     if (status == TH_OK) {
         const th_json_source source = {list.ctx, operation, path};
         state = th_state_read(&source, th_safetensors_metadata(file, TH_STATE_TEXT));
-        status = state ? load(file, state, &c, &list, path) : list.ctx->error;
+        status = state ? load(file, state, &c, &list, path) : th_error_code(list.ctx);
     }
     json_decref(state);
     th_safetensors_close(file);
@@ -120,7 +120,7 @@ th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
     return status;
 }
 
-/* -- looking into one -- */
+/* -- reading only the configuration, or verifying -- */
 
 th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *reader)
 {
@@ -131,28 +131,28 @@ th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char
     return NULL;
 }
 
-typedef struct kept_text {
+typedef struct owned_text {
     size_t bytes;
     char text[];
-} kept_text;
+} owned_text;
 
 static void release_text(th_context *ctx, void *object)
 {
-    kept_text *kept = object;
-    th_release(ctx, kept, kept->bytes);
+    owned_text *copy = object;
+    th_release(ctx, copy, copy->bytes);
 }
 
 static char *keep_text(th_context *ctx, const char *text, const char *reader)
 {
-    const size_t length = strlen(text) + 1, bytes = sizeof(kept_text) + length;
-    kept_text *kept = th_allocate(ctx, bytes);
-    if (kept == NULL || !th_attach(ctx, kept, release_text)) {
-        th_release(ctx, kept, bytes);
+    const size_t length = strlen(text) + 1, bytes = sizeof(owned_text) + length;
+    owned_text *copy = th_allocate(ctx, bytes);
+    if (copy == NULL || !th_attach(ctx, copy, release_text)) {
+        th_release(ctx, copy, bytes);
         th_fail_memory(ctx, reader, bytes);
         return NULL;
     }
-    kept->bytes = bytes;
-    return memcpy(kept->text, text, length);
+    copy->bytes = bytes;
+    return memcpy(copy->text, text, length);
 }
 
 char *th_checkpoint_configuration(th_context *ctx, const char *path)
@@ -164,18 +164,18 @@ char *th_checkpoint_configuration(th_context *ctx, const char *path)
     if (file == NULL)
         return NULL;
     const char *text = th_safetensors_metadata(file, TH_CONFIGURATION_TEXT);
-    char *kept = keep_text(ctx, text ? text : "", reader);
+    char *copy = keep_text(ctx, text ? text : "", reader);
     th_safetensors_close(file);
-    return kept;
+    return copy;
 }
 
 th_status th_checkpoint_verify(th_context *ctx, const char *path)
 {
     static const char reader[] = "checkpoint_verify";
     if (!th_usable_context(ctx, reader))
-        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+        return th_error_code(ctx);
     th_safetensors *file = th_checkpoint_open(ctx, path, reader);
-    const th_status status = file ? th_checksums_verify_all(file, reader) : ctx->error;
+    const th_status status = file ? th_checksums_verify_all(file, reader) : th_error_code(ctx);
     th_safetensors_close(file);
     return status;
 }

@@ -2,13 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core.h"
 #include "models/store/checkpoint.h"
 #include "models/store/safetensors_write.h"
-#include "tensor/gradient_buffer.h"
 
 static const char operation[] = "checkpoint_save";
 
-/* Gradients that wait for a step would be lost. Those of a refused step are not: it is repeated. */
+/* Returns an error if gradients wait for a step: they would be lost. Gradients of a rejected step are allowed,
+ * because the program repeats it. */
 static th_status check_gradients(const th_parameter_list *list)
 {
     for (int64_t i = 0; i < list->count; i++) {
@@ -34,7 +35,7 @@ typedef struct saving {
     int64_t n_moments;
 } saving;
 
-/* Weights, then the moments of those that have taken steps. */
+/* Lists the weights, then the moments of parameters that have taken steps. */
 static void fill(const saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
@@ -55,7 +56,7 @@ static th_status store(const saving *s, const char *path)
 {
     char *state = th_state_text(s->checkpoint, s->list, operation);
     if (state == NULL)
-        return s->list->ctx->error;
+        return th_error_code(s->list->ctx);
     const th_named_text texts[] = {
         {"format", "pt"}, {TH_STATE_TEXT, state}, {TH_CONFIGURATION_TEXT, s->checkpoint->configuration}};
     const th_status status = th_store(&(th_storing){s->list->ctx, operation, path, s->tensor, s->count, texts,

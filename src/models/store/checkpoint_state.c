@@ -1,4 +1,4 @@
-/* What of a checkpoint is no tensor, as JSON in the header:
+/* The part of a checkpoint that is not a tensor, as JSON in the header:
  *
  *     {"version": 1,
  *      "precision": "float32",
@@ -8,7 +8,8 @@
  *                    "groups": [{"learning_rate_factor": 1.0, "weight_decay": 0.1}]},
  *      "parameters": {"embedding.weight": {"steps": 100, "group": 0, "frozen": false}, ...}}
  *
- * Reals are written so that they come back bit for bit; those that JSON does not know are "inf", "-inf" and "nan". */
+ * Reals are written with enough digits to be read bit for bit. Reals that JSON does not have are "inf", "-inf" and
+ * "nan". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ bool th_state_real(const json_t *json, double *value)
 
 /* -- writing -- */
 
-/* Both take value over, in any case. */
+/* Sets a member and takes ownership of value, even on failure. */
 static void put(json_t *object, const char *name, json_t *value, bool *complete)
 {
     *complete &= json_object_set_new(object, name, value) == 0;
@@ -56,15 +57,16 @@ static void append(json_t *array, json_t *value, bool *complete)
 
 static json_t *random_json(const th_context *ctx, bool *complete)
 {
+    const th_random_state state = th_random_state_get(ctx);
     char seed[24];
-    snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)ctx->seed);
+    snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)state.seed);
     json_t *random = json_object(), *calls = json_array();
     for (int i = 0; i < TH_STREAM_COUNT; i++)
-        append(calls, json_integer(ctx->calls[i]), complete);
+        append(calls, json_integer(state.calls[i]), complete);
     put(random, "seed", json_string(seed), complete);
-    put(random, "step", json_integer(ctx->step), complete);
+    put(random, "step", json_integer(state.step), complete);
     put(random, "calls", calls, complete);
-    put(random, "calls_at_clear", json_integer(ctx->calls_at_clear), complete);
+    put(random, "calls_at_clear", json_integer(state.calls_at_clear), complete);
     return random;
 }
 
@@ -100,7 +102,7 @@ static json_t *optimizer_json(const th_optimizer *o, bool *complete)
     return optimizer;
 }
 
-/* -1: of no group, because the optimizer does not have it. */
+/* Returns the parameter's group; -1 if the optimizer does not have the parameter. */
 static int group_of(const th_optimizer *o, const th_listed_parameter *p)
 {
     return p->in_optimizer >= 0 ? o->parameters[p->in_optimizer].group : -1;
@@ -156,9 +158,9 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation)
     return TH_OK;
 }
 
-/* -- reading: all that is used later is checked here -- */
+/* -- reading: every value that is used later is checked here -- */
 
-/* The precision of products: float32 in files that are older than the choice. */
+/* Finds the precision of products. Files from before this setting have float32. */
 static bool precision_in(const json_t *state, th_precision *precision)
 {
     static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
@@ -195,7 +197,7 @@ static bool read_seed(const th_json_source *s, const json_t *random)
         strspn(seed + 2, "0123456789abcdef") == strlen(seed + 2))
         return true;
     th_fail(s->ctx, TH_ERROR_FILE, s->operation,
-            "%.300s: \"seed\" is \"%s\", it must be 0x and 1 to 16 hexadecimal digits", s->name,
+            "%.300s: \"seed\" is \"%s\"; it must be 0x and 1 to 16 hexadecimal digits", s->name,
             th_quote(seed, quoted));
     return false;
 }
@@ -212,7 +214,7 @@ static bool read_calls(const th_json_source *s, const json_t *random)
         const json_t *call = json_array_get(calls, i);
         if (json_is_integer(call) && json_integer_value(call) >= 0 && json_integer_value(call) <= UINT32_MAX)
             continue;
-        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"calls\"[%zu] is %lld, it must be an integer, 0 to %lld",
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"calls\"[%zu] is %lld; it must be an integer, 0 to %lld",
                 s->name, i, (long long)json_integer_value(call), (long long)UINT32_MAX);
         return false;
     }
@@ -244,7 +246,7 @@ static bool read_optimizer(const th_json_source *s, const json_t *optimizer)
                 "%.300s: the optimizer needs \"options\", an object, and \"groups\", a list", s->name);
     else
         th_fail(s->ctx, TH_ERROR_FILE, s->operation,
-                "%.300s: \"learning_rate\" is %g, it must be 0 or more, and finite", s->name, rate);
+                "%.300s: \"learning_rate\" is %g; it must be 0 or more, and finite", s->name, rate);
     return false;
 }
 
@@ -254,11 +256,13 @@ static bool read_parameters(const th_json_source *s, json_t *parameters)
     json_t *parameter;
     int64_t number;
     bool frozen;
-    json_object_foreach(parameters, name,
-                        parameter) if (!th_json_integer(s, parameter, "steps", 0, INT64_MAX / 2, &number) ||
-                                       !th_json_integer(s, parameter, "group", -1, INT32_MAX, &number) ||
-                                       !th_json_boolean(s, parameter, "frozen", &frozen)) return false;
-    return true;
+    bool sound = true;
+    json_object_foreach (parameters, name, parameter) {
+        sound = sound && th_json_integer(s, parameter, "steps", 0, INT64_MAX / 2, &number) &&
+                th_json_integer(s, parameter, "group", -1, INT32_MAX, &number) &&
+                th_json_boolean(s, parameter, "frozen", &frozen);
+    }
+    return sound;
 }
 
 json_t *th_state_read(const th_json_source *source, const char *text)
@@ -292,14 +296,14 @@ int64_t th_state_steps(const json_t *state, const char *parameter)
     return json_integer_value(json_object_get(parameter_in(state, parameter), "steps"));
 }
 
-/* -- taking over -- */
+/* -- restoring -- */
 
 static void restore_random(const json_t *random, th_context *ctx)
 {
     const json_t *calls = json_object_get(random, "calls");
     ctx->seed = strtoull(json_string_value(json_object_get(random, "seed")), NULL, 16);
     ctx->step = json_integer_value(json_object_get(random, "step"));
-    for (size_t i = 0; i < TH_STREAM_COUNT; i++) /* (a stream that the file does not know had no calls) */
+    for (size_t i = 0; i < TH_STREAM_COUNT; i++) /* (the file may be older than a stream, which then had no calls) */
         ctx->calls[i] = (uint32_t)json_integer_value(json_array_get(calls, i));
     ctx->calls_at_clear = (uint32_t)json_integer_value(json_object_get(random, "calls_at_clear"));
     ctx->step_failed = false;

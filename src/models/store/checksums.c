@@ -1,8 +1,8 @@
-/* The checksums of a checkpoint: one CRC-32C of each tensor in the order they lie, then one of what comes before them
- * all, together the last tensor of the file. */
+/* The checksums of a checkpoint: the last tensor of the file. It has one CRC-32C for each tensor in the order of the
+ * file, then one for all bytes before the tensors. */
 #include <string.h>
 
-#include "kernels/machine/crc32c.h"
+#include "models/core.h"
 #include "models/store/checkpoint.h"
 
 static th_status fail(const th_stored_file *file, th_context *ctx, const char *operation, const char *trouble)
@@ -34,7 +34,7 @@ th_status th_checksums_verify_header(const th_safetensors *f, const char *operat
     uint32_t saved, now;
     if (sums == NULL || read_sum(f->ctx, sums, file->count - 1, operation, &saved) != TH_OK ||
         th_stored_range_checksum(f->ctx, file, 0, file->header_bytes, operation, &now) != TH_OK)
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     if (saved != now)
         return fail(file, f->ctx, operation, "the checksum of its header is wrong: the file is damaged");
     return TH_OK;
@@ -48,7 +48,7 @@ th_status th_checksums_verify_tensor(const th_safetensors *f, const th_stored *t
     uint32_t saved, now;
     if (sums == NULL || read_sum(f->ctx, sums, t - file->entry, operation, &saved) != TH_OK ||
         th_stored_range_checksum(f->ctx, file, t->begin, t->tensor.bytes, operation, &now) != TH_OK)
-        return f->ctx->error;
+        return th_error_code(f->ctx);
     if (saved == now)
         return TH_OK;
     snprintf(trouble, sizeof trouble, "the checksum of tensor \"%s\" is wrong: the file is damaged",

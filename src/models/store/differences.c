@@ -1,10 +1,9 @@
-/* Differences between a file and what it is loaded into: see differences.h. */
+/* Differences between a file and its destination: see differences.h. */
 #include "models/store/differences.h"
 
 #include <string.h>
 
-#include "tensor/format.h"
-#include "tensor/visible.h"
+#include "models/core.h"
 
 void th_report_print(const char *line, void *file)
 {
@@ -14,14 +13,14 @@ void th_report_print(const char *line, void *file)
 
 void th_differ(th_differences *d, th_difference kind, const char *format, ...)
 {
-    char text[sizeof d->told] = "", line[sizeof d->told] = "";
+    char text[sizeof d->list] = "", line[sizeof d->list] = "";
     va_list arguments;
     va_start(arguments, format);
     th_append_arguments(text, sizeof text, format, arguments);
     va_end(arguments);
     th_append_visible(line, sizeof line, text); /* (the program may print it) */
-    if (d->told[0] == 0 || strlen(d->told) + strlen("; ") + strlen(line) < sizeof d->told)
-        th_append(d->told, sizeof d->told, "%s%s", d->told[0] ? "; " : "", line);
+    if (d->list[0] == 0 || strlen(d->list) + strlen("; ") + strlen(line) < sizeof d->list)
+        th_append(d->list, sizeof d->list, "%s%s", d->list[0] ? "; " : "", line);
     d->found[kind]++;
     if (d->report)
         d->report(line, d->user);
@@ -37,5 +36,5 @@ th_status th_differences_end(const th_differences *d)
             th_append(all, sizeof all, "%s%lld %s", all[0] ? ", " : "", (long long)d->found[i], words[i]);
     if (all[0] == 0)
         return TH_OK;
-    return th_fail(d->ctx, TH_ERROR_FILE, d->operation, "%.300s does not fit: %s (in all: %s)", d->path, d->told, all);
+    return th_fail(d->ctx, TH_ERROR_FILE, d->operation, "%.300s does not fit: %s (in all: %s)", d->path, d->list, all);
 }

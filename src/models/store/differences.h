@@ -1,10 +1,10 @@
-/* The differences between a file and what it is loaded into: each is told to whoever wants to hear of it, and all of
- * them become one error. */
+/* Differences between a file and the model that it is loaded into. Each is reported to the caller's function, and
+ * all of them become one error. */
 #ifndef TH_MODELS_STORE_DIFFERENCES_H
 #define TH_MODELS_STORE_DIFFERENCES_H
 
+#include "models/core.h"
 #include "tapehead/checkpoint.h"
-#include "tensor/context.h"
 
 typedef enum th_difference {
     TH_MISSING,
@@ -21,12 +21,13 @@ typedef struct th_differences {
     th_report_function *report;
     void *user;
     int64_t found[TH_DIFFERENCES];
-    char told[448]; /* those that have room, the first ones */
+    char list[448]; /* the first differences, as many as fit */
 } th_differences;
 
+/* Reports one difference. */
 void th_differ(th_differences *d, th_difference kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* TH_OK when there are none. Otherwise TH_ERROR_FILE with those that the sentence has room for and the numbers of
- * all. */
+/* Returns TH_OK without differences. Otherwise stores TH_ERROR_FILE with the first differences, as many as fit, and
+ * the number of all. */
 th_status th_differences_end(const th_differences *d);
 
 #endif

@@ -1,33 +1,33 @@
-/* config.json of GPT-2 and Llama as options of a language model. Every field that changes what the model computes is
- * honored or refused; fields that are not there, or null, have the value that transformers gives them. It looks at no
- * weights. */
+/* Reads config.json of GPT-2 and Llama as options of a language model. Every field that changes what the model
+ * computes is honored or rejected. Missing fields, and fields that are null, have transformers' default. No weights
+ * are read. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/store/hugging_face.h"
-#include "ops/shared/rotary_scaling.h"
 #include "tapehead/hugging_face.h"
-#include "tensor/context.h"
 
 enum { MAX_LAYERS = 4096 };
-static const int64_t max = INT32_MAX; /* of every size */
+static const int64_t max = INT32_MAX; /* the largest value of any size */
 static const th_json_limits limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
 
-bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name, char *path)
+bool th_hugging_face_path(th_context *ctx, const char *operation, const char *folder, const char *name,
+                          char path[TH_MAX_PATH])
 {
-    if (snprintf(path, TH_MAX_FOLDER, "%s/%s", folder, name) < TH_MAX_FOLDER)
+    if (th_path_join(path, folder, name))
         return true;
     th_fail(ctx, TH_ERROR_FILE, operation, "%.300s...: the path is too long", folder);
     return false;
 }
 
-/* -- fields, or what stands for them when they are missing -- */
+/* -- fields, or their defaults -- */
 
 typedef struct config {
     th_json_source source;
-    const json_t *object; /* where the fields are: the whole, or one of its members */
+    const json_t *object; /* the fields: of the whole file, or of one of its members */
 } config;
 
 static bool given(const config *c, const char *key)
@@ -58,7 +58,7 @@ static double number(const config *c, const char *key, double missing)
     return value;
 }
 
-/* For what 0 would stand for a default of ours. */
+/* For fields whose value 0 would mean a default in our options. */
 static double positive(const config *c, const char *key, double missing)
 {
     const double value = number(c, key, missing);
@@ -104,7 +104,7 @@ static th_activation activation(const config *c, const char *key, const char *mi
 
 /* -- GPT-2 -- */
 
-/* A field of GPT-2 that transformers also takes by the name that other models have for it. */
+/* A field of GPT-2 that transformers also accepts under the name that other models use. */
 static int64_t gpt2_size(const config *c, const char *key, const char *other, int64_t highest, int64_t missing)
 {
     if (!given(c, key))
@@ -145,8 +145,8 @@ static th_language_model_options gpt2(const config *c)
 
 /* -- Llama -- */
 
-/* The length before scaling stands with the scaling or in the file itself; both are read by transformers, of which one
- * version prefers the other than the next. */
+/* Returns the length before scaling. It is a member of the scaling or of the file. transformers reads both, and its
+ * versions differ in which one they prefer. */
 static int64_t original_length(const config *c, const config *rope)
 {
     static const char *const key = "original_max_position_embeddings";
@@ -176,7 +176,7 @@ static th_rotary_scaling rotary_scaling(const config *c, const config *rope)
     return scaling;
 }
 
-/* An object of that name with something in it. */
+/* Whether the file has a nonempty object of that name. */
 static bool has_members(const config *c, const char *key)
 {
     const json_t *member = json_object_get(c->object, key);
@@ -185,8 +185,8 @@ static bool has_members(const config *c, const char *key)
     return json_object_size(member) > 0;
 }
 
-/* Base and scaling, from rope_scaling with rope_theta beside it (transformers 4), or all in rope_parameters (5), where
- * the former comes first if a file has both. */
+/* Reads base and scaling: rope_scaling with rope_theta beside it (transformers 4), or everything in rope_parameters
+ * (5). If a file has both, rope_scaling is used. */
 static th_score_options rotary(const config *c)
 {
     th_score_options scores = {.rotary = true, .rotary_base = positive(c, "rope_theta", 10000)};
@@ -207,7 +207,7 @@ static th_score_options rotary(const config *c)
     return scores;
 }
 
-/* What Llama's own options do not have, but what transformers' code for all models obeys. */
+/* Rejects fields that are not options of Llama, but that transformers' code for all models obeys. */
 static void refuse_others(const config *c)
 {
     static const char *const others[] = {"sliding_window", "attention_chunk_size"};
@@ -253,10 +253,10 @@ static th_language_model_options llama(const config *c)
     };
 }
 
-/* -- which one -- */
+/* -- the architecture -- */
 
-/* Of several the first. Small models often keep the number that their architecture has for it, which is no token of
- * theirs: they have none. */
+/* Returns the first of several tokens. Small models often keep their architecture's default although it is outside
+ * their vocabulary; then there is no end token. */
 static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
 {
     const json_t *value = json_object_get(c->object, "eos_token_id");
@@ -294,20 +294,20 @@ static void read_config(const config *c, th_foreign_config *read)
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
                                       th_foreign_config *described)
 {
-    char path[TH_MAX_FOLDER];
+    char path[TH_MAX_PATH];
     if (!th_hugging_face_path(ctx, operation, folder, "config.json", path))
-        return ctx->error;
+        return th_error_code(ctx);
     const th_json_source source = {ctx, operation, path};
     size_t memory;
     json_t *object = th_json_read_file(&source, &limits, &memory);
     if (object == NULL)
-        return ctx->error;
+        return th_error_code(ctx);
     th_foreign_config read = {0};
     read_config(&(config){source, object}, &read);
     th_json_release(ctx, object, memory);
     if (!th_failed(ctx))
         *described = read;
-    return ctx->error;
+    return th_error_code(ctx);
 }
 
 th_status th_pretrained_options(th_context *ctx, const char *folder, th_language_model_options *options)
@@ -320,7 +320,7 @@ th_status th_pretrained_options(th_context *ctx, const char *folder, th_language
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "options" : "the folder");
     if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
         *options = read.options;
-    return ctx->error;
+    return th_error_code(ctx);
 }
 
 th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *token)
@@ -333,5 +333,5 @@ th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "token" : "the folder");
     if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
         *token = read.end_token;
-    return ctx->error;
+    return th_error_code(ctx);
 }

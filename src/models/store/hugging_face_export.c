@@ -1,24 +1,21 @@
-/* A language model as a folder that transformers loads. Whether it is a GPT-2 or a Llama, its options tell. */
+/* Writes a language model as a folder that transformers loads. The model's options decide between GPT-2 and Llama. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/atomic_file.h"
+#include "models/core.h"
 #include "models/store/hugging_face.h"
-#include "nn/module.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
-#include "tensor/context.h"
-#include "tensor/decimal.h"
 
 static const char *const operation = "language_model_export";
 
-/* -- what can be expressed -- */
+/* -- checking what the architecture can express -- */
 
-/* One option, and whether the model has it in a way that its architecture has not. */
+/* One option, and whether the model sets it in a way that its architecture cannot express. */
 typedef struct objection {
     bool raised;
     const char *option;
@@ -76,7 +73,7 @@ typedef struct object {
     bool begun;
 } object;
 
-/* "key": with what must stand before it. */
+/* Writes "key": and the text before it. */
 static void put_key(object *o, const char *key)
 {
     fprintf(o->file, "%s\n  \"%s\": ", o->begun ? "," : "{", key);
@@ -101,7 +98,7 @@ static void put_bool(object *o, const char *key, bool value)
     fputs(value ? "true" : "false", o->file);
 }
 
-/* The fewest digits that read back as the same number, with a point: it is no integer. */
+/* Writes the fewest digits that read back as the same number, with a point, so that it is not an integer. */
 static void put_number(object *o, const char *key, double value)
 {
     const bool small = value != 0 && fabs(value) < 1e-4, large = fabs(value) >= 1e16;
@@ -138,7 +135,7 @@ static void put_gpt2(object *o, const th_language_model_options *m)
     put_number(o, "resid_pdrop", m->block.dropout > 0 ? m->block.dropout : m->dropout);
 }
 
-/* "key": number, the first of an object or after another. */
+/* Writes "key": number after `before`. */
 static void put_inner(object *o, const char *before, const char *key, double value)
 {
     fprintf(o->file, "%s\"%s\": ", before, key);
@@ -157,7 +154,7 @@ static void put_scaling(object *o, const th_rotary_scaling *scaling)
     fprintf(o->file, ", \"original_max_position_embeddings\": %lld", (long long)scaling->original_length);
 }
 
-/* Everything stands twice: where transformers 5 looks for it, and where 4 does. */
+/* Writes each setting twice: where transformers 5 expects it, and where 4 does. */
 static void put_rotary(object *o, const th_score_options *scores)
 {
     const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
@@ -211,10 +208,10 @@ static void put_config(FILE *file, th_architecture architecture, const th_langua
 static th_status write_config(th_context *ctx, const char *folder, th_architecture architecture,
                               const th_language_model_options *m, th_dtype dtype, const th_export_options *given)
 {
-    char path[TH_MAX_FOLDER];
+    char path[TH_MAX_PATH];
     th_atomic_file f;
     if (!th_hugging_face_path(ctx, operation, folder, "config.json", path))
-        return ctx->error;
+        return th_error_code(ctx);
     bool written = th_atomic_begin(&f, path);
     if (written) {
         errno = 0;
@@ -226,8 +223,8 @@ static th_status write_config(th_context *ctx, const char *folder, th_architectu
 
 /* -- model.safetensors -- */
 
-/* Rows of a projection whose heads turn neighbors, in the order of one whose heads turn halves: of each head the even
- * rows, then the odd ones. */
+/* Reorders the rows of a projection from heads that rotate neighbors to heads that rotate halves: for each head the
+ * even rows, then the odd rows. */
 static th_tensor *halves_of(th_tensor *t, int64_t head_width)
 {
     const th_shape shape = th_shape_of(t);
@@ -239,10 +236,10 @@ static th_tensor *halves_of(th_tensor *t, int64_t head_width)
 static void write_weights(th_module *model, const char *folder, th_architecture architecture,
                           const th_language_model_options *m)
 {
-    static const th_named_text metadata = {"format", "pt"}; /* without which transformers refuses a file */
+    static const th_named_text metadata = {"format", "pt"}; /* transformers rejects a file without it */
     th_context *ctx = model->ctx;
     const int64_t head_width = m->block.head_width ? m->block.head_width : m->width / m->heads;
-    char path[TH_MAX_FOLDER];
+    char path[TH_MAX_PATH];
     th_foreign_tensors list;
     if (!th_hugging_face_path(ctx, operation, folder, "model.safetensors", path) ||
         th_foreign_tensors_list(model, architecture, operation, &list) != TH_OK)
@@ -254,7 +251,7 @@ static void write_weights(th_module *model, const char *folder, th_architecture 
             t->tensor = halves_of(t->tensor, head_width);
     }
     th_status status = th_safetensors_write(ctx, path, list.tensor, list.count, &metadata, 1);
-    (void)status; /* stored */
+    (void)status; /* the error is stored */
     th_foreign_tensors_free(ctx, &list);
 }
 
@@ -266,7 +263,7 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the end token is %lld, of a vocabulary of %lld",
                        (long long)given->end_token, (long long)m->vocabulary);
-    if (ctx->options.shapes_only)
+    if (th_is_shapes_only(ctx))
         return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     return TH_OK;
 }
@@ -282,7 +279,7 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
     const th_architecture architecture = m->positions == TH_POSITIONS_NONE ? TH_LLAMA : TH_GPT2;
     if (check_given(ctx, folder, m, &given) != TH_OK || check_options(ctx, m, architecture) != TH_OK)
-        return ctx->error;
+        return th_error_code(ctx);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(errno));
     const th_dtype dtype = th_dtype_of(th_module_find_parameter(model, "embedding.weight"));
@@ -291,6 +288,6 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
     write_weights(model, folder, architecture, m);
     th_no_grad_end(ctx);
     th_scope_end(ctx, NULL);
-    /* Last: a folder with config.json has a whole model. */
+    /* written last: a folder with config.json has a whole model */
     return ctx->error ? ctx->error : write_config(ctx, folder, architecture, m, dtype, &given);
 }

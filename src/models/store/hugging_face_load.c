@@ -1,26 +1,23 @@
-/* The weights of a model that transformers saved. Whether a file and a model belong together is found out before
- * anything is read, and before a model that a file describes takes any memory. */
+/* Loads the weights of a model that transformers saved. It compares the file with the model before it reads
+ * anything, and before a model that a file describes takes memory. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/store/differences.h"
 #include "models/store/hugging_face.h"
 #include "models/store/shapes_first.h"
-#include "nn/module.h"
 #include "tapehead/context.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
-#include "tensor/context.h"
-#include "tensor/shape.h"
-#include "tensor/tensor.h"
 
 static const char *const embeddings[] = {
     [TH_GPT2] = "transformer.wte.weight", [TH_LLAMA] = "model.embed_tokens.weight"};
 static const char classifier[] = "lm_head.weight";
 
-/* A file and what is to be read from it. */
+/* A file and the settings for reading it. */
 typedef struct source {
     th_context *ctx;
     const char *operation, *folder;
@@ -29,7 +26,7 @@ typedef struct source {
     th_pretrained_load_options given;
 } source;
 
-/* The name without the prefix that a file may leave out. */
+/* Returns the name without the prefix that a file may omit. */
 static const char *bare(const source *s, const char *name)
 {
     const char *prefix = th_foreign_prefix(s->config.architecture);
@@ -37,8 +34,8 @@ static const char *bare(const source *s, const char *name)
     return strncmp(name, prefix, length) == 0 ? name + length : name;
 }
 
-/* How this file calls the tensor of that name: it may leave out the prefix; a tied embedding may be there as the
- * classifier alone. */
+/* Returns the file's name for a tensor. The file may omit the prefix. A file with a tied embedding may have only the
+ * classifier. */
 static const char *name_in_file(const source *s, const char *name)
 {
     if (th_safetensors_find(s->file, name))
@@ -49,7 +46,8 @@ static const char *name_in_file(const source *s, const char *name)
     return tied && th_safetensors_find(s->file, classifier) ? classifier : name;
 }
 
-/* Buffers that older versions saved beside the weights, and the classifier of a model where it is the embedding. */
+/* Whether a tensor is ignored: buffers that older versions saved, and the classifier of a model that uses the
+ * embedding. */
 static bool passed_over(const source *s, const char *name)
 {
     if (strcmp(name, classifier) == 0)
@@ -76,7 +74,7 @@ static void compare(const th_named_tensor *wanted, const th_stored_tensor *store
                   stored->type);
 }
 
-/* Every tensor wanted must be in the file, and every other one there be known to be of no use. Sorts those wanted. */
+/* Checks that the file has every wanted tensor, and that all others can be ignored. Sorts the wanted tensors. */
 static th_status match(const source *s, th_foreign_tensors *wanted)
 {
     th_differences d = {s->ctx, s->operation, s->folder, s->given.report, s->given.report_user, {0}, ""};
@@ -99,8 +97,8 @@ static th_status match(const source *s, th_foreign_tensors *wanted)
     return th_differences_end(&d);
 }
 
-/* The tensors of model under the names that the file has for them, all of which are there; or the error, stored in the
- * context of the file. */
+/* Lists the tensors of model under the file's names, and checks that the file has all of them. Otherwise returns
+ * false with the error stored in the file's context. */
 static bool list_tensors(const source *s, th_module *model, th_foreign_tensors *list)
 {
     if (th_foreign_tensors_list(model, s->config.architecture, s->operation, list) != TH_OK)
@@ -110,7 +108,7 @@ static bool list_tensors(const source *s, th_module *model, th_foreign_tensors *
     return match(s, list) == TH_OK;
 }
 
-/* For th_shapes_first. */
+/* Compares shapes for th_shapes_first. */
 static void compare_shapes(th_module *model, void *user)
 {
     const source *s = user;
@@ -121,7 +119,7 @@ static void compare_shapes(th_module *model, void *user)
     th_scope_end(model->ctx, NULL);
 }
 
-/* Where config.json says that embedding and classifier are one and both are in the file, they must be equal. */
+/* If config.json says that embedding and classifier are tied and the file has both, checks that they are equal. */
 static void check_tied(const source *s, th_tensor *embedding)
 {
     if (s->config.options.untied || th_failed(s->ctx) || th_safetensors_find(s->file, classifier) == NULL)
@@ -130,7 +128,7 @@ static void check_tied(const source *s, th_tensor *embedding)
     if (th_safetensors_read_into(s->file, classifier, other) != TH_OK)
         return;
     const size_t bytes = (size_t)th_numel(embedding) * th_dtype_size(th_dtype_of(embedding));
-    if (!s->ctx->options.shapes_only && memcmp(th_data(embedding), th_data(other), bytes) != 0)
+    if (!th_is_shapes_only(s->ctx) && memcmp(th_data(embedding), th_data(other), bytes) != 0)
         th_fail(s->ctx, TH_ERROR_FILE, s->operation,
                 "%.300s: %s differs from the embedding, but config.json ties them (tie_word_embeddings)", s->folder,
                 classifier);
@@ -164,7 +162,7 @@ static bool open_source(source *s)
     return s->file != NULL;
 }
 
-/* What shapes do not show must be as config.json says. */
+/* Checks the options that shapes do not show against config.json. */
 static void check_options(const source *s, const th_module *model)
 {
     const th_language_model_options *is = th_language_model_options_of(model), *wanted = &s->config.options;
@@ -213,7 +211,7 @@ th_status th_pretrained_load(th_module *model, const char *folder, const th_pret
             read_tensors(&s, model);
     }
     th_safetensors_close(s.file);
-    return s.ctx->error;
+    return th_error_code(s.ctx);
 }
 
 th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder)

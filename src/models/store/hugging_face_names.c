@@ -1,20 +1,19 @@
-/* How the tensors of GPT-2 and Llama are called by transformers, and which part of which parameter of ours each is. One
- * table for each architecture, read in both directions: the same views are written to a file and read from one. The
- * names that config.json has for choices as well. */
+/* transformers' names for the tensors of GPT-2 and Llama, and the part of our parameters that each one is. Reading
+ * and writing use the same table and the same views. Also transformers' names for choices in config.json. */
 #include <stdio.h>
 #include <string.h>
 
+#include "models/core.h"
 #include "models/store/hugging_face.h"
 #include "tapehead/ops.h"
 #include "tapehead/tensor.h"
-#include "tensor/context.h"
 
-/* Which part of our parameter. The projections of attention lie upon one another here: as many rows for the queries as
- * the model is wide there, and of the rest one half for the keys and one for the values. */
+/* A part of our parameter. Our projections of attention are concatenated: the first rows, as many as the model's
+ * width, are the queries; half of the remaining rows are the keys, the other half the values. */
 typedef enum which { WHOLE, TRANSPOSED, QUERY, KEY, VALUE } which;
 
 typedef struct renaming {
-    const char *ours, *theirs; /* * is the number of a layer */
+    const char *ours, *theirs; /* * is the index of a layer */
     which part;
 } renaming;
 
@@ -72,7 +71,7 @@ const char *th_foreign_prefix(th_architecture architecture)
 
 /* -- one parameter -- */
 
-/* Whether ours, with its *, is name; *number is where the number of the layer stands there, *digits how long it is. */
+/* Whether `ours`, with its *, matches name. Sets *number to the start of the layer's index, *digits to its length. */
 static bool matches(const char *ours, const char *name, const char **number, int *digits)
 {
     const char *star = strchr(ours, '*');
@@ -107,9 +106,9 @@ static th_tensor *view_of(th_tensor *parameter, which part, int64_t queries)
     return th_slice(parameter, 0, begin, begin + (part == QUERY ? queries : each), 1);
 }
 
-/* -- all of them -- */
+/* -- all parameters -- */
 
-/* Appends every part of a parameter; with no room for them (NULL), counts them only. */
+/* Appends every part of a parameter. If the memory is NULL, only counts them. */
 static void add_parameter(th_foreign_tensors *list, char (*names)[TH_FULL_NAME_SIZE], const renaming *table,
                           const th_parameter_iterator *p, int64_t queries)
 {
@@ -126,7 +125,7 @@ static void add_parameter(th_foreign_tensors *list, char (*names)[TH_FULL_NAME_S
     }
 }
 
-/* Counts the tensors; a parameter without a name is an error. */
+/* Counts the tensors. A parameter without a name is an error. */
 static th_status count_tensors(th_module *model, const renaming *table, const char *operation, th_foreign_tensors *list)
 {
     *list = (th_foreign_tensors){0};
@@ -148,7 +147,7 @@ th_status th_foreign_tensors_list(th_module *model, th_architecture architecture
     const th_language_model_options *o = th_language_model_options_of(model);
     const int64_t queries = o->heads * (o->block.head_width ? o->block.head_width : o->width / o->heads);
     if (count_tensors(model, table, operation, list) != TH_OK)
-        return ctx->error;
+        return th_error_code(ctx);
     list->bytes = (size_t)list->count * (sizeof(th_named_tensor) + TH_FULL_NAME_SIZE);
     list->tensor = th_allocate(ctx, list->bytes);
     if (list->tensor == NULL)
@@ -161,7 +160,7 @@ th_status th_foreign_tensors_list(th_module *model, th_architecture architecture
     th_no_grad_end(ctx);
     if (th_failed(ctx))
         th_foreign_tensors_free(ctx, list);
-    return ctx->error;
+    return th_error_code(ctx);
 }
 
 void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list)
@@ -170,9 +169,9 @@ void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list)
     *list = (th_foreign_tensors){0};
 }
 
-/* -- what config.json calls things -- */
+/* -- names in config.json -- */
 
-/* The first name of each is the one that is written. */
+/* The first name of each activation is written. */
 static const struct {
     const char *name;
     th_activation activation;
@@ -207,7 +206,7 @@ bool th_activation_find(const char *name, th_activation *activation)
     return false;
 }
 
-/* Their places in the enumeration. */
+/* In the order of the enumeration. */
 static const char *const rotary_scalings[] = {"default", "linear", "llama3"};
 
 const char *th_rotary_scaling_name(th_rotary_scaling_kind kind)

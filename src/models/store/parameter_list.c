@@ -1,19 +1,19 @@
-/* The parameters of a model beside what a file has of them: see checkpoint.h. */
+/* The parameters of a model, and the tensors of a file for them: see checkpoint.h. */
 #include <string.h>
 
+#include "models/core.h"
 #include "models/store/checkpoint.h"
 #include "tapehead/tape.h"
-#include "tensor/shape.h"
 
 /* -- the list -- */
 
 static th_status check(const th_module *m, const char *path, const char *operation)
 {
     if (!th_module_usable(m, operation))
-        return m ? m->ctx->error : TH_ERROR_ARGUMENT;
+        return m ? th_error_code(m->ctx) : TH_ERROR_ARGUMENT;
     if (path == NULL)
         return th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
-    if (m->ctx->options.shapes_only)
+    if (th_is_shapes_only(m->ctx))
         return th_fail(m->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     return th_refuse_in_check(m->ctx, operation);
 }
@@ -32,7 +32,7 @@ th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, cons
     *list = (th_parameter_list){0};
     th_context *ctx = m->ctx;
     if (o && !th_optimizer_usable(o, operation))
-        return o->ctx->error;
+        return th_error_code(o->ctx);
     const int64_t count = count_parameters(m);
     const size_t bytes = (size_t)(count + 1) * sizeof *list->parameter;
     *list = (th_parameter_list){ctx, m, th_allocate(ctx, bytes), count};
@@ -68,9 +68,9 @@ void th_parameter_list_end(th_parameter_list *list)
         th_release(list->ctx, list->parameter, (size_t)(list->count + 1) * sizeof *list->parameter);
 }
 
-/* -- beside a file -- */
+/* -- comparing with a file -- */
 
-/* The entry of by_name; -1 when there is none. */
+/* Returns the index in by_name; -1 if the file does not have the name. */
 static int64_t index_of(const th_safetensors *file, const char *name)
 {
     int64_t low = 0, high = file->count;
@@ -85,7 +85,7 @@ static int64_t index_of(const th_safetensors *file, const char *name)
     return -1;
 }
 
-/* What it is there is compared with what it is here. */
+/* Compares the stored tensor with the parameter. */
 static bool fits(const th_stored *stored, const th_listed_parameter *p, bool exact, th_differences *d)
 {
     char quoted[TH_QUOTED];
@@ -124,12 +124,12 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
         if (fits(file->by_name[at], p, exact, d))
             p->stored = file->by_name[at];
     }
-    /* A tied parameter that was saved under each of its names is known under all of them. */
+    /* A tied parameter may be saved under each of its names. */
     for (int64_t i = 0; i < file->count && options->name_in_file == NULL; i++)
         used[i] = used[i] || th_module_find_parameter(list->model, file->by_name[i]->tensor.name) != NULL;
 }
 
-void th_tell_unused(const th_safetensors *file, const bool *used, th_differences *d)
+void th_report_unused(const th_safetensors *file, const bool *used, th_differences *d)
 {
     char quoted[TH_QUOTED];
     for (int64_t i = 0; i < file->count; i++) {
@@ -147,7 +147,7 @@ th_status th_parameter_list_read(const th_parameter_list *list, const char *oper
         if (p->stored == NULL)
             continue;
         if (th_stored_read(p->stored, p->tensor, operation) != TH_OK)
-            return list->ctx->error;
+            return th_error_code(list->ctx);
         th_storage_changed(p->tensor->storage);
         th_empty_gradient(p->tensor->handle);
     }

@@ -1,28 +1,29 @@
-/* One safetensors file: eight bytes that say how long the header is, the header, the numbers. The header is JSON,
+/* Verifies a safetensors file: eight bytes with the header's length, the header, the elements. The header is JSON,
  *     {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
- * and all of it is checked here, so that nothing later has to ask whether a shape, a size or a place makes sense. Its
- * members are built one at a time: the memory is that of the table, not of the JSON. */
+ * All of it is checked here, so that the other files need not check shapes, sizes and offsets. Tensors are built one
+ * at a time: only the table and the metadata take memory, not the whole JSON. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/files/regular_file.h"
 #include "models/store/safetensors.h"
-#include "tensor/checked.h"
 
-enum { MAX_DESCRIPTION = 4096 }; /* bytes of one tensor's, spaces included: ten times what the longest takes */
+enum { MAX_DESCRIPTION = 4096 }; /* bytes of a tensor's JSON, including spaces; ten times the longest that is useful */
 
 static const char metadata_key[] = "\"__metadata__\"";
 
-/* What is being opened. */
+/* A file that is being opened. */
 typedef struct opening {
     th_json_source source; /* the name is the path */
     th_stored_file *file;
     char *text; /* the header */
     size_t text_bytes;
+    json_t *metadata; /* NULL: none */
     int64_t data_bytes;
-    char *names; /* where the next name or text goes */
+    char *names; /* the next name or text is written here */
 } opening;
 
 static bool fail(const opening *o, const char *trouble)
@@ -47,25 +48,12 @@ static bool fail_entry(const opening *o, const th_stored *entry, const char *for
     return false;
 }
 
-/* Keeps a string of the header, given with its quotes; NULL with the error stored. Most have no escapes and are what
- * they mean. */
-static const char *keep_string(opening *o, const char *text, size_t bytes)
+/* Copies a string behind the strings copied before. Returns the copy. */
+static const char *copy_string(opening *o, const json_t *string)
 {
-    char *kept = o->names;
-    json_t *string = NULL;
-    size_t length = bytes - 2;
-    if (memchr(text, '\\', bytes) == NULL) {
-        memcpy(kept, text + 1, length);
-    } else if ((string = th_json_build(&o->source, text, bytes)) != NULL) {
-        length = json_string_length(string);
-        memcpy(kept, json_string_value(string), length);
-        json_decref(string);
-    } else {
-        return NULL;
-    }
-    kept[length] = 0;
-    o->names += length + 1;
-    return kept;
+    char *copy = memcpy(o->names, json_string_value(string), json_string_length(string) + 1);
+    o->names += json_string_length(string) + 1;
+    return copy;
 }
 
 static bool read_shape(const opening *o, th_stored *entry, const json_t *shape)
@@ -99,7 +87,7 @@ static bool read_offsets(const opening *o, th_stored *entry, const json_t *offse
     return true;
 }
 
-/* shape x type = length. */
+/* Checks that the length follows from shape and type. */
 static bool check_length(const opening *o, const th_stored *entry)
 {
     int64_t numel, bits;
@@ -112,11 +100,13 @@ static bool check_length(const opening *o, const th_stored *entry)
     return true;
 }
 
-static bool read_entry(opening *o, const th_json_walk *member, th_stored *entry)
+static bool read_entry(opening *o, const th_json_iterator *member, th_stored *entry)
 {
-    entry->tensor.name = keep_string(o, member->key, member->key_bytes);
-    if (entry->tensor.name == NULL)
+    json_t *name = th_json_build(&o->source, member->key, member->key_bytes);
+    if (name == NULL)
         return false;
+    entry->tensor.name = copy_string(o, name);
+    json_decref(name);
     if (strcmp(entry->tensor.name, "__metadata__") == 0)
         return fail(o, "its \"__metadata__\" contains escapes");
     if (member->value_bytes > MAX_DESCRIPTION)
@@ -145,47 +135,60 @@ static bool read_entry(opening *o, const th_json_walk *member, th_stored *entry)
     return true;
 }
 
-static bool is_metadata(const th_json_walk *member)
+static bool is_metadata(const th_json_iterator *member)
 {
     return member->key_bytes == sizeof metadata_key - 1 && memcmp(member->key, metadata_key, member->key_bytes) == 0;
 }
 
-static bool read_metadata(opening *o, const th_json_walk *member)
+static bool read_metadata(opening *o)
 {
-    th_json_walk w = th_json_members(member->value, member->value_bytes);
-    for (th_named_text *pair = o->file->metadata; th_json_next(&w); pair++) {
-        if (*w.value != '"')
+    th_named_text *pair = o->file->metadata;
+    const char *key;
+    json_t *value;
+    json_object_foreach (o->metadata, key, value) {
+        if (!json_is_string(value))
             return fail(o, "a value of its \"__metadata__\" is not a string");
-        pair->name = keep_string(o, w.key, w.key_bytes);
-        pair->text = pair->name ? keep_string(o, w.value, w.value_bytes) : NULL;
-        if (pair->text == NULL)
-            return false;
+        const size_t bytes = strlen(key) + 1;
+        pair->name = memcpy(o->names, key, bytes);
+        o->names += bytes;
+        pair++->text = copy_string(o, value);
     }
     return true;
 }
 
 /* -- all members -- */
 
-/* Counts them. */
-static bool count_members(opening *o)
+/* Builds the metadata, the member `w`. */
+static bool build_metadata(opening *o, const th_json_source *header, const th_json_iterator *w)
 {
-    th_json_walk w = th_json_members(o->text, o->text_bytes);
-    while (th_json_next(&w)) {
-        if (!is_metadata(&w)) {
-            if (*w.value != '{')
-                return fail(o, "a tensor's description in its header is not an object");
-            o->file->count++;
-            continue;
-        }
-        if (*w.value != '{')
-            return fail(o, "its \"__metadata__\" is not an object");
-        for (th_json_walk pairs = th_json_members(w.value, w.value_bytes); th_json_next(&pairs);)
-            o->file->n_metadata++;
-    }
-    return true;
+    static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER, .depth = 1, .memory = 256 << 20};
+    if (*w->value != '{')
+        return fail(o, "its \"__metadata__\" is not an object");
+    if (o->metadata)
+        return fail(o, "the key \"__metadata__\" stands twice in one object");
+    o->metadata = th_json_read(header, w->value, w->value_bytes, &limits);
+    o->file->n_metadata = (int64_t)json_object_size(o->metadata);
+    return o->metadata != NULL;
 }
 
-static int compare_places(const void *a, const void *b)
+/* Counts the tensors and builds the metadata. */
+static bool count_members(opening *o, const th_json_source *header)
+{
+    th_json_iterator w = th_json_iterate(header, o->text, o->text_bytes);
+    while (th_json_next(&w)) {
+        if (is_metadata(&w)) {
+            if (!build_metadata(o, header, &w))
+                return false;
+        } else if (*w.value != '{') {
+            return fail(o, "a tensor's description in its header is not an object");
+        } else {
+            o->file->count++;
+        }
+    }
+    return !w.failed;
+}
+
+static int compare_offsets(const void *a, const void *b)
 {
     const th_stored *x = a, *y = b;
     if (x->begin != y->begin)
@@ -193,12 +196,12 @@ static int compare_places(const void *a, const void *b)
     return (x->tensor.bytes > y->tensor.bytes) - (x->tensor.bytes < y->tensor.bytes);
 }
 
-/* No hole, no overlap, nothing behind the last. Then places are counted from the beginning of the file. */
-static bool check_places(opening *o)
+/* Checks that there is no gap, no overlap, and nothing behind the last tensor. Makes offsets relative to the file. */
+static bool check_offsets(opening *o)
 {
     th_stored_file *file = o->file;
     if (file->count > 0)
-        qsort(file->entry, (size_t)file->count, sizeof *file->entry, compare_places);
+        qsort(file->entry, (size_t)file->count, sizeof *file->entry, compare_offsets);
     int64_t end = 0;
     for (int64_t i = 0; i < file->count; i++) {
         th_stored *entry = &file->entry[i];
@@ -216,7 +219,21 @@ static bool check_places(opening *o)
     return fail(o, trouble);
 }
 
-/* The table, in one piece of memory with all names. Decoded names are no longer than with their quotes. */
+/* Two keys of the header may have the same name, perhaps with escapes. */
+static bool check_names(const opening *o)
+{
+    const th_stored_file *file = o->file;
+    char trouble[128], quoted[TH_QUOTED];
+    for (int64_t i = 1; i < file->count; i++)
+        if (strcmp(file->by_name[i - 1]->tensor.name, file->by_name[i]->tensor.name) == 0) {
+            snprintf(trouble, sizeof trouble, "the key \"%s\" stands twice in one object",
+                     th_quote(file->by_name[i]->tensor.name, quoted));
+            return fail(o, trouble);
+        }
+    return true;
+}
+
+/* Makes the table, in one block of memory with all names. A decoded name is shorter than in quotes. */
 static bool make_table(opening *o)
 {
     th_stored_file *file = o->file;
@@ -237,15 +254,15 @@ static bool make_table(opening *o)
     file->path = (char *)file->memory + entries + metadata + sorted;
     o->names = (char *)memcpy(file->path, o->source.name, path) + path;
     th_stored *entry = file->entry;
-    for (th_json_walk w = th_json_members(o->text, o->text_bytes); th_json_next(&w);)
-        if (is_metadata(&w) ? !read_metadata(o, &w) : !read_entry(o, &w, entry++))
+    for (th_json_iterator w = th_json_iterate(&o->source, o->text, o->text_bytes); th_json_next(&w);)
+        if (!is_metadata(&w) && !read_entry(o, &w, entry++))
             return false;
-    if (!check_places(o))
+    if (!read_metadata(o) || !check_offsets(o))
         return false;
     for (int64_t i = 0; i < file->count; i++)
         file->by_name[i] = &file->entry[i];
     th_stored_sort(file->by_name, file->count);
-    return true;
+    return check_names(o);
 }
 
 /* -- the file -- */
@@ -260,7 +277,11 @@ static bool read_header(opening *o)
     char name[400];
     snprintf(name, sizeof name, "%.300s: the header", o->source.name);
     const th_json_source header = {o->source.ctx, o->source.operation, name};
-    return th_json_check(&header, o->text, o->text_bytes, &limits) == TH_OK && count_members(o) && make_table(o);
+    size_t memory;
+    const bool sound = th_json_measure(&header, o->text, o->text_bytes, &limits, &memory) == TH_OK &&
+                       count_members(o, &header) && make_table(o);
+    json_decref(o->metadata);
+    return sound;
 }
 
 static bool read_file(opening *o, int64_t file_bytes)

@@ -1,12 +1,12 @@
-/* Opening safetensors: one file, or the files that an index names, as one table of tensors. An index is JSON,
+/* Opens safetensors, one file or the files of an index, as one table of tensors. An index is JSON,
  *     {"metadata": {...}, "weight_map": {"name": "model-00001-of-00002.safetensors", ...}}
- * and it decides: what a file has besides is not seen. Files lie beside their index, nowhere else. */
+ * Other tensors of its files are ignored. The files must be in the same folder as the index. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/atomic_file.h"
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/store/safetensors.h"
 
@@ -34,7 +34,7 @@ const th_stored *th_stored_search(const th_stored *const *by_name, int64_t count
     return found ? *found : NULL;
 }
 
-/* -- the life of an open file -- */
+/* -- closing -- */
 
 static void release(th_context *ctx, void *object)
 {
@@ -56,7 +56,7 @@ void th_safetensors_close(th_safetensors *file)
     release(ctx, file);
 }
 
-/* Room for the tables. */
+/* Allocates the tables. */
 static bool make_tables(th_safetensors *f, int64_t count)
 {
     const size_t bytes = ((size_t)count + 1) * sizeof *f->in_order;
@@ -69,7 +69,7 @@ static bool make_tables(th_safetensors *f, int64_t count)
     return false;
 }
 
-/* The file at path, opened if it is not; NULL with the error stored. */
+/* Returns the file at path, and opens it if necessary. Returns NULL with the error stored. */
 static th_stored_file *file_at(th_safetensors *f, const char *path)
 {
     for (int64_t i = f->n_files - 1; i >= 0; i--)
@@ -87,7 +87,7 @@ static th_stored_file *file_at(th_safetensors *f, const char *path)
     return file;
 }
 
-static bool make_room_for_files(th_safetensors *f, int64_t count)
+static bool allocate_files(th_safetensors *f, int64_t count)
 {
     f->file = th_allocate(f->ctx, (size_t)count * sizeof *f->file);
     f->file_capacity = f->file ? count : 0;
@@ -100,7 +100,7 @@ static bool make_room_for_files(th_safetensors *f, int64_t count)
 
 static bool open_single(th_safetensors *f, const char *path)
 {
-    th_stored_file *file = make_room_for_files(f, 1) ? file_at(f, path) : NULL;
+    th_stored_file *file = allocate_files(f, 1) ? file_at(f, path) : NULL;
     if (file == NULL || !make_tables(f, file->count))
         return false;
     for (int64_t i = 0; i < f->count; i++) {
@@ -122,13 +122,13 @@ static bool fail_index(const th_json_source *index, const char *name, const char
     return false;
 }
 
-/* A file's name: beside the index, so no part of it leads elsewhere. */
+/* Whether a name has no folder: files are in the folder of the index. */
 static bool is_plain_name(const char *name)
 {
     return name[0] != 0 && strchr(name, '/') == NULL && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* The tensor `name` of the file called `file_name` in the index's folder. */
+/* Returns the tensor `name` of the file `file_name` in the index's folder. Returns NULL with the error stored. */
 static const th_stored *indexed(th_safetensors *f, const th_json_source *index, const char *name, const char *file_name)
 {
     char path[TH_MAX_PATH];
@@ -146,57 +146,42 @@ static const th_stored *indexed(th_safetensors *f, const th_json_source *index, 
     return stored;
 }
 
-/* Looks up what one member of weight_map says. */
-static const th_stored *read_member(th_safetensors *f, const th_json_source *index, const th_json_walk *w)
+static bool read_index(th_safetensors *f, const th_json_source *index, const json_t *object)
 {
-    const th_stored *stored = NULL;
-    json_t *name = th_json_build(index, w->key, w->key_bytes);
-    json_t *file = name ? th_json_build(index, w->value, w->value_bytes) : NULL;
-    if (file && json_is_string(file))
-        stored = indexed(f, index, json_string_value(name), json_string_value(file));
-    else if (file)
-        fail_index(index, json_string_value(name), "has no file name in the index");
-    json_decref(name);
-    json_decref(file);
-    return stored;
-}
-
-static bool read_index(th_safetensors *f, const th_json_source *index, const char *text, size_t bytes)
-{
-    static const char key[] = "\"weight_map\"";
-    th_json_walk w = th_json_members(text, bytes);
-    do {
-        if (*text != '{' || !th_json_next(&w))
-            return fail_index(index, "weight_map", "is missing");
-    } while (w.key_bytes != sizeof key - 1 || memcmp(w.key, key, sizeof key - 1) != 0);
-    if (*w.value != '{')
+    json_t *map = json_object_get(object, "weight_map"), *file;
+    const char *name;
+    if (map == NULL)
+        return fail_index(index, "weight_map", "is missing");
+    if (!json_is_object(map))
         return fail_index(index, "weight_map", "is not an object");
-    int64_t count = 0;
-    for (th_json_walk members = th_json_members(w.value, w.value_bytes); th_json_next(&members);)
-        count++;
-    if (!make_room_for_files(f, count < MAX_FILES ? count + 1 : MAX_FILES) || !make_tables(f, count))
+    const int64_t count = (int64_t)json_object_size(map);
+    if (!allocate_files(f, count < MAX_FILES ? count + 1 : MAX_FILES) || !make_tables(f, count))
         return false;
-    th_json_walk members = th_json_members(w.value, w.value_bytes);
-    for (int64_t i = 0; th_json_next(&members); i++)
-        if ((f->in_order[i] = f->by_name[i] = read_member(f, index, &members)) == NULL)
+    const th_stored **entry = f->in_order;
+    json_object_foreach (map, name, file) {
+        if (!json_is_string(file))
+            return fail_index(index, name, "has no file name in the index");
+        if ((*entry++ = indexed(f, index, name, json_string_value(file))) == NULL)
             return false;
+    }
+    memcpy(f->by_name, f->in_order, (size_t)count * sizeof *f->by_name);
     th_stored_sort(f->by_name, count);
     return true;
 }
 
 static bool open_index(th_safetensors *f, const char *path)
 {
-    static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER, .depth = TH_SAFETENSORS_MAX_DEPTH};
+    static const th_json_limits limits = {
+        .bytes = TH_SAFETENSORS_MAX_HEADER, .depth = TH_SAFETENSORS_MAX_DEPTH, .memory = 256 << 20};
     const th_json_source index = {f->ctx, operation, path};
-    size_t bytes;
-    char *text = th_json_load(&index, &limits, &bytes);
-    const bool sound =
-        text && th_json_check(&index, text, bytes, &limits) == TH_OK && read_index(f, &index, text, bytes);
-    th_release(f->ctx, text, text ? bytes : 0);
+    size_t memory;
+    json_t *object = th_json_read_file(&index, &limits, &memory);
+    const bool sound = object && read_index(f, &index, object);
+    th_json_release(f->ctx, object, memory);
     return sound;
 }
 
-/* -- which -- */
+/* -- choosing the file -- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -204,23 +189,24 @@ static bool ends_with(const char *text, const char *end)
     return length >= wanted && strcmp(text + length - wanted, end) == 0;
 }
 
-/* In a folder the file, or else the index. */
+/* Finds the file to open: in a folder the single file or, without one, the index. */
 static bool choose(th_context *ctx, const char *path, char chosen[TH_MAX_PATH])
 {
-    static const char *const names[] = {"", "/model.safetensors", "/model.safetensors.index.json"};
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     struct stat status;
     const bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    for (int i = folder; i < (folder ? 3 : 1); i++) {
-        if (snprintf(chosen, TH_MAX_PATH, "%s%s", path, names[i]) >= TH_MAX_PATH) {
-            th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(ENAMETOOLONG));
-            return false;
-        }
-        if (!folder || stat(chosen, &status) == 0)
-            return true;
+    bool fits = folder || snprintf(chosen, TH_MAX_PATH, "%s", path) < TH_MAX_PATH;
+    bool found = !folder;
+    for (int i = 0; i < 2 && fits && !found; i++) {
+        fits = th_path_join(chosen, path, names[i]);
+        found = fits && stat(chosen, &status) == 0;
     }
-    th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: this folder contains neither %s nor %s", path, names[1] + 1,
-            names[2] + 1);
-    return false;
+    if (!fits)
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(ENAMETOOLONG));
+    else if (!found)
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: this folder contains neither %s nor %s", path, names[0],
+                names[1]);
+    return fits && found;
 }
 
 th_safetensors *th_safetensors_open(th_context *ctx, const char *path)
@@ -251,7 +237,7 @@ th_safetensors *th_safetensors_open(th_context *ctx, const char *path)
     return NULL;
 }
 
-/* -- looking -- */
+/* -- queries -- */
 
 int64_t th_safetensors_count(const th_safetensors *file)
 {

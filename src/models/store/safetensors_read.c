@@ -1,14 +1,11 @@
-/* The numbers of a safetensors file: into tensors, and checksums of them. */
+/* Reads tensors of a safetensors file, and computes checksums of them. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/machine/crc32c.h"
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/store/safetensors.h"
-#include "tensor/elementwise.h"
-#include "tensor/shape.h"
-#include "tensor/strided_iterator.h"
 
 enum { CHUNK = 64 * 1024 };
 
@@ -36,7 +33,7 @@ static th_status fail(const th_context *ctx, const th_stored *stored, const char
 
 static const char unfit[] = "it has a number that does not fit the requested type";
 
-/* By way of a buffer, in whose other half the numbers are converted. */
+/* Reads through a buffer, and converts the elements in a second one. */
 static th_status read_converted(const th_stored *stored, const th_tensor_impl *t, const char *operation)
 {
     char chunk[CHUNK];
@@ -45,21 +42,21 @@ static th_status read_converted(const th_stored *stored, const th_tensor_impl *t
     const int64_t from_bytes = stored->type->bits / 8, to_bytes = (int64_t)th_dtype_size(t->dtype);
     const th_array array = th_tensor_array(t);
     th_iterator iterator;
-    th_iterator_position place;
+    th_iterator_position position;
     if (!th_iterator_build_row_major(&iterator, &array, 0, NULL))
         return TH_OK;
-    th_iterator_seek(&iterator, 0, &place);
+    th_iterator_seek(&iterator, 0, &position);
     for (int64_t done = 0, n; done < numel; done += n) {
         n = numel - done < max ? numel - done : max;
         if (th_stored_bytes(t->ctx, stored->file, stored->begin + done * from_bytes, chunk, (size_t)(n * from_bytes),
                             operation) != TH_OK)
-            return t->ctx->error;
+            return th_error_code(t->ctx);
         if (!th_stored_convert(n, t->dtype, converted, stored->type, chunk))
             return fail(t->ctx, stored, operation, unfit);
-        for (int64_t moved = 0, run; moved < n; moved += run, th_iterator_advance(&iterator, run, &place)) {
-            run = th_iterator_run(&iterator, &place);
+        for (int64_t moved = 0, run; moved < n; moved += run, th_iterator_advance(&iterator, run, &position)) {
+            run = th_iterator_run(&iterator, &position);
             run = run < n - moved ? run : n - moved;
-            th_move_run(run, to_bytes, place.at[0], iterator.array[0].stride[iterator.ndim - 1],
+            th_move_run(run, to_bytes, position.at[0], iterator.array[0].stride[iterator.ndim - 1],
                         converted + moved * to_bytes, to_bytes);
         }
     }
@@ -86,13 +83,13 @@ th_status th_stored_range_checksum(th_context *ctx, const th_stored_file *file, 
     for (int64_t done = 0, n; done < bytes; done += n) {
         n = bytes - done < CHUNK ? bytes - done : CHUNK;
         if (th_stored_bytes(ctx, file, begin + done, chunk, (size_t)n, operation) != TH_OK)
-            return ctx->error;
+            return th_error_code(ctx);
         *crc = th_crc32c(*crc, chunk, (size_t)n);
     }
     return TH_OK;
 }
 
-/* -- for users -- */
+/* -- public functions -- */
 
 static th_status refuse_type(th_context *ctx, const th_stored *stored, const char *operation, const char *dtype)
 {
@@ -125,7 +122,7 @@ th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_te
     static const char operation[] = "safetensors_read_into";
     const th_stored *stored = th_stored_find(file, name, operation);
     if (stored == NULL)
-        return file ? file->ctx->error : TH_ERROR_ARGUMENT;
+        return file ? th_error_code(file->ctx) : TH_ERROR_ARGUMENT;
     th_tensor_impl *t = th_usable(handle, file->ctx, operation, "t");
     if (t == NULL)
         return th_refused(handle);

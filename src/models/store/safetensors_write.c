@@ -1,16 +1,13 @@
-/* Writes safetensors files: the header first, from shapes alone, then the numbers from where they lie. */
+/* Writes safetensors files: the header first, from shapes alone, then the elements from the tensors' memory. */
 #include "models/store/safetensors_write.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/atomic_file.h"
-#include "io/elements.h"
-#include "kernels/machine/crc32c.h"
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/store/safetensors.h"
-#include "tensor/checked.h"
 
 static th_status fail(const th_storing *s, const char *trouble)
 {
@@ -24,7 +21,8 @@ static th_status fail_name(const th_storing *s, const char *name, const char *tr
                    trouble);
 }
 
-/* Longer elements first; otherwise as they were given: what was there first has the lower address in the array. */
+/* Sorts tensors by the length of their elements, the longest first. Tensors of equal length keep the caller's order:
+ * the earlier one has the lower address in the array. */
 static void put_in_order(const th_storing *s)
 {
     int64_t placed = 0;
@@ -39,7 +37,7 @@ static void put_in_order(const th_storing *s)
 
 /* -- the header -- */
 
-/* Takes value over, in any case. */
+/* Adds a member and takes ownership of value, even on failure. */
 static bool add(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
@@ -91,7 +89,7 @@ static th_status add_metadata(const th_storing *s, json_t *header)
     return texts && add(header, "__metadata__", texts) ? TH_OK : th_fail_memory(s->ctx, s->operation, sizeof(json_t));
 }
 
-/* Everything but the length. */
+/* Fills the header, except its length. */
 static th_status fill_header(const th_storing *s, json_t *header)
 {
     th_status status = s->n_metadata > 0 ? add_metadata(s, header) : TH_OK;
@@ -115,7 +113,7 @@ static th_status fill_header(const th_storing *s, json_t *header)
     return add_tensor(s, header, s->checksums, describe("U32", 1, &sums, end, end + sums * 4));
 }
 
-/* Length and header in one piece of memory, to a multiple of 8 bytes. */
+/* Formats length and header in one block of memory, padded to a multiple of 8 bytes. */
 static th_status format_header(const th_storing *s, char **memory, size_t *bytes)
 {
     json_t *header = json_object();
@@ -139,7 +137,7 @@ static th_status format_header(const th_storing *s, char **memory, size_t *bytes
 
 /* -- the file -- */
 
-/* false with errno. sums: [count + 1], or NULL. */
+/* Writes the file. Returns false with errno. sums: [count + 1], or NULL. */
 static bool write_all(const th_storing *s, const char *header, size_t bytes, uint32_t *sums, FILE *file)
 {
     if (fwrite(header, 1, bytes, file) != bytes)
@@ -180,14 +178,14 @@ th_status th_store(const th_storing *s)
     return status;
 }
 
-/* -- for users -- */
+/* -- public functions -- */
 
 th_status th_safetensors_write(th_context *ctx, const char *path, const th_named_tensor *tensors, int64_t count,
                                const th_named_text *metadata, int64_t n_metadata)
 {
     static const char operation[] = "safetensors_write";
     if (!th_usable_context(ctx, operation))
-        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+        return th_error_code(ctx);
     if (path == NULL || count < 0 || n_metadata < 0 || (count > 0 && tensors == NULL) ||
         (n_metadata > 0 && metadata == NULL) || count > INT64_MAX / (int64_t)sizeof(th_to_store))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path or a list is NULL, or a count is negative");

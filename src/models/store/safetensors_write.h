@@ -1,4 +1,4 @@
-/* Writing a safetensors file from whatever lies in memory: tensors, and the moments of an optimizer. */
+/* Writing a safetensors file from memory: tensors, and the moments of an optimizer. */
 #ifndef TH_MODELS_STORE_SAFETENSORS_WRITE_H
 #define TH_MODELS_STORE_SAFETENSORS_WRITE_H
 
@@ -13,14 +13,16 @@ typedef struct th_to_store {
 typedef struct th_storing {
     th_context *ctx;
     const char *operation, *path;
-    th_to_store *tensor; /* [count]; put into the order in which they are written */
+    th_to_store *tensor; /* [count]; sorted into the order of the file */
     int64_t count;
     const th_named_text *metadata; /* [n_metadata] */
     int64_t n_metadata;
-    const char *checksums; /* NULL, or the name of one tensor more, U32 (count + 1), the last: the CRC-32C of each
-                              tensor in the order they lie, then that of all before the numbers */
+    /* NULL, or the name of one more tensor, the last, U32 (count + 1): the CRC-32C of each tensor in the order of the
+     * file, then of all bytes before the tensors. */
+    const char *checksums;
 } th_storing;
 
+/* Writes the file. TH_ERROR_FILE. */
 th_status th_store(const th_storing *s);
 
 #endif

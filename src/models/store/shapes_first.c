@@ -1,13 +1,13 @@
-/* A model of shapes only, made for a comparison: see shapes_first.h. */
+/* Makes a model with shapes only for a comparison: see shapes_first.h. */
 #include "models/store/shapes_first.h"
 
+#include "models/core.h"
 #include "tapehead/context.h"
-#include "tensor/context.h"
 
 th_status th_shapes_first(const th_safetensors *file, const th_language_model_options *options, const char *path,
                           const char *operation, th_compare_shapes *compare, void *user)
 {
-    /* Modules take memory without values too, and each layer has at least one tensor. */
+    /* Modules take memory even without values. A layer has at least one tensor, so the file limits their number. */
     if (options->layers > file->count)
         return th_fail(file->ctx, TH_ERROR_FILE, operation,
                        "%.300s does not fit: it has %lld tensors, too few for a model of %lld layers", path,
@@ -18,5 +18,5 @@ th_status th_shapes_first(const th_safetensors *file, const th_language_model_op
         compare(model, user);
     th_context_free(ctx);
     th_use_context(file->ctx);
-    return file->ctx->error;
+    return th_error_code(file->ctx);
 }

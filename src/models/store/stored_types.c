@@ -7,7 +7,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers i
 
 typedef enum kind { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, OTHER } kind;
 
-/* In the order of `kind`; behind it those that are only known. */
+/* In the order of `kind`; after them the types that are only known. */
 static const th_stored_type types[] = {
     {"F64", 64, true, TH_FLOAT64},
     {"F32", 32, true, TH_FLOAT32},
@@ -62,7 +62,7 @@ bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype)
                               (index && (dtype == TH_INT32 || dtype == TH_INT64)) || dtype == type->dtype);
 }
 
-/* -- numbers -- */
+/* -- conversion -- */
 
 static float float_of_bits(uint32_t bits)
 {
@@ -71,7 +71,7 @@ static float float_of_bits(uint32_t bits)
     return value;
 }
 
-/* IEEE 754 binary16: every one of them is a float32. */
+/* Converts IEEE 754 binary16. All its values are float32 values. */
 static float half(uint16_t bits)
 {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
@@ -101,7 +101,7 @@ static double load_floating(kind type, const char *from)
     }
 }
 
-/* false: it is no int64. */
+/* Loads an integer. Returns false if it does not fit int64. */
 static bool load_integer(kind type, const char *from, int64_t *value)
 {
     const bool has_sign = type <= I8;

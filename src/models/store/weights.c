@@ -10,7 +10,7 @@
 th_status th_weights_save(th_module *m, const char *path)
 {
     static const char operation[] = "weights_save";
-    static const th_named_text format = {"format", "pt"}; /* transformers wants to know that it is no TensorFlow */
+    static const th_named_text format = {"format", "pt"}; /* transformers needs it to recognize the framework */
     th_parameter_list list;
     th_status status = th_parameter_list_make(&list, m, NULL, path, operation);
     const size_t bytes = (size_t)(list.count + 1) * sizeof(th_to_store);
@@ -52,7 +52,7 @@ static th_status compare(const th_safetensors *file, th_parameter_list *list, co
     th_differences d = {ctx, operation, path, options->report, options->report_user, {0}, ""};
     th_parameter_list_match(list, file, options, false, used, &d);
     if (!options->allow_unexpected)
-        th_tell_unused(file, used, &d);
+        th_report_unused(file, used, &d);
     th_release(ctx, used, bytes);
     return th_differences_end(&d);
 }
@@ -77,7 +77,7 @@ th_status th_weights_load(th_module *m, const char *path, const th_weights_optio
     th_status status = th_parameter_list_make(&list, m, NULL, path, operation);
     th_safetensors *file = status == TH_OK ? open_weights(list.ctx, path, &checkpoint, operation) : NULL;
     if (status == TH_OK)
-        status = file ? compare(file, &list, path, &given, operation) : list.ctx->error;
+        status = file ? compare(file, &list, path, &given, operation) : th_error_code(list.ctx);
     if (status == TH_OK && checkpoint) /* (a file that does not fit is not read to its end) */
         status = verify(file, &list, operation);
     if (status == TH_OK)
@@ -87,14 +87,14 @@ th_status th_weights_load(th_module *m, const char *path, const th_weights_optio
     return status;
 }
 
-/* -- before there is a model -- */
+/* -- checking before a model exists -- */
 
 typedef struct expectation {
     const th_safetensors *file;
     const char *path, *operation;
 } expectation;
 
-/* For th_shapes_first. */
+/* Compares shapes for th_shapes_first. */
 static void compare_shapes(th_module *model, void *user)
 {
     static const th_weights_options all = {0};
@@ -112,7 +112,7 @@ th_status th_language_model_check_weights(th_context *ctx, const th_language_mod
     static const char operation[] = "language_model_check_weights";
     bool checkpoint;
     if (!th_usable_context(ctx, operation))
-        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+        return th_error_code(ctx);
     if (options == NULL || path == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the %s NULL", options ? "path is" : "options are");
     th_safetensors *file = open_weights(ctx, path, &checkpoint, operation);
@@ -120,5 +120,5 @@ th_status th_language_model_check_weights(th_context *ctx, const th_language_mod
     if (file)
         (void)(th_shapes_first(file, options, path, operation, compare_shapes, &e) == TH_OK);
     th_safetensors_close(file);
-    return ctx->error;
+    return th_error_code(ctx);
 }

@@ -1,5 +1,5 @@
-/* Finding added tokens: see added_tokens.h. At each byte with which one begins, the sorted tokens are narrowed down to
- * those that go on as the text does. */
+/* Finds added tokens: see added_tokens.h. At each byte with which a token begins, a search narrows the sorted tokens
+ * down to those that continue as the text does. */
 #include "models/text/added_tokens.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@ static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-/* The place of the first token that is not less than this content. */
-static size_t place_of(const th_added_tokens *a, const char *content, size_t bytes)
+/* Returns the index of the first token that is not less than this content. */
+static size_t index_of(const th_added_tokens *a, const char *content, size_t bytes)
 {
     size_t low = 0, high = a->count;
     while (low < high) {
@@ -27,22 +27,22 @@ static size_t place_of(const th_added_tokens *a, const char *content, size_t byt
     return low;
 }
 
-static bool is_at(const th_added_tokens *a, size_t place, const char *content, size_t bytes)
+static bool is_at(const th_added_tokens *a, size_t index, const char *content, size_t bytes)
 {
-    return place < a->count && compare(a->token[place].content, a->token[place].bytes, content, bytes) == 0;
+    return index < a->count && compare(a->token[index].content, a->token[index].bytes, content, bytes) == 0;
 }
 
 const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes)
 {
-    const size_t place = place_of(a, content, bytes);
-    return is_at(a, place, content, bytes) ? &a->token[place] : NULL;
+    const size_t index = index_of(a, content, bytes);
+    return is_at(a, index, content, bytes) ? &a->token[index] : NULL;
 }
 
 bool th_added_tokens_add(th_added_tokens *a, th_added_token token)
 {
-    const size_t place = place_of(a, token.content, token.bytes);
-    if (is_at(a, place, token.content, token.bytes)) {
-        token.content = a->token[place].content;
+    const size_t index = index_of(a, token.content, token.bytes);
+    if (is_at(a, index, token.content, token.bytes)) {
+        token.content = a->token[index].content;
     } else {
         char *content = malloc(token.bytes + 1);
         if (content == NULL || !TH_GROW(a->token, a->capacity, a->count + 1)) {
@@ -52,10 +52,10 @@ bool th_added_tokens_add(th_added_tokens *a, th_added_token token)
         memcpy(content, token.content, token.bytes);
         content[token.bytes] = 0;
         token.content = content;
-        memmove(a->token + place + 1, a->token + place, (a->count - place) * sizeof *a->token);
+        memmove(a->token + index + 1, a->token + index, (a->count - index) * sizeof *a->token);
         a->count++;
     }
-    a->token[place] = token;
+    a->token[index] = token;
     a->begins[token.normalized][(unsigned char)token.content[0]] = true;
     a->any[token.normalized] = true;
     return true;
@@ -71,7 +71,7 @@ void th_added_tokens_release(th_added_tokens *a)
 
 /* -- white space -- */
 
-/* Unicode's White_Space. */
+/* Whether a character is in Unicode's White_Space. */
 static bool is_space(const char *character, int length)
 {
     static const char *const spaces[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8", "\xe2\x80\xa9",
@@ -110,13 +110,13 @@ static size_t spaces_behind(const char *text, size_t bytes, size_t at)
 
 /* -- finding -- */
 
-/* The byte of a token at `depth`; -1 behind its end, which sorts before all. */
+/* Returns the byte of a token at `depth`; -1 behind its end, which sorts first. */
 static int byte_at(const th_added_token *token, size_t depth)
 {
     return depth < token->bytes ? (unsigned char)token->content[depth] : -1;
 }
 
-/* The first of token[low .. high-1], which agree in what is before `depth`, whose byte there is at least `byte`. */
+/* token[low .. high-1] agree before `depth`. Returns the first of them whose byte there is at least `byte`. */
 static size_t lower_bound(const th_added_tokens *a, size_t low, size_t high, size_t depth, int byte)
 {
     while (low < high) {

@@ -1,7 +1,7 @@
 /* Bytes as characters: see byte_alphabet.h. */
 #include "models/text/byte_alphabet.h"
 
-#include "io/utf8.h"
+#include "models/core.h"
 
 #define FIRST_STAND_IN 0x100u
 #define STAND_INS (0x21u + 0x22u + 1u) /* of 0-0x20, 0x7f-0xa0 and 0xad, in this order */
@@ -23,10 +23,10 @@ int th_byte_of_character(unsigned code)
 {
     if (code < FIRST_STAND_IN)
         return stands_for_itself(code) ? (int)code : -1;
-    const unsigned place = code - FIRST_STAND_IN;
-    return place < 0x21             ? (int)place
-           : place < STAND_INS - 1  ? (int)(place - 0x21u + 0x7fu)
-           : place == STAND_INS - 1 ? 0xad
+    const unsigned index = code - FIRST_STAND_IN;
+    return index < 0x21             ? (int)index
+           : index < STAND_INS - 1  ? (int)(index - 0x21u + 0x7fu)
+           : index == STAND_INS - 1 ? 0xad
                                     : -1;
 }
 

@@ -1,4 +1,4 @@
-/* Tokens into text: bytes in memory, and whole characters on a stream. */
+/* Tokens into text: as bytes in memory, and as whole characters in a stream. */
 #include <string.h>
 
 #include "models/text/grow.h"
@@ -18,7 +18,7 @@ static th_status check(const th_tokenizer *t, const char *operation, const int32
                        const void *target)
 {
     if (!th_tokenizer_usable(t, operation))
-        return t ? t->ctx->error : TH_ERROR_ARGUMENT;
+        return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
     if ((tokens == NULL && count > 0) || target == NULL)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs tokens and a place for their text");
     for (size_t i = 0; i < count; i++)
@@ -32,7 +32,7 @@ th_status th_tokenizer_decode(const th_tokenizer *tokenizer, const int32_t *toke
 {
     static const char operation[] = "tokenizer_decode";
     if (check(tokenizer, operation, tokens, count, text))
-        return tokenizer ? tokenizer->ctx->error : TH_ERROR_ARGUMENT;
+        return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     const th_vocabulary *v = &tokenizer->vocabulary;
     size_t bytes = text->count;
     for (size_t i = 0; i < count; i++)
@@ -50,8 +50,8 @@ th_status th_tokenizer_decode(const th_tokenizer *tokenizer, const int32_t *toke
 
 /* -- streams -- */
 
-/* Whether bytes that are no character may be the beginning of one: of the three that would complete it at most, the
- * greatest or the least do. */
+/* Whether an incomplete character may begin with these bytes. They are completed with up to three bytes, each the
+ * greatest or the least possible. */
 static bool is_beginning(const unsigned char *bytes, int count)
 {
     char trial[8];
@@ -65,7 +65,7 @@ static bool is_beginning(const unsigned char *bytes, int count)
     return false;
 }
 
-/* Writes what is held as long as it can be told what it is; false when writing fails. */
+/* Writes the complete characters of the held bytes. Returns false if writing fails. */
 static bool write_held(th_text_stream *s, FILE *file)
 {
     while (s->count > 0) {
@@ -73,7 +73,7 @@ static bool write_held(th_text_stream *s, FILE *file)
         if (length == 0 && is_beginning(s->held, s->count))
             return true;
         int gone = length;
-        if (length == 0) /* as many bytes as begin a character that does not go on become one U+FFFD */
+        if (length == 0) /* the bytes of a character that is not continued become one U+FFFD */
             for (gone = s->count - 1; gone > 1 && !is_beginning(s->held, gone);)
                 gone--;
         gone = gone > 0 ? gone : 1;
@@ -97,7 +97,7 @@ th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *token
 {
     static const char operation[] = "tokenizer_write";
     if (check(tokenizer, operation, tokens, count, stream && file ? stream : NULL))
-        return tokenizer ? tokenizer->ctx->error : TH_ERROR_ARGUMENT;
+        return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     const th_vocabulary *v = &tokenizer->vocabulary;
     bool well = true;
     for (size_t i = 0; i < count; i++) {
@@ -114,7 +114,7 @@ th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *
 {
     static const char operation[] = "tokenizer_write_end";
     if (check(tokenizer, operation, NULL, 0, stream && file ? stream : NULL))
-        return tokenizer ? tokenizer->ctx->error : TH_ERROR_ARGUMENT;
+        return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     const bool well = stream->count == 0 || fwrite(replacement, 1, sizeof replacement - 1, file) > 0;
     stream->count = 0;
     return written(tokenizer, operation, well, file);

@@ -1,5 +1,5 @@
-/* Text into tokens: added tokens are found first, what is between them is cut into words, and words are looked up in a
- * cache or merged. A word allocates nothing. */
+/* Text into tokens. Added tokens are found first. The text between them is split into words, and words are looked up
+ * in a cache or merged. A word allocates nothing. */
 #include "models/text/grow.h"
 #include "models/text/tokenizer.h"
 
@@ -14,9 +14,9 @@ void th_token_list_free(th_token_list *list)
 typedef struct encoding {
     th_tokenizer *t;
     const char *operation;
-    const char *text; /* for the place of what has no token */
+    const char *text; /* the whole text, to compute the position of a character without a token */
     size_t bytes;
-    uint64_t *budget; /* of steps for patterns */
+    uint64_t *budget; /* steps left for patterns */
     th_token_list *tokens;
 } encoding;
 
@@ -38,7 +38,7 @@ static th_status append(const encoding *e, const int32_t *token, size_t count)
 
 /* -- words -- */
 
-/* The tokens of a word's bytes or characters, into t->word.token, which has room for them. */
+/* Writes the tokens of a word's bytes or characters into t->word.token, which is large enough. */
 static th_status take_apart(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
     th_tokenizer *t = e->t;
@@ -74,11 +74,11 @@ static th_status merge_word(const encoding *e, const char *word, size_t bytes, s
     if (!TH_GROW(memory->token, memory->capacity, bytes))
         return out_of_memory(e, bytes);
     if (take_apart(e, word, bytes, count))
-        return e->t->ctx->error;
+        return th_error_code(e->t->ctx);
     return th_merges_apply(&e->t->merges, memory, *count, count) ? TH_OK : out_of_memory(e, bytes);
 }
 
-static th_cached_word *place_of(const th_tokenizer *t, const char *word, size_t bytes)
+static th_cached_word *slot_of(const th_tokenizer *t, const char *word, size_t bytes)
 {
     return &t->cache[th_hash_bytes(t->cache_key, word, bytes) & (TH_CACHED_WORDS - 1)];
 }
@@ -87,22 +87,22 @@ static th_status take_word(void *user, const char *word, size_t bytes)
 {
     const encoding *e = user;
     th_tokenizer *t = e->t;
-    th_cached_word *place = bytes <= TH_CACHED_BYTES ? place_of(t, word, bytes) : NULL;
-    if (place && place->bytes == bytes && memcmp(place->word, word, bytes) == 0)
-        return append(e, place->token, place->count);
+    th_cached_word *slot = bytes <= TH_CACHED_BYTES ? slot_of(t, word, bytes) : NULL;
+    if (slot && slot->bytes == bytes && memcmp(slot->word, word, bytes) == 0)
+        return append(e, slot->token, slot->count);
     size_t count = 1;
     const int32_t whole = t->ignore_merges ? th_vocabulary_find(&t->vocabulary, word, bytes) : -1;
     if (whole >= 0) {
         if (append(e, &whole, 1))
-            return t->ctx->error;
+            return th_error_code(t->ctx);
     } else if (merge_word(e, word, bytes, &count) || append(e, t->word.token, count)) {
-        return t->ctx->error;
+        return th_error_code(t->ctx);
     }
-    if (place && count <= TH_CACHED_TOKENS) {
-        place->bytes = (uint8_t)bytes;
-        place->count = (uint8_t)count;
-        memcpy(place->word, word, bytes);
-        memcpy(place->token, e->tokens->token + e->tokens->count - count, count * sizeof(int32_t));
+    if (slot && count <= TH_CACHED_TOKENS) {
+        slot->bytes = (uint8_t)bytes;
+        slot->count = (uint8_t)count;
+        memcpy(slot->word, word, bytes);
+        memcpy(slot->token, e->tokens->token + e->tokens->count - count, count * sizeof(int32_t));
     }
     return TH_OK;
 }
@@ -122,7 +122,7 @@ static th_status encode_plain(const encoding *e, const char *text, size_t bytes)
     return th_split_text(&t->split, t->ctx, e->operation, t->padded, bytes + 1, e->budget, sink);
 }
 
-/* Added tokens that are not `normalized` come first; what is between them is searched for those that are. */
+/* Finds added tokens, first those that are not `normalized`, then in the text between them the others. */
 static th_status encode_between(const encoding *e, bool normalized, const char *text, size_t bytes)
 {
     th_added_search search = {.tokens = &e->t->added, .normalized = normalized, .text = text, .bytes = bytes};
@@ -132,10 +132,10 @@ static th_status encode_between(const encoding *e, bool normalized, const char *
         if (search.begin > at) {
             const size_t between = search.begin - at;
             if (normalized ? encode_plain(e, text + at, between) : encode_between(e, true, text + at, between))
-                return e->t->ctx->error;
+                return th_error_code(e->t->ctx);
         }
         if (append(e, &token->id, 1))
-            return e->t->ctx->error;
+            return th_error_code(e->t->ctx);
         at = search.end;
     }
     if (at >= bytes)
@@ -143,12 +143,12 @@ static th_status encode_between(const encoding *e, bool normalized, const char *
     return normalized ? encode_plain(e, text + at, bytes - at) : encode_between(e, true, text + at, bytes - at);
 }
 
-/* With nothing appended when it fails. */
+/* Encodes a text. After an error nothing is appended. */
 static th_status encode(th_tokenizer *t, const char *operation, const char *text, size_t bytes, bool document,
                         th_token_list *tokens)
 {
     if (!th_tokenizer_usable(t, operation))
-        return t ? t->ctx->error : TH_ERROR_ARGUMENT;
+        return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
     if ((text == NULL && bytes > 0) || tokens == NULL || bytes > PTRDIFF_MAX / sizeof(int32_t))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs a text and a list");
     uint64_t budget = th_pattern_budget(bytes);
@@ -158,7 +158,7 @@ static th_status encode(th_tokenizer *t, const char *operation, const char *text
         (bytes > 0 && encode_between(&e, false, text, bytes)) ||
         (document && append(&e, t->template.after, t->template.n_after))) {
         tokens->count = before;
-        return t->ctx->error;
+        return th_error_code(t->ctx);
     }
     return TH_OK;
 }

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Room for `count` elements in *array, which has room for *capacity; grown at least by half. false, with all as it was,
- * when memory is out or the size overflows. */
+/* Makes *array, which has a capacity of *capacity elements, large enough for `count` elements. Grows at least by
+ * half. Returns false, without any change, if memory is short or the size overflows. */
 static inline bool th_grow(void **array, size_t *capacity, size_t count, size_t element)
 {
     if (count <= *capacity)
@@ -27,8 +27,9 @@ static inline bool th_grow(void **array, size_t *capacity, size_t count, size_t 
     return true;
 }
 
-/* TH_GROW(list->item, list->capacity, count): the same, for a pointer of any type. */
+/* TH_GROW(list->item, list->capacity, count) does the same for a pointer of any type. */
 #define TH_GROW(array, capacity, count) th_grow_typed((void *)&(array), &(capacity), (count), sizeof *(array))
+/* For TH_GROW: array is a pointer to a pointer of any type. */
 static inline bool th_grow_typed(void *array, size_t *capacity, size_t count, size_t element)
 {
     void *memory;

@@ -21,11 +21,13 @@ static inline uint64_t th_hash_mix(uint64_t value, uint64_t factor)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Returns the hash of a number. */
 static inline uint64_t th_hash_number(th_hash_key key, uint64_t number)
 {
     return th_hash_mix(number ^ key.start, key.factor);
 }
 
+/* Returns the hash of bytes. */
 static inline uint64_t th_hash_bytes(th_hash_key key, const char *bytes, size_t count)
 {
     uint64_t hash = key.start ^ count, word;

@@ -1,25 +1,26 @@
-/* Merging words. A short word (most are) keeps the ranks of its pairs beside it and looks through all of them for the
- * next; a long one has a list of what is left and a heap of pairs, so that a word as long as a file takes n log n. */
+/* Merges words. Most words are short: the rank of each pair is stored, and each merge searches all of them. A long
+ * word has a linked list of its remaining tokens and a heap of pairs, so that a word as long as a file takes n log
+ * n. */
 #include "models/text/merges.h"
 
 #include "models/text/grow.h"
 
 enum { SHORT_WORD = 48, NO_RANK = -1 };
 
-/* A token of a long word, and its neighbors that are left. */
+/* A token of a long word, and its remaining neighbors. */
 typedef struct th_link {
     int32_t token; /* -1: merged into another */
     uint32_t previous, next;
 } th_link;
 
-#define NOWHERE UINT32_MAX
+#define NO_LINK UINT32_MAX
 
 static uint64_t pair_of(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* The pair's slot, or the empty one where it would be. */
+/* Returns the pair's slot, or the empty slot for it. */
 static th_merge_slot *slot_of(const th_merges *m, uint64_t pair)
 {
     size_t at = (size_t)th_hash_number(m->key, pair) & (m->slots - 1);
@@ -36,7 +37,7 @@ static const th_merge_slot *find(const th_merges *m, int32_t left, int32_t right
     return slot->pair == TH_NO_PAIR ? NULL : slot;
 }
 
-static bool make_room(th_merges *m)
+static bool grow_table(th_merges *m)
 {
     const size_t slots = m->slots ? 2 * m->slots : 1024;
     th_merge_slot *const old = m->slot, *const slot = malloc(slots * sizeof *slot);
@@ -59,22 +60,22 @@ static bool make_room(th_merges *m)
 /* Removes the merges that later ones have replaced. The others keep their order and get new ranks. */
 static void remove_replaced(th_merges *m)
 {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < m->count; i++) {
         const th_merge merge = m->merge[i];
         if (!th_merges_counts(m, i))
             continue;
-        slot_of(m, pair_of(merge.left, merge.right))->rank = (uint32_t)kept;
-        m->merge[kept++] = merge;
+        slot_of(m, pair_of(merge.left, merge.right))->rank = (uint32_t)count;
+        m->merge[count++] = merge;
     }
-    m->count = kept;
+    m->count = count;
 }
 
 bool th_merges_add(th_merges *m, th_merge merge)
 {
     if (m->count == m->capacity && m->count > 2 * m->pairs)
         remove_replaced(m);
-    if ((2 * (m->pairs + 1) > m->slots && !make_room(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
+    if ((2 * (m->pairs + 1) > m->slots && !grow_table(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
         return false;
     const uint64_t pair = pair_of(merge.left, merge.right);
     th_merge_slot *slot = slot_of(m, pair);
@@ -99,7 +100,7 @@ void th_merges_release(th_merges *m)
 /* -- short words -- */
 
 typedef struct ranked {
-    int64_t rank; /* of the pair that begins here; NO_RANK */
+    int64_t rank; /* of the pair that begins with this token; NO_RANK: not a merge */
     int32_t result;
 } ranked;
 
@@ -134,7 +135,7 @@ static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
     }
 }
 
-/* -- long words: a heap of rank << 32 | place, the least first -- */
+/* -- long words: a heap of rank << 32 | position, the least first -- */
 
 static void sift_down(uint64_t *heap, size_t count, size_t at)
 {
@@ -157,48 +158,48 @@ static void push(uint64_t *heap, size_t *count, uint64_t value)
     heap[at] = value;
 }
 
-static void push_pair(const th_merges *m, th_word_memory *w, size_t *queued, uint32_t place)
+static void push_pair(const th_merges *m, th_word_memory *w, size_t *queued, uint32_t at)
 {
     const th_link *link = w->link;
-    const uint32_t next = link[place].next;
-    const th_merge_slot *slot = next == NOWHERE ? NULL : find(m, link[place].token, link[next].token);
+    const uint32_t next = link[at].next;
+    const th_merge_slot *slot = next == NO_LINK ? NULL : find(m, link[at].token, link[next].token);
     if (slot)
-        push(w->heap, queued, (uint64_t)slot->rank << 32 | place);
+        push(w->heap, queued, (uint64_t)slot->rank << 32 | at);
 }
 
-/* A merge takes one pair off and puts two on at most, so 2 count pairs are never passed. */
+/* Each merge removes one pair from the heap and adds at most two, so 2 count pairs are enough. */
 static bool merge_long(const th_merges *m, th_word_memory *w, size_t count, size_t *left)
 {
-    if (count >= NOWHERE || !TH_GROW(w->link, w->link_capacity, count) ||
+    if (count >= NO_LINK || !TH_GROW(w->link, w->link_capacity, count) ||
         !TH_GROW(w->heap, w->heap_capacity, 2 * count))
         return false;
     th_link *link = w->link;
     for (uint32_t i = 0; i < count; i++)
-        link[i] = (th_link){w->token[i], i == 0 ? NOWHERE : i - 1, i + 1 == count ? NOWHERE : i + 1};
+        link[i] = (th_link){w->token[i], i == 0 ? NO_LINK : i - 1, i + 1 == count ? NO_LINK : i + 1};
     size_t queued = 0;
     for (uint32_t i = 0; i < count; i++)
         push_pair(m, w, &queued, i);
     while (queued > 0) {
         const uint64_t top = w->heap[0];
-        const uint32_t place = (uint32_t)top, next = link[place].next;
+        const uint32_t at = (uint32_t)top, next = link[at].next;
         w->heap[0] = w->heap[--queued];
         if (queued > 0)
             sift_down(w->heap, queued, 0);
         const th_merge_slot *slot =
-            link[place].token < 0 || next == NOWHERE ? NULL : find(m, link[place].token, link[next].token);
+            link[at].token < 0 || next == NO_LINK ? NULL : find(m, link[at].token, link[next].token);
         if (slot == NULL || slot->rank != top >> 32)
-            continue; /* one of the two has been merged with another since */
-        link[place].token = slot->result;
-        link[place].next = link[next].next;
+            continue; /* one of the two tokens has been merged since */
+        link[at].token = slot->result;
+        link[at].next = link[next].next;
         link[next].token = -1;
-        if (link[place].next != NOWHERE)
-            link[link[place].next].previous = place;
-        if (link[place].previous != NOWHERE)
-            push_pair(m, w, &queued, link[place].previous);
-        push_pair(m, w, &queued, place);
+        if (link[at].next != NO_LINK)
+            link[link[at].next].previous = at;
+        if (link[at].previous != NO_LINK)
+            push_pair(m, w, &queued, link[at].previous);
+        push_pair(m, w, &queued, at);
     }
     *left = 0;
-    for (uint32_t i = 0; i != NOWHERE; i = link[i].next)
+    for (uint32_t i = 0; i != NO_LINK; i = link[i].next)
         w->token[(*left)++] = link[i].token;
     return true;
 }

@@ -1,4 +1,4 @@
-/* The merges of byte-pair encoding: which pairs of tokens become one, in which order; and merging the tokens of one
+/* The merges of byte-pair encoding: which pairs of tokens become one, in which order. Also merges the tokens of one
  * word. */
 #ifndef TH_MODELS_TEXT_MERGES_H
 #define TH_MODELS_TEXT_MERGES_H
@@ -23,21 +23,22 @@ typedef struct th_merge_slot {
 enum { TH_MAX_MERGES = 1 << 23 };
 
 typedef struct th_merges {
-    th_merge *merge; /* [count], in order: the first is done first */
+    th_merge *merge; /* [count], in order: index 0 is applied first */
     size_t count, capacity;
     th_merge_slot *slot; /* [slots], open addressing */
     size_t slots, pairs; /* pairs: slots in use. The other count - pairs merges are replaced by a later one */
-    th_hash_key key;     /* drawn with the first slots */
+    th_hash_key key;     /* generated with the first slots */
 } th_merges;
 
 /* Adds a merge, which replaces an earlier merge of the same pair, as in the reference. The memory follows the number of
  * different pairs. Returns false if memory is out. */
 bool th_merges_add(th_merges *m, th_merge merge);
-/* False if a later merge of the same pair has replaced this one. */
+/* Whether a merge is valid: no later merge of the same pair has replaced it. */
 bool th_merges_counts(const th_merges *m, size_t rank);
+/* Releases the memory. */
 void th_merges_release(th_merges *m);
 
-/* Memory for merging a word; zero before its first use. */
+/* Memory for merging a word. Initialize it with zeros. */
 typedef struct th_word_memory {
     int32_t *token;
     size_t capacity;
@@ -47,9 +48,10 @@ typedef struct th_word_memory {
     size_t heap_capacity;
 } th_word_memory;
 
-/* Merges the tokens in memory->token[0 .. count-1] in place, always the earliest merge, of equal ones the leftmost
- * first. Sets *left to how many are left; false when memory is out. */
+/* Merges the tokens in memory->token[0 .. count-1] in place. The earliest merge is always applied first, the
+ * leftmost of equal ones. Sets *left to the number of remaining tokens. Returns false if memory is short. */
 bool th_merges_apply(const th_merges *m, th_word_memory *memory, size_t count, size_t *left);
+/* Releases the memory. */
 void th_word_memory_release(th_word_memory *memory);
 
 #endif

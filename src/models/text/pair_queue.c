@@ -1,4 +1,4 @@
-/* Pairs of tokens in the order in which they are merged: see pair_queue.h. */
+/* Pairs of tokens in the order of merging: see pair_queue.h. */
 #include "models/text/pair_queue.h"
 
 #include "models/text/grow.h"
@@ -14,7 +14,7 @@ static size_t slot_of(const th_pair_queue *q, int32_t left, int32_t right)
     return at;
 }
 
-static bool make_room(th_pair_queue *q)
+static bool grow_table(th_pair_queue *q)
 {
     const size_t slots = q->slots ? 2 * q->slots : 1024;
     int32_t *slot = malloc(slots * sizeof *slot);
@@ -32,10 +32,10 @@ static bool make_room(th_pair_queue *q)
     return true;
 }
 
-/* The pair's place in q->pair, made if it is new; -1 when memory is out. */
+/* Returns the pair's index in q->pair, and adds a new pair. Returns -1 if memory is short. */
 static int64_t pair_of(th_pair_queue *q, int32_t left, int32_t right)
 {
-    if (2 * (q->pairs + 1) > q->slots && !make_room(q))
+    if (2 * (q->pairs + 1) > q->slots && !grow_table(q))
         return -1;
     const size_t at = slot_of(q, left, right);
     if (q->slot[at] < 0) {
@@ -47,55 +47,55 @@ static int64_t pair_of(th_pair_queue *q, int32_t left, int32_t right)
     return q->slot[at];
 }
 
-/* The pair stands so many times more in a word, or less. */
+/* Changes the count of a pair in a word. */
 static bool change(th_pair_queue *q, int32_t left, int32_t right, int64_t times, size_t word)
 {
-    const int64_t place = pair_of(q, left, right);
-    if (place < 0)
+    const int64_t index = pair_of(q, left, right);
+    if (index < 0)
         return false;
-    th_pair *pair = &q->pair[place];
+    th_pair *pair = &q->pair[index];
     pair->times += times;
     if (times < 0)
         return true;
-    if (pair->places.count == 0) {
-        if (!TH_GROW(q->touched, q->touched_capacity, q->n_touched + 1))
+    if (pair->words.count == 0) {
+        if (!TH_GROW(q->changed, q->changed_capacity, q->n_changed + 1))
             return false;
-        q->touched[q->n_touched++] = (uint32_t)place;
-    } else if (pair->places.word[pair->places.count - 1] == (int32_t)word) {
+        q->changed[q->n_changed++] = (uint32_t)index;
+    } else if (pair->words.word[pair->words.count - 1] == (int32_t)word) {
         return true;
     }
-    if (!TH_GROW(pair->places.word, pair->places.capacity, pair->places.count + 1))
+    if (!TH_GROW(pair->words.word, pair->words.capacity, pair->words.count + 1))
         return false;
-    pair->places.word[pair->places.count++] = (int32_t)word;
+    pair->words.word[pair->words.count++] = (int32_t)word;
     return true;
 }
 
 /* -- the heap -- */
 
-static bool comes_before(const th_waiting *a, const th_waiting *b)
+static bool comes_before(const th_queued_pair *a, const th_queued_pair *b)
 {
     if (a->times != b->times)
         return a->times > b->times;
     return a->left != b->left ? a->left < b->left : a->right < b->right;
 }
 
-static bool push(th_pair_queue *q, th_waiting waiting)
+static bool push(th_pair_queue *q, th_queued_pair queued)
 {
-    if (!TH_GROW(q->heap, q->heap_capacity, q->waiting + 1))
+    if (!TH_GROW(q->heap, q->heap_capacity, q->queued + 1))
         return false;
-    size_t at = q->waiting++;
-    for (; at > 0 && comes_before(&waiting, &q->heap[(at - 1) / 2]); at = (at - 1) / 2)
+    size_t at = q->queued++;
+    for (; at > 0 && comes_before(&queued, &q->heap[(at - 1) / 2]); at = (at - 1) / 2)
         q->heap[at] = q->heap[(at - 1) / 2];
-    q->heap[at] = waiting;
+    q->heap[at] = queued;
     return true;
 }
 
-static th_waiting pop(th_pair_queue *q)
+static th_queued_pair pop(th_pair_queue *q)
 {
-    const th_waiting first = q->heap[0], last = q->heap[--q->waiting];
+    const th_queued_pair first = q->heap[0], last = q->heap[--q->queued];
     size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < q->waiting; at = child) {
-        if (child + 1 < q->waiting && comes_before(&q->heap[child + 1], &q->heap[child]))
+    for (size_t child; (child = 2 * at + 1) < q->queued; at = child) {
+        if (child + 1 < q->queued && comes_before(&q->heap[child + 1], &q->heap[child]))
             child++;
         if (!comes_before(&q->heap[child], &last))
             break;
@@ -105,20 +105,20 @@ static th_waiting pop(th_pair_queue *q)
     return first;
 }
 
-/* The queue takes over what has come up. */
-static bool take_touched(th_pair_queue *q)
+/* Moves the new occurrences of pairs into the queue. */
+static bool take_changed(th_pair_queue *q)
 {
-    for (size_t i = 0; i < q->n_touched; i++) {
-        th_pair *pair = &q->pair[q->touched[i]];
+    for (size_t i = 0; i < q->n_changed; i++) {
+        th_pair *pair = &q->pair[q->changed[i]];
         if (pair->times > 0) {
-            if (!push(q, (th_waiting){(uint64_t)pair->times, pair->left, pair->right, q->touched[i], pair->places}))
+            if (!push(q, (th_queued_pair){(uint64_t)pair->times, pair->left, pair->right, q->changed[i], pair->words}))
                 return false;
         } else {
-            free(pair->places.word);
+            free(pair->words.word);
         }
-        pair->places = (th_places){0};
+        pair->words = (th_occurrences){0};
     }
-    q->n_touched = 0;
+    q->n_changed = 0;
     return true;
 }
 
@@ -143,12 +143,12 @@ bool th_pair_queue_begin(th_pair_queue *q)
             if (!change(q, q->token[word->first + i], q->token[word->first + i + 1], word->times, w))
                 return false;
     }
-    return take_touched(q);
+    return take_changed(q);
 }
 
 bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, int32_t *right)
 {
-    while (q->waiting > 0) {
+    while (q->queued > 0) {
         q->current = pop(q);
         const uint64_t times = (uint64_t)q->pair[q->current.pair].times;
         if (q->current.times == times) {
@@ -161,12 +161,12 @@ bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, 
             q->out_of_memory = true;
             return false;
         }
-        q->current.places = (th_places){0};
+        q->current.words = (th_occurrences){0};
     }
     return false;
 }
 
-/* The lengths of two tokens, together, are below the limit. */
+/* Whether a pair counts: its tokens together are shorter than the limit. */
 static bool counts(const th_vocabulary *v, int32_t a, int32_t b, int64_t max_bytes)
 {
     return max_bytes == 0 || (int64_t)v->entry[a].bytes + (int64_t)v->entry[b].bytes < max_bytes;
@@ -200,25 +200,25 @@ static bool merge_in(th_pair_queue *q, size_t w, int32_t token, const th_vocabul
 bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v, int64_t max_bytes)
 {
     bool merged = true;
-    for (size_t i = 0; merged && i < q->current.places.count; i++)
-        merged = merge_in(q, (size_t)q->current.places.word[i], token, v, max_bytes);
-    free(q->current.places.word);
-    q->current.places = (th_places){0};
-    return merged && take_touched(q);
+    for (size_t i = 0; merged && i < q->current.words.count; i++)
+        merged = merge_in(q, (size_t)q->current.words.word[i], token, v, max_bytes);
+    free(q->current.words.word);
+    q->current.words = (th_occurrences){0};
+    return merged && take_changed(q);
 }
 
 void th_pair_queue_release(th_pair_queue *q)
 {
     for (size_t i = 0; i < q->pairs; i++)
-        free(q->pair[i].places.word);
-    for (size_t i = 0; i < q->waiting; i++)
-        free(q->heap[i].places.word);
-    free(q->current.places.word);
+        free(q->pair[i].words.word);
+    for (size_t i = 0; i < q->queued; i++)
+        free(q->heap[i].words.word);
+    free(q->current.words.word);
     free(q->token);
     free(q->word);
     free(q->pair);
     free(q->slot);
-    free(q->touched);
+    free(q->changed);
     free(q->heap);
     *q = (th_pair_queue){0};
 }

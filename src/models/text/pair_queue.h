@@ -1,10 +1,10 @@
-/* What training BPE turns around: words as tokens, how often each pair of neighbors stands in them, and the pairs in
- * order. It follows the reference's trainer in all that decides which pair comes next:
- *   - the most frequent pair is next; of equally frequent ones the one with the smaller ids;
- *   - a pair's count is brought up to date when it comes to the front, and changed by what merges do around it, not by
- *     its own merge;
- *   - where tokens must be shorter than a limit, pairs that would be too long are not counted when they come up, but
- *     taken off when they go. A count below zero then comes first of all. */
+/* The state of BPE training: words as tokens, how often each pair of neighbors occurs in them, and the pairs in
+ * order. It follows the reference's trainer in everything that decides which pair is next:
+ *   - the most frequent pair is next; of equally frequent pairs, the one with the smaller ids;
+ *   - a pair's count is updated when the pair reaches the front; merges of its neighbors change the count, its own
+ *     merge does not;
+ *   - with a limit on the length of tokens, a pair that would be too long is not counted when it appears, but it is
+ *     subtracted when it disappears. A count below zero then comes before all others. */
 #ifndef TH_MODELS_TEXT_PAIR_QUEUE_H
 #define TH_MODELS_TEXT_PAIR_QUEUE_H
 
@@ -14,28 +14,28 @@
 
 #include "models/text/vocabulary.h"
 
-/* Words in which a pair stands. */
-typedef struct th_places {
-    int32_t *word; /* [count], rising */
+/* The words in which a pair occurs. */
+typedef struct th_occurrences {
+    int32_t *word; /* [count], ascending */
     size_t count, capacity;
-} th_places;
+} th_occurrences;
 
 typedef struct th_pair {
     int32_t left, right;
     int64_t times;
-    th_places places; /* where it came up since the queue last took over */
+    th_occurrences words; /* new occurrences since the queue was last updated */
 } th_pair;
 
-/* A pair that waits. */
-typedef struct th_waiting {
-    uint64_t times; /* as of when it was put in */
+/* A pair in the queue. */
+typedef struct th_queued_pair {
+    uint64_t times; /* its count when it was added */
     int32_t left, right;
     uint32_t pair;
-    th_places places;
-} th_waiting;
+    th_occurrences words;
+} th_queued_pair;
 
 typedef struct th_training_word {
-    size_t first, count; /* its tokens */
+    size_t first, count; /* range of its tokens */
     int64_t times;
 } th_training_word;
 
@@ -48,24 +48,25 @@ typedef struct th_pair_queue {
     size_t pairs, pair_capacity;
     int32_t *slot; /* [slots], open addressing, of pairs; -1: empty */
     size_t slots;
-    th_hash_key key;   /* drawn with the first slots */
-    uint32_t *touched; /* pairs that have places */
-    size_t n_touched, touched_capacity;
-    th_waiting *heap;
-    size_t waiting, heap_capacity;
-    th_waiting current; /* what th_pair_queue_next gave */
+    th_hash_key key;   /* generated with the first slots */
+    uint32_t *changed; /* pairs with new occurrences */
+    size_t n_changed, changed_capacity;
+    th_queued_pair *heap;
+    size_t queued, heap_capacity;
+    th_queued_pair current; /* the result of th_pair_queue_next */
     bool out_of_memory;
 } th_pair_queue;
 
-/* A word that stands `times` times; false, here and below, when memory is out. */
+/* Adds a word that occurs `times` times. This function and those below return false if memory is short. */
 bool th_pair_queue_add_word(th_pair_queue *q, const char *bytes, size_t count, const int32_t byte_token[256],
                             int64_t times);
-/* All words are there. */
+/* Begins training: all words have been added. */
 bool th_pair_queue_begin(th_pair_queue *q);
-/* The pair that is next; false when none is left that stands min_frequency times. */
+/* Finds the next pair. Also returns false if no pair occurs at least min_frequency times. */
 bool th_pair_queue_next(th_pair_queue *q, int64_t min_frequency, int32_t *left, int32_t *right);
-/* Puts a token in the place of that pair in all words. New pairs count that are shorter than max_bytes (0: all). */
+/* Replaces that pair by a token in all words. New pairs count if they are shorter than max_bytes (0: all count). */
 bool th_pair_queue_merge(th_pair_queue *q, int32_t token, const th_vocabulary *v, int64_t max_bytes);
+/* Releases the memory. */
 void th_pair_queue_release(th_pair_queue *q);
 
 #endif

@@ -1,4 +1,4 @@
-/* Running a pattern with PCRE2: see pattern.h. Its translation is in pattern_translate.c. */
+/* Runs a pattern with PCRE2: see pattern.h. pattern_translate.c translates it. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "models/text/pattern.h"
 
@@ -13,7 +13,7 @@ enum { FIRST_BYTES = 1024, FIRST_STEPS = 256, MORE = 4 };
 /* The steps in the budget: for a text, and for each of its bytes. */
 enum { STEPS_OF_A_TEXT = 1 << 24, STEPS_OF_A_BYTE = 4 * FIRST_STEPS };
 enum { MAX_KIBIBYTES = 64 * 1024, FIRST_STACK = 32 * 1024, MAX_STACK = 16 * 1024 * 1024 };
-/* A translation is longer than its expression, by the spelled out classes. */
+/* A translation is longer than its expression, because classes are spelled out. */
 enum { MAX_TRANSLATED = 256 * 1024 };
 
 struct th_pattern {
@@ -92,7 +92,7 @@ uint64_t th_pattern_budget(size_t bytes)
     return STEPS_OF_A_TEXT + (uint64_t)bytes * STEPS_OF_A_BYTE;
 }
 
-/* The end of the character that `at` is in or before. */
+/* Returns the end of the character that contains `at` or follows it. */
 static size_t character_end(const char *text, size_t count, size_t at)
 {
     while (at < count && ((unsigned char)text[at] & 0xc0) == 0x80)
@@ -100,10 +100,10 @@ static size_t character_end(const char *text, size_t count, size_t at)
     return at;
 }
 
-/* A search for a match, with what the next try may use. */
+/* A search for a match, with the limits of the next attempt. */
 typedef struct search {
     size_t at;
-    bool here;      /* the match must begin at `at`; otherwise the steps are for many places */
+    bool here;      /* the match must begin at `at`; otherwise the steps are for many positions */
     size_t bytes;   /* the try sees these */
     uint32_t steps; /* the try takes at most these */
 } search;
@@ -130,7 +130,7 @@ static uint64_t widen(search *s, int found, const char *text, size_t count)
         s->steps *= s->here ? MORE : 1;
         s->here = true;
         return s->steps;
-    case PCRE2_ERROR_NOMATCH: /* at this place */
+    case PCRE2_ERROR_NOMATCH: /* at this position */
         s->at = character_end(text, count, s->at + 1);
         s->steps = FIRST_STEPS;
         return s->steps;
@@ -146,9 +146,9 @@ th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, si
     while (s.at < count) {
         const int found = attempt(pattern, text, count, &s);
         if (found >= 0) {
-            const PCRE2_SIZE *place = pcre2_get_ovector_pointer(pattern->data);
-            *begin = place[0];
-            *end = place[1];
+            const PCRE2_SIZE *range = pcre2_get_ovector_pointer(pattern->data);
+            *begin = range[0];
+            *end = range[1];
             return TH_MATCH;
         }
         if (found == PCRE2_ERROR_NOMATCH && !s.here)

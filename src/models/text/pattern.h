@@ -1,7 +1,7 @@
-/* The regular expressions by which tokenizers split text. Files give them in the syntax of Oniguruma (Ruby's), which
- * the reference library runs; here PCRE2 runs them. What both understand alike is translated, with the few classes of
- * characters in which they differ spelled out; everything else is refused, so that no file splits otherwise here than
- * there. */
+/* The regular expressions with which tokenizers split text. Files have Oniguruma's (Ruby's) syntax, which the
+ * reference library runs; here PCRE2 runs them. Syntax with the same meaning in both is translated, and the few
+ * classes of characters that differ are spelled out. All other syntax is rejected, so no file splits text
+ * differently than in the reference. */
 #ifndef TH_MODELS_TEXT_PATTERN_H
 #define TH_MODELS_TEXT_PATTERN_H
 
@@ -13,9 +13,10 @@ enum { TH_MAX_PATTERN = 4096, TH_PATTERN_TROUBLE = 200 };
 
 typedef struct th_pattern th_pattern;
 
-/* NULL with a sentence in trouble: what is not understood, what is wrong, that it matches nothing at all. trouble is
- * "" when memory is out. */
+/* Compiles an expression. Returns NULL with a sentence in trouble: the syntax is not supported or wrong, or the
+ * expression cannot match. trouble is "" if memory is short. */
 th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH_PATTERN_TROUBLE]);
+/* Frees a pattern; NULL is allowed. */
 void th_pattern_free(th_pattern *pattern);
 
 typedef enum th_match { TH_MATCH, TH_NO_MATCH, TH_MATCH_GAVE_UP } th_match;
@@ -27,7 +28,7 @@ uint64_t th_pattern_budget(size_t bytes);
 th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, uint64_t *budget,
                          size_t *begin, size_t *end);
 
-/* The translation alone: PCRE2's expression, into translated[0 .. capacity-1]; false with the sentence. */
+/* Only translates: PCRE2's expression into translated[0 .. capacity-1]. Returns false with the sentence. */
 bool th_pattern_translate(const char *expression, size_t count, char *translated, size_t capacity,
                           char trouble[TH_PATTERN_TROUBLE]);
 

@@ -1,33 +1,33 @@
-/* From Oniguruma's syntax to PCRE2's. A reader of one pass, which knows only what means the same in both:
+/* Translates Oniguruma's syntax to PCRE2's in one pass. It accepts only syntax that has the same meaning in both:
  *
  *     characters, and \ before what would otherwise mean something;  \t \n \r \f \v \a \e \xHH \x{H} \uHHHH;  .
  *     \s \S \d \D  \p{..} \P{..} with a general category or Han;  [..] and [^..] of these, of characters and ranges
  *     (..) (?:..) (?i:..) (?=..) (?!..) (?<=..) (?<!..) (?>..);  |;  * + ? {n} {n,} {n,m}, also lazy, * + ? possessive
  *
- * Where they differ, and what becomes of it:
- *     \s          PCRE2 counts U+180E, which is no space since Unicode 6.3: spelled out
- *     \p{..}      the version of Unicode: what 15.0 to 16.0 added is spelled out
- *     \p{Han}     PCRE2 counts what is used with the script too: \p{sc:Han}
- *     (?i:..)     Oniguruma also takes characters for several (a ligature for "ff"): only ASCII, without such pairs
- *     {n,m}+      possessive in PCRE2, a repetition of a repetition in Oniguruma: refused, as are (?i), ^, $, \w, \b,
+ * The differences, and their translation:
+ *     \s          PCRE2 includes U+180E, which is not a space since Unicode 6.3: spelled out
+ *     \p{..}      the version of Unicode: additions of 15.0 to 16.0 are spelled out
+ *     \p{Han}     PCRE2 includes characters that are also used with the script: \p{sc:Han}
+ *     (?i:..)     Oniguruma also matches one character with several (a ligature with "ff"): only ASCII, without such
+ *                 pairs
+ *     {n,m}+      possessive in PCRE2, a repetition of a repetition in Oniguruma: rejected, as are (?i), ^, $, \w, \b,
  *                 \h, back references, named groups, sets within sets. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "io/utf8.h"
+#include "models/core.h"
 #include "models/text/pattern.h"
 #include "models/text/unicode_additions.h"
-#include "tensor/format.h"
 
 enum { MAX_GROUPS = 64 };
 
 typedef struct reader {
     const char *at, *end;
     char *out;
-    size_t room;   /* left, for the NUL too */
-    char *trouble; /* "" while all is well */
+    size_t capacity; /* left, including the NUL */
+    char *trouble;   /* "" without an error */
     bool ignores_case[MAX_GROUPS], looks_around[MAX_GROUPS];
     int groups; /* open */
 } reader;
@@ -53,13 +53,13 @@ static bool well(const reader *r)
 
 static void emit(reader *r, const char *text, size_t count)
 {
-    if (count >= r->room) {
+    if (count >= r->capacity) {
         complain(r, "it is too long");
         return;
     }
     memcpy(r->out, text, count);
     r->out += count;
-    r->room -= count;
+    r->capacity -= count;
     *r->out = 0;
 }
 
@@ -96,7 +96,7 @@ static bool ignores_case(const reader *r)
 
 /* -- classes -- */
 
-/* A category's characters, as they stand within [..]; false when it is none that is known. */
+/* Emits a category's characters as they appear in [..]. Returns false for an unknown category. */
 static bool emit_category(reader *r, const char *name)
 {
     static const char *const known[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "N",  "Nd",
@@ -106,7 +106,7 @@ static bool emit_category(reader *r, const char *name)
         i++;
     if (i == sizeof known / sizeof known[0])
         return false;
-    /* ASCII first: a compiled class looks such characters up in a table */
+    /* ASCII first: a compiled class has a table for these characters */
     emit_text(r, strcmp(name, "L") == 0 ? "A-Za-z" : strcmp(name, "N") == 0 ? "0-9" : "");
     emit_text(r, strcmp(name, "Han") == 0 ? "\\p{sc:" : "\\p{");
     emit_text(r, name);
@@ -123,7 +123,7 @@ static bool emit_category(reader *r, const char *name)
     return true;
 }
 
-/* \s, \d, \p{..} and their opposites, behind the backslash. Within [..] there are no opposites. */
+/* Reads \s, \d, \p{..} and their opposites, after the backslash. Within [..], opposites are not allowed. */
 static bool read_class(reader *r, bool within)
 {
     const char kind = r->at < r->end ? *r->at : 0;
@@ -175,7 +175,7 @@ static bool read_hexadecimal(reader *r, int least, int max, uint32_t *code)
     return digits >= least;
 }
 
-/* A character that is written with a backslash, behind it. */
+/* Reads a character written with a backslash, after the backslash. */
 static void read_escape(reader *r)
 {
     static const char letters[] = "tnrfvae", codes[] = "\t\n\r\f\v\a\x1b";
@@ -206,7 +206,7 @@ static void read_escape(reader *r)
     emit_code(r, code);
 }
 
-/* A character that stands for itself. */
+/* Reads a literal character. */
 static void read_character(reader *r)
 {
     const unsigned char c = (unsigned char)*r->at;
@@ -230,7 +230,7 @@ static void read_character(reader *r)
     r->at += count ? count : 1;
 }
 
-/* [..], behind the bracket. */
+/* Reads [..], after the bracket. */
 static void read_set(reader *r)
 {
     if (ignores_case(r))
@@ -282,7 +282,7 @@ static void read_group(reader *r)
     emit_text(r, kind ? kind : "?:");
 }
 
-/* {n}, {n,} or {n,m}, behind the brace; whether it is {n}. */
+/* Reads {n}, {n,} or {n,m}, after the brace. Returns whether it is {n}. */
 static bool read_counts(reader *r)
 {
     const char *begin = r->at - 1;
@@ -304,7 +304,7 @@ static bool read_counts(reader *r)
     return !comma;
 }
 
-/* A repetition, if one comes next. */
+/* Reads a repetition if there is one. */
 static void read_repetition(reader *r)
 {
     bool counted = false, exact = false;
@@ -365,7 +365,8 @@ bool th_pattern_translate(const char *expression, size_t count, char *translated
                           char trouble[TH_PATTERN_TROUBLE])
 {
     trouble[0] = 0;
-    reader r = {.at = expression, .end = expression + count, .out = translated, .room = capacity, .trouble = trouble};
+    reader r = {
+        .at = expression, .end = expression + count, .out = translated, .capacity = capacity, .trouble = trouble};
     translated[0] = 0;
     if (count > TH_MAX_PATTERN)
         complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);

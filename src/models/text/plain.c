@@ -1,8 +1,8 @@
-/* Tokenizers that need no training: a token for each byte, or for each character of a text. Both are BPE without
- * merges, so that their files mean the same to the reference. */
+/* Tokenizers without training: a token for each byte, or for each character of a text. Both are BPE without merges,
+ * so the reference reads their files with the same meaning. */
 #include <string.h>
 
-#include "io/utf8.h"
+#include "models/core.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/tokenizer.h"
 
@@ -34,7 +34,7 @@ static uint32_t code_of(const unsigned char *text, int length)
     return code;
 }
 
-/* Which code points stand in the text: a bit for each. */
+/* Marks the code points that occur in the text, with a bit for each. */
 static void mark(const char *text, size_t bytes, uint8_t *seen)
 {
     for (size_t at = 0; at < bytes;) {

@@ -1,4 +1,4 @@
-/* The "post_processor" of tokenizer.json: tokens around a text. Only what it does to a single text is looked at. */
+/* The "post_processor" of tokenizer.json: tokens around a text. Only its rules for a single text are used. */
 #include <string.h>
 
 #include "models/files/json.h"
@@ -8,7 +8,7 @@
 typedef struct part {
     th_tokenizer *t;
     const th_json_source *source;
-    bool template; /* one was there */
+    bool template; /* a template was read */
 } part;
 
 static th_status refuse(const part *p, const char *sentence)
@@ -17,7 +17,7 @@ static th_status refuse(const part *p, const char *sentence)
                    sentence);
 }
 
-/* The ids that a special token of the template stands for, behind what is there. */
+/* Appends the ids of a special token of the template. */
 static th_status append_special(const part *p, const json_t *specials, const char *name, int32_t **tokens,
                                 size_t *count)
 {
@@ -29,8 +29,7 @@ static th_status append_special(const part *p, const json_t *specials, const cha
     if (grown == NULL)
         return th_fail_memory(p->t->ctx, p->source->operation, json_array_size(ids) * sizeof *grown);
     *tokens = grown;
-    json_array_foreach(ids, i, id)
-    {
+    json_array_foreach (ids, i, id) {
         if (!json_is_integer(id) || !th_vocabulary_has(&p->t->vocabulary, json_integer_value(id)))
             return refuse(p, "has an id that is not in the vocabulary");
         grown[(*count)++] = (int32_t)json_integer_value(id);
@@ -50,19 +49,18 @@ static th_status read_template(part *p, const json_t *value)
     p->template = true;
     if (!json_is_array(single) || !json_is_object(specials))
         return refuse(p, "has a TemplateProcessing without \"single\" or \"special_tokens\"");
-    json_array_foreach(single, i, each)
-    {
+    json_array_foreach (single, i, each) {
         const json_t *special = json_object_get(each, "SpecialToken"), *sequence = json_object_get(each, "Sequence");
         const char *name;
         if (!th_json_string(p->source, special ? special : sequence, "id", &name))
-            return p->t->ctx->error;
+            return th_error_code(p->t->ctx);
         if (special == NULL) {
             if (strcmp(name, "A") != 0 || text)
                 return refuse(p, "has a \"single\" template in which the text A does not appear exactly once");
             text = true;
         } else if (append_special(p, specials, name, text ? &template->after : &template->before,
                                   text ? &template->n_after : &template->n_before)) {
-            return p->t->ctx->error;
+            return th_error_code(p->t->ctx);
         }
     }
     return text ? TH_OK : refuse(p, "has a \"single\" template without the text");
@@ -75,7 +73,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
         return refuse(p, "is not an object");
     if (!th_json_string(p->source, value, "type", &type))
         return p->t->ctx->error;
-    if (strcmp(type, "ByteLevel") == 0) /* it only moves the places in the text that tokens come from */
+    if (strcmp(type, "ByteLevel") == 0) /* it only changes the positions in the text that tokens come from */
         return TH_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(p, value);
@@ -84,7 +82,10 @@ static th_status read_part(part *p, const json_t *value, bool within)
         size_t i;
         if (!json_is_array(parts))
             return refuse(p, "is a Sequence without a list \"processors\"");
-        json_array_foreach(parts, i, each) if (read_part(p, each, true)) return p->t->ctx->error;
+        json_array_foreach (parts, i, each) {
+            if (read_part(p, each, true))
+                return p->t->ctx->error;
+        }
         return TH_OK;
     }
     return refuse(p, "is of a type that is not supported; ByteLevel, TemplateProcessing and a Sequence of them are");

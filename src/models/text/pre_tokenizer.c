@@ -1,5 +1,5 @@
-/* The "pre_tokenizer" of tokenizer.json: how a text is cut into words, and whether their bytes or their characters are
- * what is merged. What is not understood is refused by its name. */
+/* The "pre_tokenizer" of tokenizer.json: how a text is split into words, and whether merges work on bytes or on
+ * characters. Unsupported types are rejected by name. */
 #include <string.h>
 
 #include "models/files/json.h"
@@ -8,7 +8,7 @@
 typedef struct part {
     th_tokenizer *t;
     const th_json_source *source;
-    bool byte_level; /* one was there: the last one */
+    bool byte_level; /* a ByteLevel was read, the last one */
 } part;
 
 static th_status refuse(const part *p, const char *sentence)
@@ -16,9 +16,9 @@ static th_status refuse(const part *p, const char *sentence)
     return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: %s", p->source->name, sentence);
 }
 
-static th_status add_stage(const part *p, const char *expression, size_t count, th_keep keep)
+static th_status add_stage(const part *p, const char *expression, size_t count, th_split_keep keep)
 {
-    th_split *split = &p->t->split;
+    th_text_split *split = &p->t->split;
     char trouble[TH_PATTERN_TROUBLE], quoted[TH_QUOTED];
     if (split->stages == TH_MAX_STAGES)
         return refuse(p, "it splits more than 16 times");
@@ -33,7 +33,7 @@ static th_status add_stage(const part *p, const char *expression, size_t count, 
     return TH_OK;
 }
 
-/* A boolean that may be missing, and then is `usual`. */
+/* Reads a boolean; if it is missing, the value is `usual`. */
 static bool read_flag(const part *p, const json_t *value, const char *key, bool usual, bool *flag)
 {
     *flag = usual;
@@ -42,11 +42,11 @@ static bool read_flag(const part *p, const json_t *value, const char *key, bool 
 
 static th_status read_byte_level(part *p, const json_t *value)
 {
-    bool prefix_space, use_regex, trim_offsets; /* (the last is of places in the text, which nobody asks for here) */
+    bool prefix_space, use_regex, trim_offsets; /* (trim_offsets concerns positions in the text, which are not used) */
     if (!th_json_boolean(p->source, value, "add_prefix_space", &prefix_space) ||
         !read_flag(p, value, "use_regex", true, &use_regex) ||
         !read_flag(p, value, "trim_offsets", true, &trim_offsets))
-        return p->t->ctx->error;
+        return th_error_code(p->t->ctx);
     if (prefix_space && p->t->split.stages > 0)
         return refuse(p, "a ByteLevel with add_prefix_space follows another part, and would change every piece");
     p->t->prefix_space = prefix_space;
@@ -60,18 +60,18 @@ static th_status read_split(part *p, const json_t *value)
     bool invert;
     const json_t *pattern = json_object_get(value, "pattern");
     if (!th_json_string(p->source, value, "behavior", &behavior) || !read_flag(p, value, "invert", false, &invert))
-        return p->t->ctx->error;
+        return th_error_code(p->t->ctx);
     const bool removed = strcmp(behavior, "Removed") == 0;
     if (!removed && strcmp(behavior, "Isolated") != 0)
         return refuse(p, "a Split has a behavior that is neither Isolated nor Removed");
-    const th_keep keep = !removed ? TH_KEEP_ALL : invert ? TH_KEEP_MATCHES : TH_KEEP_GAPS;
+    const th_split_keep keep = !removed ? TH_KEEP_ALL : invert ? TH_KEEP_MATCHES : TH_KEEP_GAPS;
     if (json_object_size(pattern) != 1)
         return refuse(p, "the pattern of a Split is neither a Regex nor a String");
     if (json_object_get(pattern, "Regex"))
         return th_json_string(p->source, pattern, "Regex", &text) ? add_stage(p, text, strlen(text), keep)
-                                                                  : p->t->ctx->error;
+                                                                  : th_error_code(p->t->ctx);
     if (!th_json_string(p->source, pattern, "String", &text))
-        return p->t->ctx->error;
+        return th_error_code(p->t->ctx);
     char expression[2 * TH_MAX_PATTERN];
     size_t count = 0;
     for (const char *c = text; *c && count + 2 < sizeof expression; c++) {
@@ -86,7 +86,7 @@ static th_status read_digits(part *p, const json_t *value)
 {
     bool individual;
     if (!read_flag(p, value, "individual_digits", false, &individual))
-        return p->t->ctx->error;
+        return th_error_code(p->t->ctx);
     const char *expression = individual ? "\\p{N}" : "\\p{N}+";
     return add_stage(p, expression, strlen(expression), TH_KEEP_ALL);
 }
@@ -97,7 +97,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
     if (!json_is_object(value))
         return refuse(p, "its pre_tokenizer is not an object");
     if (!th_json_string(p->source, value, "type", &type))
-        return p->t->ctx->error;
+        return th_error_code(p->t->ctx);
     if (p->byte_level)
         return refuse(p, "a pre_tokenizer follows ByteLevel, which must be last");
     if (strcmp(type, "ByteLevel") == 0)
@@ -111,7 +111,10 @@ static th_status read_part(part *p, const json_t *value, bool within)
         size_t i;
         if (!json_is_array(parts))
             return refuse(p, "its pre_tokenizer is a Sequence without a list \"pretokenizers\"");
-        json_array_foreach(parts, i, each) if (read_part(p, each, true)) return p->t->ctx->error;
+        json_array_foreach (parts, i, each) {
+            if (read_part(p, each, true))
+                return p->t->ctx->error;
+        }
         return TH_OK;
     }
     char quoted[TH_QUOTED];

@@ -1,15 +1,15 @@
-/* Tokenizers from files: which files, and tokenizer.json's outer part. Nothing of them is believed; what would give
- * other tokens than the reference gives is refused with a sentence that says where. */
+/* Tokenizers from files: the choice of files, and tokenizer.json's outer members. All file input is untrusted.
+ * Anything that would give other tokens than the reference is rejected with a message that says where. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/atomic_file.h"
+#include "models/core.h"
 #include "models/text/read_model.h"
 
 static const char operation[] = "tokenizer_load";
 
-/* -- parts that must be absent, or are of no consequence -- */
+/* -- members that must be absent, or have no effect -- */
 
 static bool refuse(const th_json_source *source, const char *sentence)
 {
@@ -29,7 +29,7 @@ static bool absent(const th_json_source *source, const json_t *file, const char 
     return false;
 }
 
-/* What the reference does not know either may be meant to change something. */
+/* Rejects members that the reference does not know either: they may be meant to change something. */
 static bool check_members(const th_json_source *source, const json_t *file)
 {
     static const char *const known[] = {"version",       "truncation",     "padding", "added_tokens", "normalizer",
@@ -37,8 +37,7 @@ static bool check_members(const th_json_source *source, const json_t *file)
     const char *key;
     json_t *value;
     char quoted[TH_QUOTED];
-    json_object_foreach((json_t *)(uintptr_t)file, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)file, key, value) {
         size_t i = 0;
         while (i < sizeof known / sizeof *known && strcmp(key, known[i]) != 0)
             i++;
@@ -51,7 +50,7 @@ static bool check_members(const th_json_source *source, const json_t *file)
     return true;
 }
 
-/* The tokenizer keeps these members for writing. */
+/* Limits members that the tokenizer keeps for saving. */
 static bool is_small(const th_json_source *source, const json_t *file, const char *key)
 {
     enum { MAX_BYTES = 64 * 1024 };
@@ -63,7 +62,7 @@ static bool is_small(const th_json_source *source, const json_t *file, const cha
     return false;
 }
 
-/* Decoders that put the bytes of tokens one after another. */
+/* Accepts decoders that concatenate the bytes of tokens. */
 static bool check_decoder(const th_json_source *source, const json_t *value, bool byte_level, bool within)
 {
     const char *type;
@@ -79,7 +78,10 @@ static bool check_decoder(const th_json_source *source, const json_t *value, boo
                       "its decoder is not supported; ByteLevel (with such a pre_tokenizer), Fuse and a Sequence "
                       "of them are");
     size_t i;
-    json_array_foreach(parts, i, each) if (!check_decoder(source, each, byte_level, true)) return false;
+    json_array_foreach (parts, i, each) {
+        if (!check_decoder(source, each, byte_level, true))
+            return false;
+    }
     return true;
 }
 
@@ -109,7 +111,7 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
                 "%.300s: the added token '%s' is a single_word, which is not supported", source->name, quoted);
         return false;
     }
-    if (token.bytes == 0) /* the reference passes over it */
+    if (token.bytes == 0) /* the reference ignores it */
         return true;
     if (token.bytes > TH_MAX_ADDED_TOKEN_BYTES) {
         th_fail(t->ctx, TH_ERROR_FILE, operation,
@@ -117,7 +119,8 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
                 source->name, quoted, token.bytes, TH_MAX_ADDED_TOKEN_BYTES);
         return false;
     }
-    /* The reference gives it the id that its content has, or else the next free one, whatever the file says. */
+    /* The reference ignores the file's id. It uses the id of an existing token with this content, or else the next
+     * free id. */
     int64_t expected = (int64_t)t->vocabulary.size;
     const json_t *known = json_object_get(vocab, content);
     const th_added_token *before = th_added_tokens_find(&t->added, content, token.bytes);
@@ -140,7 +143,10 @@ static bool read_added_tokens(th_tokenizer *t, const th_json_source *source, con
         return true;
     if (!json_is_array(list) || json_array_size(list) > TH_MAX_ADDED_TOKENS)
         return refuse(source, "its added_tokens are not a list, or there are too many");
-    json_array_foreach(list, i, each) if (!read_added_token(t, source, each, vocab)) return false;
+    json_array_foreach (list, i, each) {
+        if (!read_added_token(t, source, each, vocab))
+            return false;
+    }
     return true;
 }
 
@@ -205,15 +211,16 @@ static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const ch
     return t;
 }
 
-static bool is_there(const char *path)
+/* Whether the folder has a file of that name; sets path. */
+static bool in_folder(const char *folder, const char *name, char path[TH_MAX_PATH])
 {
     struct stat status;
-    return stat(path, &status) == 0;
+    return th_path_join(path, folder, name) && stat(path, &status) == 0;
 }
 
 th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
 {
-    char json[TH_MAX_PATH], vocab[TH_MAX_PATH], merges[TH_MAX_PATH], added[TH_MAX_PATH];
+    char file[TH_MAX_PATH], vocab[TH_MAX_PATH], merges[TH_MAX_PATH];
     struct stat status;
     if (!th_usable_context(ctx, operation))
         return NULL;
@@ -227,16 +234,12 @@ th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
     }
     if (!S_ISDIR(status.st_mode))
         return load_json(ctx, path);
-    snprintf(json, sizeof json, "%s/tokenizer.json", path);
-    snprintf(vocab, sizeof vocab, "%s/vocab.json", path);
-    snprintf(merges, sizeof merges, "%s/merges.txt", path);
-    snprintf(added, sizeof added, "%s/added_tokens.json", path);
-    if (is_there(json))
-        return load_json(ctx, json);
-    if (!is_there(vocab) || !is_there(merges))
+    if (in_folder(path, "tokenizer.json", file))
+        return load_json(ctx, file);
+    if (!in_folder(path, "vocab.json", vocab) || !in_folder(path, "merges.txt", merges))
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it has neither tokenizer.json nor vocab.json and merges.txt",
                 path);
-    else if (is_there(added))
+    else if (in_folder(path, "added_tokens.json", file))
         th_fail(ctx, TH_ERROR_FILE, operation,
                 "%.300s: without a tokenizer.json its added_tokens.json is not supported", path);
     return th_failed(ctx) ? NULL : load_pair(ctx, vocab, merges);

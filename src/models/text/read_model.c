@@ -27,8 +27,7 @@ bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const jso
     const char *key;
     json_t *value;
     char quoted[TH_QUOTED];
-    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)vocab, key, value) {
         const json_int_t id = json_integer_value(value);
         if (!good)
             break;
@@ -82,7 +81,7 @@ static bool add_merge(th_tokenizer *t, const th_json_source *source, const json_
     return th_tokenizer_add_merge(t, merge);
 }
 
-/* "left right"; cuts the line in two. Lines that begin with #version are none. */
+/* Adds a merge "left right"; cuts the line in two. Lines that begin with #version are ignored. */
 static bool add_merge_line(th_tokenizer *t, const th_json_source *source, const json_t *vocab, char *line)
 {
     if (strncmp(line, "#version", 8) == 0)
@@ -120,8 +119,7 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
     const json_t *each;
     if (!json_is_array(merges))
         return refuse(source, "its merges are not a list");
-    json_array_foreach(merges, i, each)
-    {
+    json_array_foreach (merges, i, each) {
         if (json_typeof(each) != json_typeof(json_array_get(merges, 0)))
             return refuse(source, "its merges mix \"left right\" and [\"left\", \"right\"]");
         if (!read_merge(t, source, vocab, each))
@@ -132,7 +130,7 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
 
 /* -- merges.txt -- */
 
-/* The whole file, with a NUL behind it; NULL with the error stored (none when memory is out). */
+/* Returns the whole file and a NUL behind it. Returns NULL with the error stored (or none if memory is short). */
 static char *read_text(const th_json_source *source)
 {
     int64_t size;
@@ -176,7 +174,7 @@ bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const js
 
 /* -- options -- */
 
-/* null, "" or nothing. */
+/* Whether a member is null, "" or missing. */
 static bool empty(const th_json_source *source, const json_t *model, const char *key)
 {
     const json_t *value = json_object_get(model, key);
@@ -211,7 +209,7 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
         !read_merges(t, source, vocab, json_object_get(model, "merges")))
         return false;
     if (json_is_string(unknown) && !id_of(vocab, json_string_value(unknown), &t->unknown))
-        t->unknown = -1; /* met in a text, it is an error there as well */
+        t->unknown = -1; /* a character without a token is then an error in the reference, too */
     bool all_bytes = t->byte_level;
     for (int i = 0; i < 256; i++)
         all_bytes = all_bytes && t->byte_token[i] >= 0;

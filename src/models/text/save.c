@@ -1,8 +1,8 @@
-/* Tokenizers to files that the reference reads: tokenizer.json, and GPT-2's vocab.json and merges.txt. */
+/* Writes tokenizers to files that the reference reads: tokenizer.json, and GPT-2's vocab.json and merges.txt. */
 #include <errno.h>
 #include <string.h>
 
-#include "io/atomic_file.h"
+#include "models/core.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/tokenizer.h"
 
@@ -10,7 +10,7 @@ static const char operation[] = "tokenizer_save";
 
 /* -- values -- */
 
-/* A token as files write it; NULL when memory is out. The caller's. */
+/* Returns a token as files have it; NULL if memory is short. The caller releases it with free. */
 static char *written(const th_tokenizer *t, int32_t id)
 {
     const th_token_entry *e = &t->vocabulary.entry[id];
@@ -68,7 +68,7 @@ static int compare_ids(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* In the order of their ids. */
+/* Returns the added tokens, in the order of their ids. */
 static json_t *added_json(const th_tokenizer *t)
 {
     const size_t count = t->added.count;
@@ -101,7 +101,7 @@ static json_t *tokenizer_json(const th_tokenizer *t)
                      (int)t->ignore_merges, "vocab", vocabulary_json(t), "merges", merges_json(t));
 }
 
-/* So that transformers opens tokenizer.json as it is, whatever model lies beside it, and leaves decoded text alone. */
+/* With this file, transformers opens tokenizer.json unchanged beside any model, and does not alter decoded text. */
 static json_t *transformers_json(void)
 {
     return json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
@@ -129,12 +129,12 @@ static bool write_merges(const th_tokenizer *t, FILE *file)
     return good;
 }
 
-/* A file in the folder: a JSON value, or the merges if there is none. */
+/* Writes a file in the folder: a JSON value, or the merges if value is NULL. */
 static th_status save_file(const th_tokenizer *t, const char *folder, const char *name, json_t *value, size_t flags)
 {
     char path[TH_MAX_PATH];
     th_atomic_file file;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)th_path_join(path, folder, name); /* it fits: th_tokenizer_save checks the folder */
     errno = 0;
     if (!th_atomic_begin(&file, path))
         return th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
@@ -152,7 +152,7 @@ static th_status save_json(const th_tokenizer *t, const char *folder, const char
     return status;
 }
 
-/* Whether vocab.json and merges.txt say it all, as far as they can. */
+/* Whether vocab.json and merges.txt can represent the whole tokenizer. */
 static bool fits_in_two_files(const th_tokenizer *t)
 {
     bool fits = th_tokenizer_splits_as_gpt2(t) && !t->ignore_merges && t->unknown < 0;
@@ -165,15 +165,15 @@ th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder)
 {
     const th_tokenizer *t = tokenizer;
     if (!th_tokenizer_usable(t, operation))
-        return t ? t->ctx->error : TH_ERROR_ARGUMENT;
+        return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
     if (folder == NULL || strlen(folder) + 32 > TH_MAX_PATH)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL, or its path is too long");
     if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)) ||
         save_json(t, folder, "tokenizer_config.json", transformers_json(), JSON_INDENT(2)))
-        return t->ctx->error;
+        return th_error_code(t->ctx);
     if (!fits_in_two_files(t))
         return TH_OK;
     if (save_json(t, folder, "vocab.json", vocabulary_json(t), JSON_COMPACT))
-        return t->ctx->error;
+        return th_error_code(t->ctx);
     return save_file(t, folder, "merges.txt", NULL, 0);
 }

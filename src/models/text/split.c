@@ -1,25 +1,25 @@
-/* Cutting a text into words: see split.h. */
+/* Splits a text into words: see split.h. */
 #include "models/text/split.h"
 
 #include <string.h>
 
-#include "io/utf8.h"
+#include "models/core.h"
 
 const char th_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 typedef struct cutting {
-    const th_split *split;
+    const th_text_split *split;
     th_context *ctx;
     const char *operation;
     uint64_t *budget;
     th_word_sink sink;
 } cutting;
 
-void th_split_release(th_split *split)
+void th_split_release(th_text_split *split)
 {
     for (int i = 0; i < split->stages; i++)
         th_pattern_free(split->stage[i].pattern);
-    *split = (th_split){0};
+    *split = (th_text_split){0};
 }
 
 int th_character_length(const char *text, size_t bytes)
@@ -51,7 +51,7 @@ static th_status cut(const cutting *c, int stage, const char *text, size_t bytes
 {
     if (stage == c->split->stages)
         return c->sink.take(c->sink.user, text, bytes);
-    const th_keep keep = c->split->stage[stage].keep;
+    const th_split_keep keep = c->split->stage[stage].keep;
     size_t at = 0;
     while (at < bytes) {
         size_t begin = bytes, end = bytes;
@@ -61,25 +61,25 @@ static th_status cut(const cutting *c, int stage, const char *text, size_t bytes
             return th_fail(c->ctx, TH_ERROR_VALUE, c->operation,
                            "the pattern that splits the text takes too many steps");
         if (begin > at && keep != TH_KEEP_MATCHES && cut(c, stage + 1, text + at, begin - at))
-            return c->ctx->error;
+            return th_error_code(c->ctx);
         if (end > begin && keep != TH_KEEP_GAPS && cut(c, stage + 1, text + begin, end - begin))
-            return c->ctx->error;
+            return th_error_code(c->ctx);
         at = end;
     }
     return TH_OK;
 }
 
-th_status th_split_text(const th_split *split, th_context *ctx, const char *operation, const char *text, size_t bytes,
-                        uint64_t *budget, th_word_sink sink)
+th_status th_split_text(const th_text_split *split, th_context *ctx, const char *operation, const char *text,
+                        size_t bytes, uint64_t *budget, th_word_sink sink)
 {
     const cutting c = {split, ctx, operation, budget, sink};
-    for (size_t at = 0; at < bytes; at++) { /* behind a run of UTF-8 stands a byte that is none */
+    for (size_t at = 0; at < bytes; at++) { /* each run of valid UTF-8 is followed by an invalid byte */
         const size_t valid = th_valid_bytes(text + at, bytes - at);
         if (valid > 0 && cut(&c, 0, text + at, valid))
-            return ctx->error;
+            return th_error_code(ctx);
         at += valid;
         if (at < bytes && sink.take(sink.user, text + at, 1))
-            return ctx->error;
+            return th_error_code(ctx);
     }
     return TH_OK;
 }

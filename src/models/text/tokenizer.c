@@ -1,4 +1,4 @@
-/* Tokenizers: made, asked, freed. The parts do the work; here they are held together. */
+/* Creates, queries and frees tokenizers. Other files implement the parts. */
 #include "models/text/tokenizer.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "models/text/byte_alphabet.h"
 #include "models/text/grow.h"
 
-/* -- making and freeing -- */
+/* -- creating and freeing -- */
 
 static void release(th_context *ctx, void *object)
 {
@@ -118,7 +118,7 @@ bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t b
         return false;
     v->entry[v->size - 1].model = true;
     v->entry[v->size - 1].literal = literal;
-    /* A word is in the characters that stand for bytes, so a literal token is none that the model could find. */
+    /* Words consist of characters that represent bytes, so the model cannot find a literal token. */
     return literal || th_vocabulary_index(v, (int32_t)v->size - 1);
 }
 
@@ -146,7 +146,7 @@ bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token)
     if (token.id == (int64_t)v->size && !th_vocabulary_add(v, token.content, token.bytes))
         return false;
     th_token_entry *e = &v->entry[token.id];
-    /* What the model cannot make stands for its content, even if that could be read as characters that stand for bytes. */
+    /* A token that the model cannot make represents its content, even if that could be read as written bytes. */
     if (!e->made) {
         if (!th_vocabulary_replace(v, token.id, token.content, token.bytes))
             return false;
@@ -156,7 +156,7 @@ bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token)
     return th_added_tokens_add(&t->added, token);
 }
 
-/* -- asking -- */
+/* -- queries -- */
 
 static bool alive(const th_tokenizer *t)
 {
@@ -182,14 +182,14 @@ bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token)
            tokenizer->vocabulary.entry[token].special;
 }
 
-/* Among the added tokens; -1: none. */
+/* Finds a token among the added tokens; -1: none. */
 static int32_t find_added(const th_tokenizer *t, const char *content, size_t bytes)
 {
     const th_added_token *token = th_added_tokens_find(&t->added, content, bytes);
     return token ? token->id : -1;
 }
 
-/* Among those that files write as they are; -1: none. */
+/* Finds a token among those that files write literally; -1: none. */
 static int32_t find_literal(const th_tokenizer *t, const char *content, size_t bytes)
 {
     for (size_t i = 0; i < t->vocabulary.size; i++) {
@@ -200,7 +200,7 @@ static int32_t find_literal(const th_tokenizer *t, const char *content, size_t b
     return -1;
 }
 
-/* The token that files write so: not the one that stands for these bytes, where that is written otherwise. */
+/* Finds the token with this form in files. A token with these bytes but another form does not count. */
 static bool find_written(const th_tokenizer *t, const char *content, size_t bytes, int32_t *id)
 {
     char *read = malloc(bytes + 1);

@@ -1,15 +1,15 @@
-/* A tokenizer from inside. Making one fills the parts below in this order: split, vocabulary, alphabet, merges, added
- * tokens; then it only encodes and decodes. */
+/* The internals of a tokenizer. Creating one fills the parts below in this order: split, vocabulary, alphabet,
+ * merges, added tokens. After that it only encodes and decodes. */
 #ifndef TH_MODELS_TEXT_TOKENIZER_H
 #define TH_MODELS_TEXT_TOKENIZER_H
 
+#include "models/core.h"
 #include "models/files/json.h"
 #include "models/text/added_tokens.h"
 #include "models/text/merges.h"
 #include "models/text/split.h"
 #include "models/text/vocabulary.h"
 #include "tapehead/tokenizer.h"
-#include "tensor/context.h"
 
 enum { TH_CACHED_BYTES = 22, TH_CACHED_TOKENS = 10, TH_CACHED_WORDS = 1 << 15 };
 
@@ -30,21 +30,21 @@ struct th_tokenizer {
     th_context *ctx;
     bool freed;
 
-    bool byte_level;   /* tokens are made of bytes; otherwise of characters */
-    bool prefix_space; /* a text that begins with no space is given one */
-    th_split split;
+    bool byte_level;   /* tokens consist of bytes; otherwise of characters */
+    bool prefix_space; /* a space is added before a text that does not begin with one */
+    th_text_split split;
     th_vocabulary vocabulary;
-    int32_t byte_token[256]; /* byte_level: -1, none */
+    int32_t byte_token[256]; /* byte_level; -1: none */
     th_merges merges;
     bool ignore_merges; /* a word that is a token is not merged from its parts */
-    int32_t unknown;    /* for what has no token; -1: none */
-    bool fuse_unknown;  /* one for several in a row */
+    int32_t unknown;    /* the token for characters without a token; -1: none */
+    bool fuse_unknown;  /* one token for several unknown characters in a row */
     th_added_tokens added;
     th_template template;
 
     json_t *pre_tokenizer, *post_processor, *decoder; /* as in tokenizer.json */
 
-    th_cached_word *cache; /* [TH_CACHED_WORDS]; a word has one place */
+    th_cached_word *cache; /* [TH_CACHED_WORDS]; a word has one possible slot */
     th_hash_key cache_key;
     size_t counted; /* bytes of the parts above, as counted by the context */
     th_word_memory word;
@@ -52,32 +52,36 @@ struct th_tokenizer {
     size_t padded_capacity;
 };
 
-/* -- making (tokenizer.c) -- */
-/* An empty one, which belongs to its context; NULL with the error stored. */
+/* -- creating (tokenizer.c) -- */
+/* Returns an empty tokenizer, which belongs to its context. Returns NULL with the error stored. */
 th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation);
-/* The tokenizer when `made`, otherwise NULL, having freed it and stored TH_ERROR_MEMORY if there was no error yet. */
+/* Returns the tokenizer if `made` is true. Otherwise frees it, stores TH_ERROR_MEMORY if there is no error yet, and
+ * returns NULL. */
 th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made);
-/* A tokenizer that can be used: not NULL, not freed, no error pending. */
+/* Whether a tokenizer can be used: not NULL, not freed, no error pending. */
 bool th_tokenizer_usable(const th_tokenizer *t, const char *operation);
-/* The next token of the model, as files write it; false when memory is out. */
+/* Adds the next token of the model, in the form of files. Returns false if memory is short. */
 bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes);
-/* Finds the tokens of single bytes or characters, once all model tokens are there. */
+/* Finds the tokens of single bytes or characters, after all model tokens were added. */
 void th_tokenizer_find_alphabet(th_tokenizer *t);
-/* false when memory is out. */
+/* Adds a merge. Returns false if memory is short. */
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge);
-/* An added token, whose id is that of a token or the next free one. false when memory is out. */
+/* Adds an added token. Its id is the id of an existing token, or the next free one. Returns false if memory is
+ * short. */
 bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token);
 
-/* -- tokenizer.json's parts (pre_tokenizer.c, post_processor.c), used by reading and by making alike -- */
-/* Both keep the value (not NULL) and build what it says. */
+/* -- tokenizer.json's parts (pre_tokenizer.c, post_processor.c), for reading and for creating -- */
+/* Keeps the value (not NULL) and builds the split that it describes. */
 th_status th_tokenizer_set_pre_tokenizer(th_tokenizer *t, const th_json_source *source, json_t *value);
-/* For a tokenizer that is made here: both values become the tokenizer's; false when one is NULL or refused. */
+/* Sets both parts of a tokenizer that does not come from a file, and takes ownership of the values. Returns false if
+ * a value is NULL or rejected. */
 bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *pre_tokenizer, json_t *decoder);
-/* A ByteLevel, as pre-tokenizer and as decoder. */
+/* Returns a ByteLevel, as pre-tokenizer and as decoder. */
 json_t *th_byte_level_json(bool use_regex);
+/* Keeps the value (not NULL) and reads its template. */
 th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value);
 
-/* Whether the split is GPT-2's, which vocab.json and merges.txt do not say. */
+/* Whether the split is GPT-2's, which vocab.json and merges.txt imply. */
 bool th_tokenizer_splits_as_gpt2(const th_tokenizer *t);
 
 #endif

@@ -1,5 +1,5 @@
-/* Training byte-level BPE: the words of a text are counted, their bytes are the first tokens, and pair_queue.h says
- * which pair of tokens becomes the next. */
+/* Trains byte-level BPE. The words of a text are counted, and their bytes are the first tokens. pair_queue.h finds
+ * the pair that becomes the next token. */
 #include <string.h>
 
 #include "models/text/byte_alphabet.h"
@@ -124,7 +124,7 @@ static bool queue_words(th_tokenizer *t, const word_count *c, th_pair_queue *que
 
 /* -- merges -- */
 
-/* The token for two others in a row, which may be there already; -1 when memory is out. */
+/* Returns the token for two others in a row, which may exist already; -1 if memory is short. */
 static int32_t token_for(th_tokenizer *t, int32_t left, int32_t right)
 {
     th_vocabulary *v = &t->vocabulary;

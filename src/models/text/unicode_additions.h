@@ -1,5 +1,5 @@
-/* What Unicode 15.0, 15.1 and 16.0 (2022 to 2024) added to the classes of characters that Unicode 14.0 has. PCRE2 10.42
- * knows 14.0 only, the reference library 16.0; where PCRE2 knows these characters already, saying so again changes
+/* The characters that Unicode 15.0, 15.1 and 16.0 (2022 to 2024) added to the classes of Unicode 14.0. PCRE2 10.42
+ * knows 14.0 only, the reference library 16.0. If PCRE2 knows these characters already, repeating them changes
  * nothing. */
 #ifndef TH_MODELS_TEXT_UNICODE_ADDITIONS_H
 #define TH_MODELS_TEXT_UNICODE_ADDITIONS_H
@@ -8,7 +8,7 @@
 
 typedef struct th_unicode_range {
     uint32_t first, last;
-    char category[4]; /* "Lu"; of marks, punctuation and symbols only "M", "P", "S"; "Han" is a script */
+    char category[4]; /* "Lu"; for marks, punctuation and symbols only "M", "P", "S"; "Han" is a script */
 } th_unicode_range;
 
 static const th_unicode_range th_unicode_additions[] = {

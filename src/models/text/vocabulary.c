@@ -3,7 +3,7 @@
 
 #include "models/text/grow.h"
 
-/* The entry's bytes become these, in the pool. */
+/* Stores the bytes of an entry in the pool. */
 static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
 {
     if (count >= UINT32_MAX || !TH_GROW(v->pool, v->pool_capacity, v->pool_bytes + count + 1))

@@ -1,4 +1,4 @@
-/* The tokens of a tokenizer: what each one stands for, and which one stands for given bytes. Ids are 0, 1, 2 .. */
+/* The tokens of a tokenizer: the bytes of each, and the token for given bytes. Ids are 0, 1, 2, ... */
 #ifndef TH_MODELS_TEXT_VOCABULARY_H
 #define TH_MODELS_TEXT_VOCABULARY_H
 
@@ -13,11 +13,11 @@ enum { TH_MAX_TOKENS = 1 << 22 }; /* ids are below it */
 typedef struct th_token_entry {
     size_t offset; /* of its bytes in the pool */
     uint32_t bytes;
-    bool model;   /* it stands in the model's vocabulary, not among the added tokens alone */
-    bool indexed; /* it is found by its bytes */
+    bool model;   /* it is in the model's vocabulary, not only among the added tokens */
+    bool indexed; /* th_vocabulary_find finds it */
     bool made;    /* the model can make it: from a byte or character, or by a merge */
     bool special;
-    bool literal; /* in byte-level BPE: written in files as it is, not in the characters that stand for bytes */
+    bool literal; /* in byte-level BPE: files have its bytes, not the characters that represent them */
 } th_token_entry;
 
 typedef struct th_vocabulary {
@@ -27,25 +27,28 @@ typedef struct th_vocabulary {
     size_t pool_bytes, pool_capacity;
     int32_t *slot; /* [slots], open addressing; -1: empty */
     size_t slots, used;
-    th_hash_key key; /* drawn with the first slots */
+    th_hash_key key; /* generated with the first slots */
 } th_vocabulary;
 
-/* A further token, whose id is the size before; false when memory is out. */
+/* Adds a token, whose id is the previous size. Returns false if memory is short. */
 bool th_vocabulary_add(th_vocabulary *v, const char *bytes, size_t count);
-/* Gives a token other bytes, by which it is not found; false when memory is out. */
+/* Gives a token other bytes, by which it is not found. Returns false if memory is short. */
 bool th_vocabulary_replace(th_vocabulary *v, int32_t id, const char *bytes, size_t count);
-/* From now on th_vocabulary_find knows it. false when memory is out. */
+/* Makes th_vocabulary_find find the token. Returns false if memory is short. */
 bool th_vocabulary_index(th_vocabulary *v, int32_t id);
-/* -1: none. */
+/* Returns the token with these bytes; -1: none. */
 int32_t th_vocabulary_find(const th_vocabulary *v, const char *bytes, size_t count);
+/* Returns the bytes of a token, with a NUL behind them. */
 static inline const char *th_vocabulary_bytes(const th_vocabulary *v, int32_t id)
 {
     return v->pool + v->entry[id].offset;
 }
+/* Whether an id is a token. */
 static inline bool th_vocabulary_has(const th_vocabulary *v, int64_t id)
 {
     return id >= 0 && (uint64_t)id < v->size;
 }
+/* Releases the memory. */
 void th_vocabulary_release(th_vocabulary *v);
 
 #endif

@@ -1,6 +1,5 @@
-/* What the parts of scaled_dot_product_attention share: its operands and attributes, the plan of a call, and the
- * composition that it equals. What a mask means is in mask.h. Letters: N leading dimensions, T queries, S keys, D and
- * Dv widths. */
+/* The operands, attributes, plan and composition of scaled_dot_product_attention. mask.h interprets masks. Letters: N
+ * leading dimensions, T queries, S keys, D and Dv widths. */
 #ifndef TH_OPS_SHARED_ATTENTION_H
 #define TH_OPS_SHARED_ATTENTION_H
 
@@ -25,20 +24,21 @@ typedef struct th_attention_attributes {
     double dropout;
 } th_attention_attributes;
 
-/* (N, T, S) */
+/* Writes the shape of the scores (N, T, S) to size. q, k: sizes. */
 void th_attention_scores_shape(int ndim, const int64_t *q, const int64_t *k, int64_t *size);
-/* Query heads for each head of k and v: 1 unless they are grouped. q, k: sizes. */
+/* Returns the number of query heads for each head of k and v: 1 unless they are grouped. q, k: sizes. */
 int64_t th_attention_group(int ndim, const int64_t *q, const int64_t *k);
+/* Returns attributes->scale, or 1 / sqrt(width) if it is 0. */
 double th_attention_scale(const th_attention_attributes *attributes, int64_t width);
 
-/* The .plan of the operation, and what it plans. */
 typedef struct th_attention_plan {
     th_attention attention;
     size_t workspace;
 } th_attention_plan;
+/* The .plan of the operation: writes a th_attention_plan. */
 void th_attention_plan_call(const th_call *call, bool backward, void *plan);
 
-/* The same from single operations; *weights, if asked for, before dropout. */
+/* Composes attention from other operations. weights: NULL, or receives the softmax weights before dropout. */
 th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_tensor *const *inputs,
                                 th_tensor **weights);
 

@@ -1,4 +1,4 @@
-/* Attention from single operations (attention.h): what the fused one is held to. */
+/* Attention composed from other operations (attention.h): the reference for the fused operation. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
 
-/* x (.., H, T, D) with its heads in groups (.., Hkv, G, T, D). */
+/* Returns x (.., H, T, D) as (.., Hkv, G, T, D): G query heads for each of Hkv heads. */
 static th_tensor *split_groups(th_tensor *x, int64_t group)
 {
     if (x == NULL || group == 1)
@@ -24,7 +24,7 @@ static th_tensor *split_groups(th_tensor *x, int64_t group)
     return th_reshape(x, shape);
 }
 
-/* a @ b over grouped heads: a, keep (NULL: nothing is hidden) and the result have all heads, b has one for each
+/* a @ b over grouped heads: a, keep (NULL: nothing is masked) and the result have all heads, b has one for each
  * group. */
 static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side, int64_t group)
 {
@@ -46,8 +46,8 @@ static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th
     return th_reshape(product, merged);
 }
 
-/* -|key - place of the query|, over as many of the dimensions of the scores as it depends on: (T, S) or (B, 1, .., T,
- * S). */
+/* Returns -|key - position of the query|, with the dimensions of the scores on which it depends: (T, S) or (B, 1,
+ * .., T, S). */
 static th_tensor *distances(th_context *ctx, const th_mask *mask, th_dtype dtype, th_shape scores)
 {
     const char *const operation = "scaled_dot_product_attention";
@@ -65,13 +65,13 @@ static th_tensor *distances(th_context *ctx, const th_mask *mask, th_dtype dtype
         rows *= shape.size[d];
     }
     th_tensor_impl *result = th_tensor_new(ctx, dtype, shape.ndim, shape.size, false, operation);
-    char *at = result ? th_tensor_data(result) : NULL; /* none in a run of shapes only */
+    char *at = result ? th_tensor_data(result) : NULL; /* NULL in a context with shapes_only */
     for (int64_t r = 0; at && r < rows; r++) {
         int64_t index[TH_MAX_DIMS];
         th_index_at(key_axis, shape.size, r, index);
-        const int64_t place = th_mask_position(&view, index);
+        const int64_t position = th_mask_position(&view, index);
         for (int64_t s = 0; s < scores.size[key_axis]; s++, at += th_dtype_size(dtype))
-            th_number_store(dtype, at, -fabs((double)(s - place)));
+            th_number_store(dtype, at, -fabs((double)(s - position)));
     }
     return th_handle_of(result);
 }
@@ -84,7 +84,7 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     const th_mask_rules *rules = &attributes->rules;
     const th_mask mask = {.causal = (th_causal)rules->causal,
                           .window = {rules->has_window != 0, rules->left, rules->right},
-                          .valid_lengths = tensors[TH_MASK_VALID_LENS],
+                          .valid_lengths = tensors[TH_MASK_VALID_LENGTHS],
                           .keep = tensors[TH_MASK_KEEP],
                           .additive = tensors[TH_MASK_ADDITIVE],
                           .positions = tensors[TH_MASK_POSITIONS]};

@@ -1,5 +1,5 @@
-/* A call of attention as the kernels want it (attention.h). Leading dimensions are walked by strides, grouped heads are
- * a dimension of their own. */
+/* Translates a call of attention for the kernels (attention.h). Leading dimensions keep their strides; grouped heads
+ * get a separate dimension. */
 #include <math.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ double th_attention_scale(const th_attention_attributes *attributes, int64_t wid
     return attributes->scale != 0 ? attributes->scale : width > 0 ? 1 / sqrt((double)width) : 1;
 }
 
-/* An operand with `trailing` dimensions behind the leading ones. per_query_head: it has all of q's heads, otherwise one
- * head for each group. */
+/* Describes an operand with `trailing` dimensions after the leading ones. per_query_head: it has all heads of q;
+ * otherwise it has one head for each group. */
 static th_attention_array operand(const th_attention *a, const th_array *array, int trailing, bool per_query_head)
 {
     th_attention_array result = {.data = NULL};
@@ -44,7 +44,7 @@ static th_attention_array operand(const th_attention *a, const th_array *array, 
     return result;
 }
 
-/* The mask's tensors broadcast to the scores: they have q's heads, with strides of 0 where they repeat. */
+/* Broadcasts the mask's tensors to the scores: they have the heads of q, with strides of 0 where they repeat. */
 static void plan_mask(const th_call *call, th_attention *a)
 {
     const th_attention_attributes *attributes = call->attributes;
@@ -66,7 +66,7 @@ static void plan_mask(const th_call *call, th_attention *a)
     a->additive_gradient = operand(a, &view.additive, 2, true);
 }
 
-/* Slopes, or their gradients, broadcast to the leading dimensions, as if over scores. */
+/* Broadcasts slopes, or their gradients, to the leading dimensions, like an operand of the scores' shape. */
 static th_attention_array slopes(const th_attention *a, const th_array *alibi, int ndim)
 {
     if (!alibi->given)

@@ -1,4 +1,4 @@
-/* What operations along axes share (axes.h). */
+/* Operations along axes: see axes.h. */
 #include "ops/shared/axes.h"
 
 #include <math.h>
@@ -101,7 +101,7 @@ int64_t th_reduction_count(const th_call *call)
 {
     int ndim = 0;
     int64_t size[TH_MAX_DIMS],
-        count = INT64_MAX; /* an overflow is possible where an axis that stays is empty: nothing is computed */
+        count = INT64_MAX; /* overflows only if another axis is empty; then nothing is computed */
     for (int i = 0; i < call->input[0].ndim; i++)
         if (th_along(call) >> i & 1)
             size[ndim++] = call->input[0].size[i];
@@ -117,50 +117,54 @@ th_status th_reduction_has_largest(th_call *call)
     return TH_OK;
 }
 
-th_array th_reduction_saved(const th_call *call, const th_array *reduced)
+th_array th_reduction_with_axes(const th_call *call, const th_array *reduced)
 {
-    th_array kept = {
+    th_array full = {
         .given = reduced->given, .data = reduced->data, .dtype = reduced->dtype, .ndim = call->input[0].ndim};
-    const bool keep_axes = reduced->ndim == kept.ndim;
+    const bool keep_axes = reduced->ndim == full.ndim;
     int from = 0;
-    for (int i = 0; i < kept.ndim; i++) {
-        const bool gone = th_along(call) >> i & 1;
-        kept.size[i] = gone ? 1 : reduced->size[from];
-        kept.stride[i] = gone ? 0 : reduced->stride[from];
-        from += !gone || keep_axes;
+    for (int i = 0; i < full.ndim; i++) {
+        const bool reduced_axis = th_along(call) >> i & 1;
+        full.size[i] = reduced_axis ? 1 : reduced->size[from];
+        full.stride[i] = reduced_axis ? 0 : reduced->stride[from];
+        from += !reduced_axis || keep_axes;
     }
-    return kept;
+    return full;
 }
 
 size_t th_reduction_plan_sum(const th_call *call)
 {
-    const th_array y = th_reduction_saved(call, &call->output[0]);
+    const th_array y = th_reduction_with_axes(call, &call->output[0]);
     return th_plan_scratch(call, 1, th_sum_scratch(&y, &call->input[0], false));
 }
 
-void th_reduction_sum(const th_call *call, size_t place)
+void th_reduction_sum(const th_call *call, size_t offset)
 {
-    const th_array y = th_reduction_saved(call, &call->output[0]);
-    th_sum_within(call->ctx, &y, &call->input[0], false, th_call_scratch(call, place));
+    const th_array y = th_reduction_with_axes(call, &call->output[0]);
+    th_sum_within(call->ctx, &y, &call->input[0], false, th_call_scratch(call, offset));
 }
 
-/* Distinct numbers, since max has a kink where two are equal; a correction, which is nothing to all but variance. */
-static const th_reduction all = {.axes = {0}}, all_kept = {.keep_axes = true}, of_first = {.axes = {1, {0}}},
-                          of_last = {.axes = {1, {-1}}}, last_kept = {.axes = {1, {-1}}, .keep_axes = true},
+/* Numbers are distinct, because max has a kink where two are equal. Only variance uses the correction. */
+static const th_reduction all = {.axes = {0}}, all_keep_axes = {.keep_axes = true}, of_first = {.axes = {1, {0}}},
+                          of_last = {.axes = {1, {-1}}}, last_keep_axes = {.axes = {1, {-1}}, .keep_axes = true},
                           outer = {.axes = {2, {0, 2}}},
                           corrected = {.axes = {2, {0, 2}}, .keep_axes = true, .correction = 1},
-                          middle_kept = {.axes = {1, {1}}, .keep_axes = true};
+                          middle_keep_axes = {.axes = {1, {1}}, .keep_axes = true};
 
 const th_sample th_reduction_samples[] = {
     {"all axes", &all, 1, {{.shape = {3, {2, 3, 4}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
-    {"all axes, kept", &all_kept, 1, {{.shape = {2, {3, 4}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
+    {"all axes, keep_axes", &all_keep_axes, 1, {{.shape = {2, {3, 4}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
     {"first axis", &of_first, 1, {{.shape = {2, {5, 4}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
     {"last axis", &of_last, 1, {{.shape = {2, {3, 19}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
-    {"last axis, kept", &last_kept, 1, {{.shape = {2, {3, 19}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
+    {"last axis, keep_axes", &last_keep_axes, 1, {{.shape = {2, {3, 19}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
     {"two axes", &outer, 1, {{.shape = {3, {2, 3, 5}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
-    {"two axes, corrected and kept", &corrected, 1, {{.shape = {3, {2, 3, 5}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
-    {"middle axis, kept", &middle_kept, 1, {{.shape = {3, {2, 4, 3}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
-    {"large numbers", &last_kept, 1, {{.shape = {2, {2, 3}}, .kind = TH_SAMPLE_DISTINCT, .low = 999, .high = 1001}}, 0},
+    {"two axes, corrected, keep_axes", &corrected, 1, {{.shape = {3, {2, 3, 5}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
+    {"middle axis, keep_axes", &middle_keep_axes, 1, {{.shape = {3, {2, 4, 3}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
+    {"large numbers",
+     &last_keep_axes,
+     1,
+     {{.shape = {2, {2, 3}}, .kind = TH_SAMPLE_DISTINCT, .low = 999, .high = 1001}},
+     0},
     {"scalar", &all, 1, {{.shape = {0, {0}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
     {"no rows", &of_last, 1, {{.shape = {2, {0, 3}}, .kind = TH_SAMPLE_DISTINCT}}, 0},
     {.name = NULL},

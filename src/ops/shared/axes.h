@@ -1,5 +1,5 @@
-/* Along which axes an operation goes: attributes, shape rules and samples of those along one axis (softmax) and of the
- * reductions over a set of axes (sum). */
+/* Attributes, shape rules and samples of operations along one axis (softmax) and of reductions over a set of axes
+ * (sum). */
 #ifndef TH_OPS_SHARED_AXES_H
 #define TH_OPS_SHARED_AXES_H
 
@@ -8,8 +8,8 @@
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 
-/* The attributes of both kinds begin with the set of axes, which the shape rule completes: bit i is set when axis i is
- * one of them. */
+/* Returns the set of axes: bit i is set if it contains axis i. The attributes of both kinds start with this set,
+ * which the shape rule computes. */
 static inline uint32_t th_along(const th_call *call)
 {
     return *(const uint32_t *)call->attributes;
@@ -23,9 +23,9 @@ typedef struct th_axis {
 } th_axis;
 _Static_assert(offsetof(th_axis, along) == 0, "th_along reads it there");
 
-/* Input 0 is floating, and the axis exists. */
+/* Checks that input 0 is floating and the axis exists, and sets attributes->along. */
 th_status th_axis_check(th_call *call);
-/* The shape rule that checks this and declares output 0 of input 0's shape. */
+/* A shape rule: th_axis_check, and output 0 has the shape of input 0. */
 th_status th_axis_shape(th_call *call);
 extern const th_sample th_axis_samples[];
 
@@ -40,21 +40,22 @@ typedef struct th_reduction {
 _Static_assert(offsetof(th_reduction, along) == 0, "th_along reads it there");
 
 th_tensor *th_reduction_apply(const th_op *op, th_tensor *x, th_shape axes, const th_reduce_options *options);
-/* The shape rule: input 0 is floating, the axes exist and none is given twice; declares output 0. */
+/* A shape rule: checks that input 0 is floating and that each axis exists and is given once; declares output 0. */
 th_status th_reduction_shape(th_call *call);
 extern const th_sample th_reduction_samples[];
 
 /* Declares output 0: input 0 without the axes, or with size 1 for each. */
 void th_reduction_output(th_call *call, bool keep_axes, th_dtype dtype);
-/* The number of elements that go into each result. */
+/* Returns the number of elements that are reduced to each result. */
 int64_t th_reduction_count(const th_call *call);
-/* Checks that there are some. */
+/* Checks that this number is not 0. */
 th_status th_reduction_has_largest(th_call *call);
-/* output 0 (or its gradient) with input 0's number of dimensions: reduced axes have size 1. */
-th_array th_reduction_saved(const th_call *call, const th_array *reduced);
+/* Returns output 0 (or its gradient) with as many dimensions as input 0: reduced axes have size 1. */
+th_array th_reduction_with_axes(const th_call *call, const th_array *reduced);
 
-/* The sum over the axes, for sum and mean. In .plan: reserves scratch memory and returns its place. */
+/* In .plan: reserves scratch memory for th_reduction_sum and returns its offset. */
 size_t th_reduction_plan_sum(const th_call *call);
-void th_reduction_sum(const th_call *call, size_t place);
+/* Sums input 0 over the axes into output 0. */
+void th_reduction_sum(const th_call *call, size_t offset);
 
 #endif

@@ -59,7 +59,7 @@ int64_t th_class_loss_targets(const th_call *call, int input, int64_t classes, c
     }
     for (int64_t i = 0; i < count; i++)
         if (is_ignored(options, target[i]))
-            target[i] = valid ? -1 : 0; /* of an invalid call: so that the check names one that counts */
+            target[i] = valid ? -1 : 0; /* 0 is valid, so the check below names a target that counts */
     if (!valid) {
         (void)th_indices_check(call, input, "target", classes, target);
         return -1;
@@ -73,7 +73,7 @@ double th_class_loss_mean(const th_cross_entropy_options *options, int64_t count
     return counted > 0 ? value / n : 0;
 }
 
-void th_class_loss_put(const th_call *call, int64_t count, const double *loss, int64_t counted)
+void th_class_loss_store(const th_call *call, int64_t count, const double *loss, int64_t counted)
 {
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -94,7 +94,7 @@ int64_t th_target_count(th_tensor *handle, const th_cross_entropy_options *optio
         return 0;
     }
     const int64_t count = th_array_numel(&array);
-    if (!options || !options->ignore || !array.data) /* shapes only: as if all counted */
+    if (!options || !options->ignore || !array.data) /* shapes_only: as if all counted */
         return count;
     th_iterator iterator;
     if (!th_iterator_build(&iterator, &array, 0, NULL))
@@ -128,52 +128,53 @@ typedef struct loss_run {
     const th_kernels *kernels;
     const th_class_loss *given;
     const int64_t *target;
-    char *kept;
-    size_t kept_row; /* bytes */
-    double *loss;    /* forward */
-    double factor;   /* backward */
+    char *saved;
+    size_t saved_row; /* bytes */
+    double *loss;     /* forward */
+    double factor;    /* backward */
 } loss_run;
 
-static char *kept_of(const loss_run *run, int64_t row)
+static char *saved_of(const loss_run *run, int64_t row)
 {
-    return run->kept ? run->kept + (size_t)row * run->kept_row : NULL;
+    return run->saved ? run->saved + (size_t)row * run->saved_row : NULL;
 }
 
-static void forward_body(const th_rows_block *b)
+static void forward_rows(const th_rows_block *b)
 {
     const loss_run *run = b->parameters;
     run->kernels->cross_entropy(b->count, b->length, run->given->options->label_smoothing, run->target + b->first,
                                 b->operand[TH_ROW_X], b->stride[TH_ROW_X], run->loss + b->first,
-                                kept_of(run, b->first));
+                                saved_of(run, b->first));
 }
 
-static void backward_body(const th_rows_block *b)
+static void backward_rows(const th_rows_block *b)
 {
     const loss_run *run = b->parameters;
     const double smoothing = run->given->options->label_smoothing;
     run->kernels->cross_entropy_backward(b->count, b->length, run->factor, smoothing / (double)b->length,
                                          run->factor * (1 - smoothing), run->target + b->first, b->operand[TH_ROW_X],
-                                         b->stride[TH_ROW_X], kept_of(run, b->first), b->operand[TH_ROW_DX],
+                                         b->stride[TH_ROW_X], saved_of(run, b->first), b->operand[TH_ROW_DX],
                                          b->stride[TH_ROW_DX], b->add);
 }
 
-enum { COST = 8 }; /* of an element, most of it an exponential */
+enum { COST = 8 }; /* of an element, mostly of its exponential */
 
 static void run_rows(const th_call *call, loss_run *run, th_rows_kernel *kernel)
 {
     const th_class_loss *l = run->given;
     run->kernels = th_call_kernels(call);
-    run->kept_row = 2 * l->rows.operand[TH_ROW_X].element;
+    run->saved_row = 2 * l->rows.operand[TH_ROW_X].element;
     th_rows_run(call->ctx, &l->rows, COST, th_call_scratch(call, l->scratch), kernel, run);
 }
 
-void th_class_loss_forward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept, double *loss)
+void th_class_loss_forward(const th_call *call, const th_class_loss *l, const int64_t *target, void *saved,
+                           double *loss)
 {
-    run_rows(call, &(loss_run){.given = l, .target = target, .kept = kept, .loss = loss}, forward_body);
+    run_rows(call, &(loss_run){.given = l, .target = target, .saved = saved, .loss = loss}, forward_rows);
 }
 
-void th_class_loss_backward(const th_call *call, const th_class_loss *l, const int64_t *target, void *kept,
+void th_class_loss_backward(const th_call *call, const th_class_loss *l, const int64_t *target, void *saved,
                             double factor)
 {
-    run_rows(call, &(loss_run){.given = l, .target = target, .kept = kept, .factor = factor}, backward_body);
+    run_rows(call, &(loss_run){.given = l, .target = target, .saved = saved, .factor = factor}, backward_rows);
 }

@@ -1,4 +1,4 @@
-/* Dropout's shape rule and its pass over memory (drop.h). */
+/* The shape rule and the computation of dropout (drop.h). */
 #include "ops/shared/drop.h"
 
 #include "kernels/random/philox.h"
@@ -54,9 +54,9 @@ void th_drop(const th_call *call, const th_array *from, const th_array *onto, co
     th_for_rows(call->ctx, th_array_numel(from) / d.columns, 2 * d.columns, drop_rows, &d);
 }
 
-bool th_drop_is_idle(th_tensor *x, double p, const char *operation)
+bool th_drops_nothing(th_tensor *x, double p, const char *operation)
 {
     const th_tensor_impl *impl = x ? th_usable(x, NULL, operation, "x") : NULL;
-    const bool idle = p == 0 || (impl && !impl->ctx->training && p > 0 && p < 1);
-    return impl && idle && th_is_floating(impl->dtype);
+    const bool nothing = p == 0 || (impl && !impl->ctx->training && p > 0 && p < 1);
+    return impl && nothing && th_is_floating(impl->dtype);
 }

@@ -1,21 +1,22 @@
-/* What the operations with dropout share: the attribute, its check, and the pass that drops. */
+/* The attribute, shape rule and computation that dropout and dropout_residual share. */
 #ifndef TH_OPS_SHARED_DROP_H
 #define TH_OPS_SHARED_DROP_H
 
 #include "tapehead/op.h"
 
 typedef struct th_drop_attributes {
-    double p; /* with which an element becomes 0 */
+    double p; /* the probability that an element becomes 0 */
 } th_drop_attributes;
 
-/* Checks p and input 0, declares output 0 of its shape, and draws. */
+/* Checks p and input 0, declares output 0 with input 0's shape, and draws random numbers (th_call_draw). */
 th_status th_drop_shape(th_call *call);
 
-/* to = from * the call's multipliers, 0 or 1 / (1 - p), added to onto unless that is NULL. All are contiguous and of
- * one shape; `to` may be the memory of another. */
+/* to = from * m + onto, where the call's random numbers choose m = 0 or 1 / (1 - p). onto may be NULL. All are
+ * contiguous and have one shape; `to` may be the memory of another. */
 void th_drop(const th_call *call, const th_array *from, const th_array *onto, const th_array *to);
 
-/* Whether nothing is dropped from x: p is 0, or this is evaluation. Not so where there is something to refuse. */
-bool th_drop_is_idle(th_tensor *x, double p, const char *operation);
+/* Returns whether dropout leaves x unchanged: p is 0, or the mode is evaluation. False for invalid arguments, which the
+ * operation then rejects. */
+bool th_drops_nothing(th_tensor *x, double p, const char *operation);
 
 #endif

@@ -1,4 +1,4 @@
-/* Index operands: reading and checking, which a forward does because it depends on data. */
+/* Reads and checks index operands (indices.h). */
 #include "ops/shared/indices.h"
 
 #include "kernels/sizes.h"
@@ -48,7 +48,7 @@ int64_t *th_indices_of(const th_call *call)
     return index;
 }
 
-/* "[1, 3]": where element `number`, row-major, stands; "" in a tensor without dimensions. */
+/* Writes the index of element `number` (row-major), such as "[1, 3]", to text; "" for a tensor without dimensions. */
 static const char *position_text(const th_array *array, int64_t number, char *text)
 {
     int64_t position[TH_MAX_DIMS];

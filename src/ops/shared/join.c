@@ -1,4 +1,4 @@
-/* What concat and stack share (join.h). */
+/* Joining tensors, for concat and stack (join.h). */
 #include "ops/shared/join.h"
 
 #include "tensor/elementwise.h"
@@ -38,7 +38,7 @@ th_status th_join_check(th_call *call, bool new_axis)
     return TH_OK;
 }
 
-/* The part of `joined` that is x's, of x's shape, from *start on, which moves on behind it. */
+/* Returns the part of `joined` that belongs to x, with x's shape. It starts at *start, which then advances. */
 static th_array next_part(const th_call *call, const th_array *joined, const th_array *x, int64_t *start)
 {
     const int axis = ((const th_join_attributes *)call->attributes)->axis;

@@ -1,16 +1,16 @@
-/* Axis letters in shape rules: every operation that moves axes moves their letters with them. */
+/* Axis letters in shape rules: an operation that moves axes moves their letters too. */
 #ifndef TH_OPS_SHARED_LETTERS_H
 #define TH_OPS_SHARED_LETTERS_H
 
 #include "tapehead/op.h"
 
-/* The letter of an axis, ' ' for none. */
+/* Returns the letter of an axis, or ' ' for an unnamed one. */
 static inline char th_letter(const th_array *array, int axis)
 {
     return array->axes[0] ? array->axes[axis] : ' ';
 }
 
-/* Ends a string of ndim letters; "" when none of them names anything. */
+/* Terminates a string of ndim letters; makes it "" if all of them are ' '. */
 static inline const char *th_letters(char *letters, int ndim)
 {
     bool named = false;

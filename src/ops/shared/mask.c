@@ -1,10 +1,11 @@
-/* What a th_mask means: its rules as plain data, and what one query sees (mask.h). */
+/* The rules of a th_mask as plain data, and the keys that one query sees (mask.h). */
 #include "ops/shared/mask.h"
 
 #include <string.h>
 
 #include "kernels/sizes.h"
 #include "tensor/convert.h"
+#include "tensor/shape.h"
 
 const char *const th_mask_names[TH_MASK_INPUTS] = {"valid_lengths", "keep", "additive", "positions"};
 
@@ -22,7 +23,7 @@ th_mask_rules th_mask_rules_of(const th_mask *mask)
 
 void th_mask_tensors(const th_mask *mask, th_tensor **tensors)
 {
-    tensors[TH_MASK_VALID_LENS] = mask ? mask->valid_lengths : NULL;
+    tensors[TH_MASK_VALID_LENGTHS] = mask ? mask->valid_lengths : NULL;
     tensors[TH_MASK_KEEP] = mask ? mask->keep : NULL;
     tensors[TH_MASK_ADDITIVE] = mask ? mask->additive : NULL;
     tensors[TH_MASK_POSITIONS] = mask ? mask->positions : NULL;
@@ -38,19 +39,8 @@ th_band th_mask_band(const th_mask_rules *rules, bool positions, int64_t queries
                      .position = at_end ? keys - queries : 0};
 }
 
-static th_array broadcast_to(const th_array *array, int ndim, const int64_t *size)
-{
-    th_array result = {.given = array->given, .data = array->data, .dtype = array->dtype, .ndim = ndim};
-    for (int i = 0; i < ndim; i++) {
-        const int axis = i - (ndim - array->ndim);
-        result.size[i] = size[i];
-        result.stride[i] = axis >= 0 && array->size[axis] != 1 ? array->stride[axis] : 0;
-    }
-    return result;
-}
-
-/* Lengths (B) or (B, T), over scores of two dimensions () or (T). */
-static th_array lens_over(const th_array *lengths, int ndim, const int64_t *size)
+/* Broadcasts lengths to the scores: (B) or (B, T); for scores of two dimensions () or (T). */
+static th_array lengths_over(const th_array *lengths, int ndim, const int64_t *size)
 {
     th_array result = {.given = true, .data = lengths->data, .dtype = lengths->dtype, .ndim = ndim};
     memcpy(result.size, size, (size_t)ndim * sizeof *size);
@@ -61,7 +51,7 @@ static th_array lens_over(const th_array *lengths, int ndim, const int64_t *size
     return result;
 }
 
-/* Positions (T) or (B, T). */
+/* Broadcasts positions (T) or (B, T) to the scores. */
 static th_array positions_over(const th_array *positions, int ndim, const int64_t *size)
 {
     th_array result = {.given = true, .data = positions->data, .dtype = positions->dtype, .ndim = ndim};
@@ -84,12 +74,12 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
     const bool positions = tensors[TH_MASK_POSITIONS].given;
     *view = (th_mask_view){.band = th_mask_band(rules, positions, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
     memcpy(view->size, scores, (size_t)ndim * sizeof *scores);
-    if (tensors[TH_MASK_VALID_LENS].given)
-        view->valid_lengths = lens_over(&tensors[TH_MASK_VALID_LENS], ndim, scores);
+    if (tensors[TH_MASK_VALID_LENGTHS].given)
+        view->valid_lengths = lengths_over(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);
     if (tensors[TH_MASK_KEEP].given)
-        view->keep = broadcast_to(&tensors[TH_MASK_KEEP], ndim, scores);
+        view->keep = th_broadcast_array(&tensors[TH_MASK_KEEP], ndim, scores);
     if (tensors[TH_MASK_ADDITIVE].given)
-        view->additive = broadcast_to(&tensors[TH_MASK_ADDITIVE], ndim, scores);
+        view->additive = th_broadcast_array(&tensors[TH_MASK_ADDITIVE], ndim, scores);
     if (positions)
         view->positions = positions_over(&tensors[TH_MASK_POSITIONS], ndim, scores);
 }

@@ -1,4 +1,4 @@
-/* What a mask has to be: the checks of shape rules, of forwards, and of who asks about a mask itself (mask.h). */
+/* Checks of masks: for shape rules, for forwards, and for th_mask_keep and th_mask_explain (mask.h). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-static bool lens_fit(const th_array *lengths, int ndim, const int64_t *scores)
+static bool lengths_fit(const th_array *lengths, int ndim, const int64_t *scores)
 {
     const int64_t queries = scores[ndim - 2];
     if (ndim == 2)
@@ -14,7 +14,7 @@ static bool lens_fit(const th_array *lengths, int ndim, const int64_t *scores)
     return (lengths->ndim == 1 || (lengths->ndim == 2 && lengths->size[1] == queries)) && lengths->size[0] == scores[0];
 }
 
-/* (T) or (B, T) */
+/* Returns whether the shape is (T) or (B, T). */
 static bool positions_fit(const th_array *positions, int ndim, const int64_t *scores)
 {
     const int64_t queries = scores[ndim - 2];
@@ -45,12 +45,12 @@ static th_status check(th_context *ctx, const char *operation, const th_mask_rul
                        TH_SIZES_TEXT(ndim, scores));
     if (rules->causal < TH_CAUSAL_NONE || rules->causal > TH_CAUSAL_BOTTOM_RIGHT)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "causal is %d, which is not a th_causal", (int)rules->causal);
-    const th_array *lengths = &tensors[TH_MASK_VALID_LENS];
+    const th_array *lengths = &tensors[TH_MASK_VALID_LENGTHS];
     if (lengths->given) {
         if (!th_is_index(lengths->dtype))
             return th_fail(ctx, TH_ERROR_TYPE, operation, "valid_lengths is %s, but lengths are int32 or int64",
                            th_dtype_name(lengths->dtype));
-        if (!lens_fit(lengths, ndim, scores))
+        if (!lengths_fit(lengths, ndim, scores))
             return th_fail(ctx, TH_ERROR_SHAPE, operation,
                            "valid_lengths is %s, but scores %s take lengths of shape %s", TH_TEXT(lengths),
                            TH_SIZES_TEXT(ndim, scores), ndim == 2 ? "() or (T)" : "(B) or (B, T)");
@@ -86,7 +86,7 @@ void th_mask_integer_name(const char *name, const th_array *array, const int64_t
         snprintf(text, size, "%s[%" PRId64 ", %" PRId64 "]", name, index[0], index[1]);
 }
 
-/* Every element of tensor `which`, of up to two dimensions, in [0, most]. */
+/* Checks that every element of tensor `which`, of up to two dimensions, is in [0, max]. */
 static th_status check_integers(th_context *ctx, const char *operation, const th_array *tensors, int which, int64_t max)
 {
     const th_array *array = &tensors[which];
@@ -111,7 +111,7 @@ static th_status check_integers(th_context *ctx, const char *operation, const th
 
 th_status th_mask_check_values(th_context *ctx, const char *operation, const th_array *tensors, int64_t keys)
 {
-    const th_status lengths = check_integers(ctx, operation, tensors, TH_MASK_VALID_LENS, keys);
+    const th_status lengths = check_integers(ctx, operation, tensors, TH_MASK_VALID_LENGTHS, keys);
     return lengths != TH_OK ? lengths : check_integers(ctx, operation, tensors, TH_MASK_POSITIONS, INT64_MAX);
 }
 

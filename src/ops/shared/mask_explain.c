@@ -1,4 +1,4 @@
-/* th_mask_explain: which rules hide a pair of a query and a key, in a sentence. */
+/* th_mask_explain: a sentence that says which rules mask a pair of a query and a key. */
 #include <inttypes.h>
 #include <stdarg.h>
 
@@ -6,7 +6,7 @@
 #include "tensor/format.h"
 #include "tensor/tensor.h"
 
-/* The pair that is asked about, and the answer so far; what does not fit is cut off. */
+/* The pair and the answer so far; text that does not fit is cut off. */
 typedef struct question {
     th_context *ctx;
     const th_shape *scores, *index;
@@ -15,7 +15,7 @@ typedef struct question {
     size_t size;
 } question;
 
-/* One reason more. */
+/* Appends a reason to the answer. */
 static void add_reason(const question *q, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_reason(const question *q, const char *format, ...)
 {
@@ -27,36 +27,37 @@ static void add_reason(const question *q, const char *format, ...)
     va_end(arguments);
 }
 
-/* Whether a band hides the pair, of which the query stands at this place. */
-static bool hides(const question *q, th_band band, int64_t place)
+/* Returns whether a band masks the pair. position: the query's position among the keys. */
+static bool masks(const question *q, th_band band, int64_t position)
 {
-    const th_key_range keys = th_keys_visible(th_band_edges(&band), place, q->keys);
+    const th_key_range keys = th_keys_visible(th_band_edges(&band), position, q->keys);
     return q->key < keys.first || q->key >= keys.past;
 }
 
-/* Causal order and the two reaches of the window, each on its own, so that every one that hides the pair is named. */
+/* Checks causal order and the two limits of the window separately, so that the answer names each that masks the
+ * pair. */
 static void explain_band(const question *q, const th_mask_rules *rules, const th_array *tensors)
 {
     th_mask_view view;
     th_mask_view_init(&view, rules, tensors, q->scores->ndim, q->scores->size);
     const th_band band = view.band;
-    const int64_t at = th_mask_position(&view, q->index->size);
+    const int64_t position = th_mask_position(&view, q->index->size);
     char name[96];
     th_format(name, sizeof name, "query %" PRId64, q->query);
-    if (at != q->query)
-        th_append(name, sizeof name, ", which stands at %" PRId64, at);
-    if (hides(q, (th_band){.causal = band.causal}, at))
+    if (position != q->query)
+        th_append(name, sizeof name, ", which stands at %" PRId64, position);
+    if (masks(q, (th_band){.causal = band.causal}, position))
         add_reason(q, "key %" PRId64 " is after %s (causal, %s)", q->key, name,
                    view.positions.given                      ? "by positions"
                    : rules->causal == TH_CAUSAL_BOTTOM_RIGHT ? "bottom right"
                                                              : "top left");
-    if (hides(q, (th_band){.window = band.window, .left = band.left, .right = -1}, at))
+    if (masks(q, (th_band){.window = band.window, .left = band.left, .right = -1}, position))
         add_reason(q, "key %" PRId64 " is more than %" PRId64 " before %s (window)", q->key, band.left, name);
-    if (hides(q, (th_band){.window = band.window, .left = -1, .right = band.right}, at))
+    if (masks(q, (th_band){.window = band.window, .left = -1, .right = band.right}, position))
         add_reason(q, "key %" PRId64 " is more than %" PRId64 " after %s (window)", q->key, band.right, name);
 }
 
-/* "keep[0, 1, 3]": the element of a mask tensor that the pair falls on. */
+/* Appends the element of a mask tensor that belongs to the pair: "keep[0, 1, 3]". */
 static void add_element(const question *q, const char *name, const th_array *array)
 {
     add_reason(q, "%s", name);
@@ -66,7 +67,7 @@ static void add_element(const question *q, const char *name, const th_array *arr
     th_append(q->text, q->size, "%s", array->ndim > 0 ? "]" : "");
 }
 
-/* One of the mask's tensors, as if it were the only rule. */
+/* Checks one of the mask's tensors, without the other rules. */
 static void explain_tensor(const question *q, const th_array *tensors, int which)
 {
     const th_mask_rules no_rules = {0};
@@ -75,11 +76,11 @@ static void explain_tensor(const question *q, const th_array *tensors, int which
     th_mask_view view;
     th_mask_view_init(&view, &no_rules, one, q->scores->ndim, q->scores->size);
     const th_visible_row row = th_mask_row(&view, q->index->size);
-    bool seen;
-    th_context_kernels(q->ctx, view.additive.dtype)->visible_keys(q->key, 1, &row, &seen);
-    if (seen)
+    bool visible;
+    th_context_kernels(q->ctx, view.additive.dtype)->visible_keys(q->key, 1, &row, &visible);
+    if (visible)
         return;
-    if (which == TH_MASK_VALID_LENS) {
+    if (which == TH_MASK_VALID_LENGTHS) {
         char name[64];
         th_mask_integer_name(th_mask_names[which], &tensors[which],
                              q->scores->ndim == 2 ? (const int64_t[]){q->query, 0}

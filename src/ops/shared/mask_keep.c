@@ -1,17 +1,17 @@
-/* th_mask_keep: a mask of any kind as one boolean tensor. */
+/* th_mask_keep: any mask as one bool tensor. */
 #include <string.h>
 
 #include "kernels/sizes.h"
 #include "ops/shared/mask.h"
 #include "tensor/tensor.h"
 
-/* Sizes of the result as it is computed and stored: 1 along the axes that no rule depends on, to be expanded. */
+/* Returns the sizes that are computed and stored: 1 along axes on which no rule depends. They are expanded later. */
 static th_shape compact_shape(const th_mask_view *view)
 {
     th_shape compact = {.ndim = view->ndim};
     for (int i = 0; i < view->ndim; i++) {
-        const bool by_place = view->band.causal || view->band.window;
-        const bool banded = by_place && (i == view->ndim - 2 || view->positions.stride[i]);
+        const bool by_position = view->band.causal || view->band.window;
+        const bool banded = by_position && (i == view->ndim - 2 || view->positions.stride[i]);
         const bool used = i == view->ndim - 1 || banded || view->valid_lengths.stride[i] || view->keep.stride[i] ||
                           view->additive.stride[i];
         compact.size[i] = used || view->size[i] == 0 ? view->size[i] : 1;
@@ -19,7 +19,7 @@ static th_shape compact_shape(const th_mask_view *view)
     return compact;
 }
 
-/* Fills `visible` row by row; returns whether all is visible. */
+/* Fills `visible` row by row. Returns whether all pairs are visible. */
 static bool fill(const th_context *ctx, const th_mask_view *view, const th_shape *compact, bool *visible)
 {
     const th_kernels *kernels = th_context_kernels(ctx, view->additive.dtype);
@@ -36,8 +36,8 @@ static bool fill(const th_context *ctx, const th_mask_view *view, const th_shape
     return memchr(visible, false, (size_t)(rows * keys)) == NULL;
 }
 
-/* Whether position and window leave every query every key, from the first query's place to the last one's. */
-static bool band_hides_nothing(const th_mask_view *view)
+/* Returns whether causal order and window leave all keys visible to all queries. */
+static bool band_masks_nothing(const th_mask_view *view)
 {
     const th_key_range edges = th_band_edges(&view->band);
     const int64_t first = view->band.position, last = first + view->size[view->ndim - 2] - 1;
@@ -51,21 +51,23 @@ th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores)
     th_array tensors[TH_MASK_INPUTS];
     if (!th_mask_open(ctx, operation, mask, &scores, &rules, tensors))
         return NULL;
-    const bool by_place = rules.causal != TH_CAUSAL_NONE || rules.has_window,
-               by_values = tensors[TH_MASK_VALID_LENS].given || tensors[TH_MASK_KEEP].given ||
-                           tensors[TH_MASK_ADDITIVE].given || (by_place && tensors[TH_MASK_POSITIONS].given);
+    const bool by_position = rules.causal != TH_CAUSAL_NONE || rules.has_window,
+               by_values = tensors[TH_MASK_VALID_LENGTHS].given || tensors[TH_MASK_KEEP].given ||
+                           tensors[TH_MASK_ADDITIVE].given || (by_position && tensors[TH_MASK_POSITIONS].given);
     th_mask_view view;
     th_mask_view_init(&view, &rules, tensors, scores.ndim, scores.size);
-    if (!by_values && (!by_place || band_hides_nothing(&view))) /* known without data too: forecasts are of this */
+    if (!by_values &&
+        (!by_position || band_masks_nothing(&view))) /* known without data, so that shapes_only gives the same answer */
         return NULL;
     const th_shape compact = compact_shape(&view);
     th_tensor_impl *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
     if (!result)
         return NULL;
-    bool *visible = th_tensor_data(result); /* none in a run of shapes only: then there is no telling */
+    bool *visible =
+        th_tensor_data(result); /* NULL with shapes_only: then the mask counts as one that masks something */
     const bool all = th_tensor_numel(result) == 0 || (visible && fill(ctx, &view, &compact, visible));
     if (all) {
-        th_handle_give_up(result, TH_LIFE_RELEASED);
+        th_handle_release(result, TH_LIFE_RELEASED);
         return NULL;
     }
     return th_expand(th_handle_of(result), scores);

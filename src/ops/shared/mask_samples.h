@@ -1,5 +1,5 @@
-/* How the samples of operations with a mask are written: an input, and the four inputs of a mask (valid_lengths, keep,
- * additive, positions) of which one at most is given. */
+/* Macros for the samples of operations with a mask: REAL, INTEGERS and KEEP are one input. The others are the four
+ * inputs of a mask (valid_lengths, keep, additive, positions) with at most one given. */
 #ifndef TH_OPS_SHARED_MASK_SAMPLES_H
 #define TH_OPS_SHARED_MASK_SAMPLES_H
 
@@ -19,9 +19,9 @@
     }
 
 #define UNMASKED TH_ABSENT, TH_ABSENT, TH_ABSENT, TH_ABSENT
-#define LENS(...) INTEGERS(__VA_ARGS__), TH_ABSENT, TH_ABSENT, TH_ABSENT
-#define SAVED(...) TH_ABSENT, KEEP(__VA_ARGS__), TH_ABSENT, TH_ABSENT
-#define ADDED(...) TH_ABSENT, TH_ABSENT, REAL(__VA_ARGS__), TH_ABSENT
-#define PLACED(...) TH_ABSENT, TH_ABSENT, TH_ABSENT, INTEGERS(__VA_ARGS__)
+#define LENGTHS(...) INTEGERS(__VA_ARGS__), TH_ABSENT, TH_ABSENT, TH_ABSENT
+#define KEEP_MASK(...) TH_ABSENT, KEEP(__VA_ARGS__), TH_ABSENT, TH_ABSENT
+#define ADDITIVE_MASK(...) TH_ABSENT, TH_ABSENT, REAL(__VA_ARGS__), TH_ABSENT
+#define POSITIONS_OF_QUERIES(...) TH_ABSENT, TH_ABSENT, TH_ABSENT, INTEGERS(__VA_ARGS__)
 
 #endif

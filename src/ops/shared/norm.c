@@ -1,4 +1,4 @@
-/* What layer_norm and rms_norm share (norm.h). */
+/* Forward, backward, plan and shape rule of layer_norm and rms_norm (norm.h). */
 #include "ops/shared/norm.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include "kernels/sizes.h"
 #include "tensor/elementwise.h"
 
-/* The gradients of weight and bias are summed in groups of at least so many rows and elements, whose sums are then
- * added in order. */
+/* The gradients of weight and bias are first summed over groups of at least this many rows and elements. The groups'
+ * sums are then added in order. */
 enum { GROUP_ROWS = 32, GROUP_ELEMENTS = 8192 };
 
 th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *options)
@@ -28,7 +28,7 @@ static th_status check_vector(th_call *call, int i, const char *name)
     return TH_OK;
 }
 
-th_status th_norm_shape(th_call *call, int kept)
+th_status th_norm_shape(th_call *call, int n_saved)
 {
     const th_array *x = &call->input[TH_NORM_X];
     for (int i = 0; i < call->n_inputs; i++) {
@@ -53,7 +53,7 @@ th_status th_norm_shape(th_call *call, int kept)
     th_call_output(call, 0, x->dtype, x->ndim, x->size, x->axes);
     int64_t size[TH_MAX_DIMS];
     memcpy(size, x->size, sizeof size);
-    size[x->ndim - 1] = kept;
+    size[x->ndim - 1] = n_saved;
     th_call_output(call, 1, x->dtype, x->ndim, size, NULL);
     return TH_OK;
 }
@@ -65,7 +65,7 @@ static bool needs_copy(const th_array *v)
     return v->given && v->size[0] > 1 && v->stride[0] != 1;
 }
 
-/* What the groups of rows have added up for the gradient of a vector. */
+/* Returns the partial sums of a vector's gradient: one row for each group. */
 static th_array partial_sums(const th_call *call, int input, const th_rows *rows, void *data)
 {
     const int64_t groups = th_parts(rows->rows, rows->group);
@@ -86,7 +86,7 @@ void th_norm_plan(const th_call *call, bool backward, void *plan)
     const int64_t length = p->rows.length > 0 ? p->rows.length : 1;
     if (backward)
         p->rows.group = GROUP_ELEMENTS / length > GROUP_ROWS ? GROUP_ELEMENTS / length : GROUP_ROWS;
-    size_t last = th_rows_scratch(call->ctx, &p->rows); /* of the rows first, then of the sums over groups */
+    size_t last = th_rows_scratch(call->ctx, &p->rows); /* used for the rows, then for the sums over groups */
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
         if (needs_copy(&call->input[i]))
             p->copy[i] = th_plan_scratch(call, call->input[i].size[0], element);
@@ -97,11 +97,11 @@ void th_norm_plan(const th_call *call, bool backward, void *plan)
         p->sums[i] = th_plan_scratch(call, th_array_numel(&partial), element);
         last = sums > last ? sums : last;
     }
-    p->rows.place = th_plan_scratch(call, 1, last);
+    p->rows.scratch_offset = th_plan_scratch(call, 1, last);
 }
 
-/* Weight or bias as the kernels read it, contiguous; NULL when it is not there (in backward: not saved, because nothing
- * that is asked for reads it). */
+/* Returns weight or bias, contiguous. NULL if it is not given or, in backward, not saved: then no requested gradient
+ * reads it. */
 static const void *contiguous_vector(const th_call *call, int i)
 {
     const th_norm_rows *plan = call->plan;
@@ -144,6 +144,6 @@ void th_norm_backward(const th_call *call)
             continue;
         const th_array partial = partial_sums(call, i, &plan->rows, sums[i]);
         th_sum_within(call->ctx, &call->input_gradient[i], &partial, call->add[i],
-                      th_call_scratch(call, plan->rows.place));
+                      th_call_scratch(call, plan->rows.scratch_offset));
     }
 }

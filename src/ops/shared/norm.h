@@ -1,6 +1,5 @@
-/* What layer_norm and rms_norm share: rows of the last axis (rows.h), a weight and a bias of its length, numbers kept
- * of each row for backward. Inputs: x (N, E), weight (E) or NULL, bias (E) or NULL. Outputs: y (N, E) and, for backward
- * only, the kept numbers. */
+/* Normalization of rows along the last axis, for layer_norm and rms_norm. Inputs: x (N, E), weight (E) or NULL, bias
+ * (E) or NULL. Outputs: y (N, E) and, for backward only, saved numbers of each row. */
 #ifndef TH_OPS_SHARED_NORM_H
 #define TH_OPS_SHARED_NORM_H
 
@@ -13,14 +12,14 @@ typedef struct th_norm_attributes {
     double eps; /* 0: 1e-5; completed by the shape rule */
 } th_norm_attributes;
 
-/* What is planned for a call: the rows, and places of a vector's contiguous copy, where it needs one, and of its
- * gradient's partial sums, by input. */
+/* The plan of a call: the rows; and for weight and bias, the offsets of a contiguous copy, if it needs one, and of its
+ * gradient's partial sums. */
 typedef struct th_norm_rows {
     th_rows rows;
     size_t copy[TH_NORM_BIAS + 1], sums[TH_NORM_BIAS + 1];
 } th_norm_rows;
 
-/* In the descriptor of a norm: all that makes it one, the fields of a th_rows_operation given. */
+/* The fields of a norm's descriptor except names, .shape and .samples. Arguments: the fields of a th_rows_operation. */
 #define TH_NORM(...)                                                                                                   \
     .n_inputs = 3, .optional = TH_INPUT(TH_NORM_WEIGHT) | TH_INPUT(TH_NORM_BIAS), .n_outputs = 2,                      \
     .attributes_size = sizeof(th_norm_attributes), .flags = TH_OP_RECOMPUTE,                                           \
@@ -32,8 +31,8 @@ typedef struct th_norm_rows {
     }
 
 th_tensor *th_norm_apply(const th_op *op, th_tensor *x, const th_norm_options *options);
-/* kept: numbers per row. */
-th_status th_norm_shape(th_call *call, int kept);
+/* The shape rule. n_saved: the number of saved numbers of each row. */
+th_status th_norm_shape(th_call *call, int n_saved);
 void th_norm_plan(const th_call *call, bool backward, void *plan);
 void th_norm_forward(const th_call *call);
 void th_norm_backward(const th_call *call);

@@ -71,8 +71,8 @@ th_array th_array_as_row(const th_array *array)
 
 /* -- describing -- */
 
-/* The axis that is the i-th before the last two, counted from them. One that is not there has size 1; one of size 1 has
- * stride 0. */
+/* Return the size and stride of the i-th axis before the last two, counted backward from them. A missing axis has
+ * size 1; an axis of size 1 has stride 0. */
 static int64_t outer_size(const th_array *array, int i)
 {
     const int axis = array->ndim - 3 - i;
@@ -125,7 +125,7 @@ th_product_call th_product_call_unfolded(const th_array *a, const th_array *b, c
                                         .c_row = c->stride[c->ndim - 2],
                                         .c_col = c->stride[c->ndim - 1]}};
     th_product *p = &call.product;
-    bool nothing = p->m == 0 || p->n == 0 || p->k == 0; /* a sum over nothing, or no sums at all */
+    bool empty = p->m == 0 || p->n == 0 || p->k == 0; /* an empty sum, or no sums */
     for (int i = TH_PRODUCT_BATCH_DIMS - 1; i >= 0; i--) {
         const int64_t size = outer_size(a, i) == 1 ? outer_size(b, i) : outer_size(a, i);
         if (size == 1)
@@ -141,10 +141,10 @@ th_product_call th_product_call_unfolded(const th_array *a, const th_array *b, c
             call.sum[d] = size;
             call.a_sum[d] = outer_stride(a, i);
             call.b_sum[d] = outer_stride(b, i);
-            nothing |= size == 0;
+            empty |= size == 0;
         }
     }
-    if (nothing) { /* the operands may have no memory: nothing points into it */
+    if (empty) { /* the operands may have no memory: do not point into it */
         p->k = 0;
         p->a = p->b = p->c;
         for (int d = 0; d < p->batch_dims; d++)

@@ -1,4 +1,4 @@
-/* The built-in operations: every `const th_op th_op_name = {` in src/ops, from which the build makes operations.def. */
+/* The built-in operations. The build lists every `const th_op th_op_name = {` in src/ops in operations.def. */
 #include <string.h>
 
 #include "tapehead/op.h"

@@ -1,5 +1,5 @@
-/* Rotary frequencies for longer texts: scalings that depend on the frequency alone. Those that depend on the length of
- * the sequence at hand, or that scale the scores as well, are not here. */
+/* Frequency scaling of rotary positions (rotary_scaling.h). It depends on the frequency only. Methods that depend on
+ * the sequence's length, or that also scale the scores, are not supported. */
 #include "ops/shared/rotary_scaling.h"
 
 #include <math.h>
@@ -30,12 +30,12 @@ bool th_rotary_scaling_usable(const th_rotary_scaling *s, char trouble[TH_ROTARY
     return false;
 }
 
-/* How much of a frequency is left alone: all of it where many turns fit in the length of training, none where few do. */
-static double share_left(const th_rotary_scaling *s, double frequency)
+/* Returns s of TH_ROTARY_LLAMA3: 1 for frequencies with many rotations in original_length positions, 0 for few. */
+static double unscaled_share(const th_rotary_scaling *s, double frequency)
 {
     static const double pi = 3.14159265358979323846;
-    const double turns = (double)s->original_length * frequency / (2 * pi);
-    const double share = (turns - s->low_freq_factor) / (s->high_freq_factor - s->low_freq_factor);
+    const double rotations = (double)s->original_length * frequency / (2 * pi);
+    const double share = (rotations - s->low_freq_factor) / (s->high_freq_factor - s->low_freq_factor);
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
@@ -43,6 +43,6 @@ double th_rotary_scaled(const th_rotary_scaling *s, double frequency)
 {
     if (s->kind == TH_ROTARY_UNSCALED)
         return frequency;
-    const double share = s->kind == TH_ROTARY_LLAMA3 ? share_left(s, frequency) : 0;
+    const double share = s->kind == TH_ROTARY_LLAMA3 ? unscaled_share(s, frequency) : 0;
     return share * frequency + (1 - share) * (frequency / s->factor);
 }

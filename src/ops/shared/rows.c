@@ -1,5 +1,4 @@
-/* Rows along axes (rows.h): merging axes, gathering strided rows, scattering results, and what operations on rows plan
- * and run. */
+/* Row-wise operations (rows.h): merging axes, gathering strided rows, scattering results, planning and running. */
 #include "ops/shared/rows.h"
 
 #include <string.h>
@@ -8,11 +7,12 @@
 #include "ops/shared/axes.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
+#include "tensor/shape.h"
 
 enum {
-    BLOCK = 16, /* rows gathered together: neighbors share cache lines when the row axis is the fast one */
-    LEAST_BLOCK = 4,
-    BLOCK_ELEMENTS = 1 << 18 /* longer rows are gathered fewer at a time */
+    BLOCK = 16, /* rows gathered together: they share cache lines if the axis between rows is contiguous */
+    MIN_BLOCK = 4,
+    BLOCK_ELEMENTS = 1 << 18 /* blocks of longer rows have fewer rows */
 };
 
 void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along)
@@ -24,7 +24,7 @@ void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along)
         else
             rows->outer[rows->outer_dims++] = shape->size[i];
     }
-    /* A product can only overflow when the other one is 0: then there is nothing to do. */
+    /* A product can only overflow if the other one is 0. Then there is nothing to compute. */
     if (!th_checked_numel(rows->outer_dims, rows->outer, &rows->rows))
         rows->rows = 0;
     if (!th_checked_numel(rows->inner_dims, rows->inner, &rows->length))
@@ -47,27 +47,15 @@ void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_acce
     }
 }
 
-/* Drops axes of size 1 and merges neighbors that every operand walks as one. */
+/* Merges the dimensions outside the rows, or inside them. An operand with one value for each row has none inside. */
 static int merge_axes(th_rows *rows, int dims, int64_t *size, bool inner)
 {
-    int merged = 0;
-    for (int i = 0; i < dims; i++) {
-        if (size[i] == 1)
-            continue;
-        bool one = merged > 0;
-        for (int j = 0; j < TH_ROWS_OPERANDS && one; j++) {
-            const int64_t *stride = inner ? rows->operand[j].inner : rows->operand[j].outer;
-            one = (inner && rows->operand[j].value) || stride[merged - 1] == stride[i] * size[i];
-        }
-        if (!one)
-            merged++;
-        size[merged - 1] = one ? size[merged - 1] * size[i] : size[i];
-        for (int j = 0; j < TH_ROWS_OPERANDS; j++) {
-            int64_t *stride = inner ? rows->operand[j].inner : rows->operand[j].outer;
-            stride[merged - 1] = stride[i];
-        }
-    }
-    return merged;
+    int64_t *stride[TH_ROWS_OPERANDS];
+    int operands = 0;
+    for (int j = 0; j < TH_ROWS_OPERANDS; j++)
+        if (!inner || !rows->operand[j].value)
+            stride[operands++] = inner ? rows->operand[j].inner : rows->operand[j].outer;
+    return th_merge_dimensions(dims, size, operands, stride);
 }
 
 static bool contiguous_rows(const th_rows *rows, const struct th_rows_operand *operand)
@@ -84,7 +72,7 @@ static bool contiguous_rows(const th_rows *rows, const struct th_rows_operand *o
 void th_rows_finish(th_rows *rows)
 {
     if (rows->rows == 0 || rows->length == 0) {
-        /* Nothing is read: rows without elements need no walk within, and no rows none at all. */
+        /* Nothing is read. Empty rows need no inner axes; without rows, outer axes are not needed either. */
         rows->inner_dims = 0;
         if (rows->rows == 0)
             rows->outer_dims = 0;
@@ -99,7 +87,7 @@ void th_rows_finish(th_rows *rows)
             continue;
         if (rows->block == 0) {
             rows->block = BLOCK_ELEMENTS / rows->length;
-            rows->block = rows->block > BLOCK ? BLOCK : rows->block < LEAST_BLOCK ? LEAST_BLOCK : rows->block;
+            rows->block = rows->block > BLOCK ? BLOCK : rows->block < MIN_BLOCK ? MIN_BLOCK : rows->block;
             if (rows->block > rows->rows)
                 rows->block = rows->rows;
         }
@@ -112,13 +100,13 @@ size_t th_rows_scratch(const th_context *ctx, const th_rows *rows)
 {
     size_t bytes;
     if (__builtin_mul_overflow(rows->scratch, (size_t)ctx->threads, &bytes))
-        return INT64_MAX; /* which no allocator grants */
+        return INT64_MAX; /* no allocator grants this */
     return bytes;
 }
 
 /* -- moving a block between an operand and scratch memory -- */
 
-/* A two-dimensional strided copy; strides in bytes. The inner loop is the second dimension. */
+/* Copies (m, n) elements; strides in bytes. The inner loop is the second dimension. */
 static inline void move_elements(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n,
                                  const char *from, int64_t from_m, int64_t from_n)
 {
@@ -138,7 +126,7 @@ static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, i
         move_elements(element, m, n, to, to_m, to_n, from, from_m, from_n);
 }
 
-/* `count` rows between operand memory at `memory`, row_stride elements apart, and the packed rows at `buffer`. */
+/* Copies `count` rows from the operand at `memory`, row_stride elements apart, to packed rows at `buffer`; or back. */
 static void move_rows(const th_rows *rows, const struct th_rows_operand *operand, bool gather, int64_t count,
                       char *memory, int64_t row_stride, char *buffer)
 {
@@ -165,7 +153,7 @@ static void move_rows(const th_rows *rows, const struct th_rows_operand *operand
     }
 }
 
-/* The kernel for the rows first .. end-1 in order, on this thread. */
+/* Runs the kernel on the rows first .. end-1 in order, on this thread. */
 static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scratch, th_rows_kernel *kernel,
                       const void *parameters)
 {
@@ -210,7 +198,7 @@ static void run_range(const th_rows *rows, int64_t first, int64_t end, char *scr
 
 typedef struct rows_run {
     const th_rows *rows;
-    int64_t unit; /* rows that go to one thread together */
+    int64_t unit; /* rows that one thread runs together */
     char *scratch;
     th_rows_kernel *kernel;
     const void *parameters;
@@ -219,7 +207,7 @@ typedef struct rows_run {
 static void rows_task(void *shared, int64_t first, int64_t end, int worker)
 {
     const rows_run *run = shared;
-    const int64_t past = end * run->unit; /* rows and a unit at most: it fits */
+    const int64_t past = end * run->unit; /* at most rows + unit: no overflow */
     run_range(run->rows, first * run->unit, past < run->rows->rows ? past : run->rows->rows,
               run->scratch + (size_t)worker * run->rows->scratch, run->kernel, run->parameters);
 }
@@ -235,10 +223,10 @@ void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void 
     th_for_rows(ctx, units, unit_cost > 0 ? unit_cost : 1, rows_task, &run);
 }
 
-/* -- operations on rows -- */
+/* -- row-wise operations -- */
 
-/* An operand with one number per row: of that shape with the axes `along` left out or of size 1. Or with a few,
- * contiguous, in the place of those axes. Always handed over where it is. */
+/* Sets an operand with one number for each row, whose axes `along` are missing or have size 1; or with a few contiguous
+ * numbers instead of these axes. It is always passed without a copy. */
 static void set_values(th_rows *rows, int operand, const th_array *array, th_rows_access access)
 {
     if (!array->given)
@@ -246,10 +234,10 @@ static void set_values(th_rows *rows, int operand, const th_array *array, th_row
     struct th_rows_operand *to = &rows->operand[operand];
     *to = (struct th_rows_operand){
         .data = array->data, .element = th_dtype_size(array->dtype), .access = access, .value = true};
-    const bool kept = array->ndim == rows->ndim;
+    const bool has_axes = array->ndim == rows->ndim;
     int outer = 0;
     for (int i = 0; i < array->ndim; i++)
-        if (!kept || !(rows->along >> i & 1))
+        if (!has_axes || !(rows->along >> i & 1))
             to->outer[outer++] = array->stride[i];
 }
 
@@ -277,16 +265,30 @@ void th_rows_plan(const th_call *call, bool backward, void *plan)
 {
     th_rows *rows = plan;
     th_rows_of_call(rows, call, backward, th_along(call));
-    rows->place = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, rows));
+    rows->scratch_offset = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, rows));
+}
+
+static th_rows_kernel *kernel_of(const th_call *call, th_rows_id id)
+{
+    const th_kernels *kernels = th_call_kernels(call);
+    switch (id) {
+#define ROWS(name)                                                                                                     \
+    case th_rows_id_##name:                                                                                            \
+        return kernels->name;
+#include "rows.def"
+#undef ROWS
+    case TH_ROWS_KERNELS:
+        break;
+    }
+    return NULL;
 }
 
 void th_rows_compute(const th_rows *rows, const th_call *call, bool backward, const void *parameters)
 {
     const th_rows_operation *operation = call->op->kernel;
-    const size_t entry = backward ? operation->backward : operation->forward;
-    th_rows_kernel *const *kernel = (const void *)((const char *)th_call_kernels(call) + entry);
     th_rows_run(call->ctx, rows, backward ? operation->backward_cost : operation->forward_cost,
-                th_call_scratch(call, rows->place), *kernel, parameters);
+                th_call_scratch(call, rows->scratch_offset),
+                kernel_of(call, backward ? operation->backward : operation->forward), parameters);
 }
 
 static const void *parameters_of(const th_call *call)

@@ -1,13 +1,12 @@
-/* Rows: what the operations along axes (softmax, reductions, norms) loop over. An operation declares its row kernels;
- * its forward, backward and plan are those below.
+/* Row-wise operations along axes (softmax, reductions, norms): one forward, backward and plan for all of them. An
+ * operation declares its row kernels.
  *
- * A row is the set of elements that differ in the axes `along` only, in row-major order. A row kernel
- * (kernels/rows/rows.h) sees contiguous rows, a block of them at a time. Operands whose rows lie contiguous are handed over
- * where they are; rows that lie strided pass through scratch memory, several at once. Nothing here computes.
+ * A row is the set of elements that differ only in the axes `along`, in row-major order. A row kernel
+ * (kernels/rows/rows.h) receives blocks of contiguous rows. Operands with contiguous rows are passed directly; strided
+ * rows are copied to scratch memory and back, several at a time.
  *
- * Rows are not a th_iterator, which goes through single elements of memory that is there. Here the axes say what belongs
- * together, a kernel wants it contiguous, and the scratch memory for that is planned where there is no data at all
- * (shapes only). */
+ * A th_iterator cannot do this: it visits single elements of existing memory. Rows must be contiguous for the
+ * kernels, and their scratch memory is planned even for calls without data (shapes_only). */
 #ifndef TH_OPS_SHARED_ROWS_H
 #define TH_OPS_SHARED_ROWS_H
 
@@ -25,43 +24,49 @@ typedef enum th_rows_access {
 } th_rows_access;
 
 typedef struct th_rows {
-    int ndim; /* of the shape that the rows are taken from */
+    int ndim; /* of the shape that has these rows */
     uint32_t along;
     int64_t rows, length;       /* length: elements of one row */
-    int outer_dims, inner_dims; /* axes between rows, axes within one; neighbors that lie alike are merged */
+    int outer_dims, inner_dims; /* axes between rows and within a row, merged where the strides allow it */
     int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS];
-    int64_t block; /* rows at a time when some operand passes through scratch memory */
-    int64_t group; /* so many rows go through one thread in order, and no block has rows of two groups; 0: any number */
-    bool add;      /* to the operand that is TH_ROWS_ADD */
+    int64_t block; /* rows in a block if some operand is copied to scratch memory */
+    /* Each group of this many rows runs on one thread, in order; no block has rows of two groups. 0: no groups. */
+    int64_t group;
+    bool add; /* some operand is TH_ROWS_ADD */
     struct th_rows_operand {
         char *data;
-        size_t element; /* bytes; 0: there is no such operand */
+        size_t element; /* bytes; 0: this operand is not used */
         th_rows_access access;
-        bool value;                                     /* a number or a few per row */
-        bool direct;                                    /* handed over where it is */
+        bool value;                                     /* one or a few numbers for each row */
+        bool direct;                                    /* passed without a copy */
         int64_t outer[TH_MAX_DIMS], inner[TH_MAX_DIMS]; /* strides in elements */
-        size_t buffer;           /* where its rows are in a worker's scratch memory, when not direct */
+        size_t buffer;           /* offset of its rows in a worker's scratch memory, if not direct */
     } operand[TH_ROWS_OPERANDS]; /* by TH_ROW_X, ... (kernels/rows/rows.h) */
     size_t scratch;              /* bytes per worker */
-    size_t place;                /* where th_plan_scratch put them */
+    size_t scratch_offset;       /* from th_plan_scratch */
 } th_rows;
 
-/* -- operations on rows -- */
+/* -- row-wise operations -- */
 
-/* What an operation on the rows of its input x declares, as its th_op.kernel. Forward reads x and writes y;
- * backward reads x and y, where the operation saves them, and dy, and writes dx. Output 1, if there is one, is a few
- * numbers of each row that are kept for backward. The axes are those of the attributes (axes.h). */
+/* The row kernels, from the list that the build makes of them: th_rows_id_softmax is kernel `softmax`. */
+typedef enum th_rows_id {
+#define ROWS(name) th_rows_id_##name,
+#include "rows.def"
+#undef ROWS
+    TH_ROWS_KERNELS /* their number */
+} th_rows_id;
+
+/* th_op.kernel of a row-wise operation on its input x. Forward reads x and writes y. Backward reads dy, and x and y
+ * if the operation saves them, and writes dx. Output 1, if there is one, has a few numbers of each row, saved for
+ * backward. The axes are in the attributes (axes.h). */
 typedef struct th_rows_operation {
-    size_t forward, backward;            /* TH_ROWS_KERNEL(name) */
-    int64_t forward_cost, backward_cost; /* of one element, in plain passes over it */
-    bool reduces;                        /* y is one number a row; else it has x's shape */
-    size_t parameters_offset;            /* of the kernels' parameters in the attributes; 0: none, they are NULL */
+    th_rows_id forward, backward;        /* the kernels */
+    int64_t forward_cost, backward_cost; /* of one element, in units of reading and writing it once */
+    bool reduces;                        /* y is one number for each row; otherwise it has x's shape */
+    size_t parameters_offset;            /* of the kernels' parameters in the attributes; 0: they are NULL */
 } th_rows_operation;
 
-/* A kernel's entry in the table, which is another one for each element type and instruction set. */
-#define TH_ROWS_KERNEL(name) TH_KERNEL_OFFSET(name, th_rows_kernel, #name " is not a row-wise kernel")
-
-/* In the descriptor of an operation: all that makes it one on rows, TH_ROWS(.forward = TH_ROWS_KERNEL(softmax), ...). */
+/* The fields .forward, .backward, .plan and .kernel of a descriptor: TH_ROWS(.forward = th_rows_id_softmax, ...). */
 #define TH_ROWS(...) .backward = th_rows_backward, TH_ROWS_FORWARD(__VA_ARGS__)
 /* The same without a gradient. */
 #define TH_ROWS_FORWARD(...)                                                                                           \
@@ -75,25 +80,25 @@ void th_rows_plan(const th_call *call, bool backward, void *plan);
 void th_rows_forward(const th_call *call);
 void th_rows_backward(const th_call *call);
 
-/* For an operation that has more to plan or to hand over: the rows of a call, without a place for their scratch memory;
- * and running its kernel on rows that it has planned. */
+/* Describes the rows of a call without reserving scratch memory. For operations that plan more than rows. */
 void th_rows_of_call(th_rows *rows, const th_call *call, bool backward, uint32_t along);
+/* Runs the operation's kernel on planned rows. For operations that pass other parameters to their kernels. */
 void th_rows_compute(const th_rows *rows, const th_call *call, bool backward, const void *parameters);
 
 /* -- any rows -- */
 
-/* Rows of arrays of this shape along the axes of the bit set `along`. */
+/* Starts describing rows of this shape along the axes of the bit set `along`. */
 void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along);
-/* Operand TH_ROW_X, ..., of that same shape, any strides. There is none where this is not called, or the array is NULL
- * or not given. */
+/* Sets operand TH_ROW_X, ..., an array of this shape with any strides. Does nothing if the array is NULL or not
+ * given. */
 void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_access access);
-/* After the last operand: merges axes and lays out the scratch memory. */
+/* Call it after the last operand: merges axes and lays out the scratch memory. */
 void th_rows_finish(th_rows *rows);
 
-/* Bytes of scratch memory for th_rows_run. */
+/* Returns the bytes of scratch memory for th_rows_run. */
 size_t th_rows_scratch(const th_context *ctx, const th_rows *rows);
 
-/* The kernel for all rows, threaded in chunks of fixed size. cost: of one element, in plain passes over it. */
+/* Runs the kernel on all rows, on several threads, in chunks of fixed size. cost: as forward_cost above. */
 void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_kernel *kernel,
                  const void *parameters);
 

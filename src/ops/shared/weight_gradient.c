@@ -7,8 +7,8 @@ th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, 
     return (th_weight_gradient){.product = th_product_call_of(&dyt, x, dw)};
 }
 
-/* The rows of one term of dW from row `first`, as a product. It has the precision of the whole sum, because
- * th_product_call_of sets long_sum. */
+/* Returns the product of up to TH_PRODUCT_BLOCK rows of one term of dW, from row `first`. It has the precision of the
+ * whole sum, because th_product_call_of sets long_sum. */
 static th_product block_at(const th_product *term, int64_t first, size_t element)
 {
     th_product block = *term;
@@ -21,7 +21,7 @@ static th_product block_at(const th_product *term, int64_t first, size_t element
     return block;
 }
 
-/* The same with the rows of x from memory of their own, (count, n), which lies in memory in x's order. */
+/* Returns the same product with the rows of x read from `copy` (count, n), which has x's order of axes. */
 static th_product with_copied_rows(const th_product *block, void *copy)
 {
     const bool columns_first = block->b_row == 1 && block->b_col != 1;
@@ -32,7 +32,8 @@ static th_product with_copied_rows(const th_product *block, void *copy)
     return copied;
 }
 
-/* Which rows of the block are idle (all of dy is 0) and not finite. */
+/* Sets idle[i] for the rows of the block that are idle (all of dy is 0) and not finite. Returns whether there are
+ * any. */
 static bool find_idle(const th_kernels *kernels, const th_product *block, bool *idle)
 {
     bool found = false;
@@ -51,7 +52,7 @@ static bool has_idle(const th_kernels *kernels, const th_product *term, size_t e
     return found;
 }
 
-/* For whole terms, and for full and last blocks, as they lie or copied. */
+/* Reserves workspace for whole terms, and for full and last blocks, copied or not. */
 void th_weight_gradient_reserve(const th_call *call, th_weight_gradient *gradient)
 {
     const th_context *ctx = call->ctx;
@@ -71,8 +72,8 @@ void th_weight_gradient_reserve(const th_call *call, th_weight_gradient *gradien
     }
 }
 
-/* Blocks of TH_PRODUCT_BLOCK rows add up to the bits of one product, so that a block with idle rows that are not finite
- * can be multiplied from a copy. */
+/* Blocks of TH_PRODUCT_BLOCK rows add up to the bits of one product. So a block with idle rows that are not finite
+ * can be multiplied from a copy in which these rows are 0. */
 void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradient, bool add)
 {
     const th_context *ctx = call->ctx;

@@ -1,23 +1,22 @@
-/* Attention on rows of scores: softmax with its running sums, the gradient of the scores, recomputed weights. The matrix
- * products around it are product_block's; where rows, masks and buffers come from is the drivers' matter
- * (kernels/attention*.c).
+/* The row kernels of attention: softmax with running sums, the gradient of the scores, recomputed weights. The drivers
+ * (one folder up) provide rows, masks and buffers, and compute the matrix products with product_block.
  *
- * A logit is score * scale + additive, rounded once, whatever kind of mask there is: the same visible keys give the
- * same bits however they were told. Calls with a soft cap or slopes have code of their own ("shaped"), so that those
- * without do nothing for it. Lanes are counted from the first column of the buffer, so that sums do not depend
- * on what is hidden. */
+ * A logit is score * scale + additive, rounded once, for any kind of mask: the same visible keys give the same bits,
+ * whichever mask describes them. Calls with a soft cap or slopes have separate code ("shaped"), so that other calls do
+ * not pay for them. Lanes are counted from the first column of the buffer, so that sums do not depend on masked
+ * columns. */
 #include "kernels/attention/attention_rows.h"
 #include "kernels/random/vector/philox.h"
 #include "kernels/rows/vector/visible.h"
 #include "kernels/vector/transpose.h"
 
 enum {
-    CHAINS = 4,        /* registers of a row worked on in turn, so that they do not wait for each other */
-    MULTIPLIERS = 1024 /* of dropout, made at a time; at least the columns of a buffer */
+    INTERLEAVED = 4,   /* registers of a row computed in turn, so that they do not wait for each other */
+    MULTIPLIERS = 1024 /* of dropout, computed at a time; at least the columns of a buffer */
 };
 
-/* What a hidden pair has for a weight. */
-TH_INLINE vec hidden_weight(void)
+/* The weight of a masked pair. */
+TH_INLINE vec masked_weight(void)
 {
     return vec_broadcast((real)-0.0);
 }
@@ -36,7 +35,7 @@ TH_INLINE vec add_or_max(vec a, vec b, bool add)
     return vec_max(a, b);
 }
 
-/* Element i of the result is the sum of all lanes of row[i], in the order of lanes_sum, or the largest of them. */
+/* Element i of the result is the sum of all lanes of row[i], in the order of lanes_sum, or their maximum. */
 static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bool add)
 {
     lanes reduced;
@@ -60,14 +59,14 @@ static __attribute__((noinline)) lanes reduce_rows(const lanes row[TH_LANES], bo
 
 /* -- logits -- */
 
-/* One row of scores, and what of it is visible. */
+/* One row of scores, and which of them are visible. */
 typedef struct score_row {
     const real *scores;
     th_visible_row visible;
     real scale;
     real cap, over_cap; /* soft_cap and scale / soft_cap; 0: none */
     real slope;         /* 0: none */
-    int64_t place;
+    int64_t position;
 } score_row;
 
 TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
@@ -82,7 +81,7 @@ TH_INLINE score_row row_of(const th_attention_rows *b, int64_t r)
                        .cap = (real)b->soft_cap,
                        .over_cap = b->soft_cap > 0 ? (real)(b->scale / b->soft_cap) : 0,
                        .slope = b->slope ? *(const real *)b->slope : 0,
-                       .place = b->slope ? b->place[r] : 0};
+                       .position = b->slope ? b->position[r] : 0};
 }
 
 /* tanh(score scale / soft_cap) of columns x .. x + 15. */
@@ -94,19 +93,19 @@ TH_INLINE lanes capped(const score_row *row, int64_t x)
     return t;
 }
 
-/* z - slope |column - place| */
+/* z - slope |column - position| */
 TH_INLINE lanes less_slope(const score_row *row, int64_t x, lanes z)
 {
-    return lanes_mul_add(lanes_distance(x, row->place), lanes_broadcast(-row->slope), z);
+    return lanes_mul_add(lanes_distance(x, row->position), lanes_broadcast(-row->slope), z);
 }
 
-/* The logits of columns x .. x + 15; hidden ones are -inf, even if the score is +inf or NaN. edge and masked as for
- * visible_lanes; shaped: there may be a soft cap, whose tanh goes to *tanh, and a slope. (0 is added where there is no
- * additive mask so that no compiler makes one rounding of this and what follows.) */
-TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked, bool shaped, lanes *tanh)
+/* The logits of columns x .. x + 15. Masked logits are -inf, even if the score is +inf or NaN. edge, has_mask: as edge
+ * and masked of visible_lanes. shaped: there may be a slope and a soft cap, whose tanh goes to *tanh. (Without an
+ * additive mask 0 is added, so that no compiler contracts this with the following operation.) */
+TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool has_mask, bool shaped, lanes *tanh)
 {
     lanes z;
-    const lane_mask visible = visible_lanes(&row->visible, x, edge, masked, &z);
+    const lane_mask visible = visible_lanes(&row->visible, x, edge, has_mask, &z);
     const vec scale = vec_broadcast(row->scale);
     *tanh = lanes_broadcast(0);
     if (shaped && row->slope != 0)
@@ -118,7 +117,7 @@ TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool masked, 
         for (int r = 0; r < TH_REGISTERS; r++)
             z.part[r] = vec_load(row->scores + x + r * TH_REGISTER_LANES) * scale + z.part[r];
     }
-    return edge || masked ? where_visible(visible, z, (real)-INFINITY) : z;
+    return edge || has_mask ? where_visible(visible, z, (real)-INFINITY) : z;
 }
 
 TH_INLINE bool is_shaped(const th_attention_rows *b)
@@ -126,8 +125,8 @@ TH_INLINE bool is_shaped(const th_attention_rows *b)
     return b->soft_cap > 0 || b->slope;
 }
 
-/* x with what is hidden, where z is -inf, replaced. */
-TH_INLINE lanes replace_hidden(lanes z, lanes x, vec replacement)
+/* x, with masked elements, whose z is -inf, replaced. */
+TH_INLINE lanes replace_masked(lanes z, lanes x, vec replacement)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
         x.part[r] = vec_select(z.part[r] == vec_broadcast((real)-INFINITY), replacement, x.part[r]);
@@ -136,7 +135,7 @@ TH_INLINE lanes replace_hidden(lanes z, lanes x, vec replacement)
 
 /* -- forward -- */
 
-/* Whether the row sees any key: looked at one by one. */
+/* Whether the row sees any key, tested one by one. */
 static bool any_visible(const score_row row)
 {
     for (int64_t x = row.visible.keys.first; x < row.visible.keys.past; x++)
@@ -145,56 +144,56 @@ static bool any_visible(const score_row row)
     return false;
 }
 
-/* Replaces the scores of first .. past-1 by logits. The largest lane of the result is the largest that is not NaN; -inf
- * when there is none. */
-TH_INLINE lanes put_logits(const score_row *row, real *to, bool masked, bool shaped)
+/* Replaces the scores of first .. past-1 by logits. The largest lane of the result is the largest logit that is not
+ * NaN, or -inf. */
+TH_INLINE lanes store_logits(const score_row *row, real *to, bool has_mask, bool shaped)
 {
     lanes tanh;
-    lanes largest[CHAINS];
-    for (int c = 0; c < CHAINS; c++)
+    lanes largest[INTERLEAVED];
+    for (int c = 0; c < INTERLEAVED; c++)
         largest[c] = lanes_broadcast((real)-INFINITY);
     for (int64_t x = lanes_down(row->visible.keys.first), step; x < row->visible.keys.past; x += step) {
         step = TH_LANES;
         if (at_edge(&row->visible, x)) {
-            const lanes z = logits(row, x, true, masked, shaped, &tanh);
+            const lanes z = logits(row, x, true, has_mask, shaped, &tanh);
             lanes_store(to + x, z);
             largest[0] = lanes_max(z, largest[0]);
-        } else if (x + CHAINS * TH_LANES > row->visible.keys.past) {
-            const lanes z = logits(row, x, false, masked, shaped, &tanh);
+        } else if (x + INTERLEAVED * TH_LANES > row->visible.keys.past) {
+            const lanes z = logits(row, x, false, has_mask, shaped, &tanh);
             lanes_store(to + x, z);
             largest[0] = lanes_max(z, largest[0]);
         } else {
-            step = CHAINS * TH_LANES;
-            UNROLLED_FOR (int c = 0; c < CHAINS; c++) {
-                const lanes z = logits(row, x + c * TH_LANES, false, masked, shaped, &tanh);
+            step = INTERLEAVED * TH_LANES;
+            UNROLLED_FOR (int c = 0; c < INTERLEAVED; c++) {
+                const lanes z = logits(row, x + c * TH_LANES, false, has_mask, shaped, &tanh);
                 lanes_store(to + x + c * TH_LANES, z);
                 largest[c] = lanes_max(z, largest[c]);
             }
         }
     }
-    for (int c = 1; c < CHAINS; c++)
+    for (int c = 1; c < INTERLEAVED; c++)
         largest[0] = lanes_max(largest[c], largest[0]);
     return largest[0];
 }
 
-/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sum before that, by lanes.
- * multiplier is that of column begin; NULL: all are 1. */
-TH_INLINE lanes put_weights(const th_attention_rows *b, const score_row *row, real *to, real shift,
-                            const real *multiplier, bool masked)
+/* Replaces the logits of a row by exp(logit - shift) times the multiplier, and returns the sums of exp(logit - shift)
+ * by lanes. multiplier begins at column begin; NULL: all are 1. */
+TH_INLINE lanes store_weights(const th_attention_rows *b, const score_row *row, real *to, real shift,
+                              const real *multiplier, bool has_mask)
 {
     const lanes shifts = lanes_broadcast(shift);
-    const vec hidden = hidden_weight();
+    const vec masked = masked_weight();
     lanes sum = lanes_broadcast(0);
     for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
         lanes weight;
         if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {
             for (int r = 0; r < TH_REGISTERS; r++)
-                weight.part[r] = hidden;
+                weight.part[r] = masked;
         } else {
             const lanes z = lanes_load(to + x);
             weight = lanes_exp(lanes_sub(z, shifts));
-            if (masked || at_edge(&row->visible, x))
-                weight = replace_hidden(z, weight, hidden);
+            if (has_mask || at_edge(&row->visible, x))
+                weight = replace_masked(z, weight, masked);
             sum = lanes_add(sum, weight);
             if (multiplier)
                 weight = lanes_mul(weight, lanes_load(multiplier + (x - b->begin)));
@@ -204,7 +203,7 @@ TH_INLINE lanes put_weights(const th_attention_rows *b, const score_row *row, re
     return sum;
 }
 
-/* What attention_softmax goes on with from one block of keys to the next. */
+/* The state of attention_softmax from one block of keys to the next. */
 typedef struct running {
     real *maximum, *sum; /* (rows) */
     real *output;        /* (rows, width) */
@@ -212,7 +211,7 @@ typedef struct running {
     bool fresh;
 } running;
 
-/* A larger maximum makes what has been summed up so far smaller by a factor. */
+/* Raises the maximum of a row, and rescales its earlier sums. */
 TH_INLINE void rescale(const running *state, int64_t r, real max)
 {
     const real was = state->maximum[r];
@@ -227,8 +226,8 @@ TH_INLINE void rescale(const running *state, int64_t r, real max)
         lanes_store(output + i, lanes_mul(lanes_load(output + i), factors));
 }
 
-/* The dropout multipliers of columns begin .. end-1 of at most `most` rows from r on, into multiplier; returns of how
- * many rows. */
+/* Computes the dropout multipliers of columns begin .. end-1 of at most `max` rows from r. Returns the number of
+ * rows. */
 static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t max, real *multiplier)
 {
     const int64_t columns = b->end - b->begin, together = columns < MULTIPLIERS ? MULTIPLIERS / columns : 1;
@@ -238,8 +237,8 @@ static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t m
     return rows;
 }
 
-/* Brings maximum and output of some rows up to date with their largest logits. Where all that is visible is -inf or
- * NaN, NaN is what becomes of the row. */
+/* Raises the maximum of some rows to their largest logits, and rescales their output. A row becomes NaN if all its
+ * visible logits are -inf or NaN. */
 TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, int64_t r, int64_t rows, lanes largest)
 {
     real max[TH_LANES];
@@ -256,10 +255,10 @@ TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, i
     }
 }
 
-/* shared: what *b is a copy of, so that the compiler may keep that in registers. masked: there are masks to read;
- * drops: there is dropout; shaped as in logits. */
+/* *b is a copy of *shared, so that the compiler may keep it in registers. has_mask: there are masks to read; drops:
+ * there is dropout; shaped: as in logits. */
 TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows *shared, const running *state,
-                            bool masked, bool drops, bool shaped)
+                            bool has_mask, bool drops, bool shaped)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0; r < b->rows; r += TH_LANES) {
@@ -267,28 +266,28 @@ TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows 
         lanes part[TH_LANES]; /* of each row, before its lanes are reduced */
         for (int64_t i = 0; i < rows; i++) {
             const score_row row = row_of(b, r + i);
-            part[i] = put_logits(&row, (real *)b->scores + (r + i) * b->stride, masked, shaped);
+            part[i] = store_logits(&row, (real *)b->scores + (r + i) * b->stride, has_mask, shaped);
         }
         for (int64_t i = rows; i < TH_LANES; i++)
             part[i] = lanes_broadcast(0);
         raise_maximum(b, state, r, rows, reduce_rows(part, false));
-        int64_t made = 0, made_from = 0; /* rows that there are multipliers of */
+        int64_t made = 0, made_from = 0; /* rows whose multipliers are computed */
         for (int64_t i = 0; i < rows; i++) {
             if (drops && i == made_from + made) {
                 made_from = i;
                 made = make_multipliers(shared, r + i, rows - i, multiplier);
             }
             const score_row row = row_of(b, r + i);
-            part[i] = put_weights(b, &row, (real *)b->scores + (r + i) * b->stride, state->maximum[r + i],
-                                  drops ? multiplier + (i - made_from) * (b->end - b->begin) : NULL, masked);
+            part[i] = store_weights(b, &row, (real *)b->scores + (r + i) * b->stride, state->maximum[r + i],
+                                    drops ? multiplier + (i - made_from) * (b->end - b->begin) : NULL, has_mask);
         }
         const lanes sum = reduce_rows(part, true);
         row_put(state->sum, r, b->rows, sum, !state->fresh);
     }
 }
 
-/* Scores become weights relative to a running maximum: exp(logit - maximum), with dropout. maximum and sum (rows) are
- * brought up to date, and output (rows, width) is brought to the new maximum; fresh: they do not exist yet. */
+/* Turns scores into weights relative to a running maximum: exp(logit - maximum), with dropout. Updates maximum and sum
+ * (rows), and rescales output (rows, width) to the new maximum. fresh: these three are not initialized yet. */
 void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *maximum, void *sum, int64_t width,
                                   void *output, int64_t output_row)
 {
@@ -306,19 +305,19 @@ void TH_KERNEL(attention_softmax)(const th_attention_rows *b, bool fresh, void *
 
 /* -- backward -- */
 
-/* What one row of the gradient needs besides its scores. */
+/* The operands of one row of the gradient besides its scores. */
 typedef struct gradient_row {
     real log_sum_exp, delta, factor;
-    bool of_scores;         /* the cap's derivative is wanted too */
-    real *gradient;         /* dL/d weight, which dL/d logit * factor replaces; NULL: only the weights are wanted */
-    const real *multiplier; /* of column begin; NULL: all are 1 */
+    bool of_scores;         /* multiply by the cap's derivative */
+    real *gradient;         /* dL/d weight, replaced by dL/d logit * factor; NULL: compute only the weights */
+    const real *multiplier; /* begins at column begin; NULL: all are 1 */
 } gradient_row;
 
 TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g, const real *multiplier, int64_t x,
-                           bool edge, bool masked, bool shaped)
+                           bool edge, bool has_mask, bool shaped)
 {
     lanes tanh;
-    const lanes z = logits(row, x, edge, masked, shaped, &tanh);
+    const lanes z = logits(row, x, edge, has_mask, shaped, &tanh);
     lanes weight = lanes_exp(lanes_sub(z, lanes_broadcast(g->log_sum_exp)));
     lanes gradient = weight;
     if (g->gradient) {
@@ -332,39 +331,39 @@ TH_INLINE void gradient_at(const score_row *row, real *to, const gradient_row *g
         if (shaped && row->cap > 0 && g->of_scores)
             for (int r = 0; r < TH_REGISTERS; r++)
                 gradient.part[r] *= vec_mul_add(-tanh.part[r], tanh.part[r], vec_broadcast(1));
-        if (edge || masked)
-            gradient = replace_hidden(z, gradient, vec_broadcast(0));
+        if (edge || has_mask)
+            gradient = replace_masked(z, gradient, vec_broadcast(0));
         lanes_store(g->gradient + x, gradient);
     }
-    if (edge || masked)
-        weight = replace_hidden(z, weight, hidden_weight());
+    if (edge || has_mask)
+        weight = replace_masked(z, weight, masked_weight());
     if (multiplier)
         weight = lanes_mul(weight, lanes_load(multiplier));
     lanes_store(to + x, weight);
 }
 
-TH_INLINE void put_gradient(const th_attention_rows *b, const score_row *row, real *to, const gradient_row *g,
-                            bool masked, bool shaped)
+TH_INLINE void store_gradient(const th_attention_rows *b, const score_row *row, real *to, const gradient_row *g,
+                              bool has_mask, bool shaped)
 {
-    lanes hidden;
+    lanes masked;
     for (int r = 0; r < TH_REGISTERS; r++)
-        hidden.part[r] = hidden_weight();
+        masked.part[r] = masked_weight();
     for (int64_t x = b->begin; x < b->end; x += TH_LANES) {
         const real *multiplier = g->multiplier ? g->multiplier + (x - b->begin) : NULL;
         if (x + TH_LANES <= row->visible.keys.first || x >= row->visible.keys.past) {
-            lanes_store(to + x, hidden);
+            lanes_store(to + x, masked);
             if (g->gradient)
                 lanes_store(g->gradient + x, lanes_broadcast(0));
         } else if (at_edge(&row->visible, x)) {
-            gradient_at(row, to, g, multiplier, x, true, masked, shaped);
+            gradient_at(row, to, g, multiplier, x, true, has_mask, shaped);
         } else {
-            gradient_at(row, to, g, multiplier, x, false, masked, shaped);
+            gradient_at(row, to, g, multiplier, x, false, has_mask, shaped);
         }
     }
 }
 
 TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows *shared, const real *log_sum_exp,
-                             const real *delta, bool of_scores, real *gradient, bool masked, bool drops, bool shaped)
+                             const real *delta, bool of_scores, real *gradient, bool has_mask, bool drops, bool shaped)
 {
     real multiplier[MULTIPLIERS];
     for (int64_t r = 0, together; r < b->rows; r += together) {
@@ -377,14 +376,14 @@ TH_INLINE void gradient_rows(const th_attention_rows *b, const th_attention_rows
                                     .of_scores = of_scores,
                                     .gradient = gradient ? gradient + (r + i) * b->stride : NULL,
                                     .multiplier = drops ? multiplier + i * (b->end - b->begin) : NULL};
-            put_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, masked, shaped);
+            store_gradient(b, &row, (real *)b->scores + (r + i) * b->stride, &g, has_mask, shaped);
         }
     }
 }
 
-/* Scores become weights exp(logit - log_sum_exp), with dropout. gradient (rows, stride), or NULL, holds what a product
- * has made of the output's gradient, dP = dO vᵀ, and becomes that of the logits, weight (multiplier dP - delta), or
- * of_scores, that of what they come from; 0 where hidden. */
+/* Turns scores into weights exp(logit - log_sum_exp), with dropout. gradient (rows, stride), or NULL, is the product dP
+ * = dO vᵀ. It is replaced by the gradient of the logits, weight (multiplier dP - delta), or, of_scores, by the gradient
+ * of the scores; 0 where masked. */
 void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_sum_exp, const void *delta,
                                    bool of_scores, void *gradient)
 {
@@ -394,7 +393,7 @@ void TH_KERNEL(attention_gradient)(const th_attention_rows *b, const void *log_s
         gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, true, drops, true);
     else if (b->keep || b->additive)
         gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, true, drops, false);
-    else if (drops || !gradient) /* (apart, so that what is most common takes the fewest steps) */
+    else if (drops || !gradient) /* (separate, so that the most common case takes the fewest instructions) */
         gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, false, drops, false);
     else
         gradient_rows(&own, b, log_sum_exp, delta, of_scores, gradient, false, false, false);

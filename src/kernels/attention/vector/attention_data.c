@@ -1,15 +1,15 @@
-/* What surrounds the products of attention: rows brought in from strided memory and out to it, and the product that
- * knows hidden pairs. Buffers have rows of whole lanes, filled up with zeros. */
+/* Loads and stores rows of attention's operands from and to strided memory, and multiplies with masked pairs left out.
+ * Rows of buffers are whole lanes, filled with zeros. */
 #include "kernels/products/vector/product.h"
 #include "kernels/rows/vector/visible.h"
 
-/* Whether rows are whole lanes of elements that follow each other. Short rows cost little if the compiler knows. */
+/* Whether rows are whole lanes of contiguous elements. If the compiler knows this, short rows are cheap. */
 static bool is_whole(int64_t columns, int64_t stride)
 {
     return stride == 1 && columns % TH_LANES == 0;
 }
 
-/* Elements i .. i + 15 of a row of n that lie `stride` apart; past the end 0. */
+/* Elements i .. i + 15 of a row of n elements with this stride; 0 after the end. */
 TH_INLINE lanes gather(const real *x, int64_t stride, int64_t i, int64_t n, bool whole)
 {
     if (whole)
@@ -52,7 +52,7 @@ TH_INLINE bool load_rows(int64_t rows, int64_t columns, const real *from, int64_
     return !vec_any(bad);
 }
 
-/* to (rows, columns), rows to_row apart, = from. *finite: no element of it is infinite or NaN. */
+/* to (rows, columns), rows to_row apart, = from. *finite: no element is infinite or NaN. */
 void TH_KERNEL(attention_load)(int64_t rows, int64_t columns, const void *from, int64_t from_row, int64_t from_column,
                                void *to, int64_t to_row, bool *finite)
 {
@@ -75,7 +75,7 @@ TH_INLINE bool finite_rows(int64_t rows, int64_t columns, const real *from, int6
     return !vec_any(bad);
 }
 
-/* *finite: no element of from (rows, columns) is infinite or NaN. */
+/* Sets *finite: no element of from (rows, columns) is infinite or NaN. */
 void TH_KERNEL(attention_is_finite)(int64_t rows, int64_t columns, const void *from, int64_t from_row,
                                     int64_t from_column, bool *finite)
 {
@@ -99,8 +99,8 @@ TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64
     }
 }
 
-/* to (rows, columns) = from, or += from. -0 counts as 0: the sign of a sum of zeros depends on how many hidden ones
- * there are. */
+/* to (rows, columns) = from, or += from. -0 is stored as 0: the sign of a sum of zeros depends on the number of masked
+ * elements. */
 void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to,
                                 int64_t to_row, int64_t to_column, bool add)
 {
@@ -124,7 +124,7 @@ TH_INLINE void divide_rows(int64_t rows, int64_t width, const real *from, int64_
     }
 }
 
-/* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 is that of a row without
+/* o (rows, width) = output / sum, log_sum_exp (rows), or NULL, = maximum + log sum. A sum of 0 belongs to a row without
  * keys. */
 void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximum, const void *sum, const void *output,
                                  int64_t output_row, void *o, int64_t o_row, int64_t o_column, void *log_sum_exp,
@@ -153,7 +153,7 @@ void TH_KERNEL(attention_finish)(int64_t rows, int64_t width, const void *maximu
     }
 }
 
-/* delta (rows) = sum over width of o * o_gradient, less the gradient of the log-sum-exp, which may be NULL. */
+/* delta (rows) = sum over width of o * o_gradient, minus the gradient of the log-sum-exp, which may be NULL. */
 void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int64_t o_row, const void *o_gradient,
                                 int64_t o_gradient_row, const void *log_sum_exp_gradient,
                                 int64_t log_sum_exp_gradient_row, void *delta)
@@ -169,16 +169,16 @@ void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int6
     }
 }
 
-/* Whether a weight is one that hides (-0). */
-TH_INLINE bool is_hidden(const real *weight)
+/* Whether a weight marks a masked pair (-0). */
+TH_INLINE bool is_masked(const real *weight)
 {
-    const real hidden = (real)-0.0;
-    return memcmp(weight, &hidden, sizeof hidden) == 0;
+    const real masked = (real)-0.0;
+    return memcmp(weight, &masked, sizeof masked) == 0;
 }
 
-/* product_block for the one case that B's rows are contiguous and whole lanes wide, without the terms whose weight is
- * hidden, so that what B holds there does not count even if it is NaN. weights has the shape and the strides of A.
- * Where all is finite this has the same bits as the product, up to the sign of zeros. */
+/* product_block for B with contiguous rows of whole lanes, without the masked elements of the sum: B's numbers there do
+ * not count, even if they are NaN. weights has the shape and the strides of A. If all numbers are finite, the bits are
+ * those of product_block, up to the sign of zeros. */
 void TH_KERNEL(attention_visible_product)(const th_product_block *block, const void *weights)
 {
     for (int64_t i = 0; i < block->m; i++)
@@ -186,7 +186,7 @@ void TH_KERNEL(attention_visible_product)(const th_product_block *block, const v
             lanes sum = lanes_broadcast(0);
             for (int64_t k = 0; k < block->k; k++) {
                 const int64_t at = i * block->a_row + k * block->a_col;
-                if (is_hidden((const real *)weights + at))
+                if (is_masked((const real *)weights + at))
                     continue;
                 const lanes a = lanes_broadcast(((const real *)block->a)[at]);
                 sum = lanes_mul_add(a, lanes_load((const real *)block->b + k * block->b_row + j), sum);
@@ -197,7 +197,7 @@ void TH_KERNEL(attention_visible_product)(const th_product_block *block, const v
         }
 }
 
-/* Adds to C the terms of the product whose factor in B is not finite, but for those whose weight is hidden. */
+/* Adds to C those elements of the sum whose factor in B is not finite, unless their weight is masked. */
 void TH_KERNEL(attention_add_non_finite)(const th_product_block *block, const void *weights)
 {
     for (int64_t k = 0; k < block->k; k++)
@@ -207,13 +207,13 @@ void TH_KERNEL(attention_add_non_finite)(const th_product_block *block, const vo
                 continue;
             for (int64_t i = 0; i < block->m; i++) {
                 const int64_t at = i * block->a_row + k * block->a_col;
-                if (!is_hidden((const real *)weights + at))
+                if (!is_masked((const real *)weights + at))
                     ((real *)block->c)[i * block->c_row + j] += ((const real *)block->a)[at] * factor;
             }
         }
 }
 
-/* to (rows, columns) += from for the columns keys[r] of each row r; steps of 0 in `to` sum up. */
+/* to (rows, columns) += from for the columns keys[r] of each row r; strides of 0 in `to` sum up. */
 void TH_KERNEL(attention_accumulate)(int64_t rows, const th_key_range *keys, const void *from, int64_t from_row,
                                      void *to, int64_t to_row, int64_t to_column)
 {
@@ -225,15 +225,15 @@ void TH_KERNEL(attention_accumulate)(int64_t rows, const th_key_range *keys, con
     }
 }
 
-/* *sum -= |column - place[r]| from over the columns begin .. end - 1, multiples of TH_LANES, of each row r. */
-void TH_KERNEL(attention_slope_gradient)(int64_t rows, int64_t begin, int64_t end, const int64_t *place,
+/* *sum -= |column - position[r]| from over the columns begin .. end - 1, multiples of TH_LANES, of each row r. */
+void TH_KERNEL(attention_slope_gradient)(int64_t rows, int64_t begin, int64_t end, const int64_t *position,
                                          const void *from, int64_t from_row, double *sum)
 {
     for (int64_t r = 0; r < rows; r++) {
         lanes total = lanes_broadcast(0);
         for (int64_t i = begin; i < end; i += TH_LANES)
             total =
-                lanes_mul_add(lanes_distance(i, place[r]), lanes_load((const real *)from + r * from_row + i), total);
+                lanes_mul_add(lanes_distance(i, position[r]), lanes_load((const real *)from + r * from_row + i), total);
         *sum -= (double)lanes_sum(total);
     }
 }

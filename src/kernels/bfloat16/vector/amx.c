@@ -1,21 +1,23 @@
-/* Products of bfloat16 terms by the processor's matrix units (Intel AMX): tdpbf16ps is the definition of their bits
- * (product.h), so that nothing is computed here but by it. One instance is compiled, where the compiler takes it, and
- * it is run only after th_amx_detect (kernels/machine/amx.h) has said that this process may. tile_panels.h makes the
- * panels.
+/* Products of bfloat16 parts with Intel AMX. Only tdpbf16ps computes here: it is the definition of the bits
+ * (product.h). One instance is compiled, if the compiler supports AMX. It runs only after th_amx_detect
+ * (kernels/machine/amx.h) has permitted it. amx_panels.h packs the panels.
  *
- * A tile is 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16 columns
- * of B. 2 x 2 tiles of C stay in registers: the 4 products of a group of steps take 64 cycles and 4 tiles of 1 KB,
- * which is what a level-2 cache can give at most. So of the two panels that meet one should lie in the level-1 cache
- * (48 KB): with one term a block of k is done in two halves, so that a panel of B over a half (16 KB) stays there while
- * the panels of A come by, from the level-2 cache. With two terms 12 products need 8 tiles (two of them loaded twice),
- * two thirds of what that cache gives: there a block is done at once. */
+ * An AMX tile has 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16
+ * columns of B. 2 x 2 tiles of C stay in registers. Their 4 products of a group of steps take 64 cycles and load 4
+ * tiles of 1 KB, the most that a level-2 cache delivers in that time. So one of the two panels should be in the level-1
+ * cache (48 KB):
+ *
+ *     one part     a block of k is done in two halves: half a panel of B (16 KB) stays in the level-1 cache, and the
+ *                  panels of A come from the level-2 cache
+ *     two parts    12 products load 8 tiles (two of them twice), two thirds of what the level-2 cache delivers: a block
+ *                  is done at once */
 #include "kernels/bfloat16/vector/amx_panels.h"
 
-enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* that are asked for in advance */ };
+enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* groups to prefetch ahead */ };
 
-/* -- the tiles -- */
+/* -- tile registers -- */
 
-/* Numbers of the registers, as the intrinsics need them: the place in C, the rows of A, the columns of B. */
+/* Register numbers, which the intrinsics need as constants: tiles of C, rows of A, columns of B. */
 #define C00 0
 #define C01 1
 #define C10 2
@@ -31,25 +33,25 @@ typedef struct tile_configuration {
     uint8_t rows[16];
 } tile_configuration;
 
-/* In memory for good: gcc's intrinsic does not say that all of it is read. */
+/* Static, because gcc's intrinsic does not declare that it reads all of the structure. */
 static const tile_configuration whole_tiles = {
     .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
-/* Compilers do not know that tiles are loaded from memory: what was written before is there after this. */
-TH_INLINE void finish_writing(void)
+/* Completes earlier stores. Compilers do not know that loading a tile reads memory. */
+TH_INLINE void finish_stores(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
 /* Up to 2 x 2 tiles of C, and their operands. */
 typedef struct tile_panels {
-    bool low, right;    /* there is a second row, a second column of tiles */
+    bool low, right;    /* whether there is a second row, a second column of tiles */
     int64_t groups;     /* of steps */
-    const char *a, *b;  /* panels, from the first of these groups on */
-    const char *next_b; /* the panel of B that comes after this, to be brought nearer meanwhile; or NULL */
+    const char *a, *b;  /* panels, from the first of these groups */
+    const char *next_b; /* the next panel of B, to be prefetched meanwhile; or NULL */
 } tile_panels;
 
-/* Rows of numbers; their stride may be 0. */
+/* Rows of numbers. The stride `row` may be 0. */
 typedef struct tile_rows {
     float *at;
     int64_t row;
@@ -87,8 +89,8 @@ TH_INLINE void store_sums(bool low, bool right, const tile_rows *to)
         _tile_stored(C11, to->at + TILE_LINES * to->row + TILE_LINES, stride);
 }
 
-/* What is brought nearer beside 4 products, a quarter beside each: operands of one term over a group, of the groups to
- * come into the level-1 cache, of the panel to come into the level-2 cache. NULL: nothing. */
+/* Memory to prefetch during 4 products, a quarter during each. Each pointer is one part of an operand over one group:
+ * `near` in later groups, for the level-1 cache; `far` in the next panel, for the level-2 cache. NULL: nothing. */
 typedef struct tile_prefetch {
     const char *near[2], *far[2];
 } tile_prefetch;
@@ -106,8 +108,8 @@ TH_INLINE void prefetch_quarter(const tile_prefetch *next, int quarter)
     }
 }
 
-/* c += a b for one term of each, over one group of steps. Operands are loaded as late as can be, so that loads run
- * beside products, and a sum comes up again when 4 products have passed, as long as one takes. */
+/* c += a b for one part of each, over one group of steps. Operands are loaded as late as possible, so that loads run
+ * beside products. 4 products pass before a sum is needed again, which is the latency of one product. */
 TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, const char *b, const tile_prefetch *next)
 {
     _tile_loadd(B0, b, TILE_ROW_BYTES);
@@ -132,10 +134,10 @@ TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, con
     }
 }
 
-/* c += the products of terms, of operands that have `terms` of them: of the first ones only, or of both. */
+/* c += products of parts. Operands have `parts` parts. both: use both parts, else only the first. */
 TH_INLINE void add_groups(int parts, bool both, bool low, bool right, const tile_panels *t)
 {
-    enum { NEXT = PANEL_PART_BYTES }; /* from one term to the next */
+    enum { NEXT = PANEL_PART_BYTES }; /* from one part to the next */
     const int64_t group_bytes = parts * PANEL_PART_BYTES, ahead = AHEAD_GROUPS * group_bytes;
     for (int64_t group = 0; group < t->groups; group++) {
         const char *a = t->a + group * group_bytes, *b = t->b + group * group_bytes;
@@ -178,13 +180,13 @@ TH_INLINE void multiply_panels(int parts, bool both, const tile_panels *t, const
         run_tiles(parts, both, false, false, t, init, c);
 }
 
-/* -- what does not lie in whole tiles, or has to be looked at -- */
+/* -- partial tiles, and elements that are NaN -- */
 
 typedef struct tile_buffer {
     _Alignas(64) float at[PANEL_LINES][PANEL_LINES];
 } tile_buffer;
 
-/* The first `rows` rows and `columns` columns of it = from. */
+/* Copies `rows` rows and `columns` columns into the buffer. */
 static void fill_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *from)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -192,10 +194,10 @@ static void fill_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, cons
             const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->at + i * from->row + j);
             _mm512_store_ps(&buffer->at[i][j], numbers);
         }
-    finish_writing();
+    finish_stores();
 }
 
-static void empty_buffer(const tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *to)
+static void store_buffer(const tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *to)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += TILE_LINES)
@@ -214,8 +216,8 @@ static bool has_nan(const tile_buffer *buffer, int64_t rows, int64_t columns)
     return found != 0;
 }
 
-/* Elements that are NaN are those of the product of first terms. */
-static __attribute__((noinline)) void mend_buffer(const tile_panels *t, const tile_rows *init, tile_buffer *buffer)
+/* Replaces elements that are NaN by elements of the product of first parts. */
+static __attribute__((noinline)) void replace_nan(const tile_panels *t, const tile_rows *init, tile_buffer *buffer)
 {
     tile_buffer first;
     multiply_panels(MAX_PARTS, false, t, init, &(tile_rows){&first.at[0][0], PANEL_LINES});
@@ -227,7 +229,7 @@ static __attribute__((noinline)) void mend_buffer(const tile_panels *t, const ti
         }
 }
 
-/* c = init + a b of so many rows and columns. */
+/* c = init + a b for `rows` rows and `columns` columns. */
 TH_INLINE void multiply_part(int parts, int64_t rows, int64_t columns, const tile_panels *t, const tile_rows *init,
                              const tile_rows *c)
 {
@@ -245,18 +247,18 @@ TH_INLINE void multiply_part(int parts, int64_t rows, int64_t columns, const til
     }
     multiply_panels(parts, parts > 1, t, &from, &to);
     if (parts > 1 && has_nan(&sums, rows, columns))
-        mend_buffer(t, &from, &sums);
-    empty_buffer(&sums, rows, columns, c);
+        replace_nan(t, &from, &sums);
+    store_buffer(&sums, rows, columns, c);
 }
 
 /* -- panels of B and of A -- */
 
-/* One panel of B, from a group of steps on, against all of A. */
+/* Multiplies all of A by one panel of B, beginning at a group of steps. */
 TH_INLINE void multiply_column(int parts, const th_product_block *block, int64_t column, int64_t group, int64_t groups)
 {
     const int64_t skipped = group * parts * PANEL_PART_BYTES, panel = block->b_panel * (int64_t)sizeof(float);
     const int64_t columns = th_smaller(block->n - column, PANEL_LINES);
-    const bool adds = group > 0; /* to what the groups before have made */
+    const bool adds = group > 0; /* to the sums of the groups before */
     const float *start = adds ? block->c : block->init;
     const int64_t start_row = adds ? block->c_row : block->init_row;
     tile_panels t = {.right = columns > TILE_LINES, .groups = groups};
@@ -279,7 +281,7 @@ TH_INLINE void multiply_amx(int parts, const th_product_block *block)
     _tile_loadconfig(&whole_tiles);
     for (int64_t column = 0; column < block->n; column += PANEL_LINES) {
         int64_t group = 0;
-        do { /* once without any steps */
+        do { /* once even without steps */
             multiply_column(parts, block, column, group, th_smaller(groups - group, max));
             group += max;
         } while (group < groups);
@@ -291,15 +293,15 @@ TH_INLINE void multiply_amx(int parts, const th_product_block *block)
 
 _Static_assert((int)TH_FEW_PART_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
 
-/* Prefetches the columns behind a panel of one group of steps into the level-2 cache. */
-TH_INLINE void ask_behind(const part_operand *group)
+/* Prefetches the columns after a panel of one group of steps into the level-2 cache. */
+TH_INLINE void prefetch_behind(const part_operand *group)
 {
     for (int i = PANEL_LINES; i < 2 * PANEL_LINES; i++)
         for (int byte = 0; byte < TH_PART_GROUP * (int)sizeof(float); byte += TILE_ROW_BYTES)
             _mm_prefetch((const char *)(group->at + i * group->line) + byte, _MM_HINT_T1);
 }
 
-/* The tiles of C += A B of a panel of columns from `column` on: B is packed a group of steps at a time. */
+/* C += A B for the tiles of a panel of columns from `column`. B is packed one group of steps at a time. */
 TH_INLINE void add_few(bool right, const th_product_block *block, int64_t column)
 {
     _Alignas(64) char panel[PANEL_PART_BYTES];
@@ -311,17 +313,17 @@ TH_INLINE void add_few(bool right, const th_product_block *block, int64_t column
                           .panels = panel};
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, group.at += TH_PART_GROUP) {
         group.k = th_smaller(block->k - step, TH_PART_GROUP);
-        ask_behind(&group);
+        prefetch_behind(&group);
         pack_tile(1, false, STEPS_DENSE, &group, 0, 0);
         if (right)
             pack_tile(1, false, STEPS_DENSE, &group, TILE_LINES, 0);
-        finish_writing();
+        finish_stores();
         add_products(false, right, true, (const char *)block->a + step / TH_PART_GROUP * PANEL_PART_BYTES, panel,
                      &nothing);
     }
 }
 
-/* A panel of columns from `column` on; right: it has a second tile. */
+/* Computes a panel of columns from `column`. right: it has a second tile. */
 TH_INLINE void few_columns(bool right, const th_product_block *block, int64_t column)
 {
     tile_buffer sums;
@@ -336,11 +338,11 @@ TH_INLINE void few_columns(bool right, const th_product_block *block, int64_t co
     }
     add_few(right, block, column);
     store_sums(false, right, &memory);
-    finish_writing();
-    empty_buffer(&sums, block->m, columns, &(tile_rows){(float *)block->c + column, block->c_row});
+    finish_stores();
+    store_buffer(&sums, block->m, columns, &(tile_rows){(float *)block->c + column, block->c_row});
 }
 
-/* th_product_kernels.few_rows of one term. */
+/* th_product_kernels.few_rows for one part. */
 static __attribute__((noinline)) void few_rows_amx(const th_product_block *block)
 {
     _tile_loadconfig(&whole_tiles);
@@ -357,14 +359,14 @@ static void few_rows(const th_product_block *block)
     multiply_in_state(few_rows_amx, block);
 }
 
-/* -- as a driver sees it -- */
+/* -- the functions of th_product_kernels -- */
 
 PART_KERNELS(1, pack_amx, multiply_amx, PANEL_PART_BYTES / (int)sizeof(float));
 PART_KERNELS(2, pack_amx, multiply_amx, PANEL_PART_BYTES / (int)sizeof(float));
 
 extern const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS];
 
-/* [terms - 1] */
+/* [parts - 1] */
 const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS] = {
     {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows},
     {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL},

@@ -1,9 +1,9 @@
-/* Panels of operands in tiles of bfloat16 terms: made from matrices of float32 numbers with any strides.
+/* Packs matrices of float32 numbers with any strides into panels of AMX tiles of bfloat16 parts.
  *
- * A panel has 32 lines, which are rows of A or columns of B: [group of 32 steps of k][term][first or last 16 lines],
- * and then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps; a row of a tile of B is a
- * pair of steps, the even one first, of every line. Steps that are not there are 0; lines that are not there are
- * anything, and tiles with no other are not written. */
+ * A panel has 32 lines, which are rows of A or columns of B. Its layout is [group of 32 steps of k][part][first or last
+ * 16 lines], and then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps. A row of a
+ * tile of B is a pair of steps of every line, the even step first. Missing steps are 0. Missing lines are arbitrary,
+ * and tiles of missing lines are not written. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_AMX_PANELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_AMX_PANELS_H
 
@@ -15,12 +15,12 @@ enum {
     TILE_ROW_BYTES = 64,
     TILE_BYTES = TILE_LINES * TILE_ROW_BYTES,
     PANEL_LINES = 2 * TILE_LINES,
-    PANEL_PART_BYTES = 2 * TILE_BYTES, /* of one term over one group of steps */
-    AHEAD_BYTES = 256                  /* what is read next is asked for so far in advance */
+    PANEL_PART_BYTES = 2 * TILE_BYTES, /* of one part over one group of steps */
+    AHEAD_BYTES = 256                  /* to prefetch ahead of reading */
 };
 
-/* The tiles of 16 lines and one group of steps, number by number: whatever the strides, and what the processor's
- * conversion would make infinite or NaN. */
+/* Packs the tiles of 16 lines and one group of steps, number by number. For any strides, and for numbers that the
+ * processor's conversion would make infinite or NaN. */
 static __attribute__((noinline)) void pack_any_tile(int parts, bool of_a, const part_operand *s, int64_t line,
                                                     int64_t step, char *to)
 {
@@ -30,22 +30,22 @@ static __attribute__((noinline)) void pack_any_tile(int parts, bool of_a, const 
         for (int64_t j = 0; j < TH_PART_GROUP; j++) {
             const uint32_t bits = j < steps ? bits_of_float(from[j * s->step]) : 0, first = round_to_bfloat16(bits);
             const uint16_t part[MAX_PARTS] = {(uint16_t)(first >> 16), (uint16_t)(second_part(bits, first) >> 16)};
-            const int64_t place = of_a ? i * TH_PART_GROUP + j : (j / 2 * TILE_LINES + i) * 2 + j % 2;
+            const int64_t offset = of_a ? i * TH_PART_GROUP + j : (j / 2 * TILE_LINES + i) * 2 + j % 2;
             for (int t = 0; t < parts; t++)
-                memcpy(to + t * PANEL_PART_BYTES + place * (int64_t)sizeof *part, &part[t], sizeof *part);
+                memcpy(to + t * PANEL_PART_BYTES + offset * (int64_t)sizeof *part, &part[t], sizeof *part);
         }
     }
 }
 
-TH_INLINE __m512 take(__mmask16 given, const float *from)
+TH_INLINE __m512 load_masked(__mmask16 given, const float *from)
 {
     _mm_prefetch((const char *)from + AHEAD_BYTES, _MM_HINT_T0);
     return _mm512_maskz_loadu_ps(given, from);
 }
 
-/* row[t][i]: the terms of line i, its 32 steps in order; the last line again for those that are not there. Returns
- * whether there is something that the conversion does not do as product.h says. */
-TH_INLINE bool take_lines(int parts, const part_operand *s, int64_t line, int64_t step,
+/* row[t][i]: part t of line i, its 32 steps in order. Missing lines repeat the last line. Returns whether the
+ * conversion differs from product.h for some number. */
+TH_INLINE bool load_lines(int parts, const part_operand *s, int64_t line, int64_t step,
                           __m512i row[MAX_PARTS][TILE_LINES])
 {
     const float *from = s->at + line * s->line + step;
@@ -54,7 +54,7 @@ TH_INLINE bool take_lines(int parts, const part_operand *s, int64_t line, int64_
     __mmask32 unusual = 0;
     UNROLLED_FOR (int i = 0; i < TILE_LINES; i++) {
         const float *numbers = from + (i < last ? i : last) * s->line;
-        const __m512 low = take(low_given, numbers), high = take(high_given, numbers + TILE_LINES);
+        const __m512 low = load_masked(low_given, numbers), high = load_masked(high_given, numbers + TILE_LINES);
         row[0][i] = convert(low, high);
         unusual |= unusual_of(row[0][i]);
         if (parts == 2)
@@ -63,8 +63,8 @@ TH_INLINE bool take_lines(int parts, const part_operand *s, int64_t line, int64_
     return unusual != 0;
 }
 
-/* row[t][p]: the terms of pair p of steps, of 16 lines that are neighbors; `whole`: there are 32 steps. */
-TH_INLINE bool take_pairs(int parts, bool whole, const part_operand *s, int64_t line, int64_t step,
+/* row[t][p]: part t of pair p of steps, of 16 lines that are adjacent in memory. whole: all 32 steps exist. */
+TH_INLINE bool load_pairs(int parts, bool whole, const part_operand *s, int64_t line, int64_t step,
                           __m512i row[MAX_PARTS][TILE_LINES])
 {
     const float *from = s->at + line + step * s->step;
@@ -73,8 +73,8 @@ TH_INLINE bool take_pairs(int parts, bool whole, const part_operand *s, int64_t 
     __mmask32 unusual = 0;
     UNROLLED_FOR (int p = 0; p < TILE_LINES; p++) {
         const int64_t even = 2 * p, odd = 2 * p + 1;
-        const __m512 low = whole || even <= last ? take(given, from + even * s->step) : _mm512_setzero_ps();
-        const __m512 high = whole || odd <= last ? take(given, from + odd * s->step) : _mm512_setzero_ps();
+        const __m512 low = whole || even <= last ? load_masked(given, from + even * s->step) : _mm512_setzero_ps();
+        const __m512 high = whole || odd <= last ? load_masked(given, from + odd * s->step) : _mm512_setzero_ps();
         row[0][p] = pair_up(convert(low, high));
         unusual |= unusual_of(row[0][p]);
         if (parts == 2)
@@ -85,16 +85,16 @@ TH_INLINE bool take_pairs(int parts, bool whole, const part_operand *s, int64_t 
 
 typedef enum source_layout { STEPS_DENSE, LINES_DENSE, NOTHING_DENSE } source_layout;
 
-/* The tiles of 16 lines and one group of steps. Those of B hold what those of A do, transposed in pairs. */
+/* Packs the tiles of 16 lines and one group of steps. Tiles of B are those of A, transposed in pairs. */
 TH_INLINE void pack_tile(int parts, bool of_a, source_layout layout, const part_operand *s, int64_t line, int64_t step)
 {
     char *panel = (char *)((float *)s->panels + line / PANEL_LINES * s->panel);
     char *to = panel + step / TH_PART_GROUP * parts * PANEL_PART_BYTES + line % PANEL_LINES * TILE_ROW_BYTES;
     __m512i row[MAX_PARTS][TILE_LINES];
     const bool unusual = layout == NOTHING_DENSE        ? true
-                         : layout == STEPS_DENSE        ? take_lines(parts, s, line, step, row)
-                         : s->k - step >= TH_PART_GROUP ? take_pairs(parts, true, s, line, step, row)
-                                                        : take_pairs(parts, false, s, line, step, row);
+                         : layout == STEPS_DENSE        ? load_lines(parts, s, line, step, row)
+                         : s->k - step >= TH_PART_GROUP ? load_pairs(parts, true, s, line, step, row)
+                                                        : load_pairs(parts, false, s, line, step, row);
     if (__builtin_expect(unusual, layout == NOTHING_DENSE)) {
         pack_any_tile(parts, of_a, s, line, step, to);
         return;
@@ -107,7 +107,7 @@ TH_INLINE void pack_tile(int parts, bool of_a, source_layout layout, const part_
     }
 }
 
-/* All of it, along what is dense in memory: at most 32 pages are read at a time. */
+/* Packs the whole operand, along the dense direction in memory: at most 32 pages are read at a time. */
 TH_INLINE void pack_layout(int parts, bool of_a, source_layout layout, const part_operand *s)
 {
     if (layout == LINES_DENSE) {

@@ -1,12 +1,13 @@
-/* Splitting float32 numbers into bfloat16 terms (product.h says how), as bits and without branches: a number at a time,
- * or a register of them. A bfloat16 number is written as the float32 number that it is: the upper half of its bits. */
+/* Splits float32 numbers into bfloat16 parts as product.h defines them, one number or one register at a time, with
+ * integer arithmetic and without branches. A bfloat16 number is stored as the float32 number of the same value: the
+ * upper half of its bits. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_H
 #define TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_H
 
 #include "kernels/vector/registers.h"
 
-/* The first term of a number: to the nearest, ties to even (the carry of a mantissa runs into the exponent); truncated
- * where that would be infinite; below the smallest normal number 0. */
+/* The first part of a number: rounded to nearest, ties to even (the carry of the mantissa runs into the exponent).
+ * Truncated if it would become infinite; 0 if it is below the smallest normal number. */
 TH_INLINE uint32_t round_to_bfloat16(uint32_t bits)
 {
     const uint32_t magnitude = bits & 0x7fffffff;
@@ -29,7 +30,7 @@ TH_INLINE uint32_t bits_of_float(float x)
     return bits;
 }
 
-/* The second term: of what the first one leaves, which is exact; 0 of infinity and NaN. In the state TERMS_CSR
+/* The second part: the first part of the remainder, which is exact; 0 for infinity and NaN. Needs the state PARTS_CSR
  * (part_kernels.h). */
 TH_INLINE uint32_t second_part(uint32_t bits, uint32_t first)
 {
@@ -39,7 +40,7 @@ TH_INLINE uint32_t second_part(uint32_t bits, uint32_t first)
 
 typedef uint32_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
 
-/* The same of a register. */
+/* The same for a register. */
 TH_INLINE vec vec_first_part(vec x)
 {
     const vec_bits bits = (vec_bits)x;

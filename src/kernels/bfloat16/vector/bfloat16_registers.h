@@ -1,6 +1,6 @@
-/* Splitting registers of float32 numbers into bfloat16 terms (product.h says how) with the processor's own conversion
- * (AVX-512 with BF16): what paths whose instructions multiply pairs of bfloat16 numbers pack their operands with.
- * bfloat16.h has the same as integer arithmetic; here it is left to do what the conversion would make infinite. */
+/* Splits registers of float32 numbers into bfloat16 parts (product.h) with the processor's conversion (AVX-512 with
+ * BF16). Paths whose instructions multiply pairs of bfloat16 numbers pack their operands with it. bfloat16.h does the
+ * same with integer arithmetic; it is used here for numbers that the conversion would make infinite. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_REGISTERS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_REGISTERS_H
 
@@ -17,7 +17,7 @@ TH_INLINE __mmask16 first_lanes(int64_t count)
     return (__mmask16)(count >= PART_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
 }
 
-/* The terms of 32 numbers, whatever they are: word i of term[t] is that of low[i], word 16 + i that of high[i]. */
+/* The parts of any 32 numbers: word i of part[t] is from low[i], word 16 + i from high[i]. */
 static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
     uint32_t x[2 * PART_LANES];
@@ -32,35 +32,35 @@ static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m
     memcpy(part, split, sizeof split);
 }
 
-/* The first terms in that order: to the nearest, denormals to 0, NaN quiet; but infinite where they should be
+/* The first parts in this order: rounded to nearest, denormals to 0, NaN quiet. Some become infinite that should be
  * truncated. */
 TH_INLINE __m512i convert(__m512 low, __m512 high)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 
-/* Which of 32 bfloat16 numbers are infinite or NaN: where there is one, all 32 are split by split_unusual. */
+/* Which of 32 bfloat16 numbers are infinite or NaN. If any is, split_unusual splits all 32. */
 TH_INLINE __mmask32 unusual_of(__m512i numbers)
 {
     const __m512i exponent = _mm512_set1_epi16(0x7f80);
     return _mm512_cmpeq_epi16_mask(_mm512_and_si512(numbers, exponent), exponent);
 }
 
-/* 16 of 32 bfloat16 numbers as float32 numbers: those from `first` on. */
+/* 16 of 32 bfloat16 numbers as float32 numbers, beginning with number `first`. */
 TH_INLINE __m512 widen(__m512i numbers, int first)
 {
-    typedef int32_t places __attribute__((vector_size(64)));
-    const places lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    typedef int32_t indices __attribute__((vector_size(64)));
+    const indices lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return (__m512)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, (__m512i)((lane + first) << 16), numbers);
 }
 
-/* The second terms of numbers whose first ones are usual. */
+/* The second parts of numbers whose first parts are usual. */
 TH_INLINE __m512i convert_rest(__m512 low, __m512 high, __m512i first)
 {
     return convert(_mm512_sub_ps(low, widen(first, 0)), _mm512_sub_ps(high, widen(first, PART_LANES)));
 }
 
-/* One term of 32 numbers, or two: word i of term[t] is that of low[i], word 16 + i that of high[i]. */
+/* One or two parts of 32 numbers: word i of part[t] is from low[i], word 16 + i from high[i]. */
 TH_INLINE void split_in_order(int parts, __m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
     part[0] = convert(low, high);
@@ -70,7 +70,7 @@ TH_INLINE void split_in_order(int parts, __m512 low, __m512 high, __m512i part[M
         part[1] = convert_rest(low, high, part[0]);
 }
 
-/* Pairs: word i and word 16 + i become the lower and the upper half of lane i. */
+/* Pairs: words i and 16 + i become the lower and the upper half of lane i. */
 TH_INLINE __m512i pair_up(__m512i words)
 {
     typedef uint16_t halves __attribute__((vector_size(64)));
@@ -79,7 +79,7 @@ TH_INLINE __m512i pair_up(__m512i words)
                                             25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/* convert_rest, where the first terms are in pairs: so are the second ones. */
+/* Like convert_rest, for first parts in pairs. The second parts are in pairs, too. */
 TH_INLINE __m512i convert_rest_of_pairs(__m512 low, __m512 high, __m512i first)
 {
     const __m512i upper_half = _mm512_set1_epi32((int)0xffff0000);
@@ -87,8 +87,8 @@ TH_INLINE __m512i convert_rest_of_pairs(__m512 low, __m512 high, __m512i first)
                            _mm512_sub_ps(high, (__m512)_mm512_and_si512(first, upper_half))));
 }
 
-/* One term of 32 numbers, or two, in pairs: the lower half of lane i of term[t] is that of low[i], the upper half that
- * of high[i]. */
+/* One or two parts of 32 numbers, in pairs: the lower half of lane i of part[t] is from low[i], the upper half from
+ * high[i]. */
 TH_INLINE void split_in_pairs(int parts, __m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
     const __m512i first = convert(low, high);

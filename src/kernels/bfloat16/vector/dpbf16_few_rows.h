@@ -1,5 +1,6 @@
-/* Some rows times B where it is, in one bfloat16 term, by dot products (for dots.c): what counts is reading B once. So a
- * square of it, a register of columns over a group of steps, becomes pairs in registers and is used up there. */
+/* Multiplies few rows by B in place, in one bfloat16 part, with dot products (for dpbf16.c). Reading B limits the
+ * speed, so B is read once. A square of B, a register of columns over a group of steps, becomes pairs in registers and
+ * is used at once. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
 
@@ -13,24 +14,24 @@ TH_INLINE vec add_products(vec sum, pairs a, pairs b)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
 
-/* Of the packed A: rows from `row` on, from a group of steps on. They are in one panel. */
+/* The packed A of rows from `row`, which are in one panel, beginning with the group of `step`. */
 TH_INLINE const pair *a_of_rows(const th_product_block *block, int64_t row, int64_t group)
 {
     return (const pair *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS * GROUP_PAIRS +
            group * GROUP_OF_A;
 }
 
-/* c += the products of one row of A over a group of steps: add_dots in dots.c for one register. */
+/* c += the products of one row of A over a group of steps: add_group in dpbf16.c for one register. */
 TH_INLINE vec add_square(const pair *a, const vec pair_of[GROUP_PAIRS], vec c)
 {
-    vec chain[2] = {{0}, {0}};
+    vec sum[2] = {{0}, {0}};
     UNROLLED_FOR (int i = 0; i < GROUP_PAIRS; i++)
-        chain[i % 2] = add_products(chain[i % 2], a[i] - (pairs){0}, (pairs)pair_of[i]);
-    return c + (chain[0] + chain[1]);
+        sum[i % 2] = add_products(sum[i % 2], a[i] - (pairs){0}, (pairs)pair_of[i]);
+    return c + (sum[0] + sum[1]);
 }
 
-/* Prefetches the columns behind a square into the second-level cache. */
-TH_INLINE void ask_behind(const float *at, int64_t column)
+/* Prefetches the columns after a square into the second-level cache. */
+TH_INLINE void prefetch_behind(const float *at, int64_t column)
 {
     UNROLLED_FOR (int i = PART_LANES; i < 2 * PART_LANES; i++) {
         __builtin_prefetch(at + i * column, 0, 2);
@@ -38,7 +39,7 @@ TH_INLINE void ask_behind(const float *at, int64_t column)
     }
 }
 
-/* A register of columns from j on, or as many as there are. */
+/* Computes a register of columns from j, or fewer at the end. */
 TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t j)
 {
     const int64_t columns = th_smaller(block->n - j, PART_LANES), column = block->b_panel;
@@ -48,11 +49,11 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
         c[i] = block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, columns, 0) : (vec){0};
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, at += TH_PART_GROUP) {
         square pair_of;
-        ask_behind(at, column);
+        prefetch_behind(at, column);
         if (columns == PART_LANES && block->k - step >= TH_PART_GROUP)
-            take_lines(1, PART_LANES, at, column, PART_LANES, TH_PART_GROUP, pair_of);
+            load_lines(1, PART_LANES, at, column, PART_LANES, TH_PART_GROUP, pair_of);
         else
-            take_lines(1, PART_LANES, at, column, columns, block->k - step, pair_of);
+            load_lines(1, PART_LANES, at, column, columns, block->k - step, pair_of);
         transpose_registers(pair_of[0]);
         for (int64_t i = 0; i < rows; i++)
             c[i] = add_square(a_of_rows(block, i, step / TH_PART_GROUP), pair_of[0], c[i]);
@@ -61,7 +62,7 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
         vec_store_part((float *)block->c + i * block->c_row + j, columns, c[i]);
 }
 
-/* th_product_kernels.few_rows of one term. */
+/* th_product_kernels.few_rows for one part. */
 static __attribute__((noinline)) void few_rows_dpbf16(const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += PART_LANES)

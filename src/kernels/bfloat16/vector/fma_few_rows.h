@@ -1,22 +1,22 @@
-/* Some rows times B where it is, in one bfloat16 term, by fused multiply-adds (for chains.c): what counts is reading B
- * once. So a square of it, as many steps as a register has lanes, is rounded and transposed in registers and used up
- * there. The sums are those of chains.c: an even and an odd chain for each group of steps. */
+/* Multiplies few rows by B in place, in one bfloat16 part, with fused multiply-adds (for fma.c). Reading B limits the
+ * speed, so B is read once. A square of B, as many steps as a register has lanes, is rounded and transposed in
+ * registers and used at once. The sums are those of fma.c: an even and an odd one for each group of steps. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
 
 #include "kernels/bfloat16/vector/fma_panels.h"
 #include "kernels/products/vector/product.h"
 
-/* A square of B: some columns over TH_REGISTER_LANES steps, which are neighbors in memory. */
+/* A square of B: some columns over TH_REGISTER_LANES steps, which are adjacent in memory. */
 typedef struct few_square {
     const float *at;
     int64_t column;         /* stride */
-    int64_t columns, steps; /* those that there are: columns from 1 on */
+    int64_t columns, steps; /* that exist; at least one column */
 } few_square;
 
-/* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 digits of x,
- * and denormal numbers count as 0. x must be so small that its square is finite. (A 0 may lose its sign. No product
- * shows this, because every chain begins with +0.) */
+/* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 digits of x.
+ * Denormal numbers count as 0. x must be so small that its square is finite. (A 0 may lose its sign, but no product
+ * shows this, because every sum begins with +0.) */
 TH_INLINE vec round_usual(vec x)
 {
     const vec_bits exponent = (vec_bits)x & 0xff800000;
@@ -24,7 +24,7 @@ TH_INLINE vec round_usual(vec x)
     return (x + large) - large;
 }
 
-/* Steps of column i, or of the last one there is. whole: no column and no step is missing. */
+/* The steps of column i, or of the last column. whole: no column and no step is missing. */
 TH_INLINE vec load_column(bool whole, const few_square *s, int64_t i)
 {
     const float *from = s->at + (whole || i < s->columns ? i : s->columns - 1) * s->column;
@@ -33,15 +33,15 @@ TH_INLINE vec load_column(bool whole, const few_square *s, int64_t i)
     return s->steps > 0 ? vec_load_part(from, s->steps, 0) : (vec){0};
 }
 
-/* The terms of a square with a number that round_usual does not round. */
-static __attribute__((noinline)) void take_unusual(const few_square *s, vec square[TH_REGISTER_LANES])
+/* The parts of a square that has a number outside the range of round_usual. */
+static __attribute__((noinline)) void load_unusual(const few_square *s, vec square[TH_REGISTER_LANES])
 {
     for (int i = 0; i < TH_REGISTER_LANES; i++)
         square[i] = vec_first_part(load_column(false, s, i));
 }
 
-/* square[i] = the terms of step i, of all columns. Prefetches the columns behind them into the second-level cache. */
-TH_INLINE void take_parts(bool whole, const few_square *s, vec square[TH_REGISTER_LANES])
+/* square[i] = the parts of step i of all columns. Prefetches the columns after them into the second-level cache. */
+TH_INLINE void load_square(bool whole, const few_square *s, vec square[TH_REGISTER_LANES])
 {
     vec size[2] = {{0}, {0}};
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
@@ -51,31 +51,31 @@ TH_INLINE void take_parts(bool whole, const few_square *s, vec square[TH_REGISTE
         square[i] = round_usual(x);
     }
     if (__builtin_expect(vec_any(~(size[0] + size[1] < vec_broadcast(INFINITY))), 0))
-        take_unusual(s, square);
+        load_unusual(s, square);
     transpose_registers(square);
 }
 
-/* The sums of a row, and its chains over one group of steps. */
+/* The sum of a row, and its even and odd sums over one group of steps. */
 typedef struct few_sums {
     vec c, even, odd;
 } few_sums;
 
-/* A row of packed A, from a group of steps on. */
+/* A row of packed A, beginning with the group of `step`. */
 TH_INLINE const float *row_of_a(const th_product_block *block, int64_t row, int64_t step)
 {
     return (const float *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS + step * TILE_ROWS;
 }
 
-/* The products of the square from step `first` of a group on. a: of the row's group. */
+/* Adds the products of the square at step `first` of a group. a: the row's group. */
 TH_INLINE void add_square(int first, const float *a, const vec square[TH_REGISTER_LANES], vec *even, vec *odd)
 {
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
-        vec *chain = i % 2 ? odd : even;
-        *chain += vec_broadcast(a[(i % 2 * CHAIN_STEPS + (first + i) / 2) * TILE_ROWS]) * square[i];
+        vec *sum = i % 2 ? odd : even;
+        *sum += vec_broadcast(a[(i % 2 * HALF_GROUP + (first + i) / 2) * TILE_ROWS]) * square[i];
     }
 }
 
-/* One group of steps from `step` on, of a register of columns. */
+/* Adds one group of steps of a register of columns, beginning with `step`. */
 TH_INLINE void add_few(int64_t rows, bool whole, const th_product_block *block, int64_t step, const few_square *group,
                        few_sums *sums)
 {
@@ -84,7 +84,7 @@ TH_INLINE void add_few(int64_t rows, bool whole, const th_product_block *block, 
     UNROLLED_FOR (int first = 0; first < TH_PART_GROUP; first += TH_REGISTER_LANES) {
         const few_square s = {group->at + first, group->column, group->columns, group->steps - first};
         vec square[TH_REGISTER_LANES];
-        take_parts(whole, &s, square);
+        load_square(whole, &s, square);
         for (int64_t i = 0; i < rows; i++)
             add_square(first, row_of_a(block, i, step), square, &sums[i].even, &sums[i].odd);
     }
@@ -92,7 +92,7 @@ TH_INLINE void add_few(int64_t rows, bool whole, const th_product_block *block, 
         sums[i].c = sums[i].c + (sums[i].even + sums[i].odd);
 }
 
-/* A register of columns from j on, or as many as there are. */
+/* Computes a register of columns from j, or fewer at the end. */
 TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t j)
 {
     few_square group = {.at = (const float *)block->b + j * block->b_panel,
@@ -113,7 +113,7 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
         vec_store_part((float *)block->c + i * block->c_row + j, group.columns, sums[i].c);
 }
 
-/* th_product_kernels.few_rows of one term. */
+/* th_product_kernels.few_rows for one part. */
 static __attribute__((noinline)) void few_rows_fma(const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += TH_REGISTER_LANES)

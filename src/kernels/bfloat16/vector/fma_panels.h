@@ -1,6 +1,8 @@
-/* Packing operands into panels of bfloat16 terms for chains.c: as float32 numbers, one group of steps of k after the
- * other, [group][term][even steps, then odd ones][row of A, or column of B]. Steps that are not there are 0; so are, or
- * repeat another, lines that are not there: no product of theirs is ever stored. */
+/* Packs operands into panels of bfloat16 parts for fma.c, as float32 numbers, one group of steps of k after the other:
+ *
+ *     [group][part][even steps, then odd ones][row of A, or column of B]
+ *
+ * Missing steps are 0. Missing lines are 0 or repeat another line: no product of them is stored. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_PANELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_FMA_PANELS_H
 
@@ -9,12 +11,12 @@
 #include "kernels/vector/transpose.h"
 
 enum {
-    CHAIN_STEPS = TH_PART_GROUP / 2, /* of an even or an odd chain of one group */
-    CHAIN_PACK_AHEAD = 8             /* steps that lines are asked for in advance: each step may be on another page */
+    HALF_GROUP = TH_PART_GROUP / 2, /* even or odd steps of one group */
+    PART_PACK_AHEAD = 8             /* steps to prefetch ahead: each step may be on another page */
 };
 
-/* Writes the terms of x, one step of `count` lines, to where the first one lies. */
-TH_INLINE void put_parts(int parts, int width, int count, vec x, float *to)
+/* Stores the parts of x, one step of `count` lines. `to` is the offset of the first part. */
+TH_INLINE void store_parts(int parts, int width, int count, vec x, float *to)
 {
     const vec first = vec_first_part(x);
     memcpy(to, &first, (size_t)count * sizeof *to);
@@ -24,25 +26,25 @@ TH_INLINE void put_parts(int parts, int width, int count, vec x, float *to)
     }
 }
 
-/* Where a step lies in a panel of `width` lines. */
-TH_INLINE int64_t place_of_step(int parts, int width, int64_t step)
+/* The offset of a step in a panel of `width` lines. */
+TH_INLINE int64_t offset_of_step(int parts, int width, int64_t step)
 {
     const int64_t group = step / TH_PART_GROUP * parts * TH_PART_GROUP;
-    return (group + step % 2 * CHAIN_STEPS + step % TH_PART_GROUP / 2) * width;
+    return (group + step % 2 * HALF_GROUP + step % TH_PART_GROUP / 2) * width;
 }
 
-/* Lanes that a panel has from line i on, at most a register. */
+/* Lanes of a panel from line i, at most a register. */
 #define PANEL_LANES(width, i) ((width) - (i) < TH_REGISTER_LANES ? (width) - (i) : TH_REGISTER_LANES)
 
-/* One step of up to `filled` lines from `first` on. */
-TH_INLINE vec load_lines(const part_operand *s, bool neighbors, int64_t first, int filled, int64_t step)
+/* Loads one step of up to `filled` lines from `first`. */
+TH_INLINE vec load_lines(const part_operand *s, bool adjacent, int64_t first, int filled, int64_t step)
 {
     const int64_t given = s->lines - first < filled ? s->lines - first : filled;
     vec x = {0};
     if (step >= s->k || given <= 0)
         return x;
     const float *from = s->at + first * s->line + step * s->step;
-    if (neighbors)
+    if (adjacent)
         return given == TH_REGISTER_LANES ? vec_load(from) : vec_load_part(from, given, 0);
     for (int i = 0; i < TH_REGISTER_LANES; i++)
         if (i < given)
@@ -50,25 +52,25 @@ TH_INLINE vec load_lines(const part_operand *s, bool neighbors, int64_t first, i
     return x;
 }
 
-/* Step by step, in the order of memory where lines are neighbors there: a page per step, not one per step and panel.
- */
-TH_INLINE void pack_steps(int parts, int width, bool neighbors, const part_operand *s)
+/* Packs step by step. If lines are adjacent, this is the order of memory: one page for each step, not one for each step
+ * and panel. */
+TH_INLINE void pack_steps(int parts, int width, bool adjacent, const part_operand *s)
 {
     const int64_t steps = (s->k + TH_PART_GROUP - 1) / TH_PART_GROUP * TH_PART_GROUP;
     for (int64_t step = 0; step < steps; step++) {
-        float *to = (float *)s->panels + place_of_step(parts, width, step);
+        float *to = (float *)s->panels + offset_of_step(parts, width, step);
         for (int64_t first = 0; first < s->lines; first += width, to += s->panel)
             UNROLLED_FOR (int i = 0; i < width; i += TH_REGISTER_LANES) {
-                if (neighbors)
-                    __builtin_prefetch(s->at + (step + CHAIN_PACK_AHEAD) * s->step + first + i);
+                if (adjacent)
+                    __builtin_prefetch(s->at + (step + PART_PACK_AHEAD) * s->step + first + i);
                 const int filled = PANEL_LANES(width, i);
-                put_parts(parts, width, filled, load_lines(s, neighbors, first + i, filled, step), to + i);
+                store_parts(parts, width, filled, load_lines(s, adjacent, first + i, filled, step), to + i);
             }
     }
 }
 
-/* A square of steps from `step` on, `left` of which there are, of `count` lines whose steps are neighbors in memory:
- * transposed. */
+/* Packs and transposes a square of steps from `step` (`left` of them exist), for lines whose steps are adjacent in
+ * memory. */
 TH_INLINE void pack_square(int parts, int width, int filled, const part_operand *s, int64_t first, int64_t step,
                            int64_t left, float *panel)
 {
@@ -81,10 +83,10 @@ TH_INLINE void pack_square(int parts, int width, int filled, const part_operand 
     }
     transpose_registers(square);
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
-        put_parts(parts, width, filled, square[i], panel + place_of_step(parts, width, step + i));
+        store_parts(parts, width, filled, square[i], panel + offset_of_step(parts, width, step + i));
 }
 
-/* Lines from `first` on, as many as a register and the panel hold. */
+/* Packs lines from `first`, as many as a register and the panel hold. */
 TH_INLINE void pack_register(int parts, int width, int filled, const part_operand *s, int64_t first, float *panel)
 {
     int64_t step = 0;
@@ -95,7 +97,7 @@ TH_INLINE void pack_register(int parts, int width, int filled, const part_operan
         step += TH_REGISTER_LANES;
     }
     for (; step % TH_PART_GROUP != 0; step++)
-        put_parts(parts, width, filled, (vec){0}, panel + place_of_step(parts, width, step));
+        store_parts(parts, width, filled, (vec){0}, panel + offset_of_step(parts, width, step));
 }
 
 TH_INLINE void pack_lines(int parts, int width, const part_operand *s)

@@ -1,9 +1,9 @@
-/* What the paths of bfloat16 terms share (chains.c, dots.c, tiles.c): the operand that is packed, and how a path's own
- * packing and multiplying become the kernels that a driver calls (product_block.h).
+/* Shared by the paths of bfloat16 parts (fma.c, dpbf16.c, amx.c): the operand to pack, and a macro that turns a path's
+ * packing and multiplying into th_product_kernels (product_kernels.h).
  *
- * What the bits are is defined in a state of the processor's floating-point unit that a user may have left. So kernels
- * set one of two states and put back what was there, and what runs in between is a function of its own: no arithmetic
- * moves out of it. */
+ * The bits are defined in one state of the processor's floating-point unit, and a user may have set another. So kernels
+ * set the state and restore it. The functions that run in between are not inlined, so that no arithmetic moves out of
+ * the state. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 
@@ -15,11 +15,11 @@
 
 enum { MAX_PARTS = 2 };
 
-/* MXCSR: exceptions masked, rounding to nearest; then also denormals taken and given as 0. The second term depends on
- * the first of them, products on both. */
-enum { TERMS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
+/* MXCSR for splitting into parts: exceptions masked, rounding to nearest. For products also: denormal operands and
+ * results are 0. The second part depends on the first state, products on both. */
+enum { PARTS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
 
-/* An operand to be packed: `lines` rows of A or columns of B, of k steps each. */
+/* An operand to pack: `lines` rows of A or columns of B, with k steps each. */
 typedef struct part_operand {
     int64_t lines, k;
     const float *at;
@@ -31,7 +31,7 @@ typedef struct part_operand {
 TH_INLINE void pack_in_state(void (*pack)(const part_operand *operand), const part_operand *operand)
 {
     const unsigned int before = _mm_getcsr();
-    _mm_setcsr(TERMS_CSR);
+    _mm_setcsr(PARTS_CSR);
     pack(operand);
     _mm_setcsr(before);
 }
@@ -44,10 +44,10 @@ TH_INLINE void multiply_in_state(void (*multiply)(const th_product_block *block)
     _mm_setcsr(before);
 }
 
-/* Defines pack_a_<terms>, pack_b_<terms> and block_<terms> by
- *     pack(terms, of_a, operand)
- *     multiply(terms, block)
- * where elements_of_a is what one term of a group takes in a panel of A. */
+/* Defines pack_a_<parts>, pack_b_<parts> and block_<parts> from
+ *     pack(parts, of_a, operand)
+ *     multiply(parts, block)
+ * elements_of_a: elements of one part of a group in a panel of A. */
 #define PART_KERNELS(parts, pack, multiply, elements_of_a)                                                             \
     static __attribute__((noinline)) void pack##_of_a_##parts(const part_operand *operand)                             \
     {                                                                                                                  \

@@ -69,9 +69,9 @@ ELEMENTWISE_KERNEL(gelu_tanh_backward, 2, 0)
 {
     const vec dy = v[0], x = vec_clamp(v[1], -16, 16);
     const vec square = x * x;
-    vec s, rest;
-    vec_sigmoid_pair(x * (square * GELU_CUBIC + GELU_LINEAR), &s, &rest);
-    return dy * (s + x * s * rest * (square * (3 * GELU_CUBIC) + GELU_LINEAR));
+    vec s, one_minus_s;
+    vec_sigmoid_pair(x * (square * GELU_CUBIC + GELU_LINEAR), &s, &one_minus_s);
+    return dy * (s + x * s * one_minus_s * (square * (3 * GELU_CUBIC) + GELU_LINEAR));
 }
 
 /* x sigmoid(x) */
@@ -84,7 +84,7 @@ ELEMENTWISE_KERNEL(silu, 1, 0)
 ELEMENTWISE_KERNEL(silu_backward, 2, 0)
 {
     const vec dy = v[0], x = v[1];
-    vec s, rest;
-    vec_sigmoid_pair(x, &s, &rest);
-    return dy * (s + x * s * rest);
+    vec s, one_minus_s;
+    vec_sigmoid_pair(x, &s, &one_minus_s);
+    return dy * (s + x * s * one_minus_s);
 }

@@ -1,5 +1,5 @@
-/* Elementwise arithmetic and its gradients. Gradients without a map of their own are another's: mul's are mul, sub's for
- * b is neg, div's for a is div. */
+/* Elementwise arithmetic and its gradients. Gradient kernels read dy, then the saved inputs, then y. Some operations
+ * use another operation's kernel for a gradient: mul uses mul, sub uses neg for b, div uses div for a. */
 #include "kernels/elementwise/vector/elementwise.h"
 
 ELEMENTWISE_KERNEL(add, 2, 0)
@@ -25,7 +25,7 @@ ELEMENTWISE_KERNEL(div, 2, 0)
 /* db: d(a/b)/db = -a/b² = -y/b */
 ELEMENTWISE_KERNEL(div_backward, 3, 0)
 {
-    const vec dy = v[0], y = v[1], b = v[2];
+    const vec dy = v[0], b = v[1], y = v[2];
     return -dy * (y / b);
 }
 
@@ -46,7 +46,7 @@ ELEMENTWISE_KERNEL(add_scalar, 1, 1)
     return v[0] + v[1];
 }
 
-/* NaN wins, here and in minimum. */
+/* NaN if either is NaN, also in minimum. */
 ELEMENTWISE_KERNEL(maximum, 2, 0)
 {
     return vec_maximum(v[0], v[1]);
@@ -57,14 +57,14 @@ ELEMENTWISE_KERNEL(minimum, 2, 0)
     return vec_minimum(v[0], v[1]);
 }
 
-/* da (with a and b exchanged db): dy where a is the one taken, half of it where a = b; with a NaN among them all of it,
- * as in PyTorch. */
+/* da of maximum, and db of minimum: dy where a > b, dy / 2 where a = b, else 0. If a or b is NaN: dy, as in PyTorch. */
 ELEMENTWISE_KERNEL(maximum_backward, 3, 0)
 {
     const vec dy = v[0], a = v[1], b = v[2];
     return vec_keep(~(a < b), vec_select(a == b, dy * (real)0.5, dy));
 }
 
+/* da of minimum, and db of maximum: dy where a < b, dy / 2 where a = b, else 0. */
 ELEMENTWISE_KERNEL(minimum_backward, 3, 0)
 {
     const vec dy = v[0], a = v[1], b = v[2];
@@ -88,7 +88,7 @@ ELEMENTWISE_KERNEL(abs, 1, 0)
     return vec_abs(v[0]);
 }
 
-/* dy sign(x), 0 at 0; NaN at NaN */
+/* dy sign(x): 0 at 0, NaN at NaN */
 ELEMENTWISE_KERNEL(abs_backward, 2, 0)
 {
     const vec dy = v[0], x = v[1];
@@ -96,8 +96,7 @@ ELEMENTWISE_KERNEL(abs_backward, 2, 0)
     return dy * vec_select(x == x, slope, x);
 }
 
-/* The two that read a condition move elements only: plain loops, which compilers turn into vectors.
- * y = condition ? a : b */
+/* y = condition ? a : b. A plain loop, which compilers vectorize. */
 ELEMENTWISE_LOOP(where, 3, 0)
 {
     (void)parameters;
@@ -108,7 +107,7 @@ ELEMENTWISE_LOOP(where, 3, 0)
         y[i] = condition[i] ? a[i] : b[i];
 }
 
-/* y = condition ? 0 : x; the other half is hide (hidden.c). */
+/* y = condition ? 0 : x; keep_if (masking.c) is the opposite. */
 ELEMENTWISE_LOOP(keep_unless, 2, 0)
 {
     (void)parameters;

@@ -1,4 +1,4 @@
-/* Moving elements: y = x. */
+/* Copying elements: y = x. */
 #include "kernels/elementwise/vector/elementwise.h"
 
 ELEMENTWISE_LOOP(copy, 1, 0)

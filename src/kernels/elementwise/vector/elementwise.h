@@ -1,5 +1,5 @@
-/* Elementwise kernels: a loop over contiguous operands, destination first, a function on registers in the middle.
- * The last register is filled up with ones, runs through the same function, and is stored in part. */
+/* Elementwise kernels: a loop over contiguous operands, destination first, that calls a function on registers. The last
+ * register is padded with ones, goes through the same function, and is stored in part. */
 #ifndef TH_KERNELS_ELEMENTWISE_VECTOR_ELEMENTWISE_H
 #define TH_KERNELS_ELEMENTWISE_VECTOR_ELEMENTWISE_H
 
@@ -7,15 +7,15 @@
 
 enum {
     ELEMENTWISE_OPERANDS = 6,
-    ELEMENTWISE_UNROLL = 4 /* registers worked on in turn: one alone would mostly wait for its own results */
+    ELEMENTWISE_UNROLL = 4 /* registers computed together, so that they do not wait for each other's results */
 };
 
-/* What a map computes from one register of each source, in the order of its operands, followed by its numbers spread
- * over registers. Inlined into the loop. */
+/* Computes a result from one register of each source, in the order of the operands, and then the kernel's numbers, each
+ * broadcast to a register. Inlined into the loop. */
 typedef vec elementwise_function(const vec v[ELEMENTWISE_OPERANDS]);
 
-/* Defines the kernel `name`: a map of so many sources and numbers (the doubles at its parameters). Its function follows
- * as a block:
+/* Defines the elementwise kernel `name` with this many sources and numbers (doubles at `parameters`). Its function
+ * follows as a block:
  *
  *     ELEMENTWISE_KERNEL(div, 2, 0)
  *     {
@@ -23,21 +23,21 @@ typedef vec elementwise_function(const vec v[ELEMENTWISE_OPERANDS]);
  *     }
  */
 #define ELEMENTWISE_KERNEL(name, sources, numbers)                                                                     \
-    TH_INLINE elementwise_function map_##name;                                                                         \
+    TH_INLINE elementwise_function register_##name;                                                                    \
     void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters)                                     \
     {                                                                                                                  \
-        th_elementwise_call(n, operands, sources, numbers, parameters, map_##name);                                    \
+        run_elementwise(n, operands, sources, numbers, parameters, register_##name);                                   \
     }                                                                                                                  \
-    TH_INLINE vec map_##name(const vec *v)
+    TH_INLINE vec register_##name(const vec *v)
 
-/* Defines the kernel of a map that is no single function of registers. What it does to n elements of its operands
+/* Defines an elementwise kernel that is not a single function of registers. Its loop over n elements of the operands
  * follows as a block. */
 #define ELEMENTWISE_LOOP(name, sources, numbers)                                                                       \
     void TH_KERNEL(name)(int64_t n, void *const *operands, const void *parameters)
 
 /* operands[0] = f(operands[1], ..., operands[sources], number[0], ..., number[numbers - 1]) */
-TH_INLINE void th_elementwise_call(int64_t n, void *const *operands, int sources, int numbers, const double *number,
-                                   elementwise_function *f)
+TH_INLINE void run_elementwise(int64_t n, void *const *operands, int sources, int numbers, const double *number,
+                               elementwise_function *f)
 {
     vec v[ELEMENTWISE_UNROLL][ELEMENTWISE_OPERANDS], result[ELEMENTWISE_UNROLL];
     for (int t = 0; t < ELEMENTWISE_UNROLL; t++)

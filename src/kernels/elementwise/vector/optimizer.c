@@ -1,36 +1,36 @@
-/* One pass over parameters, gradients and moments per step; every element by itself. Formulas:
+/* Optimizer steps: one pass over parameters, gradients and moments, each element independently. The formulas are in
  * kernels/elementwise/optimizer_kernels.h. */
 #include <float.h>
 
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/vector/vector_math.h"
 
-/* The largest gradient element that Adam uses: its square, and sums of such squares with Adam's weights, are finite. */
+/* Adam limits gradient elements to this number, so that squares and their weighted sums are finite. */
 #if TH_REAL_BITS == 32
 static const real adam_limit = 0x1p63F, largest_real = FLT_MAX;
 #else
 static const real adam_limit = 0x1p511, largest_real = DBL_MAX;
 #endif
 
-/* The numbers of an update in a kernel's own type. The gradient is (gradient + p * decay) * scale: a sum with one
+/* The numbers of an update in the kernel's type. The gradient is (gradient + p * decay) * scale: a sum with one
  * product. */
 typedef struct adam_numbers {
     real scale, decay, beta1, beta2, rate1, rate2, shrink, step, second, inside, outside;
 } adam_numbers;
 
-/* beta * moment + rate * x with rate = 1 - beta, from the nearer end: a small beta forgets a large moment completely.
- */
-TH_INLINE vec averaged(vec moment, vec x, real beta, real rate)
+/* beta * moment + rate * x with rate = 1 - beta, computed from the nearer end, so that a small beta forgets a large
+ * moment completely. */
+TH_INLINE vec interpolate(vec moment, vec x, real beta, real rate)
 {
     return rate <= beta ? moment + (x - moment) * rate : x + (moment - x) * beta;
 }
 
-/* largest is NULL without AMSGrad. */
+/* Updates one register. largest: NULL without AMSGrad. */
 TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m, vec *v, vec *largest)
 {
     const vec g = vec_clamp((gradient + *p * a->decay) * a->scale, -adam_limit, adam_limit);
-    *m = averaged(*m, g, a->beta1, a->rate1);
-    *v = averaged(*v, g * g, a->beta2, a->rate2);
+    *m = interpolate(*m, g, a->beta1, a->rate1);
+    *v = interpolate(*v, g * g, a->beta2, a->rate2);
     if (largest)
         *largest = vec_maximum(*largest, *v);
     const vec root = vec_sqrt((largest ? *largest : *v) * a->second + a->inside) + a->outside;
@@ -38,8 +38,8 @@ TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m
     *p = shrunk - (*m / root) * a->step;
 }
 
-/* All (n), contiguous, in place. amsgrad is a constant of each caller, so that the compiler removes ls from Adam's
- * loop. */
+/* All arrays (n), contiguous, updated in place. amsgrad is a constant in each caller, so that the compiler removes
+ * ls from Adam's loop. */
 TH_INLINE void adam_run(int64_t n, real *ps, const real *gs, real *ms, real *vs, real *ls, bool amsgrad,
                         const adam_numbers *numbers)
 {
@@ -70,7 +70,7 @@ TH_INLINE void adam_run(int64_t n, real *ps, const real *gs, real *ms, real *vs,
     }
 }
 
-/* All (n), contiguous, in place; largest is NULL without AMSGrad. */
+/* All arrays (n), contiguous, updated in place. largest: NULL without AMSGrad. */
 void TH_KERNEL(adam)(int64_t n, void *parameter, const void *gradient, void *first_moment, void *second_moment,
                      void *largest, const struct th_adam_update *update)
 {
@@ -96,21 +96,21 @@ typedef struct sgd_numbers {
     bool nesterov;
 } sgd_numbers;
 
-/* forget = 1 - momentum */
+/* Updates one register. forget = 1 - momentum. */
 TH_INLINE void sgd_register(const sgd_numbers *s, vec gradient, vec *p, vec *velocity)
 {
     const vec g = gradient + *p * s->decay;
-    const vec kept = *velocity - *velocity * s->forget;
-    *velocity = vec_clamp(kept + g * s->scale, -largest_real, largest_real);
+    const vec decayed = *velocity - *velocity * s->forget;
+    *velocity = vec_clamp(decayed + g * s->scale, -largest_real, largest_real);
     vec u = *velocity;
     if (s->nesterov) {
-        const vec again = u - u * s->forget;
-        u = vec_clamp(again + g * s->scale, -largest_real, largest_real);
+        const vec twice_decayed = u - u * s->forget;
+        u = vec_clamp(twice_decayed + g * s->scale, -largest_real, largest_real);
     }
     *p = *p - u * s->rate;
 }
 
-/* Likewise; velocity is NULL without momentum. */
+/* All arrays (n), contiguous, updated in place. velocity: NULL without momentum. */
 void TH_KERNEL(sgd)(int64_t n, void *parameter, const void *gradient, void *velocity,
                     const struct th_sgd_update *update)
 {

@@ -1,4 +1,4 @@
-/* Elementwise powers, exponentials, logarithms, roots and circular functions, and their gradients. */
+/* Elementwise powers, exponentials, logarithms, roots and trigonometric functions, and their gradients. */
 #include "kernels/elementwise/vector/elementwise.h"
 
 ELEMENTWISE_KERNEL(exp, 1, 0)
@@ -91,15 +91,15 @@ TH_INLINE vec square_backward(const vec *v)
 ELEMENTWISE_LOOP(pow_scalar, 1, 1)
 {
     if (*(const double *)parameters == 2)
-        th_elementwise_call(n, operands, 1, 0, NULL, square);
+        run_elementwise(n, operands, 1, 0, NULL, square);
     else
-        th_elementwise_call(n, operands, 1, 1, parameters, map_pow);
+        run_elementwise(n, operands, 1, 1, parameters, register_pow);
 }
 
 ELEMENTWISE_LOOP(pow_scalar_backward, 2, 1)
 {
     if (*(const double *)parameters == 2)
-        th_elementwise_call(n, operands, 2, 0, NULL, square_backward);
+        run_elementwise(n, operands, 2, 0, NULL, square_backward);
     else
-        th_elementwise_call(n, operands, 2, 1, parameters, map_pow_backward_base);
+        run_elementwise(n, operands, 2, 1, parameters, register_pow_backward_base);
 }

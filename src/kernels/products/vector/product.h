@@ -1,5 +1,5 @@
-/* What the vector kernels of matrix products share: the sizes of this instance's tile, what a tile is given, and how it
- * leaves its registers. */
+/* Shared by the vector kernels of matrix products: the tile sizes of this instance, the operands of a tile, and storing
+ * a tile. */
 #ifndef TH_KERNELS_PRODUCTS_VECTOR_PRODUCT_H
 #define TH_KERNELS_PRODUCTS_VECTOR_PRODUCT_H
 
@@ -10,7 +10,7 @@ enum { TILE_ROWS = TH_TILE_ROWS(TH_VECTOR_BYTES), TILE_COLUMNS = TH_TILE_COLUMNS
 
 enum { WIDE_COLUMNS = 2 * TILE_COLUMNS }; /* of the widest tile: 4 registers */
 
-/* C = init + A B for one tile; the pointers are to its first element. columns says how many are stored. */
+/* C = init + A B for one tile; the pointers point to its first element. `columns` columns are stored. */
 typedef struct tile_operands {
     int64_t k;
     const void *a; /* (rows, k) */
@@ -24,7 +24,7 @@ typedef struct tile_operands {
     int64_t columns;
 } tile_operands;
 
-/* c = init + sum where the tile's columns do not fill its registers. */
+/* c = init + sum if the tile's columns do not fill its registers. */
 static __attribute__((noinline, unused)) void store_part(int rows, real sum[TILE_ROWS][WIDE_COLUMNS],
                                                          const tile_operands *t)
 {

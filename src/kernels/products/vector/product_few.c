@@ -1,15 +1,15 @@
-/* Some rows times a matrix whose columns are contiguous in memory (a dense layer at a few positions, y = x W^T): what
- * counts is reading B once, so blocks of it are transposed in registers and used up there. The sums are the
- * micro-kernel's: one fused multiply-add per element and step of k, from 0, in order. */
+/* Multiplies few rows by a matrix whose columns are contiguous (a dense layer at a few positions, y = x Wᵀ). Reading B
+ * limits the speed, so B is read once: squares of it are transposed in registers and used at once. The sums are the
+ * micro-kernel's: one fused multiply-add for each element and step of k, from 0, in order. */
 #include "kernels/products/vector/product.h"
 #include "kernels/vector/transpose.h"
 
 enum {
-    GROUPS = 2,      /* registers of columns taken together, */
-    GROUPED_ROWS = 3 /* up to so many rows: the sums of more do not wait for each other */
+    GROUPS = 2,      /* registers of columns that are computed together, */
+    GROUPED_ROWS = 3 /* up to this many rows: with more rows the sums do not wait for each other */
 };
 
-/* sum[i] += a[i][step] * column[step] for `steps` steps. A single row lies as it likes, several are packed. */
+/* sum[i] += a[i][step] * column[step] for `steps` steps. A single row may have any stride, several rows are packed. */
 TH_INLINE void add_steps(int rows, int steps, const real *a, int64_t a_col, const vec *column, vec *sum)
 {
     UNROLLED_FOR (int step = 0; step < steps; step++)
@@ -17,8 +17,8 @@ TH_INLINE void add_steps(int rows, int steps, const real *a, int64_t a_col, cons
             sum[i] += (a[i + step * (rows == 1 ? a_col : TILE_ROWS)] - (vec){0}) * column[step];
 }
 
-/* One register of columns of B over TH_REGISTER_LANES steps; lane j of the register is column j, or the last one there
- * is. What lies `ahead` of it, in elements, is asked for: into the second-level cache, since it is a whole panel. */
+/* Multiplies one register of columns of B over TH_REGISTER_LANES steps. Lane j of the register is column j, or the last
+ * column. Prefetches the elements `ahead` into the second-level cache, because they are a whole panel. */
 TH_INLINE void multiply_square(int rows, const real *a, int64_t a_col, const real *b, int64_t b_column, int64_t columns,
                                int64_t ahead, vec *sum)
 {
@@ -41,7 +41,7 @@ TH_INLINE void multiply_step(int rows, const real *a, const real *b, int64_t b_c
     add_steps(rows, 1, a, 0, (const vec *)values, sum);
 }
 
-/* Some registers of columns: while the additions of one wait for each other, another is transposed. */
+/* Multiplies some registers of columns: while the additions of one wait for each other, another is transposed. */
 TH_INLINE void multiply_columns(int rows, int groups, const th_product_block *block, const real *a, int64_t row,
                                 int64_t j, int64_t columns, int64_t ahead)
 {
@@ -73,7 +73,7 @@ TH_INLINE void multiply_columns(int rows, int groups, const th_product_block *bl
     }
 }
 
-/* rows of C from `row` on, the columns from j on: at most TILE_COLUMNS. */
+/* Computes `rows` rows of C from `row`, and at most TILE_COLUMNS columns from j. */
 TH_INLINE void multiply_rows(int rows, const th_product_block *block, const real *a, int64_t row, int64_t j,
                              int64_t columns, int64_t ahead)
 {
@@ -89,7 +89,7 @@ TH_INLINE void multiply_rows(int rows, const th_product_block *block, const real
 typedef void rows_function(const th_product_block *block, const real *a, int64_t row, int64_t j, int64_t columns,
                            int64_t ahead);
 
-/* Defines rows_<rows>: the number must be a constant for the loops to disappear. */
+/* Defines rows_<rows>. The number must be a constant so that the loops are unrolled. */
 #define ROWS(rows)                                                                                                     \
     static void rows_##rows(const th_product_block *block, const real *a, int64_t row, int64_t j, int64_t columns,     \
                             int64_t ahead)                                                                             \
@@ -119,13 +119,12 @@ static rows_function *const rows_functions[TILE_ROWS] = {
 #endif
 };
 
-/* The same as product_block with at most TH_FEW_ROWS rows, and B the other way round: element (k, j) is at b[k + j *
- * b_panel]. A is packed unless it is one row. Columns of B that more than one panel of A is multiplied with come from
- * the cache from the second time on. */
+/* Like product_block, with at most TH_FEW_ROWS rows and B transposed: element (k, j) is at b[k + j * b_panel]. A is
+ * packed unless it is one row. For the second panel of A, B's columns are in the cache. */
 void TH_KERNEL(product_few_rows)(const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += TILE_COLUMNS) {
-        const int64_t ahead = /* the next panel, or this task's first in the next block of k */
+        const int64_t ahead = /* to the next panel, or to this task's first panel in the next block of k */
             j + TILE_COLUMNS < block->n ? TILE_COLUMNS * block->b_panel : block->k - j * block->b_panel;
         for (int64_t row = 0; row < block->m; row += TILE_ROWS) {
             const int64_t rows = block->m - row < TILE_ROWS ? block->m - row : TILE_ROWS;

@@ -1,13 +1,13 @@
-/* Packing the operands of a matrix product into panels that the micro-kernel walks with constant strides, and copying
+/* Packs the operands of a matrix product into panels that the micro-kernel reads with constant strides, and copies
  * blocks of C that it cannot write directly. Nothing here computes. */
 #include "kernels/products/vector/product.h"
 #include "kernels/vector/transpose.h"
 
-enum { PACK_AHEAD = 8 }; /* steps that the next lines are asked for in advance: each step may be on another page */
+enum { PACK_AHEAD = 8 }; /* steps to prefetch ahead: each step may be on another page */
 
-/* panel[step * width + i] = source[i * stride + step] for `count` rows i, at most a register of them, of k contiguous
- * elements. Always writes whole registers: what goes too far is written again by the next step, and past the end there
- * is room for it. */
+/* panel[step * width + i] = source[i * stride + step] for `count` rows i, at most a register of rows, each with k
+ * contiguous elements. Always writes whole registers: the next step overwrites the excess, and there is space for it
+ * after the end. */
 static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stride, real *panel, int64_t width)
 {
     if (k < TH_REGISTER_LANES) {
@@ -17,7 +17,8 @@ static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stri
         return;
     }
     for (int64_t step = 0; step < k; step += TH_REGISTER_LANES) {
-        const int64_t first = step + TH_REGISTER_LANES > k ? k - TH_REGISTER_LANES : step; /* the last ones overlap */
+        const int64_t first = step + TH_REGISTER_LANES > k ? k - TH_REGISTER_LANES : step; /* the last registers
+                                                                                              overlap */
         vec row[TH_REGISTER_LANES];
         UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
             row[i] = *(const vec *)(source + (i < count ? i : count - 1) * stride + first);
@@ -27,8 +28,8 @@ static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stri
     }
 }
 
-/* A whole panel of `width` rows of k contiguous elements. The last rows go first: what they write too far is then put
- * right. */
+/* Packs a panel of `width` rows of k contiguous elements. Begins with the last rows, because the earlier rows overwrite
+ * their excess. */
 static void pack_rows_panel(int64_t k, int64_t count, const real *source, int64_t stride, real *panel, int64_t width)
 {
     for (int64_t i = (count - 1) / TH_REGISTER_LANES * TH_REGISTER_LANES; i >= 0; i -= TH_REGISTER_LANES)
@@ -36,8 +37,8 @@ static void pack_rows_panel(int64_t k, int64_t count, const real *source, int64_
                   panel + i, width);
 }
 
-/* Panels of TILE_ROWS rows of A, m x k: element (i, step) of panel p goes to panels[(p * k + step) * TILE_ROWS + i].
- * `row` and `column` are strides. Behind the last panel there is room for a register. */
+/* Packs A, m x k, into panels of TILE_ROWS rows: element (i, step) of panel p goes to panels[(p * k + step) * TILE_ROWS
+ * + i]. `row` and `column` are strides. There must be space for one register after the last panel. */
 void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t row, int64_t column, void *packed)
 {
     const real *a = matrix;
@@ -48,7 +49,8 @@ void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t
         return;
     }
     const int64_t full = row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
-    for (int64_t step = 0; step < k; step++) { /* in the order of memory: a page per step, not one per step and panel */
+    for (int64_t step = 0; step < k; step++) { /* in the order of memory: one page for each step, not one for each
+                                                  step and panel */
         for (int64_t i = 0; i < full; i += TILE_ROWS) {
             __builtin_prefetch(a + i + (step + PACK_AHEAD) * column);
             memcpy(panels + i * k + step * TILE_ROWS, a + i + step * column, TILE_ROWS * sizeof(real));
@@ -58,9 +60,9 @@ void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t
     }
 }
 
-/* Panels of TILE_COLUMNS columns of B, k x n: element (step, j) of panel p goes to panels[p * stride + step *
- * TILE_COLUMNS + j]; room behind them as above. The last panel is filled up with zeros or with numbers of its own last
- * column; no product of those is ever stored. */
+/* Packs B, k x n, into panels of TILE_COLUMNS columns: element (step, j) of panel p goes to panels[p * stride + step *
+ * TILE_COLUMNS + j]. There must be space for one register after the last panel. That panel is filled with zeros or
+ * copies of its last column; no product of them is stored. */
 void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t row, int64_t column, void *packed,
                                int64_t stride)
 {
@@ -87,7 +89,7 @@ void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t
     }
 }
 
-/* to = from, both (m, n) with any strides; 0 in from repeats it. */
+/* to = from, both (m, n) with any strides; a stride of 0 in `from` repeats. */
 void TH_KERNEL(product_copy)(int64_t m, int64_t n, const void *from, int64_t from_row, int64_t from_column, void *to,
                              int64_t to_row, int64_t to_column)
 {

@@ -1,19 +1,18 @@
-/* The micro-kernel of matrix products: a tile of C in registers, one fused multiply-add per element and step of k, from
- * 0, in order. Everything that multiplies matrices comes down to this loop; edges run it with fewer rows or registers,
- * never another one. */
+/* The micro-kernel of matrix products: a tile of C in registers, with one fused multiply-add for each element and step
+ * of k, from 0, in order. Edges of C run the same loop with fewer rows or registers. */
 #include "kernels/products/vector/product.h"
 
-/* Up to so many rows a tile is 4 registers wide: with 2 the additions would wait for each other. */
+/* Up to this many rows a tile is 4 registers wide: with 2 registers the additions would wait for each other. */
 enum { WIDE_ROWS = 3 };
 
 enum {
-    TILE_AHEAD = 16, /* steps that B is asked for in advance: a panel does not stay in the L1 cache */
+    TILE_AHEAD = 16, /* steps of B to prefetch ahead: a panel does not stay in the L1 cache */
     LINE = 64 / sizeof(real)
 };
 
 typedef void tile_function(const tile_operands *operands);
 
-/* sum = A B. A row is reached from the first of its group of three, so that addresses take few registers. */
+/* sum = A B. Rows are addressed from the first row of each group of three, so that addresses take few registers. */
 TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, int64_t a_row, int64_t a_col,
                              const real *b, int64_t b_row, vec sum[TILE_ROWS][4])
 {
@@ -28,7 +27,7 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
         UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
             __builtin_prefetch(b + TILE_AHEAD * b_row + j);
         UNROLLED_FOR (int i = 0; i < rows; i++) {
-            const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would stay an addition) */
+            const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would remain an addition) */
             UNROLLED_FOR (int j = 0; j < registers; j++)
                 sum[i][j] += broadcast * columns[j];
         }
@@ -38,7 +37,7 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
     }
 }
 
-/* Any strides of A. */
+/* A tile with any strides of A. */
 TH_INLINE void tile(int rows, int registers, const tile_operands *t)
 {
     vec sum[TILE_ROWS][4];
@@ -46,8 +45,8 @@ TH_INLINE void tile(int rows, int registers, const tile_operands *t)
     store(rows, registers, sum, t);
 }
 
-/* The full tile of packed panels, with every stride a constant; C arrives in the cache while the loop runs. A test
- * disassembles it (tests/fused_multiply_add.sh). */
+/* The full tile of packed panels: every stride is a constant, and C is prefetched for the store. A test disassembles it
+ * (tests/fused_multiply_add.sh). */
 static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands *t)
 {
     for (int i = 0; i < TILE_ROWS; i++) {
@@ -59,7 +58,7 @@ static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands
     store(TILE_ROWS, 2, sum, t);
 }
 
-/* Defines tile_<rows>_<registers>: the numbers must be constants for the loops to disappear. */
+/* Defines tile_<rows>_<registers>. The numbers must be constants so that the loops are unrolled. */
 #define TILE(rows, registers)                                                                                          \
     static void tile_##rows##_##registers(const tile_operands *t)                                                      \
     {                                                                                                                  \
@@ -99,8 +98,8 @@ static tile_function *const tiles[TILE_ROWS][2] = {
 };
 static tile_function *const wide_tiles[WIDE_ROWS] = {tile_1_4, tile_2_4, tile_3_4};
 
-/* One panel of B, or two of them in place, against all rows of A. The last rows are cut into two tiles of about the
- * same size where A's layout lets us: a tile of one row takes as long as one of four. */
+/* Multiplies all rows of A by one panel of B, or by two panels in place. A tile of one row takes as long as a tile of
+ * four. So the last rows are divided into two tiles of about the same size, if A's layout permits. */
 static void multiply_panel(const th_product_block *block, tile_operands *t, const real *b, int64_t j, int64_t columns)
 {
     const bool in_place = block->a_panel == TILE_ROWS * block->a_row;
@@ -126,7 +125,7 @@ static void multiply_panel(const th_product_block *block, tile_operands *t, cons
     }
 }
 
-/* A block of C, as product_block.h describes it. */
+/* Computes a block of C (product_block.h). */
 void TH_KERNEL(product_block)(const th_product_block *block)
 {
     const real *b = block->b;

@@ -1,4 +1,4 @@
-/* Random fills and dropout. */
+/* Random fills and dropout, from the words of Philox. */
 #include "kernels/random/vector/philox.h"
 
 enum {
@@ -6,7 +6,7 @@ enum {
     VALUES = VALUES_PER_COUNTER * TH_PHILOX_COUNTERS
 };
 
-/* Uniform on [0, 1), element by element of 32 counters (block % 2^32, block / 2^32), ... */
+/* Computes numbers uniform on [0, 1) from 32 counters, starting with (block % 2^32, block / 2^32). */
 TH_INLINE void uniform_values(const th_philox *random, uint64_t block, real values[VALUES])
 {
     uint64_t low[TH_PHILOX_COUNTERS], high[TH_PHILOX_COUNTERS];
@@ -25,7 +25,7 @@ TH_INLINE void uniform_values(const th_philox *random, uint64_t block, real valu
     }
 }
 
-/* Independent standard normal values out of pairs of uniform ones, in place (Box & Muller 1958). */
+/* Replaces pairs of uniform numbers by independent standard normal ones (Box & Muller 1958). */
 TH_INLINE void normal_values(real values[VALUES])
 {
     real radius[VALUES / 2], angle[VALUES / 2];
@@ -64,28 +64,28 @@ TH_INLINE void fill(int64_t n, real *y, int64_t first, const th_philox *random, 
     }
 }
 
-/* y[i] = value first + i of the call, on [low, high): its counter is ((first + i) / 4 % 2^32, above), in float64
- * (first + i) / 2. */
+/* y[i] = number first + i of the call, uniform on [low, high). Its counter is ((first + i) / 4 % 2^32, the upper
+ * half of (first + i) / 4); in float64, 2 instead of 4. */
 void TH_KERNEL(random_uniform)(int64_t n, void *y, int64_t first, const struct th_philox *random, double low,
                                double high)
 {
     fill(n, y, first, random, false, low, high - low);
 }
 
-/* Likewise, of the normal distribution. */
+/* The same for the normal distribution. */
 void TH_KERNEL(random_normal)(int64_t n, void *y, int64_t first, const struct th_philox *random, double mean,
                               double deviation)
 {
     fill(n, y, first, random, true, mean, deviation);
 }
 
-/* multiplier ? x * multiplier : 0, so that what is dropped does not matter, NaN included. */
+/* Returns multiplier ? x * multiplier : 0, so that a dropped NaN becomes 0. */
 TH_INLINE vec dropped(vec x, vec multiplier)
 {
     return vec_keep(multiplier != (real)0, x * multiplier);
 }
 
-/* y = dropped(x), or onto + dropped(x) */
+/* y = dropped(x), plus onto unless that is NULL. */
 TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, const real *onto, real *y)
 {
     int64_t i = 0;
@@ -104,8 +104,8 @@ TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, const rea
     }
 }
 
-/* x, y (rows, columns) contiguous, row 0 being row first_row of the logical matrix (kernels/random/philox.h). onto, what the
- * result is added to, likewise, or NULL. */
+/* y = dropout of x, plus onto unless that is NULL. All are (rows, columns) and contiguous. Their row 0 is row
+ * first_row of the logical matrix (kernels/random/philox.h). */
 void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void *onto, void *y, int64_t first_row,
                         const struct th_dropout_mask *dropout)
 {
@@ -114,13 +114,13 @@ void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void
     real *to = y, multiplier[PIECE];
     if (columns <= 0)
         return;
-    const int64_t together = columns < PIECE ? PIECE / columns : 1; /* rows */
+    const int64_t together = columns < PIECE ? PIECE / columns : 1; /* rows processed together */
     for (int64_t row = 0; row < rows; row += together) {
         const int64_t count = rows - row < together ? rows - row : together;
         for (int64_t column = 0; column < columns; column += PIECE) {
             const int64_t width = columns - column < PIECE ? columns - column : PIECE;
             dropout_multipliers(dropout, first_row + row, count, column, width, multiplier, width);
-            const int64_t at = row * columns + column; /* several rows are whole ones, contiguous */
+            const int64_t at = row * columns + column; /* several rows are whole rows, which are contiguous */
             if (sum)
                 apply(count * width, from + at, multiplier, sum + at, to + at);
             else

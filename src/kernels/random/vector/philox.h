@@ -1,5 +1,5 @@
-/* Philox 4x32-10 for 32 counters at a time, and the dropout multipliers made from it (kernels/random/philox.h says what they
- * are). Integers only: the same words for both element types and on every instruction set. */
+/* Philox 4x32-10 for 32 counters at a time, and the dropout multipliers computed from it (kernels/random/philox.h).
+ * It uses integers only: the words are the same for both element types and on every instruction set. */
 #ifndef TH_KERNELS_RANDOM_VECTOR_PHILOX_H
 #define TH_KERNELS_RANDOM_VECTOR_PHILOX_H
 
@@ -10,7 +10,7 @@ enum {
     TH_PHILOX_COUNTERS = 32,
     TH_PHILOX_WORDS = 4 * TH_PHILOX_COUNTERS,
     TH_COUNTER_LANES = TH_VECTOR_BYTES / 8, /* counters in one register */
-    /* registers worked on in turn, so that they do not wait for their own products; as many as there is room for */
+    /* registers computed together, so that they do not wait for each other's products; as many as fit */
     TH_PHILOX_TOGETHER = TH_VECTOR_BYTES == 64 ? 4 : 2
 };
 
@@ -75,7 +75,7 @@ TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t
         multiplier[i] = words[i] >= dropout->threshold ? scale : 0;
 }
 
-/* The multipliers of `count` counters: of whole rows of `blocks` counters each, which lie one behind another, from
+/* Computes the multipliers of `count` counters: of whole, consecutive rows of `blocks` counters each, from
  * (first_block, first_row) on. */
 TH_INLINE void dropout_whole_rows(const th_dropout_mask *dropout, uint64_t first_row, uint64_t first_block,
                                   uint64_t blocks, int64_t count, real *multiplier)
@@ -110,15 +110,15 @@ TH_INLINE void dropout_whole_rows(const th_dropout_mask *dropout, uint64_t first
     }
 }
 
-/* The multipliers, 0 or scale, of columns [first_column, first_column + columns) of rows [first_row, first_row + rows)
- * of the logical matrix into multiplier (rows, columns), rows `stride` elements apart. */
+/* Computes the multipliers, 0 or scale, of columns [first_column, first_column + columns) of rows [first_row,
+ * first_row + rows) of the logical matrix into multiplier (rows, columns), rows `stride` elements apart. */
 TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first_row, int64_t rows,
                                    int64_t first_column, int64_t columns, real *multiplier, int64_t stride)
 {
     if (rows <= 0 || columns <= 0)
         return;
     const int64_t first_block = first_column / 4, skip = first_column % 4;
-    const int64_t blocks = (skip + columns + 3) / 4; /* counters per row */
+    const int64_t blocks = (skip + columns + 3) / 4; /* counters of a row */
     if (skip == 0 && columns == 4 * blocks && (stride == columns || rows == 1)) {
         dropout_whole_rows(dropout, (uint64_t)first_row, (uint64_t)first_block, (uint64_t)blocks, rows * blocks,
                            multiplier);
@@ -126,7 +126,7 @@ TH_INLINE void dropout_multipliers(const th_dropout_mask *dropout, int64_t first
     }
     int64_t row = 0, block = 0;
     while (row < rows) {
-        /* counters from here on, running on into the next rows */
+        /* the next counters, continuing in the following rows */
         uint64_t c0[TH_PHILOX_COUNTERS], c1[TH_PHILOX_COUNTERS];
         int64_t next_row = row, next_block = block;
         for (int i = 0; i < TH_PHILOX_COUNTERS; i++) {

@@ -1,8 +1,8 @@
-/* Losses: cross entropy on rows of logits, and the maps of the mean squared error. */
+/* Losses: cross entropy of rows of logits, and the elementwise kernels of the mean squared error. */
 #include "kernels/elementwise/vector/elementwise.h"
 #include "kernels/rows/vector/row.h"
 
-/* a * b + c, fused where there is an instruction for it. */
+/* a * b + c, fused if the processor has an instruction for it. */
 TH_INLINE double double_mul_add(double a, double b, double c)
 {
 #ifdef __FMA__
@@ -12,19 +12,19 @@ TH_INLINE double double_mul_add(double a, double b, double c)
 #endif
 }
 
-/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), formed relative to the largest logit m; log
- * sum exp(x) = m + log(sum). A row's loss is a double: m - x[target] of finite logits can be twice the largest float.
- * target < 0: the row does not count. kept (rows, 2), or NULL: m, 1 / sum. */
+/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), computed relative to the largest logit m:
+ * log sum exp(x) = m + log(sum), sum = sum exp(x - m). A loss is a double, because m - x[target] of finite logits
+ * can be twice the largest float. target < 0: the row does not count. saved (rows, 2) or NULL: m and 1 / sum. */
 void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x,
-                              int64_t x_row, double *loss, void *kept)
+                              int64_t x_row, double *loss, void *saved)
 {
     const lanes half = lanes_broadcast((real)0.5), share = lanes_broadcast((real)(2 * smoothing / (double)n));
     for (int64_t r = 0; r < rows; r++) {
         const real *from = (const real *)x + r * x_row;
         if (target[r] < 0) {
             loss[r] = 0;
-            if (kept)
-                ((real *)kept)[2 * r] = ((real *)kept)[2 * r + 1] = 0;
+            if (saved)
+                ((real *)saved)[2 * r] = ((real *)saved)[2 * r + 1] = 0;
             continue;
         }
         const real largest = row_largest(from, n);
@@ -33,7 +33,7 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
         if (smoothing < 1)
             result = double_mul_add(1 - smoothing, (double)largest - (double)from[target[r]], result);
         if (smoothing > 0) {
-            /* smoothing / n sum (m - x), halved inside so that no difference overflows */
+            /* smoothing / n sum (m - x), with halved terms so that no difference overflows */
             const lanes top = lanes_mul(lanes_broadcast(largest), half);
             lanes spread = lanes_broadcast(0);
             for (int64_t i = 0; i < n; i += TH_LANES) {
@@ -43,16 +43,16 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
             result += (double)lanes_sum(spread);
         }
         loss[r] = result;
-        if (kept) {
-            ((real *)kept)[2 * r] = largest;
-            ((real *)kept)[2 * r + 1] = 1 / sum;
+        if (saved) {
+            ((real *)saved)[2 * r] = largest;
+            ((real *)saved)[2 * r + 1] = 1 / sum;
         }
     }
 }
 
-/* dx, or += with add, = factor (softmax(x) - share), less at_target for the target; a row that does not count: 0. */
+/* dx = factor (softmax(x) - share), minus at_target at the target; 0 for rows that do not count. add: dx += instead. */
 void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target,
-                                       const int64_t *target, const void *x, int64_t x_row, const void *kept, void *dx,
+                                       const int64_t *target, const void *x, int64_t x_row, const void *saved, void *dx,
                                        int64_t dx_row, bool add)
 {
     const lanes factors = lanes_broadcast((real)factor), minus_share = lanes_broadcast(-(real)share);
@@ -64,8 +64,8 @@ void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, d
                 row_fill(to, n, 0);
             continue;
         }
-        const lanes largest = lanes_broadcast(((const real *)kept)[2 * r]),
-                    scale = lanes_broadcast(((const real *)kept)[2 * r + 1]);
+        const lanes largest = lanes_broadcast(((const real *)saved)[2 * r]),
+                    scale = lanes_broadcast(((const real *)saved)[2 * r + 1]);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             const lanes e = lanes_exp(lanes_sub(row_load(from, i, n, 0), largest));
             row_put_product(to, i, n, lanes_mul_add(e, scale, minus_share), factors, add);

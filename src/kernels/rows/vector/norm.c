@@ -1,6 +1,5 @@
-/* Layer norm and RMS norm on rows, with their gradients (th_norm_parameters). What is kept of a row: mean and 1 / std,
- * for RMS norm 1 / root mean square alone.
- * Row sums are formed in float32's own range: safe for |x| up to 1e17 (row_square_sum). */
+/* Layer norm and RMS norm of rows, with their gradients (th_norm_parameters). Saved numbers of a row: mean and 1 / std;
+ * for RMS norm only 1 / root mean square. Sums stay in float32's range for |x| up to 1e17 (row_square_sum). */
 #include "kernels/rows/vector/row.h"
 
 TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
@@ -8,10 +7,10 @@ TH_INLINE lanes weight_or_1(const real *weight, int64_t i, int64_t n)
     return weight ? row_load(weight, i, n, 0) : lanes_broadcast(1);
 }
 
-/* Rows summed in turn, so that they do not wait for their own sums: as many as leave registers for all else. */
+/* Rows summed together, so that they do not wait for each other's sums: as many as the registers allow. */
 enum { TOGETHER = TH_REGISTERS == 1 ? 3 : TH_REGISTERS == 2 ? 2 : 1 };
 
-/* result[r] = sum x[r] of each row; several rows at once are the sums of each alone. */
+/* result[r] = sum x[r], with the same bits as for each row alone. */
 TH_INLINE void sum_of_each(int count, const real *const x[TOGETHER], int64_t n, real result[TOGETHER])
 {
     lanes sum[TOGETHER];
@@ -24,7 +23,7 @@ TH_INLINE void sum_of_each(int count, const real *const x[TOGETHER], int64_t n, 
         result[r] = lanes_sum(sum[r]);
 }
 
-/* Likewise of row_square_sum. */
+/* result[r] = row_square_sum of x[r], with the same bits as for each row alone. */
 TH_INLINE void square_sum_of_each(int count, const real *const x[TOGETHER], int64_t n, const real mean[TOGETHER],
                                   real factor, real result[TOGETHER])
 {
@@ -41,13 +40,13 @@ TH_INLINE void square_sum_of_each(int count, const real *const x[TOGETHER], int6
         result[r] = lanes_sum(sum[r]);
 }
 
-TH_INLINE void put_norm(bool centerd, const real *x, int64_t n, real mean, real scale, const real *weight,
-                        const real *bias, real *y)
+TH_INLINE void write_norm(bool centered, const real *x, int64_t n, real mean, real scale, const real *weight,
+                          const real *bias, real *y)
 {
     const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
     for (int64_t i = 0; i < n; i += TH_LANES) {
         lanes value = row_load(x, i, n, 0);
-        if (centerd)
+        if (centered)
             value = lanes_sub(value, means);
         value = lanes_mul(value, scales);
         if (bias)
@@ -58,8 +57,8 @@ TH_INLINE void put_norm(bool centerd, const real *x, int64_t n, real mean, real 
     }
 }
 
-/* `count` rows from row `first` on. */
-TH_INLINE void norm_some(int count, bool centerd, const th_rows_block *rows, const th_norm_parameters *parameters,
+/* Normalizes `count` rows from row `first` on. */
+TH_INLINE void norm_some(int count, bool centered, const th_rows_block *rows, const th_norm_parameters *parameters,
                          int64_t first)
 {
     const int64_t n = rows->length;
@@ -67,7 +66,7 @@ TH_INLINE void norm_some(int count, bool centerd, const th_rows_block *rows, con
     real mean[TOGETHER] = {0}, variance[TOGETHER];
     for (int r = 0; r < count; r++)
         x[r] = row_at(rows, TH_ROW_X, first + r);
-    if (centerd)
+    if (centered)
         sum_of_each(count, x, n, mean);
     for (int r = 0; r < count; r++)
         mean[r] /= (real)n;
@@ -75,26 +74,27 @@ TH_INLINE void norm_some(int count, bool centerd, const th_rows_block *rows, con
     for (int r = 0; r < count; r++) {
         const real scale = 1 / vec_sqrt(vec_broadcast(variance[r] + (real)parameters->eps))[0];
         if (rows->operand[TH_ROW_SAVED]) {
-            real *kept = row_at(rows, TH_ROW_SAVED, first + r);
-            kept[0] = centerd ? mean[r] : scale;
-            if (centerd)
-                kept[1] = scale;
+            real *saved = row_at(rows, TH_ROW_SAVED, first + r);
+            saved[0] = centered ? mean[r] : scale;
+            if (centered)
+                saved[1] = scale;
         }
         if (rows->operand[TH_ROW_Y])
-            put_norm(centerd, x[r], n, mean[r], scale, parameters->weight, parameters->bias,
-                     row_at(rows, TH_ROW_Y, first + r));
+            write_norm(centered, x[r], n, mean[r], scale, parameters->weight, parameters->bias,
+                       row_at(rows, TH_ROW_Y, first + r));
     }
 }
 
-/* y = (x - mean) scale weight + bias; centerd: layer norm, else RMS norm, whose mean is 0. y and kept may be NULL. */
-TH_INLINE void norm_rows(bool centerd, th_rows_block rows)
+/* y = (x - mean) scale weight + bias; centered: layer norm; otherwise RMS norm, with mean 0. y and saved may be
+ * NULL. */
+TH_INLINE void norm_rows(bool centered, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
     int64_t r = 0;
     for (; r + TOGETHER <= rows.count; r += TOGETHER)
-        norm_some(TOGETHER, centerd, &rows, &parameters, r);
+        norm_some(TOGETHER, centered, &rows, &parameters, r);
     for (; r < rows.count; r++)
-        norm_some(1, centerd, &rows, &parameters, r);
+        norm_some(1, centered, &rows, &parameters, r);
 }
 
 void TH_KERNEL(layer_norm)(const th_rows_block *rows)
@@ -118,7 +118,8 @@ static bool all_zero(const real *x, int64_t n)
     return true;
 }
 
-/* A sum over the rows of each group: the row of it that the block's rows are added to, 0 before the first. */
+/* Returns the row of sums (groups, length) to which the block's rows are added; clears it for the first block of a
+ * group. */
 TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
 {
     if (!sums)
@@ -129,10 +130,10 @@ TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
     return sum;
 }
 
-/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only when
- * centerd; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 take no part. dx may be
- * NULL. */
-TH_INLINE void norm_gradient(bool centerd, th_rows_block rows)
+/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only if
+ * centered; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 do not take part. dx
+ * may be NULL. */
+TH_INLINE void norm_gradient(bool centered, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;
     const real *weight = parameters.weight;
@@ -141,24 +142,24 @@ TH_INLINE void norm_gradient(bool centerd, th_rows_block rows)
     const int64_t n = rows.length;
     for (int64_t r = 0; r < rows.count; r++) {
         const real *x = row_at(&rows, TH_ROW_X, r), *dy = row_at(&rows, TH_ROW_DY, r),
-                   *kept = row_at(&rows, TH_ROW_SAVED, r);
+                   *saved = row_at(&rows, TH_ROW_SAVED, r);
         real *dx = rows.operand[TH_ROW_DX] ? row_at(&rows, TH_ROW_DX, r) : NULL;
         if (all_zero(dy, n)) {
             if (dx && !rows.add)
                 row_fill(dx, n, 0);
             continue;
         }
-        const real mean = centerd ? kept[0] : 0, scale = kept[centerd ? 1 : 0];
+        const real mean = centered ? saved[0] : 0, scale = saved[centered ? 1 : 0];
         const lanes means = lanes_broadcast(mean), scales = lanes_broadcast(scale);
         lanes sum_g = lanes_broadcast(0), sum_gh = lanes_broadcast(0);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             const lanes d = row_load(dy, i, n, 0);
             lanes h = row_load(x, i, n, mean);
-            if (centerd)
+            if (centered)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
             const lanes w = weight_or_1(weight, i, n);
-            if (centerd)
+            if (centered)
                 sum_g = lanes_mul_add(d, w, sum_g);
             sum_gh = lanes_mul_add(lanes_mul(d, w), h, sum_gh);
             if (dweight)
@@ -172,13 +173,12 @@ TH_INLINE void norm_gradient(bool centerd, th_rows_block rows)
                     minus_mean_gh = lanes_broadcast(-lanes_sum(sum_gh) / (real)n);
         for (int64_t i = 0; i < n; i += TH_LANES) {
             lanes h = row_load(x, i, n, mean);
-            if (centerd)
+            if (centered)
                 h = lanes_sub(h, means);
             h = lanes_mul(h, scales);
-            const lanes along =
-                lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* what the normalization takes out of g */
-            const lanes rest = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), along);
-            row_put_product(dx, i, n, rest, scales, rows.add);
+            const lanes along = lanes_mul_add(h, minus_mean_gh, minus_mean_g); /* -(mean(g) + h mean(g h)) */
+            const lanes result = lanes_mul_add(row_load(dy, i, n, 0), weight_or_1(weight, i, n), along);
+            row_put_product(dx, i, n, result, scales, rows.add);
         }
     }
 }

@@ -1,7 +1,7 @@
-/* Reductions of rows that are not plain sums: largest element, its index, variance. */
+/* Reductions of rows other than sums: maximum, its index, variance. */
 #include "kernels/rows/vector/row.h"
 
-/* The largest element; NaN wins. */
+/* Returns the maximum; NaN if an element is NaN. */
 TH_INLINE real row_maximum(const real *x, int64_t n)
 {
     lanes largest = lanes_broadcast((real)-INFINITY);
@@ -10,13 +10,13 @@ TH_INLINE real row_maximum(const real *x, int64_t n)
     return lanes_largest(largest);
 }
 
-/* Whether x counts as the largest element of its row: where that is NaN, the NaN elements do. */
+/* Returns whether x counts as the maximum of its row. If the maximum is NaN, the NaN elements count. */
 TH_INLINE bool is_largest(real x, real largest)
 {
     return x == largest || (x != x && largest != largest);
 }
 
-/* y = max(x), one number a row */
+/* y = max(x), one number for each row */
 void TH_KERNEL(row_max)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;
@@ -24,7 +24,7 @@ void TH_KERNEL(row_max)(const th_rows_block *block)
         *row_at(&rows, TH_ROW_Y, r) = row_maximum(row_at(&rows, TH_ROW_X, r), rows.length);
 }
 
-/* dx = dy / k for the k elements of x that are y, else 0; y and dy are one number a row */
+/* dx = dy / k for the k elements of x that equal y, else 0; y and dy have one number for each row */
 void TH_KERNEL(row_max_backward)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;
@@ -44,7 +44,7 @@ void TH_KERNEL(row_max_backward)(const th_rows_block *block)
     }
 }
 
-/* y = the index of the first of the largest, one int64 a row */
+/* y = the index of the first maximum, one int64 for each row */
 void TH_KERNEL(row_argmax)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;
@@ -59,15 +59,15 @@ void TH_KERNEL(row_argmax)(const th_rows_block *block)
     }
 }
 
-/* n - correction, the parameter of both; not negative. */
+/* Returns n - correction, or 0 if that is negative. The correction is the kernels' parameter. */
 TH_INLINE double variance_divisor(const th_rows_block *rows)
 {
-    const double rest = (double)rows->length - *(const double *)rows->parameters;
-    return rest > 0 ? rest : 0;
+    const double divisor = (double)rows->length - *(const double *)rows->parameters;
+    return divisor > 0 ? divisor : 0;
 }
 
-/* y = sum (x - mean)² / divisor, one number a row; of nothing: NaN. divisor 0: infinite, or NaN where all are equal, as
- * NumPy's. */
+/* y = sum (x - mean)² / divisor, one number for each row; NaN for an empty row. With divisor 0 as in NumPy:
+ * infinite, or NaN if all elements are equal. */
 void TH_KERNEL(row_variance)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;
@@ -86,7 +86,7 @@ void TH_KERNEL(row_variance)(const th_rows_block *block)
     }
 }
 
-/* dx = dy 2 (x - mean) / divisor; dy is one number a row */
+/* dx = dy 2 (x - mean) / divisor; dy has one number for each row */
 void TH_KERNEL(row_variance_backward)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;

@@ -1,8 +1,8 @@
-/* Rotary positions on rows (th_rotary_parameters). Operand X is the row that is turned, DX where it goes, which may be
- * the same memory, KEPT the cosines and sines of its position. */
+/* Rotary positions on rows (th_rotary_parameters). Operand X is the row, DX the rotated row, which may be in the same
+ * memory, SAVED the cosines and sines of its position. */
 #include "kernels/rows/vector/row.h"
 
-/* a b - c d, the last product rounded first. */
+/* a b - c d; c d is rounded first. */
 TH_INLINE lanes product_less_product(lanes a, lanes b, lanes c, lanes d)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
@@ -10,12 +10,12 @@ TH_INLINE lanes product_less_product(lanes a, lanes b, lanes c, lanes d)
     return a;
 }
 
-/* Elements i and i + half, cosines (half), then sines (half). */
-TH_INLINE void turn_halves(const real *x, real *y, const real *turn, int64_t half, bool add)
+/* Rotates the pairs i and i + half. table: cosines (half), then sines (half). */
+TH_INLINE void rotate_halves(const real *x, real *y, const real *table, int64_t half, bool add)
 {
     for (int64_t i = 0; i < half; i += TH_LANES) {
         const lanes a = row_load(x, i, half, 0), b = row_load(x + half, i, half, 0);
-        const lanes cosine = row_load(turn, i, half, 0), sine = row_load(turn + half, i, half, 0);
+        const lanes cosine = row_load(table, i, half, 0), sine = row_load(table + half, i, half, 0);
         row_put(y, i, half, product_less_product(a, cosine, b, sine), add);
         row_put(y + half, i, half, lanes_mul_add(b, cosine, lanes_mul(a, sine)), add);
     }
@@ -44,12 +44,13 @@ TH_INLINE lanes swap_neighbors(lanes x)
     return x;
 }
 
-/* Elements 2 i and 2 i + 1; cosines (width), each twice, then sines (width), each twice, the first of them negated. */
-TH_INLINE void turn_neighbors(const real *x, real *y, const real *turn, int64_t width, bool add)
+/* Rotates the pairs 2 i and 2 i + 1. table: cosines (width), each twice, then sines (width), each twice with the first
+ * negated. */
+TH_INLINE void rotate_neighbors(const real *x, real *y, const real *table, int64_t width, bool add)
 {
     for (int64_t i = 0; i < width; i += TH_LANES) {
         const lanes a = row_load(x, i, width, 0);
-        const lanes cosine = row_load(turn, i, width, 0), sine = row_load(turn + width, i, width, 0);
+        const lanes cosine = row_load(table, i, width, 0), sine = row_load(table + width, i, width, 0);
         row_put(y, i, width, lanes_mul_add(a, cosine, lanes_mul(swap_neighbors(a), sine)), add);
     }
 }
@@ -60,12 +61,12 @@ void TH_KERNEL(rotary)(const th_rows_block *rows)
     const th_rotary_parameters parameters = *(const th_rotary_parameters *)own.parameters;
     const int64_t width = parameters.width;
     for (int64_t r = 0; r < own.count; r++) {
-        const real *x = row_at(&own, TH_ROW_X, r), *turn = row_at(&own, TH_ROW_SAVED, r);
+        const real *x = row_at(&own, TH_ROW_X, r), *table = row_at(&own, TH_ROW_SAVED, r);
         real *y = row_at(&own, TH_ROW_DX, r);
         if (parameters.neighbors)
-            turn_neighbors(x, y, turn, width, own.add);
+            rotate_neighbors(x, y, table, width, own.add);
         else
-            turn_halves(x, y, turn, width / 2, own.add);
+            rotate_halves(x, y, table, width / 2, own.add);
         for (int64_t i = width; i < own.length; i += TH_LANES)
             row_put(y, i, own.length, row_load(x, i, own.length, 0), own.add);
     }

@@ -1,21 +1,22 @@
-/* What the kernels of rows share: walking one contiguous row of n elements, 16 lanes at a time. The last lanes of a row
- * are filled up with a number that changes nothing and run through the same code. Products that are added to something
- * are fused explicitly (lanes_mul_add): these loops have branches, across which compilers differ in what they contract.
- * Kernels work on a copy of their block: a store may change the block itself, for all that a compiler knows, and it
- * would be read again in every row. */
+/* Functions of row kernels: loading, storing and reducing a contiguous row of n elements, 16 lanes at a time.
+ *
+ * The last lanes of a row are padded with a number that does not change the result, and use the same code. A product
+ * that is added to something is fused explicitly (lanes_mul_add), because compilers differ in what they contract in
+ * loops with branches. Kernels copy their block first: a compiler must assume that a store changes the original, and
+ * would read it again for every row. */
 #ifndef TH_KERNELS_ROWS_VECTOR_ROW_H
 #define TH_KERNELS_ROWS_VECTOR_ROW_H
 
 #include "kernels/rows/rows.h"
 #include "kernels/vector/vector_math.h"
 
-/* Row r of an operand. */
+/* Returns row r of an operand. */
 TH_INLINE real *row_at(const th_rows_block *rows, int operand, int64_t r)
 {
     return (real *)rows->operand[operand] + r * rows->stride[operand];
 }
 
-/* Elements i .. i + 15 of a row of n, those past its end `fill`. */
+/* Loads elements i .. i + 15 of a row of n; those past its end are `fill`. */
 TH_INLINE lanes row_load(const real *x, int64_t i, int64_t n, real fill)
 {
     return n - i >= TH_LANES ? lanes_load(x + i) : lanes_load_part(x + i, n - i, fill);
@@ -29,19 +30,19 @@ TH_INLINE void row_store(real *x, int64_t i, int64_t n, lanes value)
         lanes_store_part(x + i, n - i, value);
 }
 
-/* x = value, or x + value */
+/* x = value; add: x += value. */
 TH_INLINE void row_put(real *x, int64_t i, int64_t n, lanes value, bool add)
 {
     row_store(x, i, n, add ? lanes_add(row_load(x, i, n, 0), value) : value);
 }
 
-/* x = a * b, or x + a * b. */
+/* x = a * b; add: x += a * b. */
 TH_INLINE void row_put_product(real *x, int64_t i, int64_t n, lanes a, lanes b, bool add)
 {
     row_store(x, i, n, add ? lanes_mul_add(a, b, row_load(x, i, n, 0)) : lanes_mul(a, b));
 }
 
-/* The largest element that is not NaN; -inf when there is none. */
+/* Returns the largest element that is not NaN, or -inf without one. */
 TH_INLINE real row_largest(const real *x, int64_t n)
 {
     lanes largest = lanes_broadcast((real)-INFINITY);
@@ -50,7 +51,7 @@ TH_INLINE real row_largest(const real *x, int64_t n)
     return lanes_largest(largest);
 }
 
-/* sum exp(x - shift) */
+/* Returns sum exp(x - shift). */
 TH_INLINE real row_exp_sum(const real *x, int64_t n, real shift)
 {
     const lanes shifts = lanes_broadcast(shift);
@@ -68,8 +69,8 @@ TH_INLINE real row_sum(const real *x, int64_t n)
     return lanes_sum(sum);
 }
 
-/* sum (x - mean)² factor. The factor goes in before the sum: numbers of 1e17 have squares of 1e34, and some thousands
- * of those overflow. */
+/* Returns sum (x - mean)² factor. The factor multiplies each term: numbers of 1e17 have squares of 1e34, and the sum of
+ * some thousands of them overflows. */
 TH_INLINE real row_square_sum(const real *x, int64_t n, real mean, real factor)
 {
     const lanes means = lanes_broadcast(mean), factors = lanes_broadcast(factor);

@@ -1,5 +1,5 @@
-/* Adding to places named by indices: the backward of picking. One after another, in the order of the indices, so that
- * repeated ones add up in one order. Indices were checked by whoever read them. */
+/* Adding at indexed positions: the backward of gather and embedding. Elements are added one after another, in the
+ * order of the indices, so that repeated indices always give the same bits. The caller has checked the indices. */
 #include "kernels/vector/vector.h"
 
 /* to[index[j * index_stride] * to_stride] += from[j * from_stride] for j = 0 .. n-1 */

@@ -1,10 +1,9 @@
-/* The softmax family on rows: softmax, log-softmax, log-sum-exp, masked softmax, with their gradients.
- * Everything is computed relative to the largest element, so that any finite row is safe: x - max may overflow to -inf,
- * whose exp is 0. */
+/* Softmax, log-softmax, log-sum-exp and masked softmax of rows, with their gradients. All are computed relative to the
+ * largest element, so that any finite row is safe: x - max may overflow to -inf, whose exp is 0. */
 #include "kernels/rows/vector/visible.h"
 
-/* y = exp(x - shift) / sum exp(x - shift); returns the sum. y may be x. The last lanes, stored in part, are not read
- * again: a processor waits for that. */
+/* y = exp(x - shift) / sum exp(x - shift). Returns the sum. y may be x. The last lanes stay in registers: reading them
+ * back after a partial store would stall the processor. */
 TH_INLINE real softmax_row(int64_t n, const real *x, real shift, real *y)
 {
     const lanes shifts = lanes_broadcast(shift);
@@ -39,7 +38,7 @@ void TH_KERNEL(softmax)(const th_rows_block *block)
     }
 }
 
-/* mask ? a : 0, per lane, with mask = (y != 0) */
+/* Returns y != 0 ? a : 0 for each lane. */
 TH_INLINE lanes keep_where_not_0(lanes y, lanes a)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
@@ -47,7 +46,7 @@ TH_INLINE lanes keep_where_not_0(lanes y, lanes a)
     return a;
 }
 
-/* dx = y (dy - sum dy y). masked: elements with y = 0 count as hidden, so that nothing of dy is read there. */
+/* dx = y (dy - sum dy y). masked: elements with y = 0 count as masked, and their dy does not matter, NaN included. */
 TH_INLINE void softmax_gradient(const th_rows_block *block, bool masked)
 {
     const th_rows_block rows = *block;
@@ -115,7 +114,7 @@ void TH_KERNEL(log_softmax_backward)(const th_rows_block *block)
     }
 }
 
-/* y = log sum exp(x), one number a row */
+/* y = log sum exp(x), one number for each row */
 void TH_KERNEL(log_sum_exp)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;
@@ -123,12 +122,12 @@ void TH_KERNEL(log_sum_exp)(const th_rows_block *block)
     for (int64_t r = 0; r < rows.count; r++) {
         const real *x = row_at(&rows, TH_ROW_X, r);
         const real largest = row_largest(x, n);
-        const real shift = largest - largest == 0 ? largest : 0; /* infinities come out of exp and log by themselves */
+        const real shift = largest - largest == 0 ? largest : 0; /* exp and log give the right infinities */
         *row_at(&rows, TH_ROW_Y, r) = shift + real_log(row_exp_sum(x, n, shift));
     }
 }
 
-/* dx = dy exp(x - y); y and dy are one number a row */
+/* dx = dy exp(x - y); y and dy have one number for each row */
 void TH_KERNEL(log_sum_exp_backward)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;
@@ -150,8 +149,8 @@ void TH_KERNEL(log_sum_exp_backward)(const th_rows_block *block)
 
 /* -- masked -- */
 
-/* One row, of which what the mask hides gets 0. Blocks are counted from key 0 whatever the first visible key is, so
- * that a mask gives the same bits in whichever form it comes. */
+/* Softmax of one row; masked keys get 0. Blocks of lanes always start at multiples of 16 keys, not at the first visible
+ * key. So the bits do not depend on the form in which a mask is given. */
 void TH_KERNEL(masked_softmax)(int64_t n, const th_visible_row *row, const void *x, void *y)
 {
     const real *from = x;
@@ -173,14 +172,14 @@ void TH_KERNEL(masked_softmax)(int64_t n, const th_visible_row *row, const void 
     const real sum = softmax_row(end - start, to + start, lanes_largest(largest), to + start);
     if (sum - sum == 0 && sum > 0)
         return;
-    /* Nothing is visible: all 0. Or a visible score is +inf or NaN, or all of them are -inf: as softmax, NaN where
-     * visible. */
+    /* Without visible keys, all weights are 0. If a visible score is +inf or NaN, or all of them are -inf, visible keys
+     * get NaN, as in softmax. */
     for (int64_t i = start; i < end; i += TH_LANES)
         row_store(to, i, end,
                   where_visible(visible_lanes(row, i, true, true, &additive), lanes_broadcast((real)NAN), 0));
 }
 
-/* visible[i] = key first + i of the row is not hidden. */
+/* visible[i] = key first + i of the row is visible. */
 void TH_KERNEL(visible_keys)(int64_t first, int64_t n, const th_visible_row *row, bool *visible)
 {
     for (int64_t i = 0; i < n; i++)

@@ -1,7 +1,7 @@
-/* The sum of squares of a whole run of numbers: over 16 virtual lanes, combined in a fixed order. */
+/* The sum of squares of n numbers, over 16 virtual lanes that are combined in a fixed order. */
 #include "kernels/vector/vector_math.h"
 
-/* In float64, where the square of a float32 is exact; half a register at a time, which is a whole one of float64. */
+/* Computed in float64, where the square of a float32 is exact. Half a register of float32 fills one of float64. */
 enum { SQUARE_LANES = TH_VECTOR_BYTES / 8, SQUARE_REGISTERS = TH_LANES / SQUARE_LANES };
 
 typedef double vec_square __attribute__((vector_size(TH_VECTOR_BYTES)));
@@ -25,9 +25,9 @@ void TH_KERNEL(sum_squares)(int64_t n, const void *x, double *result)
     for (; i + TH_LANES <= n; i += TH_LANES)
         add_squares(sum, from + i);
     if (i < n) {
-        real rest[TH_LANES] = {0};
-        memcpy(rest, from + i, (size_t)(n - i) * sizeof(real));
-        add_squares(sum, rest);
+        real last[TH_LANES] = {0};
+        memcpy(last, from + i, (size_t)(n - i) * sizeof(real));
+        add_squares(sum, last);
     }
     double lane[TH_LANES];
     memcpy(lane, sum, sizeof lane);

@@ -1,7 +1,7 @@
-/* Sums of rows and of columns: the two loops that every sum over axes comes down to (tensor/sum.c). */
+/* Sums of rows and of columns. tensor/sum.c reduces every sum over axes to these two loops. */
 #include "kernels/vector/vector_math.h"
 
-/* y[i] = sum of row i: lane l takes the elements l, l + 16, ..., the lanes are combined in a fixed order. */
+/* y[i] = sum of row i. Lane l adds the elements l, l + 16, ...; the lanes are combined in a fixed order. */
 void TH_KERNEL(sum_rows)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y)
 {
     real *to = y;
@@ -17,7 +17,7 @@ void TH_KERNEL(sum_rows)(int64_t rows, int64_t n, const void *x, int64_t x_row, 
     }
 }
 
-/* y[j] += column j of so many rows, one after another. */
+/* y[j] += the sum of column j over `rows` rows, in order. */
 TH_INLINE void add_rows(int rows, int64_t n, const real *from, int64_t row, real *to)
 {
     int64_t j = 0;
@@ -35,8 +35,7 @@ TH_INLINE void add_rows(int rows, int64_t n, const real *from, int64_t row, real
     }
 }
 
-/* y[j] = sum of column j, row after row from the first, which there is. Eight rows are read side by side, so that
- * memory is passed through in its order. */
+/* y[j] = sum of column j, row by row; rows >= 1. Eight rows are read together, in the order of memory. */
 void TH_KERNEL(sum_columns)(int64_t rows, int64_t n, const void *x, int64_t x_row, void *y)
 {
     const real *from = x;

@@ -1,4 +1,4 @@
-/* The rule of kernels/rows/visible.h on one key, and on 16 at a time. */
+/* Visibility of keys (kernels/rows/visible.h), for one key and for 16 at a time. */
 #ifndef TH_KERNELS_ROWS_VECTOR_VISIBLE_H
 #define TH_KERNELS_ROWS_VECTOR_VISIBLE_H
 
@@ -12,7 +12,7 @@ TH_INLINE bool is_visible(const th_visible_row *row, int64_t key)
            (!additive || additive[key * row->additive_stride] != (real)-INFINITY);
 }
 
-/* All bits set in the lanes that are meant. */
+/* Lanes of the mask have all bits set or none. */
 typedef struct lane_mask {
     vec_int part[TH_REGISTERS];
 } lane_mask;
@@ -30,8 +30,8 @@ TH_INLINE lane_mask in_range(th_key_range keys, int64_t x)
     return mask;
 }
 
-/* 16 numbers of a row of a mask one by one, 0 from `past` on. (Functions of their own: inlined they would be most of
- * the code around them.) */
+/* These two load 16 elements of a mask's row one by one, 0 from `past` on. They are not inlined, because they would
+ * be most of their callers' code. */
 static __attribute__((noinline, unused)) lanes additive_gathered(const real *row, int64_t stride, int64_t x,
                                                                  int64_t past)
 {
@@ -48,7 +48,7 @@ static __attribute__((noinline, unused)) void keep_gathered(const bool *row, int
         part[i] = x + i < past && row[(x + i) * stride];
 }
 
-/* 16 numbers of a row of the additive mask from x on. edge: from `past` on nothing is read. */
+/* Loads 16 numbers of a row of the additive mask from key x on. edge: does not read from `past` on. */
 TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t past, bool edge)
 {
     if (stride == 0)
@@ -58,7 +58,7 @@ TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t 
     return additive_gathered(row, stride, x, past);
 }
 
-/* The same for the boolean mask. */
+/* The same for the bool mask. */
 TH_INLINE lane_mask keep_at(const bool *row, int64_t stride, int64_t x, int64_t past, bool edge)
 {
     typedef int8_t bytes __attribute__((vector_size(TH_REGISTER_LANES), aligned(1), may_alias));
@@ -74,14 +74,14 @@ TH_INLINE lane_mask keep_at(const bool *row, int64_t stride, int64_t x, int64_t 
     return mask;
 }
 
-/* Whether the keys x .. x + 15 have an end of the row's range among them. */
+/* Returns whether an end of the row's range is among the keys x .. x + 15. */
 TH_INLINE bool at_edge(const th_visible_row *row, int64_t x)
 {
     return x < row->keys.first || x + TH_LANES > row->keys.past;
 }
 
-/* Which of the keys x .. x + 15 are visible, and their additive terms, 0 where there are none. edge: as at_edge says,
- * or true; masked: keep or additive may be given. */
+/* Returns which of the keys x .. x + 15 are visible, and their additive masks, 0 without one. edge: at_edge(row, x), or
+ * true; masked: keep or additive may be given. */
 TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edge, bool masked, lanes *additive)
 {
     lane_mask visible;
@@ -103,16 +103,16 @@ TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edg
     return visible;
 }
 
-/* |x + i - place| in lane i. */
-TH_INLINE lanes lanes_distance(int64_t x, int64_t place)
+/* Returns |x + i - position| in lane i. */
+TH_INLINE lanes lanes_distance(int64_t x, int64_t position)
 {
     lanes distance;
     for (int r = 0; r < TH_REGISTERS; r++) {
         vec lane;
         for (int i = 0; i < TH_REGISTER_LANES; i++)
             lane[i] = (real)(r * TH_REGISTER_LANES + i);
-        const vec from_place = lane + vec_broadcast((real)(x - place));
-        distance.part[r] = vec_max(from_place, -from_place);
+        const vec difference = lane + vec_broadcast((real)(x - position));
+        distance.part[r] = vec_max(difference, -difference);
     }
     return distance;
 }

@@ -1,9 +1,9 @@
-/* What keeps hidden numbers, NaN and infinity among them, from reaching a matrix product: 0 * NaN is NaN, so that a
- * factor of 0 is not enough. */
+/* Kernels that keep masked numbers, such as NaN and infinity, out of matrix products. A factor of 0 is not enough,
+ * because 0 * NaN is NaN. */
 #include "kernels/elementwise/vector/elementwise.h"
 
 /* y = keep ? x : 0 */
-ELEMENTWISE_LOOP(hide, 2, 0)
+ELEMENTWISE_LOOP(keep_if, 2, 0)
 {
     (void)parameters;
     real *y = operands[0];
@@ -13,7 +13,8 @@ ELEMENTWISE_LOOP(hide, 2, 0)
         y[i] = keep[i] ? x[i] : 0;
 }
 
-/* y = x where x is finite, else 0. *parameters is a bool *, set when there was one that is not. */
+/* y = x where x is finite, else 0. parameters points to a bool *; that bool becomes true if an element is not
+ * finite. */
 void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parameters)
 {
     bool *found = *(bool *const *)parameters;
@@ -26,11 +27,11 @@ void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parame
         y[i] = bad ? 0 : x[i];
     }
     if (any)
-        __atomic_store_n(found, true, __ATOMIC_RELAXED); /* other threads may find one too */
+        __atomic_store_n(found, true, __ATOMIC_RELAXED); /* other threads may write it too */
 }
 
-/* c (m, n) += a (m, k) b (k, n) for the elements of b that finite_part left out, where keep (m, k) lets them count: NaN
- * or infinity arises exactly in the elements of c that they reach. */
+/* c (m, n) += a (m, k) b (k, n) for the elements of b that are not finite, where keep (m, k) is true. NaN and infinity
+ * reach exactly the elements of c that see them. */
 void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, int64_t a_row, int64_t a_column,
                                const bool *keep, int64_t keep_row, int64_t keep_column, const void *b, int64_t b_row,
                                int64_t b_column, void *c, int64_t c_row, int64_t c_column)
@@ -47,9 +48,8 @@ void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, i
     }
 }
 
-/* idle[i] = row i of a (rows, a_columns) is 0 throughout, and row i of b (rows, b_columns) has a NaN or an infinity.
- * *found is set when there is such a row. Rows of a are rarely 0, and those that are not end with their first
- * element. */
+/* idle[i] = all of row i of a (rows, a_columns) is 0, and row i of b (rows, b_columns) has a NaN or an infinity. Sets
+ * *found if there is such a row. Rows of 0 are rare; the loop usually stops at a row's first element. */
 void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_t a_row, int64_t a_column,
                           int64_t b_columns, const void *b, int64_t b_row, int64_t b_column, bool *idle, bool *found)
 {
@@ -61,7 +61,7 @@ void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_
         idle[i] = false;
         if (j < a_columns)
             continue;
-        real sum = 0; /* of zeros, and of a NaN for every element that is not finite */
+        real sum = 0; /* adds 0 for each finite element and NaN for each other one */
         for (j = 0; j < b_columns; j++)
             sum += y[j * b_column] - y[j * b_column];
         idle[i] = sum != 0;

@@ -1,8 +1,7 @@
-/* Every byte that a context takes goes through here: aligned, counted, limited. */
-
+/* Memory of a context: reserve and unreserve call its allocator, count the bytes and keep the limit. */
 #include "tensor/context.h"
 
-static size_t whole_lines(size_t bytes)
+static size_t round_up(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
@@ -13,8 +12,8 @@ static void count_peak(th_context *ctx)
     ctx->peak = live > ctx->peak ? live : ctx->peak;
 }
 
-/* `size` bytes, whole lines, from the allocator within the limit; counted alike but not taken, *memory NULL, where
- * without_memory. False when there is none. */
+/* Takes `size` bytes (whole cache lines) from the allocator, within the limit. With without_memory, only counts them
+ * and sets *memory to NULL. Returns false when memory is out. */
 static bool reserve(th_context *ctx, size_t size, bool without_memory, void **memory)
 {
     const size_t limit = ctx->options.memory_limit;
@@ -28,7 +27,7 @@ static bool reserve(th_context *ctx, size_t size, bool without_memory, void **me
         *memory = ctx->options.allocator.allocate(ctx->options.allocator.user, size);
     if (!without_memory && *memory == NULL)
         return false;
-    if (!th_is_aligned(*memory)) { /* kernels read and write whole lines */
+    if (!th_is_aligned(*memory)) { /* kernels read and write whole cache lines */
         ctx->options.allocator.release(ctx->options.allocator.user, *memory, size);
         *memory = NULL;
         th_fail(ctx, TH_ERROR_ARGUMENT, "allocator", "the memory that it returned is not aligned to 64 bytes");
@@ -46,23 +45,23 @@ static void unreserve(th_context *ctx, size_t size, void *memory)
     ctx->reserved -= size;
 }
 
-/* -- what the allocators call -- */
+/* -- the source of the block allocators -- */
 
 static void *take(void *owner, size_t bytes)
 {
     void *memory = NULL;
-    const size_t size = whole_lines(bytes);
+    const size_t size = round_up(bytes);
     return size >= bytes && reserve(owner, size, false, &memory) ? memory : NULL;
 }
 
 static void give(void *owner, void *memory, size_t bytes)
 {
-    unreserve(owner, whole_lines(bytes), memory);
+    unreserve(owner, round_up(bytes), memory);
 }
 
 static bool take_chunk(void *owner, size_t bytes, void **memory)
 {
-    const size_t size = whole_lines(bytes);
+    const size_t size = round_up(bytes);
     const th_context *ctx = owner;
     return size >= bytes && reserve(owner, size, ctx->options.shapes_only, memory);
 }
@@ -72,11 +71,11 @@ th_chunk_source th_context_chunks(th_context *ctx)
     return (th_chunk_source){take, give, take_chunk, give, ctx};
 }
 
-/* -- outside the allocators -- */
+/* -- memory outside the block allocators -- */
 
 static bool allocate(th_context *ctx, size_t bytes, bool without_memory, void **memory)
 {
-    const size_t size = whole_lines(bytes);
+    const size_t size = round_up(bytes);
     *memory = NULL;
     if (size < bytes || !reserve(ctx, size, without_memory, memory))
         return false;
@@ -96,11 +95,11 @@ void th_release(th_context *ctx, void *memory, size_t bytes)
 {
     if (memory == NULL)
         return;
-    ctx->live_other -= whole_lines(bytes);
+    ctx->live_other -= round_up(bytes);
     give(ctx, memory, bytes);
 }
 
-static void give_oldest(th_context *ctx)
+static void release_oldest(th_context *ctx)
 {
     th_quarantined *r = &ctx->quarantine;
     const size_t i = r->first;
@@ -113,21 +112,21 @@ static void give_oldest(th_context *ctx)
 void th_quarantine(th_context *ctx, void *memory, size_t bytes)
 {
     th_quarantined *r = &ctx->quarantine;
-    ctx->live_other -= whole_lines(bytes);
+    ctx->live_other -= round_up(bytes);
     if (r->count == TH_QUARANTINE_OBJECTS)
-        give_oldest(ctx);
+        release_oldest(ctx);
     const size_t last = (r->first + r->count++) % TH_QUARANTINE_OBJECTS;
     r->object[last].memory = memory;
     r->object[last].bytes = bytes;
     r->bytes += bytes;
     while (r->bytes > TH_QUARANTINE_BYTES)
-        give_oldest(ctx);
+        release_oldest(ctx);
 }
 
 void th_quarantine_end(th_context *ctx)
 {
     while (ctx->quarantine.count > 0)
-        give_oldest(ctx);
+        release_oldest(ctx);
 }
 
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation)
@@ -137,8 +136,8 @@ th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, cons
 
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes)
 {
-    ctx->live_other -= whole_lines(bytes);
-    unreserve(ctx, whole_lines(bytes), memory);
+    ctx->live_other -= round_up(bytes);
+    unreserve(ctx, round_up(bytes), memory);
 }
 
 th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation)

@@ -1,0 +1,26 @@
+# Finds the libraries that the models library needs: their headers and what links them. This takes nothing but the compiler
+# and CMake.
+
+set(TAPEHEAD_MODELS_INCLUDES "")
+set(TAPEHEAD_MODELS_LIBRARIES "") # names where the linker finds the library by itself, so that an installation can be moved
+
+# tapehead_needs(library header package)
+function(tapehead_needs library header package)
+    find_path(TAPEHEAD_${library}_INCLUDE ${header})
+    find_library(TAPEHEAD_${library}_LIBRARY ${library})
+    mark_as_advanced(TAPEHEAD_${library}_INCLUDE TAPEHEAD_${library}_LIBRARY)
+    if(NOT TAPEHEAD_${library}_INCLUDE OR NOT TAPEHEAD_${library}_LIBRARY)
+        message(FATAL_ERROR "${header} or lib${library} is missing; Debian has them in ${package}. "
+            "The core library does not need them: -DTAPEHEAD_MODELS=OFF builds it alone.")
+    endif()
+    get_filename_component(directory ${TAPEHEAD_${library}_LIBRARY} DIRECTORY)
+    if(directory IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+        list(APPEND TAPEHEAD_MODELS_LIBRARIES ${library})
+    else()
+        list(APPEND TAPEHEAD_MODELS_LIBRARIES ${TAPEHEAD_${library}_LIBRARY})
+    endif()
+    list(APPEND TAPEHEAD_MODELS_INCLUDES ${TAPEHEAD_${library}_INCLUDE})
+    list(REMOVE_DUPLICATES TAPEHEAD_MODELS_INCLUDES)
+    set(TAPEHEAD_MODELS_LIBRARIES ${TAPEHEAD_MODELS_LIBRARIES} PARENT_SCOPE)
+    set(TAPEHEAD_MODELS_INCLUDES ${TAPEHEAD_MODELS_INCLUDES} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,60 @@
+/* The model of the settings, the tensors of its batches, and its optimizer. */
+#include <fnmatch.h>
+#include <string.h>
+
+#include "trainer.h"
+
+enum { MAX_TOKENS = 1 << 26 }; /* in a batch */
+
+/* Freezes the parameters that --freeze names: they get no gradient, so no step changes them. */
+static void freeze(th_module *model)
+{
+    char *patterns = strdup(chosen.freeze), *rest = patterns;
+    for (const char *pattern; (pattern = strsep(&rest, ",")) != NULL;) {
+        bool found = false;
+        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+            if (fnmatch(pattern, p.name, 0) == 0)
+                found = th_set_requires_gradient(p.tensor, false) != NULL;
+        if (!found)
+            refuse(PROGRAM, "--freeze: no parameter has a name like ", pattern);
+    }
+    free(patterns);
+    if (th_module_count_trainable(model) == 0)
+        refuse(PROGRAM, "--freeze leaves nothing to train: all parameters have names like ", chosen.freeze);
+}
+
+static bool is_vector(const char *name, th_tensor *parameter, void *user)
+{
+    (void)name;
+    (void)user;
+    return th_ndim(parameter) < 2;
+}
+
+void make_model(trainer *t)
+{
+    t->model = th_language_model_new(t->ctx, &chosen.model);
+    expect_no_error(t);
+}
+
+void make_batch(trainer *t)
+{
+    if (chosen.batch > MAX_TOKENS / chosen.length)
+        refuse(PROGRAM, "--batch times --length must be at most 67108864 tokens", "");
+    t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    expect_no_error(t);
+}
+
+void make_optimizer(trainer *t)
+{
+    const th_parameter_group vectors = {.takes = is_vector, .no_weight_decay = true};
+    if (chosen.freeze)
+        freeze(t->model);
+    t->optimizer = th_adam_w_new(t->model, &(th_adam_options){.learning_rate = chosen.lr,
+                                                              TH_BETAS(chosen.beta1, chosen.beta2),
+                                                              .weight_decay = chosen.weight_decay,
+                                                              .max_norm = chosen.clip,
+                                                              .groups = &vectors,
+                                                              .n_groups = 1});
+    expect_no_error(t);
+}

@@ -1,0 +1,62 @@
+/* The subcommand resume: continues a run from its newest intact checkpoint. */
+#include <string.h>
+
+#include "checkpoints.h"
+#include "trainer.h"
+
+/* Prints a message if no steps remain. Ends the program if --steps is less than the number of finished steps. */
+static void check_steps(const trainer *t, int64_t asked)
+{
+    char problem[400];
+    const long long done = th_step(t->ctx);
+    if (asked > 0 && asked < done) {
+        snprintf(problem, sizeof problem,
+                 "%.200s has done %lld steps already; --steps counts them too and must be more, not %lld", t->run, done,
+                 (long long)asked);
+        refuse(PROGRAM, problem, "");
+    }
+    if (done >= chosen.steps)
+        fprintf(stderr, PROGRAM ": nothing is left to train: %lld of %lld steps are done; a larger --steps continues\n",
+                done, (long long)chosen.steps);
+}
+
+int resume(int argc, char **argv)
+{
+    int64_t steps = 0, threads = 0;
+    bool quiet = false;
+    const program_option options[] = {{"steps",
+                                       "in all; the learning rates change to those of this total; 0: as the run began",
+                                       .integer = &steps, .low = 0, .high = 1e9},
+                                      {"threads", "0: as the run began", .integer = &threads, .low = 0, .high = 1024},
+                                      {"quiet", "no progress", .flag = &quiet},
+                                      {0}};
+    const char *run = NULL;
+    if (parse_options_and_words(
+            argc, argv, PROGRAM,
+            "language_model resume RUN [OPTION...]\nContinues a stopped run, with the same result as without the stop.",
+            options, &run, 1) < 1)
+        refuse(PROGRAM, "resume needs the folder of a run", "");
+    if (is_model_folder(run))
+        refuse(PROGRAM, "this is a model, not a run; train TEXT --from FOLDER trains it further: ", run);
+    lock_run(run);
+    const char *checkpoint = find_intact_checkpoint(run);
+    trainer t;
+    open_run(&t, run, checkpoint, false);
+    t.quiet = quiet;
+    make_batch(&t);
+    make_optimizer(&t);
+    open_windows(&t, "text.tokens");
+    if (threads > 0)
+        expect(&t, th_set_threads(t.ctx, (int)threads));
+    if (steps > 0)
+        chosen.steps = steps;
+    expect(&t, load_checkpoint(&t, checkpoint));
+    check_steps(&t, steps);
+    if (strcmp(checkpoint, NEWEST_CHECKPOINT) != 0)
+        fprintf(stderr, PROGRAM ": continues from the older checkpoint %s, at step %lld\n", in_run(run, checkpoint),
+                (long long)th_step(t.ctx));
+    return_to_checkpoint(run, checkpoint);
+    const int status = run_training(&t, true);
+    th_context_free(t.ctx);
+    return status;
+}

@@ -1,0 +1,268 @@
+/* The training loop: steps, evaluations, samples and checkpoints. */
+#include <math.h>
+#include <signal.h>
+
+#include "checkpoints.h"
+#include "trainer.h"
+
+static volatile sig_atomic_t interrupted;
+
+/* Runs forward and backward on the current batch. Adds its share of the step's loss to *loss. */
+static th_status add_batch(trainer *t, double *loss)
+{
+    th_tensor *part = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
+    if (chosen.accumulate > 1)
+        part = th_scale(part, 1.0 / (double)chosen.accumulate);
+    *loss += th_item(part);
+    if (th_backward(part, NULL))
+        return th_error_code(t->ctx);
+    th_tape_clear(t->ctx);
+    return TH_OK;
+}
+
+/* Runs one optimizer step over `accumulate` batches. Sets *loss to their mean loss. */
+static th_status train_step(trainer *t, double *loss)
+{
+    const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
+    th_optimizer_set_learning_rate(t->optimizer, th_schedule_cosine(th_step(t->ctx), &schedule));
+    *loss = 0;
+    for (int64_t i = 0; i < chosen.accumulate; i++)
+        if (th_windows_next(t->training, t->tokens, t->targets) || add_batch(t, loss))
+            return th_error_code(t->ctx);
+    return th_optimizer_step(t->optimizer);
+}
+
+/* Adds the losses of the batch's tokens to *loss, in evaluation mode and without recording. */
+static th_status evaluate_batch(trainer *t, double *loss)
+{
+    const th_cross_entropy_options sum = {TH_IGNORE(TH_NO_TARGET), .normalizer = 1};
+    th_no_grad_begin(t->ctx);
+    th_set_training(t->ctx, false);
+    *loss += th_item(th_language_model_loss(t->model, t->tokens, t->targets, &sum));
+    th_tape_clear(t->ctx);
+    th_set_training(t->ctx, true);
+    th_no_grad_end(t->ctx);
+    return th_error_code(t->ctx);
+}
+
+th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
+{
+    int64_t done = 0;
+    bool all = false;
+    *loss = 0;
+    if (th_windows_go_to(windows, (th_windows_position){0}))
+        return th_error_code(t->ctx);
+    while (!all && (done < batches || batches == 0)) {
+        if (th_windows_next(windows, t->tokens, t->targets) || evaluate_batch(t, loss))
+            return th_error_code(t->ctx);
+        done++;
+        all = th_windows_where(windows).index == th_windows_count(windows);
+    }
+    *loss /= (double)(all ? th_windows_targets(windows) : done * chosen.batch * chosen.length);
+    return TH_OK;
+}
+
+/* Lists the named numbers that a checkpoint contains besides model and optimizer. */
+enum { NUMBERS = 4 };
+static void list_numbers(trainer *t, th_checkpoint_number *list)
+{
+    list[0] = (th_checkpoint_number){.name = "epoch", .integer = &t->next.epoch};
+    list[1] = (th_checkpoint_number){.name = "window", .integer = &t->next.index};
+    list[2] = (th_checkpoint_number){.name = "best", .real = &t->best};
+    list[3] = (th_checkpoint_number){.name = "worse", .integer = &t->worse};
+}
+
+/* Saves a checkpoint with the complete state of training, or with the weights only. */
+static th_status save(trainer *t, const char *name, bool everything)
+{
+    th_checkpoint_number numbers[NUMBERS];
+    char *text = settings_to_json();
+    const th_checkpoint checkpoint = {.model = t->model,
+                                      .optimizer = everything ? t->optimizer : NULL,
+                                      .configuration = text,
+                                      .numbers = numbers,
+                                      .n_numbers = NUMBERS};
+    list_numbers(t, numbers);
+    t->next = th_windows_where(t->training);
+    const th_status status = th_checkpoint_save(in_run(t->run, name), &checkpoint);
+    free(text);
+    return status;
+}
+
+/* Saves the complete state as the newest checkpoint. */
+static th_status save_newest(trainer *t)
+{
+    if (save(t, NEXT_CHECKPOINT, true))
+        return th_error_code(t->ctx);
+    keep_checkpoint(t->run, chosen.keep);
+    return TH_OK;
+}
+
+/* Ends the program if a number of a checkpoint is out of range. (th_windows_go_to checks the position of the
+ * windows.) */
+static void check_numbers(const trainer *t, const char *name)
+{
+    const struct {
+        const char *name;
+        int64_t value, max;
+    } counts[] = {{"step", th_step(t->ctx), 1000000000}, {"worse", t->worse, 1000000000}};
+    char problem[400];
+    for (int i = 0; i < 2; i++)
+        if (counts[i].value < 0 || counts[i].value > counts[i].max) {
+            snprintf(problem, sizeof problem, "%.200s: \"%s\" is %lld; it must be 0 to %lld", in_run(t->run, name),
+                     counts[i].name, (long long)counts[i].value, (long long)counts[i].max);
+            give_up(PROGRAM, problem);
+        }
+    if (isnan(t->best) || t->best < 0) {
+        snprintf(problem, sizeof problem, "%.200s: \"best\" is %g; it must be 0 or more", in_run(t->run, name),
+                 t->best);
+        give_up(PROGRAM, problem);
+    }
+}
+
+th_status load_checkpoint(trainer *t, const char *name)
+{
+    th_checkpoint_number numbers[NUMBERS];
+    const th_checkpoint checkpoint = {
+        .model = t->model, .optimizer = t->optimizer, .numbers = numbers, .n_numbers = NUMBERS};
+    list_numbers(t, numbers);
+    if (th_checkpoint_load(in_run(t->run, name), &checkpoint))
+        return th_error_code(t->ctx);
+    check_numbers(t, name);
+    return th_windows_go_to(t->training, t->next);
+}
+
+/* Evaluates the model, saves it if it is the best so far, generates a sample, and saves a checkpoint. */
+static th_status evaluate_and_save(trainer *t)
+{
+    double loss;
+    report_pause(&t->report);
+    if (evaluate(t, t->validation, chosen.eval_batches, &loss) ||
+        report_evaluation(&t->report, t->run, th_step(t->ctx), loss))
+        return th_error_code(t->ctx);
+    t->worse = loss < t->best ? 0 : t->worse + 1;
+    if (loss < t->best) {
+        t->best = loss;
+        if (save(t, "best.safetensors", false))
+            return th_error_code(t->ctx);
+    }
+    if (report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer) || save_newest(t))
+        return th_error_code(t->ctx);
+    report_resume(&t->report);
+    return TH_OK;
+}
+
+static bool is_out_of_patience(const trainer *t)
+{
+    return chosen.patience > 0 && t->worse >= chosen.patience;
+}
+
+static bool is_finished(const trainer *t)
+{
+    return th_step(t->ctx) >= chosen.steps || is_out_of_patience(t);
+}
+
+static bool is_time_to_evaluate(const trainer *t)
+{
+    return th_step(t->ctx) % chosen.eval_every == 0 || th_step(t->ctx) == chosen.steps;
+}
+
+/* Runs steps and evaluations to the end of training, or until the end of the step in which a signal arrives. */
+static th_status train_until_finished(trainer *t)
+{
+    double loss;
+    while (!is_finished(t) && !interrupted) {
+        if (train_step(t, &loss) || report_step(&t->report, t->optimizer, loss))
+            return th_error_code(t->ctx);
+        if (is_time_to_evaluate(t) && evaluate_and_save(t))
+            return th_error_code(t->ctx);
+    }
+    return interrupted ? save_newest(t) : TH_OK;
+}
+
+/* -- a training run -- */
+
+void open_windows(trainer *t, const char *name)
+{
+    th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, name), NULL);
+    if (file && th_token_file_vocabulary(file) != th_tokenizer_size(t->tokenizer))
+        give_up(PROGRAM, "text.tokens was made by another tokenizer than the run's");
+    th_windows_options options = {
+        .end = chosen.training_tokens, .length = chosen.length, .shuffle = true, .seed = (uint64_t)chosen.seed};
+    t->training = th_windows_new(file, &options);
+    options.begin = chosen.training_tokens;
+    options.end = 0;
+    const int64_t held_out = th_token_file_count(file) - options.begin;
+    options.shuffle = chosen.eval_batches > 0 && held_out / chosen.length > chosen.eval_batches * chosen.batch;
+    t->validation = th_windows_new(file, &options);
+    th_token_file_close(file); /* the windows keep it open */
+    expect_no_error(t);
+}
+
+static void interrupt(int signal_number)
+{
+    interrupted = signal_number;
+    signal(signal_number, SIG_DFL); /* a second signal ends the program at once */
+}
+
+/* Prints the result of training, and the loss on the whole validation text. */
+static void print_end(trainer *t, double seconds)
+{
+    if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
+        fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations were no better than one before\n",
+                (long long)t->worse);
+    printf(PROGRAM ": %ssteps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
+           spell_precision(th_precision_of(t->ctx)), (long long)th_step(t->ctx), seconds, t->best,
+           th_memory(t->ctx).peak, (long long)th_module_count(t->model), (unsigned)th_module_crc32c(t->model));
+    expect(t, print_loss(t, in_run(t->run, "text.tokens"), chosen.training_tokens));
+    expect(t, report_progress(t->ctx, t->run));
+}
+
+/* Prints the files that the run wrote, and the next command. */
+static void print_files(const trainer *t)
+{
+    const char *const go_on[] = {"resume", as_word(t->run), NULL}, *const use[] = {"sample", as_word(t->run), NULL};
+    print_written(in_run(t->run, "curves.svg"));
+    print_written(in_run(t->run, "best.safetensors"));
+    print_written(in_run(t->run, NEWEST_CHECKPOINT));
+    print_next(program_path, PROGRAM, interrupted ? go_on : use);
+}
+
+int run_training(trainer *t, bool resume)
+{
+    double seconds;
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    expect(t, report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet));
+    if (!resume)
+        expect(t, evaluate_and_save(t));
+    expect(t, train_until_finished(t));
+    expect(t, report_close(&t->report, &seconds));
+    if (interrupted) {
+        fprintf(stderr, PROGRAM ": stopped and saved at step %lld\n", (long long)th_step(t->ctx));
+        print_files(t);
+        return 128 + interrupted;
+    }
+    print_end(t, seconds);
+    print_files(t);
+    return EXIT_SUCCESS;
+}
+
+/* -- measuring memory -- */
+
+th_status rehearse(trainer *t, bool evaluate_only)
+{
+    const th_generate_options sample_options = {.prompts = th_zeros(t->ctx, TH_INT32, TH_SHAPE(1, 1)),
+                                                .max_new_tokens = chosen.sample_tokens,
+                                                .temperature = chosen.temperature,
+                                                .slide = true};
+    double loss = 0;
+    if (evaluate_batch(t, &loss) || evaluate_only)
+        return th_error_code(t->ctx);
+    for (int64_t i = 0; i < chosen.accumulate; i++)
+        if (add_batch(t, &loss))
+            return th_error_code(t->ctx);
+    if (th_optimizer_step(t->optimizer))
+        return th_error_code(t->ctx);
+    return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;
+}

@@ -1,0 +1,55 @@
+/* Writing text: see text_output.h. */
+#include "io/text_output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t th_utf8_write(uint32_t code, char *text)
+{
+    if (code < 0x80) {
+        text[0] = (char)code;
+        return 1;
+    }
+    const size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        text[i] = (char)(0x80 | (code & 0x3f));
+    text[0] = (char)(0xf00 >> length | code);
+    return length;
+}
+
+size_t th_valid_utf8(const char *text, const char **part, size_t *size)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    const int length = th_utf8_length((const unsigned char *)text);
+    *part = length ? text : replacement;
+    *size = length ? (size_t)length : sizeof replacement - 1;
+    return length ? (size_t)length : 1;
+}
+
+size_t th_valid_utf8_size(const char *text)
+{
+    size_t all = 0;
+    while (*text) {
+        const char *part;
+        size_t size;
+        text += th_valid_utf8(text, &part, &size);
+        all += size;
+    }
+    return all;
+}
+
+size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED])
+{
+    const char *part;
+    size_t size;
+    uint32_t code;
+    const size_t taken = th_valid_utf8(text, &part, &size);
+    th_utf8_decode((const unsigned char *)part, &code);
+    if (code == '"' || code == '\\' || code == '\n')
+        snprintf(escaped, TH_JSON_ESCAPED, "\\%c", code == '\n' ? 'n' : (char)code);
+    else if (code < 0x20 || (code >= 0x7f && code < 0xa0))
+        snprintf(escaped, TH_JSON_ESCAPED, "\\u%04x", (unsigned)code);
+    else
+        snprintf(escaped, TH_JSON_ESCAPED, "%.*s", (int)size, part);
+    return taken;
+}

@@ -1,0 +1,55 @@
+/* Objects attached to a context, and their handles. The high bits of a handle are the context's number, the low bits
+ * the object's. */
+#include "tensor/attachment.h"
+
+#include "tensor/context_struct.h"
+#include "tensor/contexts.h"
+#include "tensor/handle_bits.h"
+#include "tensor/memory.h"
+
+bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object))
+{
+    th_attachment *attachment = th_allocate(ctx, sizeof *attachment);
+    if (attachment == NULL)
+        return false;
+    *attachment = (th_attachment){.release = release, .object = object, .next = ctx->attachments};
+    ctx->attachments = attachment;
+    return true;
+}
+
+void th_detach_object(th_context *ctx, void *object)
+{
+    for (th_attachment **link = &ctx->attachments; *link; link = &(*link)->next) {
+        th_attachment *attachment = *link;
+        if (attachment->object == object) {
+            *link = attachment->next;
+            th_release(ctx, attachment, sizeof *attachment);
+            return;
+        }
+    }
+}
+
+void *th_object_handle(th_context *ctx, const void *object)
+{
+    th_attachment *attachment = ctx->attachments;
+    while (attachment->object != object)
+        attachment = attachment->next;
+    if (attachment->number == 0)
+        attachment->number = ++ctx->objects;
+    return (void *)(uintptr_t)((uint64_t)ctx->number << (TH_HANDLE_WHICH_BITS + 1) | attachment->number);
+}
+
+th_context *th_object_context(const void *handle)
+{
+    return th_contexts_find((uint32_t)((uint64_t)(uintptr_t)handle >> (TH_HANDLE_WHICH_BITS + 1)));
+}
+
+void *th_object_of(const void *handle, void (*release)(th_context *ctx, void *object))
+{
+    const uint64_t number = (uint64_t)(uintptr_t)handle & (((uint64_t)1 << (TH_HANDLE_WHICH_BITS + 1)) - 1);
+    const th_context *ctx = th_object_context(handle);
+    const th_attachment *attachment = ctx && number ? ctx->attachments : NULL;
+    while (attachment && (attachment->number != number || attachment->release != release))
+        attachment = attachment->next;
+    return attachment ? attachment->object : NULL;
+}

@@ -1,0 +1,117 @@
+/* The fields of a context. Use the functions of tensor/context.h instead, if one exists. */
+#ifndef TH_TENSOR_CONTEXT_STRUCT_H
+#define TH_TENSOR_CONTEXT_STRUCT_H
+
+#include <stdatomic.h>
+
+#include "kernels/kernels.h"
+#include "kernels/machine/machine.h"
+#include "tapehead/context.h"
+#include "tapehead/op.h"
+#include "tensor/block_allocator.h"
+#include "tensor/pool.h"
+
+enum { TH_MAX_THREADS = 1024, TH_MESSAGE_SIZE = 1024, TH_LOCATION_SIZE = 256 };
+
+/* The random streams. Drawing from one stream does not change the numbers of another. */
+typedef enum th_stream {
+    TH_STREAM_DROPOUT,
+    TH_STREAM_DATA,
+    TH_STREAM_INITIALIZATION,
+    TH_STREAM_COUNT, /* the streams above count their calls */
+
+    TH_STREAM_GENERATION = TH_STREAM_COUNT /* th_generate uses it with its own seeds */
+} th_stream;
+
+struct th_tensor_impl;
+
+/* Functions that the gradient checker registers while it runs a function (checker/run.c). */
+typedef struct th_watch {
+    /* Called before an operation reads t, for every operand. */
+    void (*reads)(struct th_tensor_impl *t, void *user);
+    /* Called for a new tensor t that is not the result of an operation. */
+    void (*makes)(struct th_tensor_impl *t, void *user);
+    /* Called when the function frees t, which existed before. t is kept until the check ends. */
+    void (*frees)(struct th_tensor_impl *t, void *user);
+    void *user;
+} th_watch;
+
+/* The numbers of open scopes and of open th_no_grad_begin. */
+typedef struct th_depths {
+    int scopes, no_grad;
+} th_depths;
+
+/* The memory of freed modules and optimizers, oldest first (th_quarantine, tensor/memory.h). */
+enum { TH_QUARANTINE_OBJECTS = 256, TH_QUARANTINE_BYTES = 1 << 20 };
+
+typedef struct th_quarantined {
+    struct {
+        void *memory;
+        size_t bytes;
+    } object[TH_QUARANTINE_OBJECTS]; /* a ring buffer */
+    size_t first, count;             /* index of the oldest object; number of objects */
+    size_t bytes;                    /* of all objects together */
+} th_quarantined;
+
+struct th_context {
+    uint32_t number;              /* unique in the process (tensor/contexts.h) */
+    _Atomic(const void *) thread; /* identifies the thread that used the context last (tensor/error.c) */
+    th_context_options options;
+    th_machine machine;
+    int threads;
+    th_dtype default_dtype;
+
+    /* the first error */
+    th_status error;
+    char message[TH_MESSAGE_SIZE];      /* with the location */
+    char message_text[TH_MESSAGE_SIZE]; /* without the location */
+    char location[TH_LOCATION_SIZE];
+    char build_info[256];
+
+    /* mode */
+    bool training, fusion, keep_values, tracing, profiling;
+    int no_grad_depth, no_grad_at_clear;
+    bool recompute; /* inside a scope whose values are recomputed in backward instead of saved */
+
+    /* random state */
+    uint64_t seed;
+    int64_t step;
+    uint32_t calls[TH_STREAM_COUNT]; /* calls of each stream in the current step */
+    uint32_t calls_at_clear;         /* dropout calls at the last th_tape_clear that ended a step without an error */
+    uint64_t backwards;              /* number of backward passes that added to gradients of leaves */
+    bool step_failed;                /* true from an error until the next backward or th_tape_clear */
+
+    /* memory */
+    size_t reserved, reserved_peak;  /* bytes taken from the allocator: now, and the maximum */
+    size_t allocations;              /* number of calls of the allocator */
+    size_t live_other;               /* bytes in use outside step_memory and owned_memory */
+    size_t peak;                     /* maximum of all bytes in use */
+    size_t refused;                  /* bytes of the last request if it exceeded the memory limit, else 0 */
+    th_block_allocator step_memory;  /* values, gradients, saved results of the current step */
+    th_block_allocator owned_memory; /* tensors that the user owns */
+    struct th_parameter_block *parameter_blocks;
+    th_quarantined quarantine;
+
+    /* tensors */
+    th_pool step_tensors, owned_tensors;
+    uint64_t tensors_before; /* number of step tensors in all steps that th_tape_clear has ended */
+    struct th_tensor_impl *owned_free_first, *owned_free_last; /* unused owned implementations, reused oldest first */
+    struct th_tensor_impl *free_at_clear; /* owned tensors that were freed while the tape used them */
+
+    const th_op *running; /* the operation whose shape rule, forward or backward runs now; it may not run others */
+
+    bool in_step;          /* th_step_begin was called: the tape owns created tensors */
+    int scope_depth;       /* number of open scopes */
+    int owned_depth;       /* scopes that the caller of th_check_op has open, else 0. At this depth, and outside
+                              th_step_begin, the user owns created tensors. */
+    th_depths around;      /* open when th_module_forward or a gradient check began; th_tape_clear leaves them open */
+    const char *path;      /* dotted names of the open scopes; "" outside */
+    const th_watch *watch; /* NULL except while the gradient checker runs a function */
+    struct th_scratch_map *scratch_map; /* NULL except while the checker records a plan's reservations */
+    struct th_tape *tape;               /* autograd/tape.h; created with the first scope or node */
+    struct th_profile *profile;         /* autograd/profile.h; created with the first profile */
+    struct th_attachment *attachments;  /* tensor/attachment.h */
+    uint64_t objects;                   /* number of handles given to attachments so far */
+};
+
+#endif

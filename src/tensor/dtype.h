@@ -1,0 +1,15 @@
+/* Questions about element types. */
+#ifndef TH_TENSOR_DTYPE_H
+#define TH_TENSOR_DTYPE_H
+
+#include "private_api.h"
+#include "tapehead/base.h"
+
+/* Returns true for an element of th_dtype. */
+bool th_is_dtype(th_dtype dtype);
+/* Returns true for float32 and float64. */
+TH_PRIVATE_API bool th_is_floating(th_dtype dtype);
+/* Returns true for int32 and int64. */
+TH_PRIVATE_API bool th_is_index(th_dtype dtype);
+
+#endif

@@ -1,0 +1,49 @@
+/* Memory of a context. The context's allocator provides all of it; every byte is counted and limited. */
+#ifndef TH_TENSOR_MEMORY_H
+#define TH_TENSOR_MEMORY_H
+
+#include "private_api.h"
+#include "tapehead/context.h"
+#include "tensor/block_allocator.h"
+
+/* Allocates memory outside the block allocators. bytes is rounded up to cache lines. Returns NULL, without an error,
+ * when memory is out. */
+TH_PRIVATE_API void *th_allocate(th_context *ctx, size_t bytes);
+/* Releases memory of th_allocate. bytes is the size that was requested. NULL is legal. */
+TH_PRIVATE_API void th_release(th_context *ctx, void *memory, size_t bytes);
+
+/* Allocates memory for numbers outside the block allocators. In a shapes-only context it is counted, but *memory is
+ * NULL. Errors: TH_ERROR_MEMORY. */
+TH_PRIVATE_API th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
+/* Releases memory of th_allocate_numbers. */
+TH_PRIVATE_API void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
+
+/* Counts memory that the C library or another library allocates for the context. Errors: TH_ERROR_MEMORY beyond the
+ * context's memory_limit. */
+TH_PRIVATE_API th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation);
+/* Undoes th_count_memory. */
+TH_PRIVATE_API void th_uncount_memory(th_context *ctx, size_t bytes);
+
+/* Allocates a block from step_memory or owned_memory. Returns NULL with TH_ERROR_MEMORY pending when memory is out. */
+th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
+
+/* Stores TH_ERROR_MEMORY for a request of that many bytes. The message names the memory limit if that was the cause,
+ * and the program's line that created most tensors if there are many. Returns TH_ERROR_MEMORY. */
+TH_PRIVATE_API th_status th_fail_memory(th_context *ctx, const char *operation, size_t bytes);
+
+/* Releases memory like th_release, but later: when enough other objects have been freed after it. Until then the
+ * object in the memory can say that it was freed, so that using it is an error and not a crash. */
+TH_PRIVATE_API void th_quarantine(th_context *ctx, void *memory, size_t bytes);
+/* Releases everything in quarantine. */
+void th_quarantine_end(th_context *ctx);
+
+/* Returns where the context's block allocators get their chunks. */
+th_chunk_source th_context_chunks(th_context *ctx);
+
+/* Returns true if memory is aligned to 64 bytes, as the memory of an allocator must be. */
+static inline bool th_is_aligned(const void *memory)
+{
+    return (uintptr_t)memory % 64 == 0;
+}
+
+#endif

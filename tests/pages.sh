@@ -1,0 +1,57 @@
+#!/bin/sh
+# pages.sh SOURCE: the pages agree with the sources. Links lead to files. File names in the pages for maintainers exist. The
+# picture of ARCHITECTURE.md shows the tested order of folders, and its glossary has at most 25 entries. docs/functions.md has a
+# place for every public function and names no other.
+set -eu
+cd "$1"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+pages="README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md bench/README.md $(find docs -name '*.md')"
+
+complain() { # complain SENTENCE: prints it and the lines of standard input, if there are any
+    lines=$(cat)
+    [ -n "$lines" ] || return 0
+    printf '%s\n%s\n' "$1" "$lines"
+    status=1
+}
+
+# -- links --
+for page in $pages; do
+    grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v : | while read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+    done
+done >"$work/links"
+complain "these links lead nowhere:" <"$work/links"
+
+# -- files: `src/tensor/handle.c`, or `handle.c` alone, which may be in any folder; not where a page says NAME --
+find src include tests bench scripts examples docs cmake -type f >"$work/files"
+for page in ARCHITECTURE.md CONTRIBUTING.md docs/internals/*.md; do
+    grep -oE '`[A-Za-z0-9_./-]+\.(c|h|sh|cmake|txt|md|py)`' "$page" | tr -d '`' | grep -v NAME | sort -u | while read -r file; do
+        grep -qE "(^|/)$(printf '%s' "$file" | sed 's/\./[.]/g')\$" "$work/files" || [ -e "$file" ] || echo "$page: $file"
+    done
+done >"$work/missing"
+complain "these files do not exist:" <"$work/missing"
+
+# -- ARCHITECTURE.md --
+docs/images/architecture.sh --check || status=1
+entries=$(sed -n '/^## Glossary/,/^## Internals/p' ARCHITECTURE.md | grep -c '^| ')
+if [ "$entries" -gt 26 ]; then # with the heading of the table
+    echo "the glossary of ARCHITECTURE.md has $((entries - 1)) entries; 25 are enough"
+    status=1
+fi
+
+# -- docs/functions.md --
+# A declaration starts with TH_API; its name is the word before its first opening parenthesis. th_apply is a macro.
+{
+    echo th_apply
+    cat include/tapehead/*.h | tr '\n' ' ' | grep -oE 'TH_API [^(;]*\bth_[a-z0-9_]+\(' | sed -E 's/.*\b(th_[a-z0-9_]+)\($/\1/'
+} | sort -u >"$work/declared"
+grep -o '`th_[a-z0-9_]*`' docs/functions.md | tr -d '`' | sort -u >"$work/named"
+comm -23 "$work/declared" "$work/named" >"$work/unnamed"
+comm -13 "$work/declared" "$work/named" >"$work/unknown"
+complain "these public functions have no place in docs/functions.md:" <"$work/unnamed"
+complain "docs/functions.md names functions that do not exist:" <"$work/unknown"
+
+[ "$status" -ne 0 ] || echo "$(wc -l <"$work/named") public functions have a place in docs/functions.md; links and files exist"
+exit $status
