@@ -11,7 +11,7 @@ function text(line)
         sub(/^ \*/, "", line)
     } else {
         gsub(/\\/, "\\\\\\\\", line)
-        gsub(/et al\.( |$)/, "et al.\\\\ ", line)
+        gsub(/ al\.( |$)/, " al.\\\\ ", line)
         gsub(/ \.\. /, " … ", line)
     }
     return line

@@ -1,8 +1,8 @@
 #!/bin/sh
-# fused_multiply_add.sh LIBRARY: the compiler made fused multiply-adds of the micro-kernels' loops, in every instruction set
-# that has them, and no separate multiplication: of float32's and float64's, and of the full tile of bfloat16 parts (whose
-# functions have one name in all instruction sets: their registers tell them apart). (gcc's -std=c11 alone would switch
-# them off.)
+# fused_multiply_add.sh LIBRARY: the loops of the micro-kernels contain fused multiply-adds, and no separate multiplication, in
+# each instruction set that has them. The test looks at the kernels for float32 and float64, and at the full tile of bfloat16 parts.
+# (The latter's functions have the same name in all instruction sets; their registers differ.) gcc's -std=c11 alone would turn
+# fused multiply-add off.
 set -eu
 library=$1
 

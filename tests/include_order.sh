@@ -5,8 +5,17 @@
 set -eu
 cd "$1/src"
 
-folders='
+kernels='kernels/kernels.h kernels/product_kernels.h kernels/sizes.h'
+folders="
     kernels:
+    kernels/machine:    $kernels
+    kernels/vector:     $kernels
+    kernels/elementwise: $kernels kernels/vector
+    kernels/random:     $kernels kernels/vector
+    kernels/rows:       $kernels kernels/vector kernels/elementwise
+    kernels/products:   $kernels kernels/vector kernels/machine
+    kernels/bfloat16:   $kernels kernels/vector kernels/products
+    kernels/attention:  $kernels kernels/vector kernels/machine kernels/products kernels/random kernels/rows
     tensor:             kernels
     autograd:           kernels tensor
     ops:                kernels tensor autograd
@@ -18,9 +27,9 @@ folders='
     models/data:        models/core.h models/files
     models/text:        models/core.h models/files
     models/generation:  models/core.h
-    models/store:       models/core.h models/files'
+    models/store:       models/core.h models/files"
 
-for folder in $(ls -d */ models/*/ | sed 's|/$||' | grep -vx models); do
+for folder in $(ls -d */ kernels/*/ models/*/ | sed 's|/$||' | grep -vx models); do
     below=$(printf '%s\n' "$folders" | sed -n "s,^ *$folder:,,p")
     if ! printf '%s\n' "$folders" | grep -q "^ *$folder:"; then
         echo "src/$folder has no line in $0: add one with the folders that it may include" >&2

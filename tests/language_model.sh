@@ -195,7 +195,7 @@ expect 0 'steps=1 ' train text run --force --steps 1 --lr 1e-6 # the default of 
 # --force removes a run only after its replacement exists, and removes no other run, even if the name has special characters.
 cp -R run 'run[1]' && cp -R run run1
 printf 'no UTF-8 \377' >binary
-expect 1 'is no UTF-8' train binary 'run[1]' --force
+expect 1 'is not UTF-8' train binary 'run[1]' --force
 diff -r run 'run[1]' || fail "the run was removed without a replacement"
 expect 0 'steps=2 ' train text 'run[1]' --force --steps 2
 diff -r run run1 || fail "run1 was changed by a run called run[1]"
@@ -231,7 +231,7 @@ expect 1 'of its 6 tokens, 5 are for training, which needs 17 .* Give more text,
 head -c 40 text >brief
 expect 1 'Give more text, or --length 12' "$program" train brief other --length 50 --validation 0.65
 [ ! -e other ] || fail "a refused run left a folder: $(ls -A other)"
-expect 1 'is no UTF-8' train binary other
+expect 1 'is not UTF-8' train binary other
 expect 1 'bytes or bpe takes any file' train binary other
 expect 2 'the prompt must not be empty' train text other --prompt ''
 expect 2 'not the folder of a run' "$program" resume nowhere

@@ -90,8 +90,8 @@ for command in sample eval resume; do
     hostile '"precision" is null; it must be a text' 'precision\": \"float32\"' 'precision\": null' "$command"
     hostile '"heads" is 0; it must be a whole number, 1 to 1024' '\"heads\": 2' '\"heads\": 0' "$command"
 done
-hostile 'the epoch must be 0 to 4611686018427387903, it is 9223372036854775807' '\"epoch\":' '\"epoch\":9223372036854775807,\"o\":' resume
-hostile 'the next window of epoch [0-9]* must be 0 to [0-9]*, it is 900000' '\"window\":' '\"window\":900000,\"o\":' resume
+hostile 'the epoch must be 0 to 4611686018427387903; it is 9223372036854775807' '\"epoch\":' '\"epoch\":9223372036854775807,\"o\":' resume
+hostile 'the next window of epoch [0-9]* must be 0 to [0-9]*; it is 900000' '\"window\":' '\"window\":900000,\"o\":' resume
 hostile '"worse" is 9223372036854775807; it must be 0 to 1000000000' '\"worse\":' '\"worse\":9223372036854775807,\"o\":' resume
 hostile '"best" is nan; it must be 0 or more' '\"best\":' '\"best\":\"nan\",\"o\":' resume
 hostile '"step" is 4000000000; it must be 0 to 1000000000' '\"step\":40' '\"step\":4000000000' resume

@@ -87,7 +87,7 @@ expect 1 'No such file' train texts/a.txt missing other
 expect 2 'the last word is the folder of the run, but this is a file: texts/b.txt' train texts/a.txt texts/b.txt
 expect 1 'is not UTF-8' sh -c 'printf "\\377" | "$1" train - other' - "$program"
 printf 'not UTF-8: \377' >binary
-expect 1 'is no UTF-8' train texts/a.txt binary other
+expect 1 'is not UTF-8' train texts/a.txt binary other
 [ ! -e other ] || fail "a refused run left a folder"
 expect 1 'is too short' train texts/a.txt one --force --length 60
 cmp one/text.tokens single/text.tokens && [ ! -e one/next.tokens ] || fail "a text that is too short has replaced a run"

@@ -48,7 +48,11 @@ nm -D --defined-only "$core" | awk '$2 != "A" { print $3 }' >"$work/all"
 grep -v @ "$work/all" | sort >"$work/exported"
 sed -n "s/@@TAPEHEAD_PRIVATE_$version\$//p" "$work/all" | sort >"$work/exported_private"
 (cd "$source/include" && declared TH_API $core_headers) >"$work/declared"
-declared TH_PRIVATE_API $(grep -rl --include='*.h' TH_PRIVATE_API "$source/src" | grep -v /private_api.h) >"$work/declared_private"
+private_headers=$(cd "$source/src" && grep -rl --include='*.h' '^TH_PRIVATE_API' . | sed 's|^\./||')
+for header in $private_headers; do
+    grep -qx "#include \"$header\"" "$source/src/models/core.h" || wrong "src/models/core.h does not include $header, which declares private functions"
+done
+(cd "$source/src" && declared TH_PRIVATE_API $private_headers) >"$work/declared_private"
 compare exported declared "a public function of the core"
 compare exported_private declared_private "a private function of the core"
 grep @ "$work/all" | grep -v "@@TAPEHEAD_PRIVATE_$version\$" && wrong "exported with its format version is not 1 than TAPEHEAD_PRIVATE_$version"

@@ -288,7 +288,7 @@ START_TEST(a_stale_cache_is_an_error)
     ck_assert_int_eq(th_cache_reset(freed), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "the cache has been freed");
     th_cache_free(freed);
-    expect_error(TH_ERROR_STATE, "has been freed before");
+    expect_error(TH_ERROR_STATE, "has already been freed");
     /* the cache of a freed model */
     th_module_free(model);
     model = th_language_model_new(ctx, &models[0]);

@@ -179,8 +179,8 @@ START_TEST(test_empty_tensors)
     th_tensor *targets = th_zeros(ctx, TH_INT64, TH_SHAPE(0));
     assert_values(th_cross_entropy(none, targets, NULL), &(values){1, {0}}, 0, "cross entropy of nothing");
     ASSERT_ERROR(ctx, th_max(rows, TH_AXES(1), NULL), TH_ERROR_SHAPE,
-                 "max: nothing has no largest element: x is (2, 0)");
-    ASSERT_ERROR(ctx, th_argmax(rows, 1), TH_ERROR_SHAPE, "argmax: nothing has no largest element");
+                 "max: an empty axis has no largest element: x is (2, 0)");
+    ASSERT_ERROR(ctx, th_argmax(rows, 1), TH_ERROR_SHAPE, "argmax: an empty axis has no largest element");
     ASSERT_ERROR(ctx, th_cross_entropy(rows, th_zeros(ctx, TH_INT32, TH_SHAPE(2)), NULL), TH_ERROR_SHAPE,
                  "have no classes");
     /* gradients of empty tensors */

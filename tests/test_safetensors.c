@@ -292,8 +292,8 @@ START_TEST(a_header_is_what_the_format_says)
         {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
          "duplicate object key near '\"dtype\"'"},
         {"{\"a\\u0000b\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "\\u0000 is not allowed"},
-        {"{\"__metadata__\":1}", 0, "its \"__metadata__\" is no object"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, "a value of its \"__metadata__\" is no string"},
+        {"{\"__metadata__\":1}", 0, "its \"__metadata__\" is not an object"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, "a value of its \"__metadata__\" is not a string"},
         {"{\"__metadata__\":{\"a\":\"b\",\"a\":\"b\"}}", 0, "duplicate object key near '\"a\"'"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" stands twice"},
         {"{\"__metadata__\":{}]", 0, "neither a comma nor an end"},
@@ -397,7 +397,7 @@ START_TEST(an_index_leads_to_several_files)
     expect_index_refused("{\"weight_map\":{\"a\":1}}", "\"a\" has no file name");
     expect_index_refused("{\"weight_map\":{\"a\":\"three.safetensors\"}}", "No such file");
     expect_index_refused("{\"weight_map\":{\"b\":\"one.safetensors\"}}", "\"b\" is not in the file");
-    expect_index_refused("{\"weight_map\":[]}", "is no object");
+    expect_index_refused("{\"weight_map\":[]}", "is not an object");
     expect_index_refused("{\"weight_map\":{},\"weight_map\":{}}", "duplicate object key");
     expect_index_refused("{}", "\"weight_map\" is missing");
     expect_index_refused("[]", "\"weight_map\" is missing");

@@ -307,7 +307,7 @@ START_TEST(test_refused)
         {"\"aba\": 3", "\"aba\": -3", "outside 0 .. 3"},
         {"\"aba\": 3", "\"aba\": 3.5", "outside 0 .. 3"},
         {"\"aba\": 3", "\"a\": 3", "duplicate object key"},
-        {"\"vocab\": {", "\"vocab\": 3, \"x\": {", "vocabulary is no object"},
+        {"\"vocab\": {", "\"vocab\": 3, \"x\": {", "vocabulary is not an object"},
         {"\"ab a\"", "\"ab c\"", "merge 1, of 'ab' and 'c', uses or makes a token that is not in the vocabulary"},
         {"\"ab a\"", "\"ab b\"", "uses or makes a token"},
         {"\"ab a\"", "\"aba\"", "not two tokens with one space"},

@@ -437,7 +437,7 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     op = energy;
     op.shape = same_shape;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_SHAPE, "early gradients are those of one number, but output 0 is (2, 3)");
+    expect_error(TH_ERROR_SHAPE, "precomputed gradients need an output 0 of one element, but it is (2, 3)");
     op = line; /* without a backward, only inputs with identity gradients can require one */
     op.backward = NULL;
     ck_assert_ptr_null(th_apply(&op, NULL, x, x, x));
@@ -546,7 +546,7 @@ START_TEST(functions_of_an_operation_run_no_operation)
     op.flags = 0;
     op.backward = adding_backward;
     ck_assert_int_ne(th_backward(th_sum(th_apply(&op, NULL, x), TH_ALL_AXES, NULL), NULL), TH_OK);
-    expect_error(TH_ERROR_STATE, "add: is run within square");
+    expect_error(TH_ERROR_STATE, "add: is called inside square");
     /* A tensor freed in a function is released when that is safe. */
     secret = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3000));
     op = square;

@@ -135,8 +135,8 @@ typedef struct th_noam_schedule {
     int64_t width, warmup_steps;
     double factor; /* 0: 1 */
 } th_noam_schedule;
-/* Returns the learning rate of a step: factor width^-1/2 min(n^-1/2, n warmup_steps^-3/2) with n = step + 1 (Vaswani et
- * al. 2017). A NULL schedule gives NaN. */
+/* Returns the learning rate of a step: factor width^-1/2 min(n^-1/2, n warmup_steps^-3/2) with n = step + 1. From
+ * Vaswani et al. 2017. A NULL schedule gives NaN. */
 TH_API double th_schedule_noam(int64_t step, const th_noam_schedule *schedule);
 
 /* -- with the caller's line -- */

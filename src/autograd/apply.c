@@ -29,7 +29,8 @@ static const char *name_of(int input)
 }
 
 /* Returns the context of a call without inputs: the one that this thread used last. NULL if the call is wrong, after
- * storing an error in that context. Another thread may free the context meanwhile, so all stores are under the lock. */
+ * storing an error in that context. Another thread may free the context meanwhile, so that this function writes to it
+ * under the lock only. */
 static th_context *last_context_of_call(const th_op *op, int n, th_tensor *const *inputs)
 {
     const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);

@@ -12,12 +12,12 @@
 #include "tensor/tensor.h"
 
 typedef enum th_gradient_state {
-    TH_GRADIENT_BUFFER_EMPTY,       /* nothing that counts, though there may be memory */
-    TH_GRADIENT_BUFFER_PRECOMPUTED, /* written by a forward for its own backward; empty for everybody else */
-    TH_GRADIENT_BUFFER_PARTIAL,     /* parts have been written */
-    TH_GRADIENT_BUFFER_FULL,
-    /* full, readable, and empty for the next pass: a result whose node has run backward, a leaf whose optimizer step was
-     * refused */
+    TH_GRADIENT_BUFFER_EMPTY,       /* no gradient, though there may be memory */
+    TH_GRADIENT_BUFFER_PRECOMPUTED, /* a forward wrote it for its own backward; for all others it is empty */
+    TH_GRADIENT_BUFFER_PARTIAL,     /* some parts have been written */
+    TH_GRADIENT_BUFFER_FULL,        /* all elements have been written */
+    /* Full and readable, but the next pass starts empty: a result whose node has run its backward, or a leaf whose
+     * optimizer step was refused. */
     TH_GRADIENT_BUFFER_FINISHED
 } th_gradient_state;
 
@@ -102,7 +102,7 @@ static inline void *th_gradient_buffer_data(const th_gradient_buffer *buffer)
 {
     return buffer->memory->data;
 }
-/* Returns true if the pass that wrote the gradient has finished; a later pass overwrites it. */
+/* Returns true in the state FINISHED. */
 static inline bool th_gradient_buffer_finished(const th_gradient_buffer *buffer)
 {
     return buffer && buffer->state == TH_GRADIENT_BUFFER_FINISHED;

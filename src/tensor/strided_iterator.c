@@ -37,9 +37,10 @@ static bool build(th_iterator *iterator, bool row_major, const th_array *first, 
             return false;
         if (size == 1)
             continue;
-        iterator->numel *= size;
         iterator->size[ndim++] = size;
     }
+    for (int d = 0; d < ndim; d++) /* no size is 0, so the product does not overflow */
+        iterator->numel *= iterator->size[d];
     if (!row_major)
         th_sort_dimensions(ndim, iterator->size, arrays, stride);
     iterator->ndim = th_merge_dimensions(ndim, iterator->size, arrays, stride);

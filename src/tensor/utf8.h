@@ -1,4 +1,4 @@
-/* Decodes UTF-8. (Encoding, and replacing invalid bytes: io/utf8.h.) */
+/* Decodes UTF-8. (Encoding, and replacing invalid bytes: io/text_output.h.) */
 #ifndef TH_TENSOR_UTF8_H
 #define TH_TENSOR_UTF8_H
 
