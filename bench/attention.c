@@ -1,6 +1,8 @@
-/* Scaled dot-product attention by shape, forward and backward: full and causal, with dropout, padding, a window, a soft
- * cap, ALiBi in float32, causal in every precision. q, k and v are views of one projection (B, T, 3, H, D), as a layer
- * has them. Prints CSV; of_causal is the time of both directions over that of causal attention in float32. */
+/* Times scaled dot-product attention, forward and backward, for several shapes. In float32 it measures full and causal
+ * attention, plain and with options: dropout, padding, a window, a soft cap, ALiBi. In the other precisions it measures
+ * only plain causal attention.
+ * q, k and v are views of one projection (B, T, 3, H, D), as in a layer. Prints CSV. of_causal is the time of forward
+ * and backward, divided by the time of causal attention in float32. */
 #include <tapehead/tapehead.h>
 
 #include "measure.h"
@@ -14,7 +16,7 @@ static double seconds = 0.5;
 static const program_option options[] = {
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
-    {"length", "the longest sequence that is measured", .integer = &max, .low = 1, .high = 1e6},
+    {"length", "skip shapes with longer sequences", .integer = &max, .low = 1, .high = 1e6},
     {0},
 };
 
@@ -29,12 +31,12 @@ typedef struct {
     const char *name;
     th_causal causal;
     double dropout;
-    bool padded;    /* half of the keys, on average */
-    int64_t window; /* keys that a query sees; 0: all */
+    bool padded;    /* half of the keys are valid, on average */
+    int64_t window; /* keys that are visible to a query; 0: all */
     double soft_cap;
     bool alibi;
 } variant;
-/* Causal without anything else comes first: the others are compared with it. */
+/* Plain causal attention must come first: the others are compared with it. */
 static const variant variants[] = {
     {"causal", .causal = TH_CAUSAL_TOP_LEFT},
     {"causal, dropout 0.1", .causal = TH_CAUSAL_TOP_LEFT, .dropout = 0.1},
@@ -48,7 +50,7 @@ static const variant variants[] = {
 };
 
 typedef struct {
-    double forward, backward; /* seconds, the least of several runs */
+    double forward, backward; /* seconds; the minimum of several runs */
 } cost;
 
 static th_tensor *head(th_tensor *packed, int64_t which) /* (B, T, 3, H, D) -> (B, H, T, D) */
@@ -56,7 +58,7 @@ static th_tensor *head(th_tensor *packed, int64_t which) /* (B, T, 3, H, D) -> (
     return th_swap_axes(th_select(packed, 2, which), 1, 2);
 }
 
-/* Lengths from a quarter to three quarters of the whole, (B). */
+/* Returns lengths (B) from a quarter to three quarters of the full length. */
 static th_tensor *lengths(th_context *ctx, const shape *s)
 {
     th_tensor *valid = th_empty(ctx, TH_INT64, TH_SHAPE(s->batch));
@@ -88,7 +90,7 @@ static cost measure(th_context *ctx, const shape *s, const variant *v)
         const double end = now();
         least.forward = middle - start < least.forward ? middle - start : least.forward;
         least.backward = end - middle < least.backward ? end - middle : least.backward;
-        th_empty_gradient(packed); /* the next one overwrites, as in a layer */
+        th_empty_gradient(packed); /* the next backward overwrites it, as in a layer */
         th_tape_clear(ctx);
     }
     th_tensor_free(mask.valid_lengths);
@@ -98,8 +100,8 @@ static cost measure(th_context *ctx, const shape *s, const variant *v)
     return least;
 }
 
-/* Of forward and backward together: five products of (T, D) by (D, T) backward, two forward, of which half counts when
- * causal, and of that what is in the window. */
+/* Returns the rate of forward and backward together. Forward has two products of (T, D) by (D, T), backward has five.
+ * Only visible pairs count: half of them if attention is causal, and only those in the window. */
 static double gflops(const shape *s, const variant *v, cost c)
 {
     const double length = (double)s->length,
@@ -114,13 +116,13 @@ static void print_cost(th_context *ctx, const shape *s, const variant *v, cost c
     printf("%lld,%lld,%lld,%lld,\"%s\",%s,%d,%.4f,%.4f,", (long long)s->batch, (long long)s->heads,
            (long long)s->length, (long long)s->size, v->name, th_precision_name(th_precision_of(ctx)), th_threads(ctx),
            c.forward * 1e3, c.backward * 1e3);
-    if (v->padded) /* its work depends on the lengths */
+    if (v->padded) /* the amount of work depends on the lengths */
         printf(",%.2f\n", of_causal);
     else
         printf("%.1f,%.2f\n", gflops(s, v, c), of_causal);
 }
 
-/* Every variant in float32; the first, plain causal attention, in every precision. */
+/* Measures every variant in float32 and the first one, plain causal attention, in every precision. */
 static void print_shape(th_context *ctx, const shape *s)
 {
     double causal = 0; /* seconds of both directions in float32 */

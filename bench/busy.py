@@ -1,9 +1,9 @@
-"""How training holds up on a busy machine: the copy task and the steps of copyB beside endless loops, with more threads
-than processors, and in a control group with half a processor, each as a ratio to the same on the quiet machine.
+"""Measures how much training slows down on a busy machine. Runs the copy task and steps of copyB beside endless loops,
+with more threads than processors, and in a control group with half a processor; prints the ratio to a quiet machine.
 
     busy.py --build build/bench --out bench/results/busy.md
 
-Every round runs every condition once; what counts is the median of the rounds. busy.sh builds what is measured."""
+Every round runs every condition once; the median of the rounds counts. busy.sh builds the programs."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ from collections import namedtuple
 PROCESSORS = len(os.sched_getaffinity(0))
 HALF = 50000  # microseconds of processor time in each period of 100,000
 
-# What is run, and how many times the reference it may take: None for what others are compared with.
+# A condition, and the largest allowed ratios to its reference; None: it is a reference itself.
 Condition = namedtuple("Condition", "name loops threads group reference copy_task copyB")
 QUIET = Condition("quiet machine", 0, 0, False, None, None, None)
 ALONE = Condition("1 thread", 0, 1, False, None, None, None)
@@ -27,7 +27,7 @@ CONDITIONS = [
     ALONE,
     Condition("beside one endless loop", 1, 0, False, "quiet machine", 2.5, 2.5),
     Condition("beside a loop for each processor", PROCESSORS, 0, False, "quiet machine", 4, 3),
-    Condition(f"{PROCESSORS} threads asked for", 0, PROCESSORS, False, "best", 1.5, 1.5),
+    Condition(f"{PROCESSORS} threads", 0, PROCESSORS, False, "best", 1.5, 1.5),
     Condition(f"{2 * PROCESSORS} threads", 0, 2 * PROCESSORS, False, "best", 2, 2),
     Condition(f"{8 * PROCESSORS} threads", 0, 8 * PROCESSORS, False, "best", 3, 3),
     Condition("half a processor: processor time", 0, 0, True, "1 thread", 1.25, 1.25),
@@ -36,11 +36,11 @@ CONDITIONS = [
 Run = namedtuple("Run", "wall processor step")  # seconds, seconds, milliseconds
 
 
-# -- what disturbs --
+# -- disturbances --
 
 
 class Loops:
-    """So many programs that do nothing but run."""
+    """Runs `count` endless loops."""
 
     def __init__(self, count):
         self.count = count
@@ -55,7 +55,8 @@ class Loops:
 
 
 class HalfAProcessor:
-    """A control group with that quota, of whichever version can be made here; `directory` is None where none can."""
+    """A control group (cgroup version 1 or 2) with the quota HALF; `directory` is None if the system does not allow
+    it."""
 
     def __init__(self):
         self.directory = None
@@ -75,7 +76,7 @@ class HalfAProcessor:
                     directory.rmdir()
 
     def enter(self):
-        """For a program about to be started."""
+        """Moves the calling process into the group; called in the child before it starts a program."""
         (self.directory / "cgroup.procs").write_text(str(os.getpid()))
 
     def remove(self):
@@ -107,7 +108,7 @@ def measure(condition, build, group, directory):
     return copy_task, copy_b
 
 
-# -- what came out --
+# -- results --
 
 
 def medians(runs, condition, what, figure):
@@ -115,7 +116,7 @@ def medians(runs, condition, what, figure):
 
 
 def rows(runs):
-    """(condition, figures, ratios, whether all are within their limits)"""
+    """Yields (condition, figures, ratios, whether all ratios are within their limits)."""
     for condition in CONDITIONS:
         if not runs[condition.name]:
             continue
@@ -147,9 +148,9 @@ def report(runs, rounds, stolen, info):
     lines = [
         "# On a busy machine",
         "",
-        f"{info}; {PROCESSORS} processors, {rounds} rounds, {100 * stolen:.1f} % of their time stolen by other machines. "
-        "copy_task: seconds of the whole program; copyB: milliseconds of the median step; the last row: seconds of "
-        "processor time of the copy task and of 100 steps.",
+        f"{info}; {PROCESSORS} processors, {rounds} rounds, {100 * stolen:.1f} % of their time stolen by the host. "
+        "copy_task: seconds of the whole program; copyB: milliseconds of the median step. The last row has seconds of "
+        "processor time, for the copy task and for 100 steps.",
         "",
         "| | copy_task | ratio | at most | copyB | ratio | at most |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -167,9 +168,9 @@ def report(runs, rounds, stolen, info):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="measures training beside other programs")
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="where train_step and copy_task are built")
-    parser.add_argument("--out", type=pathlib.Path, help="a file for the table")
+    parser = argparse.ArgumentParser(description="measures training on a busy machine")
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder with train_step and copy_task")
+    parser.add_argument("--out", type=pathlib.Path, help="file for the table")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     build, group = options.build.resolve(), HalfAProcessor()
@@ -188,7 +189,7 @@ def main():
         group.remove()
     after = steal()
     if not group.directory:
-        print("no control group can be made here: that row is left out", file=sys.stderr)
+        print("skipping the row with a control group: the system does not allow creating one", file=sys.stderr)
     text, good = report(runs, options.rounds, (after[0] - before[0]) / max(1, after[1] - before[1]), info)
     print(text, end="")
     if options.out:

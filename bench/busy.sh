@@ -1,7 +1,7 @@
 #!/bin/sh
-# busy.sh [--rounds N] [--out FILE]: how training holds up beside other programs, with more threads than processors, and in a control
-# group with half a processor: builds, measures, and writes bench/results/busy.md (or FILE). Exits with 1 where a limit is exceeded.
-# Nothing else should run meanwhile; takes some four minutes.
+# busy.sh [--rounds N] [--out FILE]: measures training beside other programs, with more threads than processors, and in
+# a control group with half a processor. Builds the programs and writes bench/results/busy.md (or FILE). Exits with 1 if
+# a limit is exceeded. Run nothing else at the same time; takes about four minutes.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,13 +1,13 @@
-"""Two charts as SVG, from the standard library alone: bars in groups, and lines on logarithmic axes.
+"""Draws two kinds of charts as SVG with the standard library only: grouped bars, and lines on logarithmic axes.
 
-Colors are those of Okabe and Ito (2008), with dark gray for black: people with any of the common color vision
-deficiencies tell them apart (tests/palette.py). Hatches, dashes and markers say the same again without color."""
+The colors are from Okabe and Ito (2008), with dark gray instead of black: people with common color vision deficiencies
+can tell them apart (tests/palette.py). Hatches, dashes and markers repeat the information without color."""
 
 import math
 from xml.sax.saxutils import escape
 
 COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#444444"]
-# Paths over a bar's color, in a square of 8 x 8 that repeats. The first is empty.
+# Paths over a bar's color, in a repeated square of 8 x 8. The first is empty.
 HATCHES = [
     "",
     "M-1 1l2 -2M0 8l8 -8M7 9l2 -2",  # rising lines
@@ -19,7 +19,7 @@ HATCHES = [
     "M0 4h8M4 0v8",
 ]
 DASHES = ["", "7 4", "2 3", "10 3 2 3", "12 5", "1 5", "6 2 1 2", "14 3"]
-MARKERS = [  # around 0 0
+MARKERS = [  # centered at (0, 0)
     "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z",
     "M-3 -3h6v6h-6z",
     "M0 -4l4 7h-8z",
@@ -58,7 +58,7 @@ def write_svg(path, width, height, parts):
 
 
 def patterns(count):
-    """Definitions of the fills that bar() refers to: a color with its hatch over it."""
+    """Yields definitions of the fills that bar() uses: a color with a hatch over it."""
     yield "<defs>"
     for i in range(count):
         yield (
@@ -84,13 +84,14 @@ VALUE_HEIGHT = 9  # of a digit, above its baseline
 
 
 def value_baseline(top, dashed):
-    """The baseline of the number above a bar with this top; above the dashed line, if that would cross the number."""
+    """Returns the baseline of the number above a bar; moves it above the dashed line if the line would cross the
+    number."""
     baseline = top - 4
     return dashed - 4 if baseline - VALUE_HEIGHT - 2 < dashed < baseline + 2 else baseline
 
 
 def bars(path, title, groups, names, values, reference):
-    """values[group][i]: height of the bar of names[i], None: no bar. reference: what the line at 1 is called."""
+    """values[group][i]: height of the bar for names[i]; None: no bar. reference: label of the dashed line at 1."""
     group_width = 30 * len(names) + 26
     left, columns = 50, 4
     top = 64 + 24 * math.ceil(len(names) / columns)
@@ -124,7 +125,7 @@ def bars(path, title, groups, names, values, reference):
 
 
 def logarithmic(path, title, panels):
-    """panels: (x label, y label, {name: [(x, y), ...]}), in rows of two; both axes logarithmic."""
+    """Draws panels, two in a row, with logarithmic axes. A panel: (x label, y label, {name: [(x, y), ...]})."""
     width, height, columns = 460, 290, 2
     parts = [text(20, 28, title, "start", "title")]
     for i, panel in enumerate(panels):
@@ -171,7 +172,8 @@ def log_range(values):
 
 
 def ticks(low, high):
-    """1, 2 and 5 times powers of ten: the powers alone when there are many, other round numbers when there are few."""
+    """Returns 1, 2 and 5 times powers of ten; only powers of ten if there are many, other round numbers if there are
+    few."""
     shown = [
         m * 10.0**e
         for e in range(math.floor(low), math.ceil(high) + 1)

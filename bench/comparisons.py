@@ -1,5 +1,6 @@
-"""Which of Tapehead's precisions is compared with whose: with its own float32, and with the fastest of the peers' rows
-of the same class. bfloat16x3 is of float32's class, because its error is; autocast and medium are of bfloat16's."""
+"""Lists which precisions are compared: each of Tapehead's with its own float32, and with the fastest row of a peer in
+the same class. bfloat16x3 belongs to the class of float32, because it has the same error. PyTorch's autocast and medium
+belong to the class of bfloat16."""
 
 from collections import namedtuple
 
@@ -10,7 +11,7 @@ TORCH_FLOAT32 = [row for row in TORCH if row.precision == "float32"]
 TORCH_BFLOAT16 = [row for row in TORCH if row.precision != "float32"]
 JAX_FLOAT32, JAX_BFLOAT16 = Row("jax", "float32"), Row("jax", "bfloat16")
 
-# limits: configuration -> what the ratio should be at most on a processor with matrix units.
+# limits: configuration -> largest acceptable ratio on a processor with matrix units.
 Comparison = namedtuple("Comparison", "name own others limits", defaults=[{}])
 LIMITED = ["char12", "char64", "gpt2s", "gpt2l"]
 
@@ -33,18 +34,18 @@ COMPARISONS = [
 
 
 def best(found, rows, figure):
-    """The row with the least of a figure, or None where none of them ran. found: row -> values."""
+    """Returns the row with the smallest figure, or None if none of the rows ran. found: row -> values."""
     return min((row for row in rows if row in found), key=lambda row: found[row][figure], default=None)
 
 
 def ratio(found, own, others, figure):
-    """Own figure over the least of others', or None."""
+    """Returns our figure divided by the smallest of the others, or None if one is missing."""
     other = best(found, others, figure)
     return found[own][figure] / found[other][figure] if own in found and other else None
 
 
 def table(results):
-    """(header, rows): a row for each comparison that something was measured for, a column for each configuration."""
+    """Returns (header, rows): a row for each comparison with results, a column for each configuration."""
     rows = []
     for comparison in COMPARISONS:
         cells = []

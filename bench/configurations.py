@@ -1,4 +1,4 @@
-"""The configurations of configurations.def, and the work of one of their steps."""
+"""Reads configurations.def and counts the work of a training step."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ Configuration = namedtuple("Configuration", "name layers width heads vocabulary 
 
 
 def read_configurations():
-    """Name -> Configuration, in the file's order."""
+    """Returns {name: Configuration} in the order of the file."""
     text = (pathlib.Path(__file__).parent / "configurations.def").read_text()
     rows = (line.split(",") for line in re.findall(r"^CONFIGURATION\((.*)\)$", text, re.MULTILINE))
     found = (Configuration(name, *map(int, numbers)) for name, *numbers in rows)
@@ -16,8 +16,8 @@ def read_configurations():
 
 
 def work(c):
-    """Floating-point operations of a step: the weights' products forward and twice backward, and causal attention's.
-    The tied embedding counts once (as the classifier), positions do not."""
+    """Returns the floating-point operations of a step: products with weights, forward and twice backward, and causal
+    attention. The tied embedding counts once (as the classifier); the position embedding does not count."""
     weights = c.layers * (12 if c.mlp else 4) * c.width**2 + c.vocabulary * c.width
     tokens = c.batch * c.length
     return 6 * weights * tokens + 6 * c.layers * c.width * c.length * tokens

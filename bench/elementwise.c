@@ -1,7 +1,7 @@
-/* Every operation that goes over its elements or rows once, forward and backward, in nanoseconds an element beside what
- * the memory bandwidth allows: on one thread with operands in the second-level cache, and on all threads from memory.
- * Times and bytes are those of the library's own profile, so that only the operation counts, not the tape around it.
- * Products and attention have programs of their own. Prints CSV. */
+/* Times every operation that reads its elements or rows once, forward and backward. Prints, as CSV, nanoseconds for
+ * each element and the limit that the memory bandwidth sets. Measures one thread with operands in the second-level
+ * cache, and all threads with operands in memory. Times and bytes come from the library's profiler, so only the
+ * operation counts, not the tape around it. products.c and attention.c measure matrix products and attention. */
 #include <string.h>
 #include <tapehead/tapehead.h>
 
@@ -17,21 +17,20 @@ static double seconds = 0.1;
 static const program_option options[] = {
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"seconds", "for each measurement", .real = &seconds, .low = 0, .high = 100},
-    {"elements", "of an operand in memory", .integer = &largest, .low = 1 << 15, .high = 1 << 30},
+    {"elements", "in each operand that is in memory", .integer = &largest, .low = 1 << 15, .high = 1 << 30},
     {0},
 };
 
-/* What operations are given, n elements each: x and a (rows, COLUMNS), between 0.25 and 0.75, and what else they take.
- */
+/* Operands. x and a are (rows, COLUMNS), with values between 0.25 and 0.75. */
 typedef struct {
     th_context *ctx;
     th_tensor *x, *a;
     th_tensor *condition;     /* bool (rows, COLUMNS) */
-    th_tensor *index;         /* int32 (rows): rows of x in another order, and targets */
+    th_tensor *index;         /* int32 (rows): row numbers of x, or target classes */
     th_tensor *weight, *bias; /* (COLUMNS) */
 } inputs;
 
-/* -- operations with arguments of their own -- */
+/* -- operations with other arguments than (x) or (x, a) -- */
 
 static th_tensor *where(const inputs *in)
 {
@@ -130,9 +129,9 @@ static th_tensor *cross_entropy(const inputs *in)
     return th_cross_entropy(in->x, in->index, NULL);
 }
 
-/* -- all of them -- */
+/* -- the list of operations -- */
 
-/* One operation: one of the three is given. */
+/* One operation: exactly one of the three functions is set. */
 typedef struct {
     const char *name;
     th_tensor *(*unary)(th_tensor *x);
@@ -197,18 +196,18 @@ static th_tensor *apply(const operation *o, const inputs *in)
 
 /* -- measuring -- */
 
-/* Where the operands lie, and the triad's bandwidth there. */
+/* Where the operands are stored (the cache or memory), and the triad's bandwidth there. */
 typedef struct {
     const char *name;
     int64_t elements;
     int threads;
     double gbs;
-} place;
+} location;
 
-/* The least time of one phase of an operation that a profile has seen, and what it moved. */
+/* The minimum time of one phase of an operation, and the bytes that it read and wrote, from profiles. */
 typedef struct {
-    double ns;    /* an element; 0: it has no such phase */
-    double bytes; /* an element */
+    double ns;    /* for each element; 0: the operation does not have this phase */
+    double bytes; /* for each element */
 } cost;
 
 static void check(th_context *ctx)
@@ -217,9 +216,9 @@ static void check(th_context *ctx)
         give_up(program, th_error_message(ctx));
 }
 
-/* What the profile says about the phases of one call, into costs where it is less. Sums of gradients are the driver's,
- * not the operation's. */
-static void take_profile(th_context *ctx, const place *p, cost costs[TH_PROFILE_PHASE_COUNT])
+/* Reads the profile of one call and lowers costs to its times where they are less. Leaves out gradient sums: the driver
+ * of backward adds gradients, not the operation. */
+static void take_profile(th_context *ctx, const location *p, cost costs[TH_PROFILE_PHASE_COUNT])
 {
     cost sum[TH_PROFILE_PHASE_COUNT] = {{0}};
     for (int64_t i = 0; i < th_profile_count(ctx); i++) {
@@ -234,7 +233,7 @@ static void take_profile(th_context *ctx, const place *p, cost costs[TH_PROFILE_
             costs[i] = sum[i];
 }
 
-static void print_costs(const char *name, const place *p, const cost costs[TH_PROFILE_PHASE_COUNT])
+static void print_costs(const char *name, const location *p, const cost costs[TH_PROFILE_PHASE_COUNT])
 {
     for (int i = 0; i < TH_PROFILE_PHASE_COUNT; i++)
         if (costs[i].ns > 0)
@@ -243,10 +242,10 @@ static void print_costs(const char *name, const place *p, const cost costs[TH_PR
                    costs[i].bytes / p->gbs / costs[i].ns);
 }
 
-static void measure(const operation *o, const inputs *in, const place *p)
+static void measure(const operation *o, const inputs *in, const location *p)
 {
     cost costs[TH_PROFILE_PHASE_COUNT] = {{0}};
-    th_tensor *dy = NULL; /* outlives the step that tells its shape */
+    th_tensor *dy = NULL; /* outlives the first step, which determines its shape */
     const double begin = now();
     for (int i = 0; i < 4 || now() - begin < seconds; i++) {
         if (th_profile_begin(in->ctx, &(th_profile_options){.max_events = -1}))
@@ -256,7 +255,7 @@ static void measure(const operation *o, const inputs *in, const place *p)
             break;
         if (th_profile_end(in->ctx))
             break;
-        if (i > 0) /* the first is cold */
+        if (i > 0) /* the first call is cold */
             take_profile(in->ctx, p, costs);
         else if (th_requires_gradient(y))
             dy = th_ones(in->ctx, th_dtype_of(y), th_shape_of(y));
@@ -268,8 +267,8 @@ static void measure(const operation *o, const inputs *in, const place *p)
     print_costs(o->name, p, costs);
 }
 
-/* AdamW over one parameter. */
-static void measure_adam(th_context *ctx, const char *name, double max_norm, const place *p)
+/* Times AdamW on one parameter. */
+static void measure_adam(th_context *ctx, const char *name, double max_norm, const location *p)
 {
     cost costs[TH_PROFILE_PHASE_COUNT] = {{0}};
     th_module *module = th_module_new(ctx, sizeof *module, "parameters", NULL);
@@ -311,7 +310,7 @@ static inputs inputs_new(th_context *ctx, int64_t rows)
     return in;
 }
 
-static void measure_all(const place *p)
+static void measure_all(const location *p)
 {
     th_context *ctx = th_context_new(&(th_context_options){.threads = p->threads});
     if (ctx == NULL)
@@ -326,14 +325,14 @@ static void measure_all(const place *p)
 
 int main(int argc, char **argv)
 {
-    parse_options(argc, argv, program, "elementwise: operations over elements and rows", options);
+    parse_options(argc, argv, program, "elementwise: times operations on elements and rows", options);
     th_context *ctx = th_context_new(&(th_context_options){.threads = (int)threads});
     if (ctx == NULL || th_error_code(ctx))
         give_up(program, ctx ? th_error_message(ctx) : "out of memory");
     const int team = th_threads(ctx);
     th_context_free(ctx);
     printf("operation,phase,place,threads,ns,bytes,limit_ns,of_limit\n");
-    measure_all(&(place){"cache", L2_FLOATS, 1, triad_gbs(L2_FLOATS, 1)});
-    measure_all(&(place){"memory", largest / COLUMNS * COLUMNS, team, triad_gbs(DRAM_FLOATS, team)});
+    measure_all(&(location){"cache", L2_FLOATS, 1, triad_gbs(L2_FLOATS, 1)});
+    measure_all(&(location){"memory", largest / COLUMNS * COLUMNS, team, triad_gbs(DRAM_FLOATS, team)});
     return end_with_suggestion(program, argv[0], NULL, "probe", (const char *const[]){NULL});
 }

@@ -1,13 +1,13 @@
-"""Who takes part in a session: engines in their precisions, and the variants that each of these is tried in.
+"""Lists the rows of a session (an engine and a precision) and the variants of each row.
 
-Whoever has the same row competes for it: the row's figures are those of its fastest variant."""
+A row's figures are the figures of its fastest variant."""
 
 from collections import namedtuple
 
 Row = namedtuple("Row", "engine precision")
 Variant = namedtuple("Variant", "row name environment")
 
-# A glibc that gives no memory back spares PyTorch from faulting it in again at every step.
+# Tells glibc to keep freed memory. Otherwise PyTorch would have page faults in every step.
 KEEP_MEMORY = (
     ("MALLOC_MMAP_THRESHOLD_", "4294967296"),
     ("MALLOC_TRIM_THRESHOLD_", "17179869184"),
@@ -16,7 +16,7 @@ KEEP_MEMORY = (
 YNN = (("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=individual_dot"),)
 
 TUNED = [("tuned", KEEP_MEMORY), ("compiled", KEEP_MEMORY)]
-ROWS = {  # in the order of tables; of each the variants with their environments, the quickest to measure first
+ROWS = {  # in the order of tables: variants with their environments, the quickest to measure first
     Row("tapehead", "float32"): [("", ())],
     Row("tapehead", "bfloat16x3"): [("", ())],
     Row("tapehead", "bfloat16"): [("", ())],
@@ -34,17 +34,17 @@ FRAMEWORKS = ["tapehead", "torch", "jax"]
 
 
 def framework(row):
-    """The program that runs it; the peers are also modules of that name."""
+    """Returns the framework of a row; for peers this is also the name of the Python module."""
     return row.engine.partition("-")[0]
 
 
 def variants(row, quick):
-    """A quick session takes the first only: compiling takes half a minute."""
+    """Returns the variants of a row; a quick session uses only the first, because compiling takes half a minute."""
     chosen = ROWS[row][:1] if quick else ROWS[row]
     return [Variant(row, name, environment) for name, environment in chosen]
 
 
 def quick_rows(small):
-    """The rows of a quick session: what differs little, or in large models only, is left out."""
+    """Returns the rows of a quick session: without rows that differ little, or differ only for large models."""
     left_out = [Row("jax", "bfloat16")] + ([Row("torch", "medium"), Row("torch", "autocast")] if small else [])
     return [row for row in ROWS if row not in left_out]

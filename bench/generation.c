@@ -1,5 +1,5 @@
-/* Times th_generate on a GPT-2 with random weights: a prompt of each sequence, then token after token, greedily. One line
- * of name=value comes out; it judges nothing and compares with nobody (generation.sh does). */
+/* Times th_generate on a GPT-2 with random weights: each sequence has a prompt and is continued token by token, by
+ * default greedily. Prints one line of name=value pairs. generation.sh compares them with transformers. */
 #include <tapehead/models.h>
 
 #include "measure.h"
@@ -16,22 +16,22 @@ static int64_t top_k;
 static const program_option options[] = {
     {"layers", "of the model", .integer = &layers, .low = 1, .high = 1000},
     {"width", "of the model", .integer = &width, .low = 1, .high = 1e6},
-    {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 1e6},
-    {"vocabulary", "different tokens", .integer = &vocabulary, .low = 1, .high = 1e7},
+    {"heads", "attention heads; a divisor of the width", .integer = &heads, .low = 1, .high = 1e6},
+    {"vocabulary", "number of different tokens", .integer = &vocabulary, .low = 1, .high = 1e7},
     {"batch", "sequences", .integer = &batch, .low = 1, .high = 1e6},
-    {"prompt", "tokens of each prompt", .integer = &prompt, .low = 1, .high = 1000},
-    {"tokens", "generated for each sequence", .integer = &tokens, .low = 2, .high = 1000},
+    {"prompt", "tokens in each prompt", .integer = &prompt, .low = 1, .high = 1000},
+    {"tokens", "new tokens for each sequence", .integer = &tokens, .low = 2, .high = 1000},
     {"temperature", "0: greedy", .real = &temperature, .low = 0, .high = 100},
     {"top-k", "0: all", .integer = &top_k, .low = 0, .high = 1e7},
     {"top-p", "0: all", .real = &top_p, .low = 0, .high = 1},
     {"beams", "0: no beam search", .integer = &beams, .low = 0, .high = 1000},
-    {"precision", "of products: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
-    {"repeats", "of which the least counts", .integer = &repeats, .low = 1, .high = 1000},
+    {"repeats", "the fastest counts", .integer = &repeats, .low = 1, .high = 1000},
     {0},
 };
 
-/* When the first token of the last sequence was there, and when it was all over. */
+/* When generation began, when the last sequence got its first token, and when generation ended. */
 typedef struct {
     double begin, first, end;
 } times;

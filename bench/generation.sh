@@ -1,7 +1,8 @@
 #!/bin/sh
-# generation.sh [PYTHON]: tokens per second of a GPT-2 with 124 million parameters, batch 1 and 8, beside transformers'
-# generate run by PYTHON (default: the environment of scripts/interop.sh; without one Tapehead runs alone). Two rounds,
-# one after the other; prints a line for each run and writes bench/results/generation.md. Nothing else should run meanwhile.
+# generation.sh [PYTHON]: compares tokens per second with transformers' generate, on a GPT-2 with 124 million
+# parameters, for batches of 1 and 8. PYTHON must have transformers (default: the environment of scripts/interop.sh;
+# without it only Tapehead runs). Runs two rounds, prints a line for each run and writes bench/results/generation.md.
+# Run nothing else at the same time.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -33,7 +34,7 @@ done
 bandwidth=$("$build/bench/probe" | sed -n 's/^triad_dram_n_gbs=//p')
 
 {
-    printf '# Generating, beside transformers\n\n'
+    printf '# Generation, compared with transformers\n\n'
     printf 'Measured on %s: %s, %s threads; GPT-2 of 124 million parameters in float32, random weights, greedy, prompts of\n' \
         "$(date -u +%F)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$threads"
     printf "32 tokens, 64 new ones each; the best of three runs in each of two rounds. tapehead-bfloat16 multiplies in bfloat16.\nTriad from memory: %s GB/s.\n" \

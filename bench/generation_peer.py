@@ -1,4 +1,4 @@
-"""Times transformers' generate with its key/value cache on a GPT-2 with random weights, as generation.c does."""
+"""Times transformers' generate with a key/value cache on a GPT-2 with random weights; see generation.c."""
 
 import argparse
 import time
@@ -24,7 +24,7 @@ prompts = torch.randint(model.config.vocab_size, (options.batch, options.prompt)
 
 
 def seconds(tokens):
-    """The least of several runs."""
+    """Returns the seconds of the fastest of several runs."""
     times = []
     for _ in range(options.repeats):
         begin = time.monotonic()

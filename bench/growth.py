@@ -1,9 +1,9 @@
-"""How time and memory of a training step grow with the length, the batch, the width, the layers and the threads:
-growth.csv, growth.md with fitted exponents, growth.svg.
+"""Measures how time and memory of a training step grow with the length, batch, width, layers and threads. Writes
+growth.csv, growth.md with fitted exponents, and growth.svg.
 
     growth.py --program build/bench/bench/train_step --out bench/results
 
-Memory is what the library counts at its peak; in every series the rest of the model stays as in BASE."""
+Memory is the library's peak count. Each series changes one size of BASE."""
 
 import argparse
 import csv
@@ -23,7 +23,7 @@ SERIES = {
     "layers": [1, 2, 4, 8, 16],
 }
 SHORT = {name: values[:4] for name, values in SERIES.items()}
-# Series that change something beside their own variable: one sequence, so that the longest fits.
+# Other changes in a series: a batch of one sequence, so that the longest sequence fits in memory.
 CHANGED = {"length": {"batch": 1}}
 
 
@@ -36,7 +36,7 @@ def measure(program, series, value, threads, seconds):
 
 
 def exponent(points):
-    """Slope of the line through log y over log x."""
+    """Returns the slope of a line fitted to log y over log x."""
     xs, ys = ([math.log(p[axis]) for p in points] for axis in (0, 1))
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys)) / sum((x - mean_x) ** 2 for x in xs)
@@ -59,9 +59,9 @@ def write(directory, found):
         "from",
         "to",
         "time grows as",
-        "and over the last step",
+        "between the last two sizes",
         "memory grows as",
-        "and over the last step",
+        "between the last two sizes",
     ]
     table = [
         [
@@ -79,9 +79,9 @@ def write(directory, found):
     ]
     base = ", ".join(f"{name} {value}" for name, value in BASE.items())
     lines = [
-        "# How a step grows",
+        "# Growth of time and memory of a training step",
         "",
-        f"The model: {base}; the series of lengths with batch 1.",
+        f"The model: {base}; the length series has batch 1.",
         "",
         *markdown_table(header, table),
         "",
@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=2, help="for each measurement")
-    parser.add_argument("--quick", action="store_true", help="the first few of each series")
+    parser.add_argument("--quick", action="store_true", help="only the first four sizes of each series")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     series = {**(SHORT if options.quick else SERIES), "threads": list(range(1, options.threads + 1))}

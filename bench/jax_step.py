@@ -1,9 +1,10 @@
-"""Times whole training steps of a GPT-2 in JAX, the same model, data and measuring as train_step.c: one jitted function
-with donated buffers, attention heads first, optax.adamw. XLA takes as many threads as the affinity mask has processors.
+"""Times whole training steps of a GPT-2 in JAX, with the same model, data and measurement as train_step.c. A step is
+one jitted function with donated buffers and optax.adamw; attention has the heads in front. XLA uses one thread for each
+processor in the affinity mask.
 
-Variants: default; ynn is the same with XLA's YNN kernels, which the session switches on in the environment; cast has
-weights and activations in bfloat16. Precisions: float32 is JAX's default on a processor; bfloat16 is its default matmul
-precision of that name, which XLA may answer with float32's products on processors."""
+Variants: default; ynn uses XLA's YNN kernels, which session.py enables through the environment; cast has weights and
+activations in bfloat16. Precisions: float32 is JAX's default on a CPU; bfloat16 sets jax_default_matmul_precision, but
+XLA may still multiply in float32 on CPUs."""
 
 import functools
 import math
@@ -52,8 +53,8 @@ def dense(p, x):
 
 
 def norm(p, x):
-    centerd = x - x.mean(-1, keepdims=True)
-    return centerd * jax.lax.rsqrt(jnp.square(centerd).mean(-1, keepdims=True) + 1e-5) * p["weight"] + p["bias"]
+    centered = x - x.mean(-1, keepdims=True)
+    return centered * jax.lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + 1e-5) * p["weight"] + p["bias"]
 
 
 def attention(qkv):  # (B T, 3 E) -> (B T, E)

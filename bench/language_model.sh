@@ -1,8 +1,8 @@
 #!/bin/sh
-# language_model.sh TEXT [--rounds N] [--threads N] [--python PYTHON]: trains the default model of examples/language_model.c on a
-# text, and the same model in PyTorch, one after another, N rounds (default 3), and prints the seconds that each took from its
-# first step to its last, evaluations included, and the validation loss. PyTorch: PYTHON's, by default that of bench/run.sh.
-# Nothing else should run meanwhile.
+# language_model.sh TEXT [--rounds N] [--threads N] [--python PYTHON]: trains the default model of
+# examples/language_model.c on a text, and then the same model in PyTorch, in N rounds (default 3). Prints the seconds
+# from the first step to the last, including evaluations, and the validation loss. PYTHON must have PyTorch (default:
+# the environment of bench/run.sh). Run nothing else at the same time.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$text" ] || refuse "there is no text to learn: give the path of a file"
+[ -n "$text" ] || refuse "the text is missing: give the path of a file"
 
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_TESTS=OFF \
     -DTAPEHEAD_EXAMPLES=ON >/dev/null
@@ -35,7 +35,7 @@ cmake --build "$build" --parallel "$(nproc)" --target language_model >/dev/null
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# glibc's malloc would give big blocks back to the system and fault them in again in every step.
+# Without these settings glibc's malloc would return big blocks to the system and have page faults in every step.
 export MALLOC_TOP_PAD_=1073741824 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=4294967296
 
 round=1
@@ -44,7 +44,7 @@ while [ "$round" -le "$rounds" ]; do
     echo "tapehead $(grep -o ' seconds=[0-9.]*' "$out/ours") $(grep -o 'best=[0-9.]*' "$out/ours")"
     for variant in default fused compiled; do
         "$python" "$root/bench/torch_language_model.py" "$text" --variant "$variant" --threads "$threads" ||
-            echo "$variant does not work here"
+            echo "$variant failed"
     done
     round=$((round + 1))
 done

@@ -1,10 +1,10 @@
-/* Times x wᵀ of float32 matrices, x (m, k) and w (n, k), each product in a step of its own, in one precision, and finds
- * its error against float64. It judges nothing and compares with nobody (linear.py does).
+/* Times x wᵀ of float32 matrices, x (m, k) and w (n, k), in one precision, each product in a separate step, and
+ * measures its error against float64. linear.py compares the results with PyTorch's.
  *
  *     linear 256,2304,768 512,512,512 --precision bfloat16x3 --threads 1       each word is m,n,k
  *
- * Prints CSV; error is the largest distance from the exact sum among SAMPLES elements of the result, as a share of the
- * sum of |x w| over the element's k. The first line is what th_build_info says. */
+ * Prints th_build_info on the first line, then CSV. error: |y - exact sum| / (sum of |x w| over k), the maximum over
+ * SAMPLES elements of the result. */
 #include <tapehead/tapehead.h>
 
 #include "measure.h"
@@ -18,7 +18,7 @@ static int64_t threads;
 static double seconds = 0.2;
 static const char *precision = "float32";
 static const program_option options[] = {
-    {"precision", "of the product: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"seconds", "for each shape", .real = &seconds, .low = 0, .high = 100},
     {0},
@@ -37,11 +37,12 @@ static void run(void *what)
     th_tape_clear(o->ctx);
 }
 
-/* The error of y (m, n) = x wᵀ at elements that a stride spreads over it. */
+/* Returns the largest error of y (m, n) = x wᵀ at every stride-th element. */
 static double largest_error(const float *x, const float *w, const float *y, const int64_t size[3])
 {
     const int64_t m = size[0], n = size[1], k = size[2];
-    const int64_t stride = (m * n / SAMPLES) | 1; /* odd: columns change, too, where their number is a power of two */
+    const int64_t stride =
+        (m * n / SAMPLES) | 1; /* odd, so that samples have different columns if n is a power of two */
     double largest = 0;
     for (int64_t at = 0; at < m * n; at += stride) {
         const float *row = x + at / n * k, *column = w + at % n * k;
@@ -76,7 +77,7 @@ static void parse_shape(const char *word, int64_t size[3])
     long long m, n, k;
     char rest;
     if (sscanf(word, "%lld,%lld,%lld%c", &m, &n, &k, &rest) != 3 || m < 1 || n < 1 || k < 1)
-        refuse(program, "a shape is m,n,k of 1 or more, not ", word);
+        refuse(program, "a shape must be m,n,k with numbers of at least 1, not ", word);
     size[0] = m, size[1] = n, size[2] = k;
 }
 
@@ -84,8 +85,8 @@ int main(int argc, char **argv)
 {
     const char *words[MAX_SHAPES];
     int64_t sizes[MAX_SHAPES][3];
-    const int count = parse_options_and_words(argc, argv, program, "linear M,N,K ...: products of layers by shape",
-                                              options, words, MAX_SHAPES);
+    const int count = parse_options_and_words(
+        argc, argv, program, "linear M,N,K ...: times the products of linear layers", options, words, MAX_SHAPES);
     for (int i = 0; i < count; i++)
         parse_shape(words[i], sizes[i]);
     th_context *ctx = th_context_new(

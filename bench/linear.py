@@ -1,11 +1,11 @@
-"""Products of layers, x wᵀ of float32 matrices, in every precision on every path that this processor has,
-beside PyTorch's, round by round, on one thread and on all: linear.csv, and linear.md with GF/s, errors and what
-precisions cost.
+"""Compares products of linear layers, x wᵀ of float32 matrices, with PyTorch's: in every precision, on every
+instruction set path of this processor, on one thread and on all threads. Writes linear.csv, and linear.md with GF/s,
+errors and the cost of each precision.
 
     linear.py --program build/bench/bench/linear --peers build/bench/peers/bin/python --out bench/results
     linear.py ... --shapes 997,1009,1013 --rounds 5
 
-Every run is a process of its own and takes all shapes; what counts is the least of the rounds."""
+Every run is a separate process that measures all shapes; the fastest round counts."""
 
 import argparse
 import csv
@@ -21,11 +21,11 @@ SHAPES = [  # m, n, k
     *["256,2304,768", "256,3072,768", "256,768,3072", "768,1152,384", "768,384,1536", "1024,192,64"],
     *["512,512,512", "1024,1024,1024", "4096,768,768", "997,1009,1013", "3,3072,768"],
 ]
-VECTORS = ["avx2", "avx512"]  # paths as TAPEHEAD_ISA names them: those that emulate products of bfloat16,
-UNITS = ["avx512_bf16", "amx"]  # and those that have them
-EMULATION_LIMIT = 2.5  # times float32's product with the same vectors
+VECTORS = ["avx2", "avx512"]  # values of TAPEHEAD_ISA: paths that emulate bfloat16 products
+UNITS = ["avx512_bf16", "amx"]  # and paths with bfloat16 instructions
+EMULATION_LIMIT = 2.5  # limit: time divided by the time of float32 with the same vectors
 
-Line = namedtuple("Line", "engine precision path")  # one of the table; path: TAPEHEAD_ISA
+Line = namedtuple("Line", "engine precision path")  # a row of the table; path: TAPEHEAD_ISA
 LINES = [
     *(Line("tapehead", "float32", path) for path in VECTORS),
     *(Line("tapehead", precision, path) for precision in ("bfloat16x3", "bfloat16") for path in VECTORS + UNITS),
@@ -34,7 +34,7 @@ LINES = [
 
 
 def run(line, options, threads):
-    """({shape: (us, error)}, build), or (None, why not)."""
+    """Returns ({shape: (us, error)}, build), or (None, reason) if the program fails."""
     if line.engine == "tapehead":
         command, environment = [options.program], {"TAPEHEAD_ISA": line.path}
     else:
@@ -53,8 +53,8 @@ def run(line, options, threads):
     return found, build.removeprefix("build=")
 
 
-def sit(options, lines, teams):
-    """threads -> line -> shape -> (least us, error); the builds; why lines are absent."""
+def measure_all(options, lines, teams):
+    """Returns {threads: {line: {shape: (minimum us, error)}}}, the builds, and {absent line: reason}."""
     found, builds, absent = {threads: {} for threads in teams}, set(), {}
     for number in range(1, options.rounds + 1):
         for threads in teams:
@@ -62,16 +62,16 @@ def sit(options, lines, teams):
                 shapes, words = run(line, options, threads)
                 if shapes is None:
                     absent[line] = words
-                    print(f"{' '.join(line)} left out: {words}", file=sys.stderr)
+                    print(f"skipping {' '.join(line)}: {words}", file=sys.stderr)
                     continue
                 builds.add(words.replace(f"threads={threads}", "").replace(f", {threads} threads", ""))
                 before = found[threads].get(line, shapes)
                 found[threads][line] = {shape: min(shapes[shape], before[shape]) for shape in shapes}
-        print(f"round {number} is over", file=sys.stderr)
+        print(f"round {number} is complete", file=sys.stderr)
     return found, builds, absent
 
 
-# -- what came out --
+# -- results --
 
 
 def gflops(shape, microseconds):
@@ -80,7 +80,8 @@ def gflops(shape, microseconds):
 
 
 def of_float32(found, line):
-    """Times in times of float32's with the same vectors, by shape; none where there is nothing to compare."""
+    """Returns the time of each shape divided by its time in float32 with the same vectors; [] if float32 did not
+    run."""
     path = "avx512" if line.path in UNITS else line.path
     reference = found.get(Line(line.engine, "float32", path), {})
     return [found[line][shape][0] / reference[shape][0] for shape in reference]
@@ -114,11 +115,11 @@ def write(options, found, builds, absent):
     text = [
         "# Products in every precision",
         "",
-        "x wᵀ, x (m, k) and w (n, k) in float32, GF/s by m x n x k. path: what `TAPEHEAD_ISA` names; the vectors "
-        f"({', '.join(VECTORS)}) emulate products of bfloat16. error: the largest of a shape, as a share of the sum of "
-        "|x w|, in the best shape and in the worst. of float32's time: the time in times of float32's with the "
-        f"same vectors, likewise; emulated bfloat16 should stay below {EMULATION_LIMIT:g}. PyTorch's *bfloat16* has operands "
-        "and result in bfloat16 from the beginning.",
+        "x wᵀ, x (m, k) and w (n, k) in float32; GF/s by m x n x k. path: the value of `TAPEHEAD_ISA`; the vector paths "
+        f"({', '.join(VECTORS)}) emulate bfloat16 products. error: the largest error divided by the sum of |x w|, for "
+        "the best and the worst shape. of float32's time: the time divided by float32's time with the same vectors, for the "
+        f"best and the worst shape; emulated bfloat16 should stay below {EMULATION_LIMIT:g}. PyTorch's *bfloat16* has "
+        "operands and results in bfloat16.",
         "",
         "; ".join(sorted({build.split(" precision=")[0].strip() for build in builds})) + ".",
     ]
@@ -126,14 +127,14 @@ def write(options, found, builds, absent):
         if by_line:
             text += ["", f"## {threads} thread{'s' if threads > 1 else ''}", "", *table(by_line, options.shapes)]
     if absent:
-        text += ["", "Left out:", "", *(f"- {' '.join(filter(None, line))}: {why}." for line, why in absent.items())]
+        text += ["", "Skipped:", "", *(f"- {' '.join(filter(None, line))}: {why}." for line, why in absent.items())]
     (options.out / "linear.md").write_text("\n".join(text) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True, help="linear, as built from linear.c")
-    parser.add_argument("--peers", type=pathlib.Path, help="a Python with PyTorch; none: Tapehead alone")
+    parser.add_argument("--program", type=pathlib.Path, required=True, help="the program built from linear.c")
+    parser.add_argument("--peers", type=pathlib.Path, help="a Python with PyTorch; default: no peers")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="M,N,K")
     parser.add_argument("--rounds", type=int, default=3)
@@ -142,7 +143,7 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     lines = [line for line in LINES if options.peers or line.engine == "tapehead"]
-    write(options, *sit(options, lines, sorted({1, options.threads})))
+    write(options, *measure_all(options, lines, sorted({1, options.threads})))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Times torch.nn.functional.linear on float32 matrices by shape, and its error against float64, as linear.c does.
+"""Times torch.nn.functional.linear on float32 matrices and measures its error against float64; see linear.c.
 
-Precisions: float32; medium lets oneDNN round operands to bfloat16; bfloat16 has operands and result in bfloat16 from
-the beginning; autocast casts float32 operands in every call."""
+Precisions: float32; medium lets oneDNN round operands to bfloat16; bfloat16 has operands and results in bfloat16;
+autocast casts float32 operands in every call."""
 
 import argparse
 import time
@@ -25,14 +25,14 @@ torch.set_float32_matmul_precision("medium" if options.precision == "medium" els
 
 
 def largest_error(x, w, y):
-    """x (m, k), w (n, k), y (m, n): at elements of y that are drawn."""
+    """Returns the largest error of y (m, n) = x wᵀ at random elements; x (m, k), w (n, k)."""
     at = torch.randint(y.numel(), (SAMPLES,))
-    terms = x[at // y.shape[1]].double() * w[at % y.shape[1]].double()
-    return ((y.flatten()[at].double() - terms.sum(1)).abs() / terms.abs().sum(1)).max().item()
+    products = x[at // y.shape[1]].double() * w[at % y.shape[1]].double()
+    return ((y.flatten()[at].double() - products.sum(1)).abs() / products.abs().sum(1)).max().item()
 
 
 def least_seconds(run):
-    """As measure.h has it: the least of several samples, each long enough for the clock."""
+    """Like least_seconds in measure.h: the minimum of several samples, each long enough for the clock."""
     run()
     repeat, least, start = 1, float("inf"), time.monotonic()
     while time.monotonic() - start < options.seconds or least == float("inf"):

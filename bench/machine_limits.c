@@ -1,5 +1,5 @@
-/* Multiply-adds and triads on a team of threads: multiply-adds in every instruction set that the processor has, triads
- * in the widest. */
+/* Measures the peak of multiply-adds in each instruction set of the processor, and the triad's bandwidth in the widest
+ * one, on a team of threads. */
 #include "machine_limits.h"
 
 #ifdef __x86_64__
@@ -12,22 +12,21 @@
 #include "measure.h"
 #include "probe_isa.h"
 
-const char *const limit_names[LIMIT_COUNT] = {"baseline", "avx2", "avx512", "dots", "tiles", "tiles_l1"};
+const char *const limit_names[LIMIT_COUNT] = {"baseline", "avx2", "avx512", "dpbf16", "amx", "amx_l1"};
 enum { TRIES = 5, ROUNDS = 4000000 };
 
-#ifdef BENCH_TILES
-/* The permission is the whole process's: that of all its threads. */
-static bool has_tiles(void)
+#ifdef BENCH_AMX
+/* Asks the kernel for permission, which holds for all threads of the process. */
+static bool has_amx(void)
 {
     enum { LEAF = 7, BFLOAT16_BIT = 22, TILE_BIT = 24 };
     unsigned a, b, c, d;
-    return __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && d >> BFLOAT16_BIT & 1 && d >> TILE_BIT & 1 &&
-           tile_products_permitted();
+    return __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && d >> BFLOAT16_BIT & 1 && d >> TILE_BIT & 1 && amx_permitted();
 }
 #endif
 
-/* The chains that run in this instruction set, or NULL where processor, kernel or compiler have none. */
-static fma_chains *chains_of(int which)
+/* Returns the loop for this instruction set, or NULL if the processor, kernel or compiler does not support it. */
+static fma_loop *loop_for(int which)
 {
 #ifdef __x86_64__
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -35,34 +34,34 @@ static fma_chains *chains_of(int which)
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
     switch (which) {
     case LIMIT_AVX2:
-        return avx2 ? fma_chains_avx2 : NULL;
+        return avx2 ? fma_loop_avx2 : NULL;
     case LIMIT_AVX512:
-        return avx512 ? fma_chains_avx512 : NULL;
-    case LIMIT_DOTS:
-        return avx512 && __builtin_cpu_supports("avx512bf16") ? fma_chains_dots : NULL;
-#ifdef BENCH_TILES
-    case LIMIT_TILES:
-        return has_tiles() ? tile_products_registers : NULL;
-    case LIMIT_TILES_L1:
-        return has_tiles() ? tile_products_l1 : NULL;
+        return avx512 ? fma_loop_avx512 : NULL;
+    case LIMIT_DPBF16:
+        return avx512 && __builtin_cpu_supports("avx512bf16") ? dpbf16_loop : NULL;
+#ifdef BENCH_AMX
+    case LIMIT_AMX:
+        return has_amx() ? amx_loop_registers : NULL;
+    case LIMIT_AMX_L1:
+        return has_amx() ? amx_loop_l1 : NULL;
 #endif
     }
 #endif
-    return which == LIMIT_BASELINE ? fma_chains_baseline : NULL;
+    return which == LIMIT_BASELINE ? fma_loop_baseline : NULL;
 }
 
 double fma_gflops(int which, int threads)
 {
-    fma_chains *const chains = chains_of(which);
-    const int64_t rounds = which < LIMIT_TILES ? ROUNDS : ROUNDS / 16; /* a tile product takes that many cycles */
+    fma_loop *const loop = loop_for(which);
+    const int64_t rounds = which < LIMIT_AMX ? ROUNDS : ROUNDS / 16; /* a tile product takes 16 cycles */
     double best = 0;
-    for (int i = 0; i < TRIES && chains; i++) {
+    for (int i = 0; i < TRIES && loop; i++) {
         double work = 0;
         const double start = now();
 #pragma omp parallel num_threads(threads) reduction(+ : work)
         {
             float sink;
-            work += chains(rounds, &sink);
+            work += loop(rounds, &sink);
         }
         best = fmax(best, work / (now() - start) * 1e-9);
     }
@@ -72,7 +71,7 @@ double fma_gflops(int which, int threads)
 static triad *widest_triad(void)
 {
 #ifdef __x86_64__
-    return chains_of(LIMIT_AVX512) ? triad_avx512 : chains_of(LIMIT_AVX2) ? triad_avx2 : triad_baseline;
+    return loop_for(LIMIT_AVX512) ? triad_avx512 : loop_for(LIMIT_AVX2) ? triad_avx2 : triad_baseline;
 #else
     return triad_baseline;
 #endif
@@ -91,7 +90,7 @@ double triad_gbs(int64_t n, int threads)
 #pragma omp atomic write
             out_of_memory = true;
         }
-        for (int64_t i = 0; a && i < 3 * n; i++) /* each thread's pages are touched by it first */
+        for (int64_t i = 0; a && i < 3 * n; i++) /* each thread writes first to its own pages */
             a[i] = 1;
         for (int i = 0; i < TRIES; i++) {
 #pragma omp barrier

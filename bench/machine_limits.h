@@ -1,21 +1,21 @@
-/* What the machine can do at most, measured: multiply-adds and memory bandwidth. */
+/* Measures the limits of the machine: the peak of multiply-adds and the memory bandwidth. */
 #ifndef BENCH_MACHINE_LIMITS_H
 #define BENCH_MACHINE_LIMITS_H
 
 #include <stdint.h>
 
-/* What a peak can be asked for: multiply-adds of float32 in three instruction sets, of bfloat16 as dot products and as
- * tile products, those with operands in registers and loaded from the first-level cache. */
-enum { LIMIT_BASELINE, LIMIT_AVX2, LIMIT_AVX512, LIMIT_DOTS, LIMIT_TILES, LIMIT_TILES_L1, LIMIT_COUNT };
+/* The peaks: float32 multiply-adds in three instruction sets; bfloat16 dot products (AVX512_BF16); bfloat16 tile
+ * products (AMX) with operands in registers, and with operands loaded from the first-level cache. */
+enum { LIMIT_BASELINE, LIMIT_AVX2, LIMIT_AVX512, LIMIT_DPBF16, LIMIT_AMX, LIMIT_AMX_L1, LIMIT_COUNT };
 extern const char *const limit_names[LIMIT_COUNT];
 
-/* Multiply-add peak in GF/s with this many threads; 0 where processor, kernel or compiler lack it. */
+/* Returns a multiply-add peak in GF/s; 0 if the processor, kernel or compiler does not support it. */
 double fma_gflops(int which, int threads);
-/* Triad a = b + c / 2 over three arrays of n floats for each thread, in GB/s of the 12 bytes an element; 0 when memory
- * is out. */
+/* Returns the bandwidth in GB/s of the triad a = b + c / 2, with three arrays of n floats for each thread. Counts 12
+ * bytes for each element. Returns 0 if memory is exhausted. */
 double triad_gbs(int64_t n, int threads);
 
-/* Floats of one array that three of them fit the second-level cache with, and that no cache holds. */
+/* Floats in one array: three small arrays fit in the second-level cache, a large array fits in no cache. */
 enum { L2_FLOATS = 1 << 15, DRAM_FLOATS = 1 << 25 };
 
 #endif

@@ -1,5 +1,5 @@
-/* What the programs of this directory measure with: the clock, the least and the median of repeated runs, peak memory.
- * It knows nothing about Tapehead. */
+/* Measuring for the programs of this folder: the clock, the minimum and median of repeated runs, peak memory.
+ * Independent of Tapehead. */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Seconds of CLOCK_MONOTONIC, the clock that Python's time.monotonic() reads too. */
+/* Returns seconds of CLOCK_MONOTONIC, the clock that Python's time.monotonic() also reads. */
 static inline double now(void)
 {
     struct timespec t;
@@ -21,14 +21,15 @@ static inline int compare_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts, so that seconds[0] is the least. */
+/* Sorts seconds, so that seconds[0] is the minimum, and returns the median. */
 static inline double median(double *seconds, int count)
 {
     qsort(seconds, (size_t)count, sizeof *seconds, compare_seconds);
     return (seconds[(count - 1) / 2] + seconds[count / 2]) / 2;
 }
 
-/* Seconds of one run(what): the least of several samples, each long enough for the clock. budget: seconds to spend. */
+/* Returns the seconds of one run(what): the minimum of several samples. Each sample repeats run until it is long enough
+ * for the clock. budget: seconds to spend. */
 static inline double least_seconds(void (*run)(void *what), void *what, double budget)
 {
     run(what);
@@ -47,7 +48,7 @@ static inline double least_seconds(void (*run)(void *what), void *what, double b
     return least;
 }
 
-/* Most memory this process has had, in MiB: VmHWM rather than ru_maxrss, which begins with what the parent had. */
+/* Returns the peak memory of this process in MiB: VmHWM, because ru_maxrss includes the parent's memory at fork. */
 static inline double peak_rss_mib(void)
 {
     FILE *status = fopen("/proc/self/status", "r");

@@ -1,5 +1,5 @@
-"""What the peers' programs share: options, the loop over steps, and the line of name=value that comes out. It measures
-exactly as train_step.c does."""
+"""Shared by torch_step.py and jax_step.py: options, the loop over steps, and the printed line of name=value pairs.
+Measures exactly as train_step.c does."""
 
 import argparse
 import statistics
@@ -15,10 +15,10 @@ def parse_options(about, variants, precisions):
     parser.add_argument("configuration", choices=read_configurations())
     parser.add_argument("--variant", choices=variants, default=variants[0])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--precision", choices=precisions, default=precisions[0], help="of products")
-    parser.add_argument("--steps", type=int, default=0, help="in all; 0: as many as --seconds gives")
-    parser.add_argument("--seconds", type=float, default=10, help="of measuring, three steps at least")
-    parser.add_argument("--started", type=float, default=time.monotonic(), help="of the process, on CLOCK_MONOTONIC")
+    parser.add_argument("--precision", choices=precisions, default=precisions[0], help="of matrix products")
+    parser.add_argument("--steps", type=int, default=0, help="in total; 0: until --seconds have passed")
+    parser.add_argument("--seconds", type=float, default=10, help="to measure, but at least three steps")
+    parser.add_argument("--started", type=float, default=time.monotonic(), help="start of the process on CLOCK_MONOTONIC")
     options = parser.parse_args()
     return options, read_configurations()[options.configuration]
 
@@ -29,7 +29,7 @@ def peak_rss_mib():
 
 
 def torch_build(torch):
-    """What PyTorch's products run on."""
+    """Describes what PyTorch multiplies matrices with."""
     mkl = "MKL" if torch.backends.mkl.is_available() else "no MKL"
     capability = torch.backends.cpu.get_cpu_capability()
     return (
@@ -38,18 +38,19 @@ def torch_build(torch):
 
 
 def bfloat16_units(torch):
-    """What multiplies bfloat16 numbers, where this version of PyTorch says so."""
-    has_amx, has_dots = (getattr(torch.cpu, f"_is_{name}_supported", bool)() for name in ("amx_tile", "avx512_bf16"))
-    return "AMX" if has_amx else f"{'AVX512_BF16' if has_dots else 'no bfloat16 units'}, medium is float32 without AMX"
+    """Names the instructions that multiply bfloat16 numbers, if this version of PyTorch can tell."""
+    has_amx, has_dpbf16 = (getattr(torch.cpu, f"_is_{name}_supported", bool)() for name in ("amx_tile", "avx512_bf16"))
+    return "AMX" if has_amx else f"{'AVX512_BF16' if has_dpbf16 else 'no bfloat16 units'}, medium is float32 without AMX"
 
 
 def measure(step, options, configuration, build):
-    """Prints what step(i), which waits for its end and returns a function that reads the loss, takes."""
-    most = options.steps or MAX_STEPS
-    cold = 3 if most > 5 and work(configuration) < 1e11 else 1 if most > 1 else 0
+    """Times step(i) and prints the results. step waits until it is complete and returns a function that reads the
+    loss."""
+    max_steps = options.steps or MAX_STEPS
+    cold = 3 if max_steps > 5 and work(configuration) < 1e11 else 1 if max_steps > 1 else 0
     times, count = [], 0
     begin = time.monotonic()
-    while count < most and (options.steps or len(times) < 3 or sum(times) < options.seconds):
+    while count < max_steps and (options.steps or len(times) < 3 or sum(times) < options.seconds):
         loss = step(count)
         end = time.monotonic()
         if count == 0:

@@ -1,4 +1,4 @@
-/* The option --precision of the programs of this directory: a name of th_precision_name. */
+/* The option --precision of the programs of this folder: a name that th_precision_name returns. */
 #ifndef BENCH_PRECISION_H
 #define BENCH_PRECISION_H
 
@@ -10,13 +10,13 @@
 static const th_precision precisions[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
-/* Ends the program for a name that is none. */
+/* Returns the precision with this name; ends the program if the name is unknown. */
 static inline th_precision precision_named(const char *program, const char *name)
 {
     for (int i = 0; i < PRECISIONS; i++)
         if (strcmp(name, th_precision_name(precisions[i])) == 0)
             return precisions[i];
-    refuse(program, "--precision takes float32, bfloat16x3 or bfloat16, not ", name);
+    refuse(program, "--precision must be float32, bfloat16x3 or bfloat16, not ", name);
     return TH_PRECISION_FLOAT32;
 }
 

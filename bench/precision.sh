@@ -1,12 +1,13 @@
 #!/bin/sh
-# precision.sh TEXT [--copies N] [--seeds N] [--steps N] [--threads N]: what training comes to in each precision of products. From
-# --copies seeds (default 20) the copy task is to copy all fresh sequences. From --seeds seeds (default 4) the model of
-# examples/language_model.c is trained on the text for --steps steps (default 1000), and its loss on all that was held out is to be
-# within 0.002 of float32's in bfloat16x3 and within 0.02 in bfloat16.
+# precision.sh TEXT [--copies N] [--seeds N] [--steps N] [--threads N]: checks that training succeeds in each precision
+# of matrix products. The copy task must copy all new sequences for each of --copies seeds (default 20). The model of
+# examples/language_model.c is trained on the text for --steps steps (default 1000) with --seeds seeds (default 4). Its
+# loss on the whole validation part must be within 0.002 of float32's loss in bfloat16x3, and within 0.02 in bfloat16.
 #
-# Trainings that differ in a single bit go apart, and end at losses that differ by chance. So there is a fourth training, in float32
-# with a learning rate that differs in its seventh digit: what it differs by is chance alone. Differences are means over the seeds,
-# with their standard errors; one fails whose mean is beyond its limit by more than two standard errors. A few minutes.
+# Two trainings that differ in a single bit diverge, and their final losses differ by chance. Therefore a fourth
+# training runs in float32 with a learning rate that differs in the seventh digit: its difference shows the size of
+# chance. Differences are means over the seeds, with standard errors. A difference fails if its mean exceeds the limit
+# by more than two standard errors. Takes a few minutes.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,7 +21,7 @@ while [ $# -gt 0 ]; do
     --seeds | --steps | --threads | --copies)
         need_value "$@"
         case $2 in
-        '' | 0* | *[!0-9]*) refuse "$1 takes a whole number from 1, not $2" ;;
+        '' | 0* | *[!0-9]*) refuse "$1 must be a whole number of at least 1, not $2" ;;
         esac
         case $1 in
         --seeds) seeds=$2 ;;
@@ -32,15 +33,15 @@ while [ $# -gt 0 ]; do
         ;;
     -*) refuse "unknown option $1" ;;
     *)
-        [ -z "$text" ] || refuse "only one text can be given, not also $1"
+        [ -z "$text" ] || refuse "expected one text, got also $1"
         text=$1
         ;;
     esac
     shift
 done
-[ -n "$text" ] || refuse "there is no text to learn: give the path of a file"
+[ -n "$text" ] || refuse "the text is missing: give the path of a file"
 [ -r "$text" ] || {
-    echo "precision.sh: the text $text cannot be read" >&2
+    echo "precision.sh: cannot read the text $text" >&2
     exit 2
 }
 
@@ -54,16 +55,16 @@ status=0
 for precision in float32 bfloat16x3 bfloat16; do
     "$root/tests/copy_task_learns.sh" "$build/examples/copy_task" 1 "$copies" --precision $precision \
         --threads "$threads" >"$out/copies" || status=1
-    echo "copy task, $precision: $(grep -c ' sequence_accuracy=1.0000' "$out/copies") of $copies seeds copy everything"
+    echo "copy task, $precision: $(grep -c ' sequence_accuracy=1.0000' "$out/copies") of $copies seeds copy all sequences"
 done
 
 train() { # train NAME [OPTION...]: appends "NAME seed loss" to losses
     name=$1
     shift
     "$build/examples/language_model" train "$text" "$out/run" --force --quiet --seed "$seed" --steps "$steps" \
-        --threads "$threads" --eval-every "$steps" --eval-batches 1 --sample-tokens 0 "$@" >"$out/said"
-    line="$name $seed $(sed -n 's/.*: loss=\([0-9.]*\).*/\1/p' "$out/said")"
-    echo "language model, $line, $(sed -n 's/.* seconds=\([0-9.]*\).*/\1/p' "$out/said") s"
+        --threads "$threads" --eval-every "$steps" --eval-batches 1 --sample-tokens 0 "$@" >"$out/printed"
+    line="$name $seed $(sed -n 's/.*: loss=\([0-9.]*\).*/\1/p' "$out/printed")"
+    echo "language model, $line, $(sed -n 's/.* seconds=\([0-9.]*\).*/\1/p' "$out/printed") s"
     echo "$line" >>"$out/losses"
 }
 seed=1

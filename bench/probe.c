@@ -1,5 +1,6 @@
-/* What the machine gives right now, to print beside every figure: peaks of multiply-adds, memory bandwidth, the round
- * trip of a cache line between two cores, the cost of a parallel region. One name=value on each line. */
+/* Measures what the machine can do now: peaks of multiply-adds, memory bandwidth, the round trip of a cache line
+ * between two cores, the cost of a parallel region. Prints name=value lines. Reports show them beside the benchmark
+ * results. */
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@ static int64_t threads;
 static bool region_only;
 static const program_option options[] = {
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
-    {"region", "the cost of a parallel region, as the environment has threads wait, and nothing else",
+    {"region", "measure only the cost of a parallel region, with the environment's OMP_WAIT_POLICY",
      .flag = &region_only},
     {0},
 };
@@ -30,7 +31,7 @@ static bool pin(size_t processor)
     return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
-/* Nanoseconds until a word written on processor a has been answered on b. */
+/* Returns the nanoseconds from a write on processor a until a sees the reply of processor b. */
 static double round_trip_between(size_t a, size_t b)
 {
     enum { TRIPS = 100000 };
@@ -89,7 +90,7 @@ static void print_region(void)
     printf("region_%s_us=%.2f\n", waiting ? waiting : "default", median(seconds, REGIONS) * 1e6);
 }
 
-/* How threads wait is settled when a process starts: this program again, in another environment. */
+/* Runs this program again with another OMP_WAIT_POLICY: OpenMP reads it only when a process starts. */
 static void print_region_with(const char *waiting)
 {
     char count[32];
@@ -108,7 +109,7 @@ static void print_region_with(const char *waiting)
 
 int main(int argc, char **argv)
 {
-    parse_options(argc, argv, "probe", "probe: what this machine gives right now", options);
+    parse_options(argc, argv, "probe", "probe: measures the limits of this machine", options);
     if (threads == 0)
         threads = omp_get_num_procs();
     if (region_only) {
@@ -125,6 +126,6 @@ int main(int argc, char **argv)
     printf("triad_l2_n_gbs=%.1f\n", triad_gbs(L2_FLOATS, (int)threads));
     printf("triad_dram_1_gbs=%.1f\n", triad_gbs(DRAM_FLOATS, 1));
     printf("triad_dram_n_gbs=%.1f\n", triad_gbs(DRAM_FLOATS, (int)threads));
-    print_round_trip(); /* last: it leaves its threads pinned */
+    print_round_trip(); /* last, because it leaves its threads pinned */
     return end_with_suggestion("probe", argv[0], NULL, "train_step", (const char *const[]){"copyB", NULL});
 }

@@ -1,6 +1,7 @@
-/* Matrix products by shape, with the native kernels in every precision and with OpenBLAS, on one thread and on all: the
- * layers of a GPT forward and backward, few rows, attention's skinny products as they lie in memory, and sizes that fit
- * no tile. Prints CSV. (linear.c measures layers forward beside PyTorch's, with their errors.) */
+/* Times matrix products of several shapes, with the native kernels in every precision and with OpenBLAS, on one
+ * thread and on all threads. The shapes: layers of a GPT forward and backward, few rows, attention's skinny products
+ * with their strides, and sizes that are not multiples of a tile. Prints CSV. (linear.c and linear.py compare forward
+ * products and their errors with PyTorch's.) */
 #include <tapehead/tapehead.h>
 
 #include "measure.h"
@@ -17,8 +18,8 @@ static const program_option options[] = {
     {0},
 };
 
-/* x (rows, in), w (out, in), dy (rows, out) of a layer; or q, k, v (B, H, T, D), views of one (B, T, 3, H, D), and
- * weights (B, H, T, T). */
+/* For a layer: x (rows, in), w (out, in), dy (rows, out). For attention: x (B, T, 3, H, D), which contains q, k and v,
+ * and the weights w (B, H, T, T). */
 typedef struct {
     th_context *ctx;
     th_tensor *x, *w, *dy;
@@ -68,7 +69,7 @@ static void run(void *what)
     th_tape_clear(m->operands.ctx);
 }
 
-/* batch products (m, k) (k, n) */
+/* Times `batch` products (m, k) (k, n); size: batch, m, n, k. */
 static void print_product(const char *name, const char *form_name, product_form *form, const operands *o,
                           const char *backend, const int64_t size[4])
 {
@@ -154,8 +155,8 @@ static void print_products(const char *backend, th_precision precision)
 {
     setenv("TAPEHEAD_GEMM", backend, 1);
     th_context *ctx = th_context_new(&(th_context_options){.threads = (int)threads, .precision = precision});
-    if (ctx == NULL || th_error_code(ctx)) { /* a machine without OpenBLAS, or without native kernels */
-        fprintf(stderr, "%s: %s left out: %s\n", program, backend, ctx ? th_error_message(ctx) : "out of memory");
+    if (ctx == NULL || th_error_code(ctx)) { /* OpenBLAS or the native kernels are not available */
+        fprintf(stderr, "%s: skipping %s: %s\n", program, backend, ctx ? th_error_message(ctx) : "out of memory");
         th_context_free(ctx);
         return;
     }
@@ -169,7 +170,7 @@ static void print_products(const char *backend, th_precision precision)
 
 int main(int argc, char **argv)
 {
-    parse_options(argc, argv, program, "products: matrix products by shape, backend and precision", options);
+    parse_options(argc, argv, program, "products: times matrix products by shape, backend and precision", options);
     printf("product,form,batch,m,n,k,backend,precision,threads,us,gflops\n");
     for (int i = 0; i < PRECISIONS; i++)
         print_products("native", precisions[i]);

@@ -1,7 +1,7 @@
-"""What a session writes: latest.csv, latest.md with the machine beside the figures and the comparisons of
-comparisons.py, latest.svg.
+"""Writes the results of a session: latest.csv, latest.md with the machine, the figures and the comparisons of
+comparisons.py, and latest.svg.
 
-report.py DIRECTORY     from the CSV files there: writes kernels.md, and draws latest.svg again"""
+report.py DIRECTORY     reads the CSV files there, writes kernels.md, and draws latest.svg again"""
 
 import argparse
 import csv
@@ -17,15 +17,16 @@ from engines import OWN, ROWS, TORCH
 OWN_FLOAT32 = OWN[0]
 KERNELS = {
     "products": "The layers of a GPT (dy w and dyT x are their gradients), few rows, attention's heads, odd sizes.",
-    "attention": "Forward and backward. of_causal: time of both over that of plain causal attention; padded: lengths "
-    "from a quarter to three quarters.",
-    "elementwise": "Operations over elements and rows. ns: an element of x; limit_ns: its bytes at the triad's "
-    "bandwidth; of_limit: limit_ns / ns. Operands nearer than the triad's can pass the limit.",
+    "attention": "Forward and backward. of_causal: time of both divided by the time of plain causal attention; padded: "
+    "lengths from a quarter to three quarters.",
+    "elementwise": "Operations on elements and rows. ns: time for each element of x; limit_ns: time for its bytes at the "
+    "triad's bandwidth; of_limit: limit_ns / ns, above 1 if operands are in a nearer cache than the triad's.",
 }
 
 
 def read_values(printed):
-    """name=value pairs; those that are numbers as numbers. build= goes to the end of its line."""
+    """Returns the name=value pairs as a dictionary of numbers; "build" is the text from build= to the end of the
+    line."""
     values = {}
     for line in printed.splitlines():
         line, _, build = line.partition("build=")
@@ -39,7 +40,7 @@ def read_values(printed):
 
 
 def summarize(runs):
-    """One row's rounds as one; start-up is the first round's, when no peer has anything compiled."""
+    """Combines the rounds of a row. The start-up time is from the first round, before peers have compiled anything."""
     values = [run.values for run in runs]
     least = min(values, key=lambda v: v["min_ms"])
     multiplied_by = re.search(r"products=(\S+)", least["build"])
@@ -69,9 +70,9 @@ def markdown_table(header, rows):
 FLOAT32_PEAKS = {isa: f"multiply-adds, {isa}" for isa in ("baseline", "avx2", "avx512")}
 PEAKS = {
     **FLOAT32_PEAKS,
-    "dots": "bfloat16, dot products",
-    "tiles": "bfloat16, tile products in registers",
-    "tiles_l1": "bfloat16, tile products from the first-level cache",
+    "dpbf16": "bfloat16, dot products",
+    "amx": "bfloat16, tile products in registers",
+    "amx_l1": "bfloat16, tile products from the first-level cache",
 }
 
 
@@ -125,7 +126,7 @@ STEP_HEADER = [
 
 
 def step_rows(results, probe):
-    """One row for each engine and precision of each configuration: the work is Tapehead's count, the same for all."""
+    """Yields a row for each configuration, engine and precision. All engines use Tapehead's count of the work."""
     for name, found in results.items():
         work = next((values["work_gf"] for values in found.values() if "work_gf" in values), None)
         for row, values in found.items():
@@ -147,7 +148,7 @@ def step_rows(results, probe):
 
 
 def torch_best(results):
-    """Configuration -> the fastest of PyTorch's rows, where one ran."""
+    """Returns {configuration: fastest row of PyTorch}, without configurations in which PyTorch did not run."""
     best = {name: comparisons.best(found, TORCH, "min_ms") for name, found in results.items()}
     return {name: row for name, row in best.items() if row}
 
@@ -172,7 +173,7 @@ def markdown(threads, probe, results, remarks):
     )
     yield ""
     peers = sorted({build for row, build in builds.items() if row not in OWN})
-    yield f"Peers: {'; '.join(peers) or 'none'}. What the columns mean: [bench/README.md](../README.md)."
+    yield f"Peers: {'; '.join(peers) or 'none'}. For the columns see [bench/README.md](../README.md)."
     settings = {}
     for found in results.values():
         for row, values in found.items():
@@ -184,16 +185,16 @@ def markdown(threads, probe, results, remarks):
     if best:
         names = (f"{name} {describe(row, results[name][row])}" for name, row in best.items())
         yield ""
-        yield f"The fastest of PyTorch's, *torch-best*: {'; '.join(names)}."
+        yield f"The fastest rows of PyTorch, *torch-best*: {'; '.join(names)}."
     header, compared = comparisons.table(results)
     if compared:
         yield ""
-        yield "Ratios of the least steps / of the medians; in brackets their limits on a processor with AMX:"
+        yield "Ratios of the minimum / of the median step; in parentheses the limits on a processor with AMX:"
         yield ""
         yield from markdown_table(header, compared)
     if charted(results):
         yield ""
-        yield "![time in times of Tapehead's float32](latest.svg)"
+        yield "![time relative to Tapehead's float32](latest.svg)"
     if "copyA" in results:
         totals = (
             f"{row.engine} {row.precision} {values['total_ms'] / 1e3:.2f} s" for row, values in results["copyA"].items()
@@ -203,20 +204,20 @@ def markdown(threads, probe, results, remarks):
     memory = list(memory_rows(results))
     if memory:
         yield ""
-        yield "Memory that the library counts in a step, and its forecast:"
+        yield "Memory of a step, as the library counts it and as it predicts it:"
         yield ""
         yield from markdown_table(
             ["configuration", "precision", "forecast MiB", "counted MiB", "forecast / counted"], memory
         )
     if remarks:
         yield ""
-        yield "What went otherwise than planned:"
+        yield "Remarks:"
         yield ""
         yield from (f"- {remark}." for remark in remarks)
 
 
 def write_csv(path, results):
-    """All rows, and the fastest of PyTorch's once more as torch-best."""
+    """Writes all rows, and the fastest row of PyTorch again as torch-best."""
     best = torch_best(results)
     with open(path, "w", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
@@ -230,7 +231,7 @@ def write_csv(path, results):
 
 
 def read_csv(path):
-    """Reads a file of write_csv(), as far as the chart needs it."""
+    """Reads the columns of write_csv() that the chart needs."""
     results = {}
     with open(path, newline="") as file:
         for line in csv.DictReader(file):
@@ -241,7 +242,7 @@ def read_csv(path):
 
 
 def charted(results):
-    """Configurations of which something can be drawn beside the own float32."""
+    """Returns the configurations that have Tapehead's float32 and another row."""
     return [name for name, found in results.items() if OWN_FLOAT32 in found and len(found) > 1]
 
 
@@ -250,13 +251,13 @@ def write_chart(path, results):
     bars = [row for row in ROWS if row != OWN_FLOAT32 and any(row in results[name] for name in groups)]
     values = {name: [comparisons.ratio(results[name], row, [OWN_FLOAT32], "min_ms") for row in bars] for name in groups}
     if groups:
-        title = "Time of a training step, in times of Tapehead's in float32"
+        title = "Time of a training step, relative to Tapehead in float32"
         names = [f"{row.engine} {row.precision}" for row in bars]
-        chart.bars(path, title, groups, names, values, "Tapehead's time in float32; less is faster")
+        chart.bars(path, title, groups, names, values, "Tapehead in float32; lower is faster")
 
 
 def write(directory, threads, probe, runs, remarks):
-    """runs: configuration -> row -> its runs"""
+    """Writes all three files. runs: configuration -> row -> runs."""
     results = {name: {row: summarize(found[row]) for row in found} for name, found in runs.items() if found}
     write_csv(directory / "latest.csv", results)
     (directory / "latest.md").write_text("\n".join(markdown(threads, probe, results, remarks)) + "\n")

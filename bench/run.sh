@@ -1,10 +1,10 @@
 #!/bin/sh
 # run.sh [--quick] [--out DIR] [--configurations a,b] [--engines a,b] [--precisions a,b] [--rounds N] [--seconds N]
-#        [--threads N] [--no-peers] [--continue]: measures Tapehead in every precision beside PyTorch and JAX on this machine
-# and writes bench/results/ (or DIR): latest.csv, latest.md, latest.svg, and unless --quick or a choice of what is run says
-# otherwise products in every precision (linear.md), the kernels by shape, the growth curves and a profile. --continue goes on
-# with the last session, which was interrupted. Installs what is missing. Nothing else should run meanwhile.
-# A whole session takes hours, --quick five minutes once the peers are installed.
+#        [--threads N] [--no-peers] [--continue]: compares Tapehead in every precision with PyTorch and JAX here.
+# Writes latest.csv, latest.md and latest.svg to bench/results/ (or DIR). Without --quick, --configurations, --engines
+# and --precisions it also measures products in every precision (linear.md), kernels by shape, growth curves and a
+# profile. --continue resumes an interrupted session. Installs missing packages. Run nothing else at the same time. A
+# whole session takes hours; --quick takes five minutes after the peers are installed.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,14 +12,14 @@ build=$root/build/bench
 peers=$build/peers
 out=$root/bench/results
 threads=$(nproc)
-quick= chosen= go_on= rounds= seconds=10 with_peers=yes
+quick= chosen= resume= rounds= seconds=10 with_peers=yes
 
 . "$root/scripts/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=--quick ;;
-    --continue) go_on=--continue ;;
+    --continue) resume=--continue ;;
     --no-peers) with_peers= ;;
     --out | --configurations | --engines | --precisions | --rounds | --seconds | --threads)
         need_value "$@"
@@ -44,8 +44,8 @@ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTA
 cmake --build "$build" --parallel "$(nproc)" >/dev/null
 programs=$build/bench
 
-# -- the peers, in an environment of their own: versions that are asked for, or the newest where pip has not got them; without
-# one that cannot be installed the others run --
+# -- the peers, in a separate Python environment: the given version, or the newest if pip does not have that version. A
+# peer that cannot be installed is left out --
 
 install() { # install PEER REQUIREMENT OTHER...: REQUIREMENT is PEER with a version
     [ ! -e "$peers/$1.complete" ] || return 0
@@ -62,8 +62,8 @@ fi
 
 # -- whole steps --
 
-# shellcheck disable=SC2086 # what is chosen are several words
-python3 "$root/bench/session.py" --programs "$programs" --out "$out" --journal "$build/session.jsonl" $go_on $quick $chosen \
+# shellcheck disable=SC2086 # $chosen has several words
+python3 "$root/bench/session.py" --programs "$programs" --out "$out" --journal "$build/session.jsonl" $resume $quick $chosen \
     ${rounds:+--rounds "$rounds"} --seconds "$seconds" --threads "$threads" ${with_peers:+--peers "$peers/bin/python"}
 cat "$out/latest.md"
 print_written "$out/latest.csv" "$out/latest.md" "$out/latest.svg"
@@ -72,7 +72,7 @@ if [ -n "$quick$chosen" ]; then
     exit
 fi
 
-# -- what they are made of --
+# -- parts of a step --
 
 echo "Measuring linear" >&2
 python3 "$root/bench/linear.py" --program "$programs/linear" --out "$out" --threads "$threads" \

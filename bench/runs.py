@@ -1,4 +1,4 @@
-"""One run of a program that is measured, with what disturbed it, and the journal of a session's runs."""
+"""Runs a measured program, estimates how much other processes disturbed it, and keeps a journal of a session's runs."""
 
 import json
 import os
@@ -9,27 +9,27 @@ from collections import namedtuple
 
 from report import read_values
 
-REPEATS, DISTURBED = 3, 0.02  # share of the processors that other processes may use
-LONGEST = 1800  # seconds that a run may take
+REPEATS, DISTURBED = 3, 0.02  # DISTURBED: share of the processors that other processes may use
+LONGEST = 1800  # time limit of a run in seconds
 TICK = os.sysconf("SC_CLK_TCK")
 
 Run = namedtuple("Run", "values disturbance")
 
 
 def busy_seconds():
-    """Of all processors since the machine started, what its host took away included; nobody is busy while idle."""
+    """Returns the busy seconds of all processors since the machine started, including time that the host took."""
     with open("/proc/stat") as stat:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICK
 
 
 def processor_seconds():
-    """Of this process and of all its children that have ended."""
+    """Returns the processor seconds of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 
 def run_once(command, environment):
-    """(values, disturbance) of a command that prints name=value, or (None, why it failed)."""
+    """Runs a command that prints name=value pairs. Returns (values, disturbance), or (None, reason) if it fails."""
     start, busy, own = time.monotonic(), busy_seconds(), processor_seconds()
     command = [*map(str, command), "--started", f"{start:.6f}"]
     try:
@@ -44,12 +44,12 @@ def run_once(command, environment):
     elapsed = time.monotonic() - start
     others = busy_seconds() - busy - (processor_seconds() - own)
     share = others / (elapsed * os.cpu_count())
-    # Two ticks of a short run are not yet a disturbance: so coarse is the kernel's count.
+    # A few ticks in a short run are not a disturbance: the kernel's counter is coarse.
     return read_values(done.stdout), share if others > 5 / TICK else 0.0
 
 
 def run(command, environment):
-    """The least disturbed of at most REPEATS runs as a Run, or the reason why there is none."""
+    """Returns the least disturbed of at most REPEATS runs as a Run, or the reason for a failure as a string."""
     best = None
     for _ in range(REPEATS):
         values, disturbance = run_once(command, environment)
@@ -63,23 +63,23 @@ def run(command, environment):
 
 
 class Journal:
-    """The runs of a session in a file, one a line; the first line says what they have in common."""
+    """A file with a session's runs, one in each line; the first line has the session's settings."""
 
-    def __init__(self, path, settings, go_on):
+    def __init__(self, path, settings, resume):
         self.runs = {}
-        if go_on and path.exists():
+        if resume and path.exists():
             whole, newline, _cut_off = path.read_text().rpartition("\n")
             path.write_text(whole + newline)
             first, *lines = map(json.loads, whole.splitlines())
             if first != settings:
-                sys.exit(f"session.py: {path} is of a session with {first}, not {settings}")
+                sys.exit(f"session.py: {path} has the settings {first}, but this session has {settings}")
             self.runs = {tuple(line["key"]): Run(line["values"], line["disturbance"]) for line in lines}
         else:
             path.write_text(json.dumps(settings) + "\n")
         self.file = path.open("a")
 
     def run(self, key, measure):
-        """What is written down under this key; else measures, and writes it down unless it failed."""
+        """Returns the recorded run with this key; otherwise measures, and records the run unless it fails."""
         if key not in self.runs:
             outcome = measure()
             if isinstance(outcome, str):

@@ -1,4 +1,4 @@
-/* The line "next: ..." of the programs of this directory. Only for a person: scripts read these programs' output. */
+/* Prints the line "next: ..." for the programs of this folder, only on a terminal: scripts read their output. */
 #ifndef BENCH_SUGGEST_H
 #define BENCH_SUGGEST_H
 
@@ -7,8 +7,8 @@
 
 #include "options.h"
 
-/* Ends a program: the file that it wrote, or NULL, and the command to run next, if standard output is a terminal. Returns
- * what main does. */
+/* Flushes the output. If standard output is a terminal, prints the file that was written (or nothing if NULL) and the
+ * command to run next. Returns the exit status for main. */
 static inline int end_with_suggestion(const char *program, const char *argv0, const char *written, const char *next,
                                       const char *const *words)
 {

@@ -1,8 +1,8 @@
-"""Trains the model of examples/language_model.c, with its defaults, in PyTorch: the same text, tokens, sizes, schedule,
-number of steps and evaluations. language_model.sh runs both.
+"""Trains the default model of examples/language_model.c in PyTorch, with the same text, tokens, sizes, schedule, number
+of steps and evaluations. language_model.sh runs both.
 
-Variants: default is what a user writes: nn.Linear, scaled_dot_product_attention, AdamW, eager. fused has the fused
-AdamW and lets oneDNN take the products, compiled is fused through torch.compile."""
+Variants: default is usual eager code with nn.Linear, scaled_dot_product_attention and AdamW. fused has the fused AdamW
+and lets oneDNN multiply with bfloat16 (precision "medium"). compiled is fused with torch.compile."""
 
 import argparse
 import math
@@ -112,7 +112,7 @@ def step(i):
 
 evaluate()
 first = step(0)
-ready = time.perf_counter()  # what torch.compile takes is not counted
+ready = time.perf_counter()  # excludes the time of torch.compile
 for i in range(1, steps):
     step(i)
     if (i + 1) % eval_every == 0 or i + 1 == steps:

@@ -1,9 +1,9 @@
-"""Times whole training steps of a GPT-2 in PyTorch, the same model, data and measuring as train_step.c.
+"""Times whole training steps of a GPT-2 in PyTorch, with the same model, data and measurement as train_step.c.
 
-Variants: default is what a user writes: nn.Linear, scaled_dot_product_attention, AdamW, eager. tuned has the fused
-AdamW (and a malloc that keeps its memory, which the session sets in the environment), compiled is tuned through
-torch.compile. Precisions: float32; medium lets oneDNN multiply float32 operands as bfloat16 numbers, which it does
-where the processor has AMX; autocast has operands and results of products in bfloat16."""
+Variants: default is usual eager code with nn.Linear, scaled_dot_product_attention and AdamW. tuned has the fused AdamW,
+and session.py sets the environment so that malloc keeps freed memory. compiled is tuned with torch.compile.
+Precisions: float32; medium lets oneDNN multiply float32 operands as bfloat16, which it does on processors with AMX;
+autocast has operands and results of products in bfloat16."""
 
 import torch
 import torch.nn.functional as F

@@ -1,10 +1,10 @@
-/* Times whole training steps of a GPT-2: forward, backward, AdamW, on random tokens, as a user of the public API would
- * write them. One line of name=value comes out; it judges nothing and compares with nobody (session.py does).
+/* Times whole training steps of a GPT-2 (forward, backward, AdamW) on random tokens, through the public API. Prints one
+ * line of name=value pairs. session.py compares them with PyTorch and JAX.
  *
- *     train_step char12 --threads 2               a configuration of configurations.def
- *     train_step --layers 2 --width 256 ...       or sizes of one's own
+ *     train_step char12 --threads 2               a configuration from configurations.def
+ *     train_step --layers 2 --width 256 ...       or any sizes
  *
- * B batch, T length, V vocabulary. */
+ * B batch, T length. */
 #include <math.h>
 #include <string.h>
 #include <tapehead/tapehead.h>
@@ -25,19 +25,20 @@ static const char *precision = "float32", *profile;
 static const program_option options[] = {
     {"layers", "of the model", .integer = &layers, .low = 1, .high = 1000},
     {"width", "of the model", .integer = &width, .low = 1, .high = 1e6},
-    {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 1e6},
-    {"vocabulary", "different tokens", .integer = &vocabulary, .low = 1, .high = 1e7},
+    {"heads", "attention heads; a divisor of the width", .integer = &heads, .low = 1, .high = 1e6},
+    {"vocabulary", "number of different tokens", .integer = &vocabulary, .low = 1, .high = 1e7},
     {"length", "tokens in a sequence", .integer = &length, .low = 1, .high = 1e6},
     {"batch", "sequences in a step", .integer = &batch, .low = 1, .high = 1e6},
-    {"no-mlp", "attention alone in every layer", .flag = &no_mlp},
-    {"dropout", "on embedding, branches and attention weights", .real = &dropout, .low = 0, .high = 0.99},
-    {"precision", "of products: float32, bfloat16x3 or bfloat16", .text = &precision},
-    {"no-fusion", "every fused operation as its composition", .flag = &no_fusion},
+    {"no-mlp", "layers have attention only", .flag = &no_mlp},
+    {"dropout", "of the embedding, the branches and the attention weights", .real = &dropout, .low = 0, .high = 0.99},
+    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"no-fusion", "replace fused operations by their compositions", .flag = &no_fusion},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
-    {"steps", "in all; 0: as many as --seconds gives", .integer = &steps, .low = 0, .high = 1e6},
-    {"seconds", "of measuring, three steps at least", .real = &seconds, .low = 0, .high = 1e5},
-    {"started", "when the process was started, on CLOCK_MONOTONIC; 0: now", .real = &started, .low = 0, .high = 1e12},
-    {"profile", "one more step, profiled: a table on standard error, a Chrome trace into this file", .text = &profile},
+    {"steps", "in total; 0: until --seconds have passed", .integer = &steps, .low = 0, .high = 1e6},
+    {"seconds", "to measure, but at least three steps", .real = &seconds, .low = 0, .high = 1e5},
+    {"started", "start time of the process on CLOCK_MONOTONIC; 0: now", .real = &started, .low = 0, .high = 1e12},
+    {"profile", "profile one more step: print a table to standard error, write a Chrome trace to this file",
+     .text = &profile},
     {0},
 };
 
@@ -63,7 +64,7 @@ static void choose_configuration(const char *name)
             no_mlp = !configurations[i].mlp;
             return;
         }
-    refuse(program, "this is no configuration: ", name);
+    refuse(program, "unknown configuration ", name);
 }
 
 /* -- a training run -- */
@@ -110,7 +111,7 @@ static training training_new(bool shapes_only)
     return t;
 }
 
-/* One step. The loss is for the caller to read before the next one. */
+/* Runs one step and returns its loss, which is valid until the next step. */
 static th_tensor *train(const training *t, int64_t step)
 {
     th_tape_clear(t->ctx);
@@ -120,8 +121,9 @@ static th_tensor *train(const training *t, int64_t step)
     return loss;
 }
 
-/* Multiply-adds of the weights, twice over for backward, and those of causal attention; not the positions, which are
- * only added. What every engine is measured by. */
+/* Returns the floating-point operations of a step: the products with the weights, forward and twice backward, and
+ * causal attention. The position embedding does not count, because it is only added. All engines are measured with
+ * this count. */
 static double work(const th_module *model)
 {
     double weights = 0;
@@ -132,7 +134,7 @@ static double work(const th_module *model)
     return 6 * weights * tokens + 6 * (double)(layers * width * length) * tokens;
 }
 
-/* What the library says beforehand that the step takes, in bytes. */
+/* Returns the peak memory in bytes that the library predicts for a step, from a run with shapes only. */
 static size_t forecast(void)
 {
     const training t = training_new(true);
@@ -155,8 +157,8 @@ static void write_profile(const training *t)
 /* -- measuring -- */
 
 typedef struct {
-    double first_step, end, first_loss, last_loss; /* first_step, end: on the clock */
-    double least, median;                          /* seconds of a step, warm */
+    double first_step, end, first_loss, last_loss; /* first_step, end: clock times */
+    double least, median;                          /* seconds of a step, without the warm-up steps */
     int64_t steps;
 } outcome;
 
@@ -164,7 +166,7 @@ static outcome measure(const training *t)
 {
     static double times[MAX_STEPS];
     const int64_t max = steps ? steps : MAX_STEPS;
-    const int64_t cold = max > 5 && work(t->model) < 1e11 ? 3 : max > 1 ? 1 : 0; /* steps that warm up */
+    const int64_t cold = max > 5 && work(t->model) < 1e11 ? 3 : max > 1 ? 1 : 0; /* warm-up steps */
     outcome o = {0};
     int count = 0;
     for (double begin = now(), spent = 0; o.steps < max && (steps || count < 3 || spent < seconds); o.steps++) {
@@ -191,7 +193,7 @@ int main(int argc, char **argv)
     const double entered = now();
     if (argc > 1 && argv[1][0] != '-') {
         choose_configuration(argv[1]);
-        argv[1] = argv[0]; /* getopt's sentences begin with it */
+        argv[1] = argv[0]; /* getopt's messages begin with the program's name */
         argv++;
         argc--;
     }

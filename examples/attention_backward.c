@@ -1,9 +1,9 @@
 /* The backward pass of attention: prints every number of scaled dot-product attention on three tokens, forward and
  * backward.
  *
- * Each gradient is computed in three ways: by the tape (here), by its formula in plain loops
- * (attention_backward/loops.c: read it first), and by central differences (L(x + h) - L(x - h)) / 2h. The program fails if two of
- * them differ. It trains no model and is not optimized: docs/attention-backward.md shows its output with the
+ * Each gradient is computed in three ways: by the tape (this file), by its formula in plain loops
+ * (attention_backward/loops.c: read it first), and by central differences (L(x + h) - L(x - h)) / 2h. The program fails
+ * if two of them differ. It trains no model and is not optimized. docs/attention-backward.md shows its output with the
  * derivation. */
 #include <math.h>
 #include <string.h>
@@ -109,8 +109,8 @@ static void parse(int argc, char **argv)
         {"dropout", "probability with which weights are dropped", .real = &dropout, .low = 0, .high = 0.99},
         {"heads", "1, or 2 with the projections around them", .integer = &number_of_heads, .low = 1, .high = MAX_HEADS},
         {0}};
-    parse_options(argc, argv, program, "attention_backward: the gradients of attention, three times, on three tokens",
-                  options);
+    parse_options(argc, argv, program,
+                  "attention_backward: the gradients of attention on three tokens, computed in three ways", options);
     heads = (int)number_of_heads;
 }
 

@@ -52,7 +52,7 @@ static void draw_sentences(sentences *all, chance *c, int low, bool held_out)
     int32_t *tokens = th_data(all->tokens), *lengths = th_data(all->lengths), *labels = th_data(all->labels);
     int32_t *subject = th_data(all->subject), *nearest = th_data(all->nearest);
     const int64_t count = th_size(all->tokens, 0), longest = th_size(all->tokens, 1);
-    for (int64_t b = 0; nearest && b < count; b++) { /* if memory is out, the error is stored in the context */
+    for (int64_t b = 0; nearest && b < count; b++) { /* if out of memory, the error is stored in the context */
         const sentence s = draw_sentence(c, low, (int)longest, held_out);
         for (int64_t t = 0; t < longest; t++)
             tokens[b * longest + t] = t < s.length ? s.word[t] : PAD;
@@ -107,7 +107,7 @@ static th_tensor *classify(th_module *model, const sentences *s, th_tensor *weig
 /* -- measuring -- */
 
 typedef struct {
-    double right, nearest, subject; /* shares of the sentences, see measure */
+    double right, nearest, subject; /* fractions of the sentences: see measure */
 } score;
 
 static double agreement(th_tensor *a, th_tensor *b) /* the share of equal entries of a and b, (B) int32 each */
@@ -174,10 +174,10 @@ static const program_option options[] = {
     {"batch", "sentences in a step", .integer = &batch, .low = 1, .high = 4096},
     {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
     {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
-    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
+    {"lr", "the highest learning rate", .real = &lr, .low = 1e-12, .high = 1e3},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},
-    {"picture", "SVG file for what looks at what", .text = &picture},
+    {"picture", "SVG file for the attention weights", .text = &picture},
     {"quiet", "one line of output only", .flag = &quiet},
     {0},
 };
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 {
     parse_options(argc, argv, "classify", "classify: an encoder learns which verb a sentence needs", options);
     if (width % heads || width / heads % 2)
-        refuse("classify", "the heads must divide the width into even parts", "");
+        refuse("classify", "--width divided by --heads must be an even number", "");
     signal(SIGINT, interrupt);
     const th_context_options settings = {
         .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("classify", precision)};
@@ -227,17 +227,17 @@ int main(int argc, char **argv)
     th_progress_end(bar);
     if (th_error_code(ctx))
         give_up("classify", th_error_message(ctx));
-    const score usual = measure(model, &testing, SHORTEST, TRAINED);
+    const score short_ones = measure(model, &testing, SHORTEST, TRAINED);
     const score longer = measure(model, &testing, TRAINED + 1, LONGEST);
     if (th_error_code(ctx))
         give_up("classify", th_error_message(ctx));
     if (!quiet) {
-        report("new sentences", SHORTEST, TRAINED, usual);
+        report("new sentences", SHORTEST, TRAINED, short_ones);
         report("longer ones", TRAINED + 1, LONGEST, longer);
     }
     printf("classify: %sseed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
-           spell_precision(settings.precision), (long)seed, (long)step, usual.right, longer.right, usual.subject, last,
-           (unsigned)th_module_crc32c(model));
+           spell_precision(settings.precision), (long)seed, (long)step, short_ones.right, longer.right,
+           short_ones.subject, last, (unsigned)th_module_crc32c(model));
     if (draw_picture(model)) /* last, so that an error here does not lose the results */
         give_up("classify", th_error_message(ctx));
     th_context_free(ctx);

@@ -88,8 +88,8 @@ static const char *spell(th_tensor *tokens, char text[2 * MAX_LENGTH + 1])
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     int32_t token[2 * MAX_LENGTH];
     const int64_t count = th_numel(tokens);
-    const bool there = th_copy_out(tokens, token, (size_t)count * sizeof *token) == TH_OK;
-    for (int64_t i = 0; i < count && there; i++)
+    const bool copied = th_copy_out(tokens, token, (size_t)count * sizeof *token) == TH_OK;
+    for (int64_t i = 0; i < count && copied; i++)
         text[i] = token[i] == vocab ? '|' : letters[token[i]];
     text[count] = 0;
     return text;
@@ -105,12 +105,12 @@ static const program_option options[] = {
     {"vocab", "different symbols", .integer = &vocab, .low = 2, .high = 62},
     {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
     {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
-    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e30},
+    {"lr", "the highest learning rate", .real = &lr, .low = 1e-12, .high = 1e30},
     {"dropout", "on the attention weights", .real = &dropout, .low = 0, .high = 0.99},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},
     {"out", "directory for the pictures", .text = &out},
-    {"no-attention", "to see that it is needed", .flag = &no_attention},
+    {"no-attention", "without the attention layer, to see that it is needed", .flag = &no_attention},
     {"quiet", "one line of output only", .flag = &quiet},
     {0},
 };
@@ -135,7 +135,7 @@ static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *l
     return th_picture_heatmaps(weights, attention_picture, &map);
 }
 
-/* Creates the directory and the paths of the pictures. Ends the program if it cannot write there. */
+/* Creates the directory and the paths of the pictures. Ends the program if it cannot write copied. */
 static void name_pictures(void)
 {
     mkdir(out, 0777);
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 {
     parse_options(argc, argv, "copy_task", "copy_task: one attention layer learns to copy", options);
     if (width % heads)
-        refuse("copy_task", "the heads must divide the width", "");
+        refuse("copy_task", "--heads must divide --width", "");
     name_pictures();
     signal(SIGINT, interrupt);
     const th_context_options settings = {

@@ -206,8 +206,7 @@ int main(int argc, char **argv)
         status = th_check_op(ctx, &broken, NULL, &report);
         as_expected &= judge(mistakes[i].what, false, status, &report, ctx);
     }
-    printf(as_expected ? "the right gradient passed, every wrong one was rejected\n"
-                       : "NOT as it should be: see above\n");
+    printf(as_expected ? "the right gradient passed, every wrong one was rejected\n" : "NOT as expected: see above\n");
     th_context_free(ctx);
     finish_output("gradcheck_your_op");
     print_next(argv[0], "attention_backward",

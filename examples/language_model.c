@@ -47,7 +47,7 @@ enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static void print_subcommands(FILE *file)
 {
-    fputs("language_model: any text in, a model out\n\n", file);
+    fputs("language_model: trains a language model on any text\n\n", file);
     for (int i = 0; i < SUBCOMMANDS; i++)
         fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
     fputs("\nEach has options: language_model train --help. --version prints the version. A first model in about a "
@@ -57,7 +57,7 @@ static void print_subcommands(FILE *file)
           file);
 }
 
-/* If standard output or error is closed, the next file that is opened would get its descriptor, and the output with it.
+/* If standard output or error is closed, the next file that is opened would get its descriptor and receive the output.
  * Opens /dev/null for reading there instead, so that writing fails. */
 static void keep_standard_descriptors(void)
 {
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
         exit_after_printing();
     }
     if (argc > 1)
-        fprintf(stderr, PROGRAM ": there is no command %s\n\n", argv[1]);
+        fprintf(stderr, PROGRAM ": unknown command: %s\n\n", argv[1]);
     print_subcommands(stderr);
     return 2;
 }

@@ -70,7 +70,7 @@ static inline const char *spell_number(double value, char *text)
 /* Prints what the program does and its options, and exits. */
 static inline void print_help(const char *about, const program_option *options)
 {
-    char low[32], high[32], usual[32];
+    char low[32], high[32], standard[32];
     printf("%s\n\n", about);
     for (const program_option *o = options; o->name; o++) {
         if (o->group)
@@ -78,13 +78,13 @@ static inline void print_help(const char *about, const program_option *options)
         printf("  --%-18s %s", o->name, o->help);
         if (o->integer || o->real)
             printf(" (%s to %s, default %s)", spell_number(o->low, low), spell_number(o->high, high),
-                   spell_number(o->integer ? (double)*o->integer : *o->real, usual));
+                   spell_number(o->integer ? (double)*o->integer : *o->real, standard));
         if (o->text && *o->text)
             printf(" (default %s)", *o->text);
         printf("\n");
     }
-    printf("%s  -h, --%-14s %s\n  --%-18s %s\n", options->name ? "\n" : "", "help", "print this and exit", "version",
-           "print the version and exit");
+    printf("%s  -h, --%-14s %s\n  --%-18s %s\n", options->name ? "\n" : "", "help", "print this help and exit",
+           "version", "print the version and exit");
     exit_after_printing();
 }
 
@@ -118,8 +118,8 @@ static inline void set_option(const char *program, const program_option *o, cons
 static inline int parse_options_and_words(int argc, char **argv, const char *program, const char *about,
                                           const program_option *options, const char **words, int max)
 {
-    enum { VERSION = MAX_OPTIONS, HELP = 'h', UNKNOWN = '?' }; /* beside the indices of the table, */
-    _Static_assert((int)MAX_OPTIONS < (int)UNKNOWN, "which are smaller");
+    enum { VERSION = MAX_OPTIONS, HELP = 'h', UNKNOWN = '?' }; /* values outside the indices of the table */
+    _Static_assert((int)MAX_OPTIONS < (int)UNKNOWN, "an index of the table must not equal a character");
     struct option list[MAX_OPTIONS + 3] = {{0}};
     int count = 0;
     for (; options[count].name && count < MAX_OPTIONS; count++)

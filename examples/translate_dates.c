@@ -206,7 +206,7 @@ static const program_option options[] = {
     {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
     {"encoder-layers", "blocks that read", .integer = &encoder_layers, .low = 1, .high = 32},
     {"decoder-layers", "blocks that write", .integer = &decoder_layers, .low = 1, .high = 32},
-    {"lr", "learning rate at its highest", .real = &lr, .low = 1e-12, .high = 1e3},
+    {"lr", "the highest learning rate", .real = &lr, .low = 1e-12, .high = 1e3},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},
     {"date", "to translate and to draw", .text = &sample},
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
 {
     parse_options(argc, argv, "translate_dates", "translate_dates: an encoder-decoder learns to read dates", options);
     if (width % heads)
-        refuse("translate_dates", "the heads must divide the width", "");
+        refuse("translate_dates", "--heads must divide --width", "");
     if (sample[0] == 0 || strlen(sample) > S || !is_ascii(sample))
         refuse("translate_dates", "this is not a date of 1 to 39 ASCII characters: ", sample);
     signal(SIGINT, interrupt);

@@ -64,13 +64,13 @@ const attention_case cases[CASES] = {
     {"slopes, bottom right, added", SIZES(2, 2, 2, 33, 90, 8, 8), .slopes = 1, .causal = true, .bottom_right = true,
      .add = true},
     {"slopes, two blocks of keys", SIZES(1, 2, 1, 50, 1100, 8, 8), .slopes = 1, .additive = PER_KEY, .dropout = 0.2},
-    {"places", SIZES(2, 2, 1, 50, 60, 8, 8), .positions = 1, .causal = true},
-    {"places in each sequence", SIZES(3, 2, 2, 17, 300, 8, 8), .positions = 2, .causal = true, .with_lse = true},
-    {"places and a window", SIZES(2, 2, 1, 60, 1100, 8, 8), .positions = 2, .causal = true, .window = true, .left = 30,
-     .right = -1, .add = true},
-    {"places and a window on both sides", SIZES(2, 1, 1, 60, 90, 8, 8), .positions = 1, .window = true, .left = 3,
+    {"positions", SIZES(2, 2, 1, 50, 60, 8, 8), .positions = 1, .causal = true},
+    {"positions in each sequence", SIZES(3, 2, 2, 17, 300, 8, 8), .positions = 2, .causal = true, .with_lse = true},
+    {"positions and a window", SIZES(2, 2, 1, 60, 1100, 8, 8), .positions = 2, .causal = true, .window = true,
+     .left = 30, .right = -1, .add = true},
+    {"positions and a window on both sides", SIZES(2, 1, 1, 60, 90, 8, 8), .positions = 1, .window = true, .left = 3,
      .right = 9},
-    {"places of one query", SIZES(4, 2, 2, 1, 700, 20, 20), .positions = 2, .causal = true, .slopes = 1},
+    {"position of one query", SIZES(4, 2, 2, 1, 700, 20, 20), .positions = 2, .causal = true, .slopes = 1},
     {"all options", SIZES(2, 2, 2, 60, 290, 12, 20), .positions = 2, .causal = true, .window = true, .left = 70,
      .right = -1, .lengths = 2, .keep = PER_KEY, .additive = PER_HEAD, .slopes = 2, .soft_cap = 1.5, .dropout = 0.2,
      .scale = 0.7, .with_lse = true, .add = true},
@@ -184,7 +184,7 @@ static void make_rows(problem *p)
     fill(p, DLSE, -1, 1);
     for (int which = DQ; which <= DV; which++)
         if (p->operands[which].owns)
-            fill(p, which, -1, 1); /* the values before the run, to which gradients are added */
+            fill(p, which, -1, 1); /* the values before the run; gradients are added to them */
     fill(p, O, 5, 6);
 }
 
@@ -204,12 +204,14 @@ static void make_masks(problem *p)
     if (p->c.positions) {
         make(p, POSITIONS, (dims){{p->c.positions == 2 ? p->batch : 1, 1, 1, p->queries, 1}}, in_order);
         for (int64_t i = 0; i < p->operands[POSITIONS].count; i++) {
-            const bool far = i == 2 && !p->c.slopes; /* the product with such a distance would exceed float32 */
-            const int64_t place = far ? INT32_MAX : (int64_t)((uniform(&random_state) + 1) / 2 * (double)(p->keys + 9));
+            const bool far =
+                i == 2 && !p->c.slopes; /* not with slopes: slope times this distance would exceed float32 */
+            const int64_t position =
+                far ? INT32_MAX : (int64_t)((uniform(&random_state) + 1) / 2 * (double)(p->keys + 9));
             if (p->c.positions == 2)
-                ((int64_t *)p->operands[POSITIONS].view.data)[i] = place;
+                ((int64_t *)p->operands[POSITIONS].view.data)[i] = position;
             else
-                ((int32_t *)p->operands[POSITIONS].view.data)[i] = (int32_t)place;
+                ((int32_t *)p->operands[POSITIONS].view.data)[i] = (int32_t)position;
         }
     }
     if (p->c.slopes) {

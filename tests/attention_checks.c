@@ -68,7 +68,7 @@ static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int6
                        double *dz, double *slope)
 {
     const th_attention *a = &p->attention;
-    const int64_t place = position_of(p, b, t);
+    const int64_t position = position_of(p, b, t);
     double max = -INFINITY, sum = 0, dot = 0;
     bool any = false;
     for (int64_t s = 0; s < p->keys; s++) {
@@ -84,7 +84,7 @@ static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int6
             slope[s] = 1 - x * x;
         }
         if (a->alibi.data)
-            z -= get(p, SLOPES, b, h, g, 0, 0) * fabs((double)(s - place));
+            z -= get(p, SLOPES, b, h, g, 0, 0) * fabs((double)(s - position));
         weight[s] = z + (a->additive.data ? get(p, ADDITIVE, b, h, g, t, s) : 0);
         max = fmax(max, weight[s]);
         any = true;
@@ -113,7 +113,7 @@ static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int6
         if (a->additive.data)
             *expected_at(p, e, DADDITIVE, b, h, g, t, s) += dz[s];
         if (a->alibi.data)
-            *expected_at(p, e, DSLOPES, b, h, g, 0, 0) -= dz[s] * fabs((double)(s - place));
+            *expected_at(p, e, DSLOPES, b, h, g, 0, 0) -= dz[s] * fabs((double)(s - position));
         const double dx = a->soft_cap > 0 && dz[s] != 0 ? dz[s] * slope[s] : dz[s];
         for (int64_t d = 0; d < p->width; d++) {
             *expected_at(p, e, DQ, b, h, g, t, d) += dx * a->scale * get(p, K, b, h, g, s, d);
@@ -322,15 +322,15 @@ void check_queries_alone(const attention_case *c, const th_machine *machine, th_
         return;
     problem *all = make_problem(c, dtype), *each = make_problem(c, dtype);
     run_forward(all, machine, 1);
-    int64_t *places = calloc((size_t)c->batch + 1, sizeof *places);
-    ck_assert_ptr_nonnull(places);
+    int64_t *positions = calloc((size_t)c->batch + 1, sizeof *positions);
+    ck_assert_ptr_nonnull(positions);
     for (int64_t t = 0; t < c->queries; t += 1 + t / 7) {
         problem one = *each;
         th_attention *a = &one.attention;
         for (int64_t b = 0; b < c->batch; b++)
-            places[b] = position_of(all, b, t);
+            positions[b] = position_of(all, b, t);
         a->queries = 1;
-        a->positions = (th_attention_array){.data = places, .leading = {1}};
+        a->positions = (th_attention_array){.data = positions, .leading = {1}};
         a->positions_64 = true;
         struct {
             th_attention_array *array;
@@ -353,12 +353,12 @@ void check_queries_alone(const attention_case *c, const th_machine *machine, th_
                     assert_same_element(all, each, LSE, b, h, g, t, 1, &self);
                 }
     }
-    free(places);
+    free(positions);
     free_problem(all);
     free_problem(each);
 }
 
-static void compare_what_is_independent(const problem *p, const problem *q, const plant *x)
+static void compare_independent_results(const problem *p, const problem *q, const plant *x)
 {
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t h = 0; h < p->heads; h++) {
@@ -397,7 +397,7 @@ static void check_plant(const attention_case *c, const th_machine *machine, th_d
     plant_row(dirty, x, junk);
     run(clean, machine, 1);
     run(dirty, machine, 1);
-    compare_what_is_independent(clean, dirty, x);
+    compare_independent_results(clean, dirty, x);
     free_problem(clean);
     free_problem(dirty);
 }

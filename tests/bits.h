@@ -1,4 +1,4 @@
-/* The bits of float32 numbers, for tests that compare results bit for bit. */
+/* Access to the bits of float32 numbers, for tests that compare results bit by bit. */
 #ifndef TESTS_BITS_H
 #define TESTS_BITS_H
 
@@ -21,7 +21,7 @@ static inline uint32_t bits_of(float x)
     return bits;
 }
 
-/* Any NaN is like another. */
+/* Returns whether x and y have the same bits; all NaNs count as equal. */
 static inline bool same_bits(float x, float y)
 {
     return (isnan(x) && isnan(y)) || bits_of(x) == bits_of(y);

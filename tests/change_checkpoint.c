@@ -8,7 +8,7 @@
 
 #include "kernels/machine/crc32c.h"
 
-/* Returns a whole file and a NUL behind it. */
+/* Returns the contents of a file, followed by a NUL. */
 static char *read_all(const char *path, size_t *count)
 {
     FILE *file = fopen(path, "rb");

@@ -46,5 +46,8 @@ th_dtype_of type
 th_shape_of shape
 th_is_contiguous row-major
 TH_INDEX index
+th_schedule_noam warmup_steps
+th_tape_node index
+th_tokenizer_write_end FFFD
 END
 exit $status

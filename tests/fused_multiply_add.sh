@@ -1,6 +1,6 @@
 #!/bin/sh
-# fused_multiply_add.sh LIBRARY: the loops of the micro-kernels contain fused multiply-adds, and no separate multiplication, in
-# each instruction set that has them. The test looks at the kernels for float32 and float64, and at the full tile of bfloat16 parts.
+# fused_multiply_add.sh LIBRARY: in each instruction set that has them, the loops of the micro-kernels contain fused
+# multiply-adds and no separate multiplications. The test looks at the kernels for float32 and float64, and at the full tile of bfloat16 parts.
 # (The latter's functions have the same name in all instruction sets; their registers differ.) gcc's -std=c11 alone would turn
 # fused multiply-add off.
 set -eu

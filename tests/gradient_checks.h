@@ -1,5 +1,5 @@
-/* What the tests of the gradient checker share: two parameters, a point, two functions, and a look at all that a check
- * must leave as it was. */
+/* Shared by the tests of the gradient checker: two parameters, a point, two functions, and a comparison of the state
+ * before and after a check. */
 #ifndef TESTS_GRADIENT_CHECKS_H
 #define TESTS_GRADIENT_CHECKS_H
 
@@ -46,7 +46,7 @@ static inline th_tensor *with_constants(void *user, th_tensor *x)
     return th_add(th_mul(th_mul(x, two), th_mul(weight, noise)), three);
 }
 
-/* -- what must be the same afterwards -- */
+/* -- the state that a check must not change -- */
 
 typedef struct state {
     float weight[3], gradient[3], other[3];
@@ -110,14 +110,13 @@ static inline void expect_unchanged(const state *before)
     ck_assert(th_requires_gradient(weight) && th_requires_gradient(other));
 }
 
-/* Runs the check, full and fast, and looks that it leaves nothing behind: no change, and from the second time on no
- * memory. */
+/* Runs the check twice in full and in fast mode. It must change nothing, and allocate nothing after the first time. */
 static inline void expect_at(int line, th_gradient_function_of_one *function, void *user, th_tensor *x,
                              th_gradient_verdict verdict, const char *sentence)
 {
     ck_assert_msg(th_backward(th_sum(th_mul(weight, weight), TH_ALL_AXES, NULL), NULL) == TH_OK, "%s",
                   th_error_message(ctx));
-    ck_assert_ptr_nonnull(th_dropout(weight, 0.5)); /* so that a call has been drawn */
+    ck_assert_ptr_nonnull(th_dropout(weight, 0.5)); /* draws a random number */
     size_t live[4];
     for (int i = 0; i < 4; i++) {
         const state before = state_now();

@@ -57,7 +57,7 @@ static inline th_machine machine_of(int isa, int threads)
 /* The name of an elementwise kernel, and its offset in the table. */
 #define ENTRY(name) #name, offsetof(th_kernels, name)
 
-static inline th_elementwise_kernel *map_at(const th_kernels *kernels, size_t entry)
+static inline th_elementwise_kernel *kernel_at(const th_kernels *kernels, size_t entry)
 {
     th_elementwise_kernel *map;
     memcpy(&map, (const char *)kernels + entry, sizeof map);

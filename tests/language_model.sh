@@ -164,7 +164,7 @@ expect 0 "^next:  $program sample 'run 2'" "$program" resume 'run 2' --steps 3 -
 next
 TAPEHEAD_RUN=scripts/run.sh "$program" resume 'run 2' --steps 4 --quiet >said 2>&1
 grep -qx "next:  scripts/run.sh language_model sample 'run 2'" said || fail "next: $(cat said)"
-expect 2 'cannot be made (No such file or directory): none/run' "$program" train text none/run
+expect 2 'cannot be created (No such file or directory): none/run' "$program" train text none/run
 # A failed export can be repeated: config.json, which marks a complete model, is written last.
 mkdir -p exported/model.safetensors/in_the_way
 expect 1 'model.safetensors' "$program" export 'run 2' exported
@@ -222,7 +222,7 @@ expect 2 'leaves nothing to train' train text other --freeze '*'
 expect 2 'are for new models' "$program" train text other --from model --layers 3
 expect 2 'unrecognized option' "$program" resume run --nonsense
 expect 2 'needs the folder' "$program" sample
-expect 2 'there is no command nonsense' "$program" nonsense
+expect 2 'unknown command: nonsense' "$program" nonsense
 expect 1 'No such file' train nothing other
 : >empty
 expect 1 'it is empty' train empty other
@@ -243,7 +243,7 @@ expect 1 'is not in the vocabulary' "$program" sample llama_tuned/../patient --p
 cp -R run mixed && cp llama/tokenizer.json mixed
 expect 1 'tokenizer.json has changed since the run began' "$program" sample mixed
 cp run/tokenizer.json mixed && cp llama/text.tokens mixed
-expect 1 'text.tokens was made by another' "$program" resume mixed
+expect 1 'text.tokens was not made with' "$program" resume mixed
 printf 'x' | dd of=llama/text.tokens bs=1 seek=100 conv=notrunc 2>/dev/null
 expect 1 'is damaged' "$program" resume llama --steps 70
 for command in '' train resume sample eval export; do

@@ -1,16 +1,16 @@
-/* memcheck: operations of odd sizes and steps of small models, in every precision, for memcheck.sh, which runs them
- * under valgrind. Every byte of a result decides a branch here, so that valgrind reports an uninitialized one. */
+/* memcheck: runs operations of odd sizes, and steps of small models, in every precision. memcheck.sh runs it under
+ * valgrind. Every byte of a result decides a branch here, so that valgrind reports an uninitialized byte. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tapehead/models.h"
 
-enum { B = 2, HEADS = 2, MOST = 5, VOCABULARY = 19, LENGTH = 7 };
+enum { B = 2, HEADS = 2, SIZES = 5, VOCABULARY = 19, LENGTH = 7 };
 
 static unsigned sum;
 
 /* Reads every byte of a result. */
-static void look(th_tensor *t)
+static void read_bytes(th_tensor *t)
 {
     static unsigned char bytes[1 << 18];
     const size_t size = t ? (size_t)th_numel(t) * th_dtype_size(th_dtype_of(t)) : 0;
@@ -21,17 +21,17 @@ static void look(th_tensor *t)
             sum++;
 }
 
-static th_tensor *leaf(th_context *ctx, th_dtype dtype, th_shape shape)
+static th_tensor *random_leaf(th_context *ctx, th_dtype dtype, th_shape shape)
 {
     return th_set_requires_gradient(th_randn(ctx, dtype, shape), true);
 }
 
-/* Attention: the sizes leave no register full, or one column over. */
+/* Runs attention. The sizes fill a register in part, or leave one column over. */
 static void attend(th_context *ctx, th_dtype dtype, int64_t queries, int64_t keys, int64_t width, int64_t group)
 {
-    th_tensor *q = leaf(ctx, dtype, TH_SHAPE(B, group * HEADS, queries, width));
-    th_tensor *k = leaf(ctx, dtype, TH_SHAPE(B, HEADS, keys, width));
-    th_tensor *v = leaf(ctx, dtype, TH_SHAPE(B, HEADS, keys, width + 1));
+    th_tensor *q = random_leaf(ctx, dtype, TH_SHAPE(B, group * HEADS, queries, width));
+    th_tensor *k = random_leaf(ctx, dtype, TH_SHAPE(B, HEADS, keys, width));
+    th_tensor *v = random_leaf(ctx, dtype, TH_SHAPE(B, HEADS, keys, width + 1));
     th_tensor *lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), (int64_t[]){keys, keys / 2});
     const th_mask masks[] = {
         {.causal = TH_CAUSAL_BOTTOM_RIGHT}, {.valid_lengths = lengths}, {.window = TH_WINDOW(3, 2)}, {0}};
@@ -39,35 +39,35 @@ static void attend(th_context *ctx, th_dtype dtype, int64_t queries, int64_t key
         th_tensor *lse = NULL;
         const th_attention_options options = {.mask = &masks[m], .soft_cap = m == 2 ? 3 : 0, .log_sum_exp = &lse};
         th_tensor *o = th_scaled_dot_product_attention(q, k, v, &options);
-        look(o);
-        look(lse);
+        read_bytes(o);
+        read_bytes(lse);
         if (th_backward(th_sum(th_mul(o, o), TH_ALL_AXES, NULL), NULL))
             return;
-        look(th_gradient(q));
-        look(th_gradient(k));
-        look(th_gradient(v));
+        read_bytes(th_gradient(q));
+        read_bytes(th_gradient(k));
+        read_bytes(th_gradient(v));
         th_tape_clear(ctx);
     }
 }
 
-/* y = x Wᵀ + b + residual of `rows` rows. */
+/* Runs y = x Wᵀ + b + residual with `rows` rows. */
 static void multiply(th_context *ctx, th_dtype dtype, int64_t rows, int64_t in, int64_t out)
 {
-    th_tensor *x = leaf(ctx, dtype, TH_SHAPE(rows, in)), *w = leaf(ctx, dtype, TH_SHAPE(out, in));
-    th_tensor *bias = leaf(ctx, dtype, TH_SHAPE(out)), *residual = leaf(ctx, dtype, TH_SHAPE(rows, out));
+    th_tensor *x = random_leaf(ctx, dtype, TH_SHAPE(rows, in)), *w = random_leaf(ctx, dtype, TH_SHAPE(out, in));
+    th_tensor *bias = random_leaf(ctx, dtype, TH_SHAPE(out)), *residual = random_leaf(ctx, dtype, TH_SHAPE(rows, out));
     th_tensor *y = th_dense(x, w, &(th_dense_options){bias, residual});
-    look(y);
+    read_bytes(y);
     th_tensor *z = th_matmul(y, w);
-    look(z);
+    read_bytes(z);
     if (th_backward(th_sum(th_gelu(z), TH_ALL_AXES, NULL), NULL))
         return;
-    look(th_gradient(x));
-    look(th_gradient(w));
-    look(th_gradient(bias));
+    read_bytes(th_gradient(x));
+    read_bytes(th_gradient(w));
+    read_bytes(th_gradient(bias));
     th_tape_clear(ctx);
 }
 
-/* Two steps of training, then some tokens with a cache. */
+/* Trains for two steps. Then generates tokens with a cache. */
 static void train(th_context *ctx, bool llama)
 {
     const th_language_model_options gpt2 = {
@@ -91,7 +91,7 @@ static void train(th_context *ctx, bool llama)
     th_tensor *targets = th_random_integers(ctx, TH_INT32, TH_SHAPE(B, LENGTH), 0, VOCABULARY);
     for (int i = 0; i < 2; i++) {
         th_tensor *loss = th_language_model_loss(model, tokens, targets, NULL);
-        look(loss);
+        read_bytes(loss);
         if (th_backward(loss, NULL) || th_optimizer_step(adam))
             return;
         th_tape_clear(ctx);
@@ -101,13 +101,13 @@ static void train(th_context *ctx, bool llama)
     th_generated text;
     if (th_generate(model, &(th_generate_options){.prompts = prompts, .max_new_tokens = 3, .temperature = 1}, &text))
         return;
-    look(text.tokens);
+    read_bytes(text.tokens);
     th_tape_clear(ctx);
 }
 
 int main(void)
 {
-    static const int64_t sizes[MOST][4] = {{1, 1, 1, 1}, {1, 9, 5, 2}, {7, 3, 8, 1}, {13, 37, 17, 2}, {5, 70, 9, 1}};
+    static const int64_t sizes[SIZES][4] = {{1, 1, 1, 1}, {1, 9, 5, 2}, {7, 3, 8, 1}, {13, 37, 17, 2}, {5, 70, 9, 1}};
     for (int p = TH_PRECISION_FLOAT32; p <= TH_PRECISION_BFLOAT16 + 1; p++) {
         const bool float64 = p > TH_PRECISION_BFLOAT16;
         const th_dtype dtype = float64 ? TH_FLOAT64 : TH_FLOAT32;
@@ -118,7 +118,7 @@ int main(void)
                                                  .precision = float64 ? TH_PRECISION_FLOAT32 : (th_precision)p});
         for (int fusion = 0; fusion < 2; fusion++) {
             th_set_fusion(ctx, fusion);
-            for (int i = 0; i < MOST; i++)
+            for (int i = 0; i < SIZES; i++)
                 attend(ctx, dtype, sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3]);
             train(ctx, fusion);
         }

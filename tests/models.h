@@ -20,7 +20,7 @@ static inline double step_down(th_tensor *loss, th_optimizer *optimizer)
 }
 
 /* Fails each allocation of a constructor once: the result must be TH_ERROR_MEMORY, without a leak. */
-static inline void assert_making_survives(th_module *(*make)(th_context *))
+static inline void assert_constructor_survives(th_module *(*make)(th_context *))
 {
     test_memory f = {.fail_at = 1};
     for (bool reached = true; reached; f.calls = 0, f.fail_at++) {

@@ -1,8 +1,9 @@
-"""palette.py SOURCE: checks that people with a color vision deficiency can tell the pictures' colors apart.
+"""palette.py SOURCE: checks that people with a color vision deficiency can tell the colors of pictures apart.
 
-Simulates protanopia, deuteranopia and tritanopia (Machado, Oliveira and Fernandes 2009, severity 1) and fails if two
-colors of a palette come closer than 15 in CIELAB, or a color too close to white. Also draws bars with bench/chart.py: the
-dashed line crosses no number, and every series has a hatch, a dash and a marker of its own."""
+Simulates protanopia, deuteranopia and tritanopia (Machado, Oliveira and Fernandes 2009, severity 1). Fails if the
+distance in CIELAB between two colors of a palette, or between a color and white, is less than 15. Also draws bars with
+bench/chart.py and checks that the dashed line does not cross a number. Every series must have a different hatch, dash
+and marker."""
 
 import itertools
 import pathlib
@@ -10,7 +11,7 @@ import re
 import sys
 import tempfile
 
-LEAST = 15
+MIN_DISTANCE = 15
 VISION = {
     "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
@@ -26,16 +27,16 @@ def product(matrix, vector):
 
 
 def linear(color):
-    """"#0072b2" as linear RGB."""
+    """Converts a color like "#0072b2" to linear RGB."""
     parts = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
 
 
 def lab(color, vision):
-    seen = [min(1, max(0, part)) for part in product(VISION[vision], linear(color))]
+    visible = [min(1, max(0, part)) for part in product(VISION[vision], linear(color))]
     x, y, z = (
         t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116
-        for t in (part / white for part, white in zip(product(TO_XYZ, seen), WHITE))
+        for t in (part / white for part, white in zip(product(TO_XYZ, visible), WHITE))
     )
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
@@ -45,15 +46,15 @@ def distance(a, b, vision):
 
 
 def check_palette(name, colors):
-    assert len(colors) > 1, f"{name}: there are no colors"
+    assert len(colors) > 1, f"{name}: no colors found"
     for vision in VISION:
-        least, a, b = min((distance(a, b, vision), a, b) for a, b in itertools.combinations([*colors, "#ffffff"], 2))
-        print(f"{name}, {vision}: least distance {least:.1f}, of {a} and {b}")
-        assert least >= LEAST, f"{name}: {a} and {b} look alike, {least:.1f} is less than {LEAST} ({vision})"
+        smallest, a, b = min((distance(a, b, vision), a, b) for a, b in itertools.combinations([*colors, "#ffffff"], 2))
+        print(f"{name}, {vision}: smallest distance {smallest:.1f}, between {a} and {b}")
+        assert smallest >= MIN_DISTANCE, f"{name}, {vision}: {a} and {b} differ by only {smallest:.1f}"
 
 
 def check_bars(chart):
-    """Draws bars whose numbers come close to the dashed line from either side, and looks for numbers that it crosses."""
+    """Draws bars with numbers close to the dashed line, above and below it, and checks that it crosses no number."""
     names = [f"series {i}" for i in range(len(chart.COLORS))]
     shares = [0.7 + 0.005 * i for i in range(80)]
     values = {f"{i}": shares[i : i + len(names)] for i in range(0, len(shares), len(names))}
@@ -79,7 +80,7 @@ def main():
     check_palette("picture_curves.c", re.findall("#[0-9a-f]{6}", curves[1]))
     for kind in ("HATCHES", "DASHES", "MARKERS"):
         styles = getattr(chart, kind)
-        assert len(set(styles)) == len(styles) >= len(chart.COLORS), f"{kind} repeat"
+        assert len(set(styles)) == len(styles) >= len(chart.COLORS), f"{kind} has duplicates or too few entries"
     check_bars(chart)
 
 

@@ -1,4 +1,4 @@
-/* The frame of a suite: main opens it, adds its tests in Check's words, and runs it. */
+/* Creates and runs suites of Check. main calls new_suite, adds tests with tcase_add_test, and returns run_suites(). */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 
@@ -7,8 +7,7 @@
 
 static SRunner *runner;
 
-/* A suite of this program, whose tests run between setup and teardown, each in a process of its own. Either may
- * be NULL. */
+/* Creates a suite. Each of its tests runs between setup and teardown (NULL: none), in a separate process. */
 static inline TCase *new_suite(const char *name, SFun setup, SFun teardown)
 {
     Suite *suite = suite_create(name);
@@ -22,7 +21,7 @@ static inline TCase *new_suite(const char *name, SFun setup, SFun teardown)
     return tests;
 }
 
-/* Runs the tests of all suites and says how they went: what main returns. */
+/* Runs all suites, prints the results and returns the exit status for main. */
 static inline int run_suites(void)
 {
     srunner_run_all(runner, CK_ENV);

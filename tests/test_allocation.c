@@ -10,7 +10,7 @@
 /* -- malloc that counts the allocations of the whole process while `watching` -- */
 
 #if OWN_MALLOC
-static _Atomic int watching, seen;
+static _Atomic int watching, allocations;
 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
@@ -19,25 +19,25 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 
 void *malloc(size_t bytes)
 {
-    seen += watching;
+    allocations += watching;
     return __libc_malloc(bytes);
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    seen += watching;
+    allocations += watching;
     return __libc_calloc(count, bytes);
 }
 
 void *realloc(void *memory, size_t bytes)
 {
-    seen += watching;
+    allocations += watching;
     return __libc_realloc(memory, bytes);
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
-    seen += watching;
+    allocations += watching;
     return __libc_memalign(alignment, bytes);
 }
 #endif
@@ -372,15 +372,15 @@ START_TEST(no_step_after_the_first_allocates)
                      TH_OK); /* the first step creates the moments at its end; the second step's peak includes them */
     const size_t reserved = th_memory(t.ctx).reserved, peak = th_memory(t.ctx).peak;
 #if OWN_MALLOC
-    seen = 0;
+    allocations = 0;
     watching = 1;
 #endif
-    int failed = 0; /* assertions allocate memory, so there are none in this loop */
+    int failed = 0; /* no assertions in this loop, because they allocate memory */
     for (int i = 0; i < 10; i++)
         failed += step(&t) != TH_OK;
 #if OWN_MALLOC
     watching = 0;
-    ck_assert_int_eq(seen, 0);
+    ck_assert_int_eq(allocations, 0);
 #endif
     ck_assert_int_eq(failed, 0);
     ck_assert_int_eq(t.memory.calls, calls);

@@ -27,7 +27,7 @@ static void setup(void)
     strcpy(second, in_folder("file.unfinished1"));
     strcpy(victim, in_folder("victim"));
     umask(022);
-    alarm(60); /* nothing here may wait */
+    alarm(60); /* ends the test if the library waits for a file */
 }
 
 static void teardown(void)
@@ -156,7 +156,7 @@ static void (*const makers[])(void) = {
     make_socket, make_file_of_another_user, make_file_of_a_writer};
 
 /* It does not change, and the temporary file gets the next number. */
-START_TEST(what_has_the_temporary_name_is_left_alone)
+START_TEST(other_files_with_the_temporary_name_do_not_change)
 {
     put(victim, "precious");
     makers[_i]();
@@ -177,7 +177,7 @@ START_TEST(what_has_the_temporary_name_is_left_alone)
 }
 END_TEST
 
-START_TEST(names_that_are_all_taken_are_an_error)
+START_TEST(it_is_an_error_if_all_names_are_taken)
 {
     char name[120];
     for (int i = 0; i < 100; i++) {
@@ -232,7 +232,7 @@ END_TEST
 
 /* -- permissions -- */
 
-START_TEST(permissions_are_those_of_the_file_that_is_replaced)
+START_TEST(the_new_file_has_the_permissions_of_the_old_one)
 {
     static const mode_t modes[] = {0600, 0640, 0644, 0666, 0755, 0444, 0000};
     th_atomic_file f;
@@ -256,7 +256,7 @@ START_TEST(permissions_are_those_of_the_file_that_is_replaced)
 END_TEST
 
 /* The group is kept. If this user may not keep it, the new file's group gets only the permissions of all users. */
-START_TEST(the_group_is_kept_or_gets_no_more_than_others)
+START_TEST(the_group_is_kept_or_gets_only_the_permissions_of_others)
 {
     if (geteuid() != 0)
         return;
@@ -304,7 +304,7 @@ START_TEST(a_link_within_its_folder_is_followed)
 END_TEST
 
 /* Any other link is replaced, and the file that it leads to does not change. */
-START_TEST(a_link_out_of_its_folder_is_replaced)
+START_TEST(a_link_to_another_folder_is_replaced)
 {
     char inner[96], file[120];
     strcpy(inner, in_folder("inner"));
@@ -335,7 +335,7 @@ START_TEST(a_link_out_of_its_folder_is_replaced)
 END_TEST
 
 /* All functions of the library that write a file do it this way. */
-START_TEST(no_writer_leaves_the_folder)
+START_TEST(every_writer_stays_in_the_folder)
 {
     char inner[96], file[120], tokenizer[150], config[150];
     strcpy(inner, in_folder("inner"));
@@ -444,7 +444,7 @@ static pid_t start_writer(int letter)
 }
 
 /* A writer that is killed at any time leaves at most one file, and later writers remove it. */
-START_TEST(writers_do_not_meet)
+START_TEST(concurrent_writers_do_not_conflict)
 {
     enum { WRITERS = 3, ROUNDS = 6 };
     write_whole(path, "");
@@ -477,15 +477,16 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("atomic_file", setup, teardown);
-    tcase_add_loop_test(tests, what_has_the_temporary_name_is_left_alone, 0, (int)(sizeof makers / sizeof *makers));
-    tcase_add_test(tests, names_that_are_all_taken_are_an_error);
+    tcase_add_loop_test(tests, other_files_with_the_temporary_name_do_not_change, 0,
+                        (int)(sizeof makers / sizeof *makers));
+    tcase_add_test(tests, it_is_an_error_if_all_names_are_taken);
     tcase_add_test(tests, a_leftover_is_removed);
-    tcase_add_test(tests, permissions_are_those_of_the_file_that_is_replaced);
-    tcase_add_test(tests, the_group_is_kept_or_gets_no_more_than_others);
+    tcase_add_test(tests, the_new_file_has_the_permissions_of_the_old_one);
+    tcase_add_test(tests, the_group_is_kept_or_gets_only_the_permissions_of_others);
     tcase_add_test(tests, a_link_within_its_folder_is_followed);
-    tcase_add_test(tests, a_link_out_of_its_folder_is_replaced);
-    tcase_add_test(tests, no_writer_leaves_the_folder);
+    tcase_add_test(tests, a_link_to_another_folder_is_replaced);
+    tcase_add_test(tests, every_writer_stays_in_the_folder);
     tcase_add_test(tests, open_files_and_devices_are_written_to);
-    tcase_add_test(tests, writers_do_not_meet);
+    tcase_add_test(tests, concurrent_writers_do_not_conflict);
     return run_suites();
 }

@@ -24,7 +24,7 @@ START_TEST(values_and_gradients_are_as_defined)
 END_TEST
 
 /* The baseline has no fused multiply-add. */
-START_TEST(bits_depend_on_no_team_and_no_instruction_set)
+START_TEST(bits_do_not_depend_on_team_and_instruction_set)
 {
     th_machine list[ISAS];
     const int count = machines(list);
@@ -36,7 +36,7 @@ START_TEST(bits_depend_on_no_team_and_no_instruction_set)
 }
 END_TEST
 
-START_TEST(bits_depend_on_no_batch)
+START_TEST(bits_do_not_depend_on_the_batch)
 {
     th_machine list[ISAS];
     const int count = machines(list);
@@ -45,7 +45,7 @@ START_TEST(bits_depend_on_no_batch)
 }
 END_TEST
 
-START_TEST(a_query_alone_has_the_same_bits)
+START_TEST(a_single_query_has_the_same_bits)
 {
     th_machine list[ISAS];
     const int count = machines(list);
@@ -56,7 +56,7 @@ START_TEST(a_query_alone_has_the_same_bits)
 }
 END_TEST
 
-START_TEST(masked_numbers_change_no_bit)
+START_TEST(masked_numbers_do_not_change_bits)
 {
     th_machine list[ISAS];
     const int count = machines(list);
@@ -111,10 +111,10 @@ int main(void)
 {
     TCase *tests = new_suite("attention kernels", NULL, NULL);
     tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
-    tcase_add_loop_test(tests, a_query_alone_has_the_same_bits, 0, CASES);
-    tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_instruction_set, 0, CASES);
-    tcase_add_loop_test(tests, bits_depend_on_no_batch, 0, CASES);
-    tcase_add_loop_test(tests, masked_numbers_change_no_bit, 0, CASES);
+    tcase_add_loop_test(tests, a_single_query_has_the_same_bits, 0, CASES);
+    tcase_add_loop_test(tests, bits_do_not_depend_on_team_and_instruction_set, 0, CASES);
+    tcase_add_loop_test(tests, bits_do_not_depend_on_the_batch, 0, CASES);
+    tcase_add_loop_test(tests, masked_numbers_do_not_change_bits, 0, CASES);
     tcase_add_loop_test(tests, promises, 0, 4);
     tcase_add_test(tests, long_sequences_need_little_memory);
     return run_suites();

@@ -118,7 +118,7 @@ END_TEST
 
 /* Values and gradients of heads in a packed projection equal the values and gradients of a copy; the operation copies
  * nothing. A row has the same bits at any address. */
-START_TEST(rotary_reads_views_and_knows_no_rows)
+START_TEST(rotary_reads_views_and_does_not_depend_on_rows)
 {
     enum { B = 2, T = 7, H = 3, D = 20 };
     const th_rotary_options *o = &rotaries[_i];
@@ -205,7 +205,7 @@ static th_tensor *attend(const option *o, const sequence *s, th_tensor *q, th_te
 
 /* _i: width of a head, times type. Each sequence of the batch has a different position; later entries of the cache are
  * NaN. */
-START_TEST(a_query_alone_has_the_bits_of_the_whole)
+START_TEST(a_single_query_has_the_same_bits_as_the_whole_sequence)
 {
     static const int64_t widths[] = {8, 20, 64}, cases[] = {0, 1, 15, 16, 47, 255, 256, 1023, 1024, 1059};
     if (!native()) /* OpenBLAS's bits depend on the shape of a product */
@@ -232,7 +232,7 @@ START_TEST(a_query_alone_has_the_bits_of_the_whole)
 END_TEST
 
 /* In composed attention a single query differs only by rounding. */
-START_TEST(composed_queries_alone)
+START_TEST(composed_single_queries)
 {
     enum { POSITIONS = 3 };
     static const int64_t position[B * POSITIONS] = {4, 1059, 30, 700, 0, 301};
@@ -266,7 +266,7 @@ static const th_multi_head_attention_options layers[] = {
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 /* _i: options, times type. The second of two sequences begins two positions later. Tokens one by one and together. */
-START_TEST(a_layer_with_a_cache_has_the_bits_of_the_whole)
+START_TEST(a_layer_with_a_cache_has_the_same_bits_as_without)
 {
     enum { T = 9, WIDTH = 24, ROOM = 12 };
     static const int64_t cuts[][T + 1] = {{1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 3, 1}, {9}};
@@ -302,7 +302,7 @@ END_TEST
 
 /* -- masks with positions -- */
 
-START_TEST(masks_tell_of_positions)
+START_TEST(mask_explain_names_positions)
 {
     static const int64_t position[2 * 2] = {3, 0, 7, 4};
     const th_shape scores = TH_SHAPE(2, 3, 2, 5);
@@ -322,9 +322,9 @@ START_TEST(masks_tell_of_positions)
         const char *words;
     } pairs[] = {
         {0, 0, 3, "query 0 sees key 3: no rule masks it"},
-        {0, 0, 4, "key 4 is after query 0, which stands at 3 (causal, by positions)"},
-        {0, 1, 2, "key 2 is after query 1, which stands at 0 (causal, by positions)"},
-        {1, 0, 4, "key 4 is more than 2 before query 0, which stands at 7 (window)"},
+        {0, 0, 4, "key 4 is after query 0, which is at position 3 (causal, by positions)"},
+        {0, 1, 2, "key 2 is after query 1, which is at position 0 (causal, by positions)"},
+        {1, 0, 4, "key 4 is more than 2 before query 0, which is at position 7 (window)"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char text[200];
@@ -435,11 +435,11 @@ int main(void)
 {
     TCase *tests = new_suite("attention options", setup, close_context);
     tcase_add_loop_test(tests, rotary_is_as_defined, 0, 2 * ROTARIES);
-    tcase_add_loop_test(tests, rotary_reads_views_and_knows_no_rows, 0, ROTARIES);
-    tcase_add_loop_test(tests, a_query_alone_has_the_bits_of_the_whole, 0, 6);
-    tcase_add_test(tests, composed_queries_alone);
-    tcase_add_loop_test(tests, a_layer_with_a_cache_has_the_bits_of_the_whole, 0, 2 * LAYERS);
-    tcase_add_test(tests, masks_tell_of_positions);
+    tcase_add_loop_test(tests, rotary_reads_views_and_does_not_depend_on_rows, 0, ROTARIES);
+    tcase_add_loop_test(tests, a_single_query_has_the_same_bits_as_the_whole_sequence, 0, 6);
+    tcase_add_test(tests, composed_single_queries);
+    tcase_add_loop_test(tests, a_layer_with_a_cache_has_the_same_bits_as_without, 0, 2 * LAYERS);
+    tcase_add_test(tests, mask_explain_names_positions);
     tcase_add_loop_test(tests, errors, 0, 2);
     tcase_add_test(tests, rotary_errors);
     return run_suites();

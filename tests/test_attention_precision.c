@@ -38,7 +38,7 @@ START_TEST(values_and_gradients_are_as_defined)
 }
 END_TEST
 
-START_TEST(bits_depend_on_no_team_and_no_path)
+START_TEST(bits_do_not_depend_on_team_and_path)
 {
     th_machine list[PRODUCT_PATHS];
     for (int precision = 0; precision < PRECISIONS; precision++) {
@@ -49,7 +49,7 @@ START_TEST(bits_depend_on_no_team_and_no_path)
 }
 END_TEST
 
-START_TEST(bits_depend_on_no_batch_and_no_other_query)
+START_TEST(bits_do_not_depend_on_batch_and_other_queries)
 {
     th_machine list[PRODUCT_PATHS];
     for (int precision = 0; precision < PRECISIONS; precision++) {
@@ -62,7 +62,7 @@ START_TEST(bits_depend_on_no_batch_and_no_other_query)
 }
 END_TEST
 
-START_TEST(masked_numbers_change_no_bit)
+START_TEST(masked_numbers_do_not_change_bits)
 {
     th_machine list[PRODUCT_PATHS];
     for (int precision = 0; precision < PRECISIONS; precision++) {
@@ -111,7 +111,7 @@ START_TEST(tiles_have_the_same_bits)
 END_TEST
 
 /* A precision does not affect float64. */
-START_TEST(doubles_stay_as_they_are)
+START_TEST(float64_does_not_change)
 {
     th_machine list[PRODUCT_PATHS];
     if (machines(1, list) == 0)
@@ -168,12 +168,12 @@ int main(void)
 {
     TCase *tests = new_suite("attention's precision", NULL, NULL);
     tcase_add_loop_test(tests, values_and_gradients_are_as_defined, 0, CASES);
-    tcase_add_loop_test(tests, bits_depend_on_no_team_and_no_path, 0, CASES);
-    tcase_add_loop_test(tests, bits_depend_on_no_batch_and_no_other_query, 0, CASES);
-    tcase_add_loop_test(tests, masked_numbers_change_no_bit, 0, CASES);
+    tcase_add_loop_test(tests, bits_do_not_depend_on_team_and_path, 0, CASES);
+    tcase_add_loop_test(tests, bits_do_not_depend_on_batch_and_other_queries, 0, CASES);
+    tcase_add_loop_test(tests, masked_numbers_do_not_change_bits, 0, CASES);
     tcase_add_loop_test(tests, promises, 0, 4);
     tcase_add_loop_test(tests, tiles_have_the_same_bits, 0, 7);
-    tcase_add_loop_test(tests, doubles_stay_as_they_are, 0, 8);
+    tcase_add_loop_test(tests, float64_does_not_change, 0, 8);
     tcase_add_loop_test(tests, single_operations_are_as_precise, 0, PRECISIONS);
     return run_suites();
 }

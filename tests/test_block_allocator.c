@@ -191,7 +191,7 @@ START_TEST(a_repeated_sequence_takes_no_new_chunk)
 }
 END_TEST
 
-START_TEST(a_block_of_no_bytes_has_no_memory)
+START_TEST(an_empty_block_has_no_memory)
 {
     th_block *empty = th_block_allocate(&allocator, 0);
     ck_assert_ptr_nonnull(empty);
@@ -447,7 +447,7 @@ int main(void)
     tcase_add_test(tcase, the_first_hole_that_fits_is_taken);
     tcase_add_test(tcase, freed_neighbors_join);
     tcase_add_test(tcase, a_repeated_sequence_takes_no_new_chunk);
-    tcase_add_test(tcase, a_block_of_no_bytes_has_no_memory);
+    tcase_add_test(tcase, an_empty_block_has_no_memory);
     tcase_add_test(tcase, a_request_beyond_the_limit_fails_and_later_ones_succeed);
     tcase_add_test(tcase, a_failing_source_loses_nothing);
     tcase_add_test(tcase, without_memory_the_same_chunks_are_taken);

@@ -93,7 +93,7 @@ static void run_piece(th_module *model, th_cache *cache, const int32_t *all, int
     th_tape_clear(ctx);
 }
 
-START_TEST(pieces_have_the_bits_of_the_whole)
+START_TEST(pieces_have_the_same_bits_as_the_whole_sequence)
 {
     static const int64_t cuts[][T + 1] = {{1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1}, {5, 4}, {2, 3, 1, 3}, {9}};
     th_set_fusion(ctx, _i % 2 == 0);
@@ -122,7 +122,7 @@ START_TEST(pieces_have_the_bits_of_the_whole)
 END_TEST
 
 /* Each sequence of a batch continues from its own length, and overwrites later positions. */
-START_TEST(each_sequence_goes_on_from_its_own_end)
+START_TEST(each_sequence_continues_from_its_end)
 {
     static const int64_t lengths[B] = {5, 2, 7};
     th_module *model = th_language_model_new(ctx, &models[_i]);
@@ -327,8 +327,8 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("cache", setup, close_context);
-    tcase_add_loop_test(tests, pieces_have_the_bits_of_the_whole, 0, PRECISIONS * 2 * MODELS);
-    tcase_add_loop_test(tests, each_sequence_goes_on_from_its_own_end, 0, MODELS);
+    tcase_add_loop_test(tests, pieces_have_the_same_bits_as_the_whole_sequence, 0, PRECISIONS * 2 * MODELS);
+    tcase_add_loop_test(tests, each_sequence_continues_from_its_end, 0, MODELS);
     tcase_add_test(tests, memory_is_projected_once);
     tcase_add_test(tests, misuse_of_a_cache_is_an_error);
     tcase_add_test(tests, a_cache_after_a_cast);

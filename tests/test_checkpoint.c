@@ -42,7 +42,7 @@ static char path[256], lines[4096];
 static const th_checkpoint_number numbers[] = {{.name = "position", .integer = &position},
                                                {.name = "best", .real = &best}};
 
-static void hear(const char *line, void *user)
+static void receive_line(const char *line, void *user)
 {
     ck_assert_ptr_eq(user, lines);
     strcat(lines, line);
@@ -56,7 +56,7 @@ static th_checkpoint run(void)
                            .configuration = "{\"width\": 3}",
                            .numbers = numbers,
                            .n_numbers = 2,
-                           .report = hear,
+                           .report = receive_line,
                            .report_user = lines};
 }
 
@@ -160,7 +160,7 @@ START_TEST(a_checkpoint_has_everything)
 END_TEST
 
 /* Numbers of all kinds are restored bit for bit, in any locale. */
-START_TEST(numbers_come_back_as_they_were)
+START_TEST(numbers_are_restored_exactly)
 {
     static const double reals[] = {0.1, -0.0, 1e-310, 1.7976931348623157e308, 1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0};
     static const int64_t integers[] = {0, INT64_MAX, INT64_MIN};
@@ -189,7 +189,7 @@ static uint32_t state_of_all(void)
     return th_module_crc32c(model) ^ (uint32_t)position ^ (uint32_t)(best * 1000) ^ (uint32_t)th_step(ctx) << 8;
 }
 
-START_TEST(every_cut_and_every_flipped_bit_is_refused)
+START_TEST(every_cut_and_every_flipped_bit_is_rejected)
 {
     model = th_module_new(ctx, sizeof *model, "single", NULL);
     th_module_add_parameter(model, "weight", TH_SHAPE(3));
@@ -238,7 +238,7 @@ static void write_state(const char *state)
     ck_assert_int_eq(th_store(&(th_storing){ctx, "test", path, tensors, 3, &text, state != NULL, ".checksums"}), TH_OK);
 }
 
-START_TEST(a_state_that_makes_no_sense_is_refused)
+START_TEST(an_invalid_state_is_rejected)
 {
 #define RANDOM "\"random\":{\"seed\":\"0x1\",\"step\":1,\"calls\":[0],\"calls_at_clear\":0}"
     static const char *const cases[][2] = {
@@ -324,7 +324,7 @@ START_TEST(infinite_moments_are_limited)
 }
 END_TEST
 
-START_TEST(without_a_precision_it_is_float32)
+START_TEST(the_default_precision_is_float32)
 {
     step();
     save();
@@ -348,7 +348,7 @@ START_TEST(moments_without_steps_are_unexpected)
 END_TEST
 
 /* A quarter of a TiB of zeros, which takes minutes to read, with a valid header. */
-START_TEST(what_does_not_fit_is_not_read_to_its_end)
+START_TEST(tensors_that_do_not_fit_are_not_read)
 {
     static const char described[] =
         "{\"__metadata__\":{\"tapehead.state\":\"{\\\"version\\\":1,\\\"random\\\":{\\\"seed\\\":\\\"0x1\\\","
@@ -402,7 +402,7 @@ START_TEST(every_difference_is_named)
 }
 END_TEST
 
-START_TEST(other_options_are_an_error_unless_they_are_meant)
+START_TEST(changed_options_are_an_error_unless_allowed)
 {
     step();
     save();
@@ -432,7 +432,7 @@ START_TEST(other_options_are_an_error_unless_they_are_meant)
 }
 END_TEST
 
-START_TEST(what_cannot_be_saved_is_refused)
+START_TEST(wrong_calls_are_rejected)
 {
     th_checkpoint c = run();
     expect_status(th_checkpoint_save(NULL, &c), TH_ERROR_ARGUMENT, "the path is NULL");
@@ -481,7 +481,7 @@ static const char *renamed(const char *parameter, void *user)
     return strcmp(parameter, "first.bias") == 0 ? NULL : name;
 }
 
-START_TEST(weights_go_from_model_to_model)
+START_TEST(weights_are_copied_between_models)
 {
     step();
     save();
@@ -516,7 +516,7 @@ static void flip_byte(size_t from_the_end)
 }
 
 /* Weights are loaded from a checkpoint whose moments are damaged. Loading the whole checkpoint is an error. */
-START_TEST(damage_matters_to_those_who_read_it)
+START_TEST(only_damage_in_the_part_that_is_read_is_an_error)
 {
     step();
     save();
@@ -539,12 +539,13 @@ START_TEST(damage_matters_to_those_who_read_it)
 }
 END_TEST
 
-START_TEST(weights_of_others_are_renamed_left_or_missed)
+START_TEST(weights_can_be_renamed_skipped_or_missing)
 {
     th_tensor *weight = th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 3)), *scale = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2));
     const th_named_tensor tensors[] = {{"model.first.weight", weight}, {"model.second.scale", scale}, {"head", scale}};
     ck_assert_int_eq(th_safetensors_write(ctx, path, tensors, 3, NULL, 0), TH_OK);
-    th_weights_options options = {.name_in_file = renamed, .user = "model.", .report = hear, .report_user = lines};
+    th_weights_options options = {
+        .name_in_file = renamed, .user = "model.", .report = receive_line, .report_user = lines};
     const double bias = th_get(th_module_find_parameter(model, "first.bias"), TH_INDEX(0));
     lines[0] = 0;
     expect_status(th_weights_load(model, path, &options), TH_ERROR_FILE, "unexpected: head (2) (in all: 1 unexpected)");
@@ -578,7 +579,7 @@ START_TEST(weights_of_others_are_renamed_left_or_missed)
 END_TEST
 
 /* A tied parameter may also be saved under its second name, as some programs do. */
-START_TEST(tied_weights_may_stand_twice)
+START_TEST(tied_weights_may_be_stored_twice)
 {
     const th_named_tensor tensors[] = {{"first.weight", th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 3))},
                                        {"second.weight", th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 3))},
@@ -594,7 +595,7 @@ END_TEST
 
 /* Saves one version after another, each with its number in the weights, until the process is killed; *saved counts
  * them. */
-static void save_for_ever(_Atomic int64_t *saved)
+static void save_until_killed(_Atomic int64_t *saved)
 {
     for (int64_t version = 1;; version++) {
         position = version;
@@ -611,7 +612,7 @@ static pid_t start_saving(_Atomic int64_t *saved)
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0)
-        save_for_ever(saved);
+        save_until_killed(saved);
     return child;
 }
 
@@ -626,7 +627,7 @@ static void kill_and_wait(pid_t child)
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
 }
 
-START_TEST(a_killed_process_leaves_a_whole_file)
+START_TEST(a_killed_process_leaves_a_complete_file)
 {
     _Atomic int64_t *saved = mmap(NULL, sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t state = 12345;
@@ -685,7 +686,7 @@ START_TEST(a_full_disk_leaves_the_old_file)
 END_TEST
 
 /* Links are followed, modes are kept, and two processes can save at the same time. */
-START_TEST(a_file_is_replaced_where_it_is)
+START_TEST(a_link_is_followed_and_the_mode_is_kept)
 {
     char link[256];
     strcpy(link, in_folder("link"));
@@ -717,7 +718,7 @@ END_TEST
 
 /* -- memory -- */
 
-START_TEST(nothing_is_held_twice)
+START_TEST(saving_and_loading_hold_no_tensor_twice)
 {
     model = pair_new(600);
     adam = th_adam_w_new(model, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.1});
@@ -739,7 +740,7 @@ START_TEST(nothing_is_held_twice)
 }
 END_TEST
 
-START_TEST(memory_may_run_out_anywhere)
+START_TEST(every_allocation_may_fail)
 {
     step();
     save();
@@ -795,7 +796,7 @@ START_TEST(a_language_model_is_compared_before_it_takes_memory)
 }
 END_TEST
 
-START_TEST(there_is_nothing_to_save_in_a_forecast)
+START_TEST(a_shapes_only_context_cannot_be_saved)
 {
     th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true});
     th_module *dense = th_dense_new(forecast, 2, 2, NULL);
@@ -809,26 +810,26 @@ int main(void)
 {
     TCase *tests = new_suite("checkpoints", setup, teardown);
     tcase_add_test(tests, a_checkpoint_has_everything);
-    tcase_add_test(tests, numbers_come_back_as_they_were);
-    tcase_add_test(tests, every_cut_and_every_flipped_bit_is_refused);
-    tcase_add_test(tests, a_state_that_makes_no_sense_is_refused);
+    tcase_add_test(tests, numbers_are_restored_exactly);
+    tcase_add_test(tests, every_cut_and_every_flipped_bit_is_rejected);
+    tcase_add_test(tests, an_invalid_state_is_rejected);
     tcase_add_test(tests, infinite_moments_are_limited);
-    tcase_add_test(tests, without_a_precision_it_is_float32);
+    tcase_add_test(tests, the_default_precision_is_float32);
     tcase_add_test(tests, moments_without_steps_are_unexpected);
-    tcase_add_test(tests, what_does_not_fit_is_not_read_to_its_end);
+    tcase_add_test(tests, tensors_that_do_not_fit_are_not_read);
     tcase_add_test(tests, every_difference_is_named);
-    tcase_add_test(tests, other_options_are_an_error_unless_they_are_meant);
-    tcase_add_test(tests, what_cannot_be_saved_is_refused);
-    tcase_add_test(tests, weights_go_from_model_to_model);
-    tcase_add_test(tests, damage_matters_to_those_who_read_it);
-    tcase_add_test(tests, weights_of_others_are_renamed_left_or_missed);
-    tcase_add_test(tests, tied_weights_may_stand_twice);
-    tcase_add_test(tests, a_killed_process_leaves_a_whole_file);
+    tcase_add_test(tests, changed_options_are_an_error_unless_allowed);
+    tcase_add_test(tests, wrong_calls_are_rejected);
+    tcase_add_test(tests, weights_are_copied_between_models);
+    tcase_add_test(tests, only_damage_in_the_part_that_is_read_is_an_error);
+    tcase_add_test(tests, weights_can_be_renamed_skipped_or_missing);
+    tcase_add_test(tests, tied_weights_may_be_stored_twice);
+    tcase_add_test(tests, a_killed_process_leaves_a_complete_file);
     tcase_add_test(tests, a_full_disk_leaves_the_old_file);
-    tcase_add_test(tests, a_file_is_replaced_where_it_is);
-    tcase_add_test(tests, nothing_is_held_twice);
-    tcase_add_test(tests, memory_may_run_out_anywhere);
+    tcase_add_test(tests, a_link_is_followed_and_the_mode_is_kept);
+    tcase_add_test(tests, saving_and_loading_hold_no_tensor_twice);
+    tcase_add_test(tests, every_allocation_may_fail);
     tcase_add_test(tests, a_language_model_is_compared_before_it_takes_memory);
-    tcase_add_test(tests, there_is_nothing_to_save_in_a_forecast);
+    tcase_add_test(tests, a_shapes_only_context_cannot_be_saved);
     return run_suites();
 }

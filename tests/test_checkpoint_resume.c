@@ -96,7 +96,7 @@ static void train_elsewhere(const stage *l)
     ck_assert_int_eq(status, 0);
 }
 
-static void expect_no_trace_of_breaks(const struct optimizer *o, th_dtype dtype, th_precision precision)
+static void expect_same_files_after_resuming(const struct optimizer *o, th_dtype dtype, th_precision precision)
 {
     char whole[256], half[256], resumed[256];
     strcpy(whole, in_folder("whole"));
@@ -110,21 +110,21 @@ static void expect_no_trace_of_breaks(const struct optimizer *o, th_dtype dtype,
     ck_assert_int_eq(count_files(), 3);
 }
 
-START_TEST(a_run_goes_on_with_the_same_bits)
+START_TEST(a_run_resumes_with_the_same_bits)
 {
-    expect_no_trace_of_breaks(&optimizers[_i % OPTIMIZERS], _i < OPTIMIZERS ? TH_FLOAT32 : TH_FLOAT64,
-                              TH_PRECISION_FLOAT32);
+    expect_same_files_after_resuming(&optimizers[_i % OPTIMIZERS], _i < OPTIMIZERS ? TH_FLOAT32 : TH_FLOAT64,
+                                     TH_PRECISION_FLOAT32);
 }
 END_TEST
 
-START_TEST(a_run_goes_on_in_its_precision)
+START_TEST(a_run_resumes_in_its_precision)
 {
-    expect_no_trace_of_breaks(&optimizers[5], TH_FLOAT32, (th_precision)_i);
+    expect_same_files_after_resuming(&optimizers[5], TH_FLOAT32, (th_precision)_i);
 }
 END_TEST
 
 /* A checkpoint from before the first step resets what the optimizer has learned since. */
-START_TEST(a_run_can_begin_again)
+START_TEST(a_run_can_restart_from_the_beginning)
 {
     char start[256], once[256], again[256];
     strcpy(start, in_folder("start"));
@@ -161,8 +161,8 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("resuming", make_folder, remove_folder);
-    tcase_add_loop_test(tests, a_run_goes_on_with_the_same_bits, 0, 2 * OPTIMIZERS);
-    tcase_add_loop_test(tests, a_run_goes_on_in_its_precision, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16 + 1);
-    tcase_add_test(tests, a_run_can_begin_again);
+    tcase_add_loop_test(tests, a_run_resumes_with_the_same_bits, 0, 2 * OPTIMIZERS);
+    tcase_add_loop_test(tests, a_run_resumes_in_its_precision, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16 + 1);
+    tcase_add_test(tests, a_run_can_restart_from_the_beginning);
     return run_suites();
 }

@@ -71,7 +71,7 @@ static result run(const char *words)
     return r;
 }
 
-START_TEST(what_is_shown_changes_nothing)
+START_TEST(output_options_do_not_change_results)
 {
     const result quietly = run("--quiet --steps 60 --threads 1"), aloud = run("--steps 60 --threads 1");
     ck_assert_int_eq(quietly.status, 0);
@@ -82,7 +82,7 @@ START_TEST(what_is_shown_changes_nothing)
 }
 END_TEST
 
-START_TEST(nonsense_is_refused)
+START_TEST(invalid_options_are_rejected)
 {
     static const char *const words[] = {
         "--steps many",   "--steps 0",    "--steps 1.5", "--heads 5", "--lr -1",      "--lr nan",
@@ -161,8 +161,8 @@ END_TEST
 int main(void)
 {
     TCase *runs = new_suite("copy_task", NULL, NULL);
-    tcase_add_test(runs, what_is_shown_changes_nothing);
-    tcase_add_test(runs, nonsense_is_refused);
+    tcase_add_test(runs, output_options_do_not_change_results);
+    tcase_add_test(runs, invalid_options_are_rejected);
     tcase_add_test(runs, help_lists_the_options);
     tcase_add_test(runs, attention_is_the_diagonal);
     return run_suites();

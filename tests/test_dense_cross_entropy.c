@@ -72,7 +72,7 @@ static void used_again(bool fused)
     ck_assert_int_eq(th_backward(th_add(loss, other), NULL), TH_OK);
 }
 
-static void walked_twice(bool fused)
+static void visited_twice(bool fused)
 {
     th_tensor *loss = classify(fused, x, NULL);
     ck_assert_int_eq(th_backward(loss, &(th_backward_options){.keep_tape = true}), TH_OK);
@@ -110,7 +110,7 @@ static void of_a_view(bool fused)
     ck_assert_int_eq(th_backward(classify(fused, th_reshape(halves, TH_SHAPE(ROWS, WIDTH)), NULL), NULL), TH_OK);
 }
 
-static void never_walked(bool fused)
+static void never_visited(bool fused)
 {
     ck_assert_ptr_nonnull(classify(fused, th_scale(x, 2), NULL));
     ck_assert_ptr_null(th_gradient(weight));
@@ -166,17 +166,17 @@ static scenario *const scenarios[] = {written_to_from_outside,
                                       accumulated,
                                       both_losses_before_backward,
                                       used_again,
-                                      walked_twice,
+                                      visited_twice,
                                       replayed,
                                       of_an_intermediate,
                                       of_a_view,
-                                      never_walked,
+                                      never_visited,
                                       chosen_before,
                                       after_a_failed_backward,
                                       chosen_for_another_loss,
                                       beside_another_result};
 
-START_TEST(every_way_gives_the_gradients_of_the_composition)
+START_TEST(gradients_equal_those_of_the_composition)
 {
     th_tensor *dx[2], *dw[2];
     for (int fused = 0; fused < 2; fused++) {
@@ -192,7 +192,7 @@ START_TEST(every_way_gives_the_gradients_of_the_composition)
 }
 END_TEST
 
-START_TEST(only_what_is_wanted)
+START_TEST(only_requested_gradients_are_computed)
 {
     th_tensor *frozen = th_keep(weight);
     ck_assert_int_eq(th_backward(th_dense_cross_entropy(x, frozen, targets, NULL), NULL), TH_OK);
@@ -207,7 +207,7 @@ START_TEST(only_what_is_wanted)
 }
 END_TEST
 
-START_TEST(the_logits_are_never_whole)
+START_TEST(the_logits_are_never_stored_as_a_whole)
 {
     enum { MANY = 20000, CHUNK = 512 };
     th_context *small = th_context_new(&(th_context_options){.shapes_only = true});
@@ -223,7 +223,7 @@ START_TEST(the_logits_are_never_whole)
 }
 END_TEST
 
-START_TEST(rows_that_do_not_count_leak_nothing)
+START_TEST(ignored_rows_have_no_effect)
 {
     const th_cross_entropy_options options = {TH_IGNORE(0)};
     float *rows = th_data(x);
@@ -286,7 +286,7 @@ START_TEST(a_weight_changed_before_backward_is_an_error)
 }
 END_TEST
 
-START_TEST(mistakes_are_named)
+START_TEST(wrong_calls_are_errors)
 {
     const struct {
         th_tensor *x, *weight, *targets;
@@ -308,13 +308,13 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("dense_cross_entropy", setup, close_context);
-    tcase_add_loop_test(tests, every_way_gives_the_gradients_of_the_composition, 0,
+    tcase_add_loop_test(tests, gradients_equal_those_of_the_composition, 0,
                         (int)(sizeof scenarios / sizeof *scenarios));
-    tcase_add_test(tests, only_what_is_wanted);
-    tcase_add_test(tests, the_logits_are_never_whole);
-    tcase_add_test(tests, rows_that_do_not_count_leak_nothing);
+    tcase_add_test(tests, only_requested_gradients_are_computed);
+    tcase_add_test(tests, the_logits_are_never_stored_as_a_whole);
+    tcase_add_test(tests, ignored_rows_have_no_effect);
     tcase_add_test(tests, the_same_bits_on_any_team);
     tcase_add_test(tests, a_weight_changed_before_backward_is_an_error);
-    tcase_add_test(tests, mistakes_are_named);
+    tcase_add_test(tests, wrong_calls_are_errors);
     return run_suites();
 }

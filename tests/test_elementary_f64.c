@@ -24,12 +24,12 @@ static double uniform(double low, double high)
     return low + (high - low) * (double)(random_bits() >> 11) * 0x1p-53;
 }
 
-/* Returns the number that is `places` floating-point numbers after x (towards 0 if negative). */
-static double neighbor(double x, int64_t places)
+/* Returns the number that is `steps` floating-point numbers after x (towards 0 if negative). */
+static double neighbor(double x, int64_t steps)
 {
     int64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    bits += places;
+    bits += steps;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
@@ -44,7 +44,7 @@ static double any_number(void)
 }
 
 /* |y - value| in units of the last place of value. An infinite y counts as 2^1024, the number after the largest. */
-static double places_off(double y, long double value)
+static double error_in_ulps(double y, long double value)
 {
     if (isnan(value) || isnan(y))
         return isnan(value) && isnan(y) ? 0 : INFINITY;
@@ -85,8 +85,8 @@ typedef struct accuracy {
     size_t entry; /* offset in th_kernels */
     long double (*reference)(long double);
     double low, high;
-    double step;   /* distance of the numbers where the algorithm switches; a quarter of the samples is close to one */
-    double places; /* |error| in units of the last place ... */
+    double step; /* distance of the numbers where the algorithm switches; a quarter of the samples is close to one */
+    double ulps; /* |error| in units of the last place ... */
     double absolute; /* ... or |error|, for products with a denormal factor */
 } accuracy;
 
@@ -135,13 +135,13 @@ START_TEST(test_accuracy)
     for (int i = 0; i < SWEEP; i++)
         x[i] = sample(a, i);
     for (int isa = 0; isa < ISAS && supported(isa); isa++)
-        map_at(f64[isa], a->entry)(SWEEP, (void *const[]){y[isa], x}, NULL);
+        kernel_at(f64[isa], a->entry)(SWEEP, (void *const[]){y[isa], x}, NULL);
     for (int i = 0; i < SWEEP; i++) {
         const long double value = a->reference((long double)x[i]);
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-            const double off = places_off(y[isa][i], value);
-            ck_assert_msg(off <= a->places || fabsl((long double)y[isa][i] - value) <= (long double)a->absolute,
-                          "%s(%a) = %a, not %La, by %g places on instruction set %d", a->name, x[i], y[isa][i], value,
+            const double off = error_in_ulps(y[isa][i], value);
+            ck_assert_msg(off <= a->ulps || fabsl((long double)y[isa][i] - value) <= (long double)a->absolute,
+                          "%s(%a) = %a, not %La, by %g ulps on instruction set %d", a->name, x[i], y[isa][i], value,
                           off, isa);
         }
     }
@@ -187,8 +187,8 @@ START_TEST(test_pow_accuracy)
     for (int i = 0; i < SWEEP; i++) {
         const long double value = powl((long double)x[i], (long double)p[i]);
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-            const double off = places_off(y[isa][i], value);
-            ck_assert_msg(off <= 1, "%a ^ %a = %a, not %La, by %g places on instruction set %d", x[i], p[i], y[isa][i],
+            const double off = error_in_ulps(y[isa][i], value);
+            ck_assert_msg(off <= 1, "%a ^ %a = %a, not %La, by %g ulps on instruction set %d", x[i], p[i], y[isa][i],
                           value, off, isa);
         }
     }
@@ -321,11 +321,11 @@ START_TEST(test_exact_values)
 {
     for (size_t i = 0; i < sizeof exacts / sizeof *exacts; i++) {
         const exact *e = &exacts[i];
-        const double places = strcmp(e->name, "gelu") == 0 ? 2 : 1;
+        const double ulps = strcmp(e->name, "gelu") == 0 ? 2 : 1;
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
             double x = e->x, p = e->p, y;
-            map_at(f64[isa], e->entry)(1, (void *const[]){&y, &x, &p}, NULL);
-            ck_assert_msg(places_off(y, (long double)e->value) <= places,
+            kernel_at(f64[isa], e->entry)(1, (void *const[]){&y, &x, &p}, NULL);
+            ck_assert_msg(error_in_ulps(y, (long double)e->value) <= ulps,
                           "%s(%a, %a) = %a, not %a, on instruction set %d", e->name, x, p, y, e->value, isa);
         }
     }
@@ -402,7 +402,7 @@ START_TEST(test_special_values)
         const exact *s = &specials[i];
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
             double x = s->x, y;
-            map_at(f64[isa], s->entry)(1, (void *const[]){&y, &x}, NULL);
+            kernel_at(f64[isa], s->entry)(1, (void *const[]){&y, &x}, NULL);
             ck_assert_msg(same(y, s->value), "%s(%a) = %a, not %a", s->name, x, y, s->value);
         }
     }
@@ -448,7 +448,7 @@ START_TEST(test_pow_special_values)
                 const double value = pow(x, p);
                 const bool exactly = value == 0 || !isfinite(value) || fabs(value) == 1;
                 ck_assert_msg(same(y, value) || (!exactly && signbit(y) == signbit(value) &&
-                                                 places_off(y, (long double)value) <= 1.5),
+                                                 error_in_ulps(y, (long double)value) <= 1.5),
                               "%a ^ %a = %a, not %a", x, p, y, value);
             }
 }
@@ -471,7 +471,7 @@ START_TEST(test_exceptions)
         for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
             double *from = entries[e] == offsetof(th_kernels, pow) ? base : x;
             feclearexcept(FE_ALL_EXCEPT);
-            map_at(f64[isa], entries[e])(SWEEP - 1, (void *const[]){y, from, p}, NULL);
+            kernel_at(f64[isa], entries[e])(SWEEP - 1, (void *const[]){y, from, p}, NULL);
             ck_assert_int_eq(fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW), 0);
         }
 }
@@ -518,8 +518,8 @@ START_TEST(test_bits)
         p[i] = i % 4 == 0 ? any_number() : uniform(-3, 3);
     }
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-        th_elementwise_kernel *map = map_at(f64[isa], b->entry);
-        map(SWEEP, (void *const[]){y, x, p}, NULL);
+        th_elementwise_kernel *kernel = kernel_at(f64[isa], b->entry);
+        kernel(SWEEP, (void *const[]){y, x, p}, NULL);
         const uint64_t wanted = isa == BASELINE ? b->baseline : b->fused, got = digest(SWEEP, y);
         ck_assert_msg(got == wanted, "%s on instruction set %d: 0x%016llx, not 0x%016llx", b->name, isa,
                       (unsigned long long)got, (unsigned long long)wanted);
@@ -529,7 +529,7 @@ START_TEST(test_bits)
             const int from = n * 37;
             for (int i = 0; i < 48; i++)
                 part[i] = 77;
-            map(n, (void *const[]){part, x + from, p + from}, NULL);
+            kernel(n, (void *const[]){part, x + from, p + from}, NULL);
             for (int i = 0; i < 48; i++)
                 ck_assert(i < n ? same(part[i], y[from + i]) : part[i] == 77);
         }

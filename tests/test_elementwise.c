@@ -77,7 +77,7 @@ static int64_t numel_of(const th_array *a)
     return n;
 }
 
-/* Returns the element of `a` for element i (row-major) of `whole`, to which `a` broadcasts. */
+/* Returns the element of `a` for element i (row-major) of `whole`. `a` broadcasts to the shape of `whole`. */
 static void *element(const th_array *a, const th_array *whole, int64_t i)
 {
     int64_t offset = 0;
@@ -209,7 +209,7 @@ START_TEST(test_kernels_on_any_layout)
 END_TEST
 
 /* An operand may be the destination itself, in any layout. */
-START_TEST(test_maps_in_place)
+START_TEST(test_elementwise_in_place)
 {
     for (int round = 0; round < 500; round++) {
         int64_t size[TH_MAX_DIMS];
@@ -583,9 +583,9 @@ END_TEST
 /* (Check's assertions work in one thread only.) */
 static void visit(void *shared, int64_t first, int64_t end, int worker)
 {
-    unsigned char *seen = shared;
+    unsigned char *visits = shared;
     for (int64_t i = first; i < end; i++)
-        seen[i] = worker >= 0 && worker < 3 ? seen[i] + 1 : 100;
+        visits[i] = worker >= 0 && worker < 3 ? visits[i] + 1 : 100;
 }
 
 START_TEST(test_every_row_once)
@@ -593,13 +593,13 @@ START_TEST(test_every_row_once)
     ck_assert_int_eq(th_set_threads(ctx, 3), TH_OK);
     for (int64_t rows = 0; rows < 100000; rows = rows * 7 + 1)
         for (int64_t cost = 0; cost < 100000; cost = cost * 5 + 1) {
-            unsigned char *seen = calloc((size_t)rows + 1, 1);
-            th_for_rows(ctx, rows, cost, visit, seen);
+            unsigned char *visits = calloc((size_t)rows + 1, 1);
+            th_for_rows(ctx, rows, cost, visit, visits);
             int64_t once = 0;
-            while (once < rows && seen[once] == 1)
+            while (once < rows && visits[once] == 1)
                 once++;
             ck_assert_int_eq(once, rows);
-            free(seen);
+            free(visits);
         }
 }
 END_TEST
@@ -608,7 +608,7 @@ int main(void)
 {
     TCase *tests = new_suite("elementwise", setup, close_context);
     tcase_add_test(tests, test_kernels_on_any_layout);
-    tcase_add_test(tests, test_maps_in_place);
+    tcase_add_test(tests, test_elementwise_in_place);
     tcase_add_test(tests, test_copies_and_fills);
     tcase_add_test(tests, test_large_transposition);
     tcase_add_test(tests, test_conversions);

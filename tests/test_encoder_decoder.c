@@ -127,7 +127,7 @@ static th_tensor *by_hand(th_module *model, const th_transformer_options *o, th_
     return th_dense(x[1], th_module_find_parameter(model, classifier), NULL);
 }
 
-START_TEST(it_is_the_model_by_hand)
+START_TEST(the_model_equals_single_operations)
 {
     th_transformer_options options = tiny;
     options.target_vocabulary = V;
@@ -191,7 +191,7 @@ END_TEST
 /* -- padding -- */
 
 /* Neither the tokens after the end of a source nor the amount of padding change a bit of logits or gradients. */
-START_TEST(padding_reaches_nothing)
+START_TEST(padding_has_no_effect)
 {
     th_module *model = th_transformer_new(ctx, _i % 2 ? &published : &tiny);
     th_set_training(ctx, false);
@@ -339,7 +339,7 @@ static th_module *deep(bool recompute)
     return th_transformer_new(ctx, &options);
 }
 
-START_TEST(recomputing_saves_memory_and_the_forecast_knows)
+START_TEST(recomputing_saves_memory_as_forecast)
 {
     const size_t usual = peak_of(deep, false, false), less = peak_of(deep, true, false);
     ck_assert_uint_lt(less, usual * 3 / 4);
@@ -380,7 +380,7 @@ static th_module *make_published(th_context *fresh)
 
 START_TEST(making_one_survives_the_failure_of_any_allocation)
 {
-    assert_making_survives(make_published);
+    assert_constructor_survives(make_published);
 }
 END_TEST
 
@@ -458,13 +458,13 @@ int main(void)
 {
     TCase *tcase = new_suite("encoder_decoder", setup, close_context);
     tcase_add_test(tcase, members_are_named_as_in_pytorch);
-    tcase_add_loop_test(tcase, it_is_the_model_by_hand, 0, 24);
+    tcase_add_loop_test(tcase, the_model_equals_single_operations, 0, 24);
     tcase_add_test(tcase, options_are_read_back);
-    tcase_add_loop_test(tcase, padding_reaches_nothing, 0, 4);
+    tcase_add_loop_test(tcase, padding_has_no_effect, 0, 4);
     tcase_add_test(tcase, sizes_may_be_odd_or_zero);
     tcase_add_loop_test(tcase, positions_may_be_given, 0, 2);
     tcase_add_loop_test(tcase, it_learns_with_the_same_bits_recomputed_and_on_any_team, 0, 2);
-    tcase_add_test(tcase, recomputing_saves_memory_and_the_forecast_knows);
+    tcase_add_test(tcase, recomputing_saves_memory_as_forecast);
     tcase_add_loop_test(tcase, its_gradients_are_right, 0, 4);
     tcase_add_test(tcase, making_one_survives_the_failure_of_any_allocation);
     tcase_add_test(tcase, errors);

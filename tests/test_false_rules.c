@@ -1,4 +1,4 @@
-/* Rules that are wrong under one condition only. th_check_op refuses each, and names the condition. */
+/* Rules that are wrong under one condition only. th_check_op rejects each, and names the condition. */
 #include "memory.h"
 #include "user_ops.h"
 
@@ -121,7 +121,7 @@ static const th_op pair = {.name = "pair",
                            .backward = pair_backward,
                            .samples = pair_samples};
 
-static void expect_refused(const th_op *op, const char *words)
+static void expect_rejected(const th_op *op, const char *words)
 {
     th_gradient_report report;
     calls = 0;
@@ -164,10 +164,10 @@ static const struct {
     {MOVES_ITS_OUTPUT, "forward changed the data pointer or the sizes of output 0"},
 };
 
-START_TEST(a_rule_that_is_wrong_under_one_condition_is_refused)
+START_TEST(a_rule_that_is_wrong_under_one_condition_is_rejected)
 {
     current = mistakes[_i].mistake;
-    expect_refused(&pair, mistakes[_i].words);
+    expect_rejected(&pair, mistakes[_i].words);
     current = NONE;
     ck_assert_op(ctx, &pair);
 }
@@ -180,11 +180,12 @@ START_TEST(an_operand_that_is_read_must_be_saved)
     current = NONE;
     th_op op = pair;
     op.saves = TH_INPUT(0);
-    expect_refused(&op, "backward read x1, which was not saved: its data is NULL unless .saves or .saves_for names it");
-    op.saves = 0; /* each input is saved for the other's gradient; for both gradients, both are saved */
+    expect_rejected(&op,
+                    "backward read x1, which was not saved: its data is NULL unless .saves or .saves_for names it");
+    op.saves = 0; /* saves each input for the gradient of the other, so both for both gradients */
     op.saves_for[0] = TH_INPUT(0);
     op.saves_for[1] = TH_INPUT(1);
-    expect_refused(&op, "requires a gradient: backward read x");
+    expect_rejected(&op, "requires a gradient: backward read x");
     op.saves_for[0] = TH_INPUT(1);
     op.saves_for[1] = TH_INPUT(0);
     ck_assert_op(ctx, &op);
@@ -218,21 +219,21 @@ static const th_op ring = {.name = "ring",
                            .backward = ring_backward,
                            .samples = square_samples};
 
-START_TEST(a_false_claim_of_memory_is_refused)
+START_TEST(a_false_claim_of_memory_is_rejected)
 {
     ck_assert_op(ctx, &ring);
     th_op op = ring;
     op.flags = TH_OP_IN_PLACE;
-    expect_refused(&op, "if an input gradient is written over output gradient 0 (TH_OP_IN_PLACE)");
+    expect_rejected(&op, "if an input gradient is written over output gradient 0 (TH_OP_IN_PLACE)");
     op.flags = TH_OP_OVER_INPUT;
-    expect_refused(&op, "if the gradient of input 0 is written over its value (TH_OP_OVER_INPUT)");
+    expect_rejected(&op, "if the gradient of input 0 is written over its value (TH_OP_OVER_INPUT)");
     op.flags = TH_OP_OVER_INPUT | TH_OP_IN_PLACE;
-    expect_refused(&op, "is written over ");
+    expect_rejected(&op, "is written over ");
 }
 END_TEST
 
-/* The early gradient is twice the one that backward computes. */
-static void hasty_forward(const th_call *c)
+/* The precomputed gradient is twice the one of backward. */
+static void precomputing_forward(const th_call *c)
 {
     double sum = 0;
     for (int64_t i = 0; i < th_array_numel(&c->input[0]); i++) {
@@ -244,12 +245,12 @@ static void hasty_forward(const th_call *c)
     store(&c->output[0], 0, sum);
 }
 
-START_TEST(an_early_gradient_equals_the_usual_one)
+START_TEST(a_precomputed_gradient_equals_the_usual_one)
 {
     ck_assert_op(ctx, &energy);
     th_op op = energy;
-    op.forward = hasty_forward;
-    expect_refused(&op, "is wrong if forward computes its gradients (.precomputed): the gradient of x[");
+    op.forward = precomputing_forward;
+    expect_rejected(&op, "is wrong if forward computes its gradients (.precomputed): the gradient of x[");
 }
 END_TEST
 
@@ -262,7 +263,7 @@ typedef struct cubes {
 static int64_t reserved_part; /* backward reserves 1 / reserved_part of its squares */
 static bool less_without_data, reads_scratch;
 
-/* y = x³ by way of x², in scratch memory. */
+/* y = x³, with x² in scratch memory. */
 static void cube_plan(const th_call *c, bool backward, void *plan)
 {
     cubes *p = plan;
@@ -309,19 +310,19 @@ static const th_op cube = {.name = "cube",
                            .plan_size = sizeof(cubes),
                            .samples = cube_samples};
 
-START_TEST(scratch_memory_is_what_was_reserved)
+START_TEST(kernels_use_only_reserved_scratch_memory)
 {
     reserved_part = 1;
     less_without_data = reads_scratch = false;
     ck_assert_op(ctx, &cube);
     reserved_part = 2;
-    expect_refused(&cube, "backward reserved 512 bytes of scratch memory and wrote beyond them");
+    expect_rejected(&cube, "backward reserved 512 bytes of scratch memory and wrote beyond them");
     reserved_part = 1;
     reads_scratch = true;
-    expect_refused(&cube, "forward read uninitialized scratch memory");
+    expect_rejected(&cube, "forward read uninitialized scratch memory");
     reads_scratch = false;
     less_without_data = true;
-    expect_refused(&cube, "in a context of shapes only: the plan of forward reserves");
+    expect_rejected(&cube, "in a context of shapes only: the plan of forward reserves");
     less_without_data = false;
 }
 END_TEST
@@ -361,7 +362,7 @@ START_TEST(an_empty_sum_is_written)
                       .forward = sum_of_rows_forward,
                       .backward = sum_of_rows_backward,
                       .samples = samples};
-    expect_refused(&op, "(sample \"rows, axes of 2 empty\") is wrong: forward wrote nothing to output 0[0]");
+    expect_rejected(&op, "(sample \"rows, axes of 2 empty\") is wrong: forward wrote nothing to output 0[0]");
 }
 END_TEST
 
@@ -397,7 +398,7 @@ END_TEST
 
 /* -- the check itself -- */
 
-START_TEST(a_sample_may_have_nothing_but_constants)
+START_TEST(a_sample_may_have_only_constants)
 {
     const th_sample samples[] = {
         {.name = "constant", .n_inputs = 1, .input = {{.shape = TH_SIZES(3), .constant = true}}},
@@ -409,7 +410,7 @@ START_TEST(a_sample_may_have_nothing_but_constants)
 }
 END_TEST
 
-START_TEST(a_check_without_memory_says_so)
+START_TEST(every_allocation_may_fail)
 {
     bool done = false;
     current = NONE;
@@ -457,16 +458,16 @@ int main(void)
 {
     TCase *tcase = new_suite("false rules", setup, close_context);
     tcase_add_test(tcase, the_right_one_passes);
-    tcase_add_loop_test(tcase, a_rule_that_is_wrong_under_one_condition_is_refused, 0,
+    tcase_add_loop_test(tcase, a_rule_that_is_wrong_under_one_condition_is_rejected, 0,
                         (int)(sizeof mistakes / sizeof *mistakes));
     tcase_add_test(tcase, an_operand_that_is_read_must_be_saved);
-    tcase_add_test(tcase, a_false_claim_of_memory_is_refused);
-    tcase_add_test(tcase, an_early_gradient_equals_the_usual_one);
-    tcase_add_test(tcase, scratch_memory_is_what_was_reserved);
+    tcase_add_test(tcase, a_false_claim_of_memory_is_rejected);
+    tcase_add_test(tcase, a_precomputed_gradient_equals_the_usual_one);
+    tcase_add_test(tcase, kernels_use_only_reserved_scratch_memory);
     tcase_add_test(tcase, an_empty_sum_is_written);
     tcase_add_test(tcase, there_is_a_letter_for_each_axis);
-    tcase_add_test(tcase, a_sample_may_have_nothing_but_constants);
-    tcase_add_test(tcase, a_check_without_memory_says_so);
+    tcase_add_test(tcase, a_sample_may_have_only_constants);
+    tcase_add_test(tcase, every_allocation_may_fail);
     tcase_add_test(tcase, a_check_leaves_everything_as_it_was);
     return run_suites();
 }

@@ -14,7 +14,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(ctx);
 }
 
-enum { B = 3, T = 5, V = 11, LENGTH = 16, MOST = 9 };
+enum { B = 3, T = 5, V = 11, LENGTH = 16, MAX_NEW = 9 };
 
 static const th_language_model_options gpt = {
     .vocabulary = V, .length = LENGTH, .width = 24, .heads = 3, .layers = 2, .dropout = 0.5};
@@ -58,7 +58,7 @@ static th_generate_options prompted(void)
 {
     return (th_generate_options){.prompts = integers(B, T, prompt),
                                  .lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), prompt_len),
-                                 .max_new_tokens = MOST};
+                                 .max_new_tokens = MAX_NEW};
 }
 
 static th_generate_options sourced(void)
@@ -66,12 +66,12 @@ static th_generate_options sourced(void)
     return (th_generate_options){.source = integers(B, 4, source),
                                  .source_lengths = integers(B, 0, source_len),
                                  .start = 3,
-                                 .max_new_tokens = MOST};
+                                 .max_new_tokens = MAX_NEW};
 }
 
 typedef struct tokens {
-    int32_t token[B][MOST];
-    int32_t len[B];
+    int32_t token[B][MAX_NEW];
+    int32_t length[B];
     double score[B];
 } tokens;
 
@@ -81,11 +81,11 @@ static tokens generated_by(th_module *model, const th_generate_options *options)
     const th_status status = th_generate(model, options, &result);
     ck_assert_msg(status == TH_OK, "%s", th_error_message(ctx));
     const int64_t batch = th_size(result.tokens, 0);
-    tokens t = {.len = {0}};
-    ck_assert_int_le(batch * options->max_new_tokens, B * MOST);
+    tokens t = {.length = {0}};
+    ck_assert_int_le(batch * options->max_new_tokens, B * MAX_NEW);
     ck_assert_int_eq(th_dtype_of(result.tokens), TH_INT32);
     ck_assert_int_eq(th_size(result.tokens, 1), options->max_new_tokens);
-    ck_assert_int_eq(th_copy_out(result.lengths, t.len, (size_t)batch * sizeof *t.len), TH_OK);
+    ck_assert_int_eq(th_copy_out(result.lengths, t.length, (size_t)batch * sizeof *t.length), TH_OK);
     const int32_t *data = th_data_const(result.tokens);
     for (int64_t b = 0; b < batch; b++)
         memcpy(t.token[b], data + b * options->max_new_tokens, (size_t)options->max_new_tokens * sizeof *data);
@@ -102,8 +102,8 @@ static tokens generated_by(th_module *model, const th_generate_options *options)
 static void assert_same(const tokens *a, const tokens *b)
 {
     for (int i = 0; i < B; i++) {
-        ck_assert_int_eq(a->len[i], b->len[i]);
-        for (int t = 0; t < MOST; t++)
+        ck_assert_int_eq(a->length[i], b->length[i]);
+        for (int t = 0; t < MAX_NEW; t++)
             ck_assert_msg(a->token[i][t] == b->token[i][t], "sequence %d, token %d: %d, not %d", i, t, a->token[i][t],
                           b->token[i][t]);
     }
@@ -134,14 +134,14 @@ static tokens written_out(th_module *model, bool from_prompts, int64_t length)
 {
     tokens t;
     for (int b = 0; b < B; b++) {
-        int32_t all[T + MOST] = {3};
+        int32_t all[T + MAX_NEW] = {3};
         int64_t n = 1, begin = 0;
         if (from_prompts) {
             n = prompt_len[b];
             memcpy(all, prompt + b * T, (size_t)n * sizeof *all);
         }
-        t.len[b] = MOST;
-        for (int i = 0; i < MOST; i++) {
+        t.length[b] = MAX_NEW;
+        for (int i = 0; i < MAX_NEW; i++) {
             double logits[V];
             if (n - begin > length)
                 begin = n - length / 2;
@@ -207,7 +207,7 @@ START_TEST(a_sequence_depends_on_nothing_else_in_its_batch)
 END_TEST
 
 /* Generation between steps does not change the random numbers of a step's dropout or of the data stream. */
-START_TEST(training_goes_on_as_if_nothing_had_been_generated)
+START_TEST(generating_does_not_change_training)
 {
     th_module *model = lively();
     th_tensor *data = integers(1, T, prompt);
@@ -240,13 +240,13 @@ END_TEST
 
 typedef struct heard {
     th_context *ctx;
-    int32_t token[B][MOST];
+    int32_t token[B][MAX_NEW];
     int count[B], stop_after;
     size_t allocations, reserved;
     bool grew;
 } heard;
 
-static bool hear(void *user, int64_t sequence, int64_t token)
+static bool receive_line(void *user, int64_t sequence, int64_t token)
 {
     heard *h = user;
     h->token[sequence][h->count[sequence]++] = (int32_t)token;
@@ -258,21 +258,21 @@ static bool hear(void *user, int64_t sequence, int64_t token)
     return sequence != 1 || h->count[1] != h->stop_after;
 }
 
-START_TEST(tokens_stream_out_and_may_stop)
+START_TEST(tokens_are_streamed_and_emit_may_stop)
 {
     th_module *model = lively();
     th_generate_options options = prompted();
     heard h = {.ctx = ctx, .stop_after = 4};
-    options.emit = hear;
+    options.emit = receive_line;
     options.user = &h;
     const tokens got = generated_by(model, &options);
     const tokens expected = written_out(model, true, LENGTH);
-    ck_assert_int_eq(got.len[0], MOST);
-    ck_assert_int_eq(got.len[1], 4);
+    ck_assert_int_eq(got.length[0], MAX_NEW);
+    ck_assert_int_eq(got.length[1], 4);
     for (int b = 0; b < B; b++) {
-        ck_assert_int_eq(h.count[b], got.len[b]);
+        ck_assert_int_eq(h.count[b], got.length[b]);
         ck_assert_mem_eq(h.token[b], expected.token[b], (size_t)h.count[b] * sizeof(int32_t));
-        for (int i = got.len[b]; i < MOST; i++)
+        for (int i = got.length[b]; i < MAX_NEW; i++)
             ck_assert_int_eq(got.token[b][i], 0);
     }
     ck_assert_msg(!h.grew, "a token has allocated");
@@ -290,17 +290,17 @@ START_TEST(an_end_token_ends)
     const tokens got = generated_by(model, &options);
     for (int b = 0; b < B; b++) {
         int length = 0;
-        while (length < MOST && whole.token[b][length] != ends[0] && whole.token[b][length] != ends[1])
+        while (length < MAX_NEW && whole.token[b][length] != ends[0] && whole.token[b][length] != ends[1])
             length++;
-        length += length < MOST;
-        ck_assert_int_eq(got.len[b], length);
-        for (int i = 0; i < MOST; i++)
+        length += length < MAX_NEW;
+        ck_assert_int_eq(got.length[b], length);
+        for (int i = 0; i < MAX_NEW; i++)
             ck_assert_int_eq(got.token[b][i], i < length ? whole.token[b][i] : (int32_t)ends[0]);
     }
 }
 END_TEST
 
-START_TEST(a_window_slides_over_what_is_longer_than_the_model)
+START_TEST(a_window_slides_if_the_text_is_longer_than_the_model)
 {
     th_language_model_options small = gpt;
     small.length = 6;
@@ -361,7 +361,7 @@ START_TEST(enough_beams_find_the_best_sequence)
         if (decoder_only)
             memcpy(token, prompt + b * T, (size_t)n * sizeof *token);
         const double sum = best_of_all(model, b, token, n, SHORT, END, 0, best, &length, (double)-INFINITY, n);
-        ck_assert_int_eq(got.len[b], length);
+        ck_assert_int_eq(got.length[b], length);
         for (int i = 0; i < length; i++)
             ck_assert_int_eq(got.token[b][i], best[i]);
         ck_assert_double_eq_tol(got.score[b], sum, 1e-4);
@@ -384,7 +384,7 @@ START_TEST(beams_of_a_sequence_depend_on_nothing_else)
         options.prompts = integers(1, prompt_len[b], prompt + b * T);
         options.lengths = NULL;
         const tokens alone = generated_by(model, &options);
-        ck_assert_int_eq(alone.len[0], all.len[b]);
+        ck_assert_int_eq(alone.length[0], all.length[b]);
         ck_assert_mem_eq(alone.token[0], all.token[b], sizeof all.token[b]);
         ck_assert_double_eq(alone.score[0], all.score[b]);
     }
@@ -393,7 +393,7 @@ END_TEST
 
 /* -- errors and memory -- */
 
-START_TEST(what_makes_no_sense_is_an_error)
+START_TEST(invalid_options_are_errors)
 {
     th_module *model = lively(), *dense = th_dense_new(ctx, 2, 2, NULL);
     const int64_t long_lens[B] = {5, 6, 1}, end = V;
@@ -421,13 +421,13 @@ START_TEST(what_makes_no_sense_is_an_error)
     EXPECT(TH_ERROR_ARGUMENT, "cannot slide", options.beams = 2, options.slide = true);
     EXPECT(TH_ERROR_ARGUMENT, "they are -1 and", options.beams = -1);
     EXPECT(TH_ERROR_INDEX, "end token 11 is outside", options.end_tokens = &end, options.n_end_tokens = 1);
-    EXPECT(TH_ERROR_INDEX, "lens[1] is 6, outside [1, 5]",
+    EXPECT(TH_ERROR_INDEX, "lengths[1] is 6, outside [1, 5]",
            options.lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), long_lens));
     EXPECT(TH_ERROR_INDEX, "token 3 of prompt 0 is 11", options.prompts = integers(B, T, strange));
     EXPECT(TH_ERROR_TYPE, "prompts must be int32 or int64",
            options.prompts = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(B, T)));
     EXPECT(TH_ERROR_SHAPE, "prompts must be (B, T)", options.prompts = integers(B * T, 0, prompt));
-    EXPECT(TH_ERROR_SHAPE, "lens must be (B) for the same B", options.lengths = integers(B - 1, 0, prompt));
+    EXPECT(TH_ERROR_SHAPE, "lengths must be (B) for the same B", options.lengths = integers(B - 1, 0, prompt));
     EXPECT(TH_ERROR_ARGUMENT, "has no source", options.source = options.prompts);
     EXPECT(TH_ERROR_ARGUMENT, "neither a language_model nor", model = dense);
 #undef EXPECT
@@ -486,7 +486,7 @@ START_TEST(a_shapes_only_context_forecasts_the_memory)
 }
 END_TEST
 
-START_TEST(running_out_of_memory_leaves_nothing_behind)
+START_TEST(running_out_of_memory_does_not_leak)
 {
     th_status status = TH_ERROR_MEMORY;
     for (int64_t call = 1; status != TH_OK; call++) {
@@ -503,15 +503,15 @@ int main(void)
     TCase *tests = new_suite("generate", setup, close_context);
     tcase_add_loop_test(tests, greedy_is_the_largest_logit_of_whole_sequences, 0, 6 * 3);
     tcase_add_test(tests, a_sequence_depends_on_nothing_else_in_its_batch);
-    tcase_add_test(tests, training_goes_on_as_if_nothing_had_been_generated);
-    tcase_add_test(tests, tokens_stream_out_and_may_stop);
+    tcase_add_test(tests, generating_does_not_change_training);
+    tcase_add_test(tests, tokens_are_streamed_and_emit_may_stop);
     tcase_add_test(tests, an_end_token_ends);
-    tcase_add_test(tests, a_window_slides_over_what_is_longer_than_the_model);
+    tcase_add_test(tests, a_window_slides_if_the_text_is_longer_than_the_model);
     tcase_add_loop_test(tests, enough_beams_find_the_best_sequence, 0, 2);
     tcase_add_test(tests, beams_of_a_sequence_depend_on_nothing_else);
-    tcase_add_test(tests, what_makes_no_sense_is_an_error);
+    tcase_add_test(tests, invalid_options_are_errors);
     tcase_add_loop_test(tests, logits_that_are_not_numbers_are_an_error, 0, 2);
     tcase_add_loop_test(tests, a_shapes_only_context_forecasts_the_memory, 0, 2);
-    tcase_add_loop_test(tests, running_out_of_memory_leaves_nothing_behind, 0, 2);
+    tcase_add_loop_test(tests, running_out_of_memory_does_not_leak, 0, 2);
     return run_suites();
 }

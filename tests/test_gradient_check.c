@@ -1,10 +1,10 @@
-/* The gradient checker on functions that make it hard by what they do: what they make, free, leave open or read late.
- * Nothing of it may show afterwards. */
+/* The gradient checker on difficult functions: they make and free tensors, leave scopes open, or read parameters late.
+ * The check must leave everything as it was. */
 #include "memory.h"
 
 #include "gradient_checks.h"
 
-/* -- what a function reads late -- */
+/* -- parameters and constants that a function reads late -- */
 
 static th_tensor *either_weight(void *user, th_tensor *x)
 {
@@ -14,7 +14,7 @@ static th_tensor *either_weight(void *user, th_tensor *x)
 
 START_TEST(a_parameter_behind_a_branch_is_found)
 {
-    /* the usual step falls on the other side; the slopes differ, a shorter one tells */
+    /* the usual step crosses the branch, where the slope is different; a shorter step does not */
     expect(either_weight, NULL, vector(1e-7, 0.5, 2), TH_GRADIENT_RIGHT, NULL);
 }
 END_TEST
@@ -100,7 +100,7 @@ static th_tensor *never_the_same(void *user, th_tensor *x)
     return th_add(x, th_scale(m->all[m->calls++], 0));
 }
 
-START_TEST(parameters_without_end_are_refused)
+START_TEST(new_parameters_in_every_run_are_rejected)
 {
     many m = {.calls = 0};
     for (int i = 0; i < 64; i++)
@@ -110,7 +110,7 @@ START_TEST(parameters_without_end_are_refused)
 }
 END_TEST
 
-/* -- what a function makes and frees -- */
+/* -- tensors and modules that a function makes and frees -- */
 
 static th_tensor *freeing_its_constants(void *user, th_tensor *x)
 {
@@ -140,7 +140,7 @@ static th_tensor *layer_made_and_freed(void *user, th_tensor *x)
     return y;
 }
 
-START_TEST(what_is_made_inside_is_gone_afterwards)
+START_TEST(tensors_made_inside_are_released)
 {
     expect(with_constants, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
     expect(freeing_its_constants, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
@@ -149,7 +149,7 @@ START_TEST(what_is_made_inside_is_gone_afterwards)
 }
 END_TEST
 
-START_TEST(thousands_of_runs_make_thousands_of_constants)
+START_TEST(constants_of_thousands_of_runs_are_released)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(600, 3));
     const th_gradient_options fast = {.mode = TH_GRADIENT_FAST, .samples = 1800, .input_names = NULL};
@@ -166,7 +166,7 @@ static th_tensor *layer_left_behind(void *user, th_tensor *x)
     return th_module_forward(th_dense_new(ctx, 3, 2, NULL), th_reshape(x, TH_SHAPE(1, 3)));
 }
 
-START_TEST(a_layer_left_behind_in_every_run_is_refused)
+START_TEST(a_new_layer_in_every_run_is_rejected)
 {
     expect_status(th_check_gradient_of(layer_left_behind, NULL, vector(1, 2, 3), NULL, &report), TH_ERROR_STATE,
                   "makes a module or an optimizer in every run");
@@ -183,7 +183,7 @@ static th_tensor *freeing_weight(void *user, th_tensor *x)
 static th_tensor *freeing_module(void *user, th_tensor *x)
 {
     lazy *l = user;
-    ck_assert_msg(l->calls++ == 0, "run a second time");
+    ck_assert_msg(l->calls++ == 0, "the function ran a second time");
     th_tensor *y = th_module_forward(l->layer, th_reshape(x, TH_SHAPE(1, 3)));
     th_module_free(l->layer);
     return y;
@@ -192,7 +192,7 @@ static th_tensor *freeing_module(void *user, th_tensor *x)
 static th_tensor *freeing_module_unread(void *user, th_tensor *x)
 {
     lazy *l = user;
-    ck_assert_msg(l->calls++ == 0, "run a second time");
+    ck_assert_msg(l->calls++ == 0, "the function ran a second time");
     th_module_free(l->layer);
     return th_exp(x);
 }
@@ -205,12 +205,12 @@ static th_tensor *freeing_input(void *user, th_tensor *x)
     return y;
 }
 
-START_TEST(what_was_there_before_may_not_be_freed)
+START_TEST(outside_objects_must_not_be_freed)
 {
     th_tensor *mine = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(3), 2), true);
     expect_status(th_check_gradient_of(freeing_weight, mine, vector(1, 2, 3), NULL, &report), TH_ERROR_STATE,
-                  "frees parameter 0, which it has not made");
-    ck_assert_ptr_null(th_exp(mine)); /* it is freed all the same */
+                  "frees parameter 0, which it did not make");
+    ck_assert_ptr_null(th_exp(mine)); /* the function did free it */
     th_error_clear(ctx);
     for (int child = 0; child < 2; child++) {
         th_module *list = th_module_list_new(ctx);
@@ -218,7 +218,7 @@ START_TEST(what_was_there_before_may_not_be_freed)
         if (child)
             ck_assert_ptr_nonnull(th_module_list_add(list, l.layer));
         expect_status(th_check_gradient_of(freeing_module, &l, vector(1, 2, 3), NULL, &report), TH_ERROR_STATE,
-                      "weight, which it has not made");
+                      "weight, which it did not make");
         l = (lazy){.layer = th_dense_new(ctx, 3, 2, NULL)};
         ck_assert_int_eq(th_check_gradient_of(freeing_module_unread, &l, vector(1, 2, 3), NULL, &report),
                          TH_ERROR_STATE);
@@ -229,11 +229,11 @@ START_TEST(what_was_there_before_may_not_be_freed)
         ck_assert_ptr_nonnull(strstr(th_error_message(ctx), "frees a module"));
         th_error_clear(ctx);
     }
-    expect(freeing_input, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "frees x, which it has not made");
+    expect(freeing_input, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "frees x, which it did not make");
 }
 END_TEST
 
-/* -- what a function returns -- */
+/* -- results of a function -- */
 
 static th_tensor *identity(void *user, th_tensor *x)
 {
@@ -267,18 +267,18 @@ static th_tensor *integers(void *user, th_tensor *x)
     return th_argmax(x, 0);
 }
 
-START_TEST(any_tensor_may_be_the_result)
+START_TEST(any_floating_tensor_may_be_the_result)
 {
     expect(identity, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
     expect(part_of_it, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
     expect(weight_alone, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
     expect_status(th_check_gradient_of(constant_alone, NULL, vector(1, 2, 3), NULL, &report), TH_ERROR_STATE,
-                  "no path back");
+                  "no gradient passes from the output");
     expect(integers, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "output is int64");
 }
 END_TEST
 
-/* -- what a function does besides -- */
+/* -- side effects of a function -- */
 
 static th_tensor *leaving_scopes_open(void *user, th_tensor *x)
 {
@@ -304,7 +304,7 @@ static th_tensor *leaving_no_grad_open(void *user, th_tensor *x)
     return y;
 }
 
-static th_tensor *ending_too_much(void *user, th_tensor *x)
+static th_tensor *ending_scopes_of_the_caller(void *user, th_tensor *x)
 {
     (void)user;
     th_no_grad_end(ctx);
@@ -367,7 +367,7 @@ static th_tensor *returning_nothing(void *user, th_tensor *x)
     return NULL;
 }
 
-static th_tensor *forgiving_itself(void *user, th_tensor *x)
+static th_tensor *clearing_its_error(void *user, th_tensor *x)
 {
     (void)user;
     ck_assert_ptr_null(failing(NULL, x));
@@ -375,15 +375,15 @@ static th_tensor *forgiving_itself(void *user, th_tensor *x)
     return th_mul(x, weight);
 }
 
-START_TEST(whatever_it_does_is_put_back)
+START_TEST(side_effects_are_undone)
 {
     th_tensor *x = vector(1, 2, 3);
     expect(leaving_scopes_open, NULL, x, TH_GRADIENT_RIGHT, NULL);
     expect(leaving_no_grad_open, NULL, x, TH_GRADIENT_RIGHT, NULL);
-    expect(ending_too_much, NULL, x, TH_GRADIENT_RIGHT, NULL);
+    expect(ending_scopes_of_the_caller, NULL, x, TH_GRADIENT_RIGHT, NULL);
     expect(clearing_first, NULL, x, TH_GRADIENT_RIGHT, NULL);
     expect(clearing_last, NULL, x, TH_GRADIENT_COULD_NOT_RUN, "what the function returned");
-    expect(forgiving_itself, NULL, x, TH_GRADIENT_RIGHT, NULL);
+    expect(clearing_its_error, NULL, x, TH_GRADIENT_RIGHT, NULL);
     expect(failing, NULL, x, TH_GRADIENT_COULD_NOT_RUN, "do not broadcast");
     expect(failing_later, NULL, x, TH_GRADIENT_COULD_NOT_RUN, "do not broadcast");
     expect(returning_nothing, NULL, x, TH_GRADIENT_COULD_NOT_RUN, "returned NULL");
@@ -393,12 +393,13 @@ END_TEST
 
 START_TEST(a_function_may_call_backward)
 {
-    expect(calling_backward, NULL, vector(1, 2, 3), TH_GRADIENT_WRONG, NULL); /* its gradient of th_gradient is lost */
+    expect(calling_backward, NULL, vector(1, 2, 3), TH_GRADIENT_WRONG,
+           NULL); /* the gradient through th_gradient is lost */
     ck_assert_int_eq(report.input, 1);
 }
 END_TEST
 
-START_TEST(looking_at_values_changes_nothing)
+START_TEST(kept_values_and_traces_change_nothing)
 {
     th_keep_values(ctx, true);
     th_set_tracing(ctx, true);
@@ -407,7 +408,7 @@ START_TEST(looking_at_values_changes_nothing)
 }
 END_TEST
 
-START_TEST(inside_a_scope_and_with_recording_off_it_works_too)
+START_TEST(a_check_works_in_a_scope_and_with_recording_off)
 {
     th_tensor *x = vector(1, 2, 3);
     th_scope_begin(ctx, "outer");
@@ -421,14 +422,14 @@ START_TEST(inside_a_scope_and_with_recording_off_it_works_too)
 }
 END_TEST
 
-START_TEST(inside_a_step_it_works_too)
+START_TEST(a_check_works_in_a_step)
 {
     th_step_begin(ctx);
     th_tensor *x = vector(1, 2, 3);
     const state before = state_now();
     ck_assert(th_check_op(ctx, th_op_find("silu"), NULL, &report) == TH_OK && report.ok);
-    ck_assert_msg(ctx->in_step, "the step went on");
-    x = vector(1, 2, 3); /* the check ended the first one */
+    ck_assert_msg(ctx->in_step, "the step must continue");
+    x = vector(1, 2, 3); /* the check released the first x */
     ck_assert_gradient(with_constants, NULL, x);
     ck_assert(ctx->in_step && ctx->step == before.step);
     x = vector(1, 2, 3);
@@ -439,7 +440,7 @@ START_TEST(inside_a_step_it_works_too)
 }
 END_TEST
 
-START_TEST(an_operation_is_checked_inside_a_scope_too)
+START_TEST(a_check_of_an_operation_works_in_a_scope)
 {
     th_scope_begin(ctx, "outer");
     const state before = state_now();
@@ -460,7 +461,7 @@ static th_tensor *ending_the_forward_around(void *user, th_tensor *x)
     return y;
 }
 
-/* Checks a gradient on its way. */
+/* Checks a gradient in the middle of a forward. */
 static th_tensor *checking_forward(th_module *m, th_tensor *x)
 {
     const state before = state_now();
@@ -483,21 +484,22 @@ START_TEST(a_forward_may_check_a_gradient)
 }
 END_TEST
 
-static th_tensor *breaking_off(void *user, th_tensor *x)
+static th_tensor *failing_in_no_grad(void *user, th_tensor *x)
 {
     (void)user;
     th_no_grad_begin(ctx);
     return th_dropout(th_add(x, th_zeros(ctx, TH_FLOAT64, TH_SHAPE(5))), 0.5);
 }
 
-/* The step in which a check was made that broke off has failed, in whichever order it is cleared. */
-START_TEST(a_check_that_failed_is_a_step_that_failed)
+/* A check that fails makes the step fail, in either order of th_error_clear and th_tape_clear. */
+START_TEST(a_failed_check_is_a_failed_step)
 {
     for (int order = 0; order < 2; order++) {
         th_tape_clear(ctx);
         const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
         ck_assert_ptr_nonnull(th_dropout(weight, 0.5));
-        ck_assert_int_eq(th_check_gradient_of(breaking_off, NULL, vector(1, 2, 3), NULL, &report), TH_ERROR_SHAPE);
+        ck_assert_int_eq(th_check_gradient_of(failing_in_no_grad, NULL, vector(1, 2, 3), NULL, &report),
+                         TH_ERROR_SHAPE);
         ck_assert_uint_eq(ctx->calls[TH_STREAM_DROPOUT], calls + 1);
         if (order == 0)
             th_error_clear(ctx);
@@ -520,7 +522,7 @@ static th_tensor *stepping(void *user, th_tensor *x)
     return y;
 }
 
-START_TEST(models_are_not_changed_inside)
+START_TEST(a_function_must_not_change_a_model)
 {
     lazy l = {.layer = th_dense_new(ctx, 3, 2, NULL)};
     th_optimizer *sgd = th_sgd_new(l.layer, &(th_sgd_options){.learning_rate = 1});
@@ -546,7 +548,7 @@ static th_tensor *changing_its_parameter(void *user, th_tensor *x)
     return th_set(weight, TH_INDEX(0), 7) ? NULL : th_mul(th_exp(x), th_detach(y));
 }
 
-/* Reads through a pointer that it could write to, and keeps a mean of what it sees. */
+/* Reads a tensor through a pointer that allows writing, and updates its mean in place. */
 static th_tensor *running_mean(void *user, th_tensor *x)
 {
     th_tensor *mean = user;
@@ -555,27 +557,27 @@ static th_tensor *running_mean(void *user, th_tensor *x)
     return th_copy_into(mean, th_detach(y)) ? NULL : y;
 }
 
-/* Looks at a parameter through a pointer that it could write to. */
-static th_tensor *looking(void *user, th_tensor *x)
+/* Reads a parameter through a pointer that allows writing. */
+static th_tensor *reading_data(void *user, th_tensor *x)
 {
     th_tensor *w = user, *y = th_add(x, w);
     return th_data(w) ? y : NULL;
 }
 
-/* Three numbers leave a part of their memory unused. Old numbers there are not taken for a change. */
-START_TEST(unused_memory_is_no_change)
+/* Three numbers leave a part of their memory unused. Old numbers there do not count as a change. */
+START_TEST(unused_memory_does_not_count_as_a_change)
 {
     for (int i = 0; i < 8; i++) {
         th_tensor *old = th_randn(ctx, TH_FLOAT64, TH_SHAPE(32 << i));
         th_tensor_free(old);
         th_tensor *w = th_set_requires_gradient(th_full(ctx, TH_FLOAT64, TH_SHAPE(3), 2), true);
-        expect(looking, w, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
+        expect(reading_data, w, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
         th_tensor_free(w);
     }
 }
 END_TEST
 
-START_TEST(what_is_changed_in_place_is_seen)
+START_TEST(changes_in_place_are_rejected)
 {
     expect(changing_its_input, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "changes x in place");
     expect(changing_its_parameter, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "changes parameter 0 in place");
@@ -585,7 +587,7 @@ START_TEST(what_is_changed_in_place_is_seen)
 }
 END_TEST
 
-/* -- a path back that is missing, numbers that are not the same -- */
+/* -- gradients that do not pass, outputs that differ -- */
 
 static th_tensor *without_recording(void *user, th_tensor *x)
 {
@@ -612,7 +614,7 @@ static th_tensor *detached(void *user, th_tensor *x)
     return th_exp(th_detach(x));
 }
 
-START_TEST(recording_that_was_off_is_named)
+START_TEST(the_report_names_recording_that_was_off)
 {
     expect(without_recording, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "recording was off inside");
     expect(partly_without_recording, NULL, vector(0.1, 0.2, 0.3), TH_GRADIENT_WRONG, "recording was off inside");
@@ -638,7 +640,7 @@ static th_tensor *replayed_numbers(void *user, th_tensor *x)
     return th_dropout(th_mul(x, th_uniform(ctx, TH_FLOAT64, TH_SHAPE(3), 1, 2)), 0.5);
 }
 
-START_TEST(fresh_random_numbers_are_named)
+START_TEST(the_report_names_fresh_random_numbers)
 {
     lazy l = {.layer = NULL};
     expect(fresh_numbers, NULL, vector(1, 2, 3), TH_GRADIENT_COULD_NOT_RUN, "fresh random numbers");
@@ -666,7 +668,7 @@ static th_tensor *nothing_at_all(void *user, th_tensor *const *inputs)
     return th_exp(user);
 }
 
-START_TEST(a_check_that_compares_nothing_says_so)
+START_TEST(a_check_that_compares_nothing_reports_it)
 {
     th_tensor *frozen = th_randn(ctx, TH_FLOAT32, TH_SHAPE(4, 2));
     expect(embedded, frozen, th_arange(ctx, TH_INT64, 0, 3, 1), TH_GRADIENT_NOTHING_COMPARED, "no parameter requires");
@@ -678,7 +680,7 @@ START_TEST(a_check_that_compares_nothing_says_so)
 }
 END_TEST
 
-START_TEST(an_operation_has_to_compare_something)
+START_TEST(an_operation_must_compare_something)
 {
     th_op exp = *th_op_find("exp");
     const th_sample some[] = {{.name = "nothing", .n_inputs = 1, .input = {{.shape = TH_SIZES(0, 3)}}},
@@ -733,27 +735,27 @@ int main(void)
     tcase_add_test(tcase, a_layer_made_in_the_first_run_is_a_parameter);
     tcase_add_test(tcase, a_constant_kept_from_run_to_run_stays);
     tcase_add_test(tcase, a_leaf_made_inside_is_a_constant_of_the_run);
-    tcase_add_test(tcase, parameters_without_end_are_refused);
-    tcase_add_test(tcase, what_is_made_inside_is_gone_afterwards);
-    tcase_add_test(tcase, thousands_of_runs_make_thousands_of_constants);
-    tcase_add_test(tcase, a_layer_left_behind_in_every_run_is_refused);
-    tcase_add_test(tcase, what_was_there_before_may_not_be_freed);
-    tcase_add_test(tcase, any_tensor_may_be_the_result);
-    tcase_add_test(tcase, whatever_it_does_is_put_back);
-    tcase_add_test(tcase, looking_at_values_changes_nothing);
+    tcase_add_test(tcase, new_parameters_in_every_run_are_rejected);
+    tcase_add_test(tcase, tensors_made_inside_are_released);
+    tcase_add_test(tcase, constants_of_thousands_of_runs_are_released);
+    tcase_add_test(tcase, a_new_layer_in_every_run_is_rejected);
+    tcase_add_test(tcase, outside_objects_must_not_be_freed);
+    tcase_add_test(tcase, any_floating_tensor_may_be_the_result);
+    tcase_add_test(tcase, side_effects_are_undone);
+    tcase_add_test(tcase, kept_values_and_traces_change_nothing);
     tcase_add_test(tcase, a_function_may_call_backward);
-    tcase_add_test(tcase, inside_a_scope_and_with_recording_off_it_works_too);
-    tcase_add_test(tcase, inside_a_step_it_works_too);
-    tcase_add_test(tcase, an_operation_is_checked_inside_a_scope_too);
+    tcase_add_test(tcase, a_check_works_in_a_scope_and_with_recording_off);
+    tcase_add_test(tcase, a_check_works_in_a_step);
+    tcase_add_test(tcase, a_check_of_an_operation_works_in_a_scope);
     tcase_add_test(tcase, a_forward_may_check_a_gradient);
-    tcase_add_test(tcase, a_check_that_failed_is_a_step_that_failed);
-    tcase_add_test(tcase, models_are_not_changed_inside);
-    tcase_add_test(tcase, unused_memory_is_no_change);
-    tcase_add_test(tcase, what_is_changed_in_place_is_seen);
-    tcase_add_test(tcase, recording_that_was_off_is_named);
-    tcase_add_test(tcase, fresh_random_numbers_are_named);
-    tcase_add_test(tcase, a_check_that_compares_nothing_says_so);
-    tcase_add_test(tcase, an_operation_has_to_compare_something);
+    tcase_add_test(tcase, a_failed_check_is_a_failed_step);
+    tcase_add_test(tcase, a_function_must_not_change_a_model);
+    tcase_add_test(tcase, unused_memory_does_not_count_as_a_change);
+    tcase_add_test(tcase, changes_in_place_are_rejected);
+    tcase_add_test(tcase, the_report_names_recording_that_was_off);
+    tcase_add_test(tcase, the_report_names_fresh_random_numbers);
+    tcase_add_test(tcase, a_check_that_compares_nothing_reports_it);
+    tcase_add_test(tcase, an_operation_must_compare_something);
     tcase_add_test(tcase, every_allocation_may_fail);
     return run_suites();
 }

@@ -1,12 +1,12 @@
-/* What the gradient checker says of derivatives that make it hard: that bend, vanish, drown in rounding or do not
- * exist; and what its options change. */
+/* Verdicts of the gradient checker on difficult derivatives: they change quickly, are 0, are hidden by rounding, or do
+ * not exist. Also its options. */
 #include <math.h>
 
 #include "gradient_checks.h"
 
 /* -- scales -- */
 
-/* offset + scale f(x), its gradient `factor` times what it should be. */
+/* offset + scale sin(x), with a gradient that is `factor` times the right one. */
 typedef struct scaled {
     double offset, scale, factor;
 } scaled;
@@ -35,7 +35,7 @@ START_TEST(tolerances_follow_the_gradient_and_the_rounding)
 }
 END_TEST
 
-/* weight counts for little; with a user, its gradient is lost besides. */
+/* weight has little effect. If user is not NULL, its gradient is lost, too. */
 static th_tensor *weak_coupling(void *user, th_tensor *x)
 {
     return th_add(x, th_scale(user ? th_add(th_detach(weight), th_scale(weight, 0)) : weight, 1e-9));
@@ -47,11 +47,11 @@ static th_tensor *constant_sum(void *user, th_tensor *x)
     return th_sum(th_softmax(x, -1), TH_AXES(-1), NULL);
 }
 
-START_TEST(small_beside_large_is_seen)
+START_TEST(small_derivatives_of_one_leaf_are_seen)
 {
     expect(weak_coupling, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL);
     expect(weak_coupling, ctx, vector(1, 2, 3), TH_GRADIENT_WRONG, "parameter 0");
-    expect(constant_sum, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL); /* 0, but for rounding on both sides */
+    expect(constant_sum, NULL, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL); /* 0, apart from rounding on both sides */
 }
 END_TEST
 
@@ -80,7 +80,7 @@ static th_tensor *narrow_bell(void *user, th_tensor *x)
     return th_exp(th_neg(th_mul(z, z)));
 }
 
-START_TEST(functions_that_bend_quickly_are_right)
+START_TEST(functions_that_change_quickly_are_right)
 {
     expect(logarithm, NULL, vector(1e-3, 2e-3, 0.5), TH_GRADIENT_RIGHT, NULL);
     expect(logarithm, NULL, vector(1e-9, 1e-15, 1e-6), TH_GRADIENT_RIGHT, NULL);
@@ -110,26 +110,27 @@ static th_tensor *squared(void *user, th_tensor *x)
     return th_mul(x, x);
 }
 
-static th_tensor *far_out(void *user, th_tensor *x)
+static th_tensor *large_offset(void *user, th_tensor *x)
 {
     return th_add_scalar(th_sin(x), *(const double *)user);
 }
 
-START_TEST(what_cannot_be_told_is_told_apart)
+START_TEST(the_report_has_the_reason_why_it_cannot_tell)
 {
     expect(rectified, NULL, vector(1, 0, -1), TH_GRADIENT_CANNOT_TELL, "a kink");
     ck_assert_ptr_nonnull(strstr(report.text, "x"));
     expect(rectified, NULL, vector(1e-6, -1e-8, 1e-11), TH_GRADIENT_RIGHT, NULL);
     expect(steps, NULL, vector(1, 2, 3), TH_GRADIENT_CANNOT_TELL, "jumps");
     expect(logarithm, NULL, vector(1, -2, 3), TH_GRADIENT_CANNOT_TELL, "not a number");
-    expect(narrow_bell, &(double){1e200}, vector(1, 2, 3), TH_GRADIENT_RIGHT, NULL); /* 0, and its inside infinite */
+    expect(narrow_bell, &(double){1e200}, vector(1, 2, 3), TH_GRADIENT_RIGHT,
+           NULL); /* 0, though an intermediate value is infinite */
     ck_assert_int_eq(th_check_gradient_of(squared, NULL, vector(1e160, 1, 2),
                                           &(th_gradient_options){.mode = TH_GRADIENT_FULL}, &report),
                      TH_ERROR_VALUE);
     ck_assert_int_eq(report.verdict, TH_GRADIENT_CANNOT_TELL);
     ck_assert_ptr_nonnull(strstr(report.text, "infinite or"));
     double offset = 1e11;
-    expect(far_out, &offset, vector(1, 2, 3), TH_GRADIENT_CANNOT_TELL, "rounding hides it");
+    expect(large_offset, &offset, vector(1, 2, 3), TH_GRADIENT_CANNOT_TELL, "rounding hides the derivative");
     ck_assert(!report.ok && report.uncertainty > 0);
 }
 END_TEST
@@ -139,7 +140,7 @@ END_TEST
 static th_tensor *softplus(void *user, th_tensor *x)
 {
     (void)user;
-    return th_log(th_add_scalar(th_exp(x), 1)); /* of numbers around 1, however small the output is */
+    return th_log(th_add_scalar(th_exp(x), 1)); /* the rounding error of 1, even if the output is small */
 }
 
 static th_tensor *log_softmax(void *user, th_tensor *x)
@@ -168,9 +169,9 @@ static th_tensor *softmax(void *user, th_tensor *x)
     return th_softmax(x, -1);
 }
 
-START_TEST(a_jump_far_away_is_not_called_one_here)
+START_TEST(a_distant_jump_is_not_reported)
 {
-    /* its largest steps go from one end of the function to the other; the numbers of no step are sure */
+    /* the longest steps cross the whole function, and every step has a large uncertainty */
     ck_assert_int_ne(th_check_gradient_of(softmax, NULL, vector(502.419, 525.068, -794.75), NULL, &report),
                      TH_ERROR_ARGUMENT);
     ck_assert_ptr_null(strstr(report.text, "jumps"));
@@ -181,7 +182,7 @@ END_TEST
 
 /* -- mistakes of a thousandth -- */
 
-/* The root, one element's gradient 1.001 times what it should be. */
+/* The square root. The gradient of one element is 1.001 times the right one. */
 static th_tensor *root_off_by_a_thousandth(void *user, th_tensor *x)
 {
     const double *factor = user;
@@ -193,7 +194,8 @@ static th_tensor *root_off_by_a_thousandth(void *user, th_tensor *x)
 START_TEST(a_thousandth_too_much_is_found)
 {
     double off = 1.001, none = 1;
-    for (int i = 0; i < 60; i++) { /* at some of these the truncation of the usual steps is as large */
+    for (int i = 0; i < 60;
+         i++) { /* at some of these the truncation error of the usual step is as large as the mistake */
         th_tensor *x = vector(0.5, 1.05e-5 + 2e-8 * i, 3.4e-9);
         for (int mode = TH_GRADIENT_FULL; mode <= TH_GRADIENT_FAST; mode++) {
             const th_gradient_options options = {.mode = (th_gradient_mode)mode};
@@ -245,13 +247,13 @@ END_TEST
 
 /* -- a point at infinity -- */
 
-START_TEST(an_infinite_element_does_not_move)
+START_TEST(an_infinite_element_has_derivative_0)
 {
     expect(softmax, NULL, vector(0.3, -INFINITY, 1.2), TH_GRADIENT_RIGHT, NULL);
 }
 END_TEST
 
-START_TEST(a_map_shows_what_cannot_be_told)
+START_TEST(a_map_shows_where_it_cannot_tell)
 {
     const th_gradient_options full = {.mode = TH_GRADIENT_FULL};
     ck_assert_int_eq(th_check_gradient_of(rectified, NULL, vector(1, 0, -1), &full, &report), TH_ERROR_VALUE);
@@ -262,7 +264,7 @@ END_TEST
 
 /* -- options -- */
 
-static void expect_refused(const th_gradient_options *options, const char *sentence)
+static void expect_rejected(const th_gradient_options *options, const char *sentence)
 {
     ck_assert_int_eq(th_check_gradient_of(exponential, NULL, vector(1, 2, 3), options, &report), TH_ERROR_ARGUMENT);
     ck_assert(!report.ok && report.verdict == TH_GRADIENT_COULD_NOT_RUN);
@@ -274,19 +276,19 @@ static void expect_refused(const th_gradient_options *options, const char *sente
     th_error_clear(ctx);
 }
 
-START_TEST(options_without_sense_are_refused)
+START_TEST(invalid_options_are_rejected)
 {
-    expect_refused(&(th_gradient_options){.step = -0.1}, "step is -0.1");
-    expect_refused(&(th_gradient_options){.step = NAN}, "step is");
-    expect_refused(&(th_gradient_options){.step = INFINITY}, "step is inf");
-    expect_refused(&(th_gradient_options){.relative_tolerance = -1}, "relative_tolerance is -1");
-    expect_refused(&(th_gradient_options){.relative_tolerance = NAN}, "relative_tolerance is");
-    expect_refused(&(th_gradient_options){.absolute_tolerance = -1e-9}, "absolute_tolerance is -1e-09");
-    expect_refused(&(th_gradient_options){.absolute_tolerance = INFINITY}, "absolute_tolerance is inf");
-    expect_refused(&(th_gradient_options){.directions = -5}, "directions is -5");
-    expect_refused(&(th_gradient_options){.samples = -1}, "samples is -1");
-    expect_refused(&(th_gradient_options){.mode = (th_gradient_mode)17}, "mode is 17");
-    expect_refused(&(th_gradient_options){.mode = (th_gradient_mode)-1}, "mode is -1");
+    expect_rejected(&(th_gradient_options){.step = -0.1}, "step is -0.1");
+    expect_rejected(&(th_gradient_options){.step = NAN}, "step is");
+    expect_rejected(&(th_gradient_options){.step = INFINITY}, "step is inf");
+    expect_rejected(&(th_gradient_options){.relative_tolerance = -1}, "relative_tolerance is -1");
+    expect_rejected(&(th_gradient_options){.relative_tolerance = NAN}, "relative_tolerance is");
+    expect_rejected(&(th_gradient_options){.absolute_tolerance = -1e-9}, "absolute_tolerance is -1e-09");
+    expect_rejected(&(th_gradient_options){.absolute_tolerance = INFINITY}, "absolute_tolerance is inf");
+    expect_rejected(&(th_gradient_options){.directions = -5}, "directions is -5");
+    expect_rejected(&(th_gradient_options){.samples = -1}, "samples is -1");
+    expect_rejected(&(th_gradient_options){.mode = (th_gradient_mode)17}, "mode is 17");
+    expect_rejected(&(th_gradient_options){.mode = (th_gradient_mode)-1}, "mode is -1");
 }
 END_TEST
 
@@ -296,7 +298,7 @@ static th_tensor *of_two(void *user, th_tensor *const *inputs)
     return inputs[0] ? th_mul(inputs[0], inputs[1]) : th_exp(inputs[1]);
 }
 
-START_TEST(arguments_without_sense_are_refused)
+START_TEST(invalid_arguments_are_rejected)
 {
     th_tensor *x[2] = {vector(1, 2, 3), vector(4, 5, 6)}, *absent[2] = {NULL, x[1]};
     ck_assert_int_eq(th_check_gradient(ctx, of_two, NULL, 2, x, NULL, &report), TH_OK);
@@ -345,7 +347,7 @@ START_TEST(given_tolerances_and_steps_decide)
     ck_assert_int_eq(th_check_gradient_of(scaled_sine, &s, x, &(th_gradient_options){.step = 0.1}, &report),
                      TH_ERROR_VALUE);
     ck_assert_int_eq(report.verdict, TH_GRADIENT_CANNOT_TELL);
-    ck_assert_ptr_nonnull(strstr(report.text, "the step that was given, 0.1"));
+    ck_assert_ptr_nonnull(strstr(report.text, "the option step, 0.1"));
     s.factor = 2;
     ck_assert_int_eq(th_check_gradient_of(scaled_sine, &s, x, &(th_gradient_options){.step = 1e-4}, &report),
                      TH_ERROR_VALUE);
@@ -353,7 +355,7 @@ START_TEST(given_tolerances_and_steps_decide)
 }
 END_TEST
 
-START_TEST(float32_alone_is_checked_too)
+START_TEST(a_function_is_checked_in_float32)
 {
     const th_gradient_options options = {.float32 = true};
     scaled s = {0, 1, 1};
@@ -369,14 +371,14 @@ START_TEST(float32_alone_is_checked_too)
 }
 END_TEST
 
-/* Which types its input came in. */
+/* Records the types of its input. */
 static th_tensor *noting_its_type(void *user, th_tensor *x)
 {
     ((bool *)user)[th_dtype_of(x)] = true;
     return th_sin(x);
 }
 
-START_TEST(float32_alone_means_that_nothing_runs_in_float64)
+START_TEST(with_float32_nothing_runs_in_float64)
 {
     th_tensor *x = vector(0.3, -0.7, 1.2);
     for (int float32 = 0; float32 < 2; float32++) {
@@ -384,14 +386,14 @@ START_TEST(float32_alone_means_that_nothing_runs_in_float64)
         const th_gradient_options options = {.float32 = float32};
         ck_assert_gradient_with(noting_its_type, seen, x, &options);
         ck_assert(seen[TH_FLOAT32] == float32 && seen[TH_FLOAT64] == !float32);
-        scaled s = {0, 1, 1.005}; /* less than float32 shows */
+        scaled s = {0, 1, 1.005}; /* float32 does not show so small a mistake */
         ck_assert_int_eq(th_check_gradient_of(scaled_sine, &s, x, &options, &report), float32 ? TH_OK : TH_ERROR_VALUE);
     }
 }
 END_TEST
 
-/* A sample is compared twice: as it is, and added to itself. */
-START_TEST(directions_and_samples_are_as_many_as_asked_for)
+/* The check compares a sample twice: after one backward and after two. */
+START_TEST(options_set_the_number_of_directions_and_samples)
 {
     static const struct {
         int directions, samples, comparisons;
@@ -406,14 +408,14 @@ START_TEST(directions_and_samples_are_as_many_as_asked_for)
 }
 END_TEST
 
-/* The product of two inputs, the gradient of the one that user names lost. */
+/* The product of two inputs. The gradient of input *user is lost. */
 static th_tensor *losing_one(void *user, th_tensor *const *inputs)
 {
     const int lost = *(const int *)user;
     return th_mul(lost == 0 ? th_detach(inputs[0]) : inputs[0], lost == 1 ? th_detach(inputs[1]) : inputs[1]);
 }
 
-START_TEST(inputs_are_called_by_the_names_given)
+START_TEST(the_report_uses_the_names_of_inputs)
 {
     th_tensor *inputs[] = {vector(1, 2, 3), vector(4, 5, 6)};
     static const char *const names[] = {"query", NULL};
@@ -433,22 +435,22 @@ int main(void)
 {
     TCase *tcase = new_suite("gradient verdict", setup, close_context);
     tcase_add_test(tcase, tolerances_follow_the_gradient_and_the_rounding);
-    tcase_add_test(tcase, small_beside_large_is_seen);
-    tcase_add_test(tcase, functions_that_bend_quickly_are_right);
-    tcase_add_test(tcase, what_cannot_be_told_is_told_apart);
+    tcase_add_test(tcase, small_derivatives_of_one_leaf_are_seen);
+    tcase_add_test(tcase, functions_that_change_quickly_are_right);
+    tcase_add_test(tcase, the_report_has_the_reason_why_it_cannot_tell);
     tcase_add_test(tcase, rounding_inside_is_not_a_mistake);
-    tcase_add_test(tcase, a_jump_far_away_is_not_called_one_here);
+    tcase_add_test(tcase, a_distant_jump_is_not_reported);
     tcase_add_test(tcase, a_thousandth_too_much_is_found);
     tcase_add_test(tcase, small_outputs_beside_huge_ones_are_seen);
     tcase_add_test(tcase, kinks_nearby_do_not_make_a_gradient_wrong);
-    tcase_add_test(tcase, an_infinite_element_does_not_move);
-    tcase_add_test(tcase, a_map_shows_what_cannot_be_told);
-    tcase_add_test(tcase, options_without_sense_are_refused);
-    tcase_add_test(tcase, arguments_without_sense_are_refused);
+    tcase_add_test(tcase, an_infinite_element_has_derivative_0);
+    tcase_add_test(tcase, a_map_shows_where_it_cannot_tell);
+    tcase_add_test(tcase, invalid_options_are_rejected);
+    tcase_add_test(tcase, invalid_arguments_are_rejected);
     tcase_add_test(tcase, given_tolerances_and_steps_decide);
-    tcase_add_test(tcase, float32_alone_is_checked_too);
-    tcase_add_test(tcase, float32_alone_means_that_nothing_runs_in_float64);
-    tcase_add_test(tcase, directions_and_samples_are_as_many_as_asked_for);
-    tcase_add_test(tcase, inputs_are_called_by_the_names_given);
+    tcase_add_test(tcase, a_function_is_checked_in_float32);
+    tcase_add_test(tcase, with_float32_nothing_runs_in_float64);
+    tcase_add_test(tcase, options_set_the_number_of_directions_and_samples);
+    tcase_add_test(tcase, the_report_uses_the_names_of_inputs);
     return run_suites();
 }

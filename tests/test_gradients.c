@@ -1,5 +1,5 @@
-/* Every operation of the registry: its gradient on its samples, fused against composed, and the checker itself against
- * gradients broken on purpose. */
+/* Every operation of the registry: its gradients on its samples, fused and composed versions, and whether the checker
+ * rejects gradients broken on purpose. */
 #include <math.h>
 #include <string.h>
 
@@ -20,14 +20,14 @@ START_TEST(every_operation_has_the_right_gradient)
 {
     const th_op *op = th_op_at(_i);
     if (op->not_differentiable) {
-        ck_assert_msg(strlen(op->not_differentiable) > 10, "%s: says nothing of why it has no gradient", op->name);
+        ck_assert_msg(strlen(op->not_differentiable) > 10, "%s: does not say why it has no gradient", op->name);
         return;
     }
     ck_assert_op(ctx, op);
 }
 END_TEST
 
-START_TEST(every_operation_says_what_it_computes)
+START_TEST(every_operation_has_formulas)
 {
     const th_op *op = th_op_at(_i);
     ck_assert_ptr_nonnull(op->name);
@@ -57,7 +57,7 @@ static void compare(const char *name, const char *what, th_tensor *a, th_tensor 
                   difference);
 }
 
-/* Value and gradients of one of the two, from the same random numbers; results kept. */
+/* Computes the value and the gradients of one of the two, with the same random numbers. Keeps the results. */
 static void run_one(const th_op *op, const th_sample *sample, bool fused, th_tensor *const *inputs, th_tensor **value,
                     th_tensor **gradients)
 {
@@ -110,7 +110,7 @@ typedef enum mutation { DOUBLED, ZEROED, NEGATED, SLIGHTLY_OFF, TRANSPOSED, OVER
 static const char *const mutation_name[MUTATIONS] = {"doubled",    "zeroed",     "negated",
                                                      "1.01 times", "transposed", "overwritten"};
 
-/* The operation that is being broken, and how; mutant_backward has no other way to know. */
+/* The operation that is broken, and its mutation. Globals, because mutant_backward has no other access to them. */
 static const th_op *original;
 static mutation current;
 static int mutated_input;
@@ -150,7 +150,8 @@ static bool is_square(const th_array *a)
     return a->ndim >= 2 && a->size[a->ndim - 1] == a->size[a->ndim - 2] && a->size[a->ndim - 1] > 1;
 }
 
-/* An operation that hands its gradient on gets a backward that says the same, to be broken like any other. */
+/* Copies the output gradient to each input: the backward of an identity gradient, as a function that a mutation can
+ * break. */
 static void pass_backward(const th_call *call)
 {
     for (int i = 0; i < call->n_inputs; i++) {
@@ -162,7 +163,7 @@ static void pass_backward(const th_call *call)
     }
 }
 
-/* One that overwrites is told so from its plan on. */
+/* Plans a mutant. If it overwrites, it clears call->add before the plan of the operation reads it. */
 static void mutant_plan(const th_call *call, bool backward, void *plan)
 {
     if (backward && current == OVERWRITTEN)
@@ -199,8 +200,8 @@ static void mutant_backward(const th_call *call)
     }
 }
 
-/* A sample on which input i has a gradient that is not 0 everywhere, and square where that is needed; -1 when there is
- * none. */
+/* Returns whether a sample suits a mutation of this input: it has a gradient and elements, and equal last axes for
+ * TRANSPOSED. */
 static bool sample_suits(const th_sample *sample, int input, mutation m)
 {
     const th_sample_input *x = &sample->input[input];
@@ -214,7 +215,7 @@ static bool sample_suits(const th_sample *sample, int input, mutation m)
                                shape->size[shape->ndim - 1] > 1);
 }
 
-/* Whether there is anything in its samples to exchange the axes of. */
+/* Returns whether a sample has an input with two equal axes to exchange. */
 static bool has_square(const th_op *op)
 {
     for (const th_sample *sample = op->samples; sample->name; sample++)
@@ -224,7 +225,7 @@ static bool has_square(const th_op *op)
     return false;
 }
 
-/* True when the checker rejects this mutant on one of the samples, or no sample suits. */
+/* Returns whether the checker rejects this mutant on one of the samples, or no sample is suitable. */
 static bool rejected(const th_op *op, mutation m, int input, bool *tried)
 {
     th_op mutant = *op;
@@ -234,7 +235,7 @@ static bool rejected(const th_op *op, mutation m, int input, bool *tried)
     mutant.plan = mutant_plan;
     mutant.backward = mutant_backward;
     mutant.identity_gradients = 0;
-    /* an operation that cannot add, and so always overwrites, is broken in the sixth way by not saying so */
+    /* an operation that cannot add always overwrites: the sixth mutation only removes the flag */
     if (m == OVERWRITTEN)
         mutant.flags &= ~(uint32_t)TH_OP_CANNOT_ADD;
     else
@@ -260,7 +261,8 @@ static bool rejected(const th_op *op, mutation m, int input, bool *tried)
 START_TEST(every_broken_gradient_is_rejected)
 {
     const th_op *op = th_op_at(_i);
-    const bool plain_view = (op->flags & TH_OP_VIEW) != 0; /* the driver's, broken in test_mutated_driver */
+    const bool plain_view =
+        (op->flags & TH_OP_VIEW) != 0; /* its backward is part of the driver, which test_mutated_driver breaks */
     if (op->not_differentiable || plain_view)
         return;
     const int inputs = op->n_inputs == TH_ANY_INPUTS ? 2 : op->n_inputs;
@@ -306,7 +308,7 @@ static void expect_verdict(mutation m, const char *verdict)
     ck_assert_int_eq(report.input, 0);
 }
 
-START_TEST(a_failure_says_what_kind_of_mistake_it_is)
+START_TEST(the_report_names_the_kind_of_mistake)
 {
     expect_verdict(NEGATED, "opposite sign");
     expect_verdict(DOUBLED, "2 times what it should be");
@@ -317,7 +319,7 @@ START_TEST(a_failure_says_what_kind_of_mistake_it_is)
 }
 END_TEST
 
-/* A bias whose gradient forgets to sum over rows. */
+/* A bias whose gradient is not summed over rows. */
 static th_status forgetful_shape(th_call *call)
 {
     th_call_output(call, 0, call->input[0].dtype, 2, call->input[0].size, NULL);
@@ -339,13 +341,13 @@ static void forgetful_backward(const th_call *call)
             ((double *)call->input_gradient[i].data)[e] = ((const double *)dy->data)[e];
 }
 
-START_TEST(a_missing_sum_is_named)
+START_TEST(the_report_names_a_missing_sum)
 {
     const th_sample samples[2] = {
         {.name = "bias", .n_inputs = 2, .input = {{.shape = TH_SIZES(4, 3)}, {.shape = TH_SIZES(3)}}}, {.name = NULL}};
     const th_op forgetful = {.name = "forgetful",
                              .value = "y = x + b",
-                             .gradient = "db = dy, alas",
+                             .gradient = "db = dy, without a sum",
                              .n_inputs = 2,
                              .flags = TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD,
                              .shape = forgetful_shape,
@@ -399,7 +401,7 @@ START_TEST(functions_are_checked_in_both_modes)
 }
 END_TEST
 
-START_TEST(parameters_are_checked_and_come_back_bit_for_bit)
+START_TEST(parameters_are_checked_and_restored_bit_for_bit)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(3, 4));
     th_tensor *weight = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(4, 6)), true);
@@ -420,7 +422,7 @@ START_TEST(parameters_are_checked_and_come_back_bit_for_bit)
 }
 END_TEST
 
-START_TEST(what_cannot_be_checked_says_so)
+START_TEST(the_report_names_the_reason_without_a_check)
 {
     th_gradient_report report;
     th_op bare = {.name = "bare", .value = "?", .n_inputs = 1, .shape = th_shape_elementwise};
@@ -437,13 +439,13 @@ int main(void)
     TCase *tcase = new_suite("gradients", setup, close_context);
     const int count = th_op_count();
     tcase_add_loop_test(tcase, every_operation_has_the_right_gradient, 0, count);
-    tcase_add_loop_test(tcase, every_operation_says_what_it_computes, 0, count);
+    tcase_add_loop_test(tcase, every_operation_has_formulas, 0, count);
     tcase_add_loop_test(tcase, every_fused_operation_equals_its_composition, 0, count);
     tcase_add_loop_test(tcase, every_broken_gradient_is_rejected, 0, count);
-    tcase_add_test(tcase, a_failure_says_what_kind_of_mistake_it_is);
-    tcase_add_test(tcase, a_missing_sum_is_named);
+    tcase_add_test(tcase, the_report_names_the_kind_of_mistake);
+    tcase_add_test(tcase, the_report_names_a_missing_sum);
     tcase_add_test(tcase, functions_are_checked_in_both_modes);
-    tcase_add_test(tcase, parameters_are_checked_and_come_back_bit_for_bit);
-    tcase_add_test(tcase, what_cannot_be_checked_says_so);
+    tcase_add_test(tcase, parameters_are_checked_and_restored_bit_for_bit);
+    tcase_add_test(tcase, the_report_names_the_reason_without_a_check);
     return run_suites();
 }

@@ -117,12 +117,12 @@ static th_tensor *leaves_of_many_sizes(int64_t n)
         th_tensor *leaf = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1 + i * 31 % 100));
         sum = plus(sum, total(th_set_requires_gradient(leaf, true)));
         if (i % 3)
-            th_tensor_free(leaf); /* waits for the clear */
+            th_tensor_free(leaf); /* the tape keeps it until th_tape_clear */
     }
     return sum;
 }
 
-/* Micro-batches without a clear between them. */
+/* Micro-batches without th_tape_clear between them. */
 static th_tensor *many_losses(int64_t n)
 {
     for (int64_t i = 0; i < n / 2; i++)

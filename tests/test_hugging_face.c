@@ -264,7 +264,7 @@ START_TEST(test_rotary_scaling)
 }
 END_TEST
 
-START_TEST(test_config_that_is_refused)
+START_TEST(test_rejected_config)
 {
     static const char *const gpt2[][2] = {
         {"\"scale_attn_weights\": false", "scale_attn_weights"},
@@ -380,7 +380,7 @@ static void write_weights(const th_named_tensor *tensors, int64_t n)
 
 static char heard[1024];
 
-static void hear(const char *line, void *user)
+static void receive_line(const char *line, void *user)
 {
     ck_assert_ptr_null(user);
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
@@ -411,7 +411,7 @@ START_TEST(test_weights_that_do_not_fit)
     for (int i = 0; i < 7; i++) {
         expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE, troubles[i]);
         heard[0] = 0;
-        expect_status(th_pretrained_load(model, directory, &(th_pretrained_load_options){.report = hear}),
+        expect_status(th_pretrained_load(model, directory, &(th_pretrained_load_options){.report = receive_line}),
                       TH_ERROR_FILE, troubles[i]);
         ck_assert_msg(i == 6 || strstr(heard, troubles[i]), "%s is not in %s", troubles[i], heard);
     }
@@ -436,7 +436,7 @@ START_TEST(test_classifier_beside_a_tied_embedding)
 END_TEST
 
 /* A config.json that asks for far more memory than there is. The file of weights shows that it is wrong. */
-START_TEST(test_sizes_that_the_weights_have_not)
+START_TEST(test_sizes_that_differ_from_the_weights)
 {
     static const char *const cases[][2] = {{"17", "(in all: "}, {"4096", "too few for a model of 4096 layers"}};
     const size_t before = memory.max;
@@ -458,7 +458,7 @@ START_TEST(test_other_options_than_config)
 {
     th_language_model_options o;
     ck_assert_int_eq(th_pretrained_options(ctx, FOLDER "llama", &o), TH_OK);
-    o.block.attention_dropout = 0.5; /* may be changed, and so may: */
+    o.block.attention_dropout = 0.5; /* this option and recompute may differ from config.json */
     o.block.recompute = true;
     ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_OK);
     o.block.scores.rotary_base = 0;
@@ -638,7 +638,7 @@ START_TEST(test_misuse)
     expect_status(th_language_model_export(model, "/dev/null/model", NULL), TH_ERROR_FILE, "/dev/null/model");
     expect_status(th_language_model_export(th_dense_new(ctx, 2, 2, NULL), directory, NULL), TH_ERROR_ARGUMENT, "dense");
     expect_status(th_language_model_export(model, directory, &(th_export_options){TH_END_TOKEN(5)}), TH_ERROR_ARGUMENT,
-                  "the end token is 5, of a vocabulary of 5");
+                  "end token 5 is outside the vocabulary of 5");
     write_config(small);
     expect_failure(th_language_model_from_pretrained(ctx, directory) == NULL, TH_ERROR_FILE, "model.safetensors");
 }
@@ -684,10 +684,10 @@ int main(void)
     tcase_add_test(tests, test_fields_that_are_given);
     tcase_add_test(tests, test_end_token);
     tcase_add_test(tests, test_rotary_scaling);
-    tcase_add_test(tests, test_config_that_is_refused);
+    tcase_add_test(tests, test_rejected_config);
     tcase_add_test(tests, test_weights_that_do_not_fit);
     tcase_add_test(tests, test_classifier_beside_a_tied_embedding);
-    tcase_add_test(tests, test_sizes_that_the_weights_have_not);
+    tcase_add_test(tests, test_sizes_that_differ_from_the_weights);
     tcase_add_test(tests, test_other_options_than_config);
     tcase_add_loop_test(tests, test_round_trip, 0, 2);
     tcase_add_loop_test(tests, test_round_trip_of_biases, 0, 2);

@@ -77,7 +77,7 @@ START_TEST(what_is_not_json_is_refused)
         {"[1 2]", "byte 4: ']' expected"},
         {"[1}", "']' expected"},
         {"{\"a\":1]", "'}' expected"},
-        {"{} {}", "byte 3: there is more behind the end"},
+        {"{} {}", "byte 3: there is more text after the value"},
         {"nul", "invalid token near 'nul'"},
         {"NaN", "invalid token"},
         {"'a'", "invalid token"},
@@ -87,7 +87,7 @@ START_TEST(what_is_not_json_is_refused)
         {".5", "invalid token"},
         {"1e", "invalid token"},
         {"+1", "invalid token"},
-        {"[-0]", "byte 1: -0 is no integer"},
+        {"[-0]", "byte 1: the integer -0 is not supported"},
         {"\"\\x\"", "invalid escape"},
         {"\"\\u12g4\"", "invalid escape"},
         {"\"\\ud800\"", "invalid Unicode"},
@@ -100,8 +100,8 @@ START_TEST(what_is_not_json_is_refused)
         {"\"\xed\xa0\x80\"", "unable to decode byte"},
         {"\"\xe2\x82\"", "unable to decode byte"},
         {"\xef\xbb\xbf", "invalid token"},
-        {"\xef\xbb\xbf{}", "there is more behind the end"},
-        {"[[[[[]]]]]", "byte 4: it is nested deeper"},
+        {"\xef\xbb\xbf{}", "there is more text after the value"},
+        {"[[[[[]]]]]", "byte 4: objects and arrays are nested too deeply"},
         {"{\"a\\u0000\":1}", "NUL byte in object key"},
         {"18446744073709551616", "too big integer"},
         {"1e999", "real number overflow"},
@@ -126,13 +126,13 @@ START_TEST(a_long_number_is_refused)
 {
     char *text = calloc(1, 100001);
     memset(text, '7', 100000);
-    expect_refusal(text, "byte 0: a number of more than 64 characters");
+    expect_refusal(text, "byte 0: a number has more than 64 characters");
     text[1] = '.';
-    expect_refusal(text, "a number of more than 64 characters");
+    expect_refusal(text, "a number has more than 64 characters");
     memset(text, ' ', 10);
     text[10] = '1';
     text[11] = 'e';
-    expect_refusal(text, "byte 10: a number of more than 64 characters");
+    expect_refusal(text, "byte 10: a number has more than 64 characters");
     free(text);
 }
 END_TEST
@@ -149,7 +149,7 @@ START_TEST(limits_hold_before_anything_is_built)
     const th_json_source from = source();
     size_t estimate;
     ck_assert_int_eq(th_json_measure(&from, deep, bytes, &usual, &estimate), TH_ERROR_FILE);
-    expect_error(TH_ERROR_FILE, "byte 4: it is nested deeper");
+    expect_error(TH_ERROR_FILE, "byte 4: objects and arrays are nested too deeply");
     free(deep);
 }
 END_TEST
@@ -250,15 +250,15 @@ START_TEST(an_iterator_rejects_invalid_objects)
         {"{,}", "byte 1: a key is missing"},
         {"{1:2}", "byte 1: a key is missing"},
         {"{\"a\":1,}", "byte 7: a key is missing"},
-        {"{\"a\" 1}", "byte 5: a key without a colon"},
-        {"{\"a\"}", "byte 4: a key without a colon"},
-        {"{\"a\":}", "byte 5: there is no value"},
-        {"{\"a\":,}", "byte 5: there is no value"},
-        {"{\"a\"::}", "byte 5: there is no value"},
-        {"{\"a\":1 2}", "byte 7: neither a comma nor an end"},
-        {"{\"a\":1\"b\":2}", "byte 6: neither a comma nor an end"},
-        {"{\"a\":1]", "byte 6: neither a comma nor an end"},
-        {"{\"a\":[}]", "byte 7: neither a comma nor an end"},
+        {"{\"a\" 1}", "byte 5: a colon is missing after a key"},
+        {"{\"a\"}", "byte 4: a colon is missing after a key"},
+        {"{\"a\":}", "byte 5: a value is missing"},
+        {"{\"a\":,}", "byte 5: a value is missing"},
+        {"{\"a\"::}", "byte 5: a value is missing"},
+        {"{\"a\":1 2}", "byte 7: a comma or a closing bracket is missing"},
+        {"{\"a\":1\"b\":2}", "byte 6: a comma or a closing bracket is missing"},
+        {"{\"a\":1]", "byte 6: a comma or a closing bracket is missing"},
+        {"{\"a\":[}]", "byte 7: a comma or a closing bracket is missing"},
         {"{]", "byte 1: a key is missing"},
     };
     const th_json_source from = source();

@@ -115,7 +115,7 @@ static double largest(th_tensor *t)
     return th_numel(t) ? th_item(th_max(th_abs(t), TH_ALL_AXES, NULL)) : 0;
 }
 
-START_TEST(a_llama_is_the_model_by_hand)
+START_TEST(a_llama_equals_single_operations)
 {
     th_set_fusion(ctx, _i % 2 == 0);
     th_language_model_options options = llama;
@@ -138,7 +138,7 @@ START_TEST(a_llama_is_the_model_by_hand)
 }
 END_TEST
 
-START_TEST(a_llama_of_7_billion_has_its_number_of_parameters)
+START_TEST(llama_7b_has_the_published_number_of_parameters)
 {
     th_context *outer = ctx;
     ctx = th_context_new(&(th_context_options){.shapes_only = true});
@@ -276,7 +276,7 @@ START_TEST(options_that_are_read_back_make_the_same_model)
 END_TEST
 
 /* The dropout rates of the embedding and of the branches are independent. Either may be 0. */
-START_TEST(dropout_of_the_embedding_is_apart)
+START_TEST(dropout_of_the_embedding_is_independent)
 {
     for (int which = 0; which < 2; which++) {
         th_language_model_options options = options_of(6);
@@ -349,12 +349,12 @@ END_TEST
 int main(void)
 {
     TCase *tcase = new_suite("language_model", setup, close_context);
-    tcase_add_loop_test(tcase, a_llama_is_the_model_by_hand, 0, 4);
-    tcase_add_test(tcase, a_llama_of_7_billion_has_its_number_of_parameters);
+    tcase_add_loop_test(tcase, a_llama_equals_single_operations, 0, 4);
+    tcase_add_test(tcase, llama_7b_has_the_published_number_of_parameters);
     tcase_add_loop_test(tcase, recomputed_blocks_train_to_the_same_bits, 0, 4 * OPTIONS);
     tcase_add_loop_test(tcase, a_whole_model_may_be_a_scope, 0, OPTIONS);
     tcase_add_loop_test(tcase, options_that_are_read_back_make_the_same_model, 0, OPTIONS);
-    tcase_add_test(tcase, dropout_of_the_embedding_is_apart);
+    tcase_add_test(tcase, dropout_of_the_embedding_is_independent);
     tcase_add_loop_test(tcase, gradients_of_a_llama_are_right, 0, 2);
     tcase_add_test(tcase, errors);
     return run_suites();

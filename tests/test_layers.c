@@ -239,7 +239,7 @@ START_TEST(two_blocks_train_composed)
 }
 END_TEST
 
-START_TEST(names_are_pytorchs)
+START_TEST(names_equal_pytorch)
 {
     static const char *const expected[] = {"layers.0.norm1.weight",
                                            "layers.0.norm1.bias",
@@ -281,7 +281,7 @@ int main(void)
     tcase_add_test(layers, dropout);
     tcase_add_test(layers, two_blocks_train);
     tcase_add_test(layers, two_blocks_train_composed);
-    tcase_add_test(layers, names_are_pytorchs);
+    tcase_add_test(layers, names_equal_pytorch);
     tcase_add_test(layers, gradients_of_layers);
     return run_suites();
 }

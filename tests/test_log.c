@@ -102,6 +102,8 @@ START_TEST(json_resumes)
                                           "[1]\n",
                                           "3\n",
                                           "{\"step\": 2.0}\n",
+                                          "{\"\\u0073tep\": 2}\n",
+                                          " {\"step\": 2}\n",
                                           "{\"step\": \"2\"}\n{\"step\": 2}\n",
                                           "\xff\n",
                                           "{\"step\": 2}",

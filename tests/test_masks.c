@@ -244,7 +244,7 @@ START_TEST(test_mask_explain)
     assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}, 0, 1, 2,
                      "key 2 is after query 1 (causal, top left)");
     assert_explained(ctx, &(th_mask){.causal = TH_CAUSAL_BOTTOM_RIGHT}, 0, 1, 5,
-                     "key 5 is after query 1, which stands at 4 (causal, bottom right)");
+                     "key 5 is after query 1, which is at position 4 (causal, bottom right)");
     assert_explained(ctx, &(th_mask){.window = TH_WINDOW(1, 2)}, 0, 2, 0,
                      "key 0 is more than 1 before query 2 (window)");
     assert_explained(ctx, &(th_mask){.window = TH_WINDOW(1, 2)}, 0, 2, 5,

@@ -252,7 +252,7 @@ START_TEST(a_handle_of_a_freed_context_is_an_error)
 }
 END_TEST
 
-START_TEST(as_many_contexts_as_can_live)
+START_TEST(the_largest_number_of_contexts)
 {
     enum { MAX_CONTEXTS = 4096 };
     th_context **live = malloc(MAX_CONTEXTS * sizeof(th_context *));
@@ -336,7 +336,7 @@ static careless *new_careless(void)
     return c;
 }
 
-/* As a C program does. */
+/* A forward as a user writes it in C. */
 static th_tensor *careless_function(careless *c, th_tensor *x, th_tensor *y)
 {
     if (!th_module_begin(&c->base))
@@ -416,7 +416,7 @@ static void end_around(th_module *m)
     ck_assert(!th_is_training(m->ctx));
 }
 
-START_TEST(a_forward_cannot_end_what_is_around_it)
+START_TEST(a_forward_cannot_end_the_scopes_around_it)
 {
     careless *outer = new_careless(), *inner = new_careless();
     ck_assert_ptr_nonnull(th_module_add(&outer->base, "inner", &inner->base));
@@ -488,7 +488,7 @@ START_TEST(recording_is_on_again_after_a_failed_step)
 }
 END_TEST
 
-START_TEST(a_mode_that_was_set_after_an_early_return_stands)
+START_TEST(a_mode_set_after_an_early_return_stays)
 {
     careless *c = new_careless();
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), *wrong = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3));
@@ -597,7 +597,7 @@ START_TEST(a_cleared_error_changes_no_random_numbers)
 }
 END_TEST
 
-START_TEST(an_operation_that_fails_draws_nothing)
+START_TEST(a_failed_operation_draws_no_random_numbers)
 {
     enum { N = 1 << 20 }; /* more than fits in step_memory */
     float drawn[2][64];
@@ -712,7 +712,7 @@ START_TEST(freeing_while_it_is_in_use)
 }
 END_TEST
 
-START_TEST(more_scopes_than_there_can_be)
+START_TEST(too_many_scopes)
 {
     for (int i = 0; i < 3; i++) {
         for (int depth = 0; depth < 70; depth++)
@@ -763,7 +763,7 @@ static th_tensor *holder_forward(th_module *m, th_tensor *x)
     return th_module_forward(((holder *)m)->member, x);
 }
 
-START_TEST(a_freed_module_is_refused)
+START_TEST(a_freed_module_is_rejected)
 {
     holder *h = th_module_new(ctx, sizeof *h, "holder", holder_forward);
     h->member = th_module_add(&h->base, "member", th_dense_new(ctx, 2, 2, NULL));
@@ -984,7 +984,7 @@ START_TEST(a_context_is_freed_in_the_middle_of_a_call_without_operand)
 }
 END_TEST
 
-static void *fail_until_told(void *unused)
+static void *fail_until_stopped(void *unused)
 {
     (void)unused;
     th_context *c = th_context_new(NULL);
@@ -1001,7 +1001,7 @@ START_TEST(a_process_is_forked_while_other_threads_store_errors)
     pthread_t thread[2];
     atomic_store(&stage, 0);
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&thread[i], NULL, fail_until_told, NULL), 0);
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, fail_until_stopped, NULL), 0);
     for (int i = 0; i < 100; i++) {
         const pid_t child = fork();
         ck_assert_int_ge(child, 0);
@@ -1034,25 +1034,25 @@ int main(void)
     tcase_add_test(tcase, a_handle_outlives_its_scope_only_as_its_result);
     tcase_add_test(tcase, the_handle_of_a_gradient_ends_with_its_tensor);
     tcase_add_test(tcase, a_handle_of_a_freed_context_is_an_error);
-    tcase_add_test(tcase, as_many_contexts_as_can_live);
+    tcase_add_test(tcase, the_largest_number_of_contexts);
     tcase_add_test(tcase, every_operation_rejects_stale_handles);
     tcase_add_test(tcase, tape_clear_closes_scopes_that_a_forward_left_open);
     tcase_add_test(tcase, a_module_closes_scopes_left_open_in_it);
     tcase_add_test(tcase, an_extra_end_does_not_close_the_forward_around_it);
-    tcase_add_test(tcase, a_forward_cannot_end_what_is_around_it);
+    tcase_add_test(tcase, a_forward_cannot_end_the_scopes_around_it);
     tcase_add_test(tcase, tape_clear_inside_a_forward_ends_its_operand);
     tcase_add_test(tcase, recording_is_on_again_after_a_failed_step);
-    tcase_add_test(tcase, a_mode_that_was_set_after_an_early_return_stands);
+    tcase_add_test(tcase, a_mode_set_after_an_early_return_stays);
     tcase_add_test(tcase, a_module_that_returned_early_can_be_freed);
     tcase_add_test(tcase, both_orders_of_clearing_equal_a_run_that_never_failed);
     tcase_add_test(tcase, a_cleared_error_changes_no_random_numbers);
-    tcase_add_test(tcase, an_operation_that_fails_draws_nothing);
+    tcase_add_test(tcase, a_failed_operation_draws_no_random_numbers);
     tcase_add_test(tcase, a_tensor_recorded_without_gradient_gets_none);
     tcase_add_test(tcase, backwards_at_the_wrong_time);
     tcase_add_test(tcase, freeing_while_it_is_in_use);
-    tcase_add_test(tcase, more_scopes_than_there_can_be);
+    tcase_add_test(tcase, too_many_scopes);
     tcase_add_test(tcase, a_part_of_a_module_is_freed_with_it_only);
-    tcase_add_test(tcase, a_freed_module_is_refused);
+    tcase_add_test(tcase, a_freed_module_is_rejected);
     tcase_add_test(tcase, memory_of_freed_modules_is_released);
     tcase_add_test(tcase, optimizers_and_modules_end_in_any_order);
     tcase_add_test(tcase, another_thread_frees_the_context_that_was_used_last);

@@ -142,7 +142,7 @@ START_TEST(errors_of_the_tree)
 }
 END_TEST
 
-START_TEST(scopes_carry_the_names)
+START_TEST(scopes_have_the_names_of_modules)
 {
     th_module *m = model_new();
     th_tensor *tokens = th_zeros(ctx, TH_INT32, TH_SHAPE(3));
@@ -310,7 +310,7 @@ START_TEST(conversion_out_of_memory_changes_nothing)
 }
 END_TEST
 
-START_TEST(freeing_gives_everything_back)
+START_TEST(freeing_releases_all_memory)
 {
     th_tensor *tokens = th_zeros(ctx, TH_INT32, TH_SHAPE(3));
     size_t live[6];
@@ -358,7 +358,7 @@ static void count_destroy(th_module *m)
     destroyed++;
 }
 
-static th_tensor *suicidal_forward(th_module *m, th_tensor *x)
+static th_tensor *forward_that_frees_its_module(th_module *m, th_tensor *x)
 {
     th_module_free(m->parent);
     return x;
@@ -368,7 +368,8 @@ START_TEST(destroy_hooks_and_freeing_at_the_wrong_moment)
 {
     destroyed = 0;
     th_module *outer = th_module_new(ctx, sizeof(th_module), "outer", look_forward);
-    th_module *inner = th_module_add(outer, "inner", th_module_new(ctx, sizeof(th_module), "inner", suicidal_forward));
+    th_module *inner =
+        th_module_add(outer, "inner", th_module_new(ctx, sizeof(th_module), "inner", forward_that_frees_its_module));
     outer->destroy = inner->destroy = count_destroy;
     ck_assert_ptr_null(th_module_forward(outer, th_ones(ctx, TH_FLOAT32, TH_SHAPE(2))));
     expect_error(TH_ERROR_STATE, "while its forward runs");
@@ -383,7 +384,7 @@ START_TEST(destroy_hooks_and_freeing_at_the_wrong_moment)
 }
 END_TEST
 
-START_TEST(parameters_lie_in_blocks_that_never_move)
+START_TEST(parameters_are_in_blocks_that_never_move)
 {
     th_module *list = th_module_list_new(ctx);
     th_module *first = th_module_list_add(list, th_dense_new(ctx, 7, 5, NULL));
@@ -463,17 +464,17 @@ int main(void)
     TCase *tree = new_suite("module", setup, close_context);
     tcase_add_test(tree, names_and_order);
     tcase_add_test(tree, errors_of_the_tree);
-    tcase_add_test(tree, scopes_carry_the_names);
+    tcase_add_test(tree, scopes_have_the_names_of_modules);
     tcase_add_test(tree, pinned_to_evaluation);
     tcase_add_test(tree, evaluating_between_steps);
     tcase_add_test(tree, a_failed_forward_leaves_the_mode_and_the_scopes);
     tcase_add_test(tree, freezing);
     tcase_add_test(tree, conversion_in_place);
     tcase_add_test(tree, conversion_out_of_memory_changes_nothing);
-    tcase_add_test(tree, freeing_gives_everything_back);
+    tcase_add_test(tree, freeing_releases_all_memory);
     tcase_add_test(tree, a_tied_parameter_lives_as_long_as_an_owner);
     tcase_add_test(tree, destroy_hooks_and_freeing_at_the_wrong_moment);
-    tcase_add_test(tree, parameters_lie_in_blocks_that_never_move);
+    tcase_add_test(tree, parameters_are_in_blocks_that_never_move);
     tcase_add_test(tree, checksums);
     tcase_add_test(tree, shapes_only);
     return run_suites();

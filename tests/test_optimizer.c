@@ -319,7 +319,7 @@ START_TEST(options_outside_their_range)
 }
 END_TEST
 
-START_TEST(a_gradient_that_is_not_finite_is_refused)
+START_TEST(a_gradient_that_is_not_finite_is_rejected)
 {
     static const double bad[] = {NAN, INFINITY, -INFINITY};
     th_module *m = th_module_new(ctx, sizeof(th_module), "m", NULL);
@@ -359,7 +359,7 @@ START_TEST(a_gradient_that_is_not_finite_is_refused)
 }
 END_TEST
 
-START_TEST(a_refused_step_draws_the_same_numbers_again)
+START_TEST(a_rejected_step_draws_the_same_numbers_again)
 {
     th_module *m = th_dense_new(ctx, 8, 8, NULL);
     th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.1});
@@ -391,7 +391,7 @@ START_TEST(a_refused_step_draws_the_same_numbers_again)
 END_TEST
 
 /* A repeated step ignores rejected gradients that its backward did not overwrite. */
-START_TEST(a_repeated_step_without_the_culprit)
+START_TEST(a_repeated_step_without_the_rejected_gradient)
 {
     th_module *m = three_new(ctx);
     th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.5});
@@ -443,7 +443,7 @@ START_TEST(clipping)
 END_TEST
 
 /* The largest gradients with a small max_norm: the factor is almost 0. */
-START_TEST(clipping_to_next_to_nothing_keeps_parameters_finite)
+START_TEST(clipping_to_a_tiny_norm_keeps_parameters_finite)
 {
     const double g[LARGEST] = {3e38, -2e38, 1e38}, max_norms[] = {5e-324, 1e-30, 1};
     for (int i = 0; i < 6; i++) {
@@ -465,7 +465,7 @@ START_TEST(clipping_to_next_to_nothing_keeps_parameters_finite)
 }
 END_TEST
 
-START_TEST(squares_that_overflow_are_no_reason_to_refuse)
+START_TEST(overflowing_squares_are_not_rejected)
 {
     th_module *m = three_new(ctx);
     ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
@@ -558,7 +558,7 @@ START_TEST(clipping_the_largest_gradients)
 }
 END_TEST
 
-START_TEST(what_has_no_gradient_rests)
+START_TEST(a_parameter_without_gradient_does_not_change)
 {
     th_module *m = three_new(ctx);
     th_optimizer *o = th_adam_w_new(m, &(th_adam_options){.learning_rate = 0.1, .weight_decay = 0.5});
@@ -678,7 +678,7 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
-START_TEST(no_memory_for_moments_changes_nothing)
+START_TEST(a_failed_allocation_of_moments_changes_nothing)
 {
     test_memory memory = {0};
     th_context *small = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
@@ -755,21 +755,21 @@ int main(void)
     tcase_add_test(steps, groups);
     tcase_add_test(steps, learning_rates);
     tcase_add_test(steps, options_outside_their_range);
-    tcase_add_loop_test(steps, a_gradient_that_is_not_finite_is_refused, 0, 3);
-    tcase_add_test(steps, a_refused_step_draws_the_same_numbers_again);
-    tcase_add_test(steps, a_repeated_step_without_the_culprit);
+    tcase_add_loop_test(steps, a_gradient_that_is_not_finite_is_rejected, 0, 3);
+    tcase_add_test(steps, a_rejected_step_draws_the_same_numbers_again);
+    tcase_add_test(steps, a_repeated_step_without_the_rejected_gradient);
     tcase_add_test(steps, clipping);
-    tcase_add_test(steps, clipping_to_next_to_nothing_keeps_parameters_finite);
-    tcase_add_test(steps, squares_that_overflow_are_no_reason_to_refuse);
+    tcase_add_test(steps, clipping_to_a_tiny_norm_keeps_parameters_finite);
+    tcase_add_test(steps, overflowing_squares_are_not_rejected);
     tcase_add_loop_test(steps, a_huge_gradient_leaves_finite_parameters, 0, RULES);
     tcase_add_loop_test(steps, a_huge_gradient_before_a_cast, 0, RULES);
     tcase_add_test(steps, clipping_the_largest_gradients);
-    tcase_add_test(steps, what_has_no_gradient_rests);
+    tcase_add_test(steps, a_parameter_without_gradient_does_not_change);
     tcase_add_test(steps, a_step_without_a_backward_is_an_error);
     tcase_add_test(steps, backward_over_a_stepped_parameter_is_an_error);
     tcase_add_test(steps, a_freed_module_is_forgotten);
     tcase_add_test(steps, steps_allocate_nothing);
-    tcase_add_test(steps, no_memory_for_moments_changes_nothing);
+    tcase_add_test(steps, a_failed_allocation_of_moments_changes_nothing);
     tcase_add_test(steps, the_same_bits_at_any_thread_count);
     tcase_add_test(steps, shapes_only);
     return run_suites();

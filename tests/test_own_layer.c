@@ -40,7 +40,7 @@ START_TEST(two_blocks_train)
 }
 END_TEST
 
-START_TEST(its_parameters_are_named_as_one_expects)
+START_TEST(its_parameters_have_the_names_of_pytorch)
 {
     th_context *ctx = th_context_new(NULL);
     th_module *model = th_module_new(ctx, sizeof(th_module), "model", NULL);
@@ -119,7 +119,7 @@ int main(void)
 {
     TCase *tcase = new_suite("own layer", NULL, NULL);
     tcase_add_test(tcase, two_blocks_train);
-    tcase_add_test(tcase, its_parameters_are_named_as_one_expects);
+    tcase_add_test(tcase, its_parameters_have_the_names_of_pytorch);
     tcase_add_test(tcase, its_gradient_is_right_with_dropout_replayed);
     tcase_add_loop_test(tcase, any_number_of_threads_gives_the_same_bits, 0, 2);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_its_memory);

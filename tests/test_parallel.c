@@ -40,7 +40,7 @@ START_TEST(test_every_task_runs_once)
 }
 END_TEST
 
-START_TEST(test_the_team_is_the_one_asked_for)
+START_TEST(test_the_team_has_the_requested_size)
 {
     for (int threads = 1; threads <= 4; threads++)
         ck_assert_int_eq(th_team_threads(threads), threads);
@@ -49,7 +49,7 @@ START_TEST(test_the_team_is_the_one_asked_for)
 END_TEST
 
 /* Proves that there is a team: two tasks that wait for each other can only end if two workers run them. */
-static void meet(void *shared, int64_t index, int worker)
+static void wait_for_each_other(void *shared, int64_t index, int worker)
 {
     (void)index;
     (void)worker;
@@ -62,7 +62,7 @@ static void meet(void *shared, int64_t index, int worker)
 START_TEST(test_workers_run_at_the_same_time)
 {
     atomic_int arrived = 0;
-    th_parallel(2, 2, meet, &arrived);
+    th_parallel(2, 2, wait_for_each_other, &arrived);
     ck_assert_int_eq(atomic_load(&arrived), 2);
 }
 END_TEST
@@ -139,7 +139,7 @@ int main(void)
     tcase_add_test(
         team, test_forked_process); /* first: it tests the state before the first team, even if Check does not fork */
     tcase_add_test(team, test_every_task_runs_once);
-    tcase_add_test(team, test_the_team_is_the_one_asked_for);
+    tcase_add_test(team, test_the_team_has_the_requested_size);
     tcase_add_test(team, test_workers_run_at_the_same_time);
     tcase_add_test(team, test_workers_help_each_other);
     tcase_add_test(team, test_no_team_inside_a_team);

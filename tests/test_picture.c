@@ -187,7 +187,7 @@ static void expect_ticks(const char *text, const char *const *labels)
         ck_assert_msg(has_tick(text, *labels), "no tick \"%s\"", *labels);
 }
 
-START_TEST(curves_near_the_ends_of_the_numbers)
+START_TEST(curves_of_the_largest_numbers)
 {
     static const struct {
         double y[4];
@@ -203,8 +203,8 @@ START_TEST(curves_near_the_ends_of_the_numbers)
         {{1e17, 1e17, 1e17, 1e17}, false, {"1e+17"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int turned = 0; turned < 2; turned++) {
-            const th_curve curve = {.count = 4, .x = turned ? cases[i].y : NULL, .y = cases[i].y};
+        for (int transposed = 0; transposed < 2; transposed++) {
+            const th_curve curve = {.count = 4, .x = transposed ? cases[i].y : NULL, .y = cases[i].y};
             const th_chart_options options = {.log_y = cases[i].log_y};
             ck_assert_int_eq(th_picture_curves(ctx, path, &curve, 1, &options), TH_OK);
             char *text = read_picture();
@@ -264,7 +264,7 @@ START_TEST(an_axis_that_includes_zero)
 }
 END_TEST
 
-START_TEST(heat_maps_near_the_ends_of_the_numbers)
+START_TEST(heat_maps_of_the_largest_numbers)
 {
     th_tensor *map = th_zeros(ctx, TH_FLOAT64, TH_SHAPE(2, 3));
     static const struct {
@@ -342,8 +342,8 @@ START_TEST(heat_maps)
     free(text);
     /* Strided, two dimensions, float64, names. */
     static const char *const names[4] = {"the", "\xC3\xA9t\xC3\xA9", NULL, "&"};
-    th_tensor *turned = th_swap_axes(th_cast(th_select(w, 0, 1), TH_FLOAT64), 0, 1); /* (5, 4) */
-    ck_assert_int_eq(th_picture_heatmaps(turned, path, &(th_heatmap_options){.column_names = names}), TH_OK);
+    th_tensor *transposed = th_swap_axes(th_cast(th_select(w, 0, 1), TH_FLOAT64), 0, 1); /* (5, 4) */
+    ck_assert_int_eq(th_picture_heatmaps(transposed, path, &(th_heatmap_options){.column_names = names}), TH_OK);
     text = read_picture();
     ck_assert_int_eq(count(text, "</title></rect>"), 20);
     char value[32];
@@ -353,7 +353,7 @@ START_TEST(heat_maps)
 }
 END_TEST
 
-START_TEST(panels_with_names_of_their_own)
+START_TEST(panels_with_different_names)
 {
     static const char *const names[3] = {"first", NULL, "<last>"};
     th_tensor *w = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 2, 2));
@@ -498,12 +498,12 @@ int main(void)
     TCase *pictures = new_suite("picture", setup, teardown);
     tcase_add_test(pictures, curves);
     tcase_add_test(pictures, curves_of_any_numbers);
-    tcase_add_test(pictures, curves_near_the_ends_of_the_numbers);
+    tcase_add_test(pictures, curves_of_the_largest_numbers);
     tcase_add_test(pictures, an_axis_that_includes_zero);
-    tcase_add_test(pictures, heat_maps_near_the_ends_of_the_numbers);
+    tcase_add_test(pictures, heat_maps_of_the_largest_numbers);
     tcase_add_test(pictures, names_of_any_bytes);
     tcase_add_test(pictures, heat_maps);
-    tcase_add_test(pictures, panels_with_names_of_their_own);
+    tcase_add_test(pictures, panels_with_different_names);
     tcase_add_test(pictures, heat_maps_of_any_numbers);
     tcase_add_test(pictures, curves_differ_without_color);
     tcase_add_test(pictures, errors);

@@ -112,7 +112,7 @@ static const th_op cube = {
     .samples = cube_samples,
 };
 
-START_TEST(what_was_reserved_can_be_used)
+START_TEST(reserved_memory_can_be_used)
 {
     th_gradient_report report;
     const th_status status = th_check_op(ctx, &cube, NULL, &report);
@@ -180,7 +180,7 @@ static void endless_step_plan(const th_call *c, bool backward, void *plan)
     th_plan_scratch(c, 8, 1);
 }
 
-START_TEST(what_overflows_is_an_error_of_memory)
+START_TEST(overflowing_sizes_are_a_memory_error)
 {
     void (*const plan[])(const th_call *, bool, void *) = {endless_plan, negative_plan, endless_element_plan,
                                                            endless_sum_plan, endless_step_plan};
@@ -213,7 +213,7 @@ START_TEST(a_plan_fits_its_size)
 END_TEST
 
 /* A fused operation's operands are checked before its composition runs on them. */
-START_TEST(what_would_be_refused_is_refused_before)
+START_TEST(operands_are_checked_before_the_composition_runs)
 {
     th_tensor *integers = th_zeros(ctx, TH_INT32, TH_SHAPE(2)), *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
     plans = runs = 0;
@@ -230,10 +230,10 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("plan", setup, close_context);
-    tcase_add_test(tests, what_was_reserved_can_be_used);
+    tcase_add_test(tests, reserved_memory_can_be_used);
     tcase_add_test(tests, each_run_is_planned_once_and_counted_without_data);
-    tcase_add_test(tests, what_overflows_is_an_error_of_memory);
+    tcase_add_test(tests, overflowing_sizes_are_a_memory_error);
     tcase_add_test(tests, a_plan_fits_its_size);
-    tcase_add_test(tests, what_would_be_refused_is_refused_before);
+    tcase_add_test(tests, operands_are_checked_before_the_composition_runs);
     return run_suites();
 }

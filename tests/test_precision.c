@@ -149,7 +149,7 @@ static void gradients_of(int kind, bool forward, bool backward, float *gradients
     th_context_free(ctx);
 }
 
-START_TEST(test_backward_rounds_as_its_forward_did)
+START_TEST(test_backward_has_the_precision_of_its_forward)
 {
     float expected[GRADIENT], other[GRADIENT], switched[GRADIENT];
     for (int forward = 0; forward < 2; forward++) {
@@ -276,7 +276,7 @@ int main(void)
     TCase *context = new_suite("precision: context", NULL, NULL);
     tcase_add_test(context, test_switch);
     tcase_add_test(context, test_what_it_changes);
-    tcase_add_loop_test(context, test_backward_rounds_as_its_forward_did, 0, 4);
+    tcase_add_loop_test(context, test_backward_has_the_precision_of_its_forward, 0, 4);
     tcase_add_loop_test(context, test_rows_without_gradient, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(context, test_chunks_of_the_classifier, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(context, test_training, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16 + 1);

@@ -222,7 +222,7 @@ static void check_recipe(const recipe *r, const th_machine *machine, int parts, 
     case_free(&t);
 }
 
-/* Without fused multiply-add products must not overflow by themselves. */
+/* Returns small numbers if the path has no fused multiply-add: its products must not overflow before the addition. */
 static numbers random_numbers(int way)
 {
     return (numbers)draw(path_of(way) == BASELINE ? TINY : NUMBERS);

@@ -118,7 +118,7 @@ START_TEST(losses_of_models_pass_in_bfloat16x3)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_wrong_in_bfloat16x3)
+START_TEST(wrong_gradients_are_wrong_in_bfloat16x3)
 {
     th_gradient_report report;
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(B, T, E));
@@ -130,7 +130,7 @@ END_TEST
 
 /* -- bfloat16 -- */
 
-START_TEST(in_bfloat16_it_cannot_be_told)
+START_TEST(right_gradients_are_undecided_in_bfloat16)
 {
     th_gradient_report report;
     texts t = texts_for(small_language_model());
@@ -140,7 +140,7 @@ START_TEST(in_bfloat16_it_cannot_be_told)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_not_right_in_bfloat16)
+START_TEST(wrong_gradients_are_not_right_in_bfloat16)
 {
     th_gradient_report report;
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(B, T, E));
@@ -153,7 +153,7 @@ START_TEST(what_is_wrong_is_not_right_in_bfloat16)
 END_TEST
 
 /* In float64 products are exact, with any precision of the context. */
-START_TEST(float64_shows_it_in_any_precision)
+START_TEST(float64_is_exact_in_any_precision)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 5, 8));
     ck_assert_gradient(forward_of, th_transformer_block_new(ctx, 8, 2, NULL), x);
@@ -166,10 +166,10 @@ int main(void)
     TCase *three = new_suite("gradients in bfloat16x3", open_in_bfloat16x3, close_context);
     tcase_add_test(three, layers_pass_in_bfloat16x3);
     tcase_add_test(three, losses_of_models_pass_in_bfloat16x3);
-    tcase_add_test(three, what_is_wrong_is_wrong_in_bfloat16x3);
+    tcase_add_test(three, wrong_gradients_are_wrong_in_bfloat16x3);
     TCase *one = new_suite("gradients in bfloat16", open_in_bfloat16, close_context);
-    tcase_add_test(one, in_bfloat16_it_cannot_be_told);
-    tcase_add_test(one, what_is_wrong_is_not_right_in_bfloat16);
-    tcase_add_test(one, float64_shows_it_in_any_precision);
+    tcase_add_test(one, right_gradients_are_undecided_in_bfloat16);
+    tcase_add_test(one, wrong_gradients_are_not_right_in_bfloat16);
+    tcase_add_test(one, float64_is_exact_in_any_precision);
     return run_suites();
 }

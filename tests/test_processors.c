@@ -149,7 +149,7 @@ START_TEST(test_large_numbers)
 }
 END_TEST
 
-START_TEST(test_the_least_counts)
+START_TEST(test_the_smallest_limit_counts)
 {
     const int here = th_processors();
     ck_assert_int_ge(here, 1);
@@ -179,6 +179,6 @@ int main(void)
     tcase_add_test(quota, test_a_part_of_the_hierarchy);
     tcase_add_test(quota, test_large_numbers);
     TCase *team = new_suite("processors: default team", NULL, NULL);
-    tcase_add_test(team, test_the_least_counts);
+    tcase_add_test(team, test_the_smallest_limit_counts);
     return run_suites();
 }

@@ -20,7 +20,7 @@ static int machines(th_machine *list)
     for (int isa = AVX2; isa < ISAS && supported(isa); isa++)
         list[count++] = machine_of(isa, 2);
     if (count == 0)
-        printf("skipped: this processor has no fused multiply-add, so there is no product of our own\n");
+        printf("skipped: native products need a processor with fused multiply-add\n");
     return count;
 }
 
@@ -109,7 +109,7 @@ typedef struct product_case {
     void *before;   /* (c.span) */
 } product_case;
 
-static void *lay(int purpose, th_dtype dtype, const layout *l, numbers kind)
+static void *allocate_matrix(int purpose, th_dtype dtype, const layout *l, numbers kind)
 {
     const size_t size = th_dtype_size(dtype);
     char *start = memory_end(purpose, (size_t)l->span * size);
@@ -137,11 +137,11 @@ static product_case case_new(const recipe *r)
     t.c = arrange(r->c, r->m, r->n, r->batch_dims, r->batch, 0);
     th_product *p = &t.product;
     p->m = r->m, p->n = r->n, p->k = r->k;
-    p->a = lay(IN_A, r->dtype, &t.a, r->kind), p->a_row = t.a.row, p->a_col = t.a.column;
-    p->b = lay(IN_B, r->dtype, &t.b, r->kind), p->b_row = t.b.row, p->b_col = t.b.column;
-    p->c = lay(IN_C, r->dtype, &t.c, r->kind), p->c_row = t.c.row, p->c_col = t.c.column;
+    p->a = allocate_matrix(IN_A, r->dtype, &t.a, r->kind), p->a_row = t.a.row, p->a_col = t.a.column;
+    p->b = allocate_matrix(IN_B, r->dtype, &t.b, r->kind), p->b_row = t.b.row, p->b_col = t.b.column;
+    p->c = allocate_matrix(IN_C, r->dtype, &t.c, r->kind), p->c_row = t.c.row, p->c_col = t.c.column;
     const layout bias = {.span = r->n};
-    p->bias = lay(IN_BIAS, r->dtype, &bias, r->kind);
+    p->bias = allocate_matrix(IN_BIAS, r->dtype, &bias, r->kind);
     p->add = r->add && !r->bias;
     if (!r->bias)
         p->bias = NULL;

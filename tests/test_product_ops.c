@@ -48,8 +48,8 @@ static numbers zero_numbers(th_shape shape)
     return n;
 }
 
-/* Returns the offset in n of the element at an index of a larger shape to which n broadcasts. */
-static int64_t place(const numbers *n, int ndim, const int64_t *index)
+/* Returns the offset of an element of n. `index` is its index in a larger shape; n broadcasts to that shape. */
+static int64_t offset_of(const numbers *n, int ndim, const int64_t *index)
 {
     int64_t at = 0;
     for (int i = 0; i < n->shape.ndim; i++) {
@@ -86,15 +86,15 @@ static plain_product multiply_plainly(const numbers *a, const numbers *b, th_sha
     const int64_t inner = a->shape.size[a->shape.ndim - 1];
     int64_t index[TH_MAX_DIMS] = {0};
     do {
-        const int64_t at_c = place(&p.c, ndim, index);
+        const int64_t at_c = offset_of(&p.c, ndim, index);
         for (int64_t k = 0; k < inner; k++) {
             int64_t in_a[TH_MAX_DIMS], in_b[TH_MAX_DIMS];
             memcpy(in_a, index, sizeof in_a);
             memcpy(in_b, index, sizeof in_b);
             in_a[ndim - 1] = in_b[ndim - 2] = k;
-            if (keep && keep->at[place(keep, ndim, side == TH_MASK_LEFT ? in_a : index)] == 0)
+            if (keep && keep->at[offset_of(keep, ndim, side == TH_MASK_LEFT ? in_a : index)] == 0)
                 continue;
-            const int64_t at_a = place(a, ndim, in_a), at_b = place(b, ndim, in_b);
+            const int64_t at_a = offset_of(a, ndim, in_a), at_b = offset_of(b, ndim, in_b);
             p.c.at[at_c] += a->at[at_a] * b->at[at_b];
             p.da.at[at_a] += dc->at[at_c] * b->at[at_b];
             p.db.at[at_b] += dc->at[at_c] * a->at[at_a];
@@ -446,7 +446,7 @@ END_TEST
 /* With one output, a bias or residual changes how the product is split, even before it has memory. If the plan
  * ignored it, an expanded x would overrun the workspace (the sanitizer notices), or shapes_only would count other
  * bytes. */
-START_TEST(test_dense_takes_what_was_planned)
+START_TEST(test_dense_uses_the_planned_memory)
 {
     const struct {
         int64_t batch, rows;
@@ -481,7 +481,7 @@ START_TEST(test_dense_takes_what_was_planned)
 END_TEST
 
 /* A row of x whose output gradient is 0 must not reach dW, for every layout and number of rows. */
-START_TEST(test_dense_ignores_idle_rows)
+START_TEST(test_dense_ignores_rows_without_gradient)
 {
     static const th_shape x_shapes[] = {{2, {5, 3}}, {2, {1300, 70}}, {3, {4, 300, 17}}, {3, {3, 600, 2}}};
     for (size_t s = 0; s < sizeof x_shapes / sizeof *x_shapes; s++)
@@ -659,7 +659,7 @@ START_TEST(test_masked_matmul_hides)
 }
 END_TEST
 
-/* If everything is visible, the bits are those of a product without a mask. */
+/* If everything is visible, the bits equal the bits of a product without a mask. */
 START_TEST(test_masked_matmul_without_hidden_pairs)
 {
     th_tensor *a = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(2, 30, 700), -1, 1),
@@ -811,8 +811,8 @@ int main(void)
     tcase_add_test(tests, test_matmul_shapes);
     tcase_add_loop_test(tests, test_dense, 0, (int)(sizeof dense_cases / sizeof *dense_cases));
     tcase_add_test(tests, test_dense_shapes);
-    tcase_add_test(tests, test_dense_takes_what_was_planned);
-    tcase_add_test(tests, test_dense_ignores_idle_rows);
+    tcase_add_test(tests, test_dense_uses_the_planned_memory);
+    tcase_add_test(tests, test_dense_ignores_rows_without_gradient);
     tcase_add_loop_test(tests, test_masked_matmul, 0, (int)(sizeof masked_cases / sizeof *masked_cases));
     tcase_add_loop_test(tests, test_masked_matmul_hides, 0, 2);
     tcase_add_test(tests, test_masked_matmul_without_hidden_pairs);

@@ -413,7 +413,7 @@ START_TEST(errors)
     expect_status(th_profile_begin(ctx, &(th_profile_options){.max_events = -2}), TH_ERROR_ARGUMENT, "profile_begin");
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
     ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_ERROR_STATE);
-    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE); /* the pending one; and it has ended */
+    ck_assert_int_eq(th_profile_end(ctx), TH_ERROR_STATE); /* returns the pending error, and ends the profile */
     th_error_clear(ctx);
     expect_status(th_profile_end(ctx), TH_ERROR_STATE, "profile_end");
 

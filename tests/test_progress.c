@@ -47,7 +47,7 @@ START_TEST(plain_lines)
 }
 END_TEST
 
-START_TEST(a_line_every_so_many_steps)
+START_TEST(a_line_after_a_number_of_steps)
 {
     char *text = NULL;
     size_t size = 0;
@@ -169,7 +169,7 @@ int main(void)
 {
     TCase *lines = new_suite("progress", setup, close_context);
     tcase_add_test(lines, plain_lines);
-    tcase_add_test(lines, a_line_every_so_many_steps);
+    tcase_add_test(lines, a_line_after_a_number_of_steps);
     tcase_add_test(lines, resumed);
     tcase_add_test(lines, on_a_terminal);
     tcase_add_test(lines, odd_steps_and_names);

@@ -42,7 +42,7 @@ START_TEST(test_repeatable)
 }
 END_TEST
 
-START_TEST(test_streams_do_not_move_each_other)
+START_TEST(test_streams_are_independent)
 {
     th_tensor *first = th_uniform(ctx, TH_FLOAT64, TH_SHAPE(20), 0, 1);
     th_tensor *second = th_uniform(ctx, TH_FLOAT64, TH_SHAPE(20), 0, 1);
@@ -263,7 +263,7 @@ int main(void)
 {
     TCase *tests = new_suite("random", setup, close_context);
     tcase_add_test(tests, test_repeatable);
-    tcase_add_test(tests, test_streams_do_not_move_each_other);
+    tcase_add_test(tests, test_streams_are_independent);
     tcase_add_test(tests, test_numbers_of_the_counter);
     tcase_add_test(tests, test_any_layout);
     tcase_add_test(tests, test_same_bits_on_any_team);

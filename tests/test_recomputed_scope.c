@@ -343,7 +343,7 @@ START_TEST(a_result_that_was_changed_stays_changed)
 END_TEST
 
 /* th_tape_clear closes a scope that a forward left open. */
-START_TEST(the_clear_closes_an_open_scope)
+START_TEST(tape_clear_closes_an_open_scope)
 {
     th_tensor *x = leaf(TH_SHAPE(4));
     th_scope_begin_recomputed(ctx, NULL);
@@ -408,7 +408,7 @@ int main(void)
     tcase_add_test(tcase, the_gradient_checker_accepts_recomputation);
     tcase_add_test(tcase, a_changed_value_from_outside_is_an_error);
     tcase_add_test(tcase, a_result_that_was_changed_stays_changed);
-    tcase_add_test(tcase, the_clear_closes_an_open_scope);
+    tcase_add_test(tcase, tape_clear_closes_an_open_scope);
     tcase_add_test(tcase, a_failed_allocation_is_an_error_without_other_effects);
     return run_suites();
 }

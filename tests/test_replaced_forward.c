@@ -217,7 +217,7 @@ static void add_to_each(th_module *m)
         add_to_each(at);
 }
 
-START_TEST(nothing_can_be_added_that_would_not_be_used)
+START_TEST(members_that_no_forward_uses_are_errors)
 {
     add_to_each(model_new(_i));
     th_module *dropout = th_dropout_new(ctx, 0.5), *own = th_module_new(ctx, sizeof *own, "own", NULL);
@@ -233,6 +233,6 @@ int main(void)
     tcase_add_loop_test(tests, a_replaced_forward_runs_or_is_an_error, 0, 2 * MODELS);
     tcase_add_test(tests, blocks_and_attention_without_a_mask);
     tcase_add_loop_test(tests, an_adapter_of_a_layer_learns, 0, 3);
-    tcase_add_loop_test(tests, nothing_can_be_added_that_would_not_be_used, 0, MODELS);
+    tcase_add_loop_test(tests, members_that_no_forward_uses_are_errors, 0, MODELS);
     return run_suites();
 }

@@ -255,7 +255,7 @@ START_TEST(a_header_is_what_the_format_says)
         {"{}", 1, "its tensors take 0 bytes, but 1 follow"},
         {" {}", 0, "does not begin with {"},
         {"[]", 0, "does not begin with {"},
-        {"{}x", 0, "byte 2: there is more behind the end"},
+        {"{}x", 0, "byte 2: there is more text after the value"},
         {"{\"a\":1}", 0, "is not an object"},
         {"{\"a\":{}}", 0, "tensor \"a\": it must have dtype, shape, data_offsets, and nothing else"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, "and nothing else"},
@@ -266,7 +266,7 @@ START_TEST(a_header_is_what_the_format_says)
         {"{\"a\":" ENTRY("F32", "[1.0]", "[0,4]") "}", 4, "not a non-negative integer"},
         {"{\"a\":" ENTRY("F32", "[1e0]", "[0,4]") "}", 4, "not a non-negative integer"},
         {"{\"a\":" ENTRY("F32", "[-1]", "[0,4]") "}", 4, "not a non-negative integer"},
-        {"{\"a\":" ENTRY("F32", "[-0]", "[0,0]") "}", 0, "-0 is no integer"},
+        {"{\"a\":" ENTRY("F32", "[-0]", "[0,0]") "}", 0, "the integer -0 is not supported"},
         {"{\"a\":" ENTRY("F32", "[\"1\"]", "[0,4]") "}", 4, "not a non-negative integer"},
         {"{\"a\":" ENTRY("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "9 dimensions, more than 8"},
         {"{\"a\":" ENTRY("F32", "[1]", "[0]") "}", 4, "not two integers"},
@@ -286,20 +286,20 @@ START_TEST(a_header_is_what_the_format_says)
          "begins at byte 4 of the data, but the previous tensor ends at 0"},
         {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"b\":" ENTRY("F32", "[1]", "[0,4]") "}", 4,
          "begins at byte 0 of the data, but the previous tensor ends at 4"},
-        {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"a\":" ENTRY("F32", "[1]", "[4,8]") "}", 8, "\"a\" stands twice"},
+        {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"a\":" ENTRY("F32", "[1]", "[4,8]") "}", 8, "\"a\" appears twice"},
         {"{\"a\":" ENTRY("F32", "[1]", "[0,4]") ",\"\\u0061\":" ENTRY("F32", "[1]", "[4,8]") "}", 8,
-         "\"a\" stands twice"},
+         "\"a\" appears twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
          "duplicate object key near '\"dtype\"'"},
         {"{\"a\\u0000b\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "\\u0000 is not allowed"},
         {"{\"__metadata__\":1}", 0, "its \"__metadata__\" is not an object"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "a value of its \"__metadata__\" is not a string"},
         {"{\"__metadata__\":{\"a\":\"b\",\"a\":\"b\"}}", 0, "duplicate object key near '\"a\"'"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" stands twice"},
-        {"{\"__metadata__\":{}]", 0, "neither a comma nor an end"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" appears twice"},
+        {"{\"__metadata__\":{}]", 0, "a comma or a closing bracket is missing"},
         {"{\"\\u005f_metadata__\":{\"a\":\"b\"}}", 0, "contains escapes"},
         {"{\"\\u005f_metadata__\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "contains escapes"},
-        {"{\"a\":[[[[]]]]}", 0, "nested deeper"},
+        {"{\"a\":[[[[]]]]}", 0, "nested too deeply"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_header_refused(cases[i].header, cases[i].data, cases[i].words);
@@ -347,10 +347,10 @@ START_TEST(hostile_headers_take_little_time_and_memory)
     memset(header, '[', bytes);
     memcpy(header, "{\"a\":", 5);
     header[bytes] = 0;
-    expect_header_refused(header, 0, "nested deeper");
+    expect_header_refused(header, 0, "nested too deeply");
     memset(header + 5, '1', 100000);
     header[100005] = 0;
-    expect_header_refused(header, 0, "a number of more than 64 characters");
+    expect_header_refused(header, 0, "a number has more than 64 characters");
     free(header);
     ck_assert_uint_lt(memory.max, 192 << 20);
     struct rusage usage;
@@ -401,6 +401,8 @@ START_TEST(an_index_leads_to_several_files)
     expect_index_refused("{\"weight_map\":{},\"weight_map\":{}}", "duplicate object key");
     expect_index_refused("{}", "\"weight_map\" is missing");
     expect_index_refused("[]", "\"weight_map\" is missing");
+    expect_index_refused("{\"\\u0077eight_map\":{\"a\":\"one.safetensors\"}}", "\"weight_map\" is missing");
+    expect_index_refused(" {\"weight_map\":{\"a\":\"one.safetensors\"}}", "\"weight_map\" is missing");
     expect_index_refused("", "it is empty");
     write_one("model.safetensors", "c", 3); /* is preferred to the index */
     ck_assert_ptr_nonnull(th_safetensors_find(th_safetensors_open(ctx, folder), "c"));

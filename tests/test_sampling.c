@@ -114,7 +114,7 @@ START_TEST(the_first_of_equals_is_the_largest)
 }
 END_TEST
 
-START_TEST(what_is_no_distribution_is_refused)
+START_TEST(invalid_distributions_are_rejected)
 {
     const double strange[][3] = {{1, NAN, 0}, {0, 1, INFINITY}, {-INFINITY, -INFINITY, -INFINITY}};
     const double half[3] = {-INFINITY, 1, -INFINITY};
@@ -156,7 +156,7 @@ static const struct {
     {{-1e10, -INFINITY, 5, -INFINITY}, 0, 1e-320, 1e308, {0, 0, 1, 0}},
 };
 
-START_TEST(extremes_are_the_limit_of_the_usual)
+START_TEST(extreme_options_are_limits_of_usual_ones)
 {
     const int64_t top_k[] = {0, 1, 2, 3};
     const double top_p[] = {0, 1e-320, 0.5, 1}, u[] = {0, 0.3, 0.999999};
@@ -193,12 +193,12 @@ static double coarse(int64_t values) /* with ties */
     return (double)((state >> 33) % (uint64_t)values);
 }
 
-START_TEST(the_best_are_the_first_of_all_in_order)
+START_TEST(the_best_k_are_the_first_k_of_the_sorted_logits)
 {
-    enum { MOST = 200 };
-    static double score[MOST];
-    static th_ranked best[MOST], all[MOST];
-    for (int64_t n = 0; n <= MOST; n += 1 + n / 5)
+    enum { MAX_COUNT = 200 };
+    static double score[MAX_COUNT];
+    static th_ranked best[MAX_COUNT], all[MAX_COUNT];
+    for (int64_t n = 0; n <= MAX_COUNT; n += 1 + n / 5)
         for (int64_t max = 0; max <= n + 1; max += 1 + max / 3) {
             double total = 0;
             for (int64_t i = 0; i < n; i++)
@@ -265,9 +265,9 @@ int main(void)
     tcase_add_loop_test(tests, distributions_are_those_of_transformers, 0, sizeof cases / sizeof *cases);
     tcase_add_test(tests, tokens_are_drawn_by_their_probabilities);
     tcase_add_test(tests, the_first_of_equals_is_the_largest);
-    tcase_add_test(tests, what_is_no_distribution_is_refused);
-    tcase_add_loop_test(tests, extremes_are_the_limit_of_the_usual, 0, sizeof extremes / sizeof *extremes);
-    tcase_add_test(tests, the_best_are_the_first_of_all_in_order);
+    tcase_add_test(tests, invalid_distributions_are_rejected);
+    tcase_add_loop_test(tests, extreme_options_are_limits_of_usual_ones, 0, sizeof extremes / sizeof *extremes);
+    tcase_add_test(tests, the_best_k_are_the_first_k_of_the_sorted_logits);
     tcase_add_test(tests, a_beam_search_by_hand);
     return run_suites();
 }

@@ -124,7 +124,7 @@ static double median_gradient(th_tensor *logits, double scale)
     return norm[ROWS / 2];
 }
 
-START_TEST(row_why_the_scale)
+START_TEST(row_effect_of_the_scale)
 {
     const int64_t widths[] = {4, 64, 512};
     for (int i = 0; i < 3; i++) {
@@ -144,7 +144,7 @@ START_TEST(row_why_the_scale)
 END_TEST
 
 /* T = S = 4096, one head of 64: the score matrix alone would be 64 MiB. */
-START_TEST(the_score_matrix_never_exists)
+START_TEST(the_score_matrix_is_never_stored)
 {
     th_context *c = th_context_new(&(th_context_options){.seed = 1, .threads = 2});
     th_tensor *x[3];
@@ -163,7 +163,7 @@ int main(void)
     TCase *tcase = new_suite("scaled dot-product attention", setup, close_context);
     tcase_add_loop_test(tcase, row_exact_values, 0, 2);
     tcase_add_loop_test(tcase, row_gradient_of_the_sum_of_squares, 0, 2);
-    tcase_add_test(tcase, row_why_the_scale);
-    tcase_add_test(tcase, the_score_matrix_never_exists);
+    tcase_add_test(tcase, row_effect_of_the_scale);
+    tcase_add_test(tcase, the_score_matrix_is_never_stored);
     return run_suites();
 }

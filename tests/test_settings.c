@@ -32,7 +32,7 @@ static void set_every(void)
     chosen.min_lr = 0;
 }
 
-START_TEST(test_every_member_of_the_model_comes_back)
+START_TEST(test_every_member_of_the_model_is_restored)
 {
     char *text = settings_to_json();
     memset(&chosen.model, 0, sizeof every);
@@ -42,7 +42,7 @@ START_TEST(test_every_member_of_the_model_comes_back)
 }
 END_TEST
 
-START_TEST(test_other_settings_come_back)
+START_TEST(test_other_settings_are_restored)
 {
     chosen.model.length = chosen.length = 33;
     chosen.end_token = -1;
@@ -89,7 +89,7 @@ END_TEST
 /* Returns the message with which the program rejects settings (status 1); "" if it accepts them. */
 static const char *refusal(const char *text)
 {
-    static char said[1024];
+    static char message[1024];
     int channel[2], status;
     ck_assert_int_eq(pipe(channel), 0);
     const pid_t child = fork();
@@ -102,13 +102,13 @@ static const char *refusal(const char *text)
     }
     close(channel[1]);
     size_t count = 0;
-    for (ssize_t n; (n = read(channel[0], said + count, sizeof said - 1 - count)) > 0;)
+    for (ssize_t n; (n = read(channel[0], message + count, sizeof message - 1 - count)) > 0;)
         count += (size_t)n;
-    said[count] = 0;
+    message[count] = 0;
     close(channel[0]);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == (count > 0), "status %d: %s", status, said);
-    return said;
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == (count > 0), "status %d: %s", status, message);
+    return message;
 }
 
 /* Returns the message after one value of good settings was changed. */
@@ -119,10 +119,10 @@ static const char *refusal_of(const char *name, const char *value)
     free(text);
     json_object_set_new(all, name, json_loads(value, JSON_DECODE_ANY, NULL));
     text = json_dumps(all, 0);
-    const char *said = refusal(text);
+    const char *message = refusal(text);
     free(text);
     json_decref(all);
-    return said;
+    return message;
 }
 
 START_TEST(test_each_setting_is_checked)
@@ -137,9 +137,9 @@ START_TEST(test_each_setting_is_checked)
             for (size_t k = 0; k < sizeof nonsense / sizeof *nonsense; k++) {
                 if (o->real && strcmp(nonsense[k], "9223372036854775807") == 0 && o->high > 1e18)
                     continue;
-                const char *said = refusal_of(o->name, nonsense[k]);
-                ck_assert_msg(strstr(said, expected) && strstr(said, "it must be "), "%s = %s: %s", o->name,
-                              nonsense[k], said);
+                const char *message = refusal_of(o->name, nonsense[k]);
+                ck_assert_msg(strstr(message, expected) && strstr(message, "it must be "), "%s = %s: %s", o->name,
+                              nonsense[k], message);
             }
             const bool nullable = o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
             ck_assert_msg((refusal_of(o->name, "null")[0] == 0) == nullable, "%s = null", o->name);
@@ -169,9 +169,9 @@ START_TEST(test_settings_that_do_not_fit_together)
         {"model.layers", "65537", "\"model.layers\" is 65537; it must be a whole number, 1 to 65536"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *said = refusal_of(cases[i][0], cases[i][1]);
-        ck_assert_msg(cases[i][2][0] ? strstr(said, cases[i][2]) != NULL : said[0] == 0, "%s = %s: %s", cases[i][0],
-                      cases[i][1], said);
+        const char *message = refusal_of(cases[i][0], cases[i][1]);
+        ck_assert_msg(cases[i][2][0] ? strstr(message, cases[i][2]) != NULL : message[0] == 0, "%s = %s: %s",
+                      cases[i][0], cases[i][1], message);
     }
     char longer[MAX_TEXT + 4] = "\"";
     memset(longer + 1, 'a', MAX_TEXT + 1);
@@ -218,8 +218,8 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("settings", set_every, NULL);
-    tcase_add_test(tests, test_every_member_of_the_model_comes_back);
-    tcase_add_test(tests, test_other_settings_come_back);
+    tcase_add_test(tests, test_every_member_of_the_model_is_restored);
+    tcase_add_test(tests, test_other_settings_are_restored);
     tcase_add_test(tests, test_older_settings);
     tcase_add_test(tests, test_each_setting_is_checked);
     tcase_add_test(tests, test_settings_that_do_not_fit_together);

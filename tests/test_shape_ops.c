@@ -134,8 +134,8 @@ START_TEST(test_reshape)
     ck_assert(th_shares_memory(x, th_reshape(th_transpose(heads, TH_AXES(0, 2, 1, 3)), TH_SHAPE(2, 3, 4))));
 
     /* A view cannot merge exchanged axes: this copies. */
-    th_tensor *turned = th_reshape(th_transpose(numbered(TH_FLOAT32, TH_SHAPE(2, 3)), TH_AXES(1, 0)), TH_SHAPE(6));
-    EXPECT(turned, TH_SHAPE(6), 0, 3, 1, 4, 2, 5);
+    th_tensor *transposed = th_reshape(th_transpose(numbered(TH_FLOAT32, TH_SHAPE(2, 3)), TH_AXES(1, 0)), TH_SHAPE(6));
+    EXPECT(transposed, TH_SHAPE(6), 0, 3, 1, 4, 2, 5);
     EXPECT(th_reshape(th_expand(numbered(TH_FLOAT32, TH_SHAPE(2, 1)), TH_SHAPE(2, 3)), TH_SHAPE(3, 2)), TH_SHAPE(3, 2),
            0, 0, 0, 1, 1, 1);
 
@@ -216,7 +216,7 @@ START_TEST(test_transpose_gradient)
 END_TEST
 
 /* The largest sizes that an empty tensor may have: UndefinedBehaviorSanitizer finds no overflow. */
-START_TEST(test_sizes_beside_none)
+START_TEST(test_empty_tensors)
 {
     static const th_shape shapes[] = {TH_SIZES(0, INT64_MAX / 24, 3), TH_SIZES(INT64_MAX / 16, 2, 0),
                                       TH_SIZES(0, (int64_t)1 << 30, 1, (int64_t)1 << 29)};
@@ -708,7 +708,7 @@ START_TEST(test_embedding_gradient)
 }
 END_TEST
 
-/* Rows are added in their order. With rounded sums, the bits equal those of a plain loop, for any number of threads. */
+/* Rows are added in their order. The bits of rounded sums equal the bits of a plain loop, for any number of threads. */
 START_TEST(test_embedding_gradient_has_one_order)
 {
     enum { ROWS = 7, WIDTH = 133, COUNT = 5000 };
@@ -778,7 +778,7 @@ int main(void)
     tcase_add_test(tests, test_reshape_gradient);
     tcase_add_test(tests, test_transpose);
     tcase_add_test(tests, test_transpose_gradient);
-    tcase_add_test(tests, test_sizes_beside_none);
+    tcase_add_test(tests, test_empty_tensors);
     tcase_add_test(tests, test_slice);
     tcase_add_test(tests, test_select);
     tcase_add_test(tests, test_slice_gradient);

@@ -250,7 +250,7 @@ START_TEST(results_of_cheap_operations_are_recomputed)
 }
 END_TEST
 
-START_TEST(a_stale_handle_is_recognized)
+START_TEST(a_stale_handle_is_detected)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2));
     th_tensor *y = th_scale(x, 2);
@@ -264,7 +264,7 @@ START_TEST(a_stale_handle_is_recognized)
 }
 END_TEST
 
-START_TEST(freeing_a_tensor_that_the_tape_uses_waits_for_the_clear)
+START_TEST(a_tensor_freed_while_the_tape_uses_it_stays_until_the_clear)
 {
     th_tensor *x = counting_leaf(TH_SHAPE(2)), *w = counting_leaf(TH_SHAPE(2));
     th_tensor *loss = total(th_mul(x, w));
@@ -421,7 +421,7 @@ START_TEST(the_handle_of_a_gradient_cannot_be_freed)
 }
 END_TEST
 
-START_TEST(only_what_is_owned_can_become_a_leaf)
+START_TEST(only_owned_tensors_can_become_leaves)
 {
     th_scope_begin(ctx, NULL);
     th_tensor *made = th_ones(ctx, TH_FLOAT32, TH_SHAPE(2));
@@ -472,7 +472,7 @@ static th_tensor *dense_of_results(th_tensor *x, bool with_itself)
     return th_scope_end(ctx, th_dense(h, with_itself ? h : th_scale(x, 0.5), NULL));
 }
 
-START_TEST(a_gradient_overwrites_no_value_that_is_still_read)
+START_TEST(a_gradient_does_not_overwrite_values_that_are_still_read)
 {
     th_tensor *x = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(64, 128)), true), *dx[2];
     for (int kept = 0; kept < 2; kept++) {
@@ -679,8 +679,9 @@ START_TEST(the_error_at_the_memory_limit_contains_it)
     th_error_clear(c);
     th_scope_begin(c, "name");
     ck_assert_ptr_nonnull(strstr(th_error_message(c), "would exceed the context's limit of 20000"));
-    ck_assert_int_eq(th_backward(NULL, NULL),
-                     TH_ERROR_MEMORY); /* the pending error, although no tensor tells the context */
+    ck_assert_int_eq(
+        th_backward(NULL, NULL),
+        TH_ERROR_MEMORY); /* the pending error of the context used last, because no tensor names a context */
     th_context_free(c);
 }
 END_TEST
@@ -847,8 +848,8 @@ int main(void)
     tcase_add_test(tcase, a_changed_saved_value_is_an_error_that_names_both_lines);
     tcase_add_test(tcase, a_scope_releases_everything_except_its_result);
     tcase_add_test(tcase, results_of_cheap_operations_are_recomputed);
-    tcase_add_test(tcase, a_stale_handle_is_recognized);
-    tcase_add_test(tcase, freeing_a_tensor_that_the_tape_uses_waits_for_the_clear);
+    tcase_add_test(tcase, a_stale_handle_is_detected);
+    tcase_add_test(tcase, a_tensor_freed_while_the_tape_uses_it_stays_until_the_clear);
     tcase_add_test(tcase, after_the_first_step_no_step_allocates);
     tcase_add_test(tcase, a_repeated_step_draws_the_same_numbers);
     tcase_add_test(tcase, tracing_finds_the_first_value_that_is_not_finite);
@@ -858,12 +859,12 @@ int main(void)
     tcase_add_test(tcase, a_failed_backward_empties_the_gradients_it_wrote);
     tcase_add_test(tcase, a_saved_operand_that_is_a_changed_gradient_is_an_error);
     tcase_add_test(tcase, the_handle_of_a_gradient_cannot_be_freed);
-    tcase_add_test(tcase, only_what_is_owned_can_become_a_leaf);
+    tcase_add_test(tcase, only_owned_tensors_can_become_leaves);
     tcase_add_test(tcase, a_tensor_of_a_failed_context_is_rejected);
     tcase_add_test(tcase, a_cheap_result_that_was_changed_is_not_recomputed);
     tcase_add_test(tcase, a_failed_recomputation_can_be_repeated);
     tcase_add_test(tcase, a_failed_backward_consumes_its_node);
-    tcase_add_loop_test(tcase, a_gradient_overwrites_no_value_that_is_still_read, 0, 2);
+    tcase_add_loop_test(tcase, a_gradient_does_not_overwrite_values_that_are_still_read, 0, 2);
     tcase_add_test(tcase, a_requested_gradient_is_zero_for_unused_elements);
     tcase_add_test(tcase, any_name_can_be_printed);
     tcase_add_test(tcase, tracing_finds_a_broadcast_sum_that_overflows);

@@ -1,7 +1,6 @@
-/* How threads wait and share the processors. Without work they sleep. Several callers do not multiply them. They end
- * with their caller, and exist again in a forked process whose parent only used OpenMP. Canceled callers, signals, a
- * helper that does not come, a shortage of threads and OpenMP's places must not disturb them, and they must not disturb
- * these. */
+/* How threads wait and share the processors. Without work they sleep. Several callers share one set of threads. They
+ * end with their caller, and exist again in a forked process whose parent only used OpenMP. Teams work with canceled
+ * callers, signals, a helper that does not start, a shortage of threads, and OpenMP's places. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -56,7 +55,7 @@ START_TEST(test_a_team_without_work_sleeps)
     const double before = processor_seconds();
     sleep_milliseconds(300);
     ck_assert_double_lt(processor_seconds() - before, 0.03);
-    th_parallel(4, 100, count, &done); /* and they wake up */
+    th_parallel(4, 100, count, &done); /* with work they wake up */
     ck_assert_int_eq(atomic_load(&done), 101 * 100);
 }
 END_TEST
@@ -85,14 +84,14 @@ START_TEST(test_a_caller_waits_for_its_helpers)
 }
 END_TEST
 
-/* -- how many -- */
+/* -- the number of threads -- */
 
 typedef struct crowd {
     atomic_int now, max, workers;
-    atomic_uint present; /* bits of workers */
+    atomic_uint present; /* a bit for each worker */
 } crowd;
 
-static void enter_crowd(void *shared, int64_t index, int worker)
+static void count_worker(void *shared, int64_t index, int worker)
 {
     (void)index;
     crowd *c = shared;
@@ -110,7 +109,7 @@ START_TEST(test_a_team_larger_than_the_machine_works_in_long_runs)
     ck_assert_int_eq(th_team_threads(threads), threads);
     crowd c = {0};
     for (int tries = 0; atomic_load(&c.max) <= th_processors() && tries < 1000; tries++)
-        th_parallel(threads, 8 * threads, enter_crowd, &c);
+        th_parallel(threads, 8 * threads, count_worker, &c);
     ck_assert_int_gt(atomic_load(&c.max), th_processors());
     ck_assert_int_le(atomic_load(&c.max), threads);
 }
@@ -121,7 +120,7 @@ enum { CALLERS = 4 };
 static void *call(void *shared)
 {
     for (int i = 0; i < 10; i++)
-        th_parallel(th_processors(), 8, enter_crowd, shared);
+        th_parallel(th_processors(), 8, count_worker, shared);
     return NULL;
 }
 
@@ -191,7 +190,7 @@ START_TEST(test_helpers_run_at_openmps_places)
 }
 END_TEST
 
-/* -- how long -- */
+/* -- the lifetime of threads -- */
 
 static int threads_of_this_process(void)
 {
@@ -307,7 +306,7 @@ static void note_first_helper(void *shared, int64_t index, int worker)
 {
     if (worker == 1)
         atomic_store(&first_helper, (int)syscall(SYS_gettid));
-    enter_crowd(shared, index, worker);
+    count_worker(shared, index, worker);
 }
 
 /* A helper that the system does not run (here: one in a signal handler) does not delay others. */
@@ -327,7 +326,7 @@ START_TEST(test_a_helper_that_does_not_come)
     const unsigned others = ((1u << THREADS) - 1) & ~2u;
     atomic_store(&c.present, 0);
     for (int runs = 0; (atomic_load(&c.present) & others) != others && runs < 100; runs++)
-        th_parallel(THREADS, 8 * THREADS, enter_crowd, &c);
+        th_parallel(THREADS, 8 * THREADS, count_worker, &c);
     const unsigned present = atomic_load(&c.present);
     atomic_store(&released, 1);
     ck_assert_msg((present & others) == others, "only workers 0x%x of 0x%x came", present, others);
@@ -360,7 +359,7 @@ START_TEST(test_fork_of_a_process_that_used_openmp)
 }
 END_TEST
 
-START_TEST(test_alone_inside_a_region_of_the_user)
+START_TEST(test_no_team_inside_a_parallel_region_of_the_user)
 {
     int team = 0;
     atomic_int done = 0;
@@ -449,7 +448,7 @@ static void *work_alone(void *done)
 }
 
 /* Several callers want teams, and there is only memory for the stacks of a few threads. */
-START_TEST(test_a_team_of_as_many_as_there_can_be)
+START_TEST(test_the_largest_team)
 {
     struct rlimit stack;
     long pages = 0;
@@ -481,7 +480,7 @@ int main(void)
     TCase *team = new_suite("team", NULL, NULL);
 #ifndef UNDER_THREAD_SANITIZER
     tcase_add_test(team, test_fork_of_a_process_that_used_openmp); /* first: before the first team */
-    tcase_add_test(team, test_alone_inside_a_region_of_the_user);
+    tcase_add_test(team, test_no_team_inside_a_parallel_region_of_the_user);
 #endif
     tcase_add_test(team, test_a_team_without_work_sleeps);
     tcase_add_test(team, test_a_caller_waits_for_its_helpers);
@@ -498,7 +497,7 @@ int main(void)
 #ifndef UNDER_SANITIZER
     tcase_add_test(team, test_a_shortage_of_threads_passes);
     tcase_add_test(team, test_threads_that_need_a_larger_stack);
-    tcase_add_test(team, test_a_team_of_as_many_as_there_can_be);
+    tcase_add_test(team, test_the_largest_team);
 #endif
     return run_suites();
 }

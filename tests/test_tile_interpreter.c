@@ -109,7 +109,7 @@ START_TEST(test_products)
 END_TEST
 
 /* The floating-point mode and flags have no effect and do not change, and registers stay. */
-START_TEST(test_what_stays)
+START_TEST(test_unchanged_state)
 {
     const unsigned mode = _mm_getcsr(), other = (_MM_MASK_MASK | _MM_ROUND_UP);
     uint16_t a[ROWS][2 * COLUMNS], b[ROWS][2 * COLUMNS];
@@ -477,9 +477,9 @@ static const struct {
     {zero_absent, "tile 1 is used, but has no rows"},
     {store_odd_bytes, "its rows of 6 bytes"},
     {start_beyond, "start_row is 2, and tile 0 has 2 rows"},
-    {product_rows, "2 x 3, 3 x 4 and 4 x 3 elements are no product"},
-    {product_columns, "2 x 2, 2 x 4 and 4 x 3 elements are no product"},
-    {product_steps, "2 x 3, 2 x 3 and 4 x 3 elements are no product"},
+    {product_rows, "2 x 3, 3 x 4 and 4 x 3 elements do not match"},
+    {product_columns, "2 x 2, 2 x 4 and 4 x 3 elements do not match"},
+    {product_steps, "2 x 3, 2 x 3 and 4 x 3 elements do not match"},
     {product_absent, "tile 2 is used, but has no rows"},
     {product_of_one, "must differ"},
     {product_of_itself, "must differ"},
@@ -490,9 +490,9 @@ static const struct {
     {no_instruction, "begins with 0f 0b"},
 };
 
-START_TEST(test_refusals)
+START_TEST(test_errors)
 {
-    char said[512] = "";
+    char message[512] = "";
     int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
     const pid_t child = fork();
@@ -504,12 +504,12 @@ START_TEST(test_refusals)
     }
     close(ends[1]);
     size_t length = 0;
-    for (ssize_t more; (more = read(ends[0], said + length, sizeof said - 1 - length)) > 0;)
+    for (ssize_t more; (more = read(ends[0], message + length, sizeof message - 1 - length)) > 0;)
         length += (size_t)more;
     close(ends[0]);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     if (tiles_interpreted())
-        ck_assert_msg(strstr(said, refusals[_i].sentence) != NULL, "\"%s\" without \"%s\"", said,
+        ck_assert_msg(strstr(message, refusals[_i].sentence) != NULL, "\"%s\" without \"%s\"", message,
                       refusals[_i].sentence);
     ck_assert_msg(WIFSIGNALED(status), "\"%s\" is what a processor refuses", refusals[_i].sentence);
 }
@@ -586,12 +586,12 @@ int main(void)
     puts(tiles_interpreted() ? "AMX's instructions are interpreted" : "AMX's instructions are the processor's own");
     TCase *tests = new_suite("tile interpreter", NULL, NULL);
     tcase_add_test(tests, test_products);
-    tcase_add_test(tests, test_what_stays);
+    tcase_add_test(tests, test_unchanged_state);
     tcase_add_test(tests, test_addresses);
     tcase_add_test(tests, test_partial_tiles);
     tcase_add_test(tests, test_configurations);
     tcase_add_test(tests, test_counting);
-    tcase_add_loop_test(tests, test_refusals, 0, sizeof refusals / sizeof *refusals);
+    tcase_add_loop_test(tests, test_errors, 0, sizeof refusals / sizeof *refusals);
     tcase_add_test(tests, test_threads);
     tcase_add_test(tests, test_leak_in_a_thread);
     return run_suites();

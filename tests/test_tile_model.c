@@ -124,7 +124,7 @@ static uint16_t rounded_bits(uint32_t x)
     return (uint16_t)((x + 0x7fff + (x >> 16 & 1)) >> 16);
 }
 
-START_TEST(test_terms)
+START_TEST(test_parts)
 {
     static const struct {
         uint32_t x;
@@ -280,7 +280,7 @@ int main(void)
     TCase *tests = new_suite("model of tile products", NULL, NULL);
     tcase_add_test(tests, test_arithmetic);
     tcase_add_test(tests, test_dot);
-    tcase_add_test(tests, test_terms);
+    tcase_add_test(tests, test_parts);
     tcase_add_loop_test(tests, test_integers, 0, 10);
     tcase_add_test(tests, test_no_steps);
     tcase_add_test(tests, test_not_finite);

@@ -38,7 +38,8 @@ static float number(kind k)
 typedef enum layout { ROWS, COLUMNS, SPREAD, LAYOUTS } layout;
 
 /* A matrix of numbers, with gaps between its lines. Sets the strides. */
-static float *lay(int purpose, kind k, layout l, int64_t rows, int64_t columns, int64_t *row, int64_t *column)
+static float *allocate_matrix(int purpose, kind k, layout l, int64_t rows, int64_t columns, int64_t *row,
+                              int64_t *column)
 {
     *row = l == ROWS ? columns + 3 : l == COLUMNS ? 1 : 2 * columns + 1;
     *column = l == ROWS ? 1 : l == COLUMNS ? rows + 3 : 2;
@@ -55,11 +56,11 @@ static th_product product_new(kind k, int64_t m, int64_t n, int64_t steps, layou
 {
     th_product p = {.m = m, .n = n, .k = steps, .add = s == FROM_C, .long_sum = true};
     int64_t row, column;
-    p.a = lay(IN_A, k, a, m, steps, &p.a_row, &p.a_col);
-    p.b = lay(IN_B, k, b, steps, n, &p.b_row, &p.b_col);
-    p.c = lay(IN_C, k, c, m, n, &p.c_row, &p.c_col);
+    p.a = allocate_matrix(IN_A, k, a, m, steps, &p.a_row, &p.a_col);
+    p.b = allocate_matrix(IN_B, k, b, steps, n, &p.b_row, &p.b_col);
+    p.c = allocate_matrix(IN_C, k, c, m, n, &p.c_row, &p.c_col);
     if (s == FROM_BIAS)
-        p.bias = lay(IN_BIAS, k, ROWS, 1, n, &row, &column);
+        p.bias = allocate_matrix(IN_BIAS, k, ROWS, 1, n, &row, &column);
     return p;
 }
 
@@ -310,7 +311,7 @@ START_TEST(test_permission_refused)
 END_TEST
 
 /* A reduced precision selects the processor's AMX, unless the environment names another path. */
-START_TEST(test_what_is_chosen)
+START_TEST(test_selection)
 {
     const th_product_kernels *products = NULL;
     if (!supported(AVX512))
@@ -351,7 +352,7 @@ static void *choose(void *machine)
     return known ? machine : NULL;
 }
 
-START_TEST(test_asked_from_several_threads)
+START_TEST(test_detection_from_several_threads)
 {
     enum { THREADS = 4 };
     if (!supported(AVX512))
@@ -373,8 +374,8 @@ int main(void)
 {
     TCase *choice = new_suite("tiles: whether there are any", NULL, NULL);
     tcase_add_test(choice, test_permission_refused);
-    tcase_add_test(choice, test_asked_from_several_threads);
-    tcase_add_test(choice, test_what_is_chosen);
+    tcase_add_test(choice, test_detection_from_several_threads);
+    tcase_add_test(choice, test_selection);
     TCase *products = new_suite("tiles: products", NULL, NULL);
     tcase_add_loop_test(products, test_every_size, 0, 3);
     tcase_add_test(products, test_direct_and_buffered);

@@ -241,7 +241,7 @@ START_TEST(wrong_arguments)
 END_TEST
 
 /* The old file stays if the disk is full, and if a writer is not closed. */
-START_TEST(what_was_there_stays)
+START_TEST(the_old_file_stays)
 {
     write_tokens(100, 65, 100);
     signal(SIGXFSZ, SIG_IGN);
@@ -295,7 +295,7 @@ int main(void)
     tcase_add_test(tests, damage_is_found_when_used);
     tcase_add_test(tests, hostile_headers);
     tcase_add_test(tests, wrong_arguments);
-    tcase_add_test(tests, what_was_there_stays);
+    tcase_add_test(tests, the_old_file_stays);
     tcase_add_test(tests, out_of_memory);
     return run_suites();
 }

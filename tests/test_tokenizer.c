@@ -103,7 +103,7 @@ START_TEST(test_characters)
 }
 END_TEST
 
-START_TEST(test_characters_refused)
+START_TEST(test_rejected_characters)
 {
     assert_error(th_tokenizer_characters_new(ctx, "a\xe2\x82", 3), TH_ERROR_VALUE, "byte 1 of the text (0xe2)");
     assert_error(th_tokenizer_characters_new(ctx, "ab\xed\xa0\x80", 5), TH_ERROR_VALUE, "byte 2");
@@ -150,7 +150,7 @@ START_TEST(test_training_ends)
 }
 END_TEST
 
-START_TEST(test_training_refused)
+START_TEST(test_rejected_training)
 {
     static const char *const empty[] = {""}, *const broken[] = {"\xff"}, *const taken[] = {"\xc3\xa9"};
     const struct {
@@ -387,10 +387,10 @@ int main(void)
     TCase *tests = new_suite("tokenizer", setup, teardown);
     tcase_add_test(tests, test_bytes);
     tcase_add_test(tests, test_characters);
-    tcase_add_test(tests, test_characters_refused);
+    tcase_add_test(tests, test_rejected_characters);
     tcase_add_test(tests, test_training);
     tcase_add_test(tests, test_training_ends);
-    tcase_add_test(tests, test_training_refused);
+    tcase_add_test(tests, test_rejected_training);
     tcase_add_test(tests, test_invalid_utf8);
     tcase_add_test(tests, test_round_trips);
     tcase_add_test(tests, test_long_words);

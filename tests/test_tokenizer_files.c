@@ -156,7 +156,7 @@ START_TEST(test_two_files)
 }
 END_TEST
 
-START_TEST(test_plain_ones)
+START_TEST(test_bytes_and_characters)
 {
     static const char words[] = "grüße, 世界! \"\\/\t\n\x01\x7f";
     th_token_list tokens = {0};
@@ -254,14 +254,15 @@ START_TEST(test_token_that_is_a_space)
 }
 END_TEST
 
-START_TEST(test_refused)
+START_TEST(test_rejected)
 {
     const struct {
         const char *what, *by, *words;
     } edit[] = {
         {"\"1.0\"", "\"2.0\"", "its version is not"},
         {"\"1.0\"", "1.0", "its version is not"},
-        {"\"truncation\": null", "\"truncation\": {\"max_length\": 3}", "\"truncation\" (of no type) is not supported"},
+        {"\"truncation\": null", "\"truncation\": {\"max_length\": 3}",
+         "\"truncation\" (without a type) is not supported"},
         {"\"padding\": null", "\"padding\": {}", "\"padding\""},
         {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}", "\"normalizer\" (NFC) is not supported"},
         {"\"id\": 4", "\"id\": 5", "'<s>' has id 5 where it should have 4"},
@@ -389,7 +390,7 @@ START_TEST(test_places)
     assert_error(th_tokenizer_load(ctx, in_folder("none")), TH_ERROR_FILE, "none: ");
     assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "neither tokenizer.json");
     assert_error(th_tokenizer_load(ctx, "/dev/zero"), TH_ERROR_FILE, "not a regular file");
-    /* A pipe would never begin. */
+    /* Opening a pipe for reading would wait forever. */
     ck_assert_int_eq(th_tokenizer_save(t, folder), TH_OK);
     write_file("vocab.json", "{\"a\": 0}", 8);
     ck_assert_int_eq(unlink(in_folder("tokenizer.json")), 0);
@@ -406,11 +407,11 @@ int main(void)
     tcase_add_loop_test(tests, test_fixtures, 0, 4);
     tcase_add_test(tests, test_training);
     tcase_add_test(tests, test_two_files);
-    tcase_add_test(tests, test_plain_ones);
+    tcase_add_test(tests, test_bytes_and_characters);
     tcase_add_test(tests, test_document);
     tcase_add_test(tests, test_small);
     tcase_add_test(tests, test_token_that_is_a_space);
-    tcase_add_test(tests, test_refused);
+    tcase_add_test(tests, test_rejected);
     tcase_add_test(tests, test_damaged);
     tcase_add_test(tests, test_slow_pattern);
     tcase_add_test(tests, test_places);

@@ -56,7 +56,7 @@ static th_tokenizer *load_with(const char *added, const char *pattern)
     return th_tokenizer_load(ctx, folder);
 }
 
-/* Writes an added token as files have it. Returns the position behind it. */
+/* Writes an added token as files have it. Returns the position after it. */
 static char *write_added(char *at, int id, const char *content, bool rstrip)
 {
     return at + sprintf(at,
@@ -210,7 +210,7 @@ static double time_of_spaces(bool rstrip, size_t bytes)
     return time;
 }
 
-START_TEST(a_token_that_takes_spaces_along_takes_linear_time)
+START_TEST(a_token_that_includes_spaces_takes_linear_time)
 {
     const double usual = time_of_spaces(false, 40000), time = time_of_spaces(true, 40000);
     ck_assert_msg(time < 20 * usual + 0.02, "%g s, where other tokens take %g s", time, usual);
@@ -291,7 +291,7 @@ static size_t write_runs(char *text, uint32_t *state)
     return bytes;
 }
 
-START_TEST(a_match_that_sees_a_part_finds_what_is_in_the_whole)
+START_TEST(a_match_in_a_part_equals_the_match_in_the_whole)
 {
     static const char *const patterns[] = {
         "'s|'t| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
@@ -361,7 +361,7 @@ START_TEST(reading_stays_within_the_limit)
 END_TEST
 
 /* Without a limit too, a file takes at most the memory that th_tokenizer_load states. */
-START_TEST(values_have_a_limit_of_their_own)
+START_TEST(values_have_a_separate_limit)
 {
     const size_t bytes = 8 << 20;
     char *text = malloc(bytes);
@@ -396,7 +396,7 @@ START_TEST(a_tokenizer_counts_in_the_memory)
 END_TEST
 
 /* The parts that a tokenizer keeps for writing are small. */
-START_TEST(kept_parts_are_small)
+START_TEST(parts_kept_for_writing_are_small)
 {
     const size_t bytes = 100000;
     char *text = malloc(bytes + 200);
@@ -416,13 +416,13 @@ int main(void)
     tcase_add_test(tests, repeated_merges_take_no_memory);
     tcase_add_test(tests, replaced_merges_keep_their_order);
     tcase_add_test(tests, added_tokens_may_share_a_prefix);
-    tcase_add_test(tests, a_token_that_takes_spaces_along_takes_linear_time);
+    tcase_add_test(tests, a_token_that_includes_spaces_takes_linear_time);
     tcase_add_test(tests, added_tokens_have_a_limit);
     tcase_add_test(tests, all_matches_in_a_text_share_a_budget);
-    tcase_add_loop_test(tests, a_match_that_sees_a_part_finds_what_is_in_the_whole, 0, 5);
+    tcase_add_loop_test(tests, a_match_in_a_part_equals_the_match_in_the_whole, 0, 5);
     tcase_add_test(tests, reading_stays_within_the_limit);
-    tcase_add_test(tests, values_have_a_limit_of_their_own);
+    tcase_add_test(tests, values_have_a_separate_limit);
     tcase_add_test(tests, a_tokenizer_counts_in_the_memory);
-    tcase_add_test(tests, kept_parts_are_small);
+    tcase_add_test(tests, parts_kept_for_writing_are_small);
     return run_suites();
 }

@@ -93,7 +93,7 @@ static bool train(void)
     return t != NULL;
 }
 
-static bool make_plain_ones(void)
+static bool make_bytes_and_characters(void)
 {
     th_tokenizer *bytes = th_tokenizer_bytes_new(ctx), *characters = th_tokenizer_characters_new(ctx, "abc", 3);
     const bool made = bytes && characters && th_tokenizer_add(bytes, "<|end|>") == 256;
@@ -130,7 +130,7 @@ static bool save(void)
     return th_tokenizer_save(ready, folder) == TH_OK;
 }
 
-static bool (*const actions[])(void) = {train, make_plain_ones, load, use, save};
+static bool (*const actions[])(void) = {train, make_bytes_and_characters, load, use, save};
 
 START_TEST(test_out_of_memory)
 {

@@ -53,7 +53,7 @@ static void assert_close(th_safetensors *file, const char *prefix, const char *n
 }
 
 /* Each fixture in both types, fused and composed, with saved and recomputed values. */
-START_TEST(outputs_and_gradients_are_pytorchs)
+START_TEST(outputs_and_gradients_equal_pytorch)
 {
     const th_dtype dtype = _i & 1 ? TH_FLOAT64 : TH_FLOAT32;
     const double limit = dtype == TH_FLOAT64 ? 1e-10 : 1e-5;
@@ -104,6 +104,6 @@ END_TEST
 int main(void)
 {
     TCase *tcase = new_suite("torch_fixtures", setup, close_context);
-    tcase_add_loop_test(tcase, outputs_and_gradients_are_pytorchs, 0, 4 * (int)(sizeof fixture / sizeof *fixture));
+    tcase_add_loop_test(tcase, outputs_and_gradients_equal_pytorch, 0, 4 * (int)(sizeof fixture / sizeof *fixture));
     return run_suites();
 }

@@ -145,7 +145,7 @@ static const struct {
      23.7974137087975},
 };
 
-START_TEST(blocks_are_pytorchs)
+START_TEST(blocks_equal_pytorch)
 {
     const char *name = torch_blocks[_i / 2].name;
     th_transformer_block_options options = torch_blocks[_i / 2].options;
@@ -184,7 +184,7 @@ static th_tensor *counted_tokens(int64_t factor, int64_t first)
     return th_from_data(ctx, TH_INT64, TH_SHAPE(B, T), token);
 }
 
-START_TEST(the_language_model_is_pytorchs)
+START_TEST(the_language_model_equals_pytorch)
 {
     th_set_fusion(ctx, _i == 0);
     th_module *model = th_language_model_new(ctx, &tiny);
@@ -350,14 +350,14 @@ START_TEST(the_tied_gradient_is_the_sum_of_both_uses)
     fill_parameters(model);
     th_tensor *tokens = counted_tokens(3, 0), *targets = counted_tokens(5, 1);
     th_tensor *table = th_module_find_parameter(model, "embedding.weight"),
-              *places = th_module_find_parameter(model, "position.weight");
+              *positions = th_module_find_parameter(model, "position.weight");
     ck_assert_int_eq(th_backward(th_language_model_loss(model, tokens, targets, NULL), NULL), TH_OK);
     th_tensor *tied = th_keep(th_gradient(table));
     th_tape_clear(ctx);
 
     th_tensor *embedding = th_set_requires_gradient(th_keep(table), true),
               *classifier = th_set_requires_gradient(th_keep(table), true);
-    th_tensor *x = th_add(th_embedding(embedding, tokens), th_slice(places, 0, 0, T, 1));
+    th_tensor *x = th_add(th_embedding(embedding, tokens), th_slice(positions, 0, 0, T, 1));
     for (int64_t i = 0; i < tiny.layers; i++)
         x = th_transform(th_module_list_at(th_module_find(model, "layers"), i), x,
                          &(th_transform_options){.mask = &causal});
@@ -371,7 +371,7 @@ END_TEST
 
 /* -- hidden values -- */
 
-START_TEST(no_logit_sees_a_later_token)
+START_TEST(no_logit_depends_on_a_later_token)
 {
     enum { LENGTH = 37, VOCABULARY = 19 };
     ck_assert_int_eq(th_set_default_dtype(ctx, TH_FLOAT32), TH_OK);
@@ -386,9 +386,9 @@ START_TEST(no_logit_sees_a_later_token)
         ck_assert_int_eq(th_set(tokens, TH_INDEX(0, t + 1), fmod(token + 1, VOCABULARY)), TH_OK);
         ck_assert_int_eq(th_copy_out(th_module_evaluate(model, tokens), after, sizeof after), TH_OK);
         ck_assert_int_eq(th_set(tokens, TH_INDEX(0, t + 1), token), TH_OK);
-        const size_t seen = (size_t)(t + 1) * VOCABULARY;
-        ck_assert_mem_eq(before, after, seen * sizeof *before);
-        ck_assert_mem_ne(before + seen, after + seen, VOCABULARY * sizeof *before);
+        const size_t visible = (size_t)(t + 1) * VOCABULARY;
+        ck_assert_mem_eq(before, after, visible * sizeof *before);
+        ck_assert_mem_ne(before + visible, after + visible, VOCABULARY * sizeof *before);
         th_tape_clear(ctx);
     }
     /* the length of the sequence does not matter either */
@@ -413,7 +413,7 @@ static void pad(th_tensor *t, const int64_t *first, double value)
 
 /* Values in padded rows of x and of the memory change no bit of other rows. NaN in the memory changes no gradient
  * either. */
-START_TEST(what_stands_in_the_padding_does_not_leak)
+START_TEST(values_in_the_padding_have_no_effect)
 {
     static const int64_t lengths[B] = {5, 3}, memory_lengths[B] = {2, 4};
     const th_transformer_block_options options = {.cross_attention = true, .post_norm = _i % 2 == 1};
@@ -524,7 +524,7 @@ START_TEST(any_number_of_threads_gives_the_same_bits)
 END_TEST
 
 /* Compares loss and gradients of one step with dropout in float32 and float64. */
-START_TEST(fused_is_composed_to_rounding)
+START_TEST(fused_equals_composed_except_for_rounding)
 {
     const double tolerance = _i ? 1e-12 : 1e-5;
     const th_context_options options = {.seed = 9, .threads = 2, .default_dtype = _i ? TH_FLOAT64 : TH_FLOAT32};
@@ -594,11 +594,11 @@ static th_module *make_tiny(th_context *fresh)
 
 START_TEST(making_a_model_survives_the_failure_of_any_allocation)
 {
-    assert_making_survives(make_tiny);
+    assert_constructor_survives(make_tiny);
 }
 END_TEST
 
-START_TEST(evaluation_drops_nothing)
+START_TEST(evaluation_has_no_dropout)
 {
     th_language_model_options options = tiny;
     options.dropout = options.block.attention_dropout = 0.5;
@@ -660,7 +660,7 @@ static size_t kept_with(double dropout, int64_t layers)
 }
 
 /* Dropout masks are drawn again, never stored: a layer saves 10 E + H + 4 numbers for each token in either case. */
-START_TEST(dropout_keeps_nothing)
+START_TEST(dropout_saves_no_masks)
 {
     for (int dropped = 0; dropped < 2; dropped++) {
         const double dropout = dropped ? 0.1 : 0;
@@ -770,24 +770,24 @@ END_TEST
 int main(void)
 {
     TCase *tcase = new_suite("transformer", setup, close_context);
-    tcase_add_loop_test(tcase, blocks_are_pytorchs, 0, 2 * (int)(sizeof torch_blocks / sizeof *torch_blocks));
-    tcase_add_loop_test(tcase, the_language_model_is_pytorchs, 0, 2);
+    tcase_add_loop_test(tcase, blocks_equal_pytorch, 0, 2 * (int)(sizeof torch_blocks / sizeof *torch_blocks));
+    tcase_add_loop_test(tcase, the_language_model_equals_pytorch, 0, 2);
     tcase_add_test(tcase, parameters_are_named_as_in_pytorch);
     tcase_add_test(tcase, gpt2_has_124_million_parameters);
     tcase_add_test(tcase, the_model_starts_as_gpt2_does);
     tcase_add_loop_test(tcase, gradients_are_right_with_dropout_replayed, 0, 4);
     tcase_add_test(tcase, the_tied_gradient_is_the_sum_of_both_uses);
-    tcase_add_test(tcase, no_logit_sees_a_later_token);
-    tcase_add_loop_test(tcase, what_stands_in_the_padding_does_not_leak, 0, 4);
+    tcase_add_test(tcase, no_logit_depends_on_a_later_token);
+    tcase_add_loop_test(tcase, values_in_the_padding_have_no_effect, 0, 4);
     tcase_add_loop_test(tcase, a_model_learns, 0, 2);
     tcase_add_loop_test(tcase, any_number_of_threads_gives_the_same_bits, 0, 2);
-    tcase_add_loop_test(tcase, fused_is_composed_to_rounding, 0, 2);
+    tcase_add_loop_test(tcase, fused_equals_composed_except_for_rounding, 0, 2);
     tcase_add_loop_test(tcase, a_shapes_only_run_forecasts_the_memory, 0, 2);
     tcase_add_test(tcase, a_warm_step_allocates_nothing);
     tcase_add_test(tcase, making_a_model_survives_the_failure_of_any_allocation);
-    tcase_add_test(tcase, evaluation_drops_nothing);
+    tcase_add_test(tcase, evaluation_has_no_dropout);
     tcase_add_test(tcase, dropout_inside_the_mlp_is_an_option);
-    tcase_add_test(tcase, dropout_keeps_nothing);
+    tcase_add_test(tcase, dropout_saves_no_masks);
     tcase_add_test(tcase, any_leading_dimensions);
     tcase_add_test(tcase, errors_of_blocks);
     tcase_add_test(tcase, errors_of_the_language_model);

@@ -190,7 +190,7 @@ static const struct {
     DESCRIPTOR(a_cheap_view, "describe a kernel"),
 };
 
-START_TEST(a_descriptor_that_makes_no_sense_is_refused)
+START_TEST(invalid_descriptors_are_rejected)
 {
     th_op op = square;
     op.flags = 0;
@@ -215,7 +215,7 @@ START_TEST(a_descriptor_that_makes_no_sense_is_refused)
 }
 END_TEST
 
-START_TEST(a_call_that_makes_no_sense_is_refused)
+START_TEST(invalid_calls_are_rejected)
 {
     th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4));
     ck_assert_ptr_null(th_apply_n(NULL, NULL, 1, &x, NULL));
@@ -318,7 +318,7 @@ static th_status orders_axes_beyond(th_call *c)
     th_call_output_order(c, 0, (int[]){0, 5});
     return TH_OK;
 }
-static th_status orders_what_it_has_not_declared(th_call *c)
+static th_status orders_an_undeclared_output(th_call *c)
 {
     th_call_output_order(c, 0, (int[]){0, 1});
     return TH_OK;
@@ -332,7 +332,7 @@ static th_status fails_with_ok(th_call *c)
 {
     return th_call_fail(c, TH_OK, "this is an error all the same");
 }
-static th_status says_nothing(th_call *c)
+static th_status fails_without_error(th_call *c)
 {
     (void)c;
     return TH_ERROR_SHAPE;
@@ -362,14 +362,14 @@ static const struct {
     {writes_sizes, TH_ERROR_SHAPE, "dimensions outside 0 to 8"},
     {orders_an_axis_twice, TH_ERROR_SHAPE, "not a permutation"},
     {orders_axes_beyond, TH_ERROR_SHAPE, "not a permutation"},
-    {orders_what_it_has_not_declared, TH_ERROR_SHAPE, "has not declared"},
+    {orders_an_undeclared_output, TH_ERROR_SHAPE, "has not declared"},
     {declares_a_view, TH_ERROR_ARGUMENT, "without the flag TH_OP_VIEW"},
     {fails_with_ok, TH_ERROR_ARGUMENT, "all the same"},
-    {says_nothing, TH_ERROR_SHAPE, "rejected the inputs"},
+    {fails_without_error, TH_ERROR_SHAPE, "rejected the inputs"},
     {runs_an_operation, TH_ERROR_STATE, "must not run operations"},
 };
 
-START_TEST(a_shape_rule_that_misbehaves_is_refused)
+START_TEST(invalid_shape_rules_are_rejected)
 {
     th_op op = square;
     op.flags = 0;
@@ -393,13 +393,13 @@ static th_status a_view_without_strides(th_call *c)
     th_call_view(c, c->input[0].ndim, c->input[0].size, NULL, 0, NULL);
     return TH_OK;
 }
-static th_status a_shape_of_its_own(th_call *c)
+static th_status another_shape(th_call *c)
 {
     th_call_output(c, 0, TH_FLOAT32, 2, (int64_t[]){2, 2}, NULL);
     return TH_OK;
 }
 /* A rule that gives another answer in each call. */
-static th_status of_two_minds(th_call *c)
+static th_status inconsistent_shape(th_call *c)
 {
     static int64_t answer = 0;
     answer = answer % 3 + 1;
@@ -407,7 +407,7 @@ static th_status of_two_minds(th_call *c)
     return TH_OK;
 }
 
-START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
+START_TEST(shape_rules_must_match_the_flags)
 {
     th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
     th_op op = flip;
@@ -417,11 +417,11 @@ START_TEST(what_a_shape_rule_declares_must_fit_the_flags)
     op.shape = a_view_without_strides;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
     expect_error(TH_ERROR_ARGUMENT, "a view without strides");
-    op.shape = of_two_minds;
+    op.shape = inconsistent_shape;
     ck_assert_ptr_null(th_apply(&op, NULL, th_expand(x, TH_SHAPE(4, 2, 3))));
     expect_error(TH_ERROR_STATE, "different shapes for different strides");
     op = line;
-    op.shape = a_shape_of_its_own;
+    op.shape = another_shape;
     ck_assert_ptr_null(th_apply(&op, NULL, x, x, x));
     expect_error(TH_ERROR_SHAPE,
                  "input 0, (2, 3), does not broadcast to the output that the shape rule declares, (2, 2)");
@@ -500,12 +500,12 @@ static void adding_backward(const th_call *c)
     (void)c;
     ck_assert_ptr_null(th_add(secret, secret));
 }
-static void going_back(const th_call *c)
+static void calls_backward(const th_call *c)
 {
     ck_assert_int_ne(th_backward(secret, NULL), TH_OK);
     square_forward(c);
 }
-static void clearing(const th_call *c)
+static void calls_tape_clear(const th_call *c)
 {
     th_tape_clear(c->ctx);
     square_forward(c);
@@ -521,7 +521,7 @@ static void freeing(const th_call *c)
     square_forward(c);
 }
 
-START_TEST(functions_of_an_operation_run_no_operation)
+START_TEST(functions_of_an_operation_cannot_run_operations)
 {
     th_tensor *x = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(3000), 2), true);
     secret = x;
@@ -531,10 +531,10 @@ START_TEST(functions_of_an_operation_run_no_operation)
     ck_assert_ptr_null(th_apply(&op, NULL, x));
     expect_error(TH_ERROR_STATE, "add: is called inside square");
     secret = th_sum(x, TH_ALL_AXES, NULL);
-    op.forward = going_back;
+    op.forward = calls_backward;
     ck_assert_ptr_null(th_apply(&op, NULL, x));
     expect_error(TH_ERROR_STATE, "backward: is called inside square");
-    op.forward = clearing;
+    op.forward = calls_tape_clear;
     ck_assert_ptr_null(th_apply(&op, NULL, th_scale(x, 1)));
     expect_error(TH_ERROR_STATE, "tape_clear: is called inside square");
     op.forward = freeing_context;
@@ -572,7 +572,7 @@ static void looking_backward(const th_call *c)
         give(c, 0, i, 0);
 }
 
-START_TEST(backward_finds_nothing_that_was_not_saved)
+START_TEST(backward_gets_only_saved_values)
 {
     th_op op = square;
     op.flags = 0;
@@ -591,7 +591,7 @@ static th_status huge_and_ordered(th_call *c)
     return TH_OK;
 }
 
-START_TEST(huge_sizes_in_another_order_are_refused)
+START_TEST(huge_sizes_in_another_order_are_rejected)
 {
     th_op op = square;
     op.shape = huge_and_ordered;
@@ -601,14 +601,14 @@ START_TEST(huge_sizes_in_another_order_are_refused)
 }
 END_TEST
 
-START_TEST(samples_without_sense_are_refused)
+START_TEST(invalid_samples_are_rejected)
 {
     th_op odd = flip;
     const th_sample_input usual = {.shape = TH_SIZES(3)};
     th_sample bad[] = {{.name = "no such kind", .n_inputs = 1, .input = {usual}},
                        {.name = "kinks", .n_inputs = 1, .input = {usual}},
-                       {.name = "fewer than no kinks", .n_inputs = 1, .input = {usual}},
-                       {.name = "an end that is no number", .n_inputs = 1, .input = {usual}},
+                       {.name = "a negative number of kinks", .n_inputs = 1, .input = {usual}},
+                       {.name = "an end that is NaN", .n_inputs = 1, .input = {usual}},
                        {.name = "indices beyond int64", .n_inputs = 1, .input = {usual}}};
     static const char *const words[] = {"kind 7", "5 kinks", "-2 kinks", "nan", "1e+19"};
     bad[0].input[0].kind = (th_sample_kind)7;
@@ -634,16 +634,14 @@ END_TEST
 int main(void)
 {
     TCase *tcase = new_suite("a user's operations misused", setup, close_context);
-    tcase_add_loop_test(tcase, a_descriptor_that_makes_no_sense_is_refused, 0,
-                        (int)(sizeof descriptors / sizeof *descriptors));
-    tcase_add_test(tcase, a_call_that_makes_no_sense_is_refused);
-    tcase_add_loop_test(tcase, a_shape_rule_that_misbehaves_is_refused, 0,
-                        (int)(sizeof shape_rules / sizeof *shape_rules));
-    tcase_add_test(tcase, what_a_shape_rule_declares_must_fit_the_flags);
+    tcase_add_loop_test(tcase, invalid_descriptors_are_rejected, 0, (int)(sizeof descriptors / sizeof *descriptors));
+    tcase_add_test(tcase, invalid_calls_are_rejected);
+    tcase_add_loop_test(tcase, invalid_shape_rules_are_rejected, 0, (int)(sizeof shape_rules / sizeof *shape_rules));
+    tcase_add_test(tcase, shape_rules_must_match_the_flags);
     tcase_add_test(tcase, random_numbers_are_drawn_once);
-    tcase_add_test(tcase, functions_of_an_operation_run_no_operation);
-    tcase_add_test(tcase, backward_finds_nothing_that_was_not_saved);
-    tcase_add_test(tcase, samples_without_sense_are_refused);
-    tcase_add_test(tcase, huge_sizes_in_another_order_are_refused);
+    tcase_add_test(tcase, functions_of_an_operation_cannot_run_operations);
+    tcase_add_test(tcase, backward_gets_only_saved_values);
+    tcase_add_test(tcase, invalid_samples_are_rejected);
+    tcase_add_test(tcase, huge_sizes_in_another_order_are_rejected);
     return run_suites();
 }

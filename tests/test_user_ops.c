@@ -3,7 +3,7 @@
 
 #include "user_ops.h"
 
-START_TEST(a_cheap_operation_is_run_again)
+START_TEST(a_cheap_operation_is_recomputed)
 {
     ck_assert_op(ctx, &square);
     th_tensor *x = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(4), 3), true);
@@ -18,7 +18,7 @@ START_TEST(a_cheap_operation_is_run_again)
 }
 END_TEST
 
-START_TEST(an_early_gradient_is_taken_where_it_stands)
+START_TEST(a_precomputed_gradient_is_used_in_place)
 {
     ck_assert_op(ctx, &energy);
     th_tensor *x = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(3), 5), true);
@@ -74,7 +74,7 @@ static const th_op dot = {.name = "dot",
                           .backward = dot_backward};
 
 /* With a precomputed gradient, backward has nothing to compute and gets no values. */
-START_TEST(an_early_gradient_is_offered_when_no_other_is_wanted)
+START_TEST(a_precomputed_gradient_is_used_if_no_other_is_requested)
 {
     th_tensor *a = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 3), true);
     th_tensor *b = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 5), true);
@@ -95,7 +95,7 @@ END_TEST
 
 /* A backward pass for chosen tensors computes the gradient, and so does the pass after it: both give the same bits.
  * A pass that does not reach the leaf keeps the precomputed gradient. */
-START_TEST(an_early_gradient_is_gone_once_a_pass_has_computed_it)
+START_TEST(a_precomputed_gradient_is_released_after_another_pass)
 {
     for (int reached = 0; reached < 2; reached++) {
         th_tensor *x = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(3), 5), true), *chosen = NULL;
@@ -185,7 +185,7 @@ static const th_op total = {.name = "total",
                             .forward = sum_forward,
                             .samples = product_samples};
 
-START_TEST(any_number_of_inputs_passes_and_may_be_left_out)
+START_TEST(any_number_of_inputs_can_be_passed_or_left_out)
 {
     ck_assert_op(ctx, &total);
     th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), true);
@@ -227,13 +227,13 @@ END_TEST
 int main(void)
 {
     TCase *tcase = new_suite("a user's operations", setup, close_context);
-    tcase_add_test(tcase, a_cheap_operation_is_run_again);
-    tcase_add_test(tcase, an_early_gradient_is_taken_where_it_stands);
-    tcase_add_test(tcase, an_early_gradient_is_offered_when_no_other_is_wanted);
-    tcase_add_test(tcase, an_early_gradient_is_gone_once_a_pass_has_computed_it);
+    tcase_add_test(tcase, a_cheap_operation_is_recomputed);
+    tcase_add_test(tcase, a_precomputed_gradient_is_used_in_place);
+    tcase_add_test(tcase, a_precomputed_gradient_is_used_if_no_other_is_requested);
+    tcase_add_test(tcase, a_precomputed_gradient_is_released_after_another_pass);
     tcase_add_test(tcase, any_number_of_inputs_is_saved_and_contiguous);
     tcase_add_test(tcase, the_forecast_counts_every_copy);
-    tcase_add_test(tcase, any_number_of_inputs_passes_and_may_be_left_out);
+    tcase_add_test(tcase, any_number_of_inputs_can_be_passed_or_left_out);
     tcase_add_test(tcase, a_fused_operation_equals_its_composition);
     return run_suites();
 }

@@ -35,7 +35,7 @@ START_TEST(views_have_the_right_gradient)
 END_TEST
 
 /* Views of views, together with other views of the same base. */
-static th_tensor *tangled(void *user, th_tensor *x) /* (6, 4) */
+static th_tensor *several_views(void *user, th_tensor *x) /* (6, 4) */
 {
     (void)user;
     th_tensor *row = th_select(x, 0, 2);
@@ -54,7 +54,7 @@ static th_tensor *tangled(void *user, th_tensor *x) /* (6, 4) */
 
 START_TEST(views_of_views_have_the_right_gradient)
 {
-    ck_assert_gradient(tangled, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(6, 4)));
+    ck_assert_gradient(several_views, NULL, th_randn(ctx, TH_FLOAT64, TH_SHAPE(6, 4)));
 }
 END_TEST
 
@@ -124,7 +124,7 @@ START_TEST(any_view_has_the_right_gradient_or_is_rejected)
                 th_array own = array;
                 memcpy(own.size, l.size.size, sizeof own.size);
                 memcpy(own.stride, l.stride, sizeof own.stride);
-                expected[l.offset + place(&own, i)] += 1 + (double)i;
+                expected[l.offset + offset_of(&own, i)] += 1 + (double)i;
             }
             th_tensor *sum = th_sum(th_mul(view, th_reshape(weights, l.size)), TH_ALL_AXES, NULL);
             loss = loss ? th_add(loss, sum) : sum;
@@ -149,7 +149,7 @@ START_TEST(any_view_has_the_right_gradient_or_is_rejected)
 }
 END_TEST
 
-START_TEST(a_view_stays_in_the_memory_of_its_input)
+START_TEST(a_view_outside_its_input_is_rejected)
 {
     static const layout wrong[] = {
         {{1, {4}}, {1}, 37},
@@ -290,7 +290,7 @@ int main(void)
     tcase_add_test(tcase, views_have_the_right_gradient);
     tcase_add_test(tcase, views_of_views_have_the_right_gradient);
     tcase_add_test(tcase, any_view_has_the_right_gradient_or_is_rejected);
-    tcase_add_test(tcase, a_view_stays_in_the_memory_of_its_input);
+    tcase_add_test(tcase, a_view_outside_its_input_is_rejected);
     tcase_add_test(tcase, sums_into_views_are_counted_without_data);
     tcase_add_loop_test(tcase, every_operation_reads_reversed_inputs, 0, th_op_count());
     return run_suites();

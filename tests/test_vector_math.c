@@ -91,7 +91,7 @@ START_TEST(test_accuracy)
         x[i] = i % 2 && any >= a->low && any <= a->high ? any : (float)uniform((double)a->low, (double)a->high);
     }
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-        map_at(f32[isa], a->entry)(SWEEP, (void *const[]){y, x}, NULL);
+        kernel_at(f32[isa], a->entry)(SWEEP, (void *const[]){y, x}, NULL);
         for (int i = 0; i < SWEEP; i++) {
             const double value = a->reference((double)x[i]);
             const double error = fabs((double)y[i] - value);
@@ -213,7 +213,7 @@ START_TEST(test_special_values)
         const special *s = &specials[i];
         for (int isa = 0; isa < ISAS && supported(isa); isa++) {
             float y;
-            map_at(f32[isa], s->entry)(1, (void *const[]){&y, (void *)&s->x}, NULL);
+            kernel_at(f32[isa], s->entry)(1, (void *const[]){&y, (void *)&s->x}, NULL);
             ck_assert_msg(same((double)y, (double)s->y), "%s(%g) = %g, not %g", s->name, (double)s->x, (double)y,
                           (double)s->y);
             if (fabsf(s->x) < 80 && fabsf(s->x) > 0 && fabsf(s->x) < 1e-40f) /* (float64 has other limits) */
@@ -221,7 +221,7 @@ START_TEST(test_special_values)
             if (fabsf(s->x) == 88.8f)
                 continue;
             double x64 = (double)s->x, y64;
-            map_at(f64[isa], s->entry)(1, (void *const[]){&y64, &x64}, NULL);
+            kernel_at(f64[isa], s->entry)(1, (void *const[]){&y64, &x64}, NULL);
             ck_assert_msg(same(y64, (double)s->y), "%s(%g) = %g in float64", s->name, x64, y64);
         }
     }
@@ -296,18 +296,18 @@ END_TEST
 
 enum { MAX_SOURCES = 4, LENGTH = 1000, SHORT = 70 };
 
-typedef struct map_case {
+typedef struct elementwise_case {
     const char *name;
     size_t entry;
     int sources;
     double low, high; /* of all sources */
     const double *numbers;
     double tolerance; /* of float32 against float64, in units of 1 + |value| */
-} map_case;
+} elementwise_case;
 
 static const double number_3[] = {0.3}, numbers_range[] = {-0.4, 0.7}, number_pow[] = {2.5}, number_2[] = {2};
 
-static const map_case maps[] = {
+static const elementwise_case elementwise_cases[] = {
     {ENTRY(copy), 1, -3, 3, NULL, 0},
     {ENTRY(add), 2, -3, 3, NULL, 1e-7},
     {ENTRY(sub), 2, -3, 3, NULL, 1e-7},
@@ -360,20 +360,20 @@ static const map_case maps[] = {
     {ENTRY(scaled_difference), 2, -3, 3, number_3, 1e-6},
 };
 
-START_TEST(test_maps)
+START_TEST(test_elementwise_kernels)
 {
-    const map_case *m = &maps[_i];
+    const elementwise_case *m = &elementwise_cases[_i];
     static float x[MAX_SOURCES + 1][LENGTH], y[ISAS][LENGTH];
     static double x64[MAX_SOURCES + 1][LENGTH], y64[LENGTH];
     for (int k = 0; k <= MAX_SOURCES; k++)
         for (int i = 0; i < LENGTH; i++)
             x64[k][i] = (double)(x[k][i] = (float)uniform(m->low, m->high));
     memcpy(y64, x64[0], sizeof y64);
-    map_at(f64[BASELINE], m->entry)(LENGTH, (void *const[]){y64, x64[1], x64[2], x64[3], x64[4]}, m->numbers);
+    kernel_at(f64[BASELINE], m->entry)(LENGTH, (void *const[]){y64, x64[1], x64[2], x64[3], x64[4]}, m->numbers);
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
-        th_elementwise_kernel *map = map_at(f32[isa], m->entry);
+        th_elementwise_kernel *kernel = kernel_at(f32[isa], m->entry);
         memcpy(y[isa], x[0], sizeof y[isa]);
-        map(LENGTH, (void *const[]){y[isa], x[1], x[2], x[3], x[4]}, m->numbers);
+        kernel(LENGTH, (void *const[]){y[isa], x[1], x[2], x[3], x[4]}, m->numbers);
         for (int i = 0; i < LENGTH; i++)
             ck_assert_msg(fabs((double)y[isa][i] - y64[i]) <= m->tolerance * (1 + fabs(y64[i])), "%s: %.9g, not %.9g",
                           m->name, (double)y[isa][i], y64[i]);
@@ -383,7 +383,7 @@ START_TEST(test_maps)
             float part[SHORT + 16];
             for (int i = 0; i < SHORT + 16; i++)
                 part[i] = 77;
-            map(n, (void *const[]){part, x[1] + from, x[2] + from, x[3] + from, x[4] + from}, m->numbers);
+            kernel(n, (void *const[]){part, x[1] + from, x[2] + from, x[3] + from, x[4] + from}, m->numbers);
             ck_assert(memcmp(part, y[isa] + from, (size_t)n * sizeof(float)) == 0);
             for (int i = n; i < SHORT + 16; i++)
                 ck_assert(part[i] == 77);
@@ -394,7 +394,7 @@ START_TEST(test_maps)
             memcpy(same_memory, x[k], sizeof same_memory);
             void *operands[MAX_SOURCES + 1] = {same_memory, x[1], x[2], x[3], x[4]};
             operands[k] = same_memory;
-            map(LENGTH, operands, m->numbers);
+            kernel(LENGTH, operands, m->numbers);
             ck_assert(memcmp(same_memory, y[isa], sizeof same_memory) == 0);
         }
     }
@@ -405,8 +405,8 @@ START_TEST(test_maps)
         static double again[2][LENGTH];
         for (int isa = AVX2; isa <= AVX512; isa++) {
             memcpy(again[isa - AVX2], x64[0], sizeof again[0]);
-            map_at(f64[isa], m->entry)(LENGTH, (void *const[]){again[isa - AVX2], x64[1], x64[2], x64[3], x64[4]},
-                                       m->numbers);
+            kernel_at(f64[isa], m->entry)(LENGTH, (void *const[]){again[isa - AVX2], x64[1], x64[2], x64[3], x64[4]},
+                                          m->numbers);
             for (int i = 0; i < LENGTH; i++)
                 ck_assert(fabs(again[isa - AVX2][i] - y64[i]) <= 4e-16 * (1 + fabs(y64[i])) * 4);
         }
@@ -475,7 +475,7 @@ int main(void)
     tcase_add_test(tests, test_special_values);
     tcase_add_test(tests, test_pow_special_values);
     tcase_add_test(tests, test_ties_and_nan);
-    tcase_add_loop_test(tests, test_maps, 0, sizeof maps / sizeof *maps);
+    tcase_add_loop_test(tests, test_elementwise_kernels, 0, sizeof elementwise_cases / sizeof *elementwise_cases);
     tcase_add_test(tests, test_where);
     tcase_add_test(tests, test_reductions);
     return run_suites();

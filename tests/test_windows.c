@@ -65,7 +65,7 @@ END_TEST
 
 /* Over many epochs each window is equally frequent at every position: chi-squared, with n - 1 = 6 degrees of
  * freedom. */
-START_TEST(no_place_is_favored)
+START_TEST(every_window_is_equally_frequent_at_every_position)
 {
     enum { COUNT = 7, EPOCHS = 7000 };
     int64_t at[COUNT][COUNT] = {{0}}, after[COUNT][COUNT] = {{0}};
@@ -147,8 +147,9 @@ START_TEST(every_window_once)
 }
 END_TEST
 
-/* From any position the windows are those of an uninterrupted order. Another seed gives another order. */
-START_TEST(goes_on_from_anywhere)
+/* After a restart at any position, the windows equal the windows of an uninterrupted order. Another seed gives
+ * another order. */
+START_TEST(the_order_continues_from_any_position)
 {
     enum { ALL = 200 };
     th_token_file *file = counting_file(333);
@@ -258,8 +259,8 @@ START_TEST(wrong_arguments)
         {{.length = 4, .end = 101}, "tokens 0 to 101 are outside"},
         {{.length = 4, .begin = 60, .end = 50}, "tokens 60 to 50 are outside"},
         {{.length = 100, .shuffle = true},
-         "has 100 tokens here, but windows of 100 need 101, the last target included"},
-        {{.length = 4, .begin = 99}, "has 1 tokens here, but even windows of 1 need 2"},
+         "has 100 tokens, but windows of length 100 need 101, including the last target"},
+        {{.length = 4, .begin = 99}, "has 1 tokens, but even windows of length 1 need 2"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_error(th_windows_new(file, &wrong[i].options), TH_ERROR_ARGUMENT, wrong[i].sentence);
@@ -272,8 +273,8 @@ START_TEST(wrong_arguments)
     expect_status(th_windows_next(windows, th_empty(ctx, TH_INT32, TH_SHAPE(2, 5)), good), TH_ERROR_SHAPE, "(B, T=4)");
     expect_status(th_windows_next(windows, good, th_empty(ctx, TH_INT32, TH_SHAPE(3, 4))), TH_ERROR_SHAPE, "targets");
     expect_status(th_windows_next(windows, th_empty(ctx, TH_INT32, TH_SHAPE(8)), good), TH_ERROR_SHAPE, "tokens");
-    th_tensor *turned = th_transpose(th_empty(ctx, TH_INT32, TH_SHAPE(4, 2)), TH_AXES(1, 0));
-    expect_status(th_windows_next(windows, turned, good), TH_ERROR_SHAPE, "contiguous");
+    th_tensor *transposed = th_transpose(th_empty(ctx, TH_INT32, TH_SHAPE(4, 2)), TH_AXES(1, 0));
+    expect_status(th_windows_next(windows, transposed, good), TH_ERROR_SHAPE, "contiguous");
     th_token_file_close(file); /* the windows keep it open */
     th_tensor *targets = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
     ck_assert_int_eq(th_windows_next(windows, good, targets), TH_OK);
@@ -314,9 +315,9 @@ int main(void)
 {
     TCase *tests = new_suite("windows", setup, teardown);
     tcase_add_test(tests, permutations);
-    tcase_add_test(tests, no_place_is_favored);
+    tcase_add_test(tests, every_window_is_equally_frequent_at_every_position);
     tcase_add_test(tests, every_window_once);
-    tcase_add_test(tests, goes_on_from_anywhere);
+    tcase_add_test(tests, the_order_continues_from_any_position);
     tcase_add_test(tests, in_order);
     tcase_add_test(tests, the_smallest_ranges);
     tcase_add_test(tests, wrong_arguments);

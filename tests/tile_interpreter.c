@@ -58,7 +58,7 @@ static void need(bool condition, const char *sentence)
         refuse("%s", sentence);
 }
 
-/* -- an instruction -- */
+/* -- decoding an instruction -- */
 
 enum { NO_PREFIX, PREFIX_66, PREFIX_F3, PREFIX_F2 }; /* as VEX has them in `pp` */
 enum { VEX = 0xc4, CONFIGURE = 0x49, MOVE = 0x4b, DOT_BFLOAT16 = 0x5c, TILERELEASE_MODRM = 0xc0 };
@@ -69,14 +69,14 @@ typedef struct instruction {
     int reg, rm, vvvv;   /* 0 to 15 each */
     char *address;       /* of memory, without the index */
     int64_t row_stride;  /* the index, scaled */
-    const uint8_t *next; /* the instruction behind this one */
+    const uint8_t *next; /* the next instruction */
 } instruction;
 
 static int64_t general_register(const ucontext_t *context, int number)
 {
-    static const int places[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-                                   REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
-    return context->uc_mcontext.gregs[places[number]];
+    static const int registers[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                      REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+    return context->uc_mcontext.gregs[registers[number]];
 }
 
 static int64_t displacement(const uint8_t *code, int bytes)
@@ -146,7 +146,7 @@ static instruction decode(const uint8_t *code, const ucontext_t *context)
     return i;
 }
 
-/* -- what the instructions do -- */
+/* -- executing an instruction -- */
 
 static int columns_of(int t)
 {
@@ -163,7 +163,7 @@ static tile *valid_tile(int t)
     if (c->rows[t] == 0)
         refuse("tile %d is used, but has no rows and columns", t);
     if (c->bytes[t] % 4 != 0)
-        refuse("tile %d is used, but its rows of %d bytes are no whole numbers of 4", t, c->bytes[t]);
+        refuse("tile %d is used, but its rows of %d bytes are not multiples of 4 bytes", t, c->bytes[t]);
     return &state.tiles[t];
 }
 
@@ -291,7 +291,7 @@ static void dot_bfloat16(const instruction *i)
     const tile *left = valid_tile(a), *right = valid_tile(b);
     need(c != a && c != b && a != b, "the three tiles of a product must differ");
     if (s->rows[c] != s->rows[a] || s->bytes[c] != s->bytes[b] || columns_of(a) != s->rows[b])
-        refuse("tiles %d, %d and %d of %d x %d, %d x %d and %d x %d elements are no product", c, a, b, s->rows[c],
+        refuse("tiles %d, %d and %d of %d x %d, %d x %d and %d x %d elements do not match", c, a, b, s->rows[c],
                columns_of(c), s->rows[a], columns_of(a), s->rows[b], columns_of(b));
     const unsigned mode = _mm_getcsr();
     _mm_setcsr(_MM_MASK_MASK | _MM_ROUND_NEAREST | _MM_FLUSH_ZERO_ON | 0x40 /* denormals are zeros */);
@@ -359,7 +359,7 @@ static void interpret(int signal_number, siginfo_t *information, void *context)
     program->uc_mcontext.gregs[REG_RIP] = (greg_t)(intptr_t)code;
 }
 
-/* -- beginning -- */
+/* -- setup -- */
 
 static bool interpreted;
 

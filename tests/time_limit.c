@@ -1,5 +1,5 @@
-/* The time that Check allows a test function, for every suite alike, whether ctest starts it or a person does. It comes
- * from CMakeLists.txt, and CK_DEFAULT_TIMEOUT in the environment goes before it. Part of every test_*.c. */
+/* Sets Check's time limit for a test function, in every test program. CMakeLists.txt defines TIME_LIMIT;
+ * CK_DEFAULT_TIMEOUT in the environment overrides it. */
 #include <stdlib.h>
 
 __attribute__((constructor)) static void set_time_limit(void)

@@ -16,7 +16,7 @@ static inline void setup(void)
 }
 
 /* Returns the address of element i in row-major order, for any strides. */
-static inline int64_t place(const th_array *array, int64_t i)
+static inline int64_t offset_of(const th_array *array, int64_t i)
 {
     int64_t at = 0;
     for (int d = array->ndim - 1; d >= 0; d--) {
@@ -28,13 +28,13 @@ static inline int64_t place(const th_array *array, int64_t i)
 
 static inline double load(const th_array *array, int64_t i)
 {
-    const int64_t at = place(array, i);
+    const int64_t at = offset_of(array, i);
     return array->dtype == TH_FLOAT64 ? ((const double *)array->data)[at] : (double)((const float *)array->data)[at];
 }
 
 static inline void store(const th_array *array, int64_t i, double value)
 {
-    const int64_t at = place(array, i);
+    const int64_t at = offset_of(array, i);
     if (array->dtype == TH_FLOAT64)
         ((double *)array->data)[at] = value;
     else
@@ -216,7 +216,7 @@ static void put_plain(const th_array *array, int64_t i, double value)
         ((float *)array->data)[i] = (float)value;
 }
 
-static double product_of_all_but(const th_call *c, int left_out, int64_t i)
+static double product_of_all_except(const th_call *c, int left_out, int64_t i)
 {
     double product = 1;
     for (int k = 0; k < c->n_inputs; k++)
@@ -227,7 +227,7 @@ static double product_of_all_but(const th_call *c, int left_out, int64_t i)
 static void product_forward(const th_call *c)
 {
     for (int64_t i = 0; i < th_array_numel(&c->output[0]); i++)
-        put_plain(&c->output[0], i, product_of_all_but(c, -1, i));
+        put_plain(&c->output[0], i, product_of_all_except(c, -1, i));
 }
 
 /* dx_k = dy times all other inputs */
@@ -235,7 +235,7 @@ static void product_backward(const th_call *c)
 {
     for (int k = 0; k < c->n_inputs; k++)
         for (int64_t i = 0; c->input_gradient[k].given && i < th_array_numel(&c->output_gradient[0]); i++)
-            put_plain(&c->input_gradient[k], i, plain(&c->output_gradient[0], i) * product_of_all_but(c, k, i));
+            put_plain(&c->input_gradient[k], i, plain(&c->output_gradient[0], i) * product_of_all_except(c, k, i));
 }
 
 #define FACTOR                                                                                                         \

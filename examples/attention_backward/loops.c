@@ -116,6 +116,7 @@ double forward_from(enum stage first, struct numbers *n)
 
 /* -- backward: n holds the values, g receives the gradients -- */
 
+/* dWq = dQᵀ X, dWk = dKᵀ X, dWv = dVᵀ X, dX = dQ Wq + dK Wk + dV Wv */
 static void project_backward(const struct numbers *n, struct numbers *g)
 {
     for (int t = 0; t < T; t++)

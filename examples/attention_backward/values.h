@@ -22,7 +22,7 @@ int count_of(int which);
 /* Element i of a value in row-major order of its shape, i < count_of(which). */
 double *element(struct numbers *n, int which, int i);
 bool is_leaf(int which);
-bool is_used(int which); /* whether it is part of this computation */
+bool is_used(int which); /* whether the value is part of the computation that the command line selects */
 
 /* -- gradients by central differences: changes each number, and recomputes the stages after it -- */
 extern const double nudge;

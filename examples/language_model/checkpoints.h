@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A checkpoint is saved under the first name. When it is complete, it gets the second. */
+/* A checkpoint is saved as NEXT_CHECKPOINT. When it is complete, it is renamed to NEWEST_CHECKPOINT. */
 #define NEXT_CHECKPOINT "next.safetensors"
 #define NEWEST_CHECKPOINT "last.safetensors"
 

@@ -52,7 +52,7 @@ static bool may_cut_line(const char *bytes, size_t i)
     return bytes[i - 1] == '\n' && !is_space(bytes[i]) && !is_space(bytes[i - 2]);
 }
 
-/* The second choice: few tokenizers have tokens that contain a word and the space behind it. */
+/* The second choice: few tokenizers have tokens that contain a word and the space after it. */
 static bool may_cut_word(const char *bytes, size_t i)
 {
     return bytes[i] == ' ' && !is_space(bytes[i - 1]) && !is_space(bytes[i + 1]);

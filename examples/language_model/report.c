@@ -104,7 +104,7 @@ th_status report_evaluation(report *r, const char *run, int64_t step, double los
     return draw_curves(r->ctx, run);
 }
 
-/* Returns the whole text of a sample file. */
+/* Writes a sample to its file. Ends the program if it cannot be written. */
 static void write_file(const char *run, const char *name, const char *text)
 {
     char problem[400];

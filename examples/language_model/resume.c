@@ -28,7 +28,7 @@ int resume(int argc, char **argv)
                                        "in all; the learning rates change to those of this total; 0: as the run began",
                                        .integer = &steps, .low = 0, .high = 1e9},
                                       {"threads", "0: as the run began", .integer = &threads, .low = 0, .high = 1024},
-                                      {"quiet", "no progress", .flag = &quiet},
+                                      {"quiet", "no progress line", .flag = &quiet},
                                       {0}};
     const char *run = NULL;
     if (parse_options_and_words(

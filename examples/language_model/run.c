@@ -71,7 +71,7 @@ void lock_run(const char *run)
     const int folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* remains open and locked until the end */
     for (int i = 0; folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++) {
         if (i == TENTHS)
-            refuse(PROGRAM, "another process is at work on this run: ", run);
+            refuse(PROGRAM, "another process is using this run: ", run);
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
 }
@@ -94,13 +94,13 @@ static void remove_beginning(void)
 void make_folder(const char *run, bool force)
 {
     struct stat status;
-    const bool there = stat(run, &status) == 0;
-    if (there && !S_ISDIR(status.st_mode))
+    const bool exists = stat(run, &status) == 0;
+    if (exists && !S_ISDIR(status.st_mode))
         refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
-    const bool made = !there && mkdir(run, 0777) == 0;
-    if (!there && !made && errno != EEXIST) {
+    const bool made = !exists && mkdir(run, 0777) == 0;
+    if (!exists && !made && errno != EEXIST) {
         char problem[200];
-        snprintf(problem, sizeof problem, "this folder cannot be made (%.100s): ", strerror(errno));
+        snprintf(problem, sizeof problem, "this folder cannot be created (%.100s): ", strerror(errno));
         refuse(PROGRAM, problem, run);
     }
     lock_run(run); /* before the checks: the process that had the lock may have written a run */
@@ -139,7 +139,7 @@ void replace_run(const char *run)
 static void choose_pretrained(trainer *t)
 {
     if (access(in_run(chosen.from, "last.safetensors"), F_OK) == 0)
-        refuse(PROGRAM, "this is a run; --from takes what " PROGRAM " export makes of it: ", chosen.from);
+        refuse(PROGRAM, "this is a run; --from takes a model folder, as " PROGRAM " export writes it: ", chosen.from);
     expect(t, th_pretrained_options(t->ctx, chosen.from, &chosen.model));
     chosen.model.dropout = chosen.model.block.dropout = chosen.model.block.attention_dropout = chosen.dropout;
     chosen.model.embedding_dropout = chosen.dropout;

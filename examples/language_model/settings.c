@@ -60,17 +60,17 @@ static const program_option options_of_a_run[] = {
      "tokens that the model sees at once; 0: 64, or with --from the model's length, at most 4096 and the training "
      "text; halved while training needs over half of the memory",
      .integer = &chosen.length, .low = 0, .high = 1e6},
-    {"dropout", "everywhere that GPT-2 has it", .real = &chosen.dropout, .low = 0, .high = 0.99},
+    {"dropout", "at every point where GPT-2 has dropout", .real = &chosen.dropout, .low = 0, .high = 0.99},
     {"llama", "Llama's norms, MLP and rotary positions instead of GPT-2's", .flag = &chosen.llama},
     {"recompute", "less memory, more time: blocks run again in backward", .flag = &chosen.recompute},
     {"from", "start with the model in this transformers folder, with its layers and widths", .text = &chosen.from},
     {"freeze", "parameters that are not trained: \"embedding.*,layers.[0-5].*\"", .text = &chosen.freeze},
     {"steps", "of the optimizer", .integer = &chosen.steps, .low = 0, .high = MAX_STEPS, .group = "Training"},
-    {"batch", "windows of the text at a time; with --from as many as 768 tokens make, 1 to 12",
+    {"batch", "windows of the text in a batch; with --from as many as 768 tokens fill, 1 to 12",
      .integer = &chosen.batch, .low = 1, .high = 1e6, .given = &was_given.batch},
     {"accumulate", "batches in a step, one after another", .integer = &chosen.accumulate, .low = 1, .high = 1e6},
-    {"lr", "learning rate at its highest; with --from 0.0003, or 0.0384 / width for a width above 128",
-     .real = &chosen.lr, .low = 1e-12, .high = 1e3, .given = &was_given.lr},
+    {"lr", "the highest learning rate; with --from 0.0003, or 0.0384 / width for a width above 128", .real = &chosen.lr,
+     .low = 1e-12, .high = 1e3, .given = &was_given.lr},
     {"min-lr", "learning rate at the end; -1: a tenth of the highest, at most 0.0003", .real = &chosen.min_lr,
      .low = -1, .high = 1e3},
     {"warmup", "steps up to the highest learning rate", .integer = &chosen.warmup, .low = 0, .high = MAX_STEPS},
@@ -110,7 +110,7 @@ const program_option *options_with(const program_option *more)
 }
 
 /* Sets the options of Llama. GPT-2's are zero. */
-static void become_llama(th_language_model_options *m)
+static void set_llama_options(th_language_model_options *m)
 {
     m->positions = TH_POSITIONS_NONE;
     m->untied = true;
@@ -202,7 +202,7 @@ void complete_settings(void)
                   .recompute = chosen.recompute},
     };
     if (chosen.llama)
-        become_llama(&chosen.model);
+        set_llama_options(&chosen.model);
     if (!chosen.from)
         complete_rates();
 }
@@ -311,7 +311,7 @@ static bool may_be_null(const program_option *o)
     return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
 }
 
-static bool is_sound(const program_option *o, const json_t *value)
+static bool is_valid(const program_option *o, const json_t *value)
 {
     const double number = json_number_value(value); /* 0 if it is not a number */
     const bool in_range = number >= o->low && number <= o->high;
@@ -322,7 +322,7 @@ static bool is_sound(const program_option *o, const json_t *value)
                            (json_is_null(value) && may_be_null(o));
 }
 
-/* Describes the values that is_sound accepts. */
+/* Describes the values that is_valid accepts. */
 static const char *describe(const program_option *o, char *text, size_t bytes)
 {
     char low[32], high[32];
@@ -339,7 +339,7 @@ static const char *describe(const program_option *o, char *text, size_t bytes)
 static void from_json(const program_option *o, const json_t *value, const char *file)
 {
     char wanted[100];
-    if (!is_sound(o, value))
+    if (!is_valid(o, value))
         refuse_member(file, o->name, value, describe(o, wanted, sizeof wanted));
     if (o->flag)
         *o->flag = json_is_true(value);
@@ -360,8 +360,8 @@ static void add_older(json_t *all)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
 }
 
-/* Checks that the settings fit together. Each is already within its limits. */
-static void refuse_misfits(const json_t *all, const char *file)
+/* Checks that the settings are consistent. Each is already within its limits. */
+static void refuse_inconsistent(const json_t *all, const char *file)
 {
     const th_transformer_block_options *block = &MODEL.block;
     th_precision precision;
@@ -401,7 +401,7 @@ void settings_from_json(const char *text, const char *file)
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
             from_json(o, json_object_get(all, o->name), file);
-    refuse_misfits(all, file);
+    refuse_inconsistent(all, file);
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;

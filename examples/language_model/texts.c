@@ -51,10 +51,10 @@ static int open_word(const char *path, struct stat *status)
 typedef struct copy {
     int file;
     texts all;
-    size_t capacity; /* of text.end */
+    size_t capacity; /* of all.end */
 } copy;
 
-/* Creates a file without a name in the temporary directory, which ends with the program. */
+/* Creates a file without a name in the temporary directory. The system removes it when the program ends. */
 static int open_unnamed(void)
 {
     const char *folder = getenv("TMPDIR");

@@ -27,8 +27,8 @@ static int forecast(texts *text)
     for (int step = 0; step < 2; step++) /* the second step reaches the peak */
         expect(&t, rehearse(&t, false));
     const th_memory_usage memory = th_memory(t.ctx);
-    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (bytes at most in use, and taken from the "
-                   "system; the log adds up to 0.1 kB for each of its lines)\n",
+    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (largest number of bytes in use, and reserved "
+                   "from the system; the log adds up to 0.1 kB for each of its lines)\n",
            (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
@@ -117,7 +117,7 @@ int train(int argc, char **argv)
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
         {"other-tokenizer", "with --from: accept a --tokenizer that is not the model's", .flag = &other_tokenizer},
         {"memory", "print the memory that training would take, and exit", .flag = &only_memory},
-        {"quiet", "no progress", .flag = &quiet},
+        {"quiet", "no progress line", .flag = &quiet},
         {0}};
     const char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)

@@ -55,15 +55,15 @@ th_status load_checkpoint(trainer *t, const char *name);
 th_status rehearse(trainer *t, bool evaluate_only);
 
 /* -- run.c: the folder of a run -- */
-/* Ends the program with the context's error, if there is one. An error stays in the context, and later calls do nothing,
- * so not every call is checked. */
+/* Ends the program with the context's error, if there is one. An error stays in the context, and later calls do
+ * nothing, so not every call is checked. */
 void expect_no_error(const trainer *t);
 /* The same for a call that returns a status. */
 void expect(const trainer *t, th_status status);
 /* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
 void lock_run(const char *run);
-/* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends before
- * replace_run, the folder does not change. */
+/* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends
+ * before replace_run, the folder does not change. */
 void make_folder(const char *run, bool force);
 /* The tokens of a new run, until it replaces the old one. */
 #define NEXT_TOKENS "next.tokens"

@@ -186,7 +186,7 @@ void open_windows(trainer *t, const char *name)
 {
     th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, name), NULL);
     if (file && th_token_file_vocabulary(file) != th_tokenizer_size(t->tokenizer))
-        give_up(PROGRAM, "text.tokens was made by another tokenizer than the run's");
+        give_up(PROGRAM, "text.tokens was not made with the run's tokenizer");
     th_windows_options options = {
         .end = chosen.training_tokens, .length = chosen.length, .shuffle = true, .seed = (uint64_t)chosen.seed};
     t->training = th_windows_new(file, &options);
@@ -209,7 +209,7 @@ static void interrupt(int signal_number)
 static void print_end(trainer *t, double seconds)
 {
     if (is_out_of_patience(t) && th_step(t->ctx) < chosen.steps)
-        fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations were no better than one before\n",
+        fprintf(stderr, PROGRAM ": stopped early: the last %lld evaluations did not improve on an earlier one\n",
                 (long long)t->worse);
     printf(PROGRAM ": %ssteps=%lld seconds=%.2f best=%.4f memory=%zu parameters=%lld parameters_crc32c=%08x\n",
            spell_precision(th_precision_of(t->ctx)), (long long)th_step(t->ctx), seconds, t->best,
@@ -221,11 +221,12 @@ static void print_end(trainer *t, double seconds)
 /* Prints the files that the run wrote, and the next command. */
 static void print_files(const trainer *t)
 {
-    const char *const go_on[] = {"resume", as_word(t->run), NULL}, *const use[] = {"sample", as_word(t->run), NULL};
+    const char *const resume_words[] = {"resume", as_word(t->run), NULL};
+    const char *const sample_words[] = {"sample", as_word(t->run), NULL};
     print_written(in_run(t->run, "curves.svg"));
     print_written(in_run(t->run, "best.safetensors"));
     print_written(in_run(t->run, NEWEST_CHECKPOINT));
-    print_next(program_path, PROGRAM, interrupted ? go_on : use);
+    print_next(program_path, PROGRAM, interrupted ? resume_words : sample_words);
 }
 
 int run_training(trainer *t, bool resume)

@@ -36,7 +36,7 @@ static th_status with_tokens(trainer *t, const texts *text, th_status (*use)(tra
         temporary = "/tmp";
     if (snprintf(folder, sizeof folder, "%s/language_model_XXXXXX", temporary) >= (int)sizeof folder ||
         mkdtemp(folder) == NULL)
-        refuse(PROGRAM, "a temporary folder cannot be made in ", temporary);
+        refuse(PROGRAM, "a temporary folder cannot be created in ", temporary);
     snprintf(path, sizeof path, "%s/text.tokens", folder);
     th_status status = encode_text(t->ctx, t->tokenizer, text, path);
     if (status == TH_OK)
@@ -79,7 +79,7 @@ static void print_loss_of_text(trainer *t, const char *path)
     expect(t, with_tokens(t, &text, print_loss_of_tokens));
     close_texts(&text);
     if (counted < 2)
-        give_up(PROGRAM, "the text has a single token, but the first one is not predicted: use a text of at least 2");
+        give_up(PROGRAM, "the text has a single token; the loss needs at least 2, because the first is not predicted");
 }
 
 /* Opens a checkpoint of a run, or a model folder. */

@@ -66,30 +66,30 @@ typedef struct {
 } manner;
 
 /* Writes the part of a date that a letter of the format selects. Returns its length. */
-static int write_part(char *text, size_t room, date d, char letter, manner m)
+static int write_part(char *text, size_t size, date d, char letter, manner m)
 {
     static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December"};
     static const char *const days[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
     switch (letter) {
     case 'd':
-        return snprintf(text, room, "%d", d.day);
+        return snprintf(text, size, "%d", d.day);
     case 'D':
-        return snprintf(text, room, "%02d", d.day);
+        return snprintf(text, size, "%02d", d.day);
     case 'o':
-        return snprintf(text, room, "%d%s", d.day, ordinal_ending(d.day));
+        return snprintf(text, size, "%d%s", d.day, ordinal_ending(d.day));
     case 'm':
-        return snprintf(text, room, "%d", d.month);
+        return snprintf(text, size, "%d", d.month);
     case 'M':
-        return snprintf(text, room, "%02d", d.month);
+        return snprintf(text, size, "%02d", d.month);
     case 'Y':
-        return snprintf(text, room, "%d", d.year);
+        return snprintf(text, size, "%d", d.year);
     case 'y':
-        return snprintf(text, room, "%02d", d.year % 100);
+        return snprintf(text, size, "%02d", d.year % 100);
     default: {
         const char *name = letter == 'b' ? months[d.month - 1] : days[d.weekday];
         const bool cut = m.cut && strlen(name) > 3; /* May stays May */
-        return snprintf(text, room, "%.*s%s", cut ? 3 : 9, name, cut && m.full_stop ? "." : "");
+        return snprintf(text, size, "%.*s%s", cut ? 3 : 9, name, cut && m.full_stop ? "." : "");
     }
     }
 }
@@ -106,8 +106,8 @@ void draw_date(chance *c, bool held_out, char text[DATE_SIZE], char iso[ISO_SIZE
     const manner m = {.cut = pick(c, 2), .full_stop = pick(c, 2), .letters = pick(c, 3)};
     int length = 0;
     for (const char *f = forms[pick(c, FORMS)]; *f; f++) {
-        const size_t room = (size_t)(DATE_SIZE - length);
-        length += *f == '%' ? write_part(text + length, room, d, *++f, m) : snprintf(text + length, room, "%c", *f);
+        const size_t size = (size_t)(DATE_SIZE - length);
+        length += *f == '%' ? write_part(text + length, size, d, *++f, m) : snprintf(text + length, size, "%c", *f);
     }
     for (char *at = text; *at; at++)
         *at = (char)(m.letters == 1 ? tolower(*at) : m.letters == 2 ? toupper(*at) : *at);

@@ -109,7 +109,7 @@ typedef struct th_shape {
 
 /* Pushes a source line for this thread. */
 TH_API void th_at_push(const char *file, int line);
-/* Pops it and returns result. */
+/* Pops the innermost source line and returns result. */
 TH_API th_tensor *th_at_pop(th_tensor *result);
 /* As th_at_pop, for a status. */
 TH_API th_status th_at_pop_status(th_status result) TH_MUST_CHECK;
@@ -124,6 +124,7 @@ TH_API double th_at_pop_number(double result);
 #define TH_AT_STATUS(call) (th_at_push(__FILE__, __LINE__), th_at_pop_status(call))
 /* As TH_AT, for a function that returns a number. */
 #define TH_AT_NUMBER(call) (th_at_push(__FILE__, __LINE__), th_at_pop_number(call))
+
 #ifdef __cplusplus
 #define TH_CAST_(type, pointer) static_cast<type>(pointer)
 #else

@@ -30,8 +30,8 @@ typedef struct th_cache th_cache;
  *   - recording is on, or the cache or its context was freed: TH_ERROR_STATE
  *   - a position outside [0, capacity): TH_ERROR_INDEX
  *   - the cache's model was freed: TH_ERROR_ARGUMENT
- *   - the model was cast to another type (th_module_cast) after the cache was used: TH_ERROR_STATE until
- * th_cache_reset */
+ *   - after the cache was used, th_module_cast gave the model another type: TH_ERROR_STATE until th_cache_reset
+ */
 TH_API th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity);
 /* Prepares the cache for new sequences. It forgets the memory of cross attention, and keys and values may get another
  * type. Its arrays are allocated again only if their type changes. */

@@ -8,11 +8,11 @@
 #include "tapehead/gradient_check.h"
 #include "tapehead/tensor.h"
 
-/* Fails, with the report, unless the gradient of function(user, x) is right: for x and for every parameter that the
- * function uses. function: th_tensor *(*)(void *user, th_tensor *x); user: a module, say; x: owned, any floating type
- * (it is copied). */
+/* Asserts that the gradient of function(user, x) is right for x and for every parameter that the function reads. Fails
+ * with the report. The function is a th_gradient_function_of_one. user is a module, for example. x is an owned tensor
+ * of any floating type. */
 #define ck_assert_gradient(function, user, x) ck_assert_gradient_with(function, user, x, NULL)
-/* The same with th_gradient_options. */
+/* Asserts the same with th_gradient_options. */
 #define ck_assert_gradient_with(function, user, x, options)                                                            \
     do {                                                                                                               \
         th_tensor *th_x_ = (x);                                                                                        \
@@ -22,8 +22,9 @@
         ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_context_of(th_x_), &th_report_));              \
     } while (0)
 
-/* Fails, with the report, unless the operation's gradient is right on all its samples. */
+/* Asserts that the operation passes th_check_op on all its samples. Fails with the report. */
 #define ck_assert_op(ctx, op) ck_assert_op_with(ctx, op, NULL)
+/* Asserts the same with th_gradient_options. */
 #define ck_assert_op_with(ctx, op, options)                                                                            \
     do {                                                                                                               \
         th_context *th_ctx_ = (ctx);                                                                                   \
@@ -32,7 +33,7 @@
         ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_ctx_, &th_report_));                           \
     } while (0)
 
-/* The options with a name where they have none; NULL: all defaults. */
+/* Returns the options, and sets their name if it is NULL. NULL: all defaults. */
 static inline th_gradient_options th_gradient_options_named(const th_gradient_options *options, const char *name)
 {
     th_gradient_options named;
@@ -46,7 +47,7 @@ static inline th_gradient_options th_gradient_options_named(const th_gradient_op
     return named;
 }
 
-/* What to say of a failed check: the report, or the error that kept the function from running. */
+/* Returns the message of a failed check: the text of the report, or the pending error if the text is empty. */
 static inline const char *th_gradient_failure(const th_context *ctx, const th_gradient_report *report)
 {
     return report->text[0] ? report->text : th_error_message(ctx);

@@ -39,7 +39,7 @@ TH_API void th_report_print(const char *line, void *file);
 typedef struct th_checkpoint {
     th_module *model;
     th_optimizer *optimizer;             /* of parameters of the model; NULL: no optimizer */
-    const char *configuration;           /* a text for the program, usually JSON; saved only; NULL: none */
+    const char *configuration;           /* a text for the program, usually JSON; loading ignores it; NULL: none */
     const th_checkpoint_number *numbers; /* [n_numbers] */
     int n_numbers;
     /* Loading: the optimizer keeps its options where the file has others (weight decay, betas, ...). Otherwise other
@@ -53,12 +53,12 @@ typedef struct th_checkpoint {
  * and after an error or a crash at any moment, the old file stays. No tensor is copied. Call it between steps:
  * TH_ERROR_STATE if a parameter of the optimizer still has gradients of an unfinished step. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
-/* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), and
- * the numbers. Also restores the context's seed, step, random streams and precision. A file from before the choice of
- * precision has float32; the program may set another precision afterwards. Empties the gradients. The function checks
- * everything first, including each checksum: after an error nothing has changed. TH_ERROR_FILE names the damage, or
- * the first difference and the number of differences: tensors that are missing, unexpected, or of another shape or
- * type; another optimizer or other options; missing numbers. */
+/* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), and the
+ * numbers. Also restores the context's seed, step, random streams and precision. A file of an older version without a
+ * precision means float32. The program may set another precision afterwards. Empties the gradients. The function checks
+ * everything first, including each checksum: after an error nothing has changed. TH_ERROR_FILE names the damage, or the
+ * first difference and the number of differences: tensors that are missing, unexpected, or of another shape or type;
+ * another optimizer or other options; missing numbers. */
 TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Returns the configuration alone, so that a program can create the model before it loads the checkpoint. The context
  * owns the text, which is "" if none was saved. Returns NULL with the error stored. */

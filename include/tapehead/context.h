@@ -16,20 +16,22 @@ typedef struct th_allocator {
 /* Options of th_context_new. All zero is the default. */
 typedef struct th_context_options {
     uint64_t seed;
-    int threads; /* size of the thread team; 0: the processors of the affinity mask, or fewer if the control group's CPU
-                    quota (rounded up), OMP_NUM_THREADS or OMP_THREAD_LIMIT is lower */
+    /* Size of the thread team. 0: the processors of the affinity mask, or fewer if the control group's CPU quota
+     * (rounded up), OMP_NUM_THREADS or OMP_THREAD_LIMIT is lower. */
+    int threads;
     size_t memory_limit;    /* maximum bytes taken from the allocator (th_memory: reserved); 0: no limit */
     th_allocator allocator; /* all zero: aligned memory from the C library */
     th_dtype default_dtype; /* TH_FLOAT32 (zero) or TH_FLOAT64; as th_set_default_dtype */
-    bool shapes_only; /* checks shapes, records and counts memory, but runs no kernel and has no data: a forecast of
-                               the memory (th_memory) */
+    /* The context checks shapes, records, and counts memory, but runs no kernel and has no data. It forecasts the
+     * memory (th_memory). */
+    bool shapes_only;
     th_precision precision; /* as th_set_precision */
 } th_context_options;
 
-/* Creates a context. options may be NULL. Returns NULL only if memory is out or not aligned, if the limit is below
- * what a context needs, or if 4096 contexts live. If an option is illegal, or the environment (TAPEHEAD_ISA,
- * TAPEHEAD_GEMM) requests something that the machine does not have, the returned context has a pending error. Free it
- * with th_context_free. */
+/* Creates a context. options may be NULL. Returns NULL only if the allocator returns NULL or unaligned memory, if the
+ * limit is below what a context needs, or if 4096 contexts exist. If an option is illegal, or the environment
+ * (TAPEHEAD_ISA, TAPEHEAD_GEMM) requests something that the machine does not have, the returned context has a pending
+ * error. Free it with th_context_free. */
 TH_API th_context *th_context_new(const th_context_options *options) TH_MUST_CHECK;
 /* Frees the context and everything that belongs to it: tensors, modules, optimizers. NULL is legal. Within a module's
  * forward, an operation's functions, or a function whose gradient is being checked, it stores TH_ERROR_STATE and
@@ -89,7 +91,7 @@ TH_API bool th_has_fusion(const th_context *ctx);
  *
  * In bfloat16x3, errors of random sign average out. The error of a sum of k terms is about 2^-17 / sqrt(k) of the sum
  * of their absolute values; the largest error among 10,000 sums is four times that. Sums of fewer than 64 terms are
- * computed in float32, except in attention and th_masked_matmul: there hidden terms must not change a bit.
+ * computed in float32, except in attention and th_masked_matmul: there no bit of the result may depend on masked terms.
  *
  * Matrix units (Intel AMX) are fast in both. With fast dot products (AMD Zen 4 and later), bfloat16 is faster than
  * float32, and bfloat16x3 takes 1.5 times the time of float32. Other processors emulate them, in about one and three
@@ -131,8 +133,8 @@ TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK;
  * from one with a team.
  *
  * OMP_PROC_BIND and OMP_PLACES bind the threads. Idle threads sleep. The threads block all signals except those of
- * faults. They end with the thread that uses the context, or when the program unloads the library. If a kernel has
- * more threads than processors, the extra ones take part only if it runs long. Fewer threads take part
+ * faults, such as SIGSEGV. They end with the thread that uses the context, or when the program unloads the library. If
+ * a kernel has more threads than processors, the extra ones take part only if it runs long. Fewer threads take part
  * while other threads of the process compute, because several contexts share the processors.
  *
  * A thread that the program cancels ends between two kernels, not in one, and holds no lock of the library.
@@ -152,9 +154,9 @@ TH_API const char *th_version(void);
 
 /* -- memory, counted by the context -- */
 
-/* The memory of a context. Values are in chunks that are taken from the allocator on demand and kept until
- * th_context_free, so that later steps take none. Chunks are larger than needed at once, and there are gaps between
- * blocks: reserved is more than live. */
+/* The memory of a context. Values are in chunks. The context takes chunks from the allocator on demand and holds them
+ * until th_context_free, so that later steps take none. reserved is more than live, because a chunk is larger than the
+ * request that needed it, and because there are gaps between blocks. */
 typedef struct th_memory_usage {
     size_t live;          /* bytes in use: step values, owned tensors, parameters, gradients, moments */
     size_t peak;          /* maximum of live since th_context_new or th_memory_reset_peak */
@@ -165,10 +167,10 @@ typedef struct th_memory_usage {
 } th_memory_usage;
 /* Returns the memory in use, and the maximum so far.
  *
- * A context with shapes_only counts exactly the bytes that the same calls use and take in a context with otherwise
- * equal options. It takes only the memory of handles and records. Run two steps, because the optimizer creates its
- * moments at the end of the first one. Run also everything else that the program does between steps, such as an
- * evaluation or th_keep:
+ * A context with shapes_only counts exactly the bytes that the same calls would use (live) and take from the allocator
+ * (reserved) with otherwise equal options. It really allocates only handles and records. Run two steps, because the
+ * optimizer creates its moments at the end of the first one. Run also everything else that the program does between
+ * steps, such as an evaluation or th_keep:
  *
  *     th_context_options options = {.seed = 1, .shapes_only = true};
  *     th_context *forecast = th_context_new(&options);

@@ -47,26 +47,26 @@ typedef struct th_generate_options {
     int64_t beams;          /* 0 or 1: no beam search; otherwise temperature must be 0 */
     double length_penalty;  /* 0: 1 */
     bool no_length_penalty; /* the score is the sum itself: length_penalty is not used */
-    bool early_stopping;    /* of beam search: over as soon as as many sequences have ended as there are beams */
-    /* Called for each token when it is there, in the order of sequences, end tokens included; with beams when the best
-     * sequence is known. What it returns false for is over. It may use the library, the tape included. */
+    bool early_stopping;    /* beam search ends as soon as `beams` sequences have ended */
+    /* Called for each generated token, end tokens included, in the order of sequences; with beams, when the best
+     * sequence is known. If it returns false, that sequence ends. It may use the library, including the tape. */
     bool (*emit)(void *user, int64_t sequence, int64_t token);
     void *user;
 } th_generate_options;
 
 /* The results have the ownership of tensors from th_empty: the caller's, outside scopes. The integers have the type of
- * the prompts, or of the source if there are no prompts. */
+ * the prompts; without prompts, that of the source. */
 typedef struct th_generated {
     th_tensor *tokens;  /* (B, max_new_tokens): the generated tokens, then end_tokens[0], or 0 without end_tokens */
     th_tensor *lengths; /* (B): the number of generated tokens, including an end token */
     th_tensor *scores;  /* (B) float64: scores of beam search; otherwise NULL */
 } th_generated;
 
-/* Generates tokens with a model from th_language_model_new or th_transformer_new. The model runs in evaluation mode
- * and without recording, whatever the context's mode is. The call allocates a cache of its own and releases it at the
- * end. A sequence's tokens do not depend on the other sequences of the batch. Nothing stays on the tape, and after the
- * start a token allocates nothing. With shapes_only the call takes the memory that it would take, and calls nothing.
- * result may be NULL.
+/* Generates tokens with a model from th_language_model_new or th_transformer_new. The model runs in evaluation mode and
+ * without recording, independent of the context's modes. The call allocates a cache and releases it at the end. A
+ * sequence's tokens do not depend on the other sequences of the batch. Nothing stays on the tape. After the start,
+ * generating a token allocates nothing. In a shapes-only context the call counts the memory that it would take, and
+ * does not call emit. result may be NULL.
  *
  * Errors: TH_ERROR_VALUE if a logit is NaN or +inf, or if all are -inf. Errors also for a prompt that is longer than
  * the model, options or lengths outside their range, and tokens outside the vocabulary. */

@@ -1,6 +1,8 @@
-/* Gradient checking: the gradient that a tape computes against central differences, in float64.
- * What other checkers let through (sums as cotangents, absolute differences, NaN, redrawn randomness, a check that
- * compared nothing) is an error here. */
+/* Gradient checking: compares the gradients of a tape with central differences, in float64.
+ *
+ * Mistakes that many gradient checkers miss are errors here. The output gradient is random instead of ones, differences
+ * are relative, NaN never agrees, random operations repeat their numbers, and a check that compared nothing is not a
+ * success. */
 #ifndef TAPEHEAD_GRADIENT_CHECK_H
 #define TAPEHEAD_GRADIENT_CHECK_H
 
@@ -9,83 +11,108 @@
 
 TH_BEGIN_DECLS
 
-/* A function to check: any composition of operations, of inputs and of whatever parameters it uses. user is passed
- * through (a module, say). It is run many times and must return the same for the same inputs (random operations are
- * replayed). What it makes in a run, constants say, is gone when the run is over
- * (unless it keeps that from the first run on, or fails in it). A parameter that it reads in some
- * runs only, behind a branch, is found and checked too. It may leave scopes or th_no_grad open, clear the tape, or call
- * backward; it may not free what it has not made, make modules without freeing them, change its inputs or parameters in
- * place, step an optimizer, cast a module, or check a gradient itself: each of these is an error that says so. */
+/* A function to check: any composition of operations on the inputs and on parameters. th_check_gradient passes user
+ * through, a module for example.
+ *
+ * The function runs many times and must return the same result for the same inputs; random operations repeat their
+ * numbers. Tensors that it makes in a run, such as constants, are released after the run. A tensor that it makes in the
+ * first run and reads in later runs is kept. The check also finds parameters that only some runs read.
+ *
+ * The function may leave scopes or th_no_grad open, clear the tape, or call backward. It must not free objects that it
+ * did not make, or make modules without freeing them. It must not change its inputs or parameters in place, step an
+ * optimizer, cast a module, or check a gradient itself. Each of these is an error with a message. */
 typedef th_tensor *th_gradient_function(void *user, th_tensor *const *inputs);
 
+/* How many elements a check compares. */
 typedef enum th_gradient_mode {
-    TH_GRADIENT_AUTO, /* full where that is at most about 20,000 runs of the function's elements, else fast */
-    TH_GRADIENT_FULL, /* every element of the Jacobian: each input element perturbed, each output element sent back */
-    TH_GRADIENT_FAST  /* random directions on both sides, and sampled elements under a random cotangent of the finite
-                         outputs; no directions through what has so few elements that all are sampled */
+    /* Full if the function is small: at most about 20,000 runs. Else fast. */
+    TH_GRADIENT_AUTO,
+    /* Every element of the Jacobian: perturbs each input element, and runs backward from each output element. */
+    TH_GRADIENT_FULL,
+    /* Sampled elements under a random cotangent of the finite outputs, and random directions through each input or
+     * parameter. No directions if all its elements are sampled. */
+    TH_GRADIENT_FAST
 } th_gradient_mode;
 
+/* The size of a report's text in bytes. */
 enum { TH_GRADIENT_TEXT = 4096 };
 
+/* Options of a check. All members may be 0. */
 typedef struct th_gradient_options {
     th_gradient_mode mode;
-    const char *name;               /* of the function, in the report; NULL: "the function" */
+    const char *name;               /* name of the function in the report; NULL: "the function" */
     const char *const *input_names; /* [n_inputs]; NULL: x, or x0, x1, ... */
-    double step; /* 0: 1e-5 (float32: 1e-2), and where that does not settle it longer and shorter ones. Given: it alone
-                    shows what is right. Either is times the element's magnitude where that is above 1 */
-    double relative_tolerance; /* of the larger of both numbers; 0: 1e-5 (float32: 2e-2) */
-    double absolute_tolerance; /* on top of that; 0: none but the rounding of the difference quotient, which is
-                                  estimated */
-    bool float32;              /* for a function that has no float64 */
-    uint64_t seed;             /* of cotangents, directions, samples */
-    int directions, samples;   /* of the fast mode; 0: 8 and 24 for each input */
+    /* The step, multiplied by the magnitude of elements above 1. 0: 1e-5 (float32: 1e-2), and longer and shorter steps
+     * if that one does not decide. If given, only this step can show that a derivative is right. */
+    double step;
+    double relative_tolerance; /* relative to the larger of both numbers; 0: 1e-5 (float32: 2e-2) */
+    double absolute_tolerance; /* added to it; 0: only the estimated rounding error of the difference quotient */
+    bool float32;              /* runs in float32, for a function that does not support float64 */
+    uint64_t seed;             /* of cotangents, directions and samples */
+    int directions, samples;   /* number for each input in fast mode; 0: 8 directions, 24 samples */
 } th_gradient_options;
 
-/* What came out. */
+/* The result of a check. */
 typedef enum th_gradient_verdict {
-    TH_GRADIENT_COULD_NOT_RUN,   /* the error is pending and names the reason: arguments, or the function itself */
-    TH_GRADIENT_RIGHT,           /* all that was compared agrees */
-    TH_GRADIENT_WRONG,           /* somewhere it clearly does not */
-    TH_GRADIENT_CANNOT_TELL,     /* nothing is wrong, but somewhere no difference quotient can be trusted: a kink or a
-                                    jump at this very point, a value that is not a number, rounding that hides it all */
-    TH_GRADIENT_NOTHING_COMPARED /* no element on one side or the other */
+    /* The check did not run. The pending error has the reason: an argument, or an error of the function. */
+    TH_GRADIENT_COULD_NOT_RUN,
+    /* All comparisons agree. */
+    TH_GRADIENT_RIGHT,
+    /* At least one comparison clearly disagrees. */
+    TH_GRADIENT_WRONG,
+    /* No comparison clearly disagrees, but at least one difference quotient is unreliable. The reason is a kink or a
+     * jump at this point, NaN or an infinite value, or rounding that hides the derivative. */
+    TH_GRADIENT_CANNOT_TELL,
+    /* There was nothing to compare: no floating input or parameter, or no elements. */
+    TH_GRADIENT_NOTHING_COMPARED
 } th_gradient_verdict;
 
+/* The report of a check. input, index and the four numbers describe the worst comparison. */
 typedef struct th_gradient_report {
     bool ok; /* the verdict is TH_GRADIENT_RIGHT */
     th_gradient_verdict verdict;
-    th_gradient_mode mode; /* the one that ran */
-    int64_t checked;       /* comparisons made */
-    int input; /* the worst one's: index into inputs, n_inputs and up for parameters; -1: all right, or none made */
-    th_shape index;                  /* the worst element */
-    double analytic, numeric, error; /* there; error is relative to the larger of both (infinite for NaN) */
-    double uncertainty;              /* how far off `numeric` may be itself */
-    char text[TH_GRADIENT_TEXT];     /* "" when ok: what is not, where, a map, and what kind of mistake fits */
+    th_gradient_mode mode;    /* the mode that ran: full or fast */
+    int64_t checked;          /* number of comparisons */
+    int input;                /* index into inputs; n_inputs and up: a parameter; -1: all right, or nothing compared */
+    th_shape index;           /* its element */
+    double analytic, numeric; /* the gradient, and the difference quotient */
+    double error;             /* relative to the larger of both; infinite for NaN */
+    double uncertainty;       /* of numeric */
+    char text[TH_GRADIENT_TEXT]; /* "" if ok; else the worst element, the kind of mistake that fits, and a map */
 } th_gradient_report;
 
-/* Checks the gradient of function(user, inputs) with respect to every floating input and every parameter that it uses.
- * Inputs are copied (in float64), parameters are swapped to float64 meanwhile and come back bit for bit, gradients too,
- * and so do the context's settings and random calls. Clears the tape. report may be NULL.
+/* Checks the gradient of function(user, inputs) with respect to every floating input and every parameter that the
+ * function reads. report may be NULL.
  *
- * A derivative is right when it agrees with a difference quotient to the relative tolerance (and the absolute one), or
- * as closely as the quotient's rounding lets one see, provided that a thousandth too much (float32: a tenth) would
- * show, that it is below a ten-thousandth of the largest of its input or parameter, or that both are 0 as far as the
- * output's own precision goes. It is wrong when three steps of different length agree with each other and not with it,
- * unless that may be rounding of numbers inside the function. The derivative by an infinite element is 0: no finite
- * step moves it.
+ * The function receives copies of the inputs in float64. During the check, parameters are float64, too. Afterwards all
+ * values, gradients, settings and random numbers of the context are the same as before, bit for bit. Clears the tape.
  *
- * In float64 the context's precision (th_set_precision) has no effect. With .float32 products have it: in bfloat16x3
- * the same tolerances hold; in bfloat16 the outputs do not follow steps that are smaller than the rounding of the
- * operands, and of all but the simplest functions it cannot be told whether the gradient is right.
+ * A derivative is right if it agrees with a difference quotient to the tolerances. It is also right if it agrees as
+ * closely as the rounding error of the quotient allows, and one of these is true:
  *
- * Returns TH_OK when the gradient is right; TH_ERROR_VALUE when it is wrong, when that cannot be told, and when nothing
- * was compared (nothing pending: the report says it); any other code, pending, when the function could not be run. */
+ * - A mistake of a thousandth (float32: a tenth) would show.
+ * - The derivative is below a ten-thousandth (float32: a tenth) of the largest one of its input or parameter.
+ * - Both numbers are 0 within the precision of the output.
+ *
+ * A derivative is wrong if three steps of different length agree with each other and not with it, unless rounding
+ * inside the function may explain that. The derivative with respect to an infinite element must be 0, because no finite
+ * step changes it.
+ *
+ * In float64 the precision of the context (th_set_precision) has no effect. With .float32 it changes products. In
+ * bfloat16x3 the same tolerances hold. In bfloat16 the outputs do not follow steps below the rounding of the operands,
+ * so the check cannot tell whether the gradient is right, except for the simplest functions.
+ *
+ * Returns TH_OK if the gradient is right. Returns TH_ERROR_VALUE, with a report and without a pending error, if it is
+ * wrong, if the check cannot tell, or if it compared nothing. Returns any other code, with a pending error, if the
+ * function could not run. */
 TH_API th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
                                    th_tensor *const *inputs, const th_gradient_options *options,
                                    th_gradient_report *report) TH_MUST_CHECK;
 
-/* A function of one tensor, such as a layer: th_check_gradient_of(my_layer, layer, x, NULL, &report). */
+/* A function of one tensor to check, such as the forward of a layer. */
 typedef th_tensor *th_gradient_function_of_one(void *user, th_tensor *x);
+
+/* Checks a function of one tensor like th_check_gradient: th_check_gradient_of(my_layer, layer, x, NULL, &report). */
 TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user, th_tensor *x,
                                       const th_gradient_options *options, th_gradient_report *report) TH_MUST_CHECK;
 
@@ -98,32 +125,33 @@ TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, voi
  * - Every subset of inputs that require a gradient, with subsets of the output gradients. With more than 4 inputs: each
  *   input alone, all inputs except one, and pairs.
  * - The middle of a graph. The inputs are results of other operations, so the library uses TH_OP_IN_PLACE,
- *   TH_OP_OVER_INPUT, TH_OP_RECOMPUTE and .early. Or the values are recomputed. Or other operations also read the
+ *   TH_OP_OVER_INPUT, TH_OP_RECOMPUTE and .precomputed. Or the values are recomputed. Or other operations also read the
  *   inputs and outputs, so gradients are added up. Or two backwards add to the same gradients. Inputs are contiguous,
  *   strided, or dense with two axes exchanged.
  * - The same tensor as two inputs, for every two inputs of equal type and shape.
  * - Linearity: output gradients times -2^30 and 2^-30. And with either half of their elements set to 0, the results
  *   must add up to the gradients of the whole.
  * - Memory. Each forward and backward runs twice, between guards, with other values in uninitialized memory. It must
- *   write every element of its outputs and gradients, and nothing beside them or beside the scratch memory that its
- *   plan reserved. It must not change its operands, depend on uninitialized memory, or give two results for the same
+ *   write every element of its outputs and gradients, and no memory outside them and the scratch memory that its plan
+ *   reserved. It must not change its operands, depend on uninitialized memory, or give two results for the same
  *   inputs. Floating operands that were not saved, whose data is NULL in a real backward, are NaN here. The report
  *   names one that backward uses.
  * - Empty tensors: each size among the inputs is replaced by 0, if the shape rule accepts that (not with index inputs).
  * - A context of shapes only, where the plan must reserve the same scratch memory.
  *
  * The report of a wrong rule names the conditions under which it is wrong: "add3 (sample "rows") is wrong if only x1
- * requires a gradient: the gradient of x1[0,2] is 0.5, it should be 1". In such a report, input is an index among the
+ * requires a gradient: the gradient of x1[0,2] is 0.5; it should be 1". In such a report, input is an index among the
  * sample's inputs, numeric is the right gradient, and text has no map. `checked` counts difference quotients only.
  *
  * Forward and backward run hundreds of times for each sample. A sample may be empty, but at least one must have a
- * gradient to compare. Returns as above. An operation without samples or without a backward is TH_ERROR_VALUE
- * (TH_GRADIENT_NOTHING_COMPARED), and the report says why. So is one that has a reason for having no backward. */
+ * gradient to compare. Returns the codes of th_check_gradient. An operation without samples or without a backward is
+ * TH_ERROR_VALUE (TH_GRADIENT_NOTHING_COMPARED), and the report has the reason. So is an operation that declares why it
+ * has no backward. */
 TH_API th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_options *options,
                              th_gradient_report *report) TH_MUST_CHECK;
 
-/* Inputs as a sample describes them, of this floating type, owned by the caller: inputs[sample->n_inputs], NULL where
- * absent. */
+/* Creates the inputs that a sample describes: inputs[sample->n_inputs], of this floating type. Absent inputs are NULL.
+ * The caller frees them. */
 TH_API th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed,
                                   th_tensor **inputs) TH_MUST_CHECK;
 

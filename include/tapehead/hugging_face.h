@@ -34,9 +34,8 @@ TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
 TH_API th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *token) TH_MUST_CHECK;
 /* Options of th_pretrained_load. */
 typedef struct th_pretrained_load_options {
-    th_report_function
-        *report; /* called with each difference as a line; th_report_print prints it to the FILE * user */
-    void *report_user;
+    th_report_function *report; /* called with each difference as a line; may be NULL */
+    void *report_user;          /* passed to report: for th_report_print, a FILE * */
 } th_pretrained_load_options;
 /* Reads the weights in the folder into a model that was made with these options: model.safetensors, or the files that
  * model.safetensors.index.json names. Converts float32, float64, bfloat16 and float16 to the model's type, one tensor

@@ -42,7 +42,7 @@ TH_API th_module *th_rms_norm_new(th_context *ctx, int64_t width, const th_norm_
 /* Creates a layer that applies th_dropout with 0 <= p < 1. It does nothing in evaluation. */
 TH_API th_module *th_dropout_new(th_context *ctx, double p);
 
-/* Options of the scores of self-attention, q k^T scale. All zero: none of them. */
+/* Options of the scores of self-attention, q k^T scale. All zero: plain scores. */
 typedef struct th_score_options {
     bool rotary; /* th_rotary rotates queries and keys by their positions */
     th_rotary_pairing rotary_pairing;
@@ -51,7 +51,7 @@ typedef struct th_score_options {
     th_rotary_scaling rotary_scaling;
     /* th_attention_options.alibi with the slopes of Press et al. 2022: 2^(-8 (h + 1) / H) if H is a power of two.
      * Otherwise the slopes for the next smaller power of two, then every other slope for twice as many heads, as in
-     * their program and in BLOOM */
+     * the authors' program and in BLOOM */
     bool alibi;
     /* th_rms_norm over each head of queries and keys before the rotation (as in Qwen 3 and Gemma 3). Parameters:
      * q_norm.weight and k_norm.weight (D), ones */
@@ -79,7 +79,7 @@ typedef struct th_multi_head_attention_options {
 /* Creates multi-head attention (Vaswani et al. 2017), which th_attend runs:
  *
  *   concat_h(softmax(q_h k_h^T scale + mask) v_h) W_o^T + b_o
- *   q = query W_q^T + b_q, and k and v alike; q_h are the columns h D .. (h + 1) D - 1 of q
+ *   q = query W_q^T + b_q; likewise k and v; q_h are the columns h D .. (h + 1) D - 1 of q
  *
  * Parameters, with D the width of a head and Hkv = kv_heads:
  *

@@ -32,8 +32,8 @@ typedef struct th_log_options {
  * A number that is not finite becomes null. Bytes that are not UTF-8 become U+FFFD. Control characters are escaped. */
 typedef struct th_json_log th_json_log;
 
-/* Opens the log at path: creates it or, without resume, empties it. With resume it cuts the log at the first line with
- * a later step, or that is not a JSON object with a step (after a power failure). A symbolic link at path is
+/* Opens the log at path: creates it or, without resume, empties it. With resume it cuts the log at the first line that
+ * has a later step or is not a JSON object with a step (after a power failure). A symbolic link at path is
  * TH_ERROR_FILE, because it may lead anywhere. So is a file to resume whose first line is not a record: it is not a
  * log, and does not change. options may be NULL. */
 TH_API th_json_log *th_json_log_open(th_context *ctx, const char *path, const th_log_options *options);

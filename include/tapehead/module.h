@@ -69,8 +69,8 @@ typedef struct th_parameter {
     struct th_parameter *next;
 } th_parameter;
 
-/* A node of the tree. Programs may set forward (before its first use), destroy and part; the functions below change the
- * other members. */
+/* A node of the tree. Programs may set forward (before its first use), destroy and part. The functions below set all
+ * other fields. */
 struct th_module {
     th_context *ctx;
     char type[TH_NAME_SIZE];      /* "attention_block": for messages */
@@ -88,7 +88,7 @@ struct th_module {
 
 /* -- creating -- */
 /* Creates a module: `bytes` zeroed bytes that begin with a th_module. It belongs to the context until it is added to a
- * parent. type is copied. Returns NULL with an error pending, or if memory is out (TH_ERROR_MEMORY). */
+ * parent. type is copied. Returns NULL with an error pending, or if memory runs out (TH_ERROR_MEMORY). */
 TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward);
 /* Makes child a member of m, which then owns it. Returns child; NULL for a NULL child. Errors (NULL):
  *
@@ -99,22 +99,22 @@ TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_f
  * Parameters follow the same rules. */
 TH_API th_module *th_module_add(th_module *m, const char *name, th_module *child);
 /* Creates a parameter of the context's default type, all zeros, which requires a gradient. th_fill_*
- * (tapehead/tensor.h) draw other values. The module owns it: th_tensor_free does not free it. Errors as of
+ * (tapehead/tensor.h) draw other values. The module owns it: th_tensor_free does not free it. Errors: those of
  * th_module_add. */
 TH_API th_tensor *th_module_add_parameter(th_module *m, const char *name, th_shape shape);
 /* Adds the parameter of another module under a second name (tied weights). It is one tensor, which is counted, updated
- * and saved once. Returns it. Errors as of th_module_add. */
+ * and saved once. Returns it. Errors: those of th_module_add. */
 TH_API th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter);
 /* Frees a module with all its members, and removes it from its parent. Optimizers forget its parameters. NULL is
  * allowed. If its forward is running, or if it is a part of its parent, the result is TH_ERROR_STATE and nothing is
- * freed. (All members of library modules are parts, except members of lists.) To use a freed module is TH_ERROR_STATE
- * while its memory is not reused, which usually means until 256 more modules and optimizers were freed. */
+ * freed. (All members of library modules are parts, except members of lists.) Using a freed module is TH_ERROR_STATE
+ * until its memory is reused, usually after 256 more modules and optimizers were freed. */
 TH_API void th_module_free(th_module *m);
 
-/* Creates a list. Its members are named "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight". Its
- * forward runs them in order. */
+/* Creates a list of modules. Its members are named "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight".
+ * Its forward runs them in order. */
 TH_API th_module *th_module_list_new(th_context *ctx);
-/* Adds a member at the end of a list. Returns member. Errors as of th_module_add. */
+/* Adds a member at the end of a list. Returns member. Errors: those of th_module_add. */
 TH_API th_module *th_module_list_add(th_module *list, th_module *member);
 /* Returns the number of members of a list; 0 for NULL. */
 TH_API int64_t th_module_list_length(const th_module *list);
@@ -125,10 +125,10 @@ TH_API th_module *th_module_list_at(th_module *list, int64_t index);
 /* Returns forward(m, x). The forward is a scope: at its end, all tensors that it made are released, except the result.
  * Returns NULL with an error pending or for a NULL argument. */
 TH_API th_tensor *th_module_forward(th_module *m, th_tensor *x);
-/* The same as th_module_forward, but in evaluation mode and without recording, independent of the context's modes: for
- * measuring and generating between training steps. */
+/* As th_module_forward, but in evaluation mode and without recording, independent of the context's modes. For measuring
+ * and generating between training steps. */
 TH_API th_tensor *th_module_evaluate(th_module *m, th_tensor *x);
-/* Opens the same scope for a function of your own with other arguments:
+/* Opens the scope of a module's forward, for a function of your own that takes other arguments:
  *
  *     if (!th_module_begin(decoder))
  *         return NULL;
@@ -141,14 +141,14 @@ TH_API bool th_module_begin(th_module *m);
 /* Closes the scope of th_module_begin, and any scope and th_no_grad_begin that was left open inside. Returns result,
  * which outlives the scope; NULL with an error pending. */
 TH_API th_tensor *th_module_end(th_module *m, th_tensor *result);
-/* th_module_end with several results. Entries may be NULL. */
+/* As th_module_end, with several results. Entries may be NULL. */
 TH_API void th_module_end_all(th_module *m, th_tensor *const *results, int count);
 
 /* -- training and evaluation -- */
 /* Pins a module and all modules below it to evaluation mode, or unpins it. */
 TH_API void th_module_pin_evaluation(th_module *m, bool pinned);
-/* Returns whether a module is in training mode: the context is, and neither the module nor a module above it is pinned
- * to evaluation. */
+/* Returns true if the context is in training mode, and neither the module nor a module above it is pinned to
+ * evaluation. */
 TH_API bool th_module_is_training(const th_module *m);
 /* Freezes all parameters of the tree: they no longer require a gradient, and their gradients are emptied. With frozen =
  * false they require a gradient again. */

@@ -17,14 +17,14 @@ TH_BEGIN_DECLS
  * becomes row-major. The file's size must agree exactly with its header; this is checked before any memory is taken.
  * Returns NULL with the error stored. */
 TH_API th_tensor *th_npy_read(th_context *ctx, const char *path);
-/* Does the same from the current position of a regular file opened for reading. Afterwards the position is behind the
+/* As th_npy_read, from the current position of a regular file opened for reading. Afterwards the position is behind the
  * array, so a file can contain several. */
 TH_API th_tensor *th_npy_read_from(th_context *ctx, FILE *file);
 
 /* Writes t, of any layout, in row-major order. A regular file appears at path only when it is complete. Until then,
  * and after an error, the old file stays. */
 TH_API th_status th_npy_write(th_tensor *t, const char *path) TH_MUST_CHECK;
-/* Does the same to a stream opened for writing, and flushes it. */
+/* As th_npy_write, to a stream opened for writing, which it flushes. */
 TH_API th_status th_npy_write_to(th_tensor *t, FILE *file) TH_MUST_CHECK;
 
 #ifndef TAPEHEAD_NO_LOCATIONS

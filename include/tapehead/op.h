@@ -49,7 +49,8 @@ enum {
     TH_OP_CONTIGUOUS = 1 << 1,
     /* Backward always overwrites its destinations. The driver accumulates. */
     TH_OP_CANNOT_ADD = 1 << 2,
-    /* Results are not saved for backward but recomputed. */
+    /* Results are not saved for backward but recomputed. All inputs are saved instead. For results that cost less to
+     * compute again than to keep. */
     TH_OP_RECOMPUTE = 1 << 3,
     /* The output is a view of the only input: the shape rule calls th_call_view and no kernel runs. The gradient is
      * accumulated through the same view of the input's gradient; gradients of overlapping elements are summed. */
@@ -66,13 +67,14 @@ enum {
 /* A descriptor of an operation. */
 typedef struct th_op {
     const char *name;
-    const char *value, *gradient; /* the formulas, for people */
+    const char *value, *gradient; /* formulas, which th_tape_print prints */
     int n_inputs;                 /* or TH_ANY_INPUTS */
     uint32_t optional;            /* TH_INPUT bits of inputs that may be NULL */
     /* TH_INPUT bits of inputs whose gradients forward can compute, where backward would have to recompute the values.
-     * Recording gives these gradients to forward as input_gradient if each requested one has empty, contiguous memory
-     * and no other input requires a gradient, except inputs with identity gradients. Otherwise backward computes them.
-     * The operation must have one differentiable output, of one element. */
+     * When a call is recorded, forward computes the gradients that are wanted (th_call.input_gradient) on two
+     * conditions. The gradient of each such input is empty and contiguous. No other input requires a gradient, except
+     * inputs with identity gradients. Otherwise backward computes them. The operation must have one differentiable
+     * output, of one element. */
     uint32_t precomputed;
     int n_outputs;                   /* 0 means 1 */
     uint32_t differentiable_outputs; /* bits 1 << i; 0 means output 0 only */
@@ -90,7 +92,7 @@ typedef struct th_op {
     void (*forward)(const th_call *call);
     /* NULL: not differentiable, or a view, or all gradients are identities. */
     void (*backward)(const th_call *call);
-    const void *kernel; /* for a forward and backward that several operations share: the operation's part */
+    const void *kernel; /* if several operations share a forward and backward: what differs between them */
     size_t plan_size;   /* bytes that .plan writes, at most TH_MAX_PLAN */
     /* Plans a forward or backward before it runs: writes plan_size bytes to `plan`, which becomes call->plan, and
      * reserves scratch memory (th_plan_scratch). It may read shapes, strides and data pointers, not the data: in a
@@ -139,7 +141,7 @@ struct th_call {
     bool *add;                 /* [n_inputs], in backward: add to input_gradient instead of overwriting it */
     bool training;             /* the mode when the call was recorded, also in the shape rule and in forward */
     /* In forward: input_gradient is available (th_op.precomputed). In backward: input_gradient contains what forward
-     * wrote, for an output gradient of 1, and nothing saved is given. */
+     * wrote, for an output gradient of 1, and saved operands are not given. */
     bool precomputed;
     th_random_call random; /* after th_call_draw in the shape rule */
     const void *plan;      /* what .plan wrote */
@@ -172,7 +174,7 @@ TH_API th_status th_call_fail(th_call *call, th_status code, const char *format,
 /* Writes the shape, such as "(B=2, T=4, 3)", to text (TH_SHAPE_TEXT bytes). Returns text. */
 TH_API const char *th_array_text(const th_array *array, char *text);
 
-/* th_array_text into a temporary of the enclosing block (C only). */
+/* Calls th_array_text with a temporary of the enclosing block as its text (C only). */
 #define TH_TEXT(array) th_array_text((array), (char[TH_SHAPE_TEXT]){0})
 
 /* Makes *axis non-negative. Fails if it is outside [-ndim, ndim). */
@@ -197,7 +199,7 @@ TH_API th_status th_call_broadcast(th_call *call, const th_array *a, const th_ar
 /* A ready-made shape rule: all inputs are floating, of one type, and broadcast to output 0. */
 TH_API th_status th_shape_elementwise(th_call *call);
 
-/* The end of a shape rule: inputs of any types broadcast to output 0, which has this type. */
+/* Ends a shape rule: broadcasts inputs of any types to output 0, which has this type. */
 TH_API th_status th_shape_broadcast(th_call *call, th_dtype dtype);
 
 /* In the shape rule of a view: output 0 has these strides (elements, of any sign) and starts `offset` elements after
@@ -272,7 +274,8 @@ TH_API th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_
  * instead of a fused operation: error messages still name the operation. */
 TH_API th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tensor *const *inputs) TH_MUST_CHECK;
 
-/* th_apply_n with the inputs as arguments: th_apply(&softplus, NULL, x). */
+/* th_apply_n with the inputs as arguments: th_apply(&softplus, NULL, x). In C, attributes with a comma need parentheses:
+ * th_apply(&select, (&(select_attributes){axis, index}), x). */
 #ifdef __cplusplus
 TH_END_DECLS
 template <class... Inputs> inline th_tensor *th_apply_inputs(const th_op *op, const void *attributes, Inputs... inputs)

@@ -33,8 +33,8 @@ TH_API th_tensor *th_slice(th_tensor *x, int axis, int64_t start, int64_t stop, 
 /* Returns the slice at one index, without the axis. */
 TH_API th_tensor *th_select(th_tensor *x, int axis, int64_t index);
 
-/* Repeats sizes of 1 (and new leading dimensions) up to `shape` without a copy; -1 keeps a size. The gradient sums over
- * the repetitions. */
+/* Returns a view in which axes of size 1 are repeated to the sizes in `shape`. `shape` may have new leading axes; -1
+ * keeps a size. The gradient sums over the repetitions. */
 TH_API th_tensor *th_expand(th_tensor *x, th_shape shape);
 
 /* Removes an axis of size 1. */
@@ -55,7 +55,8 @@ TH_API th_tensor *th_contiguous(th_tensor *x);
  * this type already. */
 TH_API th_tensor *th_cast(th_tensor *x, th_dtype dtype);
 
-/* Tiles x times[i] times along axis i, as numpy.tile does; times may have more (leading) dimensions than x. */
+/* Tiles x as numpy.tile does: times[i] copies along axis i. If `times` has more axes than x, the additional ones are
+ * leading axes. */
 TH_API th_tensor *th_repeat(th_tensor *x, th_shape times);
 
 /* Joins `count` tensors along an existing axis. */
@@ -97,8 +98,9 @@ typedef enum th_mask_side {
     TH_MASK_LEFT    /* keep broadcasts to a (N, m, k); the sums leave masked entries out */
 } th_mask_side;
 
-/* a @ b without the masked pairs (keep = false): NaN in masked pairs reaches neither the result nor a gradient. If keep
- * is NULL, nothing is masked. The bits are then the same as with a keep that is true everywhere. */
+/* a @ b without the masked pairs. With TH_MASK_RESULT, keep = false masks the pair of a row of a and a column of b.
+ * With TH_MASK_LEFT it masks the pair of a row of a and a row of b. NaN in masked pairs reaches neither the result nor
+ * a gradient. If keep is NULL, nothing is masked. The bits are then the same as with a keep that is true everywhere. */
 TH_API th_tensor *th_masked_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side);
 
 /* -- arithmetic, broadcast -- */
@@ -139,8 +141,8 @@ TH_API th_tensor *th_clamp(th_tensor *x, double low, double high);
  * itself in evaluation mode or if p = 0. 0 <= p < 1. */
 TH_API th_tensor *th_dropout(th_tensor *x, double p);
 
-/* residual + th_dropout(x, p), bit for bit, in one operation: it saves one pass over memory, and x is not saved. Both
- * must have the same shape (TH_ERROR_SHAPE; nothing broadcasts). */
+/* residual + th_dropout(x, p), bit for bit, in one operation: it saves one pass over memory, and x is not saved. x and
+ * residual must have the same shape (TH_ERROR_SHAPE; nothing broadcasts). */
 TH_API th_tensor *th_dropout_residual(th_tensor *x, double p, th_tensor *residual);
 
 /* -- reductions over axes; TH_ALL_AXES for all -- */
@@ -151,20 +153,20 @@ typedef struct th_reduce_options {
     double correction; /* th_variance divides by count - correction; 0: the population variance */
 } th_reduce_options;
 
-/* Sum over the axes; of an empty row: 0. */
+/* Sum over the axes. The sum of no elements is 0. */
 TH_API th_tensor *th_sum(th_tensor *x, th_shape axes, const th_reduce_options *options);
 
-/* Mean over the axes; of an empty row: NaN. */
+/* Mean over the axes. The mean of no elements is NaN. */
 TH_API th_tensor *th_mean(th_tensor *x, th_shape axes, const th_reduce_options *options);
 
-/* Mean of (x - mean)² over the axes; of an empty row: NaN. */
+/* Mean of (x - mean)² over the axes. The variance of no elements is NaN. */
 TH_API th_tensor *th_variance(th_tensor *x, th_shape axes, const th_reduce_options *options);
 
-/* Maximum over the axes; NaN if an element is NaN. Equal maxima share the gradient evenly. An empty row is
- * TH_ERROR_SHAPE. */
+/* Maximum over the axes; NaN if an element is NaN. Equal maxima share the gradient evenly. TH_ERROR_SHAPE if the axes
+ * have no elements. */
 TH_API th_tensor *th_max(th_tensor *x, th_shape axes, const th_reduce_options *options);
 
-/* log sum exp(x) over the axes, without overflow; of an empty row: -inf. */
+/* log sum exp(x) over the axes, without overflow. For no elements it is -inf. */
 TH_API th_tensor *th_log_sum_exp(th_tensor *x, th_shape axes, const th_reduce_options *options);
 
 /* -- along one axis -- */
@@ -208,7 +210,8 @@ TH_API th_tensor *th_cross_entropy(th_tensor *logits, th_tensor *targets, const 
 TH_API th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 
-/* Returns the number of targets that count. The sum over several micro-batches is their normalizer. 0 on error. */
+/* Returns the number of targets that count; 0 on error. To accumulate gradients over several micro-batches, use the sum
+ * of their counts as the normalizer of each. */
 TH_API int64_t th_target_count(th_tensor *targets, const th_cross_entropy_options *options);
 
 /* mean((a - b)²), broadcast. */
@@ -243,8 +246,8 @@ typedef enum th_rotary_pairing {
     TH_ROTARY_NEIGHBORS /* 2 i with 2 i + 1: Su et al. 2021, GPT-J, Llama as published */
 } th_rotary_pairing;
 
-/* How to lower the frequencies base^(-2 i / width), radians for each position, so that a model trained on short texts
- * reads longer ones. */
+/* How to lower the frequencies base^(-2 i / width), in radians for each position. A model that was trained on short
+ * texts can then read longer ones. */
 typedef enum th_rotary_scaling_kind {
     TH_ROTARY_UNSCALED,
     /* Every frequency f becomes f / factor (Chen et al. 2023). */
@@ -273,10 +276,10 @@ typedef struct th_rotary_options {
     th_tensor *positions; /* int32/int64 (T) or (B, T), for x (B, ..., T, D); NULL: 0 .. T - 1 */
 } th_rotary_options;
 
-/* Rotary positions (Su et al. 2021): x (N, T, D) -> (N, T, D). In the row at position p, pair i (a, b) is rotated by
- * the angle p base^(-2 i / width), or p times the scaled frequency: it becomes (a cos - b sin, b cos + a sin). A
- * row's bits depend on its position, not on its index in the tensor. x may have any strides, such as the heads of a
- * packed projection. The gradient is rotated back. Angles are computed in float64. */
+/* Rotary positions (Su et al. 2021): x (N, T, D) -> (N, T, D). Each pair (a, b) of a row becomes (a cos - b sin, b cos
+ * + a sin). For pair i of the row at position p the angle is p f, where f is the frequency base^(-2 i / width), changed
+ * by .scaling if it is given. Angles are computed in float64. A row's bits depend on its position, not on its index in
+ * the tensor. x may have any strides, such as the heads of a packed projection. Backward rotates the gradient back. */
 TH_API th_tensor *th_rotary(th_tensor *x, const th_rotary_options *options);
 
 /* -- attention -- */
@@ -294,22 +297,23 @@ typedef struct th_window_range {
     int64_t left, right;
 } th_window_range;
 
-/* Query t (with its causal alignment) sees keys t - left .. t + right. Negative: unlimited on this side. */
+/* Query t sees keys p - left .. p + right. p is its position: from th_mask.positions if given, t + S - T with
+ * TH_CAUSAL_BOTTOM_RIGHT, otherwise t. Negative: unlimited on this side. */
 #ifdef __cplusplus
 #define TH_WINDOW(left, right) (th_window_range{true, (left), (right)})
 #else
 #define TH_WINDOW(left, right) ((th_window_range){true, (left), (right)})
 #endif
 
-/* The (query, key) pairs that attention sees. All given parts combine: pairs must be visible in each of them, and
+/* The (query, key) pairs that attention sees. All given parts combine: a pair must be visible in each of them, and
  * additive masks are summed. */
 typedef struct th_mask {
     th_causal causal;
     th_window_range window;
     /* int32/int64 (T) or (B, T), for scores (B, ..., T, S); (T) for scores (T, S). Query t has position positions[b, t]
-     * among the keys instead of its index in the tensor. Either causal mask, the window and ALiBi count from this
-     * position. A query whose keys come from a cache then has the same bits as in the whole sequence. Not negative; may
-     * exceed the last key. */
+     * among the keys instead of its index in the tensor. Both causal masks, the window and ALiBi use this position. A
+     * query whose keys come from a cache then has the same bits as in the whole sequence. Positions must not be
+     * negative; they may exceed the last key. */
     th_tensor *positions;
     /* int32/int64. (B): keys s < valid_lengths[b] are visible. (B, T): a length for each query. For scores (T, S):
      * () or (T). Lengths outside [0, S] are TH_ERROR_INDEX. */
@@ -358,7 +362,7 @@ TH_API th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape sc
 TH_API th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores, th_shape index, char *text,
                                  size_t size) TH_MUST_CHECK;
 
-/* -- the same functions with the caller's line -- */
+/* -- macros of the same names, which record the caller's file and line for error messages -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_reshape(...) TH_AT(th_reshape(__VA_ARGS__))
 #define th_transpose(...) TH_AT(th_transpose(__VA_ARGS__))

@@ -40,8 +40,8 @@ typedef struct th_parameter_group {
  *
  * nesterov: Nesterov 1983, in the form of Sutskever et al. 2013.
  *
- * b and g + momentum b are limited to the largest finite
- * number of their type. theta overflows only if learning_rate times a gradient does. */
+ * b and g + momentum b are limited to the largest finite number of their type. theta overflows only if learning_rate
+ * times a gradient does. */
 typedef struct th_sgd_options {
     double learning_rate;             /* must be given; positive */
     double momentum;                  /* [0, 1); 0: none */
@@ -68,15 +68,15 @@ typedef struct th_sgd_options {
  * overflow. So a huge gradient element moves its parameter by about the learning rate, as any large one does. Its share
  * of v decreases by the factor beta2 at each step. */
 typedef struct th_adam_options {
-    double learning_rate;             /* must be given; positive */
-    double beta1, beta2;              /* [0, 1); 0: 0.9 and 0.999, unless has_betas */
-    bool has_betas;                   /* 0 is a value of beta1 and beta2; TH_BETAS(beta1, beta2) sets all three */
-    double eps;                       /* 0: 1e-8 */
-    bool no_eps;                      /* eps is 0: where v^ is 0, the parameter becomes NaN or infinite */
-    bool eps_inside;                  /* eps is added before the square root */
-    bool amsgrad;                     /* AMSGrad */
-    double weight_decay;              /* 0: none, for AdamW too */
-    double max_norm;                  /* the global norm of all gradients is clipped to this; 0: no clipping */
+    double learning_rate; /* must be given; positive */
+    double beta1, beta2;  /* [0, 1); 0: 0.9 and 0.999, unless has_betas */
+    bool has_betas;       /* beta1 and beta2 are used even if they are 0; TH_BETAS(beta1, beta2) sets all three */
+    double eps;           /* 0: 1e-8 */
+    bool no_eps;          /* eps is 0: where v^ is 0, the parameter becomes NaN or infinite */
+    bool eps_inside;      /* eps is added before the square root */
+    bool amsgrad;         /* AMSGrad */
+    double weight_decay;  /* 0: none, for AdamW too */
+    double max_norm;      /* the global norm of all gradients is clipped to this; 0: no clipping */
     const th_parameter_group *groups; /* [n_groups] */
     int n_groups;
 } th_adam_options;
@@ -90,7 +90,7 @@ TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);
 /* Creates an AdamW optimizer, as th_sgd_new creates SGD. */
 TH_API th_optimizer *th_adam_w_new(th_module *m, const th_adam_options *options);
-/* Frees an optimizer; NULL is allowed. To use it afterwards is TH_ERROR_STATE, as for a module (th_module_free). */
+/* Frees an optimizer; NULL is allowed. Using it afterwards is TH_ERROR_STATE, as for a module (th_module_free). */
 TH_API void th_optimizer_free(th_optimizer *optimizer);
 
 /* Updates every parameter that has a gradient. Other parameters, such as frozen ones, do not change. Then it empties

@@ -54,11 +54,11 @@ typedef struct th_profile_entry {
     int64_t calls;
     double milliseconds;
     double share; /* of the total time, 0 .. 1 */
-    int64_t
-        multiply_adds; /* of th_op.multiply_adds for the value, and as many for the gradient of each of the first two
-                              inputs; 0 without th_op.multiply_adds */
-    double gflops;     /* 1e9 floating-point operations a second: 2 multiply_adds / time */
-    int64_t bytes;     /* of all operands, each counted once as read or written */
+    /* Of th_op.multiply_adds for the value, and as many for the gradient of each of the first two inputs. 0 without
+     * th_op.multiply_adds. */
+    int64_t multiply_adds;
+    double gflops; /* 1e9 floating-point operations a second: 2 multiply_adds / time */
+    int64_t bytes; /* of all operands, each counted once as read or written */
 } th_profile_entry;
 /* Returns the number of entries; 0 without a profile. */
 TH_API int64_t th_profile_count(const th_context *ctx);
@@ -81,7 +81,7 @@ TH_API th_status th_profile_print(th_context *ctx, FILE *file) TH_MUST_CHECK;
 /* Writes every event with its time, operand shapes, module path and source line, as JSON for https://ui.perfetto.dev
  * and chrome://tracing. Errors as th_profile_print. */
 TH_API th_status th_profile_write_trace(th_context *ctx, const char *path) TH_MUST_CHECK;
-/* Writes the same to a stream that is open for writing, and flushes it. */
+/* As th_profile_write_trace, to a stream that is open for writing, which it flushes. */
 TH_API th_status th_profile_write_trace_to(th_context *ctx, FILE *file) TH_MUST_CHECK;
 
 #ifndef TAPEHEAD_NO_LOCATIONS

@@ -6,7 +6,7 @@
  *     th_safetensors *file = th_safetensors_open(ctx, "model.safetensors");
  *     th_tensor *table = th_safetensors_read(file, "transformer.wte.weight");
  *     th_safetensors_close(file);
- *  */
+ */
 #ifndef TAPEHEAD_SAFETENSORS_H
 #define TAPEHEAD_SAFETENSORS_H
 

@@ -10,21 +10,21 @@ TH_BEGIN_DECLS
 /* Sets whether backward computes the gradient of t, a tensor that you own. Returns t. Errors: not a floating type, a
  * result of the tape. */
 TH_API th_tensor *th_set_requires_gradient(th_tensor *t, bool requires_gradient);
-/* Returns true for such a leaf, and for every recorded result that depends on one. */
+/* Returns true for a leaf that requires a gradient, and for every recorded result that depends on such a leaf. */
 TH_API bool th_requires_gradient(const th_tensor *t);
 
 /* -- backward -- */
 typedef struct th_backward_options {
     th_tensor *cotangent;  /* dL/dt, of t's shape; NULL: 1, for a tensor of one element only */
-    bool keep_tape;        /* saves values for a second backward */
+    bool keep_tape;        /* the saved values stay, for a second backward */
     th_tensor *const *wrt; /* [n_wrt] compute only the gradients of these tensors; those of leaves do not change */
     int n_wrt;
     th_tensor **gradients; /* [n_wrt] results, of the tape; zeros if t does not depend on the tensor */
 } th_backward_options;
 /* Computes dt/d leaf for every leaf that requires a gradient, and adds it to the leaf's gradient. t has one element, or
- * options a cotangent. Releases the saved values of the nodes that it runs: a second backward through them is
- * TH_ERROR_STATE. Other errors: nothing was recorded, a saved value was changed, TH_ERROR_MEMORY. A failed backward
- * empties every gradient that it wrote to. */
+ * options a cotangent. Without keep_tape it releases the saved values of the nodes that it runs: a second backward
+ * through them is TH_ERROR_STATE. Other errors: nothing was recorded, a saved value was changed, TH_ERROR_MEMORY. A
+ * failed backward empties every gradient that it wrote to. */
 TH_API th_status th_backward(th_tensor *t, const th_backward_options *options) TH_MUST_CHECK;
 
 /* Returns the gradient of a leaf, or of a result after th_keep_gradient: a tensor of t's shape that is valid as long as
@@ -71,16 +71,15 @@ TH_API void th_scope_begin(th_context *ctx, const char *name);
  * of the scope. th_scope_end ends it. A recomputed scope inside another is a part of it. With th_keep_values it is a
  * plain scope. */
 TH_API void th_scope_begin_recomputed(th_context *ctx, const char *name);
-/* Ends the innermost scope, with one result or several. th_scope_end returns result. Without a begin, nothing else
- * happens. */
+/* Ends the innermost scope, with one result or several. th_scope_end returns result. If no scope of th_scope_begin is
+ * open, it only returns result. */
 TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result);
 TH_API void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count);
 
 /* -- printing and tracing -- */
 typedef struct th_tape_print_options {
     bool formulas; /* formulas of each node's value and gradient */
-    bool values;   /* each node's value and gradient as matrices; needs th_keep_values before the forward, which also
-                      saves gradients */
+    bool values; /* each node's value and gradient as matrices. Call th_keep_values before the forward: it saves both */
 } th_tape_print_options;
 /* Prints one line per node: operation, module path, shapes with axis names, multiply-adds, bytes and names of the saved
  * operands. The totals follow. */
@@ -98,14 +97,15 @@ typedef struct th_node_info {
     const char *operation, *module, *file;
     int line;
     int64_t multiply_adds;
-    size_t saved_bytes; /* for backward, without those that an earlier node saved */
+    size_t saved_bytes; /* saved for backward by this node and by no earlier one */
     int n_inputs, n_outputs;
 } th_node_info;
+/* Sets *info to node `index` of the tape. Errors: TH_ERROR_INDEX. */
 TH_API th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info) TH_MUST_CHECK;
 
-/* While tracing is on, every value and gradient is checked when it is computed. The first one with a NaN or an infinity
- * is the finding: operation, module, line, and the ranges of the node's inputs. (A -inf is not reported if an input
- * contains -inf, such as an additive mask.) */
+/* Switches tracing on or off. While it is on, every value and gradient is checked when it is computed. The first one
+ * with a NaN or an infinity is the finding: operation, module, line, and the ranges of the node's inputs. (A -inf is
+ * not reported if an input contains -inf, such as an additive mask.) */
 TH_API void th_set_tracing(th_context *ctx, bool tracing);
 /* Returns the finding of this step as text; NULL without a finding. Valid until th_tape_clear of the next step. */
 TH_API const char *th_trace_finding(const th_context *ctx);

@@ -2,11 +2,10 @@
  *
  * Seven contracts hold for both libraries.
  *
- * 1. Context. A th_context owns the tape, the memory of the current step, the random streams, the mode and the
- * first error. Each thread of control of a program uses its own context. Tensors know their context. All other
- * state is global. A thread has the caller's source line, the context that it used last, and a team of threads. The
- * process has lists of contexts and teams, the number of threads that compute, and OpenBLAS once a program has
- * requested it.
+ * 1. Context. A th_context owns the tape, the memory of the current step, the random streams, the mode and the first
+ * error. Each thread of a program uses its own context. Tensors know their context. Little state is outside contexts. A
+ * thread has the caller's source line, the context that it used last, and a team of threads. The process has lists of
+ * contexts and teams, the number of threads that compute, and OpenBLAS once a program has requested it.
  *
  * 2. Ownership. The tape owns the results of operations, views included. It also owns tensors that are created
  * inside a forward, or between th_step_begin and th_tape_clear. These tensors end at th_tape_clear. You own all
@@ -20,10 +19,11 @@
  * context has ended. The library recognizes a module, optimizer or tokenizer for some time after it was freed
  * (th_module_free). A step allocates nothing if an earlier step was as large.
  *
- * 3. Errors. The library never exits, aborts or prints. The context stores the first error: a code, and a sentence
- * with the operation, its operands, the numbers and your line. While an error is pending, operations do nothing and
- * return NULL. Functions that end a chain return a status that you must check. So a training step needs one `if`.
- * th_error_clear, th_tape_clear and all functions that free work while an error is pending.
+ * 3. Errors. The library never exits, aborts or prints. The context stores the first error: a code, and a sentence with
+ * the operation, its operands, the numbers and your line. While an error is pending, operations do nothing and return
+ * NULL. Functions that end a chain of operations, such as th_backward and th_optimizer_step, return a status that you
+ * must check. So a training step needs one `if`. th_error_clear, th_tape_clear and all functions that free work while
+ * an error is pending.
  *
  * 4. Shapes. Tensors are row-major; dimension 0 is the outermost. Broadcasting is NumPy's. Negative axes count from
  * the end. A tensor has up to 8 dimensions, and sizes may be 0. Views share memory and run no kernel, forward or

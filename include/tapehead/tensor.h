@@ -130,7 +130,7 @@ typedef struct th_print_options {
     int edge_items;    /* items at each end of a summarized axis; 0: 3 */
     int line_width;    /* 0: 75 */
 } th_print_options;
-/* Prints t to file in NumPy's layout: [[ 0.5   1.  ] ...]. options may be NULL. */
+/* Prints t to file in NumPy's layout. options may be NULL. */
 TH_API th_status th_print(th_tensor *t, FILE *file, const th_print_options *options) TH_MUST_CHECK;
 /* As th_print, to memory of `size` bytes. Returns the length of the whole text without the final 0, as snprintf does;
  * -1 on error. */

@@ -33,7 +33,7 @@ TH_API th_token_writer *th_token_writer_open(th_context *ctx, const char *path, 
  * TH_ERROR_INDEX for a token outside the vocabulary, TH_ERROR_FILE for a full disk. After an error nothing will appear
  * at path. */
 TH_API th_status th_token_writer_append(th_token_writer *writer, const int32_t *tokens, int64_t count) TH_MUST_CHECK;
-/* Completes the file, also on the disk, and frees the writer, even after an error. */
+/* Completes the file, waits until the disk has it, and frees the writer, even after an error. */
 TH_API th_status th_token_writer_close(th_token_writer *writer) TH_MUST_CHECK;
 /* Discards the unfinished file and frees the writer; NULL is allowed. */
 TH_API void th_token_writer_free(th_token_writer *writer);

@@ -101,7 +101,7 @@ TH_API int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content);
  * TH_ERROR_VALUE if a file's pattern takes too many steps: 16 million for a text, and 1,024 more for each byte. */
 TH_API th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                      th_token_list *tokens) TH_MUST_CHECK;
-/* Does the same and adds the tokens that the file's post-processor puts around it, such as Llama's
+/* As th_tokenizer_encode, but adds the tokens that the file's post-processor puts around it, such as Llama's
  * "<|begin_of_text|>". The reference's encode does this with add_special_tokens=True. */
 TH_API th_status th_tokenizer_encode_document(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                               th_token_list *tokens) TH_MUST_CHECK;
@@ -113,10 +113,10 @@ TH_API int64_t th_tokenizer_size(const th_tokenizer *tokenizer);
 /* Returns the text of a token, which may be a part of a character, and sets *bytes to its length. Valid until the next
  * th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
 TH_API const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes);
-/* Whether a token is special; false if the id is not a token. */
+/* Returns true if a token is special; false if the id is not a token. */
 TH_API bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token);
-/* Returns the token with this text, a special one first: th_tokenizer_find(t, "<|endoftext|>"). Returns -1 if there is
- * no such token. */
+/* Returns the token with this text, a special one first: th_tokenizer_find(t, "<|endoftext|>"). Returns -1 if no token
+ * has it. */
 TH_API int64_t th_tokenizer_find(const th_tokenizer *tokenizer, const char *content);
 
 /* Appends the text of the tokens, including special ones. TH_ERROR_INDEX for an id outside the vocabulary. */

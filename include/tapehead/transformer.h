@@ -21,9 +21,8 @@ typedef struct th_transformer_options {
                                  attention weights, as in PyTorch; 0 <= p < 1 */
     double embedding_dropout; /* on the embeddings only; 0: dropout */
     th_final_norm final_norm;
-    th_transformer_block_options
-        block; /* of both stacks. If its dropout and attention_dropout are given, the stacks use
-                                           them instead of dropout */
+    /* Of both stacks. If its dropout and attention_dropout are given, the stacks use them instead of dropout. */
+    th_transformer_block_options block;
 } th_transformer_options;
 /* Creates an encoder-decoder model:
  *
@@ -57,8 +56,8 @@ typedef struct th_transformer_decode_options {
     /* Later forwards attend to the target's tokens too (tapehead/cache.h). Only the first forward reads the memory */
     th_cache *cache;
     th_tensor *rows; /* int32/int64 (B): computes only the logits (B, V) of token rows[b] of each target */
-    th_tensor *
-        *memory_weights; /* [decoder_layers], set to the cross attention's weights (B, H, T, S), before dropout */
+    /* [decoder_layers], set to the weights (B, H, T, S) of cross attention, before dropout. NULL: not wanted. */
+    th_tensor **memory_weights;
 } th_transformer_decode_options;
 /* Decodes target (B, T) int32/int64 with memory (B, S, E) -> logits (B, T, V). logits[b, t] predicts the token that
  * follows target[b, t]. options may be NULL. */

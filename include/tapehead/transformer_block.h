@@ -45,8 +45,9 @@ typedef struct th_transformer_block_options {
     int64_t head_width;       /* of each head; 0: width / heads */
     th_score_options scores;  /* of self-attention: rotary positions, ALiBi, a window ... */
     double eps;               /* of the norms; 0: 1e-5 */
-    bool recompute; /* the block's forward is a th_scope_begin_recomputed: only its result is saved for backward,
-                                 which runs the forward again. The same bits, less memory, more time */
+    /* The block's forward is a th_scope_begin_recomputed: only its result is saved. Backward runs the forward again.
+     * The bits are the same; it takes less memory and more time. */
+    bool recompute;
 } th_transformer_block_options;
 /* Creates a block of two or three residual branches. The branches f run in this order, each with its own norm:
  *
@@ -99,16 +100,16 @@ typedef struct th_transform_options {
     const th_mask *memory_mask; /* over the scores (B, H, T, S) of cross attention */
     th_tensor *positions;       /* as th_attend_options.positions; the mask has its own positions */
     th_cache *cache;            /* of all attention layers inside (tapehead/cache.h) */
-    th_tensor **weights; /* set to the weights of self-attention (B, H, T, T), before dropout; [layers] in a stack */
-    th_tensor *
-        *memory_weights; /* set to the weights of cross attention (B, H, T, S), before dropout; [layers] in a stack */
+    /* Set to the attention weights before dropout: one tensor for a block, [layers] for a stack. NULL: not wanted. */
+    th_tensor **weights;        /* of self-attention, (B, H, T, T) */
+    th_tensor **memory_weights; /* of cross attention, (B, H, T, S) */
 } th_transform_options;
 /* Runs a block or a stack: (B, T, E) -> (B, T, E). options may be NULL. th_module_forward(block, x) is
  * th_transform(block, x, NULL), so a list can run encoder blocks.
  *
- * Values in hidden rows of the memory affect nothing. Values in hidden rows of x affect only the same rows of the
- * result. Through those rows they affect gradients of parameters: if such a row is not finite, the gradients are not
- * finite.
+ * A row that the mask excludes for every query is masked. Masked rows of the memory affect nothing. Masked rows of x
+ * affect only the same rows of the result, and through them the gradients of parameters. If such a row is not finite,
+ * these gradients are not finite.
  *
  * Errors: x has another width than the block; the memory is missing or has a wrong shape. */
 TH_API th_tensor *th_transform(th_module *block, th_tensor *x, const th_transform_options *options);

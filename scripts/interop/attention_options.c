@@ -1,6 +1,6 @@
-/* Attention with options, by PyTorch's weights: FOLDER HEADS KV_HEADS OPTION...; x, cotangent, and positions if it has
- * them. An option is NAME or NAME=NUMBER, of th_score_options, or composed. Writes output, then every gradient of
- * sum(output * cotangent). */
+/* attention_options FOLDER HEADS KV_HEADS OPTION...: attention with options and PyTorch's weights. Reads x, cotangent
+ * and, if present, positions. An option is NAME or NAME=NUMBER: a field of th_score_options, or composed. Writes output
+ * and every gradient of sum(output * cotangent). */
 #include "driver.h"
 
 static void read_option(th_context *ctx, th_score_options *scores, const char *option)
@@ -29,7 +29,7 @@ static void read_option(th_context *ctx, th_score_options *scores, const char *o
     } else if (IS("composed")) {
         th_set_fusion(ctx, false);
     } else {
-        fprintf(stderr, "%s: there is no such option\n", option);
+        fprintf(stderr, "unknown option %s\n", option);
         exit(2);
     }
 }

@@ -1,6 +1,6 @@
-"""Rotary positions in both pairings, ALiBi, norms of queries and keys, a soft cap and a sliding window, with grouped heads:
-output and every gradient, fused and composed, against the formulas that transformers uses: Llama's and GPT-J's rotary
-positions, BLOOM's slopes, Qwen 3's norms, Gemma 2's cap and window."""
+"""Compares attention options with transformers' formulas: rotary positions in both pairings (Llama, GPT-J), ALiBi
+(BLOOM), norms of queries and keys (Qwen 3), soft cap and sliding window (Gemma 2), all with grouped heads. Checks the
+output and every gradient, fused and composed."""
 
 import math
 
@@ -14,17 +14,17 @@ import common
 
 LIMIT = {torch.float32: 1e-5, torch.float64: 1e-10}
 
-# The options of the driver, as a dictionary.
+# {title: options of the program}
 CASES = {
     "rotary halves": {"rotary": 1},
     "rotary neighbors": {"rotary": 1, "neighbors": 1},
-    "part of a head, another base": {"rotary": 1, "base": 500000, "rotary_width": 4},
+    "part of a head, other base": {"rotary": 1, "base": 500000, "rotary_width": 4},
     "ALiBi": {"alibi": 1},
     "norms, rotary": {"rotary": 1, "qk_norm": 1e-6},
     "soft cap": {"soft_cap": 0.9},
     "window": {"window": 5},
     "soft cap, window, rotary": {"soft_cap": 2, "window": 9, "rotary": 1},
-    "everything": {
+    "all options": {
         "rotary": 1,
         "neighbors": 1,
         "rotary_width": 6,
@@ -36,8 +36,8 @@ CASES = {
 }
 
 
-def turn(x, positions, options):
-    """x (B, H, T, D) at positions (B, T); angles in float64, as here."""
+def rotate_positions(x, positions, options):
+    """Rotates x (B, H, T, D) by the angles of positions (B, T), computed in float64 as in Tapehead."""
     width = options.get("rotary_width", x.shape[-1])
     frequency = options.get("base", 10000.0) ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = positions[:, None, :, None] * frequency
@@ -45,9 +45,9 @@ def turn(x, positions, options):
         angle, rotate = angle.repeat_interleave(2, -1), rotate_every_two
     else:
         angle, rotate = torch.cat([angle, angle], -1), rotate_half
-    turned, rest = x[..., :width], x[..., width:]
-    turned = turned * angle.cos().to(x.dtype) + rotate(turned) * angle.sin().to(x.dtype)
-    return torch.cat([turned, rest], -1)
+    rotated, unchanged = x[..., :width], x[..., width:]
+    rotated = rotated * angle.cos().to(x.dtype) + rotate(rotated) * angle.sin().to(x.dtype)
+    return torch.cat([rotated, unchanged], -1)
 
 
 def attend(x, weights, heads, kv_heads, options, positions):
@@ -71,15 +71,15 @@ def attend(x, weights, heads, kv_heads, options, positions):
             for norm, name, value in zip(norms, "qk", (q, k))
         )
     if "rotary" in options:
-        q, k = turn(q, positions, options), turn(k, positions, options)
+        q, k = rotate_positions(q, positions, options), rotate_positions(k, positions, options)
     k, v = (value.repeat_interleave(heads // kv_heads, 1) for value in (k, v))
     scores = q @ k.transpose(-1, -2) / math.sqrt(size)
     if "soft_cap" in options:  # Gemma 2
         scores = torch.tanh(scores / options["soft_cap"]) * options["soft_cap"]
-    if "alibi" in options:  # slopes times the keys' places: the same softmax as times their distance
+    if "alibi" in options:  # slope * key position; softmax is the same for slope * distance
         scores = scores + torch.tensor(slopes(heads), dtype=x.dtype)[:, None, None] * torch.arange(length)
-    place = torch.arange(length)
-    distance = place[:, None] - place
+    position = torch.arange(length)
+    distance = position[:, None] - position
     hidden = (distance < 0) | (distance >= options.get("window", length))
     weights_of_keys = scores.masked_fill(hidden, -math.inf).softmax(-1)
     merged = (weights_of_keys @ v).transpose(1, 2).reshape(batch, length, width)
@@ -87,14 +87,14 @@ def attend(x, weights, heads, kv_heads, options, positions):
 
 
 def slopes(heads):
-    """Press et al.'s; BLOOM has the same in float32."""
+    """Returns the slopes of Press et al.; BLOOM has the same in float32."""
     whole = 2 ** math.floor(math.log2(heads))
     steps = [i + 1 for i in range(whole)] + [i + 0.5 for i in range(heads - whole)]
     return [2 ** (-8 * step / whole) for step in steps]
 
 
 def rms_norm(x, weight, eps):
-    """Qwen3RMSNorm without its detour by float32."""
+    """Computes Qwen3RMSNorm without the conversion to float32."""
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
 
 

@@ -1,5 +1,5 @@
-"""Tokenizers: what tokenizers reads, learns and encodes comes out the same here, and the files written here mean the
-same to it, on a corpus of awkward Unicode; transformers opens what was saved."""
+"""Compares tokenizers with Hugging Face's tokenizers on a corpus of awkward Unicode. Reading, training and encoding
+give the same results, and tokenizers reads our files with the same meaning. transformers opens the saved files."""
 
 import json
 import os
@@ -18,16 +18,16 @@ import common
 
 SEPARATOR = b"\xff\xfe\xff"
 CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 CAPITAL, SMALL = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
-PATTERNS = {  # of files in use
+PATTERNS = {  # from published tokenizers
     "gpt2": "",
-    "llama3": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST,
-    "qwen2": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST,
+    "llama3": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + SPACES,
+    "qwen2": CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + SPACES,
     "o200k": rf"[^\r\n\p{{L}}\p{{N}}]?[{CAPITAL}]*[{SMALL}]+{CONTRACTIONS}?|[^\r\n\p{{L}}\p{{N}}]?[{CAPITAL}]+[{SMALL}]*"
-    + rf"{CONTRACTIONS}?|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|" + REST,
+    + rf"{CONTRACTIONS}?|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|" + SPACES,
     "deepseek": r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
-    + r" ?[\p{P}\p{S}]+[\r\n]*|" + REST,
+    + r" ?[\p{P}\p{S}]+[\r\n]*|" + SPACES,
     "han": r"\p{Han}+|[^\s]|\s",
 }
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -47,7 +47,7 @@ POOLS = [
 
 
 def awkward(random_numbers, length):
-    """Text from the corners of Unicode."""
+    """Returns random text with unusual Unicode."""
     out = []
     while len(out) < length:
         if random_numbers.random() < 0.08:
@@ -60,7 +60,7 @@ def awkward(random_numbers, length):
 
 
 def blank(pattern):
-    """A byte-level BPE that has learnt nothing."""
+    """Returns an untrained byte-level BPE."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.decoder = decoders.ByteLevel()
     if pattern:
@@ -83,7 +83,7 @@ def learn(pattern, corpus, vocabulary, specials=("<|endoftext|>",), **options):
 
 
 def learn_characters(corpus):
-    """BPE of characters, some of which it does not know."""
+    """Trains a BPE of characters with an unknown token."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\s+|[^\s]+"), "isolated")
     tokenizer.decoder = decoders.Fuse()
@@ -93,7 +93,7 @@ def learn_characters(corpus):
 
 
 def edited(tokenizer, **parts):
-    """The same with other parts of its file; model={..} changes members of the model."""
+    """Returns a copy with changed parts of its file; model={...} changes members of the model."""
     file = json.loads(tokenizer.to_str())
     file["model"].update(parts.pop("model", {}))
     file.update(parts)
@@ -131,7 +131,7 @@ def text_with_added_tokens(random_numbers):
 
 
 def template(tokenizer):
-    """With tokens before and behind every text, as Llama's files have them."""
+    """Returns a copy that adds tokens before and after every text, as in Llama's files."""
     specials = {name: {"id": name, "ids": ids, "tokens": [name] * len(ids)} for name, ids in (("<s>", [0, 3]), ("</s>", [5]))}
     begin, end = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ("<s>", "</s>"))
     text = {"Sequence": {"id": "A", "type_id": 0}}
@@ -140,7 +140,7 @@ def template(tokenizer):
 
 
 def variants(tokenizer, random_numbers):
-    """What else files can say."""
+    """Yields (name, tokenizer) with other settings that files can have."""
     merges = [" ".join(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
     yield "ignore_merges", edited(tokenizer, model={"ignore_merges": True})
     yield "merges as lines", edited(tokenizer, model={"merges": merges})
@@ -161,7 +161,7 @@ def variants(tokenizer, random_numbers):
 
 
 class Ours:
-    """Our side: the driver, in a folder of its own."""
+    """Our side: runs the program tokenizer in its own folder."""
 
     def __init__(self, c, folder):
         self.c, self.folder = c, pathlib.Path(folder)
@@ -187,7 +187,7 @@ class Ours:
 
 
 def same(c, title, texts, ours, theirs):
-    """What came out for each text is the same; the first that is not is shown."""
+    """Checks that the results are equal for every text; shows the first difference."""
     bad = [(text, mine, other) for text, mine, other in zip(texts, ours, theirs, strict=True) if mine != other]
     detail = f"{len(texts)} texts"
     if bad:
@@ -196,7 +196,8 @@ def same(c, title, texts, ours, theirs):
 
 
 def same_tokens(c, ours, title, tokenizer, texts, document=False):
-    """Our tokens from the reference's file, and the reference's from the file that we write of it."""
+    """Compares our tokens, from the reference's file, with the reference's; also the reference's from the file that we
+    save."""
     path, again = ours.folder / "theirs.json", ours.folder / "again"
     tokenizer.save(str(path))
     again.mkdir(exist_ok=True)
@@ -245,7 +246,7 @@ def opened_by_transformers(c, ours, corpus):
 
 
 def speed(c, ours, corpus):
-    """Of encoding, on one thread; with a million characters."""
+    """Compares the speed of encoding a million characters on one thread."""
     corpus = (corpus * (1 + 1000000 // len(corpus)))[:1000000]
     tokenizer = ours.learn("", corpus, 8192)
     mine, theirs = [], []
@@ -273,19 +274,19 @@ def compare(c):
         for name, pattern in PATTERNS.items():
             tokenizer = same_learning(c, ours, f"learning, {name}", pattern, corpus, 1500)
             same_tokens(c, ours, f"tokens, {name}", tokenizer, texts)
-            same_tokens(c, ours, f"all that is assigned, {name}", tokenizer, every)
+            same_tokens(c, ours, f"all characters, {name}", tokenizer, every)
         for length in 1, 2, 3, 4, 6, 10:
             options = dict(min_frequency=length // 3, max_token_length=length)
             same_learning(c, ours, "learning short tokens", PATTERNS["llama3"], corpus[:50000], 2500, **options)
         specials = "<pad>", "the", "a", "<|ab cd|>", "<pad>"
         same_learning(c, ours, "learning, odd special tokens", "", "the then them " * 30 + corpus[:5000], 600, specials)
-        same_learning(c, ours, "learning all there is", "", corpus[:3000], 100000)
+        same_learning(c, ours, "learning all possible merges", "", corpus[:3000], 100000)
         base = learn(PATTERNS["llama3"], corpus, 1500)
         more = texts[:-1] + [text_with_added_tokens(random_numbers) for _ in range(500)]
         for name, tokenizer in variants(base, random_numbers):
             same_tokens(c, ours, name, tokenizer, more)
         same_tokens(c, ours, "a template", template(base), more)
-        same_tokens(c, ours, "a template, asked for", template(base), more, document=True)
+        same_tokens(c, ours, "a template, encoding a document", template(base), more, document=True)
         same_tokens(c, ours, "BPE of characters", learn_characters(corpus), [text.replace("\0", "") for text in texts])
         plain_ones(c, ours, corpus)
         opened_by_transformers(c, ours, corpus)
@@ -293,7 +294,7 @@ def compare(c):
 
 
 def fixtures(folder):
-    """Small tokenizers as the reference writes them, texts, and their tokens; corpus is what they have learnt from."""
+    """Writes small tokenizers that the reference trained on corpus, texts, and their tokens."""
     random_numbers = random.Random(2)
     corpus = awkward(random_numbers, 4000)
     texts = [awkward(random_numbers, random_numbers.randrange(1, 30)) for _ in range(60)]

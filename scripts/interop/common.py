@@ -1,8 +1,8 @@
-"""What the comparisons share: running a program of ours on arrays, measuring how far two results are apart, and keeping
-committed fixtures fresh.
+"""Shared by the comparisons: runs our programs on arrays, measures differences, and checks that committed fixtures are
+up to date.
 
-A comparison is a program that ends with common.main(compare), and common.main(compare, fixtures) if it makes fixtures:
-compare(c) is given a Comparison; fixtures(folder) writes the files that belong into tests/fixtures/NAME/."""
+Every comparison ends with common.main(compare), or with common.main(compare, fixtures) if it has fixtures. compare(c)
+receives a Comparison; fixtures(folder) writes the files of tests/fixtures/NAME/."""
 
 import argparse
 import pathlib
@@ -18,15 +18,16 @@ ROOT = HERE.parent.parent
 
 
 class Comparison:
-    """Collects figures: for each title, the worst of all differences that were measured under it."""
+    """Collects the results: for each title, the largest difference, and the first check that failed."""
 
     def __init__(self, name, build):
         self.name, self.build = name, build
         self.worst = {}  # title: (difference, limit, where)
-        self.said = {}  # title: (holds, detail, how often)
+        self.checks = {}  # title: (holds, detail, number of checks)
 
     def close(self, title, limit, ours, theirs, where=""):
-        """The largest difference between two arrays, relative to the largest entry of theirs, must be within limit."""
+        """Requires the largest difference between two arrays, divided by the largest entry of theirs, to be within
+        limit."""
         ours, theirs = as_array(ours), as_array(theirs)
         difference = relative_difference(ours, theirs)
         if ours.shape != theirs.shape:
@@ -36,21 +37,21 @@ class Comparison:
             self.worst[title] = (difference, limit, where)
 
     def all_close(self, title, limit, ours, theirs):
-        """The same for two dictionaries of arrays, which must have the same keys."""
+        """Does the same for two dictionaries of arrays, which must have the same keys."""
         if ours.keys() != theirs.keys():
-            self.check(title, False, f"these are only on one side: {sorted(ours.keys() ^ theirs.keys())}")
+            self.check(title, False, f"only one side has {sorted(ours.keys() ^ theirs.keys())}")
         for name in ours.keys() & theirs.keys():
             self.close(title, limit, ours[name], theirs[name], name)
 
     def check(self, title, holds, detail=""):
-        """Something that is true or not; detail says more, when it is not or when it is a figure worth reading."""
-        before = self.said.get(title, (True, "", 0))
+        """Records whether something holds. detail is printed if it does not hold, or if there is only one check."""
+        before = self.checks.get(title, (True, "", 0))
         first = before if before[2] and not before[0] else (bool(holds), str(detail))
-        self.said[title] = (*first[:2], before[2] + 1)
+        self.checks[title] = (*first[:2], before[2] + 1)
 
     def program(self, name, *arguments, inputs=None, check=True):
-        """Runs the driver NAME FOLDER ARGUMENTS on a folder with the arrays of inputs as .npy files; returns those that
-        it left there besides. Without check, the completed process instead, whatever its status."""
+        """Runs the program NAME FOLDER ARGUMENTS on a folder with the inputs as .npy files and returns the arrays that
+        it wrote there. Without check, returns the completed process, even if the program failed."""
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             inputs = inputs or {}
@@ -63,7 +64,7 @@ class Comparison:
             return {key: np.load(path) for key, path in names.items() if key not in inputs}
 
     def run(self, program, *arguments, check=True, **options):
-        """Runs any program; what it says on standard error is shown when it fails."""
+        """Runs any program; if it fails, raises an error with its standard error."""
         command = [str(part) for part in (program, *arguments)]
         run = subprocess.run(command, capture_output=True, text=options.pop("text", True), **options)
         if check and run.returncode != 0:
@@ -71,14 +72,14 @@ class Comparison:
         return run
 
     def report(self, seconds):
-        """Prints the figures, a line each; true if all hold."""
+        """Prints a line for each title; returns whether all hold."""
         lines = [
-            (title, difference <= limit, f"worst relative difference {difference:.1e} of {limit:.0e}", where)
+            (title, difference <= limit, f"largest relative difference {difference:.1e} of {limit:.0e}", where)
             for title, (difference, limit, where) in self.worst.items()
         ]
         lines += [
             (title, holds, (f"{times} times" if times > 1 else detail) if holds else "", detail)
-            for title, (holds, detail, times) in self.said.items()
+            for title, (holds, detail, times) in self.checks.items()
         ]
         for title, holds, figure, where in lines:
             verdict = "ok" if holds else f"FAILED {where}"
@@ -89,12 +90,13 @@ class Comparison:
 
 
 def as_array(value):
-    """A NumPy array of an array, a number or a PyTorch tensor."""
+    """Converts an array, a number or a PyTorch tensor to a NumPy array."""
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
 def relative_difference(ours, theirs):
-    """max |ours - theirs| / max |theirs|; 0 where both are 0, infinite for other shapes and where one is not finite."""
+    """Returns max |ours - theirs| / max |theirs|; 0 if the arrays are equal; infinity if shapes differ or only one side
+    has a number that is not finite."""
     if ours.shape != theirs.shape:
         return np.inf
     if theirs.size == 0:
@@ -110,16 +112,17 @@ def relative_difference(ours, theirs):
 
 
 def load_arrays(path):
-    """The arrays of a .npy or .safetensors file."""
+    """Returns the arrays of a .npy or .safetensors file."""
     if path.suffix == ".npy":
         return {"": np.load(path)}
-    from safetensors.torch import load_file  # NumPy has no bfloat16
+    from safetensors.torch import load_file  # NumPy does not support bfloat16
 
     return {name: tensor.double().numpy() for name, tensor in load_file(path).items()}
 
 
 def same_file(committed, made):
-    """Equal bytes; for numbers, which another processor rounds otherwise, equal to 1e-5 of the largest entry."""
+    """Returns whether two files are equal: their bytes, or arrays of numbers up to 1e-5 of the largest entry, because
+    processors round differently."""
     if committed.read_bytes() == made.read_bytes():
         return True
     if made.suffix not in (".npy", ".safetensors"):
@@ -131,7 +134,7 @@ def same_file(committed, made):
 
 
 def check_fixtures(comparison, make, committed):
-    """Everything that would be made is there and the same, and nothing else is there."""
+    """Checks that the committed files are exactly the files that make(folder) writes."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         make(folder)
@@ -145,8 +148,8 @@ def check_fixtures(comparison, make, committed):
             or not (committed / name).exists()
             or not same_file(committed / name, folder / name)
         ]
-    detail = f"stale: {', '.join(stale)}; scripts/interop.sh --fixtures {comparison.name} makes them anew"
-    comparison.check("fixtures are fresh", not stale, detail if stale else f"{len(names)} files")
+    detail = f"out of date: {', '.join(stale)}; run scripts/interop.sh --fixtures {comparison.name}"
+    comparison.check("fixtures are up to date", not stale, detail if stale else f"{len(names)} files")
 
 
 def make_fixtures(make, folder):
@@ -160,7 +163,7 @@ def make_fixtures(make, folder):
 def main(compare, fixtures=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "interop")
-    parser.add_argument("--fixtures", action="store_true", help="make the fixtures, compare nothing")
+    parser.add_argument("--fixtures", action="store_true", help="write the fixtures, do not compare")
     options = parser.parse_args()
     name = pathlib.Path(sys.argv[0]).stem
     committed = ROOT / "tests" / "fixtures" / name

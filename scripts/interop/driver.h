@@ -1,5 +1,5 @@
-/* What the programs of the comparisons share. A program is given a folder of .npy files, NAME.npy holding the operand
- * of that name, and leaves its results there in the same way. Whatever goes wrong ends it with a sentence. */
+/* Shared by the programs of the comparisons. A program reads operands from a folder of .npy files, each named after its
+ * operand, and writes its results to the same folder. Any error prints a message and ends the program. */
 #ifndef INTEROP_DRIVER_H
 #define INTEROP_DRIVER_H
 
@@ -10,7 +10,7 @@
 
 enum { MAX_DRIVER_PATH = 1024 };
 
-/* Ends the program if an error is pending. */
+/* Prints a pending error and ends the program. */
 static inline void driver_check(th_context *ctx)
 {
     if (th_error_code(ctx) == TH_OK)
@@ -22,7 +22,7 @@ static inline void driver_check(th_context *ctx)
 static inline char *driver_path(char *path, const char *folder, const char *prefix, const char *name)
 {
     if (snprintf(path, MAX_DRIVER_PATH, "%s/%s%s.npy", folder, prefix, name) >= MAX_DRIVER_PATH) {
-        fprintf(stderr, "%s: this path is too long\n", folder);
+        fprintf(stderr, "%s: the path is too long\n", folder);
         exit(EXIT_FAILURE);
     }
     return path;
@@ -36,7 +36,7 @@ static inline th_tensor *driver_read(th_context *ctx, const char *folder, const 
     return t;
 }
 
-/* The same, or NULL where there is no such file. */
+/* Reads a tensor, or returns NULL if the file does not exist. */
 static inline th_tensor *driver_read_optional(th_context *ctx, const char *folder, const char *name)
 {
     char path[MAX_DRIVER_PATH];
@@ -55,7 +55,7 @@ static inline void driver_write(th_context *ctx, const char *folder, const char 
         driver_check(ctx);
 }
 
-/* Every parameter of the model takes its values from the file of its name; the model computes in dtype from now on. */
+/* Casts the model to dtype and reads every parameter from the file with its name. */
 static inline void driver_read_parameters(th_module *model, const char *folder, th_dtype dtype)
 {
     if (th_module_cast(model, dtype))

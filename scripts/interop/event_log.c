@@ -1,4 +1,5 @@
-/* Event files for TensorBoard: FOLDER. A run of 10 steps, which was interrupted after step 6 and resumed from step 4. */
+/* event_log FOLDER: writes event files for TensorBoard, of a run that is interrupted after step 6 and resumed from
+ * step 4 to step 10. */
 #include "driver.h"
 
 static void write_steps(th_event_log *log, int64_t from, int64_t to, double loss, const char *sample)

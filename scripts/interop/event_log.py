@@ -1,5 +1,5 @@
-"""Event files as TensorBoard reads them: numbers, texts, and what resuming supersedes. The first reader is the one that
-others use in programs, the second the one that TensorBoard shows."""
+"""Reads our event files with TensorBoard: numbers, texts, and the steps that a resumed run replaces. Uses the reader
+for programs and the reader of TensorBoard's own pages."""
 
 import tempfile
 
@@ -17,8 +17,8 @@ def compare(c):
         c.run(c.build / "scripts" / "interop" / "event_log", folder)
         events = event_accumulator.EventAccumulator(folder, size_guidance={"scalars": 0}).Reload()
         scalars = events.Scalars("loss/train")
-        c.check("scalars of all steps, each once", [s.step for s in scalars] == steps)
-        c.close("values, those of the resumed run from its step on", 1e-7, [s.value for s in scalars], losses)
+        c.check("scalars of all steps, once each", [s.step for s in scalars] == steps)
+        c.close("values, from the resumed run where it has them", 1e-7, [s.value for s in scalars], losses)
         c.check("wall times grow", all(a.wall_time <= b.wall_time for a, b in zip(scalars, scalars[1:])))
         shown = plugin_event_accumulator.EventAccumulator(folder, size_guidance={"tensors": 0}).Reload()
         numbers, texts = shown.Tensors("loss/train"), shown.Tensors("sample")

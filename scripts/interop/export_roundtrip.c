@@ -1,5 +1,6 @@
-/* A language model that was made here, exported: FOLDER MODEL EXPORT; tokens (B, T). MODEL is gpt2, llama, or neighbors:
- * a Llama whose rotary positions turn neighbors, which transformers' does not. Writes logits. */
+/* export_roundtrip FOLDER MODEL EXPORT: creates a language model, exports it to EXPORT, reads tokens (B, T) and writes
+ * logits. MODEL is gpt2, llama, or neighbors: a Llama whose rotary positions rotate neighboring elements, unlike
+ * transformers' Llama. */
 #include "driver.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* th_generate with a model that transformers wrote: FOLDER MODEL [OPTION VALUE]...; prompts (B, T), lens (B). Writes
- * tokens, lens and, of beam search, scores. */
+/* generate FOLDER MODEL [OPTION VALUE]...: runs th_generate with a model that transformers saved. Reads prompts (B,
+ * T) and lengths (B). Writes tokens, generated (the number of new tokens) and, for beam search, scores. */
 #include "driver.h"
 
 int main(int argc, char **argv)
@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     driver_check(ctx);
     int64_t end = -1;
     th_generate_options options = {.prompts = driver_read(ctx, folder, "prompts"),
-                                   .lengths = driver_read(ctx, folder, "lens"),
+                                   .lengths = driver_read(ctx, folder, "lengths"),
                                    .end_tokens = &end};
     for (int i = 3; i < argc; i += 2) {
         const double value = atof(argv[i + 1]);

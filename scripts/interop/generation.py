@@ -1,5 +1,5 @@
-"""generate of transformers: the same tokens without chance, greedy and with beams, for prompts of different lengths in
-one batch; with chance, the same tokens are possible and are drawn as often."""
+"""Compares th_generate with transformers' generate. Greedy and beam search give the same tokens for prompts of
+different lengths in one batch. Sampling gives the same possible tokens with the same frequencies."""
 
 import os
 import pathlib
@@ -20,7 +20,8 @@ VOCABULARY, LENGTH, END = 50, 40, 7
 
 
 def models():
-    """A GPT-2 and a Llama that are surer of the next token than fresh ones, as trained ones are."""
+    """Yields a GPT-2 and a Llama with large weights, so that their next-token probabilities are as sharp as after
+    training."""
     torch.manual_seed(3)
     common_sizes = dict(vocab_size=VOCABULARY, bos_token_id=END, eos_token_id=END, pad_token_id=END)
     gpt2 = transformers.GPT2Config(n_positions=LENGTH, n_embd=32, n_layer=2, n_head=4, **common_sizes)
@@ -42,11 +43,11 @@ def models():
 
 def prompts():
     draw = np.random.default_rng(5)
-    lens = np.array([1, 9, 4, 12, 2, 7])
-    return draw.integers(0, VOCABULARY, (len(lens), max(lens))), lens
+    lengths = np.array([1, 9, 4, 12, 2, 7])
+    return draw.integers(0, VOCABULARY, (len(lengths), max(lengths))), lengths
 
 
-SURE = [
+DETERMINISTIC = [
     dict(),
     dict(repetition_penalty=1.3),
     dict(repetition_penalty=0.8),
@@ -62,20 +63,21 @@ def flat(options):
     return [str(part) for pair in options.items() for part in pair]
 
 
-def compare_sure(c, name, model, folder):
-    tokens, lens = prompts()
+def compare_deterministic(c, name, model, folder):
+    tokens, lengths = prompts()
     ended = 0
-    for options in SURE:
-        most = 20
-        inputs = {"prompts": tokens, "lens": lens}
-        ours = c.program("generate", folder, "max_new_tokens", most, "end", END, *flat(options), inputs=inputs)
-        ended += (ours["generated"] < most).sum()
+    for options in DETERMINISTIC:
+        max_new_tokens = 20
+        inputs = {"prompts": tokens, "lengths": lengths}
+        arguments = ["max_new_tokens", max_new_tokens, "end", END, *flat(options)]
+        ours = c.program("generate", folder, *arguments, inputs=inputs)
+        ended += (ours["generated"] < max_new_tokens).sum()
         theirs = {RENAMED.get(key, key): value for key, value in options.items()}
         theirs["early_stopping"] = bool(theirs.get("early_stopping", 0))
-        for i, length in enumerate(lens):
+        for i, length in enumerate(lengths):
             result = model.generate(
                 torch.tensor(tokens[i : i + 1, :length]),
-                max_new_tokens=most,
+                max_new_tokens=max_new_tokens,
                 do_sample=False,
                 return_dict_in_generate=True,
                 output_scores="beams" in options,
@@ -87,10 +89,10 @@ def compare_sure(c, name, model, folder):
             c.check(title, same, f"{options} of prompt {i}: {ours['tokens'][i]} and {expected}")
             if "beams" in options:
                 c.close(f"{name}, beams: scores", 1e-5, ours["scores"][i], result.sequences_scores[0])
-    c.check(f"{name}: some sequences end by themselves", ended > 0, f"{ended} of {len(SURE) * len(lens)}")
+    c.check(f"{name}: some sequences end early", ended > 0, f"{ended} of {len(DETERMINISTIC) * len(lengths)}")
 
 
-CHANCE = [
+SAMPLED = [
     dict(temperature=1.0),
     dict(temperature=0.7, top_k=5),
     dict(temperature=1.3, top_p=0.8),
@@ -98,11 +100,11 @@ CHANCE = [
 ]
 
 
-def compare_chance(c, name, model, folder):
-    """One token after one prompt, many times: how often each against the probabilities of transformers."""
+def compare_sampled(c, name, model, folder):
+    """Samples the token after one prompt many times; compares the frequencies with transformers' probabilities."""
     prompt, count = np.array([3, 11, 3, 40]), 5000
-    for options in CHANCE:
-        inputs = {"prompts": np.tile(prompt, (count, 1)), "lens": np.full(count, len(prompt))}
+    for options in SAMPLED:
+        inputs = {"prompts": np.tile(prompt, (count, 1)), "lengths": np.full(count, len(prompt))}
         drawn = c.program("generate", folder, "max_new_tokens", 1, *flat(options), inputs=inputs)["tokens"][:, 0]
         result = model.generate(
             torch.tensor(prompt[None]),
@@ -115,10 +117,10 @@ def compare_chance(c, name, model, folder):
         probability = result.scores[0][0].softmax(0).double().numpy()
         frequency = np.bincount(drawn, minlength=VOCABULARY) / count
         impossible = frequency[probability == 0].sum()
-        c.check(f"{name}, drawn: no token that transformers rules out", impossible == 0, options)
+        c.check(f"{name}, sampled: only tokens with a positive probability", impossible == 0, options)
         deviation = np.sqrt(probability * (1 - probability) / count)
         worst = np.max(np.abs(frequency - probability) / np.maximum(deviation, 1 / count))
-        c.check(f"{name}, drawn: as often", worst < 5, f"{worst:.1f} standard deviations for {options}")
+        c.check(f"{name}, sampled: the same frequencies", worst < 5, f"{worst:.1f} standard deviations for {options}")
 
 
 def compare(c):
@@ -126,8 +128,8 @@ def compare(c):
         for name, model in models():
             path = pathlib.Path(folder) / name
             model.save_pretrained(path)
-            compare_sure(c, name, model, path)
-            compare_chance(c, name, model, path)
+            compare_deterministic(c, name, model, path)
+            compare_sampled(c, name, model, path)
 
 
 common.main(compare)

@@ -1,5 +1,5 @@
-"""GPT-2 and Llama of transformers: models that it saved give the same logits, loss and gradients here, and models that
-were exported here give the same logits there."""
+"""Compares GPT-2 and Llama with transformers: its saved models give the same logits, loss and gradients here, and our
+exported models give the same logits there."""
 
 import contextlib
 import json
@@ -39,14 +39,14 @@ MODELS = {
     "gpt2": GPT2,
     "gpt2 inner, relu, eps": GPT2 | dict(n_inner=50, activation_function="relu", layer_norm_epsilon=1e-3),
     "gpt2 untied, gelu, 1 head": GPT2 | dict(tie_word_embeddings=False, activation_function="gelu", n_head=1),
-    "gpt2 dropout of the embedding alone": GPT2 | dict(resid_pdrop=0.0, attn_pdrop=0.0),
+    "gpt2 dropout of the embedding only": GPT2 | dict(resid_pdrop=0.0, attn_pdrop=0.0),
     "gpt2 odd sizes": GPT2 | dict(vocab_size=257, n_positions=19, n_embd=39, n_head=3, n_layer=1),
     "llama": LLAMA,
     "llama no groups, theta, eps": LLAMA | dict(num_key_value_heads=4, rope_theta=500000.0, rms_norm_eps=1e-3),
     "llama one group, tied, gelu": LLAMA | dict(num_key_value_heads=1, tie_word_embeddings=True, hidden_act="gelu"),
     "llama biases, no groups": LLAMA | dict(num_key_value_heads=4, attention_bias=True, mlp_bias=True),
-    "llama biases of attention alone": LLAMA | dict(attention_bias=True),
-    "llama biases of the MLP alone, no groups": LLAMA | dict(num_key_value_heads=4, mlp_bias=True),
+    "llama biases of attention only": LLAMA | dict(attention_bias=True),
+    "llama biases of the MLP only, no groups": LLAMA | dict(num_key_value_heads=4, mlp_bias=True),
     "llama biases, groups": LLAMA | dict(attention_bias=True, mlp_bias=True),
     "llama wide heads": LLAMA | dict(head_dim=10),
     "llama linear scaling": LLAMA | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),
@@ -56,7 +56,7 @@ LIMITS = {"float32": (1e-4, 1e-5, 1e-4), "float64": (1e-10, 1e-10, 1e-10)}  # lo
 
 
 def make(config):
-    """A model whose parameters are all random: norms and biases too."""
+    """Creates a model with random parameters, including norms and biases."""
     torch.manual_seed(len(str(config)))
     llama = "hidden_size" in config
     kind = transformers.LlamaForCausalLM if llama else transformers.GPT2LMHeadModel
@@ -70,7 +70,7 @@ def loss_of(logits, targets):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-# -- float64: transformers computes norms and angles of Llama in float32 whatever the model's type is --
+# -- float64: transformers always computes Llama's norms and angles in float32; these functions replace them --
 
 
 def norm_forward(norm, x):
@@ -91,14 +91,14 @@ def rotary_forward(rotary, x, position_ids):
 
 @contextlib.contextmanager
 def all_in(dtype):
-    """In float64, the two islands of float32 compute in float64 too."""
-    places = [(modeling_llama.LlamaRMSNorm, norm_forward), (modeling_llama.LlamaRotaryEmbedding, rotary_forward)]
-    before = [kind.forward for kind, _ in places]
+    """Within this context, Llama's norms and angles are computed in float64 if dtype is float64."""
+    replaced = [(modeling_llama.LlamaRMSNorm, norm_forward), (modeling_llama.LlamaRotaryEmbedding, rotary_forward)]
+    before = [kind.forward for kind, _ in replaced]
     if dtype == "float64":
-        for kind, forward in places:
+        for kind, forward in replaced:
             kind.forward = forward
     yield
-    for (kind, _), forward in zip(places, before):
+    for (kind, _), forward in zip(replaced, before):
         kind.forward = forward
 
 
@@ -122,7 +122,7 @@ RENAMED = [
 
 
 def in_our_names(tensors, grouped):
-    """{their name: tensor} as {our name: tensor}: Conv1D transposed; q, k and v packed as they are packed here."""
+    """Converts {their name: tensor} to {our name: tensor}: transposes Conv1D, packs q, k and v."""
     ours = {}
     for name, tensor in tensors.items():
         renamed = name
@@ -138,11 +138,11 @@ def in_our_names(tensors, grouped):
     return {name: torch.cat(value) if isinstance(value, list) else value for name, value in ours.items()}
 
 
-# -- from transformers to here, and back --
+# -- importing from transformers and exporting to it --
 
 
 def compare_pretrained(c, folder, model, dtype, title, export=None):
-    """The model saved in folder, here; model has the values that were saved, and computes in dtype."""
+    """Compares our results for the model in folder with those of `model`, which has the same values, in dtype."""
     config = model.config
     logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
     tokens = torch.randint(config.vocab_size, (3, min(17, config.max_position_embeddings)))
@@ -167,10 +167,10 @@ def compare_pretrained(c, folder, model, dtype, title, export=None):
 
 
 def load_exported(c, title, folder):
-    """AutoModelForCausalLM on a folder that was written here: nothing may be missing or left over, or be warned of."""
-    said = []
+    """Loads our exported model with transformers, without missing or unexpected weights and without warnings."""
+    warnings = []
     handler = logging.Handler()
-    handler.emit = lambda record: said.append(record.getMessage())
+    handler.emit = lambda record: warnings.append(record.getMessage())
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.addHandler(handler)
@@ -178,8 +178,8 @@ def load_exported(c, title, folder):
     model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     logger.setLevel(level)
     logger.removeHandler(handler)
-    trouble = [f"{key}: {sorted(value)}" for key, value in info.items() if value] + said
-    c.check(f"{title}: transformers loads it without a complaint", not trouble, "; ".join(map(str, trouble)))
+    trouble = [f"{key}: {sorted(value)}" for key, value in info.items() if value] + warnings
+    c.check(f"{title}: transformers loads it without warnings", not trouble, "; ".join(map(str, trouble)))
     return model.eval()
 
 
@@ -197,11 +197,12 @@ def compare_models(c, folder):
         compare_pretrained(c, saved, model, "float64", title)
 
 
-# -- files as others write them --
+# -- other forms of files --
 
 
 def compare_files(c, folder):
-    """Weights of half the width, in shards, without the prefix, with buffers of old versions; an older config.json."""
+    """Compares models with 16-bit weights, with shards, without the name prefix, with buffers and config.json of old
+    versions."""
     for name in ("gpt2", "llama"):
         for dtype in ("bfloat16", "float16"):
             make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
@@ -242,19 +243,19 @@ def compare_files(c, folder):
 
 
 def compare_export_roundtrip(c, folder):
-    """Models that no Python program has seen; transformers loads them, and continues a text with them."""
+    """Exports models that were created here; transformers loads them and generates with them."""
     tokens = torch.randint(37, (3, 20))
     for name in ("gpt2", "llama", "neighbors"):
         ours = c.program("export_roundtrip", name, folder / name, inputs={"tokens": tokens})
-        model = load_exported(c, "made here", folder / name)
-        c.close(f"made here, {name}: logits", 1e-4, ours["logits"], model(tokens).logits)
+        model = load_exported(c, "created here", folder / name)
+        c.close(f"created here, {name}: logits", 1e-4, ours["logits"], model(tokens).logits)
         longer = model.generate(tokens[:, :4], max_new_tokens=3, do_sample=False)
-        c.check("made here: transformers generates", longer.shape == (3, 7), longer.shape)
+        c.check("created here: transformers generates", longer.shape == (3, 7), longer.shape)
 
 
 def compare_trained(c, folder):
-    """From a text file to transformers: trained and exported by examples/language_model, read with its tokenizer, it
-    writes the same text; and the example goes on from there."""
+    """Trains and exports a model with examples/language_model. transformers loads it with its tokenizer and writes the
+    same text; the example continues training from the export."""
     program, text = c.build / "examples" / "language_model", folder / "text.txt"
     text.write_text((common.ROOT / "README.md").read_text() + "naïve 🦙\n")
     small = "--layers 2 --width 32 --heads 4 --length 40 --batch 4 --eval-every 150 --sample-tokens 0".split()
@@ -274,7 +275,7 @@ def compare_trained(c, folder):
             c.check("trained here: transformers writes the same text", same, f"{kind}: {ours!r} and {theirs!r}")
         tuned = [text, folder / f"tuned_{kind}", "--from", out, "--tokenizer", out, "--steps", 1, "--quiet"]
         again = c.run(program, "train", *tuned, "--length", 40, "--batch", 4, "--sample-tokens", 0, check=False)
-        c.check("trained here: it goes on from the export", again.returncode == 0, again.stderr)
+        c.check("trained here: training continues from the export", again.returncode == 0, again.stderr)
 
 
 def compare(c):
@@ -286,7 +287,7 @@ def compare(c):
         compare_trained(c, folder)
 
 
-# -- fixtures: small models as transformers saves them, and in float64 what they compute --
+# -- fixtures: small models that transformers saved, and their results in float64 --
 
 SMALL = {
     "gpt2": dict(vocab_size=13, n_positions=9, n_embd=8, n_layer=2, n_head=2, n_inner=20)

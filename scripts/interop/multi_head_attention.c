@@ -1,5 +1,6 @@
-/* Multi-head attention with PyTorch's weights: FOLDER HEADS; query, key, value, and key_lens or causal as a mask. Writes
- * output and weights, then every gradient of sum(output * cotangent). */
+/* multi_head_attention FOLDER HEADS: multi-head attention with PyTorch's weights. Reads query, key, value and
+ * cotangent. The mask is key_lengths if that file exists, otherwise causal. Writes output, weights and every gradient
+ * of sum(output * cotangent). */
 #include "driver.h"
 
 int main(int argc, char **argv)
@@ -10,7 +11,7 @@ int main(int argc, char **argv)
     th_context *ctx = th_context_new(NULL);
     th_tensor *query = driver_read(ctx, folder, "query"), *key = driver_read(ctx, folder, "key"),
               *value = driver_read(ctx, folder, "value"), *cotangent = driver_read(ctx, folder, "cotangent"),
-              *lengths = driver_read_optional(ctx, folder, "key_lens");
+              *lengths = driver_read_optional(ctx, folder, "key_lengths");
     th_module *attention = th_multi_head_attention_new(
         ctx, th_size(query, -1), atoi(argv[2]),
         &(th_multi_head_attention_options){.key_input = th_size(key, -1), .value_input = th_size(value, -1)});

@@ -1,4 +1,5 @@
-"""nn.MultiheadAttention: output, weights and every gradient with the same weights, causal and with padded keys."""
+"""Compares multi-head attention with nn.MultiheadAttention, causal and with padded keys: output, weights and
+gradients."""
 
 import torch
 from torch import nn
@@ -17,11 +18,11 @@ def compare_one(c, dtype, causal, heads, width, key_width):
     query = torch.randn(batch, queries, width, dtype=dtype, requires_grad=True)
     key = torch.randn(batch, keys, key_width, dtype=dtype, requires_grad=True)
     value = torch.randn(batch, keys, key_width, dtype=dtype, requires_grad=True)
-    lens = torch.tensor([9, 1, 4])
+    lengths = torch.tensor([9, 1, 4])
     mask = (
         {"attn_mask": torch.ones(queries, keys, dtype=torch.bool).triu(1)}
         if causal
-        else {"key_padding_mask": torch.arange(keys) >= lens[:, None]}
+        else {"key_padding_mask": torch.arange(keys) >= lengths[:, None]}
     )
     output, weights = theirs(query, key, value, need_weights=True, average_attn_weights=False, **mask)
     cotangent = torch.randn_like(output)
@@ -29,7 +30,7 @@ def compare_one(c, dtype, causal, heads, width, key_width):
 
     inputs = {"query": query, "key": key, "value": value, "cotangent": cotangent} | dict(theirs.named_parameters())
     if not causal:
-        inputs["key_lens"] = lens
+        inputs["key_lengths"] = lengths
     ours = c.program("multi_head_attention", heads, inputs=inputs)
     expected = {"output": output, "weights": weights}
     for name, tensor in [("query", query), ("key", key), ("value", value), *theirs.named_parameters()]:

@@ -1,5 +1,5 @@
-"""The pages of docs: their programs in C and their lines of Python, one after another as they stand there, run, and what
-stands below those in Python is what they print. (What stands below those in C is the tests' matter.)"""
+"""Runs the C programs and Python snippets of the pages in docs, in their order. Python must print the text that follows
+the snippet. (The tests check what the C programs print.)"""
 
 import pathlib
 import re
@@ -22,10 +22,10 @@ def run_c(c, text, folder):
 def compare(c):
     for page in sorted((common.ROOT / "docs").glob("*.md")):
         with tempfile.TemporaryDirectory() as folder:
-            for language, text, printed in BLOCK.findall(page.read_text()):
+            for language, text, expected in BLOCK.findall(page.read_text()):
                 if language == "python":
-                    said = c.run(common.sys.executable, "-c", text, cwd=folder).stdout
-                    c.check(f"{page.name}: Python runs", printed in ("", said), said.strip())
+                    printed = c.run(common.sys.executable, "-c", text, cwd=folder).stdout
+                    c.check(f"{page.name}: Python runs", expected in ("", printed), printed.strip())
                 elif "int main(" in text:
                     run_c(c, text, folder)
 

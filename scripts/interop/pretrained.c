@@ -1,5 +1,5 @@
-/* Reads a model that transformers wrote, and says what it computes: FOLDER MODEL DTYPE; tokens and targets (B, T).
- * Writes logits (B, T, V), loss and the gradient of every parameter. With EXPORT after that: writes the model there. */
+/* pretrained FOLDER MODEL DTYPE [EXPORT]: runs a model that transformers saved. Reads tokens and targets (B, T); writes
+ * logits (B, T, V), loss and the gradient of every parameter. With EXPORT, also exports the model to that folder. */
 #include "driver.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
-/* safetensors files, FOLDER and then one of
- *   write FILE  writes there every FOLDER/NAME.npy that it knows of, one of them as a transposed view
- *   read FILE   leaves each tensor that can be read as FOLDER/tensor.I.npy, in the order of the file */
+/* Writes and reads safetensors files:
+ *   safetensors_types FOLDER write FILE   writes a fixed list of tensors FOLDER/NAME.npy, one as a transposed view
+ *   safetensors_types FOLDER read FILE    writes each readable tensor to FOLDER/tensor.I.npy, in the order of the file */
 #include "driver.h"
 
 static void write_file(th_context *ctx, const char *folder, const char *path)

@@ -1,4 +1,4 @@
-"""safetensors files: what is written here its own library reads, and what that writes is read here, in every type."""
+"""Reads our safetensors files with the safetensors library, and its files with ours, in every type."""
 
 import pathlib
 import tempfile
@@ -12,7 +12,7 @@ import common
 
 
 def compare_written(c, folder):
-    """Files of ours through theirs."""
+    """Reads our file with their library."""
     values = np.random.default_rng(1)
     arrays = {
         "float32": values.standard_normal((3, 5)).astype(np.float32),
@@ -41,7 +41,7 @@ TYPES += [torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool]
 
 
 def compare_read(c, folder):
-    """Files of theirs through ours: every bit pattern of the short types."""
+    """Reads their file with our library: every bit pattern of the short types."""
     tensors = {}
     for dtype in TYPES:
         size = min(torch.empty(0, dtype=dtype).element_size(), 2)

@@ -1,4 +1,5 @@
-/* safetensors_verdict: reads a path a line and says "ok" or why not, having read every tensor of the file. */
+/* safetensors_verdict: reads paths from standard input, one on each line. Reads every tensor of the file and prints
+ * "ok" or the error message. */
 #include <stdio.h>
 #include <string.h>
 #include <tapehead/models.h>

@@ -1,5 +1,5 @@
-/* safetensors_weights FOLDER: loads given.safetensors into a model of a float32 and a float64 part, and writes what it has
- * then to returned.safetensors. */
+/* safetensors_weights FOLDER: loads given.safetensors into a model with a float32 part and a float64 part, and saves
+ * the weights to returned.safetensors. */
 #include <stdio.h>
 #include <tapehead/models.h>
 

@@ -1,5 +1,5 @@
-"""What examples/language_model.c has trained and exported, opened by transformers: the same tokens, the same loss; and what
-it goes on with when it starts from a model that transformers wrote."""
+"""Opens models that examples/language_model.c trained and exported with transformers: the tokens and the loss are the
+same. Also fine-tunes a model that transformers saved with the example."""
 
 import pathlib
 import re
@@ -11,12 +11,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 import common
 
 LENGTH = 16
-SHAPE = "--layers 2 --heads 2 --width 32".split()  # of a new model
+SHAPE = "--layers 2 --heads 2 --width 32".split()  # for a new model
 SMALL = "--batch 4 --warmup 5 --steps 40 --eval-every 20 --quiet --sample-tokens 0".split()
 
 
 def loss_of(model, ids):
-    """The mean loss over windows of LENGTH tokens, every token but the first a target once."""
+    """Returns the mean loss over windows of LENGTH tokens. Every token except the first is a target once."""
     total = 0.0
     with torch.no_grad():
         for begin in range(0, len(ids) - 1, LENGTH):
@@ -48,13 +48,14 @@ def compare(c):
             c.run(program, "export", run, exported)
             tokenizer = AutoTokenizer.from_pretrained(exported)
             ids = tokenizer(part)["input_ids"]
-            c.check("text comes back from its tokens", tokenizer.decode(ids) == part, name)
+            c.check("decoding the tokens returns the text", tokenizer.decode(ids) == part, name)
             ours = c.run(program, "eval", run, "--text", folder / "part")
-            c.check("as many tokens", field(ours, "tokens") == len(ids) - 1, name)
+            c.check("the same number of tokens", field(ours, "tokens") == len(ids) - 1, name)
             model = AutoModelForCausalLM.from_pretrained(exported)
             c.close("loss of an exported model", 1e-4, field(ours, "loss"), loss_of(model, ids), name)
 
-        # Its tokenizer goes with a new model of transformers' own; no step is taken, then some, a part being frozen.
+        # Save that tokenizer with a new model of transformers. Import it without training, then train it with a frozen
+        # part.
         torch.manual_seed(1)
         configuration = GPT2Config(vocab_size=len(AutoTokenizer.from_pretrained(folder / "characters exported")))
         configuration.n_layer, configuration.n_head, configuration.n_embd, configuration.n_positions = 2, 2, 32, 64
@@ -66,14 +67,14 @@ def compare(c):
         ids = AutoTokenizer.from_pretrained(folder / "theirs")(part)["input_ids"]
         ours = c.run(program, "eval", folder / "tuned", "--text", folder / "part")
         before = field(ours, "loss")
-        c.close("loss of a model that transformers wrote", 1e-4, before, loss_of(theirs, ids))
+        c.close("loss of a model that transformers saved", 1e-4, before, loss_of(theirs, ids))
         c.run(program, *start, "--force", "--freeze", "embedding.*")
         c.run(program, "export", folder / "tuned", folder / "tuned exported")
         tuned = AutoModelForCausalLM.from_pretrained(folder / "tuned exported")
         c.check("fine-tuning helps", loss_of(tuned, ids) < before - 0.1)
         same = torch.equal(tuned.transformer.wte.weight, theirs.transformer.wte.weight)
-        c.check("what is frozen stays", same)
-        c.check("what is not does not", not torch.equal(tuned.transformer.wpe.weight, theirs.transformer.wpe.weight))
+        c.check("frozen parameters do not change", same)
+        c.check("other parameters change", not torch.equal(tuned.transformer.wpe.weight, theirs.transformer.wpe.weight))
 
 
 if __name__ == "__main__":

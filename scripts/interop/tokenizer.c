@@ -1,8 +1,10 @@
-/* Tokenizers for the comparison with tokenizers (bpe.py):
- *     tokenizer encode|document PATH TEXTS      the ids of each text, a line each; or "error: " and the sentence
- *     tokenizer train FOLDER VOCABULARY MIN_FREQUENCY MAX_BYTES PATTERN TEXT SPECIAL...   (PATTERN "": GPT-2's)
- *     tokenizer characters FOLDER TEXT,  tokenizer bytes FOLDER,  tokenizer again PATH FOLDER      saved to the folder
- * TEXTS is a file with texts between which the bytes ff fe ff stand. What is measured goes to standard error. */
+/* Runs tokenizers for the comparison with Hugging Face's tokenizers (bpe.py):
+ *     tokenizer encode|document PATH TEXTS      prints a line for each text: its ids, or "error: " and the message
+ *     tokenizer train FOLDER VOCABULARY MIN_FREQUENCY MAX_BYTES PATTERN TEXT SPECIAL...   PATTERN "" means GPT-2's
+ *     tokenizer characters FOLDER TEXT          saves a tokenizer of the text's characters
+ *     tokenizer bytes FOLDER                    saves a tokenizer of bytes
+ *     tokenizer again PATH FOLDER               loads a tokenizer and saves it
+ * TEXTS is a file with texts that are separated by the bytes ff fe ff. Seconds are printed to standard error. */
 #include <time.h>
 
 #include "driver.h"
@@ -18,14 +20,14 @@ static double now(void)
 
 static char *read_all(const char *path, size_t *bytes)
 {
-    enum { MOST = 1 << 28 };
+    enum { MAX_BYTES = 1 << 28 };
     FILE *file = fopen(path, "rb");
-    char *text = malloc(MOST);
+    char *text = malloc(MAX_BYTES);
     if (file == NULL || text == NULL) {
-        fprintf(stderr, "%s: it cannot be read\n", path);
+        fprintf(stderr, "cannot read %s\n", path);
         exit(EXIT_FAILURE);
     }
-    *bytes = fread(text, 1, MOST - 1, file);
+    *bytes = fread(text, 1, MAX_BYTES - 1, file);
     text[*bytes] = 0;
     fclose(file);
     return text;

@@ -1,5 +1,5 @@
-/* PyTorch's attention and Transformer modules as ours, from a text of settings ("heads=2 norm_first=1"): what the
- * comparison and the test of its fixtures share. */
+/* Builds Tapehead's versions of PyTorch's attention and Transformer modules from a string of settings
+ * ("heads=2 norm_first=1"). Shared by the comparison and the test of its fixtures. */
 #ifndef INTEROP_TORCH_MODULES_H
 #define INTEROP_TORCH_MODULES_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <tapehead/tapehead.h>
 
-/* What a module may be given; the first ones require gradients. key and value are attention's. */
+/* Possible operands of a module. Those before LEAVES require gradients. Only attention has key and value. */
 typedef enum torch_operand {
     OPERAND_X,
     OPERAND_MEMORY,
@@ -26,7 +26,7 @@ static const char *const operand_name[OPERANDS] = {
     "x",    "memory",      "key",        "value", "additive", "memory_additive", "source_additive",
     "keep", "memory_keep", "source_keep"};
 
-/* What the text says of name, or 0. */
+/* Returns the value of a setting, or 0 if it is missing. */
 static inline double setting(const char *settings, const char *name)
 {
     const size_t length = strlen(name);
@@ -61,7 +61,7 @@ static inline th_module *stack_new(th_context *ctx, const char *settings, bool d
                    : th_transformer_encoder_new(ctx, layers, width, heads, &options);
 }
 
-/* kind: attention, block, encoder, decoder or transformer. */
+/* Creates a module; kind: attention, block, encoder, decoder or transformer. */
 static inline th_module *torch_module_new(th_context *ctx, const char *kind, const char *settings,
                                           th_tensor *const *operand)
 {
@@ -85,7 +85,7 @@ static inline th_module *torch_module_new(th_context *ctx, const char *kind, con
     return both;
 }
 
-/* The output, and attention's weights if they are asked for. */
+/* Returns the output of a module. Stores attention's weights in *weights unless weights is NULL. */
 static inline th_tensor *torch_module_run(th_module *m, const char *kind, th_tensor *const *operand,
                                           th_tensor **weights)
 {

@@ -1,5 +1,5 @@
-/* PyTorch's attention and Transformer modules with their weights: FOLDER KIND SETTINGS (torch_modules.h). Reads the
- * operands and the cotangent; writes output, of attention the weights if they are asked for, and every gradient of
+/* torch_transformer FOLDER KIND SETTINGS (see torch_modules.h): runs a module with PyTorch's weights. Reads the
+ * operands and cotangent. Writes output, attention's weights if the setting weights is 1, and every gradient of
  * sum(output * cotangent). */
 #include "driver.h"
 #include "torch_modules.h"

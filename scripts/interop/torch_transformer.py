@@ -1,6 +1,6 @@
-"""nn.MultiheadAttention, nn.TransformerEncoderLayer and DecoderLayer, their stacks and nn.Transformer, with the same
-weights: outputs and every gradient, on random sizes, options and masks, in both types. The fixtures are a few small
-cases of each, which tests/test_torch_fixtures.c holds the library to without PyTorch."""
+"""Compares with nn.MultiheadAttention, nn.TransformerEncoderLayer and DecoderLayer, their stacks and nn.Transformer:
+outputs and every gradient, with the same weights, for random sizes, options and masks, in float32 and float64. The
+fixtures are a few small cases, which tests/test_torch_fixtures.c checks without PyTorch."""
 
 import random
 import warnings
@@ -12,16 +12,17 @@ from torch import nn
 import common
 
 LIMIT = {torch.float32: 1e-5, torch.float64: 1e-10}
-CASES = 30  # of each type
-warnings.filterwarnings("ignore")  # of PyTorch about its own fast paths
+CASES = 30  # for each module and type
+warnings.filterwarnings("ignore")  # PyTorch warns about its fast paths
 
 
-# -- masks: PyTorch's say what is hidden, ours what is kept --
+# -- masks: True means hidden in PyTorch's masks and visible in ours --
 
 
 def random_mask(r, kind, batch, heads, queries, keys, dtype):
-    """attn_mask and key_padding_mask of the kind, and ours for the same. Every query keeps two keys: PyTorch has NaN
-    without any, and with one the gradient of its score is 0, so that there is nothing that rounding is small against."""
+    """Returns PyTorch's attn_mask and key_padding_mask of this kind, and ours. Two keys are visible to every query:
+    without any key PyTorch returns NaN, and with one key the gradient of its score is 0, so a relative error is
+    meaningless."""
     theirs, ours = {}, {}
     if "additive" in kind:
         additive = torch.randn(queries, keys, dtype=dtype)
@@ -43,10 +44,10 @@ def random_mask(r, kind, batch, heads, queries, keys, dtype):
         keep = ~theirs["attn_mask"]
         ours["keep"] = keep.view(batch, heads, queries, keys) if keep.dim() == 3 else keep
     if "padded" in kind and batch:
-        lens = torch.tensor([r.randint(2, keys) for _ in range(batch)])
-        hidden = torch.arange(keys) >= lens[:, None]
+        lengths = torch.tensor([r.randint(2, keys) for _ in range(batch)])
+        hidden = torch.arange(keys) >= lengths[:, None]
         keep = ~hidden[:, None, None, :]
-        # a float mask wants float padding
+        # a float attn_mask requires a float key_padding_mask
         theirs["key_padding_mask"] = (
             torch.zeros(batch, keys, dtype=dtype).masked_fill(hidden, -torch.inf) if "additive" in kind else hidden
         )
@@ -57,7 +58,7 @@ def random_mask(r, kind, batch, heads, queries, keys, dtype):
 MASKS = ["", "ahead", "some", "each", "padded", "ahead padded", "some padded", "additive", "additive hidden", "additive padded"]
 
 
-# -- the modules: each gives PyTorch's module, its call, and what the driver is given --
+# -- the modules: each function returns a kind, PyTorch's module and a function that calls it --
 
 
 class Case:
@@ -66,8 +67,8 @@ class Case:
         self.batch = r.choice([0, 1, 3])
         self.heads = r.choice([1, 2, 3])
         self.width = self.heads * r.choice([4] if small else [8, 9, 12])
-        # With few keys the gradients of scores are small differences of large numbers, in PyTorch as here: of what
-        # float32 has of them, a hundred thousandth is more than either knows.
+        # With few keys, the gradients of scores are small differences of large numbers, in PyTorch and here. Then
+        # float32 does not give them to a relative error of 1e-5.
         self.queries, self.keys = (r.randint(2, 4) if small else r.randint(5, 11) for _ in range(2))
         self.settings = {"heads": self.heads}
         self.leaves, self.masks = {}, {}
@@ -78,7 +79,7 @@ class Case:
         return self.leaves[name]
 
     def mask(self, prefix, queries, keys, heads=True):
-        """PyTorch's two masks; ours are noted under the prefix."""
+        """Returns PyTorch's two masks; stores ours under the prefix."""
         kind = self.r.choice([kind for kind in MASKS if heads or kind != "each"])
         theirs, ours = random_mask(self.r, kind, self.batch, self.heads, queries, keys, self.dtype)
         for name, tensor in ours.items():
@@ -139,7 +140,7 @@ def attention(case):
 
 
 def one_stack(case, decoder, layers):
-    """A layer of PyTorch's (layers None) or a stack of them."""
+    """Returns a layer of PyTorch (layers None) or a stack, and a function that calls it."""
     options = case.layer_options()
     layer = (nn.TransformerDecoderLayer if decoder else nn.TransformerEncoderLayer)(case.width, case.heads, **options)
     module = layer
@@ -198,16 +199,16 @@ MODULES = [attention, block, stack, transformer]
 
 
 def run_theirs(make, seed, dtype, small=False):
-    """The case, its kind, what goes in and what PyTorch makes of it."""
+    """Returns the case, its kind, the inputs and PyTorch's results."""
     r = random.Random(seed)
     torch.manual_seed(seed)
     case = Case(r, dtype, small)
     kind, module, call = make(case)
     with torch.no_grad():
-        for parameter in module.parameters():  # biases and norms are not 0 and 1
+        for parameter in module.parameters():  # so that biases are not 0 and norms are not 1
             if parameter.dim() == 1:
                 parameter += 0.2 * torch.randn_like(parameter)
-        for tensor in [*module.parameters(), *case.leaves.values()]:  # of which float32 is a copy
+        for tensor in [*module.parameters(), *case.leaves.values()]:  # round to values that float32 represents
             tensor.copy_(tensor.float())
     module.train(getattr(case, "training", True))
     output, weights = call()
@@ -232,7 +233,7 @@ def compare(c):
                     c.close(title, LIMIT[dtype], ours[name], expected[name], f"{name} of seed {seed}, {settings}")
 
 
-# -- fixtures: NAME-SEED.safetensors holds what goes in, as "expected.NAME" what comes out, and what to make of it --
+# -- fixtures: NAME-SEED.safetensors has the inputs, the results as expected.NAME, and the kind and settings --
 
 FIXTURES = [(attention, 24), (block, 34), (block, 36), (stack, 10), (transformer, 6), (transformer, 32)]
 

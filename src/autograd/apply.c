@@ -83,8 +83,8 @@ static bool differentiable(const th_op *op)
     return op->backward || op->identity_gradients || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
 }
 
-/* For an operation without backward: fails if an input requires a gradient and is not an identity gradient's. */
-static bool reaches_all(th_context *ctx, const th_op *op, int n, th_tensor_impl *const *inputs)
+/* For an operation that has identity gradients and no backward. Fails if another input requires a gradient. */
+static bool only_identities_required(th_context *ctx, const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
@@ -101,7 +101,7 @@ static bool wants_recording(th_context *ctx, const th_op *op, int n, th_tensor_i
         return false;
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient)
-            return op->backward || op->identity_gradients == 0 || reaches_all(ctx, op, n, inputs);
+            return op->backward || op->identity_gradients == 0 || only_identities_required(ctx, op, n, inputs);
     return false;
 }
 

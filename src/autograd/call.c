@@ -99,8 +99,8 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 
 /* -- scratch memory -- */
 
-/* Adds a reservation of a checked operation to the map. Returns at least twice its bytes: the checker sees if the
- * kernel writes to the rest. */
+/* Adds a reservation of a checked operation to the map. Returns at least twice its bytes, so that the checker sees if
+ * the kernel writes to the rest. */
 static size_t note_reservation(th_scratch_map *map, size_t offset, size_t exact, size_t bytes)
 {
     if (map->count < TH_MAX_RESERVATIONS) {

@@ -25,8 +25,8 @@ th_region th_region_of(const th_tensor_impl *t)
     return region;
 }
 
-/* Two regions with the same strides: the sizes of a and b for each stride of either (1 where a region lacks it). A
- * distance in the buffer is then a number whose digits count the strides. */
+/* All strides of two regions a and b, and the size of each region along each stride (1 if the region lacks it). A
+ * distance in the buffer is written as a number with these strides as place values: one digit for each stride. */
 typedef struct digits {
     int count;
     int64_t stride[2 * TH_MAX_DIMS], size[2][2 * TH_MAX_DIMS];
@@ -45,9 +45,9 @@ static digits common_digits(const th_region *a, const th_region *b)
     return common;
 }
 
-/* Writes the distance between the two offsets in digits. Region b occupies digits shift .. shift + high - 1, and region
- * a digits 0 .. low - 1: disjoint in one digit is disjoint, inside in all digits is inside. This holds while no digit
- * carries into the one before. */
+/* Writes the distance between the two offsets in digits. For each digit, the region with the smaller offset occupies 0
+ * .. low - 1, and the other one shift .. shift + high - 1. The regions are disjoint if they are disjoint in one digit.
+ * One is inside the other if it is inside in all digits. This holds while no digit carries into the one before. */
 th_relation th_region_relation(const th_region *a, const th_region *b)
 {
     if (a->numel == 0 || b->numel == 0)
@@ -56,7 +56,7 @@ th_relation th_region_relation(const th_region *a, const th_region *b)
     const digits common = swapped ? common_digits(b, a) : common_digits(a, b);
     int64_t distance = swapped ? a->offset - b->offset : b->offset - a->offset;
     bool disjoint = false, inside = !swapped;
-    int64_t limit = INT64_MAX; /* of a digit: a larger one would carry */
+    int64_t limit = INT64_MAX; /* a larger digit would carry */
     for (int d = 0; d < common.count; d++) {
         const int64_t stride = common.stride[d], shift = distance / stride;
         const int64_t low = common.size[0][d], high = common.size[1][d];

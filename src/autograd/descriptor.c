@@ -120,7 +120,7 @@ th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attr
 
 /* -- what a shape rule declares -- */
 
-/* The memory of an array with some sizes and strides. */
+/* The memory that an array spans. */
 typedef struct extent {
     bool negative; /* a size is negative */
     bool fits;     /* numel, low and high did not overflow */
@@ -152,8 +152,8 @@ static extent checked_extent(const th_array *array)
     return e;
 }
 
-/* Computes the extent of usual numbers without overflow checks: `bits` shows whether they are small enough that nothing
- * overflowed. If not, checked_extent computes it again. */
+/* Computes the extent without overflow checks. `bits` shows whether all numbers were so small that nothing overflowed.
+ * Otherwise checked_extent computes it again. */
 static inline __attribute__((always_inline)) extent extent_of(const th_array *array)
 {
     extent e = {.fits = true, .dense = true, .numel = 1};

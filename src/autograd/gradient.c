@@ -4,9 +4,10 @@
  *
  * The gradient of a view is a part of its root's buffer. Views write their parts in any order: the first write of a
  * part overwrites, later ones add. The buffer is PARTIAL until all parts are written; elements outside all parts are
- * set to zero. It would be simpler to set the whole buffer to zero first and always to add. That would read and write
- * the gradients of queries, keys and values, three parts of one buffer, once more: one to two percent of a step of
- * copyB (three pairs of runs on a quiet machine). It would also turn -0.0 into 0.0.
+ * set to zero. It would be simpler to set the whole buffer to zero first and always to add. But that would read and
+ * write the gradients of queries, keys and values (three parts of one buffer) once more. It would cost one to two
+ * percent of a step of the benchmark copyB (bench/README.md; three pairs of runs on a quiet machine). It would also
+ * turn -0.0 into 0.0.
  *
  * A FINISHED buffer is readable, and the next pass starts with EMPTY. A PRECOMPUTED buffer counts as EMPTY, except for
  * the node whose forward wrote it. */
@@ -140,7 +141,7 @@ static th_status add_part(th_gradient_buffer *buffer, const th_region *part)
     return TH_OK;
 }
 
-/* Marks t's part as written; *add says whether it was before. */
+/* Marks t's part as written. *add is true if it had been written before. */
 static th_status open_part(th_gradient_buffer *buffer, const th_tensor_impl *t, bool *add)
 {
     if (buffer->state == TH_GRADIENT_BUFFER_EMPTY && t == buffer->root) {

@@ -15,14 +15,14 @@ void th_gradient_array(const th_tensor_impl *t, th_array *array);
 th_tensor_impl *th_gradient_tensor(th_tensor_impl *t);
 
 /* -- during a pass -- */
-/* Prepares t's part of its gradient for a write. *target is the part. *add is true if it already contains values: then
- * the caller must add to them. A leaf's buffer is added to the list *written. */
+/* Prepares t's part of its root's gradient for a write. *target is the part. Sets *add to true if it already contains
+ * values; the caller must then add to them. A leaf's buffer is added to the list *written. */
 th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add);
-/* Makes the gradient of input the gradient of output: both use the same memory until one of them is added to. Returns
+/* Gives input the gradient of output without a copy: both use the same memory until one of them is added to. Returns
  * false, and changes nothing, if input's gradient is not a result's, has been written to, or has another layout. */
 bool th_gradient_share(th_tensor_impl *input, const th_tensor_impl *output);
-/* Lets input's gradient overwrite output's. Returns false, and changes nothing, if th_gradient_share would, or if
- * output's gradient has another user. */
+/* As th_gradient_share, but only if nothing else needs output's gradient, so that input's gradient may overwrite it.
+ * Otherwise returns false, and changes nothing. */
 bool th_gradient_take_over(th_tensor_impl *input, const th_tensor_impl *output);
 /* Lets the gradient of input, which is a result, use the memory of input's value after its last reader. If that is not
  * possible, *taken is false and nothing has changed. */
@@ -31,17 +31,18 @@ th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken);
 void th_gradient_complete(th_gradient_buffer *buffer);
 /* Completes the gradient of a node's output and sets *array to it. Returns false if nothing has been written. */
 bool th_gradient_read(const th_tensor_impl *output, th_array *array);
-/* After the backward of the node that made this output: releases the gradient, or saves it for reading. */
+/* Releases the gradient of an output after the backward of its node, or saves it for reading. */
 void th_gradient_finish(const th_tensor_impl *output);
 
 /* -- outside a pass -- */
 /* Empties a leaf's gradient; its memory stays. */
 void th_gradient_empty(const th_tensor_impl *t);
-/* After an optimizer refused its step: a leaf's gradient can still be read, and the next pass overwrites it. */
+/* Marks a leaf's gradient after an optimizer refused its step: it can still be read, and the next pass overwrites
+ * it. */
 void th_gradient_refuse(const th_tensor_impl *t);
 /* Empties the gradient of a result and releases its memory. */
 void th_gradient_release(th_gradient_buffer *buffer);
-/* Saves the gradient that a pass computed in its own buffer in the result's buffer, if that is to be saved. */
+/* Puts the gradient that a pass computed into the result's own buffer, if the result's gradient is to be saved. */
 void th_gradient_save(th_gradient_buffer *buffer, const th_gradient_buffer *of_pass);
 
 /* -- precomputed gradients: precomputed.c calls these for each input of a node -- */

@@ -1,20 +1,21 @@
-/* Gradients that a forward computes (th_op.precomputed), because its backward would have to recompute the same values:
- * the classifier, which saves no logits. They are stored in the gradient buffers of the inputs, which count as empty
- * until backward. Any other use of a buffer before then takes its memory, and backward computes the gradients. */
+/* Precomputed gradients: a forward computes them (th_op.precomputed), because its backward would have to compute the
+ * same values again. For example, th_dense_cross_entropy saves no logits. The gradients are stored in the gradient
+ * buffers of the inputs, which count as empty until backward. Any other use of a buffer before then takes its memory,
+ * and backward computes the gradients. */
 #ifndef TH_AUTOGRAD_PRECOMPUTED_H
 #define TH_AUTOGRAD_PRECOMPUTED_H
 
 #include "autograd/frame.h"
 #include "autograd/pass.h"
 
-/* Before a forward that will be recorded: sets input_gradient and call.precomputed if forward can write all the
- * gradients that are wanted. */
+/* Prepares a forward that will be recorded: sets input_gradient and call.precomputed if forward can write all wanted
+ * gradients. */
 th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *inputs);
-/* After the forward was recorded as `node`: marks the gradients that it wrote as precomputed by this node. */
+/* Marks the gradients that a forward wrote as precomputed by its node, after the forward was recorded. */
 void th_precomputed_claim(const th_frame *frame, int n, th_tensor_impl *const *inputs, int64_t node);
 /* Returns whether all precomputed gradients that the pass wants are still valid. */
 bool th_precomputed_valid(const th_pass *pass, const th_node *node);
-/* At a clear: empties the buffers whose gradients were precomputed. */
+/* Empties the buffers whose gradients the node precomputed. th_tape_clear calls it. */
 void th_precomputed_discard(const th_node *node);
 
 #endif

@@ -115,7 +115,7 @@ static th_status print_node_line(th_context *ctx, FILE *file, int64_t index)
     shapes_text(node, shapes, sizeof shapes);
     saves_text(node, saves, sizeof saves);
     const int written =
-        fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %10zu  %s\n", index, node->op->name,
+        fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %11zu  %s\n", index, node->op->name,
                 node->path[0] ? node->path : "-", shapes, multiply_adds(ctx, node), node_saved_bytes(node), saves);
     return written < 0 ? th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed") : TH_OK;
 }
@@ -167,8 +167,8 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_print", "the file is NULL") : TH_ERROR_ARGUMENT;
     const th_tape_print_options defaults = {0};
     options = options ? options : &defaults;
-    fprintf(file, "%4s  %-18s %-28s %-52s %12s %10s  %s\n", "node", "operation", "module", "shapes", "mul-adds",
-            "kept bytes", "saves");
+    fprintf(file, "%4s  %-18s %-28s %-52s %12s %11s  %s\n", "node", "operation", "module", "shapes", "mul-adds",
+            "saved bytes", "saves");
     int64_t work = 0;
     size_t saved = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {

@@ -112,7 +112,7 @@ static th_status first_missing(th_context *ctx, const th_node *node, th_storage 
     return TH_OK;
 }
 
-/* A chain of recomputed values can have any length: waiting nodes are linked, so that no recursion is necessary. */
+/* A chain of recomputed values can have any length. So there is no recursion: the waiting nodes are linked. */
 th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation)
 {
     if (!storage->dropped)

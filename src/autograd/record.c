@@ -88,7 +88,7 @@ static th_status add_gradient_buffers(th_frame *frame, th_tape *tape, th_tensor_
 
 /* -- the node -- */
 
-/* Lowers node->lowest to that of another node (-1: none), on which the node depends. */
+/* Lowers node->lowest to that of node `other`, on which the node depends (-1: none). */
 static void lower_to(th_context *ctx, th_node *node, int64_t other)
 {
     const int64_t lowest = other < 0 ? node->lowest : th_node_at(ctx->tape, other)->lowest;
@@ -99,7 +99,7 @@ static void save_operand(th_context *ctx, th_node *node, th_operand_record *reco
 {
     th_storage *storage = record->tensor->storage;
     record->version = storage->version;
-    if (storage->producer >= 0 && !storage->kept && !ctx->keep_values) {
+    if (storage->producer >= 0 && !storage->always_held && !ctx->keep_values) {
         record->saved = TH_SAVED_RECOMPUTED;
         lower_to(ctx, node, storage->producer);
     } else {

@@ -95,7 +95,7 @@ static void hold_results(const th_scope *scope, th_tensor *const *results, int c
     for (int i = 0; i < count; i++) {
         const th_tensor_impl *t = th_tensor_impl_of(results[i]);
         if (t && t->storage->producer >= scope->first_node)
-            t->storage->kept = true;
+            t->storage->always_held = true;
     }
 }
 
@@ -136,7 +136,8 @@ void th_scopes_close(th_context *ctx)
     close_down_to(ctx, ctx->around.scopes);
 }
 
-/* Does not end the scope of a module's forward: the user's begin is missing, or th_tape_clear has closed its scope. */
+/* Does nothing if the innermost scope is a module's forward. Then the user's th_scope_begin is missing, or
+ * th_tape_clear has closed its scope. */
 void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
 {
     if (ctx == NULL || ctx->scope_depth <= ctx->around.scopes)

@@ -1,5 +1,5 @@
-/* The start and the end of a training step: th_step_begin and th_tape_clear. Also marks: th_step_rewind ends
- * everything created after one. The clear releases what nodes saved (tape.c), gradients of results (gradient.c) and
+/* The start and the end of a training step: th_step_begin and th_tape_clear. Also marks: th_step_rewind ends everything
+ * that was created after a mark. The clear releases what nodes saved (tape.c), gradients of results (gradient.c) and
  * the step's tensors. */
 #include "autograd/gradient.h"
 #include "autograd/precomputed.h"
@@ -33,8 +33,8 @@ static void clear_node(th_context *ctx, th_node *node)
     }
 }
 
-/* Undoes a failed step's changes of the context: a repeated step draws the same random numbers, and recording is on
- * again where the step left it off. */
+/* Undoes a failed step's changes of the context: the repeated step draws the same random numbers, and recording is on
+ * again if the step switched it off. */
 static void undo_failed_step(th_context *ctx)
 {
     ctx->calls[TH_STREAM_DROPOUT] = ctx->calls_at_clear;

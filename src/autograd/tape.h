@@ -107,9 +107,9 @@ typedef struct th_step_mark {
     th_bump_mark bytes;
 } th_step_mark;
 TH_PRIVATE_API th_step_mark th_step_mark_now(const th_context *ctx);
-/* Ends all tensors of the step created after the mark, whatever th_keep_values says. The caller guarantees that nothing
- * was recorded since, and that the same scopes are open. The handles of these tensors are used again, so no code
- * outside the library may hold one. */
+/* Ends all tensors of the step created after the mark, even with th_keep_values. The caller guarantees that nothing was
+ * recorded since, and that the same scopes are open. The handles of these tensors are used again, so no code outside
+ * the library may hold one. */
 TH_PRIVATE_API void th_step_rewind(th_context *ctx, th_step_mark mark);
 
 #endif

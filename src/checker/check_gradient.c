@@ -1,12 +1,13 @@
-/* The gradient checker's way through a check: options, what the function is like, which comparison, what comes out. */
+/* th_check_gradient: checks the arguments, examines the function in its first runs, compares in full or fast mode, and
+ * sets the verdict. */
 #include <math.h>
 #include <string.h>
 
-#include "checker/checker.h"
+#include "checker/report.h"
 
 static const char *const operation = "check_gradient";
 
-/* A function that reads other parameters than before is looked at again this often. */
+/* A check starts again when a run reads a new parameter, at most this many times. */
 enum { TH_ATTEMPTS = 8 };
 
 /* -- options -- */
@@ -20,15 +21,6 @@ static bool check_number(th_context *ctx, const char *field, double value)
     return false;
 }
 
-static bool check_count(th_context *ctx, const char *field, int value)
-{
-    if (value >= 0)
-        return true;
-    th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-            "the option %s is %d; it must be a positive number, or 0 for the default", field, value);
-    return false;
-}
-
 static bool check_options(th_context *ctx, const th_gradient_options *o)
 {
     if ((int)o->mode < TH_GRADIENT_AUTO || (int)o->mode > TH_GRADIENT_FAST) {
@@ -39,33 +31,29 @@ static bool check_options(th_context *ctx, const th_gradient_options *o)
     }
     return check_number(ctx, "step", o->step) && check_number(ctx, "relative_tolerance", o->relative_tolerance) &&
            check_number(ctx, "absolute_tolerance", o->absolute_tolerance) &&
-           check_count(ctx, "directions", o->directions) && check_count(ctx, "samples", o->samples);
+           check_number(ctx, "directions", o->directions) && check_number(ctx, "samples", o->samples);
 }
 
 static bool check_arguments(th_context *ctx, th_gradient_function *function, int n_inputs, th_tensor *const *inputs,
                             const th_gradient_options *options)
 {
-    if (ctx->error)
+    if (!th_checker_context(ctx, operation))
         return false;
-    if (ctx->watch)
-        th_fail(ctx, TH_ERROR_STATE, operation, "called by a function whose own gradient is being checked");
-    else if (function == NULL)
+    if (function == NULL)
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function is NULL");
     else if (n_inputs < 0 || n_inputs > TH_MAX_CHECKED_INPUTS)
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "n_inputs is %d; it must be 0 to %d", n_inputs,
                 (int)TH_MAX_CHECKED_INPUTS);
     else if (n_inputs > 0 && inputs == NULL)
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "n_inputs is %d, and inputs is NULL", n_inputs);
-    else if (ctx->options.shapes_only)
-        th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     else
         return check_options(ctx, options);
     return false;
 }
 
-/* -- what the function is like -- */
+/* -- the first runs -- */
 
-/* The columns of all checked elements, in the order of the leaves. */
+/* Assigns a column to every checked element, in the order of the leaves. */
 static void number_columns(th_checker *checker)
 {
     checker->columns = 0;
@@ -78,24 +66,25 @@ static void number_columns(th_checker *checker)
 
 static void fail_without_path(th_checker *checker)
 {
-    if (checker->cut)
+    if (checker->recording_off)
         th_fail(checker->ctx, TH_ERROR_STATE, operation,
-                "the output has no path back to an input or parameter: recording was off inside the function%s "
+                "no gradient passes from the output to an input or parameter: recording was off inside the function%s "
                 "(th_no_grad_begin, th_module_evaluate)",
-                checker->cut_place);
+                checker->recording_off_at);
     else
         th_fail(checker->ctx, TH_ERROR_STATE, operation,
-                "the output has no path back to an input or parameter (th_detach, or an operation without a gradient)");
+                "no gradient passes from the output to an input or parameter (because of th_detach, or an operation "
+                "without a gradient)");
 }
 
-/* The first run, which records: finds the parameters, the sizes, whether there is a path back. */
-static bool survey(th_checker *checker)
+/* Runs the function with recording. Finds the parameters and the sizes. The output must require a gradient. */
+static bool first_run(th_checker *checker)
 {
     const th_tensor_impl *output = th_checker_run(checker, true);
     if (output) {
         checker->rows = th_tensor_numel(output);
         number_columns(checker);
-        checker->base = th_checker_take(checker, checker->rows);
+        checker->base = th_checker_allocate(checker->ctx, operation, checker->rows);
         if (checker->base) {
             const th_array array = th_tensor_array(output);
             th_checker_read(output, &array, checker->base);
@@ -103,16 +92,16 @@ static bool survey(th_checker *checker)
                 fail_without_path(checker);
         }
     }
-    return th_checker_leave(checker);
+    return th_checker_end_run(checker);
 }
 
-/* The same again without recording, bit for bit. Where recording alone makes a difference, what comes without counts:
- * that is what the difference quotients see. */
-static bool replay(th_checker *checker)
+/* Checks that a run without recording gives the same output, bit for bit. If only recording makes a difference, the
+ * output without recording becomes the base, because the difference quotients use such runs. */
+static bool check_repeatable(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
     const size_t bytes = (size_t)checker->rows * sizeof(double);
-    double *again = th_checker_take(checker, checker->rows);
+    double *again = th_checker_allocate(checker->ctx, operation, checker->rows);
     if (again == NULL)
         return false;
     bool same = false, good = th_checker_values(checker, again);
@@ -123,52 +112,51 @@ static bool replay(th_checker *checker)
             good = th_checker_values(checker, again);
     }
     if (good && !same)
-        th_fail(ctx, TH_ERROR_STATE, operation,
-                "two runs on the same inputs give different outputs: the function draws fresh random numbers or keeps "
-                "a state (random operations are replayed, rand() and the like are not)");
-    th_checker_give(checker, again, checker->rows);
-    checker->output_scale = 0;
-    for (int64_t j = 0; j < checker->rows; j++)
-        if (isfinite(checker->base[j]))
-            checker->output_scale = fmax(checker->output_scale, fabs(checker->base[j]));
+        th_fail(
+            ctx, TH_ERROR_STATE, operation,
+            "two runs on the same inputs give different outputs: the function draws fresh random numbers or keeps a "
+            "state (every run repeats the random numbers of th_randn and other operations, but not those of rand())");
+    th_checker_release(checker->ctx, again, checker->rows);
+    checker->output_scale = th_checker_largest(checker->base, checker->rows);
     return good && same;
 }
 
-/* A function that fails without recording only calls backward itself, say: then every run records. */
-static bool look_at_function(th_checker *checker)
+/* Runs the function the first times. If it fails only without recording, because it calls backward itself, for example,
+ * then all runs record. */
+static bool examine_function(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
-    if (!survey(checker))
+    if (!first_run(checker))
         return false;
-    if (replay(checker))
+    if (check_repeatable(checker))
         return true;
     if (ctx->error == TH_OK || checker->records || checker->incomplete || checker->runs != 2)
         return false;
     th_error_clear(ctx);
-    th_checker_give(checker, checker->base, checker->rows);
+    th_checker_release(checker->ctx, checker->base, checker->rows);
     checker->base = NULL;
     checker->records = true;
     th_checker_restart(checker);
-    return survey(checker) && replay(checker);
+    return first_run(checker) && check_repeatable(checker);
 }
 
 /* -- the check -- */
 
-static void say_nothing_compared(th_checker *checker)
+static void report_nothing_compared(th_checker *checker)
 {
     th_gradient_report *report = checker->report;
     const char *name = checker->options.name ? checker->options.name : "the function";
     report->verdict = TH_GRADIENT_NOTHING_COMPARED;
-    th_checker_say(report, "gradient of %s: nothing was compared: ", name);
+    th_report_append(report, "gradient of %s: nothing was compared: ", name);
     bool any = false;
     for (int64_t i = 0; i < checker->leaves.count; i++)
         any |= th_checker_leaf(checker, i)->checked;
     if (!any)
-        th_checker_say(report, "no input is of a floating type and no parameter requires a gradient\n");
+        th_report_append(report, "no input is of a floating type and no parameter requires a gradient\n");
     else if (checker->columns == 0)
-        th_checker_say(report, "the inputs and parameters have no elements\n");
+        th_report_append(report, "the inputs and parameters have no elements\n");
     else
-        th_checker_say(report, "the output has no elements\n");
+        th_report_append(report, "the output has no elements\n");
 }
 
 static bool compare(th_checker *checker)
@@ -181,10 +169,10 @@ static bool compare(th_checker *checker)
                            ? TH_GRADIENT_FULL
                            : TH_GRADIENT_FAST;
     if (rows == 0 || columns == 0) {
-        say_nothing_compared(checker);
+        report_nothing_compared(checker);
         return true;
     }
-    if (!(report->mode == TH_GRADIENT_FULL ? th_checker_full(checker) : th_checker_fast(checker)))
+    if (!th_checker_compare(checker, report->mode == TH_GRADIENT_FULL))
         return false;
     if (report->verdict == TH_GRADIENT_COULD_NOT_RUN)
         report->verdict = TH_GRADIENT_RIGHT;
@@ -195,16 +183,15 @@ static void check(th_checker *checker)
 {
     for (int attempt = 0; attempt < TH_ATTEMPTS; attempt++) {
         *checker->report = (th_gradient_report){.input = -1};
-        const bool done = look_at_function(checker) && compare(checker);
-        if (checker->base)
-            th_checker_give(checker, checker->base, checker->rows);
+        const bool done = examine_function(checker) && compare(checker);
+        th_checker_release(checker->ctx, checker->base, checker->rows);
         checker->base = NULL;
         if (done || checker->ctx->error)
             return;
-        th_checker_restart(checker); /* with the parameter that was missing */
+        th_checker_restart(checker); /* the leaves now include the new parameter */
     }
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
-            "the function reads other parameters in every run (the last of them is %s)", checker->late);
+            "the function reads other parameters in every run (the last one is %s)", checker->late_parameter);
 }
 
 th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
@@ -230,25 +217,22 @@ th_status th_check_gradient(th_context *ctx, th_gradient_function *function, voi
             check(&checker);
         th_checker_end(&checker);
     }
-    if (ctx->error) {
-        *report = (th_gradient_report){.mode = report->mode, .input = -1};
-        th_checker_say(report, "could not be checked: %s\n", ctx->message);
-        return ctx->error;
-    }
+    if (ctx->error)
+        return th_report_error(report, ctx);
     report->ok = report->verdict == TH_GRADIENT_RIGHT;
     return report->ok ? TH_OK : TH_ERROR_VALUE;
 }
 
 /* -- a function of one tensor -- */
 
-typedef struct one {
+typedef struct function_of_one {
     th_gradient_function_of_one *function;
     void *user;
-} one;
+} function_of_one;
 
-static th_tensor *call_one(void *user, th_tensor *const *inputs)
+static th_tensor *call_function_of_one(void *user, th_tensor *const *inputs)
 {
-    const one *call = user;
+    const function_of_one *call = user;
     return call->function(call->user, inputs[0]);
 }
 
@@ -263,6 +247,6 @@ th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function is NULL");
         return th_refused(x);
     }
-    one call = {function, user};
-    return th_check_gradient(ctx, call_one, &call, 1, &x, options, report);
+    function_of_one call = {function, user};
+    return th_check_gradient(ctx, call_function_of_one, &call, 1, &x, options, report);
 }

@@ -7,6 +7,7 @@
 #include "checker/check_op_result.h"
 #include "checker/check_op_sizes.h"
 #include "checker/check_op_variants.h"
+#include "checker/report.h"
 #include "checker/samples.h"
 #include "tapehead/ops.h"
 
@@ -15,7 +16,7 @@ typedef struct trial {
     const th_sample *sample;
     th_layout layout;
     int output;                              /* which of the operation's outputs */
-    th_tensor *inputs[TH_MAX_SAMPLE_INPUTS]; /* all; those that are checked come from the checker */
+    th_tensor *inputs[TH_MAX_SAMPLE_INPUTS]; /* all inputs; the checker passes its own copies of the checked ones */
     bool checked[TH_MAX_SAMPLE_INPUTS];
     int64_t comparisons; /* so far */
 } trial;
@@ -51,14 +52,14 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
         checked[n++] = t->inputs[i];
     }
     snprintf(name, sizeof name, "%s (sample \"%s\"%s%s)", t->op->name, t->sample->name,
-             t->layout == TH_LAYOUT_GAPS ? ", strided" : "", t->output ? ", a further output" : "");
+             t->layout == TH_LAYOUT_GAPS ? ", strided" : "", t->output ? ", another output" : "");
     own.name = name;
     own.input_names = name_list;
     if (t->sample->tolerance > 0 && own.relative_tolerance <= 0)
         own.relative_tolerance = t->sample->tolerance;
     const th_status status = th_check_gradient(ctx, apply_trial, t, n, checked, &own, report);
     t->comparisons += report->checked;
-    /* a sample without elements is there for the other tests */
+    /* a sample without elements serves the other tests */
     return report->verdict == TH_GRADIENT_NOTHING_COMPARED ? TH_OK : status;
 }
 
@@ -72,14 +73,13 @@ static th_status make_inputs(th_context *ctx, trial *t, const th_gradient_option
             t->inputs[i] = th_operand_base(t->inputs[i], t->layout);
             status = t->inputs[i] ? TH_OK : ctx->error;
         }
-        t->checked[i] =
-            t->inputs[i] && th_is_floating(th_dtype_of(t->inputs[i])) && !th_sample_input_at(t->sample, i)->constant;
+        t->checked[i] = th_sample_is_checked(t->sample, i, t->inputs[i]);
     }
     return status;
 }
 
-/* Compares with difference quotients, one output at a time. backward computes all gradients here, forward none
- * (.early). */
+/* Compares with difference quotients, one output at a time. Here backward computes all gradients, and forward
+ * computes none (.precomputed). */
 static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options *options, th_gradient_report *report)
 {
     const th_op *op = t->op;
@@ -93,14 +93,6 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
             status = run_trial(ctx, t, options, report);
     t->op = op;
     return status;
-}
-
-/* Reports the error that kept the operation from running. */
-static th_status say_error(const th_context *ctx, th_gradient_report *report)
-{
-    *report = (th_gradient_report){.mode = report->mode, .input = -1};
-    th_checker_say(report, "could not be checked: %s\n", ctx->message);
-    return ctx->error;
 }
 
 /* Sets how closely analytic gradients must agree with each other. */
@@ -154,7 +146,7 @@ static th_status check_sample(th_context *ctx, trial *t, th_guard *guard, const 
     return ctx->error ? ctx->error : status;
 }
 
-static th_status refuse(const th_op *op, th_gradient_report *report, const char *why)
+static th_status report_nothing_compared(const th_op *op, th_gradient_report *report, const char *why)
 {
     *report = (th_gradient_report){.verdict = TH_GRADIENT_NOTHING_COMPARED, .input = -1};
     snprintf(report->text, sizeof report->text, "%s: nothing was compared: %s\n",
@@ -170,7 +162,8 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
     th_status status = TH_OK;
     for (const th_sample *sample = op->samples; sample->name && status == TH_OK; sample++) {
         if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
-            return refuse(op, report, "a sample's number of inputs is outside 0 to TH_MAX_SAMPLE_INPUTS");
+            return report_nothing_compared(op, report,
+                                           "a sample's number of inputs is outside 0 to TH_MAX_SAMPLE_INPUTS");
         for (int layout = 0; layout < TH_LAYOUTS && status == TH_OK; layout++) {
             trial t = {.op = op, .sample = sample, .layout = (th_layout)layout};
             status = check_sample(ctx, &t, guard, options, report);
@@ -182,10 +175,10 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
     return status == TH_OK ? th_check_op_forecast(ctx, guard, op, dtype, report) : status;
 }
 
-/* check_samples apart from the scopes and the step that the caller has open: no clear closes them, and the inputs do not
- * end with them. */
-static th_status check_apart(th_context *ctx, th_guard *guard, const th_gradient_options *options,
-                             th_gradient_report *report, int64_t *checked)
+/* Calls check_samples isolated from the open scopes and the step of the caller. th_tape_clear does not close them, and
+ * the inputs do not end with them. */
+static th_status check_isolated(th_context *ctx, th_guard *guard, const th_gradient_options *options,
+                                th_gradient_report *report, int64_t *checked)
 {
     const th_depths around = ctx->around;
     const int owned_depth = ctx->owned_depth;
@@ -200,18 +193,6 @@ static th_status check_apart(th_context *ctx, th_guard *guard, const th_gradient
     return status;
 }
 
-/* Whether the context can run the check. */
-static th_status check_context(th_context *ctx)
-{
-    if (ctx->error)
-        return ctx->error;
-    if (ctx->watch)
-        return th_fail(ctx, TH_ERROR_STATE, "check_op", "called by a function whose own gradient is being checked");
-    if (ctx->options.shapes_only)
-        return th_fail(ctx, TH_ERROR_STATE, "check_op", "a shapes-only context has no values");
-    return TH_OK;
-}
-
 th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_options *options, th_gradient_report *report)
 {
     th_gradient_report unused;
@@ -220,27 +201,28 @@ th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient_option
     *report = (th_gradient_report){.input = -1};
     if (ctx == NULL || op == NULL)
         return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "check_op", "the operation is NULL") : TH_ERROR_ARGUMENT;
-    if (check_context(ctx) != TH_OK)
+    if (!th_checker_context(ctx, "check_op"))
         return ctx->error;
     if (op->not_differentiable)
-        return th_check_descriptor(ctx, op) == TH_OK ? refuse(op, report, op->not_differentiable) : ctx->error;
+        return th_check_descriptor(ctx, op) == TH_OK ? report_nothing_compared(op, report, op->not_differentiable)
+                                                     : ctx->error;
     if (op->backward == NULL && op->identity_gradients == 0 && !(op->flags & TH_OP_VIEW))
-        return refuse(op, report, "it has neither a backward nor a reason for not having one");
+        return report_nothing_compared(op, report, "it has neither a backward nor a reason for not having one");
     if (op->samples == NULL || op->samples[0].name == NULL)
-        return refuse(op, report, "it has no samples to check its gradient on");
+        return report_nothing_compared(op, report, "it has no samples to check its gradient on");
     if (th_check_descriptor(ctx, op) != TH_OK)
         return ctx->error;
     int64_t checked = 0;
     th_guard guard;
     th_guard_init(&guard, op);
-    const th_status status = check_apart(ctx, &guard, options ? options : &defaults, report, &checked);
+    const th_status status = check_isolated(ctx, &guard, options ? options : &defaults, report, &checked);
     th_guard_free(&guard, ctx);
     if (ctx->error)
-        return say_error(ctx, report);
+        return th_report_error(report, ctx);
     if (status != TH_OK)
         return status;
     if (checked == 0)
-        return refuse(op, report, "none of its samples has an element to compare");
+        return report_nothing_compared(op, report, "none of its samples has an element to compare");
     *report = (th_gradient_report){
         .ok = true, .verdict = TH_GRADIENT_RIGHT, .mode = report->mode, .checked = checked, .input = -1};
     return TH_OK;

@@ -1,10 +1,10 @@
-/* Running an operation in the middle of a graph (check_op_graph.h).
+/* Runs an operation in the middle of a graph (check_op_graph.h).
  *
  *     leaf -> copy ------------> operation -> probe, which is the loss
  *                \_ probe         copy _/
  *
  * A copy turns a leaf into a result, so that the driver may write gradients over values. A probe is the inner product
- * with constants: it brings known gradients to the operation's outputs, and to its inputs. */
+ * with constants. Its known gradients reach the outputs of the operation, and its inputs. */
 #include "checker/check_op_graph.h"
 
 #include <math.h>
@@ -15,23 +15,6 @@
 #include "tensor/splitmix.h"
 
 /* -- the graph's arrays -- */
-
-double *th_graph_take(const th_graph *graph, int64_t count)
-{
-    const size_t bytes = ((size_t)count + 1) * sizeof(double);
-    double *memory = th_allocate(graph->ctx, bytes);
-    if (memory == NULL)
-        th_fail_memory(graph->ctx, "check_op", bytes);
-    else
-        memset(memory, 0, bytes);
-    return memory;
-}
-
-void th_graph_give(const th_graph *graph, double *memory, int64_t count)
-{
-    if (memory)
-        th_release(graph->ctx, memory, ((size_t)count + 1) * sizeof(double));
-}
 
 /* Uniform on (-1, 1), away from 0, with few digits: multiples and halves of it are exact in float32. */
 static void fill_random(th_graph *graph, double *values, int64_t count)
@@ -62,12 +45,12 @@ bool th_graph_begin(th_graph *graph)
             graph->first[i] = graph->columns;
             graph->columns += th_graph_numel(graph, i);
         }
-    graph->extra = th_graph_take(graph, graph->columns);
-    graph->gradient = th_graph_take(graph, graph->columns);
-    graph->pair = th_graph_take(graph, graph->columns);
+    graph->extra = th_checker_allocate(graph->ctx, "check_op", graph->columns);
+    graph->gradient = th_checker_allocate(graph->ctx, "check_op", graph->columns);
+    graph->pair = th_checker_allocate(graph->ctx, "check_op", graph->columns);
     for (int k = 0; k < TH_MAX_OUTPUTS; k++)
         if (graph->output_mask & 1u << k)
-            graph->reference[k] = th_graph_take(graph, graph->columns);
+            graph->reference[k] = th_checker_allocate(graph->ctx, "check_op", graph->columns);
     if (!ctx->error)
         fill_random(graph, graph->extra, graph->columns);
     return !ctx->error;
@@ -76,13 +59,13 @@ bool th_graph_begin(th_graph *graph)
 void th_graph_end(th_graph *graph)
 {
     th_context *ctx = graph->ctx;
-    th_graph_give(graph, graph->extra, graph->columns);
-    th_graph_give(graph, graph->gradient, graph->columns);
-    th_graph_give(graph, graph->pair, graph->columns);
+    th_checker_release(graph->ctx, graph->extra, graph->columns);
+    th_checker_release(graph->ctx, graph->gradient, graph->columns);
+    th_checker_release(graph->ctx, graph->pair, graph->columns);
     for (int k = 0; k < TH_MAX_OUTPUTS; k++) {
-        th_graph_give(graph, graph->reference[k], graph->columns);
-        th_graph_give(graph, graph->value[k], graph->rows[k]);
-        th_graph_give(graph, graph->cotangent[k], graph->rows[k]);
+        th_checker_release(graph->ctx, graph->reference[k], graph->columns);
+        th_checker_release(graph->ctx, graph->value[k], graph->rows[k]);
+        th_checker_release(graph->ctx, graph->cotangent[k], graph->rows[k]);
     }
     th_checker_apply(ctx, &graph->settings);
     ctx->around = graph->settings.around;
@@ -107,17 +90,8 @@ bool th_graph_close(const th_graph *graph, double a, double b, double scale)
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= graph->tolerance * scale;
 }
 
-double th_graph_largest(const double *values, int64_t count)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < count; i++)
-        if (isfinite(values[i]))
-            largest = fmax(largest, fabs(values[i]));
-    return largest;
-}
-
 /* Stores the values of output k in the first run, and compares them in later runs. */
-static bool look_at_output(th_graph *graph, th_tensor *y, int k)
+static bool check_output(th_graph *graph, th_tensor *y, int k)
 {
     const th_tensor_impl *impl = th_tensor_impl_of(y);
     const int64_t rows = th_tensor_numel(impl);
@@ -128,7 +102,7 @@ static bool look_at_output(th_graph *graph, th_tensor *y, int k)
                 (long long)rows, (long long)graph->rows[k]);
         return false;
     }
-    double *values = th_graph_take(graph, rows);
+    double *values = th_checker_allocate(graph->ctx, "check_op", rows);
     if (values == NULL)
         return false;
     const th_array array = th_tensor_array(impl);
@@ -136,17 +110,17 @@ static bool look_at_output(th_graph *graph, th_tensor *y, int k)
     if (graph->value[k] == NULL) {
         graph->rows[k] = rows;
         graph->value[k] = values;
-        graph->cotangent[k] = th_graph_take(graph, rows);
+        graph->cotangent[k] = th_checker_allocate(graph->ctx, "check_op", rows);
         if (graph->cotangent[k])
             fill_random(graph, graph->cotangent[k], rows);
         return !graph->ctx->error;
     }
-    const double scale = th_graph_largest(graph->value[k], rows);
+    const double scale = th_checker_largest(graph->value[k], rows);
     for (int64_t i = 0; i < rows && graph->finding[0] == 0; i++)
         if (!th_graph_close(graph, values[i], graph->value[k][i], scale))
             th_append(graph->finding, sizeof graph->finding, "element %lld of output %d is %.9g; it should be %.9g",
                       (long long)i, k, values[i], graph->value[k][i]);
-    th_graph_give(graph, values, rows);
+    th_checker_release(graph->ctx, values, rows);
     return true;
 }
 
@@ -161,7 +135,7 @@ static bool apply_operation(th_graph *graph, const th_variant *variant, th_tenso
     for (int k = 0; k < TH_MAX_OUTPUTS && !graph->ctx->error; k++) {
         if (!(variant->given & 1u << k))
             continue;
-        if (!variant->elsewhere && !look_at_output(graph, output[k], k))
+        if (!variant->elsewhere && !check_output(graph, output[k], k))
             return false;
         if (variant->shared) /* dL/dy is the sum of two parts; one comes through a copy */
             th_probe_add(loss, th_apply(&th_op_check_copy, NULL, output[k]), graph->cotangent[k], 1);

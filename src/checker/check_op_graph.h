@@ -1,4 +1,4 @@
-/* An operation in the middle of a graph: how th_check_op runs it, and under which conditions. */
+/* The graph in which th_check_op runs an operation, and the conditions of a run. */
 #ifndef TH_CHECKER_CHECK_OP_GRAPH_H
 #define TH_CHECKER_CHECK_OP_GRAPH_H
 
@@ -12,7 +12,7 @@ typedef struct th_variant {
     uint32_t required; /* bit i: input i requires a gradient */
     uint32_t given;    /* bit k: output k has a gradient */
     uint32_t flags;    /* which of the operation's TH_OP_IN_PLACE, TH_OP_OVER_INPUT and TH_OP_RECOMPUTE stay set */
-    bool precomputed;  /* th_op.early stays set */
+    bool precomputed;  /* th_op.precomputed stays set */
     bool results;      /* its inputs are results of other operations, not leaves */
     bool recomputed;   /* in a scope whose values are recomputed */
     bool shared;       /* its inputs are read before and after it, its outputs twice: gradients are added up */
@@ -23,7 +23,7 @@ typedef struct th_variant {
     double scale;      /* factor of the output gradients; 0: 1 */
 } th_variant;
 
-/* Whether two inputs are the same tensor. */
+/* Returns whether two inputs are the same tensor. */
 static inline bool th_variant_is_same(const th_variant *variant)
 {
     return variant->same[0] != variant->same[1];
@@ -62,17 +62,12 @@ typedef struct th_graph {
     char finding[TH_FINDING_TEXT];     /* a mistake in the last run, other than in gradients; or "" */
 } th_graph;
 
-/* Returns false with the error pending. Call th_graph_end in either case. */
+/* Allocates the graph's arrays. Returns false with the error pending. Call th_graph_end in either case. */
 bool th_graph_begin(th_graph *graph);
 void th_graph_end(th_graph *graph);
-/* Returns an array of zeros that the graph owns; NULL with the error pending. */
-double *th_graph_take(const th_graph *graph, int64_t count);
-void th_graph_give(const th_graph *graph, double *memory, int64_t count);
-/* Whether a equals b within the tolerance for numbers of this size, or both are NaN. */
+/* Returns whether a equals b within the tolerance for numbers of this size, or both are NaN. */
 bool th_graph_close(const th_graph *graph, double a, double b, double size);
-/* The largest finite magnitude. */
-double th_graph_largest(const double *values, int64_t count);
-/* The number of elements of input i. */
+/* Returns the number of elements of input i. */
 int64_t th_graph_numel(const th_graph *graph, int i);
 /* Runs forward, and backward where an input requires a gradient. Gradients go to graph->gradient, other mistakes to
  * graph->finding. False with the error pending. The tape is clear before and after. */

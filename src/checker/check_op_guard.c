@@ -1,9 +1,9 @@
-/* Running a kernel between guards (check_op_guard.h).
+/* Runs a kernel between guards (check_op_guard.h).
  *
  * The plan moves every array that the kernel may write into memory with walls around it. The kernel then runs twice on
  * the same inputs. Uninitialized memory holds other bytes in the second run. This reveals an element that the kernel
  * did not write, and a result that depends on such memory. */
-#include "checker/check_op_memory.h"
+#include "checker/check_op_guard.h"
 
 #include <string.h>
 
@@ -25,8 +25,8 @@ static int fill_of(int changed, int cause)
     return changed == ALL || changed == cause ? TH_FILL : TH_OTHER_FILL;
 }
 
-/* Gives operands that were not saved memory instead of NULL. */
-static void stand_in(const th_guard *guard, const th_call *call, int changed, bool *replaced)
+/* Gives memory to operands that were not saved. In a real backward their data is NULL. */
+static void provide_unsaved(const th_guard *guard, const th_call *call, int changed, bool *replaced)
 {
     for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++) {
         th_array *array = i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs];
@@ -40,7 +40,7 @@ static void stand_in(const th_guard *guard, const th_call *call, int changed, bo
     }
 }
 
-static void stand_out(const th_guard *guard, const th_call *call, const bool *replaced)
+static void remove_unsaved(const th_guard *guard, const th_call *call, const bool *replaced)
 {
     for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++)
         if (replaced[i])
@@ -54,11 +54,11 @@ static size_t first_beyond(const th_guard *guard, const unsigned char *scratch, 
     for (size_t at = 0; at < bytes;) {
         size_t end = at, next = bytes;
         for (int i = 0; i < map->count; i++) {
-            const size_t place = map->reservation[i].offset, after = place + map->reservation[i].bytes;
-            if (place <= at && after > end)
+            const size_t offset = map->reservation[i].offset, after = offset + map->reservation[i].bytes;
+            if (offset <= at && after > end)
                 end = after;
-            if (place > at && place < next)
-                next = place;
+            if (offset > at && offset < next)
+                next = offset;
         }
         if (end == at) {
             while (at < next && scratch[at] == fill)
@@ -114,11 +114,11 @@ static void run_once(th_guard *guard, th_call *call, bool backward, int changed,
         memset(call->scratch, scratch_fill, scratch + TH_WALL);
         call->scratch = (char *)call->scratch + TH_WALL;
     }
-    stand_in(guard, call, changed, replaced);
+    provide_unsaved(guard, call, changed, replaced);
     call->op = guard->original;
     (backward ? guard->original->backward : guard->original->forward)(call);
     call->op = &guard->op;
-    stand_out(guard, call, replaced);
+    remove_unsaved(guard, call, replaced);
     check_scratch(guard, call, scratch, scratch_fill, backward);
     if (scratch)
         call->scratch = (char *)call->scratch - TH_WALL;
@@ -168,8 +168,8 @@ static void check_written(th_guard *guard, const th_call *call, bool backward)
     }
 }
 
-/* Notes which memory changes the result. */
-static void explain(th_guard *guard, th_call *call, bool backward)
+/* Notes which memory the result depends on. */
+static void find_cause(th_guard *guard, th_call *call, bool backward)
 {
     const th_guarded *difference = first_difference(guard);
     const char *kernel = th_kernel_name(backward), *what = TH_NAME(difference->array);
@@ -178,7 +178,7 @@ static void explain(th_guard *guard, th_call *call, bool backward)
         th_guard_note(
             guard,
             "two runs of %s on the same inputs give different values of %s: it keeps a state, or draws random "
-            "numbers that are not those of call->random",
+            "numbers from another source than call->random",
             kernel, what);
         return;
     }
@@ -199,20 +199,20 @@ static void explain(th_guard *guard, th_call *call, bool backward)
                   backward ? " (call->add is false: it has to overwrite every element)" : "");
 }
 
-static void run(const th_call *constant, bool backward)
+static void run(const th_call *given, bool backward)
 {
-    th_guard *guard = guard_of(constant);
-    th_call *call = (th_call *)(uintptr_t)constant;
-    th_readers r;
-    th_look_at_readers(guard, call, backward, &r);
+    th_guard *guard = guard_of(given);
+    th_call *call = (th_call *)(uintptr_t)given;
+    th_read_only read_only;
+    th_read_only_begin(guard, call, backward, &read_only);
     run_once(guard, call, backward, ALL, 0);
-    th_check_readers(guard, call, backward, &r);
+    th_read_only_check(guard, call, backward, &read_only);
     if (!call->ctx->error)
         run_once(guard, call, backward, NOTHING, 1);
     if (!call->ctx->error)
         check_written(guard, call, backward);
     if (!call->ctx->error && first_difference(guard) && !guard->finding[0])
-        explain(guard, call, backward);
+        find_cause(guard, call, backward);
     th_guard_move_back(guard);
 }
 
@@ -261,12 +261,4 @@ void th_guard_init(th_guard *guard, const th_op *op)
     guard->op.forward = forward;
     guard->op.backward = op->backward ? backward : NULL;
     guard->op.plan = plan;
-}
-
-void th_guard_free(th_guard *guard, th_context *ctx)
-{
-    if (guard->memory)
-        th_release(ctx, guard->memory, guard->memory_bytes);
-    guard->memory = NULL;
-    guard->memory_bytes = 0;
 }

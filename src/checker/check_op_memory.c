@@ -110,7 +110,7 @@ static uint64_t checksum(const th_array *array)
     return sum;
 }
 
-static void read_array(const th_guard *guard, th_readers *r, const th_array *array)
+static void read_array(const th_guard *guard, th_read_only *r, const th_array *array)
 {
     if (!array->given || array->data == NULL)
         return;
@@ -122,7 +122,7 @@ static void read_array(const th_guard *guard, th_readers *r, const th_array *arr
     r->sum[r->count++] = checksum(array);
 }
 
-void th_look_at_readers(const th_guard *guard, const th_call *call, bool backward, th_readers *r)
+void th_read_only_begin(const th_guard *guard, const th_call *call, bool backward, th_read_only *r)
 {
     r->count = 0;
     for (int i = 0; i < call->n_inputs; i++)
@@ -133,7 +133,7 @@ void th_look_at_readers(const th_guard *guard, const th_call *call, bool backwar
     }
 }
 
-void th_check_readers(th_guard *guard, const th_call *call, bool backward, const th_readers *r)
+void th_read_only_check(th_guard *guard, const th_call *call, bool backward, const th_read_only *r)
 {
     for (int i = 0; i < r->count; i++)
         if (checksum(&r->before[i]) != r->sum[i])
@@ -186,8 +186,8 @@ static size_t unsaved_span(const th_call *call)
     return bytes;
 }
 
-/* Makes room for this many bytes. The old contents are lost. */
-static bool make_room(th_guard *guard, th_context *ctx, size_t bytes)
+/* Enlarges the memory to this many bytes. The old contents are lost. */
+static bool reserve_memory(th_guard *guard, th_context *ctx, size_t bytes)
 {
     if (bytes <= guard->memory_bytes)
         return true;
@@ -216,7 +216,7 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
         if (backward)
             find_same(g, call);
     }
-    if (!make_room(guard, call->ctx, total + 2 * guard->unsaved_bytes + 1)) {
+    if (!reserve_memory(guard, call->ctx, total + 2 * guard->unsaved_bytes + 1)) {
         guard->count = 0;
         guard->unsaved_bytes = 0;
         return;
@@ -254,4 +254,12 @@ void th_guard_move_back(th_guard *guard)
             g->same->data = g->original.data;
         th_copy_elements_in(&g->original, g->original.data, g->result[1]);
     }
+}
+
+void th_guard_free(th_guard *guard, th_context *ctx)
+{
+    if (guard->memory)
+        th_release(ctx, guard->memory, guard->memory_bytes);
+    guard->memory = NULL;
+    guard->memory_bytes = 0;
 }

@@ -10,7 +10,7 @@
 
 /* -- layouts -- */
 
-/* The shape of a base: the last two axes exchanged, and the last one twice as long if there are gaps. */
+/* Computes the shape of a base: the last two axes exchanged, and the last one twice as long if there are gaps. */
 static bool base_shape(th_context *ctx, th_layout layout, th_shape *shape)
 {
     const int n = shape->ndim;
@@ -56,7 +56,7 @@ th_tensor *th_operand_base(th_tensor *x, th_layout layout)
     return NULL;
 }
 
-/* -- copy: y = x, laid out alike -- */
+/* -- copy: y = x, in the layout of x -- */
 
 static th_status copy_shape(th_call *call)
 {

@@ -1,9 +1,10 @@
-/* Comparing and reporting the results of a variant (check_op_result.h). */
+/* Compares and reports the results of a variant (check_op_result.h). */
 #include "checker/check_op_result.h"
 
 #include <math.h>
 #include <stdarg.h>
 
+#include "checker/report.h"
 #include "checker/samples.h"
 #include "kernels/sizes.h"
 #include "tensor/format.h"
@@ -13,7 +14,7 @@ enum { ROUNDINGS = 16 };
 
 /* -- comparing -- */
 
-/* The right value of element e of input i's gradient. */
+/* Returns the right value of element e of input i's gradient. */
 static double expected(const th_graph *graph, const th_variant *variant, int i, int64_t e)
 {
     const int64_t column = graph->first[i] + e;
@@ -31,22 +32,22 @@ static double expected(const th_graph *graph, const th_variant *variant, int i, 
     return value * (variant->scale != 0 ? variant->scale : 1) * (variant->times ? variant->times : 1);
 }
 
-/* The largest gradient or output of this run. Every gradient may have rounding of this size. */
+/* Returns the largest gradient or output of this run. Every gradient may have rounding of this size. */
 static double size_of_all(const th_graph *graph, const th_variant *variant)
 {
     double largest = variant->shared ? 1 : 0;
     for (uint32_t left = variant->given; left; left &= left - 1) {
         const int k = th_mask_first(left);
-        largest = fmax(largest, th_graph_largest(graph->reference[k], graph->columns));
+        largest = fmax(largest, th_checker_largest(graph->reference[k], graph->columns));
         if (graph->value[k])
-            largest = fmax(largest, th_graph_largest(graph->value[k], graph->rows[k]));
+            largest = fmax(largest, th_checker_largest(graph->value[k], graph->rows[k]));
     }
     if (th_variant_is_same(variant))
-        largest = fmax(largest, th_graph_largest(graph->pair, graph->columns));
+        largest = fmax(largest, th_checker_largest(graph->pair, graph->columns));
     return largest * fabs(variant->scale != 0 ? variant->scale : 1);
 }
 
-/* The element of input i's gradient that is furthest from its right value; -1 if the gradient is right. */
+/* Returns the element of input i's gradient that is furthest from its right value; -1 if the gradient is right. */
 static int64_t worst_element(const th_graph *graph, const th_variant *variant, int i, double all)
 {
     const int64_t numel = th_graph_numel(graph, i);
@@ -67,7 +68,7 @@ static int64_t worst_element(const th_graph *graph, const th_variant *variant, i
     return at;
 }
 
-/* The first input whose gradient is wrong in the last run; -1 when all are right. */
+/* Returns the first input whose gradient is wrong in the last run; -1 if all are right. */
 static int wrong_input(const th_graph *graph, const th_variant *variant, int64_t *element)
 {
     const double all = size_of_all(graph, variant);
@@ -95,8 +96,8 @@ typedef struct sentence {
     int conditions;
 } sentence;
 
-static void condition(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void condition(sentence *s, const char *format, ...)
+static void add_condition(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_condition(sentence *s, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -127,7 +128,7 @@ static void list(const th_graph *graph, uint32_t mask, bool inputs, char *text, 
     }
 }
 
-static void say_masks(const th_graph *graph, const th_variant *v, sentence *s)
+static void report_masks(const th_graph *graph, const th_variant *v, sentence *s)
 {
     char names[160];
     const uint32_t missing = graph->checked_mask & ~v->required;
@@ -135,46 +136,46 @@ static void say_masks(const th_graph *graph, const th_variant *v, sentence *s)
         const bool few = th_mask_count(v->required) <= th_mask_count(missing);
         list(graph, few ? v->required : missing, true, names, sizeof names);
         if (few)
-            condition(s, "only %s require%s a gradient", names, th_mask_count(v->required) == 1 ? "s" : "");
+            add_condition(s, "only %s require%s a gradient", names, th_mask_count(v->required) == 1 ? "s" : "");
         else
-            condition(s, "%s require%s no gradient", names, th_mask_count(missing) == 1 ? "s" : "");
+            add_condition(s, "%s require%s no gradient", names, th_mask_count(missing) == 1 ? "s" : "");
     }
     if (th_mask_count(v->given) > 1) {
         list(graph, v->given, false, names, sizeof names);
-        condition(s, "outputs %s have a gradient at the same time", names);
+        add_condition(s, "outputs %s have a gradient at the same time", names);
     }
 }
 
-static void say_conditions(const th_graph *graph, const th_variant *v, sentence *s)
+static void report_conditions(const th_graph *graph, const th_variant *v, sentence *s)
 {
     const uint32_t flags = v->flags & graph->guard->original->flags;
-    say_masks(graph, v, s);
+    report_masks(graph, v, s);
     if (th_variant_is_same(v))
-        condition(s, "the operation is called with the same tensor twice (%s and %s)", NAME(v->same[0]),
-                  NAME(v->same[1]));
+        add_condition(s, "the operation is called with the same tensor twice (%s and %s)", NAME(v->same[0]),
+                      NAME(v->same[1]));
     if (flags & TH_OP_IN_PLACE)
-        condition(s, "an input gradient is written over output gradient 0 (TH_OP_IN_PLACE)");
+        add_condition(s, "an input gradient is written over output gradient 0 (TH_OP_IN_PLACE)");
     if (flags & TH_OP_OVER_INPUT)
-        condition(s, "the gradient of input 0 is written over its value (TH_OP_OVER_INPUT)");
+        add_condition(s, "the gradient of input 0 is written over its value (TH_OP_OVER_INPUT)");
     if (flags & TH_OP_RECOMPUTE)
-        condition(s, "its results are recomputed (TH_OP_RECOMPUTE)");
+        add_condition(s, "its results are recomputed (TH_OP_RECOMPUTE)");
     if (v->precomputed && graph->guard->original->precomputed)
-        condition(s, "forward computes its gradients (.precomputed)");
+        add_condition(s, "forward computes its gradients (.precomputed)");
     if (v->results && !(flags & (TH_OP_IN_PLACE | TH_OP_OVER_INPUT)))
-        condition(s, "its inputs are results of other operations");
+        add_condition(s, "its inputs are results of other operations");
     if (v->recomputed)
-        condition(s, "its values are recomputed (th_scope_begin_recomputed)");
+        add_condition(s, "its values are recomputed (th_scope_begin_recomputed)");
     if (v->shared)
-        condition(s, "others read its inputs too, so that gradients are added up (call->add)");
+        add_condition(s, "others read its inputs too, so that gradients are added up (call->add)");
     if (v->times > 1)
-        condition(s, "a second backward adds to the gradients of the first");
+        add_condition(s, "a second backward adds to the gradients of the first");
     if (v->scale != 0)
-        condition(s, "output gradients are multiplied by %.3g: the rule is not linear in them", v->scale);
+        add_condition(s, "output gradients are multiplied by %.3g: the rule is not linear in them", v->scale);
     if (v->half)
-        condition(s, "every second element of the output gradients is 0: the rule is not linear in them");
+        add_condition(s, "every second element of the output gradients is 0: the rule is not linear in them");
 }
 
-static void say_element(const th_graph *graph, const th_variant *variant, th_gradient_report *report)
+static void report_element(const th_graph *graph, const th_variant *variant, th_gradient_report *report)
 {
     int64_t element;
     const int i = wrong_input(graph, variant, &element);
@@ -190,10 +191,10 @@ static void say_element(const th_graph *graph, const th_variant *variant, th_gra
     report->error = difference / fmax(fabs(report->analytic), fabs(report->numeric));
     if (isnan(report->error))
         report->error = INFINITY;
-    th_checker_say(report, "the gradient of %s[", NAME(i));
+    th_report_append(report, "the gradient of %s[", NAME(i));
     for (int d = 0; d < shape->ndim; d++)
-        th_checker_say(report, "%s%lld", d ? "," : "", (long long)report->index.size[d]);
-    th_checker_say(report, "] is %.9g; it should be %.9g\n", report->analytic, report->numeric);
+        th_report_append(report, "%s%lld", d ? "," : "", (long long)report->index.size[d]);
+    th_report_append(report, "] is %.9g; it should be %.9g\n", report->analytic, report->numeric);
 }
 
 void th_variant_report(const th_graph *graph, const th_variant *variant, th_gradient_report *report)
@@ -201,14 +202,14 @@ void th_variant_report(const th_graph *graph, const th_variant *variant, th_grad
     static const char *const layouts[TH_LAYOUTS] = {"", ", strided", ", axes exchanged in memory"};
     const th_op *op = graph->guard->original;
     sentence s = {.conditions = 0};
-    say_conditions(graph, variant, &s);
+    report_conditions(graph, variant, &s);
     const int64_t checked = report->checked;
     *report = (th_gradient_report){
         .verdict = TH_GRADIENT_WRONG, .mode = report->mode, .checked = checked, .input = -1, .error = INFINITY};
-    th_checker_say(report, "%s (sample \"%s\"%s) is wrong%s: ", op->name, graph->sample->name, layouts[graph->layout],
-                   s.text);
+    th_report_append(report, "%s (sample \"%s\"%s) is wrong%s: ", op->name, graph->sample->name, layouts[graph->layout],
+                     s.text);
     if (graph->finding[0])
-        th_checker_say(report, "%s\n", graph->finding);
+        th_report_append(report, "%s\n", graph->finding);
     else
-        say_element(graph, variant, report);
+        report_element(graph, variant, report);
 }

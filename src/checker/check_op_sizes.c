@@ -1,10 +1,11 @@
-/* Empty tensors, and plans without data (check_op_sizes.h). */
+/* Checks empty tensors, and plans without data (check_op_sizes.h). */
 #include "checker/check_op_sizes.h"
 
 #include <string.h>
 
 #include "checker/check_op_result.h"
 #include "checker/check_op_variants.h"
+#include "checker/report.h"
 #include "checker/samples.h"
 #include "tensor/format.h"
 
@@ -27,8 +28,7 @@ static bool begin_attempt(attempt *a, th_context *ctx, th_guard *guard, const th
     if (th_sample_inputs(ctx, sample, dtype, 1, a->inputs) != TH_OK)
         return false;
     for (int i = 0; i < sample->n_inputs; i++)
-        a->checked[i] =
-            a->inputs[i] && th_is_floating(th_dtype_of(a->inputs[i])) && !th_sample_input_at(sample, i)->constant;
+        a->checked[i] = th_sample_is_checked(sample, i, a->inputs[i]);
     return true;
 }
 
@@ -45,12 +45,13 @@ static void run_empty(th_graph *graph)
 {
     if (th_graph_begin(graph) && th_variants_begin(graph))
         for (int k = 0; k < TH_MAX_OUTPUTS && !graph->finding[0]; k++)
-            if (graph->reference[k] && graph->rows[k] == 0 && th_graph_largest(graph->reference[k], graph->columns) > 0)
+            if (graph->reference[k] && graph->rows[k] == 0 &&
+                th_checker_largest(graph->reference[k], graph->columns) > 0)
                 th_append(graph->finding, sizeof graph->finding,
-                          "output %d has no elements, and a gradient that is not 0 comes from it", k);
+                          "output %d has no elements, but an input has a gradient that is not 0", k);
 }
 
-/* The sample with every axis of this size made empty. */
+/* Returns the sample with every axis of this size made empty. */
 static th_sample emptied(const th_sample *sample, int64_t size, const char *name)
 {
     th_sample empty = *sample;
@@ -82,12 +83,12 @@ static th_status check_without(th_context *ctx, th_guard *guard, const th_sample
     end_attempt(&a);
     if (ctx->error == TH_ERROR_MEMORY)
         return ctx->error;
-    th_error_clear(ctx); /* the operation refuses such shapes */
+    th_error_clear(ctx); /* the operation rejects such shapes */
     ctx->step_failed = step_failed;
     return wrong ? TH_ERROR_VALUE : TH_OK;
 }
 
-/* Whether axis d of input i is the first of its size. */
+/* Returns whether axis d of input i is the first of its size. */
 static bool is_first_of_size(const th_sample *sample, int i, int d)
 {
     const int64_t size = sample->input[i].shape.size[d];
@@ -115,19 +116,19 @@ th_status th_check_op_empty(th_context *ctx, th_guard *guard, const th_sample *s
 
 /* -- planning without data -- */
 
-/* A context with the same settings that has shapes only. */
-static th_context *without_values(const th_context *ctx)
+/* Creates a context with the same settings that has shapes only. */
+static th_context *new_shapes_only_context(const th_context *ctx)
 {
     th_context_options options = ctx->options;
     options.shapes_only = true;
     options.threads = ctx->threads;
-    th_context *like = th_context_new(&options);
-    if (like) {
+    th_context *shapes_only = th_context_new(&options);
+    if (shapes_only) {
         const th_settings settings = th_checker_settings(ctx);
-        th_checker_apply(like, &settings);
-        like->machine = ctx->machine;
+        th_checker_apply(shapes_only, &settings);
+        shapes_only->machine = ctx->machine;
     }
-    return like;
+    return shapes_only;
 }
 
 /* Notes in guard->planned how much memory forward and backward reserve for this sample. */
@@ -150,12 +151,12 @@ static void compare_plans(const th_guard *real, const th_guard *forecast, const 
         if (i < forecast->plans && real->planned[i] == forecast->planned[i])
             continue;
         *report = (th_gradient_report){.verdict = TH_GRADIENT_WRONG, .mode = report->mode, .input = -1};
-        th_checker_say(report,
-                       "%s (sample \"%s\") is wrong in a context of shapes only: the plan of %s reserves %llu bytes of "
-                       "scratch memory there, and %llu bytes where there are values\n",
-                       real->original->name, sample->name, i ? "backward" : "forward",
-                       (unsigned long long)(i < forecast->plans ? forecast->planned[i] : 0),
-                       (unsigned long long)real->planned[i]);
+        th_report_append(
+            report,
+            "%s (sample \"%s\") is wrong in a context of shapes only: the plan of %s reserves %llu bytes of "
+            "scratch memory there, but %llu bytes in a context with values\n",
+            real->original->name, sample->name, i ? "backward" : "forward",
+            (unsigned long long)(i < forecast->plans ? forecast->planned[i] : 0), (unsigned long long)real->planned[i]);
         return;
     }
 }
@@ -165,23 +166,23 @@ th_status th_check_op_forecast(th_context *ctx, th_guard *guard, const th_op *op
 {
     if (op->plan == NULL)
         return TH_OK;
-    th_context *like = without_values(ctx);
-    if (like == NULL)
-        return th_fail_memory(ctx, "check_op", sizeof *like);
+    th_context *shapes_only = new_shapes_only_context(ctx);
+    if (shapes_only == NULL)
+        return th_fail_memory(ctx, "check_op", sizeof *shapes_only);
     th_guard forecast;
     th_guard_init(&forecast, op);
     report->verdict = TH_GRADIENT_RIGHT;
     for (const th_sample *sample = op->samples; sample->name && report->verdict == TH_GRADIENT_RIGHT; sample++) {
         plan_sample(ctx, guard, sample, dtype);
-        plan_sample(like, &forecast, sample, dtype);
-        if (like->error && !ctx->error)
-            th_fail(ctx, like->error, "check_op", "in a context of shapes only: %s", like->message);
+        plan_sample(shapes_only, &forecast, sample, dtype);
+        if (shapes_only->error && !ctx->error)
+            th_fail(ctx, shapes_only->error, "check_op", "in a context of shapes only: %s", shapes_only->message);
         if (ctx->error)
             break;
         compare_plans(guard, &forecast, sample, report);
     }
-    th_guard_free(&forecast, like);
-    th_context_free(like);
+    th_guard_free(&forecast, shapes_only);
+    th_context_free(shapes_only);
     th_use_context(ctx);
     if (ctx->error)
         return ctx->error;

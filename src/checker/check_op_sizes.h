@@ -5,7 +5,7 @@
 #include "checker/check_op_graph.h"
 
 /* Runs the operation on this sample with empty axes: for each size among its inputs, all axes of that size. It skips
- * shapes that the operation refuses, and samples with indices. TH_ERROR_VALUE, with the report, if the operation is
+ * shapes that the operation rejects, and samples with indices. TH_ERROR_VALUE, with the report, if the operation is
  * wrong. */
 th_status th_check_op_empty(th_context *ctx, th_guard *guard, const th_sample *sample, th_dtype dtype,
                             th_gradient_report *report);

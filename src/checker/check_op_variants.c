@@ -1,5 +1,5 @@
 /* The variants of th_check_op (check_op_variants.h). No variant takes difference quotients: its gradients must equal
- * the gradients of the plainest one, which were checked. */
+ * the gradients of the plainest variant, which were checked. */
 #include "checker/check_op_variants.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static th_variant plainest(const th_graph *graph)
     return (th_variant){.required = graph->checked_mask, .given = graph->output_mask};
 }
 
-/* The variant in the middle of a graph, with everything that the operation claims. */
+/* Returns the variant in the middle of a graph, with all properties that the operation claims. */
 static th_variant in_graph(const th_graph *graph)
 {
     return (th_variant){.required = graph->checked_mask,
@@ -38,7 +38,7 @@ static bool still_wrong(th_graph *graph, const th_variant *variant)
     return th_graph_run(graph, variant) && th_variant_is_wrong(graph, variant);
 }
 
-/* Keeps a simpler variant if it is wrong, too. */
+/* Replaces the variant by a simpler one if that is also wrong. */
 static void simplify(th_graph *graph, th_variant *variant, const th_variant *simpler)
 {
     if (!graph->ctx->error && still_wrong(graph, simpler))
@@ -175,7 +175,7 @@ static void try_halves(run *r)
 {
     th_graph *graph = r->graph;
     th_variant v = plainest(graph);
-    double *sum = r->done ? NULL : th_graph_take(graph, graph->columns);
+    double *sum = r->done ? NULL : th_checker_allocate(graph->ctx, "check_op", graph->columns);
     for (v.half = 1; v.half <= 2 && sum && !r->done; v.half++) {
         r->done = !th_graph_run(graph, &v);
         for (int64_t c = 0; c < graph->columns && !r->done; c++)
@@ -189,7 +189,7 @@ static void try_halves(run *r)
             r->done = true;
         }
     }
-    th_graph_give(graph, sum, graph->columns);
+    th_checker_release(graph->ctx, sum, graph->columns);
 }
 
 static bool are_alike(const th_graph *graph, int a, int b)

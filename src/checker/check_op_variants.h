@@ -1,4 +1,5 @@
-/* The conditions under which th_check_op runs an operation, and finding out which of them a wrong rule depends on. */
+/* The variants of th_check_op: the conditions under which it runs an operation. If a rule is wrong, it finds the
+ * conditions that matter. */
 #ifndef TH_CHECKER_CHECK_OP_VARIANTS_H
 #define TH_CHECKER_CHECK_OP_VARIANTS_H
 

@@ -1,7 +1,12 @@
-/* The gradient checker from inside: what its parts share. check_gradient.c decides what is checked and what comes out,
- * run.c runs the function, leaves.c puts values of the checker's own where it reads, and everything
- * back, judge.c holds one derivative to difference quotients, compare.c goes through all of them,
- * report.c says what was found. */
+/* The gradient checker: the types and functions that its files share.
+ *
+ *     check_gradient.c   checks the arguments, chooses full or fast mode, sets the verdict of the report
+ *     leaves.c           replaces every tensor that the function reads by a copy in the checking type, and restores it
+ *     run.c              runs the function and its backward
+ *     compare.c          visits all derivatives (full), or samples and random directions (fast)
+ *     quotients.c        computes difference quotients along one line, with several lengths of the step
+ *     verdict.c          compares one analytic derivative with these quotients
+ *     report.c           writes the text of the report */
 #ifndef TH_CHECKER_CHECKER_H
 #define TH_CHECKER_CHECKER_H
 
@@ -9,40 +14,40 @@
 #include "tapehead/gradient_check.h"
 #include "tensor/gradient_buffer.h"
 
-/* A tensor that the function reads: a copy of an input, or somebody else's (a parameter, a constant), which lies in
- * memory of the checker's, in the checking type, until the end of the check. */
+/* A tensor that the function reads: a copy of an input, or an outside tensor (a parameter or a constant). During the
+ * check, the handle of an outside tensor points to memory of the checker with the values in the checking type. */
 typedef struct th_leaf {
     th_tensor_impl *tensor;
-    bool copy;                   /* of an input: the checker's own */
-    bool checked;                /* its gradient is */
-    th_storage values;           /* of somebody else's: where it lies meanwhile; of a copy: the input once more */
-    th_gradient_buffer gradient; /* of somebody else's: the place of the gradient that this check computes */
+    bool copy;                   /* a copy of an input, which the checker owns */
+    bool checked;                /* the check compares its gradient */
+    th_storage values;           /* outside tensor: its memory during the check; copy: a second copy of the input */
+    th_gradient_buffer gradient; /* outside tensor: the gradient buffer during the check */
     struct {
         th_storage *storage;
         th_gradient_buffer *gradient;
         th_dtype dtype;
         char axes[TH_MAX_DIMS + 1];
         bool requires_gradient;
-    } before;         /* somebody else's tensor as it was */
-    uint32_t version; /* of the values, as the checker left them */
-    int position;     /* of the input, or n_inputs and up for parameters */
+    } original;       /* the members of an outside tensor before the check */
+    uint32_t version; /* the version of the storage after the checker last wrote the values */
+    int position;     /* index of the input; n_inputs and up for parameters */
     int64_t numel;
-    int64_t first; /* column of its element 0 among all checked elements */
+    int64_t first; /* column of element 0 among all checked elements */
     char name[96];
 } th_leaf;
 
 enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
 
-/* What th_tensor_impl.checking says while a check runs: 0 for what the function has made in this run, 1 + its index for a
- * leaf, else one of these. */
+/* Values of th_tensor_impl.checking during a check. A positive value is 1 + the index of a leaf. 0 is a tensor that the
+ * function made in this run. */
 enum {
-    TH_CHECK_OUTSIDE = -1, /* was there before, or has outlived the run that made it */
-    TH_CHECK_EARLIER = -2, /* left over from the first run: the second one shows whether it is still of use */
-    TH_CHECK_PASSING = -3, /* made in this run and converted */
-    TH_CHECK_STEP = -4     /* made in this run, of the step: the function, or a module, has opened a scope */
+    TH_CHECK_OUTSIDE = -1,   /* existed before the check, or outlived the run that made it */
+    TH_CHECK_FIRST_RUN = -2, /* made in the first run; the second run shows whether the function still reads it */
+    TH_CHECK_TEMPORARY = -3, /* made in this run, and converted to the checking type */
+    TH_CHECK_STEP = -4       /* made in this run, in the memory of the step */
 };
 
-/* The context's settings, which the function may change and every run finds as they were. */
+/* Settings of the context that the function may change. Every run starts with the same settings. */
 typedef struct th_settings {
     th_dtype default_dtype;
     bool training, fusion, keep_values, tracing;
@@ -60,163 +65,95 @@ typedef struct th_checker {
     th_gradient_function *function;
     void *user;
     int n_inputs;
-    th_tensor *inputs[TH_MAX_CHECKED_INPUTS]; /* what the function gets: copies */
+    th_tensor *inputs[TH_MAX_CHECKED_INPUTS]; /* the copies that the function receives */
     th_gradient_options options;
-    th_dtype dtype;
-    th_pool leaves;  /* th_leaf: inputs first */
-    th_pool passing; /* th_leaf: what the function has made in this run and the checker converted */
-    th_pool made;    /* th_tensor_impl *: owned ones that the function has made */
+    th_dtype dtype;      /* the checking type */
+    th_pool leaves;      /* th_leaf: inputs first */
+    th_pool temporaries; /* th_leaf: tensors of this run that the checker converted */
+    th_pool made;        /* th_tensor_impl *: owned tensors that the function made */
     int parameters;
-    int runs;                         /* since the leaves were last complete */
+    int runs;                         /* since the list of leaves was last complete */
     bool recording;                   /* this run records */
-    bool records;                     /* all do, for the function fails otherwise (it calls backward itself) */
-    bool incomplete;                  /* a parameter was read for the first time after the first run */
-    char late[96];                    /* that parameter's name */
-    bool cut;                         /* recording was off when the function read something with a gradient */
-    char cut_place[96];               /* where that was, "" unless it is known */
-    const th_attachment *attachments; /* before the first run: the newest, and how many there were */
-    int64_t attachment_count;
-    int64_t columns;      /* elements of all checked leaves */
-    int64_t rows;         /* elements of the output */
-    double *base;         /* [rows]: the output at the point itself */
-    double output_scale;  /* its largest finite magnitude */
-    th_settings settings; /* the caller's */
+    bool records;                     /* all runs record: the function fails otherwise, because it calls backward */
+    bool incomplete;                  /* a parameter was first read after the first run */
+    char late_parameter[96];          /* its name */
+    bool recording_off;               /* recording was off when the function read a tensor that requires a gradient */
+    char recording_off_at[96];        /* the location of that read; "" if unknown */
+    const th_attachment *attachments; /* before the first run: the newest one */
+    int64_t attachment_count;         /* and their number */
+    int64_t columns;                  /* elements of all checked leaves */
+    int64_t rows;                     /* elements of the output */
+    double *base;                     /* [rows]: the output at the unchanged inputs */
+    double output_scale;              /* largest finite magnitude in base */
+    th_settings settings;             /* the caller's */
     uint64_t random;
     th_gradient_report *report;
 } th_checker;
 
-/* Whether products round their operands to bfloat16: a function in float32, in a context of that precision. */
+/* Returns whether products round their operands to bfloat16: the check uses float32, in a context of that precision. */
 static inline bool th_checker_in_bfloat16(const th_checker *checker)
 {
     return checker->options.float32 && checker->settings.precision == TH_PRECISION_BFLOAT16;
 }
 
-/* -- what the function reads (leaves.c) -- */
-/* Copies the inputs, clears the tape, notes what there is. False with the error pending; th_leaves_end in either case.
- */
+/* -- the tensors that the function reads (leaves.c) -- */
+/* Copies the inputs, clears the tape, and marks all existing tensors. Returns false with the error pending. Call
+ * th_leaves_end in either case. */
 bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs);
-/* Everything back where it was; what the function has freed of it is freed now. */
+/* Restores all outside tensors, and frees those that the function freed. */
 void th_leaves_end(th_checker *checker);
-/* Handles as every run finds them. */
+/* Resets the handles before a run: requires_gradient as at the start, no gradients. */
 void th_leaves_reset(th_checker *checker);
-/* What the context tells while the function runs. */
+/* Returns the callbacks that the context calls while the function runs. */
 th_watch th_leaves_watch(th_checker *checker);
-/* As if an operation had read t. */
-void th_leaves_meet(th_checker *checker, th_tensor_impl *t);
-/* After a run, the tape being clear: gives back what it has made, puts right what it has written to. */
-void th_leaves_settle(th_checker *checker);
+/* Records that the function read t, as if an operation had read it. */
+void th_leaves_note_read(th_checker *checker, th_tensor_impl *t);
+/* Releases the tensors that a run made, and restores values that it wrote to. Call it when the tape is clear. */
+void th_leaves_restore(th_checker *checker);
 static inline th_leaf *th_checker_leaf(const th_checker *checker, int64_t i)
 {
     return th_pool_at(&checker->leaves, i);
 }
+/* Reads or writes one element of a leaf. */
 double th_checker_element(const th_leaf *leaf, int64_t element);
 void th_checker_set_element(th_leaf *leaf, int64_t element, double value);
 
-/* -- running (run.c) -- */
-/* Reads the context's settings, and restores them. */
+/* -- running the function (run.c) -- */
+/* Reads the settings of a context. */
 th_settings th_checker_settings(const th_context *ctx);
+/* Sets them. */
 void th_checker_apply(th_context *ctx, const th_settings *settings);
-/* False with the error pending; th_checker_end in either case. */
+/* Prepares the runs. Returns false with the error pending. Call th_checker_end in either case. */
 bool th_checker_begin(th_checker *checker, th_tensor *const *inputs);
-/* Puts everything back; with an error pending too. */
+/* Restores the context and all tensors, also with an error pending. */
 void th_checker_end(th_checker *checker);
-/* From here on the parameters count as known: the next run is the first. */
+/* Makes the next run count as the first one. The leaves found so far stay known. */
 void th_checker_restart(th_checker *checker);
-/* Runs the function at the current values: its output, of the step, until th_checker_leave. NULL when it failed (the
- * error is pending). */
+/* Runs the function at the current values. The output is valid until th_checker_end_run. NULL: the error is pending. */
 th_tensor_impl *th_checker_run(th_checker *checker, bool record);
-/* Ends a run: clears the tape, gives back what the function has made, puts its changes right. False when no further run
- * makes sense: an error is pending, or a parameter was met that had been unknown (checker->incomplete). */
-bool th_checker_leave(th_checker *checker);
-/* A whole run: the output's elements as doubles into values[rows]. */
+/* Ends a run: clears the tape, releases the tensors that the function made, and restores values that it changed. False
+ * if the check cannot continue: an error is pending, or the run read a new parameter (checker->incomplete). */
+bool th_checker_end_run(th_checker *checker);
+/* Runs the function from start to end. Stores the output's elements in values[rows]. */
 bool th_checker_values(th_checker *checker, double *values);
-/* The elements of an array of the shape of t as doubles, row-major. */
+/* Converts an array with the shape of t to row-major doubles. */
 void th_checker_read(const th_tensor_impl *t, const th_array *array, double *values);
-/* Gradients of all checked leaves under this cotangent, into gradient[columns]; times backward passes run without
- * emptying in between. */
+/* Stores the gradients of all checked leaves under this cotangent in gradient[columns]. Runs backward `times` times
+ * without emptying the gradients in between. */
 bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,
                          double *gradient);
-/* Numbers of the checker's own; NULL with the error pending. */
-double *th_checker_take(th_checker *checker, int64_t count);
-void th_checker_give(th_checker *checker, double *memory, int64_t count);
-
-/* -- judging (judge.c) -- */
-/* A way through the current point: along one element of a leaf, or along a direction through all of them. */
-typedef struct th_line {
-    th_leaf *leaf;
-    int64_t element;
-    double x;                        /* the element's value */
-    const double *direction, *start; /* [numel]: a direction, and where the leaf is; NULL: the element alone */
-    double scale;   /* along a direction: what its terms amount to, which may cancel in the analytic derivative */
-    double largest; /* of the leaf's analytic derivatives; 0: they do not count */
-    double weight;  /* of the rounding of the point itself: x times derivative, all terms together */
-    bool thorough;  /* nothing is to be seen of the derivative: larger steps are to see nothing either */
-    bool brief;     /* only whether it is wrong as well */
-} th_line;
-
-typedef enum th_judgment_kind { TH_UNSETTLED, TH_RIGHT, TH_WRONG, TH_CANNOT_TELL } th_judgment_kind;
-
-/* Why a derivative cannot be told right from wrong. */
-typedef enum th_doubt {
-    TH_DOUBT_OTHER,
-    TH_DOUBT_NOT_A_NUMBER,
-    TH_DOUBT_ROUNDING,
-    TH_DOUBT_KINK,
-    TH_DOUBT_JUMP
-} th_doubt;
-
-typedef struct th_judgment {
-    th_judgment_kind kind;
-    double numeric, error; /* the best difference quotient, and how far off it may be */
-    th_doubt doubt;
-    double below, above; /* at a kink: the slopes on both sides */
-} th_judgment;
-
-enum { TH_STEPS = 24 }; /* lengths of the step, each a fixed factor from the next */
-
-/* What the judge works in. */
-typedef struct th_judge {
-    th_checker *checker;
-    const double *cotangent; /* [rows]: outputs count by this sum alone; NULL: each by itself */
-    int64_t count;           /* of derivatives along a line: rows, or 1 */
-    double *memory;          /* of the next three */
-    double *above, *below;   /* [rows]: the outputs at both ends of a step */
-    double *step;            /* [TH_STEPS][3][count]: what each step has shown */
-    double length[TH_STEPS]; /* of the step; 0: not tried */
-    th_judgment *judgment;   /* [count]: of the last line */
-    int64_t doubtful;        /* lines so far that could not be told */
-} th_judge;
-
-/* False with the error pending; th_judge_free in either case. */
-bool th_judge_init(th_judge *judge, th_checker *checker, const double *cotangent, int64_t count);
-void th_judge_free(th_judge *judge);
-/* Judges analytic[0 .. count), `stride` apart. False when a run failed. */
-bool th_judge_line(th_judge *judge, const th_line *line, const double *analytic, int64_t stride);
+/* Allocates an array of zeros, for this operation in error messages; NULL with the error pending. */
+double *th_checker_allocate(th_context *ctx, const char *name, int64_t count);
+/* Releases it. memory may be NULL. */
+void th_checker_release(th_context *ctx, double *memory, int64_t count);
+/* Returns whether a check can run in this context. Otherwise the error is pending, in the name of this operation. */
+bool th_checker_context(th_context *ctx, const char *name);
 
 /* -- comparing (compare.c) -- */
-/* False when a run failed. */
-bool th_checker_full(th_checker *checker);
-bool th_checker_fast(th_checker *checker);
-
-/* -- reporting (report.c) -- */
-/* All that is known of one leaf whose gradient is not right.  */
-typedef struct th_finding {
-    const th_leaf *leaf;
-    int64_t element; /* the worst */
-    double analytic;
-    th_judgment judgment;
-    const double *analytic_jacobian, *numeric_jacobian; /* element 0 of row 0 of this leaf's block; NULL in fast mode */
-    int64_t row_stride;                                 /* of both */
-    const double *analytic_vector,
-        *numeric_vector; /* under one random cotangent, [numel]; fast mode: numeric is NaN where it was not sampled */
-    const unsigned char *state; /* [numel]: th_judgment_kind */
-    bool alone;                 /* some element is wrong by itself */
-    bool overwrites, nonlinear; /* none is, but two backwards do not add up, or those of several outputs do not */
-    bool along_direction; /* fast mode: a direction through the whole leaf is wrong, no single element is known to be */
-    th_shape output_shape;
-} th_finding;
-void th_checker_report(th_checker *checker, const th_finding *finding);
-/* Adds to the report's text. */
-void th_checker_say(th_gradient_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Compares every element of the Jacobian (full), or samples and random directions. Writes the worst to the report.
+ * Returns false if a run failed. */
+bool th_checker_compare(th_checker *checker, bool full);
+/* Returns the largest finite magnitude. */
+double th_checker_largest(const double *values, int64_t count);
 
 #endif

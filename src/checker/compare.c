@@ -1,8 +1,9 @@
-/* The two ways of comparing: the whole Jacobian, or directions and samples. */
+/* The two modes of a check: full compares the whole Jacobian, fast compares samples and random directions. */
 #include <math.h>
 #include <string.h>
 
-#include "checker/checker.h"
+#include "checker/report.h"
+#include "checker/verdict.h"
 #include "tensor/splitmix.h"
 
 /* Uniform on (-1, 1), away from 0. */
@@ -19,52 +20,51 @@ static void random_vector(th_checker *checker, double *values, int64_t count)
         values[i] = random_number(checker);
 }
 
-static double badness(double analytic, double numeric)
+static double difference_of(double analytic, double numeric)
 {
     const double difference = fabs(analytic - numeric);
     return isnan(difference) ? INFINITY : difference;
 }
 
-/* a = b, both analytic, up to rounding: of terms of this total size, and the error of what they were compared with. */
+/* Returns whether a = b. Both are analytic sums. They may differ by rounding of terms of this total size, and by the
+ * error of the quotients that confirmed the terms. */
 static bool sums_agree(const th_checker *checker, double a, double b, double size, double error)
 {
     const double relative = th_checker_in_bfloat16(checker) ? 5e-2 : checker->options.float32 ? 1e-3 : 1e-7;
     return fabs(a - b) <= relative * size + error; /* NaN fails */
 }
 
-/* The worst of a leaf so far: something wrong goes before something doubtful. */
-static void note(th_finding *finding, int64_t element, double analytic, const th_judgment *judgment)
+/* Records the worst element of a leaf. A wrong element counts more than one that the check cannot tell. */
+static void note_worst(th_finding *finding, int64_t element, double analytic, const th_verdict *verdict)
 {
-    const th_judgment_kind kind = finding->judgment.kind;
-    if (kind == TH_WRONG && judgment->kind != TH_WRONG)
+    const th_verdict_kind kind = finding->verdict.kind;
+    if (kind == TH_WRONG && verdict->kind != TH_WRONG)
         return;
-    if (kind == judgment->kind &&
-        badness(analytic, judgment->numeric) <= badness(finding->analytic, finding->judgment.numeric))
+    if (kind == verdict->kind &&
+        difference_of(analytic, verdict->numeric) <= difference_of(finding->analytic, finding->verdict.numeric))
         return;
     finding->element = element;
     finding->analytic = analytic;
-    finding->judgment = *judgment;
+    finding->verdict = *verdict;
 }
 
-/* Keeps the finding that is to be told: the first leaf that is wrong, else the first that cannot be told. */
-static void keep_finding(th_finding *kept, const th_finding *finding)
+/* Selects the finding to report: the first leaf that is wrong, or else the first that the check cannot tell. */
+static void select_finding(th_finding *selected, const th_finding *finding)
 {
-    if (finding->judgment.kind == TH_WRONG || (finding->judgment.kind == TH_CANNOT_TELL && kept->leaf == NULL))
-        *kept = *finding;
+    if (finding->verdict.kind == TH_WRONG || (finding->verdict.kind == TH_CANNOT_TELL && selected->leaf == NULL))
+        *selected = *finding;
 }
 
-/* The largest finite magnitude of some rows. */
-static double largest_of(const double *values, int64_t count, int64_t rows, int64_t stride)
+double th_checker_largest(const double *values, int64_t count)
 {
     double largest = 0;
-    for (int64_t j = 0; j < rows; j++)
-        for (int64_t i = 0; i < count; i++)
-            if (isfinite(values[j * stride + i]))
-                largest = fmax(largest, fabs(values[j * stride + i]));
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(values[i]))
+            largest = fmax(largest, fabs(values[i]));
     return largest;
 }
 
-/* A direction through a leaf whose gradient is this. */
+/* Returns a line in a random direction through a leaf with this gradient. */
 static th_line random_direction(th_checker *checker, th_leaf *leaf, const double *gradient, double *direction,
                                 double *start)
 {
@@ -83,12 +83,12 @@ static th_line random_direction(th_checker *checker, th_leaf *leaf, const double
                      .weight = isfinite(weight) ? sqrt(weight) : 0};
 }
 
-static th_finding along_direction(const th_leaf *leaf, double analytic, const th_judgment *judgment)
+static th_finding along_direction(const th_leaf *leaf, double analytic, const th_verdict *verdict)
 {
-    return (th_finding){.leaf = leaf, .analytic = analytic, .judgment = *judgment, .along_direction = true};
+    return (th_finding){.leaf = leaf, .analytic = analytic, .verdict = *verdict, .along_direction = true};
 }
 
-/* Of a run that records, to go back from; NULL when that makes no sense. */
+/* Runs the function with recording. Returns its output, or NULL if the check cannot continue. */
 static th_tensor_impl *recorded_output(th_checker *checker)
 {
     th_tensor_impl *output = th_checker_run(checker, true);
@@ -97,183 +97,142 @@ static th_tensor_impl *recorded_output(th_checker *checker)
     if (th_tensor_numel(output) == checker->rows && output->requires_gradient)
         return output;
     th_fail(checker->ctx, TH_ERROR_SHAPE, "check_gradient",
-            "the output's shape or its path back changes from run to run");
+            "the output changes its shape, or whether it requires a gradient, from run to run");
     return NULL;
 }
 
-/* -- the whole Jacobian -- */
+/* -- analytic gradients -- */
 
-typedef struct full {
-    double *analytic, *numeric; /* [rows][columns] */
-    double *cotangent, *unit;   /* [rows] */
-    double *once, *twice;       /* [columns]: one and two backwards under the random cotangent */
-    double *expected;           /* [columns]: the same from the quotients */
+/* The arrays of a comparison. */
+typedef struct work {
+    double *analytic, *numeric; /* [rows][columns]: the Jacobian; NULL in fast mode */
+    double *unit;               /* [rows]: 0 between backwards; NULL in fast mode */
+    double *cotangent;          /* [rows]: random */
+    double *once, *twice;       /* [columns]: gradients after one and after two backwards under the cotangent */
+    double *expected;           /* [columns]: difference quotients for once; fast mode: NaN where not sampled */
     double *direction, *start;  /* [columns] */
-    unsigned char *state;       /* [columns] */
-    double largest;             /* of the leaf's analytic derivatives */
+    unsigned char *state;       /* [columns]: th_verdict_kind */
+    double largest;             /* largest analytic derivative of the leaf */
     th_shape output_shape;
-    th_judge judge;
-} full;
+    th_comparison comparison;
+} work;
 
-static bool analytic_jacobian(th_checker *checker, full *f)
+static bool analytic_gradients(th_checker *checker, work *w)
 {
     th_tensor_impl *output = recorded_output(checker);
-    random_vector(checker, f->cotangent, checker->rows);
+    random_vector(checker, w->cotangent, checker->rows);
     bool good = output != NULL;
     if (good) {
-        f->output_shape.ndim = output->ndim;
-        memcpy(f->output_shape.size, output->size, sizeof output->size);
+        w->output_shape.ndim = output->ndim;
+        memcpy(w->output_shape.size, output->size, sizeof output->size);
     }
     for (int64_t j = 0; j < checker->rows && good; j++) {
-        f->unit[j] = 1;
-        good = th_checker_gradient(checker, output, f->unit, 1, f->analytic + j * checker->columns);
-        f->unit[j] = 0;
+        if (w->analytic) {
+            w->unit[j] = 1;
+            good = th_checker_gradient(checker, output, w->unit, 1, w->analytic + j * checker->columns);
+            w->unit[j] = 0;
+        } else if (isinf(checker->base[j])) { /* an infinite output would hide the others */
+            w->cotangent[j] = 0;
+        }
     }
-    if (good && th_checker_gradient(checker, output, f->cotangent, 1, f->once))
-        (void)th_checker_gradient(checker, output, f->cotangent, 2, f->twice);
-    return th_checker_leave(checker);
+    if (good && th_checker_gradient(checker, output, w->cotangent, 1, w->once))
+        (void)th_checker_gradient(checker, output, w->cotangent, 2, w->twice);
+    return th_checker_end_run(checker);
 }
 
-/* Backward under many outputs at once, and a second one on top. */
-static void judge_sums(th_checker *checker, const full *f, int64_t column, double error, th_judgment *judgment,
-                       double *analytic, th_finding *finding)
+/* -- full mode: the whole Jacobian -- */
+
+/* Compares two sums in one column: backward under all outputs at once, and two backwards. */
+static void compare_sums(th_checker *checker, const work *w, int64_t column, double error, th_verdict *verdict,
+                         double *analytic, th_finding *finding)
 {
     double sum = 0, size = 0;
     for (int64_t j = 0; j < checker->rows; j++) {
-        const double term = f->cotangent[j] * f->analytic[j * checker->columns + column];
+        const double term = w->cotangent[j] * w->analytic[j * checker->columns + column];
         sum += term;
         size += fabs(term);
     }
     checker->report->checked += 2;
-    const bool once = sums_agree(checker, f->once[column], sum, size, error);
-    if (once && sums_agree(checker, f->twice[column], 2 * sum, 2 * size, 2 * error))
+    const bool once = sums_agree(checker, w->once[column], sum, size, error);
+    if (once && sums_agree(checker, w->twice[column], 2 * sum, 2 * size, 2 * error))
         return;
     finding->nonlinear |= !once;
     finding->overwrites |= once;
-    *analytic = once ? f->twice[column] : f->once[column];
-    *judgment = (th_judgment){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
+    *analytic = once ? w->twice[column] : w->once[column];
+    *verdict = (th_verdict){.kind = TH_WRONG, .numeric = once ? 2 * sum : sum, .error = error};
 }
 
-static bool judge_element(th_checker *checker, full *f, th_leaf *leaf, int64_t element, th_finding *finding)
+static bool compare_element(th_checker *checker, work *w, th_leaf *leaf, int64_t element, th_finding *finding)
 {
     const int64_t rows = checker->rows, columns = checker->columns, column = leaf->first + element;
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
-                          .largest = f->largest,
-                          .brief = finding->judgment.kind == TH_WRONG};
-    if (!th_judge_line(&f->judge, &line, f->analytic + column, columns))
+                          .largest = w->largest,
+                          .brief = finding->verdict.kind == TH_WRONG};
+    if (!th_compare_line(&w->comparison, &line, w->analytic + column, columns))
         return false;
     double error = 0;
-    th_judgment_kind state = TH_RIGHT;
+    th_verdict_kind state = TH_RIGHT;
     for (int64_t j = 0; j < rows; j++) {
-        const th_judgment *judgment = &f->judge.judgment[j];
-        f->numeric[j * columns + column] = judgment->numeric;
-        f->expected[column] += f->cotangent[j] * judgment->numeric;
-        error += fabs(f->cotangent[j]) * judgment->error;
+        const th_verdict *verdict = &w->comparison.verdict[j];
+        w->numeric[j * columns + column] = verdict->numeric;
+        w->expected[column] += w->cotangent[j] * verdict->numeric;
+        error += fabs(w->cotangent[j]) * verdict->error;
         checker->report->checked++;
-        if (judgment->kind == TH_RIGHT)
+        if (verdict->kind == TH_RIGHT)
             continue;
-        state = judgment->kind == TH_WRONG ? TH_WRONG : state == TH_RIGHT ? TH_CANNOT_TELL : state;
-        note(finding, element, f->analytic[j * columns + column], judgment);
-        finding->alone |= judgment->kind == TH_WRONG;
+        state = verdict->kind == TH_WRONG ? TH_WRONG : state == TH_RIGHT ? TH_CANNOT_TELL : state;
+        note_worst(finding, element, w->analytic[j * columns + column], verdict);
+        finding->alone |= verdict->kind == TH_WRONG;
     }
     if (state == TH_RIGHT) {
-        th_judgment judgment = {.kind = TH_RIGHT};
+        th_verdict verdict = {.kind = TH_RIGHT};
         double analytic = 0;
-        judge_sums(checker, f, column, error, &judgment, &analytic, finding);
-        state = judgment.kind;
+        compare_sums(checker, w, column, error, &verdict, &analytic, finding);
+        state = verdict.kind;
         if (state == TH_WRONG)
-            note(finding, element, analytic, &judgment);
+            note_worst(finding, element, analytic, &verdict);
     }
-    f->state[column] = (unsigned char)state;
+    w->state[column] = (unsigned char)state;
     return true;
 }
 
-/* Where neither side has seen anything of a leaf, larger steps along a direction through all of it are to see nothing
- * either. */
-static bool judge_nothing(th_checker *checker, full *f, th_leaf *leaf, th_finding *finding)
+/* If all derivatives of a leaf are 0, analytic and numeric, larger steps in a random direction must not change the
+ * outputs either. */
+static bool compare_nothing(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
 {
     for (int64_t j = 0; j < checker->rows; j++)
         for (int64_t e = leaf->first; e < leaf->first + leaf->numel; e++)
-            if (f->analytic[j * checker->columns + e] != 0 || f->numeric[j * checker->columns + e] != 0)
+            if (w->analytic[j * checker->columns + e] != 0 || w->numeric[j * checker->columns + e] != 0)
                 return true;
-    th_line line = random_direction(checker, leaf, f->once + leaf->first, f->direction, f->start);
+    th_line line = random_direction(checker, leaf, w->once + leaf->first, w->direction, w->start);
     line.thorough = true;
-    if (!th_judge_line(&f->judge, &line, f->unit, 1)) /* all 0 */
+    if (!th_compare_line(&w->comparison, &line, w->unit, 1)) /* all 0 */
         return false;
     for (int64_t j = 0; j < checker->rows; j++)
-        if (f->judge.judgment[j].kind == TH_WRONG)
-            *finding = along_direction(leaf, 0, &f->judge.judgment[j]);
+        if (w->comparison.verdict[j].kind == TH_WRONG)
+            *finding = along_direction(leaf, 0, &w->comparison.verdict[j]);
     return true;
 }
 
-static bool compare_full(th_checker *checker, full *f)
+static bool compare_leaf_full(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
 {
-    th_finding kept = {.leaf = NULL};
-    for (int64_t i = 0; i < checker->leaves.count && kept.judgment.kind != TH_WRONG; i++) {
-        th_leaf *leaf = th_checker_leaf(checker, i);
-        if (!leaf->checked || leaf->numel == 0)
-            continue;
-        th_finding finding = {.leaf = leaf,
-                              .analytic_jacobian = f->analytic + leaf->first,
-                              .numeric_jacobian = f->numeric + leaf->first,
-                              .row_stride = checker->columns,
-                              .analytic_vector = f->once + leaf->first,
-                              .numeric_vector = f->expected + leaf->first,
-                              .state = f->state + leaf->first,
-                              .output_shape = f->output_shape};
-        f->largest = largest_of(f->analytic + leaf->first, leaf->numel, checker->rows, checker->columns);
-        for (int64_t e = 0; e < leaf->numel; e++)
-            if (!judge_element(checker, f, leaf, e, &finding))
-                return false;
-        if (finding.judgment.kind == TH_UNSETTLED && !judge_nothing(checker, f, leaf, &finding))
+    finding->analytic_jacobian = w->analytic + leaf->first;
+    finding->numeric_jacobian = w->numeric + leaf->first;
+    finding->row_stride = checker->columns;
+    finding->output_shape = w->output_shape;
+    w->largest = 0;
+    for (int64_t j = 0; j < checker->rows; j++)
+        w->largest =
+            fmax(w->largest, th_checker_largest(w->analytic + j * checker->columns + leaf->first, leaf->numel));
+    for (int64_t e = 0; e < leaf->numel; e++)
+        if (!compare_element(checker, w, leaf, e, finding))
             return false;
-        keep_finding(&kept, &finding);
-    }
-    if (kept.leaf)
-        th_checker_report(checker, &kept);
-    return true;
+    return finding->verdict.kind != TH_UNDECIDED || compare_nothing(checker, w, leaf, finding);
 }
 
-bool th_checker_full(th_checker *checker)
-{
-    const int64_t m = checker->rows, n = checker->columns;
-    if (n > INT64_MAX / 32 / (m + 8)) {
-        th_fail(checker->ctx, TH_ERROR_SHAPE, "check_gradient",
-                "a Jacobian of %lld by %lld numbers is too large: use the fast mode", (long long)m, (long long)n);
-        return false;
-    }
-    const int64_t count = 2 * m * n + 2 * m + 5 * n + (n + 7) / 8;
-    double *memory = th_checker_take(checker, count);
-    if (memory == NULL)
-        return false;
-    full f = {.analytic = memory, .numeric = memory + m * n, .cotangent = memory + 2 * m * n};
-    f.unit = f.cotangent + m;
-    f.once = f.unit + m;
-    f.twice = f.once + n;
-    f.expected = f.twice + n;
-    f.direction = f.expected + n;
-    f.start = f.direction + n;
-    f.state = (unsigned char *)(f.start + n);
-    const bool good =
-        th_judge_init(&f.judge, checker, NULL, m) && analytic_jacobian(checker, &f) && compare_full(checker, &f);
-    th_judge_free(&f.judge);
-    th_checker_give(checker, memory, count);
-    return good;
-}
-
-/* -- directions and samples -- */
-
-typedef struct fast {
-    double *cotangent;         /* [rows] */
-    double *once, *twice;      /* [columns] */
-    double *sampled;           /* [columns]: numeric values, NaN where not sampled */
-    double *direction, *start; /* [columns] */
-    unsigned char *state;      /* [columns] */
-    double largest;            /* of the leaf's analytic derivatives */
-    th_judge judge;
-} fast;
+/* -- fast mode: samples and random directions -- */
 
 static double dot(const double *a, const double *b, int64_t count)
 {
@@ -283,23 +242,23 @@ static double dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-/* The change of <cotangent, f> along a random direction through one leaf, against the gradient's. */
-static bool judge_direction(th_checker *checker, fast *f, th_leaf *leaf, bool thorough, th_finding *finding)
+/* Compares the change of <cotangent, output> along a random direction through one leaf with the gradient. */
+static bool compare_direction(th_checker *checker, work *w, th_leaf *leaf, bool thorough, th_finding *finding)
 {
-    th_line line = random_direction(checker, leaf, f->once + leaf->first, f->direction, f->start);
+    th_line line = random_direction(checker, leaf, w->once + leaf->first, w->direction, w->start);
     line.thorough = thorough;
-    const double analytic = dot(f->once + leaf->first, f->direction, leaf->numel);
-    if (!th_judge_line(&f->judge, &line, &analytic, 1))
+    const double analytic = dot(w->once + leaf->first, w->direction, leaf->numel);
+    if (!th_compare_line(&w->comparison, &line, &analytic, 1))
         return false;
     checker->report->checked++;
-    const th_judgment *judgment = &f->judge.judgment[0];
-    if (judgment->kind == TH_WRONG || (judgment->kind == TH_CANNOT_TELL && !thorough))
-        *finding = along_direction(leaf, analytic, judgment);
+    const th_verdict *verdict = &w->comparison.verdict[0];
+    if (verdict->kind == TH_WRONG || (verdict->kind == TH_CANNOT_TELL && !thorough))
+        *finding = along_direction(leaf, analytic, verdict);
     return true;
 }
 
-/* Half of the samples where the gradient is largest of some tried, half anywhere. */
-static int64_t choose(th_checker *checker, const fast *f, const th_leaf *leaf, int sample)
+/* Chooses the element of a sample: odd samples any element, even ones the largest gradient of 32 random elements. */
+static int64_t choose_element(th_checker *checker, const work *w, const th_leaf *leaf, int sample)
 {
     int64_t best = 0;
     double largest = -1;
@@ -307,7 +266,7 @@ static int64_t choose(th_checker *checker, const fast *f, const th_leaf *leaf, i
         const double u = (random_number(checker) + 1) / 2;
         int64_t e = (int64_t)(u * (double)leaf->numel);
         e = e < 0 ? 0 : e >= leaf->numel ? leaf->numel - 1 : e;
-        const double size = fabs(f->once[leaf->first + e]);
+        const double size = fabs(w->once[leaf->first + e]);
         if (!(size <= largest)) {
             largest = size;
             best = e;
@@ -316,35 +275,35 @@ static int64_t choose(th_checker *checker, const fast *f, const th_leaf *leaf, i
     return best;
 }
 
-static bool judge_sample(th_checker *checker, fast *f, th_leaf *leaf, int64_t element, th_finding *finding)
+static bool compare_sample(th_checker *checker, work *w, th_leaf *leaf, int64_t element, th_finding *finding)
 {
     const int64_t column = leaf->first + element;
-    const double once = f->once[column], twice = f->twice[column];
+    const double once = w->once[column], twice = w->twice[column];
     const th_line line = {.leaf = leaf,
                           .element = element,
                           .x = th_checker_element(leaf, element),
-                          .largest = f->largest,
-                          .brief = finding->judgment.kind == TH_WRONG};
-    if (!th_judge_line(&f->judge, &line, &once, 1))
+                          .largest = w->largest,
+                          .brief = finding->verdict.kind == TH_WRONG};
+    if (!th_compare_line(&w->comparison, &line, &once, 1))
         return false;
-    th_judgment judgment = f->judge.judgment[0];
+    th_verdict verdict = w->comparison.verdict[0];
     double analytic = once;
-    f->sampled[column] = judgment.numeric;
+    w->expected[column] = verdict.numeric;
     checker->report->checked += 2;
-    if (judgment.kind == TH_RIGHT && !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * judgment.error)) {
+    if (verdict.kind == TH_RIGHT && !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * verdict.error)) {
         finding->overwrites = true;
         analytic = twice;
-        judgment = (th_judgment){.kind = TH_WRONG, .numeric = 2 * once, .error = 2 * judgment.error};
+        verdict = (th_verdict){.kind = TH_WRONG, .numeric = 2 * once, .error = 2 * verdict.error};
     } else {
-        finding->alone |= judgment.kind == TH_WRONG;
+        finding->alone |= verdict.kind == TH_WRONG;
     }
-    f->state[column] = (unsigned char)judgment.kind;
-    if (judgment.kind != TH_RIGHT)
-        note(finding, element, analytic, &judgment);
+    w->state[column] = (unsigned char)verdict.kind;
+    if (verdict.kind != TH_RIGHT)
+        note_worst(finding, element, analytic, &verdict);
     return true;
 }
 
-static bool is_zero(const double *values, int64_t count)
+static bool all_zero(const double *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (values[i] != 0 && !isnan(values[i]))
@@ -352,75 +311,76 @@ static bool is_zero(const double *values, int64_t count)
     return true;
 }
 
-static bool judge_leaf(th_checker *checker, fast *f, th_leaf *leaf, th_finding *finding)
+static bool compare_leaf_fast(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
 {
     const int samples = checker->options.samples > 0 ? checker->options.samples : 24;
     const int directions = checker->options.directions > 0 ? checker->options.directions : 8;
-    *finding = (th_finding){.leaf = leaf,
-                            .analytic_vector = f->once + leaf->first,
-                            .numeric_vector = f->sampled + leaf->first,
-                            .state = f->state + leaf->first};
-    f->largest = largest_of(f->once + leaf->first, leaf->numel, 1, 0);
+    w->largest = th_checker_largest(w->once + leaf->first, leaf->numel);
     for (int64_t e = 0; e < leaf->numel; e++)
-        f->sampled[leaf->first + e] = NAN;
+        w->expected[leaf->first + e] = NAN;
     for (int s = 0; s < samples && s < leaf->numel; s++)
-        if (!judge_sample(checker, f, leaf, leaf->numel <= samples ? s : choose(checker, f, leaf, s), finding))
+        if (!compare_sample(checker, w, leaf, leaf->numel <= samples ? s : choose_element(checker, w, leaf, s),
+                            finding))
             return false;
-    const bool nothing = is_zero(f->once + leaf->first, leaf->numel) && is_zero(finding->numeric_vector, leaf->numel);
-    /* with every element compared, a direction through all of them shows no more than larger steps where there is
-     * nothing; but kinks beside several of them, which it crosses at once, may look like a mistake */
+    const bool nothing = all_zero(w->once + leaf->first, leaf->numel) && all_zero(finding->numeric_vector, leaf->numel);
+    /* If every element was compared, a direction adds nothing, except larger steps where all derivatives are 0. It may
+     * even cross kinks near several elements at once, which look like a mistake. */
     if (leaf->numel <= samples && !nothing)
         return true;
-    for (int d = 0; d < directions && finding->judgment.kind == TH_UNSETTLED; d++)
-        if (!judge_direction(checker, f, leaf, nothing && d == 0, finding))
+    for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)
+        if (!compare_direction(checker, w, leaf, nothing && d == 0, finding))
             return false;
     return true;
 }
 
-static bool analytic_gradients(th_checker *checker, fast *f)
-{
-    th_tensor_impl *output = recorded_output(checker);
-    random_vector(checker, f->cotangent, checker->rows);
-    for (int64_t j = 0; j < checker->rows; j++) /* an infinite output would hide all others in the sum */
-        if (isinf(checker->base[j]))
-            f->cotangent[j] = 0;
-    if (output && th_checker_gradient(checker, output, f->cotangent, 1, f->once))
-        (void)th_checker_gradient(checker, output, f->cotangent, 2, f->twice);
-    return th_checker_leave(checker);
-}
+/* -- both modes -- */
 
-static bool compare_fast(th_checker *checker, fast *f)
+static bool compare_leaves(th_checker *checker, work *w)
 {
-    th_finding kept = {.leaf = NULL};
-    for (int64_t i = 0; i < checker->leaves.count && kept.judgment.kind != TH_WRONG; i++) {
+    th_finding selected = {.leaf = NULL};
+    for (int64_t i = 0; i < checker->leaves.count && selected.verdict.kind != TH_WRONG; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
-        th_finding finding;
         if (!leaf->checked || leaf->numel == 0)
             continue;
-        if (!judge_leaf(checker, f, leaf, &finding))
+        th_finding finding = {.leaf = leaf,
+                              .analytic_vector = w->once + leaf->first,
+                              .numeric_vector = w->expected + leaf->first,
+                              .state = w->state + leaf->first};
+        if (!(w->analytic ? compare_leaf_full : compare_leaf_fast)(checker, w, leaf, &finding))
             return false;
-        keep_finding(&kept, &finding);
+        select_finding(&selected, &finding);
     }
-    if (kept.leaf)
-        th_checker_report(checker, &kept);
+    if (selected.leaf)
+        th_checker_report(checker, &selected);
     return true;
 }
 
-bool th_checker_fast(th_checker *checker)
+bool th_checker_compare(th_checker *checker, bool full)
 {
-    const int64_t m = checker->rows, n = checker->columns, count = m + 5 * n + (n + 7) / 8;
-    double *memory = th_checker_take(checker, count);
+    const int64_t m = checker->rows, n = checker->columns;
+    if (full && n > INT64_MAX / 32 / (m + 8)) {
+        th_fail(checker->ctx, TH_ERROR_SHAPE, "check_gradient",
+                "a Jacobian of %lld by %lld numbers is too large: use the fast mode", (long long)m, (long long)n);
+        return false;
+    }
+    const int64_t count = (full ? 2 * m * n + m : 0) + m + 5 * n + (n + 7) / 8;
+    double *memory = th_checker_allocate(checker->ctx, "check_gradient", count);
     if (memory == NULL)
         return false;
-    fast f = {.cotangent = memory, .once = memory + m};
-    f.twice = f.once + n;
-    f.sampled = f.twice + n;
-    f.direction = f.sampled + n;
-    f.start = f.direction + n;
-    f.state = (unsigned char *)(f.start + n);
-    const bool good = th_judge_init(&f.judge, checker, f.cotangent, 1) && analytic_gradients(checker, &f) &&
-                      compare_fast(checker, &f);
-    th_judge_free(&f.judge);
-    th_checker_give(checker, memory, count);
+    work w = {.cotangent = memory, .once = memory + m};
+    w.twice = w.once + n;
+    w.expected = w.twice + n;
+    w.direction = w.expected + n;
+    w.start = w.direction + n;
+    w.state = (unsigned char *)(w.start + n);
+    if (full) {
+        w.unit = w.start + n + (n + 7) / 8;
+        w.analytic = w.unit + m;
+        w.numeric = w.analytic + m * n;
+    }
+    const bool good = th_comparison_init(&w.comparison, checker, full ? NULL : w.cotangent, full ? m : 1) &&
+                      analytic_gradients(checker, &w) && compare_leaves(checker, &w);
+    th_comparison_free(&w.comparison);
+    th_checker_release(checker->ctx, memory, count);
     return good;
 }

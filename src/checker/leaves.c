@@ -1,8 +1,8 @@
-/* What a function reads, for the gradient checker: copies of its inputs, parameters and constants of somebody else's,
- * and what it makes itself.
+/* The tensors that the function under test reads: copies of its inputs, outside parameters and constants, and tensors
+ * that it makes itself.
  *
- * Somebody else's tensor keeps its handle and its memory. While the check runs the handle points to memory of the
- * checker's that holds the values in the checking type; at the end it points back. */
+ * An outside tensor keeps its handle and its memory. During the check its handle points to memory of the checker, which
+ * holds the values in the checking type. At the end, the handle points to the old memory again. */
 #include <string.h>
 
 #include "autograd/gradient.h"
@@ -16,8 +16,8 @@ static const char *const operation = "check_gradient";
 
 /* -- memory -- */
 
-/* Storage of the owned memory for as many elements as t has. */
-static bool take_storage(th_context *ctx, const th_tensor_impl *t, th_dtype dtype, th_storage *storage)
+/* Allocates storage for the elements of t from the owned memory. */
+static bool new_storage(th_context *ctx, const th_tensor_impl *t, th_dtype dtype, th_storage *storage)
 {
     size_t bytes;
     if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes)) {
@@ -32,7 +32,7 @@ static bool take_storage(th_context *ctx, const th_tensor_impl *t, th_dtype dtyp
     return true;
 }
 
-static void give_storage(th_context *ctx, th_storage *storage)
+static void free_storage(th_context *ctx, th_storage *storage)
 {
     if (storage->block)
         th_block_free(&ctx->owned_memory, storage->block);
@@ -49,20 +49,20 @@ static th_leaf *new_leaf(th_checker *checker, th_pool *leaves)
     return leaf;
 }
 
-/* -- somebody else's tensors -- */
+/* -- outside tensors -- */
 
-/* The leaf's tensor lies in the checker's memory from here on, with its owner's values, and so does its gradient. (What
- * is owned lies in one run: in the other memory as well.) */
+/* Moves the tensor of a leaf, with its values, to memory of the checker, and gives it a new gradient buffer. Owned
+ * tensors are contiguous, so both memories are. */
 static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
 {
-    if (!take_storage(checker->ctx, t, checker->dtype, &leaf->values))
+    if (!new_storage(checker->ctx, t, checker->dtype, &leaf->values))
         return false;
     leaf->tensor = t;
-    leaf->before.storage = t->storage;
-    leaf->before.gradient = t->gradient;
-    leaf->before.dtype = t->dtype;
-    leaf->before.requires_gradient = t->requires_gradient;
-    memcpy(leaf->before.axes, t->axes, sizeof t->axes);
+    leaf->original.storage = t->storage;
+    leaf->original.gradient = t->gradient;
+    leaf->original.dtype = t->dtype;
+    leaf->original.requires_gradient = t->requires_gradient;
+    memcpy(leaf->original.axes, t->axes, sizeof t->axes);
     leaf->gradient = th_gradient_buffer_new(t, TH_GRADIENT_OF_LEAF, -1);
     const th_array source = th_tensor_array(t);
     t->dtype = checker->dtype;
@@ -74,17 +74,17 @@ static bool swap_in(th_checker *checker, th_leaf *leaf, th_tensor_impl *t)
     return true;
 }
 
-/* Back to where it was, as it was, but for what the function did to it on purpose: freeing it waits. */
+/* Restores the tensor of a leaf. If the function freed it, it stays marked as freed. */
 static void swap_out(th_checker *checker, th_leaf *leaf)
 {
     th_tensor_impl *t = leaf->tensor;
     th_gradient_buffer_release(&leaf->gradient);
-    t->storage = leaf->before.storage;
-    t->gradient = leaf->before.gradient;
-    t->dtype = leaf->before.dtype;
-    t->requires_gradient = leaf->before.requires_gradient;
-    memcpy(t->axes, leaf->before.axes, sizeof t->axes);
-    give_storage(checker->ctx, &leaf->values);
+    t->storage = leaf->original.storage;
+    t->gradient = leaf->original.gradient;
+    t->dtype = leaf->original.dtype;
+    t->requires_gradient = leaf->original.requires_gradient;
+    memcpy(t->axes, leaf->original.axes, sizeof t->axes);
+    free_storage(checker->ctx, &leaf->values);
 }
 
 static void name_parameter(const th_checker *checker, const th_tensor_impl *t, char *name, size_t size)
@@ -96,37 +96,37 @@ static void name_parameter(const th_checker *checker, const th_tensor_impl *t, c
         snprintf(name, size, "parameter %d", checker->parameters);
 }
 
-/* A tensor not met before is a parameter of the function when it asks for a gradient, else a constant; one that this
- * run has made is a constant of the run, and goes into the checking type only if it must. */
-static void adopt(th_checker *checker, th_tensor_impl *t)
+/* Adds a tensor that the function reads for the first time. It is a parameter if it requires a gradient, and a constant
+ * otherwise. A tensor that this run made is a constant of the run, and is converted only if its type is different. */
+static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
 {
-    const bool passing = t->checking == 0;
-    if (passing && (t->dtype == checker->dtype || t->parameter || th_gradient_buffer_has_memory(t->gradient) ||
-                    t->own_storage.holds != 1))
+    const bool temporary = t->checking == 0;
+    if (temporary && (t->dtype == checker->dtype || t->parameter || th_gradient_buffer_has_memory(t->gradient) ||
+                      t->own_storage.holds != 1))
         return;
-    th_pool *leaves = passing ? &checker->passing : &checker->leaves;
+    th_pool *leaves = temporary ? &checker->temporaries : &checker->leaves;
     th_leaf *leaf = new_leaf(checker, leaves);
     if (leaf == NULL)
         return;
-    leaf->checked = t->requires_gradient && !passing;
+    leaf->checked = t->requires_gradient && !temporary;
     if (!swap_in(checker, leaf, t)) {
         leaves->count--;
         return;
     }
     leaf->numel = th_tensor_numel(t);
-    t->checking = passing ? TH_CHECK_PASSING : (int32_t)leaves->count;
+    t->checking = temporary ? TH_CHECK_TEMPORARY : (int32_t)leaves->count;
     if (!leaf->checked)
         return;
     name_parameter(checker, t, leaf->name, sizeof leaf->name);
     leaf->position = checker->n_inputs + checker->parameters++;
     if (checker->runs > 1 && !checker->incomplete) {
         checker->incomplete = true;
-        memcpy(checker->late, leaf->name, sizeof checker->late);
+        memcpy(checker->late_parameter, leaf->name, sizeof checker->late_parameter);
     }
 }
 
-/* The same of a constant that dies with the step anyway. */
-static void convert(const th_checker *checker, th_tensor_impl *t)
+/* Converts a constant in the memory of the step. It needs no leaf, because it ends with the step. */
+static void convert_constant(const th_checker *checker, th_tensor_impl *t)
 {
     th_context *ctx = checker->ctx;
     if (t->dtype == checker->dtype || t->storage != &t->own_storage || t->own_storage.holds != 1)
@@ -143,16 +143,16 @@ static void convert(const th_checker *checker, th_tensor_impl *t)
     th_storage_drop(ctx, &old);
 }
 
-/* -- what the context tells while the function runs -- */
+/* -- callbacks of the context while the function runs -- */
 
-static void note_cut(th_checker *checker)
+static void note_recording_off(th_checker *checker)
 {
     const char *file;
     int line;
     th_location(&file, &line);
-    checker->cut = true;
+    checker->recording_off = true;
     if (file)
-        snprintf(checker->cut_place, sizeof checker->cut_place, ", at %s:%d", th_base_name(file), line);
+        snprintf(checker->recording_off_at, sizeof checker->recording_off_at, ", at %s:%d", th_base_name(file), line);
 }
 
 static void on_read(th_tensor_impl *t, void *user)
@@ -160,12 +160,12 @@ static void on_read(th_tensor_impl *t, void *user)
     th_checker *checker = user;
     if (!th_is_floating(t->dtype))
         return;
-    if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->cut)
-        note_cut(checker);
+    if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->recording_off)
+        note_recording_off(checker);
     if (t->checking == TH_CHECK_STEP)
-        convert(checker, t);
-    else if (t->owned && t->checking <= 0 && t->checking != TH_CHECK_PASSING)
-        adopt(checker, t);
+        convert_constant(checker, t);
+    else if (t->owned && t->checking <= 0 && t->checking != TH_CHECK_TEMPORARY)
+        add_read_tensor(checker, t);
 }
 
 static void on_made(th_tensor_impl *t, void *user)
@@ -185,12 +185,11 @@ static void on_made(th_tensor_impl *t, void *user)
 static void on_freed(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
-    if (t->checking == TH_CHECK_EARLIER || t->checking == TH_CHECK_PASSING)
+    if (t->checking == TH_CHECK_FIRST_RUN || t->checking == TH_CHECK_TEMPORARY)
         return;
     const char *name = t->checking > 0 ? th_checker_leaf(checker, t->checking - 1)->name : "";
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
-            "the function frees %s, which it has not made: it cannot be run a second time",
-            name[0] ? name : "a tensor");
+            "the function frees %s, which it did not make: it cannot run a second time", name[0] ? name : "a tensor");
 }
 
 th_watch th_leaves_watch(th_checker *checker)
@@ -198,7 +197,7 @@ th_watch th_leaves_watch(th_checker *checker)
     return (th_watch){on_read, on_made, on_freed, checker};
 }
 
-void th_leaves_meet(th_checker *checker, th_tensor_impl *t)
+void th_leaves_note_read(th_checker *checker, th_tensor_impl *t)
 {
     on_read(t, checker);
 }
@@ -215,7 +214,8 @@ static const char *input_name(const th_checker *checker, int i, char *text, size
     return text;
 }
 
-/* Copies input i: floating ones in the checking type, wanting a gradient. A second copy stays as it is. */
+/* Copies input i. A floating input is converted to the checking type, and requires a gradient. leaf->values is a second
+ * copy, which does not change. */
 static bool copy_input(th_checker *checker, int i, th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
@@ -240,7 +240,7 @@ static bool copy_input(th_checker *checker, int i, th_tensor *handle)
     *leaf = (th_leaf){.tensor = copy, .copy = true, .checked = floating, .position = i, .numel = th_tensor_numel(copy)};
     snprintf(leaf->name, sizeof leaf->name, "%s", input_name(checker, i, text, sizeof text));
     copy->checking = (int32_t)checker->leaves.count;
-    if (!take_storage(ctx, copy, copy->dtype, &leaf->values))
+    if (!new_storage(ctx, copy, copy->dtype, &leaf->values))
         return false;
     if (leaf->values.data && copy->own_storage.bytes)
         memcpy(leaf->values.data, copy->own_storage.data, copy->own_storage.bytes);
@@ -251,7 +251,7 @@ bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)
 {
     th_context *ctx = checker->ctx;
     th_pool_init(&checker->leaves, sizeof(th_leaf));
-    th_pool_init(&checker->passing, sizeof(th_leaf));
+    th_pool_init(&checker->temporaries, sizeof(th_leaf));
     th_pool_init(&checker->made, sizeof(th_tensor_impl *));
     for (int i = 0; i < checker->n_inputs; i++)
         if (!copy_input(checker, i, inputs[i]))
@@ -277,10 +277,10 @@ void th_leaves_reset(th_checker *checker)
     }
 }
 
-/* Owned tensors that the function has made, whether or not it has freed them. Those of the first run wait for the
- * second, which may read them: then the function keeps them from run to run, and they are no longer its own. Parameters
- * are their modules'. */
-static void give_back(th_checker *checker)
+/* Frees the owned tensors that the function made. Tensors of the first run wait for the second. If that reads
+ * one, the function keeps it from run to run, and it counts as an outside tensor. Parameters belong to their
+ * modules. */
+static void release_made(th_checker *checker)
 {
     int64_t waiting = 0;
     for (int64_t i = 0; i < checker->made.count; i++) {
@@ -290,8 +290,8 @@ static void give_back(th_checker *checker)
             continue;
         if (t->parameter) {
             t->checking = TH_CHECK_OUTSIDE;
-        } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_EARLIER))) {
-            t->checking = TH_CHECK_EARLIER;
+        } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_FIRST_RUN))) {
+            t->checking = TH_CHECK_FIRST_RUN;
             *(th_tensor_impl **)th_pool_at(&checker->made, waiting++) = t;
         } else {
             t->life = TH_LIFE_LIVE;
@@ -301,23 +301,24 @@ static void give_back(th_checker *checker)
     checker->made.count = waiting;
 }
 
-/* The values of a leaf that was written to, or looked at through th_data, come back. An input or a parameter that the
- * first run has changed is refused: backward and the difference quotients would not see the same. */
-static void put_right(th_checker *checker, th_leaf *leaf)
+/* Restores the values of a leaf that the run wrote to, or read through th_data, which allows writing. If the first run
+ * changed an input or a parameter, it is an error: backward and the difference quotients would see different values. */
+static void restore_values(th_checker *checker, th_leaf *leaf)
 {
     th_context *ctx = checker->ctx;
     const th_tensor_impl *t = leaf->tensor;
     th_storage converted = {.block = NULL};
     const void *original = leaf->values.data;
-    const size_t bytes = (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* memory after these is never written */
+    const size_t bytes =
+        (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype); /* the memory behind them is uninitialized */
     leaf->version = t->storage->version;
     if (!leaf->copy) {
-        if (!take_storage(ctx, t, checker->dtype, &converted))
+        if (!new_storage(ctx, t, checker->dtype, &converted))
             return;
         th_array target = th_tensor_array(t);
         th_array source = target;
-        source.dtype = leaf->before.dtype;
-        source.data = leaf->before.storage->data;
+        source.dtype = leaf->original.dtype;
+        source.data = leaf->original.storage->data;
         target.data = converted.data;
         th_convert_array(ctx, &target, &source);
         original = converted.data;
@@ -327,25 +328,25 @@ static void put_right(th_checker *checker, th_leaf *leaf)
             th_fail(ctx, TH_ERROR_STATE, operation, "the function changes %s in place", leaf->name);
         memcpy(t->storage->data, original, bytes);
     }
-    give_storage(ctx, &converted);
+    free_storage(ctx, &converted);
 }
 
-void th_leaves_settle(th_checker *checker)
+void th_leaves_restore(th_checker *checker)
 {
-    for (int64_t i = 0; i < checker->passing.count; i++) {
-        th_leaf *leaf = th_pool_at(&checker->passing, i);
+    for (int64_t i = 0; i < checker->temporaries.count; i++) {
+        th_leaf *leaf = th_pool_at(&checker->temporaries, i);
         swap_out(checker, leaf);
         leaf->tensor->checking = 0;
     }
-    checker->passing.count = 0;
+    checker->temporaries.count = 0;
     for (int64_t i = 0; i < checker->leaves.count; i++) {
         th_leaf *leaf = th_checker_leaf(checker, i);
         if (leaf->tensor->gradient)
             th_gradient_buffer_release_tensor(leaf->tensor->gradient);
         if (leaf->tensor->storage->version != leaf->version)
-            put_right(checker, leaf);
+            restore_values(checker, leaf);
     }
-    give_back(checker);
+    release_made(checker);
 }
 
 void th_leaves_end(th_checker *checker)
@@ -357,7 +358,7 @@ void th_leaves_end(th_checker *checker)
             swap_out(checker, leaf);
             continue;
         }
-        give_storage(ctx, &leaf->values);
+        free_storage(ctx, &leaf->values);
         leaf->tensor->life = TH_LIFE_LIVE;
     }
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
@@ -372,7 +373,7 @@ void th_leaves_end(th_checker *checker)
     for (int i = 0; i < checker->n_inputs; i++)
         th_tensor_free(checker->inputs[i]);
     th_pool_destroy(ctx, &checker->leaves);
-    th_pool_destroy(ctx, &checker->passing);
+    th_pool_destroy(ctx, &checker->temporaries);
     th_pool_destroy(ctx, &checker->made);
 }
 

@@ -1,18 +1,26 @@
-/* What a wrong gradient is told like: the worst element, what kind of mistake fits, and a map of where it is wrong. */
+/* Writes the text of a report (report.h): the worst element, the kind of mistake that fits, a map of wrong elements. */
+#include "checker/report.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 
-#include "checker/checker.h"
 #include "kernels/sizes.h"
 #include "tensor/format.h"
 
-void th_checker_say(th_gradient_report *report, const char *format, ...)
+void th_report_append(th_gradient_report *report, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     th_append_arguments(report->text, sizeof report->text, format, arguments);
     va_end(arguments);
+}
+
+th_status th_report_error(th_gradient_report *report, const th_context *ctx)
+{
+    *report = (th_gradient_report){.mode = report->mode, .input = -1};
+    th_report_append(report, "could not be checked: %s\n", ctx->message);
+    return ctx->error;
 }
 
 static th_shape index_of(const th_tensor_impl *t, int64_t element)
@@ -22,14 +30,14 @@ static th_shape index_of(const th_tensor_impl *t, int64_t element)
     return index;
 }
 
-/* analytic = factor * numeric, as far as telling one kind of mistake from another goes. */
+/* Returns whether analytic = factor * numeric, closely enough to tell one kind of mistake from another. */
 static bool is_scaled(const th_finding *f, double analytic, double numeric, double factor)
 {
     return fabs(analytic - factor * numeric) <=
-           1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) + 1e-6 * fabs(f->analytic - f->judgment.numeric);
+           1e-4 * fmax(fabs(analytic), fabs(factor * numeric)) + 1e-6 * fabs(f->analytic - f->verdict.numeric);
 }
 
-/* analytic = factor * numeric in every element that was compared (and not all of them 0). */
+/* Returns whether analytic = factor * numeric in every compared element, and not all of them are 0. */
 static bool is_multiple(const th_checker *checker, const th_finding *f, double factor)
 {
     bool any = false;
@@ -58,7 +66,7 @@ static double best_factor(const th_finding *f)
     return square > 0 ? product / square : NAN;
 }
 
-/* The gradient of the last two axes exchanged. */
+/* Returns whether the gradient is right after its last two axes are exchanged. */
 static bool is_transposed(const th_finding *f)
 {
     const th_tensor_impl *t = f->leaf->tensor;
@@ -73,7 +81,7 @@ static bool is_transposed(const th_finding *f)
     return true;
 }
 
-/* Coordinate of output row j on an axis. */
+/* Returns the coordinate of output row j on an axis. */
 static int64_t coordinate(const th_shape *shape, int64_t j, int axis)
 {
     for (int d = shape->ndim - 1; d > axis; d--)
@@ -81,8 +89,9 @@ static int64_t coordinate(const th_shape *shape, int64_t j, int axis)
     return j % shape->size[axis];
 }
 
-/* Right for one index of an output axis, 0 for the others: somebody forgot to sum. Returns the axis, or -1. */
-static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t *kept)
+/* Finds an output axis on which the gradient is right for one index and 0 for all others, because the rule does not sum
+ * over that axis. Returns the axis, and the index in *index; or -1. */
+static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t *index)
 {
     if (f->analytic_jacobian == NULL)
         return -1;
@@ -98,7 +107,7 @@ static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t
                 }
             }
             if (fits) {
-                *kept = k;
+                *index = k;
                 return axis;
             }
         }
@@ -106,11 +115,11 @@ static int unsummed_axis(const th_checker *checker, const th_finding *f, int64_t
     return -1;
 }
 
-/* Every wrong element is one on which the output does not depend. */
-static bool depends_on_nothing(const th_checker *checker, const th_finding *f)
+/* Returns whether the output depends on none of the wrong elements. */
+static bool is_independent(const th_checker *checker, const th_finding *f)
 {
     if (f->analytic_jacobian == NULL)
-        return f->judgment.numeric == 0;
+        return f->verdict.numeric == 0;
     for (int64_t e = 0; e < f->leaf->numel; e++)
         for (int64_t j = 0; j < checker->rows; j++) {
             const double a = f->analytic_jacobian[j * f->row_stride + e],
@@ -121,82 +130,84 @@ static bool depends_on_nothing(const th_checker *checker, const th_finding *f)
     return true;
 }
 
-/* What kind of mistake fits. */
-static void say_mistake(th_checker *checker, const th_finding *f)
+/* Appends the kind of mistake that fits. */
+static void report_mistake(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
-    int64_t kept = 0;
+    int64_t index = 0;
     if (!isfinite(f->analytic)) {
-        th_checker_say(report, "  the analytic gradient is not a number\n");
+        th_report_append(report, "  the analytic gradient is not a number\n");
         return;
     }
     if (!f->alone && f->nonlinear) {
-        th_checker_say(report,
-                       "  each output by itself is right, several at once are not: the rule is not linear in the "
-                       "gradient of its output\n");
+        th_report_append(report,
+                         "  each output by itself is right, but several at once are wrong: the rule is not linear in "
+                         "the gradient of its output\n");
         return;
     }
     if (!f->alone && f->overwrites) {
-        th_checker_say(report, "  one backward is right, a second one does not add to it: the rule probably overwrites "
-                               "where it should accumulate\n");
+        th_report_append(report,
+                         "  one backward is right, but a second one does not add its gradient: the rule probably "
+                         "overwrites where it should accumulate\n");
         return;
     }
     if (f->along_direction)
         return;
     const double factor = best_factor(f);
-    const int axis = unsummed_axis(checker, f, &kept);
+    const int axis = unsummed_axis(checker, f, &index);
     if (is_multiple(checker, f, -1))
-        th_checker_say(report, "  every element has the opposite sign: the rule is probably negated\n");
+        th_report_append(report, "  every element has the opposite sign: the rule is probably negated\n");
     else if (is_multiple(checker, f, 0))
-        th_checker_say(report, "  every element is 0: the rule is probably missing\n");
+        th_report_append(report, "  every element is 0: the rule is probably missing\n");
     else if (isfinite(factor) && is_multiple(checker, f, factor))
-        th_checker_say(report, "  every element is %.6g times what it should be: a constant factor\n", factor);
+        th_report_append(report, "  every element is %.6g times what it should be: a constant factor\n", factor);
     else if (is_transposed(f))
-        th_checker_say(report, "  it is right when the last two axes are exchanged: transposed\n");
+        th_report_append(report, "  the gradient is right if its last two axes are exchanged: it is transposed\n");
     else if (axis >= 0)
-        th_checker_say(report,
-                       "  only index %" PRId64
-                       " of the output's axis %d counts: the sum over a broadcast axis is missing\n",
-                       kept, axis);
-    else if (depends_on_nothing(checker, f))
-        th_checker_say(
-            report,
-            "  the function does not depend on the wrong elements: the rule depends on a value it should not\n");
+        th_report_append(report,
+                         "  only index %" PRId64
+                         " of the output's axis %d has a gradient: the sum over a broadcast axis is missing\n",
+                         index, axis);
+    else if (is_independent(checker, f))
+        th_report_append(report, "  the function does not depend on the wrong elements: their gradient should be 0\n");
 }
 
-/* Why it cannot be told. */
-static void say_doubt(th_checker *checker, const th_finding *f)
+/* Appends the reason why the check cannot tell. */
+static void report_reason(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
-    const th_judgment *j = &f->judgment;
-    if (th_checker_in_bfloat16(checker) && j->doubt != TH_DOUBT_NOT_A_NUMBER) {
-        th_checker_say(report, "  products round their operands to bfloat16, and with that whatever is moved: float64, "
-                               "the default, shows it\n");
+    const th_verdict *j = &f->verdict;
+    if (th_checker_in_bfloat16(checker) && j->reason != TH_REASON_NOT_A_NUMBER) {
+        th_report_append(report,
+                         "  products round their operands to bfloat16, which hides the steps: check in float64, "
+                         "the default\n");
         return;
     }
-    switch (j->doubt) {
-    case TH_DOUBT_NOT_A_NUMBER:
-        th_checker_say(report, "  %s is infinite or not a number\n",
-                       isfinite(f->analytic) ? "the function's value here or nearby" : "the analytic gradient");
+    switch (j->reason) {
+    case TH_REASON_NOT_A_NUMBER:
+        th_report_append(report, "  %s is infinite or not a number\n",
+                         isfinite(f->analytic) ? "the function's value here or nearby" : "the analytic gradient");
         break;
-    case TH_DOUBT_KINK:
-        th_checker_say(report,
-                       "  the slope is %.6g below and %.6g above, however short the step: a kink, or a branch that "
-                       "flips here\n",
-                       j->below, j->above);
+    case TH_REASON_KINK:
+        th_report_append(report,
+                         "  the slope is %.6g below and %.6g above for every short step: a kink, or a branch whose "
+                         "condition changes here\n",
+                         j->below, j->above);
         break;
-    case TH_DOUBT_JUMP:
-        th_checker_say(report, "  the function jumps, however short the step: a branch that flips here\n");
+    case TH_REASON_JUMP:
+        th_report_append(report, "  the function jumps at this point: a branch whose condition changes here\n");
         break;
-    case TH_DOUBT_ROUNDING:
-        th_checker_say(report, "  rounding hides it: the output's largest magnitude is %.6g\n", checker->output_scale);
+    case TH_REASON_ROUNDING:
+        th_report_append(report, "  rounding hides the derivative: the output's largest magnitude is %.6g\n",
+                         checker->output_scale);
         break;
-    case TH_DOUBT_OTHER:
+    case TH_REASON_OTHER:
         if (checker->options.step > 0)
-            th_checker_say(report, "  the step that was given, %.6g, does not show it: 0 lets the check choose\n",
-                           checker->options.step);
+            th_report_append(
+                report, "  the option step, %.6g, does not show the derivative: with 0 the check chooses the step\n",
+                checker->options.step);
         else
-            th_checker_say(report, "  the quotient changes with the step at every length that was tried\n");
+            th_report_append(report, "  the difference quotient is different for every step that was tried\n");
         break;
     }
 }
@@ -215,8 +226,8 @@ static char map_letter(const th_finding *f, int64_t element)
     }
 }
 
-/* Rows are all axes but the last. */
-static void say_map(th_checker *checker, const th_finding *f)
+/* Appends a map: one column for each index of the last axis, one row for each index of the other axes. */
+static void report_map(th_checker *checker, const th_finding *f)
 {
     if (f->state == NULL)
         return;
@@ -225,63 +236,63 @@ static void say_map(th_checker *checker, const th_finding *f)
     bool doubtful = false;
     for (int64_t e = 0; e < f->leaf->numel; e++)
         doubtful |= f->state[e] == TH_CANNOT_TELL;
-    th_checker_say(checker->report, "  where (. right, # wrong%s%s):\n", doubtful ? ", ~ cannot tell" : "",
-                   f->analytic_jacobian ? "" : ", ? not sampled");
+    th_report_append(checker->report, "  where (. right, # wrong%s%s):\n", doubtful ? ", ~ cannot tell" : "",
+                     f->analytic_jacobian ? "" : ", ? not sampled");
     for (int64_t r = 0; r < rows && r < TH_DIFFERENCE_MAP_ROWS; r++) {
         char line[TH_DIFFERENCE_MAP_COLUMNS + 1];
         int64_t c = 0;
         for (; c < columns && c < TH_DIFFERENCE_MAP_COLUMNS; c++)
             line[c] = map_letter(f, r * columns + c);
         line[c] = 0;
-        th_checker_say(checker->report, "    %s%s\n", line, columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
+        th_report_append(checker->report, "    %s%s\n", line, columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
     }
     if (rows > TH_DIFFERENCE_MAP_ROWS)
-        th_checker_say(checker->report, "    ... (%" PRId64 " rows in all)\n", rows);
+        th_report_append(checker->report, "    ... (%" PRId64 " rows)\n", rows);
 }
 
-static void say_place(th_gradient_report *report, const th_finding *f)
+static void report_position(th_gradient_report *report, const th_finding *f)
 {
-    th_checker_say(report, "%s %s", f->along_direction ? "along a random direction of" : "at", f->leaf->name);
+    th_report_append(report, "%s %s", f->along_direction ? "along a random direction of" : "at", f->leaf->name);
     if (f->along_direction)
         return;
-    th_checker_say(report, "[");
+    th_report_append(report, "[");
     for (int d = 0; d < report->index.ndim; d++)
-        th_checker_say(report, "%s%" PRId64, d ? "," : "", report->index.size[d]);
-    th_checker_say(report, "]");
+        th_report_append(report, "%s%" PRId64, d ? "," : "", report->index.size[d]);
+    th_report_append(report, "]");
 }
 
 void th_checker_report(th_checker *checker, const th_finding *f)
 {
     th_gradient_report *report = checker->report;
-    const bool wrong = f->judgment.kind == TH_WRONG;
-    const double numeric = f->judgment.numeric, larger = fmax(fabs(f->analytic), fabs(numeric));
+    const bool wrong = f->verdict.kind == TH_WRONG;
+    const double numeric = f->verdict.numeric, larger = fmax(fabs(f->analytic), fabs(numeric));
     report->verdict = wrong ? TH_GRADIENT_WRONG : TH_GRADIENT_CANNOT_TELL;
     report->input = f->leaf->position;
     if (!f->along_direction)
         report->index = index_of(f->leaf->tensor, f->element);
     report->analytic = f->analytic;
     report->numeric = numeric;
-    report->uncertainty = f->judgment.error;
+    report->uncertainty = f->verdict.error;
     report->error = larger > 0 ? fabs(f->analytic - numeric) / larger : 0;
     if (isnan(report->error) || isnan(f->analytic) || isnan(numeric))
         report->error = INFINITY;
-    th_checker_say(report, "gradient of %s %s", checker->options.name ? checker->options.name : "the function",
-                   wrong ? "is wrong: worst " : "can be told neither right nor wrong: ");
-    say_place(report, f);
-    th_checker_say(report, ": analytic %.6g, numeric %.6g", f->analytic, numeric);
+    th_report_append(report, "gradient of %s %s", checker->options.name ? checker->options.name : "the function",
+                     wrong ? "is wrong: worst " : "may be right or wrong: worst ");
+    report_position(report, f);
+    th_report_append(report, ": analytic %.6g, numeric %.6g", f->analytic, numeric);
     if (wrong)
-        th_checker_say(report, " (relative error %.2g; ", report->error);
+        th_report_append(report, " (relative error %.2g; ", report->error);
     else
-        th_checker_say(report, " give or take %.2g (", f->judgment.error);
-    th_checker_say(report, "%s)\n",
-                   report->mode == TH_GRADIENT_FULL ? "every element checked"
-                                                    : "fast mode: sampled elements and random directions");
+        th_report_append(report, " (uncertainty %.2g; ", f->verdict.error);
+    th_report_append(report, "%s)\n",
+                     report->mode == TH_GRADIENT_FULL ? "every element checked"
+                                                      : "fast mode: sampled elements and random directions");
     if (wrong)
-        say_mistake(checker, f);
+        report_mistake(checker, f);
     else
-        say_doubt(checker, f);
-    if (wrong && checker->cut)
-        th_checker_say(report, "  recording was off inside the function%s: a path back is missing there\n",
-                       checker->cut_place);
-    say_map(checker, f);
+        report_reason(checker, f);
+    if (wrong && checker->recording_off)
+        th_report_append(report, "  recording was off inside the function%s: no gradient passes there\n",
+                         checker->recording_off_at);
+    report_map(checker, f);
 }

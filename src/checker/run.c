@@ -1,5 +1,5 @@
-/* Running a function for the gradient checker. Every run finds the context's settings and random calls alike, and
- * leaves nothing behind. */
+/* Runs the function under test. Every run starts with the same settings and random numbers, and the checker releases
+ * everything that it made. */
 #include <string.h>
 
 #include "autograd/gradient.h"
@@ -9,7 +9,7 @@
 
 static const char *const operation = "check_gradient";
 
-/* -- what every run finds -- */
+/* -- settings -- */
 
 th_settings th_checker_settings(const th_context *ctx)
 {
@@ -51,26 +51,37 @@ void th_checker_apply(th_context *ctx, const th_settings *s)
 
 /* -- memory -- */
 
-double *th_checker_take(th_checker *checker, int64_t count)
+double *th_checker_allocate(th_context *ctx, const char *name, int64_t count)
 {
     size_t bytes;
     if (!th_checked_bytes(count, sizeof(double), &bytes)) {
-        th_fail(checker->ctx, TH_ERROR_SHAPE, operation, "%lld numbers are more than fit into memory",
-                (long long)count);
+        th_fail(ctx, TH_ERROR_SHAPE, name, "%lld numbers do not fit into memory", (long long)count);
         return NULL;
     }
-    double *memory = th_allocate(checker->ctx, bytes ? bytes : 1);
+    double *memory = th_allocate(ctx, bytes ? bytes : 1);
     if (memory == NULL)
-        th_fail_memory(checker->ctx, operation, bytes);
+        th_fail_memory(ctx, name, bytes);
     else
         memset(memory, 0, bytes);
     return memory;
 }
 
-void th_checker_give(th_checker *checker, double *memory, int64_t count)
+void th_checker_release(th_context *ctx, double *memory, int64_t count)
 {
     const size_t bytes = (size_t)count * sizeof(double);
-    th_release(checker->ctx, memory, bytes ? bytes : 1);
+    if (memory)
+        th_release(ctx, memory, bytes ? bytes : 1);
+}
+
+bool th_checker_context(th_context *ctx, const char *name)
+{
+    if (ctx->error)
+        return false;
+    if (ctx->watch)
+        th_fail(ctx, TH_ERROR_STATE, name, "called by a function whose own gradient is being checked");
+    else if (ctx->options.shapes_only)
+        th_fail(ctx, TH_ERROR_STATE, name, "a shapes-only context has no values");
+    return !ctx->error;
 }
 
 /* -- around the check -- */
@@ -87,18 +98,18 @@ bool th_checker_begin(th_checker *checker, th_tensor *const *inputs)
 {
     th_context *ctx = checker->ctx;
     checker->settings = th_checker_settings(ctx);
-    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* no clear closes what the caller has open */
-    ctx->in_step = false;                                            /* nor a step of the caller's */
+    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
+    ctx->in_step = false;                                            /* and the caller's step */
     if (!th_leaves_begin(checker, inputs) || th_tape_of(ctx, operation) == NULL)
         return false;
-    checker->attachments = newest_attachment(ctx, &checker->attachment_count); /* the tape is among them already */
+    checker->attachments = newest_attachment(ctx, &checker->attachment_count); /* includes the tape */
     return true;
 }
 
 void th_checker_restart(th_checker *checker)
 {
     checker->runs = 0;
-    checker->incomplete = checker->cut = false;
+    checker->incomplete = checker->recording_off = false;
     checker->attachments = newest_attachment(checker->ctx, &checker->attachment_count);
 }
 
@@ -126,7 +137,7 @@ static th_tensor_impl *usable_output(th_checker *checker, const th_tensor *handl
     th_tensor_impl *output = th_usable(handle, ctx, operation, "what the function returned");
     if (output == NULL)
         return NULL;
-    th_leaves_meet(checker, output); /* it may be a parameter that no operation has read */
+    th_leaves_note_read(checker, output); /* a parameter that no operation has read, perhaps */
     if (ctx->error)
         return NULL;
     if (output->dtype != checker->dtype) {
@@ -151,14 +162,14 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record)
     ctx->watch = &watch;
     const th_tensor *result = checker->function(checker->user, checker->inputs);
     checker->recording = false;
-    th_scopes_close(ctx); /* what the function has left open */
+    th_scopes_close(ctx); /* those that the function left open */
     th_tensor_impl *output = usable_output(checker, result);
     ctx->watch = NULL;
     return output;
 }
 
-/* Modules and optimizers that the first two runs have made or freed. One made in the first run alone is kept by the
- * function, and its parameters are met in the second. */
+/* Rejects a function that frees modules or optimizers of the caller, or makes new ones in every run. It may make one in
+ * the first run and keep it: then the second run finds its parameters. */
 static void check_attachments(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
@@ -170,27 +181,27 @@ static void check_attachments(th_checker *checker)
         old++;
     if (old != checker->attachment_count)
         th_fail(ctx, TH_ERROR_STATE, operation,
-                "the function frees a module or an optimizer that it has not made: it cannot be run a second time");
+                "the function frees a module or an optimizer that it did not make: it cannot run a second time");
     else if (checker->runs == 2 && count > old)
         th_fail(ctx, TH_ERROR_STATE, operation,
-                "the function makes a module or an optimizer in every run and leaves it to the context: make it "
-                "outside, or free it before the function returns");
+                "the function makes a module or an optimizer in every run and does not free it: make it outside the "
+                "function, or free it before the function returns");
     checker->attachments = newest;
     checker->attachment_count = count;
 }
 
-bool th_checker_leave(th_checker *checker)
+bool th_checker_end_run(th_checker *checker)
 {
     th_context *ctx = checker->ctx;
     th_tape_clear(ctx);
-    th_leaves_settle(checker);
+    th_leaves_restore(checker);
     if (checker->runs <= 2 && !ctx->error)
         check_attachments(checker);
     th_checker_apply(ctx, &checker->settings);
     return !ctx->error && !checker->incomplete;
 }
 
-/* -- what comes out -- */
+/* -- outputs and gradients -- */
 
 void th_checker_read(const th_tensor_impl *t, const th_array *array, double *values)
 {
@@ -210,7 +221,7 @@ bool th_checker_values(th_checker *checker, double *values)
         const th_array array = th_tensor_array(output);
         th_checker_read(output, &array, values);
     }
-    return th_checker_leave(checker);
+    return th_checker_end_run(checker);
 }
 
 bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,

@@ -1,4 +1,4 @@
-/* Making the inputs that a sample describes. */
+/* Creates the inputs that a sample describes. */
 #include "checker/samples.h"
 
 #include <float.h>
@@ -9,7 +9,7 @@
 
 enum { MAX_KINKS = sizeof((th_sample_input){.n_kinks = 0}.kinks) / sizeof(double) };
 
-/* Uniform on [0, 1). The context's own streams stay where they are. */
+/* Uniform on [0, 1). Does not use the random numbers of the context. */
 static double next_uniform(uint64_t *state)
 {
     return (double)(th_splitmix64(state) >> 11) * 0x1p-53;
@@ -55,7 +55,7 @@ static void distinct_values(const th_sample_input *input, uint64_t *state, doubl
 static void fill_real(const th_sample_input *input, uint64_t *state, const th_tensor_impl *t)
 {
     const int64_t numel = th_tensor_numel(t);
-    double *values = th_tensor_data(t); /* float64; narrowed by the caller where asked */
+    double *values = th_tensor_data(t); /* float64; the caller converts it to float32 if necessary */
     if (input->kind == TH_SAMPLE_DISTINCT) {
         distinct_values(input, state, values, numel);
         return;
@@ -64,7 +64,7 @@ static void fill_real(const th_sample_input *input, uint64_t *state, const th_te
         values[i] = real_value(input, state);
 }
 
-/* Writes the values of a tensor just made: float64, bool or int64. */
+/* Writes the values of a new tensor: float64, bool or int64. */
 static void fill_sample(const th_sample_input *input, uint64_t *state, const th_tensor_impl *t)
 {
     const int64_t numel = th_tensor_numel(t);
@@ -113,11 +113,12 @@ th_status th_check_description(th_context *ctx, const char *operation, const th_
         const double largest = input->kind == TH_SAMPLE_INDEX ? 0x1p53 : DBL_MAX / 4;
         if ((int)input->kind < TH_SAMPLE_REAL || (int)input->kind > TH_SAMPLE_ABSENT)
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-                           "input %d of a sample is of kind %d, which is none of TH_SAMPLE_*", i, (int)input->kind);
+                           "input %d of a sample has the kind %d, which is not one of TH_SAMPLE_*", i,
+                           (int)input->kind);
         if (!(fabs(input->low) <= largest && fabs(input->high) <= largest))
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
-                           "input %d of a sample is from %g to %g; both must be numbers of at most %g", i, input->low,
-                           input->high, largest);
+                           "input %d of a sample ranges from %g to %g; the absolute value of both must be at most %g",
+                           i, input->low, input->high, largest);
         if (input->n_kinks < 0 || input->n_kinks > MAX_KINKS)
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "input %d of a sample has %d kinks; it must have 0 to %d",
                            i, input->n_kinks, (int)MAX_KINKS);
@@ -131,7 +132,7 @@ th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dt
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
     if (sample == NULL || !th_is_floating(dtype) || (inputs == NULL && sample->n_inputs > 0))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "sample_inputs",
-                       "a sample, room for its inputs and a floating type must be given");
+                       "sample and inputs must not be NULL, and dtype must be a floating type");
     if (th_check_description(ctx, "sample_inputs", sample) != TH_OK)
         return ctx->error;
     uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;

@@ -58,7 +58,7 @@ static bool find_target(const char *path, char target[TH_MAX_PATH])
 
 /* -- the temporary file -- */
 
-/* Whether the file behind the descriptor is still the one of this name. */
+/* Whether `name` is still the name of the open file. */
 static bool has_name(int descriptor, const char *name)
 {
     struct stat opened, named;
@@ -75,7 +75,7 @@ static int create_and_lock(const char *name, mode_t mode)
         return -1;
     if ((flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && has_name(descriptor, name))
         return descriptor;
-    close(descriptor); /* another process took it for a leftover before it was locked */
+    close(descriptor); /* before the lock, another process mistook the file for a leftover and removed it */
     errno = EEXIST;
     return -1;
 }
@@ -167,8 +167,8 @@ static void keep_permissions(const th_atomic_file *f)
     (void)!fchmod(descriptor, mode);
 }
 
-/* Makes the new name survive a loss of power. Some file systems cannot do this and return EINVAL, which is no error
- * here. */
+/* Makes the new name survive a loss of power. Some file systems cannot do this and return EINVAL, which is not an
+ * error here. */
 static bool synchronize_directory(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -193,7 +193,7 @@ bool th_atomic_end(th_atomic_file *f, bool written)
         keep_permissions(f);
     if (trouble == 0 && (fflush(f->file) != 0 || (synchronized && fsync(fileno(f->file)) != 0)))
         trouble = errno ? errno : EIO;
-    /* The name is changed while the lock is held. */
+    /* Before the lock is released: another process may remove an unlocked file as a leftover. */
     if (!f->direct && trouble == 0 && rename(f->temporary, f->target) != 0)
         trouble = errno;
     if (!f->direct && trouble != 0)

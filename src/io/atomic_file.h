@@ -29,10 +29,9 @@ enum { TH_MAX_PATH = 4096 };
 
 typedef struct th_atomic_file {
     FILE *file;
-    bool direct; /* a device or a pipe, which is written to, not replaced */
-    bool
-        unsynchronized; /* set by the caller: nothing is synchronized. Faster, but a crash of the machine may lose it */
-    bool replaces;      /* a regular file was there, with these permissions: */
+    bool direct;         /* a device or a pipe, which is written to, not replaced */
+    bool unsynchronized; /* set by the caller: no fsync; faster, but a crash of the machine may lose the file */
+    bool replaces;       /* a regular file was there, with these permissions: */
     mode_t mode;
     gid_t group;
     char target[TH_MAX_PATH];    /* the path, or what it links to */

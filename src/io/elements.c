@@ -1,4 +1,4 @@
-/* Writing the elements of arrays: see elements.h. */
+/* Writes the elements of arrays: see elements.h. */
 #include "io/elements.h"
 
 #include "kernels/machine/crc32c.h"

@@ -45,7 +45,7 @@ static bool bytes_left(FILE *file, int64_t *bytes)
     return true;
 }
 
-/* Reads preamble and header. Sets *left to the number of bytes behind them. */
+/* Reads preamble and header. Sets *left to the number of bytes after them. */
 static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *left)
 {
     unsigned char preamble[TH_NPY_PREAMBLE];
@@ -75,7 +75,7 @@ static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *
     return th_npy_header_parse(text, header, trouble) ? TH_OK : fail(f, read_text, trouble);
 }
 
-static bool bools_are_sound(const unsigned char *bytes, int64_t n)
+static bool bools_are_valid(const unsigned char *bytes, int64_t n)
 {
     unsigned char any = 0;
     for (int64_t i = 0; i < n; i++)
@@ -88,10 +88,10 @@ static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, si
 {
     if (data == NULL)
         return fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK
-                                                            : fail(f, read_text, "its numbers cannot be skipped");
+                                                            : fail(f, read_text, "its elements could not be skipped");
     if (fread(data, 1, bytes, f->file) != bytes)
-        return fail(f, read_text, "its numbers cannot be read to the end");
-    if (dtype == TH_BOOL && !bools_are_sound(data, (int64_t)bytes))
+        return fail(f, read_text, "its elements could not be read in full");
+    if (dtype == TH_BOOL && !bools_are_valid(data, (int64_t)bytes))
         return fail(f, read_text, "it is damaged: a bool is neither 0 nor 1");
     return TH_OK;
 }
@@ -116,7 +116,7 @@ static th_status read_transposed(const npy_file *f, const th_tensor_impl *t, siz
     return status;
 }
 
-/* Reads an array from the current position. whole: the file must end behind it. */
+/* Reads an array from the current position. whole: the file must end after it. */
 static th_tensor *read_array(const npy_file *f, bool whole)
 {
     th_context *ctx = f->ctx;

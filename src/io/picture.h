@@ -1,4 +1,4 @@
-/* Writing SVG. The locale does not change numbers, names are escaped, and errors are checked once, at the end. */
+/* Writes SVG. The locale does not change numbers, names are escaped, and errors are checked once, at the end. */
 #ifndef TH_IO_PICTURE_H
 #define TH_IO_PICTURE_H
 
@@ -15,7 +15,7 @@ typedef struct th_svg {
 
 typedef enum th_anchor { TH_ANCHOR_START, TH_ANCHOR_MIDDLE, TH_ANCHOR_END } th_anchor;
 
-/* Opens the file and draws the white background of every picture, which is readable on a dark page, too. */
+/* Opens the file and draws the background of every picture: white, so that the picture is readable on a dark page. */
 th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const char *operation, double width,
                        double height);
 /* Closes the picture and moves it to its path. If a part was not written, the error is TH_ERROR_FILE, and the old file
@@ -37,8 +37,8 @@ void th_svg_rect(th_svg *svg, double x, double y, double width, double height, c
 void th_svg_line(th_svg *svg, double x1, double y1, double x2, double y2, const char *style);
 
 /* -- numbers along an axis -- */
-/* Returns the number of decimal places by which numbers of at most this magnitude are shifted before they are drawn.
- * This is 0 except near the limits of a double, where sums overflow and steps vanish. */
+/* Numbers up to this magnitude are divided by a power of ten before they are drawn. Returns its exponent, which is 0
+ * except near the limits of a double, where sums would overflow and steps would vanish. */
 int th_axis_shift(double magnitude);
 /* Returns value / 10^shift. */
 double th_axis_shifted(double value, int shift);

@@ -4,7 +4,7 @@
 #include "io/picture.h"
 #include "tensor/format.h"
 
-/* The rectangle of a chart in the picture, and the labels around its axes. */
+/* The rectangle of a chart in the picture, including the labels of its axes. */
 typedef struct frame {
     double x, y, width, height;
 } frame;

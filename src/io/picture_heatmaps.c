@@ -16,9 +16,9 @@ typedef struct map {
     th_array values; /* (P, R, C) */
     const th_heatmap_options *options;
     int64_t panels, rows, columns;
-    double high, cell;                  /* pixels of one entry */
+    double high, cell;                  /* the value with the darkest color; pixels of one entry */
     double row_width, column_width;     /* pixels for the names of rows and columns */
-    size_t row_letters, column_letters; /* the number of letters given */
+    size_t row_letters, column_letters; /* lengths of the options of the same names */
     bool shows_values;
 } map;
 
@@ -29,8 +29,8 @@ static double entry(const map *m, int64_t p, int64_t r, int64_t c)
     return th_number_load(dtype, (const char *)m->values.data + at * (int64_t)th_dtype_size(dtype));
 }
 
-/* Writes a color from white through blue to nearly black, by level 0 .. LEVELS. 0.1 is already dark enough to be
- * visible. */
+/* Writes a color from white through blue to nearly black, by level 0 .. LEVELS. A tenth of LEVELS is already dark
+ * enough to be visible. */
 static void put_color(th_svg *svg, int level)
 {
     static const double stop[5][3] = {{246, 248, 250}, {182, 214, 242}, {84, 156, 216}, {22, 88, 168}, {8, 32, 84}};

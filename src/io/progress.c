@@ -1,4 +1,4 @@
-/* The progress line. It measures time and writes text, and knows nothing about training. */
+/* The progress line. It measures time and writes text; it does not depend on the training code. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 TH_PRIVATE_API size_t th_utf8_write(uint32_t code, char *text);
 
 /* Sets *part and *size to the first character of text, which must not be empty. An invalid byte becomes U+FFFD. Returns
- * the number of bytes of text that the character stands for. */
+ * the number of bytes of text that it consumed. */
 TH_PRIVATE_API size_t th_valid_utf8(const char *text, const char **part, size_t *size);
 /* Returns the bytes of a whole text after invalid bytes are replaced. */
 TH_PRIVATE_API size_t th_valid_utf8_size(const char *text);
@@ -20,7 +20,7 @@ TH_PRIVATE_API size_t th_valid_utf8_size(const char *text);
 enum { TH_JSON_ESCAPED = 8 };
 /* Writes the first character of text, which must not be empty, as a JSON string contains it. Escapes quotes,
  * backslashes and control characters (C0, DEL, C1: terminals obey them); invalid bytes become U+FFFD. Returns the
- * number of bytes of text that the character stands for. */
+ * number of bytes of text that it consumed. */
 TH_PRIVATE_API size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED]);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types of kernel arguments; each is described in the header named. */
+/* Types of kernel arguments, with the headers that define them. */
 typedef struct th_philox th_philox; /* philox.h */
 typedef struct th_dropout_mask th_dropout_mask;
 typedef struct th_adam_update th_adam_update; /* optimizer_kernels.h */
@@ -21,9 +21,9 @@ typedef struct th_rows_block th_rows_block;         /* rows.h */
 typedef struct th_key_range th_key_range;           /* visible.h */
 typedef struct th_visible_row th_visible_row;
 
-/* An elementwise kernel: n elements of contiguous operands. operands[0] is the destination. It may be the same memory
- * as another operand, but must not overlap it otherwise. parameters are doubles, or what the comment above the kernel
- * says. The kernel always overwrites the destination. */
+/* An elementwise kernel: n elements of contiguous operands. operands[0] is the destination, which the kernel always
+ * overwrites. It may be the same memory as another operand, but must not overlap it otherwise. `parameters` points to
+ * doubles, or to what the comment above the kernel says. */
 typedef void th_elementwise_kernel(int64_t n, void *const *operands, const void *parameters);
 
 typedef struct th_kernels {

@@ -5,13 +5,15 @@
 
 #include "kernels/kernels.h"
 
-/* One way to multiply: functions that pack the operands into panels, and functions that multiply panels. In a panel, k
- * is filled with zeros to whole groups of steps, one after the other. A group takes group_elements elements for every
- * row or column. So a product may begin at any panel and at any group. */
+/* One way to multiply: functions that pack the operands into panels, and functions that multiply panels. A step is one
+ * value of k, the index of the sum. A panel stores the steps in groups, one after the other; zeros fill the last group.
+ * A group takes group_elements elements for each row of A or column of B. So a product may begin at any panel and at
+ * any group. */
 typedef struct th_product_kernels {
     const char *name;  /* of bfloat16 parts: fma, avx512_bf16 or amx */
-    int rows, columns; /* of a panel of A, and of B */
-    int group, group_elements;
+    int rows, columns; /* rows of a panel of A, columns of a panel of B */
+    int group;         /* steps of a group */
+    int group_elements;
     void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);
     void (*pack_b)(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride);
     void (*block)(const th_product_block *block);

@@ -1,4 +1,4 @@
-/* Arithmetic on sizes and strides, with which the drivers of kernels divide their work. Sizes are not negative. */
+/* Arithmetic on sizes and strides, with which kernel drivers divide their work. Sizes are not negative. */
 #ifndef TH_KERNELS_SIZES_H
 #define TH_KERNELS_SIZES_H
 
@@ -26,7 +26,7 @@ static inline int64_t th_larger(int64_t a, int64_t b)
 }
 
 /* a / b rounded up. */
-static inline int64_t th_parts(int64_t a, int64_t b)
+static inline int64_t th_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
 }

@@ -140,8 +140,8 @@ static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tens
 }
 
 /* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, keys and values are
- * all that the cache holds: the new ones are stored there, or the memory's are found there. Returns false with an error
- * pending. */
+ * all those in the cache. Self-attention first adds the new ones. Cross attention adds those of the memory in the first
+ * forward only. Returns false with an error pending. */
 static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value,
                        const th_attend_options *given, qkv *heads)
 {

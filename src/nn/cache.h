@@ -10,15 +10,15 @@
 /* The keys and values of one attention layer. */
 typedef struct th_cached_layer {
     const th_module *attention; /* NULL after the layer was freed */
-    th_tensor_impl *keys,
-        *values;      /* (B, H, S, D), (B, H, S, Dv), owned; NULL before the first forward. S: the capacity, or the
-                               length of the memory */
-    bool memory;      /* the layer is cross attention, and caches its memory */
-    bool stored;      /* cross attention: the memory was stored since the last reset */
-    bool replaceable; /* nothing was stored since the last reset: the type may change */
+    /* Owned tensors; NULL before the first forward. S: the capacity, or the length of the memory. */
+    th_tensor_impl *keys;   /* (B, H, S, D) */
+    th_tensor_impl *values; /* (B, H, S, Dv) */
+    bool memory;            /* the layer is cross attention, and caches its memory */
+    bool stored;            /* cross attention: the memory was stored since the last reset */
+    bool replaceable;       /* nothing was stored since the last reset: the type may change */
 } th_cached_layer;
 
-/* The object behind a th_cache, which is a handle (tensor/context.h). */
+/* The object behind a th_cache, which is a handle (tensor/attachment.h). */
 typedef struct th_cache_impl {
     th_context *ctx;
     int64_t batch, capacity;

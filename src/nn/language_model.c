@@ -60,7 +60,8 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
 static const th_module_type language_model_type = {"language_model", sizeof(language_model), language_model_forward,
                                                    NULL};
 
-/* Begins a typed function. It would not run a replaced forward, so that is an error. */
+/* Begins a function that runs the model, such as th_language_model_logits. It would not run a replaced forward, so a
+ * replaced forward is an error. */
 static bool begin(th_module *model, const char *operation)
 {
     return th_module_usable(model, operation) &&

@@ -45,7 +45,7 @@ void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_
     return m;
 }
 
-/* The forward of a library module that has typed functions only. */
+/* The forward of a library module that runs only through functions of its type, such as th_attend. */
 static th_tensor *fail_forward(th_module *m, th_tensor *x)
 {
     (void)x;

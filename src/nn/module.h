@@ -10,7 +10,7 @@
 typedef struct th_module_type {
     const char *name;             /* "dense": for error messages */
     size_t bytes;                 /* of the struct, which begins with a th_module */
-    th_forward_function *forward; /* NULL: the module has typed functions only, like th_attend */
+    th_forward_function *forward; /* NULL: the module runs through functions of its type, such as th_attend */
     const char *no_forward;       /* without a forward: the error message of th_module_forward */
 } th_module_type;
 
@@ -60,8 +60,8 @@ static inline bool th_module_replaced(const th_module *m)
  * message. */
 bool th_module_not_replaced(const th_module *m, const char *operation, const char *why);
 
-/* th_module_begin for a typed function. Returns false, with no scope open, also if m has another type. kind: the
- * expected kind of module, for the message. */
+/* As th_module_begin, for a function of one type of module, such as th_attend. Also returns false, with no scope open,
+ * if m has another type. kind: the expected kind of module, for the message. */
 bool th_module_begin_as(th_module *m, const th_module_type *type, const char *operation, const char *kind);
 
 /* Returns false if an error is pending, or stores the error if m is NULL or was freed. */
@@ -74,7 +74,7 @@ void th_module_destroy(th_module *m);
  * Returns name. */
 const char *th_module_name_below(const th_module *m, const th_module *above, char *name);
 
-/* Returns whether the dotted name ends so: th_name_ends_with("layers.0.norm1.bias", "bias"). */
+/* Returns true if the name ends with `end`: th_name_ends_with("layers.0.norm1.bias", "bias"). */
 TH_PRIVATE_API bool th_name_ends_with(const char *name, const char *end);
 
 #endif

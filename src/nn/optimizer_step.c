@@ -87,7 +87,7 @@ static void set_rule(const th_optimizer *o, const th_optimizer_parameter *p, dou
 }
 
 /* Returns whether next can be updated together with the parameter before it. The update also runs over the gap between
- * them, which holds zeros. They remain zeros unless eps is 0. */
+ * them. The gap holds zeros, which remain zeros unless eps is 0. */
 static bool continues(const th_optimizer *o, const th_optimizer_parameter *before, const th_optimizer_parameter *next)
 {
     return next->due && next->entry->block == before->entry->block &&
@@ -139,8 +139,8 @@ static void forget_rejected(th_optimizer *o)
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
-/* Returns the factor by which the update multiplies gradients to clip them. The kernels divide the weight decay by this
- * factor. If it is too small for that, scales the gradients here and returns 1. */
+/* Clips the gradients: returns a factor, and the update multiplies each gradient by it. The kernels divide the weight
+ * decay by this factor. If it is too small for that, clip scales the gradients itself and returns 1. */
 static double clip(const th_optimizer *o)
 {
     if (!(o->max_norm > 0 && o->norm > o->max_norm))

@@ -10,7 +10,8 @@ typedef struct th_positions {
     int64_t length;
 } th_positions;
 
-/* Adds a position embedding to the model under this name (none for TH_POSITIONS_NONE). Errors are pending. */
+/* Adds a position embedding to the model under this name (none for TH_POSITIONS_NONE). After a failure the error is
+ * pending. */
 void th_positions_add(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
                       int64_t width);
 /* Checks that the tokens are indices (B, T) with T <= p->length, and that positions are indices (T) or (B, T), or NULL.

@@ -152,7 +152,7 @@ static void complete(th_transformer_options *o)
     th_block_complete(&o->block, o->width, o->heads);
 }
 
-/* The model draws its weights again: norms and biases keep their values. NULL: does nothing. */
+/* Draws a weight of the model again, from N(0, 1 / width). (Norms and biases keep their values.) NULL: does nothing. */
 static th_status fill_normal(th_tensor *weight, int64_t width)
 {
     return weight ? th_fill_normal(weight, 0, 1 / sqrt((double)width)) : TH_OK;

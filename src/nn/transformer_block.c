@@ -108,8 +108,8 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     return th_scope_end(b->base.ctx, narrow(b, th_mul(activate(gate, b->activation), h), residual));
 }
 
-/* Returns x + dropout(branch(x)). With fusion, the last product of the branch adds x if nothing is dropped; otherwise
- * the dropout does. */
+/* Returns x + dropout(branch(x)). With fusion there is no separate addition. Without dropout, the last product of the
+ * branch adds x. With dropout, the dropout operation adds x. */
 static th_tensor *with_residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
                                 const th_transform_options *given)
 {

@@ -10,8 +10,8 @@ enum { TH_MAX_LAYERS = 1 << 16 }; /* a larger number is an error at once, instea
 /* The type of modules that th_transformer_block_new makes. */
 extern const th_module_type th_block_type;
 
-/* Applies a block whose forward has begun to x. The caller must pass the attention weights that were asked for out of
- * the forward's scope, as results. */
+/* Applies a block to x. The block's forward must have begun. The caller must end it with the requested attention
+ * weights among its results (th_module_end_with), so that they outlive the forward's scope. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
 /* Draws the weights of a block again, in the order of th_module_parameters: from N(0, residual_deviation^2) those that

@@ -75,17 +75,17 @@ static void plan_forward(const th_call *call, plan *p)
 {
     const th_array *x = &call->input[X], *bias = &call->input[BIAS], *residual = &call->input[RESIDUAL];
     const th_array *y = &call->output[0], wt = th_array_transposed(&call->input[WEIGHT]);
-    const bool starts_sums = residual->given && th_array_contiguous(residual) && th_array_contiguous(x);
+    const bool product_adds_residual = residual->given && th_array_contiguous(residual) && th_array_contiguous(x);
     const int64_t outputs = wt.size[1], rows = outputs ? th_array_numel(y) / outputs : 0;
-    const th_array x_rows = starts_sums ? as_matrix(x, rows) : as_rows(x),
-                   y_rows = starts_sums ? as_matrix(y, rows) : as_rows(y);
+    const th_array x_rows = product_adds_residual ? as_matrix(x, rows) : as_rows(x),
+                   y_rows = product_adds_residual ? as_matrix(y, rows) : as_rows(y);
     p->y = th_product_call_of(&x_rows, &wt, &y_rows);
-    p->copies_residual = residual->given && !starts_sums;
+    p->copies_residual = residual->given && !product_adds_residual;
     if (!p->copies_residual) {
         p->y.product.biased = bias->given;
         p->y.product.bias = bias->data;
     }
-    if (starts_sums) {
+    if (product_adds_residual) {
         p->y.product.residual = residual->data;
         p->y.product.residual_row = outputs;
     }

@@ -1,9 +1,9 @@
 /* dense_cross_entropy: loss = cross_entropy(x Wᵀ, targets), for classifiers over many classes.
  *
- * Only a chunk of the logits exists at a time. Each chunk of rows is multiplied and reduced to its losses. While it
- * exists, forward can also compute its gradient and add to the gradients of x and weight, so that the logits are
- * computed once. The formulas of the loss are in shared/class_loss.h; shared/weight_gradient.h says which rows take
- * part in dW. */
+ * Only a chunk of the logits exists at a time. The logits of a chunk of rows are computed and reduced to the losses of
+ * these rows. Forward can then also compute the gradient of the chunk and add it to the gradients of x and weight, so
+ * that the logits are computed only once. The formulas of the loss are in shared/class_loss.h; shared/weight_gradient.h
+ * says which rows take part in dW. */
 #include "ops/shared/class_loss.h"
 #include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
@@ -33,9 +33,9 @@ static th_status dense_cross_entropy_shape(th_call *call)
     return th_class_loss_outputs(call, x, call->attributes);
 }
 
-/* Returns the rows of a chunk: whole blocks of the sum dW, so that the chunks, with a short last one, add up to the
- * bits of one product. Every chunk reads and packs all weights twice and reads and writes all of dW. In the faster
- * precisions products wait for this memory traffic, so a chunk has at least two blocks. */
+/* Returns the number of rows of a chunk. Chunks are whole blocks of the sum dW, except a short last one, so that they
+ * add up to the bits of one product. Every chunk reads and packs all weights twice, and reads and writes all of dW. In
+ * the faster precisions products wait for this memory traffic, so a chunk has at least two blocks. */
 static int64_t chunk_rows(const th_call *call)
 {
     const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
@@ -63,7 +63,7 @@ static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)
     return (th_array){.given = true, .dtype = dtype, .ndim = 2, .size = {rows, columns}, .stride = {columns, 1}};
 }
 
-/* The steps of a chunk use the same memory one after the other, and so does the next chunk. */
+/* The products of a chunk use the same scratch memory one after the other. The next chunk uses it again. */
 static chunk plan_chunk(const th_call *call, int64_t rows)
 {
     const th_array *weight = &call->input[WEIGHT], wt = th_array_transposed(weight);
@@ -124,8 +124,8 @@ static chunk chunk_at(const th_call *call, int64_t first)
     return k;
 }
 
-/* Runs all chunks in order; without rows it runs an empty one, which clears dW. Writes the losses of rows unless `loss`
- * is NULL. With gradients, overwrites the logits with dlogits and adds to dx and dW. */
+/* Runs all chunks in order. Without rows it runs an empty chunk, which clears dW. Writes the losses of rows unless
+ * `loss` is NULL. With gradients, overwrites the logits with dlogits and adds to dx and dW. */
 static void run_chunks(const th_call *call, const int64_t *target, double *loss, bool gradients, double factor)
 {
     const int64_t count = th_array_numel(&call->input[TARGETS]);
@@ -184,7 +184,7 @@ static void dense_cross_entropy_backward(const th_call *call)
         run_chunks(call, target, NULL, true, th_class_loss_mean(call->attributes, counted, dloss));
 }
 
-/* Counts the logits only, not the precomputed gradients. */
+/* Counts only the multiply-adds of the logits. The products of the precomputed gradients do not count. */
 static int64_t dense_cross_entropy_multiply_adds(const th_call *call)
 {
     const th_array logits = {.ndim = 2, .size = {th_array_numel(&call->input[TARGETS]), call->input[WEIGHT].size[0]}};

@@ -1,6 +1,6 @@
-/* dropout: y = 0 with probability p, else x / (1 - p) (Srivastava et al. 2014). The mask depends only
- * on the call's random numbers and on the element's (row, column) in the logical shape. So nothing is saved: backward
- * draws the same mask again. th_dropout returns x itself in evaluation mode; the operation always draws. */
+/* dropout: y = 0 with probability p, else x / (1 - p) (Srivastava et al. 2014). The mask depends only on the call's
+ * random numbers and on the element's (row, column) in the logical shape. So nothing is saved: backward draws the same
+ * mask again. th_dropout returns x itself in evaluation mode; the operation always draws. */
 #include "ops/shared/drop.h"
 #include "tapehead/ops.h"
 

@@ -1,5 +1,5 @@
 /* dropout_residual: y = residual + dropout(x), the end of a residual branch. It needs one pass instead of two, and it
- * saves nothing: th_dropout alone would have to save x, because its result is recomputed. */
+ * saves nothing. th_dropout would save x, because backward recomputes the result of dropout instead of saving it. */
 #include "ops/shared/drop.h"
 #include "tapehead/ops.h"
 #include "tensor/tensor.h"

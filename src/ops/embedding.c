@@ -1,5 +1,5 @@
-/* embedding: y = table[indices], rows of a table. Backward adds the rows of dy to the table's gradient in their order,
- * with any number of threads. */
+/* embedding: y = table[indices], rows of a table. Backward adds the rows of dy to the table's gradient in the order of
+ * the indices, with any number of threads. */
 #include "ops/shared/indices.h"
 #include "ops/shared/letters.h"
 #include "tapehead/ops.h"
@@ -60,8 +60,8 @@ static void embedding_forward(const th_call *call)
 
 enum { COLUMNS = 16 }; /* columns of every row for one task: a cache line of floats */
 
-/* Computes columns first * COLUMNS .. end * COLUMNS of the table's gradient (V, E) from all rows of dy (.., E), in
- * their order. Rows with equal distances form a run: one run if dy is contiguous. */
+/* Computes columns first * COLUMNS .. end * COLUMNS - 1 of the table's gradient (V, E) from all rows of dy (.., E), in
+ * their order. Rows at equal distances in memory form a run: one run if dy is contiguous. */
 static void add_columns(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;

@@ -1,5 +1,5 @@
-/* expand: y = x repeated along axes of size 1 and along new leading ones, a view with strides of 0. Its gradient is
- * not a view: the driver sums dy over the repetitions. */
+/* expand: y = x repeated along axes of size 1 and along new leading ones, a view with strides of 0. Its gradient is not
+ * a view: the engine sums dy over the repetitions. */
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"

@@ -33,8 +33,8 @@ static th_status gather_shape(th_call *call)
     return TH_OK;
 }
 
-/* The lines along the axis are independent of each other, forward and backward, so threads share them. Three arrays
- * have such lines: y or dy, the indices, x or dx. */
+/* A line is the elements along the axis. Lines are independent of each other, forward and backward, so threads share
+ * them. Three arrays have such lines: y or dy, the indices, x or dx. */
 enum { Y, INDEX, FROM, ARRAYS };
 
 typedef struct gather_lines {
@@ -44,7 +44,7 @@ typedef struct gather_lines {
     int64_t length, stride[ARRAYS]; /* along the axis, elements */
 } gather_lines;
 
-/* Returns the first elements of the lines of y, as positions in an array. */
+/* Returns the array of the first elements of the lines of `array`, one for each line of y. */
 static th_array line_starts(const th_array *array, const th_array *y, int axis)
 {
     th_array starts = *array;

@@ -1,5 +1,5 @@
-/* masked_matmul: c = a b without the masked pairs. No bit of a masked pair reaches the result or a gradient, not even
- * NaN.
+/* masked_matmul: c = a b without the masked pairs. No masked pair changes a bit of the result or of a gradient, not
+ * even with NaN.
  *
  * A factor of 0 does not mask a number: 0 * NaN is NaN. So a product whose left operand is masked has two parts. The
  * first multiplies two copies: the left operand with 0 where it is masked, and the right operand with 0 instead of NaN
@@ -84,7 +84,7 @@ static th_product_call plan_product(const th_call *call, const th_array *a, cons
     return product;
 }
 
-/* Returns the mask; without one, a single true. */
+/* Returns the mask; without a mask, a single `true`. */
 static th_array keep_of(const th_call *call)
 {
     static const bool visible = true;
@@ -114,7 +114,7 @@ static void reserve_visible(const th_call *call, visible_product *v)
     v->product = plan_product(call, &v->left, &v->finite, &v->c);
 }
 
-/* Returns whether the masked operand needs a copy: always with a mask, otherwise to make it contiguous. */
+/* Returns whether the masked operand needs a copy: always if there is a mask, otherwise only to make it contiguous. */
 static bool is_copied(const th_call *call, const th_array *x)
 {
     return call->input[KEEP].given || !th_array_contiguous(x);

@@ -12,8 +12,9 @@ typedef struct reshape_attributes {
 } reshape_attributes;
 
 /* Computes the strides of shape `to` over the memory of `size` and `stride`; returns false if no view exists. Both
- * shapes have the same number of elements. The function matches runs of old axes with runs of new axes that have the
- * same number of elements. A run of old axes must have the strides of a single axis. */
+ * shapes have the same number of elements. The function matches groups of consecutive old axes with groups of
+ * consecutive new axes that have the same number of elements. A group of old axes must have the strides of a single
+ * axis. */
 static bool view_strides(int ndim, const int64_t *size, const int64_t *stride, const th_shape *to, int64_t *to_stride)
 {
     int64_t from_size[TH_MAX_DIMS], from_stride[TH_MAX_DIMS];
@@ -52,7 +53,7 @@ static bool view_strides(int ndim, const int64_t *size, const int64_t *stride, c
     return true;
 }
 
-/* Replaces the -1 in shape. If no such shape exists, returns false and writes the reason to text. */
+/* Replaces the -1 in shape. Returns false if no such shape exists, and then writes the reason to text. */
 static bool resolve(th_shape *shape, int64_t numel, char *text, size_t text_size)
 {
     if (shape->ndim < 0 || shape->ndim > TH_MAX_DIMS) {
@@ -133,7 +134,8 @@ const th_op th_op_reshape = {
     .samples = reshape_samples,
 };
 
-/* Returns whether this view exists of both the values and the gradient of x. (After an expand their strides differ.) */
+/* Returns whether this view exists for the values of x and for its gradient buffer. (After an expand their strides
+ * differ.) */
 static bool has_view(const th_tensor_impl *x, th_shape shape)
 {
     char why[2 * TH_SHAPE_TEXT];

@@ -1,9 +1,9 @@
 /* rotary: y = (a cos - b sin, b cos + a sin) for each pair (a, b) of a row (Su et al. 2021). The angle is proportional
  * to the row's position.
  *
- * The cosines and sines of a position are computed once for all its rows, in float64 by the library's own functions,
- * and rounded to x's type. A row kernel rotates (kernels/rows/vector/rotary.c). The result is recomputed for
- * backward instead of saved: in attention, x is in memory anyway. */
+ * The cosines and sines of a position are computed once for all rows at that position, in float64 by the library's own
+ * functions, and rounded to x's type. A row kernel rotates (kernels/rows/vector/rotary.c). Backward recomputes the
+ * result instead of saving it: in attention, x is in memory anyway. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef struct rotary_attributes {
     th_rotary_scaling scaling;
 } rotary_attributes;
 
-/* (T) or (B, T), for x (B, .., T, D). */
+/* Checks that positions are (T) or (B, T), for x (B, .., T, D). */
 static th_status check_positions(th_call *call)
 {
     const th_array *x = &call->input[X], *positions = &call->input[POSITIONS];
@@ -138,8 +138,8 @@ static double position_at(const th_array *positions, int64_t batch, int64_t quer
 }
 
 /* Writes a row of the table from its cosines and sines. */
-static void spread(bool neighbors, int64_t pairs, double direction, const double *cosine, const double *sine,
-                   double *row)
+static void write_table_row(bool neighbors, int64_t pairs, double direction, const double *cosine, const double *sine,
+                            double *row)
 {
     for (int64_t i = 0; i < pairs; i++) {
         const double signed_sine = direction * sine[i];
@@ -170,7 +170,7 @@ static void table_rows(void *shared, int64_t first, int64_t end, int worker)
             angle[j] = position * work->frequency[j];
         kernels->cos(pairs, (void *const[]){cosine, angle}, NULL);
         kernels->sin(pairs, (void *const[]){sine, angle}, NULL);
-        spread(attributes->pairing == TH_ROTARY_NEIGHBORS, pairs, work->direction, cosine, sine, row);
+        write_table_row(attributes->pairing == TH_ROTARY_NEIGHBORS, pairs, work->direction, cosine, sine, row);
         th_convert_run(p->table_row, dtype, work->table + i * p->table_row * (int64_t)th_dtype_size(dtype), TH_FLOAT64,
                        row);
     }

@@ -59,7 +59,7 @@ static th_status check_operands(th_call *call)
     return check_leading(call);
 }
 
-/* Checks that the slopes broadcast to the leading dimensions. (Their type was compared with q's before.) */
+/* Checks that the slopes broadcast to the leading dimensions. (The caller has compared their type with q's.) */
 static th_status check_alibi(th_call *call)
 {
     const th_array *q = &call->input[Q], *alibi = &call->input[ALIBI];
@@ -119,7 +119,7 @@ static void attention_forward(const th_call *call)
                              th_call_scratch(call, p->workspace));
 }
 
-/* Clears the gradients of k and v if their groups have no query heads: no kernel writes them then. */
+/* Clears the gradients of k and v if no query head uses them: no kernel writes them then. */
 static void clear_without_heads(const th_call *call)
 {
     const th_array *q = &call->input[Q], *k = &call->input[K];

@@ -244,8 +244,8 @@ static th_block *carve(th_block_allocator *allocator, th_block *run, size_t need
 
 /* -- chunks -- */
 
-/* Takes a new chunk of at least `need` bytes. Its size is a quarter of all chunks, so that a large model does not
- * reserve much more than it needs. Returns the chunk as a free run. */
+/* Takes a new chunk and returns it as a free run. Its size is a quarter of all chunks, at least TH_MIN_CHUNK and at
+ * most TH_MAX_SLACK; or `need`, if that is larger. So a large model does not reserve much more than it needs. */
 static th_block *chunk_new(th_block_allocator *allocator, size_t need)
 {
     const size_t quarter = allocator->reserved / 4;

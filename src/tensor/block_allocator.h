@@ -16,10 +16,10 @@ typedef struct th_block th_block;
 
 /* Where the allocator gets its memory. The context's source counts and limits it (tensor/memory.h). */
 typedef struct th_chunk_source {
-    /* Returns memory for the allocator's own records, aligned to 64 bytes; NULL when memory is out. */
+    /* Returns memory for the allocator's own records, aligned to 64 bytes; NULL if memory runs out. */
     void *(*take)(void *owner, size_t bytes);
     void (*give)(void *owner, void *memory, size_t bytes);
-    /* Provides a chunk. Returns false when memory is out. In a shapes-only context *memory is NULL: the blocks of the
+    /* Provides a chunk. Returns false if memory runs out. In a shapes-only context *memory is NULL: the blocks of the
      * chunk have sizes and offsets, but no memory. */
     bool (*take_chunk)(void *owner, size_t bytes, void **memory);
     void (*give_chunk)(void *owner, void *memory, size_t bytes);

@@ -13,7 +13,7 @@ static void count_peak(th_context *ctx)
 }
 
 /* Takes `size` bytes (whole cache lines) from the allocator, within the limit. With without_memory, only counts them
- * and sets *memory to NULL. Returns false when memory is out. */
+ * and sets *memory to NULL. Returns false if memory runs out. */
 static bool reserve(th_context *ctx, size_t size, bool without_memory, void **memory)
 {
     const size_t limit = ctx->options.memory_limit;
@@ -101,25 +101,25 @@ void th_release(th_context *ctx, void *memory, size_t bytes)
 
 static void release_oldest(th_context *ctx)
 {
-    th_quarantined *r = &ctx->quarantine;
-    const size_t i = r->first;
-    r->first = (i + 1) % TH_QUARANTINE_OBJECTS;
-    r->count--;
-    r->bytes -= r->object[i].bytes;
-    give(ctx, r->object[i].memory, r->object[i].bytes);
+    th_quarantined *q = &ctx->quarantine;
+    const size_t i = q->first;
+    q->first = (i + 1) % TH_QUARANTINE_OBJECTS;
+    q->count--;
+    q->bytes -= q->object[i].bytes;
+    give(ctx, q->object[i].memory, q->object[i].bytes);
 }
 
 void th_quarantine(th_context *ctx, void *memory, size_t bytes)
 {
-    th_quarantined *r = &ctx->quarantine;
+    th_quarantined *q = &ctx->quarantine;
     ctx->live_other -= round_up(bytes);
-    if (r->count == TH_QUARANTINE_OBJECTS)
+    if (q->count == TH_QUARANTINE_OBJECTS)
         release_oldest(ctx);
-    const size_t last = (r->first + r->count++) % TH_QUARANTINE_OBJECTS;
-    r->object[last].memory = memory;
-    r->object[last].bytes = bytes;
-    r->bytes += bytes;
-    while (r->bytes > TH_QUARANTINE_BYTES)
+    const size_t last = (q->first + q->count++) % TH_QUARANTINE_OBJECTS;
+    q->object[last].memory = memory;
+    q->object[last].bytes = bytes;
+    q->bytes += bytes;
+    while (q->bytes > TH_QUARANTINE_BYTES)
         release_oldest(ctx);
 }
 

@@ -91,7 +91,7 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
         th_for_pieces(ctx, iterator.numel, copy_rows, &iterator);
         return;
     }
-    transposition t = {&iterator, dimension, th_parts(iterator.size[dimension], TILE_ROWS)};
+    transposition t = {&iterator, dimension, th_ceil_div(iterator.size[dimension], TILE_ROWS)};
     const int64_t planes = iterator.numel / iterator.size[dimension] / iterator.size[iterator.ndim - 1];
     th_for_rows(ctx, planes * t.bands, TILE_ROWS * iterator.size[iterator.ndim - 1], transpose_bands, &t);
 }

@@ -38,11 +38,11 @@ typedef struct flat_operation {
 
 static void run_flat(const void *shared, int64_t begin, int64_t end)
 {
-    const flat_operation *m = shared;
+    const flat_operation *op = shared;
     void *at[TH_ITERATOR_ARRAYS];
-    for (int i = 0; i < m->arrays; i++)
-        at[i] = m->data[i] + begin * m->element[i];
-    m->kernel(end - begin, at, m->parameters);
+    for (int i = 0; i < op->arrays; i++)
+        at[i] = op->data[i] + begin * op->element[i];
+    op->kernel(end - begin, at, op->parameters);
 }
 
 static bool all_contiguous(const th_array *destination, int n_operands, const th_array *const *operand)
@@ -67,14 +67,14 @@ typedef struct buffers {
 
 /* Computes up to `left` elements within one row. Contiguous operands are read directly, others through buffers.
  * Returns the number of elements. */
-static int64_t run_row(const operation *m, int64_t left, const th_iterator_position *position, buffers *buffer)
+static int64_t run_row(const operation *op, int64_t left, const th_iterator_position *position, buffers *buffer)
 {
-    const th_iterator *iterator = &m->iterator;
+    const th_iterator *iterator = &op->iterator;
     const int last = iterator->ndim - 1;
     bool contiguous = true;
     for (int i = 0; i < iterator->arrays; i++)
         contiguous &= iterator->array[i].stride[last] == iterator->array[i].element;
-    const int64_t max = contiguous && !m->accumulate ? DIRECT : BUFFER;
+    const int64_t max = contiguous && !op->accumulate ? DIRECT : BUFFER;
     const int64_t n = th_smaller(th_smaller(th_iterator_run(iterator, position), left), max);
 
     void *at[TH_ITERATOR_ARRAYS];
@@ -90,14 +90,14 @@ static int64_t run_row(const operation *m, int64_t left, const th_iterator_posit
 
     const int64_t element = iterator->array[0].element, stride = iterator->array[0].stride[last];
     char *const destination = position->at[0];
-    char *const result = stride == element && !m->accumulate ? destination : buffer->data[0];
+    char *const result = stride == element && !op->accumulate ? destination : buffer->data[0];
     at[0] = result;
-    m->kernel(n, at, m->parameters);
-    if (m->accumulate && stride == element) {
-        m->accumulate(n, (void *[]){destination, destination, result}, NULL);
-    } else if (m->accumulate) {
+    op->kernel(n, at, op->parameters);
+    if (op->accumulate && stride == element) {
+        op->accumulate(n, (void *[]){destination, destination, result}, NULL);
+    } else if (op->accumulate) {
         th_move_run(n, element, buffer->sum, element, destination, stride);
-        m->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
+        op->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
         th_move_run(n, element, destination, stride, buffer->sum, element);
     } else if (result != destination) {
         th_move_run(n, element, destination, stride, result, element);
@@ -121,41 +121,41 @@ static void move_rows(const th_iterator *iterator, int i, bool gather, int64_t n
 }
 
 /* Computes up to `left` elements, at most a buffer full, which may span rows. Returns the number of elements. */
-static int64_t run_rows(const operation *m, int64_t left, const th_iterator_position *position, buffers *buffer)
+static int64_t run_rows(const operation *op, int64_t left, const th_iterator_position *position, buffers *buffer)
 {
     const int64_t n = th_smaller(left, BUFFER);
     void *at[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
-    for (int i = 1; i < m->iterator.arrays; i++) {
+    for (int i = 1; i < op->iterator.arrays; i++) {
         at[i] = buffer->data[i];
-        move_rows(&m->iterator, i, true, n, *position, buffer->data[i]);
+        move_rows(&op->iterator, i, true, n, *position, buffer->data[i]);
     }
-    m->kernel(n, at, m->parameters);
+    op->kernel(n, at, op->parameters);
     char *result = buffer->data[0];
-    if (m->accumulate) {
-        move_rows(&m->iterator, 0, true, n, *position, buffer->sum);
-        m->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
+    if (op->accumulate) {
+        move_rows(&op->iterator, 0, true, n, *position, buffer->sum);
+        op->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
         result = buffer->sum;
     }
-    move_rows(&m->iterator, 0, false, n, *position, result);
+    move_rows(&op->iterator, 0, false, n, *position, result);
     return n;
 }
 
 static void run_pieces(const void *shared, int64_t begin, int64_t end)
 {
-    const operation *m = shared;
+    const operation *op = shared;
     buffers buffer;
     memset(buffer.filled, 0, sizeof buffer.filled);
-    const bool by_row = m->iterator.ndim == 1 || m->iterator.size[m->iterator.ndim - 1] >= SHORT_ROW;
+    const bool by_row = op->iterator.ndim == 1 || op->iterator.size[op->iterator.ndim - 1] >= SHORT_ROW;
     th_iterator_position position;
-    th_iterator_seek(&m->iterator, begin, &position);
+    th_iterator_seek(&op->iterator, begin, &position);
     while (begin < end) {
         if (by_row) {
-            const int64_t n = run_row(m, end - begin, &position, &buffer);
-            th_iterator_advance(&m->iterator, n, &position);
+            const int64_t n = run_row(op, end - begin, &position, &buffer);
+            th_iterator_advance(&op->iterator, n, &position);
             begin += n;
         } else {
-            begin += run_rows(m, end - begin, &position, &buffer);
-            th_iterator_seek(&m->iterator, begin, &position);
+            begin += run_rows(op, end - begin, &position, &buffer);
+            th_iterator_seek(&op->iterator, begin, &position);
         }
     }
 }
@@ -179,7 +179,7 @@ static int transposed_dimension(const th_iterator *iterator)
 }
 
 typedef struct tiles {
-    const operation *m;
+    const operation *op;
     int dimension;           /* the rows of the tiles; their columns are the last dimension */
     int64_t bands, per_band; /* bands of tiles in a plane of these two dimensions; tiles in a band */
 } tiles;
@@ -187,7 +187,7 @@ typedef struct tiles {
 /* Copies one tile of array i to packed (rows, columns) (gather) or back. */
 static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t columns, char *at, char *packed)
 {
-    const th_iterator *iterator = &t->m->iterator;
+    const th_iterator *iterator = &t->op->iterator;
     const int64_t element = iterator->array[i].element;
     const bool by_column = iterator->array[i].stride[t->dimension] == element;
     const int64_t runs = by_column ? columns : rows, n = by_column ? rows : columns;
@@ -205,8 +205,8 @@ static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t 
 
 static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
 {
-    const operation *m = t->m;
-    const th_iterator *iterator = &m->iterator;
+    const operation *op = t->op;
+    const th_iterator *iterator = &op->iterator;
     const int last = iterator->ndim - 1;
     char *at[TH_ITERATOR_ARRAYS];
     const int64_t row = tile / t->per_band % t->bands * TILE_ROWS, column = tile % t->per_band * TILE_COLUMNS;
@@ -221,11 +221,11 @@ static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
         operands[i] = buffer->data[i];
         move_tile(t, i, true, rows, columns, at[i], buffer->data[i]);
     }
-    m->kernel(rows * columns, operands, m->parameters);
+    op->kernel(rows * columns, operands, op->parameters);
     char *result = buffer->data[0];
-    if (m->accumulate) {
+    if (op->accumulate) {
         move_tile(t, 0, true, rows, columns, at[0], buffer->sum);
-        m->accumulate(rows * columns, (void *[]){buffer->sum, buffer->sum, result}, NULL);
+        op->accumulate(rows * columns, (void *[]){buffer->sum, buffer->sum, result}, NULL);
         result = buffer->sum;
     }
     move_tile(t, 0, false, rows, columns, at[0], result);
@@ -254,19 +254,19 @@ void th_elementwise(const th_context *ctx, th_elementwise_kernel *kernel, const 
             th_for_pieces(ctx, numel, run_flat, &flat);
         return;
     }
-    operation m = {.kernel = kernel,
-                   .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
-                   .parameters = parameters};
-    if (!th_iterator_build(&m.iterator, destination, n_operands, operand))
+    operation op = {.kernel = kernel,
+                    .accumulate = add ? th_context_kernels(ctx, destination->dtype)->add : NULL,
+                    .parameters = parameters};
+    if (!th_iterator_build(&op.iterator, destination, n_operands, operand))
         return;
-    const int dimension = transposed_dimension(&m.iterator);
+    const int dimension = transposed_dimension(&op.iterator);
     if (dimension < 0) {
-        th_for_pieces(ctx, m.iterator.numel, run_pieces, &m);
+        th_for_pieces(ctx, op.iterator.numel, run_pieces, &op);
         return;
     }
-    const int64_t rows = m.iterator.size[dimension], columns = m.iterator.size[m.iterator.ndim - 1];
-    tiles t = {&m, dimension, th_parts(rows, TILE_ROWS), th_parts(columns, TILE_COLUMNS)};
-    th_for_rows(ctx, m.iterator.numel / rows / columns * t.bands * t.per_band, BUFFER, run_tiles, &t);
+    const int64_t rows = op.iterator.size[dimension], columns = op.iterator.size[op.iterator.ndim - 1];
+    tiles t = {&op, dimension, th_ceil_div(rows, TILE_ROWS), th_ceil_div(columns, TILE_COLUMNS)};
+    th_for_rows(ctx, op.iterator.numel / rows / columns * t.bands * t.per_band, BUFFER, run_tiles, &t);
 }
 
 const th_kernels *th_call_kernels(const th_call *call)

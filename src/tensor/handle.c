@@ -4,9 +4,9 @@
  * tensor of that kind. Step tensors are numbered through the whole life of the context. The pool contains only the
  * tensors of the current step, in the order of their numbers. So a smaller number belongs to an earlier step.
  *
- * The implementation of a freed owned tensor is reused with a new handle. After all the handles that its bits can
- * distinguish, it is not reused any more. So no two tensors get the same handle (except after 2^41 step tensors), and
- * the handle of a tensor that has ended never reaches another tensor. */
+ * The implementation of a freed owned tensor is reused with a new handle, as often as the bits of a handle can count.
+ * Then it is not reused any more. So no two tensors get the same handle (except after 2^41 step tensors), and the
+ * handle of a tensor that has ended never reaches another tensor. */
 #include <string.h>
 
 #include "tensor/checked.h"
@@ -258,7 +258,7 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
     return t;
 }
 
-/* An implementation that has had as many tensors as handles can distinguish is not reused. */
+/* An implementation that has had as many tensors as a handle can count is not reused. */
 void th_handle_free_owned(th_tensor_impl *t)
 {
     th_context *ctx = t->ctx;

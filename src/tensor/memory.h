@@ -7,7 +7,7 @@
 #include "tensor/block_allocator.h"
 
 /* Allocates memory outside the block allocators. bytes is rounded up to cache lines. Returns NULL, without an error,
- * when memory is out. */
+ * if memory runs out. */
 TH_PRIVATE_API void *th_allocate(th_context *ctx, size_t bytes);
 /* Releases memory of th_allocate. bytes is the size that was requested. NULL is legal. */
 TH_PRIVATE_API void th_release(th_context *ctx, void *memory, size_t bytes);
@@ -24,7 +24,7 @@ TH_PRIVATE_API th_status th_count_memory(th_context *ctx, size_t bytes, const ch
 /* Undoes th_count_memory. */
 TH_PRIVATE_API void th_uncount_memory(th_context *ctx, size_t bytes);
 
-/* Allocates a block from step_memory or owned_memory. Returns NULL with TH_ERROR_MEMORY pending when memory is out. */
+/* Allocates a block from step_memory or owned_memory. Returns NULL with TH_ERROR_MEMORY pending if memory runs out. */
 th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
 
 /* Stores TH_ERROR_MEMORY for a request of that many bytes. The message names the memory limit if that was the cause,

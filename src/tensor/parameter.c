@@ -6,8 +6,8 @@
 #include "tensor/gradient_buffer.h"
 #include "tensor/parameter.h"
 
-/* A new block has half the capacity of the existing ones together, so that blocks are few and little memory is
- * unused. */
+/* A new block has 1 / GROWTH of the capacity of all blocks of its type, and at least FIRST_BLOCK bytes. So blocks are
+ * few, and little memory is unused. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
 static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)

@@ -51,7 +51,7 @@ typedef struct th_bump_mark {
     size_t used;
 } th_bump_mark;
 
-/* Allocates memory. Returns NULL when memory is out. */
+/* Allocates memory. Returns NULL if memory runs out. */
 void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes);
 /* Returns the current position. */
 th_bump_mark th_bump_mark_now(const th_bump *bump);

@@ -21,7 +21,7 @@ TH_PRIVATE_API void th_random_state_set(th_context *ctx, const th_random_state *
 
 /* Returns the Philox key of a stream. */
 TH_PRIVATE_API uint64_t th_stream_key(uint64_t seed, th_stream stream);
-/* Returns the next call of a stream and counts it. Operations do not call it in evaluation. */
+/* Returns the next call of a stream and counts it. In evaluation, operations draw nothing and do not call it. */
 th_random_call th_random_next(th_context *ctx, th_stream stream);
 /* Increments the step after a successful optimizer step, and resets the calls of every stream. */
 void th_random_step_done(th_context *ctx);

@@ -1,5 +1,5 @@
-/* SplitMix64 (Steele, Lea & Flood 2014), a random generator with 64 bits of state. For everything except the
- * context's streams: keys of streams, priorities in a tree, choices of the gradient checker. */
+/* SplitMix64 (Steele, Lea & Flood 2014), a random generator with 64 bits of state. It makes the keys of the context's
+ * streams, the priorities in a tree, and the choices of the gradient checker. The streams themselves use Philox. */
 #ifndef TH_TENSOR_SPLITMIX_H
 #define TH_TENSOR_SPLITMIX_H
 

@@ -31,7 +31,7 @@ typedef struct partial {
     int ndim;
     int64_t size[TH_MAX_DIMS];
     int64_t stride[TH_MAX_DIMS];      /* bytes */
-    int64_t destination[TH_MAX_DIMS]; /* stride in the destination, bytes; 0: the dimension is still to be summed */
+    int64_t destination[TH_MAX_DIMS]; /* stride in the destination, bytes; 0: not summed yet */
 } partial;
 
 /* One stage: dimension `axis` of `from` becomes `blocks` sums. */
@@ -87,7 +87,7 @@ static void locate(const stage *s, int without, int64_t number, const char **fro
     }
 }
 
-/* Sums rows. A part is one block of one row. One kernel call handles several rows if their distances are equal. */
+/* Sums rows. A task is one block of one row. One kernel call handles several rows if their distances are equal. */
 static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
@@ -98,17 +98,17 @@ static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
     const int64_t row_stride = several ? s->from->stride[s->axis - 1] : 0;
     const bool contiguous = stride == s->element;
     _Alignas(64) char gathered[ROW_BLOCK * WIDEST];
-    for (int64_t part = first, count; part < end; part += count) {
+    for (int64_t task = first, count; task < end; task += count) {
         const char *from;
         char *to;
-        locate(s, -1, part / s->blocks, &from, &to);
-        const int64_t start = part % s->blocks * s->block;
+        locate(s, -1, task / s->blocks, &from, &to);
+        const int64_t start = task % s->blocks * s->block;
         const int64_t n = th_smaller(length - start, s->block);
         from += start * stride;
-        to += part % s->blocks * s->to_stride[s->axis];
+        to += task % s->blocks * s->to_stride[s->axis];
         count = 1;
         if (contiguous && s->blocks == 1 && several) {
-            count = th_smaller(rows - part % rows, end - part);
+            count = th_smaller(rows - task % rows, end - task);
         } else if (!contiguous) {
             th_move_run(n, s->element, gathered, s->element, from, stride);
             from = gathered;
@@ -117,7 +117,7 @@ static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
     }
 }
 
-/* Sums columns. A part is one block of rows and one chunk of columns at one index of the other dimensions. */
+/* Sums columns. A task is one block of rows and one chunk of columns, at one index of the other dimensions. */
 static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
 {
     (void)worker;
@@ -125,11 +125,11 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
     const int last = s->from->ndim - 1;
     const int64_t row_stride = s->from->stride[s->axis], stride = s->from->stride[last];
     _Alignas(64) char gathered[BUFFER * WIDEST];
-    for (int64_t part = first; part < end; part++) {
+    for (int64_t task = first; task < end; task++) {
         const char *from;
         char *to;
-        locate(s, last, part / s->chunks / s->blocks, &from, &to);
-        const int64_t block = part / s->chunks % s->blocks, chunk = part % s->chunks;
+        locate(s, last, task / s->chunks / s->blocks, &from, &to);
+        const int64_t block = task / s->chunks % s->blocks, chunk = task % s->chunks;
         const int64_t rows = th_smaller(s->from->size[s->axis] - block * s->block, s->block);
         const int64_t columns = th_smaller(s->from->size[last] - chunk * COLUMNS, COLUMNS);
         from += block * s->block * row_stride + chunk * COLUMNS * stride;
@@ -150,7 +150,7 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
     }
 }
 
-/* Returns the innermost dimension that is still to be summed, or -1. */
+/* Returns the innermost dimension that has not been summed yet, or -1. */
 static int reduced_axis(const partial *p)
 {
     int axis = p->ndim - 1;
@@ -167,8 +167,8 @@ static int64_t plan(stage *s, const partial *from, int axis, partial *after)
     s->from = from;
     s->axis = axis;
     s->block = rows ? ROW_BLOCK : COLUMN_BLOCK;
-    s->blocks = th_parts(from->size[axis], s->block);
-    s->chunks = rows ? 1 : th_parts(from->size[from->ndim - 1], COLUMNS);
+    s->blocks = th_ceil_div(from->size[axis], s->block);
+    s->chunks = rows ? 1 : th_ceil_div(from->size[from->ndim - 1], COLUMNS);
     int64_t numel = 1;
     for (int d = from->ndim - 1; d >= 0; d--) {
         s->to_stride[d] = numel * s->element;
@@ -188,13 +188,13 @@ static int64_t plan(stage *s, const partial *from, int axis, partial *after)
 
 static void run(const th_context *ctx, stage *s)
 {
-    int64_t parts = s->blocks * s->chunks;
+    int64_t tasks = s->blocks * s->chunks;
     const int last = s->from->ndim - 1;
     for (int d = 0; d < s->from->ndim; d++)
-        parts *= d == s->axis || (d == last && s->axis != last) ? 1 : s->from->size[d];
+        tasks *= d == s->axis || (d == last && s->axis != last) ? 1 : s->from->size[d];
     const int64_t length = th_smaller(s->from->size[s->axis], s->block);
     const int64_t columns = s->axis == last ? 1 : th_smaller(s->from->size[last], COLUMNS);
-    th_for_rows(ctx, parts, length * columns, s->axis == last ? sum_rows : sum_columns, s);
+    th_for_rows(ctx, tasks, length * columns, s->axis == last ? sum_rows : sum_columns, s);
 }
 
 /* Returns the finished sum as an array: with the strides of its memory or of the destination. */

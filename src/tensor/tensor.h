@@ -21,8 +21,8 @@
 /* The memory of a tensor and its views.
  *
  * holds counts the users of the bytes: live handles, and nodes that saved them for backward. At 0 the bytes are
- * released. If the producer of a storage is to be recomputed, the nodes that save the storage do not hold it. Its
- * bytes come back when backward recomputes the producer. */
+ * released. If backward can recompute a storage, the nodes that save it do not hold it: its bytes are released, and
+ * backward runs the producer again, which restores them. */
 typedef struct th_storage {
     void *data;
     th_block *block; /* that contains data; NULL for a parameter, and after the bytes were released */
@@ -31,11 +31,11 @@ typedef struct th_storage {
     uint32_t version;         /* counts changes in place */
     const char *changed_file; /* the caller's line of the last change */
     int changed_line;
-    bool owned;                           /* in owned_memory or a parameter block, not in step_memory */
-    bool dropped;                         /* the bytes were released */
-    bool recomputed;                      /* and recomputed: the producer holds them until its own backward */
-    bool kept;                            /* nodes that save it hold it although it has a producer */
-    int64_t producer;                     /* the node that can recompute it, or -1 */
+    bool owned;       /* in owned_memory or a parameter block, not in step_memory */
+    bool dropped;     /* the bytes were released */
+    bool recomputed;  /* the released bytes were recomputed: the producer holds them until its own backward */
+    bool always_held; /* nodes that save it hold it although it has a producer */
+    int64_t producer; /* the node that can recompute it, or -1 */
     struct th_parameter_entry *parameter; /* of a parameter: its entry in a block; else NULL */
 } th_storage;
 
@@ -111,7 +111,7 @@ TH_PRIVATE_API th_status th_refused(const th_tensor *t);
 th_tensor_impl *th_inspected(const th_tensor *t, const char *operation);
 
 /* Returns a new implementation and handle without storage. The user owns the tensor if `owned`, else the tape.
- * Returns NULL with TH_ERROR_MEMORY pending when memory is out. */
+ * Returns NULL with TH_ERROR_MEMORY pending if memory runs out. */
 th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation);
 /* Returns true if the user will own a tensor created now: outside every scope and every step of th_step_begin. */
 TH_PRIVATE_API bool th_creates_owned(const th_context *ctx);

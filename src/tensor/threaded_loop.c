@@ -31,7 +31,7 @@ void th_for_pieces(const th_context *ctx, int64_t count, th_piece_task *task, co
         return;
     }
     pieces work = {count, task, shared};
-    th_parallel(ctx->threads, th_parts(count, TH_PIECE), run_piece, &work);
+    th_parallel(ctx->threads, th_ceil_div(count, TH_PIECE), run_piece, &work);
 }
 
 typedef struct rows_work {
@@ -52,7 +52,7 @@ void th_for_rows(const th_context *ctx, int64_t rows, int64_t cost_per_row, th_r
     if (rows <= 0 || ctx->options.shapes_only)
         return;
     const int64_t cost = th_larger(cost_per_row, 1);
-    rows_work work = {rows, th_parts(TH_PIECE, cost), task, shared};
+    rows_work work = {rows, th_ceil_div(TH_PIECE, cost), task, shared};
     const bool serial = rows < TH_SERIAL_BELOW && rows * th_smaller(cost, TH_SERIAL_BELOW) < TH_SERIAL_BELOW;
-    th_parallel(serial ? 1 : ctx->threads, th_parts(rows, work.chunk), run_rows, &work);
+    th_parallel(serial ? 1 : ctx->threads, th_ceil_div(rows, work.chunk), run_rows, &work);
 }

@@ -70,7 +70,7 @@ static th_tensor *cube(void *user, th_tensor *x)
     return th_apply(&cube_op, NULL, x);
 }
 
-/* A layer and the operation behind it. */
+/* A layer, and the operation on its output. */
 static th_tensor *cube_of_layer(void *layer, th_tensor *x)
 {
     return cube(NULL, th_module_forward(layer, x));

@@ -1,5 +1,5 @@
-/* A program that uses the models library, in C and (main.cpp) in C++: a tokenizer encodes and decodes a text, and a language
- * model's weights go through a file. The one argument is the file. */
+/* A program that uses the models library, in C and (main.cpp) in C++: a tokenizer encodes and decodes a text, and a
+ * language model's weights go through a file. The one argument is the file. */
 #include <stdio.h>
 #include <string.h>
 #include <tapehead/tapehead.h>

@@ -1,4 +1,4 @@
-/* The declarations that the pieces of C in README.md use. */
+/* Declarations that the C snippets in README.md use. */
 #include <stdint.h>
 #include <tapehead/tapehead.h>
 

@@ -1,4 +1,4 @@
-/* The declarations that the pieces of C in checkpoints.md use. */
+/* Declarations that the C snippets in checkpoints.md use. */
 #include <stdio.h>
 #include <string.h>
 #include <tapehead/tapehead.h>

@@ -1,4 +1,4 @@
-/* The declarations that the pieces of C in functions.md use. */
+/* Declarations that the C snippets in functions.md use. */
 #include <stdio.h>
 #include <tapehead/tapehead.h>
 

@@ -1,9 +1,9 @@
-/* A shared object that contains the static library. Its one function computes with a team of threads. */
+/* A shared object that contains the static library. Its function computes with a team of threads. */
 #include "tapehead/tapehead.h"
 
 double plugin_compute(int threads);
 
-/* Returns the sum of a product of two matrices; -1 if it fails or the team is smaller. */
+/* Returns the sum of a product of two matrices; -1 on errors or if the team has another size. */
 double plugin_compute(int threads)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = threads});

@@ -2,10 +2,10 @@
  *
  *     o = dropout(softmax(cap(scale q kᵀ) + alibi + mask)) v
  *
- * Computed in tiles, a block of queries by a block of keys (Rabe & Staats 2021, Dao et al. 2022): nothing of size T x S
- * is stored. The forward saves o and the log-sum-exp of each row; the backward recomputes the scores. Letters: N
- * leading dimensions (an index is one head of one example), T queries, S keys, D width of queries and keys, Dv width of
- * values.
+ * It is computed in tiles, a block of queries by a block of keys (Rabe & Staats 2021, Dao et al. 2022): nothing of size
+ * T x S is stored. The forward saves o and the log-sum-exp of each row; the backward recomputes the scores. Letters: N
+ * leading dimensions (an index over them is one head of one example), T queries, S keys, D width of queries and keys,
+ * Dv width of values.
  *
  * The bits do not depend on the number of threads, the batch, the instruction set with fused multiply-add, or the
  * numbers at masked (query, key) pairs. A query without visible keys has output 0, log-sum-exp -inf and gradients of
@@ -34,8 +34,8 @@ typedef struct th_attention_array {
 typedef struct th_attention {
     int dims; /* the leading dimensions N */
     int64_t size[TH_ATTENTION_DIMS];
-    bool grouped; /* the last leading dimension is a group of heads that share k and v. There the strides of k and v
-                     are 0, and those of k_gradient and v_gradient, which are sums over the group in order */
+    bool grouped; /* the last leading dimension is a group of heads that share k and v. In it the strides of k, v,
+                     k_gradient and v_gradient are 0; the gradients are sums over the group, in order */
     int64_t queries, keys, width, value_width; /* T, S, D, Dv */
     double scale;
     double soft_cap;                /* cap(x) = soft_cap tanh(x / soft_cap); 0: cap(x) = x */
@@ -47,7 +47,7 @@ typedef struct th_attention {
 
     /* A pair is visible if all of these permit it (visible.h). */
     th_band band;
-    th_attention_array positions; /* (N, T) int32 or int64: positions of the queries, instead of the band's */
+    th_attention_array positions; /* (N, T) int32 or int64: positions of the queries; they replace the band's */
     bool positions_64;
     th_attention_array valid_lengths; /* (N, T) int32 or int64: keys from here on are masked */
     bool valid_lengths_64;
@@ -63,14 +63,14 @@ typedef struct th_attention {
     th_attention_array o_gradient;           /* (N, T, Dv) */
     th_attention_array log_sum_exp_gradient; /* (N, T) */
     th_attention_array q_gradient, k_gradient, v_gradient;
-    bool wants_q;                                      /* q_gradient exists now or when this runs: it takes workspace */
-    th_attention_array additive_gradient;              /* a stride of 0: the sum along that dimension, in order */
-    th_attention_array alibi_gradient;                 /* likewise */
+    bool wants_q;                         /* q_gradient exists, or will when this runs: plan its workspace */
+    th_attention_array additive_gradient; /* a stride of 0: the sum along that dimension, in order */
+    th_attention_array alibi_gradient;    /* likewise */
     bool add_q, add_k, add_v, add_additive, add_alibi; /* add to the gradient instead of overwriting it */
 } th_attention;
 
-/* Bytes of workspace (64-byte aligned) that the functions below need for this problem and team; SIZE_MAX if a size_t
- * cannot hold them. Only sizes and flags are read. */
+/* Return the bytes of workspace (64-byte aligned) that the functions below need for this problem and team; SIZE_MAX if
+ * a size_t cannot hold them. They read only sizes and flags. */
 size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads);
 

@@ -11,14 +11,14 @@
  *
  * dadditive and dslope are summed along broadcast dimensions (attention_mask_gradient.c).
  *
- * The log-sum-exp is known, so no running maximum is needed, and blocks of keys are smaller than in the forward: all
- * operands of one block stay in a cache. For each block of keys, and each block of queries that sees any of them, in
- * order: recompute P and dz, add to dk and dv of the keys, and add to dq.
+ * The log-sum-exp is known, so no running maximum is needed. Blocks of keys are smaller than in the forward, so that
+ * all operands of one block stay in a cache. For each block of keys, and for each block of queries that sees any of
+ * them, in order, a task recomputes P and dz, adds to dk and dv of the keys, and adds to dq.
  *
- * A task is a head (or a group of heads that share k and v) with all its blocks of keys, or several heads. With few
- * heads, several blocks of keys of each head are computed at the same time. The first of these adds to dq directly. The
- * others write their dq to the workspace, and these are added in the order of the keys. The order of every sum is the
- * same in both cases. */
+ * A task is one head (or a group of heads that share k and v) with all its blocks of keys, or several heads. With few
+ * heads, several blocks of keys of each head are computed at the same time. The first of them adds to dq directly. The
+ * others write their dq to the workspace; afterwards these are added to dq in the order of the keys. So the order of
+ * every sum is the same in both cases. */
 #include <string.h>
 
 #include "kernels/attention/attention_backward.h"
@@ -42,7 +42,7 @@ typedef struct backward_work {
     int64_t part_stride;
 } backward_work;
 
-/* Whether attention_delta can read rows of values in place. */
+/* Returns whether attention_delta can read rows of values in place. */
 static bool in_place(const attention_problem *p, const th_attention_array *array)
 {
     return array->data && array->column == 1 && p->a->value_width % LANES == 0;
@@ -75,11 +75,11 @@ static backward_work make_work(const th_machine *machine, th_dtype dtype, const 
     backward_work work = {.problem = th_attention_problem(machine, dtype, a), .group = 1, .together = 1};
     if (a->grouped && a->dims > 0 && a->size[a->dims - 1] > 0)
         work.group = a->size[a->dims - 1];
-    work.key_blocks = th_parts(a->keys, KEY_BLOCK);
+    work.key_blocks = th_ceil_div(a->keys, KEY_BLOCK);
     work.part_stride = th_attention_stride(a->width);
     const int64_t tasks = work.problem.heads / work.group, wanted = (int64_t)threads * TASKS_PER_THREAD;
     if (threads > 1 && tasks > 0 && tasks < wanted)
-        work.together = th_smaller(th_smaller(th_parts(wanted, tasks), work.key_blocks), MAX_TOGETHER);
+        work.together = th_smaller(th_smaller(th_ceil_div(wanted, tasks), work.key_blocks), MAX_TOGETHER);
     work.groups = th_attention_heads_of_task(
         tasks, 2.5 * (double)work.group * (double)a->queries * (double)a->keys * (double)(a->width + a->value_width),
         threads);
@@ -237,7 +237,7 @@ static void backward_keys(const backward_work *work, backward_memory *m, const a
     store_sums(p, &m->v_gradient, &a->v_gradient, owner, start, count, a->add_v);
 }
 
-/* All blocks of keys of some groups of heads. */
+/* Computes all blocks of keys of some groups of heads. */
 static void whole_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
@@ -254,7 +254,7 @@ static void whole_task(void *shared, int64_t index, int worker)
     }
 }
 
-/* One of several blocks of keys that are computed at the same time. */
+/* Computes one of several blocks of keys that are computed at the same time. */
 static void key_block_task(void *shared, int64_t index, int worker)
 {
     const backward_work *work = shared;
@@ -266,14 +266,14 @@ static void key_block_task(void *shared, int64_t index, int worker)
         backward_keys(work, &m, &owner, key_block);
 }
 
-/* Adds the dq of the other blocks to the first. */
+/* Adds the dq of the other blocks of keys to the dq of the first. */
 static void combine_task(void *shared, int64_t index, int worker)
 {
     (void)worker;
     const backward_work *work = shared;
     const attention_problem *p = &work->problem;
     const th_attention *a = p->a;
-    const int64_t query_blocks = th_parts(a->queries, p->query_block), query = index % query_blocks * p->query_block;
+    const int64_t query_blocks = th_ceil_div(a->queries, p->query_block), query = index % query_blocks * p->query_block;
     const attention_head head = th_attention_head_at(a, index / query_blocks);
     const int64_t rows = th_smaller(a->queries - query, p->query_block);
     for (int64_t i = 1; i < work->together && work->first + i < work->key_blocks; i++) {
@@ -306,13 +306,13 @@ static void run_gradients(backward_work *work, int threads)
     if (work->key_blocks == 0 && a->q_gradient.data && !a->add_q)
         th_parallel(threads, work->problem.heads, zero_queries_task, work);
     if (work->together < 2) {
-        th_parallel(threads, th_parts(outer, work->groups), whole_task, work);
+        th_parallel(threads, th_ceil_div(outer, work->groups), whole_task, work);
         return;
     }
     for (work->first = 0; work->first < work->key_blocks; work->first += work->together) {
         th_parallel(threads, outer * work->together, key_block_task, work);
         if (a->q_gradient.data)
-            th_parallel(threads, work->problem.heads * th_parts(a->queries, work->problem.query_block), combine_task,
+            th_parallel(threads, work->problem.heads * th_ceil_div(a->queries, work->problem.query_block), combine_task,
                         work);
     }
 }

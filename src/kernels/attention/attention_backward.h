@@ -18,15 +18,15 @@ typedef struct backward_memory {
     char *log_sum_exp, *delta;             /* (query_block) */
 } backward_memory;
 
-/* Reserves the memory from `workspace`; returns its bytes. */
+/* Reserves the memory of a worker in `workspace`; returns its bytes. */
 size_t th_attention_reserve_backward(const attention_problem *p, void *workspace, backward_memory *m);
 
 /* Loads keys and values start .. start + count - 1. */
 void th_attention_load_keys(const attention_problem *p, backward_memory *m, const attention_head *head, int64_t start,
                             int64_t count);
 
-/* Loads the operands of a tile's queries that both passes need. Computes P ∘ M and, if wants_logits, dz. With of_scores
- * it computes the gradient of the products q kᵀ instead of dz. */
+/* Loads the operands of a tile's queries that both passes need. Computes P ∘ M and, if wants_logits, the gradient of
+ * the logits, dz. With of_scores it computes the gradient of the products q kᵀ instead. */
 void th_attention_tile_gradient(const attention_problem *p, backward_memory *m, const attention_head *head,
                                 const attention_tile *tile, bool of_scores, bool wants_logits);
 

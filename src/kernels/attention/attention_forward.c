@@ -1,5 +1,6 @@
-/* The forward of attention (attention.h). A task is a chunk of queries of one head, or several small heads. For each
- * block of keys that some of its queries see, it packs the keys, copies the values, and computes its queries in blocks:
+/* The forward of attention (attention.h). A task is a chunk of queries of one head, or several small heads. It visits
+ * each block of keys of which its queries see some. There it packs the keys, copies the values, and processes its
+ * queries in blocks:
  *
  *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
  *
@@ -22,8 +23,8 @@ typedef struct forward_memory {
     attention_operand k;     /* (KEY_BLOCK, D) */
     attention_copy v;        /* (KEY_BLOCK, Dv) */
     attention_buffer scores; /* (query_block, KEY_BLOCK) */
-    attention_copy output;   /* (kept, Dv) */
-    char *maximum, *sum;     /* (kept) */
+    attention_copy output;   /* (output_rows, Dv) */
+    char *maximum, *sum;     /* (output_rows) */
 } forward_memory;
 
 typedef struct forward_work {
@@ -33,8 +34,8 @@ typedef struct forward_work {
     int64_t chunk, chunks; /* queries that share packed keys; chunks of a head */
     int64_t together;      /* heads of a task, if heads are not divided */
     bool one_key_block;    /* a block of queries is finished before the next begins */
-    int64_t kept;          /* queries whose output is in the workspace: a chunk until its last block of keys, or one
-                              block */
+    int64_t output_rows;   /* queries whose output is in the workspace: one block if it is finished before the next
+                              begins, otherwise a chunk */
 } forward_work;
 
 static size_t reserve_memory(const forward_work *work, void *workspace, forward_memory *m)
@@ -46,21 +47,21 @@ static size_t reserve_memory(const forward_work *work, void *workspace, forward_
     m->k = th_attention_reserve_keys(p, &space, keys, p->a->width);
     m->v = th_attention_reserve_copy(p, &space, keys, p->a->value_width, AS_RIGHT);
     m->scores = th_attention_reserve_buffer(p, &space, rows, keys, false);
-    m->output = th_attention_reserve_copy(p, &space, work->kept, p->a->value_width, 0);
-    m->maximum = th_attention_reserve(&space, work->kept, 1, p->size);
-    m->sum = th_attention_reserve(&space, work->kept, 1, p->size);
+    m->output = th_attention_reserve_copy(p, &space, work->output_rows, p->a->value_width, 0);
+    m->maximum = th_attention_reserve(&space, work->output_rows, 1, p->size);
+    m->sum = th_attention_reserve(&space, work->output_rows, 1, p->size);
     return space.used;
 }
 
-/* Queries of a chunk: all of a head, unless that makes too few tasks or there are several blocks of keys. No bit
- * depends on it. */
+/* Returns the number of queries of a chunk: all of a head, unless that makes too few tasks or there are several blocks
+ * of keys. No bit depends on it. */
 static int64_t choose_chunk(const attention_problem *p, int threads, int64_t max)
 {
-    const int64_t query_blocks = th_parts(p->a->queries, p->query_block);
+    const int64_t query_blocks = th_ceil_div(p->a->queries, p->query_block);
     int64_t chunk = th_smaller(query_blocks, max);
     if (threads > 1 && p->heads > 0 && p->heads < (int64_t)threads * TASKS_PER_THREAD) {
-        const int64_t tasks = th_parts((int64_t)threads * TASKS_PER_THREAD, p->heads);
-        chunk = th_smaller(chunk, th_larger(th_parts(query_blocks, tasks), MIN_CHUNK));
+        const int64_t tasks = th_ceil_div((int64_t)threads * TASKS_PER_THREAD, p->heads);
+        chunk = th_smaller(chunk, th_larger(th_ceil_div(query_blocks, tasks), MIN_CHUNK));
     }
     return chunk * p->query_block;
 }
@@ -69,12 +70,12 @@ static forward_work make_work(const th_machine *machine, th_dtype dtype, const t
 {
     forward_work work = {.problem = th_attention_problem(machine, dtype, a), .one_key_block = a->keys <= KEY_BLOCK};
     work.chunk = choose_chunk(&work.problem, threads, work.one_key_block ? INT64_MAX : CHUNK);
-    work.chunks = work.chunk > 0 ? th_parts(a->queries, work.chunk) : 0;
+    work.chunks = work.chunk > 0 ? th_ceil_div(a->queries, work.chunk) : 0;
     work.together = 1;
     if (work.chunks == 1)
         work.together = th_attention_heads_of_task(
             work.problem.heads, (double)a->queries * (double)a->keys * (double)(a->width + a->value_width), threads);
-    work.kept = work.one_key_block ? th_smaller(a->queries, work.problem.query_block) : work.chunk;
+    work.output_rows = work.one_key_block ? th_smaller(a->queries, work.problem.query_block) : work.chunk;
     forward_memory m;
     work.worker_bytes = reserve_memory(&work, NULL, &m);
     return work;
@@ -88,7 +89,8 @@ size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype,
                : bytes;
 }
 
-/* Computes one tile, whose keys and values are loaded. row: the tile's first query in the output in the workspace. */
+/* Computes one tile, whose keys and values are loaded. row: where the tile's queries begin in m->output, m->maximum and
+ * m->sum. fresh: nothing is there yet. */
 static void forward_tile(const attention_problem *p, forward_memory *m, const attention_head *head,
                          const attention_tile *tile, int64_t row, bool fresh)
 {
@@ -101,7 +103,7 @@ static void forward_tile(const attention_problem *p, forward_memory *m, const at
     th_attention_rows_product(p, tile, &m->scores, &m->scores, &m->v, output, m->output.stride, !fresh);
 }
 
-/* started: the queries have had visible keys. */
+/* Writes o and log_sum_exp of a tile's queries. started: the queries have had visible keys. */
 static void finish_queries(const attention_problem *p, const forward_memory *m, const attention_head *head,
                            const attention_tile *tile, int64_t row, bool started)
 {
@@ -172,5 +174,5 @@ void th_attention_forward(const th_machine *machine, th_dtype dtype, const th_at
 {
     forward_work work = make_work(machine, dtype, a, threads);
     work.workspace = workspace;
-    th_parallel(threads, th_parts(work.problem.heads, work.together) * work.chunks, forward_task, &work);
+    th_parallel(threads, th_ceil_div(work.problem.heads, work.together) * work.chunks, forward_task, &work);
 }

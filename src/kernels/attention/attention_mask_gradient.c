@@ -1,8 +1,8 @@
 /* The gradients of the additive mask, dz, and of ALiBi's slopes, -|key - position| dz. Both are summed along the
- * dimensions that they are broadcast over.
+ * dimensions along which mask or slopes are broadcast.
  *
  * These passes divide the work differently from the gradients of q, k and v. A task owns elements of the gradient: it
- * computes all heads, queries or keys that are summed in them, in order. If the mask is not broadcast along queries or
+ * computes all heads, queries and keys that are summed in them, in order. If the mask is not broadcast along queries or
  * keys, a task owns a chunk of them. Slopes are broadcast along both. */
 #include "kernels/attention/attention_backward.h"
 #include "kernels/machine/parallel.h"
@@ -13,9 +13,11 @@ typedef struct mask_work {
     attention_problem problem;
     char *workspace;
     size_t worker_bytes;
-    const th_attention_array *to; /* the gradient, */
-    bool add, of_slopes;          /* of the slopes; otherwise of the mask */
-    /* The leading dimensions that tasks own, and those that each task sums over; 1 in the other's dimensions. */
+    const th_attention_array *to; /* the gradient */
+    bool add;
+    bool of_slopes; /* it is the gradient of the slopes, otherwise of the mask */
+    /* Sizes of the leading dimensions. The owned dimensions are divided among tasks, and each task sums over the summed
+     * ones. A dimension of one kind has size 1 in the other array. */
     int64_t owned[TH_ATTENTION_DIMS], summed[TH_ATTENTION_DIMS];
     int64_t owned_heads, summed_heads, query_chunks, key_chunks;
 } mask_work;
@@ -48,7 +50,7 @@ static void add_head(const mask_work *work, backward_memory *m, const attention_
     }
 }
 
-/* Head number `owned` of the gradient and, of the heads that are summed in it, number `summed`. */
+/* Returns the head at index number `owned` of the owned dimensions and `summed` of the summed ones. */
 static attention_head head_of(const mask_work *work, int64_t owned, int64_t summed)
 {
     const th_attention *a = work->problem.a;
@@ -101,8 +103,8 @@ static void run(const attention_problem *p, const th_attention_array *to, bool a
                       .of_slopes = of_slopes,
                       .owned_heads = 1,
                       .summed_heads = 1,
-                      .query_chunks = to->row ? th_parts(a->queries, MASK_CHUNK * p->query_block) : 1,
-                      .key_chunks = to->column ? th_parts(a->keys, KEY_BLOCK) : 1};
+                      .query_chunks = to->row ? th_ceil_div(a->queries, MASK_CHUNK * p->query_block) : 1,
+                      .key_chunks = to->column ? th_ceil_div(a->keys, KEY_BLOCK) : 1};
     for (int d = 0; d < a->dims; d++) {
         const bool sums = to->leading[d] == 0 && a->size[d] != 1;
         work.owned[d] = sums ? 1 : a->size[d];

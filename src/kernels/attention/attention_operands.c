@@ -12,10 +12,10 @@ void *th_attention_reserve(attention_space *space, int64_t rows, int64_t row_ele
     return reserved;
 }
 
-/* Not a multiple of many cache lines, so that a column of a buffer does not fall into few sets of a cache. */
+/* Avoids a multiple of many cache lines, so that a column of a buffer does not fall into few sets of a cache. */
 int64_t th_attention_stride(int64_t columns)
 {
-    const int64_t lanes = th_parts(columns, LANES);
+    const int64_t lanes = th_ceil_div(columns, LANES);
     return (lanes + (lanes > 2 && lanes % 2 == 0)) * LANES;
 }
 
@@ -41,7 +41,7 @@ static int64_t left_panel(const attention_problem *p, int64_t steps)
     return p->multiply.rows * th_panel_elements(&p->multiply, steps);
 }
 
-/* One more register, because packing writes whole registers. */
+/* Returns the elements of a panel of a right operand: one more register, because packing writes whole registers. */
 static int64_t right_panel(const attention_problem *p, int64_t steps)
 {
     return p->multiply.columns * th_panel_elements(&p->multiply, steps) + LANES;
@@ -49,7 +49,7 @@ static int64_t right_panel(const attention_problem *p, int64_t steps)
 
 static int64_t left_elements(const attention_problem *p, int64_t lines, int64_t steps)
 {
-    return th_parts(lines, p->multiply.rows) * left_panel(p, steps) + LANES;
+    return th_ceil_div(lines, p->multiply.rows) * left_panel(p, steps) + LANES;
 }
 
 /* -- rows -- */
@@ -73,13 +73,13 @@ attention_copy th_attention_reserve_copy(const attention_problem *p, attention_s
                            left_panel(p, width));
     if (uses & AS_RIGHT) {
         const int64_t panel = right_panel(p, rows);
-        copy.right = packed(th_attention_reserve(space, th_parts(width, p->multiply.columns), panel, p->size),
+        copy.right = packed(th_attention_reserve(space, th_ceil_div(width, p->multiply.columns), panel, p->size),
                             p->multiply.columns, panel);
     }
     return copy;
 }
 
-/* Rows of an array; all zero if it is not given. */
+/* Rows of an array, or zeros if it is not given. */
 typedef struct source {
     const void *data;
     int64_t row, column, rows;
@@ -97,8 +97,8 @@ static void pack_right(const attention_problem *p, const attention_copy *copy, i
                        th_attention_operand_at(p, &copy->right, 0, to), copy->right.panel);
 }
 
-/* Packs 0 for numbers that are not finite: they must not be in a sum with masked pairs. The copied rows have them, for
- * the pairs that are visible. */
+/* Packs 0 for numbers that are not finite: they must not be in a sum with masked pairs. They remain in the copied rows,
+ * from which they are added to the visible pairs. */
 static void pack_finite_part(const attention_problem *p, attention_copy *copy, int64_t to, const source *from)
 {
     bool found = false, *parameters = &found;
@@ -150,8 +150,8 @@ attention_operand th_attention_reserve_keys(const attention_problem *p, attentio
                                             int64_t width)
 {
     const int64_t panel = right_panel(p, width);
-    return packed(th_attention_reserve(space, th_parts(keys, p->multiply.columns), panel, p->size), p->multiply.columns,
-                  panel);
+    return packed(th_attention_reserve(space, th_ceil_div(keys, p->multiply.columns), panel, p->size),
+                  p->multiply.columns, panel);
 }
 
 void th_attention_pack(const attention_problem *p, const attention_operand *keys, int64_t width,

@@ -1,23 +1,24 @@
 /* The operands of attention's products in the workspace.
  *
- * A product reads lines with a number of steps each: rows of its left operand, columns of its right operand
- * (product_block.h). In float32 and float64 most are read in place. Bfloat16 parts are packed into panels, when rows
- * are loaded or for one product. The code that multiplies need not distinguish these. */
+ * A product reads lines, each with a number of steps: rows of its left operand, columns of its right operand
+ * (product_block.h). In float32 and float64 most operands are read in place. Bfloat16 parts are packed into panels,
+ * when rows are loaded or for one product. The code that multiplies does not have to distinguish these cases. */
 #ifndef TH_KERNELS_ATTENTION_ATTENTION_OPERANDS_H
 #define TH_KERNELS_ATTENTION_ATTENTION_OPERANDS_H
 
 #include "kernels/attention/attention_problem.h"
 
-/* -- workspace: one sequence of calls computes its size (with base NULL), and the same sequence returns its memory
- * -- */
+/* -- workspace -- */
 
+/* Memory that is reserved in a fixed sequence of calls. With base NULL the sequence computes the size. Repeated with
+ * the workspace as base, it returns the memory. */
 typedef struct attention_space {
     char *base;
     size_t used; /* SIZE_MAX: too large */
 } attention_space;
 
 void *th_attention_reserve(attention_space *space, int64_t rows, int64_t row_elements, int64_t size);
-/* Elements from row to row of a buffer with this many columns. */
+/* Returns the elements from one row to the next of a buffer with this many columns. */
 int64_t th_attention_stride(int64_t columns);
 
 /* -- operands -- */
@@ -45,7 +46,7 @@ static inline char *th_attention_operand_at(const attention_problem *p, const at
 enum { AS_LEFT = 1, AS_RIGHT = 2, AS_ROWS = 4 };
 
 /* Rows loaded into the workspace: (rows, width), each filled with 0 to whole lanes. If only bfloat16 parts are needed,
- * they are split from the original rows; rows are copied only for a right operand that is not finite. */
+ * they are split directly from the original rows. Then rows are copied only for a right operand that is not finite. */
 typedef struct attention_copy {
     char *data;
     int64_t width, stride; /* elements */
@@ -55,8 +56,8 @@ typedef struct attention_copy {
 
 attention_copy th_attention_reserve_copy(const attention_problem *p, attention_space *space, int64_t rows,
                                          int64_t width, int uses);
-/* copy = rows row .. row + rows - 1 of an array, stored from row `to` of the copy, a multiple of key_step. Zeros if the
- * array is not given. */
+/* copy = rows row .. row + rows - 1 of an array, stored from row `to` of the copy on, a multiple of key_step. Stores
+ * zeros if the array is not given. */
 void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t to, const th_attention_array *array,
                        const attention_head *head, int64_t row, int64_t rows);
 
@@ -74,11 +75,11 @@ typedef struct attention_buffer {
     int64_t stride; /* elements from row to row */
 } attention_buffer;
 
-/* transposed: keys may be the lines, too. */
+/* transposed: the keys may also be the lines of a left operand. */
 attention_buffer th_attention_reserve_buffer(const attention_problem *p, attention_space *space, int64_t rows,
                                              int64_t keys, bool transposed);
-/* Sets the left operand of a product (of m lines and k steps) to the buffer from element `from`. `line` and `step` are
- * strides in elements. Overwrites an earlier packing of the buffer. */
+/* Sets the left operand of a product (of m lines and k steps) to the buffer from element `from` on. `line` and `step`
+ * are strides in elements. Overwrites an earlier packing of the buffer. */
 void th_attention_left(const attention_problem *p, const attention_buffer *buffer, int64_t from, int64_t line,
                        int64_t step, th_product_block *product);
 

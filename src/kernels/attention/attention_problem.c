@@ -9,12 +9,12 @@ enum {
     PART_SUM_KEYS = 256, /* these panels are smaller */
     TASKS_PER_THREAD = 4
 };
-/* In multiply-adds: the smallest task (about 5 µs) if there are enough heads, and the time of a head besides its
- * products. */
+/* In multiply-adds. smallest_task: a task gets heads until it has this much work (about 5 µs). rest_of_head: the time
+ * of a head besides its products. */
 static const double smallest_task = 200000, rest_of_head = 5000;
 
-/* Blocks of queries and of sums over keys determine the order of a sum: every precision has its own, the same in all
- * instruction sets. Sums of bfloat16 parts have whole groups of steps. */
+/* The sizes of blocks of queries, and of sums over keys, determine the order of a sum. Every precision has its own, the
+ * same in all instruction sets. Sums of bfloat16 parts have whole groups of steps. */
 attention_problem th_attention_problem(const th_machine *machine, th_dtype dtype, const th_attention *a)
 {
     const th_precision precision = th_long_sum_precision(machine, dtype);

@@ -4,7 +4,7 @@
 #include "kernels/attention/attention_tile.h"
 #include "kernels/products/product.h"
 
-/* Sets the operands of a product, from this line and step of each. */
+/* These two set the operands of a product, each from this line and step on. */
 static void set_left(const attention_problem *p, th_product_block *product, const attention_operand *left, int64_t line,
                      int64_t step)
 {
@@ -30,7 +30,7 @@ static void multiply_scores(const attention_problem *p, int64_t row, int64_t row
 {
     const int64_t whole = th_smaller(keys->lines, LANES);
     th_product_block product = {.m = rows,
-                                .n = p->parts ? to - from : th_parts(to - from, whole) * whole,
+                                .n = p->parts ? to - from : th_ceil_div(to - from, whole) * whole,
                                 .c = scores->data + (row * scores->stride + from) * p->size,
                                 .c_row = scores->stride,
                                 .init_row = scores->stride};
@@ -45,8 +45,8 @@ static void multiply_scores(const attention_problem *p, int64_t row, int64_t row
     }
 }
 
-/* First the columns that all rows see, so that a panel is used for all rows while it is cached. Then the further
- * columns of each group. */
+/* Computes first the columns that all groups see, so that a panel is used for all rows while it is cached. Then
+ * computes the further columns of each group. */
 void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
                          const attention_operand *keys, const attention_buffer *scores)
 {
@@ -83,7 +83,7 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
     const attention_copy *b = t->right;
     const int64_t from = line * t->line + step * t->step;
     th_product_block product = {.m = lines,
-                                .n = p->parts ? b->width : th_parts(b->width, LANES) * LANES,
+                                .n = p->parts ? b->width : th_ceil_div(b->width, LANES) * LANES,
                                 .k = steps,
                                 .c = t->to + line * t->to_stride * p->size,
                                 .c_row = t->to_stride,
@@ -107,7 +107,7 @@ static void multiply(const attention_problem *p, const tile_product *t, int64_t 
         p->kernels->attention_visible_product(&product, t->weights->data + from * p->size);
 }
 
-/* Whether every group sees some of the columns from .. to - 1, and then all further ones. */
+/* Returns whether every group sees columns among from .. to - 1, and all of them from its first one on. */
 static bool visible_to_all_groups(const attention_tile *tile, int64_t from, int64_t to)
 {
     for (int g = 0; g < tile->groups; g++)
@@ -116,8 +116,9 @@ static bool visible_to_all_groups(const attention_tile *tile, int64_t from, int6
     return true;
 }
 
-/* Whether every row of the tile is in exactly one product. */
-static bool is_cut_by_rows_only(const attention_problem *p, const attention_tile *tile)
+/* Returns whether every row of the tile is in exactly one product of th_attention_rows_product, which can then
+ * overwrite instead of adding. */
+static bool is_divided_by_rows_only(const attention_problem *p, const attention_tile *tile)
 {
     for (int g = 0; g < tile->groups; g++)
         if (tile->group_begin[g] >= tile->group_end[g])
@@ -129,7 +130,7 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
                                const attention_buffer *weights, const attention_copy *b, void *to, int64_t to_stride,
                                bool add)
 {
-    if (!add && !is_cut_by_rows_only(p, tile)) {
+    if (!add && !is_divided_by_rows_only(p, tile)) {
         memset(to, 0, (size_t)(tile->rows * to_stride * p->size));
         add = true;
     }
@@ -150,15 +151,15 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
     }
 }
 
-/* Queries and keys per cut of a product of columns. Bfloat16 parts are cut between groups of steps, for any groups of
- * rows. */
+/* Returns the number at whose multiples products of columns are divided, for queries and for keys. With bfloat16 parts
+ * it is a group of steps, independent of group_rows. */
 static int64_t cut_of(const attention_problem *p, const attention_tile *tile)
 {
     return p->parts ? TH_PART_GROUP : tile->group_rows;
 }
 
-/* Sets *begin .. *end - 1, multiples of the cut, to the rows that see any of the columns from .. to - 1. Returns false
- * without such rows. */
+/* Sets *begin .. *end - 1 to the rows that see any of the columns from .. to - 1, extended to multiples of cut_of.
+ * Returns false if no row sees any. */
 static bool rows_of(const attention_problem *p, const attention_tile *tile, int64_t from, int64_t to, int64_t *begin,
                     int64_t *end)
 {
@@ -186,7 +187,7 @@ void th_attention_columns_product(const attention_problem *p, const attention_ti
                             .to = to->data,
                             .to_stride = to->stride};
     const int64_t cut = cut_of(p, tile);
-    const int64_t all_first = th_parts(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
+    const int64_t all_first = th_ceil_div(tile->all_first, cut) * cut, all_past = tile->all_past / cut * cut;
     for (int64_t column = tile->begin, stop; column < tile->past; column = stop) {
         int64_t row = 0, row_end = tile->rows;
         if (tile->groups == 1) {

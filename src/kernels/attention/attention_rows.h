@@ -2,7 +2,7 @@
  * and their masks.
  *
  * A masked weight is stored as -0. It is a zero in every product, and no visible weight is -0, because exp is not
- * negative. So masked pairs can be recognized where a zero is not enough: in a product with NaN or infinity. */
+ * negative. So -0 marks masked pairs where a zero is not enough: in a product with NaN or infinity. */
 #ifndef TH_KERNELS_ATTENTION_ATTENTION_ROWS_H
 #define TH_KERNELS_ATTENTION_ATTENTION_ROWS_H
 
@@ -12,7 +12,7 @@
 #include "kernels/random/philox.h"
 #include "kernels/rows/visible.h"
 
-/* Queries of one head by consecutive keys; column x of the buffer is key x of these. */
+/* Scores of some queries of one head (rows) by consecutive keys (columns of the buffer). */
 typedef struct th_attention_rows {
     int64_t rows;
     int64_t begin, end;       /* the columns to compute: multiples of TH_LANES */

@@ -7,17 +7,17 @@
  *     rows (rows, width) += weights (rows, keys) values (keys, width): o and dq
  *     columns (keys, width) += weightsᵀ (keys, rows) values (rows, width): dv and dk
  *
- * If the visible part ends at a diagonal, the last two are divided into groups of rows, or of keys. A group computes
- * only the columns that some row of it sees. Masked pairs in a group have weight 0, which changes no sum except the
- * sign of 0 (attention_store). So the division of a tile is free. The division of a sum is not: blocks of keys begin at
+ * If the visible part ends at a diagonal, the last two products are divided into groups of rows, or of keys. A group
+ * computes only the columns that some row of it sees. Masked pairs in a group have weight 0, which changes no sum
+ * except the sign of 0 (attention_store). So a tile may be divided in any way. A sum may not: blocks of keys begin at
  * multiples of their size, and sums over keys within a block are divided at fixed keys.
  *
  * 0 times NaN is not 0. So the right operands of the last two products are checked when they are loaded. If one is not
  * finite, its product skips masked pairs one by one.
  *
  * In reduced precision (product.h) operands are panels of bfloat16 parts, and sums are divided only between groups of
- * steps. Keys count from the first of their block, queries from the first of the tile. The panels have 0 for numbers
- * that are not finite. Such numbers are added to the sums of the pairs that see them. */
+ * steps. The steps are keys, counted from the start of their block, or queries, counted from the start of the tile.
+ * Numbers that are not finite are packed as 0. Afterwards they are added to the sums of the pairs that see them. */
 #ifndef TH_KERNELS_ATTENTION_ATTENTION_TILE_H
 #define TH_KERNELS_ATTENTION_ATTENTION_TILE_H
 
@@ -42,8 +42,8 @@ typedef struct attention_tile {
     int64_t group_begin[MAX_GROUPS], group_end[MAX_GROUPS]; /* the columns that some row of each group sees */
 } attention_tile;
 
-/* Whether queries query .. query + rows - 1 see any of the keys start .. start + count - 1. If so, all that they see
- * are in start + *first .. start + *past - 1. */
+/* Returns whether queries query .. query + rows - 1 see any of the keys start .. start + count - 1. If they do, all
+ * that they see are in start + *first .. start + *past - 1. */
 bool th_attention_visible(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
                           int64_t start, int64_t count, int64_t *first, int64_t *past);
 
@@ -51,7 +51,7 @@ bool th_attention_visible(const attention_problem *p, const attention_head *head
 bool th_attention_make_tile(const attention_problem *p, const attention_head *head, int64_t query, int64_t rows,
                             int64_t start, int64_t count, attention_tile *tile);
 
-/* The tile for the row kernels. */
+/* Describes the tile for the row kernels. */
 th_attention_rows th_attention_tile_rows(const attention_problem *p, const attention_head *head,
                                          const attention_tile *tile, const attention_buffer *scores);
 
@@ -61,8 +61,8 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
 void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
                          const attention_operand *keys, const attention_buffer *scores);
 
-/* to (rows, b's width) = a b, or += a b; row 0 of b is the key at `start`. weights: marks masked pairs; strides as
- * a. */
+/* to (rows, b's width) = a b, or add: += a b. Row 0 of b is the key at `start`. weights marks masked pairs and has the
+ * strides of a. */
 void th_attention_rows_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,
                                const attention_buffer *weights, const attention_copy *b, void *to, int64_t to_stride,
                                bool add);

@@ -3,27 +3,26 @@
 
 enum {
     GROUP = 12,                     /* rows of a group at a diagonal: one or two tiles of the micro-kernel */
-    SMALL = 32,                     /* up to this many queries: */
-    SMALL_GROUP = 16,               /* a larger group, because another product costs more than it skips */
-    PART_GROUP_ROWS = TH_PART_GROUP /* max rows of a group of bfloat16 parts, because keys are cut at this: whole
-                                       panels */
+    SMALL = 32,                     /* with at most this many queries, groups have SMALL_GROUP rows: */
+    SMALL_GROUP = 16,               /* there one more product costs more than it skips */
+    PART_GROUP_ROWS = TH_PART_GROUP /* max rows of a group of bfloat16 parts, in whole panels: keys are divided at
+                                       multiples of this */
 };
 
-/* Rows of a tile that form a group. */
+/* Returns the number of rows of a tile that form a group. */
 static int64_t rows_of_group(const attention_problem *p, int64_t rows)
 {
     const int64_t panel = p->multiply.rows;
     if (p->parts)
         return panel < PART_GROUP_ROWS ? PART_GROUP_ROWS / panel * panel : panel;
-    return th_parts(rows, th_parts(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP));
+    return th_ceil_div(rows, th_ceil_div(rows, p->a->queries > SMALL ? GROUP : SMALL_GROUP));
 }
 
 /* Consecutive queries of a head, and the keys start .. start + count - 1. */
 typedef struct queries {
     th_key_range edges;
-    int64_t
-        position; /* of the first query, counted from start; increases by 1 with each query. Not used if there are: */
-    const char *positions; /* positions of each query, counted from key 0; NULL: none */
+    int64_t position;      /* of the first query, counted from start; each further query has the next one */
+    const char *positions; /* instead of this, the position of each query, counted from key 0; NULL: none */
     int64_t positions_bytes;
     bool positions_64;
     const char *length; /* number of valid keys; NULL: all keys are valid */
@@ -77,8 +76,8 @@ bool th_attention_visible(const attention_problem *p, const attention_head *head
     const queries q = queries_from(p->a, head, query, start, count);
     *first = count;
     *past = 0;
-    if (!q.positions && !q.length) { /* ranges move by one from row to row: use the first and the last row that sees
-                                        any key */
+    if (!q.positions && !q.length) {
+        /* Ranges move by one from row to row. So only the first and the last row that sees any key matter. */
         const th_key_range keys = {q.edges.first + q.position, q.edges.past + q.position};
         const int64_t row = th_larger(0, 1 - keys.past), last = th_smaller(rows, count - keys.first) - 1;
         if (row > last)
@@ -105,7 +104,7 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
     tile->rows = rows;
     tile->start = start;
     tile->group_rows = rows_of_group(p, rows);
-    tile->groups = (int)th_parts(rows, tile->group_rows);
+    tile->groups = (int)th_ceil_div(rows, tile->group_rows);
     tile->first = count;
     tile->past = 0;
     tile->all_first = 0;
@@ -131,7 +130,7 @@ bool th_attention_make_tile(const attention_problem *p, const attention_head *he
     for (int64_t r = 0; p->a->alibi.data && r < rows; r++)
         tile->position[r] = position_of(&q, r);
     tile->begin = tile->first / p->key_step * p->key_step;
-    tile->end = th_parts(tile->past, LANES) * LANES;
+    tile->end = th_ceil_div(tile->past, LANES) * LANES;
     return true;
 }
 

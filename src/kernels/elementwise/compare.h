@@ -1,5 +1,5 @@
-/* Kernels with a bool result, indexed by the element type of their operands: y, a, b (logical not: y, a).
- * Comparisons with NaN are false, except not_equal. The logical kernels exist for bool only. */
+/* Kernels with a bool result. The tables are indexed by the element type of the operands. The kernels take y, a, b
+ * (logical not: y, a). Comparisons with NaN are false, except not_equal. The logical kernels exist for bool only. */
 #ifndef TH_KERNELS_ELEMENTWISE_COMPARE_H
 #define TH_KERNELS_ELEMENTWISE_COMPARE_H
 

@@ -1,4 +1,4 @@
-/* Parameters of the optimizers' kernels. The caller computes all numbers that are the same for all elements of a
+/* Parameters of the optimizers' kernels. The caller computes every number that is the same for all elements of a
  * step. */
 #ifndef TH_KERNELS_ELEMENTWISE_OPTIMIZER_KERNELS_H
 #define TH_KERNELS_ELEMENTWISE_OPTIMIZER_KERNELS_H

@@ -1,6 +1,7 @@
 /* The locks that threads of a process share. While a thread holds one, the thread cannot be canceled, no signal handler
- * runs on it (except for faults), and no other thread forks. So a lock is always released. In a forked process every
- * lock is free and the data that it protects are complete. No function calls the user's code while it holds a lock. */
+ * runs on it (except for faults), and no other thread forks. So every lock is released in the end. In a forked process
+ * every lock is free, and the data that it protects are consistent. No function calls the user's code while it holds a
+ * lock. */
 #ifndef TH_KERNELS_MACHINE_LOCKS_H
 #define TH_KERNELS_MACHINE_LOCKS_H
 

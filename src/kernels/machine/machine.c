@@ -20,7 +20,7 @@ INSTANCES(avx512);
 #undef INSTANCES
 extern const th_product_kernels th_product_dpbf16_f32_avx512bf16[2];
 
-/* The values of TAPEHEAD_ISA except amx (amx.h): the instruction sets, and AVX-512 with the dot products of bfloat16
+/* The values of TAPEHEAD_ISA except amx (amx.h): the instruction sets, and AVX-512 with dot products of bfloat16
  * pairs. */
 enum { DPBF16 = TH_ISA_AVX512 + 1, CHOICES };
 
@@ -78,9 +78,9 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* The best choice without AMX, which is detected on request. Dot products of bfloat16 pairs are not always faster. One
- * does the work of two fused multiply-adds: Intel's processors take as long for it as for four, AMD's (from Zen 4) as
- * for one. */
+/* Returns the best choice without AMX, which is detected on request. Dot products of bfloat16 pairs are not always
+ * faster. One dot product does the work of two fused multiply-adds. Intel's processors need the time of four for it,
+ * AMD's (from Zen 4) the time of one. */
 static int best_choice(void)
 {
     int choice = DPBF16;
@@ -96,8 +96,7 @@ static void use(th_machine *machine, int choice)
     machine->products = choices[choice].products;
 }
 
-/* If a request cannot be fulfilled, the best choice remains: a caller that clears the context's error computes with
- * it. */
+/* If a request cannot be fulfilled, keeps the best choice: the context uses it after its error is cleared. */
 static const char *detect_isa(th_machine *machine)
 {
     const char *wanted = setting("TAPEHEAD_ISA");

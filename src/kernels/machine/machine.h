@@ -33,9 +33,9 @@ const char *th_machine_detect(th_machine *machine);
  * not set and the process may use it. */
 bool th_machine_set_precision(th_machine *machine, th_precision precision);
 
-/* Writes "isa=avx512 gemm=native threads=2" into text, followed, if they are used, by " openblas=0.3.21 (Zen)" and "
- * precision=bfloat16x3 products=fma" (or avx512_bf16, or amx). isa is the instruction set of the vector kernels:
- * baseline, avx2 or avx512. Returns the result of snprintf. */
+/* Writes "isa=avx512 gemm=native threads=2" into text. If OpenBLAS is used, " openblas=0.3.21 (Zen)" follows. In a
+ * reduced precision, " precision=bfloat16x3 products=fma" (or avx512_bf16, or amx) follows. isa is the instruction set
+ * of the vector kernels: baseline, avx2 or avx512. Returns the result of snprintf. */
 int th_machine_describe(const th_machine *machine, char *text, size_t size);
 
 static inline const struct th_kernels *th_kernels_for(const th_machine *machine, th_dtype dtype)

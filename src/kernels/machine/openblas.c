@@ -1,7 +1,7 @@
 /* Finds OpenBLAS and its functions at run time, and limits its calls to one thread.
  *
- * The pthread build has one thread count for the process, which is set to 1 once. The OpenMP build takes OpenMP's
- * thread count, which each thread has for itself: it is set to 1 around the calls, and then restored. */
+ * The pthread build has one thread count for the whole process; load() sets it to 1. The OpenMP build uses OpenMP's
+ * thread count, which each thread has for itself. It is set to 1 around the calls, and restored afterwards. */
 #include "kernels/machine/openblas.h"
 
 #include <dlfcn.h>
@@ -22,8 +22,8 @@ typedef struct openmp {
 static _Atomic enum { NOT_LOADED, MISSING, LOADED } state;
 static th_openblas_functions functions; /* written once, before `state` is LOADED */
 
-/* The OpenMP libraries that OpenBLAS may call: ours, and the one that it was linked with. Both may be the same; a
- * program may also hold two (gcc's and clang's). Empty for a build without OpenMP. */
+/* The OpenMP libraries that OpenBLAS may call: the one of this library, and the one that OpenBLAS was linked with. Both
+ * may be the same; a program may also load two (gcc's and clang's). Empty for a build without OpenMP. */
 static openmp openmps[TH_OPENMPS];
 static int openmp_count;
 
@@ -59,8 +59,8 @@ static void find_openmp(void *library)
         openmps[openmp_count++] = linked;
 }
 
-/* Returns whether OpenBLAS was found. Called under the lock, so that the threads that OpenBLAS creates block the
- * program's signals. */
+/* Loads OpenBLAS; returns false if it was not found. The caller holds the lock, which blocks signals. Threads that
+ * OpenBLAS creates inherit this. */
 static bool load(void)
 {
     void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);

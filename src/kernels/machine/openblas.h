@@ -1,5 +1,5 @@
 /* OpenBLAS, loaded at the first request. Any of Debian's builds (pthread, openmp, serial) will do. Loading takes time
- * and memory, so it is requested only when it is used. */
+ * and memory, so nothing requests it before it is needed. */
 #ifndef TH_KERNELS_MACHINE_OPENBLAS_H
 #define TH_KERNELS_MACHINE_OPENBLAS_H
 

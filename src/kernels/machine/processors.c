@@ -30,7 +30,7 @@ typedef struct hierarchy {
     char mount[PATH_MAX]; /* its mount point */
 } hierarchy;
 
-/* Whether the word is in the comma-separated list. */
+/* Returns whether the word is in the comma-separated list. */
 static bool lists(const char *list, const char *word)
 {
     const size_t length = strlen(word);
@@ -40,7 +40,8 @@ static bool lists(const char *list, const char *word)
     return false;
 }
 
-/* A line of /proc/self/mountinfo: "36 35 98:0 /top /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu,cpuacct". */
+/* Parses a line of /proc/self/mountinfo: "36 35 98:0 /top /mount/point rw,noatime shared:1 - cgroup cgroup
+ * rw,cpu,cpuacct". Returns false unless it mounts a hierarchy that can limit processor time. */
 static bool parse_mount(const char *line, hierarchy *h)
 {
     char type[16], options[256];
@@ -52,8 +53,8 @@ static bool parse_mount(const char *line, hierarchy *h)
     return h->version2 || (strcmp(type, "cgroup") == 0 && lists(options, "cpu"));
 }
 
-/* A line of /proc/self/cgroup, "4:cpu,cpuacct:/a/group" or, in version 2, "0::/a/group": returns the group's path in
- * its hierarchy. */
+/* Parses a line of /proc/self/cgroup: "4:cpu,cpuacct:/a/group" or, in version 2, "0::/a/group". Returns the group's
+ * path in its hierarchy; NULL for lines of other hierarchies. */
 static const char *parse_group(const char *line, bool version2)
 {
     const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
@@ -102,7 +103,7 @@ static int read_numbers(const char *directory, const char *name, long long numbe
     return count;
 }
 
-/* The quota of one group alone, in processors. */
+/* Returns the quota of one group alone, in processors. */
 static int quota_of(const char *directory, bool version2)
 {
     long long quota[2], period[2]; /* microseconds of processor time in each period */
@@ -117,7 +118,7 @@ static int quota_of(const char *directory, bool version2)
     return processors < INT_MAX ? (int)processors : INT_MAX;
 }
 
-/* The smallest quota from the process's group up to the group that is mounted. */
+/* Returns the smallest quota among the process's group and the groups above it, up to the group that is mounted. */
 static int quota_in(const char *root, const hierarchy *h)
 {
     char group[PATH_MAX], directory[2 * PATH_MAX];
@@ -155,14 +156,14 @@ int th_processors_quota(const char *root)
 
 /* -- the affinity mask -- */
 
-/* The processors in the affinity mask of a thread (0: the calling one). */
+/* Returns the number of processors in the affinity mask of a thread (0: the calling one). */
 static int count_mask(pid_t thread)
 {
-    for (int room = 1024; room <= 1 << 20; room *= 4) {
-        cpu_set_t *set = CPU_ALLOC((size_t)room);
+    for (int capacity = 1024; capacity <= 1 << 20; capacity *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)capacity);
         if (!set)
             return 1;
-        const size_t size = CPU_ALLOC_SIZE((size_t)room);
+        const size_t size = CPU_ALLOC_SIZE((size_t)capacity);
         const bool known = sched_getaffinity(thread, size, set) == 0;
         const int count = known ? CPU_COUNT_S(size, set) : 0;
         CPU_FREE(set);
@@ -177,8 +178,8 @@ static int lesser(int a, int b)
     return a < b ? a : b;
 }
 
-/* If OpenMP binds a thread to one of its places, all places together are available. The thread is not canceled while a
- * file is open or OpenMP's library starts. */
+/* Returns the number of processors for a thread. If OpenMP binds threads to places, the processors of all places count.
+ * Disables cancellation while a file is open and while OpenMP's library starts. */
 static int available(pid_t thread)
 {
     const int cancellation = th_cancellation_disable();
@@ -206,7 +207,8 @@ int th_processors_default_team(void)
 
 /* -- OpenMP's places -- */
 
-/* The place of a worker. The first workers take part in every run and get different places. */
+/* Returns the place of a worker, or -1 if OpenMP has not defined places. Consecutive workers get different places,
+ * because the first workers take part in every run. */
 static int place_of(omp_proc_bind_t bind, int worker, int threads)
 {
     const int places = omp_get_num_places();
@@ -216,7 +218,7 @@ static int place_of(omp_proc_bind_t bind, int worker, int threads)
                                                             : worker % places;
 }
 
-/* The processors of a place; *size: the bytes of the set. NULL when memory is out. */
+/* Returns the set of the processors of a place; NULL if memory is exhausted. *size: the bytes of the set. */
 static cpu_set_t *set_of_place(int place, size_t *size)
 {
     const int count = omp_get_place_num_procs(place);
@@ -224,11 +226,11 @@ static cpu_set_t *set_of_place(int place, size_t *size)
     if (!processor)
         return NULL;
     omp_get_place_proc_ids(place, processor);
-    size_t room = 0;
+    size_t capacity = 0;
     for (int i = 0; i < count; i++)
-        room = (size_t)processor[i] >= room ? (size_t)processor[i] + 1 : room;
-    cpu_set_t *set = CPU_ALLOC(room);
-    *size = CPU_ALLOC_SIZE(room);
+        capacity = (size_t)processor[i] >= capacity ? (size_t)processor[i] + 1 : capacity;
+    cpu_set_t *set = CPU_ALLOC(capacity);
+    *size = CPU_ALLOC_SIZE(capacity);
     if (set)
         CPU_ZERO_S(*size, set);
     for (int i = 0; set && i < count; i++)

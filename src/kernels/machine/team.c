@@ -1,5 +1,6 @@
 /* Teams of threads, and how they wait. A team's helpers end with their caller. A thread without work spins for some
- * tens of microseconds, because the next work usually comes within them. Then it sleeps until it is woken.
+ * tens of microseconds, because the next work usually comes within them. Then it sleeps until it is woken. The middle
+ * column shows the shared variable that is read or written:
  *
  *     caller                            helper
  *     opens a run        word           finds a new run in the word: enters it, works, leaves
@@ -8,11 +9,12 @@
  *     closes the run     word           comes too late: continues waiting
  *     waits until no helper is inside
  *
- * The caller never waits for a helper that has not entered: if the system runs another program instead, the caller does
- * the work itself. Nor does such a helper delay others: every helper that enters wakes two that sleep.
+ * The caller never waits for a helper that has not entered: if the system runs another program instead of the helper,
+ * the caller does the work itself. Such a helper does not delay other helpers either: each helper that enters a run
+ * wakes two that still sleep.
  *
  * OpenMP sets only limits and places. Its threads are not used: they spin for milliseconds between regions, run the
- * program's signal handlers and may outlive their caller, and OpenMP ends the process if it cannot create one. */
+ * program's signal handlers and may outlive their caller. OpenMP also ends the process if it cannot create a thread. */
 #include "kernels/machine/team.h"
 
 #include <errno.h>
@@ -38,10 +40,10 @@ enum {
     SPIN = 50000,             /* a waiting thread spins for this long before it sleeps */
     LONG_RUN = 500000,        /* for runs of this length it pays to wake more threads than there are processors */
     HELD_UP = 1000000,        /* a caller that waits less than this for a helper does not count as held up */
-    SHORT_BACKOFF = 4000000,  /* a helper that held its caller up stays away for this long the first time */
+    SHORT_BACKOFF = 4000000,  /* a helper that held its caller up backs off for this long the first time */
     LONG_BACKOFF = 128000000, /* and at most for this long */
-    FIRST_RETRY = 10000000,   /* until a caller tries again to create missing threads */
-    LAST_RETRY = 1280000000   /* and at most */
+    FIRST_RETRY = 10000000,   /* the first delay before a caller tries again to create missing threads */
+    LAST_RETRY = 1280000000   /* the longest such delay */
 };
 
 enum {
@@ -54,7 +56,7 @@ enum {
 #define OPEN ((uint64_t)0x10000)
 #define RUN ((uint64_t)0x20000) /* the run's number is in the higher bits */
 
-/* A slot is where a thread sleeps. A thread that backs off is not woken for a run. */
+/* A slot is where one thread of a team sleeps. A helper that backs off (back_off) is not woken for runs. */
 enum { AWAKE, ASLEEP, BACKING_OFF };
 typedef struct slot {
     _Alignas(64) _Atomic uint32_t state;
@@ -62,8 +64,8 @@ typedef struct slot {
     struct team *team; /* the helper's team */
 } slot;
 
-/* A thread as a caller. A team in use belongs to its caller; the holder of the lock may end a free one. A helper counts
- * as a caller whose team is in use. */
+/* The state of a thread as a caller of th_team_run. A team in use belongs to its caller. A thread that holds the lock
+ * may end a free team. In a helper the state is always IN_USE, so that a task does not start another team. */
 enum { FREE, IN_USE, ENDED };
 typedef struct caller {
     _Atomic uint32_t state;
@@ -134,7 +136,7 @@ static bool wake_from(slot *sleeper, uint32_t state)
     return true;
 }
 
-/* Conditions to wait for: another run than `last` (a helper), or no helper inside (the caller). */
+/* Conditions to wait for: a run other than `last` (a helper), or no helper inside (the caller). */
 static bool is_new(uint64_t word, uint64_t last)
 {
     return word / RUN != last / RUN;
@@ -221,7 +223,8 @@ static bool enter(team *t, uint64_t *word)
     return *word & OPEN;
 }
 
-/* Leaves a run. Returns true if this woke a caller that was held up: it had waited longer than it had worked itself. */
+/* Leaves a run. Returns true if this woke a caller that was held up: it had waited longer than HELD_UP and longer than
+ * its own work took. */
 static bool leave(team *t)
 {
     const uint64_t before = atomic_fetch_sub(&t->word, 1);
@@ -233,7 +236,7 @@ static bool leave(team *t)
     return waited > HELD_UP && waited > closed - opened;
 }
 
-/* How often the system has taken the processor from this thread. */
+/* Returns how often the system has taken the processor from this thread. */
 static long preemptions(void)
 {
     struct rusage usage;
@@ -246,8 +249,8 @@ typedef struct backoff {
     int64_t duration, ended; /* the last backoff: its length, and when it ended */
 } backoff;
 
-/* Backs off if this helper was preempted in a task while its caller waited: on a busy machine that costs more than the
- * help is worth. The backoff doubles each time this soon happens again. */
+/* Backs off if this helper was preempted in a task while its caller waited: on a busy machine this costs more than the
+ * helper saves. If it happens again soon, the next backoff is twice as long. */
 static void back_off(team *t, slot *mine, backoff *b)
 {
     const long before = b->preemptions;
@@ -264,7 +267,8 @@ static void back_off(team *t, slot *mine, backoff *b)
     b->ended = now();
 }
 
-/* The main function of a helper. A helper that a small run does not need does not spin for the next run. */
+/* The main function of a helper. A helper that entered a run but was not needed in it does not spin for the next
+ * run. */
 static void *help(void *argument)
 {
     slot *const mine = argument;
@@ -307,8 +311,8 @@ static bool create_thread(slot *mine)
 /* -- begin and end of a team, under the lock -- */
 
 /* Creates helpers until the team has this many threads, or no more can be created. When this returns, every new helper
- * has begun. Its thread-local variables exist then: creating them later could wait for a dlclose that waits for the
- * helper. */
+ * runs, and its thread-local variables exist. If they were created later, they could wait for a dlclose that itself
+ * waits for the helper (end_all). */
 static void add_helpers(team *t, int threads)
 {
     const int before = t->size;
@@ -462,9 +466,9 @@ static bool runs_alone(int threads)
            atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-/* Starts using this thread's team, with `threads` if the system can create them. Returns NULL without a team and inside
- * the user's OpenMP regions; then there is nothing to release. OpenMP's library may read files and hold locks in its
- * first call, so the thread must not be canceled meanwhile. */
+/* Starts using this thread's team, with `threads` if the system can create them. Returns NULL if this thread cannot
+ * have a team, and inside the user's OpenMP regions; then the caller must not call give_back. OpenMP's library may read
+ * files and hold locks in its first call, so the caller must have disabled cancellation. */
 static team *take(int threads)
 {
     uint32_t state = FREE;
@@ -486,8 +490,9 @@ static void give_back(void)
     atomic_store_explicit(&own.state, FREE, memory_order_release);
 }
 
-/* How many threads a run gets, at least its caller: what other callers' runs leave of the processors, or of `threads`
- * if that is more. Waking more threads than there are processors (and more than two) pays only for long runs. */
+/* Returns the number of threads for a run, at least 1 for its caller. Available are the processors, or `threads` if
+ * that is more, minus the threads in other callers' runs. Waking more threads than there are processors (and more than
+ * two) pays only for long runs. */
 static int claim(const team *t, int threads)
 {
     const int all = atomic_load_explicit(&processors, memory_order_relaxed);

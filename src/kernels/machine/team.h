@@ -20,8 +20,8 @@ typedef void th_job(void *shared, int worker);
  *     in a process forked from one that had a team. */
 void th_team_run(int threads, th_job *job, void *shared);
 
-/* The number of threads that th_team_run gets for `threads` on this thread, while nothing else computes. Starts the
- * team to find out. */
+/* Returns the number of threads that th_team_run gets for `threads` on this thread, while nothing else computes. Starts
+ * the team to find out. */
 int th_team_threads(int threads);
 
 #endif

@@ -1,4 +1,4 @@
-/* Matrix products: turns any strided batch into single products in a form that the backends (product_native.c,
+/* Matrix products: turns any strided batch into single products that the backends (product_native.c,
  * product_openblas.c) accept, and divides a batch among the team. */
 #include "kernels/products/product.h"
 
@@ -7,8 +7,8 @@
 #include "kernels/products/product_backends.h"
 #include "kernels/sizes.h"
 
-/* Folds the innermost batch dimension: into the rows of A and C if B is the same for all, or into the columns of B and
- * C if A is the same for all. Returns false if neither is possible. */
+/* Folds the innermost batch dimension. If B is the same for the whole batch, the dimension becomes part of the rows of
+ * A and C. If A is the same, it becomes part of the columns of B and C. Returns false if neither is possible. */
 static bool fold_dimension(th_product *p)
 {
     const bool biased = p->bias || p->biased;
@@ -46,8 +46,8 @@ static void drop_dimension(th_product *p, int dropped)
     }
 }
 
-/* Transposes the product, without its bias. The bits are the same, because fma(a, b, c) = fma(b, a, c). Not so in
- * bfloat16x3, where a1 b2 comes before a2 b1. */
+/* Transposes the product, without its bias. The bits are the same, because fma(a, b, c) = fma(b, a, c). In bfloat16x3
+ * they would differ: there a1 b2 comes before a2 b1. */
 static void transpose(th_product *p)
 {
     const th_product was = *p;
@@ -61,15 +61,16 @@ static void transpose(th_product *p)
     }
 }
 
-/* Transposes if C's rows are contiguous, or C is one column: a vector of results lies along the columns. */
+/* Returns whether to transpose: if C is one column, or if its rows, not its columns, are adjacent in memory. Kernels
+ * compute a vector of results along the columns. */
 static bool wants_transposing(const th_product *p, th_precision precision)
 {
     return precision != TH_PRECISION_BFLOAT16X3 && p->m > 1 && p->residual_row == 0 &&
            (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
 }
 
-/* Returns the product to run instead of `given`, with fewer batch dimensions and contiguous columns of C if possible.
- * Sets *fill if the bias must first be written to C, because it now lies along the rows. */
+/* Returns the product to run instead of `given`: with fewer batch dimensions, and with contiguous columns of C if
+ * possible. Sets *fill if the bias must first be written to C, because a transposition has turned it into a column. */
 static th_product simplify(const th_machine *machine, th_dtype dtype, const th_product *given, bool *fill)
 {
     th_product p = *given;
@@ -98,7 +99,7 @@ static int64_t batch_count(const th_product *p)
     return count;
 }
 
-/* Product `number` of a batch. */
+/* Returns product `number` of a batch. */
 static th_product product_at(const th_product *batch, int64_t size, int64_t number)
 {
     int64_t index[TH_PRODUCT_BATCH_DIMS];
@@ -111,7 +112,8 @@ static th_product product_at(const th_product *batch, int64_t size, int64_t numb
     return one;
 }
 
-/* Whether the team's tasks are whole products. Otherwise the team divides each product, one after the other. */
+/* Returns whether each task of the team is a group of whole products. Otherwise the team divides each product, one
+ * after the other. */
 static bool team_over_batch(const th_product *product, int64_t count, int threads)
 {
     const double work = th_product_work(product);
@@ -217,7 +219,7 @@ void th_product_run(const th_machine *machine, th_dtype dtype, const th_product 
                            .group = 1 + (int64_t)((double)TH_PRODUCT_TASK / (th_product_work(&p) + 1)),
                            .workspace = workspace,
                            .worker = workspace_of(machine, dtype, &p, 1)};
-        th_parallel(threads, th_parts(count, team.group), run_task, &team);
+        th_parallel(threads, th_ceil_div(count, team.group), run_task, &team);
         return;
     }
     for (int64_t i = 0; i < count; i++) {

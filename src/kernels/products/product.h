@@ -1,10 +1,11 @@
 /* Matrix products C (+)= A B over strided memory, float32 and float64. docs/internals/precision.md explains the
- * choices.
+ * choices. A step is one value of k, the index of the sum.
  *
- * Float32 precision. Blocks of k have TH_PRODUCT_BLOCK steps, counted from 0. Each block's sum is a sequence of fused
- * multiply-adds from 0, in order of k. The sums are added in order of the blocks to C, the bias, or the first sum.
- * Every driver, tile edge, transposition, batch size, thread count and instruction set with fused multiply-add computes
- * this sequence. (OpenBLAS: blocks of fixed size, one BLAS thread for each call.)
+ * Float32 precision. The steps are divided into blocks of TH_PRODUCT_BLOCK, counted from 0. Each block's sum is a
+ * sequence of fused multiply-adds from 0, in order of k. The sums of the blocks are added in order. The first is added
+ * to C or to the bias, if there is one. Every driver, tile edge, transposition, batch size, thread count and
+ * instruction set with fused multiply-add computes this sequence. (OpenBLAS computes other sums. Blocks of fixed
+ * size, each with one BLAS thread, make them independent of the number of threads.)
  *
  * Reduced precision of float32 products. Operands are split into bfloat16 parts: x1 = bf(x), and in bfloat16x3 also x2
  * = bf(x - x1). bf rounds to nearest, ties to even, except:
@@ -13,19 +14,22 @@
  *     smaller than the smallest normal number    0 of the same sign
  *     infinity, NaN                              unchanged; the second part is 0
  *
- * c begins with C, the bias, or 0. k is divided into groups of TH_PART_GROUP = 32 steps from 0; the last group is
- * filled with zeros. For each group, and in it for a1 b1 (in bfloat16x3 then a1 b2, then a2 b1):
+ * c begins with C, the bias, or 0. The steps are divided into groups of TH_PART_GROUP = 32, counted from 0; the last
+ * group is filled with zeros. The following is computed for each group, and within it for a1 b1 (in bfloat16x3 then for
+ * a1 b2, then for a2 b1):
  *
  *     even = fused multiply-adds from 0 over the even steps, odd = over the odd ones, c = c + (even + odd)
  *
  * Every operation rounds to nearest, and denormal operands and results count as 0. The instruction tdpbf16ps computes
- * this (Intel, Software Developer's Manual, volume 2), and so do all paths: amx, dpbf16, fma. In bfloat16x3, a block of
- * TH_PRODUCT_BLOCK steps that makes an element NaN is computed again for that element from a1 b1 alone. Otherwise
- * infinity times 1 would add infinity times the second part of 1, which is 0. The sign and payload of NaN may differ.
+ * this (Intel, Software Developer's Manual, volume 2), and so do all paths: amx, dpbf16, fma. In bfloat16x3, if a block
+ * of TH_PRODUCT_BLOCK steps makes an element NaN, the block is computed again for that element from a1 b1 alone.
+ * Otherwise infinity times 1 would be NaN: it would add infinity times the second part of 1, which is 0. The sign and
+ * payload of NaN may differ.
  *
  * In bfloat16x3, products with k < TH_SHORT_SUM are computed in float32: the errors of two parts need many steps to
- * average out. Pieces of a long sum are never short (long_sum). Nor are attention's sums, because their length depends
- * on other sequences of the batch and on the cache, which must not change a bit (th_long_sum_precision). */
+ * average out. A product that is a piece of a long sum never counts as short (long_sum). Nor do attention's sums: their
+ * length depends on other sequences of the batch and on the cache, which must not change a bit
+ * (th_long_sum_precision). */
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_H
 
@@ -51,7 +55,7 @@ typedef struct th_product {
     void *c; /* (m, n) */
     int64_t c_row, c_col;
     bool add;             /* C += A B instead of C = A B */
-    bool long_sum;        /* not a short sum for any k: a part of a long sum, or may get longer */
+    bool long_sum;        /* never a short sum, even if k is small: a piece of a long sum, or may become longer */
     const void *bias;     /* (n) contiguous, or NULL: C = bias + A B. The sum begins with it, as if C held it. Not
                          together with add */
     bool biased;          /* the product will have a bias when it runs; its memory may not exist yet */
@@ -63,13 +67,14 @@ typedef struct th_product {
     int64_t a_batch[TH_PRODUCT_BATCH_DIMS], b_batch[TH_PRODUCT_BATCH_DIMS], c_batch[TH_PRODUCT_BATCH_DIMS];
 } th_product;
 
-/* The precision of every sum that is not short, and of all sums of attention. */
+/* Returns the precision of every sum that is not short, and of all sums of attention. */
 static inline th_precision th_long_sum_precision(const th_machine *machine, th_dtype dtype)
 {
     return dtype == TH_FLOAT32 ? machine->precision : TH_PRECISION_FLOAT32;
 }
 
-/* The precision of this product. If it is not float32 our own tiles multiply, whatever the machine's backend. */
+/* Returns the precision of this product. If it is not float32, our own kernels multiply, even if the backend is
+ * OpenBLAS. */
 static inline th_precision th_product_precision(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
     const bool short_sum = product->k < TH_SHORT_SUM && !product->long_sum;
@@ -77,14 +82,14 @@ static inline th_precision th_product_precision(const th_machine *machine, th_dt
                                                                       : th_long_sum_precision(machine, dtype);
 }
 
-/* Multiply-adds, as a double because an int64_t may overflow. */
+/* Returns the multiply-adds, as a double because an int64_t may overflow. */
 static inline double th_product_work(const th_product *product)
 {
     return (double)product->m * (double)product->n * (double)product->k;
 }
 
-/* Bytes of scratch memory (64-byte aligned) that th_product_run needs for this product and team. Reads sizes, strides
- * and flags; the pointers may still be NULL. */
+/* Returns the bytes of scratch memory (64-byte aligned) that th_product_run needs for this product and team. Reads
+ * sizes, strides and flags; the pointers may still be NULL. */
 size_t th_product_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads);
 
 /* Runs the product. k = 0 gives zeros (or the bias, or leaves C when adding). Never fails, never allocates. */

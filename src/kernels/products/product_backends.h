@@ -1,5 +1,6 @@
 /* The interface of the two backends, product_native.c and product_openblas.c. Each runs one product with m, n > 0 and
- * ignores its batch dimensions. Up to `threads` of a backend's tasks run at once; the workspace is for all of them. */
+ * ignores its batch dimensions. Up to `threads` tasks of a backend run at once; the workspace has memory for all of
+ * them. */
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_BACKENDS_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_BACKENDS_H
 

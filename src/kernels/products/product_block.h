@@ -8,15 +8,15 @@
 
 #include "kernels/product_kernels.h"
 
-/* A tile of C is kept in registers: 12 x 2 of the 32 registers of AVX-512, otherwise 6 x 2 of 16. */
+/* The size of a tile of C, which stays in registers: 12 x 2 of the 32 registers of AVX-512, otherwise 6 x 2 of 16. */
 #define TH_TILE_ROWS(vector_bytes) ((vector_bytes) == 64 ? 12 : 6)
 #define TH_TILE_COLUMNS(vector_bytes, real_bytes) (2 * (vector_bytes) / (real_bytes))
 
-/* Up to this many rows of C, reading B limits a product, and B is read in place instead of being packed. The second
- * number is for bfloat16 parts. */
+/* With at most this many rows of C, the time to read B limits a product. B is then read in place instead of being
+ * packed. The second number is for bfloat16 parts. */
 enum { TH_FEW_ROWS = 24, TH_FEW_PART_ROWS = 16 };
 
-/* Elements that `steps` steps of k take in a packed panel, for each row of A or column of B. */
+/* Returns the elements of `steps` steps in a packed panel, for each row of A or column of B. */
 static inline int64_t th_panel_elements(const th_product_kernels *kernels, int64_t steps)
 {
     return (steps + kernels->group - 1) / kernels->group * kernels->group_elements;

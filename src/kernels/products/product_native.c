@@ -1,6 +1,6 @@
 /* Products by our own micro-kernel, according to their plan (product_plan.c). A product is computed in passes over
- * blocks of B. In each pass the team packs the operands that tasks share. Then it multiplies; a task is a block of
- * C. */
+ * blocks of B. In each pass the team first packs the operands that tasks share. Then it multiplies: each task computes
+ * a block of C. */
 #include "kernels/machine/parallel.h"
 #include "kernels/products/product_backends.h"
 #include "kernels/products/product_plan.h"
@@ -77,9 +77,9 @@ static void pack_a_task(const product_pass *pass, int64_t index)
 static void pack_b_task(const product_pass *pass, int64_t index)
 {
     const th_product_plan *p = pass->plan;
-    const int64_t group = p->own_columns, groups = th_parts(pass->columns, group);
+    const int64_t group = p->own_columns, groups = th_ceil_div(pass->columns, group);
     const int64_t block = index / groups, column = index % groups * group;
-    const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_parts(pass->columns, p->multiply.columns);
+    const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_ceil_div(pass->columns, p->multiply.columns);
     const int64_t panel = block * panels + column / p->multiply.columns;
     p->multiply.pack_b(
         th_smaller(pass->steps - step, TH_PRODUCT_BLOCK), th_smaller(pass->columns - column, group),
@@ -90,13 +90,13 @@ static void pack_b_task(const product_pass *pass, int64_t index)
 
 static int64_t b_tasks(const product_pass *pass)
 {
-    const int64_t blocks = th_parts(pass->steps, TH_PRODUCT_BLOCK);
-    return pass->plan->b_shared ? th_parts(pass->columns, pass->plan->own_columns) * blocks : 0;
+    const int64_t blocks = th_ceil_div(pass->steps, TH_PRODUCT_BLOCK);
+    return pass->plan->b_shared ? th_ceil_div(pass->columns, pass->plan->own_columns) * blocks : 0;
 }
 
 static int64_t a_tasks(const product_pass *pass)
 {
-    return pass->plan->a_shared ? th_product_row_blocks(pass->plan) * th_parts(pass->steps, TH_PRODUCT_BLOCK) : 0;
+    return pass->plan->a_shared ? th_product_row_blocks(pass->plan) * th_ceil_div(pass->steps, TH_PRODUCT_BLOCK) : 0;
 }
 
 static void pack_task(void *shared, int64_t index, int worker)
@@ -112,8 +112,8 @@ static void pack_task(void *shared, int64_t index, int worker)
 
 /* -- multiplying -- */
 
-/* Sets A of one block: packed, or in place. */
-static void take_a(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
+/* Sets A of one block of steps: packed, or in place. */
+static void set_a(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
 {
     const th_product_plan *p = pass->plan;
     const th_product *product = &p->product;
@@ -135,8 +135,9 @@ static void take_a(const product_pass *pass, const task *t, int64_t step, th_pro
     block->a_panel = tile_rows * th_panel_elements(&p->multiply, block->k);
 }
 
-/* Sets init: the first pass adds to C, the bias, or nothing; later ones always add to C. */
-static void take_init(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+/* Sets init. The first block of steps adds to the bias, to C if it must be added to or holds the residual, or to
+ * nothing. Later blocks of steps add to C. */
+static void set_init(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     if (step > 0 || p->product.add || p->product.residual) {
         block->init = t->c;
@@ -151,7 +152,7 @@ static void take_init(const th_product_plan *p, const task *t, int64_t step, th_
 static void multiply_shared(const product_pass *pass, const task *t, int64_t step, th_product_block *block)
 {
     const th_product_plan *p = pass->plan;
-    const int64_t panels = th_parts(pass->columns, p->multiply.columns);
+    const int64_t panels = th_ceil_div(pass->columns, p->multiply.columns);
     const int64_t panel =
         (step - pass->step) / TH_PRODUCT_BLOCK * panels + (t->column - pass->column) / p->multiply.columns;
     block->b = pass->packed_b + panel * (int64_t)p->panel_bytes;
@@ -214,8 +215,8 @@ static void multiply_block(const product_pass *pass, const task *t)
                                   .k = th_smaller(pass->step + pass->steps - step, TH_PRODUCT_BLOCK),
                                   .c = t->c,
                                   .c_row = t->c_row};
-        take_a(pass, t, step, &block);
-        take_init(p, t, step, &block);
+        set_a(pass, t, step, &block);
+        set_init(p, t, step, &block);
         if (p->b_shared)
             multiply_shared(pass, t, step, &block);
         else if (p->b_few_rows)
@@ -268,7 +269,7 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
     pass.workers = pass.packed_a + p.a_shared_bytes;
     for (pass.column = 0; pass.column < product->n; pass.column += p.pass_columns) {
         pass.columns = th_smaller(product->n - pass.column, p.pass_columns);
-        pass.column_blocks = th_parts(pass.columns, p.column_block);
+        pass.column_blocks = th_ceil_div(pass.columns, p.column_block);
         for (pass.step = 0; pass.step < product->k; pass.step += p.pass_steps) {
             pass.steps = th_smaller(product->k - pass.step, p.pass_steps);
             if (p.a_shared || p.b_shared)

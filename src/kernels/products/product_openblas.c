@@ -1,5 +1,6 @@
-/* Matrix products with OpenBLAS: blocks of C of fixed size, one call with one thread for each. Operands that BLAS
- * cannot read (without a unit stride, with negative or huge strides) are first copied to the workspace.
+/* Matrix products with OpenBLAS. C is divided into blocks of fixed size, and each OpenBLAS call computes one block with
+ * one thread. Operands that BLAS cannot read (without a unit stride, with negative or huge strides) are first copied to
+ * the workspace.
  *
  * The bits are OpenBLAS's: the same for any number of threads on one machine, with no further guarantee. */
 #include "kernels/kernels.h"
@@ -27,7 +28,7 @@ typedef struct plan {
     char *workers; /* (threads, worker_bytes) */
 } plan;
 
-/* Whether BLAS accepts a block with contiguous columns and these strides. */
+/* Returns whether BLAS accepts a block with contiguous columns and these strides. */
 static bool fits(int64_t row, int64_t column, int64_t columns)
 {
     return column == 1 && row >= columns && row <= MAX_STRIDE;
@@ -49,13 +50,12 @@ static plan make_plan(th_dtype dtype, const th_machine *machine, const th_produc
               .size = th_element_size(dtype)};
     p.rows = th_smaller(product->m, BLOCK_ROWS);
     p.columns = th_smaller(product->n, BLOCK_COLUMNS);
-    p.column_blocks = th_parts(product->n, p.columns);
+    p.column_blocks = th_ceil_div(product->n, p.columns);
     p.a = choose_access(product->m, product->k, product->a_row, product->a_col);
     p.b = choose_access(product->k, product->n, product->b_row, product->b_col);
     p.c = fits(product->c_row, product->c_col, product->n) ? IN_PLACE : COPIED;
-    p.steps =
-        th_smaller(product->k, TH_PRODUCT_BLOCK); /* blocks of k as in our own products: a product divided there has
-                                                     the same bits */
+    /* The same blocks of k as in our own products: a product that is divided between blocks has the same bits. */
+    p.steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p.a_bytes = p.a == COPIED ? (size_t)(p.rows * p.steps * p.size) : 0;
     p.b_bytes = p.b == COPIED ? (size_t)(p.steps * p.columns * p.size) : 0;
     p.c_bytes = p.c == COPIED ? (size_t)(p.rows * p.columns * p.size) : 0;
@@ -137,5 +137,5 @@ void th_product_openblas_run(const th_machine *machine, th_dtype dtype, const th
     plan p = make_plan(dtype, machine, product);
     p.workers = workspace;
     const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
-    th_parallel(team, th_parts(product->m, p.rows) * p.column_blocks, multiply_block, &p);
+    th_parallel(team, th_ceil_div(product->m, p.rows) * p.column_blocks, multiply_block, &p);
 }

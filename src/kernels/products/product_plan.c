@@ -2,8 +2,8 @@
  * No choice here changes a bit of the result: every element is the same sequence of operations in all plans.
  *
  * Packed operands are panels as wide as a tile of the micro-kernel (Goto & van de Geijn 2008). A task computes one
- * block of C over all of k, or over the steps of one pass. It packs its own rows of A, unless several tasks share them
- * and the team packs them. B is read
+ * block of C, over all steps of k or over those of one pass. It packs its own rows of A, unless several tasks share
+ * them and the team packs them. B is read
  *
  *     in place, if its rows are contiguous and it fits into the L2 cache;
  *     in place, if C has few rows: transposed in registers, or split into bfloat16 parts a group of steps at a time;
@@ -15,16 +15,16 @@
 
 enum {
     ROW_BLOCK = 96, /* max rows of a task: with TH_PRODUCT_BLOCK steps of A they take a fifth of a 1 MB L2 cache */
-    ROW_PANELS = 8, /* or this many panels: paths with larger panels multiply faster, on processors with a 2 MB L2
-                       cache */
+    /* or this many panels, if they have more rows: AMX has the largest panels, and its processors a 2 MB L2 cache */
+    ROW_PANELS = 8,
     SHORT_ROW_BLOCK = 24,
     ROW_UNIT = 12,              /* whole tiles in every instruction set */
     SHARED_BYTES = 6 << 20,     /* max bytes that the team packs for a pass: stays in an L3 cache */
     IN_PLACE_BYTES = 512 << 10, /* max bytes of B in place: stays in an L2 cache */
     IN_PLACE_ROWS = 12,         /* rows of C; up to this, B is read only once in any case */
     OWN_PANELS = 4,             /* panels of B that a task packs at a time */
-    PACK_ROWS_PANELS = 6,       /* up to this many panels of B, contiguous rows of A are better read in place, */
-    PACK_COLUMNS_PANELS = 2,    /* and contiguous columns of A */
+    PACK_ROWS_PANELS = 6,       /* contiguous rows of A are packed only for more panels of B than this, */
+    PACK_COLUMNS_PANELS = 2,    /* and contiguous columns of A only for more than this */
     LITTLE_A = 4096,            /* up to this many elements, a task packs A itself rather than waiting for the team */
     PANEL_PAD_BYTES = 64,       /* keeps panels from being a power of two apart, and is space for whole registers that
                              packing writes */
@@ -34,10 +34,10 @@ enum {
 
 static int64_t round_up(int64_t value, int64_t multiple)
 {
-    return th_parts(value, multiple) * multiple;
+    return th_ceil_div(value, multiple) * multiple;
 }
 
-/* The number of tasks for the team, none of them too small. */
+/* Returns the number of tasks for the team. Each has at least about TH_PRODUCT_TASK multiply-adds. */
 static int64_t tasks_wanted(const th_product *product, int threads)
 {
     const int64_t max = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
@@ -45,20 +45,20 @@ static int64_t tasks_wanted(const th_product *product, int threads)
     return work < (double)TH_PRODUCT_TASK * (double)max ? (int64_t)(work / (double)TH_PRODUCT_TASK) + 1 : max;
 }
 
-/* Whether a block of B stays in an L2 cache. */
+/* Returns whether a block of B stays in an L2 cache. */
 static bool b_is_small(const th_product_plan *p)
 {
     return th_smaller(p->product.k, TH_PRODUCT_BLOCK) * p->product.n * p->size <= IN_PLACE_BYTES;
 }
 
-/* Divides rows into blocks of about the same size; short ones if there would be too few for the team and B is in a
- * cache. */
+/* Divides rows into blocks of about the same size. The blocks are short if long ones would be too few for the team and
+ * B is in a cache. */
 static void plan_rows(th_product_plan *p, int64_t tasks)
 {
-    const int64_t long_blocks = th_parts(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
-    const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_parts(p->product.m, SHORT_ROW_BLOCK)) : 1;
-    p->row_block =
-        round_up(th_parts(p->product.m, th_larger(short_blocks, long_blocks)), p->parts ? p->multiply.rows : ROW_UNIT);
+    const int64_t long_blocks = th_ceil_div(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
+    const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_ceil_div(p->product.m, SHORT_ROW_BLOCK)) : 1;
+    p->row_block = round_up(th_ceil_div(p->product.m, th_larger(short_blocks, long_blocks)),
+                            p->parts ? p->multiply.rows : ROW_UNIT);
 }
 
 /* Decides how B is read: in place, packed by each task, or packed by the team. */
@@ -77,21 +77,21 @@ static void plan_b(th_product_plan *p)
     p->b_bytes = p->b_few_rows ? 0 : (p->b_in_place ? 1 : OWN_PANELS) * p->panel_bytes;
     if (p->b_shared) {
         const int64_t panels =
-            th_smaller(th_parts(product->n, p->multiply.columns), SHARED_BYTES / (int64_t)p->panel_bytes);
+            th_smaller(th_ceil_div(product->n, p->multiply.columns), SHARED_BYTES / (int64_t)p->panel_bytes);
         const int64_t blocks = SHARED_BYTES / (int64_t)p->panel_bytes / panels;
         p->pass_columns = th_smaller(product->n, panels * p->multiply.columns);
         p->pass_steps = th_smaller(product->k, blocks * TH_PRODUCT_BLOCK);
-        p->b_shared_bytes = (size_t)(panels * th_parts(p->pass_steps, TH_PRODUCT_BLOCK)) * p->panel_bytes;
+        p->b_shared_bytes = (size_t)(panels * th_ceil_div(p->pass_steps, TH_PRODUCT_BLOCK)) * p->panel_bytes;
         p->b_bytes = 0;
     }
 }
 
-/* Divides columns into blocks if there are too few blocks of rows for the team. Each block packs A again. */
+/* Divides columns into blocks if there are too few blocks of rows for the team. Each block of columns packs A again. */
 static void plan_columns(th_product_plan *p, int64_t tasks)
 {
-    const int64_t columns = th_parts(tasks, th_parts(p->product.m, p->row_block));
+    const int64_t columns = th_ceil_div(tasks, th_ceil_div(p->product.m, p->row_block));
     p->column_block =
-        columns == 1 ? p->pass_columns : round_up(th_parts(p->pass_columns, columns), 2 * p->multiply.columns);
+        columns == 1 ? p->pass_columns : round_up(th_ceil_div(p->pass_columns, columns), 2 * p->multiply.columns);
     if (p->c_buffer)
         p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
 }
@@ -114,14 +114,15 @@ th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dty
 
 static bool packing_a_pays(const th_product_plan *p)
 {
-    const int64_t panels = th_parts(p->column_block, p->multiply.columns);
+    const int64_t panels = th_ceil_div(p->column_block, p->multiply.columns);
     return p->product.a_col == 1   ? panels > PACK_ROWS_PANELS
            : p->product.a_row == 1 ? panels > PACK_COLUMNS_PANELS
                                    : true;
 }
 
-/* The team packs A, together with B, if several tasks would pack the same rows. If it packs nothing of B, the team must
- * wait once for all of A; only many bfloat16 parts, which are slower to pack, are worth that. */
+/* Decides whether A is packed, and whether the team packs it: if several tasks would pack the same rows. The team packs
+ * A and B together. If it packs nothing of B, it must wait once until A is packed. That pays only for many bfloat16
+ * parts, which are slower to pack. */
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
@@ -136,7 +137,7 @@ static void plan_a(th_product_plan *p)
     p->a_shared_bytes = 0;
     if (p->a_shared) {
         p->pass_steps = th_smaller(p->pass_steps, SHARED_BYTES / a_block * TH_PRODUCT_BLOCK);
-        p->a_shared_bytes = (size_t)(th_parts(p->pass_steps, TH_PRODUCT_BLOCK) * a_block);
+        p->a_shared_bytes = (size_t)(th_ceil_div(p->pass_steps, TH_PRODUCT_BLOCK) * a_block);
     }
 }
 

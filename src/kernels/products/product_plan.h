@@ -12,7 +12,7 @@ typedef struct th_product_plan {
     th_product_kernels multiply;
     th_product product;
     int64_t size; /* bytes of an element */
-    bool parts;   /* of bfloat16, made in packing: no operand is read in place */
+    bool parts; /* operands are split into bfloat16 parts when they are packed; with b_few_rows B is split when read */
     bool pack_a, a_shared, b_in_place, b_few_rows, b_shared, c_buffer; /* shared: packed by the team for all tasks */
     int64_t row_block, column_block;                                   /* of a task */
     int64_t own_columns;                                               /* of B that a task packs at a time */
@@ -23,13 +23,13 @@ typedef struct th_product_plan {
     size_t worker_bytes;
 } th_product_plan;
 
-/* Blocks of rows of C. */
+/* Returns the number of blocks of rows of C. */
 static inline int64_t th_product_row_blocks(const th_product_plan *p)
 {
-    return th_parts(p->product.m, p->row_block);
+    return th_ceil_div(p->product.m, p->row_block);
 }
 
-/* The kernels that multiply in this precision. */
+/* Returns the kernels that multiply in this precision. */
 th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dtype, th_precision precision);
 
 th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads);

@@ -23,8 +23,8 @@ typedef struct th_philox {
 /* Computes the four words of one counter. */
 TH_PRIVATE_API void th_philox_block(const th_philox *random, uint32_t c0, uint32_t c1, uint32_t words[4]);
 
-/* Dropout: element (row, column) is 0 if word column % 4 of the counter (column / 4, row) is below the threshold.
- * Otherwise it is multiplied by scale = 1 / (1 - p). Rows count modulo 2^32. */
+/* Dropout. Element (row, column) uses word column % 4 of the counter (column / 4, row). If the word is below the
+ * threshold, the element becomes 0; otherwise it is multiplied by scale = 1 / (1 - p). Rows count modulo 2^32. */
 typedef struct th_dropout_mask {
     th_philox random;
     uint32_t threshold; /* p 2^32 */

@@ -1,6 +1,6 @@
 /* Row kernels (vector/softmax.c, reductions.c, norm.c, rotary.c) work on blocks of rows of equal length. A forward
- * kernel reads x and writes y. A backward kernel reads dy and, if it needs them, x and y; it writes dx or adds to
- * it. The comment above each kernel says which operands it uses and which have one number for each row. */
+ * kernel reads x and writes y. A backward kernel reads dy and, if it needs them, x and y; it writes dx or adds to it.
+ * The comment above each kernel says which operands it uses, and which operands have one number for each row. */
 #ifndef TH_KERNELS_ROWS_ROWS_H
 #define TH_KERNELS_ROWS_ROWS_H
 

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The keys that positions leave visible. Query t has position t + `position` among the keys, unless the caller gives
- * positions one by one. All zero: every key is visible. */
+/* Which keys are visible because of their positions. Query t has position t + `position` among the keys, unless the
+ * caller gives the position of each query. All zero: every key is visible. */
 typedef struct th_band {
     bool causal;         /* keys after the query's position are masked */
     bool window;         /* keys more than `left` before or `right` after it are masked */

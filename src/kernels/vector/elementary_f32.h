@@ -4,8 +4,8 @@
 
 #include "kernels/vector/registers.h"
 
-/* Returns r, and n, with x = n ln 2 + r and |r| <= ln(2) / 2, for |x| < 2^21. r is exact to one or two bits of its last
- * place. ln 2 is split in two, and the first part is so short that n times it is exact. */
+/* Returns r and n with x = n ln 2 + r and |r| <= ln(2) / 2, for |x| < 2^21. r is exact except for its last one or two
+ * bits. ln 2 is split in two, and the first part is so short that n times it is exact. */
 TH_INLINE vec vec_split_power(vec x, vec_int *n)
 {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves the nearest integer in the low bits */
@@ -44,7 +44,7 @@ TH_INLINE vec vec_scale_power(vec x, vec_int n)
 /* e^x, with relative error below 9e-8 if the result is normal. */
 TH_INLINE vec vec_exp(vec x)
 {
-    /* From 89 the result is infinite. At -176 n is -254, and both powers of 2 are exactly 0. So exp(-inf), which is
+    /* From 89 on the result is infinite. At -176 n is -254, and both powers of 2 are exactly 0. So exp(-inf), which is
      * frequent in masks and at the ends of rows, avoids denormal numbers, which are slow. */
     vec_int n;
     const vec r = vec_split_power(vec_clamp(x, -176.0f, 89.0f), &n);
@@ -101,8 +101,8 @@ TH_INLINE void vec_sigmoid_pair(vec x, vec *sigmoid, vec *complement)
 
 /* The standard normal distribution: density(x) = exp(-x²/2) / sqrt(2π), cumulative(x) = ∫ density from -∞ to x.
  *
- * The upper tail is density(z) times Mills' ratio. That is a polynomial in (z - 3) / (z + 3) fitted for 0 <= z <= 14.6;
- * beyond, the density is 0. The relative error of both is below 4e-7, also in the lower tail. */
+ * The upper tail is density(z) times Mills' ratio. That is a polynomial in (z - 3) / (z + 3), fitted for 0 <= z <=
+ * 14.6; for larger z the density is 0. The relative error of both is below 4e-7, also in the lower tail. */
 TH_INLINE void vec_normal(vec x, vec *cumulative, vec *density)
 {
     const vec z = vec_min(vec_broadcast(16.0f), vec_abs(x));
@@ -158,8 +158,8 @@ static inline float reduce_large_angle(float x, int32_t *quadrant)
     const int skip = (int)(bits >> 23 & 255) - 150 - 2;
     uint64_t word[3];
     for (int i = 0; i < 3; i++) {
-        const int at = skip + 32 + 32 * i, index = at / 32, shift = at % 32; /* bit offset in 32 zeros followed by
-                                                                                the table */
+        /* bit offset in 32 zeros followed by the table */
+        const int at = skip + 32 + 32 * i, index = at / 32, shift = at % 32;
         const uint64_t high = index == 0 ? 0 : two_over_pi[index - 1];
         const uint64_t pair = high << 32 | two_over_pi[index];
         word[i] = pair >> (32 - shift) & 0xffffffff;
@@ -172,7 +172,7 @@ static inline float reduce_large_angle(float x, int32_t *quadrant)
     return (float)(negative ? -rest : rest);
 }
 
-/* The same for a register. Returns r, and the quadrant modulo 4. For infinite x r is NaN. */
+/* The same for a register: returns r, and the quadrant modulo 4. For infinite x, r is NaN. */
 TH_INLINE vec vec_reduce_angle(vec x, vec_int *quadrant)
 {
     /* in float64; π/2 is split in three, and multiples of the first two parts are exact */

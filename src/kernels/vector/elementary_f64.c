@@ -1,8 +1,9 @@
 /* Elementary functions of float64. Every error is below 1 unit in the last place of the result over the whole range,
  * including denormal arguments and results.
  *
- * Where one rounding is too much, a number is the unevaluated sum of two (Dekker 1971). So this file alone is compiled
- * without contraction of a * b + c: fused operations are explicit, and every compiler produces the same bits. */
+ * Where one rounding is too much, a number is represented as the sum of two (Dekker 1971). So this file alone is
+ * compiled without contraction of a * b + c: fused operations are explicit, and every compiler produces the same
+ * bits. */
 #include "kernels/vector/elementary_f64.h"
 
 typedef uint64_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
@@ -17,7 +18,7 @@ typedef struct pair {
     vec high, low;
 } pair;
 
-/* a + b, exactly, if the exponent of b is not larger than the exponent of a, or a is 0. */
+/* a + b, exactly. The exponent of b must not be larger than the exponent of a, unless a is 0. */
 TH_INLINE pair sum_in_order(vec a, vec b)
 {
     const vec high = a + b;
@@ -59,8 +60,8 @@ TH_INLINE pair divide(pair a, pair b)
     return (pair){quotient, rest * reciprocal};
 }
 
-/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1), n > 2. The even and the odd powers after c[0] are summed separately, which
- * takes little more than half the time of one dependent sum. */
+/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1), n > 2. The even and the odd powers after c[0] are summed separately. This
+ * takes little more than half the time of one sum, in which each step waits for the one before. */
 TH_INLINE vec polynomial(vec x, int n, const double *c)
 {
     const vec square = x * x;
@@ -75,8 +76,8 @@ TH_INLINE vec polynomial(vec x, int n, const double *c)
 
 /* -- powers of e -- */
 
-/* Returns e^r - 1 - r, and r and n, where x + low = n ln 2 + r, |r| <= ln(2) / 2 and n is an integer. For |x| <
- * 1420. */
+/* Returns e^r - 1 - r and stores r and n, for |x| < 1420: x + low = n ln 2 + r, |r| <= ln(2) / 2, and n is an
+ * integer. */
 TH_INLINE vec exp_reduced(vec x, vec low, vec *n, vec *r)
 {
     static const double c[] = {
@@ -121,8 +122,8 @@ TH_INLINE vec scale_power(vec x, vec n)
     return x * power_of_2(half) * power_of_2(n - (half - ROUND) + ROUND);
 }
 
-/* From 710 e^x is infinite. At -1418.2 n is -2046, and both powers of 2 are exactly 0. So exp(-inf), which is frequent
- * in masks and at the ends of rows, avoids denormal numbers, which are slow. */
+/* From 710 on e^x is infinite. At -1418.2 n is -2046, and both powers of 2 are exactly 0. So exp(-inf), which is
+ * frequent in masks and at the ends of rows, avoids denormal numbers, which are slow. */
 TH_INLINE vec clamp_exponent(vec x)
 {
     return vec_clamp(x, -1418.2, 710.0);
@@ -231,8 +232,8 @@ vec vec_log(vec x)
     return vec_select(x >= 0.0, y, vec_broadcast(NAN));
 }
 
-/* ln x, for 0 < x < ∞, to 2^-64: the series of 2 artanh(s), s = (m - 1) / (m + 1), is 2 s (1 + z/3 + z² Q(z)) with z =
- * s². */
+/* ln x, for 0 < x < ∞, accurate to 2^-64. The series of 2 artanh(s), where s = (m - 1) / (m + 1), is 2 s (1 + z/3 + z²
+ * Q(z)) with z = s². */
 TH_INLINE pair log_pair(vec x)
 {
     static const double c[] = {

@@ -10,7 +10,7 @@
 
 #include "kernels/vector/vector.h"
 
-/* (+ would stay an addition: s + 0 is not s for -0) */
+/* (s - 0 is s, which compilers know; s + 0 is not s for -0) */
 TH_INLINE vec vec_broadcast(real s)
 {
     return s - (vec){0};
@@ -31,7 +31,8 @@ TH_INLINE void vec_store(real *p, vec x)
     *(vec *)p = x;
 }
 
-/* Words in the low halves of 64-bit lanes, with room for the product of two words. The high halves are arbitrary. */
+/* 32-bit words in the low halves of 64-bit lanes, so that a lane can hold the product of two. The high halves are
+ * arbitrary. */
 typedef uint64_t vec_word __attribute__((vector_size(TH_VECTOR_BYTES), aligned(8), may_alias));
 
 /* mask ? a : b. Each element of mask has all bits set or none, like the result of a comparison. */

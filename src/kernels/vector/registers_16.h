@@ -26,20 +26,20 @@ TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
     return x;
 }
 
-/* a * b + c, fused if there is an instruction for it, in any context. (A compiler contracts an expression only within
- * one branch.) */
+/* a * b + c, fused if the processor has an instruction for it. (In an expression a compiler fuses it only if both
+ * operations are in the same branch.) */
 TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
 {
     return a * b + c;
 }
 
-/* The larger; b when one of them is NaN. */
+/* The larger; b if one of them is NaN. */
 TH_INLINE vec vec_max(vec a, vec b)
 {
     return vec_select(a > b, a, b);
 }
 
-/* The smaller; b when one of them is NaN. */
+/* The smaller; b if one of them is NaN. */
 TH_INLINE vec vec_min(vec a, vec b)
 {
     return vec_select(a < b, a, b);

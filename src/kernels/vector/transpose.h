@@ -9,8 +9,8 @@ enum {
     QUADS = TH_VECTOR_BYTES / 16   /* in a register */
 };
 
-/* Lists of element indices in two concatenated registers, for __builtin_shufflevector. LOW and HIGH interleave the
- * halves of every 16 bytes of both. EVEN and ODD collect every other 16 bytes of both. */
+/* Lists of element indices in two concatenated registers, for __builtin_shufflevector. LOW and HIGH interleave the low
+ * or the high halves of every 16 bytes of both registers. EVEN and ODD collect every other 16 bytes of both. */
 #if TH_REAL_BITS == 32
 #define LOW_OF(quad) 4 * (quad), 4 * (quad + QUADS), 4 * (quad) + 1, 4 * (quad + QUADS) + 1
 #define HIGH_OF(quad) 4 * (quad) + 2, 4 * (quad + QUADS) + 2, 4 * (quad) + 3, 4 * (quad + QUADS) + 3

@@ -48,8 +48,8 @@ TH_INLINE void lanes_store(real *p, lanes x)
         vec_store(p + r * TH_REGISTER_LANES, x.part[r]);
 }
 
-/* Loads and stores at the ends of rows. If `lanes` is many registers, they are not inlined: inlined at each end of each
- * row they would be most of the code and of the compile time. */
+/* Loads and stores at the ends of rows. They are not inlined if `lanes` is many registers. Otherwise they would be most
+ * of the code and of the compile time, because they are called at each end of each row. */
 #if TH_VECTOR_BYTES * 8 < 8 * TH_REAL_BITS
 #define TH_ROW_END __attribute__((unused, noinline)) static
 #else

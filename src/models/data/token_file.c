@@ -1,4 +1,4 @@
-/* Reading token files. They are mapped, and all their contents are checked. */
+/* Opens token files and reads tokens. A file is mapped into memory, and everything that is read from it is checked. */
 #include "models/data/token_file.h"
 
 #include <errno.h>

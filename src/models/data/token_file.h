@@ -1,4 +1,5 @@
-/* A token file in memory, and its header. For the files that read and write token files and cut them into windows. */
+/* The internals of an open token file, and its header. Shared by the files that read token files, write them, and cut
+ * them into windows. */
 #ifndef TH_MODELS_DATA_TOKEN_FILE_H
 #define TH_MODELS_DATA_TOKEN_FILE_H
 

@@ -1,4 +1,4 @@
-/* Writing token files in pieces. Memory holds a buffer and the checksums so far. */
+/* Writes token files in pieces. Only a buffer and the checksums so far are in memory. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct th_token_writer {
     bool open, failed;
     char path[TH_MAX_PATH];
     th_token_header header;
-    uint32_t *crc; /* [capacity], of the blocks begun so far; with capacity for one more */
+    uint32_t *crc; /* [capacity], of the blocks begun so far; there is always space for one more */
     int64_t capacity;
     unsigned char buffer[BUFFER];
 };
@@ -86,7 +86,7 @@ th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t
     strcpy(w->path, path);
     errno = 0;
     w->open = th_atomic_begin(&w->file, path);
-    if (w->open && put_header(w)) /* reserves its bytes; its contents are known at the end */
+    if (w->open && put_header(w)) /* reserves the bytes of the header, whose contents are known only at the end */
         return w;
     fail_file(w);
     th_token_writer_free(w);
@@ -145,7 +145,7 @@ th_status th_token_writer_append(th_token_writer *w, const int32_t *tokens, int6
     return TH_OK;
 }
 
-/* Writes the checksums behind the tokens, and the header at its offset. */
+/* Writes the checksums after the tokens, and the header at the start of the file. */
 static bool finish(th_token_writer *w)
 {
     const size_t blocks = (size_t)th_token_blocks(&w->header);

@@ -1,5 +1,5 @@
-/* Windows of a token file, in order or shuffled: which one is next, and its tokens. Only the position is stored, not
- * the order. */
+/* Reads windows of a token file, in order or shuffled. The order is computed from the seed and the epoch, so only the
+ * position is stored. */
 #include <string.h>
 
 #include "models/core.h"
@@ -9,17 +9,17 @@
 struct th_windows {
     th_context *ctx;
     th_token_file *file;
-    int64_t begin, tokens, length; /* the range; tokens of a window */
+    int64_t begin, tokens, length; /* first token of the range, its number of tokens, tokens of a window */
     bool shuffle;
     uint64_t seed;
     th_windows_position position;
-    /* of the position's epoch */
+    /* computed for the epoch of the position */
     th_permutation order;
     int64_t offset, count; /* first token of the range's first window; number of windows */
 };
 
 static const char operation[] = "windows";
-static const int64_t most_epochs = INT64_MAX / 2; /* the next epoch must not overflow */
+static const int64_t max_epoch = INT64_MAX / 2; /* the next epoch must not overflow */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -59,8 +59,8 @@ static th_status check_options(const th_token_file *f, const th_windows_options 
     const int64_t needed = o->shuffle ? o->length + 1 : 2;
     if (end - o->begin < needed)
         return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation,
-                       "%.300s has %lld tokens here, but %s%lld need %lld, the last target included", f->path,
-                       (long long)(end - o->begin), o->shuffle ? "windows of " : "even windows of ",
+                       "the range in %.300s has %lld tokens, but %s%lld need %lld, including the last target", f->path,
+                       (long long)(end - o->begin), o->shuffle ? "windows of length " : "even windows of length ",
                        (long long)(o->shuffle ? o->length : 1), (long long)needed);
     return TH_OK;
 }
@@ -125,9 +125,9 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the windows are NULL");
     if (th_failed(w->ctx))
         return th_error_code(w->ctx);
-    if (position.epoch < 0 || position.epoch > most_epochs)
+    if (position.epoch < 0 || position.epoch > max_epoch)
         return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation, "the epoch must be 0 to %lld; it is %lld",
-                       (long long)most_epochs, (long long)position.epoch);
+                       (long long)max_epoch, (long long)position.epoch);
     const th_windows_position before = w->position;
     begin_epoch(w, position.epoch);
     if (position.index >= 0 && position.index <= w->count) {
@@ -143,7 +143,7 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
 
 /* -- the next batch -- */
 
-/* Pads a row from token `from` on. */
+/* Pads a row, starting at token `from`. */
 static void pad_row(const th_windows *w, int64_t from, int32_t *tokens, int32_t *targets)
 {
     for (int64_t i = from; i < w->length; i++) {
@@ -152,16 +152,16 @@ static void pad_row(const th_windows *w, int64_t from, int32_t *tokens, int32_t 
     }
 }
 
-/* Writes the next window into a row of each tensor, and pads what the range does not have. */
+/* Writes the next window into a row of each tensor, and pads it after the end of the range. */
 static th_status fill_row(th_windows *w, int32_t *tokens, int32_t *targets)
 {
     const int64_t index = w->position.index;
     const int64_t window = w->shuffle ? (int64_t)th_permutation_at(&w->order, (uint64_t)index) : index;
-    const int64_t at = w->offset + window * w->length, there = least(w->length, w->tokens - 1 - at);
-    pad_row(w, there, tokens, targets);
-    if (th_token_file_get(w->file, w->begin + at, there, tokens) != TH_OK)
+    const int64_t at = w->offset + window * w->length, count = least(w->length, w->tokens - 1 - at);
+    pad_row(w, count, tokens, targets);
+    if (th_token_file_get(w->file, w->begin + at, count, tokens) != TH_OK)
         return th_error_code(w->ctx);
-    return th_token_file_get(w->file, w->begin + at + 1, there, targets);
+    return th_token_file_get(w->file, w->begin + at + 1, count, targets);
 }
 
 /* Writes a batch of rows; tokens is NULL in a shapes-only context. */

@@ -60,9 +60,9 @@ static const char *value_end(const char *at, const char *end)
 
 /* -- limits -- */
 
-/* Upper bounds of the bytes that jansson needs for a value, besides the characters of a string. A colon adds what a key
- * costs more than another string. While jansson reads a token, it holds COPIES more of it: a buffer that doubles, and
- * the decoded text. */
+/* Upper bounds of the bytes that jansson needs for a value, besides the characters of a string. A key needs COLON bytes
+ * more than another string. While jansson reads a token, it also holds the equivalent of COPIES copies of it: a buffer
+ * that doubles, and the decoded text. */
 enum { COLON = 16, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24, BUFFER = 256, COPIES = 3 };
 
 typedef struct measurement {
@@ -83,10 +83,10 @@ static const char *count_token(measurement *m, int max_depth, const char *token,
     case '{':
     case '[':
         m->memory += *token == '{' ? ELEMENT + OBJECT : ELEMENT + ARRAY;
-        return m->depth++ < max_depth ? NULL : "it is nested deeper than such a file is";
+        return m->depth++ < max_depth ? NULL : "objects and arrays are nested too deeply";
     case '}':
     case ']':
-        return m->depth-- > 0 ? NULL : "there is no value where one belongs";
+        return m->depth-- > 0 ? NULL : "a closing bracket comes before any opening bracket";
     case '"':
         m->memory += ELEMENT + STRING + bytes;
         return NULL;
@@ -99,8 +99,8 @@ static const char *count_token(measurement *m, int max_depth, const char *token,
         if (*token != '-' && (*token < '0' || *token > '9'))
             return NULL;
         m->memory += NUMBER;
-        return bytes > TH_JSON_MAX_NUMBER                      ? "a number of more than 64 characters"
-               : bytes == 2 && memcmp(token, "-0", bytes) == 0 ? "-0 is no integer"
+        return bytes > TH_JSON_MAX_NUMBER                      ? "a number has more than 64 characters"
+               : bytes == 2 && memcmp(token, "-0", bytes) == 0 ? "the integer -0 is not supported; write 0 or -0.0"
                                                                : NULL;
     }
 }
@@ -109,11 +109,11 @@ static const char *count_token(measurement *m, int max_depth, const char *token,
  * limits. */
 static const char *count_tokens(measurement *m, const th_json_limits *limits, const char **at, const char *end)
 {
-    static const char cut[] = "the text ends in the middle";
+    static const char cut[] = "the text ends too early";
     const char *const start = *at;
     for (const char *next; *at < end; *at = skip_space(next, end)) {
         if (m->depth == 0 && *at > start)
-            return "there is more behind the end";
+            return "there is more text after the value";
         next = token_end(*at, end);
         if (next == NULL) {
             *at = end;
@@ -123,13 +123,13 @@ static const char *count_tokens(measurement *m, const th_json_limits *limits, co
         if (trouble)
             return trouble;
         if (limits->memory && total(m) > limits->memory)
-            return "its values take more memory than such a file may take";
+            return "its values take more memory than allowed";
     }
     return m->depth > 0 || start == end ? cut : NULL;
 }
 
-/* jansson stops at the first error in the grammar. Up to that byte its tokens are the ones counted here, so the limits
- * hold for invalid JSON, too. */
+/* The limits hold for invalid JSON, too: jansson stops at the first error in the grammar, and before that byte it finds
+ * the same tokens as this function. */
 th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
                           size_t *memory)
 {
@@ -170,6 +170,17 @@ json_t *th_json_build(const th_json_source *source, const char *text, size_t byt
     return build(source, text, bytes, false);
 }
 
+/* Removes the member `key` unless the text begins with '{' and contains the key without escapes. */
+static void remove_escaped(const th_json_source *source, const char *text, size_t bytes, const char *key, json_t *value)
+{
+    const size_t length = strlen(key);
+    th_json_iterator it = th_json_iterate(source, text, bytes);
+    while (*text == '{' && th_json_next(&it))
+        if (it.key_bytes == length + 2 && memcmp(it.key + 1, key, length) == 0)
+            return;
+    json_object_del(value, key);
+}
+
 /* Measures the text and builds its value, whose *memory the context counts. */
 static json_t *measure_and_build(const th_json_source *source, const char *text, size_t bytes,
                                  const th_json_limits *limits, size_t *memory)
@@ -180,6 +191,8 @@ static json_t *measure_and_build(const th_json_source *source, const char *text,
     json_t *value = build(source, text, bytes, true);
     if (value == NULL)
         th_uncount_memory(source->ctx, *memory);
+    else if (limits->plain_key)
+        remove_escaped(source, text, bytes, limits->plain_key, value);
     return value;
 }
 
@@ -221,7 +234,7 @@ static char *load_descriptor(const th_json_source *source, int descriptor, size_
     if (done == bytes)
         return text;
     th_release(ctx, text, bytes);
-    th_fail(ctx, TH_ERROR_FILE, source->operation, "%.300s: it cannot be read to the end", source->name);
+    th_fail(ctx, TH_ERROR_FILE, source->operation, "%.300s: it could not be read in full", source->name);
     return NULL;
 }
 
@@ -264,34 +277,34 @@ th_json_iterator th_json_iterate(const th_json_source *source, const char *text,
     return (th_json_iterator){.source = source, .text = text, .at = text + 1, .end = text + bytes};
 }
 
-static bool fail_iterator(th_json_iterator *w, const char *at, const char *trouble)
+static bool fail_iterator(th_json_iterator *it, const char *at, const char *trouble)
 {
-    w->failed = true;
-    return fail_at(w->source, (size_t)(at - w->text), trouble);
+    it->failed = true;
+    return fail_at(it->source, (size_t)(at - it->text), trouble);
 }
 
-/* Brackets balance and strings are closed, so every read below lies before the object's last bracket. */
-bool th_json_next(th_json_iterator *w)
+/* No read goes past the object's last bracket, because th_json_measure has checked brackets and strings. */
+bool th_json_next(th_json_iterator *it)
 {
-    const char *at = skip_space(w->at, w->end);
+    const char *at = skip_space(it->at, it->end);
     if (*at == '}')
         return false;
-    if (w->key && *at != ',')
-        return fail_iterator(w, at, "neither a comma nor an end behind a value");
-    if (w->key)
-        at = skip_space(at + 1, w->end);
+    if (it->key && *at != ',')
+        return fail_iterator(it, at, "a comma or a closing bracket is missing after a value");
+    if (it->key)
+        at = skip_space(at + 1, it->end);
     if (*at != '"')
-        return fail_iterator(w, at, "a key is missing");
-    w->key = at;
-    at = token_end(at, w->end);
-    w->key_bytes = (size_t)(at - w->key);
-    at = skip_space(at, w->end);
+        return fail_iterator(it, at, "a key is missing");
+    it->key = at;
+    at = token_end(at, it->end);
+    it->key_bytes = (size_t)(at - it->key);
+    at = skip_space(at, it->end);
     if (*at != ':')
-        return fail_iterator(w, at, "a key without a colon");
-    w->value = skip_space(at + 1, w->end);
-    w->at = value_end(w->value, w->end);
-    w->value_bytes = (size_t)(w->at - w->value);
-    return w->value_bytes > 0 || fail_iterator(w, w->at, "there is no value where one belongs");
+        return fail_iterator(it, at, "a colon is missing after a key");
+    it->value = skip_space(at + 1, it->end);
+    it->at = value_end(it->value, it->end);
+    it->value_bytes = (size_t)(it->at - it->value);
+    return it->value_bytes > 0 || fail_iterator(it, it->at, "a value is missing");
 }
 
 /* -- typed members -- */

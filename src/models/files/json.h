@@ -1,5 +1,5 @@
-/* Reading untrusted JSON. th_json_measure applies our limits before jansson allocates anything: the size of the text,
- * its depth, the length of numbers, and the memory of the values. jansson then checks the rest (grammar, UTF-8, no NUL
+/* Reads untrusted JSON. Before jansson allocates anything, th_json_measure applies limits: on the size of the text, its
+ * depth, the length of numbers, and the memory of the values. jansson then checks the rest (grammar, UTF-8, no NUL
  * character, no repeated key however it is escaped) and builds the values. Nothing here writes JSON. */
 #ifndef TH_MODELS_FILES_JSON_H
 #define TH_MODELS_FILES_JSON_H
@@ -22,6 +22,9 @@ typedef struct th_json_limits {
     size_t bytes;  /* of the text */
     int depth;     /* of nested objects and arrays */
     size_t memory; /* of jansson's values, as th_json_measure estimates it; 0: only the context's limit applies */
+    /* NULL, or a key of the outer object. th_json_read and th_json_read_file remove this member if its key is written
+     * with escapes, or if the text does not begin with '{'. */
+    const char *plain_key;
 } th_json_limits;
 
 /* Checks the limits, and that strings are closed and brackets balance. Sets *memory to an upper bound of the bytes that
@@ -43,7 +46,7 @@ json_t *th_json_build(const th_json_source *source, const char *text, size_t byt
 
 /* -- members of an object, one at a time -- */
 
-/* th_json_iterator w = th_json_iterate(&source, text, bytes);  while (th_json_next(&w)) ...  if (w.failed) ... */
+/* th_json_iterator it = th_json_iterate(&source, text, bytes);  while (th_json_next(&it)) ...  if (it.failed) ... */
 typedef struct th_json_iterator {
     const th_json_source *source;
     const char *text, *at, *end;

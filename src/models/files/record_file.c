@@ -1,4 +1,4 @@
-/* Files that grow by whole records: see record_file.h. */
+/* Appends complete records to files: see record_file.h. */
 #include "models/files/record_file.h"
 
 #include <errno.h>
@@ -112,7 +112,7 @@ void th_record_put(th_record_file *f, const void *bytes, size_t n)
 
 void th_record_format(th_record_file *f, const char *format, ...)
 {
-    char text[64] = ""; /* (of numbers only) */
+    char text[64] = ""; /* enough for numbers, the only arguments */
     va_list arguments;
     va_start(arguments, format);
     th_append_arguments(text, sizeof text, format, arguments);
@@ -120,7 +120,7 @@ void th_record_format(th_record_file *f, const char *format, ...)
     th_record_put(f, text, strlen(text));
 }
 
-/* Writes the record behind the whole ones. Returns 0, or the value of errno. */
+/* Writes the record after the complete ones. Returns 0, or the value of errno. */
 static int write_all(th_record_file *f)
 {
     for (size_t done = 0; done < f->used;) {

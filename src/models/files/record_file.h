@@ -1,5 +1,5 @@
-/* A file that grows by whole records. Each record is assembled in memory and written at once. If the disk is full,
- * the part that was written is cut off again. */
+/* A file that contains only complete records. Each record is assembled in memory and written at once. If the
+ * disk is full, the file is cut back to the last complete record. */
 #ifndef TH_MODELS_FILES_RECORD_FILE_H
 #define TH_MODELS_FILES_RECORD_FILE_H
 
@@ -11,7 +11,7 @@ typedef struct th_record_file {
     const char *operation;
     char *path;
     int descriptor;
-    int64_t size;         /* of the whole records */
+    int64_t size;         /* bytes of the complete records */
     unsigned char *bytes; /* [capacity]; the first `used` are the record so far */
     size_t used, capacity;
     bool short_of_memory;
@@ -33,10 +33,10 @@ void th_record_close(th_record_file *f);
 void th_record_put(th_record_file *f, const void *bytes, size_t n);
 /* Appends formatted numbers. Their decimal point does not depend on the locale. */
 void th_record_format(th_record_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes the record. After an error the file has only whole records. */
+/* Writes the record. After an error the file contains only complete records. */
 th_status th_record_write(th_record_file *f);
 
-/* Checks the arguments of both kinds of logs: a step from 0 on, and fields with names. */
+/* Checks the arguments of both kinds of logs: a step of at least 0, and fields with names. */
 th_status th_log_check(th_record_file *f, int64_t step, const th_log_field *fields, int count);
 
 #endif

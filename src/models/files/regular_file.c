@@ -10,7 +10,7 @@
 int th_regular_descriptor(const char *path, int64_t *bytes, const char **trouble)
 {
     struct stat status;
-    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (must not wait for a pipe) */
+    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (must not wait for a pipe's writer) */
     const char *found = NULL;
     if (descriptor < 0 || fstat(descriptor, &status) != 0)
         found = strerror(errno);

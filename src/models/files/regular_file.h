@@ -1,5 +1,5 @@
-/* Opening files that are read to their end. Only regular files are accepted: a pipe may never begin, and a device
- * never end. */
+/* Opens files that are read to their end. Only regular files are accepted: reading a pipe may wait forever, and a
+ * device may have no end. */
 #ifndef TH_MODELS_FILES_REGULAR_FILE_H
 #define TH_MODELS_FILES_REGULAR_FILE_H
 

@@ -11,8 +11,8 @@ static const double inactive_score = -1e9;
 int64_t th_beam_candidates(const th_beam_search *s)
 {
     const int64_t each = s->n_end_tokens > 1 ? 1 + s->n_end_tokens : 2, wanted = each * s->beams,
-                  there = s->beams * s->vocabulary;
-    return wanted < there ? wanted : there;
+                  available = s->beams * s->vocabulary;
+    return wanted < available ? wanted : available;
 }
 
 size_t th_beam_bytes(int64_t beams, int64_t max_new_tokens)
@@ -90,12 +90,12 @@ static bool can_improve(const th_beam_search *s)
 
 void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates, int64_t *source)
 {
-    const bool last = s->length + 1 == s->max_new_tokens, files = !(s->early_stopping && full(s));
+    const bool last = s->length + 1 == s->max_new_tokens, accepts_finished = !(s->early_stopping && full(s));
     int64_t followed = 0;
     for (int64_t i = 0; i < count; i++) {
         const int64_t from = candidates[i].index / s->vocabulary, token = candidates[i].index % s->vocabulary;
         if (last || ends(s, token)) {
-            if (i < s->beams && files)
+            if (i < s->beams && accepts_finished)
                 finish(s, from, token, candidates[i].score);
         } else if (followed < s->beams) {
             follow(s, followed, from, token);

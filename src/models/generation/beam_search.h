@@ -32,7 +32,7 @@ typedef struct th_beam_search {
     bool over;
 } th_beam_search;
 
-/* Returns the number of candidates that a step needs, so that enough beams continue even if others end. */
+/* Returns how many candidates a step needs, so that enough beams continue even if some candidates end. */
 int64_t th_beam_candidates(const th_beam_search *s);
 /* Returns the bytes of the state, a multiple of 8. */
 size_t th_beam_bytes(int64_t beams, int64_t max_new_tokens);

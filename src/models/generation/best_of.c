@@ -1,5 +1,6 @@
-/* The largest of many numbers (sampling.h). th_best_of keeps the best so far in a heap with the worst of them on
- * top. th_front_of finds the numbers that make up a sum, by quickselect (Hoare 1961) with weights. */
+/* Selects the largest of many numbers (sampling.h). th_best_of keeps the best so far in a heap with the worst of them
+ * on top. th_front_of is a weighted quickselect (Hoare 1961): it finds the fewest numbers that add up to a given
+ * sum. */
 #include "models/generation/sampling.h"
 
 /* Whether a comes after b in the order: it is smaller, or it is equal with a larger index. */
@@ -8,7 +9,7 @@ static bool comes_after(const th_ranked *a, const th_ranked *b)
     return a->score < b->score || (a->score == b->score && a->index > b->index);
 }
 
-/* Moves the entry at `at` down until no entry below it comes after it. */
+/* Moves the entry at `at` down the heap until no child comes after it. */
 static void sift_down(th_ranked *heap, int64_t count, int64_t at)
 {
     const th_ranked moved = heap[at];

@@ -62,11 +62,11 @@ static void put(th_tensor *t, int64_t i, int64_t value)
         ((int32_t *)data)[i] = (int32_t)value;
 }
 
-static th_status give(const th_generation *g, th_generated *result)
+static th_status make_result(const th_generation *g, th_generated *result)
 {
     th_context *ctx = g->ctx;
     const th_generate_options *o = &g->options;
-    const int64_t filling = o->n_end_tokens > 0 ? o->end_tokens[0] : 0;
+    const int64_t padding = o->n_end_tokens > 0 ? o->end_tokens[0] : 0;
     *result = (th_generated){.tokens = th_empty(ctx, g->index_type, TH_SHAPE(g->batch, o->max_new_tokens)),
                              .lengths = th_empty(ctx, g->index_type, TH_SHAPE(g->batch)),
                              .scores = o->beams > 1 ? th_zeros(ctx, TH_FLOAT64, TH_SHAPE(g->batch)) : NULL};
@@ -74,7 +74,7 @@ static th_status give(const th_generation *g, th_generated *result)
         const int64_t row = b * o->beams, count = g->count[row] - g->prompt[row];
         const int64_t *tokens = g->tokens + row * g->stride + g->prompt[row];
         for (int64_t i = 0; i < o->max_new_tokens; i++)
-            put(result->tokens, b * o->max_new_tokens + i, i < count ? tokens[i] : filling);
+            put(result->tokens, b * o->max_new_tokens + i, i < count ? tokens[i] : padding);
         put(result->lengths, b, count);
         if (result->scores && th_tensor_data(th_tensor_impl_of(result->scores)))
             ((double *)th_tensor_data(th_tensor_impl_of(result->scores)))[b] = g->score[b];
@@ -120,7 +120,7 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
     memset(memory, 0, bytes);
     if (fill_prompts(&g) == TH_OK && th_allocate_numbers(ctx, space, &g.space, operation) == TH_OK) {
         if (run(&g) == TH_OK && result)
-            (void)give(&g, result);
+            (void)make_result(&g, result);
         th_release_numbers(ctx, g.space, space);
     }
     th_cache_free(g.cache);

@@ -14,7 +14,7 @@ typedef struct beams {
     th_ranked *best;        /* (beams * candidates) */
     double *scores;         /* (beams * candidates) */
     int64_t *source;        /* (rows) */
-    int64_t *first, *past;  /* (rows) positions that a row takes over from its source */
+    int64_t *first, *past;  /* (rows) the positions first .. past - 1 are copied from the row's source */
     char *states;           /* [batch] memory of the searches */
 } beams;
 
@@ -88,7 +88,7 @@ static void advance(const beams *s, int64_t sequence)
         const int64_t row = begin + beam;
         s->source[row] = search->over ? row : begin + s->source[row];
         s->first[row] = g->prompt[row];
-        s->past[row] = g->count[row]; /* its new token has not run yet */
+        s->past[row] = g->count[row]; /* the model has not processed the new token yet */
         g->count[row] = g->prompt[row] + search->length;
         memcpy(g->tokens + row * g->stride + g->prompt[row], search->tokens + beam * search->max_new_tokens,
                (size_t)search->length * sizeof *g->tokens);
@@ -113,7 +113,7 @@ static bool step(const beams *s)
     return any && th_cache_follow(g->cache, s->source, s->first, s->past) == TH_OK;
 }
 
-/* Copies the best sequences over the rows that ran last. */
+/* Copies the best sequence of each search to its first row, and passes its tokens to the caller. */
 static void take_results(const beams *s)
 {
     th_generation *g = s->g;
@@ -147,13 +147,13 @@ static void begin_searches(beams *s)
 static void search(beams *s)
 {
     th_generation *g = s->g;
-    bool anew = true;
+    bool whole = true;
     begin_searches(s);
     do {
-        if (th_generation_run(g, anew) == TH_OK)
+        if (th_generation_run(g, whole) == TH_OK)
             th_parallel(g->threads, g->rows, rank_row, s);
         th_generation_done(g);
-        anew = false;
+        whole = false;
     } while (!th_failed(g->ctx) && step(s));
     if (!th_failed(g->ctx))
         take_results(s);

@@ -33,8 +33,8 @@ static th_status check_choice(const th_generation *g)
     if (o->beams > 1 && o->slide)
         return fail(g, TH_ERROR_ARGUMENT, "beam search cannot slide: prompt and max_new_tokens must fit the model");
     if (o->n_end_tokens < 0 || (o->n_end_tokens > 0 && o->end_tokens == NULL))
-        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%d end tokens at %s", o->n_end_tokens,
-                       o->end_tokens ? "an address" : "NULL");
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "n_end_tokens is %d and end_tokens is %s", o->n_end_tokens,
+                       o->end_tokens ? "given" : "NULL");
     for (int i = 0; i < o->n_end_tokens; i++)
         if (o->end_tokens[i] < 0 || o->end_tokens[i] >= g->vocabulary)
             return th_fail(g->ctx, TH_ERROR_INDEX, operation, "end token %lld is outside the vocabulary of %lld",
@@ -63,7 +63,7 @@ static th_status check_indices(const th_generation *g, th_tensor *t, const char 
 }
 
 /* Checks that lengths are in [1, max]. */
-static th_status check_lens(const th_generation *g, th_tensor *lengths, const char *name, int64_t max)
+static th_status check_lengths(const th_generation *g, th_tensor *lengths, const char *name, int64_t max)
 {
     int64_t batch = g->batch;
     if (lengths == NULL)
@@ -89,7 +89,7 @@ static th_status check_beginning(th_generation *g)
         return fail(g, TH_ERROR_ARGUMENT, "a decoder-only model has no source");
     if (!g->decoder_only) {
         if (check_indices(g, o->source, "source", &g->batch, &source_length) != TH_OK ||
-            check_lens(g, o->source_lengths, "source_lengths", source_length) != TH_OK)
+            check_lengths(g, o->source_lengths, "source_lengths", source_length) != TH_OK)
             return th_error_code(g->ctx);
         g->index_type = th_dtype_of(o->source);
         if (o->prompts == NULL && o->lengths)
@@ -103,7 +103,7 @@ static th_status check_beginning(th_generation *g)
     if (check_indices(g, o->prompts, "prompts", &g->batch, &g->longest) != TH_OK)
         return th_error_code(g->ctx);
     g->index_type = th_dtype_of(o->prompts);
-    return check_lens(g, o->lengths, "lens", g->longest);
+    return check_lengths(g, o->lengths, "lengths", g->longest);
 }
 
 th_status th_generation_check(th_generation *g)

@@ -105,10 +105,10 @@ static inputs last_tokens(const th_generation *g)
     return in;
 }
 
-th_status th_generation_run(th_generation *g, bool anew)
+th_status th_generation_run(th_generation *g, bool whole)
 {
     begin(g);
-    const inputs in = anew ? all_tokens(g) : last_tokens(g);
+    const inputs in = whole ? all_tokens(g) : last_tokens(g);
     th_tensor *y = NULL;
     if (g->decoder_only)
         y = th_language_model_logits(
@@ -130,7 +130,7 @@ th_status th_generation_forecast(th_generation *g)
 {
     const bool slides = g->options.slide && g->longest + g->options.max_new_tokens - 1 > g->length;
     for (int forward = 0; forward < (slides ? 3 : 2) && !th_failed(g->ctx); forward++) {
-        if (forward == 2) /* the largest number of tokens that can run anew */
+        if (forward == 2) /* the largest number of tokens of a whole run */
             for (int64_t row = 0; row < g->rows; row++)
                 g->count[row] = g->begin[row] + g->length;
         th_generation_run(g, forward != 1);

@@ -58,15 +58,15 @@ static bool slide(th_generation *g)
 
 th_status th_generate_tokens(th_generation *g)
 {
-    bool anew = true;
+    bool whole = true;
     if (th_is_shapes_only(g->ctx))
         return th_generation_forecast(g);
     do {
-        anew |= slide(g);
-        if (th_generation_run(g, anew) == TH_OK)
+        whole |= slide(g);
+        if (th_generation_run(g, whole) == TH_OK)
             th_parallel(g->threads, g->rows, choose, g);
         th_generation_done(g);
-        anew = false;
+        whole = false;
     } while (!th_failed(g->ctx) && append(g));
     return th_error_code(g->ctx);
 }

@@ -1,4 +1,4 @@
-/* Functions that choosing tokens needs, with or without beams: a row's logits, working memory, and calls to the
+/* Functions for choosing tokens, with or without beams: a row's logits, working memory, and passing tokens to the
  * caller. */
 #include "models/generation/generation.h"
 

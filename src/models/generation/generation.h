@@ -24,7 +24,7 @@ typedef struct th_generation {
     int64_t *prompt;              /* (rows) tokens of the prompt */
     int64_t *count;               /* (rows) tokens */
     int64_t *begin;               /* (rows) the first token that is in the cache, at position 0 */
-    bool *over;                   /* (batch) */
+    bool *over;                   /* (batch) the sequence has ended */
     int64_t *next;                /* (rows) chosen tokens; -1: no token could be chosen */
     double *score;                /* (batch) scores of beam search */
     void *space;                  /* [threads] working memory of each worker; NULL in a shapes-only context */
@@ -44,9 +44,10 @@ th_status th_generation_check(th_generation *g);
 /* -- the model (generate_model.c) -- */
 /* Runs the encoder. */
 th_status th_generation_encode(th_generation *g);
-/* Runs the tokens of every row that are not in the cache: if `anew` all from `begin` on, otherwise the last one. The
- * logits of each row's last token are valid until th_generation_done, which must be called even after an error. */
-th_status th_generation_run(th_generation *g, bool anew);
+/* Runs the model. whole: on all tokens of every row, starting at `begin`; otherwise on the last token, because the
+ * cache contains the others. The logits of each row's last token are valid until th_generation_done, which must be
+ * called even after an error. */
+th_status th_generation_run(th_generation *g, bool whole);
 /* Releases the values of a forward pass. */
 void th_generation_done(th_generation *g);
 
@@ -58,7 +59,7 @@ th_status th_generate_tokens(th_generation *g);
 th_status th_generate_beams(th_generation *g);
 
 /* -- functions for choosing (generation.c) -- */
-/* Stores the error for a sequence whose logits allow no choice. */
+/* Stores the error for a sequence with logits that are NaN or +inf, or all -inf. */
 th_status th_generation_no_choice(const th_generation *g, int64_t sequence);
 /* Passes a token to the caller. Returns false if the sequence ends. */
 bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token);

@@ -1,5 +1,5 @@
 /* TensorBoard's event files. A record is a length, its checksum, a message, and the message's checksum. The message
- * is an Event in Protocol Buffers' encoding. This file knows only the fields that it writes:
+ * is an Event in Protocol Buffers' encoding. Only the fields that this file writes are defined here:
  *
  *     Event    1 wall_time (double), 2 step, 3 file_version, 5 summary, 7 session_log
  *     Summary  1 value: 1 tag, 2 simple_value (float), 8 tensor, 9 metadata */
@@ -109,8 +109,8 @@ static void put_value(th_record_file *f, const th_log_field *field)
 
 /* -- records -- */
 
-/* Returns a checksum as records contain it. The mask keeps a checksum over data that contains checksums from being
- * equal to one of them. */
+/* Returns a checksum as records contain it. It is masked, because a plain CRC is unreliable for data that contains
+ * plain CRCs. */
 static uint32_t masked_crc(const void *bytes, size_t n)
 {
     const uint32_t crc = th_crc32c(0, bytes, n);

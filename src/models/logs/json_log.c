@@ -1,4 +1,4 @@
-/* A log with one JSON object on each line: writing, resuming, and reading the values of one name. */
+/* Writes and resumes a log with one JSON object on each line, and reads the values of one name from it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -17,7 +17,8 @@ struct th_json_log {
 };
 
 static const char operation[] = "json_log";
-static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16, .memory = 512 << 20}; /* of a line */
+/* The limits of one line. */
+static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16, .memory = 512 << 20, .plain_key = "step"};
 
 /* -- writing -- */
 
@@ -86,7 +87,7 @@ static bool read_line(const th_json_source *source, const char *text, size_t byt
 }
 
 /* Reads the next whole line and its newline; *text grows. Returns its bytes, or 0 at the end, if the line is longer
- * than any that is written, or if memory is short. */
+ * than any that is written, or if out of memory. */
 static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *capacity)
 {
     size_t count = 0;

@@ -1,5 +1,5 @@
-/* Shared by the files of checkpoints: names in the file, the list of a model's parameters with the optimizer's data
- * for each, and the state that is not a tensor. */
+/* Shared by the source files for checkpoints. A checkpoint contains the parameters of a model, the optimizer's tensors
+ * for each of them, and a state that is not a tensor. */
 #ifndef TH_MODELS_STORE_CHECKPOINT_H
 #define TH_MODELS_STORE_CHECKPOINT_H
 
@@ -33,7 +33,7 @@ typedef struct th_parameter_list {
 } th_parameter_list;
 
 /* Checks the arguments of saving and loading (a usable module, a path, values), then makes the list. o may be NULL;
- * TH_ERROR_ARGUMENT if it has parameters of other modules. The list must be ended even after an error. */
+ * TH_ERROR_ARGUMENT if it has parameters of other modules. Call th_parameter_list_end even after an error. */
 th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
                                  const char *operation);
 /* Makes only the list. m may have shapes only. */
@@ -47,7 +47,7 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
                              bool exact, bool *used, th_differences *d);
 /* Reports weights that are not used. Other tensors of a checkpoint are not reported. */
 void th_report_unused(const th_safetensors *file, const bool *used, th_differences *d);
-/* Reads every parameter that was found, and empties the gradients. */
+/* Reads every parameter that was found, and clears the gradients. */
 th_status th_parameter_list_read(const th_parameter_list *list, const char *operation);
 
 /* -- the state (checkpoint_state.c) -- */
@@ -64,7 +64,7 @@ void th_state_compare(const json_t *state, const th_checkpoint *c, const th_para
 /* Restores everything that was compared. */
 th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list);
 
-/* TH_ERROR_ARGUMENT unless each of the checkpoint's numbers has a name and a pointer. */
+/* Returns TH_ERROR_ARGUMENT unless each of the checkpoint's numbers has a name and a pointer. */
 th_status th_check_numbers(const th_checkpoint *c, const char *operation);
 
 /* -- the file (checkpoint_load.c, checksums.c) -- */

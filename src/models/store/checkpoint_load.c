@@ -1,4 +1,4 @@
-/* Loading a checkpoint: everything is verified and compared before the first number changes. */
+/* Loads a checkpoint. Everything is verified and compared before the first number changes. */
 #include <string.h>
 
 #include "models/store/checkpoint.h"

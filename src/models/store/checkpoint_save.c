@@ -1,4 +1,4 @@
-/* Saving a checkpoint: weights, moments, state, checksums. */
+/* Saves a checkpoint: weights, moments, state, checksums. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,8 +8,8 @@
  *                    "groups": [{"learning_rate_factor": 1.0, "weight_decay": 0.1}]},
  *      "parameters": {"embedding.weight": {"steps": 100, "group": 0, "frozen": false}, ...}}
  *
- * Reals are written with enough digits to be read bit for bit. Reals that JSON does not have are "inf", "-inf" and
- * "nan". */
+ * Reals are written with enough digits to restore the same bits. Reals that JSON cannot express are the strings "inf",
+ * "-inf" and "nan". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,10 +148,10 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "there are %d numbers, but their list is NULL", c->n_numbers);
     for (int i = 0; i < c->n_numbers; i++) {
         const th_checkpoint_number *n = &c->numbers[i];
-        bool sound = n->name && !n->integer != !n->real;
-        for (int j = 0; j < i && sound; j++)
-            sound = strcmp(n->name, c->numbers[j].name) != 0;
-        if (!sound)
+        bool valid = n->name && !n->integer != !n->real;
+        for (int j = 0; j < i && valid; j++)
+            valid = strcmp(n->name, c->numbers[j].name) != 0;
+        if (!valid)
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                            "number %d needs a unique name and one pointer, to an integer or to a real", i);
     }
@@ -237,11 +237,11 @@ static bool read_optimizer(const th_json_source *s, const json_t *optimizer)
         return true;
     if (!th_json_string(s, optimizer, "rule", &rule) || !th_json_number(s, optimizer, "learning_rate", &rate))
         return false;
-    const bool sound_rate = rate >= 0 && isfinite(rate);
-    if (sound_rate && json_is_object(json_object_get(optimizer, "options")) &&
+    const bool valid_rate = rate >= 0 && isfinite(rate);
+    if (valid_rate && json_is_object(json_object_get(optimizer, "options")) &&
         json_is_array(json_object_get(optimizer, "groups")))
         return true;
-    if (sound_rate)
+    if (valid_rate)
         th_fail(s->ctx, TH_ERROR_FILE, s->operation,
                 "%.300s: the optimizer needs \"options\", an object, and \"groups\", a list", s->name);
     else
@@ -256,13 +256,13 @@ static bool read_parameters(const th_json_source *s, json_t *parameters)
     json_t *parameter;
     int64_t number;
     bool frozen;
-    bool sound = true;
+    bool valid = true;
     json_object_foreach (parameters, name, parameter) {
-        sound = sound && th_json_integer(s, parameter, "steps", 0, INT64_MAX / 2, &number) &&
+        valid = valid && th_json_integer(s, parameter, "steps", 0, INT64_MAX / 2, &number) &&
                 th_json_integer(s, parameter, "group", -1, INT32_MAX, &number) &&
                 th_json_boolean(s, parameter, "frozen", &frozen);
     }
-    return sound;
+    return valid;
 }
 
 json_t *th_state_read(const th_json_source *source, const char *text)
@@ -303,7 +303,7 @@ static void restore_random(const json_t *random, th_context *ctx)
     const json_t *calls = json_object_get(random, "calls");
     ctx->seed = strtoull(json_string_value(json_object_get(random, "seed")), NULL, 16);
     ctx->step = json_integer_value(json_object_get(random, "step"));
-    for (size_t i = 0; i < TH_STREAM_COUNT; i++) /* (the file may be older than a stream, which then had no calls) */
+    for (size_t i = 0; i < TH_STREAM_COUNT; i++) /* (a file from before a stream existed has no calls for it) */
         ctx->calls[i] = (uint32_t)json_integer_value(json_array_get(calls, i));
     ctx->calls_at_clear = (uint32_t)json_integer_value(json_object_get(random, "calls_at_clear"));
     ctx->step_failed = false;

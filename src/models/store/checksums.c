@@ -1,4 +1,4 @@
-/* The checksums of a checkpoint: the last tensor of the file. It has one CRC-32C for each tensor in the order of the
+/* The checksums of a checkpoint. They are the last tensor of the file: one CRC-32C for each tensor in the order of the
  * file, then one for all bytes before the tensors. */
 #include <string.h>
 

@@ -18,7 +18,7 @@ void th_differ(th_differences *d, th_difference kind, const char *format, ...)
     va_start(arguments, format);
     th_append_arguments(text, sizeof text, format, arguments);
     va_end(arguments);
-    th_append_visible(line, sizeof line, text); /* (the program may print it) */
+    th_append_visible(line, sizeof line, text); /* escapes control characters, because the program may print the line */
     if (d->list[0] == 0 || strlen(d->list) + strlen("; ") + strlen(line) < sizeof d->list)
         th_append(d->list, sizeof d->list, "%s%s", d->list[0] ? "; " : "", line);
     d->found[kind]++;

@@ -58,7 +58,7 @@ static double number(const config *c, const char *key, double missing)
     return value;
 }
 
-/* For fields whose value 0 would mean a default in our options. */
+/* Reads a field that must be positive, because 0 would select a default in our options. */
 static double positive(const config *c, const char *key, double missing)
 {
     const double value = number(c, key, missing);
@@ -104,7 +104,7 @@ static th_activation activation(const config *c, const char *key, const char *mi
 
 /* -- GPT-2 -- */
 
-/* A field of GPT-2 that transformers also accepts under the name that other models use. */
+/* Reads a size of GPT-2, which transformers also accepts under the name that other models use. */
 static int64_t gpt2_size(const config *c, const char *key, const char *other, int64_t highest, int64_t missing)
 {
     if (!given(c, key))
@@ -207,7 +207,7 @@ static th_score_options rotary(const config *c)
     return scores;
 }
 
-/* Rejects fields that are not options of Llama, but that transformers' code for all models obeys. */
+/* Rejects fields that Llama does not define, but that transformers applies to every model. */
 static void refuse_others(const config *c)
 {
     static const char *const others[] = {"sliding_window", "attention_chunk_size"};
@@ -256,7 +256,7 @@ static th_language_model_options llama(const config *c)
 /* -- the architecture -- */
 
 /* Returns the first of several tokens. Small models often keep their architecture's default although it is outside
- * their vocabulary; then there is no end token. */
+ * their vocabulary; in that case returns -1. */
 static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
 {
     const json_t *value = json_object_get(c->object, "eos_token_id");

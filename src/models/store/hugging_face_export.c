@@ -15,19 +15,20 @@ static const char *const operation = "language_model_export";
 
 /* -- checking what the architecture can express -- */
 
-/* One option, and whether the model sets it in a way that its architecture cannot express. */
-typedef struct objection {
-    bool raised;
+/* An option, and whether the model sets it to a value that the architecture does not support. */
+typedef struct unsupported_option {
+    bool is_set;
     const char *option;
-} objection;
+} unsupported_option;
 
-static th_status say_objections(th_context *ctx, const char *architecture, const objection *objections, size_t count)
+static th_status fail_if_any_is_set(th_context *ctx, const char *architecture, const unsupported_option *unsupported,
+                                    size_t count)
 {
     char list[512] = "";
     for (size_t i = 0; i < count; i++)
-        if (objections[i].raised) {
+        if (unsupported[i].is_set) {
             strcat(list, list[0] ? ", " : "");
-            strcat(list, objections[i].option);
+            strcat(list, unsupported[i].option);
         }
     return list[0] == 0 ? TH_OK
                         : th_fail(ctx, TH_ERROR_ARGUMENT, operation,
@@ -41,7 +42,7 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     const th_score_options *scores = &b->scores;
     const bool gpt2 = architecture == TH_GPT2;
     const int64_t head_width = o->width / o->heads;
-    const objection objections[] = {
+    const unsupported_option unsupported[] = {
         {o->positions == TH_POSITIONS_SINUSOIDAL, "sinusoidal .positions"},
         {b->post_norm, ".block.post_norm"},
         {b->no_mlp, ".block.no_mlp"},
@@ -63,7 +64,7 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
         {scores->soft_cap != 0, ".block.scores.soft_cap"},
         {scores->window != 0, ".block.scores.window"},
     };
-    return say_objections(ctx, gpt2 ? "GPT-2" : "Llama", objections, sizeof objections / sizeof objections[0]);
+    return fail_if_any_is_set(ctx, gpt2 ? "GPT-2" : "Llama", unsupported, sizeof unsupported / sizeof unsupported[0]);
 }
 
 /* -- config.json -- */
@@ -261,7 +262,7 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     if (folder == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL");
     if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the end token is %lld, of a vocabulary of %lld",
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "end token %lld is outside the vocabulary of %lld",
                        (long long)given->end_token, (long long)m->vocabulary);
     if (th_is_shapes_only(ctx))
         return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");

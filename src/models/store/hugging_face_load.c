@@ -27,7 +27,7 @@ typedef struct source {
 } source;
 
 /* Returns the name without the prefix that a file may omit. */
-static const char *bare(const source *s, const char *name)
+static const char *without_prefix(const source *s, const char *name)
 {
     const char *prefix = th_foreign_prefix(s->config.architecture);
     const size_t length = strlen(prefix);
@@ -40,15 +40,15 @@ static const char *name_in_file(const source *s, const char *name)
 {
     if (th_safetensors_find(s->file, name))
         return name;
-    if (th_safetensors_find(s->file, bare(s, name)))
-        return bare(s, name);
+    if (th_safetensors_find(s->file, without_prefix(s, name)))
+        return without_prefix(s, name);
     const bool tied = !s->config.options.untied && strcmp(name, embeddings[s->config.architecture]) == 0;
     return tied && th_safetensors_find(s->file, classifier) ? classifier : name;
 }
 
 /* Whether a tensor is ignored: buffers that older versions saved, and the classifier of a model that uses the
  * embedding. */
-static bool passed_over(const source *s, const char *name)
+static bool is_ignored(const source *s, const char *name)
 {
     if (strcmp(name, classifier) == 0)
         return !s->config.options.untied;
@@ -64,10 +64,10 @@ static int by_name(const void *a, const void *b)
 static void compare(const th_named_tensor *wanted, const th_stored_tensor *stored, th_differences *d)
 {
     char quoted[TH_QUOTED];
-    const th_shape here = th_shape_of(wanted->tensor), *there = &stored->shape;
-    if (there->ndim != here.ndim || memcmp(there->size, here.size, (size_t)here.ndim * sizeof here.size[0]) != 0)
+    const th_shape here = th_shape_of(wanted->tensor), *in_file = &stored->shape;
+    if (in_file->ndim != here.ndim || memcmp(in_file->size, here.size, (size_t)here.ndim * sizeof here.size[0]) != 0)
         th_differ(d, TH_OTHER_SHAPE, "different shape: %s is %s in the file and %s in the model",
-                  th_quote(stored->name, quoted), TH_SIZES_TEXT(there->ndim, there->size),
+                  th_quote(stored->name, quoted), TH_SIZES_TEXT(in_file->ndim, in_file->size),
                   TH_SIZES_TEXT(here.ndim, here.size));
     else if (!stored->readable || !th_is_floating(stored->dtype))
         th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file", th_quote(stored->name, quoted),
@@ -90,7 +90,7 @@ static th_status match(const source *s, th_foreign_tensors *wanted)
     qsort(wanted->tensor, (size_t)wanted->count, sizeof wanted->tensor[0], by_name);
     for (int64_t i = 0; i < th_safetensors_count(s->file); i++) {
         const th_named_tensor found = {.name = th_safetensors_at(s->file, i)->name};
-        if (!passed_over(s, found.name) &&
+        if (!is_ignored(s, found.name) &&
             bsearch(&found, wanted->tensor, (size_t)wanted->count, sizeof found, by_name) == NULL)
             th_differ(&d, TH_UNEXPECTED, "unexpected: %s", th_quote(found.name, quoted));
     }

@@ -8,8 +8,8 @@
 #include "tapehead/ops.h"
 #include "tapehead/tensor.h"
 
-/* A part of our parameter. Our projections of attention are concatenated: the first rows, as many as the model's
- * width, are the queries; half of the remaining rows are the keys, the other half the values. */
+/* A part of our parameter. Our projections of attention are concatenated. The first rows, heads * head width of them,
+ * are the queries. Half of the remaining rows are the keys, the other half the values. */
 typedef enum which { WHOLE, TRANSPOSED, QUERY, KEY, VALUE } which;
 
 typedef struct renaming {
@@ -171,7 +171,7 @@ void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list)
 
 /* -- names in config.json -- */
 
-/* The first name of each activation is written. */
+/* If an activation has several names, the first one is written. */
 static const struct {
     const char *name;
     th_activation activation;

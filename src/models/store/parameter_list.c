@@ -1,4 +1,4 @@
-/* The parameters of a model, and the tensors of a file for them: see checkpoint.h. */
+/* Lists the parameters of a model, and finds their tensors in a file: see checkpoint.h. */
 #include <string.h>
 
 #include "models/core.h"

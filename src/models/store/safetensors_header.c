@@ -48,7 +48,7 @@ static bool fail_entry(const opening *o, const th_stored *entry, const char *for
     return false;
 }
 
-/* Copies a string behind the strings copied before. Returns the copy. */
+/* Copies a string after the strings copied before. Returns the copy. */
 static const char *copy_string(opening *o, const json_t *string)
 {
     char *copy = memcpy(o->names, json_string_value(string), json_string_length(string) + 1);
@@ -118,15 +118,15 @@ static bool read_entry(opening *o, const th_json_iterator *member, th_stored *en
     const char *type = json_string_value(json_object_get(value, "dtype"));
     const json_t *shape = json_object_get(value, "shape"), *offsets = json_object_get(value, "data_offsets");
     char quoted[TH_QUOTED];
-    bool sound = false;
+    bool valid = false;
     if (type == NULL || shape == NULL || offsets == NULL || json_object_size(value) != 3)
         fail_entry(o, entry, "it must have dtype, shape, data_offsets, and nothing else");
     else if ((entry->type = th_stored_type_find(type)) == NULL)
         fail_entry(o, entry, "unknown type \"%s\"", th_quote(type, quoted));
     else
-        sound = read_shape(o, entry, shape) && read_offsets(o, entry, offsets) && check_length(o, entry);
+        valid = read_shape(o, entry, shape) && read_offsets(o, entry, offsets) && check_length(o, entry);
     json_decref(value);
-    if (!sound)
+    if (!valid)
         return false;
     entry->file = o->file;
     entry->tensor.type = entry->type->name;
@@ -158,15 +158,15 @@ static bool read_metadata(opening *o)
 
 /* -- all members -- */
 
-/* Builds the metadata, the member `w`. */
-static bool build_metadata(opening *o, const th_json_source *header, const th_json_iterator *w)
+/* Builds the metadata, the member `it`. */
+static bool build_metadata(opening *o, const th_json_source *header, const th_json_iterator *it)
 {
     static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER, .depth = 1, .memory = 256 << 20};
-    if (*w->value != '{')
+    if (*it->value != '{')
         return fail(o, "its \"__metadata__\" is not an object");
     if (o->metadata)
-        return fail(o, "the key \"__metadata__\" stands twice in one object");
-    o->metadata = th_json_read(header, w->value, w->value_bytes, &limits);
+        return fail(o, "the key \"__metadata__\" appears twice in one object");
+    o->metadata = th_json_read(header, it->value, it->value_bytes, &limits);
     o->file->n_metadata = (int64_t)json_object_size(o->metadata);
     return o->metadata != NULL;
 }
@@ -174,18 +174,18 @@ static bool build_metadata(opening *o, const th_json_source *header, const th_js
 /* Counts the tensors and builds the metadata. */
 static bool count_members(opening *o, const th_json_source *header)
 {
-    th_json_iterator w = th_json_iterate(header, o->text, o->text_bytes);
-    while (th_json_next(&w)) {
-        if (is_metadata(&w)) {
-            if (!build_metadata(o, header, &w))
+    th_json_iterator it = th_json_iterate(header, o->text, o->text_bytes);
+    while (th_json_next(&it)) {
+        if (is_metadata(&it)) {
+            if (!build_metadata(o, header, &it))
                 return false;
-        } else if (*w.value != '{') {
+        } else if (*it.value != '{') {
             return fail(o, "a tensor's description in its header is not an object");
         } else {
             o->file->count++;
         }
     }
-    return !w.failed;
+    return !it.failed;
 }
 
 static int compare_offsets(const void *a, const void *b)
@@ -196,7 +196,7 @@ static int compare_offsets(const void *a, const void *b)
     return (x->tensor.bytes > y->tensor.bytes) - (x->tensor.bytes < y->tensor.bytes);
 }
 
-/* Checks that there is no gap, no overlap, and nothing behind the last tensor. Makes offsets relative to the file. */
+/* Checks that the tensors fill the file without gaps or overlaps. Makes the offsets relative to the file. */
 static bool check_offsets(opening *o)
 {
     th_stored_file *file = o->file;
@@ -226,14 +226,14 @@ static bool check_names(const opening *o)
     char trouble[128], quoted[TH_QUOTED];
     for (int64_t i = 1; i < file->count; i++)
         if (strcmp(file->by_name[i - 1]->tensor.name, file->by_name[i]->tensor.name) == 0) {
-            snprintf(trouble, sizeof trouble, "the key \"%s\" stands twice in one object",
+            snprintf(trouble, sizeof trouble, "the key \"%s\" appears twice in one object",
                      th_quote(file->by_name[i]->tensor.name, quoted));
             return fail(o, trouble);
         }
     return true;
 }
 
-/* Makes the table, in one block of memory with all names. A decoded name is shorter than in quotes. */
+/* Makes the table, in one block of memory with all names. A decoded name is never longer than the quoted one. */
 static bool make_table(opening *o)
 {
     th_stored_file *file = o->file;
@@ -254,8 +254,8 @@ static bool make_table(opening *o)
     file->path = (char *)file->memory + entries + metadata + sorted;
     o->names = (char *)memcpy(file->path, o->source.name, path) + path;
     th_stored *entry = file->entry;
-    for (th_json_iterator w = th_json_iterate(&o->source, o->text, o->text_bytes); th_json_next(&w);)
-        if (!is_metadata(&w) && !read_entry(o, &w, entry++))
+    for (th_json_iterator it = th_json_iterate(&o->source, o->text, o->text_bytes); th_json_next(&it);)
+        if (!is_metadata(&it) && !read_entry(o, &it, entry++))
             return false;
     if (!read_metadata(o) || !check_offsets(o))
         return false;
@@ -278,10 +278,10 @@ static bool read_header(opening *o)
     snprintf(name, sizeof name, "%.300s: the header", o->source.name);
     const th_json_source header = {o->source.ctx, o->source.operation, name};
     size_t memory;
-    const bool sound = th_json_measure(&header, o->text, o->text_bytes, &limits, &memory) == TH_OK &&
+    const bool valid = th_json_measure(&header, o->text, o->text_bytes, &limits, &memory) == TH_OK &&
                        count_members(o, &header) && make_table(o);
     json_decref(o->metadata);
-    return sound;
+    return valid;
 }
 
 static bool read_file(opening *o, int64_t file_bytes)
@@ -308,9 +308,9 @@ static bool read_file(opening *o, int64_t file_bytes)
         th_fail_memory(o->source.ctx, o->source.operation, o->text_bytes);
         return false;
     }
-    const bool sound = read_header(o);
+    const bool valid = read_header(o);
     th_release(o->source.ctx, o->text, o->text_bytes);
-    return sound;
+    return valid;
 }
 
 bool th_stored_file_open(th_context *ctx, const char *operation, const char *path, th_stored_file *file)
@@ -319,10 +319,10 @@ bool th_stored_file_open(th_context *ctx, const char *operation, const char *pat
     const char *trouble = NULL;
     *file = (th_stored_file){.descriptor = th_regular_descriptor(path, &bytes, &trouble)};
     opening o = {.source = {ctx, operation, path}, .file = file};
-    const bool sound = trouble ? fail(&o, trouble) : read_file(&o, bytes);
-    if (!sound)
+    const bool valid = trouble ? fail(&o, trouble) : read_file(&o, bytes);
+    if (!valid)
         th_stored_file_close(ctx, file);
-    return sound;
+    return valid;
 }
 
 void th_stored_file_close(th_context *ctx, th_stored_file *file)

@@ -171,14 +171,16 @@ static bool read_index(th_safetensors *f, const th_json_source *index, const jso
 
 static bool open_index(th_safetensors *f, const char *path)
 {
-    static const th_json_limits limits = {
-        .bytes = TH_SAFETENSORS_MAX_HEADER, .depth = TH_SAFETENSORS_MAX_DEPTH, .memory = 256 << 20};
+    static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER,
+                                          .depth = TH_SAFETENSORS_MAX_DEPTH,
+                                          .memory = 256 << 20,
+                                          .plain_key = "weight_map"};
     const th_json_source index = {f->ctx, operation, path};
     size_t memory;
     json_t *object = th_json_read_file(&index, &limits, &memory);
-    const bool sound = object && read_index(f, &index, object);
+    const bool valid = object && read_index(f, &index, object);
     th_json_release(f->ctx, object, memory);
-    return sound;
+    return valid;
 }
 
 /* -- choosing the file -- */

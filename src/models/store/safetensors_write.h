@@ -17,8 +17,8 @@ typedef struct th_storing {
     int64_t count;
     const th_named_text *metadata; /* [n_metadata] */
     int64_t n_metadata;
-    /* NULL, or the name of one more tensor, the last, U32 (count + 1): the CRC-32C of each tensor in the order of the
-     * file, then of all bytes before the tensors. */
+    /* NULL, or the name of an additional last tensor of checksums, U32 (count + 1): the CRC-32C of each tensor in the
+     * order of the file, then of all bytes before the tensors. */
     const char *checksums;
 } th_storing;
 

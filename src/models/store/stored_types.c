@@ -7,7 +7,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers i
 
 typedef enum kind { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, OTHER } kind;
 
-/* In the order of `kind`; after them the types that are only known. */
+/* In the order of `kind`, then the types that are recognized but cannot be read. */
 static const th_stored_type types[] = {
     {"F64", 64, true, TH_FLOAT64},
     {"F32", 32, true, TH_FLOAT32},
@@ -142,7 +142,7 @@ static bool store_integers(int64_t n, th_dtype dtype, void *to, kind type, const
     return true;
 }
 
-static bool bools_are_sound(int64_t n, const unsigned char *bytes)
+static bool bools_are_valid(int64_t n, const unsigned char *bytes)
 {
     unsigned char any = 0;
     for (int64_t i = 0; i < n; i++)
@@ -152,7 +152,7 @@ static bool bools_are_sound(int64_t n, const unsigned char *bytes)
 
 bool th_stored_convert(int64_t n, th_dtype dtype, void *to, const th_stored_type *type, const void *from)
 {
-    if (dtype == TH_BOOL && !bools_are_sound(n, from))
+    if (dtype == TH_BOOL && !bools_are_valid(n, from))
         return false;
     if (type == th_stored_type_of(dtype))
         memcpy(to, from, (size_t)n * th_dtype_size(dtype));

@@ -8,7 +8,7 @@
 typedef struct th_stored_type {
     const char *name;
     int bits;      /* of an element */
-    bool readable; /* otherwise the type is only known */
+    bool readable; /* otherwise the type is recognized but cannot be read */
     th_dtype dtype;
 } th_stored_type;
 

@@ -1,4 +1,4 @@
-/* Files of weights alone. */
+/* Saves and loads weights without the rest of a checkpoint. */
 #include <string.h>
 
 #include "models/store/checkpoint.h"

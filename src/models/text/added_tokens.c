@@ -1,5 +1,5 @@
 /* Finds added tokens: see added_tokens.h. At each byte with which a token begins, a search narrows the sorted tokens
- * down to those that continue as the text does. */
+ * down to those that match the text. */
 #include "models/text/added_tokens.h"
 
 #include <string.h>
@@ -100,7 +100,7 @@ static size_t spaces_before(const char *text, size_t from, size_t at)
     return at;
 }
 
-static size_t spaces_behind(const char *text, size_t bytes, size_t at)
+static size_t spaces_after(const char *text, size_t bytes, size_t at)
 {
     int length;
     while (at < bytes && (length = th_character_length(text + at, bytes - at)) > 0 && is_space(text + at, length))
@@ -110,13 +110,14 @@ static size_t spaces_behind(const char *text, size_t bytes, size_t at)
 
 /* -- finding -- */
 
-/* Returns the byte of a token at `depth`; -1 behind its end, which sorts first. */
+/* Returns byte `depth` of a token; -1 after its end, so that shorter tokens sort first. */
 static int byte_at(const th_added_token *token, size_t depth)
 {
     return depth < token->bytes ? (unsigned char)token->content[depth] : -1;
 }
 
-/* token[low .. high-1] agree before `depth`. Returns the first of them whose byte there is at least `byte`. */
+/* token[low .. high-1] have the same first `depth` bytes. Returns the first of them whose next byte is at least
+ * `byte`. */
 static size_t lower_bound(const th_added_tokens *a, size_t low, size_t high, size_t depth, int byte)
 {
     while (low < high) {
@@ -140,15 +141,15 @@ static const th_added_token *longest_at(const th_added_tokens *a, bool normalize
             break;
         const int byte = (unsigned char)text[depth];
         if (byte_at(&a->token[low], depth) == byte && byte_at(&a->token[high - 1], depth) == byte)
-            continue; /* all of them continue as the text does */
+            continue; /* all of them match the text so far */
         low = lower_bound(a, low, high, depth, byte);
         high = lower_bound(a, low, high, depth, byte + 1);
     }
     return longest;
 }
 
-/* Finds the bounds of the token at s->next with the white space around it. Returns false if the token before it
- * includes all of that. */
+/* Extends the token at s->next by the white space that belongs to it. Returns false if the previous token already
+ * includes all of it. */
 static bool widen(th_added_search *s, const th_added_token *token, size_t from)
 {
     const size_t at = s->next;
@@ -157,7 +158,7 @@ static bool widen(th_added_search *s, const th_added_token *token, size_t from)
     s->end = s->next;
     if (token->rstrip) {
         if (s->spaces_end < s->next)
-            s->spaces_end = spaces_behind(s->text, s->bytes, s->next);
+            s->spaces_end = spaces_after(s->text, s->bytes, s->next);
         s->end = s->spaces_end;
     }
     return s->begin < s->end;

@@ -14,7 +14,7 @@ typedef struct th_added_token {
     int32_t id;
     bool special;
     bool normalized;     /* found after all tokens that are not normalized */
-    bool lstrip, rstrip; /* includes the white space before it, or behind it */
+    bool lstrip, rstrip; /* includes the white space before it, or after it */
 } th_added_token;
 
 typedef struct th_added_tokens {
@@ -25,7 +25,7 @@ typedef struct th_added_tokens {
 } th_added_tokens;
 
 /* Copies the content, which has 1 to TH_MAX_ADDED_TOKEN_BYTES bytes, and replaces a token with the same content.
- * Returns false if memory is out. */
+ * Returns false if out of memory. */
 bool th_added_tokens_add(th_added_tokens *a, th_added_token token);
 /* Returns the token with this content, or NULL. */
 const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes);
@@ -44,7 +44,7 @@ typedef struct th_added_search {
 } th_added_search;
 
 /* Returns the next token: the first one, or the longest if several begin at the same byte. NULL at the end of the
- * text. The token before ended at `from`; white space before that belongs to it. */
+ * text. The previous token ended at `from`; white space before `from` belongs to it. */
 const th_added_token *th_added_search_next(th_added_search *s, size_t from);
 
 #endif

@@ -1,10 +1,10 @@
-/* Bytes as characters: see byte_alphabet.h. */
+/* Converts bytes to characters and back: see byte_alphabet.h. */
 #include "models/text/byte_alphabet.h"
 
 #include "models/core.h"
 
 #define FIRST_STAND_IN 0x100u
-#define STAND_INS (0x21u + 0x22u + 1u) /* of 0-0x20, 0x7f-0xa0 and 0xad, in this order */
+#define STAND_INS (0x21u + 0x22u + 1u) /* the bytes 0-0x20, 0x7f-0xa0 and 0xad, in this order */
 
 static bool stands_for_itself(unsigned code)
 {

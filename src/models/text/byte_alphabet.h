@@ -14,7 +14,7 @@ enum { TH_BYTE_WRITTEN = 2 };
 enum { TH_BYTE_CHARACTERS = 0x144 };
 /* Returns the byte that a character represents; -1 for a character outside the alphabet. */
 int th_byte_of_character(unsigned code);
-/* Writes `count` bytes, as UTF-8 with a NUL behind it, into written[2 count + 1]. Returns the length. */
+/* Writes `count` bytes, as UTF-8 that ends with a NUL, into written[2 count + 1]. Returns the length. */
 size_t th_bytes_write(const char *bytes, size_t count, char *written);
 /* Converts UTF-8 text (of `count` bytes) back into bytes[count]. Returns false if a character is outside the
  * alphabet. */

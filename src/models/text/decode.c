@@ -1,4 +1,4 @@
-/* Tokens into text: as bytes in memory, and as whole characters in a stream. */
+/* Converts tokens to text: to bytes in memory, or to whole characters in a stream. */
 #include <string.h>
 
 #include "models/text/grow.h"
@@ -20,7 +20,7 @@ static th_status check(const th_tokenizer *t, const char *operation, const int32
     if (!th_tokenizer_usable(t, operation))
         return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
     if ((tokens == NULL && count > 0) || target == NULL)
-        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs tokens and a place for their text");
+        return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs tokens and a destination for their text");
     for (size_t i = 0; i < count; i++)
         if (!th_vocabulary_has(&t->vocabulary, tokens[i]))
             return th_fail(t->ctx, TH_ERROR_INDEX, operation, "token %zu is %ld, outside 0 .. %zu", i, (long)tokens[i],
@@ -72,23 +72,23 @@ static bool write_held(th_text_stream *s, FILE *file)
         const int length = th_character_length((const char *)s->held, (size_t)s->count);
         if (length == 0 && is_beginning(s->held, s->count))
             return true;
-        int gone = length;
-        if (length == 0) /* the bytes of a character that is not continued become one U+FFFD */
-            for (gone = s->count - 1; gone > 1 && !is_beginning(s->held, gone);)
-                gone--;
-        gone = gone > 0 ? gone : 1;
+        int consumed = length;
+        if (length == 0) /* the bytes of an incomplete character become one U+FFFD */
+            for (consumed = s->count - 1; consumed > 1 && !is_beginning(s->held, consumed);)
+                consumed--;
+        consumed = consumed > 0 ? consumed : 1;
         if (fwrite(length ? (const char *)s->held : replacement, 1, length ? (size_t)length : sizeof replacement - 1,
                    file) == 0)
             return false;
-        s->count -= gone;
-        memmove(s->held, s->held + gone, (size_t)s->count);
+        s->count -= consumed;
+        memmove(s->held, s->held + consumed, (size_t)s->count);
     }
     return true;
 }
 
-static th_status written(const th_tokenizer *t, const char *operation, bool well, FILE *file)
+static th_status written(const th_tokenizer *t, const char *operation, bool good, FILE *file)
 {
-    return well && fflush(file) == 0 ? TH_OK
+    return good && fflush(file) == 0 ? TH_OK
                                      : th_fail(t->ctx, TH_ERROR_FILE, operation, "the text could not be written");
 }
 
@@ -99,15 +99,15 @@ th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *token
     if (check(tokenizer, operation, tokens, count, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
     const th_vocabulary *v = &tokenizer->vocabulary;
-    bool well = true;
+    bool good = true;
     for (size_t i = 0; i < count; i++) {
         const th_token_entry *e = &v->entry[tokens[i]];
-        for (size_t k = 0; well && k < e->bytes; k++) {
+        for (size_t k = 0; good && k < e->bytes; k++) {
             stream->held[stream->count++] = (unsigned char)v->pool[e->offset + k];
-            well = write_held(stream, file);
+            good = write_held(stream, file);
         }
     }
-    return written(tokenizer, operation, well, file);
+    return written(tokenizer, operation, good, file);
 }
 
 th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *stream, FILE *file)
@@ -115,7 +115,7 @@ th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *
     static const char operation[] = "tokenizer_write_end";
     if (check(tokenizer, operation, NULL, 0, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
-    const bool well = stream->count == 0 || fwrite(replacement, 1, sizeof replacement - 1, file) > 0;
+    const bool good = stream->count == 0 || fwrite(replacement, 1, sizeof replacement - 1, file) > 0;
     stream->count = 0;
-    return written(tokenizer, operation, well, file);
+    return written(tokenizer, operation, good, file);
 }

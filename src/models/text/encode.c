@@ -1,5 +1,5 @@
-/* Text into tokens. Added tokens are found first. The text between them is split into words, and words are looked up
- * in a cache or merged. A word allocates nothing. */
+/* Converts text to tokens. Added tokens are found first. The text between them is split into words. Each word is looked
+ * up in a cache or merged, in memory that later words reuse. */
 #include "models/text/grow.h"
 #include "models/text/tokenizer.h"
 
@@ -38,8 +38,9 @@ static th_status append(const encoding *e, const int32_t *token, size_t count)
 
 /* -- words -- */
 
-/* Writes the tokens of a word's bytes or characters into t->word.token, which is large enough. */
-static th_status take_apart(const encoding *e, const char *word, size_t bytes, size_t *count)
+/* Writes the tokens of a word's single bytes or characters, before any merge, into t->word.token, which is large
+ * enough. */
+static th_status write_single_tokens(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
     th_tokenizer *t = e->t;
     bool unknown_before = false;
@@ -73,7 +74,7 @@ static th_status merge_word(const encoding *e, const char *word, size_t bytes, s
     th_word_memory *memory = &e->t->word;
     if (!TH_GROW(memory->token, memory->capacity, bytes))
         return out_of_memory(e, bytes);
-    if (take_apart(e, word, bytes, count))
+    if (write_single_tokens(e, word, bytes, count))
         return th_error_code(e->t->ctx);
     return th_merges_apply(&e->t->merges, memory, *count, count) ? TH_OK : out_of_memory(e, bytes);
 }

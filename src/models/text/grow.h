@@ -1,5 +1,5 @@
 /* Growing arrays in the C library's memory. The context counts the arrays of a complete tokenizer
- * (th_tokenizer_made). It does not count the working memory of a call, which follows the length of the call's text. */
+ * (th_tokenizer_made). It does not count the working memory of a call, which is proportional to the call's text. */
 #ifndef TH_MODELS_TEXT_GROW_H
 #define TH_MODELS_TEXT_GROW_H
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Makes *array, which has a capacity of *capacity elements, large enough for `count` elements. Grows at least by
- * half. Returns false, without any change, if memory is short or the size overflows. */
+ * half. Returns false, without any change, if out of memory or if the size overflows. */
 static inline bool th_grow(void **array, size_t *capacity, size_t count, size_t element)
 {
     if (count <= *capacity)

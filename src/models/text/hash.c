@@ -7,7 +7,7 @@
 th_hash_key th_hash_key_new(void)
 {
     th_hash_key key;
-    if (getentropy(&key, sizeof key) != 0) { /* without getentropy: still different in each process */
+    if (getentropy(&key, sizeof key) != 0) { /* without getentropy the key still differs between processes */
         struct timespec now = {0};
         clock_gettime(CLOCK_MONOTONIC, &now);
         key.start = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uint64_t)(uintptr_t)&key;

@@ -14,7 +14,7 @@ typedef struct th_hash_key {
 /* Returns a new random key. */
 th_hash_key th_hash_key_new(void);
 
-/* Both halves of the 128-bit product, combined. For an unknown factor, two values rarely get the same result. */
+/* Combines both halves of the 128-bit product. For an unknown factor, two values rarely get the same result. */
 static inline uint64_t th_hash_mix(uint64_t value, uint64_t factor)
 {
     __extension__ const unsigned __int128 product = (unsigned __int128)value * factor;

@@ -1,6 +1,6 @@
-/* Merges words. Most words are short: the rank of each pair is stored, and each merge searches all of them. A long
- * word has a linked list of its remaining tokens and a heap of pairs, so that a word as long as a file takes n log
- * n. */
+/* Merges the tokens of words. Most words are short: the rank of each pair is stored, and each merge searches all of
+ * them. A word can also be as long as a file: a long word has a linked list of its remaining tokens and a heap of
+ * pairs, and takes O(n log n) time. */
 #include "models/text/merges.h"
 
 #include "models/text/grow.h"
@@ -135,7 +135,7 @@ static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
     }
 }
 
-/* -- long words: a heap of rank << 32 | position, the least first -- */
+/* -- long words: a heap of rank << 32 | position, the smallest first -- */
 
 static void sift_down(uint64_t *heap, size_t count, size_t at)
 {

@@ -30,8 +30,8 @@ typedef struct th_merges {
     th_hash_key key;     /* generated with the first slots */
 } th_merges;
 
-/* Adds a merge, which replaces an earlier merge of the same pair, as in the reference. The memory follows the number of
- * different pairs. Returns false if memory is out. */
+/* Adds a merge, which replaces an earlier merge of the same pair, as in the reference. The memory is proportional to
+ * the number of different pairs. Returns false if out of memory. */
 bool th_merges_add(th_merges *m, th_merge merge);
 /* Whether a merge is valid: no later merge of the same pair has replaced it. */
 bool th_merges_counts(const th_merges *m, size_t rank);
@@ -49,7 +49,7 @@ typedef struct th_word_memory {
 } th_word_memory;
 
 /* Merges the tokens in memory->token[0 .. count-1] in place. The earliest merge is always applied first, the
- * leftmost of equal ones. Sets *left to the number of remaining tokens. Returns false if memory is short. */
+ * leftmost of equal ones. Sets *left to the number of remaining tokens. Returns false if out of memory. */
 bool th_merges_apply(const th_merges *m, th_word_memory *memory, size_t count, size_t *left);
 /* Releases the memory. */
 void th_word_memory_release(th_word_memory *memory);

@@ -32,7 +32,7 @@ static bool grow_table(th_pair_queue *q)
     return true;
 }
 
-/* Returns the pair's index in q->pair, and adds a new pair. Returns -1 if memory is short. */
+/* Returns the pair's index in q->pair, and first adds the pair if it is new. Returns -1 if out of memory. */
 static int64_t pair_of(th_pair_queue *q, int32_t left, int32_t right)
 {
     if (2 * (q->pairs + 1) > q->slots && !grow_table(q))

@@ -57,7 +57,7 @@ typedef struct th_pair_queue {
     bool out_of_memory;
 } th_pair_queue;
 
-/* Adds a word that occurs `times` times. This function and those below return false if memory is short. */
+/* Adds a word that occurs `times` times. This function and those below return false if out of memory. */
 bool th_pair_queue_add_word(th_pair_queue *q, const char *bytes, size_t count, const int32_t byte_token[256],
                             int64_t times);
 /* Begins training: all words have been added. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first try of a match sees few bytes and may take few steps. That is enough for the words of real texts. A further
- * try sees MORE times the bytes or takes MORE times the steps, which count against the text's budget. */
+/* The first attempt at a match gets few bytes and few steps, which is enough for the words of real texts. Each further
+ * attempt gets MORE times the bytes or MORE times the steps, which are subtracted from the text's budget. */
 enum { FIRST_BYTES = 1024, FIRST_STEPS = 256, MORE = 4 };
 /* The steps in the budget: for a text, and for each of its bytes. */
 enum { STEPS_OF_A_TEXT = 1 << 24, STEPS_OF_A_BYTE = 4 * FIRST_STEPS };
@@ -103,23 +103,23 @@ static size_t character_end(const char *text, size_t count, size_t at)
 /* A search for a match, with the limits of the next attempt. */
 typedef struct search {
     size_t at;
-    bool here;      /* the match must begin at `at`; otherwise the steps are for many positions */
-    size_t bytes;   /* the try sees these */
-    uint32_t steps; /* the try takes at most these */
+    bool here;      /* the match must begin at `at`; otherwise the attempt also tries later positions */
+    size_t bytes;   /* of the text that the attempt gets */
+    uint32_t steps; /* the largest number that the attempt may take */
 } search;
 
-/* PCRE2's answer. PCRE2_ERROR_PARTIAL: the answer depends on bytes that the try did not see. */
+/* Returns PCRE2's result. PCRE2_ERROR_PARTIAL: the result depends on bytes that the attempt did not get. */
 static int attempt(th_pattern *p, const char *text, size_t count, const search *s)
 {
-    const size_t seen = s->bytes < count - s->at ? character_end(text, count, s->at + s->bytes) : count;
+    const size_t limit = s->bytes < count - s->at ? character_end(text, count, s->at + s->bytes) : count;
     const uint32_t options =
-        PCRE2_NO_UTF_CHECK | (seen < count ? PCRE2_PARTIAL_HARD : 0u) | (s->here ? PCRE2_ANCHORED : 0u);
+        PCRE2_NO_UTF_CHECK | (limit < count ? PCRE2_PARTIAL_HARD : 0u) | (s->here ? PCRE2_ANCHORED : 0u);
     pcre2_set_match_limit(p->context, s->steps);
-    const int found = pcre2_match(p->code, (PCRE2_SPTR)text, seen, s->at, options, p->data, p->context);
-    return found == PCRE2_ERROR_NOMATCH && seen < count && !s->here ? PCRE2_ERROR_PARTIAL : found;
+    const int found = pcre2_match(p->code, (PCRE2_SPTR)text, limit, s->at, options, p->data, p->context);
+    return found == PCRE2_ERROR_NOMATCH && limit < count && !s->here ? PCRE2_ERROR_PARTIAL : found;
 }
 
-/* Sets what the next try uses. Returns its cost, or 0 if a further try is useless. */
+/* Sets the limits of the next attempt. Returns its cost, or 0 if a further attempt is useless. */
 static uint64_t widen(search *s, int found, const char *text, size_t count)
 {
     switch (found) {

@@ -1,6 +1,6 @@
 /* Translates Oniguruma's syntax to PCRE2's in one pass. It accepts only syntax that has the same meaning in both:
  *
- *     characters, and \ before what would otherwise mean something;  \t \n \r \f \v \a \e \xHH \x{H} \uHHHH;  .
+ *     characters, and \ before a character with a special meaning;  \t \n \r \f \v \a \e \xHH \x{H} \uHHHH;  .
  *     \s \S \d \D  \p{..} \P{..} with a general category or Han;  [..] and [^..] of these, of characters and ranges
  *     (..) (?:..) (?i:..) (?=..) (?!..) (?<=..) (?<!..) (?>..);  |;  * + ? {n} {n,} {n,m}, also lazy, * + ? possessive
  *
@@ -46,7 +46,7 @@ static void complain(reader *r, const char *format, ...)
     va_end(arguments);
 }
 
-static bool well(const reader *r)
+static bool is_valid(const reader *r)
 {
     return r->trouble[0] == 0;
 }
@@ -240,7 +240,7 @@ static void read_set(reader *r)
         emit_text(r, "^");
     if (next_is(r, "]"))
         complain(r, "a [] is empty");
-    while (well(r) && !next_is(r, "]")) {
+    while (is_valid(r) && !next_is(r, "]")) {
         if (r->at == r->end) {
             complain(r, "a [ is not closed");
         } else if (next_is(r, "[") || next_is(r, "&&")) {
@@ -299,7 +299,7 @@ static bool read_counts(reader *r)
         }
     }
     if (!accept(r, "}") || numbers == 0)
-        complain(r, "a { begins no {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
+        complain(r, "a { does not begin {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
     emit(r, begin, (size_t)(r->at - begin));
     return !comma;
 }
@@ -344,7 +344,7 @@ static void read_next(reader *r)
         }
         emit_text(r, ")");
         if (r->looks_around[r->groups + 1] && r->at < r->end && strchr("*+?{", *r->at))
-            complain(r, "a lookaround group is repeated");
+            complain(r, "a lookaround group is repeated, which is not supported");
     } else if (accept(r, "|")) {
         emit_text(r, "|");
         repeatable = false;
@@ -357,7 +357,7 @@ static void read_next(reader *r)
     } else {
         read_character(r);
     }
-    if (repeatable && well(r))
+    if (repeatable && is_valid(r))
         read_repetition(r);
 }
 
@@ -372,9 +372,9 @@ bool th_pattern_translate(const char *expression, size_t count, char *translated
         complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
     if (memchr(expression, 0, count))
         complain(&r, "it contains a NUL");
-    while (well(&r) && r.at < r.end)
+    while (is_valid(&r) && r.at < r.end)
         read_next(&r);
     if (r.groups > 0)
         complain(&r, "a ( is not closed");
-    return well(&r);
+    return is_valid(&r);
 }

@@ -35,21 +35,21 @@ static uint32_t code_of(const unsigned char *text, int length)
 }
 
 /* Marks the code points that occur in the text, with a bit for each. */
-static void mark(const char *text, size_t bytes, uint8_t *seen)
+static void mark(const char *text, size_t bytes, uint8_t *occurs)
 {
     for (size_t at = 0; at < bytes;) {
         const int length = th_character_length(text + at, bytes - at);
         const uint32_t code = code_of((const unsigned char *)text + at, length);
-        seen[code / 8] |= (uint8_t)(1 << code % 8);
+        occurs[code / 8] |= (uint8_t)(1 << code % 8);
         at += (size_t)length;
     }
 }
 
-static bool add_characters(th_tokenizer *t, const uint8_t *seen)
+static bool add_characters(th_tokenizer *t, const uint8_t *occurs)
 {
     char character[4];
     for (uint32_t code = 0; code < CODE_POINTS; code++)
-        if (seen[code / 8] >> code % 8 & 1 &&
+        if (occurs[code / 8] >> code % 8 & 1 &&
             !th_tokenizer_add_model_token(t, character, th_utf8_write(code, character)))
             return false;
     th_tokenizer_find_alphabet(t);
@@ -62,7 +62,7 @@ th_tokenizer *th_tokenizer_characters_new(th_context *ctx, const char *text, siz
     if (!th_usable_context(ctx, operation))
         return NULL;
     if (text == NULL || bytes == 0) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL or empty");
         return NULL;
     }
     const size_t valid = th_valid_bytes(text, bytes);
@@ -71,19 +71,19 @@ th_tokenizer *th_tokenizer_characters_new(th_context *ctx, const char *text, siz
             th_fail(ctx, TH_ERROR_VALUE, operation, "byte %zu of the text (0x%02x) is not UTF-8", valid,
                     (unsigned)(unsigned char)text[valid]);
         else
-            th_fail(ctx, TH_ERROR_VALUE, operation, "byte %zu of the text is NUL, which the files cannot hold",
+            th_fail(ctx, TH_ERROR_VALUE, operation, "byte %zu of the text is NUL, which tokenizer files cannot contain",
                     (size_t)((const char *)memchr(text, 0, bytes) - text));
         return NULL;
     }
     th_tokenizer *t = th_tokenizer_make(ctx, operation);
     if (t == NULL)
         return NULL;
-    uint8_t *seen = calloc(CODE_POINTS / 8, 1);
-    if (seen)
-        mark(text, bytes, seen);
-    const bool made = seen &&
+    uint8_t *occurs = calloc(CODE_POINTS / 8, 1);
+    if (occurs)
+        mark(text, bytes, occurs);
+    const bool made = occurs &&
                       th_tokenizer_set_own_parts(t, operation, json_null(), json_pack("{s:s}", "type", "Fuse")) &&
-                      add_characters(t, seen);
-    free(seen);
+                      add_characters(t, occurs);
+    free(occurs);
     return th_tokenizer_made(t, operation, made);
 }

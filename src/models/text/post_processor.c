@@ -73,7 +73,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
         return refuse(p, "is not an object");
     if (!th_json_string(p->source, value, "type", &type))
         return p->t->ctx->error;
-    if (strcmp(type, "ByteLevel") == 0) /* it only changes the positions in the text that tokens come from */
+    if (strcmp(type, "ByteLevel") == 0) /* it changes only the offsets of tokens in the text, which are not used here */
         return TH_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(p, value);

@@ -8,7 +8,7 @@
 typedef struct part {
     th_tokenizer *t;
     const th_json_source *source;
-    bool byte_level; /* a ByteLevel was read, the last one */
+    bool byte_level; /* a ByteLevel was read, which must be the last part */
 } part;
 
 static th_status refuse(const part *p, const char *sentence)
@@ -33,16 +33,16 @@ static th_status add_stage(const part *p, const char *expression, size_t count, 
     return TH_OK;
 }
 
-/* Reads a boolean; if it is missing, the value is `usual`. */
-static bool read_flag(const part *p, const json_t *value, const char *key, bool usual, bool *flag)
+/* Sets *flag to a boolean member, or to `missing` if the member is missing. */
+static bool read_flag(const part *p, const json_t *value, const char *key, bool missing, bool *flag)
 {
-    *flag = usual;
+    *flag = missing;
     return json_object_get(value, key) == NULL || th_json_boolean(p->source, value, key, flag);
 }
 
 static th_status read_byte_level(part *p, const json_t *value)
 {
-    bool prefix_space, use_regex, trim_offsets; /* (trim_offsets concerns positions in the text, which are not used) */
+    bool prefix_space, use_regex, trim_offsets; /* trim_offsets is ignored: it changes no tokens, only offsets */
     if (!th_json_boolean(p->source, value, "add_prefix_space", &prefix_space) ||
         !read_flag(p, value, "use_regex", true, &use_regex) ||
         !read_flag(p, value, "trim_offsets", true, &trim_offsets))

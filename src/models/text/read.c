@@ -1,5 +1,5 @@
-/* Tokenizers from files: the choice of files, and tokenizer.json's outer members. All file input is untrusted.
- * Anything that would give other tokens than the reference is rejected with a message that says where. */
+/* Reads tokenizers from files: chooses the files, and reads the outer members of tokenizer.json. All file input is
+ * untrusted. Anything that would give other tokens than the reference is rejected with a message that says where. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ static bool absent(const th_json_source *source, const json_t *file, const char 
     if (value == NULL || json_is_null(value))
         return true;
     th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" (%s) is not supported and must be null",
-            source->name, key, type ? th_quote(type, quoted) : "of no type");
+            source->name, key, type ? th_quote(type, quoted) : "without a type");
     return false;
 }
 
@@ -50,7 +50,7 @@ static bool check_members(const th_json_source *source, const json_t *file)
     return true;
 }
 
-/* Limits members that the tokenizer keeps for saving. */
+/* Whether a member that the tokenizer keeps for saving is small enough. */
 static bool is_small(const th_json_source *source, const json_t *file, const char *key)
 {
     enum { MAX_BYTES = 64 * 1024 };

@@ -81,7 +81,7 @@ static bool add_merge(th_tokenizer *t, const th_json_source *source, const json_
     return th_tokenizer_add_merge(t, merge);
 }
 
-/* Adds a merge "left right"; cuts the line in two. Lines that begin with #version are ignored. */
+/* Adds a merge from a line "left right", which it cuts in two. Lines that begin with #version are ignored. */
 static bool add_merge_line(th_tokenizer *t, const th_json_source *source, const json_t *vocab, char *line)
 {
     if (strncmp(line, "#version", 8) == 0)
@@ -130,7 +130,7 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
 
 /* -- merges.txt -- */
 
-/* Returns the whole file and a NUL behind it. Returns NULL with the error stored (or none if memory is short). */
+/* Returns the whole file, followed by a NUL. Returns NULL with the error stored (or none if out of memory). */
 static char *read_text(const th_json_source *source)
 {
     int64_t size;
@@ -145,7 +145,7 @@ static char *read_text(const th_json_source *source)
         const size_t bytes = fread(text, 1, (size_t)size, file);
         text[bytes] = 0;
         if (bytes != (size_t)size || strlen(text) != bytes) {
-            refuse(source, "it cannot be read to the end, or contains a NUL");
+            refuse(source, "it could not be read in full, or contains a NUL");
             free(text);
             text = NULL;
         }

@@ -7,8 +7,8 @@
 /* For tokenizer.json, vocab.json and merges.txt: several times the size of the largest files in use. */
 extern const th_json_limits th_model_limits;
 
-/* Reads the whole model. This function and those below return false with the error stored (or none if memory is
- * short). */
+/* Reads the whole model. This function and those below return false with the error stored (or none if out of
+ * memory). */
 bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *model);
 /* Reads {"token": id, ...}. The ids must be 0 .. n-1. */
 bool th_read_vocabulary(th_tokenizer *t, const th_json_source *source, const json_t *vocab);

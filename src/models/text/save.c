@@ -10,7 +10,7 @@ static const char operation[] = "tokenizer_save";
 
 /* -- values -- */
 
-/* Returns a token as files have it; NULL if memory is short. The caller releases it with free. */
+/* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
 static char *written(const th_tokenizer *t, int32_t id)
 {
     const th_token_entry *e = &t->vocabulary.entry[id];

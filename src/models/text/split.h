@@ -1,5 +1,5 @@
 /* Splits a text into words in stages, as a pre-tokenizer of the reference. Each stage is a pattern that splits the
- * words of the stage before. This code knows nothing about tokens. */
+ * words of the stage before. This code does not depend on tokens. */
 #ifndef TH_MODELS_TEXT_SPLIT_H
 #define TH_MODELS_TEXT_SPLIT_H
 

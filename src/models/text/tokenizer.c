@@ -45,7 +45,7 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
     return th_tokenizer_made(t, operation, t->cache != NULL);
 }
 
-/* The context counts the memory that the tokenizer now holds. */
+/* Makes the context count the memory that the tokenizer now has. */
 static th_status count_memory(th_tokenizer *t, const char *operation)
 {
     const th_vocabulary *v = &t->vocabulary;
@@ -56,7 +56,7 @@ static th_status count_memory(th_tokenizer *t, const char *operation)
     bytes += t->added.capacity * sizeof *t->added.token;
     for (size_t i = 0; i < t->added.count; i++)
         bytes += t->added.token[i].bytes + 1;
-    bytes = (bytes + 63) / 64 * 64; /* the context counts in these steps */
+    bytes = (bytes + 63) / 64 * 64; /* the context counts multiples of 64 bytes */
     if (bytes <= t->counted)
         return TH_OK;
     const th_status status = th_count_memory(t->ctx, bytes - t->counted, operation);
@@ -146,7 +146,8 @@ bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token)
     if (token.id == (int64_t)v->size && !th_vocabulary_add(v, token.content, token.bytes))
         return false;
     th_token_entry *e = &v->entry[token.id];
-    /* A token that the model cannot make represents its content, even if that could be read as written bytes. */
+    /* A token that the model cannot make means its content literally, even if that consists of characters that
+     * represent bytes. */
     if (!e->made) {
         if (!th_vocabulary_replace(v, token.id, token.content, token.bytes))
             return false;
@@ -170,10 +171,10 @@ int64_t th_tokenizer_size(const th_tokenizer *tokenizer)
 
 const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes)
 {
-    const bool is = alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token);
+    const bool exists = alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token);
     if (bytes)
-        *bytes = is ? tokenizer->vocabulary.entry[token].bytes : 0;
-    return is ? th_vocabulary_bytes(&tokenizer->vocabulary, (int32_t)token) : NULL;
+        *bytes = exists ? tokenizer->vocabulary.entry[token].bytes : 0;
+    return exists ? th_vocabulary_bytes(&tokenizer->vocabulary, (int32_t)token) : NULL;
 }
 
 bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token)

@@ -55,16 +55,16 @@ struct th_tokenizer {
 /* -- creating (tokenizer.c) -- */
 /* Returns an empty tokenizer, which belongs to its context. Returns NULL with the error stored. */
 th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation);
-/* Returns the tokenizer if `made` is true. Otherwise frees it, stores TH_ERROR_MEMORY if there is no error yet, and
- * returns NULL. */
+/* Returns the tokenizer if `made` is true. Otherwise frees it, stores TH_ERROR_MEMORY unless another error is stored,
+ * and returns NULL. */
 th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made);
 /* Whether a tokenizer can be used: not NULL, not freed, no error pending. */
 bool th_tokenizer_usable(const th_tokenizer *t, const char *operation);
-/* Adds the next token of the model, in the form of files. Returns false if memory is short. */
+/* Adds the next token of the model, in the form of files. Returns false if out of memory. */
 bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes);
 /* Finds the tokens of single bytes or characters, after all model tokens were added. */
 void th_tokenizer_find_alphabet(th_tokenizer *t);
-/* Adds a merge. Returns false if memory is short. */
+/* Adds a merge. Returns false if out of memory. */
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge);
 /* Adds an added token. Its id is the id of an existing token, or the next free one. Returns false if memory is
  * short. */

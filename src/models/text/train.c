@@ -1,5 +1,5 @@
-/* Trains byte-level BPE. The words of a text are counted, and their bytes are the first tokens. pair_queue.h finds
- * the pair that becomes the next token. */
+/* Trains byte-level BPE: counts the words of a text, starts with a token for each byte, and repeatedly merges the pair
+ * that pair_queue.h finds. */
 #include <string.h>
 
 #include "models/text/byte_alphabet.h"
@@ -58,10 +58,10 @@ static bool add_first_tokens(th_tokenizer *t, const th_bpe_options *o)
 {
     th_vocabulary *v = &t->vocabulary;
     for (int i = 0; i < o->n_specials; i++) {
-        bool there = false;
-        for (int k = 0; k < i && !there; k++)
-            there = strcmp(o->specials[i], o->specials[k]) == 0;
-        if (!there && !th_tokenizer_add_model_token(t, o->specials[i], strlen(o->specials[i])))
+        bool is_repeated = false;
+        for (int k = 0; k < i && !is_repeated; k++)
+            is_repeated = strcmp(o->specials[i], o->specials[k]) == 0;
+        if (!is_repeated && !th_tokenizer_add_model_token(t, o->specials[i], strlen(o->specials[i])))
             return false;
     }
     for (unsigned code = 0; code < TH_BYTE_CHARACTERS; code++) {
@@ -124,7 +124,7 @@ static bool queue_words(th_tokenizer *t, const word_count *c, th_pair_queue *que
 
 /* -- merges -- */
 
-/* Returns the token for two others in a row, which may exist already; -1 if memory is short. */
+/* Returns the token for two others in a row, which may exist already; -1 if out of memory. */
 static int32_t token_for(th_tokenizer *t, int32_t left, int32_t right)
 {
     th_vocabulary *v = &t->vocabulary;

@@ -23,22 +23,22 @@ typedef struct th_token_entry {
 typedef struct th_vocabulary {
     th_token_entry *entry; /* [size] */
     size_t size, capacity;
-    char *pool; /* bytes of all tokens, with a NUL behind each */
+    char *pool; /* bytes of all tokens, each followed by a NUL */
     size_t pool_bytes, pool_capacity;
     int32_t *slot; /* [slots], open addressing; -1: empty */
     size_t slots, used;
     th_hash_key key; /* generated with the first slots */
 } th_vocabulary;
 
-/* Adds a token, whose id is the previous size. Returns false if memory is short. */
+/* Adds a token, whose id is the previous size. Returns false if out of memory. */
 bool th_vocabulary_add(th_vocabulary *v, const char *bytes, size_t count);
-/* Gives a token other bytes, by which it is not found. Returns false if memory is short. */
+/* Gives a token other bytes. th_vocabulary_find does not find it by them. Returns false if out of memory. */
 bool th_vocabulary_replace(th_vocabulary *v, int32_t id, const char *bytes, size_t count);
-/* Makes th_vocabulary_find find the token. Returns false if memory is short. */
+/* Makes th_vocabulary_find find the token. Returns false if out of memory. */
 bool th_vocabulary_index(th_vocabulary *v, int32_t id);
 /* Returns the token with these bytes; -1: none. */
 int32_t th_vocabulary_find(const th_vocabulary *v, const char *bytes, size_t count);
-/* Returns the bytes of a token, with a NUL behind them. */
+/* Returns the bytes of a token, followed by a NUL. */
 static inline const char *th_vocabulary_bytes(const th_vocabulary *v, int32_t id)
 {
     return v->pool + v->entry[id].offset;

@@ -1,5 +1,5 @@
-/* The operands, attributes, plan and composition of scaled_dot_product_attention. mask.h interprets masks. Letters: N
- * leading dimensions, T queries, S keys, D and Dv widths. */
+/* The operands, attributes and plan of scaled_dot_product_attention, and its composition from other operations. mask.h
+ * interprets masks. Letters: N leading dimensions, T queries, S keys, D and Dv widths. */
 #ifndef TH_OPS_SHARED_ATTENTION_H
 #define TH_OPS_SHARED_ATTENTION_H
 

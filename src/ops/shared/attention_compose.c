@@ -46,7 +46,7 @@ static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th
     return th_reshape(product, merged);
 }
 
-/* Returns -|key - position of the query|, with the dimensions of the scores on which it depends: (T, S) or (B, 1,
+/* Returns -|key - position of the query|. It has the dimensions of the scores on which it depends: (T, S), or (B, 1,
  * .., T, S). */
 static th_tensor *distances(th_context *ctx, const th_mask *mask, th_dtype dtype, th_shape scores)
 {

@@ -1,5 +1,5 @@
-/* Translates a call of attention for the kernels (attention.h). Leading dimensions keep their strides; grouped heads
- * get a separate dimension. */
+/* Describes a call of attention for the kernels (attention.h). Leading dimensions keep their strides; grouped heads get
+ * a separate dimension. */
 #include <math.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ double th_attention_scale(const th_attention_attributes *attributes, int64_t wid
     return attributes->scale != 0 ? attributes->scale : width > 0 ? 1 / sqrt((double)width) : 1;
 }
 
-/* Describes an operand with `trailing` dimensions after the leading ones. per_query_head: it has all heads of q;
- * otherwise it has one head for each group. */
+/* Describes an operand with `trailing` dimensions after the leading ones. per_query_head: it has all heads of q,
+ * otherwise one head for each group. */
 static th_attention_array operand(const th_attention *a, const th_array *array, int trailing, bool per_query_head)
 {
     th_attention_array result = {.data = NULL};
@@ -44,7 +44,7 @@ static th_attention_array operand(const th_attention *a, const th_array *array, 
     return result;
 }
 
-/* Broadcasts the mask's tensors to the scores: they have the heads of q, with strides of 0 where they repeat. */
+/* Broadcasts the mask's tensors to the scores: they get the heads of q, and strides of 0 where they repeat. */
 static void plan_mask(const th_call *call, th_attention *a)
 {
     const th_attention_attributes *attributes = call->attributes;

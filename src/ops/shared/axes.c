@@ -100,8 +100,8 @@ void th_reduction_output(th_call *call, bool keep_axes, th_dtype dtype)
 int64_t th_reduction_count(const th_call *call)
 {
     int ndim = 0;
-    int64_t size[TH_MAX_DIMS],
-        count = INT64_MAX; /* overflows only if another axis is empty; then nothing is computed */
+    int64_t size[TH_MAX_DIMS];
+    int64_t count = INT64_MAX; /* stays if the count overflows: then another axis is empty, and nothing is computed */
     for (int i = 0; i < call->input[0].ndim; i++)
         if (th_along(call) >> i & 1)
             size[ndim++] = call->input[0].size[i];

@@ -1,10 +1,11 @@
 /* The cross entropy of rows of logits, for cross_entropy and dense_cross_entropy. The arithmetic of a row is in
  * kernels/rows/vector/loss.c.
  *
- * One counted row with target t, smoothing s, V classes, normalizer n:
- *   loss = (log sum_i exp(x_i) - (1 - s) x_t - s/V sum_i x_i) / n
- *   dL/dx_j = dL/dloss / n (p_j - (1 - s) 1[j=t] - s/V),   p = softmax(x) = exp(x_j - m) / sum_i exp(x_i - m)
- * Rows that do not count have loss 0 and gradient exactly 0 for any logits, NaN included. */
+ * For a row that counts, with target t, smoothing s, V classes and normalizer n:
+ *     loss = (log sum_i exp(x_i) - (1 - s) x_t - s/V sum_i x_i) / n
+ *     dL/dx_j = dL/dloss / n (p_j - (1 - s) 1[j=t] - s/V),   p = softmax(x) = exp(x_j - m) / sum_i exp(x_i - m)
+ * Here m is the largest logit of the row. Rows that do not count have loss 0 and gradient exactly 0 for any logits, NaN
+ * included. */
 #ifndef TH_OPS_SHARED_CLASS_LOSS_H
 #define TH_OPS_SHARED_CLASS_LOSS_H
 
@@ -25,7 +26,7 @@ th_status th_class_loss_outputs(th_call *call, const th_array *rows, const th_cr
  * -1 with an error pending. */
 int64_t th_class_loss_targets(const th_call *call, int input, int64_t classes, const th_cross_entropy_options *options,
                               int64_t *target);
-/* Returns value / n of the formula; 0 if no row counts. counted: the number of rows that count. */
+/* Returns value / n, where n is the normalizer; 0 if no row counts. counted: the number of rows that count. */
 double th_class_loss_mean(const th_cross_entropy_options *options, int64_t counted, double value);
 /* Computes output 0 from the losses of rows (N). */
 void th_class_loss_store(const th_call *call, int64_t count, const double *loss, int64_t counted);
@@ -38,8 +39,8 @@ typedef struct th_class_loss {
     size_t scratch; /* offset of their scratch memory */
 } th_class_loss;
 
-/* Describes forward (dlogits NULL) or backward, which writes or adds to dlogits. Without add, dlogits may be the memory
- * of the logits. */
+/* Describes forward (dlogits is NULL) or backward, which writes dlogits or, with `add`, adds to it. Without `add`,
+ * dlogits may be the memory of the logits. */
 th_class_loss th_class_loss_of(const th_call *call, const th_array *logits, const th_array *dlogits, bool add);
 /* In .plan: reserves scratch memory; none if logits and gradient are contiguous. */
 void th_class_loss_reserve(const th_call *call, th_class_loss *l);

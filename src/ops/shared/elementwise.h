@@ -4,9 +4,10 @@
  *     TH_BINARY(div, div, div_backward),
  *     .saves_for = {TH_INPUT(1), TH_INPUT(1) | TH_OUTPUT(0)},
  *
- * The value's kernel reads every input: y = div(a, b). A gradient's kernel reads dy, then what the descriptor saves for
- * this gradient, inputs first: da = div(dy, b), db = div_backward(dy, b, y). All of them get the attributes: an array
- * of doubles. tests/test_elementwise_ops.c checks that each kernel gets the operands that it reads. */
+ * The value's kernel reads every input: y = div(a, b). A gradient's kernel reads dy, and then what the descriptor saves
+ * for this gradient, inputs before the output: da = div(dy, b), db = div_backward(dy, b, y). All of these kernels get
+ * the attributes, an array of doubles. tests/test_elementwise_ops.c checks that each kernel gets the operands that it
+ * reads. */
 #ifndef TH_OPS_SHARED_ELEMENTWISE_H
 #define TH_OPS_SHARED_ELEMENTWISE_H
 
@@ -75,7 +76,7 @@ void th_elementwise_by_dtype_forward(const th_call *call);
     {.name = NULL}
 
 #define TH_BETWEEN(from, to) .low = (from), .high = (to)
-/* The range [-1, 1] without what is closer than `distance` to one of the kinks, which follow. */
+/* The range [-1, 1], except numbers closer than `distance` to one of the kinks, which follow. */
 #define TH_AWAY_FROM(distance, ...) .n_kinks = TH_COUNT_(__VA_ARGS__), .kinks = {__VA_ARGS__}, .clearance = (distance)
 
 /* clang-format on */

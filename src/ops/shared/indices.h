@@ -4,8 +4,8 @@
 
 #include "tapehead/op.h"
 
-/* For shape rules: computes the sizes and letters of a result with a row of `length` elements for each index of the
- * last input. Returns its number of dimensions, or 0 with an error if these are too many. */
+/* For shape rules: computes the sizes and letters of a result that has a row of `length` elements for each index of the
+ * last input. Returns the result's number of dimensions, or 0 with an error if these are too many. */
 int th_indices_shape(th_call *call, int64_t length, char letter, int64_t *size, char *letters);
 
 /* Copies input `input` of the call to index[numel], row-major. */

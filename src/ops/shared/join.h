@@ -10,8 +10,8 @@ typedef struct th_join_attributes {
 } th_join_attributes;
 
 th_tensor *th_join_apply(const th_op *op, th_tensor *const *xs, int count, int axis);
-/* Makes the axis non-negative. Checks that all inputs have the same type and the same shape, except an existing axis
- * along which they are joined. */
+/* Makes the axis non-negative. Checks that all inputs have the same type and the same shape; sizes along an existing
+ * axis to join may differ. */
 th_status th_join_check(th_call *call, bool new_axis);
 void th_join_forward(const th_call *call);
 void th_join_backward(const th_call *call);

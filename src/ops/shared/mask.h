@@ -1,8 +1,8 @@
 /* Masks: the rules of a th_mask as plain data, their checks, and the visible keys of one query.
  *
- * Operations with a mask (masked_softmax, attention) have its rules in their attributes, as a th_mask_rules, and its
- * tensors as four consecutive optional inputs: valid_lengths, keep, additive, positions. Letters: N the dimensions
- * before the last two, starting with the batch B; T queries, S keys. */
+ * An operation with a mask (masked_softmax, attention) has the rules in its attributes, as a th_mask_rules. It has the
+ * mask's tensors as four consecutive optional inputs: valid_lengths, keep, additive, positions. Letters: N the
+ * dimensions before the last two, starting with the batch B; T queries, S keys. */
 #ifndef TH_OPS_SHARED_MASK_H
 #define TH_OPS_SHARED_MASK_H
 
@@ -61,7 +61,8 @@ th_status th_mask_check_values(th_context *ctx, const char *operation, const th_
 
 extern const char *const th_mask_names[TH_MASK_INPUTS];
 
-/* Writes the mask's rules and its tensors as arrays, after all checks, values included. False on error. */
+/* Writes the mask's rules and its tensors as arrays, after all checks, including those of values. Returns false on
+ * error. */
 bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, const th_shape *scores,
                   th_mask_rules *rules, th_array *tensors);
 /* Returns the length or position at an offset. */

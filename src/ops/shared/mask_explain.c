@@ -45,7 +45,7 @@ static void explain_band(const question *q, const th_mask_rules *rules, const th
     char name[96];
     th_format(name, sizeof name, "query %" PRId64, q->query);
     if (position != q->query)
-        th_append(name, sizeof name, ", which stands at %" PRId64, position);
+        th_append(name, sizeof name, ", which is at position %" PRId64, position);
     if (masks(q, (th_band){.causal = band.causal}, position))
         add_reason(q, "key %" PRId64 " is after %s (causal, %s)", q->key, name,
                    view.positions.given                      ? "by positions"

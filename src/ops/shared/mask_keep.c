@@ -5,7 +5,8 @@
 #include "ops/shared/mask.h"
 #include "tensor/tensor.h"
 
-/* Returns the sizes that are computed and stored: 1 along axes on which no rule depends. They are expanded later. */
+/* Returns the shape that is computed and stored: size 1 along axes on which no rule depends. The result is expanded
+ * later. */
 static th_shape compact_shape(const th_mask_view *view)
 {
     th_shape compact = {.ndim = view->ndim};
@@ -56,15 +57,15 @@ th_tensor *th_mask_keep(th_context *ctx, const th_mask *mask, th_shape scores)
                            tensors[TH_MASK_ADDITIVE].given || (by_position && tensors[TH_MASK_POSITIONS].given);
     th_mask_view view;
     th_mask_view_init(&view, &rules, tensors, scores.ndim, scores.size);
-    if (!by_values &&
-        (!by_position || band_masks_nothing(&view))) /* known without data, so that shapes_only gives the same answer */
+    /* This needs no data, so a context with shapes_only gives the same answer. */
+    if (!by_values && (!by_position || band_masks_nothing(&view)))
         return NULL;
     const th_shape compact = compact_shape(&view);
     th_tensor_impl *result = th_tensor_new(ctx, TH_BOOL, compact.ndim, compact.size, false, operation);
     if (!result)
         return NULL;
-    bool *visible =
-        th_tensor_data(result); /* NULL with shapes_only: then the mask counts as one that masks something */
+    /* NULL with shapes_only: then the mask counts as one that masks something. */
+    bool *visible = th_tensor_data(result);
     const bool all = th_tensor_numel(result) == 0 || (visible && fill(ctx, &view, &compact, visible));
     if (all) {
         th_handle_release(result, TH_LIFE_RELEASED);

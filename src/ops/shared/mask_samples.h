@@ -1,5 +1,5 @@
-/* Macros for the samples of operations with a mask: REAL, INTEGERS and KEEP are one input. The others are the four
- * inputs of a mask (valid_lengths, keep, additive, positions) with at most one given. */
+/* Macros for the samples of operations with a mask. REAL, INTEGERS and KEEP are one input each. The other macros are
+ * the four inputs of a mask (valid_lengths, keep, additive, positions), of which at most one is given. */
 #ifndef TH_OPS_SHARED_MASK_SAMPLES_H
 #define TH_OPS_SHARED_MASK_SAMPLES_H
 

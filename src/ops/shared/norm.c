@@ -65,10 +65,10 @@ static bool needs_copy(const th_array *v)
     return v->given && v->size[0] > 1 && v->stride[0] != 1;
 }
 
-/* Returns the partial sums of a vector's gradient: one row for each group. */
+/* Returns the partial sums of the gradient of weight or bias: one row for each group of rows. */
 static th_array partial_sums(const th_call *call, int input, const th_rows *rows, void *data)
 {
-    const int64_t groups = th_parts(rows->rows, rows->group);
+    const int64_t groups = th_ceil_div(rows->rows, rows->group);
     return (th_array){.given = true,
                       .data = data,
                       .dtype = call->input_gradient[input].dtype,
@@ -86,7 +86,7 @@ void th_norm_plan(const th_call *call, bool backward, void *plan)
     const int64_t length = p->rows.length > 0 ? p->rows.length : 1;
     if (backward)
         p->rows.group = GROUP_ELEMENTS / length > GROUP_ROWS ? GROUP_ELEMENTS / length : GROUP_ROWS;
-    size_t last = th_rows_scratch(call->ctx, &p->rows); /* used for the rows, then for the sums over groups */
+    size_t shared_bytes = th_rows_scratch(call->ctx, &p->rows); /* for the rows, then for the sums over groups */
     for (int i = TH_NORM_WEIGHT; i <= TH_NORM_BIAS; i++) {
         if (needs_copy(&call->input[i]))
             p->copy[i] = th_plan_scratch(call, call->input[i].size[0], element);
@@ -95,13 +95,13 @@ void th_norm_plan(const th_call *call, bool backward, void *plan)
         const th_array partial = partial_sums(call, i, &p->rows, NULL);
         const size_t sums = th_sum_scratch(&call->input_gradient[i], &partial, call->add[i]);
         p->sums[i] = th_plan_scratch(call, th_array_numel(&partial), element);
-        last = sums > last ? sums : last;
+        shared_bytes = sums > shared_bytes ? sums : shared_bytes;
     }
-    p->rows.scratch_offset = th_plan_scratch(call, 1, last);
+    p->rows.scratch_offset = th_plan_scratch(call, 1, shared_bytes);
 }
 
-/* Returns weight or bias, contiguous. NULL if it is not given or, in backward, not saved: then no requested gradient
- * reads it. */
+/* Returns weight or bias, contiguous. Returns NULL if it is not given, or if backward did not save it because no
+ * requested gradient reads it. */
 static const void *contiguous_vector(const th_call *call, int i)
 {
     const th_norm_rows *plan = call->plan;

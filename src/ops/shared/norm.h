@@ -9,11 +9,11 @@
 enum { TH_NORM_X, TH_NORM_WEIGHT, TH_NORM_BIAS };
 
 typedef struct th_norm_attributes {
-    double eps; /* 0: 1e-5; completed by the shape rule */
+    double eps; /* 0 means 1e-5, which the shape rule then writes here */
 } th_norm_attributes;
 
-/* The plan of a call: the rows; and for weight and bias, the offsets of a contiguous copy, if it needs one, and of its
- * gradient's partial sums. */
+/* The plan of a call: the rows and, for weight and bias, two offsets: of a contiguous copy, if one is needed, and of
+ * the partial sums of the gradient. */
 typedef struct th_norm_rows {
     th_rows rows;
     size_t copy[TH_NORM_BIAS + 1], sums[TH_NORM_BIAS + 1];

@@ -71,8 +71,8 @@ th_array th_array_as_row(const th_array *array)
 
 /* -- describing -- */
 
-/* Return the size and stride of the i-th axis before the last two, counted backward from them. A missing axis has
- * size 1; an axis of size 1 has stride 0. */
+/* These two return the size and stride of the i-th axis before the last two, counted backward. A missing axis has size
+ * 1; an axis of size 1 has stride 0. */
 static int64_t outer_size(const th_array *array, int i)
 {
     const int axis = array->ndim - 3 - i;
@@ -84,7 +84,8 @@ static int64_t outer_stride(const th_array *array, int i)
     return outer_size(array, i) == 1 ? 0 : array->stride[array->ndim - 3 - i];
 }
 
-/* Lets the innermost summed axis become the slow part of k; false when the operands do not lie so. */
+/* Merges the innermost summed axis into k, as its slower part. Returns false if the strides of the operands do not
+ * allow it. */
 static bool fold_into_k(th_product_call *call)
 {
     th_product *p = &call->product;
@@ -100,7 +101,7 @@ static bool fold_into_k(th_product_call *call)
     return true;
 }
 
-/* Whether the sum over all summed axes has at least TH_SHORT_SUM terms. */
+/* Returns whether the sum over all summed axes has at least TH_SHORT_SUM steps. */
 static bool is_long(const th_product_call *call)
 {
     int64_t steps = call->product.k;
@@ -125,7 +126,7 @@ th_product_call th_product_call_unfolded(const th_array *a, const th_array *b, c
                                         .c_row = c->stride[c->ndim - 2],
                                         .c_col = c->stride[c->ndim - 1]}};
     th_product *p = &call.product;
-    bool empty = p->m == 0 || p->n == 0 || p->k == 0; /* an empty sum, or no sums */
+    bool empty = p->m == 0 || p->n == 0 || p->k == 0; /* nothing to add, or nothing to compute */
     for (int i = TH_PRODUCT_BATCH_DIMS - 1; i >= 0; i--) {
         const int64_t size = outer_size(a, i) == 1 ? outer_size(b, i) : outer_size(a, i);
         if (size == 1)
@@ -172,7 +173,7 @@ void th_product_call_reserve(const th_call *call, th_product_call *product)
 
 /* -- running -- */
 
-int64_t th_product_call_parts(const th_product_call *call)
+int64_t th_product_call_count(const th_product_call *call)
 {
     int64_t parts = 1;
     for (int i = 0; i < call->sums; i++)
@@ -180,7 +181,7 @@ int64_t th_product_call_parts(const th_product_call *call)
     return parts;
 }
 
-th_product th_product_call_part(const th_product_call *call, int64_t index, bool add)
+th_product th_product_call_at(const th_product_call *call, int64_t index, bool add)
 {
     th_product part = call->product;
     part.add = add || index > 0;
@@ -197,8 +198,8 @@ th_product th_product_call_part(const th_product_call *call, int64_t index, bool
 void th_product_call_run(const th_call *call, const th_product_call *product, bool add)
 {
     void *workspace = th_call_scratch(call, product->workspace);
-    for (int64_t i = 0, parts = th_product_call_parts(product); i < parts; i++) {
-        const th_product part = th_product_call_part(product, i, add);
+    for (int64_t i = 0, parts = th_product_call_count(product); i < parts; i++) {
+        const th_product part = th_product_call_at(product, i, add);
         th_product_run(&call->ctx->machine, product->dtype, &part, call->ctx->threads, workspace);
     }
 }

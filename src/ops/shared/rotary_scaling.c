@@ -1,5 +1,5 @@
-/* Frequency scaling of rotary positions (rotary_scaling.h). It depends on the frequency only. Methods that depend on
- * the sequence's length, or that also scale the scores, are not supported. */
+/* Frequency scaling of rotary positions (rotary_scaling.h). The scaled frequency depends only on the frequency. Methods
+ * that depend on the sequence's length, or that also scale the scores, are not supported. */
 #include "ops/shared/rotary_scaling.h"
 
 #include <math.h>

@@ -24,7 +24,7 @@ void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along)
         else
             rows->outer[rows->outer_dims++] = shape->size[i];
     }
-    /* A product can only overflow if the other one is 0. Then there is nothing to compute. */
+    /* The product of some sizes can overflow only if another size is 0. Then there is nothing to compute. */
     if (!th_checked_numel(rows->outer_dims, rows->outer, &rows->rows))
         rows->rows = 0;
     if (!th_checked_numel(rows->inner_dims, rows->inner, &rows->length))
@@ -47,7 +47,8 @@ void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_acce
     }
 }
 
-/* Merges the dimensions outside the rows, or inside them. An operand with one value for each row has none inside. */
+/* Merges axes that are contiguous for every operand: those within a row (inner) or those between rows. Returns how many
+ * remain. An operand with one value for each row has no inner axes. */
 static int merge_axes(th_rows *rows, int dims, int64_t *size, bool inner)
 {
     int64_t *stride[TH_ROWS_OPERANDS];
@@ -134,17 +135,17 @@ static void move_rows(const th_rows *rows, const struct th_rows_operand *operand
     const int last = rows->inner_dims - 1;
     const int64_t length = rows->inner[last], packed_row = rows->length * element;
     const int64_t row = row_stride * element, column = operand->inner[last] * element;
-    const bool rows_inside = (row < 0 ? -row : row) < (column < 0 ? -column : column);
+    const bool rows_innermost = (row < 0 ? -row : row) < (column < 0 ? -column : column);
     int64_t index[TH_MAX_DIMS] = {0};
     for (int64_t done = 0; done < rows->length; done += length) {
         char *at = memory, *packed = buffer + done * element;
         for (int i = 0; i < last; i++)
             at += index[i] * operand->inner[i] * element;
-        if (gather && rows_inside)
+        if (gather && rows_innermost)
             move(operand->element, length, count, packed, element, packed_row, at, column, row);
         else if (gather)
             move(operand->element, count, length, packed, packed_row, element, at, row, column);
-        else if (rows_inside)
+        else if (rows_innermost)
             move(operand->element, length, count, at, column, row, packed, element, packed_row);
         else
             move(operand->element, count, length, at, row, column, packed, packed_row, element);
@@ -219,7 +220,7 @@ void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void 
     int64_t unit_cost;
     if (!th_checked_multiply(rows->length, cost, &unit_cost) || !th_checked_multiply(unit_cost, run.unit, &unit_cost))
         unit_cost = INT64_MAX;
-    const int64_t units = th_parts(rows->rows, run.unit);
+    const int64_t units = th_ceil_div(rows->rows, run.unit);
     th_for_rows(ctx, units, unit_cost > 0 ? unit_cost : 1, rows_task, &run);
 }
 

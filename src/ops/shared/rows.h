@@ -1,12 +1,12 @@
 /* Row-wise operations along axes (softmax, reductions, norms): one forward, backward and plan for all of them. An
  * operation declares its row kernels.
  *
- * A row is the set of elements that differ only in the axes `along`, in row-major order. A row kernel
- * (kernels/rows/rows.h) receives blocks of contiguous rows. Operands with contiguous rows are passed directly; strided
- * rows are copied to scratch memory and back, several at a time.
+ * A row is a set of elements whose indices differ only in the axes `along`; its elements are in row-major order. A row
+ * kernel (kernels/rows/rows.h) receives blocks of contiguous rows. Operands with contiguous rows are passed directly.
+ * Strided rows are copied to scratch memory and back, several at a time.
  *
- * A th_iterator cannot do this: it visits single elements of existing memory. Rows must be contiguous for the
- * kernels, and their scratch memory is planned even for calls without data (shapes_only). */
+ * A th_iterator cannot do this: it visits single elements of existing memory. Kernels need contiguous rows, and the
+ * scratch memory for them is planned even for calls without data (shapes_only). */
 #ifndef TH_OPS_SHARED_ROWS_H
 #define TH_OPS_SHARED_ROWS_H
 
@@ -60,10 +60,12 @@ typedef enum th_rows_id {
  * if the operation saves them, and writes dx. Output 1, if there is one, has a few numbers of each row, saved for
  * backward. The axes are in the attributes (axes.h). */
 typedef struct th_rows_operation {
-    th_rows_id forward, backward;        /* the kernels */
-    int64_t forward_cost, backward_cost; /* of one element, in units of reading and writing it once */
-    bool reduces;                        /* y is one number for each row; otherwise it has x's shape */
-    size_t parameters_offset;            /* of the kernels' parameters in the attributes; 0: they are NULL */
+    th_rows_id forward, backward; /* the kernels */
+    /* Of one element, in units of reading and writing it once (an exp: about 8). Decides how many rows are a task for
+     * the team. */
+    int64_t forward_cost, backward_cost;
+    bool reduces;             /* y is one number for each row; otherwise it has x's shape */
+    size_t parameters_offset; /* of the kernels' parameters in the attributes; 0: they are NULL */
 } th_rows_operation;
 
 /* The fields .forward, .backward, .plan and .kernel of a descriptor: TH_ROWS(.forward = th_rows_id_softmax, ...). */
@@ -92,7 +94,7 @@ void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along);
 /* Sets operand TH_ROW_X, ..., an array of this shape with any strides. Does nothing if the array is NULL or not
  * given. */
 void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_access access);
-/* Call it after the last operand: merges axes and lays out the scratch memory. */
+/* Ends the description, after the last operand: merges axes and lays out the scratch memory. */
 void th_rows_finish(th_rows *rows);
 
 /* Returns the bytes of scratch memory for th_rows_run. */

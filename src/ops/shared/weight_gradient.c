@@ -7,21 +7,22 @@ th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, 
     return (th_weight_gradient){.product = th_product_call_of(&dyt, x, dw)};
 }
 
-/* Returns the product of up to TH_PRODUCT_BLOCK rows of one term of dW, from row `first`. It has the precision of the
- * whole sum, because th_product_call_of sets long_sum. */
-static th_product block_at(const th_product *term, int64_t first, size_t element)
+/* Returns up to TH_PRODUCT_BLOCK rows, from row `first` on, of one of the products whose sum is dW. The block has the
+ * precision of the whole sum, because th_product_call_of sets long_sum. */
+static th_product block_at(const th_product *product, int64_t first, size_t element)
 {
-    th_product block = *term;
-    block.k = term->k - first < TH_PRODUCT_BLOCK ? term->k - first : TH_PRODUCT_BLOCK;
+    th_product block = *product;
+    block.k = product->k - first < TH_PRODUCT_BLOCK ? product->k - first : TH_PRODUCT_BLOCK;
     if (first > 0) {
-        block.a = (const char *)term->a + first * term->a_col * (int64_t)element;
-        block.b = (const char *)term->b + first * term->b_row * (int64_t)element;
+        block.a = (const char *)product->a + first * product->a_col * (int64_t)element;
+        block.b = (const char *)product->b + first * product->b_row * (int64_t)element;
         block.add = true;
     }
     return block;
 }
 
-/* Returns the same product with the rows of x read from `copy` (count, n), which has x's order of axes. */
+/* Returns the same block with the rows of x read from `copy` (count, n), whose axes have the same order in memory as
+ * those of x. */
 static th_product with_copied_rows(const th_product *block, void *copy)
 {
     const bool columns_first = block->b_row == 1 && block->b_col != 1;
@@ -32,8 +33,8 @@ static th_product with_copied_rows(const th_product *block, void *copy)
     return copied;
 }
 
-/* Sets idle[i] for the rows of the block that are idle (all of dy is 0) and not finite. Returns whether there are
- * any. */
+/* Sets idle[i] to whether row i of the block is idle (its dy is all 0) and its x is not finite. Returns whether there
+ * is such a row. */
 static bool find_idle(const th_kernels *kernels, const th_product *block, bool *idle)
 {
     bool found = false;
@@ -42,17 +43,17 @@ static bool find_idle(const th_kernels *kernels, const th_product *block, bool *
     return found;
 }
 
-static bool has_idle(const th_kernels *kernels, const th_product *term, size_t element)
+static bool has_idle(const th_kernels *kernels, const th_product *product, size_t element)
 {
     bool idle[TH_PRODUCT_BLOCK], found = false;
-    for (int64_t first = 0; first < term->k && !found; first += TH_PRODUCT_BLOCK) {
-        const th_product block = block_at(term, first, element);
+    for (int64_t first = 0; first < product->k && !found; first += TH_PRODUCT_BLOCK) {
+        const th_product block = block_at(product, first, element);
         found = find_idle(kernels, &block, idle);
     }
     return found;
 }
 
-/* Reserves workspace for whole terms, and for full and last blocks, copied or not. */
+/* Reserves workspace for whole products, and for full and last blocks, copied or not. */
 void th_weight_gradient_reserve(const th_call *call, th_weight_gradient *gradient)
 {
     const th_context *ctx = call->ctx;
@@ -82,14 +83,14 @@ void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradi
     const size_t element = th_dtype_size(dw->dtype);
     void *workspace = th_call_scratch(call, dw->workspace), *copy = th_call_scratch(call, gradient->copy);
     bool idle[TH_PRODUCT_BLOCK];
-    for (int64_t t = 0, terms = th_product_call_parts(dw); t < terms; t++) {
-        const th_product term = th_product_call_part(dw, t, add);
-        if (!has_idle(kernels, &term, element)) {
-            th_product_run(&ctx->machine, dw->dtype, &term, ctx->threads, workspace);
+    for (int64_t t = 0, products = th_product_call_count(dw); t < products; t++) {
+        const th_product product = th_product_call_at(dw, t, add);
+        if (!has_idle(kernels, &product, element)) {
+            th_product_run(&ctx->machine, dw->dtype, &product, ctx->threads, workspace);
             continue;
         }
-        for (int64_t first = 0; first < term.k; first += TH_PRODUCT_BLOCK) {
-            th_product block = block_at(&term, first, element);
+        for (int64_t first = 0; first < product.k; first += TH_PRODUCT_BLOCK) {
+            th_product block = block_at(&product, first, element);
             if (find_idle(kernels, &block, idle)) {
                 const th_product copied = with_copied_rows(&block, copy);
                 kernels->product_copy(block.k, block.n, block.b, block.b_row, block.b_col, copy, copied.b_row,

@@ -1,5 +1,5 @@
-/* dW (+)= dyᵀ x without the rows of x whose output gradient is exactly 0. A mask may have excluded these rows. NaN
- * in them must not reach dW, but 0 * NaN is NaN. If x is finite, the result has the same bits as the product. */
+/* dW (+)= dyᵀ x without the rows of x whose output gradient is exactly 0. A mask may have excluded these rows. NaN in
+ * them must not reach dW, but 0 * NaN is NaN. If x is finite, the result has the same bits as the plain product. */
 #ifndef TH_OPS_SHARED_WEIGHT_GRADIENT_H
 #define TH_OPS_SHARED_WEIGHT_GRADIENT_H
 

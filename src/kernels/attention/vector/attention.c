@@ -2,7 +2,7 @@
  * (one folder up) provide rows, masks and buffers, and compute the matrix products with product_block.
  *
  * A logit is score * scale + additive, rounded once, for any kind of mask: the same visible keys give the same bits,
- * whichever mask describes them. Calls with a soft cap or slopes have separate code ("shaped"), so that other calls do
+ * however masks describe them. Calls with a soft cap or slopes have separate code ("shaped"), so that other calls do
  * not pay for them. Lanes are counted from the first column of the buffer, so that sums do not depend on masked
  * columns. */
 #include "kernels/attention/attention_rows.h"
@@ -99,9 +99,9 @@ TH_INLINE lanes less_slope(const score_row *row, int64_t x, lanes z)
     return lanes_mul_add(lanes_distance(x, row->position), lanes_broadcast(-row->slope), z);
 }
 
-/* The logits of columns x .. x + 15. Masked logits are -inf, even if the score is +inf or NaN. edge, has_mask: as edge
- * and masked of visible_lanes. shaped: there may be a slope and a soft cap, whose tanh goes to *tanh. (Without an
- * additive mask 0 is added, so that no compiler contracts this with the following operation.) */
+/* Returns the logits of columns x .. x + 15. Masked logits are -inf, even if the score is +inf or NaN. edge, has_mask:
+ * `edge` and `masked` of visible_lanes. shaped: there may be a slope and a soft cap; the tanh of the cap goes to *tanh.
+ * (Without an additive mask, 0 is added: then no compiler contracts the product with the operation that follows.) */
 TH_INLINE lanes logits(const score_row *row, int64_t x, bool edge, bool has_mask, bool shaped, lanes *tanh)
 {
     lanes z;
@@ -125,7 +125,7 @@ TH_INLINE bool is_shaped(const th_attention_rows *b)
     return b->soft_cap > 0 || b->slope;
 }
 
-/* x, with masked elements, whose z is -inf, replaced. */
+/* Returns x with masked elements replaced. Masked elements are those whose z is -inf. */
 TH_INLINE lanes replace_masked(lanes z, lanes x, vec replacement)
 {
     for (int r = 0; r < TH_REGISTERS; r++)
@@ -135,7 +135,7 @@ TH_INLINE lanes replace_masked(lanes z, lanes x, vec replacement)
 
 /* -- forward -- */
 
-/* Whether the row sees any key, tested one by one. */
+/* Returns whether the row sees any key, tested one by one. */
 static bool any_visible(const score_row row)
 {
     for (int64_t x = row.visible.keys.first; x < row.visible.keys.past; x++)
@@ -237,8 +237,8 @@ static int64_t make_multipliers(const th_attention_rows *b, int64_t r, int64_t m
     return rows;
 }
 
-/* Raises the maximum of some rows to their largest logits, and rescales their output. A row becomes NaN if all its
- * visible logits are -inf or NaN. */
+/* Raises the maximum of some rows to their largest logits, and rescales their output. A row becomes NaN if it has
+ * visible logits and all of them are -inf or NaN. */
 TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, int64_t r, int64_t rows, lanes largest)
 {
     real max[TH_LANES];
@@ -255,8 +255,8 @@ TH_INLINE void raise_maximum(const th_attention_rows *b, const running *state, i
     }
 }
 
-/* *b is a copy of *shared, so that the compiler may keep it in registers. has_mask: there are masks to read; drops:
- * there is dropout; shaped: as in logits. */
+/* Computes the weights of all rows. *b is a copy of *shared, so that the compiler may keep it in registers. has_mask:
+ * there are masks to read. drops: there is dropout. shaped: as in logits. */
 TH_INLINE void softmax_rows(const th_attention_rows *b, const th_attention_rows *shared, const running *state,
                             bool has_mask, bool drops, bool shaped)
 {

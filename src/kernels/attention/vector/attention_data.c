@@ -1,9 +1,9 @@
-/* Loads and stores rows of attention's operands from and to strided memory, and multiplies with masked pairs left out.
- * Rows of buffers are whole lanes, filled with zeros. */
+/* Loads and stores rows of attention's operands from and to strided memory, and computes products that leave out masked
+ * pairs. Rows of buffers are whole lanes, filled with zeros. */
 #include "kernels/products/vector/product.h"
 #include "kernels/rows/vector/visible.h"
 
-/* Whether rows are whole lanes of contiguous elements. If the compiler knows this, short rows are cheap. */
+/* Returns whether rows are whole lanes of contiguous elements. If the compiler knows this, short rows are cheap. */
 static bool is_whole(int64_t columns, int64_t stride)
 {
     return stride == 1 && columns % TH_LANES == 0;
@@ -75,7 +75,7 @@ TH_INLINE bool finite_rows(int64_t rows, int64_t columns, const real *from, int6
     return !vec_any(bad);
 }
 
-/* Sets *finite: no element of from (rows, columns) is infinite or NaN. */
+/* Sets *finite to whether all elements of from (rows, columns) are finite. */
 void TH_KERNEL(attention_is_finite)(int64_t rows, int64_t columns, const void *from, int64_t from_row,
                                     int64_t from_column, bool *finite)
 {
@@ -99,8 +99,8 @@ TH_INLINE void store_rows(int64_t rows, int64_t columns, const real *from, int64
     }
 }
 
-/* to (rows, columns) = from, or += from. -0 is stored as 0: the sign of a sum of zeros depends on the number of masked
- * elements. */
+/* to (rows, columns) = from; add: += from. -0 is stored as 0: the sign of a sum of zeros depends on the number of
+ * masked elements. */
 void TH_KERNEL(attention_store)(int64_t rows, int64_t columns, const void *from, int64_t from_row, void *to,
                                 int64_t to_row, int64_t to_column, bool add)
 {
@@ -169,16 +169,16 @@ void TH_KERNEL(attention_delta)(int64_t rows, int64_t width, const void *o, int6
     }
 }
 
-/* Whether a weight marks a masked pair (-0). */
+/* Returns whether a weight marks a masked pair (-0). */
 TH_INLINE bool is_masked(const real *weight)
 {
     const real masked = (real)-0.0;
     return memcmp(weight, &masked, sizeof masked) == 0;
 }
 
-/* product_block for B with contiguous rows of whole lanes, without the masked elements of the sum: B's numbers there do
- * not count, even if they are NaN. weights has the shape and the strides of A. If all numbers are finite, the bits are
- * those of product_block, up to the sign of zeros. */
+/* Like product_block, but leaves masked elements out of the sums: B's numbers there do not count, even if they are NaN.
+ * B has contiguous rows of whole lanes. weights has the shape and the strides of A. If all numbers are finite, the bits
+ * are those of product_block, up to the sign of zeros. */
 void TH_KERNEL(attention_visible_product)(const th_product_block *block, const void *weights)
 {
     for (int64_t i = 0; i < block->m; i++)
@@ -197,7 +197,7 @@ void TH_KERNEL(attention_visible_product)(const th_product_block *block, const v
         }
 }
 
-/* Adds to C those elements of the sum whose factor in B is not finite, unless their weight is masked. */
+/* Adds to C the products a b whose b is not finite, unless their pair is masked. */
 void TH_KERNEL(attention_add_non_finite)(const th_product_block *block, const void *weights)
 {
     for (int64_t k = 0; k < block->k; k++)
@@ -213,7 +213,7 @@ void TH_KERNEL(attention_add_non_finite)(const th_product_block *block, const vo
         }
 }
 
-/* to (rows, columns) += from for the columns keys[r] of each row r; strides of 0 in `to` sum up. */
+/* to (rows, columns) += from, in each row r only for the columns keys[r]. Strides of 0 in `to` sum up. */
 void TH_KERNEL(attention_accumulate)(int64_t rows, const th_key_range *keys, const void *from, int64_t from_row,
                                      void *to, int64_t to_row, int64_t to_column)
 {

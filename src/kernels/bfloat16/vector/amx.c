@@ -1,16 +1,16 @@
-/* Products of bfloat16 parts with Intel AMX. Only tdpbf16ps computes here: it is the definition of the bits
+/* Products of bfloat16 parts with Intel AMX. Only the instruction tdpbf16ps computes here: it defines the bits
  * (product.h). One instance is compiled, if the compiler supports AMX. It runs only after th_amx_detect
  * (kernels/machine/amx.h) has permitted it. amx_panels.h packs the panels.
  *
  * An AMX tile has 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16
- * columns of B. 2 x 2 tiles of C stay in registers. Their 4 products of a group of steps take 64 cycles and load 4
- * tiles of 1 KB, the most that a level-2 cache delivers in that time. So one of the two panels should be in the level-1
- * cache (48 KB):
+ * columns of B. 2 x 2 tiles of C stay in registers. For one group of steps they need 4 products, which take 64 cycles,
+ * and 4 tiles of 1 KB, which are loaded. A level-2 cache cannot deliver more in that time. So one of the two panels
+ * should be in the level-1 cache (48 KB):
  *
- *     one part     a block of k is done in two halves: half a panel of B (16 KB) stays in the level-1 cache, and the
- *                  panels of A come from the level-2 cache
- *     two parts    12 products load 8 tiles (two of them twice), two thirds of what the level-2 cache delivers: a block
- *                  is done at once */
+ *     one part     A block of k is computed in two halves. Then half a panel of B (16 KB) stays in the level-1 cache,
+ *                  and the panels of A come from the level-2 cache.
+ *     two parts    12 products load 8 tiles (two of them twice), two thirds of what the level-2 cache delivers. So a
+ *                  block is computed at once. */
 #include "kernels/bfloat16/vector/amx_panels.h"
 
 enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* groups to prefetch ahead */ };
@@ -90,7 +90,8 @@ TH_INLINE void store_sums(bool low, bool right, const tile_rows *to)
 }
 
 /* Memory to prefetch during 4 products, a quarter during each. Each pointer is one part of an operand over one group:
- * `near` in later groups, for the level-1 cache; `far` in the next panel, for the level-2 cache. NULL: nothing. */
+ * `near` is in later groups, for the level-1 cache; `far` is in the next panel, for the level-2 cache. NULL:
+ * nothing. */
 typedef struct tile_prefetch {
     const char *near[2], *far[2];
 } tile_prefetch;
@@ -109,7 +110,7 @@ TH_INLINE void prefetch_quarter(const tile_prefetch *next, int quarter)
 }
 
 /* c += a b for one part of each, over one group of steps. Operands are loaded as late as possible, so that loads run
- * beside products. 4 products pass before a sum is needed again, which is the latency of one product. */
+ * beside products. 4 products pass before a sum of C is used again; this is the latency of one product. */
 TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, const char *b, const tile_prefetch *next)
 {
     _tile_loadd(B0, b, TILE_ROW_BYTES);
@@ -134,7 +135,7 @@ TH_INLINE void add_products(bool low, bool right, bool new_a, const char *a, con
     }
 }
 
-/* c += products of parts. Operands have `parts` parts. both: use both parts, else only the first. */
+/* c += products of parts. Operands have `parts` parts. both: multiply both parts, otherwise only the first. */
 TH_INLINE void add_groups(int parts, bool both, bool low, bool right, const tile_panels *t)
 {
     enum { NEXT = PANEL_PART_BYTES }; /* from one part to the next */
@@ -277,7 +278,7 @@ TH_INLINE void multiply_column(int parts, const th_product_block *block, int64_t
 
 TH_INLINE void multiply_amx(int parts, const th_product_block *block)
 {
-    const int64_t groups = th_parts(block->k, TH_PART_GROUP), max = parts == 1 ? GROUPS_AT_ONCE : groups;
+    const int64_t groups = th_ceil_div(block->k, TH_PART_GROUP), max = parts == 1 ? GROUPS_AT_ONCE : groups;
     _tile_loadconfig(&whole_tiles);
     for (int64_t column = 0; column < block->n; column += PANEL_LINES) {
         int64_t group = 0;

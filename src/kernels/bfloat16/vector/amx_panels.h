@@ -1,9 +1,9 @@
 /* Packs matrices of float32 numbers with any strides into panels of AMX tiles of bfloat16 parts.
  *
  * A panel has 32 lines, which are rows of A or columns of B. Its layout is [group of 32 steps of k][part][first or last
- * 16 lines], and then a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps. A row of a
- * tile of B is a pair of steps of every line, the even step first. Missing steps are 0. Missing lines are arbitrary,
- * and tiles of missing lines are not written. */
+ * 16 lines], and each of these is a tile of 16 rows of 64 bytes. A row of a tile of A is one line with its 32 steps. A
+ * row of a tile of B is a pair of steps of every line, the even step first. Missing steps are 0. Missing lines are
+ * arbitrary. Tiles that have only missing lines are not written. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_AMX_PANELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_AMX_PANELS_H
 
@@ -85,7 +85,7 @@ TH_INLINE bool load_pairs(int parts, bool whole, const part_operand *s, int64_t 
 
 typedef enum source_layout { STEPS_DENSE, LINES_DENSE, NOTHING_DENSE } source_layout;
 
-/* Packs the tiles of 16 lines and one group of steps. Tiles of B are those of A, transposed in pairs. */
+/* Packs the tiles of 16 lines and one group of steps. Tiles of B are tiles of A, transposed in pairs. */
 TH_INLINE void pack_tile(int parts, bool of_a, source_layout layout, const part_operand *s, int64_t line, int64_t step)
 {
     char *panel = (char *)((float *)s->panels + line / PANEL_LINES * s->panel);
@@ -107,7 +107,7 @@ TH_INLINE void pack_tile(int parts, bool of_a, source_layout layout, const part_
     }
 }
 
-/* Packs the whole operand, along the dense direction in memory: at most 32 pages are read at a time. */
+/* Packs the whole operand in the direction in which it is contiguous: at most 32 pages are read at a time. */
 TH_INLINE void pack_layout(int parts, bool of_a, source_layout layout, const part_operand *s)
 {
     if (layout == LINES_DENSE) {

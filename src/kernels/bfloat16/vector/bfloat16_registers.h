@@ -1,6 +1,7 @@
-/* Splits registers of float32 numbers into bfloat16 parts (product.h) with the processor's conversion (AVX-512 with
- * BF16). Paths whose instructions multiply pairs of bfloat16 numbers pack their operands with it. bfloat16.h does the
- * same with integer arithmetic; it is used here for numbers that the conversion would make infinite. */
+/* Splits registers of float32 numbers into bfloat16 parts (product.h) with the processor's conversion instruction
+ * (AVX-512 with BF16). The paths that multiply pairs of bfloat16 numbers (dpbf16, amx) use it to pack their operands.
+ * The instruction makes some large numbers infinite. For these, this file uses bfloat16.h, which does the same with
+ * integer arithmetic. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_REGISTERS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_REGISTERS_H
 
@@ -17,7 +18,8 @@ TH_INLINE __mmask16 first_lanes(int64_t count)
     return (__mmask16)(count >= PART_LANES ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
 }
 
-/* The parts of any 32 numbers: word i of part[t] is from low[i], word 16 + i from high[i]. */
+/* The parts of any 32 numbers, infinite ones and NaN included: word i of part[t] is from low[i], word 16 + i from
+ * high[i]. */
 static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m512i part[MAX_PARTS])
 {
     uint32_t x[2 * PART_LANES];
@@ -32,8 +34,8 @@ static __attribute__((noinline)) void split_unusual(__m512 low, __m512 high, __m
     memcpy(part, split, sizeof split);
 }
 
-/* The first parts in this order: rounded to nearest, denormals to 0, NaN quiet. Some become infinite that should be
- * truncated. */
+/* The first parts in this order: rounded to nearest, denormals to 0, NaN quiet. Some numbers become infinite although
+ * product.h truncates them. */
 TH_INLINE __m512i convert(__m512 low, __m512 high)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);

@@ -1,7 +1,7 @@
-/* Products of bfloat16 parts with the processor's dot products of pairs (AVX-512 with BF16, the only instance of this
- * file), a tile of C at a time. A dot product is two fused multiply-adds, the upper product first, with denormal
- * operands and results as 0. dpbf16_panels.h pairs the steps so that these are two operations of product.h's even or
- * odd sum. Operands are packed before (dpbf16_panels.h), except for few rows (dpbf16_few_rows.h). */
+/* Products of bfloat16 parts with the processor's dot products of pairs, a tile of C at a time. The only instance of
+ * this file is AVX-512 with BF16. A dot product is two fused multiply-adds, the upper product first; denormal operands
+ * and results count as 0. dpbf16_panels.h pairs the steps so that the two belong to the same sum of product.h, even or
+ * odd. Operands are packed first (dpbf16_panels.h), except for few rows (dpbf16_few_rows.h). */
 #include "kernels/bfloat16/vector/dpbf16_few_rows.h"
 #include "kernels/bfloat16/vector/part_tiles.h"
 
@@ -79,7 +79,7 @@ static dpbf16_function *const dpbf16_functions[MAX_PARTS][SUM_ROWS] = {
     {dpbf16_2_1, dpbf16_2_2, dpbf16_2_3, dpbf16_2_4, dpbf16_2_5, dpbf16_2_6},
 };
 
-/* c += the product of the first parts of operands with two parts. */
+/* c += the products of the first parts. The operands have two parts. */
 static __attribute__((noinline)) void add_first_parts(int64_t rows, const tile_operands *t, sum_row *c)
 {
     const pair *a = t->a, *b = t->b;

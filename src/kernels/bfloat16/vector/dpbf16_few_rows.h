@@ -1,6 +1,6 @@
-/* Multiplies few rows by B in place, in one bfloat16 part, with dot products (for dpbf16.c). Reading B limits the
- * speed, so B is read once. A square of B, a register of columns over a group of steps, becomes pairs in registers and
- * is used at once. */
+/* Multiplies few rows by B in place, in one bfloat16 part, with dot products (for dpbf16.c). The time to read B limits
+ * the speed, so B is read once. A square of B is a register of columns over a group of steps. It is turned into pairs
+ * in registers and used at once. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
 
@@ -14,7 +14,7 @@ TH_INLINE vec add_products(vec sum, pairs a, pairs b)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
 
-/* The packed A of rows from `row`, which are in one panel, beginning with the group of `step`. */
+/* Returns the packed A of row `row`, from this group of steps on. */
 TH_INLINE const pair *a_of_rows(const th_product_block *block, int64_t row, int64_t group)
 {
     return (const pair *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS * GROUP_PAIRS +

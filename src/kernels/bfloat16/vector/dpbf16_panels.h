@@ -1,12 +1,12 @@
 /* Packs operands into panels of bfloat16 parts for dpbf16.c, as pairs of steps of k, one group of steps after the
- * other. Each 4 steps from 4q make two pairs (upper half, lower half): (4q, 4q + 2) for the even sum, (4q + 1, 4q + 3)
- * for the odd sum.
+ * other. Each 4 steps from 4q on make two pairs (upper half, lower half): (4q, 4q + 2) for the even sum, (4q + 1, 4q +
+ * 3) for the odd sum.
  *
  *     A    [group][part][row][pair], because a tile reads one pair of A at a time
  *     B    [group][part][pair][column]
  *
- * Missing steps are 0. Missing columns are 0 or repeat another column, and missing rows are arbitrary: no product of
- * them is stored. */
+ * Missing steps are 0. Missing columns are 0 or repeat another column, and missing rows are arbitrary: products with
+ * these are not stored. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_DPBF16_PANELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_DPBF16_PANELS_H
 
@@ -69,8 +69,8 @@ static __attribute__((noinline)) void gather_lines(const float *from, int64_t li
             to[i][j] = from[i * line + j * step];
 }
 
-/* Loads up to `max` lines from `first`, of the group that begins with step `group`: one register for each line, or,
- * by_pair, for each pair. */
+/* Loads up to `max` lines from line `first` on, of the group that begins with step `group`. The result has one register
+ * for each line or, by_pair, for each pair. */
 TH_INLINE void load_square(int parts, bool by_pair, int max, const part_operand *s, int64_t first, int64_t group,
                            square to)
 {

@@ -1,6 +1,6 @@
-/* Products of bfloat16 parts with fused multiply-adds, for processors without a faster instruction. For each group of
- * steps a tile of C, as wide as float32's, computes first the even sum of product.h, then the odd one. Operands are
- * packed before (fma_panels.h), except for few rows (fma_few_rows.h). */
+/* Products of bfloat16 parts with fused multiply-adds, for processors without a faster instruction. A tile of C is as
+ * wide as in float32. For each group of steps it first computes the even sum of product.h, then the odd one. Operands
+ * are packed first (fma_panels.h), except for few rows (fma_few_rows.h). */
 #include "kernels/bfloat16/vector/fma_few_rows.h"
 #include "kernels/bfloat16/vector/part_tiles.h"
 

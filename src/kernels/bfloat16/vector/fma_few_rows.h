@@ -1,6 +1,7 @@
-/* Multiplies few rows by B in place, in one bfloat16 part, with fused multiply-adds (for fma.c). Reading B limits the
- * speed, so B is read once. A square of B, as many steps as a register has lanes, is rounded and transposed in
- * registers and used at once. The sums are those of fma.c: an even and an odd one for each group of steps. */
+/* Multiplies few rows by B in place, in one bfloat16 part, with fused multiply-adds (for fma.c). The time to read B
+ * limits the speed, so B is read once. A square of B has as many steps and columns as a register has lanes. It is
+ * rounded and transposed in registers and used at once. The sums are those of fma.c: an even and an odd one for each
+ * group of steps. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_FMA_FEW_ROWS_H
 
@@ -14,9 +15,9 @@ typedef struct few_square {
     int64_t columns, steps; /* that exist; at least one column */
 } few_square;
 
-/* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 digits of x.
- * Denormal numbers count as 0. x must be so small that its square is finite. (A 0 may lose its sign, but no product
- * shows this, because every sum begins with +0.) */
+/* Rounds x to the nearest bfloat16 number, ties to even. Adding 2^16 times the power of two in x leaves 8 binary digits
+ * of x. Denormal numbers count as 0. x must be so small that its square is finite. (A 0 may lose its sign, but this
+ * does not change any sum, because every sum begins with +0.) */
 TH_INLINE vec round_usual(vec x)
 {
     const vec_bits exponent = (vec_bits)x & 0xff800000;
@@ -24,7 +25,8 @@ TH_INLINE vec round_usual(vec x)
     return (x + large) - large;
 }
 
-/* The steps of column i, or of the last column. whole: no column and no step is missing. */
+/* Loads the steps of column i, or of the last column if column i does not exist. whole: no column and no step is
+ * missing. */
 TH_INLINE vec load_column(bool whole, const few_square *s, int64_t i)
 {
     const float *from = s->at + (whole || i < s->columns ? i : s->columns - 1) * s->column;
@@ -33,7 +35,7 @@ TH_INLINE vec load_column(bool whole, const few_square *s, int64_t i)
     return s->steps > 0 ? vec_load_part(from, s->steps, 0) : (vec){0};
 }
 
-/* The parts of a square that has a number outside the range of round_usual. */
+/* Computes the parts of a square that has a number outside the range of round_usual. */
 static __attribute__((noinline)) void load_unusual(const few_square *s, vec square[TH_REGISTER_LANES])
 {
     for (int i = 0; i < TH_REGISTER_LANES; i++)
@@ -60,7 +62,7 @@ typedef struct few_sums {
     vec c, even, odd;
 } few_sums;
 
-/* A row of packed A, beginning with the group of `step`. */
+/* Returns a row of packed A, from the group that begins with `step` on. */
 TH_INLINE const float *row_of_a(const th_product_block *block, int64_t row, int64_t step)
 {
     return (const float *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS + step * TILE_ROWS;

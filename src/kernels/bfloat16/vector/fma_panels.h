@@ -2,7 +2,7 @@
  *
  *     [group][part][even steps, then odd ones][row of A, or column of B]
  *
- * Missing steps are 0. Missing lines are 0 or repeat another line: no product of them is stored. */
+ * Missing steps are 0. Missing lines are 0 or repeat another line: products with these are not stored. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_FMA_PANELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_FMA_PANELS_H
 
@@ -26,7 +26,7 @@ TH_INLINE void store_parts(int parts, int width, int count, vec x, float *to)
     }
 }
 
-/* The offset of a step in a panel of `width` lines. */
+/* Returns the offset of a step in a panel of `width` lines. */
 TH_INLINE int64_t offset_of_step(int parts, int width, int64_t step)
 {
     const int64_t group = step / TH_PART_GROUP * parts * TH_PART_GROUP;
@@ -52,8 +52,8 @@ TH_INLINE vec load_lines(const part_operand *s, bool adjacent, int64_t first, in
     return x;
 }
 
-/* Packs step by step. If lines are adjacent, this is the order of memory: one page for each step, not one for each step
- * and panel. */
+/* Packs step by step. If lines are adjacent, this is the order of memory: it reads one page for each step, not one for
+ * each step and panel. */
 TH_INLINE void pack_steps(int parts, int width, bool adjacent, const part_operand *s)
 {
     const int64_t steps = (s->k + TH_PART_GROUP - 1) / TH_PART_GROUP * TH_PART_GROUP;

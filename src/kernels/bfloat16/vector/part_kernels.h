@@ -1,9 +1,9 @@
 /* Shared by the paths of bfloat16 parts (fma.c, dpbf16.c, amx.c): the operand to pack, and a macro that turns a path's
  * packing and multiplying into th_product_kernels (product_kernels.h).
  *
- * The bits are defined in one state of the processor's floating-point unit, and a user may have set another. So kernels
- * set the state and restore it. The functions that run in between are not inlined, so that no arithmetic moves out of
- * the state. */
+ * The bits are defined for one state of the processor's floating-point unit (MXCSR), and a user may have set another.
+ * So kernels set the state and restore it. The functions that run in between are not inlined: otherwise the compiler
+ * could move their arithmetic to where the state is not set. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 
@@ -15,8 +15,8 @@
 
 enum { MAX_PARTS = 2 };
 
-/* MXCSR for splitting into parts: exceptions masked, rounding to nearest. For products also: denormal operands and
- * results are 0. The second part depends on the first state, products on both. */
+/* Values of MXCSR. PARTS_CSR holds while operands are split into parts: exceptions are masked, and results are rounded
+ * to nearest. PRODUCTS_CSR holds while parts are multiplied: in addition, denormal operands and results are 0. */
 enum { PARTS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
 
 /* An operand to pack: `lines` rows of A or columns of B, with k steps each. */
@@ -44,9 +44,11 @@ TH_INLINE void multiply_in_state(void (*multiply)(const th_product_block *block)
     _mm_setcsr(before);
 }
 
-/* Defines pack_a_<parts>, pack_b_<parts> and block_<parts> from
+/* Defines pack_a_<parts>, pack_b_<parts> and block_<parts> from these two functions:
+ *
  *     pack(parts, of_a, operand)
  *     multiply(parts, block)
+ *
  * elements_of_a: elements of one part of a group in a panel of A. */
 #define PART_KERNELS(parts, pack, multiply, elements_of_a)                                                             \
     static __attribute__((noinline)) void pack##_of_a_##parts(const part_operand *operand)                             \
@@ -63,7 +65,7 @@ TH_INLINE void multiply_in_state(void (*multiply)(const th_product_block *block)
     }                                                                                                                  \
     static void pack_a_##parts(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)         \
     {                                                                                                                  \
-        const int64_t panel = th_parts(k, TH_PART_GROUP) * (parts) * (elements_of_a);                                  \
+        const int64_t panel = th_ceil_div(k, TH_PART_GROUP) * (parts) * (elements_of_a);                               \
         pack_in_state(pack##_of_a_##parts, &(part_operand){m, k, a, row, column, panels, panel});                      \
     }                                                                                                                  \
     static void pack_b_##parts(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels,         \

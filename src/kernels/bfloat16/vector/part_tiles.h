@@ -1,5 +1,5 @@
-/* The tiles of C that fma.c and dpbf16.c compute: loads, stores and iterates over them, and recomputes NaN (product.h).
- */
+/* Iterates over the tiles of C that fma.c and dpbf16.c compute; loads and stores them, and recomputes NaN
+ * (product.h). */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_PART_TILES_H
 #define TH_KERNELS_BFLOAT16_VECTOR_PART_TILES_H
 
@@ -10,8 +10,8 @@
 /* The sums of a row of a tile, between two groups of steps. */
 typedef float sum_row[TILE_COLUMNS] __attribute__((aligned(TH_VECTOR_BYTES)));
 
-/* sum += the products of a tile with this many rows. Operands have `parts` parts. both: use both parts, else only the
- * first. */
+/* sum += the products of a tile with this many rows. Operands have `parts` parts. both: multiply both parts, otherwise
+ * only the first. */
 typedef void add_tile_function(int parts, bool both, int64_t rows, const tile_operands *t, sum_row *sum);
 
 TH_INLINE void load_sums(int64_t rows, const tile_operands *t, sum_row *sum)
@@ -37,7 +37,7 @@ TH_INLINE void store_sums(int64_t rows, const tile_operands *t, sum_row *sum)
     }
 }
 
-/* Whether any sum is NaN. Lanes after the last column are arbitrary and do not count. */
+/* Returns whether any sum is NaN. Lanes after the last column are arbitrary and do not count. */
 TH_INLINE bool any_nan(int64_t rows, int64_t columns, sum_row *sum)
 {
     vec_int any = {0};
@@ -50,7 +50,7 @@ TH_INLINE bool any_nan(int64_t rows, int64_t columns, sum_row *sum)
     return vec_any(any);
 }
 
-/* Computes sums that are NaN again, from the first parts. */
+/* Recomputes the sums that are NaN from the first parts alone. */
 static __attribute__((noinline)) void recompute_nan(add_tile_function *add_tile, int64_t rows, const tile_operands *t,
                                                     sum_row *sum)
 {
@@ -63,7 +63,8 @@ static __attribute__((noinline)) void recompute_nan(add_tile_function *add_tile,
                 sum[i][j] = first[i][j];
 }
 
-/* Computes a block of C in tiles of up to `height` rows. a_row: from row to row in a group of a panel of A. */
+/* Computes a block of C in tiles of up to `height` rows. a_row: elements from one row to the next in a group of a panel
+ * of A. */
 TH_INLINE void multiply_tiles(int parts, int height, int a_row, add_tile_function *add_tile,
                               const th_product_block *block)
 {

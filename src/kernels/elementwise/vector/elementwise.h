@@ -1,5 +1,5 @@
 /* Elementwise kernels: a loop over contiguous operands, destination first, that calls a function on registers. The last
- * register is padded with ones, goes through the same function, and is stored in part. */
+ * register is padded with ones and goes through the same function; only its real elements are stored. */
 #ifndef TH_KERNELS_ELEMENTWISE_VECTOR_ELEMENTWISE_H
 #define TH_KERNELS_ELEMENTWISE_VECTOR_ELEMENTWISE_H
 
@@ -10,8 +10,8 @@ enum {
     ELEMENTWISE_UNROLL = 4 /* registers computed together, so that they do not wait for each other's results */
 };
 
-/* Computes a result from one register of each source, in the order of the operands, and then the kernel's numbers, each
- * broadcast to a register. Inlined into the loop. */
+/* Computes one register of results. v has one register of each source, in the order of the operands, and then the
+ * kernel's numbers, each broadcast to a register. Inlined into the loop. */
 typedef vec elementwise_function(const vec v[ELEMENTWISE_OPERANDS]);
 
 /* Defines the elementwise kernel `name` with this many sources and numbers (doubles at `parameters`). Its function

@@ -30,8 +30,8 @@ void TH_KERNEL(finite_part)(int64_t n, void *const *operands, const void *parame
         __atomic_store_n(found, true, __ATOMIC_RELAXED); /* other threads may write it too */
 }
 
-/* c (m, n) += a (m, k) b (k, n) for the elements of b that are not finite, where keep (m, k) is true. NaN and infinity
- * reach exactly the elements of c that see them. */
+/* c (m, n) += a (m, k) b (k, n), only for the elements of b that are not finite and only where keep (m, k) is true. So
+ * NaN and infinity do not reach an element of c if they are masked for it. */
 void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, int64_t a_row, int64_t a_column,
                                const bool *keep, int64_t keep_row, int64_t keep_column, const void *b, int64_t b_row,
                                int64_t b_column, void *c, int64_t c_row, int64_t c_column)
@@ -48,8 +48,8 @@ void TH_KERNEL(add_non_finite)(int64_t m, int64_t k, int64_t n, const void *a, i
     }
 }
 
-/* idle[i] = all of row i of a (rows, a_columns) is 0, and row i of b (rows, b_columns) has a NaN or an infinity. Sets
- * *found if there is such a row. Rows of 0 are rare; the loop usually stops at a row's first element. */
+/* Sets idle[i] to whether all of row i of a (rows, a_columns) is 0, and row i of b (rows, b_columns) has a NaN or an
+ * infinity. Sets *found if there is such a row. Rows of 0 are rare: the loop usually stops at a row's first element. */
 void TH_KERNEL(idle_rows)(int64_t rows, int64_t a_columns, const void *a, int64_t a_row, int64_t a_column,
                           int64_t b_columns, const void *b, int64_t b_row, int64_t b_column, bool *idle, bool *found)
 {

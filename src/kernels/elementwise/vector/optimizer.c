@@ -12,14 +12,14 @@ static const real adam_limit = 0x1p63F, largest_real = FLT_MAX;
 static const real adam_limit = 0x1p511, largest_real = DBL_MAX;
 #endif
 
-/* The numbers of an update in the kernel's type. The gradient is (gradient + p * decay) * scale: a sum with one
- * product. */
+/* The numbers of an update in the kernel's type. The gradient is computed as (gradient + p * decay) * scale, so that
+ * the sum has only one product. */
 typedef struct adam_numbers {
     real scale, decay, beta1, beta2, rate1, rate2, shrink, step, second, inside, outside;
 } adam_numbers;
 
-/* beta * moment + rate * x with rate = 1 - beta, computed from the nearer end, so that a small beta forgets a large
- * moment completely. */
+/* Returns beta * moment + rate * x, where rate = 1 - beta. Starts from the operand with the larger weight: if beta is
+ * small, rounding errors of a large moment would otherwise remain. */
 TH_INLINE vec interpolate(vec moment, vec x, real beta, real rate)
 {
     return rate <= beta ? moment + (x - moment) * rate : x + (moment - x) * beta;
@@ -39,7 +39,7 @@ TH_INLINE void adam_register(const adam_numbers *a, vec gradient, vec *p, vec *m
 }
 
 /* All arrays (n), contiguous, updated in place. amsgrad is a constant in each caller, so that the compiler removes
- * ls from Adam's loop. */
+ * `ls`, the largest second moments, from Adam's loop. */
 TH_INLINE void adam_run(int64_t n, real *ps, const real *gs, real *ms, real *vs, real *ls, bool amsgrad,
                         const adam_numbers *numbers)
 {

@@ -1,6 +1,6 @@
-/* Multiplies few rows by a matrix whose columns are contiguous (a dense layer at a few positions, y = x Wᵀ). Reading B
- * limits the speed, so B is read once: squares of it are transposed in registers and used at once. The sums are the
- * micro-kernel's: one fused multiply-add for each element and step of k, from 0, in order. */
+/* Multiplies few rows by a matrix whose columns are contiguous (a dense layer at a few positions, y = x Wᵀ). The time
+ * to read B limits the speed, so B is read once: squares of it are transposed in registers and used at once. Each sum
+ * is the micro-kernel's: one fused multiply-add for each step of k, from 0, in order. */
 #include "kernels/products/vector/product.h"
 #include "kernels/vector/transpose.h"
 
@@ -9,7 +9,7 @@ enum {
     GROUPED_ROWS = 3 /* up to this many rows: with more rows the sums do not wait for each other */
 };
 
-/* sum[i] += a[i][step] * column[step] for `steps` steps. A single row may have any stride, several rows are packed. */
+/* sum[i] += a[i][step] * column[step] for `steps` steps. A single row may have any stride; several rows are packed. */
 TH_INLINE void add_steps(int rows, int steps, const real *a, int64_t a_col, const vec *column, vec *sum)
 {
     UNROLLED_FOR (int step = 0; step < steps; step++)
@@ -17,8 +17,9 @@ TH_INLINE void add_steps(int rows, int steps, const real *a, int64_t a_col, cons
             sum[i] += (a[i + step * (rows == 1 ? a_col : TILE_ROWS)] - (vec){0}) * column[step];
 }
 
-/* Multiplies one register of columns of B over TH_REGISTER_LANES steps. Lane j of the register is column j, or the last
- * column. Prefetches the elements `ahead` into the second-level cache, because they are a whole panel. */
+/* Multiplies one register of columns of B over TH_REGISTER_LANES steps. Lane j of the register is column j; lanes after
+ * the last column repeat it. Prefetches the elements that are `ahead` elements further, into the second-level cache
+ * because they are a whole panel. */
 TH_INLINE void multiply_square(int rows, const real *a, int64_t a_col, const real *b, int64_t b_column, int64_t columns,
                                int64_t ahead, vec *sum)
 {
@@ -41,7 +42,8 @@ TH_INLINE void multiply_step(int rows, const real *a, const real *b, int64_t b_c
     add_steps(rows, 1, a, 0, (const vec *)values, sum);
 }
 
-/* Multiplies some registers of columns: while the additions of one wait for each other, another is transposed. */
+/* Multiplies `groups` registers of columns. While the additions for one register wait for each other, another is
+ * transposed. */
 TH_INLINE void multiply_columns(int rows, int groups, const th_product_block *block, const real *a, int64_t row,
                                 int64_t j, int64_t columns, int64_t ahead)
 {
@@ -65,11 +67,11 @@ TH_INLINE void multiply_columns(int rows, int groups, const th_product_block *bl
     for (int i = 0; i < rows; i++) {
         real *c = (real *)block->c + (row + i) * block->c_row + j;
         const real *init = block->init ? (const real *)block->init + (row + i) * block->init_row + j : NULL;
-        real chain[TILE_COLUMNS];
+        real total[TILE_COLUMNS];
         for (int g = 0; g < groups; g++)
-            *(vec *)&chain[g * TH_REGISTER_LANES] = sum[g][i];
+            *(vec *)&total[g * TH_REGISTER_LANES] = sum[g][i];
         for (int64_t x = 0; x < columns; x++)
-            c[x] = init ? init[x] + chain[x] : chain[x];
+            c[x] = init ? init[x] + total[x] : total[x];
     }
 }
 
@@ -120,7 +122,8 @@ static rows_function *const rows_functions[TILE_ROWS] = {
 };
 
 /* Like product_block, with at most TH_FEW_ROWS rows and B transposed: element (k, j) is at b[k + j * b_panel]. A is
- * packed unless it is one row. For the second panel of A, B's columns are in the cache. */
+ * packed unless it is one row. B is read from memory only for the first panel of A; for the second one its columns are
+ * in the cache. */
 void TH_KERNEL(product_few_rows)(const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += TILE_COLUMNS) {

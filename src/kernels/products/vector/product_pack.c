@@ -5,9 +5,9 @@
 
 enum { PACK_AHEAD = 8 }; /* steps to prefetch ahead: each step may be on another page */
 
-/* panel[step * width + i] = source[i * stride + step] for `count` rows i, at most a register of rows, each with k
- * contiguous elements. Always writes whole registers: the next step overwrites the excess, and there is space for it
- * after the end. */
+/* panel[step * width + i] = source[i * stride + step] for `count` rows i with k contiguous elements each. There are at
+ * most as many rows as a register has elements. Always writes whole registers: the next step overwrites the excess, and
+ * there is space for it after the end. */
 static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stride, real *panel, int64_t width)
 {
     if (k < TH_REGISTER_LANES) {
@@ -17,8 +17,8 @@ static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stri
         return;
     }
     for (int64_t step = 0; step < k; step += TH_REGISTER_LANES) {
-        const int64_t first = step + TH_REGISTER_LANES > k ? k - TH_REGISTER_LANES : step; /* the last registers
-                                                                                              overlap */
+        /* The last registers overlap the ones before. */
+        const int64_t first = step + TH_REGISTER_LANES > k ? k - TH_REGISTER_LANES : step;
         vec row[TH_REGISTER_LANES];
         UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
             row[i] = *(const vec *)(source + (i < count ? i : count - 1) * stride + first);
@@ -28,8 +28,8 @@ static void pack_rows(int64_t k, int64_t count, const real *source, int64_t stri
     }
 }
 
-/* Packs a panel of `width` rows of k contiguous elements. Begins with the last rows, because the earlier rows overwrite
- * their excess. */
+/* Packs a panel of `width` rows of k contiguous elements. Begins with the last rows: the earlier rows then overwrite
+ * the excess of the later ones. */
 static void pack_rows_panel(int64_t k, int64_t count, const real *source, int64_t stride, real *panel, int64_t width)
 {
     for (int64_t i = (count - 1) / TH_REGISTER_LANES * TH_REGISTER_LANES; i >= 0; i -= TH_REGISTER_LANES)
@@ -49,8 +49,8 @@ void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t
         return;
     }
     const int64_t full = row == 1 ? m / TILE_ROWS * TILE_ROWS : 0;
-    for (int64_t step = 0; step < k; step++) { /* in the order of memory: one page for each step, not one for each
-                                                  step and panel */
+    /* In the order of memory: this reads one page for each step, not one for each step and panel. */
+    for (int64_t step = 0; step < k; step++) {
         for (int64_t i = 0; i < full; i += TILE_ROWS) {
             __builtin_prefetch(a + i + (step + PACK_AHEAD) * column);
             memcpy(panels + i * k + step * TILE_ROWS, a + i + step * column, TILE_ROWS * sizeof(real));
@@ -61,8 +61,8 @@ void TH_KERNEL(product_pack_a)(int64_t m, int64_t k, const void *matrix, int64_t
 }
 
 /* Packs B, k x n, into panels of TILE_COLUMNS columns: element (step, j) of panel p goes to panels[p * stride + step *
- * TILE_COLUMNS + j]. There must be space for one register after the last panel. That panel is filled with zeros or
- * copies of its last column; no product of them is stored. */
+ * TILE_COLUMNS + j]. There must be space for one register after the last panel. The last panel is filled with zeros or
+ * copies of its last column; products with these are not stored. */
 void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t row, int64_t column, void *packed,
                                int64_t stride)
 {
@@ -89,7 +89,7 @@ void TH_KERNEL(product_pack_b)(int64_t k, int64_t n, const void *matrix, int64_t
     }
 }
 
-/* to = from, both (m, n) with any strides; a stride of 0 in `from` repeats. */
+/* to = from, both (m, n) with any strides; a stride of 0 in `from` repeats an element. */
 void TH_KERNEL(product_copy)(int64_t m, int64_t n, const void *from, int64_t from_row, int64_t from_column, void *to,
                              int64_t to_row, int64_t to_column)
 {

@@ -2,7 +2,7 @@
  * of k, from 0, in order. Edges of C run the same loop with fewer rows or registers. */
 #include "kernels/products/vector/product.h"
 
-/* Up to this many rows a tile is 4 registers wide: with 2 registers the additions would wait for each other. */
+/* A tile with at most this many rows is 4 registers wide: with 2 registers its additions would wait for each other. */
 enum { WIDE_ROWS = 3 };
 
 enum {
@@ -27,7 +27,7 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
         UNROLLED_FOR (int j = 0; j < registers * TH_REGISTER_LANES; j += LINE)
             __builtin_prefetch(b + TILE_AHEAD * b_row + j);
         UNROLLED_FOR (int i = 0; i < rows; i++) {
-            const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* (+ would remain an addition) */
+            const vec broadcast = group[i / 3][i % 3 * a_row] - (vec){0}; /* x - 0 is x; x + 0 is not, for -0 */
             UNROLLED_FOR (int j = 0; j < registers; j++)
                 sum[i][j] += broadcast * columns[j];
         }
@@ -99,7 +99,7 @@ static tile_function *const tiles[TILE_ROWS][2] = {
 static tile_function *const wide_tiles[WIDE_ROWS] = {tile_1_4, tile_2_4, tile_3_4};
 
 /* Multiplies all rows of A by one panel of B, or by two panels in place. A tile of one row takes as long as a tile of
- * four. So the last rows are divided into two tiles of about the same size, if A's layout permits. */
+ * four. So the last rows are divided into two tiles of about the same size, if A's layout permits it. */
 static void multiply_panel(const th_product_block *block, tile_operands *t, const real *b, int64_t j, int64_t columns)
 {
     const bool in_place = block->a_panel == TILE_ROWS * block->a_row;

@@ -64,8 +64,8 @@ TH_INLINE void fill(int64_t n, real *y, int64_t first, const th_philox *random, 
     }
 }
 
-/* y[i] = number first + i of the call, uniform on [low, high). Its counter is ((first + i) / 4 % 2^32, the upper
- * half of (first + i) / 4); in float64, 2 instead of 4. */
+/* y[i] = number first + i of the call, uniform on [low, high). With q = (first + i) / 4 (in float64 / 2), its counter
+ * is (q % 2^32, the upper half of q). */
 void TH_KERNEL(random_uniform)(int64_t n, void *y, int64_t first, const struct th_philox *random, double low,
                                double high)
 {
@@ -85,7 +85,7 @@ TH_INLINE vec dropped(vec x, vec multiplier)
     return vec_keep(multiplier != (real)0, x * multiplier);
 }
 
-/* y = dropped(x), plus onto unless that is NULL. */
+/* y = dropped(x), plus `onto` unless that is NULL. */
 TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, const real *onto, real *y)
 {
     int64_t i = 0;
@@ -104,7 +104,7 @@ TH_INLINE void apply(int64_t n, const real *x, const real *multiplier, const rea
     }
 }
 
-/* y = dropout of x, plus onto unless that is NULL. All are (rows, columns) and contiguous. Their row 0 is row
+/* y = dropout of x, plus `onto` unless that is NULL. All are (rows, columns) and contiguous. Their row 0 is row
  * first_row of the logical matrix (kernels/random/philox.h). */
 void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void *onto, void *y, int64_t first_row,
                         const struct th_dropout_mask *dropout)
@@ -120,7 +120,8 @@ void TH_KERNEL(dropout)(int64_t rows, int64_t columns, const void *x, const void
         for (int64_t column = 0; column < columns; column += PIECE) {
             const int64_t width = columns - column < PIECE ? columns - column : PIECE;
             dropout_multipliers(dropout, first_row + row, count, column, width, multiplier, width);
-            const int64_t at = row * columns + column; /* several rows are whole rows, which are contiguous */
+            /* If there are several rows, they are whole rows, which are contiguous. */
+            const int64_t at = row * columns + column;
             if (sum)
                 apply(count * width, from + at, multiplier, sum + at, to + at);
             else

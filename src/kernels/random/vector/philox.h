@@ -75,8 +75,8 @@ TH_INLINE void dropout_from_words(const th_dropout_mask *dropout, const uint32_t
         multiplier[i] = words[i] >= dropout->threshold ? scale : 0;
 }
 
-/* Computes the multipliers of `count` counters: of whole, consecutive rows of `blocks` counters each, from
- * (first_block, first_row) on. */
+/* Computes the multipliers of `count` counters of whole, consecutive rows, from (first_block, first_row) on. A row has
+ * `blocks` counters. */
 TH_INLINE void dropout_whole_rows(const th_dropout_mask *dropout, uint64_t first_row, uint64_t first_block,
                                   uint64_t blocks, int64_t count, real *multiplier)
 {

@@ -12,9 +12,9 @@ TH_INLINE double double_mul_add(double a, double b, double c)
 #endif
 }
 
-/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x), computed relative to the largest logit m:
- * log sum exp(x) = m + log(sum), sum = sum exp(x - m). A loss is a double, because m - x[target] of finite logits
- * can be twice the largest float. target < 0: the row does not count. saved (rows, 2) or NULL: m and 1 / sum. */
+/* loss = log sum exp(x) - (1 - smoothing) x[target] - smoothing mean(x). It is computed relative to the largest logit
+ * m: log sum exp(x) = m + log(sum), where sum = sum exp(x - m). A loss is a double, because m - x[target] can be twice
+ * the largest float. target < 0: the row does not count. saved: (rows, 2) for m and 1 / sum, or NULL. */
 void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const int64_t *target, const void *x,
                               int64_t x_row, double *loss, void *saved)
 {
@@ -33,7 +33,7 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
         if (smoothing < 1)
             result = double_mul_add(1 - smoothing, (double)largest - (double)from[target[r]], result);
         if (smoothing > 0) {
-            /* smoothing / n sum (m - x), with halved terms so that no difference overflows */
+            /* smoothing / n sum (m - x); m and x are halved, so that no difference overflows */
             const lanes top = lanes_mul(lanes_broadcast(largest), half);
             lanes spread = lanes_broadcast(0);
             for (int64_t i = 0; i < n; i += TH_LANES) {
@@ -50,7 +50,8 @@ void TH_KERNEL(cross_entropy)(int64_t rows, int64_t n, double smoothing, const i
     }
 }
 
-/* dx = factor (softmax(x) - share), minus at_target at the target; 0 for rows that do not count. add: dx += instead. */
+/* dx = factor (softmax(x) - share), and at the target minus at_target; 0 for rows that do not count. add: dx +=
+ * instead. */
 void TH_KERNEL(cross_entropy_backward)(int64_t rows, int64_t n, double factor, double share, double at_target,
                                        const int64_t *target, const void *x, int64_t x_row, const void *saved, void *dx,
                                        int64_t dx_row, bool add)

@@ -85,7 +85,7 @@ TH_INLINE void norm_some(int count, bool centered, const th_rows_block *rows, co
     }
 }
 
-/* y = (x - mean) scale weight + bias; centered: layer norm; otherwise RMS norm, with mean 0. y and saved may be
+/* y = (x - mean) scale weight + bias. centered: layer norm; otherwise RMS norm, with mean 0. y and saved may be
  * NULL. */
 TH_INLINE void norm_rows(bool centered, th_rows_block rows)
 {
@@ -118,8 +118,7 @@ static bool all_zero(const real *x, int64_t n)
     return true;
 }
 
-/* Returns the row of sums (groups, length) to which the block's rows are added; clears it for the first block of a
- * group. */
+/* Returns the row of sums (groups, length) that collects the block's rows. Clears it for the first block of a group. */
 TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
 {
     if (!sums)
@@ -130,9 +129,12 @@ TH_INLINE real *group_sum(const th_rows_block *rows, void *sums, int64_t group)
     return sum;
 }
 
-/* With h = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - h mean(g h)), the middle term only if
- * centered; dweight += dy h and dbias += dy, row by row in order. Rows whose dy is exactly 0 do not take part. dx
- * may be NULL. */
+/* Computes the gradients. With h = (x - mean) scale and g = dy weight:
+ *
+ *     dx = scale (g - mean(g) - h mean(g h)), without mean(g) if not centered
+ *     dweight += dy h,  dbias += dy, row by row in order
+ *
+ * Rows whose dy is exactly 0 do not take part. dx may be NULL. */
 TH_INLINE void norm_gradient(bool centered, th_rows_block rows)
 {
     const th_norm_parameters parameters = *(const th_norm_parameters *)rows.parameters;

@@ -66,8 +66,8 @@ TH_INLINE double variance_divisor(const th_rows_block *rows)
     return divisor > 0 ? divisor : 0;
 }
 
-/* y = sum (x - mean)² / divisor, one number for each row; NaN for an empty row. With divisor 0 as in NumPy:
- * infinite, or NaN if all elements are equal. */
+/* y = sum (x - mean)² / divisor, one number for each row; NaN for an empty row. If the divisor is 0, the result is as
+ * in NumPy: infinite, or NaN if all elements are equal. */
 void TH_KERNEL(row_variance)(const th_rows_block *block)
 {
     const th_rows_block rows = *block;

@@ -2,8 +2,8 @@
  *
  * The last lanes of a row are padded with a number that does not change the result, and use the same code. A product
  * that is added to something is fused explicitly (lanes_mul_add), because compilers differ in what they contract in
- * loops with branches. Kernels copy their block first: a compiler must assume that a store changes the original, and
- * would read it again for every row. */
+ * loops with branches. Kernels first copy their th_rows_block: a compiler must assume that a store changes the
+ * original, and would read it again for every row. */
 #ifndef TH_KERNELS_ROWS_VECTOR_ROW_H
 #define TH_KERNELS_ROWS_VECTOR_ROW_H
 
@@ -69,8 +69,8 @@ TH_INLINE real row_sum(const real *x, int64_t n)
     return lanes_sum(sum);
 }
 
-/* Returns sum (x - mean)² factor. The factor multiplies each term: numbers of 1e17 have squares of 1e34, and the sum of
- * some thousands of them overflows. */
+/* Returns sum (x - mean)² factor. The factor multiplies each term: numbers of 1e17 have squares of 1e34, and a sum of
+ * some thousands of such squares overflows. */
 TH_INLINE real row_square_sum(const real *x, int64_t n, real mean, real factor)
 {
     const lanes means = lanes_broadcast(mean), factors = lanes_broadcast(factor);

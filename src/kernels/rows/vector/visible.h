@@ -30,8 +30,8 @@ TH_INLINE lane_mask in_range(th_key_range keys, int64_t x)
     return mask;
 }
 
-/* These two load 16 elements of a mask's row one by one, 0 from `past` on. They are not inlined, because they would
- * be most of their callers' code. */
+/* These two functions load 16 elements of a mask's row one by one; from `past` on, 0. They are not inlined, because
+ * they would be most of their callers' code. */
 static __attribute__((noinline, unused)) lanes additive_gathered(const real *row, int64_t stride, int64_t x,
                                                                  int64_t past)
 {
@@ -48,7 +48,8 @@ static __attribute__((noinline, unused)) void keep_gathered(const bool *row, int
         part[i] = x + i < past && row[(x + i) * stride];
 }
 
-/* Loads 16 numbers of a row of the additive mask from key x on. edge: does not read from `past` on. */
+/* Loads 16 numbers of a row of the additive mask, from key x on. edge: these keys may reach beyond `past`, where
+ * nothing is read. */
 TH_INLINE lanes additive_at(const real *row, int64_t stride, int64_t x, int64_t past, bool edge)
 {
     if (stride == 0)
@@ -80,8 +81,8 @@ TH_INLINE bool at_edge(const th_visible_row *row, int64_t x)
     return x < row->keys.first || x + TH_LANES > row->keys.past;
 }
 
-/* Returns which of the keys x .. x + 15 are visible, and their additive masks, 0 without one. edge: at_edge(row, x), or
- * true; masked: keep or additive may be given. */
+/* Returns which of the keys x .. x + 15 are visible. Stores their additive masks, or 0 without an additive mask. edge:
+ * at_edge(row, x), or true. masked: keep or additive may be given. */
 TH_INLINE lane_mask visible_lanes(const th_visible_row *row, int64_t x, bool edge, bool masked, lanes *additive)
 {
     lane_mask visible;

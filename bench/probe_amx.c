@@ -1,5 +1,5 @@
-/* The peak of bfloat16 tile products (AMX): tdpbf16ps, 16 x 16 sums of 32 products each. Linux gives a process
- * the tiles when it asks for them: tile_products_permitted does, before the others are called. */
+/* The peak of bfloat16 tile products (AMX): tdpbf16ps computes 16 x 16 sums of 32 products each. A process must ask
+ * Linux for permission to use tiles: call amx_permitted before the other functions. */
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,14 +9,14 @@
 enum { TILES = 8, TILE_ROWS = 16, ROW_BYTES = 64, TILE_BYTES = TILE_ROWS * ROW_BYTES };
 static const double product_work = 2.0 * 16 * 16 * 32;
 
-bool tile_products_permitted(void)
+bool amx_permitted(void)
 {
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of asm/prctl.h, in newer headers than one may have */
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* from asm/prctl.h; older headers lack them */
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-/* What is at p is written now: gcc's intrinsics do not say that the instructions read it. */
-static inline void settle(const void *p)
+/* Forces writes to *p to be complete: GCC's intrinsics do not declare that the instructions read memory. */
+static inline void complete_writes(const void *p)
 {
     __asm__ volatile("" : : "r"(p) : "memory");
 }
@@ -32,16 +32,16 @@ static void configure(void)
         configuration.row_bytes[i] = ROW_BYTES;
         configuration.rows[i] = TILE_ROWS;
     }
-    settle(&configuration);
+    complete_writes(&configuration);
     _tile_loadconfig(&configuration);
 }
 
-/* Halves and minus ones, as bfloat16 numbers: sums stay finite. */
+/* Fills a tile with the bfloat16 numbers 0.5 and -1, so that sums stay finite. */
 static void fill(uint16_t *tile)
 {
     for (int i = 0; i < TILE_BYTES / 2; i++)
         tile[i] = i % 3 ? 0x3f00 : 0xbf80;
-    settle(tile);
+    complete_writes(tile);
 }
 
 static void finish(float *sink)
@@ -52,8 +52,8 @@ static void finish(float *sink)
     *sink = sum[0];
 }
 
-/* Six sums: more than the latency of a product in times of the interval between two. */
-double tile_products_registers(int64_t rounds, float *sink)
+/* Six sums: more than a product's latency divided by the interval between two products. */
+double amx_loop_registers(int64_t rounds, float *sink)
 {
     _Alignas(64) uint16_t operand[TILE_BYTES / 2];
     fill(operand);
@@ -78,10 +78,10 @@ double tile_products_registers(int64_t rounds, float *sink)
     return 6 * product_work * (double)rounds;
 }
 
-/* As a matrix product has it: two tiles of either operand, loaded from the first-level cache, for four products. */
-double tile_products_l1(int64_t rounds, float *sink)
+/* Like a matrix product: loads two tiles of each operand from the first-level cache for every four products. */
+double amx_loop_l1(int64_t rounds, float *sink)
 {
-    enum { STEPS = 4 }; /* of two tiles for each operand: 16 KiB in all */
+    enum { STEPS = 4 }; /* two tiles of each operand in a step: 16 KiB in total */
     _Alignas(64) uint16_t a[STEPS][TILE_BYTES], b[STEPS][TILE_BYTES];
     for (int step = 0; step < STEPS; step++)
         for (int half = 0; half < 2; half++) {

@@ -1,0 +1,61 @@
+/* The constants of the gradient checker: every number that decides a verdict.
+ *
+ * An experiment: each constant was multiplied by 1/64, 1/8, 1/2, 2, 8 and 64; if that changed nothing, also by 0 and a
+ * million. The tests were test_gradient_verdict, test_gradient_check, test_gradients, test_false_rules and
+ * test_precision_gradients. The range is from the smallest to the largest value with which all tests pass. Below it the
+ * first test on the right fails, above it the second; their names are abbreviated. The lengths of the steps and the
+ * default tolerance were not part of the experiment.
+ *
+ *     constant                 range           below                      above
+ *     TH_STEPS_TO_TELL_WRONG   5 to 10         given_tolerances           every_broken_gradient
+ *     TH_DOUBTFUL_LINES        2 to 1024       every_operation            -
+ *     visible, float64         4e-4 to 8e-4    tolerances_follow          a_thousandth_too_much
+ *     visible, float32         5e-2 to 8e-1    losses_of_models           what_is_wrong_is_not_right
+ *     negligible               0 to 1e-2       -                          -
+ *     beside, float64          0 to 6.4e-3     -                          a_map_shows
+ *     beside, float32          5e-2 to 6.4     losses_of_models           -
+ *     hidden, float64          1.25e-11 to 1e-4  rounding_inside          -
+ *     hidden, float32          0 to 6.4e-2     -                          in_bfloat16
+ *     TH_BFLOAT16_EPSILON      2^-8 to 1/2     in_bfloat16                -
+ *     TH_SAFETY                4 to 8          losses_of_models           tolerances_follow
+ *     TH_AGREEMENT             1/64 to 1/4     tolerances_follow          losses_of_models
+ *     TH_SIGHT                 2 to 256        tolerances_follow          -
+ *     TH_ZERO_UNITS            0 to 4e9        -                          -
+ *     TH_EQUAL_UNITS           0 to 1024       -                          a_thousandth_too_much
+ *     TH_HIDDEN_UNITS          1 to 6e7        rounding_inside            -
+ *     TH_SHORTEST_STEP_UNITS   0 to 16384      -                          functions_that_change */
+#ifndef TH_CHECKER_LIMITS_H
+#define TH_CHECKER_LIMITS_H
+
+enum {
+    TH_STEPS = 24,                /* lengths of the step: 18 are shorter than the usual one, 5 are longer */
+    TH_USUAL_STEP = TH_STEPS - 6, /* its index; step 0 is the shortest */
+    TH_UPWARD_STEPS = 5,          /* steps for a leaf on which nothing seems to depend: the usual one and longer ones */
+    TH_STEPS_TO_TELL_WRONG = 5,   /* enough steps to find a wrong derivative: three of them must agree */
+    TH_DOUBTFUL_LINES = 16 /* after this many lines that it cannot tell, the check tries only one step, to save time */
+};
+
+/* Numbers that differ between float64 [0] and float32 [1]. */
+static const struct th_limits {
+    double step[2], ratio[2], relative[2], visible[2], negligible[2], beside[2], hidden[2];
+} th_limits = {
+    .step = {1e-5, 1e-2}, /* the usual step, where truncation and rounding are both small */
+    .ratio = {10, 4},     /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
+    .relative = {1e-5, 2e-2},   /* the default of the option relative_tolerance */
+    .visible = {8e-4, 1e-1},    /* a mistake of a thousandth (a tenth) must show: limits distance plus uncertainty */
+    .negligible = {1e-8, 2e-3}, /* a derivative is 0 if its uncertainty is at most this part of the output */
+    .beside = {1e-4, 1e-1},     /* rounding may hide a derivative of at most this part of the leaf's largest one */
+    .hidden = {1e-10, 1e-3},    /* rounding inside the function may be this part of the leaf's largest derivative */
+};
+
+#define TH_BFLOAT16_EPSILON 0x1p-7 /* from 1 to the next bfloat16 number: 8 digits */
+#define TH_SAFETY 8                /* the true rounding error may be this many times its estimate */
+#define TH_AGREEMENT 0.125 /* quotients agree if they differ by this part of their distance from the derivative */
+#define TH_SIGHT 4         /* the uncertainty, with TH_SAFETY, may be this many times th_limits.visible */
+/* In units of the last place: */
+#define TH_ZERO_UNITS 4096         /* of the output: an analytic derivative that rounding hides is 0 up to this */
+#define TH_EQUAL_UNITS 16          /* of the output: two derivatives up to this are equal */
+#define TH_HIDDEN_UNITS 64         /* of 1, input or output: rounding inside the function, which no output shows */
+#define TH_SHORTEST_STEP_UNITS 256 /* of the input: shorter steps show only rounding */
+
+#endif

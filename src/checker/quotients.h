@@ -1,0 +1,65 @@
+/* Difference quotients along one line through the current point. */
+#ifndef TH_CHECKER_QUOTIENTS_H
+#define TH_CHECKER_QUOTIENTS_H
+
+#include "checker/checker.h"
+#include "checker/limits.h"
+
+/* A line through the current point: along one element of a leaf, or along a direction in a leaf. */
+typedef struct th_line {
+    th_leaf *leaf;
+    int64_t element;
+    double x;                /* the element's value */
+    const double *direction; /* [numel], or NULL: the line moves one element */
+    const double *start;     /* [numel]: the leaf's values, if there is a direction */
+    double scale;            /* with a direction: size of the terms of the analytic derivative, which may cancel */
+    double weight;           /* with a direction: size of x times derivative, for the rounding of the point itself */
+    double largest;          /* largest analytic derivative of the leaf; 0: unknown */
+    bool thorough;           /* nothing depends on the leaf so far: try only the usual step and longer ones */
+    bool brief;              /* the leaf is wrong already: find out only whether this derivative is wrong, too */
+} th_line;
+
+/* Step k is a pair of runs on both sides of the point: k = 0 is the shortest, TH_STEPS - 1 the longest. */
+typedef struct th_quotients {
+    th_checker *checker;
+    const double *cotangent; /* [rows]: compares <cotangent, output>; NULL: each output by itself */
+    int64_t count;           /* derivatives along a line: rows, or 1 with a cotangent */
+    double *memory;          /* of the next three */
+    double *above, *below;   /* [rows]: the outputs at both ends of a step */
+    double *step;            /* [TH_STEPS][3][count]: quotients, bends and rounding errors of each step */
+    double length[TH_STEPS]; /* of each step; 0: not tried */
+} th_quotients;
+
+/* Returns false with the error pending. Call th_quotients_free in either case. */
+bool th_quotients_init(th_quotients *quotients, th_checker *checker, const double *cotangent, int64_t count);
+void th_quotients_free(th_quotients *quotients);
+/* Starts a new line: no step was tried. */
+void th_quotients_start(th_quotients *quotients);
+/* Runs the function on both sides of the point, at the distance of step k. Skips a step that the rounding of the inputs
+ * hides. Returns false if a run failed. */
+bool th_quotients_step(th_quotients *quotients, const th_line *line, int k);
+
+/* Results of step k, [count] each: the quotients, */
+static inline double *th_quotients_of(const th_quotients *quotients, int k)
+{
+    return quotients->step + 3 * k * quotients->count;
+}
+/* the bends (slope above the point minus slope below it), */
+static inline double *th_bends_of(const th_quotients *quotients, int k)
+{
+    return th_quotients_of(quotients, k) + quotients->count;
+}
+/* and the estimated rounding errors of the quotients. */
+static inline double *th_roundings_of(const th_quotients *quotients, int k)
+{
+    return th_bends_of(quotients, k) + quotients->count;
+}
+
+/* Returns the machine epsilon of the checking type. */
+double th_last_place(const th_checker *checker);
+/* Returns the rounding unit of the function's computations: that of bfloat16 if products use it. */
+double th_rounding_unit(const th_checker *checker);
+/* Returns the factor of all steps along a line: max(1, |x|) for an element. */
+double th_line_magnitude(const th_line *line);
+
+#endif

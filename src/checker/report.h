@@ -1,0 +1,32 @@
+/* The text of a gradient report. */
+#ifndef TH_CHECKER_REPORT_H
+#define TH_CHECKER_REPORT_H
+
+#include "checker/verdict.h"
+
+/* A leaf whose gradient is not right, and everything that is known of it. */
+typedef struct th_finding {
+    const th_leaf *leaf;
+    int64_t element; /* the worst one */
+    double analytic;
+    th_verdict verdict;
+    const double *analytic_jacobian, *numeric_jacobian; /* element 0 of row 0 of this leaf's block; NULL in fast mode */
+    int64_t row_stride;                                 /* of both */
+    /* [numel]: gradients under one random cotangent. In fast mode the numeric one is NaN where it was not sampled. */
+    const double *analytic_vector, *numeric_vector;
+    const unsigned char *state; /* [numel]: th_verdict_kind */
+    bool alone;                 /* some element is wrong by itself */
+    bool overwrites;            /* no element is wrong by itself, but a second backward does not add its gradient */
+    bool nonlinear;             /* no element is wrong by itself, but the gradients of several outputs do not add up */
+    bool along_direction;       /* fast mode: a direction through the leaf is wrong, no single element is known to be */
+    th_shape output_shape;
+} th_finding;
+
+/* Writes a finding to the checker's report. */
+void th_checker_report(th_checker *checker, const th_finding *finding);
+/* Reports that the pending error of the context prevented the check. Returns that error. */
+th_status th_report_error(th_gradient_report *report, const th_context *ctx);
+/* Appends to the text of a report. */
+void th_report_append(th_gradient_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,390 @@
+/* The verdict on one derivative (verdict.h).
+ *
+ * The usual step decides most derivatives: both numbers agree to the tolerance, or as closely as rounding allows.
+ * Otherwise the step was too long (the function bends, or has a kink nearby), or too short for the rounding error. Or
+ * the derivative is wrong. Longer and shorter steps tell these cases apart. Each is a fixed factor from the next, so
+ * that truncation and rounding change by known large factors. A quotient that does not change is the derivative. */
+#include "checker/verdict.h"
+
+#include <math.h>
+
+/* The order of the steps, from the usual one. */
+static const int usual_order[TH_STEPS] = {0,  -1, 1,  -2,  2,   -3,  3,   -4,  4,   -5,  5,   -6,
+                                          -7, -8, -9, -10, -11, -12, -13, -14, -15, -16, -17, -18};
+static const int upward_order[TH_UPWARD_STEPS] = {0, 1, 2, 3, 4};
+
+static double relative_tolerance(const th_checker *checker)
+{
+    const th_gradient_options *o = &checker->options;
+    return o->relative_tolerance > 0 ? o->relative_tolerance : th_limits.relative[o->float32];
+}
+
+static double visible_part(const th_checker *checker)
+{
+    const double relative = relative_tolerance(checker), usual = th_limits.visible[checker->options.float32];
+    return fmin(200 * relative, fmax(usual, relative));
+}
+
+bool th_comparison_init(th_comparison *comparison, th_checker *checker, const double *cotangent, int64_t count)
+{
+    *comparison = (th_comparison){.verdict = NULL};
+    if (!th_quotients_init(&comparison->quotients, checker, cotangent, count))
+        return false;
+    const size_t bytes = (size_t)count * sizeof *comparison->verdict;
+    comparison->verdict = th_allocate(checker->ctx, bytes);
+    if (comparison->verdict == NULL)
+        th_fail_memory(checker->ctx, "check_gradient", bytes);
+    return comparison->verdict != NULL;
+}
+
+void th_comparison_free(th_comparison *comparison)
+{
+    const th_quotients *quotients = &comparison->quotients;
+    if (comparison->verdict)
+        th_release(quotients->checker->ctx, comparison->verdict,
+                   (size_t)quotients->count * sizeof *comparison->verdict);
+    th_quotients_free(&comparison->quotients);
+}
+
+/* -- one derivative, and what step k shows of it -- */
+
+typedef struct derivative {
+    const th_quotients *quotients;
+    bool float32;
+    int64_t j; /* its index among quotients->count */
+    double analytic, scale, relative, absolute, visible;
+    double largest;  /* the leaf's largest derivative; a small one may be lost in rounding */
+    double per_unit; /* the rounding unit, for each unit of the input */
+    double unit;     /* the last place of the output, for each unit of the input */
+    double hidden;   /* rounding inside the function, times the step */
+} derivative;
+
+static bool known(const derivative *d, int k)
+{
+    return k >= 0 && k < TH_STEPS && d->quotients->length[k] > 0 && isfinite(th_quotients_of(d->quotients, k)[d->j]);
+}
+
+static double quotient(const derivative *d, int k)
+{
+    return th_quotients_of(d->quotients, k)[d->j];
+}
+
+static double bend(const derivative *d, int k)
+{
+    return fabs(th_bends_of(d->quotients, k)[d->j]);
+}
+
+static double rounding(const derivative *d, int k)
+{
+    return TH_SAFETY * th_roundings_of(d->quotients, k)[d->j];
+}
+
+static double distance(const derivative *d, int k)
+{
+    return fabs(d->analytic - quotient(d, k));
+}
+
+static double size(const derivative *d, int k)
+{
+    return fmax(fmax(fabs(d->analytic), fabs(quotient(d, k))), d->scale);
+}
+
+static bool within_tolerance(const derivative *d, int k)
+{
+    return distance(d, k) <= d->absolute + d->relative * size(d, k);
+}
+
+/* Returns whether rounding hides only a small part of the derivative. */
+static bool is_visible(const derivative *d, int k)
+{
+    return rounding(d, k) <= TH_SIGHT * d->visible * size(d, k);
+}
+
+/* Returns whether the distance is within the error of the quotient, and a mistake could not hide in that error. */
+static bool is_close(const derivative *d, int k, double error)
+{
+    return distance(d, k) <= error && error <= TH_SIGHT * d->visible * size(d, k) &&
+           distance(d, k) + error / TH_SAFETY <= d->visible * size(d, k);
+}
+
+static bool agrees(const derivative *d, int k)
+{
+    return within_tolerance(d, k) || is_close(d, k, rounding(d, k));
+}
+
+static double difference(const derivative *d, int k, int other)
+{
+    return known(d, other) ? fabs(quotient(d, k) - quotient(d, other)) : INFINITY;
+}
+
+static th_verdict decided(const derivative *d, th_verdict_kind kind, int k, double error)
+{
+    return (th_verdict){.kind = kind, .numeric = quotient(d, k), .error = error};
+}
+
+/* -- right, by the usual step or by two steps -- */
+
+static th_verdict usual_step_verdict(const derivative *d)
+{
+    const int k = TH_USUAL_STEP;
+    if (!known(d, k) || !isfinite(d->analytic))
+        return (th_verdict){.kind = TH_UNDECIDED};
+    return decided(d, agrees(d, k) ? TH_RIGHT : TH_UNDECIDED, k, rounding(d, k));
+}
+
+/* Returns whether quotient n shows that the truncation error of quotient k is small. This error grows with the square
+ * of the step. If n is the shorter step, the error is nearly the whole difference of the two quotients. If n is the
+ * longer step, it is a hundredth of the difference. */
+static bool confirms(const derivative *d, int k, int n)
+{
+    return known(d, n) && rounding(d, n) <= TH_SIGHT * d->visible * size(d, k) &&
+           difference(d, k, n) <=
+               fmin(d->visible, (n > k ? 100 : 10) * d->relative) * size(d, k) + rounding(d, k) + rounding(d, n);
+}
+
+/* Returns whether step k agrees with the analytic derivative, and a neighbor confirms it. */
+static bool agrees_surely(const derivative *d, int k)
+{
+    return is_visible(d, k) && agrees(d, k) && (confirms(d, k, k - 1) || confirms(d, k, k + 1));
+}
+
+/* -- wrong, by three steps -- */
+
+/* Returns whether step k sees no kink or jump. The next longer step, if known, counts as well. */
+static bool is_smooth(const derivative *d, int k)
+{
+    const double longer = known(d, k + 1) ? bend(d, k + 1) : 0;
+    return bend(d, k) <= fmax(fabs(quotient(d, k)), longer) / 2 + 2 * rounding(d, k);
+}
+
+/* Returns whether the outputs change clearly less over step k than over the next longer one. They do if the function is
+ * not rougher than these steps. */
+static bool shrinks(const derivative *d, int k)
+{
+    const double *length = d->quotients->length;
+    const double shorter = length[k] * (fabs(quotient(d, k)) + bend(d, k) / 2),
+                 longer = length[k + 1] * (fabs(quotient(d, k + 1)) + bend(d, k + 1) / 2);
+    return shorter <= longer / 4 + 2 * rounding(d, k) * length[k];
+}
+
+/* The outputs change much less than the analytic derivative says. Either it is wrong, or they oscillate within a step,
+ * and only steps that are short enough show it. Returns whether enough steps were tried and none shows it. */
+static bool shrinks_everywhere(const derivative *d)
+{
+    int steps = 0;
+    for (int k = 0; k < TH_STEPS; k++) {
+        steps += known(d, k);
+        if (known(d, k) && known(d, k + 1) && !shrinks(d, k))
+            return false;
+    }
+    return steps >= TH_STEPS_TO_TELL_WRONG;
+}
+
+/* Returns whether rounding inside the function can explain the distance of quotient k. */
+static bool may_be_hidden(const derivative *d, int k)
+{
+    return distance(d, k) * d->quotients->length[k] <= d->hidden;
+}
+
+static double hidden_part(const derivative *d)
+{
+    return th_limits.hidden[d->float32] * fmax(d->largest, d->scale);
+}
+
+/* Returns whether the outputs hardly change over step k, but change over a longer one as the derivative says. */
+static bool longer_step_agrees(const derivative *d, int k)
+{
+    if (fabs(quotient(d, k)) >= fabs(d->analytic) / 4)
+        return false;
+    for (int n = k + 1; n < TH_STEPS; n++)
+        if (known(d, n) && distance(d, n) <= fabs(d->analytic) / 2)
+            return true;
+    return false;
+}
+
+/* Returns whether steps k, k + 1 and k + 2 agree with each other, and not with the analytic derivative. */
+static bool contradict(const derivative *d, int k)
+{
+    if (!known(d, k) || !known(d, k + 1) || !known(d, k + 2))
+        return false;
+    if (!isfinite(d->analytic))
+        return is_smooth(d, k) || is_smooth(d, k + 1);
+    const double off = fmin(distance(d, k + 1), distance(d, k + 2));
+    if (may_be_hidden(d, k + 1) && (off <= hidden_part(d) || longer_step_agrees(d, k + 1)))
+        return false;
+    return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && off > TH_EQUAL_UNITS * d->unit &&
+           rounding(d, k + 1) <= off / 2 && difference(d, k + 1, k + 2) <= TH_AGREEMENT * off &&
+           difference(d, k, k + 1) <= TH_AGREEMENT * off + rounding(d, k) + rounding(d, k + 1) && is_smooth(d, k + 1) &&
+           bend(d, k) <= 2 * TH_AGREEMENT * off + 2 * rounding(d, k) && shrinks(d, k) && shrinks(d, k + 1) &&
+           (fabs(quotient(d, k + 1)) >= fabs(d->analytic) / 4 || shrinks_everywhere(d));
+}
+
+/* The verdict of all steps tried so far. */
+static th_verdict steps_verdict(const derivative *d)
+{
+    for (int k = TH_STEPS - 1; k >= 0 && d->quotients->checker->options.step <= 0; k--)
+        if (known(d, k) && agrees_surely(d, k))
+            return decided(d, TH_RIGHT, k, rounding(d, k));
+    for (int k = 0; k + 2 < TH_STEPS; k++)
+        if (contradict(d, k))
+            return decided(d, TH_WRONG, k + 1, difference(d, k + 1, k + 2) + rounding(d, k + 1));
+    return (th_verdict){.kind = TH_UNDECIDED};
+}
+
+/* -- after the last step: right as far as can be seen, or cannot tell -- */
+
+/* The uncertainty of quotient k: its difference from a neighbor, its rounding error, and half of the bend at a kink.
+ * There the quotient is only the mean of two slopes. */
+static double uncertainty(const derivative *d, int k)
+{
+    const double kink = is_smooth(d, k) ? 0 : bend(d, k) / 2;
+    return fmin(difference(d, k, k - 1), difference(d, k, k + 1)) + rounding(d, k) + kink;
+}
+
+static int most_certain(const derivative *d)
+{
+    if (d->quotients->checker->options.step > 0)
+        return known(d, TH_USUAL_STEP) ? TH_USUAL_STEP : -1;
+    int best = -1;
+    for (int k = 0; k < TH_STEPS; k++)
+        if (known(d, k) && (best < 0 || uncertainty(d, k) < uncertainty(d, best)) &&
+            !(may_be_hidden(d, k) && longer_step_agrees(d, k)))
+            best = k;
+    return best;
+}
+
+/* At a kink, the slopes above and below are the same for shorter steps. At a jump, the difference of the outputs is. */
+static th_reason reason_of(const derivative *d, int best, th_verdict *verdict)
+{
+    const double *length = d->quotients->length;
+    for (int k = 0; k < TH_USUAL_STEP; k++) { /* longer steps may see a kink or jump at another point */
+        if (!known(d, k) || !known(d, k + 1) || !(bend(d, k) > 8 * rounding(d, k)))
+            continue;
+        if (fabs(bend(d, k) - bend(d, k + 1)) <= 0.1 * bend(d, k)) {
+            const double middle = quotient(d, k), half = th_bends_of(d->quotients, k)[d->j] / 2;
+            verdict->below = middle - half;
+            verdict->above = middle + half;
+            return TH_REASON_KINK;
+        }
+        if (fabs(bend(d, k) * length[k] - bend(d, k + 1) * length[k + 1]) <= 0.1 * bend(d, k) * length[k] &&
+            bend(d, k) * length[k] > d->hidden)
+            return TH_REASON_JUMP;
+    }
+    return rounding(d, best) > d->visible * size(d, best) || may_be_hidden(d, best) ? TH_REASON_ROUNDING
+                                                                                    : TH_REASON_OTHER;
+}
+
+/* The largest slope that steps longer than k see. */
+static double steepest(const derivative *d, int k)
+{
+    double slope = 0;
+    while (++k < TH_STEPS)
+        if (known(d, k))
+            slope = fmax(slope, fabs(quotient(d, k)));
+    return slope;
+}
+
+/* Returns whether both derivatives are 0 as far as can be seen, compared with the output or with the slopes that longer
+ * steps see. */
+static bool is_zero(const derivative *d, int best, double error)
+{
+    const double analytic = fabs(d->analytic), numeric = fabs(quotient(d, best));
+    if (fmax(analytic, numeric) <= TH_EQUAL_UNITS * d->unit)
+        return true;
+    if (fmax(analytic, numeric) > 2 * error)
+        return false;
+    const double output = d->unit / th_last_place(d->quotients->checker);
+    return (error <= th_limits.negligible[d->float32] * output && analytic <= TH_ZERO_UNITS * d->unit) ||
+           error <= d->visible * steepest(d, best);
+}
+
+static th_verdict last_verdict(const derivative *d)
+{
+    const int best = most_certain(d);
+    if (best < 0)
+        return (th_verdict){
+            .kind = TH_CANNOT_TELL, .numeric = NAN, .error = INFINITY, .reason = TH_REASON_NOT_A_NUMBER};
+    const double error = uncertainty(d, best), beside = th_limits.beside[d->float32] * d->largest;
+    /* close: as close as can be seen; small: the invisible part is small compared with the leaf's largest derivative */
+    const bool close =
+        within_tolerance(d, best) ? error <= TH_SIGHT * d->visible * size(d, best) : is_close(d, best, error);
+    const bool small = distance(d, best) <= error && 3 * error + size(d, best) <= beside;
+    if ((d->quotients->checker->options.step <= 0 && (close || small)) ||
+        (may_be_hidden(d, best) && distance(d, best) <= hidden_part(d)) || is_zero(d, best, error))
+        return decided(d, TH_RIGHT, best, error);
+    th_verdict verdict = decided(d, TH_CANNOT_TELL, best, error);
+    const bool finite = isfinite(d->analytic) && isfinite(rounding(d, best));
+    verdict.reason = finite ? reason_of(d, best, &verdict) : TH_REASON_NOT_A_NUMBER;
+    return verdict;
+}
+
+/* -- a line -- */
+
+static int steps_to_try(const th_comparison *comparison, const th_line *line)
+{
+    if (line->thorough)
+        return TH_UPWARD_STEPS;
+    if (comparison->doubtful >= TH_DOUBTFUL_LINES)
+        return 1;
+    return line->brief || comparison->quotients.checker->options.step > 0 ? TH_STEPS_TO_TELL_WRONG : TH_STEPS;
+}
+
+static derivative derivatives_of(const th_quotients *quotients, const th_line *line)
+{
+    const th_checker *checker = quotients->checker;
+    const double outputs = quotients->cotangent ? sqrt((double)checker->rows) : 1, magnitude = th_line_magnitude(line);
+    return (derivative){.quotients = quotients,
+                        .float32 = checker->options.float32,
+                        .scale = line->scale,
+                        .largest = line->largest,
+                        .per_unit = th_last_place(checker) / magnitude,
+                        .hidden = TH_HIDDEN_UNITS * th_rounding_unit(checker) * fmax(magnitude, checker->output_scale),
+                        .relative = relative_tolerance(checker),
+                        .absolute = checker->options.absolute_tolerance * outputs,
+                        .visible = visible_part(checker)};
+}
+
+/* Selects derivative j. Outputs of different size have different rounding errors. An output that is small has the error
+ * of the largest output, or of 1 if that is smaller. */
+static void select_derivative(derivative *d, int64_t j, double analytic)
+{
+    const th_checker *checker = d->quotients->checker;
+    const double scale = checker->output_scale, own = d->quotients->cotangent ? scale : fabs(checker->base[j]);
+    d->j = j;
+    d->analytic = analytic;
+    d->unit = d->per_unit * fmax(isfinite(own) ? own : scale, fmin(scale, 1));
+}
+
+bool th_compare_line(th_comparison *comparison, const th_line *line, const double *analytic, int64_t stride)
+{
+    th_quotients *quotients = &comparison->quotients;
+    const int *order = line->thorough ? upward_order : usual_order, steps = steps_to_try(comparison, line);
+    derivative d = derivatives_of(quotients, line);
+    th_quotients_start(quotients);
+    int64_t undecided = quotients->count;
+    for (int i = 0; i < steps && undecided > 0; i++) {
+        if (!th_quotients_step(quotients, line, TH_USUAL_STEP + order[i]))
+            return false;
+        undecided = 0;
+        for (int64_t j = 0; j < quotients->count; j++) {
+            th_verdict *verdict = &comparison->verdict[j];
+            select_derivative(&d, j, analytic[j * stride]);
+            if (i == 0)
+                *verdict = line->thorough ? (th_verdict){.kind = TH_UNDECIDED} : usual_step_verdict(&d);
+            else if (verdict->kind == TH_UNDECIDED)
+                *verdict = steps_verdict(&d);
+            undecided += verdict->kind == TH_UNDECIDED;
+        }
+    }
+    bool doubtful = false;
+    for (int64_t j = 0; j < quotients->count && undecided > 0; j++) {
+        th_verdict *verdict = &comparison->verdict[j];
+        if (verdict->kind != TH_UNDECIDED)
+            continue;
+        select_derivative(&d, j, analytic[j * stride]);
+        *verdict = last_verdict(&d);
+        doubtful |= verdict->kind == TH_CANNOT_TELL;
+    }
+    comparison->doubtful += doubtful;
+    return true;
+}
