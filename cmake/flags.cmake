@@ -8,11 +8,12 @@ endif()
 
 set(TAPEHEAD_COMMON_FLAGS -fno-math-errno -fno-trapping-math)
 
-# For kernels: a multiplication and the addition of its result become a fused multiply-add if the processor has it. In chains of
-# these gcc would leave some separate, which it considers faster on some processors (from version 14 on, on all).
+# For kernels: a multiplication and the addition of its result become a fused multiply-add if the processor has it. In a chain
+# of fused multiply-adds gcc would separate some, which it considers faster on some processors (from version 14 on, on all).
+# --param prevents this.
 set(TAPEHEAD_CONTRACT_FLAGS -ffp-contract=fast $<$<C_COMPILER_ID:GNU>:--param=avoid-fma-max-bits=0>)
 
-# These flags follow CMake's own, so that they win. Under the sanitizers -O1 keeps reports readable, and gcc needs
+# These flags follow CMake's own flags, so that they take precedence. Under the sanitizers -O1 keeps reports readable, and gcc needs
 # -fexpensive-optimizations to fuse multiply-add.
 set(TAPEHEAD_OPTIMIZE_FLAGS $<$<CONFIG:Release,RelWithDebInfo>:-O2>)
 set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS $<IF:$<CONFIG:Debug>,-O2,-O3>)
@@ -28,8 +29,8 @@ elseif(TAPEHEAD_SANITIZE)
     add_link_options(-fsanitize=address,undefined)
 endif()
 
-# tapehead_library_part(target flag...): for all code of the libraries. C11 without compiler extensions (but with the C library's),
-# position independent. Only functions with TH_API or TH_PRIVATE_API are exported.
+# tapehead_library_part(target flag...): sets how all code of the libraries is compiled: C11 without extensions of the
+# compiler (extensions of the C library are allowed), position independent. Only functions with TH_API or TH_PRIVATE_API are exported.
 function(tapehead_library_part target)
     set_target_properties(${target} PROPERTIES
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF

@@ -1,7 +1,7 @@
 # The vector kernels: each file in a folder vector/ of src/kernels is compiled once for each element type and instruction set.
 # src/kernels/machine/machine.c finds the processor's instruction sets at run time, so one build runs on all processors.
 #
-# Some files need fewer instances: bfloat16/ is for float32 only, dpbf16.c and amx.c for one instruction set each, and
+# Some files are compiled fewer times: those of bfloat16/ for float32 only, dpbf16.c and amx.c for one instruction set each, and
 # elementary_f64.c for float64 only.
 
 include(CheckCSourceCompiles)
@@ -14,7 +14,7 @@ set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
 set(TAPEHEAD_TILE_FLAGS -mamx-tile -mamx-bf16)
 set(TAPEHEAD_ISA_FLAGS_amx ${TAPEHEAD_ISA_FLAGS_avx512bf16} ${TAPEHEAD_TILE_FLAGS})
 
-# Tiles are left out if the compiler or its assembler does not know them.
+# The kernels with tiles are left out if the compiler or its assembler does not know the instructions.
 list(JOIN TAPEHEAD_TILE_FLAGS " " CMAKE_REQUIRED_FLAGS)
 check_c_source_compiles("
 #include <immintrin.h>
@@ -32,7 +32,7 @@ function(tapehead_kernel_instance bits isa)
     set(name tapehead_f${bits}_${isa})
     add_library(${name} OBJECT ${ARGN})
     # One compilation for several files: reading the compiler's header of intrinsics takes longer than compiling most files.
-    # (So names of static functions must be unique in the folder.)
+    # (So names of static functions must be unique in all vector/ folders.)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_RELOCATABLE ON)
     # -Wno-psabi: only functions of the same file pass vectors to each other.
     tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} ${TAPEHEAD_CONTRACT_FLAGS} -Wno-psabi

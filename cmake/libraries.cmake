@@ -1,4 +1,4 @@
-# The targets of a library, its headers, and the version of the core's private symbols.
+# Functions that make targets: a library (shared and static), the version of the core's private symbols, a C program.
 
 # The soname names the minor version too until 1.0, because 0.2 may change any function of 0.1.
 set(TAPEHEAD_SOVERSION ${PROJECT_VERSION_MAJOR})
@@ -57,8 +57,8 @@ function(tapehead_uses_models result)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
 endfunction()
 
-# tapehead_program(name source...): a C program with the static library that it uses. Makes no target if the program uses the
-# models library and TAPEHEAD_MODELS is off.
+# tapehead_program(name source...): makes a C program and links the static libraries that it uses. Makes no target if the program
+# uses the models library and TAPEHEAD_MODELS is off.
 function(tapehead_program name)
     tapehead_uses_models(models ${ARGN})
     if(models AND NOT TAPEHEAD_MODELS)

@@ -1,7 +1,8 @@
 # Lists that CMake makes from the sources, so that a new kernel or operation needs no entry anywhere else.
 #   - A kernel is a function in a folder vector/ of src/kernels. Its definition begins with `void TH_KERNEL(name)(...)`,
-#     `ELEMENTWISE_KERNEL(name, sources, numbers)` or `ELEMENTWISE_LOOP(...)`. A second list has the numbers of the last two.
-#   - An operation is a descriptor in src/ops: `const th_op th_op_name = {`.
+#     `ELEMENTWISE_KERNEL(name, sources, numbers)` or `ELEMENTWISE_LOOP(name, sources, numbers)`.
+#     kernels.def lists all kernels, elementwise.def the arguments of the last two macros, rows.def the kernels over rows.
+#   - An operation is a descriptor in src/ops: `const th_op th_op_name = {`. operations.def lists them.
 # CMake reads the sources when it runs, and runs again when one of them changes.
 
 set(TAPEHEAD_LISTS ${tapehead_BINARY_DIR}/lists)

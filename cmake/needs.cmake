@@ -1,10 +1,10 @@
-# Finds the libraries that the models library needs: their headers and what links them. This takes nothing but the compiler
-# and CMake.
+# Finds the libraries that the models library needs, and their headers. pkg-config is not necessary.
 
 set(TAPEHEAD_MODELS_INCLUDES "")
-set(TAPEHEAD_MODELS_LIBRARIES "") # names where the linker finds the library by itself, so that an installation can be moved
+# A name if the linker finds the library by itself, so that an installation can be moved; otherwise a path.
+set(TAPEHEAD_MODELS_LIBRARIES "")
 
-# tapehead_needs(library header package)
+# tapehead_needs(library header package): finds one library. `package` is the Debian package that has it.
 function(tapehead_needs library header package)
     find_path(TAPEHEAD_${library}_INCLUDE ${header})
     find_library(TAPEHEAD_${library}_LIBRARY ${library})

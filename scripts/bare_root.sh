@@ -119,7 +119,7 @@ make_base() {
     }
     rm -rf "$work/base/var/cache/apt/archives"/*.deb
     apt_settings >"$work/base/etc/apt/apt.conf.d/90host"
-    # Certificates that apt trusts here, and those of https mirrors: minbase has none.
+    # Copies the certificates that this machine's apt trusts, because minbase contains no certificates.
     { sed -n 's/.*CaInfo "\(.*\)";/\1/p' "$work/base/etc/apt/apt.conf.d/90host"; echo /etc/ssl/certs/ca-certificates.crt; } |
         while read -r file; do
             [ ! -e "$file" ] || install -D -m 644 "$file" "$work/base$file"

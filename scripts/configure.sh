@@ -1,9 +1,9 @@
 #!/bin/sh
 # configure.sh [--core] [--new OPTION] OPTION...: configures the build with these options of CMake and prints its directory:
 # build/ in the checkout, or a directory in the user's cache if the checkout is not writable. CMake's messages go to standard
-# error. If the present configuration no longer works (the checkout moved, the compiler is gone), makes a new one.
-#   --core        the core library is enough: configures build/core without the models library, except if build/ is already a
-#                 build of both libraries. So build/ never becomes a build of the core alone.
+# error. If the present configuration no longer works (the checkout moved, the compiler was removed), makes a new one.
+#   --core        the caller needs the core library only. If build/ is already a build of both libraries, uses build/. Otherwise
+#                 configures build/core without the models library. So build/ never becomes a build of the core alone.
 #   --new OPTION  an option for a new configuration only; a present one keeps its value
 set -eu
 

@@ -4,7 +4,7 @@
 # --help and --version install and build nothing.
 set -eu
 
-scripts=$(dirname "$0") # as the user typed it: the last line of the demo suggests a command that begins with it
+scripts=$(dirname "$0") # as the user typed it: the command in the demo's last line begins with it
 [ -e "$scripts/run.sh" ] || scripts=$(dirname "$(readlink -f "$0")")
 . "$(dirname "$(readlink -f "$0")")/help.sh"
 

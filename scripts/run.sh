@@ -28,9 +28,9 @@ fi
 shift
 case $0 in
 */*) TAPEHEAD_RUN=$0 ;;
-*) TAPEHEAD_RUN=./$0 ;; # (sh run.sh)
+*) TAPEHEAD_RUN=./$0 ;; # started as: sh run.sh
 esac
-export TAPEHEAD_RUN # examples suggest a next command, which begins with it
+export TAPEHEAD_RUN # the next command that an example prints begins with it
 
 # The core library is enough for an example that does not include tapehead/models.h.
 packages=demo core=--core

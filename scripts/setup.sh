@@ -2,7 +2,8 @@
 # setup.sh [demo|models|test|bench|interop|tiles]: installs missing packages.
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
-#   test     (the default) for all tests: the packages of models, more compilers, tools and the libraries that tests compare with
+#   test     (the default) for all tests: the packages of models, more compilers, tools, and libraries whose results the tests
+#            compare
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
@@ -18,7 +19,7 @@ demo | models | test | bench | interop | tiles) ;;
 *) refuse "$tier is not one of demo, models, test, bench, interop and tiles" ;;
 esac
 
-# -- tests of tools and libraries: each is used, so that it may come from anywhere --
+# -- tests of tools and libraries: each one uses the tool, so that it does not matter how it was installed --
 
 compiles() { # compiles COMPILER LANGUAGE FLAGS... <program
     compiler=$1 language=$2
@@ -29,7 +30,7 @@ has_c() {
     echo '#include <stdio.h>
           int main(void) { return puts("") < 0; }' | compiles "${CC:-cc}" c
 }
-has_vectors() { # gcc has these from version 12 on
+has_vectors() { # gcc has __builtin_shufflevector from version 12 on
     echo 'typedef float quad __attribute__((vector_size(16)));
           int main(void) { quad x = {1, 2}; return __builtin_shufflevector(x, x, 2, 1, 0, 3)[0] != 0; }' |
         compiles "${CC:-cc}" c
@@ -57,7 +58,7 @@ has_openblas() {
         return 1
     }
 }
-has_openblas_openmp() { # besides the default build
+has_openblas_openmp() { # in addition to the default build
     ls /usr/lib/*/openblas-openmp/libopenblas.so.0
 }
 has_jansson() {
@@ -123,8 +124,8 @@ has_xorriso() {
     xorriso -version
 }
 
-# explain PACKAGE SAID TOOL LEAST: prints why the package's test fails: the tool's path, its version and the version that it must
-# have, then other tools of that name in PATH, then the output of the test.
+# explain PACKAGE SAID TOOL LEAST: prints why the package's test fails: the tool's path and version, the oldest version that works,
+# and other tools of that name in PATH. Then it prints SAID, the output of the test.
 explain() {
     package=$1 said=$2 tool=$3 least=$4
     # shellcheck disable=SC2086 # (CC may be "ccache gcc")

@@ -1,12 +1,11 @@
 #!/bin/sh
-# caller_lines.sh INCLUDE: a public function that creates something from the caller's tensor, module or context, or changes it, has
-# a macro of the same name, which gives errors the caller's line. The prototype shows such a function: its first parameter is a handle
-# that is not const, and it returns
-#   a tensor (TH_AT), or a module, an optimizer, a progress bar or a tokenizer (TH_AT_POINTER); or
-#   a status with TH_MUST_CHECK, if the handle is a tensor, a module, an optimizer or a tokenizer (TH_AT_STATUS).
-# Exceptions: queries (a const handle; th_..._find) make no error. Functions that end a scope return their argument. The macros
-# use th_at_pop. The callers of th_apply_n, whose first parameter is an operation, have macros.
-# Each macro wraps the function of its name.
+# caller_lines.sh INCLUDE: checks that public functions have a macro of the same name, which gives errors the caller's line. A
+# function needs a macro if its first parameter is a handle that is not const, and it returns one of these:
+#   - a tensor (the macro uses TH_AT), or a module, an optimizer, a progress bar or a tokenizer (TH_AT_POINTER)
+#   - a status with TH_MUST_CHECK, if the handle is a tensor, a module, an optimizer or a tokenizer (TH_AT_STATUS)
+# Exceptions: queries (th_..._find) cause no error. Functions that end a scope return their argument. The macros themselves call
+# th_at_pop. The first parameter of th_apply_n is an operation; its callers have macros.
+# The test also checks that each macro calls the function of its name.
 set -eu
 include=$1
 

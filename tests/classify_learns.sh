@@ -1,7 +1,7 @@
 #!/bin/sh
-# classify_learns.sh CLASSIFY FIRST LAST [OPTION...]: with each seed from FIRST to LAST the model classifies new sentences correctly,
-# longer ones too. [class] attends to the subject, as the picture shows: "behind the girl , the queen that found the brave kings ___
-# lost ."
+# classify_learns.sh CLASSIFY FIRST LAST [OPTION...]: with each seed from FIRST to LAST the model classifies new sentences
+# correctly, longer ones too. The picture shows the attention of [class] in the sentence "behind the girl , the queen that found
+# the brave kings ___ lost ." It attends to the subject, the queen.
 set -eu
 program=$1 first=$2 last=$3
 shift 3

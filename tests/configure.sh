@@ -1,6 +1,8 @@
 #!/bin/sh
-# configure.sh CONFIGURE CC: scripts/configure.sh works after any earlier configuration: in a checkout with a space in its path,
-# from any directory and by a link, after the checkout moved, after the compiler is gone, and if the checkout is not writable.
+# configure.sh CONFIGURE CC: scripts/configure.sh works
+#   - in a checkout with a space in its path, from any directory, and through a link
+#   - after the checkout moved, and after the compiler was removed
+#   - if the checkout is not writable
 # With --core it does not change a build of both libraries, and does not put a build of the core into build/.
 set -eu
 configure=$1 cc=$(command -v "$2")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# language_model_checkpoints.sh LANGUAGE_MODEL CHANGE_CHECKPOINT: which checkpoints a run keeps, resumes from and refuses.
+# language_model_checkpoints.sh LANGUAGE_MODEL CHANGE_CHECKPOINT: which checkpoints a run keeps, and which ones resume accepts.
 set -eu
 program=$1 change=$2
 . "$(dirname "$0")/language_model_checks.sh"

@@ -1,7 +1,9 @@
 #!/bin/sh
-# same_bits.sh PROGRAM [ARGUMENT...]: a program that trains a model prints the same parameters_crc32c in each of these runs: with
-# 1, 2, 3 and 4 threads, a second time, and with each of this processor's instruction sets with fused multiply-add. With OpenBLAS the number of threads does
-# not matter either. The test runs the program in an empty directory, with the number of threads as the last argument.
+# same_bits.sh PROGRAM [ARGUMENT...]: a program that trains a model prints the same parameters_crc32c in all of these runs:
+#   - with 1, 2, 3 and 4 threads, and a second time
+#   - with each instruction set of this processor that has fused multiply-add
+# With OpenBLAS too, all numbers of threads give one checksum. The test runs the program in an empty directory, with the number of
+# threads as the last argument.
 set -eu
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

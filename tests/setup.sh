@@ -1,7 +1,7 @@
 #!/bin/sh
-# setup.sh SETUP: scripts/setup.sh explains why an installed tool cannot be used: another tool of that name precedes it in PATH.
-# The message has that tool's path, its version and the version that is needed. The test replaces apt-get, so that nothing is
-# installed.
+# setup.sh SETUP: if an installed tool cannot be used, because an older one of that name comes first in PATH, scripts/setup.sh says
+# so. The message has the older tool's path, its version and the version that is needed. The test replaces apt-get, so that
+# nothing is installed.
 set -eu
 
 setup=$1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # symbols.sh SOURCE VERSION CORE [MODELS]: checks the symbols of the shared libraries CORE and MODELS.
-#   - Each exports the public functions of its headers and nothing else: tapehead/models.h includes the headers of MODELS, all
-#     other headers belong to CORE.
+#   - Each exports the public functions of its headers and nothing else. The headers that tapehead/models.h includes belong to
+#     MODELS, all others to CORE.
 #   - CORE also exports the functions marked TH_PRIVATE_API, with the version TAPEHEAD_PRIVATE_VERSION. src/models/core.h
 #     includes the headers that declare them.
 #   - The soname has the minor version until 1.0.

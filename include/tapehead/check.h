@@ -8,11 +8,11 @@
 #include "tapehead/gradient_check.h"
 #include "tapehead/tensor.h"
 
-/* Asserts that the gradient of function(user, x) is right for x and for every parameter that the function reads. Fails
- * with the report. The function is a th_gradient_function_of_one. user is a module, for example. x is an owned tensor
- * of any floating type. */
+/* Asserts that the gradient of function(user, x) is right for x and for every parameter that the function reads. If it
+ * is not, the test fails with the text of the report. The function is a th_gradient_function_of_one. user is a module,
+ * for example. x is an owned tensor of any floating type. */
 #define ck_assert_gradient(function, user, x) ck_assert_gradient_with(function, user, x, NULL)
-/* Asserts the same with th_gradient_options. */
+/* Asserts that a gradient is right, as ck_assert_gradient does, with th_gradient_options. */
 #define ck_assert_gradient_with(function, user, x, options)                                                            \
     do {                                                                                                               \
         th_tensor *th_x_ = (x);                                                                                        \
@@ -22,9 +22,9 @@
         ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_context_of(th_x_), &th_report_));              \
     } while (0)
 
-/* Asserts that the operation passes th_check_op on all its samples. Fails with the report. */
+/* Asserts that the operation passes th_check_op on all its samples. If not, the test fails with the report's text. */
 #define ck_assert_op(ctx, op) ck_assert_op_with(ctx, op, NULL)
-/* Asserts the same with th_gradient_options. */
+/* Asserts that an operation passes th_check_op, as ck_assert_op does, with th_gradient_options. */
 #define ck_assert_op_with(ctx, op, options)                                                                            \
     do {                                                                                                               \
         th_context *th_ctx_ = (ctx);                                                                                   \
@@ -33,7 +33,7 @@
         ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_ctx_, &th_report_));                           \
     } while (0)
 
-/* Returns the options, and sets their name if it is NULL. NULL: all defaults. */
+/* Returns a copy of the options, with this name if they have none. For NULL it copies the defaults. */
 static inline th_gradient_options th_gradient_options_named(const th_gradient_options *options, const char *name)
 {
     th_gradient_options named;

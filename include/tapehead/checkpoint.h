@@ -11,7 +11,7 @@
  *         return report(ctx);
  *
  * A run that is saved and loaded in a new process continues with the same bits as an uninterrupted run. This includes
- * dropout and the library's shuffling. It holds for any number of threads, in the precision that products had. The
+ * dropout and the library's shuffling. It holds for any number of threads and in every precision of products. The
  * program must restore what it decides by itself: the learning rate of each step, the context's modes (training,
  * fusion), and modules pinned to evaluation. */
 #ifndef TAPEHEAD_CHECKPOINT_H
@@ -68,12 +68,14 @@ TH_API char *th_checkpoint_configuration(th_context *ctx, const char *path);
 TH_API th_status th_checkpoint_verify(th_context *ctx, const char *path) TH_MUST_CHECK;
 
 /* -- weights alone -- */
-/* Writes every parameter once, under its dotted name, as safetensors. The file appears as th_checkpoint_save's does. */
+/* Writes every parameter once, under its dotted name, as safetensors. As with th_checkpoint_save, the file appears
+ * only when it is complete. */
 TH_API th_status th_weights_save(th_module *m, const char *path) TH_MUST_CHECK;
 
 typedef struct th_weights_options {
-    /* Returns the name in the file of one of the model's parameters. The name stays valid until the next call. NULL
-     * leaves that parameter as it is. Without this function, names are equal. */
+    /* Returns the name that the model's parameter `parameter` has in the file. The name stays valid until the next
+     * call. NULL leaves that parameter as it is. Without this function, the names in the file must be those of the
+     * model. */
     const char *(*name_in_file)(const char *parameter, void *user);
     void *user;
     bool allow_missing;    /* parameters that the file does not have stay as they are */

@@ -46,8 +46,8 @@ TH_API th_status th_error_code(const th_context *ctx);
  * It is safe to print, because names from files and paths are escaped: a control character appears as \u001b, a byte
  * that is not UTF-8 as \xff. Invisible characters and those that change the direction of text are escaped too. */
 TH_API const char *th_error_message(const th_context *ctx);
-/* Returns the message without the location, for a program to show to its users. Valid as long as the message, which
- * is "TEXT; at LOCATION", or TEXT alone if LOCATION is "". */
+/* Returns the message without the location, for a program to show to its users. Valid as long as the message. The
+ * message is "TEXT; at LOCATION", or only TEXT if LOCATION is "". */
 TH_API const char *th_error_text(const th_context *ctx);
 /* Returns the location in the message, such as "copy_task.c:57", for developers. Valid as long as the message. */
 TH_API const char *th_error_location(const th_context *ctx);
@@ -60,15 +60,15 @@ TH_API void th_error_clear(th_context *ctx);
 TH_API void th_set_training(th_context *ctx, bool training);
 /* Returns true in training. */
 TH_API bool th_is_training(const th_context *ctx);
-/* Stops recording on the tape until the matching th_no_grad_end. Calls nest. If a forward or a failed step did not
- * call th_no_grad_end, th_module_end or th_tape_clear does. */
+/* Stops recording on the tape until the matching th_no_grad_end. Calls nest. If a forward did not call
+ * th_no_grad_end, th_module_end does it. After a failed step, th_tape_clear does it. */
 TH_API void th_no_grad_begin(th_context *ctx);
 /* Ends the effect of the last th_no_grad_begin. */
 TH_API void th_no_grad_end(th_context *ctx);
 /* Returns true if operations are recorded. */
 TH_API bool th_is_recording(const th_context *ctx);
-/* Switches fused operations on (the default) or off. On: th_scaled_dot_product_attention, and so th_attend, computes
- * in tiles. Transformer blocks add the residual in the last product of a branch, unless dropout acts there.
+/* Switches fused operations on (the default) or off. On: th_scaled_dot_product_attention computes in tiles, and
+ * th_attend uses it. Transformer blocks add the residual in the last product of a branch, unless dropout acts there.
  * th_language_model_loss computes its classifier and the loss in one operation.
  *
  * Off: all of these run as the equivalent separate operations, so that every intermediate value exists and can be
@@ -94,11 +94,11 @@ TH_API bool th_has_fusion(const th_context *ctx);
  * computed in float32, except in attention and th_masked_matmul: there no bit of the result may depend on masked terms.
  *
  * Matrix units (Intel AMX) are fast in both. With fast dot products (AMD Zen 4 and later), bfloat16 is faster than
- * float32, and bfloat16x3 takes 1.5 times the time of float32. Other processors emulate them, in about one and three
- * times the time of float32. th_build_info says what is used. Neither precision saves memory, because tensors stay
- * float32. Neither makes generation faster: the time of a token is the time to read the weights from memory. The bits
- * are the same on all processors with fused multiply-add, at any number of threads and in any batch.
- * docs/precision.md has measurements.
+ * float32, and bfloat16x3 takes 1.5 times the time of float32. Other processors emulate them: bfloat16 takes about as
+ * long as float32, and bfloat16x3 about three times as long. th_build_info says what is used. Neither precision saves
+ * memory, because tensors stay float32. Neither makes generation faster: the time of a token is the time to read the
+ * weights from memory. The bits are the same on all processors with fused multiply-add, at any number of threads and
+ * in any batch. docs/precision.md has measurements.
  *
  * An operation keeps the precision in which it was recorded: its backward uses it, and so does recomputation. */
 TH_API th_status th_set_precision(th_context *ctx, th_precision precision) TH_MUST_CHECK;
@@ -113,7 +113,12 @@ TH_API th_status th_set_default_dtype(th_context *ctx, th_dtype dtype) TH_MUST_C
 /* Returns the default type. */
 TH_API th_dtype th_default_dtype(const th_context *ctx);
 
-/* -- randomness: every number is a function of (seed, stream, step, call within the step, element) -- */
+/* -- randomness --
+ *
+ * A context has three streams of random numbers: for data (th_uniform, th_normal, ...), for initialization (th_fill_*),
+ * and for operations (dropout). Every number is a function of (seed, stream, step, call within the step, element).
+ * Here step is the number of successful optimizer steps, and each stream counts its own calls. So one stream never
+ * changes another. */
 
 /* Sets the seed of all streams from now on. */
 TH_API void th_set_seed(th_context *ctx, uint64_t seed);
@@ -154,23 +159,23 @@ TH_API const char *th_version(void);
 
 /* -- memory, counted by the context -- */
 
-/* The memory of a context. Values are in chunks. The context takes chunks from the allocator on demand and holds them
- * until th_context_free, so that later steps take none. reserved is more than live, because a chunk is larger than the
- * request that needed it, and because there are gaps between blocks. */
+/* The memory of a context. All values are stored in chunks. The context takes chunks from the allocator on demand and
+ * holds them until th_context_free, so that later steps take none. reserved is more than live, because a chunk is
+ * larger than the request that needed it, and because there are gaps between blocks. */
 typedef struct th_memory_usage {
     size_t live;          /* bytes in use: step values, owned tensors, parameters, gradients, moments */
     size_t peak;          /* maximum of live since th_context_new or th_memory_reset_peak */
     size_t reserved;      /* bytes taken from the allocator; memory_limit limits it */
     size_t reserved_peak; /* maximum of reserved since th_context_new or th_memory_reset_peak */
     size_t allocations;   /* number of calls of the allocator */
-    size_t owned;         /* bytes of live in tensors that you own; if it grows, see th_step_begin */
+    size_t owned;         /* the part of live that belongs to tensors that you own; if it grows, see th_step_begin */
 } th_memory_usage;
 /* Returns the memory in use, and the maximum so far.
  *
- * A context with shapes_only counts exactly the bytes that the same calls would use (live) and take from the allocator
- * (reserved) with otherwise equal options. It really allocates only handles and records. Run two steps, because the
- * optimizer creates its moments at the end of the first one. Run also everything else that the program does between
- * steps, such as an evaluation or th_keep:
+ * With shapes_only, a context counts exactly the bytes that the same calls would use (live) and take from the
+ * allocator (reserved) in a context without shapes_only whose other options are equal. It really allocates only
+ * handles and records. Run two steps, because the optimizer creates its moments at the end of the first one. Run also
+ * everything else that the program does between steps, such as an evaluation or th_keep:
  *
  *     th_context_options options = {.seed = 1, .shapes_only = true};
  *     th_context *forecast = th_context_new(&options);

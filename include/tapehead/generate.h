@@ -1,5 +1,5 @@
-/* Generation: th_generate runs a model token by token, with a cache of keys and values (tapehead/cache.h). B sequences,
- * T tokens of a prompt, S of a source, V vocabulary. */
+/* Generation: th_generate runs a model token by token, with a cache of keys and values (tapehead/cache.h). B: the
+ * number of sequences, T: tokens of a prompt, S: tokens of a source, V: size of the vocabulary. */
 #ifndef TAPEHEAD_GENERATE_H
 #define TAPEHEAD_GENERATE_H
 
@@ -13,14 +13,15 @@ TH_BEGIN_DECLS
  *   repetition_penalty  divides the positive logits of tokens that the sequence or its prompt contains, and
  *                       multiplies the negative ones (Keskar et al. 2019)
  *   temperature         logits / temperature
- *   top_k               keeps the k largest logits, and those equal to the smallest of them (Fan et al. 2018)
- *   top_p               keeps the fewest most probable tokens whose probabilities add up to p (Holtzman et al. 2020)
+ *   top_k               keeps the k largest logits, and all logits that are equal to the k-th largest (Fan et al. 2018)
+ *   top_p               keeps the most probable tokens: as few as possible, with a total probability of at least p
+ *                       (Holtzman et al. 2020)
  *
  * Temperature 0 chooses the largest logit, the first of equal ones; top_k and top_p then change nothing. If the
  * temperature is so small that a quotient would overflow, only the largest logits are sampled. If the penalty makes a
  * logit overflow, it becomes the largest finite number. Random numbers are a function of (seed, index of the sequence
  * in the batch, index of the token): the same call gives the same tokens, another seed other tokens. They do not
- * depend on the context's seed, and advance no stream of the context.
+ * depend on the context's seed. The call does not change the context's own random numbers (context.h).
  *
  * Beam search (beams > 1) looks for the sequence with the largest sum of log-probabilities / length ^ length_penalty,
  * where length counts the generated tokens. It follows the rules of transformers' generate. */
@@ -36,8 +37,10 @@ typedef struct th_generate_options {
     int64_t max_new_tokens;    /* the largest number of tokens generated for each sequence; required */
     const int64_t *end_tokens; /* [n_end_tokens] any of these ends a sequence */
     int n_end_tokens;
-    bool slide; /* a sequence that reaches the model's length continues from its last half, which is computed anew;
-                   otherwise prompt and max_new_tokens must fit. Not with beams */
+    /* True: a sequence that reaches the model's length continues. The model then reads the last half again, as if the
+     * sequence began there. False: the prompt and max_new_tokens must fit the model's length. Must be false for beam
+     * search. */
+    bool slide;
     /* Sampling. */
     double temperature;        /* 0: greedy */
     int64_t top_k;             /* 0: all */
@@ -45,7 +48,7 @@ typedef struct th_generate_options {
     double repetition_penalty; /* above 0; 0: none */
     uint64_t seed;
     int64_t beams;          /* 0 or 1: no beam search; otherwise temperature must be 0 */
-    double length_penalty;  /* 0: 1 */
+    double length_penalty;  /* 0 means 1 */
     bool no_length_penalty; /* the score is the sum itself: length_penalty is not used */
     bool early_stopping;    /* beam search ends as soon as `beams` sequences have ended */
     /* Called for each generated token, end tokens included, in the order of sequences; with beams, when the best
@@ -54,8 +57,8 @@ typedef struct th_generate_options {
     void *user;
 } th_generate_options;
 
-/* The results have the ownership of tensors from th_empty: the caller's, outside scopes. The integers have the type of
- * the prompts; without prompts, that of the source. */
+/* The results. As for th_empty, the tape owns them inside a scope or after th_step_begin; otherwise the caller owns
+ * them. The integers have the type of the prompts; without prompts, that of the source. */
 typedef struct th_generated {
     th_tensor *tokens;  /* (B, max_new_tokens): the generated tokens, then end_tokens[0], or 0 without end_tokens */
     th_tensor *lengths; /* (B): the number of generated tokens, including an end token */
@@ -64,9 +67,9 @@ typedef struct th_generated {
 
 /* Generates tokens with a model from th_language_model_new or th_transformer_new. The model runs in evaluation mode and
  * without recording, independent of the context's modes. The call allocates a cache and releases it at the end. A
- * sequence's tokens do not depend on the other sequences of the batch. Nothing stays on the tape. After the start,
- * generating a token allocates nothing. In a shapes-only context the call counts the memory that it would take, and
- * does not call emit. result may be NULL.
+ * sequence's tokens do not depend on the other sequences of the batch. Nothing stays on the tape. After the first
+ * tokens, the call allocates no more memory. In a shapes-only context it generates no tokens and does not call emit: it
+ * only counts the memory that the same call allocates in a normal context. result may be NULL.
  *
  * Errors: TH_ERROR_VALUE if a logit is NaN or +inf, or if all are -inf. Errors also for a prompt that is longer than
  * the model, options or lengths outside their range, and tokens outside the vocabulary. */

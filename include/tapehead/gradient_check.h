@@ -1,8 +1,7 @@
 /* Gradient checking: compares the gradients of a tape with central differences, in float64.
  *
- * Mistakes that many gradient checkers miss are errors here. The output gradient is random instead of ones, differences
- * are relative, NaN never agrees, random operations repeat their numbers, and a check that compared nothing is not a
- * success. */
+ * Mistakes that many gradient checkers miss are errors here. The output gradient is random instead of ones. Differences
+ * are relative. A NaN is never right. Random operations repeat their numbers. A check that compared nothing fails. */
 #ifndef TAPEHEAD_GRADIENT_CHECK_H
 #define TAPEHEAD_GRADIENT_CHECK_H
 
@@ -11,44 +10,46 @@
 
 TH_BEGIN_DECLS
 
-/* A function to check: any composition of operations on the inputs and on parameters. th_check_gradient passes user
- * through, a module for example.
+/* A function to check: any composition of operations on the inputs and on parameters. th_check_gradient passes user to
+ * it unchanged; user is a module, for example.
  *
  * The function runs many times and must return the same result for the same inputs; random operations repeat their
  * numbers. Tensors that it makes in a run, such as constants, are released after the run. A tensor that it makes in the
  * first run and reads in later runs is kept. The check also finds parameters that only some runs read.
  *
- * The function may leave scopes or th_no_grad open, clear the tape, or call backward. It must not free objects that it
- * did not make, or make modules without freeing them. It must not change its inputs or parameters in place, step an
- * optimizer, cast a module, or check a gradient itself. Each of these is an error with a message. */
+ * The function may return without closing its scopes or its th_no_grad_begin. It may clear the tape or call backward.
+ * It must not free objects that it did not make, or make modules without freeing them. It must not change its inputs or
+ * parameters in place, step an optimizer, cast a module, or check a gradient itself. Each of these is an error with a
+ * message. */
 typedef th_tensor *th_gradient_function(void *user, th_tensor *const *inputs);
 
 /* How many elements a check compares. */
 typedef enum th_gradient_mode {
-    /* Full if the function is small: at most about 20,000 runs. Else fast. */
+    /* TH_GRADIENT_FULL if that needs at most about 20,000 runs of the function, otherwise TH_GRADIENT_FAST. */
     TH_GRADIENT_AUTO,
     /* Every element of the Jacobian: perturbs each input element, and runs backward from each output element. */
     TH_GRADIENT_FULL,
-    /* Sampled elements under a random cotangent of the finite outputs, and random directions through each input or
-     * parameter. No directions if all its elements are sampled. */
+    /* Random elements of each input and parameter, and random directions, which change all of its elements at once (no
+     * directions if all elements are compared anyway). The cotangent is random, for the finite outputs. */
     TH_GRADIENT_FAST
 } th_gradient_mode;
 
 /* The size of a report's text in bytes. */
 enum { TH_GRADIENT_TEXT = 4096 };
 
-/* Options of a check. All members may be 0. */
+/* Options of a check. All fields may be 0. */
 typedef struct th_gradient_options {
     th_gradient_mode mode;
     const char *name;               /* name of the function in the report; NULL: "the function" */
     const char *const *input_names; /* [n_inputs]; NULL: x, or x0, x1, ... */
-    /* The step, multiplied by the magnitude of elements above 1. 0: 1e-5 (float32: 1e-2), and longer and shorter steps
-     * if that one does not decide. If given, only this step can show that a derivative is right. */
+    /* The step of the central differences. For an element x with |x| > 1 it is multiplied by |x|. 0: 1e-5 (float32:
+     * 1e-2), then longer and shorter steps if that one does not decide. With any other value, only this step can show
+     * that a derivative is right. */
     double step;
-    double relative_tolerance; /* relative to the larger of both numbers; 0: 1e-5 (float32: 2e-2) */
-    double absolute_tolerance; /* added to it; 0: only the estimated rounding error of the difference quotient */
+    double relative_tolerance; /* of the larger of gradient and quotient; 0: 1e-5 (float32: 2e-2) */
+    double absolute_tolerance; /* added to that; 0: only the estimated rounding error of the difference quotient */
     bool float32;              /* runs in float32, for a function that does not support float64 */
-    uint64_t seed;             /* of cotangents, directions and samples */
+    uint64_t seed;             /* for the random cotangents, directions and samples */
     int directions, samples;   /* number for each input in fast mode; 0: 8 directions, 24 samples */
 } th_gradient_options;
 
@@ -67,17 +68,17 @@ typedef enum th_gradient_verdict {
     TH_GRADIENT_NOTHING_COMPARED
 } th_gradient_verdict;
 
-/* The report of a check. input, index and the four numbers describe the worst comparison. */
+/* The report of a check. input, index and the four numbers after them describe the worst comparison. */
 typedef struct th_gradient_report {
     bool ok; /* the verdict is TH_GRADIENT_RIGHT */
     th_gradient_verdict verdict;
     th_gradient_mode mode;    /* the mode that ran: full or fast */
     int64_t checked;          /* number of comparisons */
     int input;                /* index into inputs; n_inputs and up: a parameter; -1: all right, or nothing compared */
-    th_shape index;           /* its element */
+    th_shape index;           /* of the element in that input */
     double analytic, numeric; /* the gradient, and the difference quotient */
     double error;             /* relative to the larger of both; infinite for NaN */
-    double uncertainty;       /* of numeric */
+    double uncertainty;       /* the error that numeric itself may have */
     char text[TH_GRADIENT_TEXT]; /* "" if ok; else the worst element, the kind of mistake that fits, and a map */
 } th_gradient_report;
 
@@ -87,20 +88,20 @@ typedef struct th_gradient_report {
  * The function receives copies of the inputs in float64. During the check, parameters are float64, too. Afterwards all
  * values, gradients, settings and random numbers of the context are the same as before, bit for bit. Clears the tape.
  *
- * A derivative is right if it agrees with a difference quotient to the tolerances. It is also right if it agrees as
- * closely as the rounding error of the quotient allows, and one of these is true:
+ * A derivative is right if it agrees with a difference quotient to the tolerances. It is also right if it differs by at
+ * most the quotient's rounding error, and one of these is true:
  *
- * - A mistake of a thousandth (float32: a tenth) would show.
+ * - That error is small enough to show a mistake of a thousandth (float32: a tenth) of the derivative.
  * - The derivative is below a ten-thousandth (float32: a tenth) of the largest one of its input or parameter.
  * - Both numbers are 0 within the precision of the output.
  *
- * A derivative is wrong if three steps of different length agree with each other and not with it, unless rounding
- * inside the function may explain that. The derivative with respect to an infinite element must be 0, because no finite
- * step changes it.
+ * A derivative is wrong if the quotients of three different steps agree with each other and not with it, unless
+ * rounding inside the function may explain that. The derivative with respect to an infinite element must be 0, because
+ * a finite step does not change such an element.
  *
  * In float64 the precision of the context (th_set_precision) has no effect. With .float32 it changes products. In
- * bfloat16x3 the same tolerances hold. In bfloat16 the outputs do not follow steps below the rounding of the operands,
- * so the check cannot tell whether the gradient is right, except for the simplest functions.
+ * bfloat16x3 the same tolerances hold. In bfloat16 the rounding of the operands hides a small step. So the check cannot
+ * tell whether the gradient is right, except for the simplest functions.
  *
  * Returns TH_OK if the gradient is right. Returns TH_ERROR_VALUE, with a report and without a pending error, if it is
  * wrong, if the check cannot tell, or if it compared nothing. Returns any other code, with a pending error, if the
@@ -124,20 +125,20 @@ TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, voi
  *   gradient or output.
  * - Every subset of inputs that require a gradient, with subsets of the output gradients. With more than 4 inputs: each
  *   input alone, all inputs except one, and pairs.
- * - The middle of a graph. The inputs are results of other operations, so the library uses TH_OP_IN_PLACE,
- *   TH_OP_OVER_INPUT, TH_OP_RECOMPUTE and .precomputed. Or the values are recomputed. Or other operations also read the
- *   inputs and outputs, so gradients are added up. Or two backwards add to the same gradients. Inputs are contiguous,
- *   strided, or dense with two axes exchanged.
+ * - The operation inside a graph. Its inputs are results of other operations, so the library uses TH_OP_IN_PLACE,
+ *   TH_OP_OVER_INPUT, TH_OP_RECOMPUTE and .precomputed. The graph also exists with recomputed values, with other
+ *   operations that read the same inputs and outputs (so that gradients are added up), and with two backwards that add
+ *   to the same gradients. Inputs are contiguous, strided, or dense with two axes exchanged.
  * - The same tensor as two inputs, for every two inputs of equal type and shape.
- * - Linearity: output gradients times -2^30 and 2^-30. And with either half of their elements set to 0, the results
- *   must add up to the gradients of the whole.
- * - Memory. Each forward and backward runs twice, between guards, with other values in uninitialized memory. It must
- *   write every element of its outputs and gradients, and no memory outside them and the scratch memory that its plan
- *   reserved. It must not change its operands, depend on uninitialized memory, or give two results for the same
- *   inputs. Floating operands that were not saved, whose data is NULL in a real backward, are NaN here. The report
- *   names one that backward uses.
+ * - Linearity. If the output gradients are multiplied by -2^30 or 2^-30, so are the gradients. If one half of the
+ *   elements of the output gradients is set to 0, then the other, the two results add up to the whole gradients.
+ * - Memory. Each forward and backward runs twice, with different values in uninitialized memory, and with guards before
+ *   and after each array. It must write every element of its outputs and gradients, and no memory outside them and the
+ *   scratch memory that its plan reserved. It must not change its operands, depend on uninitialized memory, or give two
+ *   results for the same inputs. Floating operands that were not saved have data == NULL in a real backward; here they
+ *   are NaN. If backward uses one, the report names it.
  * - Empty tensors: each size among the inputs is replaced by 0, if the shape rule accepts that (not with index inputs).
- * - A context of shapes only, where the plan must reserve the same scratch memory.
+ * - A shapes-only context, in which the plan must reserve the same scratch memory.
  *
  * The report of a wrong rule names the conditions under which it is wrong: "add3 (sample "rows") is wrong if only x1
  * requires a gradient: the gradient of x1[0,2] is 0.5; it should be 1". In such a report, input is an index among the

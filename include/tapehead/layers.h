@@ -83,8 +83,8 @@ typedef struct th_multi_head_attention_options {
  *
  * Parameters, with D the width of a head and Hkv = kv_heads:
  *
- *   in_proj_weight (3 width, width)       W_q, W_k and W_v stacked, if all input widths and projected widths are width
- *                                         and kv_heads is heads. Self-attention is then one product. Otherwise:
+ *   in_proj_weight (3 width, width)       W_q, W_k and W_v stacked, if all input and projected widths are equal to
+ * `width`, and kv_heads is equal to `heads`. Self-attention is then one product. Otherwise:
  *   q_proj_weight (key_width, query_input), k_proj_weight (key_width Hkv / H, key_input),
  *   v_proj_weight (value_width Hkv / H, value_input)
  *   in_proj_bias                          b_q, b_k and b_v one after another, in both cases
@@ -109,9 +109,8 @@ typedef struct th_attend_options {
     th_tensor **weights; /* set to the attention weights (B, H, T, S), before dropout; they belong to the tape */
 } th_attend_options;
 /* Runs multi-head attention: query (B, T, query_input), key (B, S, key_input) and value (B, S, value_input) -> (B, T,
- * output_width). B: any leading dimensions, or none; T: query length, S: key length; H: heads.
- * th_attend(m, x, x, x, NULL) is self-attention. th_module_forward of the layer is TH_ERROR_ARGUMENT. options may be
- * NULL. */
+ * output_width). B: any leading dimensions, or none; T: query length, S: key length; H: heads. th_attend(m, x, x, x,
+ * NULL) is self-attention. th_module_forward fails for this layer, with TH_ERROR_ARGUMENT. options may be NULL. */
 TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                             const th_attend_options *options);
 

@@ -1,4 +1,5 @@
-/* Modules: a tree of named parameters and children. The library's layers are in tapehead/layers.h.
+/* Modules: a tree of named parameters and child modules. Both are called the members of their module. The library's
+ * layers are in tapehead/layers.h.
  *
  * Your own module consists of a struct that begins with a th_module, a forward, and a constructor that names the
  * children:
@@ -37,12 +38,12 @@
  *     linear2->forward = with_adapter;
  *     th_module_add(linear2, "adapter", adapter_new(ctx));
  *
- * A replaced forward gets only x. It is TH_ERROR_ARGUMENT if the library would pass it more (a mask, a memory, a cache,
- * positions), or needs more from it (attention weights).
+ * A replaced forward gets only x and returns only y. For such a module, a call with a mask, an encoder output
+ * (memory), a cache or positions gives TH_ERROR_ARGUMENT. A call that requests attention weights does too.
  *
  * The tree provides names of parameters ("norm.weight"), training and evaluation mode, counting, saving and freeing. A
- * constructor checks only its own allocation: the first error stays in the context, and while it is pending every
- * forward returns NULL. */
+ * constructor checks only its own allocation. It need not check the children that it creates, because the context
+ * stores the first error, and every forward returns NULL while an error is pending. */
 #ifndef TAPEHEAD_MODULE_H
 #define TAPEHEAD_MODULE_H
 
@@ -77,8 +78,8 @@ struct th_module {
     char name[TH_NAME_SIZE];      /* in the parent; "" without a parent */
     th_forward_function *forward; /* may be replaced, see above. NULL: th_module_forward is an error, because the module
                                      has functions of its own with other arguments */
-    void (*destroy)(th_module *m); /* frees what the struct holds besides members; called once, before the members are
-                                      freed; may be NULL */
+    void (*destroy)(th_module *m); /* frees what your struct owns besides its members (parameters and children); called
+                                      once, before the members are freed; may be NULL */
     th_module *parent, *first, *next; /* first: the first child; next: the next child of the same parent */
     th_parameter *parameters;         /* of this module alone, in the order they were added */
     bool evaluation;                  /* pinned to evaluation */
@@ -87,14 +88,17 @@ struct th_module {
 };
 
 /* -- creating -- */
-/* Creates a module: `bytes` zeroed bytes that begin with a th_module. It belongs to the context until it is added to a
- * parent. type is copied. Returns NULL with an error pending, or if memory runs out (TH_ERROR_MEMORY). */
+/* Creates a module: a struct of `bytes` bytes, all zero, that begins with a th_module. It belongs to the context until
+ * it is added to a parent. type is copied. Returns NULL if an error was pending before. Errors (NULL):
+ * TH_ERROR_MEMORY, TH_ERROR_ARGUMENT for `bytes` less than sizeof(th_module) or a type name that is empty or longer
+ * than 63 bytes. */
 TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_function *forward);
-/* Makes child a member of m, which then owns it. Returns child; NULL for a NULL child. Errors (NULL):
+/* Adds a child to a module, under this name. m then owns child. Returns child; NULL for a NULL child. Errors (NULL):
  *
  *   - the name is empty, longer than 63 bytes, contains a dot or is taken
  *   - the child has a parent, or would contain itself
- *   - m is a library module other than a list, and its forward was not replaced: it would never use the child
+ *   - m is a library module, not a list, and its forward was not replaced: the library's forward would never use
+ * the child
  *
  * Parameters follow the same rules. */
 TH_API th_module *th_module_add(th_module *m, const char *name, th_module *child);
@@ -105,10 +109,11 @@ TH_API th_tensor *th_module_add_parameter(th_module *m, const char *name, th_sha
 /* Adds the parameter of another module under a second name (tied weights). It is one tensor, which is counted, updated
  * and saved once. Returns it. Errors: those of th_module_add. */
 TH_API th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter);
-/* Frees a module with all its members, and removes it from its parent. Optimizers forget its parameters. NULL is
- * allowed. If its forward is running, or if it is a part of its parent, the result is TH_ERROR_STATE and nothing is
- * freed. (All members of library modules are parts, except members of lists.) Using a freed module is TH_ERROR_STATE
- * until its memory is reused, usually after 256 more modules and optimizers were freed. */
+/* Frees a module with all its members (parameters and children), and removes it from its parent. Optimizers forget its
+ * parameters. NULL is allowed. If its forward is running, or if it is a part of its parent, the result is
+ * TH_ERROR_STATE and nothing is freed. (All children of library modules are parts, except those of lists.) Using a
+ * freed module is TH_ERROR_STATE until its memory is reused: usually after 256 more modules and optimizers were
+ * freed. */
 TH_API void th_module_free(th_module *m);
 
 /* Creates a list of modules. Its members are named "0", "1", ..., so that a list "layers" gives "layers.0.norm.weight".
@@ -123,7 +128,7 @@ TH_API th_module *th_module_list_at(th_module *list, int64_t index);
 
 /* -- running -- */
 /* Returns forward(m, x). The forward is a scope: at its end, all tensors that it made are released, except the result.
- * Returns NULL with an error pending or for a NULL argument. */
+ * Returns NULL if an error is pending, or if an argument is NULL. */
 TH_API th_tensor *th_module_forward(th_module *m, th_tensor *x);
 /* As th_module_forward, but in evaluation mode and without recording, independent of the context's modes. For measuring
  * and generating between training steps. */
@@ -139,7 +144,7 @@ TH_API th_tensor *th_module_evaluate(th_module *m, th_tensor *x);
  * stays open until an outer forward ends, or until th_tape_clear. */
 TH_API bool th_module_begin(th_module *m);
 /* Closes the scope of th_module_begin, and any scope and th_no_grad_begin that was left open inside. Returns result,
- * which outlives the scope; NULL with an error pending. */
+ * which outlives the scope; NULL if an error is pending. */
 TH_API th_tensor *th_module_end(th_module *m, th_tensor *result);
 /* As th_module_end, with several results. Entries may be NULL. */
 TH_API void th_module_end_all(th_module *m, th_tensor *const *results, int count);
@@ -162,8 +167,7 @@ TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 /* Visits every parameter of a tree once, with its dotted name. A module's own parameters come before its children's:
  *
  *     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
- *         printf("%s: %lld\n", p.name, (long long)th_numel(p.tensor));
- */
+ *         printf("%s: %lld\n", p.name, (long long)th_numel(p.tensor)); */
 typedef struct th_parameter_iterator {
     th_tensor *tensor;
     char name[TH_FULL_NAME_SIZE];

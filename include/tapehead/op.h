@@ -33,8 +33,8 @@ typedef struct th_sample th_sample;
 
 /* -- the descriptor -- */
 
-/* The bit of input i in the masks of th_op. The inputs of an operation with TH_ANY_INPUTS are all alike: each TH_INPUT
- * bit names all of them. */
+/* The bit of input i in the masks of th_op. An operation with TH_ANY_INPUTS treats all inputs alike: any
+ * TH_INPUT bit in its masks means all inputs. */
 #define TH_INPUT(i) (1u << ((i) <= TH_MAX_INPUTS - 1 ? (i) : TH_MAX_INPUTS - 1))
 
 /* The bit of output i in the masks of th_op. */
@@ -52,8 +52,9 @@ enum {
     /* Results are not saved for backward but recomputed. All inputs are saved instead. For results that cost less to
      * compute again than to keep. */
     TH_OP_RECOMPUTE = 1 << 3,
-    /* The output is a view of the only input: the shape rule calls th_call_view and no kernel runs. The gradient is
-     * accumulated through the same view of the input's gradient; gradients of overlapping elements are summed. */
+    /* The output is a view of the only input: the shape rule calls th_call_view and no kernel runs. The output's
+     * gradient is added to the same elements of the input's gradient. An input element that the view contains more than
+     * once gets the sum. */
     TH_OP_VIEW = 1 << 4,
     /* An input gradient may use the memory of output gradient 0: backward reads each element before it writes there. */
     TH_OP_IN_PLACE = 1 << 5,
@@ -70,11 +71,16 @@ typedef struct th_op {
     const char *value, *gradient; /* formulas, which th_tape_print prints */
     int n_inputs;                 /* or TH_ANY_INPUTS */
     uint32_t optional;            /* TH_INPUT bits of inputs that may be NULL */
-    /* TH_INPUT bits of inputs whose gradients forward can compute, where backward would have to recompute the values.
-     * When a call is recorded, forward computes the gradients that are wanted (th_call.input_gradient) on two
-     * conditions. The gradient of each such input is empty and contiguous. No other input requires a gradient, except
-     * inputs with identity gradients. Otherwise backward computes them. The operation must have one differentiable
-     * output, of one element. */
+    /* TH_INPUT bits of inputs whose gradients forward can compute, so that backward need not recompute values. The
+     * operation must have one differentiable output, of one element. When a call is recorded, forward computes the
+     * requested gradients (th_call.precomputed) if all of this is true:
+     *
+     *   - the gradient of each such input is empty and contiguous, and no tensor is passed as two of these
+     * inputs
+     *   - every other input that requires a gradient has an identity gradient (see below)
+     *   - th_keep_values is off
+     *
+     * Otherwise backward computes them. */
     uint32_t precomputed;
     int n_outputs;                   /* 0 means 1 */
     uint32_t differentiable_outputs; /* bits 1 << i; 0 means output 0 only */
@@ -92,7 +98,7 @@ typedef struct th_op {
     void (*forward)(const th_call *call);
     /* NULL: not differentiable, or a view, or all gradients are identities. */
     void (*backward)(const th_call *call);
-    const void *kernel; /* if several operations share a forward and backward: what differs between them */
+    const void *kernel; /* data for functions that several operations share, such as the kernels to run */
     size_t plan_size;   /* bytes that .plan writes, at most TH_MAX_PLAN */
     /* Plans a forward or backward before it runs: writes plan_size bytes to `plan`, which becomes call->plan, and
      * reserves scratch memory (th_plan_scratch). It may read shapes, strides and data pointers, not the data: in a
@@ -140,8 +146,9 @@ struct th_call {
     th_array *input_gradient;  /* [n_inputs], in backward: where dL/d input is written; not given: not needed */
     bool *add;                 /* [n_inputs], in backward: add to input_gradient instead of overwriting it */
     bool training;             /* the mode when the call was recorded, also in the shape rule and in forward */
-    /* In forward: input_gradient is available (th_op.precomputed). In backward: input_gradient contains what forward
-     * wrote, for an output gradient of 1, and saved operands are not given. */
+    /* In forward: true if it must also write input_gradient, for an output gradient of 1 (th_op.precomputed). In
+     * backward: true if forward did so. Backward then only multiplies input_gradient by the output gradient; the data
+     * of saved operands is NULL. */
     bool precomputed;
     th_random_call random; /* after th_call_draw in the shape rule */
     const void *plan;      /* what .plan wrote */
@@ -174,7 +181,7 @@ TH_API th_status th_call_fail(th_call *call, th_status code, const char *format,
 /* Writes the shape, such as "(B=2, T=4, 3)", to text (TH_SHAPE_TEXT bytes). Returns text. */
 TH_API const char *th_array_text(const th_array *array, char *text);
 
-/* Calls th_array_text with a temporary of the enclosing block as its text (C only). */
+/* Calls th_array_text with a temporary buffer that is valid until the end of the enclosing block (C only). */
 #define TH_TEXT(array) th_array_text((array), (char[TH_SHAPE_TEXT]){0})
 
 /* Makes *axis non-negative. Fails if it is outside [-ndim, ndim). */
@@ -192,19 +199,21 @@ TH_API th_status th_call_bool(th_call *call, int i);
 /* Checks that all given floating inputs have the same type. */
 TH_API th_status th_call_same_type(th_call *call);
 
-/* Broadcasts two shapes by NumPy's rules into *ndim and size, which may be a's own. TH_ERROR_SHAPE, with both shapes in
- * the message, if they do not broadcast. */
+/* Writes to *ndim and size the shape to which a and b broadcast by NumPy's rules. They may point to a->ndim and
+ * a->size. TH_ERROR_SHAPE, with both shapes in the message, if they do not broadcast. */
 TH_API th_status th_call_broadcast(th_call *call, const th_array *a, const th_array *b, int *ndim, int64_t *size);
 
 /* A ready-made shape rule: all inputs are floating, of one type, and broadcast to output 0. */
 TH_API th_status th_shape_elementwise(th_call *call);
 
-/* Ends a shape rule: broadcasts inputs of any types to output 0, which has this type. */
+/* Declares output 0 with this type and the shape to which all inputs broadcast. Inputs may have any types. A shape
+ * rule ends with: return th_shape_broadcast(call, dtype); */
 TH_API th_status th_shape_broadcast(th_call *call, th_dtype dtype);
 
-/* In the shape rule of a view: output 0 has these strides (elements, of any sign) and starts `offset` elements after
- * input 0's first element. Compute them from input 0's strides: if its gradient has other strides than its value, the
- * rule runs again with the gradient's. TH_ERROR_SHAPE if the view leaves the memory that input 0's elements span. */
+/* Declares output 0 as a view of input 0, in the shape rule of a view. The output has these strides (in elements, of
+ * any sign) and starts `offset` elements after input 0's first element. The rule must compute both from input 0's
+ * strides: it also runs on input 0's gradient, whose strides may differ from those of the value. TH_ERROR_SHAPE if an
+ * element of the view is outside the memory between input 0's first and last element. */
 TH_API void th_call_view(th_call *call, int ndim, const int64_t *size, const int64_t *stride, int64_t offset,
                          const char *axes);
 
@@ -215,11 +224,12 @@ TH_API void th_call_draw(th_call *call);
 /* -- scratch memory, reserved by th_op.plan -- */
 
 /* In .plan: reserves `count` elements of `element` bytes for this run, 64-byte aligned. Returns their offset for
- * th_call_scratch. A negative count, or a size that does not fit into size_t, is TH_ERROR_MEMORY after the plan. */
+ * th_call_scratch. After a negative count, or a size that does not fit into size_t, the call fails with
+ * TH_ERROR_MEMORY when .plan has returned. */
 TH_API size_t th_plan_scratch(const th_call *call, int64_t count, size_t element);
 
-/* In .plan: lets later reservations overlap those made at this offset and after it. For steps that need their memory
- * one after the other. */
+/* In .plan: makes the scratch memory from this offset on available to later reservations. Parts of an operation that
+ * run one after the other can then use the same memory. */
 TH_API void th_plan_reuse(const th_call *call, size_t offset);
 
 /* In forward and backward: returns the memory at an offset that the plan reserved, uninitialized. It is released when
@@ -231,7 +241,7 @@ TH_API void *th_call_scratch(const th_call *call, size_t offset);
 /* What a sample's input contains. */
 typedef enum th_sample_kind {
     TH_SAMPLE_REAL,     /* the floating type under test, uniform on [low, high] ([-1, 1] if both are 0) */
-    TH_SAMPLE_DISTINCT, /* the same, with elements at least 4 / numel of half the range apart, for max and the like */
+    TH_SAMPLE_DISTINCT, /* the same range, distinct: (high - low) / numel apart, in random order; for max, say */
     TH_SAMPLE_INDEX,    /* int64 on [low, high) */
     TH_SAMPLE_BOOL,     /* true with probability high (1/2 if 0) */
     TH_SAMPLE_ABSENT    /* an optional input that is omitted */
@@ -242,9 +252,9 @@ typedef struct th_sample_input {
     th_shape shape;
     th_sample_kind kind;
     double low, high;
-    int n_kinks; /* the number of kinks: values that no element comes closer to than clearance */
-    double kinks[3];
-    double clearance; /* 0 means 0.05 */
+    int n_kinks;
+    double kinks[3];  /* [n_kinks] values to avoid: no derivative exists there, as at 0 for abs */
+    double clearance; /* of TH_SAMPLE_REAL: every element is at least this far from each kink; 0 means 0.05 */
     bool constant;    /* no gradient is requested */
 } th_sample_input;
 
@@ -270,12 +280,12 @@ struct th_sample {
 TH_API th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor *const *inputs,
                              th_tensor **const *extra);
 
-/* Runs the checks of th_apply_n, including the shape rule, and nothing else. For a function that runs a composition
- * instead of a fused operation: error messages still name the operation. */
+/* Runs the checks of th_apply_n, including the shape rule, and nothing else. Call it first in a function that runs a
+ * composition instead of a fused operation. Error messages then name the fused operation. */
 TH_API th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tensor *const *inputs) TH_MUST_CHECK;
 
-/* th_apply_n with the inputs as arguments: th_apply(&softplus, NULL, x). In C, attributes with a comma need parentheses:
- * th_apply(&select, (&(select_attributes){axis, index}), x). */
+/* th_apply_n with the inputs as arguments: th_apply(&softplus, NULL, x). In C, attributes with a comma need
+ * parentheses: th_apply(&select, (&(select_attributes){axis, index}), x). */
 #ifdef __cplusplus
 TH_END_DECLS
 template <class... Inputs> inline th_tensor *th_apply_inputs(const th_op *op, const void *attributes, Inputs... inputs)

@@ -84,7 +84,8 @@ typedef struct th_adam_options {
 #define TH_BETAS(first, second) .beta1 = (first), .beta2 = (second), .has_betas = true
 
 /* Creates an SGD optimizer of all parameters that the module has now. It belongs to the context. The module may be
- * freed before it. Returns NULL with the error stored if the module has no parameters or an option is out of range. */
+ * freed before the optimizer. Returns NULL with the error stored if the module has no parameters or an option is out
+ * of range. */
 TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 /* Creates an Adam optimizer, as th_sgd_new creates SGD. */
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);
@@ -98,8 +99,8 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * later steps allocate nothing.
  *
  * If a gradient is not finite, nothing changes, and TH_ERROR_VALUE names the parameter and the element. The gradients
- * can be examined. The step can be repeated: the next th_backward overwrites the gradients, with the same random
- * numbers.
+ * can be examined. The step can be repeated: its operations then draw the same random numbers, and the next
+ * th_backward overwrites the gradients.
  *
  * If th_backward was forgotten, nothing changes, and the result is TH_ERROR_STATE. This means: a parameter requires a
  * gradient, none of them has one, and no th_backward succeeded since this optimizer's last step. If a th_backward

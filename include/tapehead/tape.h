@@ -17,18 +17,20 @@ TH_API bool th_requires_gradient(const th_tensor *t);
 typedef struct th_backward_options {
     th_tensor *cotangent;  /* dL/dt, of t's shape; NULL: 1, for a tensor of one element only */
     bool keep_tape;        /* the saved values stay, for a second backward */
-    th_tensor *const *wrt; /* [n_wrt] compute only the gradients of these tensors; those of leaves do not change */
+    th_tensor *const *wrt; /* [n_wrt] compute only these tensors' gradients; th_gradient of leaves does not change */
     int n_wrt;
-    th_tensor **gradients; /* [n_wrt] results, of the tape; zeros if t does not depend on the tensor */
+    th_tensor **gradients; /* [n_wrt] the results, which the tape owns; zeros if t does not depend on the tensor */
 } th_backward_options;
-/* Computes dt/d leaf for every leaf that requires a gradient, and adds it to the leaf's gradient. t has one element, or
- * options a cotangent. Without keep_tape it releases the saved values of the nodes that it runs: a second backward
- * through them is TH_ERROR_STATE. Other errors: nothing was recorded, a saved value was changed, TH_ERROR_MEMORY. A
- * failed backward empties every gradient that it wrote to. */
+/* Computes dL/d leaf for every leaf that requires a gradient, and adds it to the leaf's gradient. L is t, unless
+ * options contain a cotangent. t must have one element, or options must contain a cotangent. Without keep_tape it
+ * releases the saved values of the nodes that it runs: a second backward through them is TH_ERROR_STATE. Other errors:
+ * nothing was recorded, a saved value was changed, TH_ERROR_MEMORY. A failed backward empties every gradient that it
+ * wrote to (see th_empty_gradient). */
 TH_API th_status th_backward(th_tensor *t, const th_backward_options *options) TH_MUST_CHECK;
 
 /* Returns the gradient of a leaf, or of a result after th_keep_gradient: a tensor of t's shape that is valid as long as
- * t. NULL without an error before the first backward. The gradient of a view is the same view of its base's. */
+ * t. NULL without an error before the first backward. The gradient of a view is the same view of the gradient of
+ * its base. */
 TH_API th_tensor *th_gradient(th_tensor *t);
 /* Saves the gradient of an intermediate result for reading after backward. Returns t. */
 TH_API th_tensor *th_keep_gradient(th_tensor *t);
@@ -36,8 +38,9 @@ TH_API th_tensor *th_keep_gradient(th_tensor *t);
 TH_API void th_empty_gradient(th_tensor *t);
 
 /* -- the step -- */
-/* Begins a step: until the next th_tape_clear, created tensors (th_randn, th_from_data, ...) belong to the tape, like
- * results, and end with the step. th_keep makes a copy that you own. Use it in training loops that create their
+/* Makes the tape the owner of all tensors that the program creates (th_randn, th_from_data, ...) until the step ends. A
+ * step is the time from one th_tape_clear to the next. Results of operations belong to the tape in any case. th_keep
+ * makes a copy that you own. Call th_step_begin at the start of each iteration of a training loop that creates its
  * batches:
  *
  *     for (int step = 0; step < steps; step++) {
@@ -51,28 +54,29 @@ TH_API void th_empty_gradient(th_tensor *t);
  *
  * A second call in one step changes nothing. ctx may be NULL. Modules, optimizers and caches are not affected. */
 TH_API void th_step_begin(th_context *ctx);
-/* Ends the step: frees its values, handles and nodes. Works with a pending error, which stays.
+/* Ends the step: frees its values, handles and nodes. The next step begins. A pending error stays.
  *
  * It also closes every open scope, for example of a forward that returned before its th_module_end. Scopes of forwards
  * that th_module_forward is running stay open.
  *
- * A step failed if an error occurred in it and no backward succeeded afterwards. The step after it draws the same
- * random numbers again. Recording is on again if th_no_grad_begin switched it off since the previous clear.
- * th_error_clear may come before or after. */
+ * A step failed if an error occurred in it and no backward succeeded afterwards. After a failed step, the operations
+ * of the next step draw the same random numbers again, for example in dropout. If the failed step called
+ * th_no_grad_begin without th_no_grad_end, recording is on again. You can call th_error_clear before or after
+ * th_tape_clear. */
 TH_API void th_tape_clear(th_context *ctx);
 /* Begins a scope. Its end releases every tensor created in it, except the results. A value that a node saved stays in
  * memory for backward. The name becomes a part of the path of nodes and errors; it may be NULL. A module's forward is a
  * scope. */
 TH_API void th_scope_begin(th_context *ctx, const char *name);
-/* Begins a scope whose values are recomputed (activation checkpointing, Chen et al. 2016). Nodes in it save only values
- * from outside, values computed without recording, and the scope's results. When backward reaches the scope, its
- * operations run again as far as necessary, dropout with the same random numbers. A recomputed value stays until the
- * backward of the operation that produced it. Gradients are the same bit for bit; the cost is at most one more forward
- * of the scope. th_scope_end ends it. A recomputed scope inside another is a part of it. With th_keep_values it is a
- * plain scope. */
+/* Begins a scope whose values are recomputed (activation checkpointing, Chen et al. 2016). A node in it saves a value
+ * only if the value comes from outside the scope, was computed without recording, or is a result of the scope. When
+ * backward reaches the scope, its operations run again as far as necessary, dropout with the same random numbers. A
+ * recomputed value stays until the backward of the operation that produced it. Gradients are the same bit for bit; the
+ * cost is at most one more forward of the scope. th_scope_end ends it. A recomputed scope inside another recomputed
+ * scope is a part of the outer one. With th_keep_values it is a plain scope. */
 TH_API void th_scope_begin_recomputed(th_context *ctx, const char *name);
-/* Ends the innermost scope, with one result or several. th_scope_end returns result. If no scope of th_scope_begin is
- * open, it only returns result. */
+/* Ends the innermost scope, with one result or several. th_scope_end returns result. If no scope that th_scope_begin
+ * opened is still open, it only returns result. */
 TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result);
 TH_API void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count);
 
@@ -85,9 +89,9 @@ typedef struct th_tape_print_options {
  * operands. The totals follow. */
 TH_API th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options *options) TH_MUST_CHECK;
 /* Prints the tape as a Graphviz graph. Each module has a box, whose title is the module's path. The box contains the
- * nodes that the module recorded, and the parameters that these nodes use first. Leaves are rectangles. A parameter
- * has its name from th_module_parameters; any other leaf is an "input". A bold frame means that the leaf requires a
- * gradient. */
+ * nodes that the module recorded. A parameter is in the box of the first node that uses it. Leaves are rectangles. A
+ * parameter has its name from th_module_parameters; any other leaf is an "input". A bold frame means that the leaf
+ * requires a gradient. */
 TH_API th_status th_tape_print_dot(th_context *ctx, FILE *file) TH_MUST_CHECK;
 /* Returns the number of recorded nodes. */
 TH_API int64_t th_tape_length(const th_context *ctx);

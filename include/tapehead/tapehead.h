@@ -8,8 +8,8 @@
  * contexts and teams, the number of threads that compute, and OpenBLAS once a program has requested it.
  *
  * 2. Ownership. The tape owns the results of operations, views included. It also owns tensors that are created
- * inside a forward, or between th_step_begin and th_tape_clear. These tensors end at th_tape_clear. You own all
- * other tensors: free them, or they end with the context. So call th_step_begin at the start of each iteration of a
+ * inside a forward, or between th_step_begin and th_tape_clear. th_tape_clear releases all of these. You own all
+ * other tensors: free them, or th_context_free does. So call th_step_begin at the start of each iteration of a
  * loop that creates tensors. th_keep returns a copy that you own. When the forward of a module ends, or a scope of
  * yours, the tape releases all values except the results.
  *

@@ -1,5 +1,5 @@
-/* Tensors: creation, properties, access, printing. Views and everything differentiable are operations:
- * tapehead/ops.h. Row-major, dimension 0 outermost; negative axes count from the end. */
+/* Tensors: creation, properties, access, printing. Views and all differentiable functions are in tapehead/ops.h.
+ * Row-major, dimension 0 outermost; negative axes count from the end. */
 #ifndef TAPEHEAD_TENSOR_H
 #define TAPEHEAD_TENSOR_H
 
@@ -9,10 +9,13 @@ TH_BEGIN_DECLS
 
 /* -- creation --
  *
- * Inside a scope (a module's forward), and from th_step_begin to th_tape_clear, the tape owns the result. Elsewhere
- * you own it: free it with th_tensor_free, or th_context_free does. A loop that creates tensors needs th_step_begin
- * or th_tensor_free; otherwise its memory grows with each iteration (th_memory: owned). Errors: TH_ERROR_SHAPE for
- * negative sizes and sizes that overflow, TH_ERROR_TYPE, TH_ERROR_MEMORY. */
+ * Inside a scope (a module's forward), and from th_step_begin to th_tape_clear, the tape owns the result. Elsewhere you
+ * own it, until th_tensor_free or th_context_free frees it. A loop that creates tensors needs th_step_begin or
+ * th_tensor_free. Otherwise its memory grows with each iteration, as the field `owned` of th_memory shows. Errors:
+ * TH_ERROR_SHAPE for negative sizes and sizes that overflow, TH_ERROR_TYPE, TH_ERROR_MEMORY.
+ *
+ * The random functions use the context's data stream: a sequence of random numbers that nothing else draws from. Each
+ * call draws the next numbers of it (tapehead/context.h). */
 
 /* Creates a tensor with undefined elements. */
 TH_API th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape);
@@ -24,25 +27,23 @@ TH_API th_tensor *th_ones(th_context *ctx, th_dtype dtype, th_shape shape);
 TH_API th_tensor *th_full(th_context *ctx, th_dtype dtype, th_shape shape, double value);
 /* Creates a tensor with a copy of data: product(shape) elements of `dtype`, row-major. */
 TH_API th_tensor *th_from_data(th_context *ctx, th_dtype dtype, th_shape shape, const void *data);
-/* Creates a tensor (n) with n = ceil((stop - start) / step) elements start + i * step: from start to before stop. */
+/* Creates a tensor (n) with the elements start + i * step, i = 0 .. n - 1, where n = ceil((stop - start) / step). stop
+ * is not an element. */
 TH_API th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop, double step);
-/* Creates a tensor of a floating type with random numbers, uniform in [low, high), of the next call of the data
- * stream. */
+/* Creates a tensor of a floating type with random numbers, uniform in [low, high). */
 TH_API th_tensor *th_uniform(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high);
-/* Creates a tensor of a floating type with random numbers, normal N(mean, standard_deviation²), of the next call of
- * the data stream. */
+/* Creates a tensor of a floating type with random numbers, normal N(mean, standard_deviation²). */
 TH_API th_tensor *th_normal(th_context *ctx, th_dtype dtype, th_shape shape, double mean, double standard_deviation);
 /* As th_normal, with N(0, 1). */
 TH_API th_tensor *th_randn(th_context *ctx, th_dtype dtype, th_shape shape);
-/* Creates a tensor of int32 or int64 with random integers, uniform in [low, high), of the next call of the data
- * stream. */
+/* Creates a tensor of int32 or int64 with random integers, uniform in [low, high). */
 TH_API th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high);
 
 /* -- initializers --
  *
- * They fill a tensor in place, with random numbers of the initialization stream. Xavier (Glorot & Bengio 2010) and
- * Kaiming (He et al. 2015) are for weights (fan_out, fan_in) with two or more dimensions. Further dimensions multiply
- * both fans. */
+ * They fill a tensor in place, with random numbers of the context's initialization stream. Xavier (Glorot & Bengio
+ * 2010) and Kaiming (He et al. 2015) are for weights (fan_out, fan_in) with two or more dimensions. With more than
+ * two dimensions, both fans are multiplied by the sizes of the further dimensions. */
 
 /* Fills t uniformly in [low, high). */
 TH_API th_status th_fill_uniform(th_tensor *t, double low, double high) TH_MUST_CHECK;
@@ -61,14 +62,14 @@ TH_API th_status th_fill_kaiming_normal(th_tensor *t, double gain) TH_MUST_CHECK
 
 /* Returns a contiguous copy of t that you own. It outlives the tape, and does not require a gradient. */
 TH_API th_tensor *th_keep(th_tensor *t);
-/* Frees a tensor that you own. If the tape still uses it, it ends at the next th_tape_clear. Does nothing for NULL,
- * for a tensor of the tape, and for a tensor that has ended. */
+/* Frees a tensor that you own. If the tape still needs the tensor's memory, the memory is released at the next
+ * th_tape_clear. Does nothing for NULL, for a tensor of the tape, and for a tensor that was already released. */
 TH_API void th_tensor_free(th_tensor *t);
 
 /* -- properties --
  *
- * For NULL, these functions return 0, NULL or TH_FLOAT32 without an error. For a tensor that has ended they return
- * the same (-1 for a size or stride) and store TH_ERROR_STATE. */
+ * For NULL, these functions return 0, NULL or TH_FLOAT32 without an error. For a released tensor they return the
+ * same values, except -1 for a size or a stride, and store TH_ERROR_STATE. */
 
 /* Returns the context of t. Returns NULL, without an error, if the context was freed. */
 TH_API th_context *th_context_of(const th_tensor *t);

@@ -22,7 +22,7 @@
 
 TH_BEGIN_DECLS
 
-/* A tokenizer. It belongs to its context, which frees it. Use it in one thread at a time, as its context. */
+/* A tokenizer. It belongs to its context, which frees it. Only one thread may use it at a time, as for its context. */
 typedef struct th_tokenizer th_tokenizer;
 
 /* Tokens in memory that grows. Initialize it with zeros. */
@@ -81,7 +81,7 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  * read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
-/* Writes tokenizer.json, and a tokenizer_config.json with which transformers' AutoTokenizer opens it as it is. For
+/* Writes tokenizer.json, and a tokenizer_config.json, so that transformers' AutoTokenizer can open the folder. For
  * byte-level BPE with GPT-2's pattern it also writes vocab.json and merges.txt, which do not tell which tokens are
  * special. The folder must exist. The reference gives the same tokens with these files, except for a character without
  * a token: it omits that character without an error. Each file appears only when it is complete. */

@@ -62,7 +62,7 @@ def compare(c):
         theirs = GPT2LMHeadModel(configuration).eval()
         theirs.save_pretrained(folder / "theirs")
         AutoTokenizer.from_pretrained(folder / "characters exported").save_pretrained(folder / "theirs")
-        start = ["train", folder / "text", folder / "tuned", "--from", folder / "theirs", "--length", LENGTH, *SMALL]
+        start = ["train", folder / "text", folder / "tuned", "--from", folder / "theirs", "--length", LENGTH, *SMALL, "--lr", 0.003]
         c.run(program, *start, "--steps", 0)
         ids = AutoTokenizer.from_pretrained(folder / "theirs")(part)["input_ids"]
         ours = c.run(program, "eval", folder / "tuned", "--text", folder / "part")

@@ -4,7 +4,7 @@
  * own buffers for tensors that th_backward was asked for by name. Views do not have gradient buffers: the gradient of
  * a view is a part of its root's gradient (th_part, tensor/tensor.h).
  *
- * autograd/gradient.c changes the state of a buffer; docs/internals/tape-and-gradients.md has a picture of the states.
+ * autograd/gradient.c changes the state of a buffer; docs/internals/tape-and-gradients.md has tables of its states.
  * The backward pass (autograd/pass.c, autograd/backward.c) uses the other fields. All other files use the functions
  * below. */
 #ifndef TH_TENSOR_GRADIENT_BUFFER_H
