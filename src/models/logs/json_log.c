@@ -154,7 +154,7 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
         *cut += (int64_t)n;
     }
     is_log = is_log || (n == 0 && has_no_record_yet(f->descriptor));
-    if (ctx->error == TH_ERROR_FILE) /* the error is in the line that is cut off */
+    if (th_error_code(ctx) == TH_ERROR_FILE) /* the error is in the line that is cut off */
         th_error_clear(ctx);
     if (ferror(file) && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->path);

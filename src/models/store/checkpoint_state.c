@@ -301,12 +301,14 @@ int64_t th_state_steps(const json_t *state, const char *parameter)
 static void restore_random(const json_t *random, th_context *ctx)
 {
     const json_t *calls = json_object_get(random, "calls");
-    ctx->seed = strtoull(json_string_value(json_object_get(random, "seed")), NULL, 16);
-    ctx->step = json_integer_value(json_object_get(random, "step"));
-    for (size_t i = 0; i < TH_STREAM_COUNT; i++) /* (a file from before a stream existed has no calls for it) */
-        ctx->calls[i] = (uint32_t)json_integer_value(json_array_get(calls, i));
-    ctx->calls_at_clear = (uint32_t)json_integer_value(json_object_get(random, "calls_at_clear"));
-    ctx->step_failed = false;
+    th_random_state state = {
+        .seed = strtoull(json_string_value(json_object_get(random, "seed")), NULL, 16),
+        .step = json_integer_value(json_object_get(random, "step")),
+        .calls_at_clear = (uint32_t)json_integer_value(json_object_get(random, "calls_at_clear")),
+    };
+    for (size_t i = 0; i < TH_STREAM_COUNT; i++) /* a file from before a stream existed has no calls for it */
+        state.calls[i] = (uint32_t)json_integer_value(json_array_get(calls, i));
+    th_random_state_set(ctx, &state);
 }
 
 th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list)

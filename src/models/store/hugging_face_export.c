@@ -290,5 +290,5 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
     th_no_grad_end(ctx);
     th_scope_end(ctx, NULL);
     /* written last: a folder with config.json has a whole model */
-    return ctx->error ? ctx->error : write_config(ctx, folder, architecture, m, dtype, &given);
+    return th_failed(ctx) ? th_error_code(ctx) : write_config(ctx, folder, architecture, m, dtype, &given);
 }

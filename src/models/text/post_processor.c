@@ -72,7 +72,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
     if (!json_is_object(value))
         return refuse(p, "is not an object");
     if (!th_json_string(p->source, value, "type", &type))
-        return p->t->ctx->error;
+        return th_error_code(p->t->ctx);
     if (strcmp(type, "ByteLevel") == 0) /* it changes only the offsets of tokens in the text, which are not used here */
         return TH_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
@@ -84,7 +84,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
             return refuse(p, "is a Sequence without a list \"processors\"");
         json_array_foreach (parts, i, each) {
             if (read_part(p, each, true))
-                return p->t->ctx->error;
+                return th_error_code(p->t->ctx);
         }
         return TH_OK;
     }

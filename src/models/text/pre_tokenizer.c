@@ -113,7 +113,7 @@ static th_status read_part(part *p, const json_t *value, bool within)
             return refuse(p, "its pre_tokenizer is a Sequence without a list \"pretokenizers\"");
         json_array_foreach (parts, i, each) {
             if (read_part(p, each, true))
-                return p->t->ctx->error;
+                return th_error_code(p->t->ctx);
         }
         return TH_OK;
     }
