@@ -1,7 +1,7 @@
 #!/bin/sh
 # include_order.sh SOURCE: folders of src/ include each other in one direction only, as ARCHITECTURE.md shows. The list below has a
 # line for each folder: a file may include headers of the same folder and of the folders on that line. The folders of models/
-# include internals of the core through models/core.h only.
+# include internals of the core through models/core.h only, and use no field of a context.
 set -eu
 cd "$1/src"
 
@@ -41,3 +41,7 @@ for folder in $(ls -d */ kernels/*/ models/*/ | sed 's|/$||' | grep -vx models);
         exit 1
     fi
 done
+if grep -rnE '\bctx->[a-z]' models; then
+    echo "src/models may not use fields of th_context: call a function of the core" >&2
+    exit 1
+fi

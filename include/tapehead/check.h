@@ -33,7 +33,7 @@
         ck_assert_msg(th_status_ == TH_OK, "%s", th_gradient_failure(th_ctx_, &th_report_));                           \
     } while (0)
 
-/* Returns a copy of the options, with this name if they have none. For NULL it copies the defaults. */
+/* Returns a copy of the options. If they have no name, the copy gets this name. For NULL it copies the defaults. */
 static inline th_gradient_options th_gradient_options_named(const th_gradient_options *options, const char *name)
 {
     th_gradient_options named;

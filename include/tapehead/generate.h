@@ -58,7 +58,7 @@ typedef struct th_generate_options {
 } th_generate_options;
 
 /* The results. As for th_empty, the tape owns them inside a scope or after th_step_begin; otherwise the caller owns
- * them. The integers have the type of the prompts; without prompts, that of the source. */
+ * them. The integers have the type of the prompts; without prompts, the type of the source. */
 typedef struct th_generated {
     th_tensor *tokens;  /* (B, max_new_tokens): the generated tokens, then end_tokens[0], or 0 without end_tokens */
     th_tensor *lengths; /* (B): the number of generated tokens, including an end token */

@@ -67,9 +67,7 @@ th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th
 /* Returns TH_ERROR_ARGUMENT unless each of the checkpoint's numbers has a name and a pointer. */
 th_status th_check_numbers(const th_checkpoint *c, const char *operation);
 
-/* -- the file (checkpoint_load.c, checksums.c) -- */
-/* Opens a checkpoint and verifies its header. Returns NULL with the error stored. */
-th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *operation);
+/* -- the file (checksums.c) -- */
 /* Verifies the checksum of the header. TH_ERROR_FILE if it is wrong, or if the file has no checksums. */
 th_status th_checksums_verify_header(const th_safetensors *file, const char *operation);
 /* Verifies the checksum of one tensor. TH_ERROR_FILE if it is wrong. */

@@ -3,6 +3,16 @@
 
 #include "models/store/checkpoint.h"
 
+/* Opens a checkpoint and verifies its header. Returns NULL with the error stored. */
+static th_safetensors *open_checkpoint(th_context *ctx, const char *path, const char *reader)
+{
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    if (file == NULL || th_checksums_verify_header(file, reader) == TH_OK)
+        return file;
+    th_safetensors_close(file);
+    return NULL;
+}
+
 static const char operation[] = "checkpoint_load";
 
 /* -- moments -- */
@@ -107,7 +117,7 @@ th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
     th_status status = th_parameter_list_make(&list, c.model, c.optimizer, path, operation);
     if (status == TH_OK)
         status = th_check_numbers(&c, operation);
-    if (status == TH_OK && (file = th_checkpoint_open(list.ctx, path, operation)) == NULL)
+    if (status == TH_OK && (file = open_checkpoint(list.ctx, path, operation)) == NULL)
         status = th_error_code(list.ctx);
     if (status == TH_OK) {
         const th_json_source source = {list.ctx, operation, path};
@@ -121,15 +131,6 @@ th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
 }
 
 /* -- reading only the configuration, or verifying -- */
-
-th_safetensors *th_checkpoint_open(th_context *ctx, const char *path, const char *reader)
-{
-    th_safetensors *file = th_safetensors_open(ctx, path);
-    if (file == NULL || th_checksums_verify_header(file, reader) == TH_OK)
-        return file;
-    th_safetensors_close(file);
-    return NULL;
-}
 
 typedef struct owned_text {
     size_t bytes;
@@ -160,7 +161,7 @@ char *th_checkpoint_configuration(th_context *ctx, const char *path)
     static const char reader[] = "checkpoint_configuration";
     if (!th_usable_context(ctx, reader))
         return NULL;
-    th_safetensors *file = th_checkpoint_open(ctx, path, reader);
+    th_safetensors *file = open_checkpoint(ctx, path, reader);
     if (file == NULL)
         return NULL;
     const char *text = th_safetensors_metadata(file, TH_CONFIGURATION_TEXT);
@@ -174,7 +175,7 @@ th_status th_checkpoint_verify(th_context *ctx, const char *path)
     static const char reader[] = "checkpoint_verify";
     if (!th_usable_context(ctx, reader))
         return th_error_code(ctx);
-    th_safetensors *file = th_checkpoint_open(ctx, path, reader);
+    th_safetensors *file = open_checkpoint(ctx, path, reader);
     const th_status status = file ? th_checksums_verify_all(file, reader) : th_error_code(ctx);
     th_safetensors_close(file);
     return status;

@@ -29,7 +29,8 @@ void th_mask_tensors(const th_mask *mask, th_tensor **tensors)
     tensors[TH_MASK_POSITIONS] = mask ? mask->positions : NULL;
 }
 
-th_band th_mask_band(const th_mask_rules *rules, bool positions, int64_t queries, int64_t keys)
+/* Returns the keys that causal order and the window leave visible, relative to a query's position. */
+static th_band band_of(const th_mask_rules *rules, bool positions, int64_t queries, int64_t keys)
 {
     const bool at_end = !positions && rules->causal == TH_CAUSAL_BOTTOM_RIGHT;
     return (th_band){.causal = rules->causal != TH_CAUSAL_NONE,
@@ -72,7 +73,7 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
                        const int64_t *scores)
 {
     const bool positions = tensors[TH_MASK_POSITIONS].given;
-    *view = (th_mask_view){.band = th_mask_band(rules, positions, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
+    *view = (th_mask_view){.band = band_of(rules, positions, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
     memcpy(view->size, scores, (size_t)ndim * sizeof *scores);
     if (tensors[TH_MASK_VALID_LENGTHS].given)
         view->valid_lengths = lengths_over(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);

@@ -34,9 +34,6 @@ void th_mask_tensors(const th_mask *mask, th_tensor **tensors);
 th_status th_mask_check(th_call *call, const th_mask_rules *rules, int first, th_dtype dtype, int ndim,
                         const int64_t *scores);
 
-/* Returns the keys that causal order and the window leave visible, relative to a query's position. */
-th_band th_mask_band(const th_mask_rules *rules, bool positions, int64_t queries, int64_t keys);
-
 /* A mask broadcast to scores (N, T, S). */
 typedef struct th_mask_view {
     th_band band;
