@@ -1,9 +1,11 @@
 #!/bin/sh
-# setup.sh [demo|models|test|bench|interop|tiles]: installs missing packages.
+# setup.sh [demo|models|test|audit|bench|interop|tiles]: installs missing packages.
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
 #   test     (the default) for all tests: the packages of models, more compilers, tools, and libraries whose results the tests
 #            compare
+#   audit    for the searches for defects (mutants.sh, fuzz.sh, coverage.sh, analyze.sh, failures.sh, team_model.sh, soak.sh):
+#            the packages of test, and analyzers
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
@@ -14,9 +16,9 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | test | bench | interop | tiles) ;;
+demo | models | test | audit | bench | interop | tiles) ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "$tier is not one of demo, models, test, bench, interop and tiles" ;;
+*) refuse "$tier is not one of demo, models, test, audit, bench, interop and tiles" ;;
 esac
 
 # -- tests of tools and libraries: each one uses the tool, so that it does not matter how it was installed --
@@ -114,6 +116,25 @@ has_valgrind() {
 has_doxygen() {
     doxygen --version
 }
+has_strace() {
+    strace --version
+}
+has_spin() { # it prints the model's errors, and writes pan.c for the C compiler
+    spin -V
+}
+has_fuzzer() {
+    echo 'int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size) { return data && size > 8 ? -1 : 0; }' |
+        compiles clang c -fsanitize=fuzzer,address
+}
+has_clang_tidy() {
+    clang-tidy --version
+}
+has_cppcheck() {
+    cppcheck --version
+}
+has_gcovr() {
+    gcovr --version
+}
 has_xz() {
     xz --version
 }
@@ -187,7 +208,7 @@ missing() {
         need cpio has_cpio cpio
         need xorriso has_xorriso xorriso
     fi
-    if [ "$tier" = test ]; then
+    if [ "$tier" = test ] || [ "$tier" = audit ]; then
         need g++ has_cpp "${CXX:-c++}"
         need binutils has_binutils objdump
         need pkg-config has_pkg_config pkg-config
@@ -200,6 +221,15 @@ missing() {
         need valgrind has_valgrind valgrind
         need doxygen has_doxygen doxygen
         need libopenblas0-openmp has_openblas_openmp ""
+        need strace has_strace strace
+        need spin has_spin spin
+        need cppcheck has_cppcheck cppcheck
+    fi
+    if [ "$tier" = audit ]; then
+        need python3 has_python python3
+        need libclang-rt-dev has_fuzzer clang
+        need clang-tidy has_clang_tidy clang-tidy
+        need gcovr has_gcovr gcovr
     fi
 }
 
