@@ -1,5 +1,6 @@
 /* dense_cross_entropy: the gradients that forward precomputes, and every way in which their buffers can be used before
- * backward needs them, compared with the composition. (test_gradients.c checks gradients on samples.) */
+ * backward needs them, compared with the composition, in one chunk of rows and in several. (test_gradients.c checks
+ * gradients on samples.) */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 
 #include "context.h"
 
-enum { ROWS = 1300, WIDTH = 12, CLASSES = 17 }; /* three chunks */
+enum { ROWS = 1300, WIDTH = 12, CLASSES = 17 };       /* one chunk */
+enum { MANY_CLASSES = 4097, CHUNK = 512 /* rows */ }; /* ROWS take three chunks */
 
 static th_tensor *x, *weight, *targets;
 
@@ -30,8 +32,11 @@ static void expect_close(th_tensor *a, th_tensor *b, const char *what)
     ck_assert_ptr_nonnull(a);
     ck_assert_ptr_nonnull(b);
     const float *p = th_data(a), *q = th_data(b);
+    float largest = 0;
+    for (int64_t i = 0; i < th_numel(b); i++)
+        largest = fmaxf(largest, fabsf(q[i]));
     for (int64_t i = 0; i < th_numel(a); i++)
-        if (!(fabsf(p[i] - q[i]) <= 1e-6F))
+        if (!(fabsf(p[i] - q[i]) <= 1e-6F + 4e-6F * largest))
             ck_abort_msg("%s[%d]: %g, composed %g", what, (int)i, (double)p[i], (double)q[i]);
 }
 
@@ -192,6 +197,44 @@ START_TEST(gradients_equal_those_of_the_composition)
 }
 END_TEST
 
+/* The loss and both gradients equal those of the composition for `rows` rows, with and without early gradients. */
+static void expect_equal_to_the_composition(int64_t rows, double normalizer, double factor, bool early)
+{
+    const th_cross_entropy_options options = {.normalizer = normalizer, TH_IGNORE(3), .label_smoothing = 0.1};
+    th_tensor *part = th_slice(x, 0, 0, rows, 1), *all = targets, *dx[2], *dw[2];
+    double loss[2];
+    targets = th_slice(all, 0, 0, rows, 1);
+    for (int fused = 0; fused < 2; fused++) {
+        th_tensor *own = th_set_requires_gradient(th_keep(th_contiguous(th_detach(part))), true);
+        for (int pass = 0; pass < (early ? 1 : 2); pass++) { /* a second pass accumulates, so nothing is precomputed */
+            th_tensor *l = th_scale(classify(fused, own, &options), factor);
+            loss[fused] = th_item(l);
+            ck_assert_int_eq(th_backward(l, NULL), TH_OK);
+        }
+        dx[fused] = th_keep(th_gradient(own));
+        dw[fused] = th_keep(th_gradient(weight));
+        th_empty_gradient(weight);
+    }
+    targets = all;
+    ck_assert_double_eq_tol(loss[1], loss[0], 1e-5 * fabs(loss[0]));
+    expect_close(dx[1], dx[0], "dx");
+    expect_close(dw[1], dw[0], "dweight");
+    th_tape_clear(ctx);
+}
+
+/* Logits of different rows have very different sums of exponentials. _i: without or with early gradients. */
+START_TEST(chunks_have_their_rows)
+{
+    static const int64_t rows[] = {1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, ROWS};
+    weight = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(MANY_CLASSES, WIDTH)), true);
+    targets = th_random_integers(ctx, TH_INT32, TH_SHAPE(ROWS), 0, MANY_CLASSES);
+    for (int i = 2; i < ROWS; i += 7)
+        ck_assert_int_eq(th_set(targets, TH_INDEX(i), 3), TH_OK); /* some are ignored */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_equal_to_the_composition(rows[i], i % 2 ? 0 : (double)rows[i], i % 3 ? 1 : -2.5, _i);
+}
+END_TEST
+
 START_TEST(only_requested_gradients_are_computed)
 {
     th_tensor *frozen = th_keep(weight);
@@ -209,7 +252,7 @@ END_TEST
 
 START_TEST(the_logits_are_never_stored_as_a_whole)
 {
-    enum { MANY = 20000, CHUNK = 512 };
+    enum { MANY = 20000 };
     th_context *small = th_context_new(&(th_context_options){.shapes_only = true});
     th_tensor *w = th_set_requires_gradient(th_randn(small, TH_FLOAT32, TH_SHAPE(MANY, 8)), true);
     th_tensor *t = th_zeros(small, TH_INT32, TH_SHAPE(8 * CHUNK));
@@ -310,6 +353,7 @@ int main(void)
     TCase *tests = new_suite("dense_cross_entropy", setup, close_context);
     tcase_add_loop_test(tests, gradients_equal_those_of_the_composition, 0,
                         (int)(sizeof scenarios / sizeof *scenarios));
+    tcase_add_loop_test(tests, chunks_have_their_rows, 0, 2);
     tcase_add_test(tests, only_requested_gradients_are_computed);
     tcase_add_test(tests, the_logits_are_never_stored_as_a_whole);
     tcase_add_test(tests, ignored_rows_have_no_effect);
