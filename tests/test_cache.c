@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "nn/cache.h"
 #include "tapehead/tapehead.h"
 
 #include "context.h"
@@ -149,6 +150,66 @@ START_TEST(each_sequence_continues_from_its_end)
         for (int b = 0; b < B; b++)
             ck_assert(same_logits(&whole[(b * T + position[b]) * V], &piece[b * V]));
         th_tape_clear(ctx);
+    }
+    th_no_grad_end(ctx);
+}
+END_TEST
+
+/* -- sequences that follow others -- */
+
+/* Returns the numbers of a cached tensor (B, H, S, D) as the sequences that follow others should have them. */
+static float *followed(const th_tensor_impl *t, const int64_t *source, const int64_t *first, const int64_t *end)
+{
+    const float *data = th_tensor_data(t);
+    float *expected = malloc((size_t)th_tensor_numel(t) * sizeof *expected);
+    for (int64_t i = 0; i < th_tensor_numel(t); i++) {
+        const int64_t each = t->size[1] * t->size[2] * t->size[3], b = i / each, at = i / t->size[3] % t->size[2];
+        expected[i] = data[at >= first[b] && at < end[b] ? source[b] * each + i % each : i];
+    }
+    return expected;
+}
+
+/* Ranges within a chunk of 16 positions, of several chunks, and empty ones; sequences that swap, and that several follow.
+ * _i: the number of threads - 1. */
+START_TEST(sequences_follow_others)
+{
+    static const int64_t ranges[][2] = {{0, 1},   {0, 15},        {0, 16}, {0, 17}, {0, 31}, {0, 32},
+                                        {0, 33},  {0, CAPACITY},  {3, 18}, {3, 19}, {3, 20}, {5, 38},
+                                        {16, 32}, {39, CAPACITY}, {7, 7},  {9, 2}};
+    static const int64_t sources[][B] = {{1, 0, 2}, {2, 0, 1}, {0, 0, 0}, {0, 1, 2}, {1, 1, 1}, {2, 1, 1}};
+    enum { RANGES = sizeof ranges / sizeof *ranges, SOURCES = sizeof sources / sizeof *sources };
+    ck_assert_int_eq(th_set_threads(ctx, 1 + _i), TH_OK);
+    th_module *model = th_language_model_new(ctx, &models[_i]);
+    th_no_grad_begin(ctx);
+    th_cache *handle = th_cache_new(model, B, CAPACITY);
+    const int64_t nothing[B] = {0};
+    ck_assert_int_eq(th_cache_follow(handle, sources[0], nothing, nothing), TH_OK); /* the cache is empty */
+    th_language_model_logits(model, tokens_new(B, T), &(th_language_model_logits_options){.cache = handle});
+    th_tape_clear(ctx);
+    th_cache_impl *cache = th_cache_of(handle, "test");
+    for (int turn = 0; turn < SOURCES * RANGES; turn++) {
+        int64_t first[B], end[B];
+        const int64_t *source = sources[turn % SOURCES];
+        float *expected[2][2];
+        for (int64_t b = 0; b < B; b++) {
+            first[b] = ranges[(turn / SOURCES + b * (turn % 5)) % RANGES][0];
+            end[b] = ranges[(turn / SOURCES + b * (turn % 5)) % RANGES][1];
+        }
+        for (int l = 0; l < 2; l++)
+            for (int v = 0; v < 2; v++) {
+                th_tensor_impl *t = v ? cache->layer[l].values : cache->layer[l].keys;
+                ck_assert_int_eq(th_fill_uniform(th_handle_of(t), -1, 1), TH_OK);
+                expected[l][v] = followed(t, source, first, end);
+            }
+        ck_assert_int_eq(th_cache_follow(handle, source, first, end), TH_OK);
+        for (int l = 0; l < 2; l++)
+            for (int v = 0; v < 2; v++) {
+                const th_tensor_impl *t = v ? cache->layer[l].values : cache->layer[l].keys;
+                ck_assert_msg(memcmp(th_tensor_data(t), expected[l][v], (size_t)th_tensor_numel(t) * sizeof(float)) ==
+                                  0,
+                              "turn %d, layer %d, %s", turn, l, v ? "values" : "keys");
+                free(expected[l][v]);
+            }
     }
     th_no_grad_end(ctx);
 }
@@ -329,6 +390,7 @@ int main(void)
     TCase *tests = new_suite("cache", setup, close_context);
     tcase_add_loop_test(tests, pieces_have_the_same_bits_as_the_whole_sequence, 0, PRECISIONS * 2 * MODELS);
     tcase_add_loop_test(tests, each_sequence_continues_from_its_end, 0, MODELS);
+    tcase_add_loop_test(tests, sequences_follow_others, 0, 4);
     tcase_add_test(tests, memory_is_projected_once);
     tcase_add_test(tests, misuse_of_a_cache_is_an_error);
     tcase_add_test(tests, a_cache_after_a_cast);
