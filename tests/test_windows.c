@@ -297,6 +297,63 @@ START_TEST(damage_while_training)
 }
 END_TEST
 
+/* Changes a byte of token 50 on the disk; a second call repairs it. */
+static void damage(void)
+{
+    FILE *file = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(file);
+    fseek(file, 64 + 100, SEEK_SET);
+    const int byte = fgetc(file);
+    fseek(file, 64 + 100, SEEK_SET);
+    ck_assert_int_eq(fputc(byte ^ 1, file), byte ^ 1);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* A batch that fails changes nothing, also if it began a new epoch before. Afterwards the windows continue like others
+ * that go to the same position. _i: rows left in the epoch. */
+START_TEST(a_failed_batch_can_be_repeated)
+{
+    enum { LENGTH = 7, ROWS = 3, TOKENS = 60 };
+    th_tensor *tokens[2], *targets[2];
+    for (int i = 0; i < 2; i++) {
+        tokens[i] = th_empty(ctx, TH_INT32, TH_SHAPE(ROWS, LENGTH));
+        targets[i] = th_empty(ctx, TH_INT32, TH_SHAPE(ROWS, LENGTH));
+    }
+    th_token_file_close(counting_file(TOKENS));
+    for (int shuffle = 0; shuffle < 2; shuffle++)
+        for (int64_t epoch = 0; epoch < 8; epoch++) {
+            damage();
+            th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
+            const th_windows_options options = {.length = LENGTH, .shuffle = shuffle, .seed = 3};
+            th_windows *windows = th_windows_new(file, &options), *others = th_windows_new(file, &options);
+            ck_assert_int_eq(th_windows_go_to(windows, (th_windows_position){.epoch = epoch}), TH_OK);
+            const int64_t count = th_windows_count(windows);
+            const th_windows_position position = {epoch, count - _i};
+            ck_assert_int_eq(th_windows_go_to(windows, position), TH_OK);
+            for (int again = 0; again < 2; again++) {
+                expect_status(th_windows_next(windows, tokens[0], targets[0]), TH_ERROR_FILE, "is wrong");
+                ck_assert_int_eq(th_windows_where(windows).epoch, epoch);
+                ck_assert_int_eq(th_windows_where(windows).index, count - _i);
+                ck_assert_int_eq(th_windows_count(windows), count);
+            }
+            damage();
+            ck_assert_int_eq(th_windows_go_to(others, position), TH_OK);
+            for (int batch = 0; batch < 4; batch++) {
+                ck_assert_int_eq(th_windows_next(windows, tokens[0], targets[0]), TH_OK);
+                ck_assert_int_eq(th_windows_next(others, tokens[1], targets[1]), TH_OK);
+                const size_t bytes = ROWS * LENGTH * sizeof(int32_t);
+                ck_assert_mem_eq(th_data_const(tokens[0]), th_data_const(tokens[1]), bytes);
+                ck_assert_mem_eq(th_data_const(targets[0]), th_data_const(targets[1]), bytes);
+                ck_assert_int_eq(th_windows_where(windows).epoch, th_windows_where(others).epoch);
+                ck_assert_int_eq(th_windows_where(windows).index, th_windows_where(others).index);
+            }
+            th_windows_free(windows);
+            th_windows_free(others);
+            th_token_file_close(file);
+        }
+}
+END_TEST
+
 START_TEST(shapes_only)
 {
     th_token_file_close(counting_file(100));
@@ -322,6 +379,7 @@ int main(void)
     tcase_add_test(tests, the_smallest_ranges);
     tcase_add_test(tests, wrong_arguments);
     tcase_add_test(tests, damage_while_training);
+    tcase_add_loop_test(tests, a_failed_batch_can_be_repeated, 0, 3);
     tcase_add_test(tests, shapes_only);
     return run_suites();
 }
