@@ -230,6 +230,29 @@ START_TEST(a_leftover_is_removed)
 }
 END_TEST
 
+/* No byte of a leftover gets into the new file, however long the two are, and whether a file exists or not. */
+START_TEST(a_leftover_of_any_length_leaves_no_byte)
+{
+    static char left[10000], text[10000];
+    static const size_t lengths[] = {0, 1, 5, 4095, 4096, 4097, sizeof left - 1};
+    enum { LENGTHS = sizeof lengths / sizeof *lengths };
+    for (int i = 0; i < 2 * LENGTHS * LENGTHS; i++) {
+        const size_t old = lengths[i / 2 % LENGTHS], new = lengths[i / 2 / LENGTHS];
+        memset(left, 'x', old), left[old] = 0;
+        memset(text, 'n', new), text[new] = 0;
+        unlink(path);
+        if (i % 2)
+            put(path, left);
+        put(temporary, left);
+        put(second, left); /* (only the first free name is used) */
+        write_whole(path, text);
+        expect_text(path, text);
+        ck_assert(!is_there(temporary));
+        expect_text(second, left);
+    }
+}
+END_TEST
+
 /* -- permissions -- */
 
 START_TEST(the_new_file_has_the_permissions_of_the_old_one)
@@ -481,6 +504,7 @@ int main(void)
                         (int)(sizeof makers / sizeof *makers));
     tcase_add_test(tests, it_is_an_error_if_all_names_are_taken);
     tcase_add_test(tests, a_leftover_is_removed);
+    tcase_add_test(tests, a_leftover_of_any_length_leaves_no_byte);
     tcase_add_test(tests, the_new_file_has_the_permissions_of_the_old_one);
     tcase_add_test(tests, the_group_is_kept_or_gets_only_the_permissions_of_others);
     tcase_add_test(tests, a_link_within_its_folder_is_followed);

@@ -198,6 +198,51 @@ START_TEST(hostile_headers)
 }
 END_TEST
 
+/* Writes a file with this vocabulary in its header, whose checksum is correct. All its tokens are 0, except one. */
+static void write_one_token(int64_t count, int64_t at, int64_t token, int64_t vocabulary)
+{
+    int32_t *tokens = calloc((size_t)count, sizeof *tokens);
+    tokens[at] = (int32_t)token;
+    th_token_writer *writer = th_token_writer_open(ctx, path, token + 1);
+    ck_assert_int_eq(th_token_writer_append(writer, tokens, count), TH_OK);
+    ck_assert_int_eq(th_token_writer_close(writer), TH_OK);
+    free(tokens);
+    unsigned char header[64];
+    FILE *file = fopen(path, "r+b");
+    ck_assert(file && fread(header, 1, sizeof header, file) == sizeof header);
+    memcpy(header + 24, &vocabulary, sizeof vocabulary);
+    const uint32_t crc = th_crc32c(0, header, 60);
+    memcpy(header + 60, &crc, sizeof crc);
+    rewind(file);
+    ck_assert(fwrite(header, 1, sizeof header, file) == sizeof header && fclose(file) == 0);
+}
+
+/* The vocabulary is the first number that is no token, wherever that stands. */
+START_TEST(a_token_equal_to_the_vocabulary_is_an_error)
+{
+    static const int64_t tokens[] = {1, 64, 65535, 65537, 100000}, places[] = {0, 1, 1023, 1024, 1025, 2999, 524289};
+    char words[96];
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        for (size_t j = 0; j < sizeof places / sizeof *places; j++) {
+            const int64_t count = places[j] < 3000 ? 3000 : places[j] + 1, token = tokens[i];
+            write_one_token(count, places[j], token, token);
+            snprintf(words, sizeof words, "token %d is outside its vocabulary of %d", (int)places[j], (int)token);
+            refused(words);
+            int32_t read[2];
+            th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
+            no_error();
+            expect_status(th_token_file_read(file, places[j], 1, read), TH_ERROR_FILE, words);
+            th_token_file_close(file);
+            write_one_token(count, places[j], token, token + 1);
+            file = th_token_file_open(ctx, path, NULL);
+            ck_assert_int_eq(th_token_file_read(file, places[j], 1, read), TH_OK);
+            ck_assert_int_eq(read[0], token);
+            ck_assert_int_eq(th_token_file_vocabulary(file), token + 1);
+            th_token_file_close(file);
+        }
+}
+END_TEST
+
 START_TEST(wrong_arguments)
 {
     assert_error(th_token_writer_open(ctx, NULL, 5), TH_ERROR_ARGUMENT, "needs a path and a vocabulary");
@@ -294,6 +339,7 @@ int main(void)
     tcase_add_test(tests, every_damage_is_found);
     tcase_add_test(tests, damage_is_found_when_used);
     tcase_add_test(tests, hostile_headers);
+    tcase_add_test(tests, a_token_equal_to_the_vocabulary_is_an_error);
     tcase_add_test(tests, wrong_arguments);
     tcase_add_test(tests, the_old_file_stays);
     tcase_add_test(tests, out_of_memory);
