@@ -383,6 +383,37 @@ START_TEST(errors)
 }
 END_TEST
 
+/* The window of a mask and that of the layer combine, and a negative left or right side of a mask limits nothing. _i: the
+ * kind of causal mask. */
+START_TEST(a_layer_combines_its_window_with_that_of_a_mask)
+{
+    enum { T = 9, WIDTH = 8 };
+    static const int64_t sides[] = {-100, -1, 0, 1, 2, 3, 100};
+    enum { SIDES = sizeof sides / sizeof *sides };
+    const th_causal causal = _i ? TH_CAUSAL_BOTTOM_RIGHT : TH_CAUSAL_TOP_LEFT;
+    th_set_seed(ctx, 1);
+    th_module *whole = th_multi_head_attention_new(ctx, WIDTH, 2, NULL);
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, T, WIDTH));
+    for (int64_t window = 1; window <= T + 1; window += window < 4 ? 1 : 3) {
+        th_set_seed(ctx, 1); /* the same weights */
+        th_module *limited = th_multi_head_attention_new(
+            ctx, WIDTH, 2, &(th_multi_head_attention_options){.scores = {.window = window}});
+        for (int i = 0; i <= SIDES * SIDES; i++) {
+            const bool given = i < SIDES * SIDES; /* the last mask has no window */
+            const int64_t left = given ? sides[i / SIDES] : -1, right = given ? sides[i % SIDES] : -1;
+            const th_mask own = {.causal = causal, .window = given ? TH_WINDOW(left, right) : (th_window_range){0}};
+            const int64_t both = left >= 0 && left < window - 1 ? left : window - 1;
+            const th_mask combined = {.causal = causal, .window = TH_WINDOW(both, right)};
+            assert_same_bits(th_attend(limited, x, x, x, &(th_attend_options){.mask = &own}),
+                             th_attend(whole, x, x, x, &(th_attend_options){.mask = &combined}), "two windows");
+            ck_assert_int_eq(own.window.left, given ? left : 0); /* the caller's mask does not change */
+        }
+        th_tape_clear(ctx);
+        th_module_free(limited);
+    }
+}
+END_TEST
+
 START_TEST(rotary_errors)
 {
     th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 5));
@@ -441,6 +472,7 @@ int main(void)
     tcase_add_loop_test(tests, a_layer_with_a_cache_has_the_same_bits_as_without, 0, 2 * LAYERS);
     tcase_add_test(tests, mask_explain_names_positions);
     tcase_add_loop_test(tests, errors, 0, 2);
+    tcase_add_loop_test(tests, a_layer_combines_its_window_with_that_of_a_mask, 0, 2);
     tcase_add_test(tests, rotary_errors);
     return run_suites();
 }
