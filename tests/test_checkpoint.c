@@ -347,6 +347,35 @@ START_TEST(moments_without_steps_are_unexpected)
 }
 END_TEST
 
+/* A moment must have the type and the shape of its parameter, also if it takes as many bytes. _i: the moment. */
+START_TEST(moments_of_another_type_or_shape_are_rejected)
+{
+    static const char *const names[] = {"exp_avg", "exp_avg_sq"}, *const types[] = {"I32", "U32"};
+    char from[128], to[128], words[160];
+    step();
+    const uint32_t before = th_module_crc32c(model);
+    for (int i = 0; i < 2; i++) {
+        save();
+        snprintf(from, sizeof from, ".optimizer.%s.first.weight\":{\"dtype\":\"F32\"", names[_i]);
+        snprintf(to, sizeof to, ".optimizer.%s.first.weight\":{\"dtype\":\"%s\"", names[_i], types[i]);
+        change_state(from, to);
+        snprintf(words, sizeof words, "different shape: %s of first.weight does not match the parameter", names[_i]);
+        expect_status(load(), TH_ERROR_FILE, words);
+    }
+    static const char *const shapes[] = {"[1,9]", "[9,1]"}; /* not [3,3] */
+    for (int i = 0; i < 2; i++) {
+        save();
+        snprintf(from, sizeof from, ".optimizer.%s.first.weight\":{\"dtype\":\"F32\",\"shape\":[3,3]", names[_i]);
+        snprintf(to, sizeof to, ".optimizer.%s.first.weight\":{\"dtype\":\"F32\",\"shape\":%s", names[_i], shapes[i]);
+        change_state(from, to);
+        expect_status(load(), TH_ERROR_FILE, words);
+    }
+    ck_assert_uint_eq(th_module_crc32c(model), before);
+    save();
+    ck_assert_int_eq(load(), TH_OK);
+}
+END_TEST
+
 /* A quarter of a TiB of zeros, which takes minutes to read, with a valid header. */
 START_TEST(tensors_that_do_not_fit_are_not_read)
 {
@@ -816,6 +845,7 @@ int main(void)
     tcase_add_test(tests, infinite_moments_are_limited);
     tcase_add_test(tests, the_default_precision_is_float32);
     tcase_add_test(tests, moments_without_steps_are_unexpected);
+    tcase_add_loop_test(tests, moments_of_another_type_or_shape_are_rejected, 0, 2);
     tcase_add_test(tests, tensors_that_do_not_fit_are_not_read);
     tcase_add_test(tests, every_difference_is_named);
     tcase_add_test(tests, changed_options_are_an_error_unless_allowed);

@@ -158,11 +158,67 @@ START_TEST(a_run_can_restart_from_the_beginning)
 }
 END_TEST
 
+/* Draws dropout calls, and ends the step: with an error if the error is not NULL. */
+static void draw_and_clear(int calls, const char *error)
+{
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(4, 8));
+    for (int i = 0; i < calls; i++)
+        ck_assert_ptr_nonnull(th_dropout(x, 0.5));
+    if (error) {
+        ck_assert_ptr_null(th_add(x, th_ones(ctx, TH_FLOAT32, TH_SHAPE(3))));
+        expect_error(TH_ERROR_SHAPE, error);
+    }
+    th_tensor_free(x);
+    th_tape_clear(ctx);
+}
+
+/* Returns the checksum of the numbers that the next three dropout calls keep. */
+static uint32_t next_draws(void)
+{
+    uint32_t kept = 0;
+    th_tensor *x = th_ones(ctx, TH_FLOAT32, TH_SHAPE(8));
+    for (int i = 0; i < 3; i++) {
+        const float *y = th_data_const(th_dropout(x, 0.5));
+        for (int n = 0; n < 8; n++)
+            kept = kept << 1 | (y[n] != 0);
+    }
+    th_tensor_free(x);
+    th_tape_clear(ctx);
+    return kept;
+}
+
+/* A step that fails after a checkpoint was loaded draws the same numbers again, as without the interruption: those after
+ * the calls of the last tape that was cleared without an error. _i: calls before the checkpoint. */
+START_TEST(a_failed_step_after_resuming_is_repeated)
+{
+    const char *file = in_folder("run");
+    uint32_t draws[2][2];
+    for (int resumed = 0; resumed < 2; resumed++) {
+        ctx = th_context_new(&(th_context_options){.seed = resumed ? 9 : 4, .threads = 1});
+        const th_checkpoint run = {.model = th_dense_new(ctx, 3, 3, NULL)};
+        if (resumed) {
+            draw_and_clear(7, NULL); /* the numbers of another run, which loading replaces */
+            ck_assert_msg(th_checkpoint_load(file, &run) == TH_OK, "%s", th_error_message(ctx));
+        } else {
+            draw_and_clear(_i, NULL);
+            ck_assert_int_eq(th_checkpoint_save(file, &run), TH_OK);
+        }
+        draw_and_clear(2, "shape");
+        draws[resumed][0] = next_draws();
+        draws[resumed][1] = next_draws();
+        th_context_free(ctx);
+    }
+    ck_assert_mem_eq(draws[0], draws[1], sizeof draws[0]);
+    ck_assert_uint_ne(draws[0][0], draws[0][1]);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("resuming", make_folder, remove_folder);
     tcase_add_loop_test(tests, a_run_resumes_with_the_same_bits, 0, 2 * OPTIMIZERS);
     tcase_add_loop_test(tests, a_run_resumes_in_its_precision, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_test(tests, a_run_can_restart_from_the_beginning);
+    tcase_add_loop_test(tests, a_failed_step_after_resuming_is_repeated, 0, 4);
     return run_suites();
 }
