@@ -1,8 +1,9 @@
 /* The norm of gradients and clipping to it: every element counts once, whatever the length of a gradient, and a gradient
  * is scaled exactly if its norm is above max_norm. */
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tapehead/tapehead.h"
 
@@ -113,6 +114,72 @@ START_TEST(every_parameter_counts)
 }
 END_TEST
 
+/* Squares that overflow: the norm is that of the elements, whatever their signs. A norm that overflows is the largest
+ * number. */
+START_TEST(squares_may_overflow)
+{
+    static const struct {
+        double g[3], norm;
+    } cases[] = {{{3e200, 4e200, 0}, 5e200},
+                 {{-3e200, 0, -4e200}, 5e200},
+                 {{0, -1e300, 0}, 1e300},
+                 {{1e300, -1e10, 0}, 1e300},
+                 {{-1e308, 1e308, -1e308}, 1.7320508075688772e308},
+                 {{1.7e308, 1.7e308, 0}, DBL_MAX},
+                 {{-1.7e308, -1.7e308, -1.7e308}, DBL_MAX}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        th_module *m = parameters_new();
+        double norm = 0;
+        add_gradient(m, "p", 3, TH_FLOAT64, cases[i].g);
+        ck_assert_int_eq(th_clip_gradients(m, DBL_MAX, &norm), TH_OK);
+        ck_assert_double_le(fabs(norm / cases[i].norm - 1), 1e-14);
+        th_module_free(m);
+    }
+}
+END_TEST
+
+/* The element that is not finite is named with its index in every dimension. */
+START_TEST(a_number_that_is_not_finite_is_named)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    static const char *const words[] = {"is nan at [", "is inf at [", "is -inf at ["};
+    for (int64_t i = 0; i < 2 * 3 * 4; i++) {
+        double g[2 * 3 * 4] = {1, 2}, norm = 0;
+        char expected[96];
+        g[i] = bad[i % 3];
+        th_module *m = parameters_new(), *child = th_module_add(m, "child", parameters_new());
+        th_module_add_parameter(m, "other", TH_SHAPE(2));
+        th_tensor *p = th_module_add_parameter(child, "p", TH_SHAPE(2, 3, 4));
+        ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+        p = th_module_find_parameter(child, "p");
+        th_tensor *cotangent = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(2, 3, 4), g);
+        ck_assert_int_eq(th_backward(p, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+        th_tape_clear(ctx);
+        snprintf(expected, sizeof expected, "child.p %s%d, %d, %d]", words[i % 3], (int)(i / 12), (int)(i / 4 % 3),
+                 (int)(i % 4));
+        ck_assert_int_eq(th_clip_gradients(m, 1, &norm), TH_ERROR_VALUE);
+        expect_error(TH_ERROR_VALUE, expected);
+        ck_assert(isnan(norm));
+        th_tensor_free(cotangent);
+        th_module_free(m);
+    }
+}
+END_TEST
+
+START_TEST(shapes_only)
+{
+    th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+    th_module *m = th_dense_new(shapes, 3, 4, NULL);
+    double norm = 0;
+    th_tensor *y = th_module_forward(m, th_zeros(shapes, TH_FLOAT32, TH_SHAPE(2, 3)));
+    ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+    ck_assert_int_eq(th_clip_gradients(m, 1, &norm), TH_OK);
+    ck_assert(isnan(norm)); /* it is not known */
+    ck_assert_int_eq(th_clip_gradients(m, 0, &norm), TH_ERROR_ARGUMENT);
+    th_context_free(shapes);
+}
+END_TEST
+
 /* -- clipping -- */
 
 static const double ratios[] = {0.25, 0.5, 0.999, 1, 1.001, 1.25, 1.999, 2, 2.001, 3, 1000}; /* norm / max_norm */
@@ -162,6 +229,9 @@ int main(void)
     tcase_add_test(tests, every_element_of_a_short_gradient_counts);
     tcase_add_loop_test(tests, every_element_of_a_long_gradient_counts, 0, 4);
     tcase_add_test(tests, every_parameter_counts);
+    tcase_add_test(tests, squares_may_overflow);
+    tcase_add_test(tests, a_number_that_is_not_finite_is_named);
+    tcase_add_test(tests, shapes_only);
     tcase_add_loop_test(tests, gradients_above_the_norm_are_scaled_to_it, 0, 2 * sizeof ratios / sizeof *ratios);
     tcase_add_loop_test(tests, an_optimizer_clips_like_the_function, 0, sizeof ratios / sizeof *ratios);
     return run_suites();
