@@ -141,6 +141,25 @@ START_TEST(rotary_reads_views_and_does_not_depend_on_rows)
 }
 END_TEST
 
+/* Values and gradients of many rows, which several threads share. */
+START_TEST(rotary_has_the_same_bits_with_any_number_of_threads)
+{
+    enum { T = 6000, D = 64 };
+    const th_rotary_options *o = &rotaries[_i];
+    th_tensor *x = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(T, D)), true);
+    th_tensor *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(T, D)), *y[2], *dx[2];
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(th_set_threads(ctx, i ? 4 : 1), TH_OK);
+        y[i] = th_rotary(x, o);
+        ck_assert_int_eq(th_backward(y[i], &(th_backward_options){.cotangent = cotangent, .keep_tape = true}), TH_OK);
+        dx[i] = th_keep(th_gradient(x));
+        th_empty_gradient(x);
+    }
+    assert_same_bits(y[0], y[1], "values");
+    assert_same_bits(dx[0], dx[1], "gradients");
+}
+END_TEST
+
 /* -- single queries -- */
 
 typedef struct option {
@@ -466,6 +485,7 @@ int main(void)
 {
     TCase *tests = new_suite("attention options", setup, close_context);
     tcase_add_loop_test(tests, rotary_is_as_defined, 0, 2 * ROTARIES);
+    tcase_add_loop_test(tests, rotary_has_the_same_bits_with_any_number_of_threads, 0, 2);
     tcase_add_loop_test(tests, rotary_reads_views_and_does_not_depend_on_rows, 0, ROTARIES);
     tcase_add_loop_test(tests, a_single_query_has_the_same_bits_as_the_whole_sequence, 0, 6);
     tcase_add_test(tests, composed_single_queries);

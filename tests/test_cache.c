@@ -170,7 +170,7 @@ static float *followed(const th_tensor_impl *t, const int64_t *source, const int
 }
 
 /* Ranges within a chunk of 16 positions, of several chunks, and empty ones; sequences that swap, and that several follow.
- * _i: the number of threads - 1. */
+ * _i: the model. */
 START_TEST(sequences_follow_others)
 {
     static const int64_t ranges[][2] = {{0, 1},   {0, 15},        {0, 16}, {0, 17}, {0, 31}, {0, 32},
@@ -178,7 +178,6 @@ START_TEST(sequences_follow_others)
                                         {16, 32}, {39, CAPACITY}, {7, 7},  {9, 2}};
     static const int64_t sources[][B] = {{1, 0, 2}, {2, 0, 1}, {0, 0, 0}, {0, 1, 2}, {1, 1, 1}, {2, 1, 1}};
     enum { RANGES = sizeof ranges / sizeof *ranges, SOURCES = sizeof sources / sizeof *sources };
-    ck_assert_int_eq(th_set_threads(ctx, 1 + _i), TH_OK);
     th_module *model = th_language_model_new(ctx, &models[_i]);
     th_no_grad_begin(ctx);
     th_cache *handle = th_cache_new(model, B, CAPACITY);
@@ -195,6 +194,7 @@ START_TEST(sequences_follow_others)
             first[b] = ranges[(turn / SOURCES + b * (turn % 5)) % RANGES][0];
             end[b] = ranges[(turn / SOURCES + b * (turn % 5)) % RANGES][1];
         }
+        ck_assert_int_eq(th_set_threads(ctx, 1 + (_i + turn) % 4), TH_OK); /* the memory for copies grows */
         for (int l = 0; l < 2; l++)
             for (int v = 0; v < 2; v++) {
                 th_tensor_impl *t = v ? cache->layer[l].values : cache->layer[l].keys;
@@ -251,6 +251,40 @@ START_TEST(memory_is_projected_once)
         th_tape_clear(ctx);
     }
     th_cache_free(cache);
+    th_no_grad_end(ctx);
+}
+END_TEST
+
+/* Copies between sequences concern self-attention. The keys and values of the memory stay where they are. */
+START_TEST(memory_does_not_follow)
+{
+    enum { SOURCE = 5 };
+    static const int64_t source[2] = {1, 0}, first[2] = {0, 1}, end[2] = {SOURCE, SOURCE - 1};
+    th_module *model = th_transformer_new(ctx, &(th_transformer_options){.source_vocabulary = V,
+                                                                         .target_vocabulary = V,
+                                                                         .length = 12,
+                                                                         .width = 24,
+                                                                         .heads = 3,
+                                                                         .encoder_layers = 1,
+                                                                         .decoder_layers = 1});
+    th_no_grad_begin(ctx);
+    th_cache *handle = th_cache_new(model, 2, CAPACITY);
+    th_tensor *memory = th_transformer_encode(model, tokens_new(2, SOURCE), NULL);
+    no_error();
+    ck_assert_ptr_nonnull(
+        th_transformer_decode(model, tokens_new(2, SOURCE), memory, &(th_transformer_decode_options){.cache = handle}));
+    const th_cache_impl *cache = th_cache_of(handle, "test");
+    th_tensor_impl *stored[2] = {NULL};
+    for (int64_t l = 0; l < cache->layers; l++)
+        if (cache->layer[l].memory)
+            stored[0] = cache->layer[l].keys, stored[1] = cache->layer[l].values;
+    for (int v = 0; v < 2; v++) {
+        float before[2 * SOURCE * 24];
+        copy_out(th_handle_of(stored[v]), before, 2 * SOURCE * 24);
+        ck_assert_mem_ne(before, before + SOURCE * 24, SOURCE * 24 * sizeof *before); /* the sequences differ */
+        ck_assert_int_eq(th_cache_follow(handle, source, first, end), TH_OK);
+        ck_assert_mem_eq(th_tensor_data(stored[v]), before, sizeof before);
+    }
     th_no_grad_end(ctx);
 }
 END_TEST
@@ -390,8 +424,9 @@ int main(void)
     TCase *tests = new_suite("cache", setup, close_context);
     tcase_add_loop_test(tests, pieces_have_the_same_bits_as_the_whole_sequence, 0, PRECISIONS * 2 * MODELS);
     tcase_add_loop_test(tests, each_sequence_continues_from_its_end, 0, MODELS);
-    tcase_add_loop_test(tests, sequences_follow_others, 0, 4);
+    tcase_add_loop_test(tests, sequences_follow_others, 0, MODELS);
     tcase_add_test(tests, memory_is_projected_once);
+    tcase_add_test(tests, memory_does_not_follow);
     tcase_add_test(tests, misuse_of_a_cache_is_an_error);
     tcase_add_test(tests, a_cache_after_a_cast);
     tcase_add_test(tests, a_stale_cache_is_an_error);
