@@ -35,7 +35,7 @@ static th_tensor *attend(th_tensor *positions)
     return th_attend(layer, x, x, x, &(th_attend_options){.positions = positions, .cache = cache});
 }
 
-/* -- what is stored -- */
+/* -- stored keys and values -- */
 
 /* Keys and values with any strides get to their positions, and nothing else changes. */
 START_TEST(keys_of_any_strides_are_stored)
@@ -75,7 +75,7 @@ START_TEST(keys_of_any_strides_are_stored)
 }
 END_TEST
 
-/* -- what is rejected -- */
+/* -- errors -- */
 
 /* Every position is checked; the error names its token and sequence. */
 START_TEST(positions_outside_the_cache_are_errors)

@@ -129,10 +129,12 @@ th_status th_generation_run(th_generation *g, bool whole)
 th_status th_generation_forecast(th_generation *g)
 {
     const bool slides = g->options.slide && g->longest + g->options.max_new_tokens - 1 > g->length;
+    /* the largest number of tokens of a later whole run: sequences of one length slide together */
+    const int64_t largest = g->options.lengths ? g->length : th_larger(g->length / 2, 1);
     for (int forward = 0; forward < (slides ? 3 : 2) && !th_failed(g->ctx); forward++) {
-        if (forward == 2) /* the largest number of tokens of a whole run */
+        if (forward == 2)
             for (int64_t row = 0; row < g->rows; row++)
-                g->count[row] = g->begin[row] + g->length;
+                g->count[row] = g->begin[row] + largest;
         th_generation_run(g, forward != 1);
         th_generation_done(g);
         for (int64_t row = 0; row < g->rows; row++)

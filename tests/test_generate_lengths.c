@@ -1,0 +1,182 @@
+/* How long sequences of th_generate become: sliding in models of any length, sequences of a batch that end at different
+ * times, and the memory of both. B sequences, T tokens of a prompt, V vocabulary. */
+#include <string.h>
+
+#include "tapehead/models.h"
+
+#include "context.h"
+
+enum { B = 3, T = 4, V = 9, MAX_NEW = 14 };
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 2});
+    ck_assert_ptr_nonnull(ctx);
+}
+
+static const int32_t prompt[B * T] = {1, 5, 2, 7, 3, 0, 0, 0, 4, 8, 6, 0};
+static const int32_t prompt_length[B] = {4, 1, 3};
+
+static th_tensor *integers(th_shape shape, const int32_t *data)
+{
+    return th_from_data(ctx, TH_INT32, shape, data);
+}
+
+/* Returns a model of this length whose tokens vary. */
+static th_module *model_new(int64_t length)
+{
+    th_module *m = th_language_model_new(
+        ctx, &(th_language_model_options){.vocabulary = V, .length = length, .width = 8, .heads = 2, .layers = 2});
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        if (th_ndim(p.tensor) > 1)
+            ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.6), TH_OK);
+    no_error();
+    return m;
+}
+
+typedef struct tokens {
+    int32_t token[B][MAX_NEW], length[B];
+} tokens;
+
+static tokens generated_by(th_module *model, const th_generate_options *options)
+{
+    th_generated result;
+    tokens t = {.length = {0}};
+    ck_assert_msg(th_generate(model, options, &result) == TH_OK, "%s", th_error_message(ctx));
+    const size_t batch = (size_t)th_size(result.tokens, 0);
+    ck_assert_int_eq(th_size(result.tokens, 1), MAX_NEW);
+    memcpy(t.token, th_data_const(result.tokens), batch * sizeof t.token[0]);
+    memcpy(t.length, th_data_const(result.lengths), batch * sizeof t.length[0]);
+    th_tensor_free(result.tokens);
+    th_tensor_free(result.lengths);
+    th_tensor_free(result.scores);
+    th_tape_clear(ctx);
+    return t;
+}
+
+/* -- sliding -- */
+
+/* Returns the token with the largest logit after these. */
+static int32_t next_token(th_module *model, const int32_t *token, int64_t n)
+{
+    th_no_grad_begin(ctx);
+    th_tensor *y = th_module_forward(model, integers(TH_SHAPE(1, n), token));
+    no_error();
+    int32_t best = 0;
+    for (int32_t v = 1; v < V; v++)
+        if (th_get(y, TH_INDEX(0, n - 1, v)) > th_get(y, TH_INDEX(0, n - 1, best)))
+            best = v;
+    th_no_grad_end(ctx);
+    th_tape_clear(ctx);
+    return best;
+}
+
+/* A sequence that is longer than the model begins again with its last half, or with one token if the model's length is 1.
+ * _i: the model's length - T. Shorter models get prompts that fit. */
+START_TEST(a_sequence_slides_in_a_model_of_any_length)
+{
+    const int64_t length = 1 + _i, longest = length < T ? length : T;
+    th_module *model = model_new(length);
+    th_tensor *all = integers(TH_SHAPE(B, T), prompt);
+    int32_t lengths[B];
+    for (int b = 0; b < B; b++)
+        lengths[b] = prompt_length[b] < longest ? prompt_length[b] : (int32_t)longest;
+    const tokens got = generated_by(model, &(th_generate_options){.prompts = th_slice(all, 1, 0, longest, 1),
+                                                                  .lengths = integers(TH_SHAPE(B), lengths),
+                                                                  .max_new_tokens = MAX_NEW,
+                                                                  .slide = true});
+    for (int b = 0; b < B; b++) {
+        int32_t token[T + MAX_NEW];
+        int64_t n = lengths[b], begin = 0;
+        memcpy(token, prompt + (size_t)b * T, (size_t)n * sizeof *token);
+        for (int t = 0; t < MAX_NEW; t++, n++) {
+            if (n - begin > length)
+                begin = n - (length == 1 ? 1 : length / 2);
+            token[n] = next_token(model, token + begin, n - begin);
+            ck_assert_msg(got.token[b][t] == token[n], "length %d, sequence %d, token %d: %d, not %d", (int)length, b,
+                          t, (int)got.token[b][t], (int)token[n]);
+        }
+        ck_assert_int_eq(got.length[b], MAX_NEW);
+    }
+}
+END_TEST
+
+/* -- sequences that end at different times -- */
+
+/* Sequences of a batch end at different times, and each is the same as alone. _i: greedy, with beams, and with beams that
+ * stop early. */
+START_TEST(sequences_that_end_do_not_change_others)
+{
+    th_module *model = model_new(T + MAX_NEW);
+    int different = 0;
+    for (int64_t end = 0; end < V; end++) {
+        th_generate_options options = {.prompts = integers(TH_SHAPE(B, T), prompt),
+                                       .lengths = integers(TH_SHAPE(B), prompt_length),
+                                       .max_new_tokens = MAX_NEW,
+                                       .end_tokens = &end,
+                                       .n_end_tokens = 1,
+                                       .beams = _i ? 3 : 0,
+                                       .early_stopping = _i == 2};
+        const tokens all = generated_by(model, &options);
+        different += all.length[0] != all.length[1] || all.length[1] != all.length[2];
+        options.lengths = NULL;
+        for (int b = 0; b < B; b++) {
+            options.prompts = integers(TH_SHAPE(1, prompt_length[b]), prompt + (size_t)b * T);
+            const tokens alone = generated_by(model, &options);
+            ck_assert_int_eq(alone.length[0], all.length[b]);
+            ck_assert_mem_eq(alone.token[0], all.token[b], sizeof all.token[b]);
+            for (int t = 0; t < MAX_NEW; t++)
+                ck_assert(t < all.length[b] - 1 ? all.token[b][t] != end : t < all.length[b] || all.token[b][t] == end);
+        }
+    }
+    ck_assert_int_gt(different, 1);
+}
+END_TEST
+
+/* -- memory -- */
+
+static size_t peak_of(bool shapes_only, int64_t length, bool slide, const int32_t *lengths)
+{
+    th_context *const outer = ctx;
+    ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 2, .shapes_only = shapes_only});
+    th_module *model = th_language_model_new(
+        ctx, &(th_language_model_options){.vocabulary = V, .length = length, .width = 64, .heads = 2, .layers = 2});
+    const th_generate_options options = {.prompts = th_zeros(ctx, TH_INT32, TH_SHAPE(B, T)),
+                                         .lengths = lengths ? integers(TH_SHAPE(B), lengths) : NULL,
+                                         .max_new_tokens = 60,
+                                         .slide = slide};
+    th_generated result;
+    const th_status status = th_generate(model, &options, &result);
+    ck_assert_msg(status == TH_OK, "%s", th_error_message(ctx));
+    const size_t peak = th_memory(ctx).reserved_peak;
+    th_context_free(ctx);
+    ctx = outer;
+    return peak;
+}
+
+/* A run of shapes only takes the memory of generation, also where that runs a part of the tokens again. Prompts of one
+ * length slide together. Of others, one slides while the next has as many tokens as the model. */
+START_TEST(a_shapes_only_context_forecasts_sliding)
+{
+    static const int64_t lengths[] = {T, T + 1, 20, 40, 61, T + 58, T + 59, T + 60};
+    static const int32_t different[B] = {T, T - 1, T};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int kind = 0; kind < 2; kind++) {
+            const int32_t *prompts = kind ? different : NULL;
+            const size_t forecast = peak_of(true, lengths[i], true, prompts),
+                         real = peak_of(false, lengths[i], true, prompts);
+            ck_assert_msg(forecast == real, "length %d, %s prompts: %zu, not %zu", (int)lengths[i],
+                          kind ? "different" : "equal", forecast, real);
+        }
+    ck_assert_uint_eq(peak_of(true, T + 59, false, NULL), peak_of(false, T + 59, false, NULL));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("generate_lengths", setup, close_context);
+    tcase_add_loop_test(tests, a_sequence_slides_in_a_model_of_any_length, 0, 9);
+    tcase_add_loop_test(tests, sequences_that_end_do_not_change_others, 0, 3);
+    tcase_add_test(tests, a_shapes_only_context_forecasts_sliding);
+    return run_suites();
+}
