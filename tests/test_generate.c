@@ -396,7 +396,7 @@ END_TEST
 START_TEST(invalid_options_are_errors)
 {
     th_module *model = lively(), *dense = th_dense_new(ctx, 2, 2, NULL);
-    const int64_t long_lens[B] = {5, 6, 1}, end = V;
+    const int64_t long_lens[B] = {5, 6, 1}, no_token[B] = {5, 1, 0}, end = V, negative = -1;
     int32_t strange[B * T];
     memcpy(strange, prompt, sizeof strange);
     strange[3] = V;
@@ -424,6 +424,11 @@ START_TEST(invalid_options_are_errors)
     EXPECT(TH_ERROR_INDEX, "lengths[1] is 6, outside [1, 5]",
            options.lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), long_lens));
     EXPECT(TH_ERROR_INDEX, "token 3 of prompt 0 is 11", options.prompts = integers(B, T, strange));
+    strange[3] = -1;
+    EXPECT(TH_ERROR_INDEX, "token 3 of prompt 0 is -1", options.prompts = integers(B, T, strange));
+    EXPECT(TH_ERROR_INDEX, "end token -1 is outside", options.end_tokens = &negative, options.n_end_tokens = 1);
+    EXPECT(TH_ERROR_INDEX, "lengths[2] is 0, outside [1, 5]",
+           options.lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), no_token));
     EXPECT(TH_ERROR_TYPE, "prompts must be int32 or int64",
            options.prompts = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(B, T)));
     EXPECT(TH_ERROR_SHAPE, "prompts must be (B, T)", options.prompts = integers(B * T, 0, prompt));

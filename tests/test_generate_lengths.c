@@ -172,11 +172,34 @@ START_TEST(a_shapes_only_context_forecasts_sliding)
 }
 END_TEST
 
+/* The cache has as many positions as the tokens need, not as many as the model has. */
+START_TEST(memory_does_not_grow_with_the_length_of_the_model)
+{
+    size_t peak[2];
+    for (int i = 0; i < 2; i++) {
+        th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+        th_module *model = th_language_model_new(shapes, &(th_language_model_options){.vocabulary = V,
+                                                                                      .length = i ? 1 << 20 : 64,
+                                                                                      .width = 64,
+                                                                                      .heads = 2,
+                                                                                      .layers = 2,
+                                                                                      .positions = TH_POSITIONS_NONE});
+        th_tensor *prompts = th_zeros(shapes, TH_INT32, TH_SHAPE(B, T));
+        ck_assert_int_eq(th_generate(model, &(th_generate_options){.prompts = prompts, .max_new_tokens = 10}, NULL),
+                         TH_OK);
+        peak[i] = th_memory(shapes).peak;
+        th_context_free(shapes);
+    }
+    ck_assert_uint_eq(peak[0], peak[1]);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("generate_lengths", setup, close_context);
     tcase_add_loop_test(tests, a_sequence_slides_in_a_model_of_any_length, 0, 9);
     tcase_add_loop_test(tests, sequences_that_end_do_not_change_others, 0, 3);
     tcase_add_test(tests, a_shapes_only_context_forecasts_sliding);
+    tcase_add_test(tests, memory_does_not_grow_with_the_length_of_the_model);
     return run_suites();
 }
