@@ -235,6 +235,25 @@ START_TEST(chunks_have_their_rows)
 }
 END_TEST
 
+/* A short last chunk has the precision of the whole sum: dW has the bits of one product. _i: the precision. */
+START_TEST(a_short_last_chunk_has_the_precision_of_the_others)
+{
+    if (strstr(th_build_info(ctx), "gemm=native") == NULL)
+        return;
+    ck_assert_int_eq(th_set_precision(ctx, (th_precision)_i), TH_OK);
+    weight = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(MANY_CLASSES, WIDTH)), true);
+    th_tensor *all = x, *dw[2];
+    x = th_slice(all, 0, 0, 2 * CHUNK + 1, 1);
+    targets = th_random_integers(ctx, TH_INT32, TH_SHAPE(2 * CHUNK + 1), 0, MANY_CLASSES);
+    for (int fused = 0; fused < 2; fused++) {
+        plain(fused);
+        dw[fused] = th_keep(th_gradient(weight));
+        th_empty_gradient(weight);
+    }
+    ck_assert_mem_eq(th_data(dw[0]), th_data(dw[1]), sizeof(float) * MANY_CLASSES * WIDTH);
+}
+END_TEST
+
 START_TEST(only_requested_gradients_are_computed)
 {
     th_tensor *frozen = th_keep(weight);
@@ -354,6 +373,7 @@ int main(void)
     tcase_add_loop_test(tests, gradients_equal_those_of_the_composition, 0,
                         (int)(sizeof scenarios / sizeof *scenarios));
     tcase_add_loop_test(tests, chunks_have_their_rows, 0, 2);
+    tcase_add_loop_test(tests, a_short_last_chunk_has_the_precision_of_the_others, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_test(tests, only_requested_gradients_are_computed);
     tcase_add_test(tests, the_logits_are_never_stored_as_a_whole);
     tcase_add_test(tests, ignored_rows_have_no_effect);
