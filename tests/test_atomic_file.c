@@ -497,6 +497,56 @@ START_TEST(concurrent_writers_do_not_conflict)
 }
 END_TEST
 
+/* Up to eight links in a row are followed to the file. Of a longer chain, the ninth link is replaced. */
+START_TEST(chains_of_links_have_a_limit)
+{
+    char name[2][120];
+    for (int links = 1; links <= 10; links++) {
+        strcpy(name[0], path);
+        for (int i = 0; i < links; i++) {
+            snprintf(name[(i + 1) % 2], sizeof name[0], "%s%d", in_folder("link"), i);
+            ck_assert_int_eq(symlink(strrchr(name[(i + 1) % 2], '/') + 1, name[i % 2]), 0);
+        }
+        put(path, "old"); /* through all links */
+        write_whole(path, "new");
+        for (int i = 0; i < links; i++) {
+            snprintf(name[0], sizeof name[0], "%s%d", in_folder("link"), i - 1);
+            ck_assert_int_eq(S_ISLNK(status_of(i == 0 ? path : name[0]).st_mode), i != 8);
+        }
+        snprintf(name[0], sizeof name[0], "%s%d", in_folder("link"), links - 1);
+        expect_text(name[0], links <= 8 ? "new" : "old");
+        expect_text(path, "new");
+        for (int i = 0; i < links; i++) {
+            snprintf(name[0], sizeof name[0], "%s%d", in_folder("link"), i);
+            ck_assert_int_eq(unlink(name[0]), 0);
+        }
+        ck_assert_int_eq(unlink(path), 0);
+        ck_assert_int_eq(count_files(), 0);
+    }
+}
+END_TEST
+
+/* If writing failed, the old file stays, and the temporary file is removed. */
+START_TEST(a_failed_file_is_removed)
+{
+    for (int exists = 0; exists < 2; exists++)
+        for (int trouble = 0; trouble < 2; trouble++) {
+            th_atomic_file f;
+            if (exists)
+                put(path, "old");
+            begin(&f, path);
+            fputs("half", f.file);
+            ck_assert(is_there(temporary));
+            errno = trouble ? ENOSPC : 0;
+            ck_assert(!th_atomic_end(&f, false));
+            ck_assert_int_eq(errno, trouble ? ENOSPC : EIO);
+            ck_assert_int_eq(count_files(), exists);
+            if (exists)
+                expect_text(path, "old");
+        }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("atomic_file", setup, teardown);
@@ -512,5 +562,7 @@ int main(void)
     tcase_add_test(tests, every_writer_stays_in_the_folder);
     tcase_add_test(tests, open_files_and_devices_are_written_to);
     tcase_add_test(tests, concurrent_writers_do_not_conflict);
+    tcase_add_test(tests, chains_of_links_have_a_limit);
+    tcase_add_test(tests, a_failed_file_is_removed);
     return run_suites();
 }
