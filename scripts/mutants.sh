@@ -5,7 +5,7 @@
 #   --changed BASE        only lines that changed since the commit BASE
 #   --sample N            N mutants, spread over the lines
 #   --seed S              another sample (default 1)
-#   --survivors-of FILE   the survivors in these results, after new tests
+#   --survivors-of FILE   the survivors in these results, after new tests; can be repeated
 #   --budget SECONDS      processor time of the tests of one mutant (default 60)
 #   --all-tests           survivors run the examples' quick tests also if a suite runs the line
 #   --jobs J              mutants at a time (default: one for each processor)

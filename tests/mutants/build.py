@@ -1,5 +1,6 @@
 """Builds the library and its tests once, then compiles and links mutants without CMake."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -42,6 +43,14 @@ class Build:
         self.root, self.folder, self.jobs = root, folder, jobs
         self.own = os.path.join(folder, "mutants")  # what this tool adds to CMake's build
         os.makedirs(self.own, exist_ok=True)
+
+    def lock(self):
+        """Refuses a second run in the same folder."""
+        self.locked = open(os.path.join(self.own, "lock"), "w")
+        try:
+            fcntl.flock(self.locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BuildError(f"another run uses {self.folder}") from error
 
     def update(self):
         """Configures and builds as for a release, so that mutants run at full speed with the usual optimization."""

@@ -13,7 +13,7 @@ from build import HERE, BuildError, digest, must
 from unit import Unit
 
 SPACE = 1 << 23  # as in trace.c
-LEFT_OUT = re.compile(r"slow|package|backend")  # labels of ctest's other tests that are not run
+LEFT_OUT = re.compile(r"slow|package")  # labels of ctest's other tests that are not run
 NO_COMMAND = re.compile(r"memcheck|instructions|document|readme|page")
 
 
@@ -124,7 +124,9 @@ class Map:
         work = [unit for program, _ in stale for unit in self.units_of(program)]
         work.sort(key=lambda unit: unit.program)
         found = {program: [] for program in keys}
-        for unit, verdict in pool.each(measure, [(unit, self.folder) for unit in work], protect=True):
+        for number, (unit, verdict) in enumerate(pool.stream(measure, [(unit, self.folder) for unit in work]), 1):
+            if number % 500 == 0:
+                say(f"{number} of {len(work)} tests")
             if verdict == "passed":
                 unit.blocks = self.bits(unit.blocks)
                 unit.count = unit.blocks.bit_count()
@@ -145,19 +147,20 @@ class Map:
         return int.from_bytes(value, "little")
 
     def scripts(self, program):
-        words = {word for name, command in self.commands() if program in map(os.path.basename, command) for word in command}
+        words = {word for _, command, _ in self.commands(program) for word in command}
         return sorted(word for word in words if word.startswith(self.build.root + "/tests/") and os.path.isfile(word))
 
-    def commands(self):
-        if not hasattr(self, "_commands"):
-            tests = json.loads(must(["ctest", "--test-dir", self.build.folder, "--show-only=json-v1"]))["tests"]
-            self._commands = [(test["name"], test["command"]) for test in tests if "command" in test and self.quick(test)]
-        return self._commands
-
-    @staticmethod
-    def quick(test):
-        properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
-        return not LEFT_OUT.search(" ".join(properties.get("LABELS", []))) and not NO_COMMAND.search(test["name"])
+    def commands(self, program):
+        """The quick tests of ctest that run only this program of the build, apart from a whole suite."""
+        if not hasattr(self, "_tests"):
+            self._tests = json.loads(must(["ctest", "--test-dir", self.build.folder, "--show-only=json-v1"]))["tests"]
+        for test in self._tests:
+            properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
+            programs = {os.path.basename(word) for word in test.get("command", []) if self.is_program(word)}
+            if programs != {program} or LEFT_OUT.search(" ".join(properties.get("LABELS", []))):
+                continue
+            if test["name"] != program and not NO_COMMAND.search(test["name"]):
+                yield test["name"], test["command"], properties.get("ENVIRONMENT", [])
 
     def units_of(self, program):
         if self.build.is_suite(program):
@@ -169,11 +172,8 @@ class Map:
                     loop = end - start > 1
                     for i in range(start, end):
                         yield Unit(program, f"{words[1]}[{i}]" if loop else words[1], ("{program}",), next(place))
-            return
-        for name, command in self.commands():
-            if program in [os.path.basename(word) for word in command if self.is_program(word)][:1]:
-                if all(os.path.basename(word) == program for word in command if self.is_program(word)):
-                    yield Unit(program, "", tuple(map(self.placeholder, command)), 0)
+        for name, command, variables in self.commands(program):
+            yield Unit(program, "", tuple(map(self.placeholder, command)), 0, name, tuple(variables))
 
     def is_program(self, word):
         return word.startswith(self.build.folder) and os.path.basename(word) in self.build.programs
@@ -186,12 +186,13 @@ class Map:
 
     # -- questions --
 
-    def covering(self, file, line):
-        """The units that run this line. A line without code of its own belongs to the nearest line before it; the lines
-        before all functions belong to the whole file."""
-        table = self.lines.get(file, {})
-        nearest = max((k for k in table if k <= line and line - k <= 12), default=None)
-        mask = self.blocks_of(file) if nearest is None else sum(1 << block for block in table[nearest])
+    def covering(self, mutant):
+        """The units that run a mutant's line. A line without code of its own belongs to the nearest line before it; what is
+        outside of functions belongs to the whole file."""
+        table, mask = self.lines.get(mutant.file, {}), self.blocks_of(mutant.file)
+        nearest = max((line for line in table if line <= mutant.line), default=None)
+        if mutant.in_function and nearest is not None:
+            mask = sum(1 << block for block in table[nearest])
         return [unit for unit in self.units if unit.blocks & mask]
 
     def blocks_of(self, file):
@@ -206,7 +207,8 @@ def command_of(unit, folder, job):
 
 def variables_of(units):
     functions = [unit.function for unit in units if unit.function]
-    return {"CK_TAP_LOG_FILE_NAME": "-", "MUTANTS_ONLY": " ".join(functions)} if functions else {}
+    only = {"MUTANTS_ONLY": " ".join(functions)} if functions else {}
+    return {"CK_TAP_LOG_FILE_NAME": "-", **only, **dict(variable.split("=", 1) for variable in units[0].variables)}
 
 
 # -- work for the processes of the pool: each gets the worker and one item --

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import sys
 
 import choose
@@ -20,15 +21,21 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        say(f"mutants.sh: {message} (--help explains the options)")
+        sys.exit(2)
+
+
 def arguments():
-    parser = argparse.ArgumentParser(prog="mutants.sh", add_help=False)
+    parser = Parser(prog="mutants.sh", add_help=False)
     parser.add_argument("files", nargs="*")
     parser.add_argument("--changed")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=float, default=60)
-    parser.add_argument("--survivors-of", nargs="+", default=[])
+    parser.add_argument("--survivors-of", action="append", default=[])
     parser.add_argument("--results")
     parser.add_argument("--continue", dest="go_on", action="store_true")
     parser.add_argument("--all-tests", action="store_true")
@@ -126,7 +133,8 @@ def main():
         say(f"mutants.sh: {error} (--help explains the options)")
         return 2
     if options.list:
-        print("\n".join(mutant.id for mutant in mutants))
+        for mutant in mutants:
+            print(mutant.id)
         return 0
     lines, results = Lines(), []
     build = Build(ROOT, os.path.join(ROOT, "build-mutants"), options.jobs)
@@ -145,7 +153,10 @@ def main():
             open_mutants.append(mutant)
     say(f"{len(open_mutants)} mutants")
     interrupted = False
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # raises KeyboardInterrupt
     try:
+        build.lock()
         build.update()
         with open(path, "w") as stream:
             stream.writelines(json.dumps(result) + "\n" for result in results)

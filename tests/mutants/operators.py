@@ -48,6 +48,7 @@ class Mutant:
     after: str
     start: int
     end: int
+    in_function: bool
 
     @property
     def id(self):
@@ -74,7 +75,8 @@ class Maker:
         text = self.code.text
         if text[start:end] != after and (start, end, after) not in self.found:
             line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-            self.found[start, end, after] = Mutant(self.file, line, column, kind, text[start:end], after, start, end)
+            place = (start, end, self.code.part.get(first) == "body")
+            self.found[start, end, after] = Mutant(self.file, line, column, kind, text[start:end], after, *place)
 
     def mutants(self):
         for i in range(len(self.code.tokens)):
@@ -147,6 +149,8 @@ class Maker:
             self.index(i)
         elif text == "=" and code[i - 1] != "]" and code[i - 2] == "." and code[i + 1] != "{":
             self.initializer(i)
+        if text in REPLACEMENTS["comparison"] or text in ("=", "+=", "-="):
+            self.offset(i)
 
     def index(self, i):
         code, last = self.code, self.code.match[i] - 1
@@ -163,15 +167,26 @@ class Maker:
             k = self.code.match[k] + 1 if self.code[k] in OPENING and k in self.code.match else k + 1
         self.add("initializer", i + 1, k - 1, "0")
 
+    def offset(self, i):
+        """The right side of a comparison or an assignment is 1 too large, or twice as large."""
+        code, last = self.code, self.operand_right(i)
+        value = code.source(i + 1, last)
+        if last == i + 1 and (code.tokens[last].kind != "name" or value in ("NULL", "TH_OK", "true", "false")) or value[:1] == "{":
+            return
+        self.add("offset", i + 1, last, f"1 + ({value})" if last > i + 1 else f"1 + {value}")
+        if code[i] in ("<", "<=", ">", ">="):
+            self.add("offset", i + 1, last, f"2 * ({value})" if last > i + 1 else f"2 * {value}")
+
     def is_pointer_declaration(self, i):
         first = i - 1
         while self.code[first] not in (";", "{", "}", "(", ",", ""):
             first -= 1
         return self.code.starts_declaration(first + 1) and not any(self.code[k] == "=" for k in range(first, i))
 
-    # `&&`, `||` and `?` end at brackets, at operators that bind less tightly, and at the ends of the expression.
+    # Operands end at brackets, at operators that bind less tightly, and at the ends of the expression.
     def ends_of(self, i):
-        return {"&&": {"||", "?", ":"}, "||": {"?", ":"}, "?": {":"}}[self.code[i]] | {
+        looser = {"&&": {"||", "?", ":"}, "||": {"?", ":"}, "?": {":"}, "=": set(), "+=": set(), "-=": set()}
+        return looser.get(self.code[i], {"&&", "||", "?", ":"}) | {
             ",", ";", "=", "return", "{", "}", "(", "[", ")", "]", "+=", "-=", "*=", "/=", "|=", "&=", "case", ""
         }  # fmt: skip
 
@@ -253,7 +268,7 @@ class Maker:
             if returns_bool:
                 self.add("return", i + 1, last - 1, "true")
                 self.add("return", i + 1, last - 1, "false")
-            elif code.tokens[i + 1].kind != "number" or last > i + 2:
+            elif last > i + 2 or code.tokens[i + 1].kind != "number" and code[i + 1] not in ("NULL", "TH_OK"):
                 self.add("return", i + 1, last - 1, "0")
         if last + 1 < end and not (code[i - 1] == ")" and code.is_control(i - 1) and code[code.match[i - 1] - 1] == "if"):
             if code[i - 1] != "else" and (returns_nothing or code[last + 1] == "}"):

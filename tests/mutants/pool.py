@@ -30,6 +30,7 @@ class Worker:
 
 def _work(worker, protect, questions, answers):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     worker.enter(protect)
     if worker.problem:
         print(f"mutants: files are not protected: {worker.problem}", file=sys.stderr)

@@ -38,7 +38,7 @@ def order(units, killers, blocks):
         elif unit.function:
             key = (next((k for k, limit in enumerate(GROUP) if unit.seconds < limit), len(GROUP)), 0, unit.program)
         else:
-            key = (len(GROUP) + 1, unit.seconds, unit.program + str(unit.command))
+            key = (len(GROUP) + 1, unit.seconds, unit.title)
         groups.setdefault(key, []).append(unit)
 
     def rank(entry):
@@ -64,7 +64,7 @@ def test(worker, item):
         return {**result, "verdict": "invalid", "seconds": spent(times)}
     if code == state.originals[mutant.file]:
         return {**result, "verdict": "equivalent", "seconds": spent(times)}
-    units = state.map.covering(mutant.file, mutant.line)
+    units = state.map.covering(mutant)
     suites = [unit for unit in units if unit.function]
     if suites and not state.all_tests:
         units = suites

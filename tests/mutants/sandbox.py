@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import resource
 import select
 import signal
@@ -106,33 +107,38 @@ def run(command, folder, cwd, variables, seconds, total):
         command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True, preexec_fn=limits,
     )  # fmt: skip
-    end, text, verdict, detail = time.monotonic() + wall, b"", None, ""
-    output = process.stdout.fileno()
-    while verdict is None:
-        left = end - time.monotonic()
-        if left <= 0:
-            verdict, detail = "timeout", "no end"
-        elif select.select([output], [], [], left)[0]:
-            part = os.read(output, 1 << 16)
-            text = text[-4000:] + part
-            if not part:
-                break
-            position = 0 if text.startswith(b"not ok") else text.find(b"\nnot ok") + 1
-            if text[position:].startswith(b"not ok") and b"\n" in text[position:]:
-                verdict, detail = "failed", text[position:].split(b"\n")[0].decode("utf-8", "replace")
-    if verdict is None:
-        try:
-            process.wait(max(1, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            verdict, detail = "timeout", "no end"
-    status = process.poll()
-    _end_all(process)
-    process.stdout.close()
+    try:
+        verdict, detail = _watch(process, time.monotonic() + wall)
+    finally:
+        _end_all(process)
+        process.stdout.close()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    if verdict is None:
-        verdict = {0: "passed", 77: "skipped"}.get(status, "failed")
-        detail = "" if verdict != "failed" else f"exit status {status}: {text[-200:].decode('utf-8', 'replace')}"
-    if f"signal {int(signal.SIGXCPU)}" in detail or status == -signal.SIGXCPU:
-        verdict = "timeout"
     return Outcome(verdict, detail, used)
+
+
+def _watch(process, end):
+    """Reads the output until the program ends, fails or takes too long. Returns the verdict and a detail."""
+    text, output = b"", process.stdout.fileno()
+    while True:
+        left = end - time.monotonic()
+        if left <= 0:
+            return "timeout", "no end"
+        if not select.select([output], [], [], left)[0]:
+            continue
+        part = os.read(output, 1 << 16)
+        if not part:
+            break
+        text = text[-4000:] + part
+        failed = re.search(rb"^not ok .*\n", text, re.MULTILINE)
+        if failed:
+            detail = failed[0].decode("utf-8", "replace").strip()
+            return "timeout" if f"signal {int(signal.SIGXCPU)} " in detail else "failed", detail
+    try:
+        status = process.wait(max(1, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return "timeout", "no end"
+    if status in (0, 77):
+        return "passed" if status == 0 else "skipped", ""
+    detail = f"exit status {status}: {text[-200:].decode('utf-8', 'replace')}"
+    return "timeout" if status in (-signal.SIGXCPU, -signal.SIGKILL) else "failed", detail
