@@ -10,7 +10,7 @@
 #   --all-tests           survivors run the examples' quick tests also if a suite runs the line
 #   --jobs J              mutants at a time (default: one for each processor)
 #   --results FILE        where results go, a JSON object in each line (default build-mutants/results.jsonl)
-#   --continue            keeps the present results, and runs the other mutants
+#   --continue            keeps the present results, and runs the other mutants; otherwise they move to FILE.previous
 #   --list                prints the mutants and runs nothing
 # Known equivalents are in tests/mutants/equivalents.txt. Exit status: 0 no survivors, 1 survivors, 2 a wrong option or build.
 set -eu

@@ -139,8 +139,11 @@ def main():
     lines, results = Lines(), []
     build = Build(ROOT, os.path.join(ROOT, "build-mutants"), options.jobs)
     path = options.results or os.path.join(build.folder, "results.jsonl")
-    if options.go_on and os.path.exists(path):
-        results = choose.read_results(path)
+    if os.path.exists(path):
+        if options.go_on:
+            results = choose.read_results(path)
+        else:
+            os.replace(path, path + ".previous")
     done = {result["id"] for result in results}
     open_mutants = []
     for mutant in mutants:

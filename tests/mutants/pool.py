@@ -30,12 +30,11 @@ class Worker:
 
 def _work(worker, protect, questions, answers):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, sandbox.leave)
     worker.enter(protect)
     if worker.problem:
         print(f"mutants: files are not protected: {worker.problem}", file=sys.stderr)
-    while True:
-        function, item = questions.get()
+    for function, item in iter(questions.get, None):
         try:
             answers.put((function(worker, item), None))
         except BuildError as error:
@@ -56,7 +55,7 @@ class Pool:
         later items can depend on answers. `protect`: workers write only into their folders."""
         context = multiprocessing.get_context("fork")
         questions, answers = context.Queue(), context.Queue()
-        workers, waiting = [], 0
+        workers, waiting, complete = [], 0, False
         for number in range(self.jobs):
             worker = Worker(self.build, number, state)
             arguments = (worker, protect, questions, answers)
@@ -76,9 +75,10 @@ class Pool:
                     questions.put((function, item))
                     waiting += 1
                 yield answer
+            complete = True
         finally:
             for process in workers:
-                process.terminate()
+                questions.put(None) if complete else process.terminate()
             for process in workers:
                 process.join()
             questions.cancel_join_thread()

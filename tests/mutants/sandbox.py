@@ -15,6 +15,7 @@ READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 32, 4096, 16384, 1 << 18
 SUBREAPER = 36
 MEMORY, TEMPORARY = 4 << 30, b"size=512m"
 
+running = []  # the present test
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -90,6 +91,13 @@ def _end_all(process):
                 pass
 
 
+def leave(*_):
+    """Handles SIGTERM: ends the present test and this process, at once."""
+    for process in running:
+        _end_all(process)
+    os._exit(1)
+
+
 def run(command, folder, cwd, variables, seconds, total):
     """Runs tests; `seconds` is the normal processor time of the slowest, `total` of all. Ends them at the first line
     "not ok". The limit of processor time holds for each process; that of real time is wide, for busy machines."""
@@ -107,11 +115,11 @@ def run(command, folder, cwd, variables, seconds, total):
         command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True, preexec_fn=limits,
     )  # fmt: skip
-    try:
-        verdict, detail = _watch(process, time.monotonic() + wall)
-    finally:
-        _end_all(process)
-        process.stdout.close()
+    running.append(process)
+    verdict, detail = _watch(process, time.monotonic() + wall)
+    _end_all(process)
+    running.remove(process)
+    process.stdout.close()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Outcome(verdict, detail, used)
