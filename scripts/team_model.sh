@@ -43,6 +43,8 @@ search states RUNS=3 SPURIOUS=2
 search states RUNS=3 SPURIOUS=2 WAKES=1
 search states RUNS=3 ABSENT
 search cycles RUNS=2
+search states HELPERS=3 RUNS=0
+search states HELPERS=3 RUNS=0 WAKES=1
 search states HELPERS=3 RUNS=1 SPURIOUS=0
 search states HELPERS=3 RUNS=1 SPURIOUS=0 WAKES=1
 search states HELPERS=3 RUNS=1 SPURIOUS=0 ABSENT

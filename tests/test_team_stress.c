@@ -19,7 +19,7 @@
 #include "kernels/machine/team.h"
 #include "suite.h"
 
-enum { CALLERS = 3, RUNS = 250, MAX_TASKS = 150, MAX_THREADS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 200 };
+enum { CALLERS = 3, RUNS = 1000, MAX_TASKS = 150, MAX_THREADS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 200 };
 
 /* Random numbers (splitmix64). */
 static uint64_t next(uint64_t *state)
@@ -46,6 +46,7 @@ static long (*system_call)(long number, ...);
 static _Atomic(void *) addresses[ADDRESSES]; /* where threads slept last */
 static atomic_int sleeps, spurious;
 static _Atomic uint64_t seeds;
+static atomic_bool wakes; /* without a cause; without them, a thread that misses its own wake-up hangs */
 static _Thread_local uint64_t chance;
 
 __attribute__((constructor)) static void find_system_call(void)
@@ -64,7 +65,7 @@ static long disturbed_futex(void *address, long operation, long value, void *tim
         sleep_microseconds(below(&chance, 100));
     if (operation == FUTEX_WAIT_PRIVATE) {
         atomic_store(&addresses[atomic_fetch_add(&sleeps, 1) % ADDRESSES], address);
-        if (luck > 12) {
+        if (luck > 12 && atomic_load(&wakes)) {
             atomic_fetch_add(&spurious, 1);
             return 0;
         }
@@ -131,7 +132,7 @@ static void *disturb(void *argument)
         if (helper && !UNDER_THREAD_SANITIZER)
             system_call(SYS_tgkill, (long)getpid(), (long)helper, (long)SIGTRAP);
         void *address = atomic_load(&addresses[below(&random, ADDRESSES)]);
-        if (address)
+        if (address && atomic_load(&wakes))
             system_call(SYS_futex, address, (long)FUTEX_WAKE_PRIVATE, 1L, NULL, NULL, 0L);
         sleep_microseconds(below(&random, 60));
     }
@@ -181,7 +182,7 @@ static void compute(void *shared, int64_t index, int worker)
 /* Returns true if every task of the run ran once and has the bits of a single thread. */
 static bool run_once(uint64_t *random)
 {
-    record r = {.work = 1 + below(random, 200), .nested = below(random, 4) == 0};
+    record r = {.work = 1 + below(random, 50), .nested = below(random, 4) == 0};
     const int tasks = 1 + below(random, MAX_TASKS);
     th_parallel(1 + below(random, MAX_THREADS), tasks, compute, &r);
     bool right = true;
@@ -206,7 +207,7 @@ static void *call(void *argument)
         atomic_fetch_add(&c->ended, 1);
         pthread_testcancel();
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-        if (below(&c->random, 4) == 0)
+        if (below(&c->random, 8) == 0)
             sleep_microseconds(below(&c->random, 300)); /* helpers sleep after 50 */
         pthread_setcancelstate(state, &state);
     }
@@ -247,6 +248,7 @@ START_TEST(test_disturbed_teams)
     memset(callers, 0, sizeof callers);
     atomic_store(&seeds, seed << 32);
     atomic_store(&stopped, 0);
+    atomic_store(&wakes, seed % 4 < 2);
     const bool cancels = seed % 2 == 0;
     for (int i = 0; i < CALLERS; i++) {
         callers[i].random = seed * CALLERS + (uint64_t)i;
@@ -268,7 +270,7 @@ START_TEST(test_disturbed_teams)
         check(&callers[i], canceled);
     }
     ck_assert_int_gt(atomic_load(&sleeps), 0); /* the test disturbs */
-    ck_assert_int_gt(atomic_load(&spurious), 0);
+    ck_assert(!atomic_load(&wakes) || atomic_load(&spurious) > 0);
     ck_assert_int_gt(atomic_load(&handled), 0);
 }
 END_TEST

@@ -40,11 +40,7 @@
 #define SPURIOUS 1 /* number of wake-ups without a cause: with any number of them, no wake-up would be missed */
 #endif
 
-#if RUNS > 1
-#define GROWTH 2 /* before this run, helpers 2 and more are created */
-#else
-#define GROWTH 1
-#endif
+#define GROWTH (RUNS > 1 -> 2 : RUNS) /* before this run, helpers 2 and more are created */
 #define THREADS (HELPERS + 1)
 
 /* The word, as in team.c with fewer bits. */
@@ -331,6 +327,14 @@ inline add_helper()
     size++
 }
 
+inline grow()
+{
+    do
+    :: size < THREADS -> add_helper()
+    :: else -> break
+    od
+}
+
 inline write_run(new_threads, new_job)
 {
     atomic {
@@ -410,13 +414,16 @@ active proctype caller()
     byte me, seen, asleep, lowest, woken, worker, number;
     bit woke;
     add_helper();
-    for (number : 1 .. RUNS) {
+    if
+    :: GROWTH == 0 -> grow()
+    :: else
+    fi;
+    number = 1;
+    do
+    :: number > RUNS -> break
+    :: else ->
         if
-        :: number == GROWTH ->
-            do
-            :: size < THREADS -> add_helper()
-            :: else -> break
-            od
+        :: number == GROWTH -> grow()
         :: else
         fi;
         if
@@ -429,8 +436,9 @@ active proctype caller()
            fi
 #endif
         fi;
-        close_run()
-    }
+        close_run();
+        number++
+    od;
 #ifdef ABSENT
     finished = 1;
 #else
