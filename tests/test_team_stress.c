@@ -1,10 +1,11 @@
 /* Teams under disturbances: signals interrupt callers and helpers, sleeping threads wake without a cause, and system
- * calls that sleep or wake are late. Several callers run jobs of changing sizes, also nested ones, and some callers are
+ * calls and atomic operations of teams are late. Several callers run jobs of changing sizes, also nested ones, and some callers are
  * canceled. Each run must do all of its work once, with the same bits. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -15,14 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/machine/parallel.h"
-#include "kernels/machine/team.h"
-#include "suite.h"
-
-enum { CALLERS = 3, RUNS = 1000, MAX_TASKS = 150, MAX_THREADS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 200 };
+/* -- the atomic operations of teams: some are late -- */
 
 /* Random numbers (splitmix64). */
-static uint64_t next(uint64_t *state)
+static uint64_t random_bits(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -32,8 +29,54 @@ static uint64_t next(uint64_t *state)
 
 static int below(uint64_t *state, int bound)
 {
-    return (int)(next(state) % (uint64_t)bound);
+    return (int)(random_bits(state) % (uint64_t)bound);
 }
+
+static _Atomic uint64_t seeds;
+static _Thread_local uint64_t chance;
+
+/* Returns a random number below 64 for this thread. */
+static int luck(void)
+{
+    if (chance == 0)
+        chance = atomic_fetch_add_explicit(&seeds, 1000003, memory_order_relaxed) + 1;
+    return below(&chance, 64);
+}
+
+/* Waits now and then: other threads run meanwhile. This is no cancellation point, and legal in a signal handler. */
+static void be_late(void)
+{
+    if (luck() != 0)
+        return;
+    for (int i = luck(); i > 0; i--)
+        sched_yield();
+}
+
+#undef atomic_load
+#undef atomic_store
+#undef atomic_fetch_add
+#undef atomic_fetch_or
+#undef atomic_fetch_and
+#undef atomic_fetch_sub
+#undef atomic_compare_exchange_strong
+#undef atomic_compare_exchange_weak
+#define atomic_load(p) (be_late(), atomic_load_explicit(p, memory_order_seq_cst))
+#define atomic_store(p, x) (be_late(), atomic_store_explicit(p, x, memory_order_seq_cst))
+#define atomic_fetch_add(p, x) (be_late(), atomic_fetch_add_explicit(p, x, memory_order_seq_cst))
+#define atomic_fetch_or(p, x) (be_late(), atomic_fetch_or_explicit(p, x, memory_order_seq_cst))
+#define atomic_fetch_and(p, x) (be_late(), atomic_fetch_and_explicit(p, x, memory_order_seq_cst))
+#define atomic_fetch_sub(p, x) (be_late(), atomic_fetch_sub_explicit(p, x, memory_order_seq_cst))
+#define atomic_compare_exchange_strong(p, old, x)                                                                      \
+    (be_late(), atomic_compare_exchange_strong_explicit(p, old, x, memory_order_seq_cst, memory_order_seq_cst))
+#define atomic_compare_exchange_weak(p, old, x)                                                                        \
+    (be_late(), atomic_compare_exchange_weak_explicit(p, old, x, memory_order_seq_cst, memory_order_seq_cst))
+
+#include "kernels/machine/team.c" /* replaces the library's */
+
+#include "kernels/machine/parallel.h"
+#include "suite.h"
+
+enum { CALLERS = 3, RUNS = 500, MAX_TASKS = 150, MAX_WORKERS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 200 };
 
 static void sleep_microseconds(int microseconds)
 {
@@ -45,9 +88,7 @@ static void sleep_microseconds(int microseconds)
 static long (*system_call)(long number, ...);
 static _Atomic(void *) addresses[ADDRESSES]; /* where threads slept last */
 static atomic_int sleeps, spurious;
-static _Atomic uint64_t seeds;
 static atomic_bool wakes; /* without a cause; without them, a thread that misses its own wake-up hangs */
-static _Thread_local uint64_t chance;
 
 __attribute__((constructor)) static void find_system_call(void)
 {
@@ -58,14 +99,12 @@ __attribute__((constructor)) static void find_system_call(void)
 /* A wait ends at once or begins late; a wake-up comes late. */
 static long disturbed_futex(void *address, long operation, long value, void *time)
 {
-    if (chance == 0)
-        chance = atomic_fetch_add(&seeds, 1000003) + 1;
-    const int luck = below(&chance, 16);
-    if (luck == 1)
-        sleep_microseconds(below(&chance, 100));
+    const int number = luck();
+    if (number < 4)
+        sleep_microseconds(luck());
     if (operation == FUTEX_WAIT_PRIVATE) {
         atomic_store(&addresses[atomic_fetch_add(&sleeps, 1) % ADDRESSES], address);
-        if (luck > 12 && atomic_load(&wakes)) {
+        if (number > 52 && atomic_load(&wakes)) {
             atomic_fetch_add(&spurious, 1);
             return 0;
         }
@@ -106,25 +145,22 @@ static _Atomic pid_t helpers[HELPERS]; /* threads that ran tasks */
 /* Takes a while, without a cancellation point. */
 static void handle(int number)
 {
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    const long nanoseconds = atomic_fetch_add(&handled, 1) % 8 == 0 ? 60000 : number == SIGTRAP ? 100 : 1000;
-    do
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < nanoseconds);
+    const int64_t nanoseconds = atomic_fetch_add(&handled, 1) % 8 == 0 ? 60000 : number == SIGTRAP ? 100 : 1000;
+    for (const int64_t start = now(); now() - start < nanoseconds;)
+        ;
 }
 
-typedef struct caller {
+typedef struct client {
     pthread_t thread;
     uint64_t random;
     int runs;                       /* to make; INT_MAX: until it is canceled */
     atomic_int begun, ended, wrong; /* runs */
-} caller;
+} client;
 
 /* Interrupts callers (SIGUSR1) and helpers (SIGTRAP, which they do not block), and wakes sleeping threads. */
 static void *disturb(void *argument)
 {
-    caller *callers = argument;
+    client *callers = argument;
     uint64_t random = 17;
     while (!atomic_load(&stopped)) {
         pthread_kill(callers[below(&random, CALLERS)].thread, SIGUSR1);
@@ -173,7 +209,7 @@ static void compute(void *shared, int64_t index, int worker)
     r->result[index] = value_of(index, r->work);
     if (r->nested) {
         atomic_int done = 0;
-        th_parallel(MAX_THREADS, 5, count, &done); /* runs here, on this thread alone */
+        th_parallel(MAX_WORKERS, 5, count, &done); /* runs here, on this thread alone */
         r->result[index] += (float)atomic_load(&done);
     }
     atomic_fetch_add(&r->times[index], 1);
@@ -184,7 +220,7 @@ static bool run_once(uint64_t *random)
 {
     record r = {.work = 1 + below(random, 50), .nested = below(random, 4) == 0};
     const int tasks = 1 + below(random, MAX_TASKS);
-    th_parallel(1 + below(random, MAX_THREADS), tasks, compute, &r);
+    th_parallel(1 + below(random, MAX_WORKERS), tasks, compute, &r);
     bool right = true;
     for (int i = 0; i < MAX_TASKS; i++) {
         const float expected = value_of(i, r.work) + (r.nested ? 5.0f : 0.0f);
@@ -198,7 +234,7 @@ static bool run_once(uint64_t *random)
  * here. (ThreadSanitizer reports a thread that is canceled in nanosleep.) */
 static void *call(void *argument)
 {
-    caller *c = argument;
+    client *c = argument;
     for (int i = 0; i < c->runs; i++) {
         int state;
         atomic_fetch_add(&c->begun, 1);
@@ -215,7 +251,7 @@ static void *call(void *argument)
 }
 
 /* Waits until a caller has ended this many runs; fails if it takes too long. */
-static void wait_for_runs(caller *c, int runs)
+static void wait_for_runs(client *c, int runs)
 {
     for (int i = 0; atomic_load(&c->ended) < runs; i++) {
         ck_assert_msg(i < 1000 * SECONDS, "a caller hangs in run %d", atomic_load(&c->begun));
@@ -225,15 +261,15 @@ static void wait_for_runs(caller *c, int runs)
 
 static void *join_in_time(pthread_t thread)
 {
-    struct timespec end;
+    struct timespec limit;
     void *result = NULL;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += SECONDS;
-    ck_assert_msg(pthread_timedjoin_np(thread, &result, &end) == 0, "a thread hangs at its end");
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += SECONDS;
+    ck_assert_msg(pthread_timedjoin_np(thread, &result, &limit) == 0, "a thread hangs at its end");
     return result;
 }
 
-static void check(const caller *c, bool canceled)
+static void check(const client *c, bool canceled)
 {
     ck_assert_int_eq(atomic_load(&c->wrong), 0);
     ck_assert_int_eq(atomic_load(&c->begun), atomic_load(&c->ended)); /* no run was canceled */
@@ -242,7 +278,7 @@ static void check(const caller *c, bool canceled)
 
 START_TEST(test_disturbed_teams)
 {
-    static caller callers[CALLERS];
+    static client callers[CALLERS];
     const uint64_t seed = (uint64_t)_i + 1;
     pthread_t disturber;
     memset(callers, 0, sizeof callers);
