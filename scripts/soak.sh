@@ -1,6 +1,6 @@
 #!/bin/sh
-# soak.sh [--short] [steps|contexts|threads]...: long training runs. Memory must stay the same, and the bits must be those of a
-# short run. Without a name all three run. Each prints the memory twenty times.
+# soak.sh [--short] [steps|contexts|threads]...: long training runs. Fails if memory grows, or if the bits differ from a short
+# run. Without a name all three run. Each prints the memory twenty times.
 #   steps      a million steps of a small model: some minutes on two processors
 #   contexts   10,000 contexts, created and freed: a minute
 #   threads    eight threads, each with its own contexts, for ten minutes on all processors

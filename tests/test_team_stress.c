@@ -43,7 +43,7 @@ static int luck(void)
     return below(&chance, 64);
 }
 
-/* Waits now and then: other threads run meanwhile. This is no cancellation point, and legal in a signal handler. */
+/* Waits now and then: other threads run meanwhile. This is not a cancellation point, and it is legal in a signal handler. */
 static void be_late(void)
 {
     if (luck() != 0)
@@ -76,7 +76,7 @@ static void be_late(void)
 #include "kernels/machine/parallel.h"
 #include "suite.h"
 
-enum { CALLERS = 3, RUNS = 500, MAX_TASKS = 150, MAX_WORKERS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 200 };
+enum { CALLERS = 3, RUNS = 300, MAX_TASKS = 150, MAX_WORKERS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 200 };
 
 static void sleep_microseconds(int microseconds)
 {

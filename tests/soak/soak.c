@@ -1,4 +1,4 @@
-/* Long runs: memory stays the same, and the bits are those of a short run.
+/* Long runs: memory must not grow, and the bits must equal a short run.
  *
  *     soak steps N FILE        N steps of one model. FILE is a checkpoint that the program writes and removes
  *     soak contexts N          N contexts, created and freed
@@ -92,7 +92,7 @@ static void train(const training *t, int64_t steps)
     check(t);
 }
 
-/* Returns the checksum of the parameters after a run of its own. */
+/* Returns the checksum of the parameters after this number of steps in a new context. */
 static uint32_t short_run(uint64_t seed, int threads, int64_t steps)
 {
     const training t = begin(seed, threads);
@@ -150,8 +150,8 @@ static void judge(watch *w, int interval, const th_context *ctx)
 
 /* -- the runs -- */
 
-/* After FEW_STEPS, the bits are those of a short run. The last FEW_STEPS have the bits of a new context that loads a
- * checkpoint and makes only these steps. */
+/* The first FEW_STEPS equal a short run. The last FEW_STEPS equal a new context that loads a checkpoint and makes only
+ * these steps. */
 static void soak_steps(int64_t steps, const char *file)
 {
     const training t = begin(1, 2);
