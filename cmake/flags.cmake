@@ -29,6 +29,12 @@ elseif(TAPEHEAD_SANITIZE)
     add_link_options(-fsanitize=address,undefined)
 endif()
 
+# libFuzzer follows the branches of all code except the vector kernels, which branch on sizes only.
+if(TAPEHEAD_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+    list(APPEND TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=fuzzer-no-link)
+endif()
+
 # tapehead_library_part(target flag...): sets how all code of the libraries is compiled: C11 without extensions of the
 # compiler (extensions of the C library are allowed), position independent. Only functions with TH_API or TH_PRIVATE_API are exported.
 function(tapehead_library_part target)
