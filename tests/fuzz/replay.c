@@ -25,7 +25,7 @@ static const target targets[] = {
 #undef TARGET
 };
 
-enum { MAX_INPUT = 1 << 17, SECONDS = 120 }; /* the time limit only finds endless loops */
+enum { LARGEST_INPUT = 1 << 17, SECONDS = 120 }; /* the time limit only finds endless loops */
 
 /* -- the general mutator -- */
 
@@ -76,7 +76,7 @@ static void run(const target *t, const uint8_t *bytes, size_t size)
 
 static void run_file(const target *t, const char *path, int changes)
 {
-    static uint8_t bytes[MAX_INPUT];
+    static uint8_t bytes[LARGEST_INPUT];
     FILE *file = fopen(path, "rb");
     FUZZ_CHECK(file != NULL, "%s cannot be opened", path);
     size_t size = fread(bytes, 1, sizeof bytes, file);
