@@ -57,6 +57,8 @@ typedef struct fuzz_part {
 } fuzz_part;
 /* Sets part[0 .. n - 1]. The last part is the rest; missing parts are empty. */
 void fuzz_split(const uint8_t *data, size_t size, fuzz_part *part, int n);
+/* Returns a copy with a NUL behind it; the caller releases it with free. */
+char *fuzz_copy(fuzz_part part);
 
 /* -- tensors -- */
 

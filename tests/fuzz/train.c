@@ -1,0 +1,33 @@
+/* Fuzz target: byte-pair encoding that is trained. The input has three bytes with options (new tokens, minimum
+ * frequency, maximum length of a token), a pattern (empty: the default), NUL, and the text, which is also encoded. */
+#include "tokenizer_checks.h"
+
+enum { MAX_TEXT = 4096 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const specials[] = {"<|endoftext|>", "<s>"};
+    if (size < 3)
+        return 0;
+    fuzz_part part[2];
+    fuzz_split(data + 3, size - 3, part, 2);
+    if (part[1].count > MAX_TEXT)
+        part[1].count = MAX_TEXT;
+    char *pattern = fuzz_copy(part[0]);
+    const th_bpe_options options = {.vocabulary = 256 + data[0],
+                                    .min_frequency = data[1],
+                                    .max_bytes = data[2],
+                                    .specials = specials,
+                                    .n_specials = data[0] % 3,
+                                    .pattern = pattern[0] ? pattern : NULL};
+    th_context *ctx = fuzz_context(TOKENIZER_MEMORY);
+    th_tokenizer *t = th_tokenizer_train(ctx, part[1].bytes, part[1].count, &options);
+    const th_status code = th_error_code(ctx);
+    if (!fuzz_failed_with(ctx, t == NULL, code == TH_ERROR_VALUE ? code : TH_ERROR_ARGUMENT)) {
+        FUZZ_CHECK(th_tokenizer_size(t) <= options.vocabulary && keeps_text(t), "the tokenizer is not as requested");
+        check_tokenizer(t, part[1]);
+    }
+    free(pattern);
+    fuzz_context_free(ctx);
+    return 0;
+}
