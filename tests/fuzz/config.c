@@ -54,6 +54,8 @@ static void check_weights(const th_language_model_options *options)
     const th_status status = th_pretrained_load(model, fuzz_path("model"), NULL);
     if (fuzz_failed_with(ctx, status != TH_OK, TH_ERROR_FILE))
         FUZZ_CHECK(th_module_crc32c(model) == bits, "rejected weights changed the model");
+    (void)fuzz_failed_with(ctx, th_language_model_check_weights(ctx, options, fuzz_path("model")) != TH_OK,
+                           TH_ERROR_FILE);
     th_module *made = th_language_model_from_pretrained(ctx, fuzz_path("model"));
     FUZZ_CHECK(fuzz_failed(ctx, made == NULL) == (status != TH_OK), "the two ways to load differ");
     FUZZ_CHECK(made == NULL || th_module_crc32c(made) == th_module_crc32c(model), "two models of a file differ");

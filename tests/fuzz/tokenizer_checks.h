@@ -115,6 +115,20 @@ static inline void check_written_again(const th_tokenizer *t, const char *folder
     free(before);
 }
 
+/* A document has the tokens of the text, between those of the template. */
+static inline void check_document(th_tokenizer *t, fuzz_part text, const th_token_list *tokens)
+{
+    th_token_list document = {0};
+    const size_t before = t->template.n_before;
+    FUZZ_CHECK(th_tokenizer_encode_document(t, text.bytes, text.count, &document) == TH_OK, "%s",
+               th_error_message(t->ctx));
+    FUZZ_CHECK(document.count == before + tokens->count + t->template.n_after &&
+                   (tokens->count == 0 ||
+                    memcmp(document.token + before, tokens->token, tokens->count * sizeof *tokens->token) == 0),
+               "the document has other tokens");
+    th_token_list_free(&document);
+}
+
 /* Saves the tokenizer, and loads it into another context: the tokens of the text must be the same. */
 static inline void check_saved(const th_tokenizer *t, fuzz_part text, const th_token_list *tokens, bool encoded)
 {
@@ -163,6 +177,8 @@ static inline void check_tokenizer(th_tokenizer *t, fuzz_part text)
 {
     th_token_list tokens = {0};
     const bool encoded = check_text(t, text, &tokens);
+    if (encoded)
+        check_document(t, text, &tokens);
     check_saved(t, text, &tokens, encoded);
     check_added(t, text);
     th_token_list_free(&tokens);

@@ -1,8 +1,17 @@
-/* Fuzz target: byte-pair encoding that is trained. The input has three bytes with options (new tokens, minimum
+/* Fuzz target: tokenizers of a text: bytes, characters, and byte-pair encoding that is trained. The input has three bytes with options (new tokens, minimum
  * frequency, maximum length of a token), a pattern (empty: the default), NUL, and the text, which is also encoded. */
 #include "tokenizer_checks.h"
 
 enum { MAX_TEXT = 4096 };
+
+/* Checks the tokenizers of bytes and of the text's characters. */
+static void check_plain(th_context *ctx, fuzz_part text)
+{
+    check_tokenizer(th_tokenizer_bytes_new(ctx), text);
+    th_tokenizer *characters = th_tokenizer_characters_new(ctx, text.bytes, text.count);
+    if (!fuzz_failed_with(ctx, characters == NULL, TH_ERROR_ARGUMENT))
+        check_tokenizer(characters, text);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,6 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_tokenizer(t, part[1]);
     }
     free(pattern);
+    if (size % 4 == 0) /* (most time is for training) */
+        check_plain(ctx, part[1]);
     fuzz_context_free(ctx);
     return 0;
 }
