@@ -9,7 +9,7 @@ static void check_plain(th_context *ctx, fuzz_part text)
 {
     check_tokenizer(th_tokenizer_bytes_new(ctx), text);
     th_tokenizer *characters = th_tokenizer_characters_new(ctx, text.bytes, text.count);
-    if (!fuzz_failed_with(ctx, characters == NULL, TH_ERROR_ARGUMENT))
+    if (!fuzz_failed(ctx, characters == NULL)) /* an empty text, or one that is not UTF-8 */
         check_tokenizer(characters, text);
 }
 
@@ -31,8 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .pattern = pattern[0] ? pattern : NULL};
     th_context *ctx = fuzz_context(TOKENIZER_MEMORY);
     th_tokenizer *t = th_tokenizer_train(ctx, part[1].bytes, part[1].count, &options);
-    const th_status code = th_error_code(ctx);
-    if (!fuzz_failed_with(ctx, t == NULL, code == TH_ERROR_VALUE ? code : TH_ERROR_ARGUMENT)) {
+    if (!fuzz_failed(ctx, t == NULL)) {
         FUZZ_CHECK(th_tokenizer_size(t) <= options.vocabulary && keeps_text(t), "the tokenizer is not as requested");
         check_tokenizer(t, part[1]);
     }
