@@ -60,14 +60,22 @@ void fuzz_context_free(th_context *ctx)
     FUZZ_CHECK(--memory.contexts > 0 || memory.bytes == 0, "%zu bytes of contexts are left", memory.bytes);
 }
 
+/* Whether a terminal shows a character: no control character, none that hides or reorders text. */
+static bool is_shown(uint32_t code)
+{
+    return code >= ' ' && (code < 0x7f || code > 0x9f) && (code < 0x200b || code > 0x200f) &&
+           (code < 0x2028 || code > 0x202e) && (code < 0x2060 || code > 0x206f) && code != 0xfeff && code < 0xe0000;
+}
+
 bool fuzz_failed(th_context *ctx, bool failed)
 {
     const char *message = th_error_message(ctx);
     FUZZ_CHECK(failed == (th_error_code(ctx) != TH_OK), failed ? "there is no error" : "error without a failure: %s",
                message);
     for (const char *at = message; *at;) {
-        const int length = th_utf8_length((const unsigned char *)at);
-        FUZZ_CHECK(length > 0 && (unsigned char)*at >= ' ' && *at != 127, "a message is not visible text: %s", message);
+        uint32_t code = 0;
+        const int length = th_utf8_decode((const unsigned char *)at, &code);
+        FUZZ_CHECK(length > 0 && is_shown(code), "a message is not visible text: %s", message);
         at += length;
     }
     FUZZ_CHECK(!failed || (strlen(message) > 10 && strstr(message, ": ")), "a message is not a sentence: %s", message);

@@ -31,7 +31,7 @@ th_context *fuzz_context(size_t memory_limit);
 /* Frees the context, which must have no pending error, and checks that it has released all memory. */
 void fuzz_context_free(th_context *ctx);
 /* Checks that an error is pending if `failed`, and none otherwise. The message must be a sentence of visible UTF-8
- * characters without the escapes' originals. Clears the error. Returns failed. */
+ * characters. Clears the error. Returns failed. */
 bool fuzz_failed(th_context *ctx, bool failed);
 /* As fuzz_failed, and the error's code must be the expected one. */
 bool fuzz_failed_with(th_context *ctx, bool failed, th_status code);
