@@ -55,7 +55,7 @@ if [ -n "$minimize" ]; then
     for name; do
         before=$(find "$inputs/corpus/$name" -type f | wc -l)
         mkdir -p "$build/found/$name"
-        fuzz "$name" "$build/findings/$name" -merge=1 "$inputs/corpus/$name" "$build/found/$name" || {
+        fuzz "$name" "$build/findings/$name" -set_cover_merge=1 -use_counters=0 "$inputs/corpus/$name" "$build/found/$name" || {
             tail -n 30 "$build/findings/$name/output" >&2
             exit 1
         }
