@@ -58,12 +58,22 @@ static void write_and_read(th_context *ctx, const th_named_tensor *written, int6
     th_safetensors_close(file);
 }
 
+/* The tensors fill the file behind the header, without holes and overlaps. */
+static void check_bytes(const th_safetensors *file, const uint8_t *data, size_t size)
+{
+    size_t bytes = 8 + header_length(data, size);
+    for (int64_t i = 0; i < th_safetensors_count(file); i++)
+        bytes += (size_t)th_safetensors_at(file, i)->bytes;
+    FUZZ_CHECK(bytes == size, "the tensors take %zu of %zu bytes", bytes, size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     th_named_tensor read[MAX_TENSORS];
     th_context *ctx = fuzz_context(1 << 22);
     th_safetensors *file = th_safetensors_open(ctx, fuzz_write("a.safetensors", data, size));
     if (!fuzz_failed_with(ctx, file == NULL, TH_ERROR_FILE)) {
+        check_bytes(file, data, size);
         const int64_t count = read_all(ctx, file, read);
         if (count > 0)
             write_and_read(ctx, read, count);
