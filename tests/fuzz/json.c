@@ -127,6 +127,7 @@ static void check_text(th_context *ctx, const char *text, size_t count)
     json_t *value = read_measured(&source, text, count);
     if (value) {
         FUZZ_CHECK(expected && json_equal(value, expected), "the value differs from jansson's");
+        FUZZ_CHECK(!is_outside_limits(text, count, expected), "the text is outside the limits");
         if (json_is_object(value))
             check_members(&source, text, count, expected);
     } else {
