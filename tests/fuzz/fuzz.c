@@ -107,7 +107,7 @@ const char *fuzz_path(const char *name)
     static int turn;
     if (folder[0] == 0) {
         strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/tapehead_fuzz_XXXXXX" : "/tmp/tapehead_fuzz_XXXXXX");
-        FUZZ_CHECK(mkdtemp(folder) && atexit(remove_folder) == 0, "there is no folder for files");
+        FUZZ_CHECK(mkdtemp(folder) && atexit(remove_folder) == 0, "a folder for files cannot be made");
     }
     turn = (turn + 1) % 4;
     snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);

@@ -1,5 +1,5 @@
 /* Fuzz target: JSON. Within the limits the library accepts the texts that jansson accepts, with equal values. jansson
- * takes no more memory than th_json_measure forecasts. Members that are read one at a time equal those of the object. */
+ * takes no more memory than th_json_measure forecasts. An object that is read one member at a time has the same members. */
 #include "models/files/json.h"
 
 #include "fuzz.h"

@@ -1,9 +1,9 @@
-/* Fuzz target: .npy files. What is read can be written and read again with the same bits; several arrays in one stream
- * are read like one. */
+/* Fuzz target: .npy files. An array that is read is written and read again with the same bits. A stream may have
+ * several arrays. */
 #include "tapehead/npy.h"
 #include "fuzz.h"
 
-/* Reads the arrays of a stream one after another until one is rejected. The first equals `whole`, unless that is NULL. */
+/* Reads the arrays of a stream in order, up to the first that is rejected. The first equals `whole`, unless that is NULL. */
 static void read_stream(th_context *ctx, const char *path, const th_tensor *whole)
 {
     FILE *file = fopen(path, "rb");

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-/* Returns the length of the header's text, or 0 if there is none. */
+/* Returns the length of the header's text; 0 if the file is too short for it. */
 static inline size_t header_length(const uint8_t *data, size_t size)
 {
     uint64_t length = 0;

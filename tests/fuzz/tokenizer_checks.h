@@ -1,4 +1,4 @@
-/* What holds for every tokenizer and text. The targets that read tokenizers from files, or train them, share these
+/* Properties of every tokenizer and text. The targets that read tokenizers from files, or train them, share these
  * checks. */
 #ifndef TESTS_FUZZ_TOKENIZER_CHECKS_H
 #define TESTS_FUZZ_TOKENIZER_CHECKS_H
@@ -48,7 +48,7 @@ static inline void check_equal_tokens(const th_token_list *a, const th_token_lis
                "other tokens: %s", what);
 }
 
-/* The text, a byte that is not UTF-8, and the text again: the tokens are those of the three parts. */
+/* The text, a byte that is not UTF-8, and the text again: the whole has the tokens of the three parts. */
 static inline void check_pieces(th_tokenizer *t, fuzz_part text, const th_token_list *tokens)
 {
     char *longer = malloc(2 * text.count + 1);
@@ -103,7 +103,7 @@ static inline bool check_text(th_tokenizer *t, fuzz_part text, th_token_list *to
     return true;
 }
 
-/* A document has the tokens of the text, between those of the template. */
+/* A document has the tokens of the text, between the tokens of the template. */
 static inline void check_document(th_tokenizer *t, fuzz_part text, const th_token_list *tokens)
 {
     th_token_list document = {0};
