@@ -169,7 +169,8 @@ static void run_task(void *shared, int64_t index, int worker)
     const int64_t end = th_smaller((index + 1) * team->group, team->count);
     for (int64_t i = index * team->group; i < end; i++) {
         const th_product one = product_at(team->batch, th_element_size(team->dtype), i);
-        run_product(team->machine, team->dtype, &one, 1, team->workspace + (size_t)worker * team->worker);
+        run_product(team->machine, team->dtype, &one, 1,
+                    team->workspace ? team->workspace + (size_t)worker * team->worker : NULL);
     }
 }
 

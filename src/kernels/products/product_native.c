@@ -264,7 +264,8 @@ void th_product_native_run(const th_machine *machine, th_dtype dtype, const th_p
 {
     const th_product_plan p = th_product_plan_of(machine, dtype, product, threads);
     const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
-    product_pass pass = {.plan = &p, .packed_b = workspace};
+    char none; /* for a product that needs no workspace: in C even NULL + 0 is undefined */
+    product_pass pass = {.plan = &p, .packed_b = workspace ? workspace : &none};
     pass.packed_a = pass.packed_b + th_aligned(p.b_shared_bytes);
     pass.workers = pass.packed_a + p.a_shared_bytes;
     for (pass.column = 0; pass.column < product->n; pass.column += p.pass_columns) {
