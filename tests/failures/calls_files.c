@@ -160,10 +160,13 @@ static bool complain(const char *problem, const char *name)
 static bool is_allowed(const calls_file *file, const calls_file *old, const calls_file *new, bool leftovers)
 {
     if (has_time(file->name))
-        return (strncmp(file->name, "events.", 7) == 0 ? has_whole_records(file) : has_end_of_trace(file)) ||
+        return leftovers ||
+               (strncmp(file->name, "events.", 7) == 0 ? has_whole_records(file) : has_end_of_trace(file)) ||
                complain("it is incomplete", file->name);
+    if (strstr(file->name, ".unfinished"))
+        return leftovers || equal(file, old) || complain("it was left", file->name);
     if (old == NULL && new == NULL)
-        return (leftovers && strstr(file->name, ".unfinished")) || complain("it was left", file->name);
+        return complain("it is another file", file->name);
     if (strstr(file->name, ".jsonl"))
         return (has_whole_lines(file) && (begins(old, file) || begins(new, file))) ||
                complain("it is neither whole lines of the old log nor of the new one", file->name);
@@ -183,14 +186,15 @@ bool calls_files_allowed(const calls_files *now, const calls_files *old, const c
     return good;
 }
 
-bool calls_files_new(const calls_files *now, const calls_files *new)
+bool calls_files_new(const calls_files *now, const calls_files *old, const calls_files *new)
 {
     bool good = true;
     for (int i = 0; i < new->count; i++)
         if (!has_time(new->file[i].name) && !equal(&new->file[i], find(now, new->file[i].name)))
             good = complain("it is not the new file", new->file[i].name);
     for (int i = 0; i < now->count; i++)
-        if (!has_time(now->file[i].name) && find(new, now->file[i].name) == NULL)
+        if (!has_time(now->file[i].name) && find(new, now->file[i].name) == NULL &&
+            !equal(&now->file[i], find(old, now->file[i].name)))
             good = complain("it was left", now->file[i].name);
     return good;
 }

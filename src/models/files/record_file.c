@@ -42,6 +42,8 @@ th_status th_record_open(th_record_file *f, th_context *ctx, const char *operati
                       "%.300s is a symbolic link; logs are not written through links: give the path that it leads to",
                       path)
             : fail(f, trouble);
+    if (f->descriptor >= 0 && (flags & O_EXCL)) /* it is new and empty */
+        unlink(path);
     th_record_close(f);
     return status;
 }
