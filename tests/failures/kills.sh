@@ -1,8 +1,8 @@
 #!/bin/sh
 # kills.sh KILLS save | KILLS LANGUAGE_MODEL COPY_TASK [WHAT...]: a process is killed at every system call about files.
-# WHAT (all, unless given): save, train, resume, export, pictures, interrupt. Afterwards every file is the old one or the new one
-# and complete; the process, started again, ends with the same parameters, log, samples and checkpoints as without a kill.
-# "interrupt" sends SIGINT instead, at every call that changes files. strace counts the calls of each name separately.
+# WHAT (all, unless given): save, train, resume, export, pictures, interrupt, full. Afterwards every file is the old one or the new
+# one and complete; the process, started again, ends with the same parameters, log, samples and checkpoints as without a kill.
+# "interrupt" sends SIGINT instead, at every call that changes files. "full" trains on disks that are too small. strace counts the calls of each name separately.
 set -eu
 
 kills=$1
@@ -12,7 +12,7 @@ if [ "$1" != save ]; then
     language_model=$1 copy_task=$2
     shift 2
 fi
-[ $# -gt 0 ] || set -- save train resume export pictures interrupt
+[ $# -gt 0 ] || set -- save train resume export pictures interrupt full
 
 command -v strace >/dev/null || { echo "skipped: strace is not installed"; exit 77; }
 if ! why=$(strace -qq -o /dev/null true 2>&1); then
@@ -23,7 +23,7 @@ fi
 place=/tmp
 [ ! -w /dev/shm ] || place=/dev/shm
 out=$(mktemp -d "$place/tapehead_kills_XXXXXX")
-trap 'rm -rf "$out"' EXIT
+trap 'umount "$out/disk" 2>/dev/null || true; rm -rf "$out"' EXIT
 cd "$out"
 export OMP_NUM_THREADS=1
 
@@ -112,11 +112,13 @@ log() { # log RUN: prints the log without times
     sed 's/, "tokens_per_second": [^,}]*//' "$1/log.jsonl"
 }
 
-same_run() { # same_run RUN OUTPUT: it ended as the run `whole` did
+same_run() { # same_run RUN OUTPUT: it ended as the run `whole` did. An interruption saves one more checkpoint
     [ "$(crc "$2")" = "$(crc whole.out)" ] || wrong "other parameters" "$2"
     log "$1" >a && log whole >b && cmp -s a b || wrong "another log" a b
     diff -r "$1/samples" whole/samples >a || wrong "other samples" a
-    for file in last.safetensors last.1.safetensors best.safetensors text.tokens tokenizer.json config.json; do
+    last=last.1.safetensors
+    [ "$what" != interrupt ] || last=
+    for file in $last last.safetensors best.safetensors text.tokens tokenizer.json config.json; do
         cmp -s "$1/$file" "whole/$file" || wrong "another $file"
     done
     no_leftover "$1"
@@ -272,14 +274,39 @@ sweep_pictures() {
     done <calls
 }
 
+# Training fills a small disk. It ends with a message, and continues when the disk is larger.
+sweep_full() {
+    mkdir disk
+    if ! mount -t tmpfs -o size=64k tapehead disk 2>mount.out; then
+        echo "full: skipped: a small disk cannot be mounted: $(cat mount.out)"
+        return
+    fi
+    umount disk
+    status=1 size=0
+    while [ $status -ne 0 ]; do
+        size=$((size + 4)) runs=$((runs + 1)) status=0 where="full, $size KiB"
+        mount -t tmpfs -o size=${size}k tapehead disk
+        train disk/run >killed.out 2>&1 || status=$?
+        if [ $status -ne 0 ]; then
+            [ $status -eq 1 ] && grep -q 'No space left on device' killed.out || wrong "status $status, or no reason" killed.out
+            complete disk/run
+            no_leftover disk
+            mount -o remount,size=8m disk
+        fi
+        go_on disk/run
+        umount disk
+    done
+    [ $runs -gt 5 ] || wrong "the smallest disk is not full"
+}
+
 for what; do
     where=$what
     case $what in
     save | pictures) ;;
-    train | resume | export | interrupt) make_whole ;;
+    train | resume | export | interrupt | full) make_whole ;;
     *) wrong "unknown; --help explains" ;;
     esac
     runs=0 missed=0
     "sweep_$what"
-    echo "$what: $runs kills or interruptions"
+    echo "$what: $runs times"
 done
