@@ -3,7 +3,7 @@
 #
 #   calls [OPERATION]   each system call about files fails: EIO, ENOSPC, EMFILE, interrupted, short. Less than a minute
 #   kills [WHAT...]     processes are killed at each system call about files. WHAT: save, train, resume, export, pictures,
-#                       interrupt (SIGINT), full (small disks; only as root). Ten minutes in all
+#                       interrupt (SIGINT), errors (EIO), full (small disks; only as root). Ten minutes in all
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")

@@ -183,6 +183,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
         return false; /* a file whose permissions are unknown must not be replaced */
     f->direct = exists && (system || !(S_ISREG(existing.st_mode) || S_ISLNK(existing.st_mode)));
     f->replaces = exists && S_ISREG(existing.st_mode);
+    f->owner = f->replaces ? existing.st_uid : 0;
     f->group = f->replaces ? existing.st_gid : 0;
     f->mode = f->replaces ? existing.st_mode & 0777 : 0;
     /* Only this user may read the new file until it has the permissions of the old one. */
@@ -201,11 +202,11 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
 }
 
 /* Repeats a change of permissions while signals interrupt it. */
-static bool change_group(int descriptor, gid_t group)
+static bool change_owner(int descriptor, uid_t owner, gid_t group)
 {
     int result;
     do
-        result = fchown(descriptor, (uid_t)-1, group);
+        result = fchown(descriptor, owner, group);
     while (result != 0 && errno == EINTR);
     return result == 0;
 }
@@ -219,13 +220,15 @@ static bool change_mode(int descriptor, mode_t mode)
     return result == 0;
 }
 
-/* Copies the permissions of the old file. If its group cannot be kept, the new file's group gets only the permissions
+/* Copies the permissions of the old file. Only an administrator can keep the owner. If its group cannot be kept, the new file's group gets only the permissions
  * of all users. A file system without permissions refuses, and the permissions stay narrow. Returns false with errno
  * if the disk fails. */
 static bool keep_permissions(const th_atomic_file *f)
 {
     mode_t mode = f->mode;
-    if (!change_group(f->descriptor, f->group)) {
+    bool kept = f->owner != geteuid() && change_owner(f->descriptor, f->owner, f->group);
+    kept = kept || change_owner(f->descriptor, (uid_t)-1, f->group);
+    if (!kept) {
         if (errno == EIO)
             return false;
         mode &= ~(mode_t)070 | (mode & 07) << 3;

@@ -12,7 +12,7 @@
  * next writer to the same path removes the file that a killed process left. Anything else that has such a name stays: a
  * pipe, a folder, a link, a file with a second name, or another user's file. The writer then takes the next number.
  *
- * The new file gets the permissions and the group of the old one. A link at the path is followed if this user owns it
+ * The new file gets the permissions and the group of the old one, and from an administrator also its owner. A link at the path is followed if this user owns it
  * and it leads to a name in its own folder (newest.safetensors -> step_1000.safetensors). The new file replaces any
  * other link, so nothing in a folder makes a program write outside that folder. The system's names of open files and
  * devices (/dev/stdout, /proc/self/fd/1) are always followed. */
@@ -35,6 +35,7 @@ typedef struct th_atomic_file {
     bool unsynchronized; /* set by the caller: no fsync; faster, but a crash of the machine may lose the file */
     bool replaces;       /* a regular file was there, with these permissions: */
     mode_t mode;
+    uid_t owner;
     gid_t group;
     char target[TH_MAX_PATH];    /* the path, or what it links to */
     char temporary[TH_MAX_PATH]; /* beside the target */

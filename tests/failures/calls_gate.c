@@ -130,7 +130,9 @@ static bool is_chosen(const struct gated_call *call, const long long argument[6]
 static long long pass(const struct gated_call *call, long long argument[6])
 {
     const bool fails = is_chosen(call, argument);
-    if (fails && gate.failure.kind == CALLS_SHORT)
+    const bool is_write = (call->kinds & WRITES) && (call->kinds & HAS_COUNT) && argument[2] > 1;
+    const bool partly = gate.failure.partly && gate.count == gate.failure.number && is_write;
+    if (fails && (gate.failure.kind == CALLS_SHORT || partly))
         argument[2] = argument[2] < 64 ? argument[2] / 2 : argument[2] / 3 | 1;
     else if (fails && call->number != SYS_close)
         return -gate.failure.error;
@@ -156,7 +158,7 @@ static void on_call(int signal_number, siginfo_t *info, void *interrupted)
 
 /* -- the filter -- */
 
-/* Makes a filter: calls of calls_gate_raw pass; those of the table are signals; all others pass. */
+/* Makes a filter: only calls of the table become signals, unless calls_gate_raw makes them. */
 static unsigned short make_filter(struct sock_filter f[SIZE_OF_FILTER])
 {
     const uint64_t allowed = (uint64_t)(uintptr_t)calls_gate_raw_end;

@@ -17,9 +17,10 @@ typedef enum calls_kind {
 
 typedef struct calls_failure {
     calls_kind kind;
-    int error;  /* the value of errno */
-    bool from;  /* that call and all later ones; CALLS_THAT_WAIT: every second one */
-    int number; /* which call, from 1 */
+    int error;   /* the value of errno */
+    bool partly; /* the first of the calls does a part of its work, if it writes */
+    bool from;   /* that call and all later ones; CALLS_THAT_WAIT: every second one */
+    int number;  /* which call, from 1 */
 } calls_failure;
 
 /* Installs the filter, which stays until the process ends. Programs that the process starts are killed at their first

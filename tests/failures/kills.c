@@ -1,7 +1,7 @@
 /* kills: what scripts/failures.sh kills needs besides the examples.
  *
- *     kills save FILE STEPS     saves a checkpoint of a small model that has taken so many steps
- *     kills verify FILE...      exits with 1 and a message unless every file is complete; its name shows its format */
+ *     kills save FILE STEPS     saves a checkpoint of a small model after this number of steps.
+ *     kills verify FILE...      exits with 1 and a message unless every file is complete. Its name shows its format. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

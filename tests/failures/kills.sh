@@ -1,8 +1,9 @@
 #!/bin/sh
 # kills.sh KILLS save | KILLS LANGUAGE_MODEL COPY_TASK [WHAT...]: a process is killed at every system call about files.
-# WHAT (all, unless given): save, train, resume, export, pictures, interrupt, full. Afterwards every file is the old one or the new
-# one and complete; the process, started again, ends with the same parameters, log, samples and checkpoints as without a kill.
-# "interrupt" sends SIGINT instead, at every call that changes files. "full" trains on disks that are too small. strace counts the calls of each name separately.
+# WHAT: save, train, resume, export, pictures, interrupt (SIGINT instead, at calls that change files), errors (EIO instead), full
+# (disks that are too small). Without WHAT: all. Afterwards every file is the old one or the new one, and complete. The process,
+# started again, ends with the same parameters, log, samples and checkpoints as without a kill. strace counts the calls of each
+# name separately.
 set -eu
 
 kills=$1
@@ -12,7 +13,7 @@ if [ "$1" != save ]; then
     language_model=$1 copy_task=$2
     shift 2
 fi
-[ $# -gt 0 ] || set -- save train resume export pictures interrupt full
+[ $# -gt 0 ] || set -- save train resume export pictures interrupt errors full
 
 command -v strace >/dev/null || { echo "skipped: strace is not installed"; exit 77; }
 if ! why=$(strace -qq -o /dev/null true 2>&1); then
@@ -64,15 +65,15 @@ list_changes() {
     mv changes calls
 }
 
-# inject SIGNAL NAME NUMBER COMMAND...: runs it and sends the signal at that call. Sets status.
+# inject EVENT NAME NUMBER COMMAND...: runs it with a signal or an error at that call. Sets status.
 inject() {
-    signal=$1 name=$2 number=$3
+    event=$1 name=$2 number=$3
     shift 3
-    where="$what, $signal at $name $number"
+    where="$what, $event at $name $number"
     runs=$((runs + 1))
     status=0
     # (not with --seccomp-bpf: strace 6.1 then sends no signal)
-    strace -qq -f -o /dev/null -e trace="$name" -e inject="$name:signal=$signal:when=$number" "$@" >killed.out 2>&1 || status=$?
+    strace -qq -f -o /dev/null -e trace="$name" -e inject="$name:$event:when=$number" "$@" >killed.out 2>&1 || status=$?
 }
 
 must_be_killed() {
@@ -88,7 +89,8 @@ may_be_killed() {
 
 # -- the checks --
 
-complete() { # complete FOLDER: every file in it is complete, except unfinished ones
+complete() { # complete FOLDER: if it is there, every file in it is complete, except unfinished ones
+    [ -d "$1" ] || return 0
     # shellcheck disable=SC2046 # no name has a space
     set -- $(find "$1" -type f ! -name '*.unfinished*' ! -name 'events.*')
     [ $# -eq 0 ] || "$kills" verify "$@" >verify.out 2>&1 || wrong "a file is not complete" verify.out
@@ -160,7 +162,7 @@ sweep_save() {
         while read -r name number; do
             rm -f run.safetensors
             [ $old = none ] || cp old run.safetensors
-            inject KILL "$name" "$number" "$kills" save run.safetensors 2
+            inject signal=KILL "$name" "$number" "$kills" save run.safetensors 2
             must_be_killed
             either run.safetensors $old new
             if [ -e run.safetensors.unfinished0 ]; then # the next save removes it
@@ -177,7 +179,7 @@ sweep_train() {
     while read -r name number; do
         rm -rf run
         # shellcheck disable=SC2086
-        inject KILL "$name" "$number" "$language_model" train text run $training
+        inject signal=KILL "$name" "$number" "$language_model" train text run $training
         may_be_killed
         complete run
         go_on run
@@ -193,7 +195,7 @@ make_half() {
     number=$(awk '$2 ~ /^rename\(/ { n++; if (/half\/last\.safetensors"/ && ++found == 2) print n }' trace)
     [ -n "$number" ] || wrong "the run has too few checkpoints" trace
     # shellcheck disable=SC2086
-    inject KILL rename "$number" "$language_model" train text half $training
+    inject signal=KILL rename "$number" "$language_model" train text half $training
     must_be_killed
 }
 
@@ -204,7 +206,7 @@ sweep_resume() {
     while read -r name number; do
         rm -rf run
         cp -R half run
-        inject KILL "$name" "$number" "$language_model" resume run --quiet
+        inject signal=KILL "$name" "$number" "$language_model" resume run --quiet
         may_be_killed
         complete run
         go_on run
@@ -219,7 +221,7 @@ sweep_interrupt() {
     while read -r name number; do
         rm -rf run
         # shellcheck disable=SC2086
-        inject INT "$name" "$number" "$language_model" train text run $training
+        inject signal=INT "$name" "$number" "$language_model" train text run $training
         [ $status -eq 130 ] || [ $status -eq 0 ] || wrong "status $status" killed.out
         complete run
         go_on run
@@ -247,7 +249,7 @@ sweep_export() {
         while read -r name number; do
             rm -rf model
             [ $old = none ] || cp -R older model
-            inject KILL "$name" "$number" "$language_model" export whole model --force
+            inject signal=KILL "$name" "$number" "$language_model" export whole model --force
             must_be_killed
             whole_model $old
             "$language_model" export whole model --force >export.out 2>&1 || wrong "export failed" export.out
@@ -263,7 +265,7 @@ sweep_pictures() {
     list_calls '"pictures' "$@"
     while read -r name number; do
         rm -rf pictures
-        inject KILL "$name" "$number" "$@"
+        inject signal=KILL "$name" "$number" "$@"
         must_be_killed
         mkdir -p pictures
         for file in copy_loss.svg copy_attention.svg; do
@@ -271,6 +273,22 @@ sweep_pictures() {
         done
         "$@" >again.out
         cmp -s again.out pictures.out && diff -r pictures drawn >a || wrong "other pictures" again.out
+    done <calls
+}
+
+# EIO at each call that changes files: training ends with a message, or with the same result. Then it can be continued.
+sweep_errors() {
+    rm -rf run
+    # shellcheck disable=SC2086 # options are words
+    list_changes '"run' "$language_model" train text run $training
+    while read -r name number; do
+        rm -rf run
+        # shellcheck disable=SC2086
+        inject error=EIO "$name" "$number" "$language_model" train text run $training
+        [ $status -eq 0 ] || [ $status -eq 1 ] || [ $status -eq 2 ] || wrong "status $status" killed.out
+        [ $status -eq 0 ] || [ "$name" = write ] || grep -q 'Input/output error' killed.out || wrong "no reason" killed.out
+        complete run
+        go_on run
     done <calls
 }
 
@@ -303,7 +321,7 @@ for what; do
     where=$what
     case $what in
     save | pictures) ;;
-    train | resume | export | interrupt | full) make_whole ;;
+    train | resume | export | interrupt | errors | full) make_whole ;;
     *) wrong "unknown; --help explains" ;;
     esac
     runs=0 missed=0

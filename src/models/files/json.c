@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "models/core.h"
 #include "models/files/regular_file.h"
 
 static bool fail_at(const th_json_source *source, size_t byte, const char *trouble)
