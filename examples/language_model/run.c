@@ -39,11 +39,16 @@ void expect(const trainer *t, th_status status)
         give_up(PROGRAM, th_error_text(t->ctx));
 }
 
-/* Ends the program with the path and the reason. */
-static _Noreturn void give_up_file(const char *path, const char *what)
+_Noreturn void give_up_file(const char *path, const char *what)
 {
     fprintf(stderr, PROGRAM ": %.200s cannot be %s: %s\n", path, what, strerror(errno));
     exit(EXIT_FAILURE);
+}
+
+void need_folder(const char *path)
+{
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        give_up_file(path, "created");
 }
 
 FILE *create_in_run(const char *run, const char *within, const char *name)
