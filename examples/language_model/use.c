@@ -1,7 +1,6 @@
 /* The subcommands sample, eval and export. Each uses the best checkpoint of a run, or the newest. */
 #include <errno.h>
 #include <math.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "checkpoints.h"
