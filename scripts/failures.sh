@@ -14,7 +14,8 @@ command=${1:-}
 case $command in
 calls) targets=calls ;;
 kills) targets='kills language_model copy_task' ;;
-*) refuse "needs a command" ;;
+'') refuse "needs a command" ;;
+*) refuse "unknown command or option $command" ;;
 esac
 
 "$root/scripts/setup.sh" audit
