@@ -1,30 +1,37 @@
 #!/bin/sh
-# failures.sh COMMAND [OPTION...]: lets something fail at every moment, and checks what is left. Exits with 1 after a defect.
+# failures.sh WHAT [OPTION...]: runs programs while the system refuses something, and checks what is left.
 #
-#   calls [OPERATION]   each system call about files fails: EIO, ENOSPC, EMFILE, interrupted, short. Less than a minute
-#   kills [WHAT...]     processes are killed at each system call about files. WHAT: save, train, resume, export, pictures,
-#                       interrupt (SIGINT), errors (EIO), full (small disks; only as root). Ten minutes in all
+#   calls [OPERATION]   each system call about files fails, in each operation of the library with files: EIO, ENOSPC, EMFILE,
+#                       interruptions, short counts. Half a minute
+#   kills [HOW...]      processes are killed at each system call about files. HOW: save, train, resume, export, pictures,
+#                       interrupt (SIGINT), errors (EIO), full (small disks; only as root). Without HOW: all, in ten minutes
+#
+# It builds into build/failures, or into the folder in TAPEHEAD_FAILURES_BUILD. The tests failures.* are samples of it.
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
+build=${TAPEHEAD_FAILURES_BUILD:-$root/build/failures}
+
 . "$root/scripts/help.sh"
 answer_help "$@"
-command=${1:-}
-[ $# -eq 0 ] || shift
-case $command in
-calls) targets=calls ;;
-kills) targets='kills language_model copy_task' ;;
-'') refuse "needs a command" ;;
-*) refuse "unknown command or option $command" ;;
-esac
+[ $# -gt 0 ] || refuse "name what fails: calls or kills"
+what=$1
+shift
 
-"$root/scripts/setup.sh" audit
-build=$("$root/scripts/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON)
-# shellcheck disable=SC2086 # targets are words
-cmake --build "$build" --parallel "$(nproc)" --target $targets >/dev/null
-case $command in
-calls) "$root/tests/failures/calls.sh" "$build/tests/failures/calls" "$@" ;;
+build_target() { # build_target NAME...
+    echo "Building $* into $build" >&2
+    cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON >/dev/null
+    cmake --build "$build" --target "$@" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >/dev/null
+}
+
+case $what in
+calls)
+    build_target calls
+    "$build/tests/failures/calls" --all "$@"
+    ;;
 kills)
+    build_target kills language_model copy_task
     "$root/tests/failures/kills.sh" "$build/tests/failures/kills" "$build/examples/language_model" "$build/examples/copy_task" "$@"
     ;;
+*) refuse "unknown word $what" ;;
 esac

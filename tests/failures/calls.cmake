@@ -1,7 +1,7 @@
 # System calls that fail, and processes that are killed at a system call.
 
 # Every system call about files fails once (scripts/failures.sh calls --all: in more ways).
-tapehead_program(calls calls.c calls_files.c calls_gate.c calls_operations.c)
+tapehead_program(calls calls.c calls_files.c calls_gate.c calls_operations.c calls_setting.c)
 if(TARGET calls)
     target_compile_definitions(calls PRIVATE _GNU_SOURCE FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
     tapehead_test(failures.calls "suite" calls)

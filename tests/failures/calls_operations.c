@@ -9,7 +9,7 @@
 
 #include "tapehead/models.h"
 
-enum { VOCABULARY = 11, LENGTH = 6, TOKENS = 40000 };
+enum { TOKENS = 40000 };
 
 static const char *in(const calls_setting *s, const char *name)
 {
@@ -18,15 +18,6 @@ static const char *in(const calls_setting *s, const char *name)
     char *const to = path[next++ % 4];
     snprintf(to, sizeof path[0], "%s/%s", s->folder, name);
     return to;
-}
-
-/* Ends the program: a preparation must not fail. */
-static void expect(const calls_setting *s, bool done)
-{
-    if (done && th_error_code(s->ctx) == TH_OK)
-        return;
-    printf("preparation failed: %s\n", th_error_message(s->ctx));
-    exit(2);
 }
 
 static void add_bits(calls_setting *s, const void *bytes, size_t count)
@@ -46,32 +37,7 @@ static void add_model(calls_setting *s, const th_module *m)
     add_bits(s, &crc, sizeof crc);
 }
 
-/* -- the model -- */
-
-static void train(calls_setting *s, int steps)
-{
-    for (int i = 0; i < steps; i++) {
-        th_tensor *text = th_random_integers(s->ctx, TH_INT32, TH_SHAPE(2, LENGTH + 1), 0, VOCABULARY);
-        th_tensor *loss = th_language_model_loss(s->model, th_slice(text, 1, 0, LENGTH, 1),
-                                                 th_slice(text, 1, 1, LENGTH + 1, 1), NULL);
-        expect(s, th_backward(loss, NULL) == TH_OK && th_optimizer_step(s->optimizer) == TH_OK);
-        th_tensor_free(text);
-        th_tape_clear(s->ctx);
-    }
-}
-
-void calls_setting_make(calls_setting *s, const char *folder, int steps)
-{
-    *s = (calls_setting){.ctx = th_context_new(&(th_context_options){.seed = 7, .threads = 1}), .folder = folder};
-    s->model = th_language_model_new(s->ctx, &(th_language_model_options){.vocabulary = VOCABULARY,
-                                                                          .length = LENGTH,
-                                                                          .width = 8,
-                                                                          .heads = 2,
-                                                                          .layers = 1,
-                                                                          .positions = TH_POSITIONS_LEARNED});
-    s->optimizer = th_adam_w_new(s->model, &(th_adam_options){.learning_rate = 0.01});
-    train(s, steps);
-}
+/* -- checkpoints -- */
 
 static th_checkpoint checkpoint_of(const calls_setting *s)
 {
@@ -82,17 +48,15 @@ static th_checkpoint checkpoint_of(const calls_setting *s)
 static void save_old(calls_setting *s)
 {
     const th_checkpoint run = checkpoint_of(s);
-    expect(s, th_checkpoint_save(in(s, "run.safetensors"), &run) == TH_OK);
-    expect(s, chmod(in(s, "run.safetensors"), 0640) == 0);
-    train(s, 1);
+    calls_expect(s, th_checkpoint_save(in(s, "run.safetensors"), &run) == TH_OK);
+    calls_expect(s, chmod(in(s, "run.safetensors"), 0640) == 0);
+    calls_train(s, 1);
 }
 
 static void nothing(calls_setting *s)
 {
     (void)s;
 }
-
-/* -- checkpoints -- */
 
 static bool save_checkpoint(calls_setting *s)
 {
@@ -103,7 +67,7 @@ static bool save_checkpoint(calls_setting *s)
 static void link_old(calls_setting *s)
 {
     save_old(s);
-    expect(s, symlink("run.safetensors", in(s, "newest.safetensors")) == 0);
+    calls_expect(s, symlink("run.safetensors", in(s, "newest.safetensors")) == 0);
 }
 
 static bool save_through_link(calls_setting *s)
@@ -117,7 +81,7 @@ static void leave_unfinished(calls_setting *s)
 {
     save_old(s);
     FILE *file = fopen(in(s, "run.safetensors.unfinished0"), "w");
-    expect(s, file && fputs("half", file) >= 0 && fclose(file) == 0);
+    calls_expect(s, file && fputs("half", file) >= 0 && fclose(file) == 0);
 }
 
 static bool load_checkpoint(calls_setting *s)
@@ -133,8 +97,8 @@ static bool load_checkpoint(calls_setting *s)
 
 static void save_weights_only(calls_setting *s)
 {
-    expect(s, th_weights_save(s->model, in(s, "model.safetensors")) == TH_OK);
-    train(s, 1);
+    calls_expect(s, th_weights_save(s->model, in(s, "model.safetensors")) == TH_OK);
+    calls_train(s, 1);
 }
 
 static bool load_weights(calls_setting *s)
@@ -149,8 +113,8 @@ static bool load_weights(calls_setting *s)
 
 static void export_old(calls_setting *s)
 {
-    expect(s, th_language_model_export(s->model, in(s, "hf"), NULL) == TH_OK);
-    train(s, 1);
+    calls_expect(s, th_language_model_export(s->model, in(s, "hf"), NULL) == TH_OK);
+    calls_train(s, 1);
 }
 
 static bool export_model(calls_setting *s)
@@ -200,8 +164,8 @@ static bool write_array(calls_setting *s)
 
 static void array_old(calls_setting *s)
 {
-    expect(s, write_array(s));
-    train(s, 1);
+    calls_expect(s, write_array(s));
+    calls_train(s, 1);
 }
 
 static bool draw(calls_setting *s)
@@ -216,9 +180,9 @@ static bool draw(calls_setting *s)
 
 static void profile(calls_setting *s)
 {
-    expect(s, th_profile_begin(s->ctx, NULL) == TH_OK);
-    train(s, 1);
-    expect(s, th_profile_end(s->ctx) == TH_OK);
+    calls_expect(s, th_profile_begin(s->ctx, NULL) == TH_OK);
+    calls_train(s, 1);
+    calls_expect(s, th_profile_end(s->ctx) == TH_OK);
 }
 
 static bool write_trace(calls_setting *s)
@@ -249,7 +213,7 @@ static bool begin_log(calls_setting *s)
 
 static void log_old(calls_setting *s)
 {
-    expect(s, begin_log(s));
+    calls_expect(s, begin_log(s));
 }
 
 static bool resume_log(calls_setting *s)
@@ -283,7 +247,7 @@ static bool write_tokens(calls_setting *s)
 
 static void tokens_old(calls_setting *s)
 {
-    expect(s, write_tokens(s));
+    calls_expect(s, write_tokens(s));
 }
 
 static bool read_tokens(calls_setting *s)
@@ -301,7 +265,7 @@ static th_tokenizer *tokenizer_new(calls_setting *s)
 {
     static const char text[] = "the cat sat on the mat; the rat sat on the cat";
     th_tokenizer *t = th_tokenizer_train(s->ctx, text, sizeof text - 1, &(th_bpe_options){.vocabulary = 270});
-    expect(s, t != NULL);
+    calls_expect(s, t != NULL);
     return t;
 }
 
@@ -330,15 +294,15 @@ static bool load_tokenizer(calls_setting *s)
 static void tokenizer_old(calls_setting *s)
 {
     th_tokenizer *t = tokenizer_new(s);
-    expect(s, th_tokenizer_save(t, s->folder) == TH_OK && th_tokenizer_add(t, "<|end|>") >= 0 &&
-                  rename(in(s, "vocab.json"), in(s, "kept")) == 0 && th_tokenizer_save(t, s->folder) == TH_OK &&
-                  rename(in(s, "kept"), in(s, "vocab.json")) == 0);
+    calls_expect(s, th_tokenizer_save(t, s->folder) == TH_OK && th_tokenizer_add(t, "<|end|>") >= 0 &&
+                        rename(in(s, "vocab.json"), in(s, "kept")) == 0 && th_tokenizer_save(t, s->folder) == TH_OK &&
+                        rename(in(s, "kept"), in(s, "vocab.json")) == 0);
     th_tokenizer_free(t);
 }
 
 static void two_files_old(calls_setting *s)
 {
-    expect(s, save_tokenizer(s) && unlink(in(s, "tokenizer.json")) == 0);
+    calls_expect(s, save_tokenizer(s) && unlink(in(s, "tokenizer.json")) == 0);
 }
 
 const calls_operation calls_operations[] = {

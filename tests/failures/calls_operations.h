@@ -27,5 +27,9 @@ extern const int calls_operation_count;
 
 /* Makes a context with a small language model that has taken `steps` steps. */
 void calls_setting_make(calls_setting *s, const char *folder, int steps);
+/* Trains the model further. */
+void calls_train(calls_setting *s, int steps);
+/* Ends the program if a part of a preparation was not done, or has left an error. */
+void calls_expect(const calls_setting *s, bool done);
 
 #endif
