@@ -278,7 +278,7 @@ START_TEST(the_new_file_has_the_permissions_of_the_old_one)
 }
 END_TEST
 
-/* The group is kept. If this user may not keep it, the new file's group gets only the permissions of all users. */
+/* An administrator keeps the owner. The group is kept. If this user may not keep it, the new file's group gets only the permissions of all users. */
 START_TEST(the_group_is_kept_or_gets_only_the_permissions_of_others)
 {
     if (geteuid() != 0)
@@ -287,6 +287,7 @@ START_TEST(the_group_is_kept_or_gets_only_the_permissions_of_others)
     ck_assert_int_eq(chown(path, 12345, 54321), 0);
     ck_assert_int_eq(chmod(path, 0664), 0);
     write_whole(path, "new");
+    ck_assert_int_eq(status_of(path).st_uid, 12345); /* who could not read a private file otherwise */
     ck_assert_int_eq(status_of(path).st_gid, 54321);
     ck_assert_int_eq(mode_of(path), 0664);
     ck_assert_int_eq(chmod(folder, 0777), 0);

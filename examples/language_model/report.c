@@ -1,9 +1,7 @@
 /* Logs, curves and samples of a run: see report.h. */
 #include "report.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "sample.h"
@@ -107,13 +105,10 @@ th_status report_evaluation(report *r, const char *run, int64_t step, double los
 /* Writes a sample to its file. Ends the program if it cannot be written. */
 static void write_file(const char *run, const char *name, const char *text)
 {
-    char problem[400];
     FILE *file = create_in_run(run, "samples", name);
     const bool written = file && fputs(text, file) >= 0 && fflush(file) == 0;
-    if (!written) {
-        snprintf(problem, sizeof problem, "%.200s/samples/%.100s cannot be written: %s", run, name, strerror(errno));
-        give_up(PROGRAM, problem);
-    }
+    if (!written)
+        give_up_file(in_run(in_run(run, "samples"), name), "written");
     fclose(file);
 }
 
@@ -132,7 +127,7 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     fclose(memory);
     if (status == TH_OK) {
         snprintf(name, sizeof name, "step_%07lld.txt", (long long)step);
-        mkdir(in_run(run, "samples"), 0777);
+        need_folder(in_run(run, "samples"));
         write_file(run, name, text);
         status = log_fields(r, step, &(th_log_field){"sample", 0, text}, 1);
     }

@@ -20,6 +20,10 @@ const char *in_run(const char *run, const char *name);
 /* Returns the path as a word of a command line: "./-x" instead of "-x", which would be an option. In the memory of
  * in_run. */
 const char *as_word(const char *path);
+/* Ends the program: "PATH cannot be WHAT: " and the reason in errno. */
+_Noreturn void give_up_file(const char *path, const char *what);
+/* Creates the folder unless something is at the path. */
+void need_folder(const char *path);
 /* Creates a file in the run, or in its folder `within`, which replaces an old one. Returns NULL with errno. It follows
  * no link in the run, so that files of an untrusted run stay in its folder. */
 FILE *create_in_run(const char *run, const char *within, const char *name);

@@ -39,6 +39,18 @@ void expect(const trainer *t, th_status status)
         give_up(PROGRAM, th_error_text(t->ctx));
 }
 
+_Noreturn void give_up_file(const char *path, const char *what)
+{
+    fprintf(stderr, PROGRAM ": %.200s cannot be %s: %s\n", path, what, strerror(errno));
+    exit(EXIT_FAILURE);
+}
+
+void need_folder(const char *path)
+{
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        give_up_file(path, "created");
+}
+
 FILE *create_in_run(const char *run, const char *within, const char *name)
 {
     const int folder = within ? open(in_run(run, within), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -131,7 +143,7 @@ void replace_run(const char *run)
 {
     empty_folder(run);
     if (rename(in_run(run, NEXT_TOKENS), in_run(run, "text.tokens")) != 0)
-        give_up(PROGRAM, "text.tokens cannot be written");
+        give_up_file(in_run(run, "text.tokens"), "written");
     begun.run = NULL;
 }
 
@@ -263,11 +275,15 @@ void open_model_folder(trainer *t, const char *folder)
 int64_t hash_of_tokenizer(const char *run)
 {
     uint32_t hash = 2166136261; /* FNV-1a */
-    FILE *file = fopen(in_run(run, "tokenizer.json"), "r");
-    for (int byte; file && (byte = getc(file)) != EOF;)
+    const char *path = in_run(run, "tokenizer.json");
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        give_up_file(path, "read");
+    for (int byte; (byte = getc(file)) != EOF;)
         hash = (hash ^ (uint32_t)byte) * 16777619;
-    if (file)
-        fclose(file);
+    if (ferror(file)) /* a wrong hash in a checkpoint would make the run useless */
+        give_up_file(path, "read");
+    fclose(file);
     return hash;
 }
 
@@ -276,7 +292,7 @@ void write_settings(const char *run)
     char *text = settings_to_json();
     FILE *file = create_in_run(run, NULL, "config.json");
     if (file == NULL || fprintf(file, "%s\n", text) < 0 || fclose(file) != 0)
-        give_up(PROGRAM, "config.json cannot be written");
+        give_up_file(in_run(run, "config.json"), "written");
     free(text);
 }
 

@@ -1,6 +1,6 @@
 /* The subcommands sample, eval and export. Each uses the best checkpoint of a run, or the newest. */
+#include <errno.h>
 #include <math.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "checkpoints.h"
@@ -193,8 +193,10 @@ int export(int argc, char **argv)
     open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
     /* config.json is removed first and written last: a folder that has it has a complete model. */
-    mkdir(words[1], 0777);
-    unlink(in_run(words[1], "config.json"));
+    const char *config = in_run(words[1], "config.json");
+    need_folder(words[1]);
+    if (unlink(config) != 0 && errno != ENOENT)
+        give_up_file(config, "removed");
     expect(&t, th_tokenizer_save(t.tokenizer, words[1]));
     expect(&t, th_language_model_export(t.model, words[1], &given));
     print_written(in_run(words[1], "config.json"));

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/system_calls.h"
+
 enum { ATTEMPTS = 100 }; /* this many programs can write to one path at a time */
 enum { LINKS = 8 };      /* the longest chain of links */
 
@@ -25,25 +27,29 @@ bool th_is_system_path(const char *path)
     return strncmp(path, "/dev/", 5) == 0 && strchr(path + 5, '/') == NULL;
 }
 
-/* Replaces the last name of target, a link, by the name that it leads to. Returns false if the link is not followed: it
- * leads out of its folder, or another user owns it. */
-static bool follow_link(char target[TH_MAX_PATH])
+/* Replaces the last name of target, a link, by the name that it leads to. Returns 1 if it did, and 0 if the link is not
+ * followed: it leads out of its folder, or another user owns it. Returns -1 with errno if the link cannot be read. */
+static int follow_link(char target[TH_MAX_PATH])
 {
     char name[TH_MAX_PATH];
     struct stat status;
-    if (lstat(target, &status) != 0 || !S_ISLNK(status.st_mode) || status.st_uid != geteuid())
-        return false;
+    if (lstat(target, &status) != 0)
+        return errno == ENOENT ? 0 : -1;
+    if (!S_ISLNK(status.st_mode) || status.st_uid != geteuid())
+        return 0;
     const char *slash = strrchr(target, '/');
     const size_t begin = slash ? (size_t)(slash - target) + 1 : 0, capacity = TH_MAX_PATH - begin;
     const ssize_t length = readlink(target, name, capacity);
-    if (length <= 0 || (size_t)length == capacity || memchr(name, '/', (size_t)length))
-        return false;
+    if (length < 0)
+        return -1;
+    if (length == 0 || (size_t)length == capacity || memchr(name, '/', (size_t)length))
+        return 0;
     memcpy(target + begin, name, (size_t)length);
     target[begin + (size_t)length] = 0;
-    return true;
+    return 1;
 }
 
-/* Finds the path of the file that is replaced. */
+/* Finds the path of the file that is replaced. Returns false with errno. */
 static bool find_target(const char *path, char target[TH_MAX_PATH])
 {
     if (strlen(path) >= TH_MAX_PATH) {
@@ -51,32 +57,44 @@ static bool find_target(const char *path, char target[TH_MAX_PATH])
         return false;
     }
     strcpy(target, path);
-    for (int i = 0; i < LINKS && follow_link(target); i++)
-        continue;
-    return true;
+    int followed = 1;
+    for (int i = 0; i < LINKS && followed > 0; i++)
+        followed = follow_link(target);
+    return followed >= 0;
 }
 
 /* -- the temporary file -- */
 
-/* Whether `name` is still the name of the open file. */
+/* Whether `name` is still the name of the open file. If not, errno is EEXIST, or why this cannot be known. */
 static bool has_name(int descriptor, const char *name)
 {
     struct stat opened, named;
-    return fstat(descriptor, &opened) == 0 && lstat(name, &named) == 0 && opened.st_dev == named.st_dev &&
-           opened.st_ino == named.st_ino;
+    if (fstat(descriptor, &opened) != 0)
+        return false;
+    const bool there = lstat(name, &named) == 0;
+    if (!there && errno != ENOENT)
+        return false;
+    errno = EEXIST;
+    return there && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 /* Creates a file and locks it while it is open. Returns -1 with EEXIST if the name is taken. A file system without
  * locks does not show whether a file is still being written, so leftovers stay there. */
 static int create_and_lock(const char *name, mode_t mode)
 {
-    const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    const int descriptor = th_open_file(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor < 0)
         return -1;
-    if ((flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && has_name(descriptor, name))
-        return descriptor;
-    close(descriptor); /* before the lock, another process mistook the file for a leftover and removed it */
-    errno = EEXIST;
+    int trouble = EEXIST; /* before the lock, another process may mistake the file for a leftover and remove it */
+    if (th_lock_file(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+        if (has_name(descriptor, name))
+            return descriptor;
+        trouble = errno;
+    }
+    if (trouble != EEXIST)
+        unlink(name);
+    close(descriptor);
+    errno = trouble;
     return -1;
 }
 
@@ -86,14 +104,14 @@ static bool is_leftover(int descriptor, const char *name)
 {
     struct stat status;
     return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
-           status.st_nlink == 1 && flock(descriptor, LOCK_EX | LOCK_NB) == 0 && has_name(descriptor, name);
+           status.st_nlink == 1 && th_lock_file(descriptor, LOCK_EX | LOCK_NB) == 0 && has_name(descriptor, name);
 }
 
 /* Removes the file that a killed process left under this name. The file is not used again, because another process may
  * have opened it. Returns false for anything else. (Opening must not wait for a pipe.) */
 static bool remove_leftover(const char *name)
 {
-    const int descriptor = open(name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    const int descriptor = th_open_file(name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0);
     if (descriptor < 0)
         return false;
     const bool removed = is_leftover(descriptor, name) && unlink(name) == 0;
@@ -125,7 +143,31 @@ static int open_temporary(th_atomic_file *f, mode_t mode)
 static int open_direct(const char *path)
 {
     const int flags = O_WRONLY | O_NOCTTY | O_CLOEXEC;
-    return th_is_system_path(path) ? open(path, flags | O_TRUNC) : open(path, flags | O_NOFOLLOW);
+    return th_open_file(path, flags | (th_is_system_path(path) ? O_TRUNC : O_NOFOLLOW), 0);
+}
+
+/* Writes for the stream. The first error stays in the file, because the stream forgets its reason. */
+static ssize_t put_bytes(void *cookie, const char *bytes, size_t count)
+{
+    th_atomic_file *f = cookie;
+    const size_t done = th_write_bytes(f->descriptor, bytes, count);
+    if (done < count && f->trouble == 0)
+        f->trouble = errno;
+    return (ssize_t)done;
+}
+
+static int seek(void *cookie, off64_t *position, int whence)
+{
+    const th_atomic_file *f = cookie;
+    const off_t reached = lseek(f->descriptor, *position, whence);
+    *position = reached;
+    return reached < 0 ? -1 : 0;
+}
+
+/* Opens a stream whose writes are repeated if a signal interrupts them: the stream of fdopen loses bytes then. */
+static FILE *open_stream(th_atomic_file *f)
+{
+    return fopencookie(f, "wb", (cookie_io_functions_t){.write = put_bytes, .seek = seek});
 }
 
 bool th_atomic_begin(th_atomic_file *f, const char *path)
@@ -133,38 +175,65 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     const bool system = th_is_system_path(path);
     struct stat existing;
     f->unsynchronized = false;
+    f->trouble = 0;
     if (!find_target(path, f->target))
         return false;
     const bool exists = (system ? stat(path, &existing) : lstat(f->target, &existing)) == 0;
+    if (!exists && errno != ENOENT)
+        return false; /* a file whose permissions are unknown must not be replaced */
     f->direct = exists && (system || !(S_ISREG(existing.st_mode) || S_ISLNK(existing.st_mode)));
     f->replaces = exists && S_ISREG(existing.st_mode);
+    f->owner = f->replaces ? existing.st_uid : 0;
     f->group = f->replaces ? existing.st_gid : 0;
     f->mode = f->replaces ? existing.st_mode & 0777 : 0;
     /* Only this user may read the new file until it has the permissions of the old one. */
-    const int descriptor =
-        f->direct ? open_direct(system ? path : f->target) : open_temporary(f, f->replaces ? 0600 : 0666);
-    if (descriptor < 0)
+    f->descriptor = f->direct ? open_direct(system ? path : f->target) : open_temporary(f, f->replaces ? 0600 : 0666);
+    if (f->descriptor < 0)
         return false;
-    f->file = fdopen(descriptor, "wb");
+    f->file = open_stream(f);
     if (f->file == NULL) {
         const int trouble = errno;
         if (!f->direct)
             unlink(f->temporary);
-        close(descriptor);
+        close(f->descriptor);
         errno = trouble;
     }
     return f->file != NULL;
 }
 
-/* Copies the permissions of the old file. If its group cannot be kept, the new file's group gets only the permissions
- * of all users. A file system without permissions refuses, and the permissions stay narrow. */
-static void keep_permissions(const th_atomic_file *f)
+/* Repeats a change of permissions while signals interrupt it. */
+static bool change_owner(int descriptor, uid_t owner, gid_t group)
 {
-    const int descriptor = fileno(f->file);
+    int result;
+    do
+        result = fchown(descriptor, owner, group);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+static bool change_mode(int descriptor, mode_t mode)
+{
+    int result;
+    do
+        result = fchmod(descriptor, mode);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+/* Copies the permissions of the old file. Only an administrator can keep the owner. If its group cannot be kept, the new file's group gets only the permissions
+ * of all users. A file system without permissions refuses, and the permissions stay narrow. Returns false with errno
+ * if the disk fails. */
+static bool keep_permissions(const th_atomic_file *f)
+{
     mode_t mode = f->mode;
-    if (fchown(descriptor, (uid_t)-1, f->group) != 0)
+    bool kept = f->owner != geteuid() && change_owner(f->descriptor, f->owner, f->group);
+    kept = kept || change_owner(f->descriptor, (uid_t)-1, f->group);
+    if (!kept) {
+        if (errno == EIO)
+            return false;
         mode &= ~(mode_t)070 | (mode & 07) << 3;
-    (void)!fchmod(descriptor, mode);
+    }
+    return change_mode(f->descriptor, mode) || errno != EIO;
 }
 
 /* Makes the new name survive a loss of power. Some file systems cannot do this and return EINVAL, which is not an
@@ -174,34 +243,56 @@ static bool synchronize_directory(char *path)
     char *slash = strrchr(path, '/');
     if (slash)
         slash[slash == path] = 0;
-    const int descriptor = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int descriptor = th_open_file(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (descriptor < 0)
         return errno == EACCES; /* a user without read permission may still write to a directory */
-    const bool done = fsync(descriptor) == 0 || errno == EINVAL;
+    const bool done = th_synchronize_file(descriptor) == 0 || errno == EINVAL;
     const int trouble = errno;
     close(descriptor);
     errno = trouble;
     return done;
 }
 
+/* Learns what close would report, while the file stays open and locked: a network file system writes at each close, and
+ * may find only then that the disk is full. */
+static bool report_as_close(int descriptor)
+{
+    const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    return copy < 0 || th_close_file(copy) == 0;
+}
+
+/* Writes everything that the stream still has, and closes the stream. Returns 0 or the value of errno. */
+static int finish_stream(th_atomic_file *f)
+{
+    errno = 0;
+    const bool closed = fclose(f->file) == 0;
+    f->file = NULL;
+    if (f->trouble)
+        return f->trouble;
+    return closed ? 0 : errno ? errno : EIO;
+}
+
+/* Gives the complete file its name. Returns false with errno. */
+static bool replace(const th_atomic_file *f)
+{
+    return (!f->replaces || keep_permissions(f)) && (f->unsynchronized || th_synchronize_file(f->descriptor) == 0) &&
+           report_as_close(f->descriptor) && rename(f->temporary, f->target) == 0;
+}
+
 bool th_atomic_end(th_atomic_file *f, bool written)
 {
     int trouble = written ? 0 : errno ? errno : EIO;
-    errno = 0;
-    const bool synchronized = !f->direct && !f->unsynchronized;
-    if (f->replaces && !f->direct)
-        keep_permissions(f);
-    if (trouble == 0 && (fflush(f->file) != 0 || (synchronized && fsync(fileno(f->file)) != 0)))
-        trouble = errno ? errno : EIO;
-    /* Before the lock is released: another process may remove an unlocked file as a leftover. */
-    if (!f->direct && trouble == 0 && rename(f->temporary, f->target) != 0)
+    const int first = finish_stream(f);
+    if (first != 0)
+        trouble = first;
+    if (!f->direct && trouble == 0 && !replace(f))
         trouble = errno;
+    /* Before the lock is released: another process may remove an unlocked file as a leftover. */
     if (!f->direct && trouble != 0)
         unlink(f->temporary);
-    if (fclose(f->file) != 0 && trouble == 0)
+    if (th_close_file(f->descriptor) != 0 && f->direct && trouble == 0)
         trouble = errno;
-    f->file = NULL;
-    if (synchronized && trouble == 0 && !synchronize_directory(f->target))
+    if (!f->direct && !f->unsynchronized && trouble == 0 && !synchronize_directory(f->target))
         trouble = errno;
     errno = trouble;
     return trouble == 0;

@@ -12,7 +12,7 @@
  * next writer to the same path removes the file that a killed process left. Anything else that has such a name stays: a
  * pipe, a folder, a link, a file with a second name, or another user's file. The writer then takes the next number.
  *
- * The new file gets the permissions and the group of the old one. A link at the path is followed if this user owns it
+ * The new file gets the permissions and the group of the old one, and from an administrator also its owner. A link at the path is followed if this user owns it
  * and it leads to a name in its own folder (newest.safetensors -> step_1000.safetensors). The new file replaces any
  * other link, so nothing in a folder makes a program write outside that folder. The system's names of open files and
  * devices (/dev/stdout, /proc/self/fd/1) are always followed. */
@@ -29,10 +29,13 @@ enum { TH_MAX_PATH = 4096 };
 
 typedef struct th_atomic_file {
     FILE *file;
+    int descriptor;      /* of the file; the stream does not own it */
+    int trouble;         /* the value of errno at the first error of writing */
     bool direct;         /* a device or a pipe, which is written to, not replaced */
     bool unsynchronized; /* set by the caller: no fsync; faster, but a crash of the machine may lose the file */
     bool replaces;       /* a regular file was there, with these permissions: */
     mode_t mode;
+    uid_t owner;
     gid_t group;
     char target[TH_MAX_PATH];    /* the path, or what it links to */
     char temporary[TH_MAX_PATH]; /* beside the target */
@@ -44,11 +47,13 @@ TH_PRIVATE_API bool th_path_join(char path[TH_MAX_PATH], const char *folder, con
 /* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. The system
  * owns these links, so they are followed anywhere. */
 TH_PRIVATE_API bool th_is_system_path(const char *path);
-/* Opens f->file for writing. Returns false with errno on failure; then th_atomic_end must not be called. */
+/* Opens f->file for writing. Returns false with errno on failure; then th_atomic_end must not be called. The struct must
+ * not move until th_atomic_end. */
 TH_PRIVATE_API bool th_atomic_begin(th_atomic_file *f, const char *path);
 /* Closes the file. If `written` is true and nothing fails, the file replaces the old one and the function returns
  * true. Otherwise it discards the file and returns false with errno. If `written` is false, errno must be the caller's
- * error of writing; 0 becomes EIO. */
+ * error; 0 becomes EIO. An error of writing to f->file counts even if the caller missed it. If only the directory cannot
+ * be synchronized, the new file stays. */
 TH_PRIVATE_API bool th_atomic_end(th_atomic_file *f, bool written);
 
 #endif

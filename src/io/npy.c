@@ -9,6 +9,7 @@
 #include "io/atomic_file.h"
 #include "io/elements.h"
 #include "io/npy_header.h"
+#include "io/system_calls.h"
 #include "tapehead/npy.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
@@ -32,14 +33,25 @@ static th_status fail(const npy_file *f, const char *operation, const char *trou
     return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, trouble);
 }
 
+/* Stores the error after a read; errno is 0 at the end of the file. */
+static th_status fail_to_read(const npy_file *f, const char *part)
+{
+    return th_fail(f->ctx, TH_ERROR_FILE, read_text, "%.300s: %s could not be read in full: %s", f->name, part,
+                   errno ? strerror(errno) : "it has become shorter");
+}
+
 /* -- reading -- */
 
-/* Sets *bytes to the bytes from the current position to the end. Returns false if they cannot be determined. */
+/* Sets *bytes to the bytes from the current position to the end. Returns false with errno if they cannot be determined;
+ * ESPIPE for anything except a regular file. */
 static bool bytes_left(FILE *file, int64_t *bytes)
 {
     struct stat status;
     const off_t at = ftello(file);
-    if (at < 0 || fstat(fileno(file), &status) != 0 || !S_ISREG(status.st_mode))
+    if (at < 0 || fstat(fileno(file), &status) != 0)
+        return false;
+    errno = ESPIPE;
+    if (!S_ISREG(status.st_mode))
         return false;
     *bytes = status.st_size > at ? (int64_t)(status.st_size - at) : 0;
     return true;
@@ -51,9 +63,12 @@ static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *
     unsigned char preamble[TH_NPY_PREAMBLE];
     char text[TH_NPY_MAX_HEADER + 1], trouble[TH_NPY_TROUBLE];
     if (!bytes_left(f->file, left))
-        return fail(f, read_text, "it is not a regular file, so its size cannot be checked");
-    if (*left < TH_NPY_PREAMBLE || fread(preamble, 1, sizeof preamble, f->file) != sizeof preamble)
+        return fail(f, read_text,
+                    errno == ESPIPE ? "it is not a regular file, so its size cannot be checked" : strerror(errno));
+    if (*left < TH_NPY_PREAMBLE)
         return fail(f, read_text, "it is too short for a .npy file");
+    if (th_stream_read(f->file, preamble, sizeof preamble) != sizeof preamble)
+        return fail_to_read(f, "its beginning");
     if (memcmp(preamble, "\x93NUMPY", 6) != 0)
         return fail(f, read_text, "it is not a .npy file");
     if (preamble[6] != 1 || preamble[7] != 0) {
@@ -66,8 +81,8 @@ static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *
         snprintf(trouble, sizeof trouble, "its header claims %zu bytes, but %lld follow", length, (long long)*left);
         return fail(f, read_text, trouble);
     }
-    if (fread(text, 1, length, f->file) != length)
-        return fail(f, read_text, "its header cannot be read");
+    if (th_stream_read(f->file, text, length) != length)
+        return fail_to_read(f, "its header");
     *left -= (int64_t)length;
     text[length] = 0;
     if (strlen(text) != length)
@@ -87,10 +102,9 @@ static bool bools_are_valid(const unsigned char *bytes, int64_t n)
 static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, size_t bytes)
 {
     if (data == NULL)
-        return fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK
-                                                            : fail(f, read_text, "its elements could not be skipped");
-    if (fread(data, 1, bytes, f->file) != bytes)
-        return fail(f, read_text, "its elements could not be read in full");
+        return fseeko(f->file, (off_t)bytes, SEEK_CUR) == 0 ? TH_OK : fail_to_read(f, "its elements");
+    if (th_stream_read(f->file, data, bytes) != bytes)
+        return fail_to_read(f, "its elements");
     if (dtype == TH_BOOL && !bools_are_valid(data, (int64_t)bytes))
         return fail(f, read_text, "it is damaged: a bool is neither 0 nor 1");
     return TH_OK;
@@ -173,8 +187,7 @@ th_tensor *th_npy_read(th_context *ctx, const char *path)
 {
     if (!can_read(ctx, path, "path"))
         return NULL;
-    const int descriptor =
-        open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (opening must not wait for a pipe's writer) */
+    const int descriptor = th_open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* (must not wait for a pipe) */
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
     const npy_file f = {ctx, path, file};
     if (file == NULL) {

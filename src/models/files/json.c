@@ -1,6 +1,7 @@
 /* Limits for untrusted JSON, reading it with jansson, and typed access: see json.h. */
 #include "models/files/json.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -224,17 +225,12 @@ static char *load_descriptor(const th_json_source *source, int descriptor, size_
         th_fail_memory(ctx, source->operation, bytes);
         return NULL;
     }
-    size_t done = 0;
-    while (done < bytes) {
-        const ssize_t got = read(descriptor, text + done, bytes - done);
-        if (got <= 0)
-            break;
-        done += (size_t)got;
-    }
-    if (done == bytes)
+    const ssize_t got = th_read_bytes_at(descriptor, text, bytes, 0);
+    if (got >= 0 && (size_t)got == bytes)
         return text;
+    th_fail(ctx, TH_ERROR_FILE, source->operation, "%.300s: it could not be read in full: %s", source->name,
+            got < 0 ? strerror(errno) : "it has become shorter");
     th_release(ctx, text, bytes);
-    th_fail(ctx, TH_ERROR_FILE, source->operation, "%.300s: it could not be read in full", source->name);
     return NULL;
 }
 

@@ -30,7 +30,7 @@ th_status th_record_open(th_record_file *f, th_context *ctx, const char *operati
     strcpy(f->path, path);
     if (!th_is_system_path(path))
         flags |= O_NOFOLLOW;
-    f->descriptor = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
+    f->descriptor = th_open_file(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0666);
     const off_t end = f->descriptor < 0 ? -1 : lseek(f->descriptor, 0, SEEK_END);
     f->size = end;
     if (end >= 0)
@@ -42,6 +42,8 @@ th_status th_record_open(th_record_file *f, th_context *ctx, const char *operati
                       "%.300s is a symbolic link; logs are not written through links: give the path that it leads to",
                       path)
             : fail(f, trouble);
+    if (f->descriptor >= 0 && (flags & O_EXCL)) /* it is new and empty */
+        unlink(path);
     th_record_close(f);
     return status;
 }
@@ -123,6 +125,9 @@ void th_record_format(th_record_file *f, const char *format, ...)
 /* Writes the record after the complete ones. Returns 0, or the value of errno. */
 static int write_all(th_record_file *f)
 {
+    if (f->torn && th_truncate_file(f->descriptor, f->size) != 0)
+        return errno;
+    f->torn = false;
     for (size_t done = 0; done < f->used;) {
         const ssize_t n = pwrite(f->descriptor, f->bytes + done, f->used - done, f->size + (off_t)done);
         if (n < 0 && errno != EINTR)
@@ -144,8 +149,8 @@ th_status th_record_write(th_record_file *f)
         f->size += (int64_t)f->used;
     else
         status = fail(f, trouble);
-    if (trouble != 0)
-        (void)!ftruncate(f->descriptor, f->size);
+    if (trouble != 0) /* or else before the next record */
+        f->torn = th_truncate_file(f->descriptor, f->size) != 0;
     f->used = 0;
     f->short_of_memory = false;
     return status;

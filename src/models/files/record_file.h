@@ -15,6 +15,7 @@ typedef struct th_record_file {
     unsigned char *bytes; /* [capacity]; the first `used` are the record so far */
     size_t used, capacity;
     bool short_of_memory;
+    bool torn; /* the file may end with a part of a record, which could not be cut off */
 } th_record_file;
 
 /* Returns a record file that is not open yet and belongs to the context. Returns NULL with the error stored. A log is a

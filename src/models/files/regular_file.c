@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "models/core.h"
+
 int th_regular_descriptor(const char *path, int64_t *bytes, const char **trouble)
 {
     struct stat status;
-    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* (must not wait for a pipe's writer) */
+    const int descriptor = th_open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* (must not wait for a pipe) */
     const char *found = NULL;
     if (descriptor < 0 || fstat(descriptor, &status) != 0)
         found = strerror(errno);

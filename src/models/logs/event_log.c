@@ -163,14 +163,25 @@ th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field
 
 /* -- opening -- */
 
+/* Opens a folder, again after each interruption. */
+static DIR *open_folder(const char *folder)
+{
+    DIR *directory;
+    do
+        directory = opendir(folder);
+    while (directory == NULL && errno == EINTR);
+    return directory;
+}
+
 /* Sets *seconds to a time for the name of a new file. TensorBoard reads the files of a folder in the order of their
- * names, so the time is later than those of existing files. */
+ * names, so the time is later than those of existing files. Returns false with errno. */
 static bool time_for_name(const char *folder, long long *seconds)
 {
-    DIR *directory = opendir(folder);
+    DIR *directory = open_folder(folder);
     if (directory == NULL)
         return false;
     *seconds = (long long)time(NULL);
+    errno = 0;
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         long long other = 0;
         const char *digit = entry->d_name + sizeof prefix - 1;
@@ -180,8 +191,10 @@ static bool time_for_name(const char *folder, long long *seconds)
             other = 10 * other + (*digit - '0');
         *seconds = other >= *seconds && other < 9999999999 ? other + 1 : *seconds;
     }
+    const int trouble = errno;
     closedir(directory);
-    return true;
+    errno = trouble;
+    return trouble == 0;
 }
 
 static th_status open_file(th_event_log *log, th_context *ctx, const char *folder)
@@ -223,8 +236,11 @@ th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_lo
         return NULL;
     }
     th_event_log *log = (th_event_log *)th_record_new(ctx, operation);
-    if (log && open_file(log, ctx, folder) == TH_OK && begin_file(&log->file, &given) == TH_OK)
-        return log;
+    if (log && open_file(log, ctx, folder) == TH_OK) {
+        if (begin_file(&log->file, &given) == TH_OK)
+            return log;
+        unlink(log->file.path); /* it is new and has no record */
+    }
     th_event_log_close(log);
     return NULL;
 }

@@ -86,12 +86,21 @@ static bool read_line(const th_json_source *source, const char *text, size_t byt
     return is_record;
 }
 
+/* Returns the next byte of the stream, or EOF. */
+static int next_byte(FILE *file)
+{
+    int c = getc_unlocked(file);
+    while (c == EOF && th_stream_interrupted(file))
+        c = getc_unlocked(file);
+    return c;
+}
+
 /* Reads the next whole line and its newline; *text grows. Returns its bytes, or 0 at the end, if the line is longer
- * than any that is written, or if out of memory. */
+ * than any that is written, if out of memory, or after an error of reading, with errno. */
 static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *capacity)
 {
     size_t count = 0;
-    for (int c; count < limits.bytes && (c = getc_unlocked(file)) != EOF;) {
+    for (int c; count < limits.bytes && (c = next_byte(file)) != EOF;) {
         if (count == *capacity) {
             char *grown = realloc(*text, *capacity ? 2 * *capacity : 1024);
             if (grown == NULL) {
@@ -108,15 +117,25 @@ static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *capaci
     return 0;
 }
 
+/* Stores the error, unless there is one already. */
+static void fail_to_read(th_context *ctx, const char *path, int trouble)
+{
+    if (!th_failed(ctx))
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, strerror(trouble));
+}
+
 /* Every record begins with this. */
 static const char record_start[] = "{\"step\": ";
 
-/* Whether the file is empty, or has only a part of its first record, as after a power failure. */
-static bool has_no_record_yet(int descriptor)
+/* Whether the file is empty, or has only a part of its first record, as after a power failure. After an error of reading,
+ * which is stored, the result is true. */
+static bool has_no_record_yet(const th_record_file *f)
 {
     char start[sizeof record_start - 1];
-    const ssize_t bytes = pread(descriptor, start, sizeof start, 0);
-    return bytes >= 0 && memcmp(start, record_start, (size_t)bytes) == 0;
+    const ssize_t bytes = th_read_bytes_at(f->descriptor, start, sizeof start, 0);
+    if (bytes < 0)
+        fail_to_read(f->ctx, f->path, errno);
+    return bytes < 0 || memcmp(start, record_start, (size_t)bytes) == 0;
 }
 
 /* Opens a stream that reads the file from its beginning; NULL with the error stored. */
@@ -153,11 +172,12 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
             break;
         *cut += (int64_t)n;
     }
-    is_log = is_log || (n == 0 && has_no_record_yet(f->descriptor));
+    const int trouble = ferror(file) ? errno : 0;
     if (th_error_code(ctx) == TH_ERROR_FILE) /* the error is in the line that is cut off */
         th_error_clear(ctx);
-    if (ferror(file) && !th_failed(ctx))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->path);
+    if (trouble)
+        fail_to_read(ctx, f->path, trouble);
+    is_log = is_log || (n == 0 && has_no_record_yet(f));
     if (!is_log && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation,
                 "%.300s is not a log: its first line is not a record like {\"step\": 1}. The file was not changed; "
@@ -207,8 +227,8 @@ static void read_pairs(th_context *ctx, const char *path, FILE *file, log_line *
         if (line->has_value && !add_pair(ctx, found, (double)line->step, line->value))
             break;
     }
-    if (ferror(file) && !th_failed(ctx))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", path);
+    if (ferror(file))
+        fail_to_read(ctx, path, errno);
     free(text);
 }
 
@@ -270,11 +290,13 @@ static th_status resume(th_record_file *f, int64_t step)
 {
     struct stat status;
     int64_t cut = 0;
-    if (fstat(f->descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+    if (fstat(f->descriptor, &status) != 0)
+        return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
         return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: it is not a regular file", f->path);
     if (find_cut(f, step, &cut) != TH_OK)
         return th_error_code(f->ctx);
-    if (ftruncate(f->descriptor, cut) != 0)
+    if (th_truncate_file(f->descriptor, cut) != 0)
         return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, strerror(errno));
     f->size = cut;
     return TH_OK;

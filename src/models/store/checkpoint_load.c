@@ -14,6 +14,8 @@ static th_safetensors *open_checkpoint(th_context *ctx, const char *path, const 
 }
 
 static const char operation[] = "checkpoint_load";
+/* The operation in messages once numbers change. Only a disk that fails after the verification ends the load then. */
+static const char operation_that_changes[] = "checkpoint_load (some numbers may have changed)";
 
 /* -- moments -- */
 
@@ -61,8 +63,9 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
         for (int m = 0; m < o->n_moments; m++) {
             const th_stored *stored = find_moment(file, o, p, m);
             const th_array to = th_optimizer_moment(o, p->in_optimizer, m);
-            if (stored->tensor.bytes > 0 && th_stored_bytes(list->ctx, stored->file, stored->begin, to.data,
-                                                            (size_t)stored->tensor.bytes, operation) != TH_OK)
+            if (stored->tensor.bytes > 0 &&
+                th_stored_bytes(list->ctx, stored->file, stored->begin, to.data, (size_t)stored->tensor.bytes,
+                                operation_that_changes) != TH_OK)
                 return th_error_code(list->ctx);
             th_moments_limit(o, m, &to);
         }
@@ -100,7 +103,7 @@ static th_status load(const th_safetensors *file, const json_t *state, const th_
     if (status == TH_OK && c->optimizer)
         status = th_moments_ensure(c->optimizer);
     if (status == TH_OK)
-        status = th_parameter_list_read(list, operation);
+        status = th_parameter_list_read(list, operation_that_changes);
     if (status == TH_OK && c->optimizer)
         status = read_moments(file, state, c->optimizer, list);
     if (status == TH_OK)

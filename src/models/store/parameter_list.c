@@ -146,10 +146,11 @@ th_status th_parameter_list_read(const th_parameter_list *list, const char *oper
         const th_listed_parameter *p = &list->parameter[i];
         if (p->stored == NULL)
             continue;
-        if (th_stored_read(p->stored, p->tensor, operation) != TH_OK)
-            return th_error_code(list->ctx);
-        th_storage_changed(p->tensor->storage);
+        const th_status status = th_stored_read(p->stored, p->tensor, operation);
+        th_storage_changed(p->tensor->storage); /* also after an error, which may come in the middle of a tensor */
         th_empty_gradient(p->tensor->handle);
+        if (status != TH_OK)
+            return status;
     }
     return TH_OK;
 }

@@ -21,7 +21,7 @@ typedef struct th_stored {
 /* One file. Its memory is one block: the tables, the path, then names and texts. */
 typedef struct th_stored_file {
     int descriptor;
-    char *path;
+    const char *path;
     int64_t header_bytes; /* including the eight bytes of the header's length */
     int64_t count, n_metadata;
     th_stored *entry;          /* [count] in the order of the file */

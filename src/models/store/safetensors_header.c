@@ -251,8 +251,9 @@ static bool make_table(opening *o)
     file->entry = file->memory;
     file->metadata = (th_named_text *)((char *)file->memory + entries);
     file->by_name = (const th_stored **)((char *)file->memory + entries + metadata);
-    file->path = (char *)file->memory + entries + metadata + sorted;
-    o->names = (char *)memcpy(file->path, o->source.name, path) + path;
+    char *const copy = (char *)file->memory + entries + metadata + sorted;
+    file->path = copy;
+    o->names = (char *)memcpy(copy, o->source.name, path) + path;
     th_stored *entry = file->entry;
     for (th_json_iterator it = th_json_iterate(&o->source, o->text, o->text_bytes); th_json_next(&it);)
         if (!is_metadata(&it) && !read_entry(o, &it, entry++))
@@ -317,7 +318,7 @@ bool th_stored_file_open(th_context *ctx, const char *operation, const char *pat
 {
     int64_t bytes = 0;
     const char *trouble = NULL;
-    *file = (th_stored_file){.descriptor = th_regular_descriptor(path, &bytes, &trouble)};
+    *file = (th_stored_file){.path = path, .descriptor = th_regular_descriptor(path, &bytes, &trouble)};
     opening o = {.source = {ctx, operation, path}, .file = file};
     const bool valid = trouble ? fail(&o, trouble) : read_file(&o, bytes);
     if (!valid)

@@ -12,16 +12,11 @@ enum { CHUNK = 64 * 1024 };
 th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t begin, void *to, size_t bytes,
                           const char *operation)
 {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got = pread(file->descriptor, (char *)to + done, bytes - done, (off_t)(begin + (int64_t)done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", file->path ? file->path : "the file",
-                           got < 0 ? strerror(errno) : "it has become shorter since it was opened");
-        done += (size_t)got;
-    }
-    return TH_OK;
+    const ssize_t got = th_read_bytes_at(file->descriptor, to, bytes, (off_t)begin);
+    if (got >= 0 && (size_t)got == bytes)
+        return TH_OK;
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", file->path,
+                   got < 0 ? strerror(errno) : "it has become shorter since it was opened");
 }
 
 static th_status fail(const th_context *ctx, const th_stored *stored, const char *operation, const char *trouble)

@@ -211,11 +211,15 @@ static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const ch
     return t;
 }
 
-/* Whether the folder has a file of that name; sets path. */
-static bool in_folder(const char *folder, const char *name, char path[TH_MAX_PATH])
+/* Whether the folder has a file of that name; sets path. Stores an error if this cannot be known: another file must not
+ * take its place. */
+static bool in_folder(th_context *ctx, const char *folder, const char *name, char path[TH_MAX_PATH])
 {
     struct stat status;
-    return th_path_join(path, folder, name) && stat(path, &status) == 0;
+    const int there = th_path_join(path, folder, name) ? th_path_exists(path, &status) : 0;
+    if (there < 0 && !th_failed(ctx))
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    return there > 0;
 }
 
 th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
@@ -234,12 +238,14 @@ th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
     }
     if (!S_ISDIR(status.st_mode))
         return load_json(ctx, path);
-    if (in_folder(path, "tokenizer.json", file))
+    if (in_folder(ctx, path, "tokenizer.json", file))
         return load_json(ctx, file);
-    if (!in_folder(path, "vocab.json", vocab) || !in_folder(path, "merges.txt", merges))
+    const bool pair = in_folder(ctx, path, "vocab.json", vocab) && in_folder(ctx, path, "merges.txt", merges);
+    const bool added = pair && in_folder(ctx, path, "added_tokens.json", file);
+    if (!pair && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it has neither tokenizer.json nor vocab.json and merges.txt",
                 path);
-    else if (in_folder(path, "added_tokens.json", file))
+    else if (added)
         th_fail(ctx, TH_ERROR_FILE, operation,
                 "%.300s: without a tokenizer.json its added_tokens.json is not supported", path);
     return th_failed(ctx) ? NULL : load_pair(ctx, vocab, merges);

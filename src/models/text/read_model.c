@@ -1,8 +1,10 @@
 /* Reading vocabulary, merges and the model's options: see read_model.h. */
 #include "models/text/read_model.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "models/core.h"
 #include "models/files/regular_file.h"
 
 const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .memory = 512 << 20};
@@ -142,10 +144,13 @@ static char *read_text(const th_json_source *source)
     } else if ((uint64_t)size > th_model_limits.bytes) {
         refuse(source, "it is larger than 64 MiB");
     } else if ((text = malloc((size_t)size + 1))) {
-        const size_t bytes = fread(text, 1, (size_t)size, file);
+        const size_t bytes = th_stream_read(file, text, (size_t)size);
+        const int trouble_of_reading = errno;
         text[bytes] = 0;
         if (bytes != (size_t)size || strlen(text) != bytes) {
-            refuse(source, "it could not be read in full, or contains a NUL");
+            refuse(source, bytes == (size_t)size ? "it contains a NUL"
+                           : trouble_of_reading  ? strerror(trouble_of_reading)
+                                                 : "it has become shorter");
             free(text);
             text = NULL;
         }

@@ -1,0 +1,109 @@
+/* System calls that are repeated after a signal: see system_calls.h. */
+#include "io/system_calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static bool interrupted(long result)
+{
+    return result < 0 && errno == EINTR;
+}
+
+int th_open_file(const char *path, int flags, mode_t mode)
+{
+    int descriptor;
+    do
+        descriptor = open(path, flags, mode);
+    while (interrupted(descriptor));
+    return descriptor;
+}
+
+int th_close_file(int descriptor)
+{
+    const int result = close(descriptor);
+    return interrupted(result) ? 0 : result;
+}
+
+size_t th_write_bytes(int descriptor, const void *bytes, size_t count)
+{
+    size_t done = 0;
+    while (done < count) {
+        const ssize_t n = write(descriptor, (const char *)bytes + done, count - done);
+        if (interrupted(n))
+            continue;
+        if (n == 0)
+            errno = EIO;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    return done;
+}
+
+ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin)
+{
+    size_t done = 0;
+    while (done < count) {
+        const ssize_t n = pread(descriptor, (char *)to + done, count - done, begin + (off_t)done);
+        if (n == 0)
+            break;
+        if (n < 0 && !interrupted(n))
+            return -1;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return (ssize_t)done;
+}
+
+int th_synchronize_file(int descriptor)
+{
+    int result;
+    do
+        result = fsync(descriptor);
+    while (interrupted(result));
+    return result;
+}
+
+int th_truncate_file(int descriptor, off_t size)
+{
+    int result;
+    do
+        result = ftruncate(descriptor, size);
+    while (interrupted(result));
+    return result;
+}
+
+int th_lock_file(int descriptor, int operation)
+{
+    int result;
+    do
+        result = flock(descriptor, operation);
+    while (interrupted(result));
+    return result;
+}
+
+int th_path_exists(const char *path, struct stat *status)
+{
+    if (stat(path, status) == 0)
+        return 1;
+    return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+}
+
+bool th_stream_interrupted(FILE *file)
+{
+    if (!ferror(file) || errno != EINTR)
+        return false;
+    clearerr(file);
+    return true;
+}
+
+size_t th_stream_read(FILE *file, void *to, size_t count)
+{
+    size_t done = 0;
+    errno = 0;
+    do
+        done += fread((char *)to + done, 1, count - done, file);
+    while (done < count && th_stream_interrupted(file));
+    return done;
+}

@@ -1,0 +1,37 @@
+/* System calls that are repeated if a signal interrupts them, and streams that are read in the same way. Network and
+ * user-space file systems return EINTR also for regular files. */
+#ifndef TH_IO_SYSTEM_CALLS_H
+#define TH_IO_SYSTEM_CALLS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "private_api.h"
+
+/* Opens a file as open does. */
+TH_PRIVATE_API int th_open_file(const char *path, int flags, mode_t mode);
+/* Closes a descriptor. An interruption is not an error: Linux has closed it by then. */
+TH_PRIVATE_API int th_close_file(int descriptor);
+/* Writes all bytes at the descriptor's position. Returns how many were written; if fewer, with errno. */
+TH_PRIVATE_API size_t th_write_bytes(int descriptor, const void *bytes, size_t count);
+/* Reads until `count` bytes are there or the file ends. Returns how many; -1 with errno. */
+TH_PRIVATE_API ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin);
+/* Does what fsync does. */
+TH_PRIVATE_API int th_synchronize_file(int descriptor);
+/* Does what ftruncate does. */
+TH_PRIVATE_API int th_truncate_file(int descriptor, off_t size);
+/* Does what flock does. */
+TH_PRIVATE_API int th_lock_file(int descriptor, int operation);
+
+/* Whether something is at the path: 1 if it is, 0 if not, and -1 with errno if this cannot be known. Links are
+ * followed. */
+TH_PRIVATE_API int th_path_exists(const char *path, struct stat *status);
+
+/* Whether the last read of the stream was interrupted. The error is then cleared, and the program reads again. */
+TH_PRIVATE_API bool th_stream_interrupted(FILE *file);
+/* Reads as fread does, in bytes. If the result is smaller than `count`, errno is 0 at the end of the file. */
+TH_PRIVATE_API size_t th_stream_read(FILE *file, void *to, size_t count);
+
+#endif
