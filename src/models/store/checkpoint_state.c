@@ -123,6 +123,17 @@ static json_t *parameters_json(const th_optimizer *o, const th_parameter_list *l
     return parameters;
 }
 
+static bool names_are_utf8(const th_checkpoint *c, const th_parameter_list *list)
+{
+    for (int i = 0; i < c->n_numbers; i++)
+        if (!th_is_utf8(c->numbers[i].name))
+            return false;
+    for (int64_t i = 0; i < list->count; i++)
+        if (!th_is_utf8(list->parameter[i].name))
+            return false;
+    return true;
+}
+
 char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const char *operation)
 {
     bool complete = true;
@@ -135,9 +146,10 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
     put(state, "parameters", parameters_json(c->optimizer, list, &complete), &complete);
     char *text = complete ? json_dumps(state, JSON_COMPACT) : NULL;
     json_decref(state);
-    if (text == NULL)
-        th_fail(list->ctx, TH_ERROR_ARGUMENT, operation,
-                "the name of a parameter or number is not UTF-8, or memory ran out");
+    if (text == NULL && names_are_utf8(c, list))
+        th_fail_memory(list->ctx, operation, sizeof *state);
+    else if (text == NULL)
+        th_fail(list->ctx, TH_ERROR_ARGUMENT, operation, "the name of a parameter or number is not UTF-8");
     return text;
 }
 

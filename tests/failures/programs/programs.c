@@ -243,7 +243,8 @@ program_result run_program(const program *p, const char *folder, int threads, co
         if (result.status == TH_OK) {
             result.status = status;
             result.step = i;
-            snprintf(result.text, sizeof result.text, "%s", th_error_text(run.ctx));
+            snprintf(result.text, sizeof result.text, "%s",
+                     run.other_text[0] ? run.other_text : th_error_text(run.ctx));
         }
         if (hooks == NULL || hooks->repeat == NULL)
             break;

@@ -208,13 +208,15 @@ static th_status settings_error(program_run *r)
 static th_status settings_forecast(program_run *r)
 {
     th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true, .threads = 1});
-    if (forecast == NULL)
+    if (forecast == NULL) {
+        snprintf(r->other_text, sizeof r->other_text, "there is no memory for a context");
         return TH_ERROR_MEMORY;
-    add_tensor(r, NULL);
+    }
     (void)th_matmul(th_empty(forecast, TH_FLOAT32, TH_SHAPE(64, 64)), th_empty(forecast, TH_FLOAT32, TH_SHAPE(64, 64)));
     const th_status status = th_error_code(forecast);
     if (status == TH_OK)
         add_number(r, (double)th_memory(forecast).live);
+    snprintf(r->other_text, sizeof r->other_text, "%s", th_error_text(forecast));
     th_context_free(forecast);
     return status;
 }
