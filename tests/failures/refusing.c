@@ -1,6 +1,7 @@
 /* The functions that allocate, in front of those of the C library. The executable defines them, so jansson and PCRE2 call
  * them too. The sanitizers define malloc themselves: there the linker redirects the calls of the library's own files
- * (--wrap), in both builds those of mmap, munmap and pthread_create. */
+ * (--wrap). In both builds it redirects those of mmap, munmap, pthread_create and fsync, and those of the library's own
+ * allocators, which cut blocks and records from large pieces of memory. */
 #include "refusing.h"
 
 #include <errno.h>
@@ -12,6 +13,8 @@
 #include <sys/mman.h>
 
 #include "memory.h"
+#include "tensor/block_allocator.h"
+#include "tensor/pool.h"
 
 static atomic_long seen, live;
 static atomic_long refused_at;
@@ -178,4 +181,38 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
                           void *argument)
 {
     return is_refused(REFUSE_THREADS, EAGAIN) ? EAGAIN : __real_pthread_create(thread, attributes, function, argument);
+}
+
+/* -- parts of chunks and pages, each of which might need a new chunk or page -- */
+
+th_block *__real_th_block_allocate(th_block_allocator *allocator, size_t bytes);
+th_block *__wrap_th_block_allocate(th_block_allocator *allocator, size_t bytes);
+void *__real_th_pool_new(th_context *ctx, th_pool *pool);
+void *__wrap_th_pool_new(th_context *ctx, th_pool *pool);
+void *__real_th_bump_take(th_context *ctx, th_bump *bump, size_t bytes);
+void *__wrap_th_bump_take(th_context *ctx, th_bump *bump, size_t bytes);
+
+th_block *__wrap_th_block_allocate(th_block_allocator *allocator, size_t bytes)
+{
+    return no_memory() ? NULL : __real_th_block_allocate(allocator, bytes);
+}
+
+void *__wrap_th_pool_new(th_context *ctx, th_pool *pool)
+{
+    return no_memory() ? NULL : __real_th_pool_new(ctx, pool);
+}
+
+void *__wrap_th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
+{
+    return no_memory() ? NULL : __real_th_bump_take(ctx, bump, bytes);
+}
+
+/* -- waiting for the disk, which takes most of the time of a run and is not tested here -- */
+
+int __wrap_fsync(int file);
+
+int __wrap_fsync(int file)
+{
+    (void)file;
+    return 0;
 }

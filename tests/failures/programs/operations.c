@@ -146,9 +146,11 @@ static th_status run_sample(program_run *r, const th_op *op, const th_sample *sa
     return th_error_code(r->ctx);
 }
 
-/* Runs the first two samples of each operation with this remainder. */
+/* Runs the first two samples of each operation with this remainder. Each is a step, so the seed is set first: a
+ * repetition begins again with the first operation. */
 static th_status run_operations(program_run *r, int remainder)
 {
+    th_set_seed(r->ctx, PROGRAM_SEED);
     for (int i = remainder; i < th_op_count(); i += 4) {
         const th_op *op = th_op_at(i);
         add_number(r, th_op_find(op->name) == op);

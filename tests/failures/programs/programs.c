@@ -159,6 +159,7 @@ th_tensor *numbers(program_run *r, th_shape shape, uint32_t seed)
 th_tensor *leaf(program_run *r, th_shape shape, uint32_t seed)
 {
     th_tensor *made = numbers(r, shape, seed), *kept = th_keep(made);
+    th_tensor_free(made);
     return th_set_requires_gradient(kept, true);
 }
 
