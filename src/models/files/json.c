@@ -55,8 +55,8 @@ static const char *value_end(const char *at, const char *end)
 /* -- limits -- */
 
 /* Upper bounds of the bytes that jansson needs for a value, besides the characters of a string. A key needs COLON bytes
- * more than another string. While jansson reads a token, it also holds the equivalent of COPIES copies of it: a buffer
- * that doubles, and the decoded text. */
+ * more than another string. While a token is read, there are also the equivalent of COPIES copies of it: a buffer that
+ * doubles, and a key. */
 enum { COLON = 16, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24, BUFFER = 256, COPIES = 3 };
 
 typedef struct measurement {
