@@ -2,9 +2,9 @@
 # failures.sh allocations [NAME...]: runs programs that together use the whole API while the system refuses something. The
 # programs are in tests/failures/programs; names choose some of them.
 #
-#   allocations   each allocation of each program fails, once and with all later ones; then each creation of a thread. Every
-#                 failed step must have an error that names memory, leave no memory, file or part of a file behind, and give
-#                 the same bits when it is repeated in the same context
+#   allocations   each allocation of each program fails, once and with all later ones; then each creation of a thread. A failed
+#                 step must have an error that names memory. It must leave no memory, file or part of a file behind. Repeated in
+#                 the same context, it must give the same bits
 #
 # It builds into build/failures, or into the folder in TAPEHEAD_FAILURES_BUILD, and takes minutes to an hour. The test
 # failures.allocations is a sample of it.

@@ -89,8 +89,8 @@ static void *run_with_a_team(void *result)
     return NULL;
 }
 
-/* Runs the program with failure nth, or undisturbed if nth is 0. A program with a team runs in a thread of its own, so that
- * it creates its team. */
+/* Runs the program with failure nth, or undisturbed if nth is 0. A program with a team runs in a new thread, which has
+ * no team yet. */
 static program_result run(long nth)
 {
     program_result result = {.status = TH_ERROR_STATE};
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
             swept++;
         }
     if (swept == 0) {
-        fprintf(stderr, "allocations: there is no program of this name\n");
+        fprintf(stderr, "allocations: no program has this name\n");
         return 2;
     }
     printf("%d programs, %ld runs, %d failed\n", swept, test.runs, failed);

@@ -1,4 +1,4 @@
-/* The files that a program leaves in its folder, compared with those of an undisturbed run. */
+/* Compares the files that a program leaves in its folder with the files of an undisturbed run. */
 #ifndef FAILURES_FILES_H
 #define FAILURES_FILES_H
 

@@ -1,7 +1,7 @@
-/* The functions that allocate, in front of those of the C library. The executable defines them, so jansson and PCRE2 call
- * them too. The sanitizers define malloc themselves: there the linker redirects the calls of the library's own files
- * (--wrap). In both builds it redirects those of mmap, munmap, pthread_create and fsync, and those of the library's own
- * allocators, which cut blocks and records from large pieces of memory. */
+/* Replaces the functions that allocate. The executable defines malloc and its like, so jansson and PCRE2 call them too.
+ * The sanitizers define malloc themselves: with them the linker redirects calls in the library's files (--wrap). The
+ * linker always redirects calls of mmap, munmap, pthread_create and fsync. It also redirects calls of the library's
+ * allocators, which cut blocks and records from larger pieces of memory. */
 #include "refusing.h"
 
 #include <errno.h>
@@ -183,7 +183,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return is_refused(REFUSE_THREADS, EAGAIN) ? EAGAIN : __real_pthread_create(thread, attributes, function, argument);
 }
 
-/* -- parts of chunks and pages, each of which might need a new chunk or page -- */
+/* -- the library's allocators: any call may need a new chunk or page -- */
 
 th_block *__real_th_block_allocate(th_block_allocator *allocator, size_t bytes);
 th_block *__wrap_th_block_allocate(th_block_allocator *allocator, size_t bytes);

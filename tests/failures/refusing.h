@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* What is counted and refused. */
+/* The calls that are counted and refused. */
 typedef enum refused_call { REFUSE_ALLOCATIONS, REFUSE_THREADS } refused_call;
 
 /* From now on, refuses call `nth` of this kind, counted from 1, and all later ones too with forever. 0: none. */

@@ -251,7 +251,7 @@ static json_t *read_word(reader *r, const char *word, json_t *value)
     return value;
 }
 
-/* Reads a value. The depth of the recursion is that of the text, which th_json_measure limits. */
+/* Reads a value. The recursion is as deep as the text, whose depth th_json_measure limits. */
 static json_t *read_value(reader *r)
 {
     size_t bytes;

@@ -1,5 +1,5 @@
-/* Builds the values of a JSON text. jansson's own reader is not used for this: if an allocation fails while it reads a
- * string, it can lose characters without an error and write behind its buffers (jansson 2.14). */
+/* Builds the values of a JSON text. It replaces the reader of jansson 2.14. If an allocation fails while that reader
+ * reads a string, it can lose characters without an error, and write behind its buffers. */
 #ifndef TH_MODELS_FILES_JSON_BUILD_H
 #define TH_MODELS_FILES_JSON_BUILD_H
 

@@ -149,7 +149,7 @@ static th_status log_read(program_run *r)
     return th_error_code(r->ctx);
 }
 
-/* In a folder of its own, because each file has its time in its name. */
+/* In the folder `events`, because the name of each file contains the time. */
 static th_status events_written(program_run *r)
 {
     th_event_log *log = th_event_log_open(r->ctx, in_folder(r, "events"), &(th_log_options){.resume = true, .step = 1});

@@ -1,4 +1,4 @@
-/* Programs with operations of their own, which use every function that th_op's functions may call. */
+/* A program that defines operations. They use every function that th_op's functions may call. */
 #include "subjects.h"
 
 typedef struct weighing {

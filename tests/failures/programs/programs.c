@@ -208,7 +208,7 @@ static void prepare_repetition(program_run *r, int index)
         th_set_seed(r->ctx, PROGRAM_SEED);
 }
 
-/* Makes the folders that programs write to. Removes the logs for TensorBoard, because each has a name of its own. */
+/* Makes the folders that programs write to. Removes the logs for TensorBoard, because their names contain the time. */
 static void prepare_folder(program_run *r)
 {
     static const char *const names[] = {"bytes", "characters", "bpe", "merges", "events"};

@@ -53,7 +53,7 @@ typedef struct program_hooks {
     void (*repeat)(void); /* called before a failed step is repeated; NULL: the program ends at its first error */
 } program_hooks;
 
-/* Runs a program in a context of its own with this number of threads, and frees everything. After its first error it
+/* Runs a program in a new context with this number of threads, and frees everything. After its first error it
  * repeats the failed step once and continues, if hooks->repeat is given. hooks may be NULL. */
 program_result run_program(const program *p, const char *folder, int threads, const program_hooks *hooks);
 

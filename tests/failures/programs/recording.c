@@ -95,8 +95,8 @@ static th_status chosen(program_run *r)
     return th_error_code(r->ctx);
 }
 
-/* Reads gradients of a result and of a view of a leaf; gradients of several backwards are added. A repetition must not add
- * to those of the first attempt. */
+/* Reads gradients of a result and of a view of a leaf. Gradients of several backwards are added, so a repetition begins
+ * with empty ones. */
 static th_status kept(program_run *r)
 {
     empty_gradients(r);
@@ -206,7 +206,7 @@ static th_status check_layer(program_run *r)
     return th_error_code(r->ctx);
 }
 
-/* A step of 0.5 is too long: the report says that the gradient is wrong, which is no error of the context. */
+/* A step of 0.5 is too long: the report says that the gradient is wrong. The context has no error. */
 static th_status check_wrong(program_run *r)
 {
     const th_gradient_options options = {

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
         failed += result.status != TH_OK;
     }
     if (found < argc - 2) {
-        fprintf(stderr, "run: there is no program of this name\n");
+        fprintf(stderr, "run: no program has this name\n");
         return 2;
     }
     return failed > 0;

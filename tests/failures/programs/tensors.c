@@ -209,7 +209,7 @@ static th_status settings_forecast(program_run *r)
 {
     th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true, .threads = 1});
     if (forecast == NULL) {
-        snprintf(r->other_text, sizeof r->other_text, "there is no memory for a context");
+        snprintf(r->other_text, sizeof r->other_text, "out of memory for a context");
         return TH_ERROR_MEMORY;
     }
     (void)th_matmul(th_empty(forecast, TH_FLOAT32, TH_SHAPE(64, 64)), th_empty(forecast, TH_FLOAT32, TH_SHAPE(64, 64)));
