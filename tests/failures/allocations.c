@@ -242,6 +242,7 @@ int main(int argc, char **argv)
             failed += !sweep(programs[i]);
             swept++;
         }
+    remove_folder(test.root);
     if (swept == 0) {
         fprintf(stderr, "allocations: no program has this name\n");
         return 2;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,6 +83,19 @@ static void remove_one(void *user, const char *path, const char *name)
 void remove_files(const char *folder)
 {
     visit_files(folder, "", remove_one, NULL);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *position)
+{
+    (void)status;
+    (void)type;
+    (void)position;
+    return remove(path);
+}
+
+void remove_folder(const char *folder)
+{
+    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* -- comparing -- */

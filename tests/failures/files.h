@@ -22,8 +22,10 @@ typedef struct known_files {
 
 /* Reads all files of a folder and of its folders. None of these functions leaves memory allocated. */
 void read_files(known_files *files, const char *folder);
-/* Removes them. */
+/* Removes them, but not the folders. */
 void remove_files(const char *folder);
+/* Removes a folder and everything in it. */
+void remove_folder(const char *folder);
 /* Returns NULL if each file is complete: it has the bytes of the file in `complete`. A log may lack lines at its end.
  * Otherwise returns a sentence. */
 const char *find_damage(const known_files *complete, const char *folder);

@@ -197,6 +197,7 @@ static th_status run_step(const program *p, program_run *r, int index, int threa
 
 static void prepare_repetition(program_run *r, int index)
 {
+    r->other_text[0] = 0;
     if (index == 0) {
         th_context_free(r->ctx);
         r->ctx = NULL;
@@ -221,6 +222,37 @@ static void prepare_folder(program_run *r)
         closedir(events);
 }
 
+static void keep_error(program_result *result, const program_run *r, int step)
+{
+    result->step = step;
+    snprintf(result->text, sizeof result->text, "%s", r->other_text[0] ? r->other_text : th_error_text(r->ctx));
+}
+
+/* Runs all steps. After the first error it repeats the step, if hooks->repeat is given. */
+static void run_steps(const program *p, program_run *r, int threads, const program_hooks *hooks, program_result *result)
+{
+    for (int i = 0; i < 2 || p->step[i - 2]; i++) {
+        const uint32_t before = r->crc;
+        const th_status status = run_step(p, r, i, threads);
+        if (status == TH_OK)
+            continue;
+        if (result->status == TH_OK) {
+            result->status = status;
+            keep_error(result, r, i);
+        }
+        if (hooks == NULL || hooks->repeat == NULL)
+            return;
+        hooks->repeat();
+        prepare_repetition(r, i);
+        r->crc = before;
+        result->repeated = run_step(p, r, i, threads);
+        if (result->repeated != TH_OK) {
+            keep_error(result, r, i);
+            return;
+        }
+    }
+}
+
 program_result run_program(const program *p, const char *folder, int threads, const program_hooks *hooks)
 {
     static _Thread_local program_run run;
@@ -236,28 +268,7 @@ program_result run_program(const program *p, const char *folder, int threads, co
     prepare_folder(&run);
     if (hooks && hooks->begin)
         hooks->begin();
-    for (int i = 0; i < 2 || p->step[i - 2]; i++) {
-        const uint32_t before = run.crc;
-        const th_status status = run_step(p, &run, i, threads);
-        if (status == TH_OK)
-            continue;
-        if (result.status == TH_OK) {
-            result.status = status;
-            result.step = i;
-            snprintf(result.text, sizeof result.text, "%s",
-                     run.other_text[0] ? run.other_text : th_error_text(run.ctx));
-        }
-        if (hooks == NULL || hooks->repeat == NULL)
-            break;
-        hooks->repeat();
-        prepare_repetition(&run, i);
-        run.crc = before;
-        result.repeated = run_step(p, &run, i, threads);
-        if (result.repeated != TH_OK) {
-            snprintf(result.text, sizeof result.text, "%s", th_error_text(run.ctx));
-            break;
-        }
-    }
+    run_steps(p, &run, threads, hooks, &result);
     th_context_free(run.ctx);
     fclose(run.out);
     result.crc = run.crc;
