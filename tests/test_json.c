@@ -56,6 +56,9 @@ START_TEST(what_is_sound_is_read)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         json_t *value = read_text(texts[i], &usual);
         ck_assert_msg(value != NULL, "%s: %s", texts[i], th_error_message(ctx));
+        json_t *of_jansson = json_loads(texts[i], JSON_DECODE_ANY, NULL);
+        ck_assert_msg(json_equal(value, of_jansson), "%s: jansson reads another value", texts[i]);
+        json_decref(of_jansson);
         json_decref(value);
     }
 }
@@ -228,6 +231,48 @@ START_TEST(a_long_string_is_estimated_while_it_is_read)
 }
 END_TEST
 
+static int64_t allocations_until_failure;
+
+static void *fail_once(size_t bytes)
+{
+    return --allocations_until_failure == 0 ? NULL : malloc(bytes);
+}
+
+/* Reads a text while allocation n of jansson fails. Returns false if jansson made fewer allocations. */
+static bool read_without_memory(const char *text, int64_t n)
+{
+    json_t *expected = read_text(text, &usual);
+    ck_assert_ptr_nonnull(expected);
+    json_set_alloc_funcs(fail_once, free);
+    allocations_until_failure = n;
+    json_t *value = read_text(text, &usual);
+    const bool reached = allocations_until_failure <= 0;
+    json_set_alloc_funcs(malloc, free);
+    ck_assert_msg(value == NULL || json_equal(value, expected), "other values after allocation %lld failed",
+                  (long long)n);
+    if (value == NULL)
+        expect_failure(true, TH_ERROR_MEMORY, "out of memory");
+    json_decref(value);
+    json_decref(expected);
+    return reached;
+}
+
+/* Strings of all lengths at which a buffer that doubles may have to grow. */
+START_TEST(a_failed_allocation_changes_no_value)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-";
+    for (int length = 1; length < 65; length++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"%.*s\":[\"%.*s\",1.5,-12345678901234567,{\"a\":{}}]}", length, digits, length,
+                 digits);
+        int64_t n = 1;
+        while (read_without_memory(text, n))
+            n++;
+        ck_assert_int_gt(n, 5);
+    }
+}
+END_TEST
+
 START_TEST(measuring_takes_no_memory)
 {
     char *text = malloc(1 << 24), *at = text;
@@ -370,6 +415,7 @@ int main(void)
     tcase_add_test(tests, a_long_number_is_refused);
     tcase_add_test(tests, the_estimate_covers_the_memory);
     tcase_add_test(tests, limits_hold_before_anything_is_built);
+    tcase_add_test(tests, a_failed_allocation_changes_no_value);
     tcase_add_test(tests, measuring_takes_no_memory);
     tcase_add_test(tests, an_iterator_rejects_invalid_objects);
     tcase_add_test(tests, a_long_string_is_estimated_while_it_is_read);

@@ -1,8 +1,6 @@
 /* Decodes UTF-8. */
 #include "tensor/utf8.h"
 
-#include <stdbool.h>
-
 int th_utf8_decode(const unsigned char *text, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -25,4 +23,12 @@ int th_utf8_length(const unsigned char *text)
 {
     uint32_t code;
     return th_utf8_decode(text, &code);
+}
+
+bool th_is_utf8(const char *text)
+{
+    for (int length; *text; text += length)
+        if ((length = th_utf8_length((const unsigned char *)text)) == 0)
+            return false;
+    return true;
 }

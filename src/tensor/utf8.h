@@ -2,6 +2,7 @@
 #ifndef TH_TENSOR_UTF8_H
 #define TH_TENSOR_UTF8_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "private_api.h"
@@ -11,5 +12,7 @@
 TH_PRIVATE_API int th_utf8_decode(const unsigned char *text, uint32_t *code);
 /* As th_utf8_decode, without the code point. */
 TH_PRIVATE_API int th_utf8_length(const unsigned char *text);
+/* Whether a whole text is UTF-8. */
+TH_PRIVATE_API bool th_is_utf8(const char *text);
 
 #endif

@@ -1,10 +1,11 @@
-/* Limits for untrusted JSON, reading it with jansson, and typed access: see json.h. */
+/* Limits for untrusted JSON, reading it, and typed access: see json.h. */
 #include "models/files/json.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "models/files/json_build.h"
 #include "models/files/regular_file.h"
 
 static bool fail_at(const th_json_source *source, size_t byte, const char *trouble)
@@ -14,13 +15,6 @@ static bool fail_at(const th_json_source *source, size_t byte, const char *troub
 }
 
 /* -- tokens -- */
-
-static const char *skip_space(const char *at, const char *end)
-{
-    while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
-        at++;
-    return at;
-}
 
 /* Whether a number, true, false or null ends before c. */
 static bool ends_word(char c)
@@ -54,7 +48,7 @@ static const char *value_end(const char *at, const char *end)
         depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
         at = token_end(at, end);
         if (depth > 0)
-            at = skip_space(at, end);
+            at = th_json_skip_space(at, end);
     } while (depth > 0);
     return at;
 }
@@ -62,8 +56,8 @@ static const char *value_end(const char *at, const char *end)
 /* -- limits -- */
 
 /* Upper bounds of the bytes that jansson needs for a value, besides the characters of a string. A key needs COLON bytes
- * more than another string. While jansson reads a token, it also holds the equivalent of COPIES copies of it: a buffer
- * that doubles, and the decoded text. */
+ * more than another string. While a token is read, there are also the equivalent of COPIES copies of it: a buffer that
+ * doubles, and a key. */
 enum { COLON = 16, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24, BUFFER = 256, COPIES = 3 };
 
 typedef struct measurement {
@@ -112,7 +106,7 @@ static const char *count_tokens(measurement *m, const th_json_limits *limits, co
 {
     static const char cut[] = "the text ends too early";
     const char *const start = *at;
-    for (const char *next; *at < end; *at = skip_space(next, end)) {
+    for (const char *next; *at < end; *at = th_json_skip_space(next, end)) {
         if (m->depth == 0 && *at > start)
             return "there is more text after the value";
         next = token_end(*at, end);
@@ -138,7 +132,7 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
         return th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %zu bytes are more than the %zu allowed",
                        source->name, bytes, limits->bytes);
     measurement m = {0};
-    const char *at = skip_space(text, text + bytes);
+    const char *at = th_json_skip_space(text, text + bytes);
     const char *trouble = count_tokens(&m, limits, &at, text + bytes);
     *memory = total(&m);
     if (trouble)
@@ -148,22 +142,31 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
 
 /* -- building -- */
 
-/* Builds one value. whole: the text is the whole source, so error messages give the byte. */
-static json_t *build(const th_json_source *source, const char *text, size_t bytes, bool whole)
+/* Stores the error of a text that th_json_parse rejects, in jansson's words. */
+static void explain(const th_json_source *source, const char *text, size_t bytes, bool whole)
 {
-    json_error_t error;
-    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    json_error_t error = {.line = 0};
     char quoted[TH_QUOTED];
-    if (value)
-        return value;
-    if (json_error_code(&error) == json_error_out_of_memory)
+    json_decref(json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error));
+    if (error.text[0] == 0 || json_error_code(&error) == json_error_out_of_memory)
         th_fail_memory(source->ctx, source->operation, bytes);
     else if (whole)
         fail_at(source, (size_t)error.position, th_quote(error.text, quoted));
     else
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name,
                 th_quote(error.text, quoted));
-    return NULL;
+}
+
+/* Builds one value. whole: the text is the whole source, so error messages give the byte. */
+static json_t *build(const th_json_source *source, const char *text, size_t bytes, bool whole)
+{
+    bool short_of_memory;
+    json_t *value = th_json_parse(text, bytes, &short_of_memory);
+    if (short_of_memory)
+        th_fail_memory(source->ctx, source->operation, bytes);
+    else if (value == NULL)
+        explain(source, text, bytes, whole);
+    return value;
 }
 
 json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes)
@@ -282,22 +285,22 @@ static bool fail_iterator(th_json_iterator *it, const char *at, const char *trou
 /* No read goes past the object's last bracket, because th_json_measure has checked brackets and strings. */
 bool th_json_next(th_json_iterator *it)
 {
-    const char *at = skip_space(it->at, it->end);
+    const char *at = th_json_skip_space(it->at, it->end);
     if (*at == '}')
         return false;
     if (it->key && *at != ',')
         return fail_iterator(it, at, "a comma or a closing bracket is missing after a value");
     if (it->key)
-        at = skip_space(at + 1, it->end);
+        at = th_json_skip_space(at + 1, it->end);
     if (*at != '"')
         return fail_iterator(it, at, "a key is missing");
     it->key = at;
     at = token_end(at, it->end);
     it->key_bytes = (size_t)(at - it->key);
-    at = skip_space(at, it->end);
+    at = th_json_skip_space(at, it->end);
     if (*at != ':')
         return fail_iterator(it, at, "a colon is missing after a key");
-    it->value = skip_space(at + 1, it->end);
+    it->value = th_json_skip_space(at + 1, it->end);
     it->at = value_end(it->value, it->end);
     it->value_bytes = (size_t)(it->at - it->value);
     return it->value_bytes > 0 || fail_iterator(it, it->at, "a value is missing");

@@ -251,8 +251,9 @@ static json_t *written_name(th_context *ctx, const char *name)
 {
     th_record_file text = {.ctx = ctx, .operation = operation, .descriptor = -1}; /* used only as memory */
     put_string(&text, name);
-    json_t *written = text.short_of_memory ? NULL : json_loadb((char *)text.bytes, text.used, JSON_DECODE_ANY, NULL);
-    if (written == NULL)
+    const th_json_source source = {ctx, operation, "the name"};
+    json_t *written = text.short_of_memory ? NULL : th_json_build(&source, (char *)text.bytes, text.used);
+    if (text.short_of_memory)
         th_fail_memory(ctx, operation, strlen(name));
     th_record_close(&text);
     return written;

@@ -123,6 +123,32 @@ static json_t *parameters_json(const th_optimizer *o, const th_parameter_list *l
     return parameters;
 }
 
+/* Returns the text of a value, which the caller releases with free; NULL if memory runs out. json_dumps would not
+ * do: if its buffer cannot grow, jansson 2.14 can lose bytes without an error. */
+static char *text_of(const json_t *value)
+{
+    const size_t bytes = json_dumpb(value, NULL, 0, JSON_COMPACT);
+    char *text = bytes > 0 ? malloc(bytes + 1) : NULL;
+    if (text == NULL)
+        return NULL;
+    text[bytes] = 0;
+    if (json_dumpb(value, text, bytes, JSON_COMPACT) == bytes)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static bool names_are_utf8(const th_checkpoint *c, const th_parameter_list *list)
+{
+    for (int i = 0; i < c->n_numbers; i++)
+        if (!th_is_utf8(c->numbers[i].name))
+            return false;
+    for (int64_t i = 0; i < list->count; i++)
+        if (!th_is_utf8(list->parameter[i].name))
+            return false;
+    return true;
+}
+
 char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const char *operation)
 {
     bool complete = true;
@@ -133,11 +159,12 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
     put(state, "numbers", numbers_json(c, &complete), &complete);
     put(state, "optimizer", optimizer_json(c->optimizer, &complete), &complete);
     put(state, "parameters", parameters_json(c->optimizer, list, &complete), &complete);
-    char *text = complete ? json_dumps(state, JSON_COMPACT) : NULL;
+    char *text = complete ? text_of(state) : NULL;
     json_decref(state);
-    if (text == NULL)
-        th_fail(list->ctx, TH_ERROR_ARGUMENT, operation,
-                "the name of a parameter or number is not UTF-8, or memory ran out");
+    if (text == NULL && names_are_utf8(c, list))
+        th_fail_memory(list->ctx, operation, sizeof *state);
+    else if (text == NULL)
+        th_fail(list->ctx, TH_ERROR_ARGUMENT, operation, "the name of a parameter or number is not UTF-8");
     return text;
 }
 

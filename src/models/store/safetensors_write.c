@@ -73,20 +73,34 @@ static th_status add_tensor(const th_storing *s, json_t *header, const char *nam
         return TH_OK;
     }
     json_decref(entry);
+    if (!taken && th_is_utf8(name))
+        return th_fail_memory(s->ctx, s->operation, strlen(name));
     return fail_name(s, name, taken ? "is given twice" : "has a name that is not UTF-8");
+}
+
+static bool is_allowed(const json_t *texts, const th_named_text *t)
+{
+    return t->name && t->text && th_is_utf8(t->name) && th_is_utf8(t->text) && !json_object_get(texts, t->name);
 }
 
 static th_status add_metadata(const th_storing *s, json_t *header)
 {
     json_t *texts = json_object();
-    for (int64_t i = 0; texts && i < s->n_metadata; i++)
-        if (s->metadata[i].name == NULL || s->metadata[i].text == NULL || json_object_get(texts, s->metadata[i].name) ||
-            !add(texts, s->metadata[i].name, json_string(s->metadata[i].text))) {
+    bool made = texts != NULL;
+    for (int64_t i = 0; made && i < s->n_metadata; i++) {
+        if (!is_allowed(texts, &s->metadata[i])) {
             json_decref(texts);
             return th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,
                            "text %lld of the metadata is NULL, not UTF-8, or its name is given twice", (long long)i);
         }
-    return texts && add(header, "__metadata__", texts) ? TH_OK : th_fail_memory(s->ctx, s->operation, sizeof(json_t));
+        made = add(texts, s->metadata[i].name, json_string(s->metadata[i].text));
+    }
+    if (made && add(header, "__metadata__", json_incref(texts))) {
+        json_decref(texts);
+        return TH_OK;
+    }
+    json_decref(texts);
+    return th_fail_memory(s->ctx, s->operation, sizeof(json_t));
 }
 
 /* Fills the header, except its length. */
@@ -114,23 +128,35 @@ static th_status fill_header(const th_storing *s, json_t *header)
 }
 
 /* Formats length and header in one block of memory, padded to a multiple of 8 bytes. */
+static th_status format_members(const th_storing *s, const json_t *header, char **memory, size_t *bytes)
+{
+    const size_t length = json_dumpb(header, NULL, 0, JSON_COMPACT);
+    if (length == 0) /* even an empty header has two bytes */
+        return th_fail_memory(s->ctx, s->operation, sizeof(json_t));
+    if (length > TH_SAFETENSORS_MAX_HEADER)
+        return fail(s, "its header would be longer than 16 MiB");
+    const uint64_t padded = (length + 7) / 8 * 8;
+    *bytes = 8 + padded;
+    *memory = th_allocate(s->ctx, *bytes);
+    if (*memory == NULL)
+        return th_fail_memory(s->ctx, s->operation, *bytes);
+    memset(*memory, ' ', *bytes);
+    memcpy(*memory, &padded, sizeof padded);
+    if (json_dumpb(header, *memory + 8, length, JSON_COMPACT) == length)
+        return TH_OK;
+    th_release(s->ctx, *memory, *bytes);
+    *memory = NULL;
+    return th_fail_memory(s->ctx, s->operation, length);
+}
+
 static th_status format_header(const th_storing *s, char **memory, size_t *bytes)
 {
     json_t *header = json_object();
     th_status status = header ? fill_header(s, header) : th_fail_memory(s->ctx, s->operation, sizeof(json_t));
-    const size_t length = status == TH_OK ? json_dumpb(header, NULL, 0, JSON_COMPACT) : 0;
-    *bytes = 8 + (length + 7) / 8 * 8;
-    if (status == TH_OK && (length == 0 || length > TH_SAFETENSORS_MAX_HEADER))
-        status = fail(s, "its header would be longer than 16 MiB");
-    *memory = status == TH_OK ? th_allocate(s->ctx, *bytes) : NULL;
-    if (*memory) {
-        memset(*memory, ' ', *bytes);
-        const uint64_t padded = *bytes - 8;
-        memcpy(*memory, &padded, sizeof padded);
-        json_dumpb(header, *memory + 8, length, JSON_COMPACT);
-    } else if (status == TH_OK) {
-        status = th_fail_memory(s->ctx, s->operation, *bytes);
-    }
+    *memory = NULL;
+    *bytes = 0;
+    if (status == TH_OK)
+        status = format_members(s, header, memory, bytes);
     json_decref(header);
     return status;
 }

@@ -109,9 +109,10 @@ static json_t *transformers_json(void)
 
 /* -- files -- */
 
+/* jansson 2.14 ignores the errors of writing a key. */
 static bool write_json(FILE *file, const json_t *value, size_t flags)
 {
-    return json_dumpf(value, file, flags) == 0;
+    return json_dumpf(value, file, flags) == 0 && !ferror(file);
 }
 
 static bool write_merges(const th_tokenizer *t, FILE *file)

@@ -1,0 +1,18 @@
+/* Builds the values of a JSON text. It replaces the reader of jansson 2.14. If an allocation fails while that reader
+ * reads a string, it can lose characters without an error, and write behind its buffers. */
+#ifndef TH_MODELS_FILES_JSON_BUILD_H
+#define TH_MODELS_FILES_JSON_BUILD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Returns the first character at or after `at` that is not white space. */
+const char *th_json_skip_space(const char *at, const char *end);
+
+/* Builds the value of a text that th_json_measure has accepted. Returns NULL if the text is not JSON, has a repeated
+ * key, a NUL character or a number that is too large; or if memory runs out, with *short_of_memory. The caller releases
+ * the value with json_decref. */
+json_t *th_json_parse(const char *text, size_t bytes, bool *short_of_memory);
+
+#endif

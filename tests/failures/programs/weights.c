@@ -1,0 +1,207 @@
+/* Programs about models in files: safetensors, weights, checkpoints, folders of Hugging Face. */
+#include "subjects.h"
+
+#include <string.h>
+
+/* -- safetensors -- */
+
+static th_status tensors_written(program_run *r)
+{
+    const th_named_tensor tensors[] = {{"weights", th_swap_axes(numbers(r, TH_SHAPE(3, 4), 101), 0, 1)},
+                                       {"integers", integers(r, TH_SHAPE(5), 9, 102)},
+                                       {"wide", th_arange(r->ctx, TH_FLOAT64, 0, 3, 1)}};
+    const th_named_text texts[] = {{"format", "pt"}};
+    TRY(th_error_code(r->ctx));
+    TRY(th_safetensors_write(r->ctx, in_folder(r, "three.safetensors"), tensors, 3, texts, 1));
+    add_file(r, in_folder(r, "three.safetensors"));
+    return th_error_code(r->ctx);
+}
+
+static th_status tensors_of(program_run *r, th_safetensors *file)
+{
+    for (int64_t i = 0; i < th_safetensors_count(file); i++) {
+        const th_stored_tensor *stored = th_safetensors_at(file, i);
+        add_text(r, stored->name);
+        if (th_safetensors_find(file, stored->name) == stored)
+            add_tensor(r, th_safetensors_read(file, stored->name));
+    }
+    th_tensor *t = th_empty(r->ctx, TH_FLOAT64, TH_SHAPE(4, 3));
+    TRY(th_error_code(r->ctx));
+    TRY(th_safetensors_read_into(file, "weights", t));
+    add_tensor(r, t);
+    add_text(r, th_safetensors_metadata(file, "format"));
+    return th_error_code(r->ctx);
+}
+
+static th_status tensors_read(program_run *r)
+{
+    th_safetensors *file = th_safetensors_open(r->ctx, in_folder(r, "three.safetensors"));
+    if (file == NULL)
+        return th_error_code(r->ctx);
+    const th_status status = tensors_of(r, file);
+    th_safetensors_close(file);
+    return status;
+}
+
+/* A file of several parts. */
+static th_status shards_read(program_run *r)
+{
+    th_safetensors *file = th_safetensors_open(r->ctx, FIXTURES "/hugging_face/llama_shards");
+    if (file == NULL)
+        return th_error_code(r->ctx);
+    add_number(r, (double)th_safetensors_count(file));
+    add_tensor(r, th_safetensors_read(file, th_safetensors_at(file, 2)->name));
+    const th_status status = th_error_code(r->ctx);
+    th_safetensors_close(file);
+    return status;
+}
+
+const program safetensors = {.name = "safetensors", .step = {tensors_written, tensors_read, shards_read}};
+
+/* -- weights and checkpoints -- */
+
+static th_status trained_setup(program_run *r)
+{
+    const th_language_model_options options = {
+        .vocabulary = 11, .length = 6, .width = 8, .heads = 2, .layers = 1, .dropout = 0.1};
+    r->model = th_language_model_new(r->ctx, &options);
+    r->optimizer = th_adam_w_new(r->model, &(th_adam_options){.learning_rate = 0.01});
+    return th_error_code(r->ctx);
+}
+
+static th_status train(program_run *r)
+{
+    for (th_parameter_iterator p = th_module_parameters(r->model); th_parameter_next(&p);)
+        th_empty_gradient(p.tensor);
+    th_tensor *tokens = integers(r, TH_SHAPE(2, 6), 11, 103);
+    TRY(th_backward(th_language_model_loss(r->model, tokens, tokens, NULL), NULL));
+    TRY(th_optimizer_step(r->optimizer));
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+static const char *renamed(const char *parameter, void *user)
+{
+    (void)user;
+    return parameter;
+}
+
+static th_status weights_there_and_back(program_run *r)
+{
+    const th_language_model_options *options = th_language_model_options_of(r->model);
+    const char *path = in_folder(r, "weights.safetensors");
+    const th_weights_options loading = {.name_in_file = renamed, .report = th_report_print, .report_user = r->out};
+    TRY(th_weights_save(r->model, path));
+    TRY(th_language_model_check_weights(r->ctx, options, path));
+    TRY(th_weights_load(r->model, path, &loading));
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+const program weights_alone = {
+    .name = "weights_alone", .setup = trained_setup, .step = {train, weights_there_and_back, train}};
+
+static th_status checkpoint(program_run *r, bool load)
+{
+    int64_t position = load ? 0 : 5;
+    double best = load ? 0 : 1.5;
+    const th_checkpoint_number numbers[] = {{.name = "position", .integer = &position},
+                                            {.name = "best", .real = &best}};
+    const th_checkpoint run = {.model = r->model,
+                               .optimizer = r->optimizer,
+                               .configuration = "{\"width\": 8}",
+                               .numbers = numbers,
+                               .n_numbers = 2};
+    const char *path = in_folder(r, "last.safetensors");
+    TRY(load ? th_checkpoint_load(path, &run) : th_checkpoint_save(path, &run));
+    add_number(r, (double)position + best);
+    add_file(r, path);
+    return th_error_code(r->ctx);
+}
+
+static th_status checkpoint_saved(program_run *r)
+{
+    return checkpoint(r, false);
+}
+
+static th_status checkpoint_resumed(program_run *r)
+{
+    TRY(checkpoint(r, true));
+    TRY(th_checkpoint_verify(r->ctx, in_folder(r, "last.safetensors")));
+    add_text(r, th_checkpoint_configuration(r->ctx, in_folder(r, "last.safetensors")));
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+/* The step after resuming repeats the step after saving. */
+const program checkpoints = {
+    .name = "checkpoints", .setup = trained_setup, .step = {train, checkpoint_saved, train, checkpoint_resumed, train}};
+
+/* Another model and optimizer of the same context, which have no moments yet. */
+static th_status new_setup(program_run *r)
+{
+    TRY(trained_setup(r));
+    r->other = r->model;
+    return th_error_code(r->ctx);
+}
+
+static th_status checkpoint_in_a_new_model(program_run *r)
+{
+    TRY(trained_setup(r));
+    TRY(checkpoint(r, true));
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+const program resumed_training = {.name = "resumed_training",
+                                  .setup = new_setup,
+                                  .step = {train, checkpoint_saved, checkpoint_in_a_new_model, train}};
+
+/* -- folders of transformers -- */
+
+static th_status imported(program_run *r, const char *folder)
+{
+    th_language_model_options options;
+    int64_t end = 0;
+    TRY(th_pretrained_options(r->ctx, folder, &options));
+    TRY(th_pretrained_end_token(r->ctx, folder, &end));
+    r->model = th_language_model_new(r->ctx, &options);
+    TRY(th_pretrained_load(r->model, folder,
+                           &(th_pretrained_load_options){.report = th_report_print, .report_user = r->out}));
+    add_number(r, (double)end);
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+static th_status imported_gpt2(program_run *r)
+{
+    return imported(r, FIXTURES "/hugging_face/gpt2");
+}
+
+static th_status imported_llama(program_run *r)
+{
+    r->other = th_language_model_from_pretrained(r->ctx, FIXTURES "/hugging_face/llama_shards");
+    if (r->other == NULL)
+        return th_error_code(r->ctx);
+    add_number(r, th_module_crc32c(r->other));
+    return imported(r, FIXTURES "/hugging_face/llama");
+}
+
+static th_status exported(program_run *r)
+{
+    TRY(th_language_model_export(r->model, in_folder(r, "exported"), &(th_export_options){TH_END_TOKEN(3)}));
+    add_file(r, in_folder(r, "exported/config.json"));
+    add_file(r, in_folder(r, "exported/model.safetensors"));
+    return th_error_code(r->ctx);
+}
+
+static th_status exported_loaded(program_run *r)
+{
+    th_module *again = th_language_model_from_pretrained(r->ctx, in_folder(r, "exported"));
+    add_number(r, th_module_crc32c(again));
+    th_module_free(again);
+    return th_error_code(r->ctx);
+}
+
+const program hugging_face_gpt2 = {.name = "hugging_face_gpt2", .step = {imported_gpt2, exported, exported_loaded}};
+const program hugging_face_llama = {.name = "hugging_face_llama", .step = {imported_llama, exported, exported_loaded}};
