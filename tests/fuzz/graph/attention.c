@@ -82,6 +82,69 @@ static th_mask mask_of(const line *l, th_tensor **in)
     return mask;
 }
 
+/* Returns the element of a mask's tensor for sequence b and query t: (), (T), (B) or (B, T). */
+static double element_of(const array *a, int64_t b, int64_t t, bool of_sequences)
+{
+    const int64_t columns = a->shape.ndim ? a->shape.size[a->shape.ndim - 1] : 1;
+    return a->data[a->shape.ndim == 0 ? 0 : a->shape.ndim == 2 ? b * columns + t : of_sequences ? b : t];
+}
+
+static array plain_array(th_tensor *t)
+{
+    const th_shape size = t ? th_shape_of(t) : TH_SCALAR;
+    shape s = {.ndim = size.ndim};
+    memcpy(s.size, size.size, sizeof s.size);
+    memset(s.letter, ' ', sizeof s.letter);
+    return t ? array_of(t, &s) : (array){.data = NULL};
+}
+
+/* Returns the range of keys that the rules of a mask show to each query, as a bool tensor (B or 1, 1 .., T, S). */
+static th_tensor *own_range(run *r, const th_mask *mask, th_shape scores)
+{
+    array positions = plain_array(mask->positions), lengths = plain_array(mask->valid_lengths);
+    const int64_t queries = scores.size[scores.ndim - 2], keys = scores.size[scores.ndim - 1];
+    shape s = {.ndim = scores.ndim};
+    for (int i = 0; i < s.ndim; i++)
+        s.size[i] = i == 0 || i >= s.ndim - 2 ? scores.size[i] : 1, s.letter[i] = ' ';
+    array keep = array_new(s);
+    const int64_t batch = s.ndim > 2 ? s.size[0] : 1, offset = mask->causal == TH_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0;
+    for (int64_t i = 0; i < batch * queries * keys; i++) {
+        const int64_t b = i / (queries * keys), t = i / keys % queries, key = i % keys;
+        const int64_t at = positions.data ? (int64_t)element_of(&positions, b, t, false) : t + offset;
+        const th_window_range w = mask->window;
+        keep.data[i] = !(mask->causal && key > at) && !(w.given && w.left >= 0 && key < at - w.left) &&
+                       !(w.given && w.right >= 0 && key > at + w.right) &&
+                       !(lengths.data && (double)key >= element_of(&lengths, b, t, true));
+    }
+    th_tensor *result = tensor_from(r, &keep, BOOL, false);
+    array_free(&keep);
+    array_free(&positions);
+    array_free(&lengths);
+    return result;
+}
+
+/* Replaces the rules of a mask by a bool tensor with the same meaning. */
+static void use_own_range(run *r, th_mask *mask, th_shape scores)
+{
+    th_tensor *keep = own_range(r, mask, scores);
+    if (mask->causal == TH_CAUSAL_BOTTOM_RIGHT && mask->positions == NULL) {
+        const double offset = (double)(scores.size[scores.ndim - 1] - scores.size[scores.ndim - 2]);
+        if (offset >= 0) /* distances of ALiBi count from here */
+            mask->positions = th_arange(r->ctx, TH_INT64, offset, (double)scores.size[scores.ndim - 1], 1);
+    }
+    mask->keep = mask->keep ? th_logical_and(keep, mask->keep) : keep;
+    mask->causal = TH_CAUSAL_NONE;
+    mask->window.given = false;
+    mask->valid_lengths = NULL;
+}
+
+static th_shape scores_shape(th_tensor *q, th_tensor *k)
+{
+    th_shape scores = th_shape_of(q);
+    scores.size[scores.ndim - 1] = th_size(k, -2);
+    return scores;
+}
+
 /* -- attention -- */
 
 static bool is_query(const value *v, const void *user)
@@ -126,7 +189,7 @@ static bool add_attention_outputs(decoder *d, line *l, const shape *scores, int6
         if (v == NULL)
             return false;
         v->tracks = tracks;
-        if (weights) /* their last axis has the cache's capacity */
+        if (weights && scores->letter[scores->ndim - 1] == 'T') /* their last axis has the cache's capacity */
             v->tracks &= ~(unsigned)PIECES;
     }
     return true;
@@ -215,20 +278,20 @@ static void build_attention(run *r, const line *l, th_tensor **in, th_tensor **o
         if (mask.positions == NULL)
             mask.positions = positions_of_piece(r);
     }
+    if (r->s->composed && !(mask.causal == TH_CAUSAL_BOTTOM_RIGHT && in[A_ALIBI]))
+        use_own_range(r, &mask, scores_shape(in[Q], k));
     th_attention_options options = {.mask = &mask,
                                     .scale = l->x[SCALE],
                                     .soft_cap = l->x[SOFT_CAP],
                                     .alibi = in[A_ALIBI],
                                     .dropout = l->x[DROPOUT]};
-    if (l->n[WEIGHTS] && !(r->s->pieces && l->n[KEYS_ARE_TOKENS]))
+    if (l->n[WEIGHTS])
         options.weights = &out[1];
-    else if (l->n[WEIGHTS] || r->s->weights)
+    else if (r->s->weights)
         options.weights = &unused;
     if (l->n[LOG_SUM_EXP_WANTED])
         options.log_sum_exp = &out[1 + l->n[WEIGHTS]];
     out[0] = th_scaled_dot_product_attention(in[Q], k, v, &options);
-    if (l->n[WEIGHTS] && out[0] && out[1] == NULL)
-        out[1] = out[0];
 }
 
 /* -- masked softmax -- */
@@ -253,16 +316,11 @@ static void build_masked_softmax(run *r, const line *l, th_tensor **in, th_tenso
 {
     const th_mask mask = mask_of(l, in);
     if (r->s->composed) {
-        th_mask hard = mask;
-        hard.additive = NULL;
-        const th_shape size = th_shape_of(in[0]);
-        th_tensor *keep = th_mask_keep(r->ctx, &hard, size);
-        th_tensor *x = in[0];
-        x = mask.additive ? th_add(x, mask.additive) : x;
-        if (keep)
-            x = th_where(keep, x, th_full(r->ctx, r->dtype, TH_SCALAR, -1e30));
-        x = th_softmax(x, -1);
-        out[0] = keep ? th_where(keep, x, th_zeros(r->ctx, r->dtype, TH_SCALAR)) : x;
+        th_tensor *keep = own_range(r, &mask, th_shape_of(in[0]));
+        keep = mask.keep ? th_logical_and(keep, mask.keep) : keep;
+        th_tensor *x = mask.additive ? th_add(in[0], mask.additive) : in[0];
+        x = th_where(keep, x, th_full(r->ctx, r->dtype, TH_SCALAR, -1e30));
+        out[0] = th_where(keep, th_softmax(x, -1), th_zeros(r->ctx, r->dtype, TH_SCALAR));
     } else {
         out[0] = th_masked_softmax(in[0], &mask);
     }

@@ -90,9 +90,14 @@ static th_cache *cache_of(run *r, const line *l)
     return r->cache[index];
 }
 
+/* Returns the positions of a piece's tokens: (T), or (B, T) with other strides than a contiguous tensor. */
 static th_tensor *positions_of(run *r)
 {
-    return r->s->pieces ? th_arange(r->ctx, TH_INT64, (double)r->s->first, (double)r->s->end, 1) : NULL;
+    if (!r->s->pieces)
+        return NULL;
+    th_tensor *at = th_arange(r->ctx, TH_INT64, (double)r->s->first, (double)r->s->end, 1);
+    th_tensor *all = th_expand(th_unsqueeze(at, 0), TH_SHAPE(r->p->batch, -1));
+    return r->p->seed % 3 == 0 ? at : r->p->seed % 3 == 1 ? all : th_swap_axes(th_contiguous(th_swap_axes(all, 0, 1)), 0, 1);
 }
 
 /* -- attention and blocks over tokens -- */

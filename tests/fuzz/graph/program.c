@@ -207,9 +207,12 @@ value *add_output(decoder *d, content content, shape s)
     if (l->outputs++ == 0)
         l->first = d->p->values - 1;
     v->line = (int)(l - d->p->line);
-    for (int i = 0, batches = 0; i < s.ndim; i++)
+    for (int i = 0, batches = 0, tokens = 0; i < s.ndim; i++) {
         if (s.letter[i] == 'B' && ++batches > 1)
             v->tracks = 0;
+        if (s.letter[i] == 'T' && ++tokens > 1)
+            v->tracks &= ~(unsigned)PIECES;
+    }
     for (int i = 0; i < l->operands; i++) {
         if (l->operand[i] < 0)
             continue;
@@ -235,8 +238,10 @@ static void decode_sizes(decoder *d)
     p->heads = 1 + draw(d, 4);
     static const int64_t widths[] = {2, 4, 1, 3, 8, 5, 16, 17, 33};
     p->width = p->heads * widths[draw(d, 9)];
-    if (chance(d, 4)) /* the rows of all sequences are more than a chunk of the classifier */
+    if (chance(d, 8)) /* the rows of all sequences are more than a chunk of the classifier */
         p->heads = 1, p->width = 1 + draw(d, 6), p->batch = 3, p->tokens = 150 + draw(d, 100);
+    if (chance(d, 16)) /* more keys than a block of them */
+        p->heads = 1 + draw(d, 2), p->width = 3 * p->heads, p->tokens = 1 + draw(d, 4), p->memory = 250 + draw(d, 900);
     if (chance(d, 24))
         *(int64_t *[]){&p->tokens, &p->memory, &p->width}[draw(d, 3)] = 0;
     for (int b = 0; b < p->batch; b++) {
@@ -286,14 +291,13 @@ static void decode_line(decoder *d)
         return;
     }
     l->no_grad = chance(d, 24);
-    l->frozen = true;
+    unsigned tracks = l->random && p->training ? 0 : ALL_TRACKS;
     for (int i = 0; i < l->outputs; i++) {
-        value *v = &p->value[l->first + i];
-        v->differentiable &= !l->no_grad;
-        l->frozen &= !v->differentiable;
-        if (l->random && p->training)
-            v->tracks = 0;
+        p->value[l->first + i].differentiable &= !l->no_grad;
+        tracks &= p->value[l->first + i].tracks;
     }
+    for (int i = 0; i < l->outputs; i++)
+        p->value[l->first + i].tracks = tracks;
     p->lines++;
 }
 

@@ -62,7 +62,6 @@ typedef struct line {
     char label[LABEL]; /* for the listing */
     bool no_grad;      /* built between th_no_grad_begin and th_no_grad_end */
     bool dropped;      /* left out: a smaller program, or an operation that refused its operands */
-    bool frozen;       /* its outputs are constants for central differences */
     bool random;       /* draws numbers in training */
 } line;
 

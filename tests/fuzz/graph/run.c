@@ -344,7 +344,7 @@ void program_run_pieces(const program *p, setting s, outcome *out)
 {
     outcome piece;
     run r = {.p = p, .s = &s, .out = &piece};
-    *out = (outcome){.failed_line = -1};
+    *out = piece = (outcome){.failed_line = -1};
     uint32_t state = p->seed;
     s.forward_only = s.pieces = true;
     open_run(&r);

@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-enum { MAX_PARAMETERS = 64, MAX_GRADIENTS = MAX_LEAVES + MAX_PARAMETERS };
+enum { MAX_PARAMETERS = 400, MAX_GRADIENTS = MAX_LEAVES + MAX_PARAMETERS };
 
 /* An array in the memory of the program, as numbers of float64 whatever its type was. */
 typedef struct array {

@@ -47,7 +47,9 @@ int main(int argc, char **argv)
         program_decode(&p, bytes, random_bytes(seed + i, bytes));
         if (print)
             program_print(&p, stdout), fflush(stdout);
+        const clock_t begin = clock();
         const bool ok = check_program(&p, &f);
+        if (getenv("GRAPH_DEBUG")) fprintf(stderr, "time %llu %.4f\n", (unsigned long long)(seed + i), (double)(clock() - begin) / CLOCKS_PER_SEC);
         lines += (uint64_t)p.lines;
         for (int k = 0; k < p.lines; k++)
             refused += p.line[k].dropped;

@@ -43,6 +43,7 @@ static bool decode_slice(decoder *d, line *l)
         return false;
     const int axis = draw_axis(d, &x->shape);
     const int64_t size = x->shape.size[axis];
+    const char letter = x->shape.letter[axis];
     shape y = x->shape;
     l->n[0] = axis - (chance(d, 3) ? x->shape.ndim : 0);
     l->n[1] = draw(d, (uint32_t)size + 1);
@@ -59,7 +60,9 @@ static bool decode_slice(decoder *d, line *l)
         snprintf(l->label, LABEL, "slice axis %d from %d to %d step %d", (int)l->n[0], (int)l->n[1], (int)l->n[2],
                  (int)l->n[3]);
     }
-    return add_output(d, REAL, y);
+    value *v = add_output(d, REAL, y);
+    mix_letter(v, letter);
+    return v;
 }
 
 static void build_slice(run *r, const line *l, th_tensor **in, th_tensor **out)
@@ -129,7 +132,10 @@ static bool decode_reshape(decoder *d, line *l)
         y.size[axis + 1] = s.size[axis] / l->n[2];
     }
     snprintf(l->label, LABEL, l->n[0] ? "reshape: merge axes %d and next" : "reshape: split axis %d", axis);
-    return add_output(d, REAL, y);
+    value *v = add_output(d, REAL, y);
+    mix_letter(v, s.letter[axis]);
+    mix_letter(v, l->n[0] ? s.letter[axis + 1] : ' ');
+    return v;
 }
 
 static void build_reshape(run *r, const line *l, th_tensor **in, th_tensor **out)
@@ -254,7 +260,9 @@ static bool decode_join(decoder *d, line *l)
     y.size[axis] = total, y.letter[axis] = ' ';
     l->n[0] = axis, l->n[1] = stack;
     snprintf(l->label, LABEL, "%s along axis %d", stack ? "stack" : "concat", axis);
-    return add_output(d, REAL, y);
+    value *v = add_output(d, REAL, y);
+    mix_letter(v, stack ? ' ' : s.letter[axis]);
+    return v;
 }
 
 static void build_join(run *r, const line *l, th_tensor **in, th_tensor **out)
@@ -271,13 +279,16 @@ static bool decode_split(decoder *d, line *l)
     shape y = x->shape;
     const int axis = draw_axis(d, &y), count = 1 + (int)draw(d, 3);
     int64_t rest = y.size[axis];
+    const char letter = y.letter[axis];
     l->n[0] = axis, l->n[1] = count;
     snprintf(l->label, LABEL, "split axis %d", axis);
     y.letter[axis] = ' ';
     for (int i = 0; i < count; i++) {
         y.size[axis] = l->n[2 + i] = i == count - 1 ? rest : draw(d, (uint32_t)rest + 1);
         rest -= y.size[axis];
-        if (add_output(d, REAL, y) == NULL)
+        value *v = add_output(d, REAL, y);
+        mix_letter(v, letter);
+        if (v == NULL)
             return false;
     }
     return true;
