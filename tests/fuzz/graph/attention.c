@@ -5,21 +5,21 @@
 
 #include "kinds.h"
 
-enum { Q, K, V, A_POSITIONS, A_LENGTHS, A_KEEP, A_ADDITIVE, A_ALIBI }; /* operands */
+enum { Q, K, V, A_POSITIONS, A_LENGTHS, A_KEEP, A_ADDITIVE, A_ALIBI };                            /* operands */
 enum { CAUSAL, WINDOW, LEFT, RIGHT, WEIGHTS, LOG_SUM_EXP_WANTED, AT_POSITIONS, KEYS_ARE_TOKENS }; /* line.n */
-enum { SCALE, SOFT_CAP, DROPOUT };                                                                 /* line.x */
+enum { SCALE, SOFT_CAP, DROPOUT };                                                                /* line.x */
 
 /* -- masks -- */
 
 /* A leaf that broadcasts to the scores, with some axes of size 1. */
-static int over_scores(decoder *d, content content, shape scores)
+static int over_scores(decoder *d, content what, shape scores)
 {
     for (int i = 0; i < scores.ndim; i++)
         if (chance(d, 3))
             scores.size[i] = 1, scores.letter[i] = ' ';
     while (scores.ndim && chance(d, 4))
         scores = shape_without(scores, 0);
-    return new_leaf(d, content, scores);
+    return new_leaf(d, what, scores);
 }
 
 /* Chooses a mask for scores (.., T, S), whose operands start at l->operands. Returns the tracks that it leaves. */
@@ -107,7 +107,8 @@ static th_tensor *own_range(run *r, const th_mask *mask, th_shape scores)
     for (int i = 0; i < s.ndim; i++)
         s.size[i] = i == 0 || i >= s.ndim - 2 ? scores.size[i] : 1, s.letter[i] = ' ';
     array keep = array_new(s);
-    const int64_t batch = s.ndim > 2 ? s.size[0] : 1, offset = mask->causal == TH_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0;
+    const int64_t batch = s.ndim > 2 ? s.size[0] : 1,
+                  offset = mask->causal == TH_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0;
     for (int64_t i = 0; i < batch * queries * keys; i++) {
         const int64_t b = i / (queries * keys), t = i / keys % queries, key = i % keys;
         const int64_t at = positions.data ? (int64_t)element_of(&positions, b, t, false) : t + offset;
@@ -230,9 +231,9 @@ static bool decode_attention(decoder *d, line *l)
     l->x[SOFT_CAP] = chance(d, 5) ? 2 : 0;
     l->x[DROPOUT] = chance(d, 6) ? 0.25 : 0;
     l->random = l->x[DROPOUT] > 0;
-    char text[64];
+    char text[80];
     mask_text(l, text, sizeof text);
-    snprintf(l->label, LABEL, "attention%s%s%s%s", text, l->x[SOFT_CAP] > 0 ? ", soft cap" : "",
+    snprintf(l->label, LABEL, "attention%.50s%s%s%s", text, l->x[SOFT_CAP] > 0 ? ", soft cap" : "",
              l->x[SCALE] > 0 ? ", scale" : "", l->random ? ", dropout" : "");
     if (alibi && !self)
         tracks &= ~(unsigned)PIECES;
@@ -342,9 +343,12 @@ static bool decode_rotary(decoder *d, line *l)
     l->n[1] = width % 2 || chance(d, 4) ? 2 * (1 + draw(d, (uint32_t)(width / 2))) : 0;
     l->n[2] = draw(d, 3);
     const bool at = letter == 'T' && !chance(d, 3);
-    add_operand(d, at ? new_leaf(d, POSITIONS, shape_of(d, s.letter[0] == 'B' && s.ndim > 2 && chance(d, 2) ? "bt" : "t")) : -1);
+    add_operand(d,
+                at ? new_leaf(d, POSITIONS, shape_of(d, s.letter[0] == 'B' && s.ndim > 2 && chance(d, 2) ? "bt" : "t"))
+                   : -1);
     l->x[0] = chance(d, 3) ? 100 : 0;
-    snprintf(l->label, LABEL, "rotary, %s, width %d, scaling %d", l->n[0] ? "neighbors" : "halves", (int)l->n[1], (int)l->n[2]);
+    snprintf(l->label, LABEL, "rotary, %s, width %d, scaling %d", l->n[0] ? "neighbors" : "halves", (int)l->n[1],
+             (int)l->n[2]);
     value *v = add_output(d, REAL, s);
     if (v && !at)
         v->tracks &= ~(unsigned)PIECES;

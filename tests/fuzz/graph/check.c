@@ -2,36 +2,36 @@
 #include "check.h"
 
 #include <string.h>
-#include <stdlib.h>
 
 /* Runs the program without the lines that the library refuses. They must be refused in every setting, with a sentence.
  * Returns false with a finding. */
 static bool run_legal_lines(program *p, outcome *base, finding *f)
 {
-    const setting plain = {.name = "plain", .sequence = -1}, others[] = {{.sequence = -1, .threads = p->threads, .strided = true},
-                                                           {.sequence = -1, .composed = true},
-                                                           {.sequence = -1, .double_precision = true}};
+    const setting plain = {.name = "plain", .sequence = -1},
+                  others[] = {{.sequence = -1, .threads = p->threads, .strided = true},
+                              {.sequence = -1, .composed = true},
+                              {.sequence = -1, .double_precision = true}};
     for (;;) {
         program_run(p, &plain, base);
         if (base->status == TH_OK || base->failed_line < 0)
             return true;
-        const int line = base->failed_line;
+        const int failed = base->failed_line;
         const th_status status = base->status;
         char message[sizeof base->message];
         memcpy(message, base->message, sizeof message);
         outcome_free(base);
-        if (p->line[line].dropped || strstr(message, "unexpected shape") || !strstr(message, ": ") || strlen(message) < 12)
+        if (p->line[failed].dropped || strstr(message, "unexpected shape") || !strstr(message, ": ") ||
+            strlen(message) < 12)
             return report(f, "error", "%s", message);
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
             outcome other;
             program_run(p, &others[i], &other);
-            const bool same = other.status == status && other.failed_line == line;
+            const bool same = other.status == status && other.failed_line == failed;
             outcome_free(&other);
             if (!same)
                 return report(f, "error", "only some settings fail: %s; another one: %s", message, other.message);
         }
-        if (getenv("GRAPH_DEBUG")) fprintf(stderr, "refused %s: %s\n", p->line[line].label, message);
-        program_drop(p, line);
+        program_drop(p, failed);
     }
 }
 

@@ -16,7 +16,8 @@ static bool succeeded(const outcome *out, const char *check, finding *f)
 static bool early_gradients(const program *p)
 {
     for (int i = 0; i < p->lines; i++)
-        if (!p->line[i].dropped && (strstr(p->line[i].label, "dense_cross_entropy") || strstr(p->line[i].label, "'s loss")))
+        if (!p->line[i].dropped &&
+            (strstr(p->line[i].label, "dense_cross_entropy") || strstr(p->line[i].label, "'s loss")))
             return true;
     return false;
 }
@@ -48,7 +49,8 @@ bool check_bits(const program *p, const outcome *base, finding *f)
         if (s.wrt && (!odd || early_gradients(p)))
             continue;
         program_run(p, &s, &other);
-        const comparison c = {.check = s.name, .values = true, .leaves_only = s.wrt, .gradients = !(s.keep_values && early_gradients(p))};
+        const comparison c = {
+            .check = s.name, .values = true, .leaves_only = s.wrt, .gradients = !(s.keep_values && early_gradients(p))};
         if (succeeded(&other, s.name, f))
             same_outcomes(p, &c, base, &other, NULL, f);
         outcome_free(&other);

@@ -33,8 +33,13 @@ static bool quotient(const program *p, const outcome *exact, int shifted, double
     double loss[2];
     outcome out;
     for (int side = 0; side < 2; side++) {
-        const setting s = {.name = "a moved run", .sequence = -1, .double_precision = true, 
-                           .shift = side ? step : -step, .shifted = shifted, .frozen = exact, .loss_only = true};
+        const setting s = {.name = "a moved run",
+                           .sequence = -1,
+                           .double_precision = true,
+                           .shift = side ? step : -step,
+                           .shifted = shifted,
+                           .frozen = exact,
+                           .loss_only = true};
         const bool ok = runs(p, &s, &out, f);
         loss[side] = out.loss;
         outcome_free(&out);
@@ -56,14 +61,18 @@ static bool check_direction(const program *p, const outcome *exact, int shifted,
     const double size = fmax(fabs(q[1]), fabs(slope));
     if (!isfinite(q[0] + q[1] + q[2]) || one > 0.01 * size || two > 1e-3 * size)
         return true; /* a kink, or rounding: cannot tell */
-    if (fabs(slope - q[1]) <= 1e-5 * size + 30 * off + 1e-11 * (1 + fabs(exact->loss)) / steps[1] || fabs(slope - best) <= 1e-5 * size)
+    if (fabs(slope - q[1]) <= 1e-5 * size + 30 * off + 1e-11 * (1 + fabs(exact->loss)) / steps[1] ||
+        fabs(slope - best) <= 1e-5 * size)
         return true;
     if (shifted == 0)
-        return report(f, "central differences", "the gradient along a direction is %.10g, the quotients are %.10g %.10g %.10g",
-                      slope, q[0], q[1], q[2]);
-    return report(f, "central differences", "the gradient of %s %d along a direction is %.10g, the quotients are %.10g %.10g %.10g",
+        return report(f, "central differences",
+                      "the gradient along a direction is %.10g, the quotients are %.10g %.10g %.10g", slope, q[0], q[1],
+                      q[2]);
+    return report(f, "central differences",
+                  "the gradient of %s %d along a direction is %.10g, the quotients are %.10g %.10g %.10g",
                   shifted <= MAX_LEAVES ? "v" : "parameter",
-                  shifted <= MAX_LEAVES ? p->leaf[shifted - 1].value : shifted - 1 - MAX_LEAVES, slope, q[0], q[1], q[2]);
+                  shifted <= MAX_LEAVES ? p->leaf[shifted - 1].value : shifted - 1 - MAX_LEAVES, slope, q[0], q[1],
+                  q[2]);
 }
 
 static bool check_quotients(const program *p, const outcome *exact, finding *f)
@@ -77,7 +86,8 @@ static bool check_quotients(const program *p, const outcome *exact, finding *f)
             if (p->seed % (uint32_t)count == 0)
                 one = i;
         }
-    return count == 0 || (check_direction(p, exact, 0, all, f) && check_direction(p, exact, 1 + one, exact->slope[one], f));
+    return count == 0 ||
+           (check_direction(p, exact, 0, all, f) && check_direction(p, exact, 1 + one, exact->slope[one], f));
 }
 
 /* -- rounding -- */
@@ -125,7 +135,8 @@ bool check_values(const program *p, const outcome *base, finding *f)
         outcome_free(&other);
     if (ok) {
         s = (setting){.name = "twice", .sequence = -1, .double_precision = true, .twice = true};
-        const comparison c = {"gradients added up", .gradients = true, .spread = exact, .tolerance = 1e-10, .factor = 2};
+        const comparison c = {"gradients added up", .gradients = true, .spread = exact, .tolerance = 1e-10,
+                              .factor = 2};
         if (!p->training && (ok = runs(p, &s, &other, f)))
             ok = same_outcomes(p, &c, &exact[0], &other, NULL, f);
         if (!p->training)

@@ -14,12 +14,14 @@ typedef struct unary {
 } unary;
 
 /* The macros of the public headers record the caller's line; these names are the functions. */
-#define UNARY(name, domain) {#name, (th_##name), domain}
+#define UNARY(name, domain)                                                                                            \
+    {                                                                                                                  \
+#name, (th_##name), domain                                                                                     \
+    }
 static const unary unaries[] = {
-    UNARY(neg, ANY),        UNARY(tanh, ANY),     UNARY(sigmoid, ANY), UNARY(relu, ANY),   UNARY(gelu, ANY),
-    UNARY(gelu_tanh, ANY),  UNARY(silu, ANY),     UNARY(sin, ANY),     UNARY(cos, ANY),    UNARY(abs, ANY),
-    UNARY(exp, BOUNDED),    UNARY(log, POSITIVE), UNARY(sqrt, POSITIVE), UNARY(rsqrt, POSITIVE),
-    UNARY(contiguous, ANY),
+    UNARY(neg, ANY),       UNARY(tanh, ANY),     UNARY(sigmoid, ANY),   UNARY(relu, ANY),       UNARY(gelu, ANY),
+    UNARY(gelu_tanh, ANY), UNARY(silu, ANY),     UNARY(sin, ANY),       UNARY(cos, ANY),        UNARY(abs, ANY),
+    UNARY(exp, BOUNDED),   UNARY(log, POSITIVE), UNARY(sqrt, POSITIVE), UNARY(rsqrt, POSITIVE), UNARY(contiguous, ANY),
 };
 enum { UNARIES = sizeof unaries / sizeof *unaries };
 
@@ -64,8 +66,9 @@ static void build_with_number(run *r, const line *l, th_tensor **in, th_tensor *
     th_tensor *x = in[0];
     out[0] = l->n[0] == 0   ? th_scale(x, l->x[0])
              : l->n[0] == 1 ? th_add_scalar(x, l->x[0])
-             : l->n[0] == 2 ? th_pow_scalar(l->x[0] == 2 || l->x[0] == 3 ? x : th_add_scalar(th_mul(x, x), 0.25), l->x[0])
-                            : th_clamp(x, l->x[0] - 0.75, l->x[0] + 0.5);
+             : l->n[0] == 2
+                 ? th_pow_scalar(l->x[0] == 2 || l->x[0] == 3 ? x : th_add_scalar(th_mul(x, x), 0.25), l->x[0])
+                 : th_clamp(x, l->x[0] - 0.75, l->x[0] + 0.5);
 }
 
 /* -- two operands -- */
@@ -82,7 +85,10 @@ static bool broadcast(const shape *a, const shape *b, shape *y, unsigned *tracks
         const char la = ia < 0 ? ' ' : a->letter[ia], lb = ib < 0 ? ' ' : b->letter[ib];
         if (sa != sb && sa != 1 && sb != 1)
             return false;
-        const char letter = la == lb ? la : la != ' ' && sb == 1 && lb == ' ' ? la : lb != ' ' && sa == 1 && la == ' ' ? lb : '?';
+        const char letter = la == lb                            ? la
+                            : la != ' ' && sb == 1 && lb == ' ' ? la
+                            : lb != ' ' && sa == 1 && la == ' ' ? lb
+                                                                : '?';
         if (letter == '?')
             *tracks = 0;
         else if (la != lb && letter != 'B') /* the gradient of one operand is a sum over tokens */
@@ -115,8 +121,8 @@ typedef th_tensor *binary_function(th_tensor *a, th_tensor *b);
 static const struct {
     const char *name;
     binary_function *function;
-} binaries[] = {{"add", (th_add)},         {"sub", (th_sub)},         {"mul", (th_mul)}, {"div", (th_div)}, {"pow", (th_pow)},
-                {"maximum", (th_maximum)}, {"minimum", (th_minimum)}, {"mse", (th_mse)}};
+} binaries[] = {{"add", (th_add)}, {"sub", (th_sub)},         {"mul", (th_mul)},         {"div", (th_div)},
+                {"pow", (th_pow)}, {"maximum", (th_maximum)}, {"minimum", (th_minimum)}, {"mse", (th_mse)}};
 enum { DIV = 3, POW = 4, MSE = 7, BINARIES = 8 };
 
 /* Chooses two operands that broadcast to *y. */
@@ -162,8 +168,8 @@ static void build_binary(run *r, const line *l, th_tensor **in, th_tensor **out)
     }
 }
 
-static binary_function *const comparisons[] = {(th_equal),   (th_not_equal),     (th_less), (th_less_equal),
-                                               (th_greater), (th_greater_equal)};
+static binary_function *const comparisons[] = {(th_equal),      (th_not_equal), (th_less),
+                                               (th_less_equal), (th_greater),   (th_greater_equal)};
 
 static bool decode_where(decoder *d, line *l)
 {
@@ -175,7 +181,10 @@ static bool decode_where(decoder *d, line *l)
     l->n[0] = draw(d, 6);
     l->n[1] = draw(d, 4);
     snprintf(l->label, LABEL, "where a %s b%s, a, b", names[l->n[0]],
-             l->n[1] == 1 ? " or not" : l->n[1] == 2 ? " and a < 1/2" : l->n[1] == 3 ? " or not a < 1/2" : "");
+             l->n[1] == 1   ? " or not"
+             : l->n[1] == 2 ? " and a < 1/2"
+             : l->n[1] == 3 ? " or not a < 1/2"
+                            : "");
     value *v = add_output(d, REAL, y);
     if (v)
         v->tracks &= tracks;
@@ -246,9 +255,11 @@ static bool decode_constant(decoder *d, line *l)
         return false;
     l->n[0] = draw(d, 3);
     snprintf(l->label, LABEL, "%s", names[l->n[0]]);
+    const char letter = x->shape.letter[x->shape.ndim - 1];
     value *v = add_output(d, REAL, x->shape);
     if (v)
         v->differentiable = false;
+    mix_letter(v, letter);
     return v;
 }
 

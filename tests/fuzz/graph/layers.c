@@ -3,9 +3,39 @@
 
 #include "kinds.h"
 
-enum { HEADS, WIDTH, KV_HEADS, FLAGS, WINDOW_OF, LENGTH_MASK, ROTARY_WIDTH, NORM, ACTIVATION, LAYERS, VOCABULARY, CROSS, AT, CAUSE };
-enum { ALIBI = 1, ROTARY = 2, QK_NORM = 4, SOFT_CAPPED = 8, NO_BIAS = 16, GATED = 32, POST_NORM = 64, NO_MLP = 128,
-       UNTIED = 256, RECOMPUTE = 512, SINUSOIDAL = 1024, LEARNED = 2048, LOSS = 4096, NEIGHBORS = 8192, WIDE = 16384 };
+enum {
+    HEADS,
+    WIDTH,
+    KV_HEADS,
+    FLAGS,
+    WINDOW_OF,
+    LENGTH_MASK,
+    ROTARY_WIDTH,
+    NORM,
+    ACTIVATION,
+    LAYERS,
+    VOCABULARY,
+    CROSS,
+    AT,
+    CAUSE
+};
+enum {
+    ALIBI = 1,
+    ROTARY = 2,
+    QK_NORM = 4,
+    SOFT_CAPPED = 8,
+    NO_BIAS = 16,
+    GATED = 32,
+    POST_NORM = 64,
+    NO_MLP = 128,
+    UNTIED = 256,
+    RECOMPUTE = 512,
+    SINUSOIDAL = 1024,
+    LEARNED = 2048,
+    LOSS = 4096,
+    NEIGHBORS = 8192,
+    WIDE = 16384
+};
 
 static bool has(const line *l, int64_t flag)
 {
@@ -68,8 +98,8 @@ static int options_text(const line *l, char *text, size_t size)
     static const struct {
         int64_t flag;
         const char *name;
-    } names[] = {{ROTARY, "rotary"}, {ALIBI, "alibi"},         {QK_NORM, "qk_norm"},     {SOFT_CAPPED, "soft cap"},
-                 {GATED, "gated"},   {POST_NORM, "post-norm"}, {NO_MLP, "no mlp"},       {NO_BIAS, "no bias"},
+    } names[] = {{ROTARY, "rotary"}, {ALIBI, "alibi"},         {QK_NORM, "qk_norm"},      {SOFT_CAPPED, "soft cap"},
+                 {GATED, "gated"},   {POST_NORM, "post-norm"}, {NO_MLP, "no mlp"},        {NO_BIAS, "no bias"},
                  {UNTIED, "untied"}, {RECOMPUTE, "recompute"}, {SINUSOIDAL, "sinusoids"}, {LEARNED, "positions"}};
     int at = snprintf(text, size, "%d heads", (int)l->n[HEADS]);
     for (size_t i = 0; i < sizeof names / sizeof *names && at < (int)size - 16; i++)
@@ -97,7 +127,9 @@ static th_tensor *positions_of(run *r)
         return NULL;
     th_tensor *at = th_arange(r->ctx, TH_INT64, (double)r->s->first, (double)r->s->end, 1);
     th_tensor *all = th_expand(th_unsqueeze(at, 0), TH_SHAPE(r->p->batch, -1));
-    return r->p->seed % 3 == 0 ? at : r->p->seed % 3 == 1 ? all : th_swap_axes(th_contiguous(th_swap_axes(all, 0, 1)), 0, 1);
+    return r->p->seed % 3 == 0   ? at
+           : r->p->seed % 3 == 1 ? all
+                                 : th_swap_axes(th_contiguous(th_swap_axes(all, 0, 1)), 0, 1);
 }
 
 /* -- attention and blocks over tokens -- */
@@ -106,7 +138,8 @@ static bool is_text(const value *v, const void *user)
 {
     const shape *s = &v->shape;
     (void)user;
-    return v->content == REAL && s->ndim == 3 && s->letter[0] == 'B' && s->letter[1] == 'T' && s->letter[2] == ' ' && s->size[2] > 0;
+    return v->content == REAL && s->ndim == 3 && s->letter[0] == 'B' && s->letter[1] == 'T' && s->letter[2] == ' ' &&
+           s->size[2] > 0;
 }
 
 static bool decode_block(decoder *d, line *l)
@@ -135,7 +168,8 @@ static bool decode_block(decoder *d, line *l)
     add_operand(d, l->n[LENGTH_MASK] && !(l->n[CROSS] && !l->n[LAYERS]) ? new_leaf(d, LENGTHS, shape_of(d, "b")) : -1);
     add_operand(d, l->n[CROSS] && !chance(d, 3) ? new_leaf(d, MEMORY_LENGTHS, shape_of(d, "b")) : -1);
     static const char *const names[] = {"multi-head attention", "block", "stack of two blocks"};
-    int at = snprintf(l->label, LABEL, "%s%s%s, ", l->n[CROSS] ? "cross " : "", l->n[CAUSE] ? "causal " : "", names[l->n[LAYERS]]);
+    int at = snprintf(l->label, LABEL, "%s%s%s, ", l->n[CROSS] ? "cross " : "", l->n[CAUSE] ? "causal " : "",
+                      names[l->n[LAYERS]]);
     options_text(l, l->label + at, LABEL - (size_t)at);
     value *v = add_output(d, REAL, s);
     if (v == NULL)
@@ -160,14 +194,14 @@ static th_module *make_block(run *r, const line *l)
     th_transformer_block_options block = block_of(l);
     block.cross_attention = l->n[CROSS];
     if (l->n[LAYERS] == 2)
-        return th_transformer_encoder_new(r->ctx, 2, l->n[WIDTH], l->n[HEADS], &(th_transformer_stack_options){.block = block});
+        return th_transformer_encoder_new(r->ctx, 2, l->n[WIDTH], l->n[HEADS],
+                                          &(th_transformer_stack_options){.block = block});
     if (l->n[LAYERS] == 1)
         return th_transformer_block_new(r->ctx, l->n[WIDTH], l->n[HEADS], &block);
-    return th_multi_head_attention_new(r->ctx, l->n[WIDTH], l->n[HEADS],
-                                       &(th_multi_head_attention_options){.dropout = l->x[0],
-                                                                          .no_bias = has(l, NO_BIAS),
-                                                                          .kv_heads = l->n[KV_HEADS],
-                                                                          .scores = scores_of(l)});
+    return th_multi_head_attention_new(
+        r->ctx, l->n[WIDTH], l->n[HEADS],
+        &(th_multi_head_attention_options){
+            .dropout = l->x[0], .no_bias = has(l, NO_BIAS), .kv_heads = l->n[KV_HEADS], .scores = scores_of(l)});
 }
 
 static void build_block(run *r, const line *l, th_tensor **in, th_tensor **out)
@@ -258,7 +292,8 @@ static bool decode_model(decoder *d, line *l)
     if (has(l, LOSS) && targets < 0)
         return false;
     add_operand(d, targets);
-    const int at = snprintf(l->label, LABEL, "%d-layer language model%s, ", (int)l->n[LAYERS], has(l, LOSS) ? "'s loss" : "");
+    const int at =
+        snprintf(l->label, LABEL, "%d-layer language model%s, ", (int)l->n[LAYERS], has(l, LOSS) ? "'s loss" : "");
     options_text(l, l->label + at, LABEL - (size_t)at);
     shape y = shape_add(shape_of(d, "bt"), ' ', l->n[VOCABULARY]);
     value *v = add_output(d, REAL, has(l, LOSS) ? (shape){0} : y);

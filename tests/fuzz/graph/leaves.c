@@ -47,7 +47,9 @@ array part_in_run(const run *r, const array *whole)
     int64_t first[TH_MAX_DIMS];
     for (int i = 0; i < whole->shape.ndim; i++) {
         const char letter = whole->shape.letter[i];
-        first[i] = letter == 'B' && r->s->sequence >= 0 ? r->s->sequence : letter == 'T' && r->s->pieces ? r->s->first : 0;
+        first[i] = letter == 'B' && r->s->sequence >= 0 ? r->s->sequence
+                   : letter == 'T' && r->s->pieces      ? r->s->first
+                                                        : 0;
     }
     return array_part(whole, first, size.size);
 }
@@ -114,7 +116,8 @@ static th_tensor *strided(run *r, th_tensor *plain, layout how, th_tensor **base
         larger.size[axis] = 2 * size.size[axis] + 1;
     const th_dtype dtype = th_dtype_of(plain);
     *base = th_full(r->ctx, dtype, larger, dtype == TH_FLOAT32 || dtype == TH_FLOAT64 ? 1e20 : 0);
-    th_tensor *view = how == STEPPED ? th_slice(*base, axis, 1, 1 + 2 * size.size[axis], 2) : th_transpose(*base, order);
+    th_tensor *view =
+        how == STEPPED ? th_slice(*base, axis, 1, 1 + 2 * size.size[axis], 2) : th_transpose(*base, order);
     if (th_copy_into(view, plain) != TH_OK)
         return NULL;
     th_tensor_free(plain);

@@ -79,7 +79,8 @@ static bool decode_matmul(decoder *d, line *l)
     const value *x = add_operand(d, real_operand(d, 1, 4));
     if (x == NULL)
         return false;
-    const bool swap_a = l->n[0] = x->shape.ndim > 1 && chance(d, 4), swap_b = l->n[1] = chance(d, 3);
+    const bool swap_a = x->shape.ndim > 1 && chance(d, 4), swap_b = chance(d, 3);
+    l->n[0] = swap_a, l->n[1] = swap_b;
     const shape a = swapped(x->shape, swap_a);
     if (a.ndim > 1 && shape_find(&a, 'B') >= a.ndim - 2)
         return false;
@@ -102,7 +103,10 @@ static bool decode_matmul(decoder *d, line *l)
         return false;
     if (l->n[2] == MASK_OF_LEFT && !add_mask(d, left))
         return false;
-    snprintf(l->label, LABEL, "%smatmul%s%s", l->n[2] == 1 ? "masked result of " : l->n[2] == 2 ? "masked left of " : "",
+    snprintf(l->label, LABEL, "%smatmul%s%s",
+             l->n[2] == 1   ? "masked result of "
+             : l->n[2] == 2 ? "masked left of "
+                            : "",
              swap_a ? ", left transposed" : "", swap_b && b.ndim > 1 ? ", right transposed" : "");
     value *v = add_output(d, REAL, y);
     mix_product(v, &a, &b);
@@ -170,12 +174,13 @@ static bool decode_classifier(decoder *d, line *l)
     add_operand(d, real_of_shape(d, weight));
     if (targets < 0 || l->operand[1] < 0)
         return false;
-    d->p->value[targets].ignored = l->n[0] = chance(d, 2);
+    l->n[0] = chance(d, 2);
+    d->p->value[targets].ignored = l->n[0];
     add_operand(d, targets);
     l->x[0] = chance(d, 3) ? 0.25 : 0;
     l->x[1] = chance(d, 3) ? 7 : 0;
-    snprintf(l->label, LABEL, "dense_cross_entropy%s, smoothing %g, normalizer %g", l->n[0] ? ", ignore -100" : "", l->x[0],
-             l->x[1]);
+    snprintf(l->label, LABEL, "dense_cross_entropy%s, smoothing %g, normalizer %g", l->n[0] ? ", ignore -100" : "",
+             l->x[0], l->x[1]);
     value *v = add_output(d, REAL, (shape){0});
     if (v)
         v->tracks = 0;
@@ -184,10 +189,8 @@ static bool decode_classifier(decoder *d, line *l)
 
 static void build_classifier(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
-    const th_cross_entropy_options options = {.ignore = l->n[0],
-                                              .ignore_index = l->n[0] ? -100 : 0,
-                                              .label_smoothing = l->x[0],
-                                              .normalizer = l->x[1]};
+    const th_cross_entropy_options options = {
+        .ignore = l->n[0], .ignore_index = l->n[0] ? -100 : 0, .label_smoothing = l->x[0], .normalizer = l->x[1]};
     out[0] = r->s->composed ? th_cross_entropy(th_dense(in[0], in[1], NULL), in[2], &options)
                             : th_dense_cross_entropy(in[0], in[1], in[2], &options);
 }

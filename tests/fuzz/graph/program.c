@@ -103,27 +103,27 @@ int shape_find(const shape *s, char letter)
 
 /* -- values -- */
 
-static value *add_value(program *p, content content, shape s)
+static value *add_value(program *p, content what, shape s)
 {
     if (p->values == MAX_VALUES || shape_count(&s) > MAX_ELEMENTS || s.ndim > TH_MAX_DIMS)
         return NULL;
     value *v = &p->value[p->values++];
-    *v = (value){.content = content, .shape = s, .leaf = -1, .line = -1, .tracks = ALL_TRACKS};
+    *v = (value){.content = what, .shape = s, .leaf = -1, .line = -1, .tracks = ALL_TRACKS};
     return v;
 }
 
-int new_leaf(decoder *d, content content, shape s)
+int new_leaf(decoder *d, content what, shape s)
 {
     program *p = d->p;
-    value *v = p->leaves < MAX_LEAVES ? add_value(p, content, s) : NULL;
+    value *v = p->leaves < MAX_LEAVES ? add_value(p, what, s) : NULL;
     if (v == NULL)
         return -1;
     v->leaf = p->leaves;
-    v->wide = content >= POSITIONS || chance(d, 2);
+    v->wide = what >= POSITIONS || chance(d, 2);
     leaf *l = &p->leaf[p->leaves++];
     *l = (leaf){.value = p->values - 1, .seed = (uint32_t)p->leaves * 977 + p->seed, .scale = 1};
-    l->gradient = v->differentiable = content == REAL && !chance(d, 5);
-    if (content == REAL && chance(d, 8))
+    l->gradient = v->differentiable = what == REAL && !chance(d, 5);
+    if (what == REAL && chance(d, 8))
         l->scale = 3;
     return p->values - 1;
 }
@@ -198,10 +198,10 @@ void mix_letter(value *out, char letter)
         out->tracks &= ~(unsigned)TRIM;
 }
 
-value *add_output(decoder *d, content content, shape s)
+value *add_output(decoder *d, content what, shape s)
 {
     line *l = d->line;
-    value *v = add_value(d->p, content, s);
+    value *v = add_value(d->p, what, s);
     if (v == NULL)
         return NULL;
     if (l->outputs++ == 0)
@@ -218,7 +218,7 @@ value *add_output(decoder *d, content content, shape s)
             continue;
         const value *x = &d->p->value[l->operand[i]];
         v->tracks &= x->tracks;
-        v->differentiable |= x->differentiable && content == REAL;
+        v->differentiable |= x->differentiable && what == REAL;
         for (const char *letter = "BTS"; *letter; letter++)
             if (shape_find(&x->shape, *letter) >= 0 && shape_find(&s, *letter) < 0)
                 mix_letter(v, *letter);
@@ -301,12 +301,12 @@ static void decode_line(decoder *d)
     p->lines++;
 }
 
-void program_drop(program *p, int line)
+void program_drop(program *p, int index)
 {
-    p->line[line].dropped = true;
-    for (int i = line + 1; i < p->lines; i++)
+    p->line[index].dropped = true;
+    for (int i = index + 1; i < p->lines; i++)
         for (int k = 0; k < p->line[i].operands && !p->line[i].dropped; k++)
-            if (p->line[i].operand[k] >= 0 && p->value[p->line[i].operand[k]].line == line)
+            if (p->line[i].operand[k] >= 0 && p->value[p->line[i].operand[k]].line == index)
                 program_drop(p, i);
 }
 

@@ -54,8 +54,8 @@ typedef struct leaf {
 } leaf;
 
 typedef struct line {
-    int kind;              /* index into graph_kinds */
-    int operand[MAX_OPERANDS]; /* values; -1: none */
+    int kind;                     /* index into graph_kinds */
+    int operand[MAX_OPERANDS];    /* values; -1: none */
     int operands, first, outputs; /* values first .. first + outputs - 1 are its outputs */
     int64_t n[NUMBERS];
     double x[4];
@@ -77,7 +77,7 @@ typedef struct program {
     value value[MAX_VALUES];
     region region[2];
     int leaves, lines, values, regions;
-    int64_t batch, tokens, memory, width, heads;          /* the usual sizes */
+    int64_t batch, tokens, memory, width, heads;         /* the usual sizes */
     int64_t length[MAX_BATCH], memory_length[MAX_BATCH]; /* of each sequence */
     th_precision precision;
     th_dtype dtype;
@@ -98,7 +98,7 @@ typedef struct decoder {
 } decoder;
 
 /* Leaves out a line, and those that need its outputs. */
-void program_drop(program *p, int line);
+void program_drop(program *p, int index);
 /* Decodes a program. */
 void program_decode(program *p, const uint8_t *data, size_t size);
 /* Returns a number below `below` from the next bytes; 0 after the last one. */
@@ -121,7 +121,7 @@ shape shape_with(shape s, int axis, int64_t size, char letter);
 int shape_find(const shape *s, char letter);
 
 /* Adds a leaf of this content and shape. Returns its value. */
-int new_leaf(decoder *d, content content, shape s);
+int new_leaf(decoder *d, content what, shape s);
 int new_index(decoder *d, shape s, int64_t limit);
 /* Returns an existing value for which accept is true, or -1. */
 typedef bool accept_function(const value *v, const void *user);
@@ -134,7 +134,7 @@ int real_of_shape(decoder *d, shape s);
 /* Appends an operand to the line. Returns its value. */
 const value *add_operand(decoder *d, int value);
 /* Declares an output of the line; its tracks are those of all operands. Returns NULL if there is no room. */
-value *add_output(decoder *d, content content, shape s);
+value *add_output(decoder *d, content what, shape s);
 /* Takes tracks away from the outputs for an axis whose elements are mixed. */
 void mix_letter(value *out, char letter);
 

@@ -16,8 +16,9 @@ static bool decode_reduction(decoder *d, line *l)
     const shape s = x->shape;
     shape y = {0};
     char mixed[TH_MAX_DIMS + 1] = "";
-    const bool keep = l->n[9] = chance(d, 2), all = chance(d, 6);
+    const bool keep = chance(d, 2), all = chance(d, 6);
     int count = 0;
+    l->n[9] = keep;
     for (int i = 0; i < s.ndim; i++) {
         const bool reduced = all || chance(d, i == s.ndim - 1 ? 2 : 3);
         if (reduced)
@@ -173,11 +174,13 @@ static bool decode_cross_entropy(decoder *d, line *l)
     const int targets = new_index(d, shape_without(x->shape, x->shape.ndim - 1), classes);
     if (targets < 0)
         return false;
-    d->p->value[targets].ignored = l->n[0] = chance(d, 2);
+    l->n[0] = chance(d, 2);
+    d->p->value[targets].ignored = l->n[0];
     add_operand(d, targets);
     l->x[0] = chance(d, 3) ? 0.25 : 0;
     l->x[1] = chance(d, 3) ? 7 : 0;
-    snprintf(l->label, LABEL, "cross_entropy%s, smoothing %g, normalizer %g", l->n[0] ? ", ignore -100" : "", l->x[0], l->x[1]);
+    snprintf(l->label, LABEL, "cross_entropy%s, smoothing %g, normalizer %g", l->n[0] ? ", ignore -100" : "", l->x[0],
+             l->x[1]);
     value *v = add_output(d, REAL, (shape){0});
     if (v)
         v->tracks = 0;
@@ -187,11 +190,10 @@ static bool decode_cross_entropy(decoder *d, line *l)
 static void build_cross_entropy(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
     (void)r;
-    out[0] = th_cross_entropy(in[0], in[1],
-                              &(th_cross_entropy_options){.ignore = l->n[0],
-                                                          .ignore_index = l->n[0] ? -100 : 0,
-                                                          .label_smoothing = l->x[0],
-                                                          .normalizer = l->x[1]});
+    out[0] = th_cross_entropy(
+        in[0], in[1],
+        &(th_cross_entropy_options){
+            .ignore = l->n[0], .ignore_index = l->n[0] ? -100 : 0, .label_smoothing = l->x[0], .normalizer = l->x[1]});
 }
 
 const kind row_kinds[] = {{"reduction", 6, decode_reduction, NULL, build_reduction},

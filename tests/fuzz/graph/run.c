@@ -41,13 +41,13 @@ static bool is_output(const run *r, int v)
 /* -- the context -- */
 
 /* Notes the pending error. Returns true if there is one. */
-static bool failed(run *r, int line)
+static bool failed(run *r, int index)
 {
     outcome *out = r->out;
     if (th_error_code(r->ctx) == TH_OK || out->status)
         return out->status != TH_OK;
     out->status = th_error_code(r->ctx);
-    out->failed_line = line;
+    out->failed_line = index;
     snprintf(out->message, sizeof out->message, "%s", th_error_message(r->ctx));
     return true;
 }
@@ -92,15 +92,15 @@ static void close_run(run *r)
 
 /* -- forward -- */
 
-static void open_scopes(run *r, int line)
+static void open_scopes(run *r, int index)
 {
     const setting *s = r->s;
     if (s->no_scopes)
         return;
-    if (r->p->regions == 0 && s->recompute && line == 0)
+    if (r->p->regions == 0 && s->recompute && index == 0)
         th_scope_begin_recomputed(r->ctx, "all");
     for (int i = 0; i < r->p->regions; i++)
-        if (r->p->region[i].first == line) {
+        if (r->p->region[i].first == index) {
             if (s->recompute)
                 th_scope_begin_recomputed(r->ctx, "recomputed");
             else
@@ -113,8 +113,8 @@ static void end_scope(run *r, int first, int end)
     th_tensor *results[MAX_VALUES];
     int count = 0;
     for (int v = 0; v < r->p->values; v++) {
-        const int line = r->p->value[v].line;
-        if (line >= first && line < end && r->tensor[v]) {
+        const int from = r->p->value[v].line;
+        if (from >= first && from < end && r->tensor[v]) {
             if (is_read(r, v, end) || is_output(r, v))
                 results[count++] = r->tensor[v];
             else
@@ -124,15 +124,15 @@ static void end_scope(run *r, int first, int end)
     th_scope_end_all(r->ctx, results, count);
 }
 
-static void close_scopes(run *r, int line)
+static void close_scopes(run *r, int index)
 {
     if (r->s->no_scopes)
         return;
     for (int i = 0; i < r->p->regions; i++)
-        if (r->p->region[i].end - 1 == line)
-            end_scope(r, r->p->region[i].first, line + 1);
-    if (r->p->regions == 0 && r->s->recompute && line == r->p->lines - 1)
-        end_scope(r, 0, line + 1);
+        if (r->p->region[i].end - 1 == index)
+            end_scope(r, r->p->region[i].first, index + 1);
+    if (r->p->regions == 0 && r->s->recompute && index == r->p->lines - 1)
+        end_scope(r, 0, index + 1);
 }
 
 static bool check_shape(run *r, const line *l, const th_tensor *t, const value *v)

@@ -17,8 +17,8 @@ typedef enum layout { CONTIGUOUS, STEPPED, TRANSPOSED, LAYOUTS } layout;
 /* A setting. All zero: contiguous leaves, the program's own precision and type, plain scopes, one thread. */
 typedef struct setting {
     const char *name;
-    int threads;           /* 0: 1 */
-    bool strided;          /* leaves are views with gaps or exchanged axes */
+    int threads;  /* 0: 1 */
+    bool strided; /* leaves are views with gaps or exchanged axes */
     bool profile, no_scopes, recompute, keep_values, composed, weights, keep_gradients, wrt, twice, forward_only;
     bool loss_only;        /* no backward */
     bool double_precision; /* float64 */
@@ -29,16 +29,16 @@ typedef struct setting {
     bool padding;          /* the cotangents of padding are 0 */
     bool pieces;           /* tokens first .. end - 1 with caches */
     int64_t first, end;
-    double shift;                  /* leaves and parameters are moved along a direction */
-    int shifted;                   /* 0: all, otherwise 1 + the only one that is moved */
-    const struct outcome *frozen;  /* constants for lines that are frozen */
+    double shift;                 /* leaves and parameters are moved along a direction */
+    int shifted;                  /* 0: all, otherwise 1 + the only one that is moved */
+    const struct outcome *frozen; /* constants for lines that are frozen */
 } setting;
 
 typedef struct outcome {
     array value[MAX_VALUES];
     array gradient[MAX_GRADIENTS]; /* of leaves, then of parameters */
     int gradients;
-    double loss; /* sum of cotangent x output over all outputs */
+    double loss;                 /* sum of cotangent x output over all outputs */
     double slope[MAX_GRADIENTS]; /* of each leaf and parameter: sum of gradient x direction */
     th_status status;
     int failed_line; /* -1: none, or backward */
@@ -54,7 +54,7 @@ typedef struct run {
     th_context *ctx;
     th_dtype dtype;
     th_tensor *tensor[MAX_VALUES];
-    th_tensor *base[MAX_LEAVES]; /* the owners of leaves */
+    th_tensor *base[MAX_LEAVES];  /* the owners of leaves */
     th_module *module[MAX_LINES]; /* the layer of a line */
     th_cache *cache[MAX_LINES];
     array keys[MAX_LINES], values[MAX_LINES]; /* with pieces: what attention read so far, (..., capacity, D) */

@@ -68,7 +68,8 @@ static bool decode_slice(decoder *d, line *l)
 static void build_slice(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
     (void)r;
-    out[0] = l->n[4] ? th_select(in[0], (int)l->n[0], l->n[1]) : th_slice(in[0], (int)l->n[0], l->n[1], l->n[2], l->n[3]);
+    out[0] =
+        l->n[4] ? th_select(in[0], (int)l->n[0], l->n[1]) : th_slice(in[0], (int)l->n[0], l->n[1], l->n[2], l->n[3]);
 }
 
 static bool decode_axes_of_one(decoder *d, line *l)
@@ -84,9 +85,10 @@ static bool decode_axes_of_one(decoder *d, line *l)
     if (l->n[1] == 1)
         y = x->shape; /* unsqueeze and squeeze */
     y.size[axis] = l->n[1] == 2 ? l->n[2] : y.size[axis];
-    snprintf(l->label, LABEL, l->n[1] == 0   ? "unsqueeze %d"
-                              : l->n[1] == 1 ? "unsqueeze and squeeze %d"
-                                             : "unsqueeze %d and expand",
+    snprintf(l->label, LABEL,
+             l->n[1] == 0   ? "unsqueeze %d"
+             : l->n[1] == 1 ? "unsqueeze and squeeze %d"
+                            : "unsqueeze %d and expand",
              axis);
     value *v = add_output(d, REAL, y);
     if (v && l->n[1] == 2)
