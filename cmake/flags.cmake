@@ -29,6 +29,13 @@ elseif(TAPEHEAD_SANITIZE)
     add_link_options(-fsanitize=address,undefined)
 endif()
 
+# libFuzzer follows the branches of all code except the vector kernels. clang takes half an hour to compile them with sanitizers, and the
+# preset asan checks them.
+if(TAPEHEAD_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+    set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=all)
+endif()
+
 # tapehead_library_part(target flag...): sets how all code of the libraries is compiled: C11 without extensions of the
 # compiler (extensions of the C library are allowed), position independent. Only functions with TH_API or TH_PRIVATE_API are exported.
 function(tapehead_library_part target)

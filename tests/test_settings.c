@@ -154,6 +154,7 @@ START_TEST(test_settings_that_do_not_fit_together)
         {"precision", "\"half\"", "\"precision\" is \"half\"; it must be float32, bfloat16x3 or bfloat16"},
         {"tokenizer", "\"\\u001b[2J\"", ""},
         {"precision", "\"\\u001b[2J\"", "is \"\\u001B[2J\"; it must be"},
+        {"precision", "\"\177\"", "is \"?\"; it must be"},
         {"heads", "3", "\"heads\" is 3; it must be a divisor of \"width\""},
         {"kv-heads", "3", "\"kv-heads\" is 3; it must be 0 or a divisor of \"heads\""},
         {"heads", "0", "\"heads\" is 0; it must be a whole number, 1 to 1024"},

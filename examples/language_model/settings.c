@@ -294,11 +294,21 @@ char *settings_to_json(void)
     return text;
 }
 
+/* Returns a value as JSON in visible ASCII characters, or NULL; the caller releases it with free. */
+static char *to_visible(const json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT) : NULL;
+    for (char *c = text; c && *c; c++)
+        if (*c == 127) /* jansson escapes all other control characters */
+            *c = '?';
+    return text;
+}
+
 /* Ends the program: the member `name` is wrong, or missing (value is NULL). */
 static _Noreturn void refuse_member(const char *file, const char *name, const json_t *value, const char *wanted)
 {
     char problem[512];
-    char *written = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT) : NULL;
+    char *written = to_visible(value);
     snprintf(problem, sizeof problem, "the settings in %.200s: \"%s\" is %.60s%s; it must be %s", file, name,
              written ? written : "missing", written && strlen(written) > 60 ? "..." : "", wanted);
     free(written);

@@ -1,0 +1,89 @@
+#!/bin/sh
+# fuzz.sh MINUTES [TARGET...]: searches with libFuzzer for inputs that violate a property of the targets in tests/fuzz.
+# fuzz.sh --minimize [TARGET...]: adds to tests/fuzz/corpus the inputs found so far that cover more code than those there.
+# MINUTES are divided among the targets, by default all. The search starts from tests/fuzz/corpus and from all inputs that
+# earlier searches found (build-fuzz/found). It prints each failing input with the command that repeats the failure, and
+# ends with status 1 if there is one. After the defect is repaired, copy that input into tests/fuzz/corpus/TARGET, so
+# that CI tests it.
+set -eu
+
+root=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$root/scripts/help.sh"
+answer_help "$@"
+build=$root/build-fuzz
+inputs=$root/tests/fuzz
+minimize=
+case ${1:-} in
+--minimize) minimize=yes ;;
+'' | *[!0-9]*) refuse "the first argument must be a number of minutes, or --minimize" ;;
+0) refuse "there must be at least one minute" ;;
+*) seconds=$((60 * $1)) ;;
+esac
+shift
+if [ $# -eq 0 ]; then
+    for file in "$inputs"/*.c; do
+        name=$(basename "$file" .c)
+        [ "$name" = fuzz ] || [ "$name" = replay ] || set -- "$@" "$name"
+    done
+fi
+for name; do
+    [ -d "$inputs/corpus/$name" ] && [ -e "$inputs/$name.c" ] || refuse "there is no target called $name"
+done
+
+# -- set-up --
+
+"$root/scripts/setup.sh" audit
+cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+    -DTAPEHEAD_SANITIZE=address -DTAPEHEAD_FUZZ=ON -DTAPEHEAD_EXAMPLES=OFF >/dev/null
+cmake --build "$build" --target fuzzers --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >/dev/null
+export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1:quarantine_size_mb=16"
+export UBSAN_OPTIONS=print_stacktrace=1
+
+# fuzz NAME FOLDER OPTION...: runs a target in the folder. An input has at most 64 KiB, 25 s and 1 GiB.
+fuzz() {
+    name=$1 folder=$2
+    shift 2
+    [ ! -e "$inputs/dictionaries/$name" ] || set -- -dict="$inputs/dictionaries/$name" "$@"
+    mkdir -p "$folder"
+    (cd "$folder" && "$build/tests/fuzz/fuzz_$name" -timeout=25 -rss_limit_mb=1024 -max_len=65536 -verbosity=0 \
+        -print_final_stats=1 "$@") >"$folder/output" 2>&1
+}
+
+# -- keeping the inputs that cover more code --
+
+if [ -n "$minimize" ]; then
+    for name; do
+        before=$(find "$inputs/corpus/$name" -type f | wc -l)
+        mkdir -p "$build/found/$name"
+        fuzz "$name" "$build/findings/$name" -merge=1 "$inputs/corpus/$name" "$build/found/$name" || {
+            tail -n 30 "$build/findings/$name/output" >&2
+            exit 1
+        }
+        printf '%s: %s inputs, now %s\n' "$name" "$before" "$(find "$inputs/corpus/$name" -type f | wc -l)" >&2
+    done
+    exit 0
+fi
+
+# -- searching --
+
+failed=
+for name; do
+    findings=$build/findings/$name
+    mkdir -p "$build/found/$name"
+    if fuzz "$name" "$findings" -max_total_time=$((seconds / $#)) "$build/found/$name" "$inputs/corpus/$name"; then
+        printf '%s: no finding in %s inputs\n' "$name" \
+            "$(sed -n 's/^stat::number_of_executed_units: *//p' "$findings/output")" >&2
+        continue
+    fi
+    failed="$failed $name"
+    tail -n 60 "$findings/output" >&2
+    input=$(sed -n 's/.*Test unit written to \(.*\)/\1/p' "$findings/output" | sed "s|^\./|$findings/|" | tail -n 1)
+    printf '%s: FAILED; this command repeats it:\n   ' "$name" >&2
+    quoted "$build/tests/fuzz/fuzz_$name" "$input" >&2
+    printf '\n' >&2
+done
+if [ -n "$failed" ]; then
+    echo "fuzz.sh: FAILED:$failed" >&2
+    exit 1
+fi
+print_next fuzz.sh --minimize "$@"
