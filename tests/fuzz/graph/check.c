@@ -41,7 +41,8 @@ bool check_program(program *p, finding *f)
     *f = (finding){.check = ""};
     if (!run_legal_lines(p, &base, f))
         return false;
-    const bool ok = check_bits(p, &base, f) && check_sequences(p, f) && check_values(p, &base, f);
+    const bool ok =
+        check_bits(p, &base, f) && check_sequences(p, f) && check_generation(p, f) && check_values(p, &base, f);
     outcome_free(&base);
     return ok;
 }

@@ -33,6 +33,7 @@ bool same_outcomes(const program *p, const comparison *c, const outcome *whole, 
 /* Each returns false with a finding. base: the outcome of the plain run. */
 bool check_bits(const program *p, const outcome *base, finding *f);
 bool check_sequences(const program *p, finding *f);
+bool check_generation(const program *p, finding *f);
 bool check_values(const program *p, const outcome *base, finding *f);
 
 /* Runs all checks. Drops lines that the library refuses in every setting. */

@@ -57,9 +57,11 @@ static void print_line(const program *p, const line *l, FILE *file)
 void program_print(const program *p, FILE *file)
 {
     static const char *const endings[] = {"a cotangent for each output", "the sum of all outputs",
-                                          "backward of each output, twice over", "means of the outputs"};
-    fprintf(file, "program: %s, %s, %s, ends with %s, seed %u\n", th_precision_name(p->precision),
-            th_dtype_name(p->dtype), p->training ? "training" : "evaluation", endings[p->ending], (unsigned)p->seed);
+                                          "cotangents in the other order", "the sum of outputs and other values"};
+    static const char *const ways[] = {"fused", "composed", "with its weights requested"};
+    fprintf(file, "program: %s, %s, %s, ends with %s, seed %u; sequences run attention %s\n",
+            th_precision_name(p->precision), th_dtype_name(p->dtype), p->training ? "training" : "evaluation",
+            endings[p->ending], (unsigned)p->seed, ways[p->sequence_way]);
     fprintf(file, "  lengths");
     for (int b = 0; b < p->batch; b++)
         fprintf(file, " %lld (memory %lld)", (long long)p->length[b], (long long)p->memory_length[b]);

@@ -52,7 +52,7 @@ static bool failed(run *r, int index)
     return true;
 }
 
-static void open_run(run *r)
+void run_open(run *r)
 {
     const setting *s = r->s;
     r->dtype = s->double_precision ? TH_FLOAT64 : r->p->dtype;
@@ -79,7 +79,7 @@ static void free_leaves(run *r)
         th_tensor_free(r->base[i]);
 }
 
-static void close_run(run *r)
+void run_close(run *r)
 {
     for (int i = 0; i < r->p->lines; i++) {
         th_cache_free(r->cache[i]);
@@ -317,7 +317,7 @@ void program_run(const program *p, const setting *s, outcome *out)
 {
     run r = {.p = p, .s = s, .out = out};
     *out = (outcome){.failed_line = -1};
-    open_run(&r);
+    run_open(&r);
     if (s->profile && th_profile_begin(r.ctx, NULL))
         failed(&r, -1);
     if (!out->status)
@@ -337,7 +337,7 @@ void program_run(const program *p, const setting *s, outcome *out)
     if (out->leaked)
         out->leaked += th_memory(r.ctx).live;
     free_leaves(&r);
-    close_run(&r);
+    run_close(&r);
 }
 
 void program_run_pieces(const program *p, setting s, outcome *out)
@@ -347,7 +347,7 @@ void program_run_pieces(const program *p, setting s, outcome *out)
     *out = piece = (outcome){.failed_line = -1};
     uint32_t state = p->seed;
     s.forward_only = s.pieces = true;
-    open_run(&r);
+    run_open(&r);
     for (s.first = 0; s.first < p->tokens && !out->status; s.first = s.end) {
         state = state * 1103515245 + 12345;
         s.end = s.first + 1 + (state >> 16) % 3 * (state >> 20) % 40;
@@ -371,7 +371,7 @@ void program_run_pieces(const program *p, setting s, outcome *out)
         th_tape_clear(r.ctx);
         free_leaves(&r);
     }
-    close_run(&r);
+    run_close(&r);
 }
 
 void outcome_free(outcome *out)

@@ -70,6 +70,10 @@ void program_run(const program *p, const setting *s, outcome *out);
 void program_run_pieces(const program *p, setting s, outcome *out);
 void outcome_free(outcome *out);
 
+/* Opens a context with the modules of a program; closes it. program_run does both. */
+void run_open(run *r);
+void run_close(run *r);
+
 /* Returns whether a line takes part in a setting. */
 bool line_runs(const program *p, const setting *s, const line *l);
 
