@@ -176,15 +176,20 @@ void fill_parameters(run *r, th_module *m)
     }
 }
 
+/* Returns whether an element belongs to padding. */
+static bool is_padding(const program *p, const shape *s, int64_t i)
+{
+    const int64_t b = index_along(s, i, 'B');
+    return b >= 0 && (index_along(s, i, 'T') >= p->length[b] || index_along(s, i, 'S') >= p->memory_length[b]);
+}
+
 array cotangent_of(const run *r, int v)
 {
     array whole = array_new(r->p->value[v].shape);
-    for (int64_t i = 0; i < shape_count(&whole.shape); i++) {
-        const int64_t b = index_along(&whole.shape, i, 'B'), t = index_along(&whole.shape, i, 'T'),
-                      s = index_along(&whole.shape, i, 'S');
-        const bool padding = r->s->padding && b >= 0 && (t >= r->p->length[b] || s >= r->p->memory_length[b]);
-        whole.data[i] = padding ? 0 : number(r->p->seed + 15485863u * (uint32_t)v, i);
-    }
+    const int64_t count = shape_count(&whole.shape);
+    for (int64_t i = 0; i < count; i++)
+        whole.data[i] =
+            r->s->padding && is_padding(r->p, &whole.shape, i) ? 0 : number(r->p->seed + 15485863u * (uint32_t)v, i);
     array part = part_in_run(r, &whole);
     array_free(&whole);
     return part;

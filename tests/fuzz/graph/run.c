@@ -165,6 +165,9 @@ static void build_line(run *r, const line *l)
     kind_at(l->kind)->build(r, l, in, out);
     if (l->no_grad)
         th_no_grad_end(r->ctx);
+    for (int k = 0; l->no_grad && k < l->operands; k++)
+        if (out[0] && out[0] == in[k]) /* some operations return their operand itself */
+            out[0] = th_detach(out[0]);
     const int index = (int)(l - r->p->line);
     for (int k = 0; k < l->outputs && !failed(r, index); k++) {
         const value *v = &r->p->value[l->first + k];
