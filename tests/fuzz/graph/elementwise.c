@@ -93,6 +93,8 @@ static bool broadcast(const shape *a, const shape *b, shape *y, unsigned *tracks
             *tracks = 0;
         else if (la != lb && letter != 'B') /* the gradient of one operand is a sum over tokens */
             *tracks &= ~(unsigned)TRIM;
+        if (letter == 'B' && i > 0) /* the order of a sum over earlier axes depends on the size of later ones */
+            *tracks = 0;
         *y = shape_add(*y, letter == '?' ? ' ' : letter, sa == 1 ? sb : sa);
     }
     return true;
