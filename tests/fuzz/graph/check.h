@@ -30,6 +30,9 @@ typedef struct comparison {
 bool same_outcomes(const program *p, const comparison *c, const outcome *whole, const outcome *part, const setting *s,
                    finding *f);
 
+/* Returns whether a line draws random numbers: a second step has other ones. */
+bool random_numbers(const program *p);
+
 /* Each returns false with a finding. base: the outcome of the plain run. */
 bool check_bits(const program *p, const outcome *base, finding *f);
 bool check_sequences(const program *p, finding *f);

@@ -22,7 +22,7 @@ static bool early_gradients(const program *p)
     return false;
 }
 
-static bool random_numbers(const program *p)
+bool random_numbers(const program *p)
 {
     for (int i = 0; i < p->lines; i++)
         if (p->line[i].random && p->training && !p->line[i].dropped)

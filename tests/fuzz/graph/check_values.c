@@ -137,9 +137,9 @@ bool check_values(const program *p, const outcome *base, finding *f)
         s = (setting){.name = "twice", .sequence = -1, .double_precision = true, .twice = true};
         const comparison c = {"gradients added up", .gradients = true, .spread = exact, .tolerance = 1e-10,
                               .factor = 2};
-        if (!p->training && (ok = runs(p, &s, &other, f)))
+        if (!random_numbers(p) && (ok = runs(p, &s, &other, f)))
             ok = same_outcomes(p, &c, &exact[0], &other, NULL, f);
-        if (!p->training)
+        if (!random_numbers(p))
             outcome_free(&other);
     }
     if (ok && size < 1e4)

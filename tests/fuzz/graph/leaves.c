@@ -2,6 +2,7 @@
  * of a program has the same numbers. */
 #include "leaves.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,7 +166,7 @@ void fill_parameters(run *r, th_module *m)
         const double shift = shift_of(r, MAX_LEAVES + r->parameters);
         r->parameter[r->parameters++] = at.tensor;
         const int64_t count = th_numel(at.tensor);
-        const double scale = th_ndim(at.tensor) == 1 ? 1 : 0.5;
+        const double scale = th_ndim(at.tensor) == 1 ? 1 : 2 / sqrt(3 + (double)th_size(at.tensor, 1));
         array a = {{.ndim = 1, .size = {count}}, malloc((size_t)count * sizeof(double) + 1)};
         for (int64_t i = 0; i < count; i++)
             a.data[i] = scale * number(seed, i) + shift * leaf_direction(seed, i);

@@ -239,7 +239,7 @@ static void decode_sizes(decoder *d)
     static const int64_t widths[] = {2, 4, 1, 3, 8, 5, 16, 17, 33};
     p->width = p->heads * widths[draw(d, 9)];
     if (chance(d, 8)) /* the rows of all sequences are more than a chunk of the classifier */
-        p->heads = 1, p->width = 1 + draw(d, 6), p->batch = 3, p->tokens = 150 + draw(d, 100);
+        p->heads = 1, p->width = 1 + draw(d, 6), p->batch = 3, p->tokens = 165 + draw(d, 90);
     if (chance(d, 16)) /* more keys than a block of them */
         p->heads = 1 + draw(d, 2), p->width = 3 * p->heads, p->tokens = 1 + draw(d, 4), p->memory = 250 + draw(d, 900);
     if (chance(d, 24))
