@@ -263,7 +263,8 @@ static bool decode_join(decoder *d, line *l)
     l->n[0] = axis, l->n[1] = stack;
     snprintf(l->label, LABEL, "%s along axis %d", stack ? "stack" : "concat", axis);
     value *v = add_output(d, REAL, y);
-    mix_letter(v, stack ? ' ' : s.letter[axis]);
+    for (int i = 0; i < count && !stack; i++)
+        mix_letter(v, d->p->value[l->operand[i]].shape.letter[axis]);
     return v;
 }
 
