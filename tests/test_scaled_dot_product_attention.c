@@ -143,6 +143,19 @@ START_TEST(row_effect_of_the_scale)
 }
 END_TEST
 
+/* _i: fused or composed. Heads may be none, even if k and v have one. */
+START_TEST(no_query_heads)
+{
+    th_set_fusion(ctx, _i);
+    th_tensor *q = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 0, 3, 4));
+    th_tensor *k = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 1, 5, 4)), true);
+    th_tensor *y = th_scaled_dot_product_attention(q, k, k, NULL);
+    assert_shape(y, TH_SHAPE(2, 0, 3, 4));
+    ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+    ck_assert_double_eq(th_item(th_sum(th_abs(th_gradient(k)), TH_ALL_AXES, NULL)), 0);
+}
+END_TEST
+
 /* T = S = 4096, one head of 64: the score matrix alone would be 64 MiB. */
 START_TEST(the_score_matrix_is_never_stored)
 {
@@ -164,6 +177,7 @@ int main(void)
     tcase_add_loop_test(tcase, row_exact_values, 0, 2);
     tcase_add_loop_test(tcase, row_gradient_of_the_sum_of_squares, 0, 2);
     tcase_add_test(tcase, row_effect_of_the_scale);
+    tcase_add_loop_test(tcase, no_query_heads, 0, 2);
     tcase_add_test(tcase, the_score_matrix_is_never_stored);
     return run_suites();
 }

@@ -93,7 +93,11 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     const int last = q_shape.ndim - 1;
     th_shape scores = q_shape;
     scores.size[last] = k_shape.size[last - 1];
-    const int64_t group = th_attention_group(q_shape.ndim, q_shape.size, k_shape.size);
+    int64_t group = th_attention_group(q_shape.ndim, q_shape.size, k_shape.size);
+    if (group == 0) { /* q has no heads, so no head of k and v is used */
+        k = th_slice(k, -3, 0, 0, 1), v = th_slice(v, -3, 0, 0, 1);
+        group = 1;
+    }
     const double scale = th_attention_scale(attributes, q_shape.size[last]), cap = attributes->soft_cap;
 
     th_tensor *keep = th_mask_keep(ctx, &mask, scores);
