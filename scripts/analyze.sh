@@ -5,8 +5,8 @@
 #   cppcheck   cppcheck: the same files and the tests
 #   memcheck   valgrind on all suites except those in scripts/analyze/not_run.txt, with leaks, with the instruction set AVX2
 #   test_NAME  valgrind on this suite, whatever that file says
-# A finding makes the script fail, unless scripts/analyze/accepted.txt has a reason to keep it. On two quiet cores gcc and tidy
-# take a minute each and cppcheck half a minute.
+# A finding makes the script fail, unless scripts/analyze/accepted.txt has a reason to keep it. On two cores, gcc
+# and tidy take half a minute each and cppcheck 15 s. memcheck takes much longer: up to a minute for a suite.
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
@@ -64,7 +64,8 @@ analyze_cppcheck() {
             -D_GNU_SOURCE -DTAPEHEAD_NO_LOCATIONS -DTAPEHEAD_TILES '-DTAPEHEAD_VERSION="0"' '-DFIXTURES=""' '-DPLUGIN=""' \
             -DTIME_LIMIT='"1"' -DTH_VECTOR_BYTES=32 -DTH_REAL_BITS=32 -DTH_INSTANCE=f32_avx2 -D__AVX2__=1 -D__FMA__=1 \
             -D__x86_64__=1 src examples bench tests 2>&1
-    ) | sed -e '/^Checking /d' -e 's|^\([0-9]*\)/\1 files checked.*|analyzed: \1|' -e '/^[0-9/]* files checked /d' >"$build/cppcheck.txt"
+    ) | sed -e '/^Checking /d' -e 's|^\([0-9]*\)/\1 files checked.*|analyzed: \1|' -e '/^[0-9/]* files checked /d' \
+        >"$build/cppcheck.txt"
     findings cppcheck <"$build/cppcheck.txt"
 }
 
