@@ -122,7 +122,7 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
     _Static_assert((int)MAX_OPTIONS < (int)UNKNOWN, "an index of the table must not equal a character");
     struct option list[MAX_OPTIONS + 3] = {{0}};
     int count = 0;
-    for (; options[count].name && count < MAX_OPTIONS; count++)
+    for (; count < MAX_OPTIONS && options[count].name; count++)
         list[count] =
             (struct option){options[count].name, options[count].flag ? no_argument : required_argument, NULL, count};
     list[count] = (struct option){"help", no_argument, NULL, HELP};

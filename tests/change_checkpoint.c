@@ -19,7 +19,10 @@ static char *read_all(const char *path, size_t *count)
     char *bytes = calloc(*count + 1, 1);
     const bool done = bytes && fread(bytes, 1, *count, file) == *count;
     fclose(file);
-    return done ? bytes : NULL;
+    if (done)
+        return bytes;
+    free(bytes);
+    return NULL;
 }
 
 /* Returns the header's length in eight bytes and the changed header, padded with spaces. Returns NULL if FROM is not

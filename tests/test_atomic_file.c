@@ -27,7 +27,7 @@ static void setup(void)
     strcpy(second, in_folder("file.unfinished1"));
     strcpy(victim, in_folder("victim"));
     umask(022);
-    alarm(60); /* ends the test if the library waits for a file */
+    alarm(600); /* ends the test if the library waits for a file (valgrind needs two minutes) */
 }
 
 static void teardown(void)

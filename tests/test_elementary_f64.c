@@ -43,6 +43,13 @@ static double any_number(void)
     return x;
 }
 
+/* Returns whether long double has more bits than double. Valgrind computes it in double. */
+static bool has_long_double(void)
+{
+    const volatile long double one = 1, little = 0x1p-60L;
+    return one + little > one;
+}
+
 /* |y - value| in units of the last place of value. An infinite y counts as 2^1024, the number after the largest. */
 static double error_in_ulps(double y, long double value)
 {
@@ -540,8 +547,12 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("elementary_f64", NULL, NULL);
-    tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
-    tcase_add_test(tests, test_pow_accuracy);
+    if (has_long_double()) {
+        tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
+        tcase_add_test(tests, test_pow_accuracy);
+    } else {
+        puts("skipped: test_accuracy and test_pow_accuracy need a long double with more bits than double");
+    }
     tcase_add_test(tests, test_exact_values);
     tcase_add_test(tests, test_special_values);
     tcase_add_test(tests, test_symmetry);

@@ -132,9 +132,18 @@ static bool save(void)
 
 static bool (*const actions[])(void) = {train, make_bytes_and_characters, load, use, save};
 
+/* Returns whether this malloc is the one that is called. The sanitizers and valgrind have their own. */
+static bool counts_malloc(void)
+{
+    calls = 0;
+    void *volatile byte = malloc(1);
+    free(byte);
+    return calls > 0;
+}
+
 START_TEST(test_out_of_memory)
 {
-    if (!OWN_MALLOC)
+    if (!counts_malloc())
         return;
     for (long n = 0;; n++) { /* the first time nothing fails, and the C library takes the memory that it keeps */
         close_context();

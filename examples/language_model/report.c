@@ -124,7 +124,8 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     if (memory == NULL)
         give_up(PROGRAM, "out of memory");
     th_status status = write_sample(model, tokenizer, chosen.prompt, &options, false, memory);
-    fclose(memory);
+    if (fclose(memory) != 0)
+        give_up(PROGRAM, "out of memory");
     if (status == TH_OK) {
         snprintf(name, sizeof name, "step_%07lld.txt", (long long)step);
         need_folder(in_run(run, "samples"));

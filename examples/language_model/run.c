@@ -121,7 +121,8 @@ void make_folder(const char *run, bool force)
     if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
     begun = (struct beginning){run, made};
-    atexit(remove_beginning);
+    if (atexit(remove_beginning) != 0)
+        give_up(PROGRAM, "out of memory");
 }
 
 static void empty_folder(const char *run)

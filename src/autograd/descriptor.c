@@ -162,7 +162,7 @@ static inline __attribute__((always_inline)) extent extent_of(const th_array *ar
         const uint64_t size = (uint64_t)array->size[d], stride = (uint64_t)array->stride[d];
         if (size == 1)
             continue;
-        const int64_t last = (int64_t)((size - 1) * stride), sign = last >> 63;
+        const int64_t last = (int64_t)((size - 1) * stride), sign = -(int64_t)(last < 0);
         e.low = (int64_t)((uint64_t)e.low + (uint64_t)(last & sign));
         e.high = (int64_t)((uint64_t)e.high + (uint64_t)(last & ~sign));
         e.dense &= (int64_t)stride == e.numel;

@@ -12,12 +12,12 @@ enum {
 /* Lists of element indices in two concatenated registers, for __builtin_shufflevector. LOW and HIGH interleave the low
  * or the high halves of every 16 bytes of both registers. EVEN and ODD collect every other 16 bytes of both. */
 #if TH_REAL_BITS == 32
-#define LOW_OF(quad) 4 * (quad), 4 * (quad + QUADS), 4 * (quad) + 1, 4 * (quad + QUADS) + 1
-#define HIGH_OF(quad) 4 * (quad) + 2, 4 * (quad + QUADS) + 2, 4 * (quad) + 3, 4 * (quad + QUADS) + 3
+#define LOW_OF(quad) 4 * (quad), 4 * ((quad) + QUADS), 4 * (quad) + 1, 4 * ((quad) + QUADS) + 1
+#define HIGH_OF(quad) 4 * (quad) + 2, 4 * ((quad) + QUADS) + 2, 4 * (quad) + 3, 4 * ((quad) + QUADS) + 3
 #define WHOLE(quad) 4 * (quad), 4 * (quad) + 1, 4 * (quad) + 2, 4 * (quad) + 3
 #else
-#define LOW_OF(quad) 2 * (quad), 2 * (quad + QUADS)
-#define HIGH_OF(quad) 2 * (quad) + 1, 2 * (quad + QUADS) + 1
+#define LOW_OF(quad) 2 * (quad), 2 * ((quad) + QUADS)
+#define HIGH_OF(quad) 2 * (quad) + 1, 2 * ((quad) + QUADS) + 1
 #define WHOLE(quad) 2 * (quad), 2 * (quad) + 1
 #endif
 #if TH_VECTOR_BYTES == 64

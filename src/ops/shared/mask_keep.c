@@ -34,7 +34,7 @@ static bool fill(const th_context *ctx, const th_mask_view *view, const th_shape
         const th_visible_row row = th_mask_row(view, index);
         kernels->visible_keys(0, keys, &row, visible + r * keys);
     }
-    return memchr(visible, false, (size_t)(rows * keys)) == NULL;
+    return memchr(visible, 0, (size_t)(rows * keys)) == NULL;
 }
 
 /* Returns whether causal order and window leave all keys visible to all queries. */
