@@ -15,6 +15,7 @@ inputs=$root/tests/fuzz
 minimize=
 case ${1:-} in
 --minimize) minimize=yes ;;
+-*) refuse "unknown option $1" ;;
 '' | *[!0-9]*) refuse "the first argument must be a number of minutes, or --minimize" ;;
 0) refuse "there must be at least one minute" ;;
 *) seconds=$((60 * $1)) ;;

@@ -64,7 +64,7 @@ done
 # (in a copy, because a wrong script may change files in its checkout)
 mkdir "$work/source"
 cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
-ln -s "$source/examples" "$work/source/examples"
+ln -s "$source/examples" "$source/tests" "$work/source/"
 for script in "$work"/source/scripts/*.sh "$work"/source/bench/*.sh; do
     name=$(basename "$script")
     case $name in
