@@ -201,6 +201,7 @@ make_half() {
 
 sweep_resume() {
     make_half
+    rm -rf run
     cp -R half run
     list_calls '"run' "$language_model" resume run --quiet
     while read -r name number; do
