@@ -76,7 +76,7 @@ static void be_late(void)
 #include "kernels/machine/parallel.h"
 #include "suite.h"
 
-enum { CALLERS = 3, RUNS = 300, MAX_TASKS = 150, MAX_WORKERS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 200 };
+enum { CALLERS = 3, RUNS = 150, MAX_TASKS = 150, MAX_WORKERS = 6, ADDRESSES = 64, HELPERS = 64, SECONDS = 1500 };
 
 static void sleep_microseconds(int microseconds)
 {
