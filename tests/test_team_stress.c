@@ -43,13 +43,16 @@ static int luck(void)
     return below(&chance, 64);
 }
 
-/* Waits now and then: other threads run meanwhile. This is not a cancellation point, and it is legal in a signal handler. */
+/* Waits now and then, so that other threads come first. This is not a cancellation point, and it is legal in a signal
+ * handler. (On a busy machine each yield takes milliseconds, so there is only one.) */
 static void be_late(void)
 {
     if (luck() != 0)
         return;
-    for (int i = luck(); i > 0; i--)
+    if (luck() % 2 == 0)
         sched_yield();
+    for (volatile int i = 50 * luck(); i > 0; i--)
+        ;
 }
 
 #undef atomic_load
