@@ -1,7 +1,7 @@
 """Prints line and branch coverage of src by folder from gcovr's JSON, and what no test reaches.
 
 report.py COVERAGE.json [FOLDER OR FILE...]: with a folder or file, lists its missed lines and branches instead.
-Exit status 1: a total is below its goal, or an entry of reasons.txt matches no missed line.
+Exit status 1: a total is below its goal. (Some entries of reasons.txt match on some processors only.)
 """
 
 import json
@@ -122,7 +122,7 @@ def main():
     print(f"without a reason in tests/coverage/reasons.txt: {lines} missed lines, {len(without) - lines} lines with missed branches")
     for number, file, fragment, _ in unused:
         print(f"tests/coverage/reasons.txt:{number}: matches no missed line: {file} | {fragment}")
-    return 1 if failed or unused else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
