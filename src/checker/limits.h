@@ -37,7 +37,7 @@ enum {
 
 /* Numbers that differ between float64 [0] and float32 [1]. */
 static const struct th_limits {
-    double step[2], ratio[2], relative[2], visible[2], negligible[2], beside[2], hidden[2];
+    double step[2], ratio[2], relative[2], visible[2], negligible[2], beside[2], hidden[2], sums[2], conditions[2];
 } th_limits = {
     .step = {1e-5, 1e-2}, /* the usual step, where truncation and rounding are both small */
     .ratio = {10, 4},     /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
@@ -46,8 +46,11 @@ static const struct th_limits {
     .negligible = {1e-8, 2e-3}, /* a derivative is 0 if its uncertainty is at most this part of the output */
     .beside = {1e-4, 1e-1},     /* rounding may hide a derivative of at most this part of the leaf's largest one */
     .hidden = {1e-10, 1e-3},    /* rounding inside the function may be this part of the leaf's largest derivative */
+    .sums = {1e-7, 1e-3},       /* analytic sums are equal if they differ by this part of the sum of magnitudes */
+    .conditions = {1e-9, 1e-3}, /* th_check_op: gradients of two conditions are equal up to this part of the largest */
 };
 
+#define TH_BFLOAT16_EQUAL 5e-2     /* th_limits.sums and th_limits.conditions in bfloat16 */
 #define TH_BFLOAT16_EPSILON 0x1p-7 /* from 1 to the next bfloat16 number: 8 digits */
 #define TH_SAFETY 8                /* the true rounding error may be this many times its estimate */
 #define TH_AGREEMENT 0.125 /* quotients agree if they differ by this part of their distance from the derivative */
