@@ -44,17 +44,29 @@ static th_status same_shape(th_call *c)
     return TH_OK;
 }
 
+static double load(const th_array *array, int64_t i)
+{
+    return array->dtype == TH_FLOAT64 ? ((const double *)array->data)[i] : (double)((const float *)array->data)[i];
+}
+
+static void store(const th_array *array, int64_t i, double value)
+{
+    if (array->dtype == TH_FLOAT64)
+        ((double *)array->data)[i] = value;
+    else
+        ((float *)array->data)[i] = (float)value;
+}
+
 static void scale_forward(const th_call *c)
 {
     for (int64_t i = 0; i < th_array_numel(&c->input[0]); i++)
-        ((double *)c->output[0].data)[i] = 3 * ((const double *)c->input[0].data)[i];
+        store(&c->output[0], i, 3 * load(&c->input[0], i));
 }
 
 static void overwriting_backward(const th_call *c)
 {
     for (int64_t i = 0; i < th_array_numel(&c->input_gradient[0]); i++)
-        ((double *)c->input_gradient[0].data)[i] =
-            overwriting_factors[i] * 3 * ((const double *)c->output_gradient[0].data)[i];
+        store(&c->input_gradient[0], i, overwriting_factors[i] * 3 * load(&c->output_gradient[0], i));
 }
 
 /* A little too large where more than one output has a gradient. */
@@ -63,12 +75,11 @@ static void nonlinear_backward(const th_call *c)
     const int64_t n = th_array_numel(&c->input_gradient[0]);
     int outputs = 0;
     for (int64_t i = 0; i < n; i++)
-        outputs += ((const double *)c->output_gradient[0].data)[i] != 0;
-    for (int64_t i = 0; i < n; i++) {
-        double *dx = &((double *)c->input_gradient[0].data)[i];
-        *dx = (c->add[0] ? *dx : 0) +
-              (outputs > 1 ? 1 + nonlinearity : 1) * 3 * ((const double *)c->output_gradient[0].data)[i];
-    }
+        outputs += load(&c->output_gradient[0], i) != 0;
+    for (int64_t i = 0; i < n; i++)
+        store(&c->input_gradient[0], i,
+              (c->add[0] ? load(&c->input_gradient[0], i) : 0) +
+                  (outputs > 1 ? 1 + nonlinearity : 1) * 3 * load(&c->output_gradient[0], i));
 }
 
 static const th_op overwriting_op = {.name = "overwriting",
@@ -110,13 +121,19 @@ END_TEST
 
 START_TEST(a_rule_that_is_slightly_nonlinear_is_found)
 {
-    nonlinearity = 0;
-    check_in(TH_GRADIENT_FULL, apply, (void *)(uintptr_t)&nonlinear_op, vector(1, 2, 3), TH_GRADIENT_RIGHT);
-    nonlinearity = 1e-6;
-    check_in(TH_GRADIENT_FULL, apply, (void *)(uintptr_t)&nonlinear_op, vector(1, 2, 3), TH_GRADIENT_WRONG);
-    expect_text("each output by itself is right, but several at once are wrong");
-    nonlinearity = 1e-9;
-    check_in(TH_GRADIENT_FULL, apply, (void *)(uintptr_t)&nonlinear_op, vector(1, 2, 3), TH_GRADIENT_RIGHT);
+    static const double invisible[] = {1e-9, 1e-4}, visible[] = {1e-6, 5e-3};
+    for (int float32 = 0; float32 < 2; float32++) {
+        const th_gradient_options options = {.mode = TH_GRADIENT_FULL, .float32 = float32 != 0};
+        nonlinearity = invisible[float32];
+        ck_assert_int_eq(
+            th_check_gradient_of(apply, (void *)(uintptr_t)&nonlinear_op, vector(1, 2, 3), &options, &report), TH_OK);
+        nonlinearity = visible[float32];
+        ck_assert_int_eq(
+            th_check_gradient_of(apply, (void *)(uintptr_t)&nonlinear_op, vector(1, 2, 3), &options, &report),
+            TH_ERROR_VALUE);
+        ck_assert_int_eq(report.verdict, TH_GRADIENT_WRONG);
+        expect_text("each output by itself is right, but several at once are wrong");
+    }
 }
 END_TEST
 
