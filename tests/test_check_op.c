@@ -148,6 +148,7 @@ static const struct {
     {false, TH_PRECISION_BFLOAT16, 1e-10, 1e-8}, /* float64 has no reduced precision */
     {true, TH_PRECISION_FLOAT32, 3e-4, 3e-3},
     {true, TH_PRECISION_BFLOAT16X3, 3e-4, 3e-3},
+    {true, TH_PRECISION_BFLOAT16, 0.03, 1},
 };
 
 START_TEST(conditions_have_close_tolerances)

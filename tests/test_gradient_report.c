@@ -1,5 +1,5 @@
-/* What a report of the gradient checker says of a mistake, and the limits of the check: mistakes that are just large
- * enough to be seen, and derivatives that are 0 within the precision of the output. */
+/* What a report of the gradient checker says of a mistake. Also the limits of the check: the smallest visible mistakes,
+ * and derivatives that are 0 within the precision of the output. */
 #include <math.h>
 
 #include "gradient_checks.h"

@@ -172,7 +172,7 @@ START_TEST(test_the_smallest_limit_counts)
 }
 END_TEST
 
-/* -- another machine: these functions replace those of the system and of OpenMP while `simulated` is true -- */
+/* -- another machine: while `simulated` is true, these functions replace functions of the system and of OpenMP -- */
 
 static bool simulated;
 static size_t kernel_bytes;          /* of the kernel's masks: smaller masks are an error */
