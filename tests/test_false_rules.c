@@ -1,5 +1,6 @@
 /* Rules that are wrong under one condition only. th_check_op rejects each, and names the condition. */
 #include "memory.h"
+#include "tensor/context.h"
 #include "user_ops.h"
 
 /* -- the right rule: y = a ∘ b, z = a + 2 b -- */
@@ -262,6 +263,7 @@ typedef struct cubes {
 
 static int64_t reserved_part; /* backward reserves 1 / reserved_part of its squares */
 static bool less_without_data, reads_scratch;
+static int writes_before; /* 1: forward writes before its scratch memory; 2: backward does */
 
 /* y = x³, with x² in scratch memory. */
 static void cube_plan(const th_call *c, bool backward, void *plan)
@@ -286,14 +288,18 @@ static double *squares_of(const th_call *c)
 
 static void cube_forward(const th_call *c)
 {
-    const double *squares = squares_of(c);
+    double *squares = squares_of(c);
+    if (writes_before == 1)
+        memset((char *)squares - 1, 0, 1);
     for (int64_t i = 0; i < th_array_numel(&c->input[0]); i++)
         store(&c->output[0], i, squares[i] * load(&c->input[0], i));
 }
 
 static void cube_backward(const th_call *c)
 {
-    const double *squares = squares_of(c);
+    double *squares = squares_of(c);
+    if (writes_before == 2)
+        memset((char *)squares - 1, 0, 1);
     for (int64_t i = 0; i < th_array_numel(&c->input[0]); i++)
         give(c, 0, i, 3 * squares[i] * load(&c->output_gradient[0], i));
 }
@@ -324,6 +330,12 @@ START_TEST(kernels_use_only_reserved_scratch_memory)
     less_without_data = true;
     expect_rejected(&cube, "in a context of shapes only: the plan of forward reserves");
     less_without_data = false;
+    writes_before = 1;
+    expect_rejected(&cube, "is wrong: forward wrote before the scratch memory that its plan reserved");
+    writes_before = 2;
+    expect_rejected(&cube, "is wrong: backward wrote before the scratch memory that its plan reserved");
+    writes_before = 0;
+    ck_assert_ptr_null(ctx->scratch_map);
 }
 END_TEST
 

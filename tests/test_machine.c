@@ -1,5 +1,7 @@
 /* The environment variables of the machine, and the errors for them. */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -61,6 +63,59 @@ START_TEST(test_every_instruction_set)
 }
 END_TEST
 
+/* Every choice is possible exactly if the processor has its instructions. */
+START_TEST(test_choices_need_their_instructions)
+{
+    th_machine machine;
+    char text[200];
+    const bool avx512 = fused() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const struct {
+        const char *name;
+        bool possible;
+        const char *products;
+    } expected[] = {{"avx2", fused(), "products=fma"},
+                    {"avx512", avx512, "products=fma"},
+                    {"avx512_bf16", avx512 && __builtin_cpu_supports("avx512bf16"), "products=avx512_bf16"}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        set(expected[i].name, "auto");
+        const char *sentence = th_machine_detect(&machine);
+        char begin[64];
+        snprintf(begin, sizeof begin, "TAPEHEAD_ISA is %s, but this processor has no", expected[i].name);
+        if (!expected[i].possible) {
+            ck_assert_msg(sentence && strncmp(sentence, begin, strlen(begin)) == 0, "%s: %s", begin, sentence);
+            continue;
+        }
+        ck_assert_msg(sentence == NULL, "%s", sentence);
+        ck_assert(!machine.may_use_amx); /* a request for other instructions excludes AMX */
+        ck_assert(th_machine_set_precision(&machine, TH_PRECISION_BFLOAT16));
+        th_machine_describe(&machine, text, sizeof text);
+        ck_assert_msg(strstr(text, expected[i].products) != NULL, "%s: %s", expected[i].name, text);
+    }
+}
+END_TEST
+
+START_TEST(test_precisions_have_names)
+{
+    th_machine machine;
+    static const char *const names[] = {"float32", "bfloat16x3", "bfloat16"};
+    static const th_precision precisions[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
+    set("", "");
+    (void)th_machine_detect(&machine);
+    for (int i = 0; i < 3; i++) {
+        char text[200], words[40];
+        ck_assert_str_eq(th_precision_name(precisions[i]), names[i]);
+        ck_assert(th_machine_set_precision(&machine, precisions[i]));
+        th_machine_describe(&machine, text, sizeof text);
+        snprintf(words, sizeof words, " precision=%s products=", names[i]);
+        ck_assert_int_eq(strstr(text, words) != NULL, i > 0);
+    }
+    ck_assert(!th_machine_set_precision(&machine, (th_precision)17));
+    ck_assert_int_eq(machine.precision, TH_PRECISION_BFLOAT16);
+    ck_assert_str_eq(th_precision_name((th_precision)17), "?");
+}
+END_TEST
+
 START_TEST(test_sentences)
 {
     th_machine machine;
@@ -91,6 +146,18 @@ START_TEST(test_continues_without_the_request)
         }
         th_context_free(ctx);
     }
+}
+END_TEST
+
+/* The library loads OpenBLAS by itself: with a copy from the system in this process, the search must succeed. */
+START_TEST(test_openblas_is_found)
+{
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return;
+    ck_assert_ptr_nonnull(th_openblas());
+    ck_assert(strcmp(th_openblas()->version, "?") != 0 && strcmp(th_openblas()->core, "?") != 0);
+    dlclose(library);
 }
 END_TEST
 
@@ -142,6 +209,42 @@ START_TEST(test_detection_is_cheap)
 }
 END_TEST
 
+/* -- without OpenBLAS: this function replaces dlopen, and counts the files that the library looks for -- */
+
+static const char *replacement; /* of OpenBLAS: another library; "": none */
+static int searches;
+
+void *dlopen(const char *name, int mode)
+{
+    void *(*replaced)(const char *, int), *symbol = dlsym(RTLD_NEXT, "dlopen");
+    memcpy(&replaced, &symbol, sizeof replaced);
+    if (!replacement || !name || strncmp(name, "libopenblas.so", 14) != 0)
+        return replaced(name, mode);
+    searches++;
+    return replacement[0] ? replaced(replacement, mode) : NULL;
+}
+
+START_TEST(test_openblas_is_missing)
+{
+    static const char *const others[] = {"", "libm.so.6"}; /* no library, or one without its functions */
+    th_machine machine;
+    char text[200];
+    replacement = others[_i];
+    set("", "openblas");
+    ck_assert_str_eq(th_machine_detect(&machine),
+                     "TAPEHEAD_GEMM is openblas, but OpenBLAS was not found (libopenblas.so.0)");
+    ck_assert_int_eq(machine.gemm, fused() ? TH_GEMM_NATIVE : TH_GEMM_OPENBLAS);
+    ck_assert_ptr_null(th_openblas());
+    ck_assert_int_eq(searches, _i == 0 ? 2 : 1);
+    th_machine_describe(&machine, text, sizeof text);
+    ck_assert_ptr_null(strstr(text, "openblas="));
+    set("baseline", "");
+    ck_assert_ptr_nonnull(strstr(th_machine_detect(&machine), "OpenBLAS was not found (libopenblas.so.0); matrix"));
+    set("avx2", "");
+    ck_assert(!fused() || th_machine_detect(&machine) == NULL);
+}
+END_TEST
+
 static void *detect(void *machine)
 {
     return (void *)(uintptr_t)th_machine_detect(machine);
@@ -171,8 +274,12 @@ int main(void)
     TCase *detection = new_suite("machine", NULL, NULL);
     tcase_add_test(detection, test_automatic);
     tcase_add_test(detection, test_every_instruction_set);
+    tcase_add_test(detection, test_choices_need_their_instructions);
+    tcase_add_test(detection, test_precisions_have_names);
     tcase_add_test(detection, test_sentences);
     tcase_add_test(detection, test_continues_without_the_request);
+    tcase_add_test(detection, test_openblas_is_found);
+    tcase_add_loop_test(detection, test_openblas_is_missing, 0, 2);
     tcase_add_test(detection, test_openblas_on_request);
     tcase_add_test(detection, test_threads_are_the_default_team);
     tcase_add_test(detection, test_detection_is_cheap);

@@ -1,9 +1,12 @@
 /* The CPU quota of control groups, read from directory trees made here, and how the quota, the affinity mask and
- * OpenMP's limits combine. */
+ * OpenMP's limits combine. Also masks and places that this machine does not have. */
+#include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +65,7 @@ START_TEST(test_nothing_to_read)
     ck_assert_int_eq(th_processors_quota(root), INT_MAX);
     put(GROUPS, "nonsense\n\n0::\n:::\n");
     ck_assert_int_eq(th_processors_quota(root), INT_MAX);
-    put(MOUNTS, "nonsense - \n - cgroup2\n1 2 3 - cgroup2 x y\n");
+    put(MOUNTS, "nonsense - \n - cgroup2\n1 2 3 - cgroup2 x y\n1 2 3 4 5 6 7 8 9\n");
     ck_assert_int_eq(th_processors_quota(root), INT_MAX);
 }
 END_TEST
@@ -169,6 +172,158 @@ START_TEST(test_the_smallest_limit_counts)
 }
 END_TEST
 
+/* -- another machine: while `simulated` is true, these functions replace functions of the system and of OpenMP -- */
+
+static bool simulated;
+static size_t kernel_bytes;          /* of the kernel's masks: smaller masks are an error */
+static cpu_set_t bound;              /* by the last pthread_setaffinity_np */
+static int binds, places, place_ids; /* calls of it; the number of places; a place has this many processors */
+static omp_proc_bind_t binding;
+
+/* Stores the address of the function that a function of this file replaces. */
+static void find_replaced(const char *name, void *target)
+{
+    void *symbol = dlsym(RTLD_NEXT, name);
+    memcpy(target, &symbol, sizeof symbol);
+}
+
+/* The calling thread has processor 1500, another one has processors 0, 5 and 900. */
+int sched_getaffinity(pid_t thread, size_t size, cpu_set_t *set)
+{
+    int (*replaced)(pid_t, size_t, cpu_set_t *);
+    find_replaced("sched_getaffinity", &replaced);
+    if (!simulated)
+        return replaced(thread, size, set);
+    if (size < kernel_bytes) {
+        errno = EINVAL;
+        return -1;
+    }
+    CPU_ZERO_S(size, set);
+    CPU_SET_S(thread ? 900 : 1500, size, set);
+    for (size_t i = 0; i < 6 && thread; i += 5)
+        CPU_SET_S(i, size, set);
+    return 0;
+}
+
+static bool memory_is_exhausted;
+static int sets; /* that CPU_ALLOC allocated and CPU_FREE did not free */
+
+cpu_set_t *__sched_cpualloc(size_t count)
+{
+    cpu_set_t *set = memory_is_exhausted ? NULL : malloc(CPU_ALLOC_SIZE(count));
+    sets += set != NULL;
+    return set;
+}
+
+void __sched_cpufree(cpu_set_t *set)
+{
+    sets -= set != NULL;
+    free(set);
+}
+
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
+{
+    int (*replaced)(pthread_t, size_t, const cpu_set_t *);
+    find_replaced("pthread_setaffinity_np", &replaced);
+    if (!simulated)
+        return replaced(thread, size, set);
+    CPU_ZERO(&bound);
+    for (size_t i = 0; i < 8 * size && i < CPU_SETSIZE; i++)
+        if (CPU_ISSET_S(i, size, set))
+            CPU_SET(i, &bound);
+    binds++;
+    return 0;
+}
+
+omp_proc_bind_t omp_get_proc_bind(void)
+{
+    omp_proc_bind_t (*replaced)(void);
+    find_replaced("omp_get_proc_bind", &replaced);
+    return simulated ? binding : replaced();
+}
+
+int omp_get_num_places(void)
+{
+    int (*replaced)(void);
+    find_replaced("omp_get_num_places", &replaced);
+    return simulated ? places : replaced();
+}
+
+int omp_get_place_num_procs(int place)
+{
+    int (*replaced)(int);
+    find_replaced("omp_get_place_num_procs", &replaced);
+    return simulated ? place_ids : replaced(place);
+}
+
+/* Place p has the processors 128 (p + 1), 128 (p + 1) - 1, ... */
+void omp_get_place_proc_ids(int place, int *ids)
+{
+    void (*replaced)(int, int *);
+    find_replaced("omp_get_place_proc_ids", &replaced);
+    if (!simulated)
+        replaced(place, ids);
+    for (int i = 0; i < place_ids && simulated; i++)
+        ids[i] = 128 * (place + 1) - i;
+}
+
+START_TEST(test_masks_of_large_machines)
+{
+    const int quota = th_processors_quota("");
+    simulated = true;
+    binding = omp_proc_bind_false;
+    static const size_t sizes[] = {256, 2048, (1 << 20) / 8};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        kernel_bytes = sizes[i];
+        ck_assert_int_eq(th_processors(), 1);
+        ck_assert_int_eq(th_processors_of_process(), quota < 3 ? quota : 3);
+    }
+    kernel_bytes = (1 << 20) / 8 + 1; /* larger than any mask that the library tries */
+    ck_assert_int_eq(th_processors(), 1);
+    ck_assert_int_eq(th_processors_of_process(), 1);
+    kernel_bytes = 256;
+    memory_is_exhausted = true;
+    ck_assert_int_eq(th_processors_of_process(), 1);
+    ck_assert_int_eq(sets, 0);
+}
+END_TEST
+
+static const struct {
+    omp_proc_bind_t binding;
+    int places, worker, threads, place; /* place: the expected one, or -1 */
+} bindings[] = {
+    {omp_proc_bind_false, 4, 1, 4, -1}, {omp_proc_bind_close, 0, 1, 4, -1},  {omp_proc_bind_close, 1, 3, 4, 0},
+    {omp_proc_bind_close, 4, 3, 4, 3},  {omp_proc_bind_close, 4, 5, 8, 1},   {omp_proc_bind_true, 4, 2, 2, 2},
+    {omp_proc_bind_master, 4, 3, 4, 0}, {omp_proc_bind_master, 0, 3, 4, -1}, {omp_proc_bind_spread, 4, 1, 2, 2},
+    {omp_proc_bind_spread, 9, 2, 3, 6}, {omp_proc_bind_spread, 9, 2, 4, 4},  {omp_proc_bind_spread, 4, 3, 4, 3},
+    {omp_proc_bind_spread, 4, 6, 8, 2},
+};
+
+START_TEST(test_workers_get_openmps_places)
+{
+    simulated = true;
+    place_ids = 3;
+    binding = bindings[_i].binding;
+    places = bindings[_i].places;
+    th_processors_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
+    ck_assert_int_eq(binds, bindings[_i].place >= 0);
+    for (int i = 0; i < CPU_SETSIZE && binds; i++) {
+        const int first = 128 * (bindings[_i].place + 1) - 2;
+        ck_assert_int_eq(CPU_ISSET((size_t)i, &bound) != 0, i >= first && i < first + 3);
+    }
+    ck_assert_int_eq(sets, 0);
+    memory_is_exhausted = true; /* then a worker stays where it is */
+    binds = 0;
+    th_processors_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
+    ck_assert_int_eq(binds, 0);
+    memory_is_exhausted = false;
+    place_ids = 0; /* an empty place binds no thread */
+    const int before = binds;
+    th_processors_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
+    ck_assert_int_eq(binds, before);
+}
+END_TEST
+
 int main(void)
 {
     TCase *quota = new_suite("processors: quota", make_root, remove_root);
@@ -180,5 +335,8 @@ int main(void)
     tcase_add_test(quota, test_large_numbers);
     TCase *team = new_suite("processors: default team", NULL, NULL);
     tcase_add_test(team, test_the_smallest_limit_counts);
+    TCase *other = new_suite("processors: other machines", NULL, NULL);
+    tcase_add_test(other, test_masks_of_large_machines);
+    tcase_add_loop_test(other, test_workers_get_openmps_places, 0, (int)(sizeof bindings / sizeof *bindings));
     return run_suites();
 }

@@ -219,6 +219,30 @@ START_TEST(test_a_team_ends_with_its_caller)
 }
 END_TEST
 
+/* Adds up how many threads more than requested exist, for some sizes of this thread's team. */
+static void *count_surplus(void *surplus)
+{
+    static const int sizes[] = {3, 2, 5};
+    const int before = threads_of_this_process();
+    for (int i = 0; i < 3; i++) {
+        const int largest = i < 2 ? 3 : 5;
+        th_team_threads(sizes[i]);
+        const int more = threads_of_this_process() - (before + largest - 1);
+        *(int *)surplus += more > 0 ? more : 0; /* less than 0: threads of earlier teams have ended meanwhile */
+    }
+    return NULL;
+}
+
+START_TEST(test_a_team_has_no_more_threads_than_requested)
+{
+    pthread_t thread;
+    int surplus = 0;
+    ck_assert_int_eq(pthread_create(&thread, NULL, count_surplus, &surplus), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(surplus, 0);
+}
+END_TEST
+
 /* -- canceled callers -- */
 
 static void *cancel_own_first_run(void *done)
@@ -228,6 +252,32 @@ static void *cancel_own_first_run(void *done)
     pthread_testcancel();
     return NULL;
 }
+
+/* A task with a cancellation point. The caller's first task must not end the run. */
+static void count_if_not_canceled(void *shared, int64_t index, int worker)
+{
+    pthread_testcancel();
+    count(shared, index, worker);
+}
+
+static void *cancel_own_second_run(void *done)
+{
+    th_parallel(2, 2, count, done);
+    pthread_cancel(pthread_self());
+    th_parallel(2, 998, count_if_not_canceled, done);
+    pthread_testcancel();
+    return NULL;
+}
+
+START_TEST(test_a_caller_canceled_in_a_task)
+{
+    pthread_t canceled;
+    atomic_int done = 0;
+    ck_assert_int_eq(pthread_create(&canceled, NULL, cancel_own_second_run, &done), 0);
+    ck_assert_int_eq(pthread_join(canceled, NULL), 0);
+    ck_assert_int_eq(atomic_load(&done), 1000);
+}
+END_TEST
 
 static void *run_team_of_2(void *done)
 {
@@ -489,7 +539,9 @@ int main(void)
     tcase_add_test(team, test_a_team_grows);
     tcase_add_test(team, test_helpers_run_at_openmps_places);
     tcase_add_test(team, test_a_team_ends_with_its_caller);
+    tcase_add_test(team, test_a_team_has_no_more_threads_than_requested);
     tcase_add_test(team, test_a_caller_canceled_in_its_first_run);
+    tcase_add_test(team, test_a_caller_canceled_in_a_task);
     tcase_add_test(team, test_a_signal_waits_for_the_program);
 #ifndef UNDER_THREAD_SANITIZER
     tcase_add_test(team, test_a_helper_that_does_not_come);

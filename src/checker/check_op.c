@@ -7,6 +7,7 @@
 #include "checker/check_op_result.h"
 #include "checker/check_op_sizes.h"
 #include "checker/check_op_variants.h"
+#include "checker/limits.h"
 #include "checker/report.h"
 #include "checker/samples.h"
 #include "tapehead/ops.h"
@@ -99,8 +100,8 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
 static void set_tolerance(th_graph *graph, const th_gradient_options *options)
 {
     const bool bfloat16 = options->float32 && graph->ctx->machine.precision == TH_PRECISION_BFLOAT16;
-    graph->unit = bfloat16 ? 0x1p-7 : options->float32 ? FLT_EPSILON : DBL_EPSILON;
-    graph->tolerance = bfloat16 ? 5e-2 : options->float32 ? 1e-3 : 1e-9;
+    graph->unit = bfloat16 ? TH_BFLOAT16_EPSILON : options->float32 ? FLT_EPSILON : DBL_EPSILON;
+    graph->tolerance = bfloat16 ? TH_BFLOAT16_EQUAL : th_limits.conditions[options->float32];
 }
 
 /* Checks the operation between guards, then against difference quotients. The gradients that these confirm are the

@@ -10,24 +10,19 @@
 
 /* -- layouts -- */
 
-/* Computes the shape of a base: the last two axes exchanged, and the last one twice as long if there are gaps. */
-static bool base_shape(th_context *ctx, th_layout layout, th_shape *shape)
+/* Returns the shape of a base: the last two axes exchanged, and the last one twice as long if there are gaps. The size
+ * of an axis is at most INT64_MAX / 8. */
+static th_shape base_shape(th_layout layout, th_shape shape)
 {
-    const int n = shape->ndim;
+    const int n = shape.ndim;
     if (n > 1) {
-        const int64_t last = shape->size[n - 1];
-        shape->size[n - 1] = shape->size[n - 2];
-        shape->size[n - 2] = last;
+        const int64_t last = shape.size[n - 1];
+        shape.size[n - 1] = shape.size[n - 2];
+        shape.size[n - 2] = last;
     }
-    if (layout != TH_LAYOUT_GAPS)
-        return true;
-    if (shape->size[n - 1] > INT64_MAX / 2) { /* a tensor without elements may have any sizes */
-        th_fail(ctx, TH_ERROR_SHAPE, "check_op", "an axis of %lld is too long to have gaps",
-                (long long)shape->size[n - 1]);
-        return false;
-    }
-    shape->size[n - 1] *= 2;
-    return true;
+    if (layout == TH_LAYOUT_GAPS)
+        shape.size[n - 1] *= 2;
+    return shape;
 }
 
 th_tensor *th_operand_view(th_tensor *base, th_layout layout)
@@ -44,8 +39,7 @@ th_tensor *th_operand_base(th_tensor *x, th_layout layout)
     if (layout == TH_LAYOUT_PLAIN || th_ndim(x) == 0)
         return x;
     th_context *ctx = th_context_of(x);
-    th_shape shape = th_shape_of(x);
-    th_tensor *base = base_shape(ctx, layout, &shape) ? th_zeros(ctx, th_dtype_of(x), shape) : NULL;
+    th_tensor *base = th_zeros(ctx, th_dtype_of(x), base_shape(layout, th_shape_of(x)));
     th_tensor *view = base ? th_operand_view(base, layout) : NULL;
     const bool good = view && th_copy_into(view, x) == TH_OK;
     th_tape_clear(ctx);

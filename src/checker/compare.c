@@ -30,7 +30,8 @@ static double difference_of(double analytic, double numeric)
  * error of the quotients that confirmed the terms. */
 static bool sums_agree(const th_checker *checker, double a, double b, double size, double error)
 {
-    const double relative = th_checker_in_bfloat16(checker) ? 5e-2 : checker->options.float32 ? 1e-3 : 1e-7;
+    const double relative =
+        th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EQUAL : th_limits.sums[checker->options.float32];
     return fabs(a - b) <= relative * size + error; /* NaN fails */
 }
 

@@ -215,36 +215,37 @@ static const char *input_name(const th_checker *checker, int i, char *text, size
 }
 
 /* Copies input i. A floating input is converted to the checking type, and requires a gradient. leaf->values is a second
- * copy, which does not change. */
-static bool copy_input(th_checker *checker, int i, th_tensor *handle)
+ * copy, which does not change. On failure the error is pending. */
+static void copy_input(th_checker *checker, int i, th_tensor *handle)
 {
     th_context *ctx = checker->ctx;
     if (handle == NULL)
-        return true;
+        return;
     const th_tensor_impl *input = th_usable(handle, ctx, operation, "an input");
     if (input == NULL)
-        return false;
+        return;
     const bool floating = th_is_floating(input->dtype);
     th_tensor_impl *copy =
         th_tensor_new(ctx, floating ? checker->dtype : input->dtype, input->ndim, input->size, true, operation);
     if (copy == NULL)
-        return false;
+        return;
     checker->inputs[i] = copy->handle;
     memcpy(copy->axes, input->axes, sizeof copy->axes);
     const th_array target = th_tensor_array(copy), source = th_tensor_array(input);
     th_convert_array(ctx, &target, &source);
     th_leaf *leaf = new_leaf(checker, &checker->leaves);
     if (leaf == NULL)
-        return false;
+        return;
     char text[16];
     *leaf = (th_leaf){.tensor = copy, .copy = true, .checked = floating, .position = i, .numel = th_tensor_numel(copy)};
     snprintf(leaf->name, sizeof leaf->name, "%s", input_name(checker, i, text, sizeof text));
     copy->checking = (int32_t)checker->leaves.count;
     if (!new_storage(ctx, copy, copy->dtype, &leaf->values))
-        return false;
+        return;
     if (leaf->values.data && copy->own_storage.bytes)
         memcpy(leaf->values.data, copy->own_storage.data, copy->own_storage.bytes);
-    return !floating || th_set_requires_gradient(copy->handle, true) != NULL;
+    if (floating)
+        (void)th_set_requires_gradient(copy->handle, true);
 }
 
 bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)
@@ -253,9 +254,8 @@ bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)
     th_pool_init(&checker->leaves, sizeof(th_leaf));
     th_pool_init(&checker->temporaries, sizeof(th_leaf));
     th_pool_init(&checker->made, sizeof(th_tensor_impl *));
-    for (int i = 0; i < checker->n_inputs; i++)
-        if (!copy_input(checker, i, inputs[i]))
-            break;
+    for (int i = 0; i < checker->n_inputs && !ctx->error; i++)
+        copy_input(checker, i, inputs[i]);
     th_tape_clear(ctx);
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
         th_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);

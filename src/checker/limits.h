@@ -3,24 +3,30 @@
  * An experiment: each constant was multiplied by 1/64, 1/8, 1/2, 2, 8 and 64; if that changed nothing, also by 0 and a
  * million. The tests were test_gradient_verdict, test_gradient_check, test_gradients, test_false_rules and
  * test_precision_gradients. The range is from the smallest to the largest value with which all tests pass. Below it the
- * first test on the right fails, above it the second; their names are abbreviated. The lengths of the steps and the
- * default tolerance were not part of the experiment.
+ * first test on the right fails, above it the second; their names are abbreviated. The lengths of the steps,
+ * the default tolerance and TH_BFLOAT16_EQUAL were not part of the experiment. A later one measured negligible, sums,
+ * conditions and TH_ZERO_UNITS, with test_check_op and test_gradient_report and without test_precision_gradients.
  *
  *     constant                 range           below                      above
  *     TH_STEPS_TO_TELL_WRONG   5 to 10         given_tolerances           every_broken_gradient
  *     TH_DOUBTFUL_LINES        2 to 1024       every_operation            -
  *     visible, float64         4e-4 to 8e-4    tolerances_follow          a_thousandth_too_much
  *     visible, float32         5e-2 to 8e-1    losses_of_models           what_is_wrong_is_not_right
- *     negligible               0 to 1e-2       -                          -
+ *     negligible, float64      1e-8            zero_within_the_precision  zero_within_the_precision
+ *     negligible, float32      2e-3            zero_within_the_precision  zero_within_the_precision
  *     beside, float64          0 to 6.4e-3     -                          a_map_shows
  *     beside, float32          5e-2 to 6.4     losses_of_models           -
  *     hidden, float64          1.25e-11 to 1e-4  rounding_inside          -
  *     hidden, float32          0 to 6.4e-2     -                          in_bfloat16
+ *     sums, float64            1.6e-9 to 8e-7  analytic_sums_may_differ   slightly_nonlinear
+ *     sums, float32            1.6e-5 to 2e-3  analytic_sums_may_differ   slightly_nonlinear
+ *     conditions, float64      1.25e-10 to 8e-9  close_tolerances         close_tolerances
+ *     conditions, float32      5e-4 to 2e-3    close_tolerances           close_tolerances
  *     TH_BFLOAT16_EPSILON      2^-8 to 1/2     in_bfloat16                -
  *     TH_SAFETY                4 to 8          losses_of_models           tolerances_follow
  *     TH_AGREEMENT             1/64 to 1/4     tolerances_follow          losses_of_models
  *     TH_SIGHT                 2 to 256        tolerances_follow          -
- *     TH_ZERO_UNITS            0 to 4e9        -                          -
+ *     TH_ZERO_UNITS            4096            zero_within_the_precision  zero_within_the_precision
  *     TH_EQUAL_UNITS           0 to 1024       -                          a_thousandth_too_much
  *     TH_HIDDEN_UNITS          1 to 6e7        rounding_inside            -
  *     TH_SHORTEST_STEP_UNITS   0 to 16384      -                          functions_that_change */
@@ -37,7 +43,7 @@ enum {
 
 /* Numbers that differ between float64 [0] and float32 [1]. */
 static const struct th_limits {
-    double step[2], ratio[2], relative[2], visible[2], negligible[2], beside[2], hidden[2];
+    double step[2], ratio[2], relative[2], visible[2], negligible[2], beside[2], hidden[2], sums[2], conditions[2];
 } th_limits = {
     .step = {1e-5, 1e-2}, /* the usual step, where truncation and rounding are both small */
     .ratio = {10, 4},     /* of neighboring steps: 100 (16) times the truncation, a tenth (quarter) of the rounding */
@@ -46,8 +52,11 @@ static const struct th_limits {
     .negligible = {1e-8, 2e-3}, /* a derivative is 0 if its uncertainty is at most this part of the output */
     .beside = {1e-4, 1e-1},     /* rounding may hide a derivative of at most this part of the leaf's largest one */
     .hidden = {1e-10, 1e-3},    /* rounding inside the function may be this part of the leaf's largest derivative */
+    .sums = {1e-7, 1e-3},       /* analytic sums are equal if they differ by this part of the sum of magnitudes */
+    .conditions = {1e-9, 1e-3}, /* th_check_op: gradients of two conditions are equal up to this part of the largest */
 };
 
+#define TH_BFLOAT16_EQUAL 5e-2     /* th_limits.sums and th_limits.conditions in bfloat16 */
 #define TH_BFLOAT16_EPSILON 0x1p-7 /* from 1 to the next bfloat16 number: 8 digits */
 #define TH_SAFETY 8                /* the true rounding error may be this many times its estimate */
 #define TH_AGREEMENT 0.125 /* quotients agree if they differ by this part of their distance from the derivative */

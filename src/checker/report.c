@@ -239,12 +239,10 @@ static void report_map(th_checker *checker, const th_finding *f)
     th_report_append(checker->report, "  where (. right, # wrong%s%s):\n", doubtful ? ", ~ cannot tell" : "",
                      f->analytic_jacobian ? "" : ", ? not sampled");
     for (int64_t r = 0; r < rows && r < TH_DIFFERENCE_MAP_ROWS; r++) {
-        char line[TH_DIFFERENCE_MAP_COLUMNS + 1];
-        int64_t c = 0;
-        for (; c < columns && c < TH_DIFFERENCE_MAP_COLUMNS; c++)
-            line[c] = map_letter(f, r * columns + c);
-        line[c] = 0;
-        th_report_append(checker->report, "    %s%s\n", line, columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
+        th_report_append(checker->report, "    ");
+        for (int64_t c = 0; c < columns && c < TH_DIFFERENCE_MAP_COLUMNS; c++)
+            th_report_append(checker->report, "%c", map_letter(f, r * columns + c));
+        th_report_append(checker->report, "%s\n", columns > TH_DIFFERENCE_MAP_COLUMNS ? " ..." : "");
     }
     if (rows > TH_DIFFERENCE_MAP_ROWS)
         th_report_append(checker->report, "    ... (%" PRId64 " rows)\n", rows);
