@@ -5,7 +5,7 @@
 #include "models/core.h"
 #include "models/data/token_file.h"
 
-enum { BUFFER = 1 << 16, FIRST_BLOCKS = 64 };
+enum { BUFFER = 1 << 16, FIRST_BLOCKS = 4 };
 
 struct th_token_writer {
     th_context *ctx;
@@ -70,7 +70,7 @@ th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t
                 (long long)vocabulary);
         return NULL;
     }
-    if (strlen(path) >= TH_MAX_PATH) {
+    if (strlen(path) >= sizeof((th_token_writer *)0)->path) {
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(ENAMETOOLONG));
         return NULL;
     }

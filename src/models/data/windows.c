@@ -29,7 +29,6 @@ static int64_t least(int64_t a, int64_t b)
 static void begin_epoch(th_windows *w, int64_t epoch)
 {
     w->position = (th_windows_position){.epoch = epoch};
-    w->offset = 0;
     w->count = (w->tokens - 1 + w->length - 1) / w->length;
     if (!w->shuffle)
         return;
