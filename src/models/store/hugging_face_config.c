@@ -270,10 +270,8 @@ static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
 
 static void read_config(const config *c, th_foreign_config *read)
 {
-    if (!json_is_object(c->object)) {
+    if (!json_is_object(c->object)) /* then it has no member either, but this error stays */
         refuse(c, "it is not a JSON %s", "object");
-        return;
-    }
     if (!given(c, "model_type")) {
         refuse(c, "it has no \"%s\"", "model_type");
         return;
