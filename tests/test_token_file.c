@@ -400,6 +400,38 @@ START_TEST(out_of_memory)
 }
 END_TEST
 
+/* After an error, every call returns it, and a writer that has failed stays failed. */
+START_TEST(errors_stay)
+{
+    static int32_t zeros[1 << 20];
+    write_tokens(100, 65, 100);
+    th_token_file *file = th_token_file_open(ctx, path, NULL);
+    th_token_writer *writer = th_token_writer_open(ctx, path, 65);
+    th_reshape(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2)), TH_SHAPE(3));
+    int32_t token;
+    ck_assert_int_eq(th_token_file_read(file, 0, 1, &token), TH_ERROR_SHAPE);
+    ck_assert_int_eq(th_token_writer_append(writer, zeros, 1), TH_ERROR_SHAPE);
+    ck_assert(th_token_file_open(ctx, path, NULL) == NULL && th_token_writer_open(ctx, path, 65) == NULL);
+    ck_assert_int_eq(th_token_writer_close(writer), TH_ERROR_SHAPE);
+    expect_error(TH_ERROR_SHAPE, "reshape");
+    check_tokens(file, 0, 100); /* the file is the old one */
+    writer = th_token_writer_open(ctx, path, 65);
+    for (int i = 0; i < 2; i++) /* 4 blocks */
+        ck_assert_int_eq(th_token_writer_append(writer, zeros, 1 << 20), TH_OK);
+    run_out(&memory);
+    expect_status(th_token_writer_append(writer, zeros, 1), TH_ERROR_MEMORY, "token_writer: ");
+    memory.fail_at = 0;
+    expect_status(th_token_writer_append(writer, zeros, 1), TH_ERROR_ARGUMENT, "an earlier call failed");
+    expect_status(th_token_writer_close(writer), TH_ERROR_STATE, "is incomplete");
+    expect_failure(th_token_file_open(NULL, path, NULL) == NULL, TH_ERROR_ARGUMENT, "the context is NULL");
+    expect_failure(th_token_writer_open(NULL, path, 65) == NULL, TH_ERROR_ARGUMENT, "the context is NULL");
+    expect_status(th_token_file_read(file, 101, 0, zeros), TH_ERROR_INDEX, "0 tokens starting at token 101");
+    expect_status(th_token_file_read(file, 0, -1, zeros), TH_ERROR_INDEX, "-1 tokens starting at token 0");
+    th_token_writer *full = th_token_writer_open(ctx, "/dev/full", 65);
+    expect_status(th_token_writer_close(full), TH_ERROR_FILE, "/dev/full: No space left on device");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("token_file", setup, teardown);
@@ -414,5 +446,6 @@ int main(void)
     tcase_add_test(tests, wrong_arguments);
     tcase_add_test(tests, the_old_file_stays);
     tcase_add_test(tests, out_of_memory);
+    tcase_add_test(tests, errors_stay);
     return run_suites();
 }
