@@ -7,6 +7,7 @@
 #include "folder.h"
 #include "memory.h"
 #include "models/files/json.h"
+#include "models/store/safetensors.h"
 #include "models/store/stored_types.h"
 #include "tapehead/models.h"
 
@@ -484,6 +485,28 @@ START_TEST(an_index_leads_to_several_files)
 }
 END_TEST
 
+/* Returns the memory that a refused index with this many names takes. All names are of a file that does not exist. */
+static size_t taken_by_index(int names)
+{
+    char *index = malloc((size_t)names * 16 + 64), *at = index + sprintf(index, "{\"weight_map\":{");
+    for (int i = 0; i < names; i++)
+        at += sprintf(at, "%s\"%x\":\"f\"", i ? "," : "", i);
+    strcpy(at, "}}");
+    const size_t before = memory.bytes;
+    memory.max = before;
+    expect_index_refused(index, "/f: No such file");
+    free(index);
+    return memory.max - before;
+}
+
+/* Beyond 4096 files, each name takes memory for itself only, not for a file of its own. */
+START_TEST(an_index_has_a_limit_of_files)
+{
+    const size_t few = taken_by_index(4200), many = taken_by_index(8000);
+    ck_assert_uint_lt(many - few, 3800 * sizeof(th_stored_file) * 3 / 4);
+}
+END_TEST
+
 START_TEST(memory_may_run_out_anywhere)
 {
     write_one("one.safetensors", "a", 1);
@@ -524,6 +547,7 @@ int main(void)
     tcase_add_test(tests, a_header_has_a_sane_length);
     tcase_add_test(tests, hostile_headers_take_little_time_and_memory);
     tcase_add_test(tests, an_index_leads_to_several_files);
+    tcase_add_test(tests, an_index_has_a_limit_of_files);
     tcase_add_test(tests, memory_may_run_out_anywhere);
     return run_suites();
 }
