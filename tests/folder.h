@@ -2,6 +2,7 @@
 #ifndef TESTS_FOLDER_H
 #define TESTS_FOLDER_H
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,15 @@ static inline void expect_same_files(const char *a, const char *b)
     ck_assert_msg(n == m && memcmp(x, y, n) == 0, "%s and %s differ", a, b);
     free(x);
     free(y);
+}
+
+/* Returns the descriptor that the next opened file gets. It is a larger one if a file stays open. */
+static inline int next_descriptor(void)
+{
+    const int descriptor = open("/dev/null", O_RDONLY);
+    ck_assert_int_ge(descriptor, 0);
+    close(descriptor);
+    return descriptor;
 }
 
 /* Returns the number of entries in the folder. */

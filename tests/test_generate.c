@@ -421,6 +421,16 @@ START_TEST(invalid_options_are_errors)
     EXPECT(TH_ERROR_ARGUMENT, "cannot slide", options.beams = 2, options.slide = true);
     EXPECT(TH_ERROR_ARGUMENT, "they are -1 and", options.beams = -1);
     EXPECT(TH_ERROR_INDEX, "end token 11 is outside", options.end_tokens = &end, options.n_end_tokens = 1);
+    EXPECT(TH_ERROR_ARGUMENT, "temperature inf", options.temperature = (double)INFINITY);
+    EXPECT(TH_ERROR_ARGUMENT, "top_k -1", options.top_k = -1);
+    EXPECT(TH_ERROR_ARGUMENT, "top_p -0.5", options.top_p = -0.5);
+    EXPECT(TH_ERROR_ARGUMENT, "repetition_penalty inf", options.repetition_penalty = (double)INFINITY);
+    EXPECT(TH_ERROR_ARGUMENT, "they are 2147483648 and", options.beams = (int64_t)INT32_MAX + 1);
+    EXPECT(TH_ERROR_ARGUMENT, "they are 2 and inf", options.beams = 2, options.length_penalty = (double)INFINITY);
+    EXPECT(TH_ERROR_ARGUMENT, "n_end_tokens is 1 and end_tokens is NULL", options.n_end_tokens = 1);
+    EXPECT(TH_ERROR_ARGUMENT, "n_end_tokens is -1 and end_tokens is given", options.n_end_tokens = -1,
+           options.end_tokens = &end);
+    EXPECT(TH_ERROR_SHAPE, "prompts must be (B, T) with T > 0", options.prompts = integers(B, 0, prompt));
     EXPECT(TH_ERROR_INDEX, "lengths[1] is 6, outside [1, 5]",
            options.lengths = th_from_data(ctx, TH_INT64, TH_SHAPE(B), long_lens));
     EXPECT(TH_ERROR_INDEX, "token 3 of prompt 0 is 11", options.prompts = integers(B, T, strange));
@@ -437,6 +447,55 @@ START_TEST(invalid_options_are_errors)
     EXPECT(TH_ERROR_ARGUMENT, "neither a language_model nor", model = dense);
 #undef EXPECT
     expect_status(th_generate(NULL, NULL, NULL), TH_ERROR_ARGUMENT, "NULL");
+}
+END_TEST
+
+START_TEST(invalid_sources_are_errors)
+{
+    static const int32_t too_long[B] = {4, 5, 1};
+    th_module *model = th_transformer_new(ctx, &encoder_decoder);
+#define EXPECT(code, words, ...)                                                                                       \
+    do {                                                                                                               \
+        th_generate_options options = sourced();                                                                       \
+        __VA_ARGS__;                                                                                                   \
+        expect_status(th_generate(model, &options, NULL), code, words);                                                \
+    } while (0)
+    EXPECT(TH_ERROR_ARGUMENT, "source is NULL", options.source = NULL);
+    EXPECT(TH_ERROR_INDEX, "source_lengths[1] is 5, outside [1, 4]", options.source_lengths = integers(B, 0, too_long));
+    EXPECT(TH_ERROR_ARGUMENT, "lengths are given, but prompts are not", options.lengths = options.source_lengths);
+    EXPECT(TH_ERROR_INDEX, "start token -1 is outside the vocabulary of 11", options.start = -1);
+    EXPECT(TH_ERROR_INDEX, "start token 11 is outside the vocabulary of 11", options.start = V);
+    EXPECT(TH_ERROR_SHAPE, "prompts must be (B, T) with T > 0 for the same B",
+           options.prompts = integers(1, T, prompt));
+#undef EXPECT
+    th_language_model_options sourceless = gpt;
+    th_generate_options options = prompted();
+    options.source_lengths = options.lengths;
+    expect_status(th_generate(th_language_model_new(ctx, &sourceless), &options, NULL), TH_ERROR_ARGUMENT,
+                  "a decoder-only model has no source");
+    th_generated nothing;
+    options = sourced(); /* no sequences: no tokens */
+    options.source = th_zeros(ctx, TH_INT64, TH_SHAPE(0, 4));
+    options.source_lengths = NULL;
+    ck_assert_int_eq(th_generate(model, &options, &nothing), TH_OK);
+    ck_assert(th_size(nothing.tokens, 0) == 0 && th_dtype_of(nothing.lengths) == TH_INT64);
+}
+END_TEST
+
+/* The results have the type of the prompts. */
+START_TEST(results_have_the_type_of_the_prompts)
+{
+    th_module *model = lively();
+    th_generate_options options = prompted();
+    const tokens expected = generated_by(model, &options);
+    th_generated result;
+    options.prompts = th_cast(options.prompts, TH_INT64);
+    ck_assert_int_eq(th_generate(model, &options, &result), TH_OK);
+    ck_assert(th_dtype_of(result.tokens) == TH_INT64 && th_dtype_of(result.lengths) == TH_INT64);
+    for (int i = 0; i < B * MAX_NEW; i++)
+        ck_assert_int_eq(((const int64_t *)th_data_const(result.tokens))[i], expected.token[i / MAX_NEW][i % MAX_NEW]);
+    for (int b = 0; b < B; b++)
+        ck_assert_int_eq(((const int64_t *)th_data_const(result.lengths))[b], expected.length[b]);
 }
 END_TEST
 
@@ -515,6 +574,8 @@ int main(void)
     tcase_add_loop_test(tests, enough_beams_find_the_best_sequence, 0, 2);
     tcase_add_test(tests, beams_of_a_sequence_depend_on_nothing_else);
     tcase_add_test(tests, invalid_options_are_errors);
+    tcase_add_test(tests, invalid_sources_are_errors);
+    tcase_add_test(tests, results_have_the_type_of_the_prompts);
     tcase_add_loop_test(tests, logits_that_are_not_numbers_are_an_error, 0, 2);
     tcase_add_loop_test(tests, a_shapes_only_context_forecasts_the_memory, 0, 2);
     tcase_add_loop_test(tests, running_out_of_memory_does_not_leak, 0, 2);

@@ -256,6 +256,81 @@ START_TEST(a_long_beam_search_is_that_of_whole_sequences)
 }
 END_TEST
 
+/* A model whose tokens depend on all tokens before. */
+static th_module *varied_model(bool untied)
+{
+    th_language_model_options o = small;
+    o.untied = untied;
+    th_module *m = th_language_model_new(ctx, &o);
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        if (th_ndim(p.tensor) > 1)
+            ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.4), TH_OK);
+    no_error();
+    return m;
+}
+
+typedef struct passed {
+    int count[B];
+    int64_t token[B][MAX_NEW];
+} passed;
+
+/* Stops sequence 1 after two tokens. */
+static bool pass(void *user, int64_t sequence, int64_t token)
+{
+    passed *p = user;
+    ck_assert(p->count[sequence] < MAX_NEW);
+    p->token[sequence][p->count[sequence]++] = token;
+    return sequence != 1 || p->count[1] < 2;
+}
+
+/* emit gets exactly the tokens of each result: not of other beams, and none after its end. _i: the end token. */
+START_TEST(beams_pass_the_tokens_of_their_results)
+{
+    static const int32_t prompt[B * T] = {0, 5, 2, 1, 1, 4, 7, 0, 0, 0, 0, 0, 3, 1, 2, 7, 0, 0, 6, 6, 0, 0, 0, 0};
+    static const int32_t lengths[B] = {6, 1, 4, 2};
+    const int64_t end = _i;
+    passed p = {.count = {0}};
+    th_generated result;
+    const th_generate_options o = {.prompts = integers(TH_SHAPE(B, T), prompt),
+                                   .lengths = integers(TH_SHAPE(B), lengths),
+                                   .max_new_tokens = 12,
+                                   .end_tokens = &end,
+                                   .n_end_tokens = 1,
+                                   .beams = BEAMS,
+                                   .emit = pass,
+                                   .user = &p};
+    ck_assert_int_eq(th_generate(varied_model(false), &o, &result), TH_OK);
+    for (int b = 0; b < B; b++) {
+        const int length = (int)th_get(result.lengths, TH_INDEX(b));
+        ck_assert_int_eq(p.count[b], b == 1 && length > 2 ? 2 : length);
+        for (int t = 0; t < p.count[b]; t++)
+            ck_assert_int_eq(p.token[b][t], (int64_t)th_get(result.tokens, TH_INDEX(b, t)));
+    }
+}
+END_TEST
+
+/* An error names the sequence and the token without a choice. _i: without or with beams. */
+START_TEST(a_sequence_without_a_choice_is_named)
+{
+    static const int32_t prompt[3 * 2] = {1, 2, 3, 7, 1, 7};
+    th_module *model = varied_model(true);
+    th_tensor *rows = th_module_find_parameter(model, "embedding.weight");
+    th_generate_options o = {.prompts = integers(TH_SHAPE(3, 2), prompt), .max_new_tokens = 5, .beams = _i ? BEAMS : 0};
+    ck_assert_int_eq(th_set(rows, TH_INDEX(7, 0), (double)NAN), TH_OK);
+    expect_status(th_generate(model, &o, NULL), TH_ERROR_VALUE, "the logits for token 0 of sequence 1 contain NaN");
+    ck_assert_int_eq(th_set(rows, TH_INDEX(7, 0), 0), TH_OK);
+    /* a sequence has no choice as soon as its own first token is one whose embedding is not a number */
+    o.prompts = integers(TH_SHAPE(1, 1), prompt);
+    o.beams = 0;
+    th_generated result;
+    ck_assert_int_eq(th_generate(model, &o, &result), TH_OK);
+    const int64_t chosen = (int64_t)th_get(result.tokens, TH_INDEX(0, 0));
+    ck_assert_int_ne(chosen, prompt[0]);
+    ck_assert_int_eq(th_set(rows, TH_INDEX(chosen, 0), (double)NAN), TH_OK);
+    expect_status(th_generate(model, &o, NULL), TH_ERROR_VALUE, "the logits for token 1 of sequence 0 contain NaN");
+}
+END_TEST
+
 /* -- the modes of the context -- */
 
 static bool modes_are(bool training, bool recording)
@@ -330,6 +405,8 @@ int main(void)
     tcase_add_loop_test(tests, the_penalty_sees_the_prompt_and_what_was_generated, 0,
                         2 * sizeof penalties / sizeof *penalties);
     tcase_add_loop_test(tests, a_long_beam_search_is_that_of_whole_sequences, 0, 2);
+    tcase_add_loop_test(tests, beams_pass_the_tokens_of_their_results, 0, V);
+    tcase_add_loop_test(tests, a_sequence_without_a_choice_is_named, 0, 2);
     tcase_add_loop_test(tests, generating_restores_the_modes, 0, 2 * 2 * 3 * 2);
     return run_suites();
 }

@@ -4,6 +4,8 @@
 
 #include "tapehead/models.h"
 
+#include "memory.h"
+
 #include "context.h"
 
 enum { B = 3, T = 4, V = 9, MAX_NEW = 14 };
@@ -133,6 +135,33 @@ START_TEST(sequences_that_end_do_not_change_others)
 }
 END_TEST
 
+/* Eight rows of one token fill a cache line exactly. */
+START_TEST(any_number_of_sequences_gives_the_same_tokens)
+{
+    enum { MAX_BATCH = 17 };
+    th_module *model = model_new(T + MAX_NEW);
+    int32_t many[MAX_BATCH * T], expected[MAX_BATCH][MAX_NEW];
+    for (int i = 0; i < MAX_BATCH * T; i++)
+        many[i] = (i * i + i / 5) % V;
+    for (int b = 0; b < MAX_BATCH; b++) {
+        const tokens alone =
+            generated_by(model, &(th_generate_options){.prompts = integers(TH_SHAPE(1, T), many + (size_t)b * T),
+                                                       .max_new_tokens = MAX_NEW});
+        memcpy(expected[b], alone.token[0], sizeof expected[b]);
+    }
+    for (int64_t batch = 7; batch <= MAX_BATCH; batch++) {
+        th_generated result;
+        const th_generate_options o = {.prompts = integers(TH_SHAPE(batch, T), many), .max_new_tokens = MAX_NEW};
+        ck_assert_int_eq(th_generate(model, &o, &result), TH_OK);
+        ck_assert_msg(memcmp(th_data_const(result.tokens), expected, (size_t)batch * sizeof expected[0]) == 0,
+                      "%d sequences", (int)batch);
+        th_tensor_free(result.tokens);
+        th_tensor_free(result.lengths);
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
 /* -- memory -- */
 
 static size_t peak_of(bool shapes_only, int64_t length, bool slide, const int32_t *lengths)
@@ -194,12 +223,69 @@ START_TEST(memory_does_not_grow_with_the_length_of_the_model)
 }
 END_TEST
 
+/* A prompt of shapes only counts as one that has only token 0, which every vocabulary has. */
+START_TEST(a_forecast_works_with_one_token)
+{
+    th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+    th_module *model = th_language_model_new(
+        shapes, &(th_language_model_options){.vocabulary = 1, .length = 8, .width = 8, .heads = 2, .layers = 1});
+    th_tensor *prompts = th_zeros(shapes, TH_INT32, TH_SHAPE(B, T));
+    ck_assert_int_eq(th_generate(model, &(th_generate_options){.prompts = prompts, .max_new_tokens = 2}, NULL), TH_OK);
+    th_context_free(shapes);
+}
+END_TEST
+
+static bool stop(void *user, int64_t sequence, int64_t token)
+{
+    (void)user, (void)sequence, (void)token;
+    return false;
+}
+
+/* If the memory for one of the results runs out, the others are released. _i: the tokens, the lengths, or the
+ * scores of beams take most of it. */
+START_TEST(results_are_released_if_one_cannot_be_made)
+{
+    test_memory memory = {0};
+    th_context *const outer = ctx;
+    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    th_module *model = th_language_model_new(
+        ctx, &(th_language_model_options){.vocabulary = 2, .length = 4, .width = 2, .heads = 1, .layers = 1});
+    no_error();
+    const int64_t batch = _i == 0 ? 1 : _i == 1 ? 1 << 16 : 1 << 15;
+    const th_generate_options o = {.prompts = th_zeros(ctx, TH_INT32, TH_SHAPE(batch, 1)),
+                                   .max_new_tokens = _i ? 1 : 1 << 18,
+                                   .slide = _i == 0,
+                                   .beams = _i == 2 ? 2 : 0,
+                                   .emit = stop};
+    ck_assert_int_eq(th_generate(model, &o, NULL), TH_OK); /* takes the memory that the context keeps */
+    const th_memory_usage before = th_memory(ctx);
+    for (int64_t after = 1, done = 0; !done; after++) {
+        th_generated result;
+        memory.fail_at = memory.calls + after;
+        memory.forever = true;
+        done = th_generate(model, &o, &result) == TH_OK;
+        memory.fail_at = 0;
+        if (done)
+            break;
+        ck_assert(result.tokens == NULL && result.lengths == NULL && result.scores == NULL);
+        expect_error(TH_ERROR_MEMORY, "memory");
+        ck_assert_uint_eq(th_memory(ctx).live, before.live);
+        ck_assert_uint_eq(th_memory(ctx).owned, before.owned);
+    }
+    th_context_free(ctx);
+    ctx = outer;
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("generate_lengths", setup, close_context);
     tcase_add_loop_test(tests, a_sequence_slides_in_a_model_of_any_length, 0, 9);
     tcase_add_loop_test(tests, sequences_that_end_do_not_change_others, 0, 3);
+    tcase_add_test(tests, any_number_of_sequences_gives_the_same_tokens);
     tcase_add_test(tests, a_shapes_only_context_forecasts_sliding);
     tcase_add_test(tests, memory_does_not_grow_with_the_length_of_the_model);
+    tcase_add_test(tests, a_forecast_works_with_one_token);
+    tcase_add_loop_test(tests, results_are_released_if_one_cannot_be_made, 0, 3);
     return run_suites();
 }

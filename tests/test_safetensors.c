@@ -6,6 +6,9 @@
 
 #include "folder.h"
 #include "memory.h"
+#include "models/files/json.h"
+#include "models/store/safetensors.h"
+#include "models/store/stored_types.h"
 #include "tapehead/models.h"
 
 #include "context.h"
@@ -115,6 +118,20 @@ START_TEST(nothing_at_all_can_be_written)
 }
 END_TEST
 
+static int64_t json_blocks; /* that jansson holds */
+
+static void *take_counted(size_t bytes)
+{
+    json_blocks++;
+    return malloc(bytes);
+}
+
+static void give_counted(void *block)
+{
+    json_blocks -= block != NULL;
+    free(block);
+}
+
 START_TEST(what_cannot_be_written_is_named)
 {
     th_tensor *t = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2));
@@ -122,7 +139,9 @@ START_TEST(what_cannot_be_written_is_named)
     const th_named_tensor twice[] = {{"a", t}, {"a", t}}, reserved = {"__metadata__", t}, unnamed = {NULL, t},
                           bytes = {"\xff", t}, absent = {"a", NULL};
     const th_named_text same[] = {{"k", "v"}, {"k", "w"}}, bad = {"k", "\xff"};
+    json_set_alloc_funcs(take_counted, give_counted);
     expect_status(th_safetensors_write(ctx, path, twice, 2, NULL, 0), TH_ERROR_ARGUMENT, "\"a\" is given twice");
+    ck_assert_int_eq(json_blocks, 0);
     expect_status(th_safetensors_write(ctx, path, &reserved, 1, NULL, 0), TH_ERROR_ARGUMENT, "is not allowed");
     expect_status(th_safetensors_write(ctx, path, &unnamed, 1, NULL, 0), TH_ERROR_ARGUMENT, "is not allowed");
     expect_status(th_safetensors_write(ctx, path, &bytes, 1, NULL, 0), TH_ERROR_ARGUMENT, "not UTF-8");
@@ -132,6 +151,8 @@ START_TEST(what_cannot_be_written_is_named)
     expect_status(th_safetensors_write(ctx, NULL, twice, 1, NULL, 0), TH_ERROR_ARGUMENT, "NULL");
     expect_status(th_safetensors_write(ctx, path, twice, -1, NULL, 0), TH_ERROR_ARGUMENT, "negative");
     expect_status(th_safetensors_write(ctx, in_folder("no/x"), twice, 1, NULL, 0), TH_ERROR_FILE, "No such file");
+    json_set_alloc_funcs(malloc, free);
+    ck_assert_int_eq(json_blocks, 0);
     ck_assert_int_eq(count_files(), 0);
 }
 END_TEST
@@ -212,12 +233,67 @@ START_TEST(a_tensor_takes_what_fits_it)
     expect_status(th_safetensors_read_into(f, "f", NULL), TH_ERROR_ARGUMENT, "NULL");
     expect_status(th_safetensors_read_into(f, "f", th_expand(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1)), TH_SHAPE(2))),
                   TH_ERROR_STATE, "overlap in memory");
+    const size_t live = th_memory(ctx).live;
+    expect_failure(th_safetensors_read(f, "b") == NULL, TH_ERROR_FILE, "safetensors_read: ");
+    expect_status(th_safetensors_read_into(f, "b", flags), TH_ERROR_FILE, "safetensors_read_into: ");
+    ck_assert_uint_eq(th_memory(ctx).live, live); /* a tensor that was not read is released */
     ck_assert(!th_safetensors_find(f, "e")->readable);
     expect_failure(th_safetensors_read(f, "e") == NULL, TH_ERROR_TYPE, "is F8_E4M3, which cannot be read");
     expect_failure(th_safetensors_read(NULL, "e") == NULL, TH_ERROR_ARGUMENT, "the file is NULL");
     ck_assert_int_eq(truncate(path, 40), 0);
     expect_failure(th_safetensors_read(f, "f") == NULL, TH_ERROR_FILE, "shorter since it was opened");
     th_tape_clear(ctx);
+}
+END_TEST
+
+/* Types that are known, so that the other tensors of a file can be read, but that have no type here. */
+START_TEST(types_without_an_equal_here_are_not_read)
+{
+    static const struct {
+        const char *type;
+        int bits;
+    } cases[] = {{"F4", 4},      {"F6_E2M3", 6},     {"F6_E3M2", 6},     {"F8_E5M2", 8}, {"F8_E4M3", 8},
+                 {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"C64", 64}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char header[160], words[160];
+        const int length = sprintf(header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[4],\"data_offsets\":[0,%d]}}",
+                                   cases[i].type, cases[i].bits / 2);
+        th_safetensors *f = th_safetensors_open(ctx, file_of(header, (size_t)length, (size_t)cases[i].bits / 2));
+        no_error();
+        const th_stored_tensor *stored = th_safetensors_find(f, "x");
+        ck_assert(!stored->readable && stored->bytes == cases[i].bits / 2);
+        snprintf(words, sizeof words, "safetensors_read: %s/made.safetensors: tensor \"x\" is %s, which cannot be read",
+                 folder, cases[i].type);
+        expect_failure(th_safetensors_read(f, "x") == NULL, TH_ERROR_TYPE, words);
+        th_tensor *to = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4));
+        expect_status(th_safetensors_read_into(f, "x", to), TH_ERROR_TYPE, "which cannot be read as float32");
+        th_tensor_free(to);
+        th_safetensors_close(f);
+    }
+}
+END_TEST
+
+/* Converting n elements changes n elements, of the type that is asked for. */
+START_TEST(a_conversion_ends_after_its_elements)
+{
+    static const char *const types[] = {"F64", "F32", "F16", "BF16", "I64", "I32",
+                                        "I16", "I8",  "U64", "U32",  "U16", "U8"};
+    static const th_dtype dtypes[] = {TH_FLOAT32, TH_FLOAT64, TH_INT32, TH_INT64};
+    const char from[64] = {0};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int k = 0; k < 4; k++) {
+            const th_stored_type *type = th_stored_type_find(types[i]);
+            if (!th_stored_type_fits(type, dtypes[k]))
+                continue;
+            for (int64_t n = 0; n <= 4; n++) {
+                unsigned char to[64];
+                memset(to, 7, sizeof to);
+                ck_assert(th_stored_convert(n, dtypes[k], to, type, from));
+                const int64_t changed = n * (int64_t)th_dtype_size(dtypes[k]);
+                for (int64_t b = 0; b < 64; b++)
+                    ck_assert_int_eq(to[b], b < changed ? 0 : 7);
+            }
+        }
 }
 END_TEST
 
@@ -409,6 +485,28 @@ START_TEST(an_index_leads_to_several_files)
 }
 END_TEST
 
+/* Returns the memory that a refused index with this many names takes. All names are of a file that does not exist. */
+static size_t taken_by_index(int names)
+{
+    char *index = malloc((size_t)names * 16 + 64), *at = index + sprintf(index, "{\"weight_map\":{");
+    for (int i = 0; i < names; i++)
+        at += sprintf(at, "%s\"%x\":\"f\"", i ? "," : "", i);
+    strcpy(at, "}}");
+    const size_t before = memory.bytes;
+    memory.max = before;
+    expect_index_refused(index, "/f: No such file");
+    free(index);
+    return memory.max - before;
+}
+
+/* Beyond 4096 files, each name takes memory for itself only, not for a file of its own. */
+START_TEST(an_index_has_a_limit_of_files)
+{
+    const size_t few = taken_by_index(4200), many = taken_by_index(8000);
+    ck_assert_uint_lt(many - few, 3800 * sizeof(th_stored_file) * 3 / 4);
+}
+END_TEST
+
 START_TEST(memory_may_run_out_anywhere)
 {
     write_one("one.safetensors", "a", 1);
@@ -422,14 +520,14 @@ START_TEST(memory_may_run_out_anywhere)
         if (opened)
             th_safetensors_close(f);
         else
-            expect_failure(true, TH_ERROR_MEMORY, "out of memory");
+            expect_failure(true, TH_ERROR_MEMORY, "safetensors_open: ");
     }
     for (int64_t after = 1, written = 0; !written; after++) {
         memory.fail_at = memory.calls + after;
         written = th_safetensors_write(ctx, in_folder("two"), &one, 1, NULL, 0) == TH_OK;
         memory.fail_at = 0;
         if (!written)
-            expect_error(TH_ERROR_MEMORY, "out of memory");
+            expect_error(TH_ERROR_MEMORY, "safetensors_write: ");
     }
 }
 END_TEST
@@ -442,11 +540,14 @@ int main(void)
     tcase_add_test(tests, what_cannot_be_written_is_named);
     tcase_add_test(tests, types_of_others_are_converted);
     tcase_add_test(tests, a_tensor_takes_what_fits_it);
+    tcase_add_test(tests, types_without_an_equal_here_are_not_read);
+    tcase_add_test(tests, a_conversion_ends_after_its_elements);
     tcase_add_test(tests, metadata_is_the_same_however_a_header_is_laid_out);
     tcase_add_test(tests, a_header_is_what_the_format_says);
     tcase_add_test(tests, a_header_has_a_sane_length);
     tcase_add_test(tests, hostile_headers_take_little_time_and_memory);
     tcase_add_test(tests, an_index_leads_to_several_files);
+    tcase_add_test(tests, an_index_has_a_limit_of_files);
     tcase_add_test(tests, memory_may_run_out_anywhere);
     return run_suites();
 }

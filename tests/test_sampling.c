@@ -259,6 +259,87 @@ START_TEST(a_beam_search_by_hand)
 }
 END_TEST
 
+/* Every beam can have all end tokens among its best, and one more token that continues it. */
+START_TEST(candidates_suffice_for_every_end_token)
+{
+    static const int64_t expected[] = {6, 6, 9, 12, 15};
+    for (int64_t ends = 0; ends < 5; ends++) {
+        ck_assert_int_eq(th_beam_candidates(&(th_beam_search){.beams = 3, .vocabulary = 100, .n_end_tokens = ends}),
+                         expected[ends]);
+        ck_assert_int_eq(th_beam_candidates(&(th_beam_search){.beams = 3, .vocabulary = 2, .n_end_tokens = ends}), 6);
+        ck_assert_int_eq(th_beam_candidates(&(th_beam_search){.beams = 3, .vocabulary = 1, .n_end_tokens = ends}), 3);
+    }
+}
+END_TEST
+
+/* With as many finished beams as there are, a search goes on while an active one is better than the worst of them,
+ * unless it stops early. _i: whether it does. */
+START_TEST(a_full_search_continues_while_it_can_improve)
+{
+    const int64_t end = 2;
+    th_beam_search s = {.beams = 2,
+                        .vocabulary = 3,
+                        .max_new_tokens = 5,
+                        .length_penalty = 1,
+                        .early_stopping = _i,
+                        .end_tokens = &end,
+                        .n_end_tokens = 1};
+    int64_t source[2], length;
+    double score;
+    th_beam_begin(&s, memory);
+    th_beam_step(&s, 4, (const th_ranked[]){{-0.1, 2}, {-0.2, 1}, {-0.3, 0}, {-1e9, 4}}, source);
+    ck_assert(!s.over && s.n_finished == 1 && s.score[0] == -0.2 && s.score[1] == -0.3);
+    /* the second end, at -0.6 / 2; the best active beam has -0.5 / 2 */
+    th_beam_step(&s, 4, (const th_ranked[]){{-0.5, 0}, {-0.6, 5}, {-0.9, 4}, {-2, 1}}, source);
+    ck_assert(s.n_finished == 2 && s.finished[1].length == 2);
+    ck_assert_double_eq_tol(s.finished[1].score, -0.3, 1e-12);
+    ck_assert_int_eq(s.over, _i == 1);
+    if (_i == 0) { /* -0.55 / 3 replaces it, and the best active beam has -0.9 / 3 */
+        th_beam_step(&s, 4, (const th_ranked[]){{-0.55, 2}, {-0.9, 1}, {-1, 0}, {-3, 4}}, source);
+        const int64_t *second = s.finished_tokens + s.finished[1].slot * s.max_new_tokens;
+        ck_assert(s.over && s.n_finished == 2 && s.finished[1].length == 3);
+        ck_assert_double_eq_tol(s.finished[1].score, -0.55 / 3, 1e-12);
+        ck_assert(second[0] == 1 && second[1] == 0 && second[2] == end);
+    }
+    ck_assert_int_eq(th_beam_result(&s, &length, &score)[0], end);
+    ck_assert(length == 1 && score == -0.1);
+}
+END_TEST
+
+/* If too few candidates continue, the other beams follow the best candidates with scores that lose to any other. */
+START_TEST(missing_beams_are_inactive)
+{
+    const int64_t end = 2;
+    th_beam_search s = {
+        .beams = 3, .vocabulary = 3, .max_new_tokens = 4, .length_penalty = 1, .end_tokens = &end, .n_end_tokens = 1};
+    int64_t source[3] = {-1, -1, -1};
+    th_beam_begin(&s, memory);
+    ck_assert(s.score[0] == 0 && s.score[1] == -1e9 && s.score[2] == -1e9);
+    th_beam_step(&s, 3, (const th_ranked[]){{-0.1, 5}, {-0.4, 1}, {-0.7, 8}}, source);
+    ck_assert(!s.over && s.n_finished == 2); /* (an active beam has -0.4, the worse finished one -0.7) */
+    ck_assert(source[0] == 0 && source[1] == 1 && source[2] == 0);
+    ck_assert(s.score[0] == -0.4 && s.score[1] == -0.1 - 1e9 && s.score[2] == -0.4 - 1e9);
+    ck_assert(s.tokens[0] == 1 && s.tokens[4] == end && s.tokens[8] == 1);
+}
+END_TEST
+
+/* A search that has finished nothing has its best active beam as the result. */
+START_TEST(an_unfinished_search_has_a_result)
+{
+    th_beam_search s = {.beams = 2, .vocabulary = 3, .max_new_tokens = 4, .length_penalty = 2};
+    int64_t source[2], length = -1;
+    double score = -1;
+    th_beam_begin(&s, memory);
+    th_beam_result(&s, &length, &score);
+    ck_assert(length == 0 && score == 0);
+    th_beam_step(&s, 4, (const th_ranked[]){{-0.5, 1}, {-1, 0}, {-1.5, 2}, {-1e9, 4}}, source);
+    th_beam_step(&s, 4, (const th_ranked[]){{-0.8, 5}, {-1.2, 3}, {-1.4, 0}, {-2, 4}}, source);
+    const int64_t *tokens = th_beam_result(&s, &length, &score);
+    ck_assert(length == 2 && tokens[0] == 0 && tokens[1] == 2);
+    ck_assert_double_eq_tol(score, -0.8 / 4, 1e-12);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("sampling", setup, NULL);
@@ -269,5 +350,9 @@ int main(void)
     tcase_add_loop_test(tests, extreme_options_are_limits_of_usual_ones, 0, sizeof extremes / sizeof *extremes);
     tcase_add_test(tests, the_best_k_are_the_first_k_of_the_sorted_logits);
     tcase_add_test(tests, a_beam_search_by_hand);
+    tcase_add_test(tests, candidates_suffice_for_every_end_token);
+    tcase_add_loop_test(tests, a_full_search_continues_while_it_can_improve, 0, 2);
+    tcase_add_test(tests, missing_beams_are_inactive);
+    tcase_add_test(tests, an_unfinished_search_has_a_result);
     return run_suites();
 }

@@ -162,11 +162,15 @@ START_TEST(hostile_headers)
         {8, 2, "its format version is not 1"},
         {12, 4, "do not match"},
         {24, 0, "do not match"},
+        {24, ((int64_t)1 << 31) + 1, "do not match"},
+        {32, 1, "has fields that version 1"},
+        {56, 1, "has fields that version 1"},
         {24, -1, "do not match"},
         {24, 70000, "do not match"},
         {24, (int64_t)1 << 32, "do not match"},
         {16, -1, "number of tokens in its header is impossible"},
         {16, INT64_MAX, "number of tokens in its header is impossible"},
+        {16, INT64_MAX / 8 + 1, "number of tokens in its header is impossible"},
         {16, INT64_MAX / 8, "cut short"},
         {16, 101, "cut short"},
         {16, 99, "longer than it should be"},
@@ -195,6 +199,68 @@ START_TEST(hostile_headers)
     rmdir(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     refused("not a regular file");
+}
+END_TEST
+
+/* A file that does not open keeps no memory, and neither does one that was closed. */
+START_TEST(closing_releases_everything)
+{
+    write_tokens(20, 65, 20);
+    size_t size;
+    char *bytes = read_bytes(path, &size);
+    const size_t before = memory.bytes;
+    for (int i = 0; i < 2; i++) {
+        th_token_file *file = th_token_file_open(ctx, path, NULL);
+        ck_assert_uint_gt(memory.bytes, before);
+        th_windows *windows = i ? th_windows_new(file, &(th_windows_options){.length = 8}) : NULL;
+        no_error();
+        th_token_file_close(file);
+        if (windows) /* they hold the file */
+            ck_assert_uint_gt(memory.bytes, before);
+        th_windows_free(windows);
+        ck_assert_uint_eq(memory.bytes, before);
+    }
+    write_bytes(path, bytes, size - 1);
+    refused("20 tokens take 108 bytes, but it has 107: it is cut short");
+    ck_assert_uint_eq(memory.bytes, before);
+    bytes[70] ^= 1;
+    write_bytes(path, bytes, size);
+    refused("the checksum of tokens 0 to 19 is wrong");
+    ck_assert_uint_eq(memory.bytes, before);
+    unlink(path);
+    refused("No such file");
+    ck_assert_uint_eq(memory.bytes, before);
+    free(bytes);
+}
+END_TEST
+
+/* The checksum of a block is verified once, not at each use. */
+START_TEST(a_block_is_verified_once)
+{
+    int32_t tokens[2];
+    for (int when_used = 0; when_used < 2; when_used++) {
+        write_tokens(20, 65, 20);
+        th_token_file *file = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = when_used});
+        ck_assert_int_eq(th_token_file_read(file, 0, 2, tokens), TH_OK);
+        FILE *other = fopen(path, "r+b");
+        ck_assert(other && fseek(other, 64, SEEK_SET) == 0 && fputc(tokens[0] ^ 1, other) != EOF);
+        ck_assert_int_eq(fclose(other), 0);
+        ck_assert_int_eq(th_token_file_read(file, 0, 2, tokens), TH_OK);
+        ck_assert_int_eq(tokens[0], token_at(0, 65) ^ 1);
+        th_token_file_close(file);
+        unlink(path);
+    }
+}
+END_TEST
+
+/* The list of checksums grows several times. */
+START_TEST(a_file_may_have_many_blocks)
+{
+    const int64_t count = 10 * (1 << 19) + 1;
+    write_tokens(count, 300, 1 << 20);
+    th_token_file *file = th_token_file_open(ctx, path, NULL);
+    no_error();
+    check_tokens(file, 0, count);
 }
 END_TEST
 
@@ -254,8 +320,9 @@ START_TEST(wrong_arguments)
     assert_error(th_token_writer_open(ctx, longest, 5), TH_ERROR_FILE, "aaa: File name too long");
     assert_error(th_token_writer_open(ctx, "/nonexistent/x", 5), TH_ERROR_FILE, "No such file");
     assert_error(th_token_file_open(ctx, NULL, NULL), TH_ERROR_ARGUMENT, "the path is NULL");
-    expect_status(th_token_writer_append(NULL, NULL, 0), TH_ERROR_ARGUMENT, "the writer is NULL");
-    expect_status(th_token_writer_close(NULL), TH_ERROR_ARGUMENT, "the writer is NULL");
+    expect_status(th_token_writer_append(NULL, NULL, 0), TH_ERROR_ARGUMENT, "token_writer: the writer is NULL");
+    expect_status(th_token_writer_close(NULL), TH_ERROR_ARGUMENT, "token_writer: the writer is NULL");
+    expect_status(th_token_file_read(NULL, 0, 0, NULL), TH_ERROR_ARGUMENT, "token_file: needs a file");
     const int32_t strangers[] = {4, 5, -1};
     for (int i = 1; i < 3; i++) {
         th_token_writer *writer = th_token_writer_open(ctx, path, 5);
@@ -301,8 +368,9 @@ START_TEST(the_old_file_stays)
     status = status == TH_OK ? th_token_writer_close(writer) : status;
     limit.rlim_cur = before;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    expect_status(status, TH_ERROR_FILE, "File too large");
-    th_token_writer_free(writer);
+    expect_status(status, TH_ERROR_FILE, "text.tokens: File too large");
+    expect_status(th_token_writer_append(writer, zeros, 1), TH_ERROR_ARGUMENT, "an earlier call failed");
+    expect_status(th_token_writer_close(writer), TH_ERROR_STATE, "text.tokens is incomplete: an earlier call failed");
     writer = th_token_writer_open(ctx, path, 65); /* the context closes it */
     ck_assert_int_eq(th_token_writer_append(writer, zeros, 10), TH_OK);
     th_token_file *file = th_token_file_open(ctx, path, NULL);
@@ -332,6 +400,38 @@ START_TEST(out_of_memory)
 }
 END_TEST
 
+/* After an error, every call returns it, and a writer that has failed stays failed. */
+START_TEST(errors_stay)
+{
+    static int32_t zeros[1 << 20];
+    write_tokens(100, 65, 100);
+    th_token_file *file = th_token_file_open(ctx, path, NULL);
+    th_token_writer *writer = th_token_writer_open(ctx, path, 65);
+    th_reshape(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2)), TH_SHAPE(3));
+    int32_t token;
+    ck_assert_int_eq(th_token_file_read(file, 0, 1, &token), TH_ERROR_SHAPE);
+    ck_assert_int_eq(th_token_writer_append(writer, zeros, 1), TH_ERROR_SHAPE);
+    ck_assert(th_token_file_open(ctx, path, NULL) == NULL && th_token_writer_open(ctx, path, 65) == NULL);
+    ck_assert_int_eq(th_token_writer_close(writer), TH_ERROR_SHAPE);
+    expect_error(TH_ERROR_SHAPE, "reshape");
+    check_tokens(file, 0, 100); /* the file is the old one */
+    writer = th_token_writer_open(ctx, path, 65);
+    for (int i = 0; i < 2; i++) /* 4 blocks */
+        ck_assert_int_eq(th_token_writer_append(writer, zeros, 1 << 20), TH_OK);
+    run_out(&memory);
+    expect_status(th_token_writer_append(writer, zeros, 1), TH_ERROR_MEMORY, "token_writer: ");
+    memory.fail_at = 0;
+    expect_status(th_token_writer_append(writer, zeros, 1), TH_ERROR_ARGUMENT, "an earlier call failed");
+    expect_status(th_token_writer_close(writer), TH_ERROR_STATE, "is incomplete");
+    expect_failure(th_token_file_open(NULL, path, NULL) == NULL, TH_ERROR_ARGUMENT, "the context is NULL");
+    expect_failure(th_token_writer_open(NULL, path, 65) == NULL, TH_ERROR_ARGUMENT, "the context is NULL");
+    expect_status(th_token_file_read(file, 101, 0, zeros), TH_ERROR_INDEX, "0 tokens starting at token 101");
+    expect_status(th_token_file_read(file, 0, -1, zeros), TH_ERROR_INDEX, "-1 tokens starting at token 0");
+    th_token_writer *full = th_token_writer_open(ctx, "/dev/full", 65);
+    expect_status(th_token_writer_close(full), TH_ERROR_FILE, "/dev/full: No space left on device");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("token_file", setup, teardown);
@@ -339,9 +439,13 @@ int main(void)
     tcase_add_test(tests, every_damage_is_found);
     tcase_add_test(tests, damage_is_found_when_used);
     tcase_add_test(tests, hostile_headers);
+    tcase_add_test(tests, closing_releases_everything);
+    tcase_add_test(tests, a_block_is_verified_once);
+    tcase_add_test(tests, a_file_may_have_many_blocks);
     tcase_add_test(tests, a_token_equal_to_the_vocabulary_is_an_error);
     tcase_add_test(tests, wrong_arguments);
     tcase_add_test(tests, the_old_file_stays);
     tcase_add_test(tests, out_of_memory);
+    tcase_add_test(tests, errors_stay);
     return run_suites();
 }

@@ -199,6 +199,29 @@ START_TEST(the_order_continues_from_any_position)
 }
 END_TEST
 
+/* Two epochs have different orders. Windows of length 1 begin at the first token in each epoch. */
+START_TEST(every_epoch_has_its_own_order)
+{
+    enum { COUNT = 50 };
+    th_token_file *file = counting_file(COUNT + 1);
+    th_tensor *tokens = th_empty(ctx, TH_INT32, TH_SHAPE(COUNT, 1)),
+              *targets = th_empty(ctx, TH_INT32, TH_SHAPE(COUNT, 1));
+    th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 1, .shuffle = true, .seed = 3});
+    int32_t order[4][COUNT];
+    for (int epoch = 0; epoch < 4; epoch++) {
+        ck_assert_int_eq(th_windows_next(windows, tokens, targets), TH_OK);
+        ck_assert_int_eq(th_windows_where(windows).epoch, epoch);
+        memcpy(order[epoch], th_data_const(tokens), sizeof order[epoch]);
+        for (int other = 0; other < epoch; other++) {
+            int same = 0;
+            for (int i = 0; i < COUNT; i++)
+                same += order[epoch][i] == order[other][i];
+            ck_assert_int_lt(same, COUNT / 4);
+        }
+    }
+}
+END_TEST
+
 /* In order, every token except the first is a target once, in a pass of any length and with any batch. */
 START_TEST(in_order)
 {
@@ -255,8 +278,8 @@ START_TEST(wrong_arguments)
         const char *sentence;
     } wrong[] = {
         {{.length = -1}, "positive; it is -1"},
-        {{.length = 4, .begin = -1}, "tokens -1 to 100 are outside"},
-        {{.length = 4, .end = 101}, "tokens 0 to 101 are outside"},
+        {{.length = 4, .begin = -1}, "tokens -1 to 100 are outside /"},
+        {{.length = 4, .end = 101}, ", which has 100"},
         {{.length = 4, .begin = 60, .end = 50}, "tokens 60 to 50 are outside"},
         {{.length = 100, .shuffle = true},
          "has 100 tokens, but windows of length 100 need 101, including the last target"},
@@ -266,7 +289,14 @@ START_TEST(wrong_arguments)
         assert_error(th_windows_new(file, &wrong[i].options), TH_ERROR_ARGUMENT, wrong[i].sentence);
     th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 4});
     th_tensor *good = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
-    expect_status(th_windows_next(NULL, good, good), TH_ERROR_ARGUMENT, "the windows are NULL");
+    expect_status(th_windows_next(NULL, good, good), TH_ERROR_ARGUMENT, "windows: the windows are NULL");
+    expect_status(th_windows_go_to(NULL, (th_windows_position){0}), TH_ERROR_ARGUMENT, "windows: the windows are NULL");
+    th_reshape(good, TH_SHAPE(3)); /* after an error, calls return it and change nothing */
+    ck_assert_int_eq(th_windows_go_to(windows, (th_windows_position){1, 1}), TH_ERROR_SHAPE);
+    ck_assert_int_eq(th_windows_next(windows, good, good), TH_ERROR_SHAPE);
+    ck_assert(th_windows_where(windows).epoch == 0 && th_windows_where(windows).index == 0);
+    ck_assert_ptr_null(th_windows_new(file, &(th_windows_options){.length = 4}));
+    expect_error(TH_ERROR_SHAPE, "reshape");
     expect_status(th_windows_next(windows, NULL, good), TH_ERROR_ARGUMENT, "tokens is NULL");
     expect_status(th_windows_next(windows, good, th_empty(ctx, TH_INT64, TH_SHAPE(2, 4))), TH_ERROR_TYPE,
                   "targets must be int32; they are int64");
@@ -375,6 +405,7 @@ int main(void)
     tcase_add_test(tests, every_window_is_equally_frequent_at_every_position);
     tcase_add_test(tests, every_window_once);
     tcase_add_test(tests, the_order_continues_from_any_position);
+    tcase_add_test(tests, every_epoch_has_its_own_order);
     tcase_add_test(tests, in_order);
     tcase_add_test(tests, the_smallest_ranges);
     tcase_add_test(tests, wrong_arguments);

@@ -5,7 +5,7 @@
 #include "models/core.h"
 #include "models/data/token_file.h"
 
-enum { BUFFER = 1 << 16, FIRST_BLOCKS = 64 };
+enum { BUFFER = 1 << 16, FIRST_BLOCKS = 4 };
 
 struct th_token_writer {
     th_context *ctx;
@@ -70,10 +70,6 @@ th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t
                 (long long)vocabulary);
         return NULL;
     }
-    if (strlen(path) >= TH_MAX_PATH) {
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(ENAMETOOLONG));
-        return NULL;
-    }
     th_token_writer *w = th_allocate(ctx, sizeof *w);
     if (w)
         *w = (th_token_writer){.ctx = ctx, .header = {.width = th_token_width(vocabulary), .vocabulary = vocabulary}};
@@ -83,7 +79,7 @@ th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t
         th_fail_memory(ctx, operation, sizeof *w);
         return NULL;
     }
-    strcpy(w->path, path);
+    snprintf(w->path, sizeof w->path, "%s", path); /* for messages: th_atomic_begin rejects longer paths */
     errno = 0;
     w->open = th_atomic_begin(&w->file, path);
     if (w->open && put_header(w)) /* reserves the bytes of the header, whose contents are known only at the end */

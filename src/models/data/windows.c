@@ -29,7 +29,6 @@ static int64_t least(int64_t a, int64_t b)
 static void begin_epoch(th_windows *w, int64_t epoch)
 {
     w->position = (th_windows_position){.epoch = epoch};
-    w->offset = 0;
     w->count = (w->tokens - 1 + w->length - 1) / w->length;
     if (!w->shuffle)
         return;
@@ -152,20 +151,20 @@ static void pad_row(const th_windows *w, int64_t from, int32_t *tokens, int32_t 
     }
 }
 
-/* Writes the next window into a row of each tensor, and pads it after the end of the range. */
-static th_status fill_row(th_windows *w, int32_t *tokens, int32_t *targets)
+/* Writes the next window into a row of each tensor, and pads it after the end of the range. Returns false
+ * with the error stored. */
+static bool fill_row(th_windows *w, int32_t *tokens, int32_t *targets)
 {
     const int64_t index = w->position.index;
     const int64_t window = w->shuffle ? (int64_t)th_permutation_at(&w->order, (uint64_t)index) : index;
     const int64_t at = w->offset + window * w->length, count = least(w->length, w->tokens - 1 - at);
     pad_row(w, count, tokens, targets);
-    if (th_token_file_get(w->file, w->begin + at, count, tokens) != TH_OK)
-        return th_error_code(w->ctx);
-    return th_token_file_get(w->file, w->begin + at + 1, count, targets);
+    return th_token_file_get(w->file, w->begin + at, count, tokens) == TH_OK &&
+           th_token_file_get(w->file, w->begin + at + 1, count, targets) == TH_OK;
 }
 
-/* Writes a batch of rows; tokens is NULL in a shapes-only context. */
-static th_status fill_rows(th_windows *w, int64_t batch, int32_t *tokens, int32_t *targets)
+/* Writes a batch of rows; tokens is NULL in a shapes-only context. Returns false with the error stored. */
+static bool fill_rows(th_windows *w, int64_t batch, int32_t *tokens, int32_t *targets)
 {
     if (w->position.index == w->count)
         begin_epoch(w, w->position.epoch + 1);
@@ -177,11 +176,11 @@ static th_status fill_rows(th_windows *w, int64_t batch, int32_t *tokens, int32_
             pad_row(w, 0, tokens + at, targets + at);
         if (w->position.index == w->count)
             continue;
-        if (tokens && fill_row(w, tokens + at, targets + at) != TH_OK)
-            return th_error_code(w->ctx);
+        if (tokens && !fill_row(w, tokens + at, targets + at))
+            return false;
         w->position.index++;
     }
-    return TH_OK;
+    return true;
 }
 
 static th_status check_operand(const th_windows *w, const th_tensor *handle, const char *name, int64_t *batch)
@@ -213,7 +212,7 @@ th_status th_windows_next(th_windows *w, th_tensor *tokens, th_tensor *targets)
     const bool data = !th_is_shapes_only(w->ctx);
     int32_t *token = data ? th_data(tokens) : NULL, *target = data ? th_data(targets) : NULL;
     const th_windows_position before = w->position;
-    if (fill_rows(w, batch, token, target) == TH_OK)
+    if (fill_rows(w, batch, token, target))
         return TH_OK;
     begin_epoch(w, before.epoch);
     w->position = before;

@@ -48,9 +48,10 @@ static void rank_row(void *shared, int64_t row, int worker)
         return;
     th_sampling_space space = th_generation_space(g, worker);
     const th_logits_row logits = th_generation_row(g, row);
-    g->next[row] = th_log_probabilities(&g->sampling, &logits, &space) ? 0 : -1;
-    if (g->next[row] < 0)
+    if (!th_log_probabilities(&g->sampling, &logits, &space)) {
+        g->next[row] = -1;
         return;
+    }
     const int64_t beam = row % g->options.beams;
     th_ranked *candidates = s->of_row + row * s->candidates;
     const int64_t found = th_best_of(g->vocabulary, space.score, s->candidates, candidates);
@@ -102,7 +103,7 @@ static bool step(const beams *s)
     bool any = false;
     for (int64_t sequence = 0; sequence < g->batch; sequence++) {
         for (int64_t row = sequence * g->options.beams; row < (sequence + 1) * g->options.beams; row++) {
-            if (!s->search[sequence].over && g->next[row] < 0)
+            if (g->next[row] < 0)
                 return th_generation_no_choice(g, sequence) == TH_OK;
             s->source[row] = row;
         }

@@ -270,10 +270,8 @@ static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
 
 static void read_config(const config *c, th_foreign_config *read)
 {
-    if (!json_is_object(c->object)) {
+    if (!json_is_object(c->object)) /* then it has no member either, but this error stays */
         refuse(c, "it is not a JSON %s", "object");
-        return;
-    }
     if (!given(c, "model_type")) {
         refuse(c, "it has no \"%s\"", "model_type");
         return;
@@ -315,7 +313,7 @@ th_status th_pretrained_options(th_context *ctx, const char *folder, th_language
     static const char *const operation = "pretrained_options";
     th_foreign_config read;
     if (!th_usable_context(ctx, operation))
-        return TH_ERROR_ARGUMENT;
+        return th_error_code(ctx);
     if (folder == NULL || options == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "options" : "the folder");
     if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
@@ -328,7 +326,7 @@ th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *
     static const char *const operation = "pretrained_end_token";
     th_foreign_config read;
     if (!th_usable_context(ctx, operation))
-        return TH_ERROR_ARGUMENT;
+        return th_error_code(ctx);
     if (folder == NULL || token == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "token" : "the folder");
     if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)

@@ -41,7 +41,6 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     const th_transformer_block_options *b = &o->block;
     const th_score_options *scores = &b->scores;
     const bool gpt2 = architecture == TH_GPT2;
-    const int64_t head_width = o->width / o->heads;
     const unsupported_option unsupported[] = {
         {o->positions == TH_POSITIONS_SINUSOIDAL, "sinusoidal .positions"},
         {b->post_norm, ".block.post_norm"},
@@ -53,12 +52,11 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
         {gpt2 && b->no_bias, ".block.no_bias"},
         {gpt2 && b->no_attention_bias, ".block.no_attention_bias"},
         {gpt2 && b->no_mlp_bias, ".block.no_mlp_bias"},
-        {gpt2 && b->kv_heads && b->kv_heads != o->heads, "grouped heads (.block.kv_heads)"},
-        {gpt2 && b->head_width && b->head_width != head_width, ".block.head_width"},
+        {gpt2 && b->kv_heads != o->heads, "grouped heads (.block.kv_heads)"},
+        {gpt2 && b->head_width != o->width / o->heads, ".block.head_width"},
         {gpt2 && scores->rotary, ".block.scores.rotary"},
         {!gpt2 && !scores->rotary, "attention without positions (.block.scores.rotary)"},
-        {scores->rotary_width && scores->rotary_width != (b->head_width ? b->head_width : head_width),
-         ".block.scores.rotary_width"},
+        {scores->rotary_width && scores->rotary_width != b->head_width, ".block.scores.rotary_width"},
         {scores->alibi, ".block.scores.alibi"},
         {scores->qk_norm, ".block.scores.qk_norm"},
         {scores->soft_cap != 0, ".block.scores.soft_cap"},
@@ -127,10 +125,10 @@ static void put_gpt2(object *o, const th_language_model_options *m)
     put_text(o, "activation_function", th_activation_name(m->block.activation));
     put_number(o, "attn_pdrop", m->block.attention_dropout);
     put_number(o, "embd_pdrop", m->embedding_dropout > 0 ? m->embedding_dropout : m->dropout);
-    put_number(o, "layer_norm_epsilon", m->block.eps > 0 ? m->block.eps : 1e-5);
+    put_number(o, "layer_norm_epsilon", m->block.eps);
     put_integer(o, "n_embd", m->width);
     put_integer(o, "n_head", m->heads);
-    put_integer(o, "n_inner", m->block.mlp_width ? m->block.mlp_width : 4 * m->width);
+    put_integer(o, "n_inner", m->block.mlp_width);
     put_integer(o, "n_layer", m->layers);
     put_integer(o, "n_positions", m->length);
     put_number(o, "resid_pdrop", m->block.dropout > 0 ? m->block.dropout : m->dropout);
@@ -177,16 +175,16 @@ static void put_llama(object *o, const th_language_model_options *m)
 {
     put_bool(o, "attention_bias", !m->block.no_bias && !m->block.no_attention_bias);
     put_number(o, "attention_dropout", m->block.attention_dropout);
-    put_integer(o, "head_dim", m->block.head_width ? m->block.head_width : m->width / m->heads);
+    put_integer(o, "head_dim", m->block.head_width);
     put_text(o, "hidden_act", th_activation_name(m->block.activation));
     put_integer(o, "hidden_size", m->width);
-    put_integer(o, "intermediate_size", m->block.mlp_width ? m->block.mlp_width : 4 * m->width);
+    put_integer(o, "intermediate_size", m->block.mlp_width);
     put_integer(o, "max_position_embeddings", m->length);
     put_bool(o, "mlp_bias", !m->block.no_bias && !m->block.no_mlp_bias);
     put_integer(o, "num_attention_heads", m->heads);
     put_integer(o, "num_hidden_layers", m->layers);
-    put_integer(o, "num_key_value_heads", m->block.kv_heads ? m->block.kv_heads : m->heads);
-    put_number(o, "rms_norm_eps", m->block.eps > 0 ? m->block.eps : 1e-5);
+    put_integer(o, "num_key_value_heads", m->block.kv_heads);
+    put_number(o, "rms_norm_eps", m->block.eps);
     put_rotary(o, &m->block.scores);
 }
 
@@ -239,7 +237,7 @@ static void write_weights(th_module *model, const char *folder, th_architecture 
 {
     static const th_named_text metadata = {"format", "pt"}; /* transformers rejects a file without it */
     th_context *ctx = model->ctx;
-    const int64_t head_width = m->block.head_width ? m->block.head_width : m->width / m->heads;
+    const int64_t head_width = m->block.head_width;
     char path[TH_MAX_PATH];
     th_foreign_tensors list;
     if (!th_hugging_face_path(ctx, operation, folder, "model.safetensors", path) ||

@@ -175,7 +175,7 @@ static void check_options(const source *s, const th_module *model)
         {"block.activation", is->block.activation, wanted->block.activation},
         {"block.norm", is->block.norm, wanted->block.norm},
         {"block.post_norm", is->block.post_norm, wanted->block.post_norm},
-        {"block.eps", is->block.eps > 0 ? is->block.eps : 1e-5, wanted->block.eps},
+        {"block.eps", is->block.eps, wanted->block.eps},
         {"positions", is->positions, wanted->positions},
         {"block.scores.rotary", is->block.scores.rotary, wanted->block.scores.rotary},
         {"block.scores.rotary_pairing", is->block.scores.rotary_pairing, wanted->block.scores.rotary_pairing},

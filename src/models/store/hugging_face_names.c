@@ -145,7 +145,7 @@ th_status th_foreign_tensors_list(th_module *model, th_architecture architecture
     th_context *ctx = model->ctx;
     const renaming *table = architecture == TH_GPT2 ? gpt2 : llama;
     const th_language_model_options *o = th_language_model_options_of(model);
-    const int64_t queries = o->heads * (o->block.head_width ? o->block.head_width : o->width / o->heads);
+    const int64_t queries = o->heads * o->block.head_width;
     if (count_tensors(model, table, operation, list) != TH_OK)
         return th_error_code(ctx);
     list->bytes = (size_t)list->count * (sizeof(th_named_tensor) + TH_FULL_NAME_SIZE);

@@ -21,8 +21,7 @@ th_status th_weights_save(th_module *m, const char *path)
         tensors[i] = (th_to_store){list.parameter[i].name, th_tensor_array(list.parameter[i].tensor)};
     if (status == TH_OK)
         status = th_store(&(th_storing){list.ctx, operation, path, tensors, list.count, &format, 1, NULL});
-    if (tensors)
-        th_release(list.ctx, tensors, bytes);
+    th_release(list.ctx, tensors, bytes);
     th_parameter_list_end(&list);
     return status;
 }
