@@ -110,7 +110,7 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
             m->type, name);
     else if (taken(m, name))
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s already has a member \"%s\"", m->type, name);
-    else if (full_name_length(m) + strlen(name) + 1 + below >= TH_FULL_NAME_SIZE)
+    else if (full_name_length(m) + strlen(name) + 1 + below > TH_FULL_NAME_SIZE)
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
                 "the full name of a member under \"%s\" would be longer than %d bytes", name, TH_FULL_NAME_SIZE - 1);
     else

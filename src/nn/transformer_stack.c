@@ -51,8 +51,8 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
         th_fail_memory(ctx, m->type, bytes);
         return th_module_end(m, NULL);
     }
-    int n = 0;
-    results[n++] = y;
+    results[0] = y;
+    int n = 1;
     for (int64_t i = 0; i < count && y; i++) {
         if (weights)
             results[n++] = weights[i];
