@@ -74,9 +74,10 @@ static size_t full_name_length(const th_module *m)
 static size_t longest_name(const th_module *m)
 {
     size_t longest = 0;
-    for (const th_parameter *p = m->parameters; p; p = p->next)
-        if (strlen(p->name) + 1 > longest)
-            longest = strlen(p->name) + 1;
+    for (const th_parameter *p = m->parameters; p; p = p->next) {
+        const size_t length = strlen(p->name) + 1;
+        longest = length > longest ? length : longest;
+    }
     for (const th_module *child = m->first; child; child = child->next) {
         const size_t length = strlen(child->name) + 1 + longest_name(child);
         longest = length > longest ? length : longest;
