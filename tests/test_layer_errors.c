@@ -1,4 +1,4 @@
-/* Errors of modules and layers: which operation a message names, the limits of names, what remains after an error. */
+/* Errors of modules, layers and contexts: which operation a message names, the limits of names, what remains after an error. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -351,6 +351,73 @@ START_TEST(a_cast_inside_a_check)
 }
 END_TEST
 
+/* -- contexts -- */
+
+/* Functions of a context that get none do nothing, and return 0, "" or an error. */
+START_TEST(functions_without_a_context)
+{
+    th_set_training(NULL, true);
+    th_no_grad_begin(NULL);
+    th_no_grad_end(NULL);
+    th_set_fusion(NULL, true);
+    th_keep_values(NULL, true);
+    th_set_seed(NULL, 1);
+    th_set_step(NULL, 1);
+    th_set_step(NULL, -1);
+    ck_assert(!th_is_training(NULL) && !th_is_recording(NULL) && !th_has_fusion(NULL));
+    ck_assert_int_eq(th_set_precision(NULL, TH_PRECISION_FLOAT32), TH_ERROR_ARGUMENT);
+    ck_assert_int_eq(th_set_default_dtype(NULL, TH_FLOAT64), TH_ERROR_ARGUMENT);
+    ck_assert_int_eq(th_set_threads(NULL, 1), TH_ERROR_ARGUMENT);
+    ck_assert_int_eq(th_precision_of(NULL), TH_PRECISION_FLOAT32);
+    ck_assert_int_eq(th_default_dtype(NULL), TH_FLOAT32);
+    ck_assert_int_eq(th_threads(NULL), 0);
+    ck_assert_int_eq(th_team_size(NULL), 0);
+    ck_assert_int_eq(th_step(NULL), 0);
+    ck_assert_str_eq(th_build_info(NULL), "");
+    ck_assert_int_eq(th_error_code(NULL), TH_ERROR_ARGUMENT);
+    ck_assert_str_eq(th_error_message(NULL), "no context");
+    ck_assert_int_eq(th_error_code(ctx), TH_OK);
+}
+END_TEST
+
+/* The ends of the ranges of settings. */
+START_TEST(settings_outside_their_range)
+{
+    static const int threads[] = {-1, 0, TH_MAX_THREADS + 1};
+    const int before = th_threads(ctx);
+    for (int i = 0; i < 3; i++)
+        expect_status(th_set_threads(ctx, threads[i]), TH_ERROR_ARGUMENT, "set_threads: threads must be 1 to ");
+    ck_assert_int_eq(th_threads(ctx), before);
+    ck_assert_int_eq(th_set_threads(ctx, TH_MAX_THREADS), TH_OK);
+    ck_assert_int_eq(th_set_threads(ctx, 1), TH_OK);
+    th_set_step(ctx, -1);
+    expect_error(TH_ERROR_ARGUMENT, "set_step: the number of steps must be 0 to 2^62; it is -1");
+    th_set_step(ctx, INT64_MAX / 2 + 1);
+    expect_error(TH_ERROR_ARGUMENT, "it is 4611686018427387904");
+    ck_assert_int_eq(th_step(ctx), 0);
+    th_set_step(ctx, INT64_MAX / 2);
+    ck_assert_int_eq(th_step(ctx), INT64_MAX / 2);
+    th_set_step(ctx, 0);
+    ck_assert_int_eq(th_step(ctx), 0);
+    expect_status(th_set_precision(ctx, (th_precision)3), TH_ERROR_ARGUMENT, "set_precision: the precision must be");
+    expect_status(th_set_precision(ctx, (th_precision)-1), TH_ERROR_ARGUMENT, "it is -1");
+    expect_status(th_set_default_dtype(ctx, TH_BOOL), TH_ERROR_TYPE, "set_default_dtype: the default type must be");
+    const th_context_options wrong[] = {{.threads = TH_MAX_THREADS + 1}, {.precision = (th_precision)7}};
+    for (int i = 0; i < 2; i++) {
+        th_context *wrong_one = th_context_new(&wrong[i]);
+        ck_assert_int_eq(th_error_code(wrong_one), TH_ERROR_ARGUMENT);
+        ck_assert(th_threads(wrong_one) > 0 && th_threads(wrong_one) <= TH_MAX_THREADS);
+        th_context_free(wrong_one);
+    }
+    th_no_grad_end(ctx); /* without a begin it does nothing */
+    ck_assert(th_is_recording(ctx));
+    th_no_grad_begin(ctx);
+    ck_assert(!th_is_recording(ctx));
+    th_no_grad_end(ctx);
+    ck_assert(th_is_recording(ctx));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("layer_errors", setup, close_context);
@@ -365,5 +432,7 @@ int main(void)
     tcase_add_test(tests, weights_after_an_error);
     tcase_add_test(tests, options_of_a_replaced_block);
     tcase_add_test(tests, a_cast_inside_a_check);
+    tcase_add_test(tests, functions_without_a_context);
+    tcase_add_test(tests, settings_outside_their_range);
     return run_suites();
 }
