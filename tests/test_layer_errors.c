@@ -181,6 +181,9 @@ START_TEST(modules_that_do_not_fit)
     th_tensor *x = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 2));
     assert_error(th_module_forward(m, x), TH_ERROR_ARGUMENT, "takes more than one tensor: call its own function");
     assert_error(th_module_tie_parameter(NULL, "p", x), TH_ERROR_ARGUMENT, "module_tie_parameter: the module is NULL");
+    assert_error(th_module_add_parameter(m, "p", ((th_shape){.ndim = 9})), TH_ERROR_SHAPE,
+                 "module_add_parameter: a size");
+    assert_error(th_module_add_parameter(m, "p", ((th_shape){.ndim = -1})), TH_ERROR_SHAPE, "of the parameter");
     assert_error(th_module_tie_parameter(m, "p", NULL), TH_ERROR_ARGUMENT, "module_tie_parameter: the parameter");
     assert_error(th_module_evaluate(NULL, x), TH_ERROR_ARGUMENT, "module_evaluate: the module is NULL");
     ck_assert_ptr_null(th_module_find(NULL, "a"));
@@ -409,6 +412,9 @@ START_TEST(settings_outside_their_range)
         ck_assert(th_threads(wrong_one) > 0 && th_threads(wrong_one) <= TH_MAX_THREADS);
         th_context_free(wrong_one);
     }
+    th_context *largest = th_context_new(&(th_context_options){.threads = TH_MAX_THREADS});
+    ck_assert_int_eq(th_threads(largest), TH_MAX_THREADS);
+    th_context_free(largest);
     th_no_grad_end(ctx); /* without a begin it does nothing */
     ck_assert(th_is_recording(ctx));
     th_no_grad_begin(ctx);

@@ -239,8 +239,9 @@ START_TEST(test_ends_of_ranges)
     /* the upper end is never drawn, even where rounding would give it */
     const double above = 1 + 0x1p-23;
     t = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(100), 1, above);
+    th_tensor *wide = th_uniform(ctx, TH_FLOAT64, TH_SHAPE(100), 1, 1 + 0x1p-52);
     for (int64_t i = 0; i < 100; i++)
-        ck_assert(th_get(t, TH_INDEX(i)) == 1);
+        ck_assert(th_get(t, TH_INDEX(i)) == 1 && th_get(wide, TH_INDEX(i)) == 1);
 }
 END_TEST
 

@@ -423,6 +423,10 @@ START_TEST(test_ends_of_types)
             ck_assert_msg(th_item(t) == cases[i].value, "%zu", i);
     }
     expect_failure(!th_arange(ctx, TH_FLOAT64, -INFINITY, 5, 1), TH_ERROR_ARGUMENT, "cannot count from -inf");
+    /* also where the first number is behind the end */
+    expect_failure(!th_arange(ctx, TH_FLOAT64, INFINITY, 5, 1), TH_ERROR_ARGUMENT, "cannot count from inf");
+    expect_failure(!th_arange(ctx, TH_FLOAT64, 5, -INFINITY, 1), TH_ERROR_ARGUMENT, "cannot count from 5 to -inf");
+    expect_failure(!th_arange(ctx, TH_FLOAT64, 5, 0, 0), TH_ERROR_ARGUMENT, "in steps of 0");
     expect_failure(!th_arange(ctx, TH_FLOAT64, 0, 5, INFINITY), TH_ERROR_ARGUMENT, "in steps of inf");
     expect_failure(!th_arange(ctx, TH_FLOAT64, 0, 5, NAN), TH_ERROR_ARGUMENT, "in steps of ");
     expect_failure(!th_arange(ctx, TH_INT32, -2147483649.0, -2147483640, 1), TH_ERROR_ARGUMENT, "int32 cannot hold");
