@@ -183,6 +183,8 @@ START_TEST(modules_that_do_not_fit)
     assert_error(th_module_tie_parameter(NULL, "p", x), TH_ERROR_ARGUMENT, "module_tie_parameter: the module is NULL");
     assert_error(th_module_add_parameter(m, "p", ((th_shape){.ndim = 9})), TH_ERROR_SHAPE,
                  "module_add_parameter: a size");
+    ck_assert_ptr_nonnull(th_module_add_parameter(m, "all", TH_SHAPE(1, 1, 1, 1, 1, 1, 1, 2)));
+    ck_assert_ptr_nonnull(th_module_add_parameter(m, "none", TH_SCALAR));
     assert_error(th_module_add_parameter(m, "p", ((th_shape){.ndim = -1})), TH_ERROR_SHAPE, "of the parameter");
     assert_error(th_module_tie_parameter(m, "p", NULL), TH_ERROR_ARGUMENT, "module_tie_parameter: the parameter");
     assert_error(th_module_evaluate(NULL, x), TH_ERROR_ARGUMENT, "module_evaluate: the module is NULL");
