@@ -396,6 +396,9 @@ START_TEST(test_full_disk)
     if (access("/dev/full", W_OK) == 0) { /* a device is written to, not replaced */
         ck_assert_int_eq(th_npy_write(small, "/dev/full"), TH_ERROR_FILE);
         th_error_clear(ctx);
+        th_tensor *view = th_swap_axes(th_ones(ctx, TH_FLOAT32, TH_SHAPE(300, 400)), 0, 1);
+        ck_assert_int_eq(th_npy_write(view, "/dev/full"), TH_ERROR_FILE);
+        th_error_clear(ctx);
         struct stat device;
         ck_assert(stat("/dev/full", &device) == 0 && S_ISCHR(device.st_mode));
     }
