@@ -28,8 +28,8 @@ static th_module *below(th_module *m, const char *name)
     return m ? th_module_add(m, name, child) : child;
 }
 
-/* Names of 255 bytes are legal, and longer ones are errors, whether the last member is a module or a parameter, and
- * whether it is added to the tree alone or with members of its own. */
+/* Names of 255 bytes are legal, and longer ones are errors: of modules, of parameters, and of the members of a tree that
+ * is added. */
 START_TEST(a_full_name_has_255_bytes)
 {
     static const char *const words = "under \"%s\" would be longer than 255 bytes";
@@ -56,7 +56,7 @@ START_TEST(a_full_name_has_255_bytes)
     th_module *end = below(deep, "name");
     ck_assert_ptr_nonnull(below(end, name_of_64 + 5)); /* "name." and 58 bytes */
     assert_error(below(end, name_of_64 + 4), TH_ERROR_ARGUMENT, "longer than 255 bytes");
-    /* trees whose longest name is that of a parameter, of a member, or of a parameter of a member */
+    /* the longest name in a tree belongs to a parameter, to a member, or to a parameter of a member */
     for (int kind = 0; kind < 3; kind++)
         for (int more = 0; more < 2; more++) {
             th_module *tree = below(NULL, NULL), *inner = kind == 1 ? tree : below(tree, "a");
@@ -285,7 +285,7 @@ START_TEST(weights_after_an_error)
     const th_shape shapes[] = {TH_SCALAR, TH_SHAPE(E), TH_SHAPE(1, 1, 1, 1, 1, 1, 1, E)};
     for (int i = 0; i < 3; i++)
         assert_error(th_transform(block, th_zeros(ctx, TH_FLOAT32, shapes[i]), &given), TH_ERROR_SHAPE, "x is ");
-    /* without cross attention there is no memory */
+    /* a block without cross attention takes no memory */
     block = th_transformer_block_new(ctx, E, H, NULL);
     const th_mask nothing = {0};
     const th_transform_options each[] = {{.memory = x}, {.memory_mask = &nothing}, {.memory_weights = &memory_weights}};

@@ -206,7 +206,7 @@ END_TEST
 
 /* -- memory -- */
 
-/* Each allocation of the first step fails in turn: nothing is left of the moments, and the next attempt succeeds. */
+/* Each allocation of the first step fails in turn. Then no moments remain, and the next attempt succeeds. */
 START_TEST(moments_without_memory)
 {
     for (int64_t at = 1;; at++) {
