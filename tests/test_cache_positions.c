@@ -142,6 +142,92 @@ START_TEST(a_cache_of_another_context_is_an_error)
 }
 END_TEST
 
+/* -- freed layers, copies, misuse -- */
+
+/* A freed layer is removed from every cache. The other layers keep their keys. */
+START_TEST(a_freed_layer_is_forgotten)
+{
+    th_module *list = th_module_list_new(ctx), *each[3];
+    for (int i = 0; i < 3; i++) {
+        each[i] = th_multi_head_attention_new(ctx, WIDTH, H, NULL);
+        th_module_list_add(list, each[i]);
+    }
+    th_cache *const caches[2] = {th_cache_new(list, B, CAPACITY), th_cache_new(list, B, CAPACITY)};
+    no_error();
+    th_module_free(each[1]);
+    for (int i = 0; i < 2; i++) {
+        const th_cache_impl *impl = th_cache_of(caches[i], "test");
+        ck_assert_ptr_eq(impl->layer[0].attention, each[0]);
+        ck_assert_ptr_null(impl->layer[1].attention);
+        ck_assert_ptr_eq(impl->layer[2].attention, each[2]);
+        const th_attend_options given = {.cache = caches[i]};
+        ck_assert_ptr_nonnull(th_attend(each[0], x, x, x, &given));
+        ck_assert_ptr_nonnull(th_attend(each[2], x, x, x, &given));
+        ck_assert(impl->layer[0].keys && impl->layer[1].keys == NULL && impl->layer[2].keys);
+        assert_error(th_attend(layer, x, x, x, &given), TH_ERROR_ARGUMENT, "the cache was made for another model");
+    }
+}
+END_TEST
+
+/* The memory for copies has space for the widest rows of all layers, whether keys or values, and no more. */
+START_TEST(copies_have_space_for_the_widest_rows)
+{
+    static const int64_t widths[][2] = {{4, 32}, {32, 4}, {4, 4}, {8, 16}}; /* of all heads: keys, values */
+    const int64_t source[B] = {1, 1, 1}, first[B] = {0, 0, 0}, end[B] = {CAPACITY, CAPACITY, CAPACITY};
+    for (int i = 0; i < 4; i++) {
+        th_module *list = th_module_list_new(ctx);
+        for (int l = 0; l < 2; l++) /* the second layer is narrower */
+            th_module_list_add(
+                list, th_multi_head_attention_new(ctx, WIDTH, H,
+                                                  &(th_multi_head_attention_options){
+                                                      .key_width = l ? widths[i][0] * 3 / 8 * 2 : widths[i][0],
+                                                      .value_width = l ? widths[i][1] * 3 / 8 * 2 : widths[i][1]}));
+        th_cache *wide = th_cache_new(list, B, CAPACITY);
+        for (int l = 0; l < 2; l++)
+            ck_assert_ptr_nonnull(th_attend(th_module_list_at(list, l), x, x, x, &(th_attend_options){.cache = wide}));
+        ck_assert_int_eq(th_cache_follow(wide, source, first, end), TH_OK);
+        const int64_t widest = (widths[i][0] > widths[i][1] ? widths[i][0] : widths[i][1]) / H;
+        const th_cache_impl *impl = th_cache_of(wide, "test");
+        ck_assert_uint_eq(impl->scratch_bytes, (size_t)(th_threads(ctx) * B * 16 * widest) * sizeof(float));
+        const float *values = th_tensor_data(impl->layer[0].values), *keys = th_tensor_data(impl->layer[0].keys);
+        const size_t numbers = (size_t)(CAPACITY * widths[i][1]), others = (size_t)(CAPACITY * widths[i][0]);
+        for (size_t b = 0; b < B; b++) {
+            ck_assert_mem_eq(values + b * numbers, values + numbers, numbers * sizeof *values);
+            ck_assert_mem_eq(keys + b * others, keys + others, others * sizeof *keys);
+        }
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
+START_TEST(no_cache_and_no_model)
+{
+    const int64_t nothing[B] = {0};
+    assert_error(th_cache_new(NULL, B, CAPACITY), TH_ERROR_ARGUMENT, "cache_new: the module is NULL");
+    assert_error(th_cache_new(layer, B, 0), TH_ERROR_ARGUMENT, "must be positive; they are 3 and 0");
+    assert_error(th_cache_new(layer, -1, 5), TH_ERROR_ARGUMENT, "must be positive; they are -1 and 5");
+    expect_status(th_cache_reset(NULL), TH_ERROR_ARGUMENT, "cache_reset: the cache is NULL");
+    ck_assert_uint_eq(th_cache_bytes(NULL), 0);
+    ck_assert_uint_eq(th_cache_bytes(cache), 0); /* nothing is stored */
+    th_cache_free(cache);
+    ck_assert_uint_eq(th_cache_bytes(cache), 0);
+    expect_error(TH_ERROR_STATE, "cache_bytes: the cache has been freed");
+    ck_assert_int_eq(th_cache_follow(cache, nothing, nothing, nothing), TH_ERROR_STATE);
+    expect_error(TH_ERROR_STATE, "the cache has been freed");
+    assert_error(attend(NULL), TH_ERROR_STATE, "the cache has been freed");
+    /* positions of a tensor that ended, and keys of too few dimensions */
+    cache = th_cache_new(layer, B, CAPACITY);
+    th_tensor *ended = th_zeros(ctx, TH_INT64, TH_SHAPE(T));
+    th_tensor_free(ended);
+    assert_error(attend(ended), TH_ERROR_STATE, "positions");
+    x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(T, WIDTH));
+    /* with an error pending, a reset changes nothing */
+    ck_assert_ptr_null(attend(NULL));
+    ck_assert_int_eq(th_cache_reset(cache), TH_ERROR_SHAPE);
+    expect_error(TH_ERROR_SHAPE, "multi_head_attention: the cache holds 3 sequences: x must be (3, T, E)");
+}
+END_TEST
+
 /* After a reset the type may change until something is stored; then a cast is an error again. */
 START_TEST(every_cast_needs_a_reset)
 {
@@ -167,6 +253,9 @@ int main(void)
     tcase_add_test(tests, positions_of_another_shape_or_type_are_errors);
     tcase_add_test(tests, tokens_that_do_not_fit_are_errors);
     tcase_add_test(tests, a_cache_of_another_context_is_an_error);
+    tcase_add_test(tests, a_freed_layer_is_forgotten);
+    tcase_add_test(tests, copies_have_space_for_the_widest_rows);
+    tcase_add_test(tests, no_cache_and_no_model);
     tcase_add_test(tests, every_cast_needs_a_reset);
     return run_suites();
 }

@@ -128,7 +128,7 @@ START_TEST(errors_of_the_tree)
     /* Names have a maximum length. */
     th_module *deep = m;
     longest[TH_NAME_SIZE - 1] = 0;
-    for (int i = 0; i < 4 && deep; i++)
+    for (int i = 0; i < 5 && deep; i++)
         deep = th_module_add(deep, longest, th_module_list_new(ctx));
     ck_assert_ptr_null(deep);
     expect_error(TH_ERROR_ARGUMENT, "longer than 255 bytes");

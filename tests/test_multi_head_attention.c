@@ -362,6 +362,8 @@ static const construction constructions[] = {
      4,
      1},
     {"slopes", 6, 6, {.scores = {.alibi = true}}, 2, 4, 4, 1},
+    {"slopes of 4 heads", 8, 4, {.scores = {.alibi = true}}, 2, 4, 4, 1},
+    {"slope of 1 head", 4, 1, {.scores = {.alibi = true}}, 1, 3, 5, 2},
     {"norms of queries and keys", 8, 2, {.kv_heads = 1, .scores = {.qk_norm = true, .qk_norm_eps = 0.01}}, 2, 4, 4, 1},
     {"soft cap", 6, 3, {.scores = {.soft_cap = 0.5}}, 2, 4, 4, 1},
     {"window", 6, 3, {.scores = {.window = 2}}, 2, 4, 4, 1},
@@ -504,12 +506,12 @@ static built build(const construction *c, th_dtype dtype)
 /* -- masks by number, as options and as a bias of the scores -- */
 enum { MASKS = 6 };
 
-/* The ALiBi slope of head h of 6, as in the authors' program. */
+/* The ALiBi slope of head h of 1, 4 or 6, as in the authors' program. */
 static double slope_of(int64_t h, int64_t heads)
 {
-    static const double six[] = {1 / 4.0, 1 / 16.0, 1 / 64.0, 1 / 256.0, 1 / 2.0, 1 / 8.0};
-    ck_assert_int_eq(heads, 6);
-    return six[h];
+    static const double slopes[] = {1 / 4.0, 1 / 16.0, 1 / 64.0, 1 / 256.0, 1 / 2.0, 1 / 8.0};
+    ck_assert(heads == 1 || heads == 4 || heads == 6);
+    return heads == 1 ? 1 / 256.0 : slopes[h];
 }
 
 /* Returns whether the layer accepts the mask: a window needs a causal mask. */
@@ -656,6 +658,26 @@ START_TEST(cross_attention)
     assert_shape(weights, TH_SHAPE(1, 8, 62, 60));
     th_tensor *sums = th_sum(weights, TH_AXES(-1), NULL);
     ck_assert_double_le(largest_difference(sums, th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 8, 62))), 1e-5);
+}
+END_TEST
+
+/* Positions rotate the queries of cross attention only: queries at 5, 6 and 7 give the rows 5, 6 and 7 of a longer
+ * query. Keys from a cache too. */
+START_TEST(positions_of_cross_attention)
+{
+    th_module *m =
+        th_multi_head_attention_new(ctx, 12, 2, &(th_multi_head_attention_options){.scores = {.rotary = true}});
+    th_tensor *query = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 8, 12)), *last = th_slice(query, 1, 5, 8, 1);
+    th_tensor *memory = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 3, 12)), *from = th_arange(ctx, TH_INT64, 5, 8, 1);
+    th_no_grad_begin(ctx);
+    th_cache *cache = th_cache_new(m, 2, 8);
+    th_tensor *whole = th_slice(th_attend(m, query, memory, memory, NULL), 1, 5, 8, 1);
+    ck_assert_double_gt(largest_difference(whole, th_attend(m, last, memory, memory, NULL)), 1e-3);
+    for (int i = 0; i < 3; i++) {
+        const th_attend_options given = {.positions = from, .cache = i == 0 ? NULL : cache};
+        ck_assert_double_le(largest_difference(whole, th_attend(m, last, memory, memory, &given)), 1e-5);
+    }
+    th_no_grad_end(ctx);
 }
 END_TEST
 
@@ -950,9 +972,13 @@ START_TEST(errors)
         {12, 3, {.scores = {.soft_cap = INFINITY}}, TH_ERROR_ARGUMENT, "soft_cap = inf"},
         {12, 3, {.scores = {.window = -1}}, TH_ERROR_ARGUMENT, "window = -1"},
         {12, 3, {.scores = {.qk_norm = true, .qk_norm_eps = NAN}}, TH_ERROR_ARGUMENT, "qk_norm_eps is nan"},
+        {12, 3, {.scores = {.qk_norm = true, .qk_norm_eps = INFINITY}}, TH_ERROR_ARGUMENT, "qk_norm_eps is inf"},
+        {12, 3, {.scores = {.qk_norm = true, .qk_norm_eps = -1}}, TH_ERROR_ARGUMENT, "qk_norm_eps is -1"},
+        {12, 3, {.scores = {.rotary = true, .rotary_base = INFINITY}}, TH_ERROR_ARGUMENT, "rotary_base = inf"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_ptr_null(th_multi_head_attention_new(ctx, bad[i].width, bad[i].heads, &bad[i].options));
+        ck_assert_ptr_eq(strstr(th_error_message(ctx), "multi_head_attention: "), th_error_message(ctx));
         expect_error(bad[i].code, bad[i].words);
     }
     th_module *windowed = th_multi_head_attention_new(
@@ -980,6 +1006,7 @@ int main(void)
     tcase_add_loop_test(tests, against_plain_loops, 0, 2 * CONSTRUCTIONS);
     tcase_add_loop_test(tests, narrow_projections, 0, 2);
     tcase_add_loop_test(tests, cross_attention, 0, 2);
+    tcase_add_test(tests, positions_of_cross_attention);
     tcase_add_loop_test(tests, an_additive_mask_of_large_numbers_hides, 0, 2);
     tcase_add_loop_test(tests, dropout_of_weights, 0, 2);
     tcase_add_test(tests, fused_and_composed_draw_the_same_dropout);

@@ -221,6 +221,11 @@ START_TEST(test_hostile_headers)
         {"{'desc\\x72': '<f4', 'fortran_order': False, 'shape': (6,)}", "a string in its header does not end"},
         {"{'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa': 1}",
          "a string in its header does not end"},
+        {"{'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa': 1}", "unknown key 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"}, /* 31 letters */
+        {"{'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa': 1}", "a string in its header does not end"},
+        {"{'de\x7fscr': '<f4'}", "a string in its header does not end"},
+        {"{'de\tscr': '<f4'}", "a string in its header does not end"},
+        {"{'~ ': '<f4'}", "unknown key '~ '"},
         {"{descr: '<f4'}", "its header lacks a string"},
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}", "element type '>f4' is not one of"},
         {"{'descr': '<f2', 'fortran_order': False, 'shape': (6,)}", "element type '<f2' is not one of"},
@@ -242,6 +247,12 @@ START_TEST(test_hostile_headers)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6.0,)}", "no comma between two sizes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1e9,)}", "no comma between two sizes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "a size in its shape overflows"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,)}", "a size in its shape overflows"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,)}",
+         "its shape (9223372036854775807) in bytes overflows"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (:,)}", "not a non-negative integer"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6/,)}", "no comma between two sizes"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6:,)}", "no comma between two sizes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
          "(4294967296, 4294967296) in bytes overflows"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,)}", "overflows"},
@@ -317,6 +328,29 @@ START_TEST(test_damaged_files)
 }
 END_TEST
 
+/* A shapes-only context reads the shapes of all arrays of a stream, and skips their elements. */
+START_TEST(test_shapes_only)
+{
+    th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+    FILE *file = fopen(path, "w+");
+    for (int64_t i = 0; i < 3; i++)
+        ck_assert_int_eq(th_npy_write_to(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(i, 3 + i)), file), TH_OK);
+    rewind(file);
+    for (int64_t i = 0; i < 3; i++) {
+        th_tensor *t = th_npy_read_from(shapes, file);
+        ck_assert_msg(t != NULL, "%s", th_error_message(shapes));
+        ck_assert(th_size(t, 0) == i && th_size(t, 1) == 3 + i);
+    }
+    ck_assert_ptr_null(th_npy_read_from(shapes, file));
+    ck_assert_ptr_nonnull(strstr(th_error_message(shapes), "npy_read: the file: it is too short for a .npy file"));
+    th_error_clear(shapes);
+    ck_assert_int_eq(th_npy_write(th_ones(shapes, TH_FLOAT32, TH_SHAPE(2)), path), TH_ERROR_STATE);
+    ck_assert_ptr_nonnull(strstr(th_error_message(shapes), "npy_write: a shapes-only context has no values"));
+    fclose(file);
+    th_context_free(shapes);
+}
+END_TEST
+
 START_TEST(test_arguments)
 {
     th_tensor *t = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2));
@@ -362,6 +396,9 @@ START_TEST(test_full_disk)
     if (access("/dev/full", W_OK) == 0) { /* a device is written to, not replaced */
         ck_assert_int_eq(th_npy_write(small, "/dev/full"), TH_ERROR_FILE);
         th_error_clear(ctx);
+        th_tensor *view = th_swap_axes(th_ones(ctx, TH_FLOAT32, TH_SHAPE(300, 400)), 0, 1);
+        ck_assert_int_eq(th_npy_write(view, "/dev/full"), TH_ERROR_FILE);
+        th_error_clear(ctx);
         struct stat device;
         ck_assert(stat("/dev/full", &device) == 0 && S_ISCHR(device.st_mode));
     }
@@ -394,6 +431,7 @@ int main(void)
     tcase_add_test(tests, test_streams);
     tcase_add_test(tests, test_hostile_headers);
     tcase_add_test(tests, test_damaged_files);
+    tcase_add_test(tests, test_shapes_only);
     tcase_add_test(tests, test_arguments);
     tcase_add_test(tests, test_full_disk);
     tcase_add_test(tests, test_out_of_memory);

@@ -492,6 +492,56 @@ START_TEST(panels_and_many_points)
 }
 END_TEST
 
+START_TEST(curves_without_names_and_points)
+{
+    const double y[2] = {1, 2};
+    const th_curve some[] = {{.count = 2, .y = y}, {"second", 2, NULL, y}, {.count = 0}, {"fourth", 2, NULL, y}};
+    ck_assert_int_eq(th_picture_curves(ctx, path, some, 4, NULL), TH_OK);
+    char *text = read_picture();
+    ck_assert_int_eq(count(text, "class=\"key\""), 2); /* a curve without a name is not in the legend */
+    ck_assert(strstr(text, ">second<") && strstr(text, ">fourth<"));
+    free(text);
+    const th_curve wrong[] = {{.count = -1, .y = y}, {.count = 1}};
+    for (int i = 0; i < 2; i++)
+        expect_status(th_picture_curves(ctx, path, &wrong[i], 1, NULL), TH_ERROR_ARGUMENT,
+                      "picture_curves: needs a path and 1 curves with their points");
+    expect_status(th_picture_curves(ctx, path, NULL, 1, NULL), TH_ERROR_ARGUMENT, "picture_curves: needs a path");
+    const th_panel panel = {wrong, 1, {0}};
+    expect_status(th_picture_panels(ctx, path, &panel, 1, NULL), TH_ERROR_ARGUMENT, "picture_panels: needs a path");
+    const th_panel right = {some, 2, {0}};
+    expect_status(th_picture_panels(ctx, "/nonexistent/p.svg", &right, 1, NULL), TH_ERROR_FILE, "picture_panels: ");
+    ck_assert_int_eq(th_picture_panels(NULL, path, &right, 1, NULL), TH_ERROR_ARGUMENT);
+    /* with an error pending nothing is written */
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_ptr_null(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(-1)));
+    ck_assert_int_eq(th_picture_panels(ctx, path, &right, 1, NULL), TH_ERROR_SHAPE);
+    ck_assert_int_eq(th_picture_curves(ctx, path, some, 1, NULL), TH_ERROR_SHAPE);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    th_error_clear(ctx);
+}
+END_TEST
+
+/* Letters name as many rows and columns as there are letters; the others have numbers. */
+START_TEST(fewer_letters_than_rows)
+{
+    th_tensor *w = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 4));
+    const th_heatmap_options options = {.row_letters = "ab", .column_letters = "xyz"};
+    ck_assert_int_eq(th_picture_heatmaps(w, path, &options), TH_OK);
+    char *text = read_picture();
+    ck_assert_int_eq(count(text, "<title>a \xE2\x86\x90 x: 1</title>"), 1);
+    ck_assert_int_eq(count(text, "<title>b \xE2\x86\x90 z: 1</title>"), 1);
+    ck_assert_int_eq(count(text, "<title>2 \xE2\x86\x90 y: 1</title>"), 1); /* the third row */
+    ck_assert_int_eq(count(text, "<title>a \xE2\x86\x90 3: 1</title>"), 1); /* the fourth column */
+    free(text);
+    expect_status(th_picture_heatmaps(w, NULL, NULL), TH_ERROR_ARGUMENT, "picture_heatmaps: needs a path");
+    expect_status(th_picture_heatmaps(th_ones(ctx, TH_FLOAT32, TH_SHAPE(1, 2, 2, 2)), path, NULL), TH_ERROR_SHAPE,
+                  "they are (1, 2, 2, 2)");
+    th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+    ck_assert_int_eq(th_picture_heatmaps(th_ones(shapes, TH_FLOAT32, TH_SHAPE(2, 2)), path, NULL), TH_ERROR_ARGUMENT);
+    th_context_free(shapes);
+}
+END_TEST
+
 int main(void)
 {
     setlocale(LC_ALL, ""); /* coordinates have a decimal point in any locale */
@@ -508,5 +558,7 @@ int main(void)
     tcase_add_test(pictures, curves_differ_without_color);
     tcase_add_test(pictures, errors);
     tcase_add_test(pictures, panels_and_many_points);
+    tcase_add_test(pictures, curves_without_names_and_points);
+    tcase_add_test(pictures, fewer_letters_than_rows);
     return run_suites();
 }

@@ -214,6 +214,37 @@ START_TEST(test_initializers)
 }
 END_TEST
 
+/* The widest ranges, and ranges of one number. */
+START_TEST(test_ends_of_ranges)
+{
+    static const int64_t end = (int64_t)INT32_MAX + 1;
+    th_tensor *t = th_random_integers(ctx, TH_INT32, TH_SHAPE(1000), -end, end);
+    no_error();
+    int64_t low = 0, high = 0;
+    for (int64_t i = 0; i < 1000; i++) {
+        const int64_t value = (int64_t)th_get(t, TH_INDEX(i));
+        low = value < low ? value : low;
+        high = value > high ? value : high;
+    }
+    ck_assert(low < -end / 10 * 9 && high > end / 10 * 9);
+    t = th_random_integers(ctx, TH_INT64, TH_SHAPE(50), INT64_MAX - 1, INT64_MAX);
+    for (int64_t i = 0; i < 50; i++)
+        ck_assert_int_eq(((const int64_t *)th_data_const(t))[i], INT64_MAX - 1);
+    t = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(50), 2.5, 2.5);
+    th_tensor *same = th_normal(ctx, TH_FLOAT64, TH_SHAPE(50), -3, 0);
+    no_error();
+    for (int64_t i = 0; i < 50; i++)
+        ck_assert(th_get(t, TH_INDEX(i)) == 2.5 && th_get(same, TH_INDEX(i)) == -3);
+    ck_assert_int_eq(th_fill_xavier_normal(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(2, 2)), 0), TH_OK); /* a gain of 0 */
+    /* the upper end is never drawn, even where rounding would give it */
+    const double above = 1 + 0x1p-23;
+    t = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(100), 1, above);
+    th_tensor *wide = th_uniform(ctx, TH_FLOAT64, TH_SHAPE(100), 1, 1 + 0x1p-52);
+    for (int64_t i = 0; i < 100; i++)
+        ck_assert(th_get(t, TH_INDEX(i)) == 1 && th_get(wide, TH_INDEX(i)) == 1);
+}
+END_TEST
+
 /* A wrong call fails and does not advance the stream. */
 START_TEST(test_errors)
 {
@@ -234,6 +265,25 @@ START_TEST(test_errors)
     expect_failure(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), 5, 5), TH_ERROR_ARGUMENT, "no integer in [5, 5)");
     expect_failure(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), 0, (int64_t)1 << 40), TH_ERROR_ARGUMENT,
                    "int32 cannot hold");
+    static const int64_t end = (int64_t)INT32_MAX + 1;
+    expect_failure(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), 0, end + 1), TH_ERROR_ARGUMENT, "int32 cannot hold");
+    expect_failure(!th_random_integers(ctx, TH_INT32, TH_SHAPE(3), -end - 1, 0), TH_ERROR_ARGUMENT,
+                   "int32 cannot hold all integers in [-2147483649, 0)");
+    expect_failure(!th_uniform(ctx, TH_FLOAT32, TH_SHAPE(3), -1e39, 1), TH_ERROR_ARGUMENT, "is not a range");
+    expect_failure(!th_uniform(ctx, TH_FLOAT64, TH_SHAPE(3), 0, INFINITY), TH_ERROR_ARGUMENT, "of float64 numbers");
+    static const double wrong[][2] = {{INFINITY, 1}, {1e39, 1}, {0, NAN}, {0, INFINITY}, {0, 1e39}, {0, -1e-9}};
+    for (int i = 0; i < 6; i++)
+        expect_failure(!th_normal(ctx, TH_FLOAT32, TH_SHAPE(3), wrong[i][0], wrong[i][1]), TH_ERROR_ARGUMENT,
+                       "normal: a mean of ");
+    th_status (*const fills[])(th_tensor *, double) = {th_fill_xavier_uniform, th_fill_xavier_normal,
+                                                       th_fill_kaiming_uniform, th_fill_kaiming_normal};
+    static const char *const fill_names[] = {"fill_xavier_uniform: the gain is ", "fill_xavier_normal: the gain is ",
+                                             "fill_kaiming_uniform: the gain is ", "fill_kaiming_normal: the gain is "};
+    for (int i = 0; i < 4; i++) {
+        expect_status(fills[i](weight, INFINITY), TH_ERROR_ARGUMENT, fill_names[i]);
+        expect_status(fills[i](weight, NAN), TH_ERROR_ARGUMENT, fill_names[i]);
+        expect_status(fills[i](NULL, 1), TH_ERROR_ARGUMENT, "t is NULL");
+    }
     expect_failure(!th_random_integers(ctx, TH_FLOAT32, TH_SHAPE(3), 0, 5), TH_ERROR_TYPE,
                    "int32 or int64, not float32");
     expect_failure(th_fill_uniform(whole, 0, 1), TH_ERROR_TYPE, "fill_uniform");
@@ -270,6 +320,7 @@ int main(void)
     tcase_add_test(tests, test_ranges_and_moments);
     tcase_add_test(tests, test_integers);
     tcase_add_test(tests, test_initializers);
+    tcase_add_test(tests, test_ends_of_ranges);
     tcase_add_test(tests, test_errors);
     tcase_add_test(tests, test_shapes_only);
     return run_suites();

@@ -5,6 +5,7 @@
 
 #include "tapehead/tapehead.h"
 #include "tensor/shape.h"
+#include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
 #include "context.h"
@@ -403,6 +404,62 @@ START_TEST(test_ownership)
 }
 END_TEST
 
+/* The smallest and the largest numbers that a type holds. */
+START_TEST(test_ends_of_types)
+{
+    static const struct {
+        th_dtype dtype;
+        double value;
+        bool fits;
+    } cases[] = {{TH_INT32, 2147483647, true},   {TH_INT32, 2147483648, false}, {TH_INT32, -2147483648, true},
+                 {TH_INT32, -2147483649, false}, {TH_INT64, -0x1p63, true},     {TH_INT64, 0x1p63, false},
+                 {TH_INT64, -0x1.1p63, false},   {TH_INT64, 0x1p62, true},      {TH_INT32, INFINITY, false},
+                 {TH_INT32, -INFINITY, false},   {TH_INT64, NAN, false},        {TH_FLOAT32, -INFINITY, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        th_tensor *t = th_full(ctx, cases[i].dtype, TH_SHAPE(1), cases[i].value);
+        if (!cases[i].fits)
+            expect_failure(t == NULL, TH_ERROR_ARGUMENT, "cannot hold");
+        else
+            ck_assert_msg(th_item(t) == cases[i].value, "%zu", i);
+    }
+    expect_failure(!th_arange(ctx, TH_FLOAT64, -INFINITY, 5, 1), TH_ERROR_ARGUMENT, "cannot count from -inf");
+    /* also where the first number is behind the end */
+    expect_failure(!th_arange(ctx, TH_FLOAT64, INFINITY, 5, 1), TH_ERROR_ARGUMENT, "cannot count from inf");
+    expect_failure(!th_arange(ctx, TH_FLOAT64, 5, -INFINITY, 1), TH_ERROR_ARGUMENT, "cannot count from 5 to -inf");
+    expect_failure(!th_arange(ctx, TH_FLOAT64, 5, 0, 0), TH_ERROR_ARGUMENT, "in steps of 0");
+    expect_failure(!th_arange(ctx, TH_FLOAT64, 0, 5, INFINITY), TH_ERROR_ARGUMENT, "in steps of inf");
+    expect_failure(!th_arange(ctx, TH_FLOAT64, 0, 5, NAN), TH_ERROR_ARGUMENT, "in steps of ");
+    expect_failure(!th_arange(ctx, TH_INT32, -2147483649.0, -2147483640, 1), TH_ERROR_ARGUMENT, "int32 cannot hold");
+    ck_assert_int_eq(th_numel(th_arange(ctx, TH_INT32, 2147483640, 2147483648, 1)), 8);
+    ck_assert_int_eq(th_numel(th_arange(ctx, TH_INT32, -2147483648, -2147483640, 8)), 1);
+    expect_failure(!th_arange(NULL, TH_INT32, 0, 5, 1), TH_ERROR_ARGUMENT, "arange: the context is NULL");
+}
+END_TEST
+
+/* One element is written 0 to 300 times, densely, with gaps, and from elements with gaps. No other byte changes. */
+START_TEST(test_runs_of_elements)
+{
+    static const int64_t elements[] = {1, 2, 4, 8};
+    enum { LARGEST = 300 };
+    static char from[LARGEST * 8 * 3], to[LARGEST * 8 * 3], expected[LARGEST * 8 * 3];
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (char)(i * 37 + i / 256);
+    for (int e = 0; e < 4; e++)
+        for (int to_step = 1; to_step <= 3; to_step++)
+            for (int from_step = 0; from_step <= 3; from_step++)
+                for (int64_t n = 0; n <= LARGEST; n += n < 20 || (n * elements[e] & 63) > 60 ? 1 : 3) {
+                    const int64_t size = elements[e];
+                    memset(to, '#', sizeof to);
+                    memset(expected, '#', sizeof expected);
+                    for (int64_t i = 0; i < n * size; i++)
+                        expected[i / size * size * to_step + i % size] = from[i / size * size * from_step + i % size];
+                    th_move_run(n, size, to, size * to_step, from, size * from_step);
+                    ck_assert_msg(memcmp(to, expected, sizeof to) == 0, "%d elements of %d bytes, steps %d and %d",
+                                  (int)n, (int)size, to_step, from_step);
+                }
+}
+END_TEST
+
 START_TEST(test_shapes_only)
 {
     th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
@@ -441,6 +498,8 @@ int main(void)
     tcase_add_test(tests, test_changes_are_counted);
     tcase_add_test(tests, test_keep);
     tcase_add_test(tests, test_ownership);
+    tcase_add_test(tests, test_ends_of_types);
+    tcase_add_test(tests, test_runs_of_elements);
     tcase_add_test(tests, test_shapes_only);
     return run_suites();
 }

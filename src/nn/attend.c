@@ -147,9 +147,8 @@ static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor 
 {
     const bool self = query == key;
     const th_dtype dtype = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->query.weight);
+    /* If the cache cannot be used, an error is pending, and no operation below computes anything. */
     th_cache_impl *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
-    if (given->cache && cache == NULL)
-        return false;
     if (cache && !self && th_cache_find_memory(cache, &l->base, &heads->key, &heads->value)) {
         heads->query = query_heads(l, project(l, &l->query, query), given->positions);
         return heads->query != NULL;

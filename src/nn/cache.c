@@ -53,8 +53,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
     }
     *cache = (th_cache_impl){.ctx = ctx, .batch = batch, .capacity = capacity, .layers = layers};
     cache->layer = th_allocate(ctx, bytes);
-    if (cache->layer)
-        find_layers(model, cache->layer);
+    find_layers(model, cache->layer);
     if (cache->layer == NULL || !th_attach(ctx, cache, release)) {
         release(ctx, cache);
         th_fail_memory(ctx, "cache_new", bytes);

@@ -136,10 +136,8 @@ static void set_to_stored(const th_cached_layer *layer, th_tensor **k, th_tensor
 static th_cached_layer *put(th_cache_impl *cache, const th_module *attention, const th_array *positions,
                             int64_t capacity, th_tensor **k, th_tensor **v)
 {
-    th_context *ctx = cache->ctx;
-    const th_tensor_impl *keys = th_usable(*k, ctx, attention->type, "the key");
-    const th_tensor_impl *values = keys ? th_usable(*v, ctx, attention->type, "the value") : NULL;
-    if (values == NULL || check_keys(cache, attention, keys) != TH_OK)
+    const th_tensor_impl *keys = th_tensor_impl_of(*k), *values = th_tensor_impl_of(*v);
+    if (check_keys(cache, attention, keys) != TH_OK)
         return NULL;
     th_cached_layer *layer = layer_of(cache, attention);
     const int64_t length = capacity ? capacity : keys->size[2];

@@ -117,7 +117,8 @@ static const char *name_of(const th_module *m, const th_tensor_impl *parameter, 
  * finite, the squares have overflowed: computes the norm in units of the largest element. */
 static th_status slow_norm(const th_gradient_list *list, const char *operation, double *norm)
 {
-    double largest = 0, sum = 0;
+    double largest = 0;
+    double sum = 0;
     gradient_iterator it = start(list);
     for (const th_tensor_impl *t; (t = next(list, &it));)
         for (int64_t i = 0; i < th_tensor_numel(t); i++) {

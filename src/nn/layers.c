@@ -133,11 +133,9 @@ static th_module *norm_new(th_context *ctx, const th_module_type *type, int64_t 
     const th_norm_layer_options given = options ? *options : (th_norm_layer_options){0};
     if (!positive(ctx, type->name, "the width", width))
         return NULL;
-    if (!(given.eps >= 0)) {
+    if (!(given.eps >= 0))
         th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "eps must not be negative; it is %g", given.eps);
-        return NULL;
-    }
-    norm_layer *l = th_module_make(ctx, type);
+    norm_layer *l = th_module_make(ctx, type); /* NULL if an error is pending */
     if (l == NULL)
         return NULL;
     l->width = width;

@@ -74,9 +74,10 @@ static size_t full_name_length(const th_module *m)
 static size_t longest_name(const th_module *m)
 {
     size_t longest = 0;
-    for (const th_parameter *p = m->parameters; p; p = p->next)
-        if (strlen(p->name) + 1 > longest)
-            longest = strlen(p->name) + 1;
+    for (const th_parameter *p = m->parameters; p; p = p->next) {
+        const size_t length = strlen(p->name) + 1;
+        longest = length > longest ? length : longest;
+    }
     for (const th_module *child = m->first; child; child = child->next) {
         const size_t length = strlen(child->name) + 1 + longest_name(child);
         longest = length > longest ? length : longest;
@@ -110,7 +111,7 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
             m->type, name);
     else if (taken(m, name))
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s already has a member \"%s\"", m->type, name);
-    else if (full_name_length(m) + strlen(name) + 1 + below >= TH_FULL_NAME_SIZE)
+    else if (full_name_length(m) + strlen(name) + 1 + below > TH_FULL_NAME_SIZE)
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
                 "the full name of a member under \"%s\" would be longer than %d bytes", name, TH_FULL_NAME_SIZE - 1);
     else

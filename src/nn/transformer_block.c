@@ -73,9 +73,9 @@ static th_tensor *activate(th_tensor *x, th_activation activation)
     case TH_RELU:
         return th_relu(x);
     case TH_SILU:
-        return th_silu(x);
+        break;
     }
-    return NULL;
+    return th_silu(x);
 }
 
 /* Returns linear1(norm(x)), (.., T, mlp_width), and sets *gate to gate(norm(x)), or NULL. The scope releases the norm's

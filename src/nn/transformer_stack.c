@@ -51,15 +51,15 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
         th_fail_memory(ctx, m->type, bytes);
         return th_module_end(m, NULL);
     }
-    int n = 0;
-    results[n++] = y;
+    th_tensor **end = results;
+    *end++ = y;
     for (int64_t i = 0; i < count && y; i++) {
         if (weights)
-            results[n++] = weights[i];
+            *end++ = weights[i];
         if (memory_weights)
-            results[n++] = memory_weights[i];
+            *end++ = memory_weights[i];
     }
-    th_module_end_all(m, results, n);
+    th_module_end_all(m, results, (int)(end - results));
     return th_failed(ctx) ? NULL : y;
 }
 
