@@ -1,6 +1,8 @@
 /* User-written operations, each checked on its samples: recomputed, with precomputed gradients, with any number of
  * inputs, and fused. */
 
+#include "memory.h"
+
 #include "user_ops.h"
 
 START_TEST(a_cheap_operation_is_recomputed)
@@ -224,6 +226,104 @@ START_TEST(a_fused_operation_equals_its_composition)
 }
 END_TEST
 
+/* -- without memory -- */
+
+enum { MANY = 200 };
+
+/* A step with everything that is stored for it: views with repeated elements, parts of a gradient, many inputs, and
+ * the gradient of a tensor that the loss does not depend on. */
+static th_status varied_step(th_tensor *x, th_tensor *unused, int many)
+{
+    th_tensor *inputs[MANY], *gradients[2] = {NULL}, *wrt[] = {x, unused};
+    th_tensor *rows = th_reshape(x, TH_SHAPE(3, 4));
+    for (int i = 0; i < many; i++)
+        inputs[i] = th_slice(rows, 0, i % 3, i % 3 + 1, 1);
+    th_tensor *a = th_sum(th_apply_n(&product, NULL, many, inputs, NULL), TH_ALL_AXES, NULL);
+    th_tensor *b = th_sum(th_exp(th_apply(&windows, &(one_number){3}, x)), TH_ALL_AXES, NULL);
+    th_tensor *loss = th_add(a, b);
+    const th_backward_options requested = {.keep_tape = true, .wrt = wrt, .n_wrt = 2, .gradients = gradients};
+    const th_status status = th_backward(loss, &requested);
+    if (status != TH_OK)
+        return status;
+    ck_assert(gradients[0] && gradients[1]);
+    ck_assert_double_eq(th_get(gradients[1], TH_INDEX(4)), 0);
+    const double first = th_get(gradients[0], TH_INDEX(5));
+    if (th_backward(loss, NULL) != TH_OK)
+        return th_error_code(th_context_of(x));
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(5)), first);
+    return TH_OK;
+}
+
+typedef struct limited {
+    test_memory memory;
+    th_context *ctx;
+    th_tensor *x, *unused;
+} limited;
+
+static void limited_new(limited *l)
+{
+    *l = (limited){.ctx = NULL};
+    l->ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&l->memory)});
+    l->x = th_set_requires_gradient(th_ones(l->ctx, TH_FLOAT64, TH_SHAPE(12)), true);
+    l->unused = th_set_requires_gradient(th_ones(l->ctx, TH_FLOAT64, TH_SHAPE(5000)), true);
+}
+
+/* Ends a step that may have failed, and checks that the next one succeeds. */
+static void next_step(limited *l, int many)
+{
+    l->memory.fail_at = 0;
+    l->memory.forever = false;
+    th_tape_clear(l->ctx);
+    th_error_clear(l->ctx);
+    th_empty_gradient(l->x);
+    ck_assert_msg(varied_step(l->x, l->unused, many) == TH_OK, "%s", th_error_message(l->ctx));
+    th_context_free(l->ctx);
+}
+
+/* Each allocation fails once, or it and all later ones. */
+START_TEST(an_allocation_of_a_step_fails)
+{
+    bool failed = true;
+    for (int call = 1; failed; call++) {
+        limited l;
+        limited_new(&l);
+        l.memory.fail_at = l.memory.calls + call;
+        l.memory.forever = _i;
+        const th_status status = varied_step(l.x, l.unused, MANY);
+        failed = status != TH_OK;
+        ck_assert_int_eq(status, failed ? TH_ERROR_MEMORY : TH_OK);
+        ck_assert_int_eq(th_error_code(l.ctx), status);
+        next_step(&l, MANY);
+    }
+}
+END_TEST
+
+/* The tape's memory ends at every point of a step: the name of a scope fills the rest of its page. */
+START_TEST(the_tape_fills_its_memory)
+{
+    enum { PAGE = 16 * 1024, FEW = 12 };
+    static char name[PAGE];
+    memset(name, 'x', sizeof name - 1);
+    int failures = 0, successes = 0;
+    for (int left = 0; left < PAGE; left += 16) {
+        limited l;
+        limited_new(&l);
+        ck_assert_int_eq(varied_step(l.x, l.unused, FEW), TH_OK);
+        th_tape_clear(l.ctx);
+        th_empty_gradient(l.x);
+        run_out(&l.memory);
+        th_scope_begin(l.ctx, &name[left]);
+        const th_status status = varied_step(l.x, l.unused, FEW);
+        ck_assert_int_eq(th_error_code(l.ctx), status);
+        ck_assert(status == TH_OK || status == TH_ERROR_MEMORY);
+        *(status == TH_OK ? &successes : &failures) += 1;
+        th_scope_end(l.ctx, NULL);
+        next_step(&l, FEW);
+    }
+    ck_assert(failures > 100 && successes > 100);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("a user's operations", setup, close_context);
@@ -235,5 +335,7 @@ int main(void)
     tcase_add_test(tcase, the_forecast_counts_every_copy);
     tcase_add_test(tcase, any_number_of_inputs_can_be_passed_or_left_out);
     tcase_add_test(tcase, a_fused_operation_equals_its_composition);
+    tcase_add_loop_test(tcase, an_allocation_of_a_step_fails, 0, 2);
+    tcase_add_test(tcase, the_tape_fills_its_memory);
     return run_suites();
 }
