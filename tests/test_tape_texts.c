@@ -1,9 +1,11 @@
-/* Tests of whole texts about a tape: the printed tape, its graph, findings of tracing, and errors that name lines. */
+/* Tests of whole texts about a tape: the printed tape, its graph, findings of tracing, errors that name lines, and
+ * profiles. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/profile.h"
 #include "memory.h"
 #include "tapehead/tapehead.h"
 
@@ -343,6 +345,89 @@ START_TEST(the_error_of_a_changed_value_names_both_lines)
 }
 END_TEST
 
+/* -- profiles -- */
+
+/* Records a forward and a backward in which the gradient of b has two parts. Then gives the operations 4, 3, 2 and 1
+ * microseconds in the order of their first calls, and the profile 20. */
+static int profiled_step(th_profile_options options)
+{
+    th_tensor *a = th_set_requires_gradient(th_ones(ctx, TH_FLOAT64, TH_SHAPE(2, 3)), true);
+    th_tensor *b = th_set_requires_gradient(th_ones(ctx, TH_FLOAT64, TH_SHAPE(3)), true);
+    ck_assert_int_eq(th_profile_begin(ctx, &options), TH_OK);
+    const int line = __LINE__ + 1;
+    th_tensor *y = th_matmul(th_add(th_add(a, b), b), th_ones(ctx, TH_FLOAT64, TH_SHAPE(3, 1000)));
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = y}), TH_OK);
+    ck_assert_int_eq(th_profile_end(ctx), TH_OK);
+    th_profile *p = ctx->profile;
+    ck_assert_int_eq(p->table.tallies.count, 4);
+    for (int i = 0; i < 4; i++)
+        ((th_profile_tally *)th_pool_at(&p->table.tallies, i))->nanoseconds = (4 - i) * 1000;
+    p->begin = 5000000;
+    p->end = 5270000;
+    p->overhead = 250000;
+    return line;
+}
+
+START_TEST(the_table_of_a_profile)
+{
+    profiled_step((th_profile_options){0});
+    text actual, expected;
+    begin(&actual);
+    begin(&expected);
+    ck_assert_int_eq(th_profile_print(ctx, actual.file), TH_OK);
+    fputs("operation                      phase         calls          ms    share     GF/s     GB/s\n"
+          "add                            forward           2       0.004   20.0 %        -      0.1\n"
+          "matmul                         forward           1       0.003   15.0 %      4.0     13.3\n"
+          "matmul                         backward          1       0.002   10.0 %      6.0     20.0\n"
+          "gradient sum                   backward          3       0.001    5.0 %        -      0.3\n"
+          "outside operations                                       0.010   50.0 %\n"
+          "total                                                    0.020  100.0 %\n"
+          "7 calls, 12000 multiply-adds; recording them took 0.250 ms more\n",
+          expected.file);
+    expect_same(&actual, &expected);
+}
+END_TEST
+
+START_TEST(a_profile_counts_bytes_of_each_type_and_sum)
+{
+    const int line = profiled_step((th_profile_options){0});
+    const int64_t bytes[] = {2 * 8 * (6 + 3 + 6), 8 * (6 + 3000 + 2000), 8 * (6 + 3000 + 2000),
+                             8 * (6 + 3 + 6 + 6 + 6 + 2 * 3)};
+    for (int i = 0; i < 4; i++) {
+        th_profile_entry entry;
+        ck_assert_int_eq(th_profile_entry_at(ctx, i, &entry), TH_OK);
+        ck_assert_int_eq(entry.bytes, bytes[i]);
+    }
+    text trace;
+    begin(&trace);
+    ck_assert_int_eq(th_profile_write_trace_to(ctx, trace.file), TH_OK);
+    fclose(trace.file);
+    char place[64];
+    snprintf(place, sizeof place, "test_tape_texts.c:%d\"", line);
+    ck_assert_int_eq(count(trace.content, place), 7); /* every event */
+    ck_assert_int_eq(count(trace.content, "\"float64 (2, 3), float64 (3) -> float64 (2, 3)\""), 2);
+    ck_assert_int_eq(count(trace.content, "\"float64 (2, 3), float64 (3, 1000) -> float64 (2, 1000)\""), 2);
+    ck_assert_int_eq(count(trace.content, "\"float64 (2, 3) -> float64 (3)\""), 2);
+    ck_assert_int_eq(count(trace.content, "\"float64 (2, 3) -> float64 (2, 3)\""), 1);
+    free(trace.content);
+    expect_status(th_profile_entry_at(ctx, 0, NULL), TH_ERROR_ARGUMENT, "profile_entry_at: the entry is NULL");
+}
+END_TEST
+
+START_TEST(the_table_of_a_full_profile)
+{
+    profiled_step((th_profile_options){.max_events = 4});
+    text actual;
+    begin(&actual);
+    ck_assert_int_eq(th_profile_print(ctx, actual.file), TH_OK);
+    fclose(actual.file);
+    ck_assert_ptr_nonnull(strstr(actual.content, "recording them took 0.250 ms more; the trace was full for 3 of the "
+                                                 "calls\n"));
+    free(actual.content);
+    ck_assert_int_eq(th_profile_sum(NULL).calls, 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("texts about a tape", setup, close_context);
@@ -356,5 +441,8 @@ int main(void)
     tcase_add_test(tcase, findings_of_backward);
     tcase_add_test(tcase, an_infinity_of_a_mask_is_no_finding);
     tcase_add_test(tcase, the_error_of_a_changed_value_names_both_lines);
+    tcase_add_test(tcase, the_table_of_a_profile);
+    tcase_add_test(tcase, a_profile_counts_bytes_of_each_type_and_sum);
+    tcase_add_test(tcase, the_table_of_a_full_profile);
     return run_suites();
 }
