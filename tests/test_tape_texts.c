@@ -201,14 +201,18 @@ START_TEST(writing_fails)
         expect_status(th_tape_print(ctx, full, &values), TH_ERROR_FILE, "print: the file could not be written");
         fclose(full);
     }
+    ck_assert_ptr_null(th_exp(NULL)); /* a pending error, with which no value can be printed */
+    FILE *nowhere = fopen("/dev/null", "w");
+    expect_status(th_tape_print(ctx, nowhere, &(th_tape_print_options){.values = true}), TH_ERROR_ARGUMENT, "exp");
+    fclose(nowhere);
 }
 END_TEST
 
 /* Gradients of results become tensors of the step when they are printed. */
 START_TEST(printing_without_memory_is_an_error)
 {
-    th_tensor *x = counting_leaf(TH_SHAPE(2)), *y = th_keep_gradient(th_scale(x, 3));
-    ck_assert_int_eq(th_backward(total(y), NULL), TH_OK);
+    th_tensor *x = counting_leaf(TH_SHAPE(2)), *loss = th_keep_gradient(total(th_scale(x, 3)));
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
     FILE *nowhere = fopen("/dev/null", "w");
     th_no_grad_begin(ctx);
     int failed = 0;
@@ -410,6 +414,15 @@ START_TEST(a_profile_counts_bytes_of_each_type_and_sum)
     ck_assert_int_eq(count(trace.content, "\"float64 (2, 3) -> float64 (3)\""), 2);
     ck_assert_int_eq(count(trace.content, "\"float64 (2, 3) -> float64 (2, 3)\""), 1);
     free(trace.content);
+    th_tape_clear(ctx);
+    th_tensor *a = th_set_requires_gradient(th_ones(ctx, TH_FLOAT64, TH_SHAPE(3)), true);
+    th_tensor *y = th_mul(a, th_ones(ctx, TH_FLOAT64, TH_SHAPE(2, 3)));
+    ck_assert_int_eq(th_profile_begin(ctx, NULL), TH_OK);
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = y}), TH_OK);
+    ck_assert_int_eq(th_profile_end(ctx), TH_OK);
+    const th_profile_tally *sum = th_pool_at(&ctx->profile->table.tallies, 1); /* after mul */
+    ck_assert_str_eq(sum->operation, "gradient sum");
+    ck_assert_int_eq(sum->bytes, 8 * (6 + 3));
     expect_status(th_profile_entry_at(ctx, 0, NULL), TH_ERROR_ARGUMENT, "profile_entry_at: the entry is NULL");
 }
 END_TEST
