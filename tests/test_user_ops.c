@@ -333,6 +333,31 @@ START_TEST(the_tape_fills_its_memory)
 }
 END_TEST
 
+/* A scope that could not be opened still counts. Its end restores the state before it. */
+START_TEST(a_scope_without_memory_can_be_ended)
+{
+    test_memory memory = {0};
+    th_context *c = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    run_out(&memory);
+    th_scope_begin(c, "first");
+    ck_assert_int_eq(th_error_code(c), TH_ERROR_MEMORY);
+    memory.fail_at = 0;
+    th_error_clear(c);
+    th_scope_begin(c, "second");
+    th_scope_end(c, NULL);
+    th_scope_end(c, NULL);
+    th_tensor *x = th_set_requires_gradient(th_ones(c, TH_FLOAT32, TH_SHAPE(2)), true);
+    th_scope_begin(c, "third");
+    th_node_info info;
+    th_tensor *y = th_exp(x);
+    ck_assert_msg(y != NULL, "%s", th_error_message(c));
+    ck_assert_int_eq(th_tape_node(c, 0, &info), TH_OK);
+    ck_assert_str_eq(info.module, "third");
+    th_scope_end(c, NULL);
+    th_context_free(c);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("a user's operations", setup, close_context);
@@ -346,5 +371,6 @@ int main(void)
     tcase_add_test(tcase, a_fused_operation_equals_its_composition);
     tcase_add_loop_test(tcase, an_allocation_of_a_step_fails, 0, 2);
     tcase_add_test(tcase, the_tape_fills_its_memory);
+    tcase_add_test(tcase, a_scope_without_memory_can_be_ended);
     return run_suites();
 }
