@@ -358,6 +358,25 @@ START_TEST(a_scope_without_memory_can_be_ended)
 }
 END_TEST
 
+START_TEST(a_module_does_not_end_a_scope_without_memory)
+{
+    test_memory memory = {0};
+    th_context *c = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    th_module *module = th_module_new(c, sizeof *module, "module", NULL);
+    th_tensor *x = th_ones(c, TH_FLOAT32, TH_SHAPE(2));
+    run_out(&memory);
+    th_scope_begin(c, NULL);
+    memory.fail_at = 0;
+    th_error_clear(c);
+    ck_assert_ptr_null(th_module_end(module, NULL)); /* it did not begin */
+    th_tensor *y = th_exp(x);
+    th_scope_end(c, NULL);
+    ck_assert_ptr_null(th_exp(y));
+    ck_assert_ptr_nonnull(strstr(th_error_message(c), "was released when its scope ended"));
+    th_context_free(c);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("a user's operations", setup, close_context);
@@ -372,5 +391,6 @@ int main(void)
     tcase_add_loop_test(tcase, an_allocation_of_a_step_fails, 0, 2);
     tcase_add_test(tcase, the_tape_fills_its_memory);
     tcase_add_test(tcase, a_scope_without_memory_can_be_ended);
+    tcase_add_test(tcase, a_module_does_not_end_a_scope_without_memory);
     return run_suites();
 }
