@@ -287,6 +287,16 @@ START_TEST(a_pass_for_one_tensor_leaves_other_nodes_usable)
 }
 END_TEST
 
+START_TEST(backward_of_a_leaf_adds_one)
+{
+    th_tensor *x = leaf(TH_FLOAT64, (th_shape){0});
+    for (int i = 1; i <= 3; i++) {
+        ck_assert_int_eq(th_backward(x, NULL), TH_OK);
+        ck_assert_double_eq(th_item(th_gradient(x)), i);
+    }
+}
+END_TEST
+
 /* -- contexts -- */
 
 START_TEST(a_scope_makes_its_context_the_one_used_last)
@@ -313,6 +323,7 @@ int main(void)
     tcase_add_test(tcase, an_error_about_precomputed_gradients_names_the_output);
     tcase_add_test(tcase, a_leaf_that_no_longer_requires_a_gradient_gets_none);
     tcase_add_test(tcase, a_pass_for_one_tensor_leaves_other_nodes_usable);
+    tcase_add_test(tcase, backward_of_a_leaf_adds_one);
     tcase_add_test(tcase, a_scope_makes_its_context_the_one_used_last);
     return run_suites();
 }

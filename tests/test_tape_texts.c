@@ -299,7 +299,7 @@ START_TEST(findings_of_backward)
     expect_finding("mul: the gradient of input 1 is not finite (nothing finite, 2 inf); at test_tape_texts.c:%d; "
                    "input 0: 1e+30 .. 1e+30; input 1: 0 .. 0; gradient of output 0: 1e+30 .. 1e+30",
                    line);
-    /* The gradient is written over that of the output, whose values are lost. */
+    /* The gradient is written over the gradient of the output, whose values are lost. */
     line = __LINE__ + 1;
     y = th_sqrt(th_scale(b, 1));
     ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = large}), TH_OK);

@@ -230,8 +230,7 @@ END_TEST
 
 enum { MANY = 200 };
 
-/* A step with everything that is stored for it: views with repeated elements, parts of a gradient, many inputs, and
- * the gradient of a tensor that the loss does not depend on. */
+/* A step with views that repeat elements, parts of a gradient, many inputs, and the gradient of an unused tensor. */
 static th_status varied_step(th_tensor *x, th_tensor *unused, int many)
 {
     th_tensor *inputs[MANY], *gradients[2] = {NULL}, *wrt[] = {x, unused};
