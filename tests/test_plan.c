@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "memory.h"
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -227,6 +228,73 @@ START_TEST(operands_are_checked_before_the_composition_runs)
 }
 END_TEST
 
+/* -- y = x, planned without scratch memory -- */
+
+static void counting_plan(const th_call *c, bool backward, void *plan)
+{
+    for (int i = 0; i < c->n_inputs && (c->op->flags & TH_OP_CONTIGUOUS); i++)
+        ck_assert(th_array_contiguous(&c->input[i]) || (backward && c->input[i].data == NULL));
+    *(char *)plan = 0;
+    plans++;
+}
+
+static void same_forward(const th_call *c)
+{
+    runs++;
+    memcpy(c->output[0].data, c->input[0].data, (size_t)th_array_numel(&c->output[0]) * sizeof(float));
+}
+
+static void same_backward(const th_call *c)
+{
+    runs++;
+    float *dx = c->input_gradient[0].data;
+    for (int64_t i = 0; i < th_array_numel(&c->input_gradient[0]); i++)
+        dx[i] = ((const float *)c->output_gradient[0].data)[i];
+}
+
+/* Each allocation of a chain, a short one or one of many small tensors, fails once. No plan is made for a kernel that then does not run. In
+ * the first half every second operation copies its input. In the second half gradients use the memory of values. */
+START_TEST(a_failed_call_makes_no_plan)
+{
+    const int length = _i ? 150 : 2;
+    const th_shape shape = _i ? TH_SHAPE(4, 5) : TH_SHAPE(600, 400);
+    th_op copying = cube, overwriting;
+    copying.plan = counting_plan;
+    copying.forward = same_forward;
+    copying.backward = same_backward;
+    overwriting = copying;
+    overwriting.flags = TH_OP_OVER_INPUT | TH_OP_CANNOT_ADD;
+    bool reached = true;
+    int failures = 0;
+    for (int call = 1; reached; call++) {
+        test_memory memory = {0};
+        th_context *c = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+        th_tensor *x = th_set_requires_gradient(th_ones(c, TH_FLOAT32, shape), true);
+        th_backward_options options = {.cotangent = th_ones(c, TH_FLOAT32, shape)};
+        memory.fail_at = memory.calls + call;
+        plans = runs = 0;
+        th_scope_begin(c, NULL);
+        th_tensor *y = x;
+        for (int i = 0; i < length; i++) {
+            y = th_apply(&overwriting, NULL, y);
+            y = th_swap_axes(th_apply(&copying, NULL, th_swap_axes(y, 0, 1)), 0, 1);
+        }
+        for (int i = 0; i < 2 * length; i++)
+            y = th_apply(&overwriting, NULL, y);
+        const th_status status = th_backward(th_scope_end(c, y), &options);
+        const bool failed = status != TH_OK;
+        reached = memory.calls >= memory.fail_at;
+        failures += failed;
+        ck_assert_int_eq(status, failed ? TH_ERROR_MEMORY : TH_OK);
+        ck_assert_int_eq(plans, runs);
+        ck_assert_int_eq(runs == 8 * length, !failed);
+        th_context_free(c);
+    }
+
+    ck_assert_int_gt(failures, 3);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("plan", setup, close_context);
@@ -235,5 +303,6 @@ int main(void)
     tcase_add_test(tests, overflowing_sizes_are_a_memory_error);
     tcase_add_test(tests, a_plan_fits_its_size);
     tcase_add_test(tests, operands_are_checked_before_the_composition_runs);
+    tcase_add_loop_test(tests, a_failed_call_makes_no_plan, 0, 2);
     return run_suites();
 }

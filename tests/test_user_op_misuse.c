@@ -433,7 +433,11 @@ START_TEST(shape_rules_must_match_the_flags)
     op.shape = of_another_type;
     op.identity_gradients = TH_INPUT(0);
     ck_assert_ptr_null(th_apply(&op, NULL, x));
-    expect_error(TH_ERROR_TYPE, "their types differ");
+    expect_error(TH_ERROR_TYPE, "input 0 receives the output's gradient unchanged, but their types differ");
+    op = line;
+    op.shape = same_shape;
+    ck_assert_ptr_null(th_apply(&op, NULL, x, x, th_ones(ctx, TH_FLOAT64, TH_SHAPE(2, 3))));
+    expect_error(TH_ERROR_TYPE, "input 2 receives the output's gradient unchanged, but their types differ");
     op = energy;
     op.shape = same_shape;
     ck_assert_ptr_null(th_apply(&op, NULL, x));

@@ -1,6 +1,8 @@
 /* User-written operations, each checked on its samples: recomputed, with precomputed gradients, with any number of
  * inputs, and fused. */
 
+#include "memory.h"
+
 #include "user_ops.h"
 
 START_TEST(a_cheap_operation_is_recomputed)
@@ -224,6 +226,156 @@ START_TEST(a_fused_operation_equals_its_composition)
 }
 END_TEST
 
+/* -- without memory -- */
+
+enum { MANY = 200 };
+
+/* A step with views that repeat elements, parts of a gradient, many inputs, and the gradient of an unused tensor. */
+static th_status varied_step(th_tensor *x, th_tensor *unused, int many)
+{
+    th_tensor *inputs[MANY], *gradients[2] = {NULL}, *wrt[] = {x, unused};
+    th_tensor *rows = th_reshape(x, TH_SHAPE(3, 4));
+    for (int i = 0; i < many; i++)
+        inputs[i] = th_slice(rows, 0, i % 3, i % 3 + 1, 1);
+    th_tensor *b = th_sum(th_exp(th_apply(&windows, &(one_number){3}, x)), TH_ALL_AXES, NULL);
+    const th_status checked = th_apply_check(&product, NULL, many, inputs);
+    ck_assert_int_eq(checked, th_error_code(th_context_of(x)));
+    th_tensor *a = th_sum(th_apply_n(&product, NULL, many, inputs, NULL), TH_ALL_AXES, NULL);
+    th_tensor *loss = th_add(a, b);
+    const th_backward_options requested = {.keep_tape = true, .wrt = wrt, .n_wrt = 2, .gradients = gradients};
+    const th_status status = th_backward(loss, &requested);
+    if (status != TH_OK)
+        return status;
+    ck_assert(gradients[0] && gradients[1]);
+    ck_assert_double_eq(th_get(gradients[1], TH_INDEX(4)), 0);
+    const double first = th_get(gradients[0], TH_INDEX(5));
+    if (th_backward(loss, NULL) != TH_OK)
+        return th_error_code(th_context_of(x));
+    ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(5)), first);
+    return TH_OK;
+}
+
+typedef struct limited {
+    test_memory memory;
+    th_context *ctx;
+    th_tensor *x, *unused;
+} limited;
+
+static void limited_new(limited *l, int64_t numel)
+{
+    *l = (limited){.ctx = NULL};
+    l->ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&l->memory)});
+    l->x = th_set_requires_gradient(th_ones(l->ctx, TH_FLOAT64, TH_SHAPE(12)), true);
+    l->unused = th_set_requires_gradient(th_ones(l->ctx, TH_FLOAT64, TH_SHAPE(numel)), true);
+}
+
+/* Ends a step that may have failed, and checks that the next one succeeds. */
+static void next_step(limited *l, int many)
+{
+    l->memory.fail_at = 0;
+    l->memory.forever = false;
+    th_tape_clear(l->ctx);
+    th_error_clear(l->ctx);
+    th_empty_gradient(l->x);
+    ck_assert_msg(varied_step(l->x, l->unused, many) == TH_OK, "%s", th_error_message(l->ctx));
+    th_context_free(l->ctx);
+}
+
+/* Each allocation fails once, or it and all later ones. */
+START_TEST(an_allocation_of_a_step_fails)
+{
+    bool reached = true;
+    int failures = 0;
+    for (int call = 1; reached; call++) {
+        limited l;
+        limited_new(&l, 60000);
+        l.memory.fail_at = l.memory.calls + call;
+        l.memory.forever = _i;
+        const th_status status = varied_step(l.x, l.unused, MANY);
+        reached = l.memory.calls >= l.memory.fail_at;
+        failures += status == TH_ERROR_MEMORY;
+        ck_assert(status == TH_OK || status == TH_ERROR_MEMORY);
+        ck_assert_int_eq(th_error_code(l.ctx), status);
+        next_step(&l, MANY);
+    }
+    ck_assert_int_gt(failures, 10);
+}
+END_TEST
+
+/* The tape's memory ends at every point in the first 16 kB of a step: the names of scopes fill all pages but the end of the last one. */
+START_TEST(the_tape_fills_its_memory)
+{
+    enum { PAGE = 16 * 1024, FEW = 9 };
+    static char name[PAGE];
+    memset(name, 'x', sizeof name - 1);
+    int failures = 0;
+    for (int left = 0; left < PAGE - 64; left += 16) {
+        limited l;
+        limited_new(&l, 10);
+        ck_assert_int_eq(varied_step(l.x, l.unused, FEW), TH_OK);
+        th_tape_clear(l.ctx);
+        th_empty_gradient(l.x);
+        for (int64_t calls = l.memory.calls; l.memory.calls == calls;) {
+            th_scope_begin(l.ctx, &name[32]);
+            th_scope_end(l.ctx, NULL);
+        }
+        th_scope_begin(l.ctx, &name[32 + left]);
+        run_out(&l.memory);
+        const th_status status = varied_step(l.x, l.unused, FEW);
+        ck_assert_int_eq(th_error_code(l.ctx), status);
+        ck_assert(status == TH_OK || status == TH_ERROR_MEMORY);
+        failures += status != TH_OK;
+        th_scope_end(l.ctx, NULL);
+        next_step(&l, FEW);
+    }
+    ck_assert_int_gt(failures, 1000);
+}
+END_TEST
+
+/* A scope that could not be opened still counts. Its end restores the state before it. */
+START_TEST(a_scope_without_memory_can_be_ended)
+{
+    test_memory memory = {0};
+    th_context *c = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    run_out(&memory);
+    th_scope_begin(c, "first");
+    ck_assert_int_eq(th_error_code(c), TH_ERROR_MEMORY);
+    memory.fail_at = 0;
+    th_error_clear(c);
+    th_scope_begin(c, "second");
+    th_scope_end(c, NULL);
+    th_scope_end(c, NULL);
+    th_tensor *x = th_set_requires_gradient(th_ones(c, TH_FLOAT32, TH_SHAPE(2)), true);
+    th_scope_begin(c, "third");
+    th_node_info info;
+    th_tensor *y = th_exp(x);
+    ck_assert_msg(y != NULL, "%s", th_error_message(c));
+    ck_assert_int_eq(th_tape_node(c, 0, &info), TH_OK);
+    ck_assert_str_eq(info.module, "third");
+    th_scope_end(c, NULL);
+    th_context_free(c);
+}
+END_TEST
+
+START_TEST(a_module_does_not_end_a_scope_without_memory)
+{
+    test_memory memory = {0};
+    th_context *c = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    th_module *module = th_module_new(c, sizeof *module, "module", NULL);
+    th_tensor *x = th_ones(c, TH_FLOAT32, TH_SHAPE(2));
+    run_out(&memory);
+    th_scope_begin(c, NULL);
+    memory.fail_at = 0;
+    th_error_clear(c);
+    ck_assert_ptr_null(th_module_end(module, NULL)); /* it did not begin */
+    th_tensor *y = th_exp(x);
+    th_scope_end(c, NULL);
+    ck_assert_ptr_null(th_exp(y));
+    ck_assert_ptr_nonnull(strstr(th_error_message(c), "was released when its scope ended"));
+    th_context_free(c);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("a user's operations", setup, close_context);
@@ -235,5 +387,9 @@ int main(void)
     tcase_add_test(tcase, the_forecast_counts_every_copy);
     tcase_add_test(tcase, any_number_of_inputs_can_be_passed_or_left_out);
     tcase_add_test(tcase, a_fused_operation_equals_its_composition);
+    tcase_add_loop_test(tcase, an_allocation_of_a_step_fails, 0, 2);
+    tcase_add_test(tcase, the_tape_fills_its_memory);
+    tcase_add_test(tcase, a_scope_without_memory_can_be_ended);
+    tcase_add_test(tcase, a_module_does_not_end_a_scope_without_memory);
     return run_suites();
 }

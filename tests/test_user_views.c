@@ -2,6 +2,8 @@
  * operation on reversed inputs. */
 #include <math.h>
 
+#include "autograd/coverage.h"
+
 #include "user_ops.h"
 
 /* A view that repeats everything n times, by a stride of 0 on a new axis: (A, B) to (A, n, B). */
@@ -167,6 +169,11 @@ START_TEST(a_view_outside_its_input_is_rejected)
         ck_assert_ptr_null(th_apply(&strided, &wrong[i], x));
         expect_error(TH_ERROR_SHAPE, "strided: a view");
     }
+    ck_assert_ptr_null(th_apply(&strided, &wrong[0], x));
+    expect_error(TH_ERROR_SHAPE,
+                 "a view (4) at offset 37 reaches outside the memory of its input (40), elements 0 to 39");
+    ck_assert_ptr_null(th_apply(&strided, &wrong[0], th_apply(&flip, NULL, x)));
+    expect_error(TH_ERROR_SHAPE, "its input (40), elements -39 to 0");
     const layout endless = {{2, {INT64_MAX / 4, 3}}, {0, 0}, 0}, of_nothing = {{1, {1}}, {1}, 0};
     ck_assert_ptr_null(th_apply(&strided, &endless, x));
     expect_error(TH_ERROR_SHAPE, "overflows");
@@ -182,6 +189,104 @@ START_TEST(a_view_outside_its_input_is_rejected)
     ck_assert_double_eq(th_get(th_gradient(x), TH_INDEX(5)), 0);
 }
 END_TEST
+
+/* -- regions of a gradient buffer, compared with sets of elements -- */
+
+enum { ROOT = 60 };
+
+/* Returns the bits of the elements of a region. */
+static uint64_t elements_of(const th_region *region)
+{
+    const th_array array = {.ndim = region->ndim};
+    th_array own = array;
+    memcpy(own.size, region->size, sizeof own.size);
+    memcpy(own.stride, region->stride, sizeof own.stride);
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < region->numel; i++)
+        bits |= UINT64_C(1) << (region->offset + offset_of(&own, i));
+    return bits;
+}
+
+/* Returns the region of a random slice of (3, 4, 5) elements, with random axes reversed. */
+static th_region random_slice(int largest_step)
+{
+    static const int64_t size[] = {3, 4, 5}, stride[] = {20, 5, 1};
+    th_tensor_impl view = {.ndim = 3};
+    for (int d = 0; d < 3; d++) {
+        const int64_t step = 1 + random_below(largest_step), first = random_below(size[d]);
+        view.size[d] = random_below(20) ? 1 + random_below((size[d] - 1 - first) / step + 1) : 0;
+        view.part.stride[d] = step * stride[d];
+        view.part.offset += first * stride[d];
+        if (view.size[d] > 0 && random_below(2)) {
+            view.part.offset += (view.size[d] - 1) * view.part.stride[d];
+            view.part.stride[d] = -view.part.stride[d];
+        }
+    }
+    return th_region_of(&view);
+}
+
+/* "Overlaps" may also mean that the strides are too irregular to tell, but not often. */
+START_TEST(regions_are_compared_as_sets)
+{
+    int all[3] = {0}, right[3] = {0};
+    for (int round = 0; round < 20000; round++) {
+        const int largest_step = 1 + round % 3;
+        const th_region a = random_slice(largest_step), b = random_slice(largest_step);
+        const uint64_t in_a = elements_of(&a), in_b = elements_of(&b);
+        const th_relation exact = !(in_a & in_b) ? TH_DISJOINT : !(in_b & ~in_a) ? TH_INSIDE : TH_OVERLAPS;
+        const th_relation relation = th_region_relation(&a, &b);
+        ck_assert(relation == exact || relation == TH_OVERLAPS);
+        all[exact]++;
+        right[exact] += relation == exact;
+    }
+    ck_assert_int_gt(right[TH_DISJOINT], all[TH_DISJOINT] * 4 / 5);
+    ck_assert_int_gt(right[TH_INSIDE], all[TH_INSIDE] * 4 / 5);
+}
+END_TEST
+
+START_TEST(elements_outside_all_regions_become_zero)
+{
+    for (int round = 0; round < 3000; round++) {
+        th_region regions[3];
+        const int count = (int)random_below(4);
+        uint64_t covered = 0;
+        for (int i = 0; i < count; i++) {
+            regions[i] = random_slice(1 + round % 3);
+            regions[i].next = i ? &regions[i - 1] : NULL;
+            covered |= elements_of(&regions[i]);
+        }
+        int16_t data[ROOT + 1];
+        for (int i = 0; i <= ROOT; i++)
+            data[i] = (int16_t)(i + 1);
+        th_fill_uncovered(count ? &regions[count - 1] : NULL, data, ROOT, sizeof *data);
+        for (int i = 0; i < ROOT; i++)
+            ck_assert_int_eq(data[i], covered >> i & 1 ? i + 1 : 0);
+        ck_assert_int_eq(data[ROOT], ROOT + 1);
+    }
+    th_fill_uncovered(NULL, NULL, ROOT, 4); /* a context without data */
+}
+END_TEST
+
+/* The parts of a gradient are written, and not added to zeros: -0 stays -0. */
+START_TEST(gradients_of_disjoint_views_keep_the_sign_of_zero)
+{
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT64, TH_SHAPE(4, 6)), true);
+    const int64_t first[] = {0, 2, 3}, end[] = {2, 3, 6};
+    th_tensor *loss = NULL;
+    for (int i = 0; i < 3; i++) {
+        th_tensor *part = th_slice(x, 1, first[i], end[i], 1);
+        th_tensor *sum = th_sum(th_scale(i == 1 ? th_apply(&flip, NULL, part) : part, -0.0), TH_ALL_AXES, NULL);
+        loss = loss ? th_add(loss, sum) : sum;
+    }
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
+    for (int i = 0; i < 24; i++) {
+        const double gradient = th_get(th_gradient(x), TH_INDEX(i / 6, i % 6));
+        ck_assert_msg(gradient == 0 && signbit(gradient), "element %d: %g", i, gradient);
+    }
+}
+END_TEST
+
+/* -- every operation -- */
 
 static double element(th_tensor *t, int64_t i)
 {
@@ -291,6 +396,9 @@ int main(void)
     tcase_add_test(tcase, views_of_views_have_the_right_gradient);
     tcase_add_test(tcase, any_view_has_the_right_gradient_or_is_rejected);
     tcase_add_test(tcase, a_view_outside_its_input_is_rejected);
+    tcase_add_test(tcase, regions_are_compared_as_sets);
+    tcase_add_test(tcase, elements_outside_all_regions_become_zero);
+    tcase_add_test(tcase, gradients_of_disjoint_views_keep_the_sign_of_zero);
     tcase_add_test(tcase, sums_into_views_are_counted_without_data);
     tcase_add_loop_test(tcase, every_operation_reads_reversed_inputs, 0, th_op_count());
     return run_suites();

@@ -117,7 +117,8 @@ static uint32_t saved_bits(const th_op *op, int n, th_tensor_impl *const *inputs
 
 /* -- results -- */
 
-/* Gives an elementwise result its input's strides, if sizes are the same and the input has no gaps. */
+/* Gives an elementwise result its input's strides, if sizes are the same and the input has no gaps and no repeated
+ * elements. */
 static void adopt_layout(th_array *output, const th_array *input)
 {
     if (output->ndim != input->ndim || th_array_contiguous(input))
@@ -129,12 +130,8 @@ static void adopt_layout(th_array *output, const th_array *input)
         numel *= input->size[d];
         extent += (input->size[d] - 1) * input->stride[d];
     }
-    if (numel != extent)
-        return; /* gaps */
-    for (int d = 0; d < output->ndim; d++)
-        for (int e = 0; e < d; e++)
-            if (input->size[d] > 1 && input->size[e] > 1 && input->stride[d] == input->stride[e])
-                return;
+    if (numel != extent || !th_strides_distinct(input->ndim, input->size, input->stride))
+        return; /* gaps, or elements at the same address */
     memcpy(output->stride, input->stride, sizeof output->stride);
 }
 

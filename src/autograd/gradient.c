@@ -94,7 +94,7 @@ static th_status prepare(th_gradient_buffer *buffer)
     if (buffer->kind == TH_GRADIENT_OF_LEAF)
         return allocate_leaf(buffer, bytes);
     buffer->memory = step_storage(root->ctx, bytes);
-    return buffer->memory ? TH_OK : root->ctx->error;
+    return buffer->memory ? TH_OK : TH_ERROR_MEMORY;
 }
 
 /* Copies a shared gradient before it is added to. */

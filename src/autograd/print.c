@@ -43,6 +43,12 @@ static size_t node_own_bytes(const th_tape *tape, int64_t index)
     return bytes;
 }
 
+/* Writes what the file still buffers. Returns an error if this, or anything before, could not be written. */
+static th_status finish_file(th_context *ctx, FILE *file, const char *operation)
+{
+    return fflush(file) || ferror(file) ? th_fail(ctx, TH_ERROR_FILE, operation, "writing failed") : TH_OK;
+}
+
 static int64_t multiply_adds(th_context *ctx, const th_node *node)
 {
     th_frame frame;
@@ -62,7 +68,7 @@ static bool check_index(th_context *ctx, int64_t index)
 th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info)
 {
     if (ctx == NULL || info == NULL)
-        return TH_ERROR_ARGUMENT;
+        return ctx ? th_fail(ctx, TH_ERROR_ARGUMENT, "tape_node", "the information is NULL") : TH_ERROR_ARGUMENT;
     if (!check_index(ctx, index))
         return ctx->error;
     const th_node *node = th_node_at(ctx->tape, index);
@@ -108,22 +114,19 @@ static void saves_text(const th_node *node, char *text, size_t size)
     }
 }
 
-static th_status print_node_line(th_context *ctx, FILE *file, int64_t index)
+static void print_node_line(th_context *ctx, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(ctx->tape, index);
     char shapes[TH_LINE_TEXT], saves[TH_LINE_TEXT];
     shapes_text(node, shapes, sizeof shapes);
     saves_text(node, saves, sizeof saves);
-    const int written =
-        fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %11zu  %s\n", index, node->op->name,
-                node->path[0] ? node->path : "-", shapes, multiply_adds(ctx, node), node_saved_bytes(node), saves);
-    return written < 0 ? th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed") : TH_OK;
+    fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %11zu  %s\n", index, node->op->name,
+            node->path[0] ? node->path : "-", shapes, multiply_adds(ctx, node), node_saved_bytes(node), saves);
 }
 
-static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th_tensor_impl *t)
+static th_status print_matrix(FILE *file, const char *title, th_tensor_impl *t)
 {
-    if (fprintf(file, "      %s =\n", title) < 0)
-        return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
+    fprintf(file, "      %s =\n", title);
     const th_life life = t->life;
     t->life = TH_LIFE_LIVE; /* th_print refuses tensors whose scope has ended */
     const th_status status = th_print(t->handle, file, NULL);
@@ -132,15 +135,15 @@ static th_status print_matrix(th_context *ctx, FILE *file, const char *title, th
 }
 
 /* Prints the formulas that the operation's descriptor has. */
-static int print_formulas(FILE *file, const th_op *op)
+static void print_formulas(FILE *file, const th_op *op)
 {
     const char *gradient = op->gradient             ? op->gradient
                            : op->flags & TH_OP_VIEW ? "a view: its gradient is the same view"
                                                     : NULL;
-    int written = op->value ? fprintf(file, "      %s\n", op->value) : 0;
-    if (written >= 0 && gradient)
-        written = fprintf(file, "      %s\n", gradient);
-    return written;
+    if (op->value)
+        fprintf(file, "      %s\n", op->value);
+    if (gradient)
+        fprintf(file, "      %s\n", gradient);
 }
 
 static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
@@ -149,13 +152,13 @@ static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
         th_tensor_impl *output = th_node_output(node, i)->tensor;
         if (output == NULL || output->storage->dropped || ctx->options.shapes_only)
             continue;
-        if (print_matrix(ctx, file, i ? "value of another output" : "value", output) != TH_OK)
+        if (print_matrix(file, i ? "value of another output" : "value", output) != TH_OK)
             return ctx->error;
         const th_gradient_buffer *buffer = th_gradient_buffer_of(output);
         if (!th_gradient_buffer_finished(buffer) || buffer->kind == TH_GRADIENT_OF_LEAF)
             continue;
         th_tensor_impl *gradient = th_gradient_tensor(output);
-        if (gradient == NULL || print_matrix(ctx, file, "gradient", gradient) != TH_OK)
+        if (gradient == NULL || print_matrix(file, "gradient", gradient) != TH_OK)
             return ctx->error;
     }
     return TH_OK;
@@ -173,23 +176,21 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
     size_t saved = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
         const th_node *node = th_node_at(ctx->tape, i);
-        if (print_node_line(ctx, file, i) != TH_OK)
-            return ctx->error;
+        print_node_line(ctx, file, i);
         if (!th_checked_add(work, multiply_adds(ctx, node), &work))
             work = INT64_MAX;
         saved += node_own_bytes(ctx->tape, i);
-        if (options->formulas && print_formulas(file, node->op) < 0)
-            return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
+        if (options->formulas)
+            print_formulas(file, node->op);
         if (options->values && print_values(ctx, file, node) != TH_OK)
             return ctx->error;
     }
     const th_memory_usage memory = th_memory(ctx);
-    if (fprintf(file,
-                "%" PRId64 " nodes, %" PRId64
-                " multiply-adds forward, %zu bytes saved for backward, %zu bytes live, %zu at peak\n",
-                th_tape_length(ctx), work, saved, memory.live, memory.peak) < 0)
-        return th_fail(ctx, TH_ERROR_FILE, "tape_print", "writing failed");
-    return TH_OK;
+    fprintf(file,
+            "%" PRId64 " nodes, %" PRId64
+            " multiply-adds forward, %zu bytes saved for backward, %zu bytes live, %zu at peak\n",
+            th_tape_length(ctx), work, saved, memory.live, memory.peak);
+    return finish_file(ctx, file, "tape_print");
 }
 
 /* -- Graphviz -- */
@@ -347,5 +348,5 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
         print_dot_edges(ctx->tape, file, i);
     }
     fprintf(file, "}\n");
-    return ferror(file) ? th_fail(ctx, TH_ERROR_FILE, "tape_print_dot", "writing failed") : TH_OK;
+    return finish_file(ctx, file, "tape_print_dot");
 }

@@ -36,7 +36,6 @@ static th_profile *profile_of(th_context *ctx)
         th_fail_memory(ctx, "profile_begin", sizeof *p);
         return NULL;
     }
-    memset(p, 0, sizeof *p);
     th_profile_table_init(&p->table);
     ctx->profile = p;
     return p;

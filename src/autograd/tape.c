@@ -31,6 +31,8 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
         return NULL;
     }
     ctx->tape = tape;
+    for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++)
+        tape->scope[i].path = ctx->path; /* scopes that had no memory to be opened */
     return tape;
 }
 
