@@ -377,7 +377,7 @@ END_TEST
 START_TEST(test_gradient_of_an_additive_mask_for_many_rows)
 {
     th_context *ctx = open_context();
-    const int64_t rows = 300, keys = 40;
+    const int64_t rows = 600, keys = 40;
     th_tensor *scores = th_randn(ctx, TH_FLOAT64, TH_SHAPE(rows, 3, keys)),
               *additive = th_randn(ctx, TH_FLOAT64, TH_SHAPE(40)),
               *cotangent = th_randn(ctx, TH_FLOAT64, th_shape_of(scores));

@@ -151,6 +151,26 @@ START_TEST(test_norms_are_computed_again)
 }
 END_TEST
 
+/* The gradients of weight and bias are sums over groups of 128 rows of 64 elements. The first group loses the ones of
+ * its rows to rounding, the others do not. */
+START_TEST(test_norm_gradients_are_summed_in_groups)
+{
+    th_context *ctx = open_context();
+    const int64_t rows = 512, length = 64;
+    th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(rows, length)),
+              *bias = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT64, TH_SHAPE(length)), true),
+              *cotangent = th_ones(ctx, TH_FLOAT64, TH_SHAPE(rows, length));
+    for (int64_t i = 0; i < length; i++)
+        ((double *)th_data(cotangent))[i] = 0x1p53;
+    th_tensor *y = th_layer_norm(x, &(th_norm_options){.bias = bias});
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    for (int64_t i = 0; i < length; i++)
+        ck_assert_double_eq(((const double *)th_data(th_gradient(bias)))[i], 0x1p53 + 3 * 128);
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
 START_TEST(test_norm_errors)
 {
     th_context *ctx = open_context();
@@ -175,6 +195,7 @@ int main(void)
     tcase_add_test(tests, test_norms_of_large_numbers);
     tcase_add_test(tests, test_norm_rows_without_gradient);
     tcase_add_test(tests, test_norms_are_computed_again);
+    tcase_add_test(tests, test_norm_gradients_are_summed_in_groups);
     tcase_add_test(tests, test_norm_errors);
     return run_suites();
 }

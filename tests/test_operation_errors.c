@@ -335,19 +335,16 @@ START_TEST(wrong_operands_of_attention)
     assert_error(th_scaled_dot_product_attention(real(TH_SHAPE(4, 1, 3, 2)), real(TH_SHAPE(2, 1, 5, 2)),
                                                  real(TH_SHAPE(2, 1, 5, 7)), NULL),
                  TH_ERROR_SHAPE, "leading dimensions differ"); /* only heads are shared */
-    static const th_shape ranks[] = {{1, {2}}, {2, {3, 2}}, {4, {1, 4, 3, 2}}};
-    for (size_t i = 0; i < 3; i++) {
-        th_tensor *other = real(ranks[i]), *const three[] = {q, q, q};
-        for (int j = i == 0 ? 0 : 1; j < 3; j++) {
-            th_tensor *inputs[3] = {three[0], three[1], three[2]};
-            inputs[j] = other;
-            if (i == 0)
-                inputs[0] = inputs[1] = inputs[2] = other;
-            assert_error(
-                th_scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], NULL), TH_ERROR_SHAPE,
-                "scaled_dot_product_attention: q, k and v need the same number of dimensions, at least 2: q is");
-        }
-    }
+    static const struct {
+        th_shape q, k, v;
+        const char *words;
+    } ranks[] = {{{1, {2}}, {1, {2}}, {1, {2}}, "at least 2: q is (2), k is (2), v is (2)"},
+                 {{2, {3, 2}}, {3, {1, 3, 2}}, {2, {3, 2}}, "at least 2: q is (3, 2), k is (1, 3, 2), v is (3, 2)"},
+                 {{2, {3, 2}}, {2, {3, 2}}, {3, {1, 3, 2}}, "at least 2: q is (3, 2), k is (3, 2), v is (1, 3, 2)"},
+                 {{3, {1, 3, 2}}, {2, {3, 2}}, {2, {3, 2}}, "at least 2: q is (1, 3, 2), k is (3, 2), v is (3, 2)"}};
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        assert_error(th_scaled_dot_product_attention(real(ranks[i].q), real(ranks[i].k), real(ranks[i].v), NULL),
+                     TH_ERROR_SHAPE, ranks[i].words);
     static const double dropouts[] = {1, -0.1, NAN};
     for (size_t i = 0; i < 3; i++)
         assert_error(th_scaled_dot_product_attention(q, k, v, &(th_attention_options){.dropout = dropouts[i]}),
