@@ -116,6 +116,15 @@ static void print_gradients(FILE *file, th_tensor *y, const th_sample *sample, t
     th_tensor_free(cotangent);
 }
 
+/* Writes what the gradient check reads of a sample, apart from the values. */
+static void print_limits(FILE *file, const th_sample *sample)
+{
+    fprintf(file, "; tolerance %g", sample->tolerance);
+    for (int i = 0; i < sample->n_inputs && i < TH_MAX_INPUTS; i++)
+        for (int k = 0; k < sample->input[i].n_kinks; k++)
+            fprintf(file, "%s %g +- %g", k == 0 ? " kinks" : "", sample->input[i].kinks[k], sample->input[i].clearance);
+}
+
 static void print_sample(FILE *file, const th_op *op, const th_sample *sample)
 {
     th_tensor *input[TH_MAX_SAMPLE_INPUTS], *extra[TH_MAX_OUTPUTS] = {NULL}, **wanted[TH_MAX_OUTPUTS];
@@ -140,6 +149,7 @@ static void print_sample(FILE *file, const th_op *op, const th_sample *sample)
         print_operand(file, extra[i]);
     if (th_requires_gradient(y))
         print_gradients(file, y, sample, input);
+    print_limits(file, sample);
     fprintf(file, "; %lld multiply-adds, %zu bytes; errors", (long long)node.multiply_adds, node.saved_bytes);
     th_tape_clear(ctx);
     for (int i = 0; i < sample->n_inputs; i++)
