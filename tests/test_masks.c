@@ -404,6 +404,33 @@ START_TEST(test_gradient_of_an_additive_mask_for_many_rows)
 }
 END_TEST
 
+START_TEST(test_masks_of_other_contexts_and_sizes)
+{
+    th_context *ctx = open_context(), *forecast = th_context_new(&(th_context_options){.shapes_only = true});
+    th_tensor *negative = th_from_data(ctx, TH_INT64, TH_SHAPE(4), (int64_t[]){0, 5, -1, 2});
+    const th_shape scores = {2, {4, 5}};
+    ASSERT_ERROR(ctx, th_mask_keep(ctx, &(th_mask){.valid_lengths = negative}, scores), TH_ERROR_INDEX,
+                 "mask_keep: valid_lengths[2] = -1 is outside [0, 5]");
+    th_tensor *one = th_from_data(ctx, TH_INT64, TH_SCALAR, (int64_t[]){6});
+    ASSERT_ERROR(ctx, th_mask_keep(ctx, &(th_mask){.valid_lengths = one}, scores), TH_ERROR_INDEX,
+                 "mask_keep: valid_lengths = 6 is outside [0, 5]");
+    ck_assert_ptr_nonnull(
+        th_mask_keep(forecast, &(th_mask){.valid_lengths = th_zeros(forecast, TH_INT64, TH_SCALAR)}, scores));
+    ASSERT_ERROR(forecast, th_mask_keep(forecast, &(th_mask){.valid_lengths = one}, scores), TH_ERROR_ARGUMENT,
+                 "mask_keep: valid_lengths is a tensor of another context");
+    ck_assert_ptr_null(th_mask_keep(NULL, NULL, scores));
+    th_error_clear(ctx);
+    th_error_clear(forecast);
+    const th_mask none = {.additive = th_full(ctx, TH_FLOAT32, TH_SCALAR, -(double)INFINITY)};
+    char text[100];
+    ck_assert_int_eq(th_mask_explain(ctx, &none, scores, TH_INDEX(1, 2), text, sizeof text), TH_OK);
+    ck_assert_str_eq(text, "additive is -inf");
+    ck_assert_ptr_null(th_mask_keep(ctx, &none, TH_SHAPE(0, 4, 5)));
+    th_context_free(forecast);
+    close_context(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("masks", NULL, NULL);
@@ -415,5 +442,6 @@ int main(void)
     tcase_add_test(tests, test_mask_errors);
     tcase_add_test(tests, test_wrong_masks_and_questions);
     tcase_add_test(tests, test_gradient_of_an_additive_mask_for_many_rows);
+    tcase_add_test(tests, test_masks_of_other_contexts_and_sizes);
     return run_suites();
 }

@@ -171,6 +171,19 @@ START_TEST(test_norm_gradients_are_summed_in_groups)
 }
 END_TEST
 
+/* The cost of a group of rows overflows, but there are no rows. */
+START_TEST(test_norm_of_no_rows_that_are_very_long)
+{
+    th_context *ctx = open_context();
+    th_tensor *x = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, (int64_t)1 << 59)), true);
+    th_tensor *y = th_rms_norm(x, NULL);
+    ck_assert_msg(y != NULL, "%s", th_error_message(ctx));
+    ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
 START_TEST(test_norm_errors)
 {
     th_context *ctx = open_context();
@@ -188,6 +201,26 @@ START_TEST(test_norm_errors)
 }
 END_TEST
 
+/* Strided rows are copied in blocks, which end where a group of rows ends. */
+START_TEST(test_norm_gradients_of_strided_rows)
+{
+    th_context *ctx = open_context();
+    const int64_t rows = 200, length = 100; /* groups of 81 rows */
+    th_tensor *plain = th_randn(ctx, TH_FLOAT32, TH_SHAPE(rows, length)),
+              *strided = th_keep(th_contiguous(th_swap_axes(plain, 0, 1))),
+              *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(rows, length));
+    th_tensor *weight[2];
+    for (int i = 0; i < 2; i++) {
+        weight[i] = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(length)), true);
+        th_tensor *y = th_layer_norm(i ? th_swap_axes(strided, 0, 1) : plain, &(th_norm_options){.weight = weight[i]});
+        ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    }
+    ck_assert_mem_eq(th_data(th_gradient(weight[0])), th_data(th_gradient(weight[1])), (size_t)length * sizeof(float));
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("norms", NULL, NULL);
@@ -196,6 +229,8 @@ int main(void)
     tcase_add_test(tests, test_norm_rows_without_gradient);
     tcase_add_test(tests, test_norms_are_computed_again);
     tcase_add_test(tests, test_norm_gradients_are_summed_in_groups);
+    tcase_add_test(tests, test_norm_of_no_rows_that_are_very_long);
     tcase_add_test(tests, test_norm_errors);
+    tcase_add_test(tests, test_norm_gradients_of_strided_rows);
     return run_suites();
 }
