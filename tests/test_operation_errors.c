@@ -392,6 +392,63 @@ START_TEST(wrong_positions_of_rotary)
 }
 END_TEST
 
+/* -- operands without elements, and forecasts -- */
+
+START_TEST(products_and_attention_of_nothing)
+{
+    th_tensor *bad = real(TH_SHAPE(3, 2));
+    ((float *)th_data(bad))[4] = INFINITY;
+    th_tensor *none = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 2, 3)), *keep = th_ones(ctx, TH_BOOL, TH_SHAPE(3));
+    assert_shape(th_masked_matmul(none, bad, keep, TH_MASK_LEFT), TH_SHAPE(0, 2, 2));
+    th_tensor *q = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, 3, 2)),
+              *k = th_set_requires_gradient(real(TH_SHAPE(2, 5, 2)), true);
+    th_tensor *first = th_scaled_dot_product_attention(q, k, k, NULL),
+              *second = th_scaled_dot_product_attention(q, k, k, NULL);
+    th_tensor *loss = th_add(th_sum(k, TH_ALL_AXES, NULL), th_sum(th_add(first, second), TH_ALL_AXES, NULL));
+    ck_assert_msg(th_backward(loss, NULL) == TH_OK, "%s", th_error_message(ctx));
+    for (int i = 0; i < 2 * 5 * 2; i++)
+        ck_assert_double_eq((double)((const float *)th_data(th_gradient(k)))[i], 1);
+}
+END_TEST
+
+START_TEST(operations_that_return_their_operand_check_it)
+{
+    assert_error(th_cast(NULL, TH_FLOAT32), TH_ERROR_ARGUMENT, "cast: ");
+    assert_error(th_cast(x, (th_dtype)77), TH_ERROR_TYPE, "cast: 77 is not an element type");
+    ck_assert_ptr_eq(th_cast(x, TH_FLOAT32), x);
+    ck_assert_ptr_eq(th_contiguous(x), x);
+    ck_assert_ptr_eq(th_dropout(x, 0), x);
+    assert_error(th_contiguous(NULL), TH_ERROR_ARGUMENT, "contiguous: ");
+    assert_error(th_dropout(NULL, 0), TH_ERROR_ARGUMENT, "dropout: ");
+    assert_error(th_dropout(indices(TH_SCALAR), 0), TH_ERROR_TYPE, "dropout: input 0 must be float32 or float64");
+    assert_error(th_reshape(x, TH_SHAPE(-1, INT64_MAX, INT64_MAX)), TH_ERROR_SHAPE, "reshape: 6 elements do not fill");
+    th_tensor *freed = real(TH_SHAPE(2));
+    th_tensor_free(freed);
+    assert_error(th_cast(freed, TH_FLOAT32), TH_ERROR_STATE, "cast: x has been freed");
+    assert_error(th_contiguous(freed), TH_ERROR_STATE, "contiguous: x has been freed");
+    assert_error(th_dropout(freed, 0), TH_ERROR_STATE, "dropout: x has been freed");
+    assert_error(th_reshape(freed, TH_SHAPE(2)), TH_ERROR_STATE, "reshape: x has been freed");
+}
+END_TEST
+
+START_TEST(forecasts_of_large_products_and_slopes)
+{
+    th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true});
+    th_tensor *a = th_empty(forecast, TH_FLOAT32, TH_SHAPE((int64_t)1 << 29, (int64_t)1 << 10)),
+              *b = th_empty(forecast, TH_FLOAT32, TH_SHAPE((int64_t)1 << 10, (int64_t)1 << 28));
+    ck_assert_ptr_nonnull(th_matmul(th_set_requires_gradient(a, true), b));
+    th_node_info node;
+    ck_assert_int_eq(th_tape_node(forecast, 0, &node), TH_OK);
+    ck_assert_int_eq(node.multiply_adds, INT64_MAX); /* 2^67 does not fit */
+    th_set_fusion(forecast, false);
+    th_tensor *q = th_zeros(forecast, TH_FLOAT32, TH_SHAPE(2, 3, 4)),
+              *slopes = th_zeros(forecast, TH_FLOAT32, TH_SHAPE(2));
+    ck_assert_ptr_nonnull(th_scaled_dot_product_attention(q, q, q, &(th_attention_options){.alibi = slopes}));
+    ck_assert_int_eq(th_error_code(forecast), TH_OK);
+    th_context_free(forecast);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("operation_errors", setup, close_context);
@@ -407,5 +464,8 @@ int main(void)
     tcase_add_loop_test(tcase, wrong_operands_of_attention, 0, 2);
     tcase_add_loop_test(tcase, dropout_with_the_log_sum_exp, 0, 2);
     tcase_add_test(tcase, wrong_positions_of_rotary);
+    tcase_add_test(tcase, products_and_attention_of_nothing);
+    tcase_add_test(tcase, operations_that_return_their_operand_check_it);
+    tcase_add_test(tcase, forecasts_of_large_products_and_slopes);
     return run_suites();
 }
