@@ -171,7 +171,7 @@ START_TEST(test_norm_gradients_are_summed_in_groups)
 }
 END_TEST
 
-/* The cost of a group of rows overflows, but there are no rows. */
+/* The cost of a group of rows overflows, but the tensor is empty. */
 START_TEST(test_norm_of_no_rows_that_are_very_long)
 {
     th_context *ctx = open_context();

@@ -1,6 +1,6 @@
-/* Every operation of the registry against fixtures/operations.txt: its operands, the size of its attributes, and for
- * each sample the operands' shapes, a digest of all values and gradients in float64, the multiply-adds, the bytes saved
- * for backward, and the errors of operands with other types and shapes. Other suites show that values and gradients are right. This one shows a sample, a descriptor or a
+/* Every operation of the registry against fixtures/operations.txt: its operands and the size of its attributes. For each
+ * sample the file has the operands' shapes, a digest of all values and gradients in float64, and the costs. It also has
+ * the errors of operands with other types and shapes. Other suites show that values and gradients are right. This one shows a sample, a descriptor or a
  * cost that changed by mistake. After an intended change, write the file again: test_operations FILE */
 #include <math.h>
 #include <stdio.h>
@@ -195,7 +195,7 @@ static char *listed_text(const char *name) /* free */
     return text;
 }
 
-/* Returns whether both words begin with the same number, but for rounding, and end with the same characters. */
+/* Returns whether both words begin with the same number, apart from rounding, and end with the same characters. */
 static bool same_word(const char *a, const char *b)
 {
     char *a_end, *b_end;
