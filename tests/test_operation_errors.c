@@ -212,6 +212,11 @@ START_TEST(results_that_overflow)
     assert_error(th_one_hot(indices(TH_SHAPE(2, 3)), half), TH_ERROR_SHAPE,
                  "one_hot: a one-hot tensor of 4611686018427387904 classes for indices (2, 3) overflows");
     assert_error(th_one_hot(indices(TH_SCALAR), half), TH_ERROR_SHAPE, "4611686018427387904 classes for indices ()");
+    const int64_t most = INT64_MAX / 8; /* elements; as float64 they fill more bytes than fit */
+    th_tensor *wide64 = th_ones(ctx, TH_FLOAT64, TH_SHAPE(1));
+    assert_error(th_one_hot(indices(TH_SCALAR), most), TH_ERROR_SHAPE, "one_hot: a one-hot tensor of");
+    assert_error(th_repeat(wide64, TH_SHAPE(most)), TH_ERROR_SHAPE, "repeat: x, (1), repeated (1152921504606846975)");
+    assert_error(th_expand(wide64, TH_SHAPE(most)), TH_ERROR_SHAPE, "expand: the size of (1152921504606846975) in");
     th_tensor *const wide = th_expand(yes, TH_SHAPE(half / 16)), *many[32];
     for (int i = 0; i < 32; i++)
         many[i] = wide;
