@@ -288,6 +288,8 @@ START_TEST(wrong_operands_of_products)
     assert_error(th_masked_matmul(x, right, NULL, (th_mask_side)2), TH_ERROR_ARGUMENT,
                  "masked_matmul: unknown side of a mask: 2");
     assert_error(th_masked_matmul(x, right, x, TH_MASK_LEFT), TH_ERROR_TYPE, "input 2 must be bool; it is float32");
+    assert_error(th_dense_cross_entropy(x, real(TH_SHAPE(4, 5)), indices(TH_SHAPE(2)), NULL), TH_ERROR_SHAPE,
+                 "but x is (2, 3), the weight (4, 5)");
     assert_error(th_dense_cross_entropy(x, real(TH_SHAPE(0, 3)), indices(TH_SHAPE(2)), NULL), TH_ERROR_SHAPE,
                  "dense_cross_entropy: the weight (0, 3) has no classes");
     assert_error(th_cross_entropy(real(TH_SHAPE(2, 0)), indices(TH_SHAPE(2)), NULL), TH_ERROR_SHAPE,
