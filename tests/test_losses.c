@@ -138,6 +138,45 @@ START_TEST(test_mse_values)
 }
 END_TEST
 
+/* A target that the program changes through its own pointer after forward is checked again in backward. */
+START_TEST(test_targets_changed_before_backward)
+{
+    th_context *ctx = open_context();
+    th_tensor *x = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2, 3)), true);
+    th_tensor *weight = th_ones(ctx, TH_FLOAT32, TH_SHAPE(3, 3)), *targets = th_zeros(ctx, TH_INT64, TH_SHAPE(2));
+    int64_t *target = th_data(targets);
+    for (int fused = 0; fused < 2; fused++) {
+        th_keep_values(ctx, true); /* so that forward does not compute the gradients */
+        target[1] = 2;
+        th_tensor *loss = fused ? th_dense_cross_entropy(x, weight, targets, NULL) : th_cross_entropy(x, targets, NULL);
+        ck_assert_ptr_nonnull(loss);
+        target[1] = 3;
+        ck_assert_int_eq(th_backward(loss, NULL), TH_ERROR_INDEX);
+        ASSERT_ERROR(ctx, NULL, TH_ERROR_INDEX, "target[1] = 3 is outside [0, 3)");
+        th_tape_clear(ctx);
+    }
+    close_context(ctx);
+}
+END_TEST
+
+START_TEST(test_counts_without_targets)
+{
+    const th_cross_entropy_options ignoring = {TH_IGNORE(0)};
+    th_context *ctx = open_context(), *forecast = th_context_new(&(th_context_options){.shapes_only = true});
+    ck_assert_int_eq(th_target_count(th_zeros(ctx, TH_INT64, TH_SHAPE(3, 0)), &ignoring), 0);
+    ck_assert_int_eq(th_target_count(th_zeros(ctx, TH_INT64, TH_SHAPE(3, 2)), &ignoring), 0);
+    ck_assert_int_eq(th_target_count(th_zeros(ctx, TH_INT64, TH_SHAPE(3, 2)), NULL), 6);
+    ck_assert_int_eq(th_target_count(th_zeros(forecast, TH_INT64, TH_SHAPE(3, 2)), &ignoring), 6);
+    const int64_t classes = (int64_t)1 << 59; /* the weight is empty, but the logits overflow */
+    th_tensor *x = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1000, 0)),
+              *weight = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(classes, 0));
+    ASSERT_ERROR(ctx, th_dense_cross_entropy(x, weight, th_zeros(ctx, TH_INT64, TH_SHAPE(1000)), NULL), TH_ERROR_MEMORY,
+                 "dense_cross_entropy");
+    th_context_free(forecast);
+    close_context(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("losses", NULL, NULL);
@@ -146,5 +185,7 @@ int main(void)
     tcase_add_test(tests, test_normalizer_accumulates);
     tcase_add_test(tests, test_loss_errors);
     tcase_add_test(tests, test_mse_values);
+    tcase_add_test(tests, test_targets_changed_before_backward);
+    tcase_add_test(tests, test_counts_without_targets);
     return run_suites();
 }

@@ -320,6 +320,117 @@ START_TEST(test_mask_errors)
 }
 END_TEST
 
+START_TEST(test_wrong_masks_and_questions)
+{
+    th_context *ctx = open_context();
+    char text[64] = "";
+    const th_shape scores = {3, {2, 4, 5}}, index = {3, {0, 1, 2}};
+    ck_assert_int_eq(th_mask_explain(ctx, NULL, scores, index, NULL, 64), TH_ERROR_ARGUMENT);
+    ASSERT_ERROR(ctx, NULL, TH_ERROR_ARGUMENT, "mask_explain: the buffer");
+    ck_assert_int_eq(th_mask_explain(ctx, NULL, scores, index, text, 0), TH_ERROR_ARGUMENT);
+    ASSERT_ERROR(ctx, NULL, TH_ERROR_ARGUMENT, "mask_explain: the buffer");
+    ck_assert_int_eq(th_mask_explain(ctx, NULL, scores, TH_INDEX(1, 2), text, sizeof text), TH_ERROR_INDEX);
+    ASSERT_ERROR(ctx, NULL, TH_ERROR_INDEX, "mask_explain: the index has 2 numbers, but the scores have 3 dimensions");
+    ck_assert_int_eq(th_mask_explain(ctx, NULL, scores, TH_INDEX(1, 2, 5), text, sizeof text), TH_ERROR_INDEX);
+    ASSERT_ERROR(ctx, NULL, TH_ERROR_INDEX, "mask_explain: index 5 of dimension 2 is outside [0, 5)");
+    ck_assert_int_eq(th_mask_explain(ctx, NULL, scores, TH_INDEX(1, -1, 0), text, sizeof text), TH_ERROR_INDEX);
+    ASSERT_ERROR(ctx, NULL, TH_ERROR_INDEX, "mask_explain: index -1 of dimension 1 is outside [0, 4)");
+    ck_assert_int_eq(th_mask_explain(NULL, NULL, scores, index, text, sizeof text), TH_ERROR_ARGUMENT);
+    th_mask mask = {.additive = th_zeros(ctx, TH_INT64, TH_SHAPE(4, 5))};
+    ck_assert_int_eq(th_mask_explain(ctx, &mask, scores, index, text, sizeof text), TH_ERROR_TYPE);
+    ASSERT_ERROR(ctx, NULL, TH_ERROR_TYPE, "mask_explain: additive is int64, but it must be float32 or float64");
+    ASSERT_ERROR(ctx, th_mask_keep(ctx, &mask, scores), TH_ERROR_TYPE, "mask_keep: additive is int64");
+    static const int causal[] = {-1, 3};
+    for (int i = 0; i < 2; i++) {
+        mask = (th_mask){.causal = (th_causal)causal[i]};
+        ASSERT_ERROR(ctx, th_mask_keep(ctx, &mask, scores), TH_ERROR_ARGUMENT,
+                     i ? "mask_keep: causal is 3, which is not" : "mask_keep: causal is -1, which is not");
+    }
+    static const th_shape lengths[] = {{1, {3}}, {2, {2, 3}}, {2, {3, 4}}, {0, {0}}};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        mask = (th_mask){.valid_lengths = th_zeros(ctx, TH_INT64, lengths[i])};
+        ASSERT_ERROR(ctx, th_mask_keep(ctx, &mask, scores), TH_ERROR_SHAPE,
+                     "scores (2, 4, 5) take lengths of shape (B) or");
+    }
+    static const th_shape positions[] = {{1, {3}}, {2, {2, 3}}, {2, {3, 4}}, {0, {0}}, {3, {2, 4, 1}}};
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        mask = (th_mask){.positions = th_zeros(ctx, TH_INT64, positions[i])};
+        ASSERT_ERROR(ctx, th_mask_keep(ctx, &mask, scores), TH_ERROR_SHAPE,
+                     "scores (2, 4, 5) take positions of shape (T) or");
+    }
+    static const th_shape plane[] = {{1, {5}}, {2, {1, 4}}};
+    for (size_t i = 0; i < 2; i++) {
+        mask = (th_mask){.valid_lengths = th_zeros(ctx, TH_INT64, plane[i])};
+        ASSERT_ERROR(ctx, th_mask_keep(ctx, &mask, TH_SHAPE(4, 5)), TH_ERROR_SHAPE, "take lengths of shape () or (T)");
+    }
+    th_context *forecast = th_context_new(&(th_context_options){.shapes_only = true});
+    ck_assert_int_eq(th_mask_explain(forecast, NULL, scores, index, text, sizeof text), TH_ERROR_STATE);
+    ck_assert_ptr_nonnull(strstr(th_error_message(forecast), "mask_explain: a shapes-only context has no values"));
+    ck_assert_ptr_null(th_mask_keep(forecast, NULL, scores)); /* the first error stays */
+    ck_assert_int_eq(th_error_code(forecast), TH_ERROR_STATE);
+    th_context_free(forecast);
+    close_context(ctx);
+}
+END_TEST
+
+/* The gradient of an additive mask for all rows is a sum that needs scratch memory beside the gradient of the scores. */
+START_TEST(test_gradient_of_an_additive_mask_for_many_rows)
+{
+    th_context *ctx = open_context();
+    const int64_t rows = 600, keys = 40;
+    th_tensor *scores = th_randn(ctx, TH_FLOAT64, TH_SHAPE(rows, 3, keys)),
+              *additive = th_randn(ctx, TH_FLOAT64, TH_SHAPE(40)),
+              *cotangent = th_randn(ctx, TH_FLOAT64, th_shape_of(scores));
+    ck_assert_ptr_nonnull(th_set_requires_gradient(scores, true));
+    ck_assert_ptr_nonnull(th_set_requires_gradient(additive, true));
+    th_tensor *y = th_masked_softmax(scores, &(th_mask){.additive = additive});
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    const double *p = th_data(y), *dy = th_data(cotangent), *found = th_data(th_gradient(scores));
+    double sums[40] = {0};
+    for (int64_t row = 0; row < 3 * rows; row++) {
+        double dot = 0;
+        for (int64_t i = row * keys; i < (row + 1) * keys; i++)
+            dot += p[i] * dy[i];
+        for (int64_t i = row * keys; i < (row + 1) * keys; i++) {
+            const double gradient = p[i] * (dy[i] - dot);
+            ck_assert_double_eq_tol(found[i], gradient, 1e-12);
+            sums[i % keys] += gradient;
+        }
+    }
+    for (int i = 0; i < 40; i++)
+        ck_assert_double_eq_tol(((const double *)th_data(th_gradient(additive)))[i], sums[i], 1e-9);
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
+START_TEST(test_masks_of_other_contexts_and_sizes)
+{
+    th_context *ctx = open_context(), *forecast = th_context_new(&(th_context_options){.shapes_only = true});
+    th_tensor *negative = th_from_data(ctx, TH_INT64, TH_SHAPE(4), (int64_t[]){0, 5, -1, 2});
+    const th_shape scores = {2, {4, 5}};
+    ASSERT_ERROR(ctx, th_mask_keep(ctx, &(th_mask){.valid_lengths = negative}, scores), TH_ERROR_INDEX,
+                 "mask_keep: valid_lengths[2] = -1 is outside [0, 5]");
+    th_tensor *one = th_from_data(ctx, TH_INT64, TH_SCALAR, (int64_t[]){6});
+    ASSERT_ERROR(ctx, th_mask_keep(ctx, &(th_mask){.valid_lengths = one}, scores), TH_ERROR_INDEX,
+                 "mask_keep: valid_lengths = 6 is outside [0, 5]");
+    ck_assert_ptr_nonnull(
+        th_mask_keep(forecast, &(th_mask){.valid_lengths = th_zeros(forecast, TH_INT64, TH_SCALAR)}, scores));
+    ASSERT_ERROR(forecast, th_mask_keep(forecast, &(th_mask){.valid_lengths = one}, scores), TH_ERROR_ARGUMENT,
+                 "mask_keep: valid_lengths is a tensor of another context");
+    ck_assert_ptr_null(th_mask_keep(NULL, NULL, scores));
+    th_error_clear(ctx);
+    th_error_clear(forecast);
+    const th_mask none = {.additive = th_full(ctx, TH_FLOAT32, TH_SCALAR, -(double)INFINITY)};
+    char text[100];
+    ck_assert_int_eq(th_mask_explain(ctx, &none, scores, TH_INDEX(1, 2), text, sizeof text), TH_OK);
+    ck_assert_str_eq(text, "additive is -inf");
+    ck_assert_ptr_null(th_mask_keep(ctx, &none, TH_SHAPE(0, 4, 5)));
+    th_context_free(forecast);
+    close_context(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("masks", NULL, NULL);
@@ -329,5 +440,8 @@ int main(void)
     tcase_add_test(tests, test_visible_scores_that_are_not_finite);
     tcase_add_test(tests, test_mask_explain);
     tcase_add_test(tests, test_mask_errors);
+    tcase_add_test(tests, test_wrong_masks_and_questions);
+    tcase_add_test(tests, test_gradient_of_an_additive_mask_for_many_rows);
+    tcase_add_test(tests, test_masks_of_other_contexts_and_sizes);
     return run_suites();
 }

@@ -151,6 +151,39 @@ START_TEST(test_norms_are_computed_again)
 }
 END_TEST
 
+/* The gradients of weight and bias are sums over groups of 128 rows of 64 elements. The first group loses the ones of
+ * its rows to rounding, the others do not. */
+START_TEST(test_norm_gradients_are_summed_in_groups)
+{
+    th_context *ctx = open_context();
+    const int64_t rows = 512, length = 64;
+    th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(rows, length)),
+              *bias = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT64, TH_SHAPE(length)), true),
+              *cotangent = th_ones(ctx, TH_FLOAT64, TH_SHAPE(rows, length));
+    for (int64_t i = 0; i < length; i++)
+        ((double *)th_data(cotangent))[i] = 0x1p53;
+    th_tensor *y = th_layer_norm(x, &(th_norm_options){.bias = bias});
+    ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    for (int64_t i = 0; i < length; i++)
+        ck_assert_double_eq(((const double *)th_data(th_gradient(bias)))[i], 0x1p53 + 3 * 128);
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
+/* The cost of a group of rows overflows, but the tensor is empty. */
+START_TEST(test_norm_of_no_rows_that_are_very_long)
+{
+    th_context *ctx = open_context();
+    th_tensor *x = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, (int64_t)1 << 59)), true);
+    th_tensor *y = th_rms_norm(x, NULL);
+    ck_assert_msg(y != NULL, "%s", th_error_message(ctx));
+    ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
 START_TEST(test_norm_errors)
 {
     th_context *ctx = open_context();
@@ -168,6 +201,26 @@ START_TEST(test_norm_errors)
 }
 END_TEST
 
+/* Strided rows are copied in blocks, which end where a group of rows ends. */
+START_TEST(test_norm_gradients_of_strided_rows)
+{
+    th_context *ctx = open_context();
+    const int64_t rows = 200, length = 100; /* groups of 81 rows */
+    th_tensor *plain = th_randn(ctx, TH_FLOAT32, TH_SHAPE(rows, length)),
+              *strided = th_keep(th_contiguous(th_swap_axes(plain, 0, 1))),
+              *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(rows, length));
+    th_tensor *weight[2];
+    for (int i = 0; i < 2; i++) {
+        weight[i] = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(length)), true);
+        th_tensor *y = th_layer_norm(i ? th_swap_axes(strided, 0, 1) : plain, &(th_norm_options){.weight = weight[i]});
+        ck_assert_int_eq(th_backward(y, &(th_backward_options){.cotangent = cotangent}), TH_OK);
+    }
+    ck_assert_mem_eq(th_data(th_gradient(weight[0])), th_data(th_gradient(weight[1])), (size_t)length * sizeof(float));
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("norms", NULL, NULL);
@@ -175,6 +228,9 @@ int main(void)
     tcase_add_test(tests, test_norms_of_large_numbers);
     tcase_add_test(tests, test_norm_rows_without_gradient);
     tcase_add_test(tests, test_norms_are_computed_again);
+    tcase_add_test(tests, test_norm_gradients_are_summed_in_groups);
+    tcase_add_test(tests, test_norm_of_no_rows_that_are_very_long);
     tcase_add_test(tests, test_norm_errors);
+    tcase_add_test(tests, test_norm_gradients_of_strided_rows);
     return run_suites();
 }

@@ -209,6 +209,26 @@ START_TEST(test_errors)
 }
 END_TEST
 
+/* Very large sizes beside a size of 0. */
+START_TEST(test_empty_tensors_of_huge_sizes)
+{
+    th_context *ctx = open_context();
+    const int64_t huge = (int64_t)1 << 29;
+    th_tensor *x = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, huge, huge)), true);
+    for (int axis = 0; axis < 3; axis++) {
+        th_tensor *y = th_softmax(x, axis);
+        ck_assert_msg(y != NULL, "%s", th_error_message(ctx));
+        ck_assert_int_eq(th_numel(y), 0);
+        ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+    }
+    ck_assert_int_eq(th_numel(th_sum(x, TH_AXES(1, 2), NULL)), 0);
+    ck_assert_int_eq(th_numel(th_max(x, TH_AXES(1, 2), NULL)), 0);
+    ASSERT_ERROR(ctx, th_max(x, TH_AXES(0), NULL), TH_ERROR_SHAPE, "max: an empty axis has no largest element");
+    th_tape_clear(ctx);
+    close_context(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("reductions", NULL, NULL);
@@ -219,5 +239,6 @@ int main(void)
     tcase_add_test(tests, test_ties_and_first_of_equals);
     tcase_add_test(tests, test_empty_tensors);
     tcase_add_test(tests, test_errors);
+    tcase_add_test(tests, test_empty_tensors_of_huge_sizes);
     return run_suites();
 }

@@ -1,6 +1,6 @@
 /* Scaled dot-product attention: exact values, fused and composed, a batch of heads, gradients of saturated weights, the
- * effect of the scale, and memory. (test_gradients.c checks gradients on samples and compares fused with composed;
- * test_attention_kernel.c tests the tiles.) */
+ * effect of the scale, memory, and wrong operands. (test_gradients.c checks gradients on samples and compares fused
+ * with composed; test_attention_kernel.c tests the tiles.) */
 #include <math.h>
 #include <stdlib.h>
 
@@ -171,6 +171,69 @@ START_TEST(the_score_matrix_is_never_stored)
 }
 END_TEST
 
+static th_tensor *real(th_shape shape)
+{
+    return th_ones(ctx, TH_FLOAT32, shape);
+}
+
+/* _i: whether fusion is on. */
+START_TEST(wrong_operands_of_attention)
+{
+    th_set_fusion(ctx, _i);
+    th_tensor *q = real(TH_SHAPE(4, 3, 2)), *k = real(TH_SHAPE(2, 5, 2)), *v = real(TH_SHAPE(2, 5, 7));
+    assert_shape(th_scaled_dot_product_attention(q, k, v, NULL), TH_SHAPE(4, 3, 7));
+    assert_error(th_scaled_dot_product_attention(q, real(TH_SHAPE(3, 5, 2)), real(TH_SHAPE(3, 5, 7)), NULL),
+                 TH_ERROR_SHAPE, "leading dimensions differ: q is (4, 3, 2), k is (3, 5, 2), v is (3, 5, 7)");
+    assert_error(th_scaled_dot_product_attention(q, k, real(TH_SHAPE(4, 5, 7)), NULL), TH_ERROR_SHAPE,
+                 "leading dimensions differ: q is (4, 3, 2), k is (2, 5, 2), v is (4, 5, 7)");
+    assert_error(th_scaled_dot_product_attention(q, real(TH_SHAPE(0, 5, 2)), real(TH_SHAPE(0, 5, 7)), NULL),
+                 TH_ERROR_SHAPE, "leading dimensions differ: q is (4, 3, 2), k is (0, 5, 2), v is (0, 5, 7)");
+    assert_error(th_scaled_dot_product_attention(real(TH_SHAPE(4, 1, 3, 2)), real(TH_SHAPE(2, 1, 5, 2)),
+                                                 real(TH_SHAPE(2, 1, 5, 7)), NULL),
+                 TH_ERROR_SHAPE, "leading dimensions differ"); /* only heads are shared */
+    static const struct {
+        th_shape q, k, v;
+        const char *words;
+    } ranks[] = {{{1, {2}}, {1, {2}}, {1, {2}}, "at least 2: q is (2), k is (2), v is (2)"},
+                 {{2, {3, 2}}, {3, {1, 3, 2}}, {2, {3, 2}}, "at least 2: q is (3, 2), k is (1, 3, 2), v is (3, 2)"},
+                 {{2, {3, 2}}, {2, {3, 2}}, {3, {1, 3, 2}}, "at least 2: q is (3, 2), k is (3, 2), v is (1, 3, 2)"},
+                 {{3, {1, 3, 2}}, {2, {3, 2}}, {2, {3, 2}}, "at least 2: q is (1, 3, 2), k is (3, 2), v is (3, 2)"}};
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        assert_error(th_scaled_dot_product_attention(real(ranks[i].q), real(ranks[i].k), real(ranks[i].v), NULL),
+                     TH_ERROR_SHAPE, ranks[i].words);
+    static const double dropouts[] = {1, -0.1, NAN};
+    for (size_t i = 0; i < 3; i++)
+        assert_error(th_scaled_dot_product_attention(q, k, v, &(th_attention_options){.dropout = dropouts[i]}),
+                     TH_ERROR_ARGUMENT, "scaled_dot_product_attention: dropout = ");
+    static const double scales[] = {INFINITY, -INFINITY, NAN};
+    for (size_t i = 0; i < 3; i++)
+        assert_error(th_scaled_dot_product_attention(q, k, v, &(th_attention_options){.scale = scales[i]}),
+                     TH_ERROR_ARGUMENT, "scaled_dot_product_attention: scale = ");
+    assert_error(th_scaled_dot_product_attention(q, k, v, &(th_attention_options){.soft_cap = (double)INFINITY}),
+                 TH_ERROR_ARGUMENT, "scaled_dot_product_attention: soft_cap = inf");
+}
+END_TEST
+
+/* The composition drops weights too if the log-sum-exp is requested. _i: whether the weights are requested. */
+START_TEST(dropout_with_the_log_sum_exp)
+{
+    th_tensor *q = th_randn(ctx, TH_FLOAT64, TH_SHAPE(2, 9, 4)), *results[2], *sums[2], *p;
+    for (int i = 0; i < 2; i++) {
+        th_set_fusion(ctx, _i && i);
+        th_set_seed(ctx, 5);
+        th_attention_options options = {.dropout = 0.5, .log_sum_exp = i ? &sums[1] : NULL};
+        options.weights = _i ? &p : NULL;
+        results[i] = th_scaled_dot_product_attention(q, q, q, &options);
+        ck_assert_msg(results[i] != NULL, "%s", th_error_message(ctx));
+    }
+    th_set_fusion(ctx, true);
+    ck_assert_ptr_nonnull(th_scaled_dot_product_attention(q, q, q, &(th_attention_options){.log_sum_exp = &sums[0]}));
+    const double *a = th_data(th_contiguous(results[0])), *b = th_data(th_contiguous(results[1]));
+    ck_assert_mem_eq(a, b, (size_t)th_numel(results[0]) * sizeof *a);
+    ck_assert_mem_eq(th_data(sums[0]), th_data(sums[1]), (size_t)th_numel(sums[0]) * sizeof *a);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("scaled dot-product attention", setup, close_context);
@@ -179,5 +242,7 @@ int main(void)
     tcase_add_test(tcase, row_effect_of_the_scale);
     tcase_add_loop_test(tcase, no_query_heads, 0, 2);
     tcase_add_test(tcase, the_score_matrix_is_never_stored);
+    tcase_add_loop_test(tcase, wrong_operands_of_attention, 0, 2);
+    tcase_add_loop_test(tcase, dropout_with_the_log_sum_exp, 0, 2);
     return run_suites();
 }

@@ -15,6 +15,7 @@ static th_status argmax_shape(th_call *call)
 const th_op th_op_argmax = {
     .name = "argmax",
     .value = "y = the first j with x_j = max x",
+    .gradient = "none",
     .n_inputs = 1,
     .attributes_size = sizeof(th_axis),
     .shape = argmax_shape,

@@ -27,7 +27,7 @@ static th_status dense_shape(th_call *call)
                             TH_TEXT(bias), TH_TEXT(weight));
     const th_array *residual = &call->input[RESIDUAL];
     int64_t size[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     bool fits = residual->ndim == x->ndim;
     for (int i = 0; i < x->ndim; i++) {
         const bool last = i == x->ndim - 1;

@@ -18,7 +18,7 @@ static th_status embedding_shape(th_call *call)
         return th_call_fail(call, TH_ERROR_SHAPE, "the table must have two dimensions, (V, E); it is %s",
                             TH_TEXT(table));
     int64_t size[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     const int ndim = th_indices_shape(call, table->size[1], th_letter(table, 1), size, letters);
     if (ndim == 0)
         return TH_ERROR_SHAPE;

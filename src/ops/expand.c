@@ -19,7 +19,7 @@ static th_status expand_shape(th_call *call)
         return th_call_fail(call, TH_ERROR_SHAPE, "a tensor has 0 to %d dimensions, not %d", TH_MAX_DIMS, to->ndim);
     const int added = to->ndim - x->ndim;
     int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS], numel;
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     bool fits = added >= 0;
     for (int i = 0; i < to->ndim && fits; i++) {
         const bool old = i >= added;

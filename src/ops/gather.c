@@ -88,17 +88,12 @@ static void copy_lines(void *shared, int64_t first, int64_t end, int worker)
     th_iterator_position position;
     th_iterator_seek(&lines->iterator, first, &position);
     for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &position)) {
-        switch (lines->element) { /* constant sizes become single moves */
-        case 4:
+        if (lines->element == 4) /* constant sizes become single moves */
             copy_elements(lines, 4, position.at);
-            break;
-        case 8:
+        else if (lines->element == 8)
             copy_elements(lines, 8, position.at);
-            break;
-        default:
+        else
             copy_elements(lines, lines->element, position.at);
-            break;
-        }
     }
 }
 

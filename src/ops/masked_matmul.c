@@ -10,6 +10,7 @@
  * sequence of its batch is masked. th_matmul would change the bits in three ways. Its gradient of b exchanges the
  * operands, and in bfloat16x3 the order of their parts matters. It adds to gradients in another order. It folds summed
  * leading axes into k, where the padding of a batch shifts the steps. */
+#include "ops/shared/letters.h"
 #include "ops/shared/product_call.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
@@ -33,7 +34,7 @@ static th_status masked_matmul_shape(th_call *call)
     const th_array *a = &call->input[A], *keep = &call->input[KEEP];
     const int32_t side = ((const masked_matmul_attributes *)call->attributes)->side;
     int64_t size[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     int ndim;
     const th_status status = th_product_shape(call, 2, &ndim, size, letters);
     if (status)

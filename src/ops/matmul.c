@@ -1,5 +1,6 @@
 /* matmul: c = a b over broadcast leading dimensions. Operands are read through their strides: transposed views are not
  * copied. As in NumPy, a one-dimensional operand is a row on the left and a column on the right. */
+#include "ops/shared/letters.h"
 #include "ops/shared/product_call.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -7,7 +8,7 @@
 static th_status matmul_shape(th_call *call)
 {
     int64_t size[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     int ndim;
     const th_status status = th_product_shape(call, 1, &ndim, size, letters);
     if (!status)

@@ -1,5 +1,6 @@
 /* one_hot: y[n, c] = 1 if indices[n] = c, else 0. Without a gradient. */
 #include "ops/shared/indices.h"
+#include "ops/shared/letters.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
 #include "tensor/context.h"
@@ -20,7 +21,7 @@ static th_status one_hot_shape(th_call *call)
                             (long long)attributes->classes);
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     const int ndim = th_indices_shape(call, attributes->classes, ' ', size, letters);
     if (ndim == 0)
         return TH_ERROR_SHAPE;

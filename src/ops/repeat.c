@@ -20,7 +20,7 @@ static th_status repeat_shape(th_call *call)
     const int ndim = times->ndim > x->ndim ? times->ndim : x->ndim;
     const int new_axes = ndim - x->ndim, without_times = ndim - times->ndim;
     int64_t size[TH_MAX_DIMS], numel;
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     for (int i = 0; i < ndim; i++) {
         const int64_t from = i < new_axes ? 1 : x->size[i - new_axes];
         const int64_t factor = i < without_times ? 1 : times->size[i - without_times];

@@ -100,7 +100,7 @@ static th_status reshape_shape(th_call *call)
                             TH_TEXT(x), TH_SIZES_TEXT(shape->ndim, shape->size));
 
     /* Axes that do not change, counted from both ends, keep their letters. */
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     int left = 0, right = 0;
     while (left < x->ndim && left < shape->ndim && x->size[left] == shape->size[left])
         left++;

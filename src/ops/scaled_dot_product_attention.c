@@ -37,14 +37,17 @@ static th_status check_leading(th_call *call)
     return TH_OK;
 }
 
-static th_status check_operands(th_call *call)
+static th_status check_types(th_call *call)
 {
-    const th_array *q = &call->input[Q], *k = &call->input[K], *v = &call->input[V];
     for (int i = Q; i < INPUTS; i++)
         if ((i <= V || i == ALIBI) && th_call_floating(call, i) != TH_OK)
             return TH_ERROR_TYPE;
-    if (th_call_same_type(call) != TH_OK)
-        return TH_ERROR_TYPE;
+    return th_call_same_type(call);
+}
+
+static th_status check_shapes(th_call *call)
+{
+    const th_array *q = &call->input[Q], *k = &call->input[K], *v = &call->input[V];
     if (q->ndim < 2 || k->ndim != q->ndim || v->ndim != q->ndim)
         return th_call_fail(call, TH_ERROR_SHAPE,
                             "q, k and v need the same number of dimensions, at least 2: q is %s, k is %s, v is %s",
@@ -74,7 +77,9 @@ static th_status attention_shape(th_call *call)
 {
     th_attention_attributes *attributes = th_call_attributes(call);
     const th_array *q = &call->input[Q];
-    const th_status operands = check_operands(call);
+    th_status operands = check_types(call);
+    if (operands == TH_OK)
+        operands = check_shapes(call);
     if (operands != TH_OK)
         return operands;
     if (!(attributes->dropout >= 0 && attributes->dropout < 1))

@@ -14,7 +14,7 @@ static th_status stack_shape(th_call *call)
         return status;
     const int axis = ((const th_join_attributes *)call->attributes)->axis;
     int64_t size[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     for (int i = 0; i <= first->ndim; i++) {
         const int from = i < axis ? i : i - 1;
         size[i] = i == axis ? call->n_inputs : first->size[from];

@@ -39,7 +39,7 @@ static th_status transpose_shape(th_call *call)
         }
     }
     int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     for (int i = 0; i < x->ndim; i++) {
         size[i] = x->size[order[i]];
         stride[i] = x->stride[order[i]];

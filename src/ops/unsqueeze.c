@@ -17,7 +17,7 @@ static th_status unsqueeze_shape(th_call *call)
     if (th_call_axis(call, &axis, x->ndim + 1))
         return TH_ERROR_SHAPE;
     int64_t size[TH_MAX_DIMS], stride[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     for (int i = 0; i <= x->ndim; i++) {
         const int from = i < axis ? i : i - 1;
         size[i] = i == axis ? 1 : x->size[from];

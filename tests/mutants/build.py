@@ -10,7 +10,8 @@ import subprocess
 
 WARNINGS = re.compile(r"-W(?!l,|a,|p,)\S*|-pedantic\S*|-g\d?$")
 # Without warnings, except those that show that a mutant confuses types: it does not count.
-STRICT = ["-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration"]
+STRICT = ["-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration",
+          "-Werror=pointer-arith"]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

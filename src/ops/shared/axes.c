@@ -86,7 +86,7 @@ void th_reduction_output(th_call *call, bool keep_axes, th_dtype dtype)
     const th_array *x = &call->input[0];
     int ndim = 0;
     int64_t size[TH_MAX_DIMS];
-    char letters[TH_MAX_DIMS + 1];
+    th_axis_letters letters;
     for (int i = 0; i < x->ndim; i++) {
         const bool reduced = th_along(call) >> i & 1;
         if (reduced && !keep_axes)

@@ -4,6 +4,9 @@
 
 #include "tapehead/op.h"
 
+/* One letter for each axis, and the terminating 0. */
+typedef char th_axis_letters[TH_MAX_DIMS + 1];
+
 /* Returns the letter of an axis, or ' ' for an unnamed one. */
 static inline char th_letter(const th_array *array, int axis)
 {

@@ -24,11 +24,9 @@ void th_rows_init(th_rows *rows, const th_array *shape, uint32_t along)
         else
             rows->outer[rows->outer_dims++] = shape->size[i];
     }
-    /* The product of some sizes can overflow only if another size is 0. Then there is nothing to compute. */
-    if (!th_checked_numel(rows->outer_dims, rows->outer, &rows->rows))
-        rows->rows = 0;
-    if (!th_checked_numel(rows->inner_dims, rows->inner, &rows->length))
-        rows->length = 0;
+    /* Neither overflows: the product of a tensor's sizes fits, even without those that are 0. */
+    (void)th_checked_numel(rows->outer_dims, rows->outer, &rows->rows);
+    (void)th_checked_numel(rows->inner_dims, rows->inner, &rows->length);
 }
 
 void th_rows_set(th_rows *rows, int operand, const th_array *array, th_rows_access access)
@@ -107,7 +105,7 @@ size_t th_rows_scratch(const th_context *ctx, const th_rows *rows)
 
 /* -- moving a block between an operand and scratch memory -- */
 
-/* Copies (m, n) elements; strides in bytes. The inner loop is the second dimension. */
+/* Copies (m, n) elements of 4 or 8 bytes; strides in bytes. The inner loop is the second dimension. */
 static inline void move_elements(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, int64_t to_n,
                                  const char *from, int64_t from_m, int64_t from_n)
 {
@@ -121,10 +119,8 @@ static void move(size_t element, int64_t m, int64_t n, char *to, int64_t to_m, i
 {
     if (element == 4)
         move_elements(4, m, n, to, to_m, to_n, from, from_m, from_n);
-    else if (element == 8)
-        move_elements(8, m, n, to, to_m, to_n, from, from_m, from_n);
     else
-        move_elements(element, m, n, to, to_m, to_n, from, from_m, from_n);
+        move_elements(8, m, n, to, to_m, to_n, from, from_m, from_n);
 }
 
 /* Copies `count` rows from the operand at `memory`, row_stride elements apart, to packed rows at `buffer`; or back. */
@@ -213,11 +209,22 @@ static void rows_task(void *shared, int64_t first, int64_t end, int worker)
               run->scratch + (size_t)worker * run->rows->scratch, run->kernel, run->parameters);
 }
 
+/* Returns whether rows without elements need no run: no operand has numbers of a row besides its elements. */
+static bool has_nothing(const th_rows *rows)
+{
+    bool values = false;
+    for (int i = 0; i < TH_ROWS_OPERANDS; i++)
+        values |= rows->operand[i].value;
+    return rows->length == 0 && !values;
+}
+
 void th_rows_run(const th_context *ctx, const th_rows *rows, int64_t cost, void *scratch, th_rows_kernel *kernel,
                  const void *parameters)
 {
     rows_run run = {rows, rows->group > 0 ? rows->group : 1, scratch, kernel, parameters};
     int64_t unit_cost;
+    if (has_nothing(rows))
+        return;
     if (!th_checked_multiply(rows->length, cost, &unit_cost) || !th_checked_multiply(unit_cost, run.unit, &unit_cost))
         unit_cost = INT64_MAX;
     const int64_t units = th_ceil_div(rows->rows, run.unit);
