@@ -14,6 +14,7 @@
 #include "models/text/grow.h"
 #include "models/text/merges.h"
 #include "models/text/pair_queue.h"
+#include "models/text/tokenizer.h"
 #include "tapehead/models.h"
 
 #include "context.h"
@@ -443,6 +444,28 @@ START_TEST(test_counted)
 }
 END_TEST
 
+/* The count is that of each array. */
+START_TEST(test_counted_arrays)
+{
+    const th_tokenizer *t = th_tokenizer_load(ctx, FIXTURES "/bpe/gpt2.json");
+    no_error();
+    void *const arrays[] = {t->vocabulary.entry,
+                            t->vocabulary.pool,
+                            t->vocabulary.slot,
+                            t->merges.merge,
+                            t->merges.slot,
+                            t->added.token,
+                            (char *)t->added.token->content};
+    ck_assert_uint_eq(t->added.count, 1);
+    size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        bytes += malloc_usable_size(arrays[i]);
+    ck_assert_msg(t->counted < bytes + 64 && t->counted + 300 > bytes, "%zu bytes counted, %zu taken", t->counted,
+                  bytes);
+    ck_assert_uint_eq(t->counted % 64, 0);
+}
+END_TEST
+
 /* The context allocates the handle. */
 START_TEST(test_out_of_context_memory)
 {
@@ -461,6 +484,7 @@ int main(void)
     tcase_add_test(tests, test_growing);
     tcase_add_test(tests, test_keys);
     tcase_add_test(tests, test_counted);
+    tcase_add_test(tests, test_counted_arrays);
     tcase_add_test(tests, test_out_of_context_memory);
     return run_suites();
 }
