@@ -264,6 +264,8 @@ START_TEST(a_pattern_has_a_limit)
     ck_assert_str_eq(trouble, "it has 4097 bytes, more than 4096");
     ck_assert(!translate_bytes("a\0b", 3, CAPACITY));
     ck_assert_str_eq(trouble, "it contains a NUL");
+    memcpy(text, "\xc3\xa9", 2); /* only this character is copied, not the text behind it */
+    ck_assert(translate_bytes(text, TH_MAX_PATTERN, CAPACITY));
     free(text);
 }
 END_TEST

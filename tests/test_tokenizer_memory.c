@@ -361,6 +361,23 @@ START_TEST(test_tables)
 }
 END_TEST
 
+/* Without memory a pattern has no trouble of its own, so the caller reports the lack of memory. */
+START_TEST(test_pattern)
+{
+    if (!counts_malloc())
+        return;
+    for (long n = 1; n <= 4; n++) {
+        char trouble[TH_PATTERN_TROUBLE] = "x";
+        const long before = live;
+        calls = 0;
+        fail_at = n;
+        const th_pattern *pattern = th_pattern_new("a+", 2, trouble);
+        fail_at = 0;
+        ck_assert(pattern == NULL && trouble[0] == 0 && live == before);
+    }
+}
+END_TEST
+
 /* Sizes that overflow are out of memory. Arrays grow by half, at least to 16 elements. */
 START_TEST(test_growing)
 {
@@ -481,6 +498,7 @@ int main(void)
     TCase *tests = new_suite("tokenizer memory", setup, teardown);
     tcase_add_loop_test(tests, test_out_of_memory, 0, 8);
     tcase_add_test(tests, test_tables);
+    tcase_add_test(tests, test_pattern);
     tcase_add_test(tests, test_growing);
     tcase_add_test(tests, test_keys);
     tcase_add_test(tests, test_counted);
