@@ -369,6 +369,21 @@ START_TEST(a_longer_attempt_takes_from_the_budget)
 }
 END_TEST
 
+/* A match that needs more memory than a match may have gives up, whatever the budget is. */
+START_TEST(a_match_has_limited_memory)
+{
+    enum { BYTES = 1 << 20 };
+    char *text = malloc(BYTES + 1);
+    memset(text, 'a', BYTES);
+    text[BYTES] = 0;
+    uint64_t budget = UINT64_MAX;
+    size_t begin, end;
+    ck_assert_int_eq(match("(?:a|b)+c", text, 0, &budget, &begin, &end), TH_MATCH_GAVE_UP);
+    ck_assert_uint_gt(budget, UINT64_MAX / 2);
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("pattern syntax", setup, teardown);
@@ -384,5 +399,6 @@ int main(void)
     tcase_add_test(tests, a_new_pattern_says_what_is_wrong);
     tcase_add_test(tests, matches_begin_at_or_after_a_position);
     tcase_add_test(tests, a_longer_attempt_takes_from_the_budget);
+    tcase_add_test(tests, a_match_has_limited_memory);
     return run_suites();
 }
