@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include "models/files/json.h"
+#include "models/files/json_build.h"
 
 #include "memory.h"
 
@@ -111,6 +112,94 @@ START_TEST(what_is_not_json_is_refused)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refusal(cases[i][0], cases[i][1]);
+}
+END_TEST
+
+/* -- the same values as jansson -- */
+
+/* Parses a copy without a NUL, so the sanitizers detect reads behind it. */
+static void expect_the_value_of_jansson(const char *text, size_t bytes)
+{
+    char *copy = memcpy(malloc(bytes ? bytes : 1), text, bytes);
+    bool short_of_memory = true;
+    json_t *value = th_json_parse(copy, bytes, &short_of_memory);
+    json_t *wanted = json_loadb(text, bytes, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_msg(!short_of_memory, "%.*s", (int)bytes, text);
+    ck_assert_msg((value == NULL) == (wanted == NULL), "%.*s is%s read", (int)bytes, text, value ? "" : " not");
+    ck_assert_msg(value == NULL || json_equal(value, wanted), "%.*s has another value", (int)bytes, text);
+    json_decref(value);
+    json_decref(wanted);
+    free(copy);
+}
+
+/* Sound texts, each of their beginnings, and each of them with one byte changed, removed or repeated. */
+START_TEST(what_is_read_is_what_jansson_reads)
+{
+    static const char *const texts[] = {
+        "{ \"a\" : [ 1 , -2.5e+3 , 0.25E-2 , 1e2 , 0 , -7 ] , \"b\":{\"a\":{},\"c\":[]} }",
+        "[true,false,null,\"\",{\"\":\"x\"}]",
+        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\u00e9\\uAbCd\\ud83d\\uDE00\\uffff\"",
+        "[\"\\ud800\\udc00\\udbff\\udfff\\ud7ff\\ue000\", 9223372036854775807, -9223372036854775808]",
+        "[\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\", 1.7976931348623157e308, 5e-324, 2.5]",
+    };
+    static const char other[] = "\"\\{}[]:,0195-+.eEtfnrulasx /\n\x1f\x80\xc3\xf0\xff"
+                                "dDcC8gG@`:";
+    char changed[200];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const size_t bytes = strlen(texts[i]);
+        for (size_t at = 0; at < bytes; at++) {
+            expect_the_value_of_jansson(texts[i], at);
+            memcpy(changed, texts[i], bytes);
+            for (size_t k = 0; k < sizeof other - 1; k++) {
+                changed[at] = other[k];
+                expect_the_value_of_jansson(changed, bytes);
+            }
+            memcpy(changed, texts[i], at);
+            memcpy(changed + at, texts[i] + at + 1, bytes - at - 1);
+            expect_the_value_of_jansson(changed, bytes - 1);
+            memcpy(changed + at, texts[i] + at, bytes - at);
+            memmove(changed + at + 1, changed + at, bytes - at);
+            expect_the_value_of_jansson(changed, bytes + 1);
+        }
+        expect_the_value_of_jansson(texts[i], bytes);
+    }
+    for (int shift = 0; shift < 2; shift++) /* each escape of one character, and each pair of halves near the limits */
+        for (int c = 1; c < 256; c++) {
+            const int n = snprintf(changed, sizeof changed, shift ? "\"\\u%02x00\\udc00\"" : "\"\\%c\"", c);
+            expect_the_value_of_jansson(changed, (size_t)n);
+        }
+}
+END_TEST
+
+/* jansson skips a NUL in some places, so the text must be rejected with our own words. */
+START_TEST(a_nul_is_not_json)
+{
+    static const struct {
+        const char text[8];
+        size_t bytes;
+    } cases[] = {{"[1\0]", 4}, {"1\0", 2}, {"\0[]", 3}, {"[]\0", 3}, {"\"\0\"", 3}, {"{\"\0\":1}", 7}, {"\0", 1}};
+    const th_json_source from = source();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool short_of_memory;
+        ck_assert(th_json_parse(cases[i].text, cases[i].bytes, &short_of_memory) == NULL && !short_of_memory);
+        char words[96];
+        snprintf(words, sizeof words, "reading: the text: byte %zu: a NUL is not allowed", strlen(cases[i].text));
+        expect_failure(th_json_read(&from, cases[i].text, cases[i].bytes, &usual) == NULL, TH_ERROR_FILE, words);
+    }
+}
+END_TEST
+
+START_TEST(a_number_has_a_longest_form)
+{
+    char text[80] = "0.";
+    bool short_of_memory;
+    memset(text + 2, '3', 70);
+    json_t *value = th_json_parse(text, TH_JSON_MAX_NUMBER, &short_of_memory);
+    ck_assert(json_is_real(value) && json_real_value(value) == 1.0 / 3);
+    json_decref(value);
+    ck_assert(th_json_parse(text, TH_JSON_MAX_NUMBER + 1, &short_of_memory) == NULL && !short_of_memory);
+    expect_refusal("[123456789012345678901]", "too big integer");
+    expect_refusal("[-9223372036854775809]", "too big negative integer");
 }
 END_TEST
 
@@ -411,6 +500,9 @@ int main(void)
     TCase *tests = new_suite("json", open_context, close_context);
     tcase_add_test(tests, what_is_sound_is_read);
     tcase_add_test(tests, what_is_not_json_is_refused);
+    tcase_add_test(tests, what_is_read_is_what_jansson_reads);
+    tcase_add_test(tests, a_nul_is_not_json);
+    tcase_add_test(tests, a_number_has_a_longest_form);
     tcase_add_test(tests, a_repeated_key_is_refused_however_it_is_written);
     tcase_add_test(tests, a_long_number_is_refused);
     tcase_add_test(tests, the_estimate_covers_the_memory);

@@ -367,9 +367,13 @@ START_TEST(wrong_arguments)
     expect_status(th_event_log_write(NULL, 0, NULL, 0), TH_ERROR_ARGUMENT, "the log is NULL");
     expect_status(th_json_log_write(log, -1, NULL, 0), TH_ERROR_ARGUMENT, "of at least 0");
     expect_status(th_json_log_write(log, 0, NULL, 2), TH_ERROR_ARGUMENT, "2 fields");
+    expect_status(th_json_log_write(log, 0, &nameless, -1), TH_ERROR_ARGUMENT, "-1 fields with names");
+    expect_status(th_event_log_write(events, -1, NULL, 0), TH_ERROR_ARGUMENT, "of at least 0");
     expect_status(th_event_log_write(events, 0, &nameless, 1), TH_ERROR_ARGUMENT, "names");
     assert_error(th_json_log_open(ctx, NULL, NULL), TH_ERROR_ARGUMENT, "a path");
     assert_error(th_event_log_open(ctx, NULL, NULL), TH_ERROR_ARGUMENT, "a folder");
+    assert_error(th_event_log_open(ctx, folder, &(th_log_options){true, -1}), TH_ERROR_ARGUMENT, "of at least 0");
+    assert_error(th_event_log_open(ctx, folder, &(th_log_options){true, INT64_MAX}), TH_ERROR_ARGUMENT, "a folder");
     assert_error(th_event_log_open(ctx, "/nonexistent", NULL), TH_ERROR_FILE, "/nonexistent: No such file");
     assert_error(th_json_log_open(ctx, folder, NULL), TH_ERROR_FILE, "Is a directory");
     assert_error(th_json_log_open(ctx, path, &(th_log_options){true, -1}), TH_ERROR_ARGUMENT, "of at least 0");

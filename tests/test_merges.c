@@ -1,9 +1,11 @@
-/* Merging the tokens of a word, compared with the definition of byte-pair encoding: search all pairs, apply the earliest
- * merge to the leftmost of them, and begin again. Words are shorter and longer than those that are merged by search. */
+/* The table of merges, and merging the tokens of a word, compared with the definition of byte-pair encoding: search all
+ * pairs, apply the earliest merge to the leftmost of them, and begin again. Words are shorter and longer than those that
+ * are merged by search. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "models/text/merges.h"
+#include "models/text/pair_queue.h"
 #include "suite.h"
 
 enum { LONGEST = 400 };
@@ -74,6 +76,86 @@ static void expect_the_definition(const int32_t *token, size_t count)
         ck_assert_msg(word.token[i] == expected[i], "token %zu of %zu is %d, not %d", i, left, (int)word.token[i],
                       (int)expected[i]);
 }
+
+/* -- the table -- */
+
+/* Pairs keep their ranks and results while the table grows, and at most half of its slots are in use. */
+START_TEST(a_table_grows)
+{
+    enum { PAIRS = 3000 };
+    size_t left;
+    word.token[0] = word.token[1] = 0;
+    ck_assert(th_merges_apply(&merges, &word, 2, &left) && left == 2);
+    for (int i = 0; i < PAIRS; i++) {
+        add(i, 2 * i, 10000 + i);
+        ck_assert_uint_eq(merges.pairs, (size_t)i + 1);
+        ck_assert_msg(2 * merges.pairs <= merges.slots, "%zu pairs in %zu slots", merges.pairs, merges.slots);
+        ck_assert_uint_le(merges.slots, merges.pairs <= 512 ? 1024 : 4 * merges.pairs);
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        ck_assert(th_merges_counts(&merges, (size_t)i));
+        word.token[0] = i;
+        word.token[1] = 2 * i;
+        ck_assert(th_merges_apply(&merges, &word, 2, &left) && left == 1 && word.token[0] == 10000 + i);
+        word.token[0] = i;
+        word.token[1] = 2 * i + 1;
+        ck_assert(th_merges_apply(&merges, &word, 2, &left) && left == 2);
+    }
+}
+END_TEST
+
+/* Replaced merges are removed when the array is full and they are more than half of it, and only then: so each removal
+ * costs less than the additions before it. */
+START_TEST(replaced_merges_are_removed)
+{
+    for (int i = 0; i < 16; i++)
+        add(i < 15 ? 1 : 2, 3, 4 + i);
+    ck_assert(merges.count == 16 && merges.capacity == 16 && merges.pairs == 2);
+    add(5, 6, 40);
+    ck_assert(merges.count == 3 && merges.capacity == 16 && merges.pairs == 3);
+    static const th_merge kept[] = {{1, 3, 18}, {2, 3, 19}, {5, 6, 40}};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_mem_eq(&merges.merge[i], &kept[i], sizeof kept[i]);
+        ck_assert(th_merges_counts(&merges, i));
+    }
+    th_merges_release(&merges);
+    for (int i = 0; i < 16; i++)
+        add(i % 8, 9, 10);
+    add(9, 9, 10);
+    ck_assert(merges.count == 17 && merges.capacity > 16);
+    for (size_t i = 0; i < 17; i++)
+        ck_assert_int_eq(th_merges_counts(&merges, i), i >= 8);
+}
+END_TEST
+
+/* -- training -- */
+
+/* The words of a pair are listed once each, in order, and only while the pair occurs. */
+START_TEST(a_pair_lists_its_words_once)
+{
+    int32_t byte_token[256];
+    for (int i = 0; i < 256; i++)
+        byte_token[i] = i;
+    th_pair_queue q = {0};
+    int32_t left, right;
+    ck_assert(th_pair_queue_add_word(&q, "ababab", 6, byte_token, 2));
+    ck_assert(th_pair_queue_add_word(&q, "x", 1, byte_token, 9));
+    ck_assert(th_pair_queue_add_word(&q, "abcb", 4, byte_token, 3));
+    ck_assert(th_pair_queue_begin(&q));
+    ck_assert_uint_eq(q.queued, 4); /* ab ba bc cb */
+    ck_assert(th_pair_queue_next(&q, 9, &left, &right));
+    ck_assert(left == 'a' && right == 'b' && q.current.times == 9 && q.current.words.count == 2);
+    ck_assert(q.current.words.word[0] == 0 && q.current.words.word[1] == 2);
+    ck_assert(th_pair_queue_merge(&q, 256, NULL, 0)); /* XXX Xcb */
+    ck_assert(q.word[0].count == 3 && q.word[1].count == 1 && q.word[2].count == 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(q.token[i], 256);
+    ck_assert(q.token[7] == 256 && q.token[8] == 'c' && q.token[9] == 'b');
+    ck_assert(!th_pair_queue_next(&q, 5, &left, &right));
+    th_pair_queue_release(&q);
+    ck_assert(q.token == NULL && q.queued == 0);
+}
+END_TEST
 
 /* -- runs of one letter -- */
 
@@ -197,6 +279,9 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("merges", setup, teardown);
+    tcase_add_test(tests, a_table_grows);
+    tcase_add_test(tests, replaced_merges_are_removed);
+    tcase_add_test(tests, a_pair_lists_its_words_once);
     tcase_add_test(tests, runs_are_merged_from_the_left);
     tcase_add_test(tests, runs_within_a_word);
     tcase_add_test(tests, a_pair_whose_token_is_merged_is_not_merged);

@@ -152,15 +152,22 @@ END_TEST
 
 START_TEST(test_rejected_training)
 {
-    static const char *const empty[] = {""}, *const broken[] = {"\xff"}, *const taken[] = {"\xc3\xa9"};
+    static const char *const empty[] = {""}, *const broken[] = {"\xff"}, *const taken[] = {"\xc3\xa9"},
+                             *const null[] = {"a b", NULL};
     const struct {
         th_bpe_options options;
         const char *words;
     } refused[] = {
-        {{.vocabulary = 255}, "vocabulary = 255 is outside 256"},
+        {{.vocabulary = 255}, "vocabulary = 255 is outside 256 (256 bytes and the special tokens) .. 4194304"},
         {{.vocabulary = 1 << 23}, "vocabulary = 8388608 is outside"},
         {{.vocabulary = 300, .min_frequency = -1}, "may be negative"},
+        {{.vocabulary = 300, .max_bytes = -1}, "may be negative"},
+        {{.vocabulary = 300, .specials = empty, .n_specials = -1}, "may be negative"},
         {{.vocabulary = 300, .n_specials = 1}, "n_specials needs specials"},
+        {{.vocabulary = 300, .specials = empty, .n_specials = (1 << 14) + 1}, "there are too many special tokens"},
+        {{.vocabulary = 300, .specials = null, .n_specials = 2}, "1 to 512 bytes"},
+        {{.vocabulary = 257, .specials = null, .n_specials = 0, .pattern = "$"},
+         "the pattern '$' cannot be used: $ is"},
         {{.vocabulary = 300, .specials = empty, .n_specials = 1}, "1 to 512 bytes"},
         {{.vocabulary = 300, .specials = broken, .n_specials = 1}, "must be UTF-8"},
         {{.vocabulary = 300, .specials = taken, .n_specials = 1}, "has other bytes"},
@@ -331,6 +338,63 @@ START_TEST(test_stream)
 }
 END_TEST
 
+/* Writes to a file that takes no bytes. The stream then still holds at most the beginning of one character. */
+START_TEST(test_failed_writes)
+{
+    th_tokenizer *t = th_tokenizer_bytes_new(ctx);
+    struct {
+        th_text_stream stream;
+        unsigned char behind[32];
+    } guarded = {0};
+    static const char bytes[] = "\xe2\xff"
+                                "a\xf0\x9f\x98\x80\xff\xff"
+                                "abc";
+    FILE *closed = fopen("/dev/null", "r");
+    ck_assert_ptr_nonnull(closed);
+    for (size_t i = 0; bytes[i]; i++) {
+        const int32_t token[] = {(unsigned char)bytes[i], 'x', 'x', 'x', 'x', 'x'};
+        expect_status(th_tokenizer_write(t, token, 6, &guarded.stream, closed), TH_ERROR_FILE,
+                      "tokenizer_write: the text could not be written");
+        ck_assert_int_le(guarded.stream.count, 3);
+        ck_assert_mem_eq(guarded.behind, (unsigned char[32]){0}, sizeof guarded.behind);
+    }
+    guarded.stream = (th_text_stream){{0xe2}, 1};
+    expect_status(th_tokenizer_write_end(t, &guarded.stream, closed), TH_ERROR_FILE,
+                  "tokenizer_write_end: the text could not be written");
+    ck_assert_int_eq(guarded.stream.count, 0);
+    ck_assert_int_eq(th_tokenizer_write_end(t, &guarded.stream, closed), TH_OK);
+    fclose(closed);
+}
+END_TEST
+
+/* Takes two bytes, and then no more. */
+static ssize_t take_two(void *taken, const char *bytes, size_t count)
+{
+    (void)bytes;
+    const size_t left = 2 - *(size_t *)taken, now = count < left ? count : left;
+    *(size_t *)taken += now;
+    return (ssize_t)now;
+}
+
+/* A part of a character that was written is an error, too. */
+START_TEST(test_a_character_written_in_part)
+{
+    th_tokenizer *t = th_tokenizer_bytes_new(ctx);
+    for (int end = 0; end < 2; end++) {
+        size_t taken = 0;
+        FILE *file = fopencookie(&taken, "w", (cookie_io_functions_t){.write = take_two});
+        ck_assert_ptr_nonnull(file);
+        setvbuf(file, NULL, _IONBF, 0);
+        th_text_stream stream = {.held = {0xe2}, .count = end};
+        const th_status status = end ? th_tokenizer_write_end(t, &stream, file)
+                                     : th_tokenizer_write(t, (const int32_t[]){0xe2, 0x82, 0xac}, 3, &stream, file);
+        expect_status(status, TH_ERROR_FILE, "could not be written");
+        ck_assert_uint_eq(taken, 2);
+        fclose(file);
+    }
+}
+END_TEST
+
 /* -- misuse -- */
 
 START_TEST(test_misuse)
@@ -342,11 +406,24 @@ START_TEST(test_misuse)
     ck_assert_int_eq(th_tokenizer_encode(t, NULL, 0, &tokens), TH_OK);
     ck_assert_uint_eq(tokens.count, 0);
     expect_status(th_tokenizer_encode(NULL, "a", 1, &tokens), TH_ERROR_ARGUMENT, "the tokenizer is NULL");
-    expect_status(th_tokenizer_decode(t, (const int32_t[]){5, 256}, 2, &text), TH_ERROR_INDEX, "token 1 is 256");
+    expect_status(th_tokenizer_encode(t, "a", PTRDIFF_MAX / 4 + 1, &tokens), TH_ERROR_ARGUMENT,
+                  "tokenizer_encode: needs a text");
+    expect_status(th_tokenizer_encode_document(t, NULL, 1, &tokens), TH_ERROR_ARGUMENT,
+                  "tokenizer_encode_document: needs a text");
+    expect_status(th_tokenizer_decode(t, (const int32_t[]){5, 256}, 2, &text), TH_ERROR_INDEX,
+                  "tokenizer_decode: token 1 is 256, outside 0 .. 255");
     expect_status(th_tokenizer_decode(t, &(const int32_t){-1}, 1, &text), TH_ERROR_INDEX, "token 0 is -1");
     expect_status(th_tokenizer_decode(t, NULL, 1, &text), TH_ERROR_ARGUMENT, "needs tokens");
+    expect_status(th_tokenizer_decode(t, NULL, 0, NULL), TH_ERROR_ARGUMENT, "needs tokens");
+    ck_assert_int_eq(th_tokenizer_decode(NULL, NULL, 0, &text), TH_ERROR_ARGUMENT);
+    expect_error(TH_ERROR_ARGUMENT, "tokenizer_decode: the tokenizer is NULL");
     expect_status(th_tokenizer_write(t, NULL, 0, &stream, NULL), TH_ERROR_ARGUMENT, "needs tokens");
+    expect_status(th_tokenizer_write(t, NULL, 0, NULL, stdout), TH_ERROR_ARGUMENT, "needs tokens");
+    expect_status(th_tokenizer_write(NULL, NULL, 0, &stream, stdout), TH_ERROR_ARGUMENT, "the tokenizer is NULL");
     expect_status(th_tokenizer_write_end(t, NULL, stdout), TH_ERROR_ARGUMENT, "needs tokens");
+    expect_status(th_tokenizer_write_end(t, &stream, NULL), TH_ERROR_ARGUMENT, "tokenizer_write_end: needs tokens");
+    expect_status(th_tokenizer_write_end(NULL, &stream, stdout), TH_ERROR_ARGUMENT, "the tokenizer is NULL");
+    expect_status(th_tokenizer_save(NULL, "/tmp"), TH_ERROR_ARGUMENT, "tokenizer_save: the tokenizer is NULL");
     ck_assert_uint_eq(text.count, 0);
     size_t bytes = 7;
     ck_assert_ptr_null(th_tokenizer_bytes(t, 256, &bytes));
@@ -396,6 +473,8 @@ int main(void)
     tcase_add_test(tests, test_long_words);
     tcase_add_test(tests, test_special_tokens);
     tcase_add_test(tests, test_stream);
+    tcase_add_test(tests, test_failed_writes);
+    tcase_add_test(tests, test_a_character_written_in_part);
     tcase_add_test(tests, test_misuse);
     tcase_add_test(tests, test_pending_error);
     return run_suites();

@@ -1,19 +1,28 @@
 /* Tokenizers when memory runs out. Every allocation of the C library and of the context fails in turn while a
  * tokenizer is created, read, written and used. The result is TH_ERROR_MEMORY (or TH_ERROR_FILE, because jansson
  * does not give the reason). Nothing leaks, and with memory the tokenizer works again. */
+#include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "memory.h"
+#include "models/text/added_tokens.h"
+#include "models/text/grow.h"
+#include "models/text/merges.h"
+#include "models/text/pair_queue.h"
+#include "models/text/tokenizer.h"
 #include "tapehead/models.h"
 
 #include "context.h"
 #include "folder.h"
 
-static long calls, fail_at; /* call number fail_at fails; 0: none */
-static long live;           /* allocations that have not been freed */
+/* Volatile, because compilers assume that malloc and free change no variable of the program. */
+static volatile long calls, fail_at; /* call number fail_at fails; 0: none */
+static volatile long live;           /* allocations that have not been freed */
 #if OWN_MALLOC
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
@@ -110,6 +119,7 @@ static bool load(void)
 }
 
 static th_tokenizer *ready;
+static bool sound; /* the results are (Check's assertions would allocate memory, too) */
 
 static bool use(void)
 {
@@ -130,7 +140,74 @@ static bool save(void)
     return th_tokenizer_save(ready, folder) == TH_OK;
 }
 
-static bool (*const actions[])(void) = {train, make_bytes_and_characters, load, use, save};
+/* Writes a file; no allocation fails meanwhile. */
+static void write_file(const char *file)
+{
+    const long calls_before = calls, failing = fail_at;
+    fail_at = 0;
+    write_bytes(path, file, strlen(file));
+    calls = calls_before;
+    fail_at = failing;
+}
+
+/* A small tokenizer with a pattern, a space before each text, and added tokens within the text. */
+static bool load_and_use_a_small_one(void)
+{
+    static const char file[] =
+        "{\"added_tokens\": [{\"id\": 3, \"content\": \"<s>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": "
+        "false, \"normalized\": false, \"special\": true}], \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+        "\"add_prefix_space\": true}, \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+        "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}, {\"SpecialToken\": {\"id\": "
+        "\"<s>\"}}], \"special_tokens\": {\"<s>\": {\"ids\": [3]}}}, \"model\": {\"vocab\": {\"a\": 0, \"\xc4\xa0\": "
+        "1, "
+        "\"\xc4\xa0"
+        "a\": 2}, \"merges\": [\"\xc4\xa0 a\"]}}";
+    write_file(file);
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    th_token_list tokens = {0};
+    static char many[600];
+    for (size_t i = 0; i < sizeof many / 4; i++)
+        memcpy(many + 4 * i, "<s>a", 4);
+    const bool good = t && th_tokenizer_encode_document(t, many, sizeof many, &tokens) == TH_OK &&
+                      th_tokenizer_encode(t, "a", 1, &tokens) == TH_OK && th_tokenizer_add(t, "<a new one>") == 4;
+    sound = sound && (!good || (tokens.count == 303 && tokens.token[1] == 3 && tokens.token[2] == 2));
+    th_token_list_free(&tokens);
+    th_tokenizer_free(t);
+    unlink(path);
+    return good;
+}
+
+static bool load_one_with_several_patterns(void)
+{
+    static const char file[] =
+        "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\"}, {\"type\": "
+        "\"Split\", "
+        "\"pattern\": {\"String\": \"-\"}, \"behavior\": \"Removed\"}, {\"type\": \"Split\", \"pattern\": {\"Regex\": "
+        "\"a+\"}, \"behavior\": \"Isolated\"}]}, \"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}";
+    write_file(file);
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    const bool good = t && th_tokenizer_save(t, folder) == TH_OK;
+    th_tokenizer_free(t);
+    unlink(path);
+    return good;
+}
+
+static bool save_a_small_one(void)
+{
+    th_tokenizer *t = th_tokenizer_characters_new(ctx, "ab", 2);
+    const bool good = t && th_tokenizer_add(t, "<|end|>") == 2 && th_tokenizer_save(t, folder) == TH_OK;
+    th_tokenizer_free(t);
+    return good;
+}
+
+static bool (*const actions[])(void) = {train,
+                                        make_bytes_and_characters,
+                                        load,
+                                        use,
+                                        save,
+                                        load_and_use_a_small_one,
+                                        load_one_with_several_patterns,
+                                        save_a_small_one};
 
 /* Returns whether this malloc is the one that is called. The sanitizers and valgrind have their own. */
 static bool counts_malloc(void)
@@ -153,8 +230,10 @@ START_TEST(test_out_of_memory)
         no_error();
         calls = 0;
         fail_at = n;
+        sound = true;
         const bool good = actions[_i]();
         fail_at = 0;
+        ck_assert(sound);
         const bool failed = n == 0 || calls >= n;
         const th_status code = th_error_code(ctx);
         char message[1024];
@@ -176,6 +255,234 @@ START_TEST(test_out_of_memory)
 }
 END_TEST
 
+/* -- the tables alone, without a context -- */
+
+/* Adds enough pairs that the table and the array grow. */
+static bool add_merges(void)
+{
+    th_merges m = {0};
+    bool good = true;
+    for (int i = 0; good && i < 1500; i++)
+        good = th_merges_add(&m, (th_merge){i, i, i}) && th_merges_counts(&m, (size_t)i);
+    th_merges_release(&m);
+    return good;
+}
+
+static bool merge_words(void)
+{
+    th_merges m = {0};
+    th_word_memory word = {0};
+    bool good = th_merges_add(&m, (th_merge){0, 0, 1});
+    for (size_t count = 40; good && count < 200; count += 50) {
+        size_t left;
+        good = TH_GROW(word.token, word.capacity, count);
+        if (good)
+            memset(word.token, 0, count * sizeof *word.token);
+        good = good && th_merges_apply(&m, &word, count, &left);
+        sound = sound && (!good || left == count / 2);
+    }
+    th_word_memory_release(&word);
+    th_merges_release(&m);
+    return good;
+}
+
+static bool index_words(void)
+{
+    th_vocabulary v = {0};
+    bool good = true;
+    for (int i = 0; good && i < 1000; i++) {
+        good = th_vocabulary_add(&v, (const char *)&i, sizeof i) && th_vocabulary_index(&v, i);
+        sound = sound && (!good || th_vocabulary_find(&v, (const char *)&i, sizeof i) == i);
+    }
+    good = good && th_vocabulary_replace(&v, 0, text, strlen(text));
+    th_vocabulary_release(&v);
+    return good;
+}
+
+/* Words in which pairs appear and disappear again. */
+static bool queue_pairs(void)
+{
+    int32_t byte_token[256];
+    for (int i = 0; i < 256; i++)
+        byte_token[i] = i;
+    th_pair_queue q = {0};
+    bool good = true;
+    for (int i = 0; good && i < 60; i++) {
+        char bytes[40];
+        for (int k = 0; k < 40; k++)
+            bytes[k] = (char)(k < 8 ? "abab"[k % 4] : i * k % 97);
+        good = th_pair_queue_add_word(&q, bytes, sizeof bytes, byte_token, 1 + i % 3);
+    }
+    good = good && th_pair_queue_begin(&q);
+    int32_t left, other;
+    for (int token = 256; good && token < 300 && th_pair_queue_next(&q, 2, &left, &other); token++)
+        good = th_pair_queue_merge(&q, token, NULL, 0);
+    good = good && !q.out_of_memory;
+    sound = sound && (!good || q.slots > 1024);
+    th_pair_queue_release(&q);
+    return good;
+}
+
+static bool add_added_tokens(void)
+{
+    th_added_tokens a = {0};
+    bool good = true;
+    for (int i = 0; good && i < 40; i++) {
+        const char content[] = {(char)('a' + i * 7 % 40), 0};
+        const size_t before = a.count;
+        good = th_added_tokens_add(&a, (th_added_token){.content = content, .bytes = 1, .id = i});
+        sound = sound && a.count == before + good && good == (th_added_tokens_find(&a, content, 1) != NULL);
+    }
+    th_added_tokens_release(&a);
+    return good;
+}
+
+/* Every allocation fails in turn. The function then says so, and nothing is lost. */
+START_TEST(test_tables)
+{
+    static bool (*const tables[])(void) = {add_merges, merge_words, index_words, queue_pairs, add_added_tokens};
+    if (!counts_malloc())
+        return;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (long n = 0;; n++) {
+            const long before = live;
+            calls = 0;
+            fail_at = n;
+            sound = true;
+            const bool good = tables[i]();
+            const bool failed = n > 0 && calls >= n;
+            fail_at = 0;
+            ck_assert_msg(sound, "table %zu, allocation %ld", i, n);
+            ck_assert_msg(good == !failed, "table %zu, allocation %ld", i, n);
+            ck_assert_msg(live == before, "table %zu, allocation %ld: %ld are lost", i, n, live - before);
+            if (n > 0 && good)
+                break;
+        }
+}
+END_TEST
+
+/* Without memory a pattern has no trouble of its own, so the caller reports the lack of memory. */
+START_TEST(test_pattern)
+{
+    if (!counts_malloc())
+        return;
+    for (long n = 1; n <= 4; n++) {
+        char trouble[TH_PATTERN_TROUBLE] = "x";
+        const long before = live;
+        calls = 0;
+        fail_at = n;
+        const th_pattern *pattern = th_pattern_new("a+", 2, trouble);
+        fail_at = 0;
+        ck_assert(pattern == NULL && trouble[0] == 0 && live == before);
+    }
+}
+END_TEST
+
+/* Sizes that overflow are out of memory. Arrays grow by half, at least to 16 elements. */
+START_TEST(test_growing)
+{
+    void *array = NULL;
+    size_t capacity = 0;
+    ck_assert(!th_grow(&array, &capacity, PTRDIFF_MAX / 8 + 1, 8) && array == NULL && capacity == 0);
+    ck_assert(!th_grow(&array, &capacity, SIZE_MAX, 1) && array == NULL && capacity == 0);
+    ck_assert(th_grow(&array, &capacity, 0, 8) && array == NULL);
+    ck_assert(th_grow(&array, &capacity, 1, 8) && capacity == 16);
+    memset(array, 7, 128);
+    ck_assert(th_grow(&array, &capacity, 16, 8) && capacity == 16);
+    ck_assert(th_grow(&array, &capacity, 17, 8) && capacity == 24);
+    ck_assert(th_grow(&array, &capacity, 100, 8) && capacity == 100 && ((char *)array)[127] == 7);
+    free(array);
+}
+END_TEST
+
+/* -- keys -- */
+
+static bool without_entropy;
+
+int getentropy(void *bytes, size_t count)
+{
+    if (without_entropy) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return getrandom(bytes, count, 0) == (ssize_t)count ? 0 : -1;
+}
+
+/* Without random bytes from the system too, keys differ, and tables work. */
+START_TEST(test_keys)
+{
+    for (int i = 0; i < 2; i++) {
+        without_entropy = i;
+        const th_hash_key first = th_hash_key_new();
+        th_hash_key next = first;
+        for (int k = 0; k < 1000 && next.start == first.start; k++)
+            next = th_hash_key_new();
+        ck_assert(next.start != first.start && next.factor != first.factor);
+        ck_assert(th_hash_number(first, 1) != th_hash_number(first, 2));
+        sound = true;
+        ck_assert(index_words() && sound);
+    }
+    without_entropy = false;
+}
+END_TEST
+
+/* -- the context's count -- */
+
+/* The memory that the C library has given; always 0 under the sanitizers and valgrind. */
+static size_t given(void)
+{
+    const struct mallinfo2 all = mallinfo2();
+    return all.uordblks + all.hblkhd;
+}
+
+static void expect_counted(size_t counted, size_t taken)
+{
+    if (taken == 0 || !OWN_MALLOC)
+        return;
+    ck_assert_msg(counted > taken - taken / 8 && counted < taken + taken / 8, "%zu bytes counted, %zu taken", counted,
+                  taken);
+}
+
+/* What the context counts for a tokenizer is what it takes from the C library. */
+START_TEST(test_counted)
+{
+    size_t live_before = th_memory(ctx).live, before = given();
+    th_tokenizer *t = th_tokenizer_load(ctx, FIXTURES "/bpe/gpt2.json");
+    no_error();
+    expect_counted(th_memory(ctx).live - live_before, given() - before);
+    live_before = th_memory(ctx).live;
+    before = given();
+    char content[64];
+    for (int i = 0; i < 1500; i++) {
+        snprintf(content, sizeof content, "<|an added token with a number of its own: %4d|>", i);
+        ck_assert_int_ge(th_tokenizer_add(t, content), 0);
+    }
+    expect_counted(th_memory(ctx).live - live_before, given() - before);
+}
+END_TEST
+
+/* The count is that of each array. */
+START_TEST(test_counted_arrays)
+{
+    const th_tokenizer *t = th_tokenizer_load(ctx, FIXTURES "/bpe/gpt2.json");
+    no_error();
+    void *const arrays[] = {t->vocabulary.entry,
+                            t->vocabulary.pool,
+                            t->vocabulary.slot,
+                            t->merges.merge,
+                            t->merges.slot,
+                            t->added.token,
+                            (char *)t->added.token->content};
+    ck_assert_uint_eq(t->added.count, 1);
+    size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        bytes += malloc_usable_size(arrays[i]);
+    ck_assert_msg(t->counted < bytes + 64 && t->counted + 300 > bytes, "%zu bytes counted, %zu taken", t->counted,
+                  bytes);
+    ck_assert_uint_eq(t->counted % 64, 0);
+}
+END_TEST
+
 /* The context allocates the handle. */
 START_TEST(test_out_of_context_memory)
 {
@@ -189,7 +496,13 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("tokenizer memory", setup, teardown);
-    tcase_add_loop_test(tests, test_out_of_memory, 0, 5);
+    tcase_add_loop_test(tests, test_out_of_memory, 0, 8);
+    tcase_add_test(tests, test_tables);
+    tcase_add_test(tests, test_pattern);
+    tcase_add_test(tests, test_growing);
+    tcase_add_test(tests, test_keys);
+    tcase_add_test(tests, test_counted);
+    tcase_add_test(tests, test_counted_arrays);
     tcase_add_test(tests, test_out_of_context_memory);
     return run_suites();
 }

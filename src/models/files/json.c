@@ -133,8 +133,12 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
                        source->name, bytes, limits->bytes);
     measurement m = {0};
     const char *at = th_json_skip_space(text, text + bytes);
-    const char *trouble = count_tokens(&m, limits, &at, text + bytes);
+    const char *trouble = count_tokens(&m, limits, &at, text + bytes), *nul = memchr(text, 0, bytes);
     *memory = total(&m);
+    if (nul && nul <= at) { /* jansson skips it in some places, and would not say what is wrong */
+        at = nul;
+        trouble = "a NUL is not allowed";
+    }
     if (trouble)
         fail_at(source, (size_t)(at - text), trouble);
     return trouble ? TH_ERROR_FILE : TH_OK;

@@ -72,16 +72,14 @@ static bool write_held(th_text_stream *s, FILE *file)
         const int length = th_character_length((const char *)s->held, (size_t)s->count);
         if (length == 0 && is_beginning(s->held, s->count))
             return true;
-        int consumed = length;
-        if (length == 0) /* the bytes of an incomplete character become one U+FFFD */
-            for (consumed = s->count - 1; consumed > 1 && !is_beginning(s->held, consumed);)
-                consumed--;
-        consumed = consumed > 0 ? consumed : 1;
-        if (fwrite(length ? (const char *)s->held : replacement, 1, length ? (size_t)length : sizeof replacement - 1,
-                   file) == 0)
-            return false;
+        /* the bytes before the last one, which began a character, become one U+FFFD */
+        const int consumed = length > 0 ? length : s->count > 1 ? s->count - 1 : 1;
+        const size_t bytes = length > 0 ? (size_t)length : sizeof replacement - 1;
+        const bool good = fwrite(length > 0 ? (const char *)s->held : replacement, 1, bytes, file) == bytes;
         s->count -= consumed;
         memmove(s->held, s->held + consumed, (size_t)s->count);
+        if (!good) /* the held bytes must not become more with each further call */
+            return false;
     }
     return true;
 }
@@ -115,7 +113,8 @@ th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *
     static const char operation[] = "tokenizer_write_end";
     if (check(tokenizer, operation, NULL, 0, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
-    const bool good = stream->count == 0 || fwrite(replacement, 1, sizeof replacement - 1, file) > 0;
+    const bool good =
+        stream->count == 0 || fwrite(replacement, 1, sizeof replacement - 1, file) == sizeof replacement - 1;
     stream->count = 0;
     return written(tokenizer, operation, good, file);
 }

@@ -183,8 +183,7 @@ static bool merge_long(const th_merges *m, th_word_memory *w, size_t count, size
         const uint64_t top = w->heap[0];
         const uint32_t at = (uint32_t)top, next = link[at].next;
         w->heap[0] = w->heap[--queued];
-        if (queued > 0)
-            sift_down(w->heap, queued, 0);
+        sift_down(w->heap, queued, 0);
         const th_merge_slot *slot =
             link[at].token < 0 || next == NO_LINK ? NULL : find(m, link[at].token, link[next].token);
         if (slot == NULL || slot->rank != top >> 32)

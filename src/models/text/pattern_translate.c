@@ -21,14 +21,14 @@
 #include "models/text/pattern.h"
 #include "models/text/unicode_additions.h"
 
-enum { MAX_GROUPS = 64 };
+enum { MAX_GROUPS = 63 };
 
 typedef struct reader {
     const char *at, *end;
     char *out;
     size_t capacity; /* left, including the NUL */
     char *trouble;   /* "" without an error */
-    bool ignores_case[MAX_GROUPS], looks_around[MAX_GROUPS];
+    bool ignores_case[MAX_GROUPS + 2], looks_around[MAX_GROUPS + 2];
     int groups; /* open */
 } reader;
 
@@ -271,10 +271,8 @@ static void read_group(reader *r)
         complain(r, "a group begins with (? and something other than : i: = ! <= <! >");
     if (next_is(r, "*"))
         complain(r, "a group begins with (*");
-    if (r->groups + 1 == MAX_GROUPS) {
-        complain(r, "groups are nested deeper than %d", MAX_GROUPS - 1);
-        return;
-    }
+    if (r->groups == MAX_GROUPS)
+        complain(r, "groups are nested deeper than %d", MAX_GROUPS);
     const bool before = ignores_case(r);
     r->looks_around[r->groups + 1] = kind && strchr("=!", kind[strlen(kind) - 1]);
     r->ignores_case[++r->groups] = before || (kind && strcmp(kind, "?i:") == 0);
@@ -357,7 +355,7 @@ static void read_next(reader *r)
     } else {
         read_character(r);
     }
-    if (repeatable && is_valid(r))
+    if (repeatable)
         read_repetition(r);
 }
 

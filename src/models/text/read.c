@@ -68,10 +68,9 @@ static bool check_decoder(const th_json_source *source, const json_t *value, boo
     const char *type;
     if (value == NULL || json_is_null(value))
         return true;
-    if (!th_json_string(source, value, "type", &type))
-        return false;
-    if (strcmp(type, "Fuse") == 0 || (strcmp(type, "ByteLevel") == 0 && byte_level))
-        return true;
+    const bool typed = th_json_string(source, value, "type", &type);
+    if (!typed || strcmp(type, "Fuse") == 0 || (strcmp(type, "ByteLevel") == 0 && byte_level))
+        return typed;
     const json_t *parts = json_object_get(value, "decoders"), *each;
     if (strcmp(type, "Sequence") != 0 || within || !json_is_array(parts))
         return refuse(source,
@@ -222,20 +221,22 @@ static bool in_folder(th_context *ctx, const char *folder, const char *name, cha
     return there > 0;
 }
 
+/* Whether the path leads to a file or a folder, and the names of files fit behind it. Stores an error if not. */
+static bool check_path(th_context *ctx, const char *path, struct stat *status)
+{
+    if (path == NULL || strlen(path) + 32 > TH_MAX_PATH)
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, path ? "the path is too long" : "a path must be given");
+    else if (stat(path, status) != 0)
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    return !th_failed(ctx);
+}
+
 th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
 {
     char file[TH_MAX_PATH], vocab[TH_MAX_PATH], merges[TH_MAX_PATH];
     struct stat status;
-    if (!th_usable_context(ctx, operation))
+    if (!th_usable_context(ctx, operation) || !check_path(ctx, path, &status))
         return NULL;
-    if (path == NULL || strlen(path) + 32 > TH_MAX_PATH) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, path ? "the path is too long" : "a path must be given");
-        return NULL;
-    }
-    if (stat(path, &status) != 0) {
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
-        return NULL;
-    }
     if (!S_ISDIR(status.st_mode))
         return load_json(ctx, path);
     if (in_folder(ctx, path, "tokenizer.json", file))

@@ -33,15 +33,13 @@ static bool check(th_context *ctx, const char *text, size_t bytes, const th_bpe_
     }
     char trouble[TH_PATTERN_TROUBLE];
     th_pattern *pattern = o->pattern ? th_pattern_new(o->pattern, strlen(o->pattern), trouble) : NULL;
+    const bool usable = pattern || o->pattern == NULL;
     th_pattern_free(pattern);
-    if (o->pattern && pattern == NULL) {
-        if (trouble[0])
-            th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the pattern '%.200s' cannot be used: %s", o->pattern, trouble);
-        else
-            th_fail_memory(ctx, operation, strlen(o->pattern));
-        return false;
-    }
-    return true;
+    if (!usable && trouble[0])
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the pattern '%.200s' cannot be used: %s", o->pattern, trouble);
+    else if (!usable)
+        th_fail_memory(ctx, operation, strlen(o->pattern));
+    return usable;
 }
 
 static json_t *pre_tokenizer_of(const th_bpe_options *o)
