@@ -402,7 +402,7 @@ START_TEST(errors)
 }
 END_TEST
 
-/* The window of a mask and that of the layer combine, and a negative left or right side of a mask limits nothing. _i: the
+/* The window of a mask and the window of the layer combine. A negative left or right side of a mask limits nothing. _i: the
  * kind of causal mask. */
 START_TEST(a_layer_combines_its_window_with_that_of_a_mask)
 {

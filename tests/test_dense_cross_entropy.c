@@ -197,7 +197,7 @@ START_TEST(gradients_equal_those_of_the_composition)
 }
 END_TEST
 
-/* The loss and both gradients equal those of the composition for `rows` rows, with and without early gradients. */
+/* The loss and both gradients equal the composition's for `rows` rows, with and without early gradients. */
 static void expect_equal_to_the_composition(int64_t rows, double normalizer, double factor, bool early)
 {
     const th_cross_entropy_options options = {.normalizer = normalizer, TH_IGNORE(3), .label_smoothing = 0.1};

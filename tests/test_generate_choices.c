@@ -116,7 +116,7 @@ START_TEST(every_draw_has_its_own_number)
             for (int other = 0; other < s; other++)
                 ck_assert_int_le(equal_tokens(of[s].token[b], of[other].token[b], MAX_NEW), HALF);
             shifted += equal_tokens(of[s].token[b], of[s].token[b] + 1, MAX_NEW - 1);
-            for (int other = 0; other < b; other++) /* the number is no function of the sum of the two indices */
+            for (int other = 0; other < b; other++) /* the number depends on more than the sum of the indices */
                 ck_assert_int_le(equal_tokens(of[s].token[b], of[s].token[other] + b - other, MAX_NEW - b + other),
                                  HALF);
         }

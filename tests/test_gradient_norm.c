@@ -114,8 +114,7 @@ START_TEST(every_parameter_counts)
 }
 END_TEST
 
-/* Squares that overflow: the norm is that of the elements, whatever their signs. A norm that overflows is the largest
- * number. */
+/* If squares overflow, the norm is still right, whatever the signs. A norm that overflows is the largest number. */
 START_TEST(squares_may_overflow)
 {
     static const struct {

@@ -273,7 +273,7 @@ START_TEST(types_without_an_equal_here_are_not_read)
 }
 END_TEST
 
-/* Converting n elements changes n elements, of the type that is asked for. */
+/* Converting n elements changes n elements of the requested type. */
 START_TEST(a_conversion_ends_after_its_elements)
 {
     static const char *const types[] = {"F64", "F32", "F16", "BF16", "I64", "I32",

@@ -73,8 +73,7 @@ static void build_with_number(run *r, const line *l, th_tensor **in, th_tensor *
 
 /* -- two operands -- */
 
-/* Sets *y to the shape to which a and b broadcast, and takes tracks away from *tracks if they lose the meaning of an
- * axis. */
+/* Sets *y to the broadcast shape of a and b. If an axis loses its meaning, removes its tracks from *tracks. */
 static bool broadcast(const shape *a, const shape *b, shape *y, unsigned *tracks)
 {
     const int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
@@ -218,7 +217,7 @@ static bool decode_cast(decoder *d, line *l)
     return add_output(d, REAL, x->shape);
 }
 
-/* In a run with float64 alone there is no other type: float32 would hide the derivative. */
+/* A run with float64 alone casts to float64 too: float32 would hide the derivative. */
 static void build_cast(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
     const th_dtype other = r->dtype == TH_FLOAT32 ? TH_FLOAT64 : TH_FLOAT32;

@@ -10,9 +10,9 @@ typedef struct kind {
     int weight; /* how often it is chosen */
     /* Chooses operands and attributes of d->line, and declares its outputs. False: it does not fit here. */
     bool (*decode)(decoder *d, line *l);
-    /* Creates the line's module in a run. NULL: it has none. */
+    /* Creates the line's module in a run. NULL for lines without a module. */
     th_module *(*make)(run *r, const line *l);
-    /* Builds the line in a run: out[l->outputs] from in[l->operands], some of which may be NULL. */
+    /* Builds the line in a run: out[l->outputs] from in[l->operands]. Elements of `in` may be NULL. */
     void (*build)(run *r, const line *l, th_tensor **in, th_tensor **out);
 } kind;
 

@@ -6,7 +6,7 @@
 
 /* Makes leaf i of the program in a run. */
 void make_leaf(run *r, int i);
-/* Fills the parameters of a module, and appends them to those of the run. */
+/* Fills the parameters of a module, and appends them to the run's parameters. */
 void fill_parameters(run *r, th_module *m);
 /* Returns the seed of parameter i. */
 uint32_t parameter_seed(const run *r, int i);

@@ -107,7 +107,7 @@ uint32_t draw(decoder *d, uint32_t below);
 bool chance(decoder *d, uint32_t n);
 /* Returns one of the usual or of some other small sizes. */
 int64_t draw_size(decoder *d);
-/* Returns a random axis of a shape; -1 if it has none. */
+/* Returns a random axis of a shape; -1 for a scalar. */
 int draw_axis(decoder *d, const shape *s);
 
 /* Returns a shape with these letters: 'b' (batch), 't' (tokens), 's' (memory), 'e' (width), 'h' (heads), '1'. */
@@ -123,7 +123,7 @@ int shape_find(const shape *s, char letter);
 /* Adds a leaf of this content and shape. Returns its value. */
 int new_leaf(decoder *d, content what, shape s);
 int new_index(decoder *d, shape s, int64_t limit);
-/* Returns an existing value for which accept is true, or -1. */
+/* Returns an existing value that `accept` accepts, or -1. */
 typedef bool accept_function(const value *v, const void *user);
 int find_value(decoder *d, accept_function *accept, const void *user);
 /* Returns an existing REAL value of at least min and at most max dimensions, or a new leaf. */
@@ -133,7 +133,7 @@ int real_of_shape(decoder *d, shape s);
 
 /* Appends an operand to the line. Returns its value. */
 const value *add_operand(decoder *d, int value);
-/* Declares an output of the line; its tracks are those of all operands. Returns NULL if there is no room. */
+/* Declares an output of the line; its tracks are those of all operands. Returns NULL if the line is full. */
 value *add_output(decoder *d, content what, shape s);
 /* Takes tracks away from the outputs for an axis whose elements are mixed. */
 void mix_letter(value *out, char letter);

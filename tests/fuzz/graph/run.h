@@ -9,7 +9,7 @@ enum { MAX_PARAMETERS = 400, MAX_GRADIENTS = MAX_LEAVES + MAX_PARAMETERS };
 /* An array in the memory of the program, as numbers of float64 whatever its type was. */
 typedef struct array {
     shape shape;
-    double *data; /* NULL: there is none */
+    double *data; /* may be NULL */
 } array;
 
 typedef enum layout { CONTIGUOUS, STEPPED, TRANSPOSED, LAYOUTS } layout;
