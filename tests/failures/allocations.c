@@ -1,6 +1,6 @@
 /* allocations [--all] [--threads] [NAME...]: runs each program while allocation n fails, for n = 1, 2, 3, ... until the
  * program makes fewer, once and from n on. With --threads it is the creation of threads that fails. Without --all it
- * tries the first twenty n and some of the others. The status is 1 after the first failure of a program. */
+ * tries the first ten n and some of the others. The status is 1 after the first failure of a program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "refusing.h"
 
 /* An undisturbed run follows after every fifth n. The time limit of a run is for a busy machine. */
-enum { FIRST = OWN_MALLOC ? 20 : 4, SAMPLED = OWN_MALLOC ? 20 : 4, TEAM = 3, UNDISTURBED = 5, SECONDS = 300 };
+enum { FIRST = OWN_MALLOC ? 10 : 4, SAMPLED = OWN_MALLOC ? 10 : 4, TEAM = 3, UNDISTURBED = 5, SECONDS = 300 };
 
 /* The run that is being checked. */
 static struct {
