@@ -187,7 +187,7 @@ static size_t peak_of(bool shapes_only, int64_t length, bool slide, const int32_
  * length slide together. Of others, one slides while the next has as many tokens as the model. */
 START_TEST(a_shapes_only_context_forecasts_sliding)
 {
-    static const int64_t lengths[] = {T, T + 1, 20, 40, 61, T + 58, T + 59, T + 60};
+    static const int64_t lengths[] = {1, 2, T - 1, T, T + 1, 20, 40, 61, T + 58, T + 59, T + 60};
     static const int32_t different[B] = {T, T - 1, T};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (int kind = 0; kind < 2; kind++) {

@@ -89,8 +89,8 @@ START_TEST(what_is_the_same_in_both_stays)
                                        "\xc3\xa9",
                                        "[\xe6\xbc\xa2]",
                                        "(?i:(?:fa|sa|tf|f))",
-                                       "a\xf0\x9f\x98\x80"
-                                       "bcdefghijklmnopqrstuvwxyz",
+                                       ("a\xf0\x9f\x98\x80"
+                                        "bcdefghijklmnopqrstuvwxyz"),
                                        "[\\*-]"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         expect_translation(same[i], same[i]);

@@ -307,7 +307,7 @@ START_TEST(test_rejected)
         {"\"aba\": 3", "\"aba\": 4", "outside 0 .. 3"},
         {"\"aba\": 3", "\"aba\": -3", "outside 0 .. 3"},
         {"\"aba\": 3", "\"aba\": 3.5", "outside 0 .. 3"},
-        {"\"aba\": 3", "\"a\": 3", "duplicate object key"},
+        {"\"aba\": 3", "\"a\": 3", "occurs twice"},
         {"\"vocab\": {", "\"vocab\": 3, \"x\": {", "vocabulary is not an object"},
         {"\"ab a\"", "\"ab c\"", "merge 1, of 'ab' and 'c', uses or makes a token that is not in the vocabulary"},
         {"\"ab a\"", "\"ab b\"", "uses or makes a token"},

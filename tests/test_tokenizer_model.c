@@ -230,7 +230,7 @@ START_TEST(two_files_are_checked)
     expect_refused(th_tokenizer_load(ctx, folder), merges,
                    "merge 0, '', is not two tokens with one space between them");
     write_bytes(vocab, "{\"a\": 0,}", 9);
-    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "vocab.json: byte 9: ");
+    assert_error(th_tokenizer_load(ctx, folder), TH_ERROR_FILE, "vocab.json: byte 8: ");
     write_bytes(vocab, "[]", 2);
     expect_refused(th_tokenizer_load(ctx, folder), vocab, "its vocabulary is not an object");
     unlink(vocab);

@@ -31,8 +31,8 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
         return NULL;
     }
     ctx->tape = tape;
-    for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++)
-        tape->scope[i].path = ctx->path; /* scopes that had no memory to be opened */
+    for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) /* scopes that had no memory to be opened */
+        tape->scope[i] = (th_scope){.path = ctx->path, .first_handle = ctx->step_tensors.count};
     return tape;
 }
 

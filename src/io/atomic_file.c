@@ -220,9 +220,9 @@ static bool change_mode(int descriptor, mode_t mode)
     return result == 0;
 }
 
-/* Copies the permissions of the old file. Only an administrator can keep the owner. If its group cannot be kept, the new file's group gets only the permissions
- * of all users. A file system without permissions refuses, and the permissions stay narrow. Returns false with errno
- * if the disk fails. */
+/* Copies the permissions of the old file. Only an administrator can keep its owner. If the group of the old file cannot
+ * be kept, the new file's group gets only the permissions of all users. A file system without permissions refuses, and
+ * the permissions stay narrow. Returns false with errno if the disk fails. */
 static bool keep_permissions(const th_atomic_file *f)
 {
     mode_t mode = f->mode;

@@ -12,10 +12,10 @@
  * next writer to the same path removes the file that a killed process left. Anything else that has such a name stays: a
  * pipe, a folder, a link, a file with a second name, or another user's file. The writer then takes the next number.
  *
- * The new file gets the permissions and the group of the old one, and from an administrator also its owner. A link at the path is followed if this user owns it
- * and it leads to a name in its own folder (newest.safetensors -> step_1000.safetensors). The new file replaces any
- * other link, so nothing in a folder makes a program write outside that folder. The system's names of open files and
- * devices (/dev/stdout, /proc/self/fd/1) are always followed. */
+ * The new file gets the permissions and the group of the old one; if an administrator writes it, also the owner. A link
+ * at the path is followed if this user owns it and it leads to a name in its own folder (newest.safetensors ->
+ * step_1000.safetensors). The new file replaces any other link, so nothing in a folder makes a program write outside
+ * that folder. The system's names of open files and devices (/dev/stdout, /proc/self/fd/1) are always followed. */
 #ifndef TH_IO_ATOMIC_FILE_H
 #define TH_IO_ATOMIC_FILE_H
 

@@ -95,6 +95,7 @@ bool th_stream_interrupted(FILE *file)
     if (!ferror(file) || errno != EINTR)
         return false;
     clearerr(file);
+    errno = 0;
     return true;
 }
 

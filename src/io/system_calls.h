@@ -1,5 +1,5 @@
 /* System calls that are repeated if a signal interrupts them, and streams that are read in the same way. Network and
- * user-space file systems return EINTR also for regular files. */
+ * user-space file systems return EINTR also for regular files. th_path_exists tells an absent file from an error. */
 #ifndef TH_IO_SYSTEM_CALLS_H
 #define TH_IO_SYSTEM_CALLS_H
 

@@ -55,7 +55,7 @@ static const char *value_end(const char *at, const char *end)
 
 /* -- limits -- */
 
-/* Upper bounds of the bytes that jansson needs for a value, besides the characters of a string. A key needs COLON bytes
+/* Upper bounds of the bytes that a value takes, besides the characters of a string. A key needs COLON bytes
  * more than another string. While a token is read, there are also the equivalent of COPIES copies of it: a buffer that
  * doubles, and a key. */
 enum { COLON = 16, STRING = 96, NUMBER = 48, ARRAY = 160, OBJECT = 256, ELEMENT = 24, BUFFER = 256, COPIES = 3 };
@@ -123,8 +123,8 @@ static const char *count_tokens(measurement *m, const th_json_limits *limits, co
     return m->depth > 0 || start == end ? cut : NULL;
 }
 
-/* The limits hold for invalid JSON, too: jansson stops at the first error in the grammar, and before that byte it finds
- * the same tokens as this function. */
+/* The limits hold for invalid JSON, too: th_json_parse stops at the first error in the grammar, and before that byte it
+ * finds the same tokens as this function. */
 th_status th_json_measure(const th_json_source *source, const char *text, size_t bytes, const th_json_limits *limits,
                           size_t *memory)
 {
@@ -135,7 +135,7 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
     const char *at = th_json_skip_space(text, text + bytes);
     const char *trouble = count_tokens(&m, limits, &at, text + bytes), *nul = memchr(text, 0, bytes);
     *memory = total(&m);
-    if (nul && nul <= at) { /* jansson skips it in some places, and would not say what is wrong */
+    if (nul && nul <= at) {
         at = nul;
         trouble = "a NUL is not allowed";
     }
@@ -146,31 +146,20 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
 
 /* -- building -- */
 
-/* Stores the error of a text that th_json_parse rejects, in jansson's words. */
-static void explain(const th_json_source *source, const char *text, size_t bytes, bool whole)
-{
-    json_error_t error = {.line = 0};
-    char quoted[TH_QUOTED];
-    json_decref(json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error));
-    if (error.text[0] == 0 || json_error_code(&error) == json_error_out_of_memory)
-        th_fail_memory(source->ctx, source->operation, bytes);
-    else if (whole)
-        fail_at(source, (size_t)error.position, th_quote(error.text, quoted));
-    else
-        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name,
-                th_quote(error.text, quoted));
-}
-
 /* Builds one value. whole: the text is the whole source, so error messages give the byte. */
 static json_t *build(const th_json_source *source, const char *text, size_t bytes, bool whole)
 {
-    bool short_of_memory;
-    json_t *value = th_json_parse(text, bytes, &short_of_memory);
-    if (short_of_memory)
+    th_json_error error;
+    json_t *value = th_json_parse(text, bytes, &error);
+    if (value)
+        return value;
+    if (error.trouble[0] == 0)
         th_fail_memory(source->ctx, source->operation, bytes);
-    else if (value == NULL)
-        explain(source, text, bytes, whole);
-    return value;
+    else if (whole)
+        fail_at(source, error.byte, error.trouble);
+    else
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, error.trouble);
+    return NULL;
 }
 
 json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes)

@@ -15,6 +15,7 @@ typedef struct reader {
     char *text; /* of the string that is being read; it grows */
     size_t capacity;
     bool short_of_memory;
+    th_json_error *error;
 } reader;
 
 static json_t *read_value(reader *r);
@@ -34,6 +35,14 @@ static bool skip(reader *r, char c)
         return false;
     r->at++;
     return true;
+}
+
+/* Stores what is wrong at the present place, if nothing was wrong before. Returns false. */
+static bool reject(reader *r, const char *trouble)
+{
+    if (r->error->trouble[0] == 0)
+        snprintf(r->error->trouble, sizeof r->error->trouble, "%s", trouble);
+    return false;
 }
 
 /* Returns value. NULL means that memory ran out. */
@@ -76,15 +85,18 @@ static int32_t read_unit(reader *r, const char *close)
 /* Reads the rest of an escape \uXXXX, or of two that are one character. Returns 0 if it is not allowed. */
 static uint32_t read_code(reader *r, const char *close)
 {
+    static const char alone[] = "an escape is one half of a character";
     const int32_t first = read_unit(r, close);
+    if (first <= 0)
+        return reject(r, first == 0 ? "the escape \\u0000 is not allowed" : "\\u needs four hexadecimal digits");
     if (first < 0xd800 || first > 0xdfff)
-        return first > 0 ? (uint32_t)first : 0;
+        return (uint32_t)first;
     if (first > 0xdbff || close - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
-        return 0;
+        return reject(r, alone);
     r->at += 2;
     const int32_t second = read_unit(r, close);
     if (second < 0xdc00 || second > 0xdfff)
-        return 0;
+        return reject(r, alone);
     return 0x10000u + ((uint32_t)(first - 0xd800) << 10) + (uint32_t)(second - 0xdc00);
 }
 
@@ -92,12 +104,12 @@ static uint32_t read_code(reader *r, const char *close)
 static size_t read_character(reader *r, const char *close, char *to)
 {
     if ((unsigned char)*r->at < 0x20)
-        return 0;
+        return reject(r, "a string contains a control character that is not escaped");
     if (*r->at != '\\') {
         const int length = th_utf8_length((const unsigned char *)r->at);
         memcpy(to, r->at, (size_t)length);
         r->at += length;
-        return (size_t)length;
+        return length > 0 ? (size_t)length : reject(r, "a string is not UTF-8");
     }
     static const char escapes[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
     const char escape = r->at[1];
@@ -111,16 +123,18 @@ static size_t read_character(reader *r, const char *close, char *to)
             *to = escapes[i + 1];
             return 1;
         }
-    return 0;
+    return reject(r, "this escape does not exist");
 }
 
-/* Reads a string into r->text, with a NUL after it. A string is not shorter than its characters. */
+/* Reads a string into r->text, with a NUL after it. The text between the quotes is never shorter than its characters. */
 static bool read_string(reader *r, size_t *bytes)
 {
     const char *close = ++r->at;
     while (close < r->end && *close != '"')
         close += *close == '\\' && close + 1 < r->end ? 2 : 1;
-    if (close >= r->end || !reserve(r, (size_t)(close - r->at) + 1))
+    if (close >= r->end)
+        return reject(r, "a string is not closed");
+    if (!reserve(r, (size_t)(close - r->at) + 1))
         return false;
     *bytes = 0;
     while (r->at < close) {
@@ -182,36 +196,58 @@ static json_t *make_real(reader *r, const char *number, size_t bytes)
     snprintf(text, sizeof text, "%.*s%.16s%.*s", (int)whole, number, point ? local : "",
              point ? (int)(bytes - whole - 1) : 0, point ? point + 1 : "");
     const double value = strtod(text, NULL);
-    return isfinite(value) ? made(r, json_real(value)) : NULL;
+    if (isfinite(value))
+        return made(r, json_real(value));
+    reject(r, "a real number is too large");
+    return NULL;
 }
 
 static json_t *read_number(reader *r)
 {
     const char *const start = r->at;
     bool real;
-    if (!skip_number(r, &real) || r->at - start > TH_JSON_MAX_NUMBER)
+    if (!skip_number(r, &real) || r->at - start > TH_JSON_MAX_NUMBER) {
+        r->at = start;
+        reject(r, "this is not a value of JSON");
         return NULL;
+    }
     if (real)
         return make_real(r, start, (size_t)(r->at - start));
     char text[TH_JSON_MAX_NUMBER + 1] = "";
     memcpy(text, start, (size_t)(r->at - start));
     errno = 0;
     const long long value = strtoll(text, NULL, 10);
-    return errno == 0 ? made(r, json_integer(value)) : NULL;
+    if (errno == 0)
+        return made(r, json_integer(value));
+    reject(r, "an integer is too large");
+    return NULL;
 }
 
 /* -- objects, arrays, words -- */
+
+/* Rejects the key in r->text. */
+static bool reject_repeated(reader *r)
+{
+    char quoted[TH_QUOTED], trouble[TH_QUOTED + 32];
+    snprintf(trouble, sizeof trouble, "the key \"%s\" occurs twice", th_quote(r->text, quoted));
+    return reject(r, trouble);
+}
 
 /* Reads a key, a colon and a value into an object. */
 static bool read_member(reader *r, json_t *object)
 {
     size_t bytes;
     r->at = th_json_skip_space(r->at, r->end);
-    if (r->at == r->end || *r->at != '"' || !read_string(r, &bytes) || json_object_get(object, r->text))
+    if (r->at == r->end || *r->at != '"')
+        return reject(r, "a key is missing");
+    if (!read_string(r, &bytes))
         return false;
+    if (json_object_get(object, r->text))
+        return reject_repeated(r);
     char *key = strdup(r->text); /* the value may be a string, too */
     r->short_of_memory |= key == NULL;
-    json_t *value = key && skip(r, ':') ? read_value(r) : NULL;
+    const bool colon = key && (skip(r, ':') || reject(r, "a colon is missing after a key"));
+    json_t *value = colon ? read_value(r) : NULL;
     const bool added = value && json_object_set_new_nocheck(object, key, value) == 0;
     r->short_of_memory |= value && !added;
     free(key);
@@ -238,6 +274,7 @@ static json_t *read_container(reader *r, json_t *container, bool (*read_part)(re
     while (sound && skip(r, ','));
     if (sound && skip(r, close))
         return container;
+    reject(r, close == '}' ? "a comma or } is missing" : "a comma or ] is missing");
     json_decref(container);
     return NULL;
 }
@@ -245,8 +282,10 @@ static json_t *read_container(reader *r, json_t *container, bool (*read_part)(re
 static json_t *read_word(reader *r, const char *word, json_t *value)
 {
     const size_t bytes = strlen(word);
-    if ((size_t)(r->end - r->at) < bytes || memcmp(r->at, word, bytes) != 0)
+    if ((size_t)(r->end - r->at) < bytes || memcmp(r->at, word, bytes) != 0) {
+        reject(r, "this is not a value of JSON");
         return NULL;
+    }
     r->at += bytes;
     return value;
 }
@@ -256,8 +295,10 @@ static json_t *read_value(reader *r)
 {
     size_t bytes;
     r->at = th_json_skip_space(r->at, r->end);
-    if (r->at == r->end)
+    if (r->at == r->end) {
+        reject(r, "a value is missing");
         return NULL;
+    }
     switch (*r->at) {
     case '{':
         return read_container(r, json_object(), read_member, '}');
@@ -276,14 +317,19 @@ static json_t *read_value(reader *r)
     }
 }
 
-json_t *th_json_parse(const char *text, size_t bytes, bool *short_of_memory)
+json_t *th_json_parse(const char *text, size_t bytes, th_json_error *error)
 {
-    reader r = {.at = text, .end = text + bytes};
+    reader r = {.at = text, .end = text + bytes, .error = error};
+    *error = (th_json_error){{0}, 0};
     json_t *value = read_value(&r);
     free(r.text);
-    *short_of_memory = r.short_of_memory;
-    if (value == NULL || th_json_skip_space(r.at, r.end) == r.end)
-        return value;
-    json_decref(value);
-    return NULL;
+    if (value && th_json_skip_space(r.at, r.end) != r.end) {
+        reject(&r, "there is more text after the value");
+        json_decref(value);
+        value = NULL;
+    }
+    error->byte = (size_t)(r.at - text);
+    if (r.short_of_memory)
+        error->trouble[0] = 0;
+    return value;
 }

@@ -4,15 +4,21 @@
 #define TH_MODELS_FILES_JSON_BUILD_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
+
+#include "models/core.h"
 
 /* Returns the first character at or after `at` that is not white space. */
 const char *th_json_skip_space(const char *at, const char *end);
 
-/* Builds the value of a text that th_json_measure has accepted. Returns NULL if the text is not JSON, has a repeated
- * key, a NUL character or a number that is too large; or if memory runs out, with *short_of_memory. The caller releases
- * the value with json_decref. */
-json_t *th_json_parse(const char *text, size_t bytes, bool *short_of_memory);
+typedef struct th_json_error {
+    char trouble[TH_QUOTED + 32]; /* empty: memory ran out */
+    size_t byte;                  /* where the reader stopped */
+} th_json_error;
+
+/* Builds the value of a text that th_json_measure has accepted. Returns NULL, and sets *error, if the text is not JSON,
+ * has a repeated key, a NUL character or a number that is too large, or if memory runs out. The caller releases the
+ * value with json_decref. */
+json_t *th_json_parse(const char *text, size_t bytes, th_json_error *error);
 
 #endif

@@ -149,8 +149,8 @@ th_status th_record_write(th_record_file *f)
         f->size += (int64_t)f->used;
     else
         status = fail(f, trouble);
-    if (trouble != 0) /* or else before the next record */
-        f->torn = th_truncate_file(f->descriptor, f->size) != 0;
+    if (trouble != 0) /* or else before the next record; EINVAL: not a regular file, so nothing can be cut off */
+        f->torn = th_truncate_file(f->descriptor, f->size) != 0 && errno != EINVAL;
     f->used = 0;
     f->short_of_memory = false;
     return status;

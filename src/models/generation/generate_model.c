@@ -129,8 +129,12 @@ th_status th_generation_run(th_generation *g, bool whole)
 th_status th_generation_forecast(th_generation *g)
 {
     const bool slides = g->options.slide && g->longest + g->options.max_new_tokens - 1 > g->length;
+    const int64_t overlap = th_larger(g->length / 2, 1);
+    for (int64_t row = 0; slides && row < g->rows; row++) /* as generation slides before its first run */
+        if (g->count[row] > g->length)
+            g->begin[row] = g->count[row] - overlap;
     /* the largest number of tokens of a later whole run: sequences of one length slide together */
-    const int64_t largest = g->options.lengths ? g->length : th_larger(g->length / 2, 1);
+    const int64_t largest = g->options.lengths ? g->length : overlap;
     for (int forward = 0; forward < (slides ? 3 : 2) && !th_failed(g->ctx); forward++) {
         if (forward == 2)
             for (int64_t row = 0; row < g->rows; row++)

@@ -14,7 +14,7 @@ static th_safetensors *open_checkpoint(th_context *ctx, const char *path, const 
 }
 
 static const char operation[] = "checkpoint_load";
-/* The operation in messages once numbers change. Only a disk that fails after the verification ends the load then. */
+/* The operation in messages once numbers change. After the verification only a failing disk can end the load. */
 static const char operation_that_changes[] = "checkpoint_load (some numbers may have changed)";
 
 /* -- moments -- */
