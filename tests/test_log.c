@@ -326,6 +326,17 @@ END_TEST
 
 /* -- both -- */
 
+/* Nothing can be cut off a device, so each write tries it again. */
+START_TEST(a_full_device)
+{
+    const th_log_field small = {"a", 1, NULL};
+    th_json_log *log = th_json_log_open(ctx, "/dev/full", NULL);
+    for (int i = 1; i < 3; i++)
+        expect_status(th_json_log_write(log, i, &small, 1), TH_ERROR_FILE, "/dev/full: No space left on device");
+    th_json_log_close(log);
+}
+END_TEST
+
 START_TEST(full_disk)
 {
     char names[4][400], text[6000];
@@ -425,6 +436,7 @@ int main(void)
     tcase_add_test(tests, json_series);
     tcase_add_test(tests, event_records);
     tcase_add_test(tests, events_resume_in_a_later_file);
+    tcase_add_test(tests, a_full_device);
     tcase_add_test(tests, full_disk);
     tcase_add_test(tests, wrong_arguments);
     tcase_add_test(tests, out_of_memory);

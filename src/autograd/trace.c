@@ -68,13 +68,10 @@ static bool any_minus_infinity(const th_call *call)
     return false;
 }
 
-/* Returns whether backward wrote a gradient over this operand, whose values are then lost. */
-static bool is_overwritten(const th_call *call, const th_array *operand)
+/* Returns whether backward wrote its gradient of input `which` over this operand, whose values are then lost. */
+static bool is_overwritten(const th_call *call, const th_array *operand, int which)
 {
-    for (int i = 0; i < call->n_inputs; i++)
-        if (call->input_gradient[i].data && call->input_gradient[i].data == operand->data)
-            return true;
-    return false;
+    return operand->data == call->input_gradient[which].data;
 }
 
 static void write_finding(th_tape *tape, const th_call *call, const th_node *node, bool backward, int which,
@@ -94,14 +91,14 @@ static void write_finding(th_tape *tape, const th_call *call, const th_node *nod
               file ? th_base_name(file) : "?", line);
     for (int i = 0; i < call->n_inputs; i++) {
         if (call->input[i].data == NULL || !th_is_floating(call->input[i].dtype) ||
-            (backward && is_overwritten(call, &call->input[i])))
+            (backward && is_overwritten(call, &call->input[i], which)))
             continue;
         const survey input = survey_array(&call->input[i]);
         th_append(text, size, "; input %d: ", i);
         append_survey(text, size, &input);
     }
     for (int i = 0; backward && i < call->n_outputs; i++) {
-        if (!call->output_gradient[i].given || is_overwritten(call, &call->output_gradient[i]))
+        if (!call->output_gradient[i].given || is_overwritten(call, &call->output_gradient[i], which))
             continue;
         const survey gradient = survey_array(&call->output_gradient[i]);
         th_append(text, size, "; gradient of output %d: ", i);
