@@ -16,21 +16,6 @@ static th_tensor *total(th_tensor *x)
 
 /* -- layouts -- */
 
-typedef struct layout {
-    th_shape size;
-    int64_t stride[TH_MAX_DIMS], offset;
-} layout;
-
-static th_status strided_shape(th_call *c)
-{
-    const layout *l = c->attributes;
-    th_call_view(c, l->size.ndim, l->size.size, l->stride, l->offset, NULL);
-    return TH_OK;
-}
-
-static const th_op strided = {
-    .name = "strided", .n_inputs = 1, .attributes_size = sizeof(layout), .flags = TH_OP_VIEW, .shape = strided_shape};
-
 /* The views span as many elements as they have, but contain some twice and others never. */
 START_TEST(a_result_never_has_two_elements_at_one_address)
 {
