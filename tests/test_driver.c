@@ -4,14 +4,11 @@
 
 #include "user_ops.h"
 
+#include "leaf_and_loss.h"
+
 static th_tensor *leaf(th_dtype dtype, th_shape shape)
 {
     return th_set_requires_gradient(th_randn(ctx, dtype, shape), true);
-}
-
-static th_tensor *total(th_tensor *x)
-{
-    return th_sum(x, TH_ALL_AXES, NULL);
 }
 
 /* -- layouts -- */
