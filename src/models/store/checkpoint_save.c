@@ -41,13 +41,14 @@ static void fill(const saving *s)
     const th_optimizer *o = s->checkpoint->optimizer;
     th_to_store *next = s->tensor;
     for (int64_t i = 0; i < s->list->count; i++)
-        *next++ = (th_to_store){s->list->parameter[i].name, th_tensor_array(s->list->parameter[i].tensor)};
+        *next++ =
+            (th_to_store){.name = s->list->parameter[i].name, .array = th_tensor_array(s->list->parameter[i].tensor)};
     char(*name)[TH_MOMENT_NAME_SIZE] = s->moment_name;
     for (int64_t i = 0; i < s->list->count; i++) {
         const th_listed_parameter *p = &s->list->parameter[i];
         for (int m = 0; o && has_moments(o, p) && m < o->n_moments; m++, name++) {
             snprintf(*name, sizeof *name, TH_MOMENT_NAME, th_optimizer_moment_name(o, m), p->name);
-            *next++ = (th_to_store){*name, th_optimizer_moment(o, p->in_optimizer, m)};
+            *next++ = (th_to_store){.name = *name, .array = th_optimizer_moment(o, p->in_optimizer, m)};
         }
     }
 }
