@@ -674,6 +674,7 @@ static int save_two_models(const th_transport *transport, void *user)
     char *const *paths = user;
     th_context *c = th_context_new(&(th_context_options){.seed = 7, .threads = 1});
     th_group *group = th_group_new(c, transport);
+    process_assert(th_group_set_timeout(group, SECONDS) == TH_OK);
     const th_checkpoint first = small_new(c, group, 3), second = small_new(c, group, 40000);
     process_assert(th_checkpoint_save(paths[0], &first) == TH_OK);
     process_assert(th_checkpoint_save(paths[1], &second) == TH_OK);
