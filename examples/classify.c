@@ -267,7 +267,8 @@ int main(int argc, char **argv)
     catch_signals(interrupt);
     start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
-    th_group *group = join_processes("classify", ctx, shards);
+    th_group *group = join_processes("classify", ctx);
+    check_processes("classify", group, shards);
     (void)share_processors(ctx, threads);
     th_module *model = classifier_new(ctx);
     const th_adam_options rates = {.learning_rate = lr, .max_norm = 1, .shards = (int)shards, .group = group};

@@ -251,7 +251,8 @@ int main(int argc, char **argv)
     catch_signals(interrupt);
     start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
-    th_group *group = join_processes("copy_task", ctx, shards);
+    th_group *group = join_processes("copy_task", ctx);
+    check_processes("copy_task", group, shards);
     (void)share_processors(ctx, threads);
     th_module *model = copy_model_new(ctx);
     const th_adam_options rates = {.learning_rate = lr, .shards = (int)shards, .group = group};

@@ -107,19 +107,23 @@ static inline void check_shards(const char *program, int64_t shards, int64_t bat
         refuse(program, problem, "");
 }
 
-/* Returns group_of(ctx). Ends the program on an error: without a group the other processes cannot learn of it. Also
- * ends it if there are more processes than shards. */
-static inline th_group *join_processes(const char *program, th_context *ctx, int64_t shards)
+/* Returns group_of(ctx). Ends the program on an error: without a group the other processes cannot learn of it. */
+static inline th_group *join_processes(const char *program, th_context *ctx)
 {
     th_group *group = group_of(ctx);
-    char problem[120];
     if (group == NULL)
         give_up(program, th_error_message(ctx));
+    return group;
+}
+
+/* Ends the program if there are more processes than shards. */
+static inline void check_processes(const char *program, const th_group *group, int64_t shards)
+{
     const int size = th_group_size(group);
+    char problem[120];
     snprintf(problem, sizeof problem, "%d processes need --shards %d or more", size, size);
     if (size > shards)
         refuse(program, problem, "");
-    return group;
 }
 
 /* Ends the program after an error that all processes have: th_optimizer_step or th_group_agree returned it. The first
@@ -135,11 +139,11 @@ static inline void give_up_together(const char *program, const th_context *ctx, 
 }
 
 /* Reduces the default number of threads, one for each processor, in a process that shares the machine with others of
- * the group. asked: the program's option; 0 is the default. */
+ * the group. asked: the program's option; 0 is the default. OMP_NUM_THREADS has priority. */
 static inline th_status share_processors(th_context *ctx, int64_t asked)
 {
     const long share = sysconf(_SC_NPROCESSORS_ONLN) / started_here();
-    if (asked != 0 || share >= th_team_size(ctx))
+    if (asked != 0 || getenv("OMP_NUM_THREADS") || share >= th_team_size(ctx))
         return TH_OK;
     return th_set_threads(ctx, share > 1 ? (int)share : 1);
 }

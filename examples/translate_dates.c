@@ -293,7 +293,8 @@ int main(int argc, char **argv)
     catch_signals(interrupt);
     start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
-    th_group *group = join_processes("translate_dates", ctx, shards);
+    th_group *group = join_processes("translate_dates", ctx);
+    check_processes("translate_dates", group, shards);
     (void)share_processors(ctx, threads);
     const th_transformer_options size = {.source_vocabulary = VOCABULARY,
                                          .target_vocabulary = VOCABULARY,
