@@ -67,6 +67,8 @@ START_TEST(wrong_transports_are_refused)
     expect_error(TH_ERROR_ARGUMENT, "rank -1");
     ck_assert_ptr_null(th_group_new(ctx, &(th_transport){.size = 2}));
     expect_error(TH_ERROR_ARGUMENT, "no exchange function");
+    ck_assert_ptr_null(th_group_new(ctx, &(th_transport){.size = 1, .error = "the cable is missing"}));
+    expect_error(TH_ERROR_STATE, "group: the cable is missing");
     th_group *group = th_group_new(ctx, &(th_transport){.size = 2, .exchange = no_exchange});
     ck_assert_int_ne(th_group_set_timeout(group, 0), TH_OK);
     expect_error(TH_ERROR_ARGUMENT, "must be positive");
@@ -416,6 +418,42 @@ START_TEST(a_process_that_does_not_answer_is_reported)
 }
 END_TEST
 
+/* -- the profile -- */
+
+static int profile_a_step(const th_transport *transport, void *user)
+{
+    (void)user;
+    th_context *c = th_context_new(&(th_context_options){.threads = 1});
+    th_group *group = th_group_new(c, transport);
+    th_module *m = th_dense_new(c, 3, 2, NULL);
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 2, .group = group});
+    process_assert(th_profile_begin(c, NULL) == TH_OK && one_step(o, m, &usual) == TH_OK && th_profile_end(c) == TH_OK);
+    th_profile_entry entry;
+    int64_t exchanges = 0;
+    double total = 0, exchanged = 0;
+    for (int64_t i = 0; th_profile_entry_at(c, i, &entry) == TH_OK; i++) {
+        total += entry.share;
+        if (entry.phase == TH_PROFILE_EXCHANGE) {
+            exchanges += entry.calls;
+            exchanged += entry.milliseconds;
+        }
+    }
+    const th_group_traffic traffic = th_group_traffic_so_far(group);
+    process_assert(exchanges == (int64_t)traffic.exchanges &&
+                   exchanges >= 4); /* agreement, gradients, norm, parameters */
+    process_assert(fabs(exchanged - 1e3 * traffic.seconds) <= 0.1 * exchanged + 0.1);
+    process_assert(total < 1.0001);
+    th_error_clear(c);
+    th_context_free(c);
+    return 0;
+}
+
+START_TEST(the_profile_shows_exchanges_separately)
+{
+    run_processes(2, profile_a_step, NULL);
+}
+END_TEST
+
 /* -- the state of the optimizer is shared -- */
 
 enum { WIDTH = 256 };
@@ -472,6 +510,7 @@ int main(void)
     tcase_add_loop_test(several, processes_agree_on_errors_and_on_the_end, 0, 4);
     tcase_add_test(several, different_collective_functions_are_an_error);
     tcase_add_test(several, a_process_that_does_not_answer_is_reported);
+    tcase_add_test(several, the_profile_shows_exchanges_separately);
     tcase_add_test(several, each_process_has_its_part_of_the_moments);
     return run_suites();
 }

@@ -262,6 +262,7 @@ th_status th_optimizer_step(th_optimizer *o)
     if (o->group && o->group->freed)
         return th_fail(ctx, TH_ERROR_STATE, "optimizer_step", "the group of %s has been freed", o->operation);
     const int64_t start = th_profile_start(ctx);
+    const double exchanged = th_group_traffic_so_far(o->group).seconds;
     const bool begins = can_begin(o);
     if (begins)
         (void)prepare(o);
@@ -275,6 +276,7 @@ th_status th_optimizer_step(th_optimizer *o)
         return reject(o);
     finish_step(o);
     if (start)
-        th_profile_step(ctx, o->operation, start);
+        th_profile_step(ctx, o->operation, start,
+                        (int64_t)(1e9 * (th_group_traffic_so_far(o->group).seconds - exchanged)));
     return TH_OK;
 }
