@@ -47,7 +47,7 @@ typedef struct th_transport {
                             double seconds);
     void (*free)(void *user); /* called once, when the group is freed; may be NULL */
     void *user;
-    /* Not NULL: a sentence that tells why there is no transport. th_group_new stores it as TH_ERROR_STATE. */
+    /* Not NULL: a sentence about why the transport cannot be used. th_group_new stores it as TH_ERROR_STATE. */
     const char *error;
 } th_transport;
 
