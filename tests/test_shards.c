@@ -101,6 +101,21 @@ START_TEST(a_shard_that_does_not_use_a_parameter_adds_zeros)
 }
 END_TEST
 
+START_TEST(nothing_happens_behind_the_last_shard)
+{
+    th_module *m = vector_new();
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 2});
+    th_shard shard = th_optimizer_shards(sgd);
+    while (th_shard_next(&shard))
+        set_gradient(m, shard.index);
+    for (int i = 0; i < 1000; i++)
+        ck_assert(!th_shard_next(&shard));
+    ck_assert_int_eq(th_optimizer_step(sgd), TH_OK);
+    for (int i = 0; i < ELEMENTS; i++)
+        ck_assert_float_eq((float)th_get(th_module_find_parameter(m, "v"), TH_INDEX(i)), 0 - tree_sum(0, 2, 2, i) / 2);
+}
+END_TEST
+
 /* -- several processes: a model of several blocks, with parameters that only some shards use -- */
 
 enum { EXTRA = 40000, STEPS = 3 };
@@ -237,6 +252,7 @@ int main(void)
     TCase *sums = new_suite("sums of shards", setup, close_context);
     tcase_add_test(sums, gradients_of_shards_are_summed_in_a_tree);
     tcase_add_test(sums, a_shard_that_does_not_use_a_parameter_adds_zeros);
+    tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);
     return run_suites();

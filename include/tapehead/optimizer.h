@@ -154,7 +154,8 @@ typedef struct th_shard {
 /* Returns a shard before the first one of this process. An earlier unfinished loop is forgotten, with its gradients. */
 TH_API th_shard th_optimizer_shards(th_optimizer *optimizer);
 /* Adds the gradients of the current shard to the sum and moves to the next shard. Its operations draw the shard's
- * random numbers. Returns false behind the last shard, and if an error is pending. */
+ * random numbers. Returns false behind the last shard, and if an error is pending. After the last shard, more calls
+ * return false and do nothing. */
 TH_API bool th_shard_next(th_shard *shard);
 /* Returns the loss of the last step, sum_s loss_s / sum_s weight_s, of the shards of all processes. */
 TH_API double th_optimizer_loss(const th_optimizer *optimizer);

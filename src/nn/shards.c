@@ -292,6 +292,8 @@ bool th_shard_next(th_shard *shard)
     if (o == NULL || !th_optimizer_usable(o, "shard_next") || th_failed(o->ctx))
         return false;
     const th_shard_state *s = &o->shards;
+    if (shard->index >= s->end) /* the loop has ended before */
+        return false;
     if (shard->index >= s->first && !finish_shard(o, shard))
         return false;
     shard->index++;
