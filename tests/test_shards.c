@@ -101,6 +101,33 @@ START_TEST(a_shard_that_does_not_use_a_parameter_adds_zeros)
 }
 END_TEST
 
+/* Runs a loop of four shards over a small and a large parameter. Unfreezes or freezes the large one, which is in another
+ * block, in shard 2. */
+static void freeze_in_loop(bool frozen)
+{
+    th_module *m = vector_new();
+    th_tensor *large = th_module_add_parameter(m, "large", TH_SHAPE(100000));
+    th_set_requires_gradient(large, frozen);
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 4});
+    for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+        set_gradient(m, shard.index);
+        if (shard.index == 2)
+            th_set_requires_gradient(large, !frozen);
+        if (th_requires_gradient(large))
+            ck_assert_int_eq(th_backward(th_sum(large, TH_ALL_AXES, NULL), NULL), TH_OK);
+    }
+    expect_error(TH_ERROR_STATE,
+                 frozen ? "a parameter was frozen in the loop" : "a parameter was unfrozen in the loop");
+    expect_status(th_optimizer_step(sgd), TH_ERROR_STATE, "shard 2 has not been computed");
+    ck_assert_double_eq(th_get(large, TH_INDEX(0)), 0);
+}
+
+START_TEST(parameters_stay_frozen_or_trained_in_a_loop)
+{
+    freeze_in_loop(_i != 0);
+}
+END_TEST
+
 START_TEST(nothing_happens_behind_the_last_shard)
 {
     th_module *m = vector_new();
@@ -252,6 +279,7 @@ int main(void)
     TCase *sums = new_suite("sums of shards", setup, close_context);
     tcase_add_test(sums, gradients_of_shards_are_summed_in_a_tree);
     tcase_add_test(sums, a_shard_that_does_not_use_a_parameter_adds_zeros);
+    tcase_add_loop_test(sums, parameters_stay_frozen_or_trained_in_a_loop, 0, 2);
     tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);

@@ -58,8 +58,8 @@ typedef struct th_block_run {
     struct th_parameter_block *block;
     size_t begin, end;
 } th_block_run;
-/* Finds the next run of parameters of o that may have gradients, starting with o->layout[*at], which is then set behind
- * it. With `due`, only parameters that have a gradient in this step. Returns false at the end. */
+/* Finds the next run of parameters of o whose gradients the loop sums, starting with o->layout[*at], which is then set
+ * behind it. With `due`, only parameters that have a gradient in this step. Returns false at the end. */
 bool th_next_run(const th_optimizer *o, bool due, int64_t *at, th_block_run *run);
 
 #endif
