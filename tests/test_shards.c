@@ -128,6 +128,25 @@ START_TEST(parameters_stay_frozen_or_trained_in_a_loop)
 }
 END_TEST
 
+START_TEST(a_gradient_emptied_after_the_loop_is_not_used)
+{
+    th_module *m = vector_new(), *child = th_module_add(m, "child", vector_new());
+    th_tensor *emptied = th_module_add_parameter(m, "emptied", TH_SHAPE(2)), *v = th_module_find_parameter(child, "v");
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .momentum = 0.5, .shards = _i});
+    for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+        set_gradient(m, shard.index);
+        ck_assert_int_eq(th_backward(th_add(th_sum(v, TH_ALL_AXES, NULL), th_sum(emptied, TH_ALL_AXES, NULL)), NULL),
+                         TH_OK);
+    }
+    ck_assert_int_eq(th_module_freeze(child, true), TH_OK);
+    th_empty_gradient(emptied);
+    ck_assert_int_eq(th_optimizer_step(sgd), TH_OK);
+    ck_assert_double_eq(th_get(v, TH_INDEX(0)), 0);
+    ck_assert_double_eq(th_get(emptied, TH_INDEX(0)), 0);
+    ck_assert_double_ne(th_get(th_module_find_parameter(m, "v"), TH_INDEX(0)), 0);
+}
+END_TEST
+
 START_TEST(nothing_happens_behind_the_last_shard)
 {
     th_module *m = vector_new();
@@ -280,6 +299,7 @@ int main(void)
     tcase_add_test(sums, gradients_of_shards_are_summed_in_a_tree);
     tcase_add_test(sums, a_shard_that_does_not_use_a_parameter_adds_zeros);
     tcase_add_loop_test(sums, parameters_stay_frozen_or_trained_in_a_loop, 0, 2);
+    tcase_add_loop_test(sums, a_gradient_emptied_after_the_loop_is_not_used, 1, 6);
     tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);

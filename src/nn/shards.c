@@ -327,11 +327,13 @@ th_status th_shards_check(const th_optimizer *o)
 
 void th_shards_complete(th_optimizer *o)
 {
-    if (o->shards.looped)
-        return;
-    for (int64_t i = 0; i < o->count; i++)
-        o->parameters[i].due = th_has_gradient(o->parameters[i].tensor);
-    o->shards.values[0] = (th_shard_values){.weight = 1};
+    const bool looped = o->shards.looped;
+    for (int64_t i = 0; i < o->count; i++) {
+        th_optimizer_parameter *p = &o->parameters[i];
+        p->due = (p->due || !looped) && th_has_gradient(p->tensor);
+    }
+    if (!looped)
+        o->shards.values[0] = (th_shard_values){.weight = 1};
 }
 
 void th_shards_sum(th_optimizer *o)
