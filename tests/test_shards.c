@@ -147,6 +147,26 @@ START_TEST(a_gradient_emptied_after_the_loop_is_not_used)
 }
 END_TEST
 
+START_TEST(a_loop_ends_only_if_its_own_parameters_are_cast_or_freed)
+{
+    th_module *m = vector_new(), *own = th_module_add(m, "own", vector_new());
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 3});
+    for (int step = 0; step < 3; step++) {
+        for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+            set_gradient(m, shard.index);
+            th_module *other = vector_new();
+            th_tape_clear(ctx);
+            ck_assert_int_eq(th_module_cast(step == 1 && shard.index == 1 ? own : other, TH_FLOAT64), TH_OK);
+            th_module_free(step == 2 && shard.index == 1 ? own : other);
+        }
+        if (step > 0)
+            expect_error(TH_ERROR_STATE, "began in this loop, or a parameter was freed or cast");
+        ck_assert_int_eq(th_optimizer_step(sgd), step == 0 ? TH_OK : TH_ERROR_STATE);
+        th_error_clear(ctx);
+    }
+}
+END_TEST
+
 START_TEST(nothing_happens_behind_the_last_shard)
 {
     th_module *m = vector_new();
@@ -300,6 +320,7 @@ int main(void)
     tcase_add_test(sums, a_shard_that_does_not_use_a_parameter_adds_zeros);
     tcase_add_loop_test(sums, parameters_stay_frozen_or_trained_in_a_loop, 0, 2);
     tcase_add_loop_test(sums, a_gradient_emptied_after_the_loop_is_not_used, 1, 6);
+    tcase_add_test(sums, a_loop_ends_only_if_its_own_parameters_are_cast_or_freed);
     tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);

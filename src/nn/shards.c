@@ -284,7 +284,8 @@ static bool finish_shard(th_optimizer *o, const th_shard *shard)
 {
     th_shard_state *s = &o->shards;
     if (!s->looped || shard->index != s->next) {
-        th_fail(o->ctx, TH_ERROR_STATE, "shard_next", "another loop over the shards, or a step, began in this loop");
+        th_fail(o->ctx, TH_ERROR_STATE, "shard_next",
+                "another loop over the shards, or a step, began in this loop, or a parameter was freed or cast");
         return false;
     }
     s->values[shard->index - s->first] = (th_shard_values){shard->weight, shard->loss};
