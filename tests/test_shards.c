@@ -167,6 +167,24 @@ START_TEST(a_loop_ends_only_if_its_own_parameters_are_cast_or_freed)
 }
 END_TEST
 
+START_TEST(a_rejected_step_keeps_the_loss)
+{
+    th_module *m = vector_new();
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 2});
+    for (int step = 0; step < 2; step++) {
+        for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+            th_tensor *v = th_module_find_parameter(m, "v");
+            ck_assert_int_eq(th_backward(th_scale(th_sum(v, TH_ALL_AXES, NULL), step ? INFINITY : 1), NULL), TH_OK);
+            shard.loss = 1 + step;
+        }
+        ck_assert_int_eq(th_optimizer_step(sgd), step ? TH_ERROR_VALUE : TH_OK);
+        th_error_clear(ctx);
+        ck_assert_double_eq(th_optimizer_loss(sgd), 1);
+        ck_assert_double_eq(th_optimizer_gradient_norm(sgd), sqrt(ELEMENTS));
+    }
+}
+END_TEST
+
 START_TEST(nothing_happens_behind_the_last_shard)
 {
     th_module *m = vector_new();
@@ -321,6 +339,7 @@ int main(void)
     tcase_add_loop_test(sums, parameters_stay_frozen_or_trained_in_a_loop, 0, 2);
     tcase_add_loop_test(sums, a_gradient_emptied_after_the_loop_is_not_used, 1, 6);
     tcase_add_test(sums, a_loop_ends_only_if_its_own_parameters_are_cast_or_freed);
+    tcase_add_test(sums, a_rejected_step_keeps_the_loss);
     tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);

@@ -204,8 +204,8 @@ static th_status sum_gradients(th_optimizer *o, double *weight)
 {
     double norm;
     th_shards_sum(o);
-    if (add_shards(o, o->shards.values, weight) != TH_OK ||
-        th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &norm) != TH_OK)
+    if (th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &norm) != TH_OK ||
+        add_shards(o, o->shards.values, weight) != TH_OK)
         return o->ctx->error;
     o->norm = norm / *weight;
     return TH_OK;
