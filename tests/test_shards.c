@@ -1,4 +1,5 @@
 /* Tests of steps in shards: the order of the sums, the same bits with any number of processes, and misuse. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -185,6 +186,44 @@ START_TEST(a_rejected_step_keeps_the_loss)
 }
 END_TEST
 
+/* Runs a step of two shards that have gradient 2^exponent, or -0.0, and half of a weight. */
+static th_status step_with_weight(th_module *m, th_optimizer *sgd, double weight, int exponent)
+{
+    const double g[ELEMENTS] = {ldexp(1, exponent), -0.0};
+    for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+        th_tensor *cotangent = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(ELEMENTS), g);
+        ck_assert_int_eq(th_backward(th_module_find_parameter(m, "v"), &(th_backward_options){.cotangent = cotangent}),
+                         TH_OK);
+        th_tensor_free(cotangent);
+        shard.weight = weight / 2;
+    }
+    return th_optimizer_step(sgd);
+}
+
+START_TEST(weights_may_be_small_and_large_but_not_tiny)
+{
+    th_module *m = vector_new();
+    ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+    th_tensor *v = th_module_find_parameter(m, "v");
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .max_norm = 1, .shards = 2});
+    ck_assert_int_eq(step_with_weight(m, sgd, 0x1p-59, -59), TH_OK);
+    ck_assert_double_eq(th_optimizer_gradient_norm(sgd), 2);
+    ck_assert_double_eq(th_get(v, TH_INDEX(0)), -1);
+    ck_assert_int_eq(step_with_weight(m, sgd, 0x1p-50, 1000), TH_OK);
+    ck_assert_double_eq(th_optimizer_gradient_norm(sgd), DBL_MAX);
+    ck_assert_double_eq(th_optimizer_loss(sgd), 0);
+    ck_assert_double_eq_tol(th_get(v, TH_INDEX(0)), -2, 1e-9);
+    ck_assert_int_eq(th_set(v, TH_INDEX(0), 0), TH_OK);
+    ck_assert_int_eq(step_with_weight(m, sgd, 0x1p1000, 999), TH_OK);
+    ck_assert_double_eq(th_get(v, TH_INDEX(0)), -1);
+    static const double wrong[] = {0x1p-60, 0x1p-140, -1, 0, NAN, INFINITY};
+    for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++)
+        expect_status(step_with_weight(m, sgd, wrong[i], 0), TH_ERROR_VALUE, "the sum of the shards' weights is ");
+    for (int i = 0; i < ELEMENTS; i++)
+        ck_assert_double_eq(th_get(v, TH_INDEX(i)), i ? 0 : -1);
+}
+END_TEST
+
 START_TEST(nothing_happens_behind_the_last_shard)
 {
     th_module *m = vector_new();
@@ -340,6 +379,7 @@ int main(void)
     tcase_add_loop_test(sums, a_gradient_emptied_after_the_loop_is_not_used, 1, 6);
     tcase_add_test(sums, a_loop_ends_only_if_its_own_parameters_are_cast_or_freed);
     tcase_add_test(sums, a_rejected_step_keeps_the_loss);
+    tcase_add_test(sums, weights_may_be_small_and_large_but_not_tiny);
     tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);

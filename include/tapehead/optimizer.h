@@ -140,7 +140,8 @@ TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
  * are functions of the shard's number too. So the bits of a step depend on S, but not on the number of processes or
  * threads. A step with one shard has the bits of a step without the loop.
  *
- * Do not freeze or unfreeze parameters in a loop of several shards: this is TH_ERROR_STATE.
+ * Do not freeze or unfreeze parameters in a loop of several shards: this is TH_ERROR_STATE. If the sum of the weights is
+ * below 1e-18 or not finite, the step is TH_ERROR_VALUE and changes nothing.
  *
  * A process computes consecutive shards: of S shards and P processes, process r computes those from r S / P (rounded
  * down) to (r + 1) S / P. log2(S / P) additional gradients are in memory while it does so. */
