@@ -142,6 +142,9 @@ TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
  * are functions of the shard's number too. So the bits of a step depend on S, but not on the number of processes or
  * threads. A step with one shard has the bits of a step without the loop.
  *
+ * Do not freeze or unfreeze parameters in a loop of several shards: this is TH_ERROR_STATE. If the sum of the weights is
+ * below 1e-18 or not finite, the step is TH_ERROR_VALUE and changes nothing.
+ *
  * With P processes, process r computes the shards from r S / P (rounded down) to (r + 1) S / P. While it computes them,
  * log2(S / P) additional gradients are in memory. */
 typedef struct th_shard {
@@ -156,7 +159,8 @@ typedef struct th_shard {
 /* Returns a shard before the first one of this process. An earlier unfinished loop is forgotten, with its gradients. */
 TH_API th_shard th_optimizer_shards(th_optimizer *optimizer);
 /* Adds the gradients of the current shard to the sum and moves to the next shard. Its operations draw the shard's
- * random numbers. Returns false behind the last shard, and if an error is pending. */
+ * random numbers. Returns false behind the last shard, and if an error is pending. After the last shard, more calls
+ * return false and do nothing. */
 TH_API bool th_shard_next(th_shard *shard);
 /* Returns the loss of the last step, sum_s loss_s / sum_s weight_s, of the shards of all processes. */
 TH_API double th_optimizer_loss(const th_optimizer *optimizer);

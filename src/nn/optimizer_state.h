@@ -33,6 +33,7 @@ typedef struct th_optimizer_parameter {
     th_moments *moments; /* NULL until the first step */
     int group;
     bool due;      /* has a gradient in the current step */
+    bool summed;   /* required a gradient when the loop over the shards began */
     int64_t steps; /* taken so far */
 } th_optimizer_parameter;
 

@@ -188,6 +188,9 @@ th_status th_shared_step_agree(th_optimizer *o)
         {.name = "number of parameters that are not frozen", .kind = TH_FACT_INTEGER, .integer = trained},
         {.name = "number of steps", .kind = TH_FACT_INTEGER, .integer = ctx->step},
         {.name = "seed", .kind = TH_FACT_INTEGER, .integer = (int64_t)ctx->seed},
+        {.name = "checksum of the random calls before the step",
+         .kind = TH_FACT_CHECKSUM,
+         .integer = th_crc32c(0, o->shards.calls, sizeof o->shards.calls)},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
         {.name = "checksum of the parameters", .kind = TH_FACT_CHECKSUM, .integer = compare ? parameters_crc32c(o) : 0},
     };
