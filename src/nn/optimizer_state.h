@@ -1,5 +1,6 @@
 /* The internal state of an optimizer. optimizer.c creates it, optimizer_moments.c manages its moments,
- * optimizer_parameters.c follows parameters that are freed or cast, optimizer_step.c runs steps. */
+ * optimizer_parameters.c follows parameters that are freed or cast, optimizer_step.c runs steps, outer_step.c the outer
+ * steps of DiLoCo. */
 #ifndef TH_NN_OPTIMIZER_STATE_H
 #define TH_NN_OPTIMIZER_STATE_H
 
@@ -14,14 +15,17 @@ enum {
     TH_NORM_CHUNK = 1 << 14 /* elements of a parameter whose squares are summed first */
 };
 
-/* The moments of the parameters in a block. Each process of a group has those of its part of the block, which it
- * updates: bytes cut[rank] to cut[rank + 1] - 1. Process 0 of 1 has all. A moment has the layout of that part. */
+/* The moments of the parameters in a block. Each process of a group owns a part of the block: bytes cut[rank] to
+ * cut[rank + 1] - 1. It has the moments of its part, which it updates. With local steps (outer_step.h) it updates the
+ * whole block, and has all moments. A moment has the layout of what the process updates. */
 typedef struct th_moments {
     th_parameter_block *block;
     size_t bytes;      /* of the block when the moments were made */
     size_t *cut;       /* [size of the group + 1], multiples of a cache line, from 0 to bytes */
-    size_t begin, end; /* this process's part */
+    size_t begin, end; /* what this process updates in a step */
     void *moment[TH_MAX_MOMENTS];
+    void *start;    /* with local steps: the block's parameters before the first of them, `bytes` bytes */
+    void *velocity; /* of the outer step, of the part that this process owns; NULL without momentum */
     struct th_moments *next;
 } th_moments;
 
@@ -32,6 +36,7 @@ typedef struct th_optimizer_parameter {
     th_moments *moments; /* NULL until the first step */
     int group;
     bool due;      /* has a gradient in the current step */
+    bool changed;  /* by a local step since the last outer step */
     int64_t steps; /* taken so far */
 } th_optimizer_parameter;
 
@@ -50,7 +55,9 @@ struct th_optimizer {
     th_sgd_options sgd;
     th_adam_options adam;
     double learning_rate, max_norm;
-    double norm, loss; /* of the last step */
+    th_diloco_options diloco; /* complete; local_steps 0: none */
+    int local_steps;          /* since the last outer step */
+    double norm, loss;        /* of the last step */
     int n_moments;
     th_optimizer_group *groups; /* [n_groups]; the last one has all parameters that match no other */
     int n_groups;
@@ -64,7 +71,7 @@ struct th_optimizer {
     th_moments *reserved; /* for parameters that will move, or for the first step; NULL otherwise */
     th_shard_state shards;
     th_group *group;               /* NULL: this process alone */
-    struct th_shared_step *shared; /* shared_step.c; NULL until the first step with several processes */
+    struct th_shared_step *shared; /* shared_step.c; NULL until the first step with several processes or local steps */
 };
 
 /* Returns false, with an error pending, if m is NULL or was freed. */
@@ -78,7 +85,7 @@ th_optimizer *th_optimizer_next(th_attachment **at);
 void th_optimizer_sort(th_optimizer *o);
 
 /* -- moments -- */
-/* Allocates moments for every parameter. After an error nothing has changed. */
+/* Allocates moments for every parameter, and what the outer step keeps. After an error nothing has changed. */
 TH_PRIVATE_API th_status th_moments_ensure(th_optimizer *o);
 /* Allocates moments, zeros, for all parameters that the block holds now, unless it has them. The caller adopts or
  * discards them. */

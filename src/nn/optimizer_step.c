@@ -1,5 +1,6 @@
 /* Runs one step of an optimizer: sums and checks the gradients, clips them, and updates the parameters. With several
- * processes, shared_step.c exchanges gradients and parameters.
+ * processes, shared_step.c exchanges gradients and parameters. With local steps, each process does this alone, and
+ * outer_step.c then joins the parameters.
  * kernels/elementwise/vector/optimizer.c contains the arithmetic. */
 #include <math.h>
 
@@ -10,6 +11,7 @@
 #include "kernels/machine/parallel.h"
 #include "nn/gradient_norm.h"
 #include "nn/optimizer_state.h"
+#include "nn/outer_step.h"
 #include "nn/shared_step.h"
 #include "processes/group.h"
 #include "tapehead/tape.h"
@@ -174,14 +176,14 @@ static th_status prepare(th_optimizer *o)
     if (th_shards_complete(o) != TH_OK || th_moments_ensure(o) != TH_OK)
         return o->ctx->error;
     th_optimizer_sort(o);
-    return o->shards.processes > 1 ? th_shared_step_reserve(o) : TH_OK;
+    return o->shards.processes > 1 || th_steps_are_local(o) ? th_shared_step_reserve(o) : TH_OK;
 }
 
-/* Sets the weight and the loss of the whole step. */
-static th_status add_shards(th_optimizer *o, const th_shard_values *values, double *weight)
+/* Sets the weight and the loss of a step of `count` shards. */
+static th_status add_shards(th_optimizer *o, const th_shard_values *values, int count, double *weight)
 {
     double loss = *weight = 0;
-    for (int i = 0; i < o->shards.count; i++) {
+    for (int i = 0; i < count; i++) {
         *weight += values[i].weight;
         loss += values[i].loss;
     }
@@ -191,36 +193,50 @@ static th_status add_shards(th_optimizer *o, const th_shard_values *values, doub
     return TH_OK;
 }
 
-/* Sums the gradients of all shards, and sets the norm. Errors: TH_ERROR_VALUE for a gradient that is not finite. */
+/* Sums the gradients of this process's shards, and sets the norm. Errors: TH_ERROR_VALUE for a gradient that is not
+ * finite. */
 static th_status sum_gradients(th_optimizer *o, double *weight)
 {
     double norm;
     th_shards_sum(o);
-    if (add_shards(o, o->shards.values, weight) != TH_OK ||
+    if (add_shards(o, o->shards.values, o->shards.end - o->shards.first, weight) != TH_OK ||
         th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &norm) != TH_OK)
         return o->ctx->error;
     o->norm = norm / *weight;
     return TH_OK;
 }
 
-/* The same with other processes: afterwards each process has the sums of its part of the parameters. */
+/* The same for the shards of all processes: afterwards each process has the sums of its part of the parameters. */
 static th_status sum_gradients_together(th_optimizer *o, double *weight)
 {
     const th_shard_values *values;
     double norm;
-    if (th_shared_step_sum(o) != TH_OK || th_shared_step_norm(o, &norm, &values) != TH_OK ||
-        add_shards(o, values, weight) != TH_OK)
+    if (th_shared_step_gather_due(o) != TH_OK || th_shared_step_sum(o) != TH_OK ||
+        th_shared_step_norm(o, false, &norm, &values) != TH_OK ||
+        add_shards(o, values, o->shards.count, weight) != TH_OK)
         return o->ctx->error;
     o->norm = norm / *weight;
     return TH_OK;
 }
 
-/* Computes the new parameters. */
-static th_status run_step(th_optimizer *o)
+/* Sums the gradients of a local step. The processes agree on its errors before the parameters change. */
+static th_status begin_local_step(th_optimizer *o, double *weight)
 {
-    double weight;
     if (o->ctx->options.shapes_only)
         return TH_OK;
+    th_outer_step_start(o);
+    return sum_gradients(o, weight);
+}
+
+/* Computes the new parameters. weight: of a local step. */
+static th_status run_step(th_optimizer *o, double weight)
+{
+    if (o->ctx->options.shapes_only)
+        return TH_OK;
+    if (th_steps_are_local(o)) {
+        update_all(o, scale_of(o, weight));
+        return TH_OK;
+    }
     if (o->shards.processes == 1) {
         if (sum_gradients(o, &weight) != TH_OK)
             return o->ctx->error;
@@ -238,12 +254,21 @@ static void finish_step(th_optimizer *o)
     for (int64_t i = 0; i < o->count; i++)
         if (o->parameters[i].due) {
             o->parameters[i].steps++;
+            o->parameters[i].changed = th_steps_are_local(o);
             th_storage_changed(o->parameters[i].tensor->storage);
             th_empty_gradient(o->parameters[i].tensor->handle);
         }
+    o->local_steps += th_steps_are_local(o);
     o->backwards = o->ctx->backwards;
     th_random_step_done(o->ctx);
     th_shards_restart(o);
+}
+
+/* Returns whether all processes take the current step together. */
+static bool is_collective(const th_optimizer *o)
+{
+    return o->shards.processes > 1 && !o->ctx->options.shapes_only &&
+           (!th_steps_are_local(o) || th_outer_step_follows(o));
 }
 
 th_status th_optimizer_step(th_optimizer *o)
@@ -257,16 +282,19 @@ th_status th_optimizer_step(th_optimizer *o)
     ctx->shard = 0;
     const bool begins =
         !th_failed(ctx) && th_refuse_in_check(ctx, "optimizer_step") == TH_OK && check_backward(o) == TH_OK;
-    if (begins)
-        (void)prepare(o);
-    if (o->shards.processes > 1 && !ctx->options.shapes_only)
+    double weight = 0;
+    if (begins && prepare(o) == TH_OK && th_steps_are_local(o))
+        (void)begin_local_step(o, &weight);
+    if (is_collective(o))
         (void)th_shared_step_agree(o); /* also after an error: the others must learn of it */
     else if (!begins)
         return ctx->error;
-    if (th_failed(ctx) || run_step(o) != TH_OK)
+    if (th_failed(ctx) || run_step(o, weight) != TH_OK)
         return reject(o);
     finish_step(o);
+    if (th_outer_step_is_due(o))
+        (void)th_outer_step(o);
     if (start)
         th_profile_step(ctx, o->operation, start);
-    return TH_OK;
+    return ctx->error;
 }

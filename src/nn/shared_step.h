@@ -12,12 +12,16 @@ th_status th_shared_step_reserve(th_optimizer *o);
 void th_shared_step_end(th_optimizer *o);
 
 /* Collective: the processes compare their errors, steps, shards, seeds and learning rates; before the first step also
- * their parameters. They agree on which parameters are due: those with a gradient in any process. */
+ * their parameters. With local steps they compare the parameters before these. */
 th_status th_shared_step_agree(th_optimizer *o);
+/* Collective, after th_shared_step_agree: the processes agree on which parameters are due: those that are due in any
+ * process. In the others, their gradients become zero. */
+th_status th_shared_step_gather_due(th_optimizer *o);
 /* Collective: sums the gradients of all shards. Afterwards the gradients of this process's part are the sums. */
 th_status th_shared_step_sum(th_optimizer *o);
-/* Collective: sets *norm to the norm of the sums, and *values to the weights and losses of all shards [count]. */
-th_status th_shared_step_norm(th_optimizer *o, double *norm, const th_shard_values **values);
+/* Collective: sets *norm to the norm of the sums, and *values to the weights and losses of all shards [count].
+ * differences: the sums are those of an outer step, which messages then say. */
+th_status th_shared_step_norm(th_optimizer *o, bool differences, double *norm, const th_shard_values **values);
 /* Collective: gives every process the parameters that the others have updated. */
 th_status th_shared_step_distribute(th_optimizer *o);
 
