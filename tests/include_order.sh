@@ -20,7 +20,7 @@ folders="
     autograd:           kernels tensor
     ops:                kernels tensor autograd
     checker:            kernels tensor autograd ops
-    processes:          kernels tensor
+    processes:          kernels tensor autograd
     nn:                 kernels tensor autograd ops processes
     io:                 kernels tensor autograd
     models/files:       models/core.h

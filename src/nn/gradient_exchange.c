@@ -115,6 +115,19 @@ static bool allocate_lists(th_gradient_exchange *x, const th_optimizer *o)
     return x->nodes && x->first_span && x->cursors && x->spans && x->send && x->receive;
 }
 
+/* Returns the bytes of a message: all that a process owns of a block, unless the pieces of all nodes would then not fit
+ * into the staging memory. */
+static size_t choose_piece(const th_optimizer *o, size_t nodes)
+{
+    size_t largest = 1;
+    for (const th_moments *m = o->moments; m; m = m->next)
+        for (int rank = 0; rank < o->shards.processes; rank++)
+            largest = m->cut[rank + 1] - m->cut[rank] > largest ? m->cut[rank + 1] - m->cut[rank] : largest;
+    const size_t fits = STAGING / nodes / LEAST_PIECE * LEAST_PIECE;
+    const size_t all = (largest + LEAST_PIECE - 1) / LEAST_PIECE * LEAST_PIECE;
+    return fits < LEAST_PIECE ? LEAST_PIECE : all < fits ? all : fits;
+}
+
 th_gradient_exchange *th_gradient_exchange_new(th_optimizer *o)
 {
     th_context *ctx = o->ctx;
@@ -134,8 +147,7 @@ th_gradient_exchange *th_gradient_exchange_new(th_optimizer *o)
     list_nodes(x);
     const size_t nodes = (size_t)x->first_node[x->size];
     const size_t others = nodes - (size_t)(x->first_node[x->rank + 1] - x->first_node[x->rank]);
-    x->piece = STAGING / nodes / LEAST_PIECE * LEAST_PIECE;
-    x->piece = x->piece < LEAST_PIECE ? LEAST_PIECE : x->piece;
+    x->piece = choose_piece(o, nodes);
     x->staging_bytes = others * x->piece;
     void *staging;
     if (th_allocate_numbers(ctx, x->staging_bytes, &staging, o->operation) != TH_OK) {

@@ -122,8 +122,8 @@ static th_status reject(th_optimizer *o)
     for (int64_t i = 0; i < o->count; i++)
         if (th_has_gradient(o->parameters[i].tensor))
             th_gradient_refuse(o->parameters[i].tensor);
-    th_random_step_refused(o->ctx);
     th_shards_restart(o);
+    th_random_step_refused(o->ctx);
     return o->ctx->error;
 }
 
@@ -168,12 +168,20 @@ static th_status check_backward(const th_optimizer *o)
                    "no parameter of %s has a gradient: call th_backward before each step", o->operation);
 }
 
-/* Checks the shards, and allocates memory. */
+/* Checks whether a step is possible now. */
+static bool can_begin(const th_optimizer *o)
+{
+    return !th_failed(o->ctx) && th_refuse_in_check(o->ctx, "optimizer_step") == TH_OK && th_shards_check(o) == TH_OK &&
+           check_backward(o) == TH_OK;
+}
+
+/* Takes the gradients, and allocates memory. */
 static th_status prepare(th_optimizer *o)
 {
     if (!o->shards.looped)
         forget_rejected(o);
-    if (th_shards_complete(o) != TH_OK || th_moments_ensure(o) != TH_OK)
+    th_shards_complete(o);
+    if (th_moments_ensure(o) != TH_OK)
         return o->ctx->error;
     th_optimizer_sort(o);
     return o->shards.processes > 1 || th_steps_are_local(o) ? th_shared_step_reserve(o) : TH_OK;
@@ -260,8 +268,8 @@ static void finish_step(th_optimizer *o)
         }
     o->local_steps += th_steps_are_local(o);
     o->backwards = o->ctx->backwards;
-    th_random_step_done(o->ctx);
     th_shards_restart(o);
+    th_random_step_done(o->ctx);
 }
 
 /* Returns whether all processes take the current step together. */
@@ -279,22 +287,24 @@ th_status th_optimizer_step(th_optimizer *o)
     if (o->group && o->group->freed)
         return th_fail(ctx, TH_ERROR_STATE, "optimizer_step", "the group of %s has been freed", o->operation);
     const int64_t start = th_profile_start(ctx);
-    ctx->shard = 0;
-    const bool begins =
-        !th_failed(ctx) && th_refuse_in_check(ctx, "optimizer_step") == TH_OK && check_backward(o) == TH_OK;
+    const double exchanged = th_group_traffic_so_far(o->group).seconds;
+    const bool begins = can_begin(o), collective = is_collective(o);
     double weight = 0;
     if (begins && prepare(o) == TH_OK && th_steps_are_local(o))
         (void)begin_local_step(o, &weight);
-    if (is_collective(o))
+    if (collective)
         (void)th_shared_step_agree(o); /* also after an error: the others must learn of it */
-    else if (!begins)
+    if (!begins && !collective) {
+        th_shards_restart(o);
         return ctx->error;
+    }
     if (th_failed(ctx) || run_step(o, weight) != TH_OK)
         return reject(o);
     finish_step(o);
     if (th_outer_step_is_due(o))
         (void)th_outer_step(o);
     if (start)
-        th_profile_step(ctx, o->operation, start);
+        th_profile_step(ctx, o->operation, start,
+                        (int64_t)(1e9 * (th_group_traffic_so_far(o->group).seconds - exchanged)));
     return ctx->error;
 }

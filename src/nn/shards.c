@@ -69,10 +69,11 @@ void th_shards_end(th_optimizer *o)
 
 void th_shards_restart(th_optimizer *o)
 {
+    if (o->shards.looped)
+        th_random_shard(o->ctx, 0, o->shards.calls);
     o->shards.next = o->shards.first;
     o->shards.n_open = 0;
     o->shards.looped = false;
-    o->ctx->shard = 0;
 }
 
 void th_shards_forget(th_optimizer *o)
@@ -269,9 +270,7 @@ th_shard th_optimizer_shards(th_optimizer *o)
     if (!th_optimizer_usable(o, "optimizer_shards"))
         return (th_shard){0};
     th_shard_state *s = &o->shards;
-    if (s->looped) /* an unfinished loop */
-        memcpy(o->ctx->calls, s->calls, sizeof s->calls);
-    th_shards_restart(o);
+    th_shards_restart(o); /* an unfinished loop */
     memcpy(s->calls, o->ctx->calls, sizeof s->calls);
     s->looped = true;
     for (int64_t i = 0; i < o->count; i++)
@@ -311,22 +310,26 @@ bool th_shard_next(th_shard *shard)
 
 /* -- the step -- */
 
-th_status th_shards_complete(th_optimizer *o)
+th_status th_shards_check(const th_optimizer *o)
 {
-    th_shard_state *s = &o->shards;
-    if (s->looped && s->next == s->end)
-        return TH_OK;
-    if (s->looped)
+    const th_shard_state *s = &o->shards;
+    if (s->looped && s->next < s->end)
         return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
                        "shard %d has not been computed; this process computes shards %d to %d of %d", s->next, s->first,
                        s->end - 1, s->count);
-    if (s->count > 1)
+    if (!s->looped && s->count > 1)
         return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
                        "the step has %d shards: compute them in a loop over th_optimizer_shards", s->count);
+    return TH_OK;
+}
+
+void th_shards_complete(th_optimizer *o)
+{
+    if (o->shards.looped)
+        return;
     for (int64_t i = 0; i < o->count; i++)
         o->parameters[i].due = th_has_gradient(o->parameters[i].tensor);
-    s->values[0] = (th_shard_values){.weight = 1};
-    return TH_OK;
+    o->shards.values[0] = (th_shard_values){.weight = 1};
 }
 
 void th_shards_sum(th_optimizer *o)

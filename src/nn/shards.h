@@ -41,12 +41,13 @@ void th_shards_end(th_optimizer *o);
 /* Frees the sums, for example because a block will be freed. An unfinished loop starts again. */
 void th_shards_forget(th_optimizer *o);
 
-/* Completes the loop for the step. Without a loop, the gradients are those of the only shard. Sets `due` of each
- * parameter. TH_ERROR_STATE if shards are missing. */
-th_status th_shards_complete(th_optimizer *o);
+/* TH_ERROR_STATE if the program has not computed all shards of this process. */
+th_status th_shards_check(const th_optimizer *o);
+/* Without a loop, takes the gradients as those of the only shard. */
+void th_shards_complete(th_optimizer *o);
 /* Adds the open nodes to the block's own gradients: the sum over all shards, if this process has all of them. */
 void th_shards_sum(th_optimizer *o);
-/* Prepares for the next step, after a step or a rejected one. */
+/* Ends the loop, complete or not. The next one draws the same random numbers, unless the step is done. */
 void th_shards_restart(th_optimizer *o);
 
 /* Returns the sums of an open node of a block. */

@@ -113,6 +113,7 @@ static th_status reserve(th_optimizer *o, struct th_shared_step *s)
     s->block = th_allocate(ctx, bytes);
     if (s->block == NULL)
         return th_fail_memory(ctx, operation, bytes);
+    memset(s->block, 0, bytes); /* all of it is sent */
     s->exchange = th_gradient_exchange_new(o);
     return s->exchange ? TH_OK : ctx->error;
 }

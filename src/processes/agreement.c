@@ -21,6 +21,13 @@ typedef struct described {
 
 /* -- errors -- */
 
+/* Returns whether the text of an error names a rank: then it came from an earlier agreement. */
+static bool names_rank(const char *text)
+{
+    int rank, length = 0;
+    return sscanf(text, "rank %d: %n", &rank, &length) == 1 && length > 0;
+}
+
 /* Sends the error of process `rank` to all others, which store it. */
 static th_status share_error(th_group *g, const char *operation, int rank, th_status status)
 {
@@ -28,7 +35,7 @@ static th_status share_error(th_group *g, const char *operation, int rank, th_st
     const int size = g->transport.size, own = g->transport.rank;
     described error = {"", ""};
     if (own == rank) {
-        if (!g->error_shared) /* otherwise the text has a rank */
+        if (!names_rank(ctx->message_text))
             th_append(error.text, sizeof error.text, "rank %d: ", rank);
         th_append(error.text, sizeof error.text, "%s", ctx->message_text);
         th_append(error.location, sizeof error.location, "%s", ctx->location);
@@ -41,7 +48,6 @@ static th_status share_error(th_group *g, const char *operation, int rank, th_st
     }
     error.text[sizeof error.text - 1] = error.location[sizeof error.location - 1] = 0;
     th_error_set(ctx, status, error.text, error.location);
-    g->error_shared = true;
     return ctx->error;
 }
 
@@ -116,7 +122,6 @@ th_status th_group_agree_on(th_group *g, const char *operation, const th_fact *f
         g->failed = true;
         return th_fail_memory(ctx, operation, (size_t)size * sizeof *all);
     }
-    g->error_shared &= ctx->error != TH_OK;
     memset(all, 0, (size_t)size * sizeof *all);
     all[g->transport.rank] = own_record(g, operation, facts, n_facts, note);
     th_status status = th_group_all_gather(g, operation, all, sizeof *all);

@@ -1,9 +1,7 @@
 /* Creates and frees groups, and runs exchanges. agreement.c agrees on errors. */
 #include "processes/group.h"
 
-#include <math.h>
-#include <time.h>
-
+#include "autograd/profile.h"
 #include "tensor/attachment.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
@@ -89,13 +87,6 @@ th_group_traffic th_group_traffic_so_far(const th_group *g)
 
 /* -- exchanges -- */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 th_status th_group_exchange(th_group *g, const char *operation, const th_message *send, int n_send,
                             const th_message *receive, int n_receive)
 {
@@ -103,12 +94,18 @@ th_status th_group_exchange(th_group *g, const char *operation, const th_message
         th_fail(g->ctx, TH_ERROR_PROCESS, operation, "an earlier exchange with the other processes failed");
         return TH_ERROR_PROCESS;
     }
-    const double start = now();
+    const int64_t start = th_profile_now();
+    uint64_t bytes = 0;
     const char *problem = g->transport.exchange(g->transport.user, send, n_send, receive, n_receive, g->seconds);
-    g->traffic.seconds += now() - start;
+    g->traffic.seconds += 1e-9 * (double)(th_profile_now() - start);
     g->traffic.exchanges++;
     for (int i = 0; i < n_send; i++)
-        g->traffic.bytes_sent += send[i].bytes;
+        bytes += send[i].bytes;
+    g->traffic.bytes_sent += bytes;
+    for (int i = 0; i < n_receive; i++)
+        bytes += receive[i].bytes;
+    if (g->ctx->profiling)
+        th_profile_exchange(g->ctx, operation, (int64_t)bytes, start);
     if (problem == NULL)
         return TH_OK;
     g->failed = true;

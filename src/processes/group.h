@@ -13,7 +13,6 @@ struct th_group {
     bool stop;              /* this process requests the end */
     bool stop_agreed;       /* as of the last agreement: a process requested the end */
     bool failed;            /* an exchange failed: the processes may have received different bytes */
-    bool error_shared;      /* the pending error came from an agreement */
     bool freed;
     th_group_traffic traffic;
 };
