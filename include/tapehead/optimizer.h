@@ -145,11 +145,11 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  *
  *     - An error in another step is an error of this process alone. The others learn of it only in a collective call:
  *       clear the error and repeat the step, or call th_group_agree, which passes the error to their next outer step.
- *       The same applies to th_group_request_stop.
+ *       A request to stop (th_group_request_stop) arrives with the next outer step.
  *     - An error in an H-th step is an error of all processes, as without local steps: no parameter changes.
  *     - If a sum of differences is not finite, all processes return TH_ERROR_VALUE, which names the parameter. The
- *       parameters are again those after the last outer step. The steps since then count, and velocity does not
- *       change. */
+ *       parameters are again those after the last outer step, and velocity has not changed. The steps since then
+ *       count, and their moments remain. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* -- a step in shards --
