@@ -18,11 +18,12 @@
 #include "classify/sentences.h"
 #include "options.h"
 #include "precision.h"
+#include "processes.h"
 
 enum { TRAINED = 16 };  /* the largest number of tokens in a training sentence */
 enum { NEIGHBORS = 4 }; /* words before each that the first block attends to */
 enum { TESTS = 8, TEST_BATCH = 250, PICTURED = 33 };
-static int64_t seed = 1, steps = 800, batch = 64, width = 64, heads = 2, threads = 0;
+static int64_t seed = 1, steps = 800, batch = 64, shards = 1, width = 64, heads = 2, threads = 0;
 static double lr = 2e-3;
 static const char *const verbs[] = {"is", "are"};
 static const char *picture = "classify.svg", *precision = "float32";
@@ -61,6 +62,15 @@ static void draw_sentences(sentences *all, chance *c, int low, bool held_out)
         subject[b] = s.subject;
         nearest[b] = s.nearest_plural;
     }
+}
+
+/* Returns the sentences of a shard of the batch. */
+static sentences part_of(const sentences *all, const th_shard *shard)
+{
+    const int64_t count = batch / shards, first = shard->index * count, end = first + count;
+    return (sentences){.tokens = th_slice(all->tokens, 0, first, end, 1),
+                       .lengths = th_slice(all->lengths, 0, first, end, 1),
+                       .labels = th_slice(all->labels, 0, first, end, 1)};
 }
 
 /* -- the model -- */
@@ -172,6 +182,7 @@ static const program_option options[] = {
     {"seed", "of all random numbers", .integer = &seed, .low = 0, .high = 1e15},
     {"steps", "of training", .integer = &steps, .low = 1, .high = 1e7},
     {"batch", "sentences in a step", .integer = &batch, .low = 1, .high = 4096},
+    {"shards", SHARDS_HELP, .integer = &shards, .low = 1, .high = 4096},
     {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
     {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
     {"lr", "the highest learning rate", .real = &lr, .low = 1e-12, .high = 1e3},
@@ -185,14 +196,64 @@ static const program_option options[] = {
 static void interrupt(int signal_number)
 {
     interrupted = signal_number;
-    signal(SIGINT, SIG_DFL); /* a second SIGINT ends the program without measuring */
+    signal(signal_number, SIG_DFL); /* a second signal ends the program without measuring */
 }
 
-static void report(const char *what, int low, int high, score s)
+static void print_score(const char *what, int low, int high, score s)
 {
     printf("%s, %d to %d tokens: %.2f %% are right (%.0f %% by the nearest noun); [class] looks at the subject in %.2f "
            "%%\n",
            what, low, high, 100 * s.right, 100 * s.nearest, 100 * s.subject);
+}
+
+/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are stored
+ * in the context. The first of several processes prints the progress. */
+static int64_t train(th_module *model, th_optimizer *adam, th_group *group, double *loss)
+{
+    th_context *ctx = model->ctx;
+    const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 50, .total_steps = steps};
+    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "sentences"};
+    th_progress *bar = quiet || th_group_rank(group) > 0 ? NULL : th_progress_new(ctx, &line);
+    chance c = {(uint64_t)seed};
+    sentences all = sentences_new(ctx, batch, TRAINED);
+    int64_t step = 0;
+    for (; step < steps && !ends_training(group, interrupted); step++) {
+        draw_sentences(&all, &c, SHORTEST, false); /* the same in every process */
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
+        for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);) {
+            const sentences part = part_of(&all, &shard);
+            th_tensor *cross_entropy = th_cross_entropy(classify(model, &part, NULL), part.labels, NULL);
+            if (th_backward(cross_entropy, NULL))
+                break;
+            shard.loss = th_item(cross_entropy);
+            th_tape_clear(ctx);
+        }
+        if (th_optimizer_step(adam))
+            break;
+        *loss = th_optimizer_loss(adam);
+        th_progress_update(bar, step, *loss);
+    }
+    th_progress_end(bar);
+    return step;
+}
+
+/* Measures the model on new sentences, prints the result and draws the picture. */
+static th_status report(th_module *model, int64_t step, double loss)
+{
+    th_context *ctx = model->ctx;
+    chance c = {~(uint64_t)seed};
+    const score short_ones = measure(model, &c, SHORTEST, TRAINED);
+    const score longer = measure(model, &c, TRAINED + 1, LONGEST);
+    if (th_error_code(ctx))
+        return th_error_code(ctx);
+    if (!quiet) {
+        print_score("new sentences", SHORTEST, TRAINED, short_ones);
+        print_score("longer ones", TRAINED + 1, LONGEST, longer);
+    }
+    printf("classify: %sseed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
+           spell_precision(th_precision_of(ctx)), (long)seed, (long)step, short_ones.right, longer.right,
+           short_ones.subject, loss, (unsigned)th_module_crc32c(model));
+    return draw_picture(model); /* last, so that an error here does not lose the results */
 }
 
 int main(int argc, char **argv)
@@ -200,51 +261,33 @@ int main(int argc, char **argv)
     parse_options(argc, argv, "classify", "classify: an encoder learns which verb a sentence needs", options);
     if (width % heads || width / heads % 2)
         refuse("classify", "--width divided by --heads must be an even number", "");
-    signal(SIGINT, interrupt);
+    check_shards("classify", shards, batch);
     const th_context_options settings = {
         .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("classify", precision)};
+    catch_signals(interrupt);
+    start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
+    th_group *group = join_processes("classify", ctx);
+    check_processes("classify", group, shards);
+    (void)share_processors(ctx, threads);
     th_module *model = classifier_new(ctx);
-    th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
-    const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 50, .total_steps = steps};
-    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "sentences"};
-    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
-    chance training = {(uint64_t)seed}, testing = {~(uint64_t)seed};
-    sentences train = sentences_new(ctx, batch, TRAINED);
-    double last = NAN;
-    int64_t step = 0;
+    const th_adam_options rates = {.learning_rate = lr, .max_norm = 1, .shards = (int)shards, .group = group};
+    th_optimizer *adam = th_adam_new(model, &rates);
+    const bool first = th_group_rank(group) == 0;
 
-    for (; step < steps && !interrupted; step++) {
-        draw_sentences(&train, &training, SHORTEST, false);
-        th_tensor *loss = th_cross_entropy(classify(model, &train, NULL), train.labels, NULL);
-        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
-        if (th_backward(loss, NULL) || th_optimizer_step(adam))
-            break;
-        last = th_item(loss);
-        th_progress_update(bar, step, last);
-        th_tape_clear(ctx);
-    }
-    th_progress_end(bar);
-    if (th_error_code(ctx))
-        give_up("classify", th_error_message(ctx));
-    const score short_ones = measure(model, &testing, SHORTEST, TRAINED);
-    const score longer = measure(model, &testing, TRAINED + 1, LONGEST);
-    if (th_error_code(ctx))
-        give_up("classify", th_error_message(ctx));
-    if (!quiet) {
-        report("new sentences", SHORTEST, TRAINED, short_ones);
-        report("longer ones", TRAINED + 1, LONGEST, longer);
-    }
-    printf("classify: %sseed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
-           spell_precision(settings.precision), (long)seed, (long)step, short_ones.right, longer.right,
-           short_ones.subject, last, (unsigned)th_module_crc32c(model));
-    if (draw_picture(model)) /* last, so that an error here does not lose the results */
-        give_up("classify", th_error_message(ctx));
+    double loss = NAN;
+    const int64_t step = train(model, adam, group, &loss);
+    if (first)
+        (void)report(model, step, loss);
+    if (th_group_agree(group))
+        give_up_together("classify", ctx, th_error_message(ctx));
+    const bool stopped = th_group_stop_requested(group);
     th_context_free(ctx);
     finish_output("classify");
-    if (!quiet) {
+    if (first && !quiet) {
         print_written(picture);
         print_next(argv[0], "classify", (const char *const[]){"--seed", "2", "--picture", "classify_seed_2.svg", NULL});
     }
-    return interrupted ? 130 : EXIT_SUCCESS;
+    end_processes();
+    return interrupted || stopped ? 130 : EXIT_SUCCESS;
 }

@@ -12,9 +12,11 @@
 
 #include "options.h"
 #include "precision.h"
+#include "processes.h"
 
 enum { MAX_LENGTH = 120 };
-static int64_t seed = 1, steps = 400, batch = 32, length = 16, vocab = 26, width = 64, heads = 4, threads = 0;
+static int64_t seed = 1, steps = 400, batch = 32, shards = 1, threads = 0;
+static int64_t length = 16, vocab = 26, width = 64, heads = 4;
 static double lr = 5e-3, dropout = 0.1;
 static const char *out = ".", *precision = "float32";
 static bool no_attention, quiet;
@@ -83,6 +85,12 @@ static double accuracy(th_tensor *x, th_tensor *y, bool whole)
     return 1 - th_item(th_mean(whole ? th_max(wrong, TH_AXES(1), NULL) : wrong, TH_ALL_AXES, NULL));
 }
 
+/* What each process has besides the model. */
+typedef struct {
+    th_tensor *separator; /* (1, 1) */
+    th_tensor *sample;    /* (1, n): the sequence that the program prints */
+} task;
+
 static const char *spell(th_tensor *tokens, char text[2 * MAX_LENGTH + 1])
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -101,6 +109,7 @@ static const program_option options[] = {
     {"seed", "of all random numbers", .integer = &seed, .low = 0, .high = 1e15},
     {"steps", "of training", .integer = &steps, .low = 1, .high = 1e7},
     {"batch", "sequences in a step", .integer = &batch, .low = 1, .high = 4096},
+    {"shards", SHARDS_HELP, .integer = &shards, .low = 1, .high = 4096},
     {"length", "symbols in a sequence", .integer = &length, .low = 1, .high = MAX_LENGTH},
     {"vocab", "different symbols", .integer = &vocab, .low = 2, .high = 62},
     {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
@@ -146,74 +155,123 @@ static void name_pictures(void)
         refuse("copy_task", "--out takes a directory that can be written, not ", out);
 }
 
+/* Runs forward and backward on a shard's sequences, which are random numbers of the shard. */
+static th_status run_shard(th_module *model, th_tensor *separator, th_shard *shard, th_progress *bar)
+{
+    th_context *ctx = model->ctx;
+    th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch / shards, length), 0, vocab);
+    th_tensor *logits = th_module_forward(model, tokens_of(x, separator, x, length - 1));
+    logits = th_slice(logits, 1, length, 2 * length, 1); /* (B, n, V): from the separator on */
+    th_tensor *loss = th_cross_entropy(logits, x, NULL);
+    if (th_backward(loss, NULL))
+        return th_error_code(ctx);
+    shard->loss = th_item(loss);
+    if (th_step(ctx) % 10 == 0 && shard->index == 0)
+        th_progress_show(bar, "accuracy", accuracy(x, th_argmax(logits, -1), false));
+    th_tensor_free(x);
+    th_tape_clear(ctx);
+    return TH_OK;
+}
+
+/* Trains until the last step or a signal. Returns the number of steps, whose losses it stores. Errors are stored in the
+ * context. The first of several processes prints the progress. */
+static int64_t train(th_module *model, th_optimizer *adam, th_group *group, const task *t, double *losses)
+{
+    th_context *ctx = model->ctx;
+    const bool prints = !quiet && th_group_rank(group) == 0;
+    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch * 2 * length, .unit = "tokens"};
+    th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
+    char in[2 * MAX_LENGTH + 1], written[2 * MAX_LENGTH + 1];
+    int64_t step = 0;
+    for (int64_t next = 0; step < steps && !ends_training(group, interrupted); step++) {
+        if (step == next && prints) { /* 0, 10, 30, 100, 300, ... */
+            spell(decode(model, t->sample, t->separator), written);
+            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(t->sample, in), written);
+            next = step == 0 ? 10 : step % 3 ? 3 * step : step / 3 * 10;
+        }
+        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
+        for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);)
+            if (run_shard(model, t->separator, &shard, bar))
+                break;
+        if (th_optimizer_step(adam))
+            break;
+        losses[step] = th_optimizer_loss(adam);
+        th_progress_update(bar, step, losses[step]);
+    }
+    th_progress_end(bar);
+    return step;
+}
+
+/* Measures the model on fresh sequences, draws the pictures and prints the result. */
+static th_status report(th_module *model, const task *t, const th_curve *loss)
+{
+    th_context *ctx = model->ctx;
+    char in[2 * MAX_LENGTH + 1], written[2 * MAX_LENGTH + 1];
+    double symbols = 0, sequences = 0;
+    for (int part = 0; part < 10; part++) {
+        th_tensor *fresh = th_random_integers(ctx, TH_INT32, TH_SHAPE(100, length), 0, vocab);
+        th_tensor *copies = decode(model, fresh, t->separator);
+        symbols += accuracy(fresh, copies, false) / 10;
+        sequences += accuracy(fresh, copies, true) / 10;
+        th_tape_clear(ctx);
+    }
+    th_tensor *y = decode(model, t->sample, t->separator), *tokens = tokens_of(t->sample, t->separator, y, length - 1);
+    if (draw_pictures(ctx, (copy_model *)model, loss, tokens, y))
+        return th_error_code(ctx);
+    if (!quiet)
+        printf("1000 fresh sequences: %.2f %% of symbols and %.2f %% of whole sequences are right\nin   %s\nout  %s\n",
+               100 * symbols, 100 * sequences, spell(t->sample, in), spell(y, written));
+    printf("copy_task: %sseed=%ld steps=%ld symbol_accuracy=%.4f sequence_accuracy=%.4f ",
+           spell_precision(th_precision_of(ctx)), (long)seed, (long)loss->count, symbols, sequences);
+    printf("loss=%.6f parameters_crc32c=%08x\n", loss->count ? loss->y[loss->count - 1] : NAN,
+           (unsigned)th_module_crc32c(model));
+    return th_error_code(ctx);
+}
+
+static void print_files(const char *argv0)
+{
+    print_written(loss_picture);
+    if (!no_attention)
+        print_written(attention_picture);
+    print_next(argv0, "copy_task",
+               no_attention ? (const char *const[]){"--length", "24", "--out", "copy_24", NULL}
+                            : (const char *const[]){"--no-attention", "--out", "copy_without_attention", NULL});
+}
+
 int main(int argc, char **argv)
 {
     parse_options(argc, argv, "copy_task", "copy_task: one attention layer learns to copy", options);
     if (width % heads)
         refuse("copy_task", "--heads must divide --width", "");
-    name_pictures();
-    signal(SIGINT, interrupt);
+    check_shards("copy_task", shards, batch);
     const th_context_options settings = {
         .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("copy_task", precision)};
+    if (started_rank() < 1)
+        name_pictures();
+    catch_signals(interrupt);
+    start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
+    th_group *group = join_processes("copy_task", ctx);
+    check_processes("copy_task", group, shards);
+    (void)share_processors(ctx, threads);
     th_module *model = copy_model_new(ctx);
-    th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr});
-    th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab);
-    th_tensor *sample = th_random_integers(ctx, TH_INT32, TH_SHAPE(1, length), 0, vocab);
-    const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch * 2 * length, .unit = "tokens"};
+    const th_adam_options rates = {.learning_rate = lr, .shards = (int)shards, .group = group};
+    th_optimizer *adam = th_adam_new(model, &rates);
+    const task t = {.separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab),
+                    .sample = th_random_integers(ctx, TH_INT32, TH_SHAPE(1, length), 0, vocab)};
     double *losses = th_data(th_zeros(ctx, TH_FLOAT64, TH_SHAPE(steps)));
-    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
-    char in[2 * MAX_LENGTH + 1], written[2 * MAX_LENGTH + 1];
-    int64_t step = 0;
+    const bool first = th_group_rank(group) == 0;
 
-    for (int64_t next = 0; step < steps && !interrupted; step++) {
-        if (step == next && !quiet) { /* 0, 10, 30, 100, 300, ... */
-            spell(decode(model, sample, separator), written);
-            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(sample, in), written);
-            next = step == 0 ? 10 : step % 3 ? 3 * step : step / 3 * 10;
-        }
-        th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, length), 0, vocab);
-        th_tensor *logits = th_module_forward(model, tokens_of(x, separator, x, length - 1));
-        logits = th_slice(logits, 1, length, 2 * length, 1); /* (B, n, V): from the separator on */
-        th_tensor *loss = th_cross_entropy(logits, x, NULL);
-        th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
-        if (th_backward(loss, NULL) || th_optimizer_step(adam))
-            break;
-        losses[step] = th_item(loss);
-        if (step % 10 == 0)
-            th_progress_show(bar, "accuracy", accuracy(x, th_argmax(logits, -1), false));
-        th_progress_update(bar, step, losses[step]);
-        th_tensor_free(x);
-        th_tape_clear(ctx);
-    }
-    th_progress_end(bar);
-    double symbols = 0, sequences = 0;
-    for (int part = 0; part < 10; part++) {
-        th_tensor *fresh = th_random_integers(ctx, TH_INT32, TH_SHAPE(100, length), 0, vocab);
-        th_tensor *copies = decode(model, fresh, separator);
-        symbols += accuracy(fresh, copies, false) / 10;
-        sequences += accuracy(fresh, copies, true) / 10;
-        th_tape_clear(ctx);
-    }
-    th_tensor *y = decode(model, sample, separator), *tokens = tokens_of(sample, separator, y, length - 1);
-    const th_curve loss = {.count = step, .y = losses};
-    if (draw_pictures(ctx, (copy_model *)model, &loss, tokens, y))
-        give_up("copy_task", th_error_message(ctx));
-    if (!quiet)
-        printf("1000 fresh sequences: %.2f %% of symbols and %.2f %% of whole sequences are right\nin   %s\nout  %s\n",
-               100 * symbols, 100 * sequences, spell(sample, in), spell(y, written));
-    printf("copy_task: %sseed=%ld steps=%ld symbol_accuracy=%.4f sequence_accuracy=%.4f ",
-           spell_precision(settings.precision), (long)seed, (long)step, symbols, sequences);
-    printf("loss=%.6f parameters_crc32c=%08x\n", step ? losses[step - 1] : NAN, (unsigned)th_module_crc32c(model));
+    const th_curve loss = {.count = train(model, adam, group, &t, losses), .y = losses};
+    if (first)
+        (void)report(model, &t, &loss);
+    if (th_group_agree(group))
+        give_up_together("copy_task", ctx, th_error_message(ctx));
+    const bool stopped = th_group_stop_requested(group);
     th_context_free(ctx);
     finish_output("copy_task");
-    if (!quiet) {
-        print_written(loss_picture);
-        if (!no_attention)
-            print_written(attention_picture);
-        print_next(argv[0], "copy_task",
-                   no_attention ? (const char *const[]){"--length", "24", "--out", "copy_24", NULL}
-                                : (const char *const[]){"--no-attention", "--out", "copy_without_attention", NULL});
-    }
-    return interrupted ? 130 : EXIT_SUCCESS;
+    if (first && !quiet)
+        print_files(argv[0]);
+    end_processes();
+    return interrupted || stopped ? 130 : EXIT_SUCCESS;
 }

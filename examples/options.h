@@ -19,6 +19,8 @@
 #include <tapehead/tapehead.h>
 #include <unistd.h>
 
+#include "started.h"
+
 /* One option, with exactly one of integer, real, text and flag. A table ends with an entry without a name. */
 typedef struct {
     const char *name, *help;
@@ -33,18 +35,37 @@ typedef struct {
 
 enum { MAX_OPTIONS = 60 };
 
+/* Begins a message to standard error about the end of this process: "copy_task: ". Of several processes, those after
+ * the first let it report the same error, and otherwise name their rank. */
+static inline void begin_last_message(const char *program)
+{
+    let_first_report();
+    fprintf(stderr, "%s: ", program);
+    if (started_rank() > 0)
+        fprintf(stderr, "rank %d: ", started_rank());
+}
+
 /* Ends the program after an error at run time. */
 static inline void give_up(const char *program, const char *problem)
 {
-    fprintf(stderr, "%s: %s\n", program, problem);
+    begin_last_message(program);
+    fprintf(stderr, "%s\n", problem);
     exit(EXIT_FAILURE);
 }
 
 /* Ends the program because of a wrong option. */
 static inline void refuse(const char *program, const char *problem, const char *what)
 {
-    fprintf(stderr, "%s: %s%s (--help lists the options)\n", program, problem, what);
+    begin_last_message(program);
+    fprintf(stderr, "%s%s (--help lists the options)\n", problem, what);
     exit(2);
+}
+
+/* Exits with status 0 before help or the version is printed, unless this is the first of several processes. */
+static inline void let_first_print(void)
+{
+    if (started_rank() > 0)
+        exit(EXIT_SUCCESS);
 }
 
 /* Exits with status 0 after help or the version was printed, or with a failure if it could not be written. */
@@ -56,6 +77,7 @@ static inline void exit_after_printing(void)
 /* Prints "copy_task (Tapehead) 0.1.0" and exits. */
 static inline void print_version(const char *program)
 {
+    let_first_print();
     printf("%s (Tapehead) %s\n", program, th_version());
     exit_after_printing();
 }
@@ -71,6 +93,7 @@ static inline const char *spell_number(double value, char *text)
 static inline void print_help(const char *about, const program_option *options)
 {
     char low[32], high[32], standard[32];
+    let_first_print();
     printf("%s\n\n", about);
     for (const program_option *o = options; o->name; o++) {
         if (o->group)
@@ -127,8 +150,10 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
             (struct option){options[count].name, options[count].flag ? no_argument : required_argument, NULL, count};
     list[count] = (struct option){"help", no_argument, NULL, HELP};
     list[count + 1] = (struct option){"version", no_argument, NULL, VERSION};
+    opterr = started_rank() < 1;
     for (int i; (i = getopt_long(argc, argv, "h", list, NULL)) != -1;) {
         if (i == UNKNOWN) { /* getopt_long has printed the reason */
+            let_first_report();
             fprintf(stderr, "%s: --help lists the options\n", program);
             exit(2);
         }

@@ -13,48 +13,23 @@
 #ifndef EXAMPLES_PROCESSES_H
 #define EXAMPLES_PROCESSES_H
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tapehead/tapehead.h>
+
+#include "options.h"
+#include "started.h"
 #ifdef EXAMPLES_WITH_MPI /* CMakeLists.txt defines this with TAPEHEAD_MPI=ON */
 #include <tapehead/mpi.h>
 #endif
-
-/* Returns the largest number in environment variables that tell a process its number of processes, or its rank; -1 if
- * none of them is set. The list of names ends with NULL. */
-static inline int number_in_environment(const char *const *names)
-{
-    int largest = -1;
-    for (; *names; names++) {
-        const char *text = getenv(*names);
-        const int number = text ? atoi(text) : -1;
-        largest = number > largest ? number : largest;
-    }
-    return largest;
-}
-
-/* Returns this process's rank, as mpirun or srun set it; -1 if neither started this process. */
-static inline int started_rank(void)
-{
-    /* Open MPI, PMIx (Open MPI 5, Slurm), MPICH and Intel MPI, MVAPICH2 */
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", NULL};
-    return number_in_environment(names);
-}
-
-/* Returns how many processes mpirun or srun started; 1 if this process was started alone, or if that is unknown. */
-static inline int started_processes(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
-                                        "SLURM_STEP_NUM_TASKS", NULL};
-    const int size = number_in_environment(names), least = started_rank() + 1;
-    return size > least ? size : least > 1 ? least : 1;
-}
 
 /* Ends the program. Of several processes the first one prints the sentence. */
 static inline void end_without_processes(const char *argv0, const char *problem)
 {
     const char *slash = strrchr(argv0, '/');
+    let_first_report();
     if (started_rank() < 1)
         fprintf(stderr, "%s: %s\n", slash ? slash + 1 : argv0, problem);
     exit(EXIT_FAILURE);
@@ -117,5 +92,82 @@ static inline void end_processes(void)
 }
 
 #endif
+
+/* -- with and without MPI -- */
+
+#define SHARDS_HELP "of a step, for as many processes; they divide the batch"
+
+/* Ends the program unless the shards divide the batch. */
+static inline void check_shards(const char *program, int64_t shards, int64_t batch)
+{
+    char problem[120];
+    snprintf(problem, sizeof problem, "--shards %lld does not divide --batch %lld", (long long)shards,
+             (long long)batch);
+    if (batch % shards != 0)
+        refuse(program, problem, "");
+}
+
+/* Returns group_of(ctx). Ends the program on an error: without a group the other processes cannot learn of it. */
+static inline th_group *join_processes(const char *program, th_context *ctx)
+{
+    th_group *group = group_of(ctx);
+    if (group == NULL)
+        give_up(program, th_error_message(ctx));
+    return group;
+}
+
+/* Ends the program if there are more processes than shards. */
+static inline void check_processes(const char *program, const th_group *group, int64_t shards)
+{
+    const int size = th_group_size(group);
+    char problem[120];
+    snprintf(problem, sizeof problem, "%d processes need --shards %d or more", size, size);
+    if (size > shards)
+        refuse(program, problem, "");
+}
+
+/* Ends the program after an error that all processes have: th_optimizer_step or th_group_agree returned it. The first
+ * process prints the message. If the processes have lost each other, each reports what it knows. */
+static inline void give_up_together(const char *program, const th_context *ctx, const char *message)
+{
+    if (th_error_code(ctx) == TH_ERROR_PROCESS)
+        give_up(program, message);
+    if (started_rank() < 1)
+        fprintf(stderr, "%s: %s\n", program, message);
+    end_processes();
+    exit(EXIT_FAILURE);
+}
+
+/* Reduces the default number of threads, one for each processor, in a process that shares the machine with others of
+ * the group. asked: the program's option; 0 is the default. OMP_NUM_THREADS has priority. */
+static inline th_status share_processors(th_context *ctx, int64_t asked)
+{
+    const long share = sysconf(_SC_NPROCESSORS_ONLN) / started_here();
+    if (asked != 0 || getenv("OMP_NUM_THREADS") || share >= th_team_size(ctx))
+        return TH_OK;
+    return th_set_threads(ctx, share > 1 ? (int)share : 1);
+}
+
+/* -- the end of training -- */
+
+/* Calls the handler at Ctrl-C. mpirun does not pass SIGINT on: it sends SIGTERM a second after it, and SIGKILL another
+ * second later (odls_base_sigkill_timeout changes both times). It passes SIGUSR1 on, and does nothing else. */
+static inline void catch_signals(void (*handler)(int signal_number))
+{
+    signal(SIGINT, handler);
+    if (started_rank() < 0)
+        return;
+    signal(SIGTERM, handler);
+    signal(SIGUSR1, handler);
+}
+
+/* Returns whether training should end, because a signal arrived in one of the processes. All get the same answer after
+ * the same step. interrupted: a signal arrived in this process. */
+static inline bool ends_training(th_group *group, bool interrupted)
+{
+    if (interrupted)
+        th_group_request_stop(group);
+    return th_group_stop_requested(group);
+}
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "options.h"
 #include "precision.h"
+#include "processes.h"
 #include "translate_dates/dates.h"
 
 enum {
@@ -28,7 +29,7 @@ enum {
     T = ISO_SIZE /* ten characters and the end */
 };
 enum { TESTS = 10, TEST_BATCH = 200 };
-static int64_t seed = 1, steps = 2000, batch = 64, width = 64, heads = 2, threads = 0;
+static int64_t seed = 1, steps = 2000, batch = 64, shards = 1, width = 64, heads = 2, threads = 0;
 static int64_t encoder_layers = 2, decoder_layers = 1;
 static double lr = 3e-3;
 static const char *sample = "Thursday, May 3rd 2001", *picture = "translate_dates.svg";
@@ -74,6 +75,15 @@ static void draw_pairs(pairs *p, chance *c, bool held_out)
         draw_date(c, held_out, text, iso);
         set_pair(p, b, text, iso);
     }
+}
+
+/* Returns the pairs of a shard of the batch. */
+static pairs part_of(const pairs *all, const th_shard *shard)
+{
+    const int64_t count = batch / shards, first = shard->index * count, end = first + count;
+    return (pairs){.source = th_slice(all->source, 0, first, end, 1),
+                   .lengths = th_slice(all->lengths, 0, first, end, 1),
+                   .target = th_slice(all->target, 0, first, end, 1)};
 }
 
 /* Converts the tokens of row b, up to the end, to text. */
@@ -145,34 +155,48 @@ static th_status draw_picture(th_module *model, const pairs *p)
 
 /* -- training and measuring -- */
 
-/* Trains until the last step or SIGINT. Returns the number of steps and sets *loss to the last loss. Errors are stored
- * in the context. Prints the translation of `one` at some steps. */
-static int64_t train(th_context *ctx, th_module *model, th_optimizer *adam, pairs *one, double *loss)
+/* Runs forward and backward on a shard's pairs. Teacher forcing: the decoder gets the correct characters and predicts
+ * the next one after each of them. All predictions run at once, because causal attention hides later characters. */
+static th_status run_shard(th_module *model, const pairs *all, th_shard *shard)
 {
+    const pairs p = part_of(all, shard);
+    th_tensor *given = th_slice(p.target, 1, 0, T, 1), *following = th_slice(p.target, 1, 1, 1 + T, 1);
+    th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lengths, given, following, NULL);
+    if (th_backward(cross_entropy, NULL))
+        return th_error_code(model->ctx);
+    shard->loss = th_item(cross_entropy);
+    th_tape_clear(model->ctx);
+    return TH_OK;
+}
+
+/* Trains until the last step or a signal. Returns the number of steps and sets *loss to the last loss. Errors are stored
+ * in the context. The first of several processes prints the translation of `one` at some steps. */
+static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pairs *one, double *loss)
+{
+    th_context *ctx = model->ctx;
+    const bool prints = !quiet && th_group_rank(group) == 0;
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "dates"};
     const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 100, .total_steps = steps};
-    th_progress *bar = quiet ? NULL : th_progress_new(ctx, &line);
-    pairs p = pairs_new(ctx, batch);
+    th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
+    pairs all = pairs_new(ctx, batch);
     chance c = {(uint64_t)seed};
     char text[DATE_SIZE];
     int64_t step = 0;
-    for (int64_t next = 0; step < steps && !interrupted; step++) {
-        if (step == next && !quiet) { /* 0, 100, 200, 400, 800, ... */
+    for (int64_t next = 0; step < steps && !ends_training(group, interrupted); step++) {
+        if (step == next && prints) { /* 0, 100, 200, 400, 800, ... */
             translate(model, one);
             th_progress_note(bar, "step %5d   %s   ->   %s", (int)step, sample, spell(one->written, 0, text));
             next = step == 0 ? 100 : 2 * step;
         }
-        draw_pairs(&p, &c, false);
-        /* Teacher forcing: the decoder gets the correct characters and predicts the next one after each of them. All
-         * predictions run at once, because causal attention hides later characters. */
-        th_tensor *given = th_slice(p.target, 1, 0, T, 1), *following = th_slice(p.target, 1, 1, 1 + T, 1);
-        th_tensor *cross_entropy = th_transformer_loss(model, p.source, p.lengths, given, following, NULL);
+        draw_pairs(&all, &c, false); /* the same in every process */
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &schedule));
-        if (th_backward(cross_entropy, NULL) || th_optimizer_step(adam))
+        for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);)
+            if (run_shard(model, &all, &shard))
+                break;
+        if (th_optimizer_step(adam))
             break;
-        *loss = th_item(cross_entropy);
+        *loss = th_optimizer_loss(adam);
         th_progress_update(bar, step, *loss);
-        th_tape_clear(ctx);
     }
     th_progress_end(bar);
     return step;
@@ -202,6 +226,7 @@ static const program_option options[] = {
     {"seed", "of all random numbers", .integer = &seed, .low = 0, .high = 1e15},
     {"steps", "of training", .integer = &steps, .low = 1, .high = 1e7},
     {"batch", "dates in a step", .integer = &batch, .low = 1, .high = 4096},
+    {"shards", SHARDS_HELP, .integer = &shards, .low = 1, .high = 4096},
     {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
     {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
     {"encoder-layers", "blocks that read", .integer = &encoder_layers, .low = 1, .high = 32},
@@ -218,7 +243,7 @@ static const program_option options[] = {
 static void interrupt(int signal_number)
 {
     interrupted = signal_number;
-    signal(SIGINT, SIG_DFL); /* a second SIGINT ends the program without measuring */
+    signal(signal_number, SIG_DFL); /* a second signal ends the program without measuring */
 }
 
 static bool is_ascii(const char *text)
@@ -234,6 +259,26 @@ static double seconds(void)
     return timespec_get(&now, TIME_UTC) ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
 }
 
+/* Measures the model, prints the result and draws the picture. Sets *wrote to whether there is a picture: an untrained
+ * model may write an empty text. */
+static th_status report(th_module *model, pairs *one, int64_t step, double loss, double begin, bool *wrote)
+{
+    th_context *ctx = model->ctx;
+    char text[DATE_SIZE];
+    const double right = measure(ctx, model);
+    translate(model, one);
+    *wrote = spell(one->written, 0, text)[0] != 0;
+    if (th_error_code(ctx))
+        return th_error_code(ctx);
+    if (!quiet)
+        printf("%d held-out dates: %.2f %% are exact, after %.0f seconds\n", TESTS * TEST_BATCH, 100 * right,
+               seconds() - begin);
+    printf("translate_dates: %sseed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
+           spell_precision(th_precision_of(ctx)), (long)seed, (long)step, right, loss,
+           (unsigned)th_module_crc32c(model));
+    return *wrote ? draw_picture(model, one) : TH_OK; /* last, so that an error here does not lose the results */
+}
+
 int main(int argc, char **argv)
 {
     parse_options(argc, argv, "translate_dates", "translate_dates: an encoder-decoder learns to read dates", options);
@@ -241,11 +286,16 @@ int main(int argc, char **argv)
         refuse("translate_dates", "--heads must divide --width", "");
     if (sample[0] == 0 || strlen(sample) > S || !is_ascii(sample))
         refuse("translate_dates", "this is not a date of 1 to 39 ASCII characters: ", sample);
-    signal(SIGINT, interrupt);
+    check_shards("translate_dates", shards, batch);
     const double begin = seconds();
     const th_context_options settings = {
         .seed = (uint64_t)seed, .threads = (int)threads, .precision = precision_called("translate_dates", precision)};
+    catch_signals(interrupt);
+    start_processes(&argc, &argv);
     th_context *ctx = th_context_new(&settings);
+    th_group *group = join_processes("translate_dates", ctx);
+    check_processes("translate_dates", group, shards);
+    (void)share_processors(ctx, threads);
     const th_transformer_options size = {.source_vocabulary = VOCABULARY,
                                          .target_vocabulary = VOCABULARY,
                                          .length = S,
@@ -257,34 +307,27 @@ int main(int argc, char **argv)
                                          .shared_embeddings = true, /* a 3 means the same in source and target */
                                          .block = {.post_norm = true, .activation = TH_RELU}};
     th_module *model = th_transformer_new(ctx, &size);
-    th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr, .max_norm = 1});
+    const th_adam_options rates = {.learning_rate = lr, .max_norm = 1, .shards = (int)shards, .group = group};
+    th_optimizer *adam = th_adam_new(model, &rates);
     pairs one = pairs_new(ctx, 1);
     set_pair(&one, 0, sample, "");
+    const bool first = th_group_rank(group) == 0;
 
     double loss = NAN;
-    const int64_t step = train(ctx, model, adam, &one, &loss);
-    if (th_error_code(ctx))
-        give_up("translate_dates", th_error_message(ctx));
-
-    const double right = measure(ctx, model);
-    translate(model, &one);
-    char text[DATE_SIZE];
-    const bool wrote = spell(one.written, 0, text)[0] != 0; /* an untrained model may write an empty text */
-    if (th_error_code(ctx))
-        give_up("translate_dates", th_error_message(ctx));
-    if (!quiet)
-        printf("%d held-out dates: %.2f %% are exact, after %.0f seconds\n", TESTS * TEST_BATCH, 100 * right,
-               seconds() - begin);
-    printf("translate_dates: %sseed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
-           spell_precision(settings.precision), (long)seed, (long)step, right, loss, (unsigned)th_module_crc32c(model));
-    if (wrote && draw_picture(model, &one)) /* last, so that an error here does not lose the results */
-        give_up("translate_dates", th_error_message(ctx));
+    bool wrote = false;
+    const int64_t step = train(model, adam, group, &one, &loss);
+    if (first)
+        (void)report(model, &one, step, loss, begin, &wrote);
+    if (th_group_agree(group))
+        give_up_together("translate_dates", ctx, th_error_message(ctx));
+    const bool stopped = th_group_stop_requested(group);
     th_context_free(ctx);
     finish_output("translate_dates");
     if (wrote && !quiet)
         print_written(picture);
-    if (!quiet)
+    if (first && !quiet)
         print_next(argv[0], "translate_dates",
                    (const char *const[]){"--date", "12 March 2031", "--picture", "march.svg", NULL});
-    return interrupted ? 130 : EXIT_SUCCESS;
+    end_processes();
+    return interrupted || stopped ? 130 : EXIT_SUCCESS;
 }

@@ -199,6 +199,42 @@ START_TEST(the_order_continues_from_any_position)
 }
 END_TEST
 
+/* To skip windows leads to the same position as to read them in one batch, from any position and for any count. */
+START_TEST(skipped_windows)
+{
+    enum { MOST = 40 }; /* more than two epochs */
+    th_token_file *file = counting_file(60);
+    th_tensor *next = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4)), *other = th_empty(ctx, TH_INT32, TH_SHAPE(2, 4));
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        const th_windows_options options = {.length = 4, .shuffle = shuffle, .seed = 5};
+        th_windows *read = th_windows_new(file, &options), *skip = th_windows_new(file, &options);
+        for (int64_t index = 0; index <= th_windows_count(skip); index++)
+            for (int64_t count = 0; count <= MOST; count++) {
+                ck_assert_int_eq(th_windows_go_to(read, (th_windows_position){3, index}), TH_OK);
+                ck_assert_int_eq(th_windows_go_to(skip, (th_windows_position){3, index}), TH_OK);
+                if (count > 0) {
+                    th_tensor *batch = th_empty(ctx, TH_INT32, TH_SHAPE(count, 4));
+                    ck_assert_int_eq(th_windows_next(read, batch, batch), TH_OK);
+                    th_tensor_free(batch);
+                }
+                ck_assert_int_eq(th_windows_skip(skip, count), TH_OK);
+                ck_assert_int_eq(th_windows_where(skip).epoch, th_windows_where(read).epoch);
+                ck_assert_int_eq(th_windows_where(skip).index, th_windows_where(read).index);
+                ck_assert_int_eq(th_windows_count(skip), th_windows_count(read));
+                int64_t begins[2], skipped[2];
+                next_rows(read, next, other, begins);
+                next_rows(skip, next, other, skipped);
+                ck_assert_int_eq(skipped[0], begins[0]);
+                th_tape_clear(ctx);
+            }
+        expect_status(th_windows_skip(skip, -1), TH_ERROR_ARGUMENT, "windows to skip must be 0 or more; it is -1");
+        th_windows_free(read);
+        th_windows_free(skip);
+    }
+    expect_status(th_windows_skip(NULL, 1), TH_ERROR_ARGUMENT, "windows: the windows are NULL");
+}
+END_TEST
+
 /* Two epochs have different orders. Windows of length 1 begin at the first token in each epoch. */
 START_TEST(every_epoch_has_its_own_order)
 {
@@ -294,6 +330,7 @@ START_TEST(wrong_arguments)
     th_reshape(good, TH_SHAPE(3)); /* after an error, calls return it and change nothing */
     ck_assert_int_eq(th_windows_go_to(windows, (th_windows_position){1, 1}), TH_ERROR_SHAPE);
     ck_assert_int_eq(th_windows_next(windows, good, good), TH_ERROR_SHAPE);
+    ck_assert_int_eq(th_windows_skip(windows, 1), TH_ERROR_SHAPE);
     ck_assert(th_windows_where(windows).epoch == 0 && th_windows_where(windows).index == 0);
     ck_assert_ptr_null(th_windows_new(file, &(th_windows_options){.length = 4}));
     expect_error(TH_ERROR_SHAPE, "reshape");
@@ -405,6 +442,7 @@ int main(void)
     tcase_add_test(tests, every_window_is_equally_frequent_at_every_position);
     tcase_add_test(tests, every_window_once);
     tcase_add_test(tests, the_order_continues_from_any_position);
+    tcase_add_test(tests, skipped_windows);
     tcase_add_test(tests, every_epoch_has_its_own_order);
     tcase_add_test(tests, in_order);
     tcase_add_test(tests, the_smallest_ranges);

@@ -68,7 +68,7 @@ const char *find_intact_checkpoint(const char *run)
             continue;
         if (th_checkpoint_verify(ctx, in_run(run, name_of(i))) == TH_OK)
             snprintf(found, sizeof found, "%s", name_of(i));
-        else
+        else if (started_rank() < 1)
             fprintf(stderr, PROGRAM ": %s\n", th_error_text(ctx));
         th_error_clear(ctx);
         any = true;

@@ -16,10 +16,12 @@ static size_t usable_memory(void)
     return pages > 0 && size > 0 ? (size_t)pages / 2 * (size_t)size : SIZE_MAX;
 }
 
+/* Returns the default of --batch, a multiple of the number of shards. */
 static int64_t batch_for(int64_t length)
 {
-    const int64_t windows = DEFAULT_TOKENS / length;
-    return windows < 1 ? 1 : windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
+    const int64_t windows = DEFAULT_TOKENS / length, most = windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
+    const int64_t each = most / chosen.shards; /* windows of a shard */
+    return chosen.shards * (each < 1 ? 1 : each);
 }
 
 /* Returns whether windows of this length fit into the memory, measured in a shapes-only context. */

@@ -40,8 +40,9 @@ void make_batch(trainer *t)
 {
     if (chosen.batch > MAX_TOKENS / chosen.length)
         refuse(PROGRAM, "--batch times --length must be at most 67108864 tokens", "");
-    t->tokens = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
-    t->targets = th_zeros(t->ctx, TH_INT32, TH_SHAPE(chosen.batch, chosen.length));
+    const th_shape shape = TH_SHAPE(chosen.batch / chosen.shards, chosen.length);
+    t->tokens = th_zeros(t->ctx, TH_INT32, shape);
+    t->targets = th_zeros(t->ctx, TH_INT32, shape);
     expect_no_error(t);
 }
 
@@ -55,6 +56,8 @@ void make_optimizer(trainer *t)
                                                               .weight_decay = chosen.weight_decay,
                                                               .max_norm = chosen.clip,
                                                               .groups = &vectors,
-                                                              .n_groups = 1});
+                                                              .n_groups = 1,
+                                                              .shards = (int)chosen.shards,
+                                                              .group = t->group});
     expect_no_error(t);
 }

@@ -33,9 +33,10 @@ static th_status log_fields(report *r, int64_t step, const th_log_field *fields,
     return th_event_log_write(r->events, step, fields, count);
 }
 
-th_status report_step(report *r, const th_optimizer *optimizer, double loss)
+th_status report_step(report *r, const th_optimizer *optimizer)
 {
     const int64_t step = th_step(r->ctx);
+    const double loss = th_optimizer_loss(optimizer);
     th_progress_update(r->bar, step - 1, loss);
     if (step % chosen.log_every != 0)
         return TH_OK;

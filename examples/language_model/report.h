@@ -31,7 +31,7 @@ FILE *create_in_run(const char *run, const char *within, const char *name);
 /* Opens the logs in the folder of the run. resume: appends to them after `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);
 /* Reports a step of the optimizer. */
-th_status report_step(report *r, const th_optimizer *optimizer, double loss);
+th_status report_step(report *r, const th_optimizer *optimizer);
 /* Pauses the clock of the tokens per second. */
 void report_pause(report *r);
 /* Continues the clock. */

@@ -1,6 +1,7 @@
 /* The subcommand resume: continues a run from its newest intact checkpoint. */
 #include <string.h>
 
+#include "../processes.h"
 #include "checkpoints.h"
 #include "trainer.h"
 
@@ -15,9 +16,36 @@ static void check_steps(const trainer *t, int64_t asked)
                  (long long)asked);
         refuse(PROGRAM, problem, "");
     }
-    if (done >= chosen.steps)
+    if (done >= chosen.steps && is_first(t))
         fprintf(stderr, PROGRAM ": nothing is left to train: %lld of %lld steps are done; a larger --steps continues\n",
                 done, (long long)chosen.steps);
+}
+
+/* Opens the run's newest intact checkpoint. Returns its name. steps, threads: the options, which may be 0. */
+static const char *continue_run(trainer *t, int64_t steps, int64_t threads)
+{
+    const char *checkpoint = find_intact_checkpoint(t->run);
+    open_run(t, t->run, checkpoint, false);
+    check_processes(PROGRAM, t->group, chosen.shards);
+    make_batch(t);
+    make_optimizer(t);
+    open_windows(t, "text.tokens");
+    if (threads > 0)
+        expect(t, th_set_threads(t->ctx, (int)threads));
+    if (steps > 0)
+        chosen.steps = steps;
+    expect(t, load_checkpoint(t, checkpoint));
+    check_steps(t, steps);
+    return checkpoint;
+}
+
+/* Makes the checkpoint the newest one of the run. */
+static void use_checkpoint(const trainer *t, const char *checkpoint)
+{
+    if (strcmp(checkpoint, NEWEST_CHECKPOINT) != 0)
+        fprintf(stderr, PROGRAM ": continues from the older checkpoint %s, at step %lld\n", in_run(t->run, checkpoint),
+                (long long)th_step(t->ctx));
+    return_to_checkpoint(t->run, checkpoint);
 }
 
 int resume(int argc, char **argv)
@@ -38,25 +66,21 @@ int resume(int argc, char **argv)
         refuse(PROGRAM, "resume needs the folder of a run", "");
     if (is_model_folder(run))
         refuse(PROGRAM, "this is a model, not a run; train TEXT --from FOLDER trains it further: ", run);
-    lock_run(run);
-    const char *checkpoint = find_intact_checkpoint(run);
-    trainer t;
-    open_run(&t, run, checkpoint, false);
-    t.quiet = quiet;
-    make_batch(&t);
-    make_optimizer(&t);
-    open_windows(&t, "text.tokens");
-    if (threads > 0)
-        expect(&t, th_set_threads(t.ctx, (int)threads));
-    if (steps > 0)
-        chosen.steps = steps;
-    expect(&t, load_checkpoint(&t, checkpoint));
-    check_steps(&t, steps);
-    if (strcmp(checkpoint, NEWEST_CHECKPOINT) != 0)
-        fprintf(stderr, PROGRAM ": continues from the older checkpoint %s, at step %lld\n", in_run(run, checkpoint),
-                (long long)th_step(t.ctx));
-    return_to_checkpoint(run, checkpoint);
+    trainer t = {.run = run, .quiet = quiet};
+    start_processes(&argc, &argv);
+    join_group(&t, NULL);
+    if (is_first(&t))
+        lock_run(run);
+    else
+        follow_first(&t);
+    const char *checkpoint = continue_run(&t, steps, threads);
+    if (is_first(&t))
+        follow_first(&t);
+    agree(&t); /* that all have loaded it */
+    if (is_first(&t))
+        use_checkpoint(&t, checkpoint);
     const int status = run_training(&t, true);
     th_context_free(t.ctx);
+    end_processes();
     return status;
 }

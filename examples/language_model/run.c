@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../processes.h"
 #include "checkpoints.h"
 #include "trainer.h"
 
@@ -39,9 +40,40 @@ void expect(const trainer *t, th_status status)
         give_up(PROGRAM, th_error_text(t->ctx));
 }
 
+/* -- processes -- */
+
+void join_group(trainer *t, const th_context_options *options)
+{
+    t->ctx = th_context_new(options);
+    t->group = join_processes(PROGRAM, t->ctx);
+}
+
+bool is_first(const trainer *t)
+{
+    return th_group_rank(t->group) == 0;
+}
+
+void agree(const trainer *t)
+{
+    if (th_group_agree(t->group) != TH_OK)
+        give_up_together(PROGRAM, t->ctx, th_error_text(t->ctx));
+}
+
+void follow_first(const trainer *t)
+{
+    enum { SECONDS = 1800 };                        /* the default of groups */
+    (void)th_group_set_timeout(t->group, INFINITY); /* a large text takes long */
+    agree(t);
+    (void)th_group_set_timeout(t->group, SECONDS);
+}
+
+/* -- files -- */
+
 _Noreturn void give_up_file(const char *path, const char *what)
 {
-    fprintf(stderr, PROGRAM ": %.200s cannot be %s: %s\n", path, what, strerror(errno));
+    const int error = errno;
+    begin_last_message(PROGRAM);
+    fprintf(stderr, "%.200s cannot be %s: %s\n", path, what, strerror(error));
     exit(EXIT_FAILURE);
 }
 
@@ -297,9 +329,32 @@ void write_settings(const char *run)
     free(text);
 }
 
+void read_settings(const char *run)
+{
+    char text[MAX_SETTINGS + 1];
+    const char *path = in_run(run, "config.json");
+    FILE *file = fopen(path, "r");
+    const size_t bytes = file ? fread(text, 1, MAX_SETTINGS, file) : 0;
+    if (file == NULL || ferror(file))
+        give_up_file(path, "read");
+    fclose(file);
+    text[bytes] = 0;
+    settings_from_json(text, path);
+}
+
+void load_tokenizer(trainer *t)
+{
+    t->tokenizer = th_tokenizer_load(t->ctx, t->run);
+    if (t->tokenizer && hash_of_tokenizer(t->run) != chosen.tokenizer_hash) {
+        begin_last_message(PROGRAM);
+        fprintf(stderr, "%s has changed since the run began\n", in_run(t->run, "tokenizer.json"));
+        exit(EXIT_FAILURE);
+    }
+    expect_no_error(t);
+}
+
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 {
-    *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
     const char *path = in_run(run, checkpoint);
     if (access(path, F_OK) != 0)
         refuse(PROGRAM, "this is not the folder of a run, or the run was stopped before its first checkpoint: ", run);
@@ -308,15 +363,12 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     settings_from_json(text, path);
     if (chosen.threads > 0)
         expect(t, th_set_threads(t->ctx, (int)chosen.threads));
+    expect(t, share_processors(t->ctx, chosen.threads));
     expect(t, th_set_precision(t->ctx, precision_called(PROGRAM, chosen.precision)));
-    t->tokenizer = th_tokenizer_load(t->ctx, run);
-    if (t->tokenizer && hash_of_tokenizer(run) != chosen.tokenizer_hash) {
-        fprintf(stderr, PROGRAM ": %s has changed since the run began\n", in_run(run, "tokenizer.json"));
-        exit(EXIT_FAILURE);
-    }
-    expect_no_error(t);
+    load_tokenizer(t);
     if (th_tokenizer_size(t->tokenizer) > chosen.model.vocabulary) {
-        fprintf(stderr, PROGRAM ": %s: \"model.vocabulary\" is %lld, but the tokenizer has %lld tokens\n", path,
+        begin_last_message(PROGRAM);
+        fprintf(stderr, "%s: \"model.vocabulary\" is %lld, but the tokenizer has %lld tokens\n", path,
                 (long long)chosen.model.vocabulary, (long long)th_tokenizer_size(t->tokenizer));
         exit(EXIT_FAILURE);
     }

@@ -5,9 +5,10 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "../processes.h"
 #include "checkpoints.h"
 
-enum { MAX_BYTES = 1 << 18, MAX_TEXT = 4096 }; /* all settings as JSON; one text among them */
+enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
 enum { DEFAULT_KEEP = 2, DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
 /* docs/tuning.md explains how the rate was found for a model of this width. */
 static const double TUNING_LR = 3e-4, TUNED_WIDTH = 128;
@@ -24,6 +25,7 @@ settings chosen = {
     .steps = 2000,
     .precision = "float32",
     .batch = DEFAULT_BATCH,
+    .shards = 1,
     .accumulate = 1,
     .warmup = 100,
     .seed = 1,
@@ -68,6 +70,7 @@ static const program_option options_of_a_run[] = {
     {"steps", "of the optimizer", .integer = &chosen.steps, .low = 0, .high = MAX_STEPS, .group = "Training"},
     {"batch", "windows of the text in a batch; with --from as many as 768 tokens fill, 1 to 12",
      .integer = &chosen.batch, .low = 1, .high = 1e6, .given = &was_given.batch},
+    {"shards", SHARDS_HELP, .integer = &chosen.shards, .low = 1, .high = 4096},
     {"accumulate", "batches in a step, one after another", .integer = &chosen.accumulate, .low = 1, .high = 1e6},
     {"lr", "the highest learning rate; with --from 0.0003, or 0.0384 / width for a width above 128", .real = &chosen.lr,
      .low = 1e-12, .high = 1e3, .given = &was_given.lr},
@@ -159,6 +162,8 @@ static void refuse_contradictions(void)
                "");
     if (chosen.prompt && chosen.prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
+    if (!chosen.from || was_given.batch) /* otherwise length.c chooses the batch */
+        check_shards(PROGRAM, chosen.shards, chosen.batch);
 }
 
 void complete_rates(void)
@@ -366,6 +371,8 @@ static void add_older(json_t *all)
 {
     if (json_object_get(all, "precision") == NULL)
         json_object_set_new(all, "precision", json_string("float32"));
+    if (json_object_get(all, "shards") == NULL)
+        json_object_set_new(all, "shards", json_integer(1));
     if (json_object_get(all, "keep") == NULL)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
 }
@@ -385,6 +392,7 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
          block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
+        {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
         {"length", "1 to \"model.length\"", chosen.length >= 1 && chosen.length <= MODEL.length},
         {"end token", "-1 or less than \"model.vocabulary\"", chosen.end_token < MODEL.vocabulary},
         {"min-lr", "0 to \"lr\"", chosen.min_lr >= 0 && chosen.min_lr <= chosen.lr},
@@ -401,7 +409,7 @@ void settings_from_json(const char *text, const char *file)
     static json_t *all; /* not freed, because settings point to its strings */
     char problem[300];
     json_decref(all);
-    all = strlen(text) <= MAX_BYTES ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    all = strlen(text) <= MAX_SETTINGS ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
         strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
         snprintf(problem, sizeof problem, "%.200s is not a checkpoint of this program", file);

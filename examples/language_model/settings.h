@@ -31,7 +31,7 @@ typedef struct settings {
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */
     /* training */
     int64_t keep; /* checkpoints */
-    int64_t steps, batch, accumulate, warmup, seed, threads, patience;
+    int64_t steps, batch, shards, accumulate, warmup, seed, threads, patience;
     double lr, min_lr, beta1, beta2, weight_decay, clip;
     const char *precision;
     /* reports */
@@ -55,6 +55,8 @@ const program_option *options_with(const program_option *more);
 void complete_settings(void);
 /* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
 void complete_rates(void);
+
+enum { MAX_SETTINGS = 1 << 18 }; /* bytes of all settings as JSON */
 
 /* Returns all settings as JSON. The caller frees the text. */
 char *settings_to_json(void);

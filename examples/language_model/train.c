@@ -1,6 +1,7 @@
 /* The subcommand train: trains a new model on texts. */
 #include <math.h>
 
+#include "../processes.h"
 #include "trainer.h"
 
 static bool force, only_memory, quiet, other_tokenizer;
@@ -11,27 +12,23 @@ static int64_t training_share(int64_t tokens)
     return tokens - (int64_t)ceil((double)tokens * chosen.validation);
 }
 
-/* Prints the memory that training takes, measured in a shapes-only context. Closes the text. */
-static int forecast(texts *text)
+/* Prints the memory that training takes, measured in a shapes-only context. */
+static void forecast(trainer *t, const char *const *words, int count)
 {
-    const th_context_options shapes = {
-        .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
-    trainer t = {.ctx = th_context_new(&shapes)};
-    choose_model(&t, text, other_tokenizer);
+    texts text = open_texts(words, count);
+    choose_model(t, &text, other_tokenizer);
     if (chosen.from)
-        choose_windows(chosen.length > 0 ? 0 : training_share(count_tokens(&t, text)), false);
-    close_texts(text);
-    make_model(&t);
-    make_batch(&t);
-    make_optimizer(&t);
+        choose_windows(chosen.length > 0 ? 0 : training_share(count_tokens(t, &text)), false);
+    close_texts(&text);
+    make_model(t);
+    make_batch(t);
+    make_optimizer(t);
     for (int step = 0; step < 2; step++) /* the second step reaches the peak */
-        expect(&t, rehearse(&t, false));
-    const th_memory_usage memory = th_memory(t.ctx);
+        expect(t, rehearse(t, false));
+    const th_memory_usage memory = th_memory(t->ctx);
     printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (largest number of bytes in use, and reserved "
                    "from the system; the log adds up to 0.1 kB for each of its lines)\n",
-           (long long)th_module_count(t.model), memory.peak, memory.reserved_peak);
-    th_context_free(t.ctx);
-    return EXIT_SUCCESS;
+           (long long)th_module_count(t->model), memory.peak, memory.reserved_peak);
 }
 
 /* Ends the program if the text is too short: training needs a window and its last target, validation needs one
@@ -96,19 +93,32 @@ static void begin_run(trainer *t, const texts *text)
     write_settings(t->run);
 }
 
-/* Trains a new run in the folder. Closes the text. */
-static int train_on(texts *text, const char *run)
+/* Opens the run that the first process has begun. */
+static void join_run(trainer *t)
 {
-    const th_context_options options = {.seed = (uint64_t)chosen.seed,
-                                        .threads = (int)chosen.threads,
-                                        .precision = precision_called(PROGRAM, chosen.precision)};
-    make_folder(run, force);
-    trainer t = {.run = run, .quiet = quiet, .best = INFINITY, .ctx = th_context_new(&options)};
-    begin_run(&t, text);
-    close_texts(text);
-    const int status = run_training(&t, false);
-    th_context_free(t.ctx);
-    return status;
+    read_settings(t->run);
+    load_tokenizer(t);
+    open_windows(t, "text.tokens");
+    make_model(t);
+    make_batch(t);
+    make_optimizer(t);
+    if (chosen.from)
+        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
+}
+
+/* Trains a new run in the folder. The first process reads the words' texts. */
+static int train_on(trainer *t, const char *const *words, int count)
+{
+    if (is_first(t)) {
+        texts text = open_texts(words, count);
+        make_folder(t->run, force);
+        begin_run(t, &text);
+        close_texts(&text);
+    }
+    follow_first(t);
+    if (!is_first(t))
+        join_run(t);
+    return run_training(t, false);
 }
 
 int train(int argc, char **argv)
@@ -132,8 +142,23 @@ int train(int argc, char **argv)
     if (count < 1)
         refuse(PROGRAM, "train needs a text: a file, a folder, or - for standard input", "");
     complete_settings();
-    texts text = open_texts(words, count > 1 ? count - 1 : 1);
-    const char *run = count > 1 ? words[count - 1] : "run";
+    const th_context_options options = {.seed = (uint64_t)chosen.seed,
+                                        .threads = (int)chosen.threads,
+                                        .shapes_only = only_memory,
+                                        .precision = precision_called(PROGRAM, chosen.precision)};
+    const int documents = count > 1 ? count - 1 : 1;
+    trainer t = {.run = count > 1 ? words[count - 1] : "run", .quiet = quiet, .best = INFINITY};
+    int status = EXIT_SUCCESS;
+    start_processes(&argc, &argv);
+    join_group(&t, &options);
+    check_processes(PROGRAM, t.group, chosen.shards);
+    expect(&t, share_processors(t.ctx, chosen.threads));
+    if (!only_memory)
+        status = train_on(&t, words, documents);
+    else if (is_first(&t))
+        forecast(&t, words, documents);
     free(words);
-    return only_memory ? forecast(&text) : train_on(&text, run);
+    th_context_free(t.ctx);
+    end_processes();
+    return status;
 }

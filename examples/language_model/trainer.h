@@ -12,14 +12,16 @@ typedef struct trainer {
     const char *run; /* the folder of the run */
     bool quiet;      /* no progress line */
     th_context *ctx;
+    th_group *group; /* the processes that train together; NULL: this process alone */
     th_tokenizer *tokenizer;
     th_module *model;
     th_optimizer *optimizer;
     th_windows *training, *validation;
-    th_tensor *tokens, *targets; /* (B, T) */
+    th_tensor *tokens, *targets; /* (B / shards, T) */
     th_windows_position next;    /* of the training windows, in a checkpoint */
     double best;                 /* the lowest validation loss */
     int64_t worse;               /* the number of evaluations since then */
+    bool stopped;                /* a signal has ended the training */
     report report;
 } trainer;
 
@@ -37,7 +39,7 @@ int export(int argc, char **argv);
 /* -- model.c. Each function ends the program on an error -- */
 /* Creates the model of the settings, with new weights. */
 void make_model(trainer *t);
-/* Creates the tensors of a batch. */
+/* Creates the tensors of a batch, or of a shard of it. */
 void make_batch(trainer *t);
 /* Creates the optimizer, AdamW, for all parameters that are not frozen. It decays matrices only. */
 void make_optimizer(trainer *t);
@@ -60,6 +62,15 @@ th_status rehearse(trainer *t, bool evaluate_only);
 void expect_no_error(const trainer *t);
 /* The same for a call that returns a status. */
 void expect(const trainer *t, th_status status);
+/* Creates the context, with the options, and joins the group of processes. Ends the program on an error. */
+void join_group(trainer *t, const th_context_options *options);
+/* Returns whether this process is the first one. It alone writes files, and prints. */
+bool is_first(const trainer *t);
+/* All processes call this. It ends the program in all of them if one has an error. The first one prints it. */
+void agree(const trainer *t);
+/* Waits until the first process has done what the others need: it calls the function afterwards, and they call it
+ * before. An error of the first process ends the program in all of them. */
+void follow_first(const trainer *t);
 /* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
 void lock_run(const char *run);
 /* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends
@@ -73,6 +84,10 @@ void replace_run(const char *run);
 int64_t hash_of_tokenizer(const char *run);
 /* Writes config.json. */
 void write_settings(const char *run);
+/* Reads the settings from config.json, which another process has just written. */
+void read_settings(const char *run);
+/* Loads the run's tokenizer. Ends the program if it was changed. */
+void load_tokenizer(trainer *t);
 /* Chooses the tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the
  * program if the tokenizer is not the one of the model in the folder, unless other_tokenizer. */
 void choose_model(trainer *t, const texts *text, bool other_tokenizer);
@@ -80,7 +95,8 @@ void choose_model(trainer *t, const texts *text, bool other_tokenizer);
 bool is_model_folder(const char *folder);
 /* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. */
 void open_model_folder(trainer *t, const char *folder);
-/* Loads settings, tokenizer and model of a run. weights: also the weights of the checkpoint. */
+/* Loads settings, tokenizer and model of a run into a trainer with a context. weights: also the weights of the
+ * checkpoint. */
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
 
 /* -- length.c -- */

@@ -2,12 +2,13 @@
 #include <math.h>
 #include <signal.h>
 
+#include "../processes.h"
 #include "checkpoints.h"
 #include "trainer.h"
 
 static volatile sig_atomic_t interrupted;
 
-/* Runs forward and backward on the current batch. Adds its share of the step's loss to *loss. */
+/* Runs forward and backward on the current batch, or shard of it. Adds its share of the step's loss to *loss. */
 static th_status add_batch(trainer *t, double *loss)
 {
     th_tensor *part = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
@@ -20,16 +21,31 @@ static th_status add_batch(trainer *t, double *loss)
     return TH_OK;
 }
 
-/* Runs one optimizer step over `accumulate` batches. Sets *loss to their mean loss. */
-static th_status train_step(trainer *t, double *loss)
+/* Runs forward and backward on a shard of each of the step's batches, whose windows begin at `start`. */
+static th_status add_shard(trainer *t, th_windows_position start, th_shard *shard)
 {
+    const int64_t before = shard->index * (chosen.batch / chosen.shards);
+    for (int64_t i = 0; i < chosen.accumulate; i++)
+        if (th_windows_go_to(t->training, start) || th_windows_skip(t->training, i * chosen.batch + before) ||
+            th_windows_next(t->training, t->tokens, t->targets) || add_batch(t, &shard->loss))
+            return th_error_code(t->ctx);
+    return TH_OK;
+}
+
+/* Runs one optimizer step over `accumulate` batches. All processes call this, also after an error: then the step is an
+ * error in all of them. */
+static th_status train_step(trainer *t)
+{
+    const th_windows_position start = th_windows_where(t->training);
     const th_cosine_schedule schedule = {chosen.lr, chosen.warmup, chosen.steps, chosen.min_lr};
     th_optimizer_set_learning_rate(t->optimizer, th_schedule_cosine(th_step(t->ctx), &schedule));
-    *loss = 0;
-    for (int64_t i = 0; i < chosen.accumulate; i++)
-        if (th_windows_next(t->training, t->tokens, t->targets) || add_batch(t, loss))
-            return th_error_code(t->ctx);
-    return th_optimizer_step(t->optimizer);
+    for (th_shard shard = th_optimizer_shards(t->optimizer); th_shard_next(&shard);)
+        if (add_shard(t, start, &shard))
+            break;
+    (void)ends_training(t->group, interrupted); /* the others learn of a signal with the step */
+    if (th_optimizer_step(t->optimizer) || th_windows_go_to(t->training, start))
+        return th_error_code(t->ctx);
+    return th_windows_skip(t->training, chosen.accumulate * chosen.batch);
 }
 
 /* Adds the losses of the batch's tokens to *loss, in evaluation mode and without recording. */
@@ -47,18 +63,19 @@ static th_status evaluate_batch(trainer *t, double *loss)
 
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
 {
+    const int64_t rows = th_size(t->tokens, 0), most = batches * (chosen.batch / rows);
     int64_t done = 0;
     bool all = false;
     *loss = 0;
     if (th_windows_go_to(windows, (th_windows_position){0}))
         return th_error_code(t->ctx);
-    while (!all && (done < batches || batches == 0)) {
+    while (!all && (done < most || batches == 0)) {
         if (th_windows_next(windows, t->tokens, t->targets) || evaluate_batch(t, loss))
             return th_error_code(t->ctx);
         done++;
         all = th_windows_where(windows).index == th_windows_count(windows);
     }
-    *loss /= (double)(all ? th_windows_targets(windows) : done * chosen.batch * chosen.length);
+    *loss /= (double)(all ? th_windows_targets(windows) : done * rows * chosen.length);
     return TH_OK;
 }
 
@@ -72,7 +89,7 @@ static void list_numbers(trainer *t, th_checkpoint_number *list)
     list[3] = (th_checkpoint_number){.name = "worse", .integer = &t->worse};
 }
 
-/* Saves a checkpoint with the complete state of training, or with the weights only. */
+/* Saves a checkpoint with the complete state of training, which all processes do together, or with the weights only. */
 static th_status save(trainer *t, const char *name, bool everything)
 {
     th_checkpoint_number numbers[NUMBERS];
@@ -94,7 +111,8 @@ static th_status save_newest(trainer *t)
 {
     if (save(t, NEXT_CHECKPOINT, true))
         return th_error_code(t->ctx);
-    keep_checkpoint(t->run, chosen.keep);
+    if (is_first(t))
+        keep_checkpoint(t->run, chosen.keep);
     return TH_OK;
 }
 
@@ -132,21 +150,29 @@ th_status load_checkpoint(trainer *t, const char *name)
     return th_windows_go_to(t->training, t->next);
 }
 
-/* Evaluates the model, saves it if it is the best so far, generates a sample, and saves a checkpoint. */
+/* Reports an evaluation, saves the model if it is the best so far, and generates a sample. */
+static th_status report_model(trainer *t, double loss, bool best)
+{
+    if (report_evaluation(&t->report, t->run, th_step(t->ctx), loss) || (best && save(t, "best.safetensors", false)))
+        return th_error_code(t->ctx);
+    return report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer);
+}
+
+/* Evaluates the model and saves a checkpoint. Every process computes the same loss, so that all take the same decisions.
+ * The first one reports it. */
 static th_status evaluate_and_save(trainer *t)
 {
     double loss;
     report_pause(&t->report);
-    if (evaluate(t, t->validation, chosen.eval_batches, &loss) ||
-        report_evaluation(&t->report, t->run, th_step(t->ctx), loss))
-        return th_error_code(t->ctx);
-    t->worse = loss < t->best ? 0 : t->worse + 1;
-    if (loss < t->best) {
+    const bool evaluated = evaluate(t, t->validation, chosen.eval_batches, &loss) == TH_OK;
+    const bool best = evaluated && loss < t->best;
+    if (evaluated)
+        t->worse = best ? 0 : t->worse + 1;
+    if (best)
         t->best = loss;
-        if (save(t, "best.safetensors", false))
-            return th_error_code(t->ctx);
-    }
-    if (report_sample(&t->report, t->run, th_step(t->ctx), t->model, t->tokenizer) || save_newest(t))
+    if (evaluated && is_first(t))
+        (void)report_model(t, loss, best);
+    if (save_newest(t))
         return th_error_code(t->ctx);
     report_resume(&t->report);
     return TH_OK;
@@ -167,17 +193,20 @@ static bool is_time_to_evaluate(const trainer *t)
     return th_step(t->ctx) % chosen.eval_every == 0 || th_step(t->ctx) == chosen.steps;
 }
 
-/* Runs steps and evaluations to the end of training, or until the end of the step in which a signal arrives. */
+/* Runs steps and evaluations to the end of training, or until the end of the step in which a signal arrives. An error
+ * that only the first process has, such as a full disk, becomes an error of all with the next step or checkpoint. */
 static th_status train_until_finished(trainer *t)
 {
-    double loss;
-    while (!is_finished(t) && !interrupted) {
-        if (train_step(t, &loss) || report_step(&t->report, t->optimizer, loss))
+    while (!ends_training(t->group, interrupted) && !is_finished(t)) {
+        if (train_step(t))
             return th_error_code(t->ctx);
+        if (is_first(t))
+            (void)report_step(&t->report, t->optimizer);
         if (is_time_to_evaluate(t) && evaluate_and_save(t))
             return th_error_code(t->ctx);
     }
-    return interrupted ? save_newest(t) : TH_OK;
+    t->stopped = th_group_stop_requested(t->group);
+    return t->stopped ? save_newest(t) : TH_OK;
 }
 
 /* -- a training run -- */
@@ -226,27 +255,33 @@ static void print_files(const trainer *t)
     print_written(in_run(t->run, "curves.svg"));
     print_written(in_run(t->run, "best.safetensors"));
     print_written(in_run(t->run, NEWEST_CHECKPOINT));
-    print_next(program_path, PROGRAM, interrupted ? resume_words : sample_words);
+    print_next(program_path, PROGRAM, t->stopped ? resume_words : sample_words);
+}
+
+/* Closes the logs and prints the result of training, or where it stopped. */
+static void print_result(trainer *t)
+{
+    double seconds;
+    expect(t, report_close(&t->report, &seconds));
+    if (t->stopped)
+        fprintf(stderr, PROGRAM ": stopped and saved at step %lld\n", (long long)th_step(t->ctx));
+    else
+        print_end(t, seconds);
+    print_files(t);
 }
 
 int run_training(trainer *t, bool resume)
 {
-    double seconds;
-    signal(SIGINT, interrupt);
+    catch_signals(interrupt);
     signal(SIGTERM, interrupt);
-    expect(t, report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet));
-    if (!resume)
-        expect(t, evaluate_and_save(t));
-    expect(t, train_until_finished(t));
-    expect(t, report_close(&t->report, &seconds));
-    if (interrupted) {
-        fprintf(stderr, PROGRAM ": stopped and saved at step %lld\n", (long long)th_step(t->ctx));
-        print_files(t);
-        return 128 + interrupted;
-    }
-    print_end(t, seconds);
-    print_files(t);
-    return EXIT_SUCCESS;
+    if (is_first(t))
+        (void)report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet);
+    if (resume || evaluate_and_save(t) == TH_OK)
+        (void)train_until_finished(t);
+    agree(t);
+    if (is_first(t))
+        print_result(t);
+    return t->stopped ? 128 + (interrupted ? interrupted : SIGTERM) : EXIT_SUCCESS;
 }
 
 /* -- measuring memory -- */
@@ -260,9 +295,10 @@ th_status rehearse(trainer *t, bool evaluate_only)
     double loss = 0;
     if (evaluate_batch(t, &loss) || evaluate_only)
         return th_error_code(t->ctx);
-    for (int64_t i = 0; i < chosen.accumulate; i++)
-        if (add_batch(t, &loss))
-            return th_error_code(t->ctx);
+    for (th_shard shard = th_optimizer_shards(t->optimizer); th_shard_next(&shard);)
+        for (int64_t i = 0; i < chosen.accumulate; i++)
+            if (add_batch(t, &shard.loss))
+                return th_error_code(t->ctx);
     if (th_optimizer_step(t->optimizer))
         return th_error_code(t->ctx);
     return chosen.sample_tokens > 0 ? th_generate(t->model, &sample_options, NULL) : TH_OK;

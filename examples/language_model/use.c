@@ -86,6 +86,7 @@ static void print_loss_of_text(trainer *t, const char *path)
 static void open_model(trainer *t, const char *run, bool last)
 {
     if (!is_model_folder(run)) {
+        *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
         open_run(t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
         return;
     }

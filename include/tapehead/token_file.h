@@ -103,6 +103,11 @@ TH_API th_windows_position th_windows_where(const th_windows *windows);
 /* Continues at a position. TH_ERROR_ARGUMENT if its epoch is outside 0 to INT64_MAX / 2, or its index outside 0 to the
  * number of the epoch's windows. */
 TH_API th_status th_windows_go_to(th_windows *windows, th_windows_position position) TH_MUST_CHECK;
+/* Moves on as th_windows_next does with a batch of `count` windows, but reads nothing: shuffled, into later epochs; in
+ * order, at most to the end of the epoch. 0 changes nothing. TH_ERROR_ARGUMENT if count is negative.
+ *
+ * Processes that share a batch skip the windows of the others (tapehead/group.h). */
+TH_API th_status th_windows_skip(th_windows *windows, int64_t count) TH_MUST_CHECK;
 /* Frees the windows; NULL is allowed. */
 TH_API void th_windows_free(th_windows *windows);
 
@@ -116,6 +121,7 @@ TH_API void th_windows_free(th_windows *windows);
 #define th_windows_new(...) TH_AT_POINTER(th_windows, th_windows_new(__VA_ARGS__))
 #define th_windows_next(...) TH_AT_STATUS(th_windows_next(__VA_ARGS__))
 #define th_windows_go_to(...) TH_AT_STATUS(th_windows_go_to(__VA_ARGS__))
+#define th_windows_skip(...) TH_AT_STATUS(th_windows_skip(__VA_ARGS__))
 #endif
 
 TH_END_DECLS

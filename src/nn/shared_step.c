@@ -131,6 +131,12 @@ th_status th_shared_step_reserve(th_optimizer *o)
     return o->ctx->error;
 }
 
+void th_shared_step_compare_again(th_optimizer *o)
+{
+    if (o->shared)
+        o->shared->compared = false;
+}
+
 /* -- agreement -- */
 
 /* Returns the checksum of the parameters; with local steps, of those before the first one. */

@@ -10,9 +10,12 @@
 th_status th_shared_step_reserve(th_optimizer *o);
 /* Frees it. */
 void th_shared_step_end(th_optimizer *o);
+/* Makes the processes compare their parameters again at the next step. */
+void th_shared_step_compare_again(th_optimizer *o);
 
-/* Collective: the processes compare their errors, steps, shards, seeds and learning rates; before the first step also
- * their parameters. With local steps they compare the parameters before these. */
+/* Collective: the processes compare their errors, steps, shards, seeds and learning rates. Before the first step, and
+ * the first one after parameters were loaded, they also compare their parameters; with local steps, before every outer
+ * step, those that they had before the local steps. */
 th_status th_shared_step_agree(th_optimizer *o);
 /* Collective, after th_shared_step_agree: the processes agree on which parameters are due: those that are due in any
  * process. In the others, their gradients become zero. */

@@ -140,6 +140,25 @@ th_status th_windows_go_to(th_windows *w, th_windows_position position)
                    (long long)position.epoch, (long long)count, (long long)position.index);
 }
 
+th_status th_windows_skip(th_windows *w, int64_t count)
+{
+    if (w == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "the windows are NULL");
+    if (th_failed(w->ctx))
+        return th_error_code(w->ctx);
+    if (count < 0)
+        return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation,
+                       "the number of windows to skip must be 0 or more; it is %lld", (long long)count);
+    while (count > 0) {
+        if (w->position.index == w->count)
+            begin_epoch(w, w->position.epoch + 1);
+        const int64_t passed = least(count, w->count - w->position.index);
+        w->position.index += passed;
+        count = w->shuffle ? count - passed : 0; /* in order, a batch ends with its epoch */
+    }
+    return TH_OK;
+}
+
 /* -- the next batch -- */
 
 /* Pads a row, starting at token `from`. */

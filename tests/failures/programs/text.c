@@ -198,7 +198,9 @@ static th_status windows_read(program_run *r, th_windows *windows)
     const th_windows_position position = th_windows_where(windows);
     add_number(r, (double)(position.epoch * 1000 + position.index));
     add_number(r, (double)(th_windows_count(windows) * 1000 + th_windows_targets(windows)));
-    return th_windows_go_to(windows, (th_windows_position){1, 2});
+    if (th_windows_go_to(windows, (th_windows_position){1, 2}))
+        return th_error_code(r->ctx);
+    return th_windows_skip(windows, 2);
 }
 
 static th_status windows_shuffled(program_run *r)
