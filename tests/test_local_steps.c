@@ -518,14 +518,18 @@ static double without_errors(const member *w)
     return th_get(w->v, TH_INDEX(0));
 }
 
-static double one_repeats_a_local_step(const member *w)
+/* Rank 1 waits in its first step until the others take their second one, with the outer step. */
+static double one_fails_in_the_first_local_step(const member *w)
 {
-    if (w->rank == 1) {
-        process_assert(member_step(w, INFINITY) == TH_ERROR_VALUE);
-        process_assert(th_step(w->ctx) == 0);
-        expect_worker_error(w, TH_ERROR_VALUE, "the gradient of v is inf at [0]; no parameter was changed");
-    }
-    return without_errors(w);
+    if (w->rank != 1)
+        process_assert(member_step(w, w->rank + 1) == TH_OK);
+    const double before = th_get(w->v, TH_INDEX(0));
+    process_assert(member_step(w, w->rank == 1 ? (double)INFINITY : w->rank + 1) == TH_ERROR_VALUE);
+    expect_worker_error(w, TH_ERROR_VALUE, "rank 1: optimizer_step: the gradient of v is inf at [0]; no parameter");
+    process_assert(th_get(w->v, TH_INDEX(0)) == before && th_step(w->ctx) == (w->rank == 1 ? 0 : 1));
+    while (th_step(w->ctx) < 4)
+        process_assert(member_step(w, w->rank + 1) == TH_OK);
+    return th_get(w->v, TH_INDEX(0));
 }
 
 static double one_fails_in_the_last_local_step(const member *w)
@@ -540,18 +544,16 @@ static double one_fails_in_the_last_local_step(const member *w)
     return th_get(w->v, TH_INDEX(0));
 }
 
-static double one_passes_its_error_on(const member *w)
+/* An error that the forward of a worker had reaches the others, too. */
+static double one_has_an_error_of_its_own(const member *w)
 {
-    const double start = th_get(w->v, TH_INDEX(0));
-    if (w->rank == 1) {
-        process_assert(member_step(w, NAN) == TH_ERROR_VALUE);
-        process_assert(th_group_agree(w->group) == TH_ERROR_VALUE);
-    } else {
+    if (w->rank == 2)
+        process_assert(th_reshape(w->v, TH_SHAPE(7)) == NULL);
+    else
         process_assert(member_step(w, 1) == TH_OK);
-        process_assert(member_step(w, 1) == TH_ERROR_VALUE);
-    }
-    expect_worker_error(w, TH_ERROR_VALUE, "rank 1: ");
-    return start;
+    process_assert(member_step(w, 1) == TH_ERROR_SHAPE);
+    expect_worker_error(w, TH_ERROR_SHAPE, "rank 2: reshape: ");
+    return 0;
 }
 
 static double differences_are_not_finite(const member *w)
@@ -643,14 +645,14 @@ START_TEST(steps_after_an_error_have_the_same_bits)
 {
     const double expected = play_all(without_errors);
     ck_assert_double_ne(expected, 0);
-    ck_assert_double_eq(play_all(one_repeats_a_local_step), expected);
+    ck_assert_double_eq(play_all(one_fails_in_the_first_local_step), expected);
     ck_assert_double_eq(play_all(one_fails_in_the_last_local_step), expected);
 }
 END_TEST
 
 START_TEST(all_workers_report_an_error_of_the_outer_step)
 {
-    (void)play_all(one_passes_its_error_on);
+    (void)play_all(one_has_an_error_of_its_own);
     (void)play_all(differences_are_not_finite);
     (void)play_all(one_begins_with_other_parameters);
     (void)play_all(the_numbers_of_local_steps_differ);

@@ -143,13 +143,13 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * for the parameters that any worker has changed since the last outer step. Each process has all moments, a copy of the
  * parameters, and its part of the velocity. Differences:
  *
- *     - An error in another step is an error of this process alone. The others learn of it only in a collective call:
- *       clear the error and repeat the step, or call th_group_agree, which passes the error to their next outer step.
- *       A request to stop (th_group_request_stop) arrives with the next outer step.
- *     - An error in an H-th step is an error of all processes, as without local steps: no parameter changes.
+ *     - A process with an error waits in its step until the others take their outer step, or call another collective
+ *       function. Then all return the error, and no parameter changes in the current step of each. The group's timeout
+ *       must be longer than H steps.
  *     - If a sum of differences is not finite, all processes return TH_ERROR_VALUE, which names the parameter. The
  *       parameters are again those after the last outer step, and velocity has not changed. The steps since then
- *       count, and their moments remain. */
+ *       count, and their moments remain.
+ *     - A request to stop (th_group_request_stop) arrives with the outer step. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* -- a step in shards --

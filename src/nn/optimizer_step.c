@@ -272,11 +272,12 @@ static void finish_step(th_optimizer *o)
     th_random_step_done(o->ctx);
 }
 
-/* Returns whether all processes take the current step together. */
+/* Returns whether the processes agree on their errors in this step. After an error they always do: otherwise the others
+ * would not learn of it. */
 static bool is_collective(const th_optimizer *o)
 {
     return o->shards.processes > 1 && !o->ctx->options.shapes_only &&
-           (!th_steps_are_local(o) || th_outer_step_follows(o));
+           (!th_steps_are_local(o) || th_outer_step_follows(o) || th_failed(o->ctx));
 }
 
 th_status th_optimizer_step(th_optimizer *o)
@@ -288,13 +289,13 @@ th_status th_optimizer_step(th_optimizer *o)
         return th_fail(ctx, TH_ERROR_STATE, "optimizer_step", "the group of %s has been freed", o->operation);
     const int64_t start = th_profile_start(ctx);
     const double exchanged = th_group_traffic_so_far(o->group).seconds;
-    const bool begins = can_begin(o), collective = is_collective(o);
+    const bool begins = can_begin(o);
     double weight = 0;
     if (begins && prepare(o) == TH_OK && th_steps_are_local(o))
         (void)begin_local_step(o, &weight);
-    if (collective)
-        (void)th_shared_step_agree(o); /* also after an error: the others must learn of it */
-    if (!begins && !collective) {
+    if (is_collective(o))
+        (void)th_shared_step_agree(o);
+    if (!begins && o->shards.processes == 1) {
         th_shards_restart(o);
         return ctx->error;
     }
