@@ -70,7 +70,7 @@ void th_optimizer_forget_loop(th_optimizer *o)
 
 bool th_optimizer_in_loop(const th_optimizer *o)
 {
-    return o->shards.looped && o->shards.next > o->shards.first;
+    return o->shards.looped;
 }
 
 void th_optimizers_compare_again(th_context *ctx)

@@ -32,9 +32,9 @@ TH_PRIVATE_API int64_t th_optimizer_index(const th_optimizer *o, const th_tensor
 TH_PRIVATE_API th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);
 /* Sets the number of steps that parameter p has taken. If it is 0, the moments become 0. */
 TH_PRIVATE_API void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps);
-/* Ends an unfinished loop over shards, because the state of another moment has been loaded. */
+/* Ends an unfinished loop over shards, because the state of another step is loaded. */
 TH_PRIVATE_API void th_optimizer_forget_loop(th_optimizer *o);
-/* Returns whether shards have been computed that no step has used. */
+/* Returns whether a loop over shards has begun that no step has completed. */
 TH_PRIVATE_API bool th_optimizer_in_loop(const th_optimizer *o);
 /* Makes the processes of each optimizer compare their parameters at its next step, because parameters have been
  * loaded. */

@@ -28,7 +28,7 @@ TH_PRIVATE_API th_status th_group_exchange(th_group *g, const char *operation, c
                                            const th_message *receive, int n_receive);
 /* Gathers blocks of `bytes` bytes: all [size] has the block of every process, in the order of the ranks. The caller has
  * put this process's block there. Does nothing in a group of one. */
-TH_PRIVATE_API th_status th_group_all_gather(th_group *g, const char *operation, void *all, size_t bytes);
+th_status th_group_all_gather(th_group *g, const char *operation, void *all, size_t bytes);
 
 /* A value that all processes must share. */
 typedef struct th_fact {

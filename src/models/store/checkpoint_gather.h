@@ -15,7 +15,7 @@ typedef struct th_saved_moment {
 typedef struct th_gathering {
     th_group *group;
     const char *operation;
-    char *buffer;         /* of rank 0: the largest moment that it does not have alone; NULL if there is none */
+    char *buffer;         /* of rank 0: for the largest moment that it does not have alone; NULL if it has all alone */
     size_t buffer_bytes;  /* 0 without a buffer */
     th_message *received; /* of rank 0: [size of the group] */
 } th_gathering;
@@ -26,7 +26,7 @@ th_status th_gathering_begin(th_gathering *g, th_group *group, const th_saved_mo
 /* Releases it. */
 void th_gathering_end(th_gathering *g);
 
-/* Continues a checksum of which process has which part of a moment. */
+/* Continues a checksum of the parts of a moment: where each process's part begins and ends. */
 uint32_t th_gathering_crc32c(const th_gathering *g, const th_saved_moment *m, uint32_t crc);
 
 /* Collective: sends the parts of a moment to rank 0. There, sets *data to the whole moment, valid until the next call.

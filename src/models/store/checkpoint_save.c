@@ -51,8 +51,7 @@ static th_status check_gradients(const saving *s)
     }
     if (o && th_optimizer_in_loop(o))
         return th_fail(list->ctx, TH_ERROR_STATE, operation,
-                       "no step has used the gradients of shard %d yet: save a checkpoint between steps",
-                       o->shards.first);
+                       "no step has completed the loop over shards yet: save a checkpoint between steps");
     return TH_OK;
 }
 
@@ -178,7 +177,7 @@ static th_status write_tensors(saving *s)
 static th_status agree_to_begin(const saving *s)
 {
     uint32_t parts = 0;
-    for (int64_t i = 0; i < s->n_moments; i++)
+    for (int64_t i = 0; !th_failed(s->group->ctx) && i < s->n_moments; i++)
         parts = th_gathering_crc32c(&s->gathering, &s->moment[i], parts);
     const th_fact facts[] = {
         {.name = "number of steps", .kind = TH_FACT_INTEGER, .integer = th_step(s->group->ctx)},

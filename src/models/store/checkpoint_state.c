@@ -343,6 +343,8 @@ th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th
 {
     th_precision precision;
     (void)precision_in(state, &precision);
+    if (c->optimizer)
+        th_optimizer_forget_loop(c->optimizer); /* (this restores random numbers of the loop) */
     restore_random(json_object_get(state, "random"), list->ctx);
     for (int i = 0; i < c->n_numbers; i++) {
         const json_t *number = json_object_get(json_object_get(state, "numbers"), c->numbers[i].name);
@@ -357,10 +359,8 @@ th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th
         if (p->in_optimizer >= 0)
             th_optimizer_set_steps(c->optimizer, p->in_optimizer, th_state_steps(state, p->name));
     }
-    if (c->optimizer) {
+    if (c->optimizer)
         c->optimizer->learning_rate =
             json_number_value(json_object_get(json_object_get(state, "optimizer"), "learning_rate"));
-        th_optimizer_forget_loop(c->optimizer);
-    }
     return th_set_precision(list->ctx, precision);
 }

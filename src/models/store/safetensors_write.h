@@ -12,7 +12,7 @@
 #ifndef TH_MODELS_STORE_SAFETENSORS_WRITE_H
 #define TH_MODELS_STORE_SAFETENSORS_WRITE_H
 
-#include "io/atomic_file.h"
+#include "models/core.h"
 #include "tapehead/op.h"
 #include "tapehead/safetensors.h"
 
