@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "nn/module.h"
+#include "nn/optimizer_saved.h"
 #include "nn/optimizer_state.h"
 #include "nn/shared_step.h"
 #include "tensor/tensor.h"
@@ -143,8 +144,10 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
 static th_optimizer *with_shards(th_optimizer *o, int shards, th_group *group, const th_diloco_options *diloco)
 {
     o->diloco = *diloco;
-    if (th_shards_begin(o, shards, group) == TH_OK)
+    if (th_shards_begin(o, shards, group) == TH_OK) {
+        th_optimizer_name_rule(o);
         return o;
+    }
     th_optimizer_free(o);
     return NULL;
 }

@@ -206,6 +206,14 @@ th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank)
     return m ? part_within(p, m->cut[rank], m->cut[rank + 1]) : (th_moment_part){0};
 }
 
+th_moment_part th_velocity_part_of(const th_optimizer *o, const th_optimizer_parameter *p)
+{
+    th_moment_part part = th_moment_part_of_rank(p, o->shards.rank);
+    if (p->moments && p->moments->velocity && part.begin < part.end)
+        part.data = (char *)p->moments->velocity + (p->entry->offset + part.begin - p->moments->cut[o->shards.rank]);
+    return part;
+}
+
 static bool in_use(const th_optimizer *o, const th_moments *m)
 {
     for (int64_t i = 0; i < o->count; i++)
@@ -234,6 +242,9 @@ void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
         if (part.data)
             memset(part.data, 0, part.end - part.begin);
     }
+    const th_moment_part velocity = th_velocity_part_of(o, p);
+    if (velocity.data)
+        memset(velocity.data, 0, velocity.end - velocity.begin);
 }
 
 /* The largest value that a step can produce in moment i (kernels/elementwise/optimizer_kernels.h). */

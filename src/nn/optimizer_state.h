@@ -38,6 +38,7 @@ typedef struct th_optimizer_parameter {
     bool due;      /* has a gradient in the current step */
     bool changed;  /* by a local step since the last outer step */
     int64_t steps; /* taken so far */
+    int64_t outer; /* the number of outer steps that included it, the same in all processes */
 } th_optimizer_parameter;
 
 typedef struct th_optimizer_group {
@@ -50,6 +51,7 @@ struct th_optimizer {
     th_context *ctx;
     const th_module *module; /* for names; NULL once it is freed */
     const char *operation;   /* "adam": for messages */
+    char rule_name[48];      /* for checkpoints (optimizer_saved.h) */
     th_optimizer_rule rule;
     bool decoupled;
     th_sgd_options sgd;
@@ -108,7 +110,9 @@ typedef struct th_moment_part {
 TH_PRIVATE_API th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i);
 /* Returns which part of every moment of p process `rank` has. data is NULL. */
 TH_PRIVATE_API th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank);
-/* Sets the parameter's moments to zero, as gaps between parameters are. */
+/* This process's part of the parameter's velocity of outer steps. */
+TH_PRIVATE_API th_moment_part th_velocity_part_of(const th_optimizer *o, const th_optimizer_parameter *p);
+/* Sets the parameter's moments and velocity to zero, as gaps between parameters are. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
 /* Frees the moments of blocks that no parameter of o uses any more. */
 void th_moments_drop_unused(th_optimizer *o);

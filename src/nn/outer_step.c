@@ -133,9 +133,10 @@ th_status th_outer_step(th_optimizer *o)
     if (th_shared_step_gather_due(o) == TH_OK)
         (void)join_parameters(o);
     for (int64_t i = 0; i < o->count; i++) {
-        const th_optimizer_parameter *p = &o->parameters[i];
+        th_optimizer_parameter *p = &o->parameters[i];
         if (!p->due)
             continue;
+        p->outer++;
         th_storage_changed(p->tensor->storage);
         th_storage_changed(p->tensor->gradient->memory);
         th_gradient_empty(p->tensor);
