@@ -263,7 +263,7 @@ try_install() {
 # Everything in release builds, and with --sanitizers also under the sanitizers.
 # shellcheck disable=SC2016 # variables of the inner shell
 everything='scripts/setup.sh test && CC=$1 CXX=$2 cmake -S . -B "build/$1-$3" -DCMAKE_BUILD_TYPE=Release \
-        -DTAPEHEAD_WERROR=ON -DTAPEHEAD_BENCH=ON -DTAPEHEAD_INTEROP=ON -DTAPEHEAD_SANITIZE="$3" &&
+        -DTAPEHEAD_WERROR=ON -DTAPEHEAD_MPI=ON -DTAPEHEAD_BENCH=ON -DTAPEHEAD_INTEROP=ON -DTAPEHEAD_SANITIZE="$3" &&
     cmake --build "build/$1-$3" --parallel "$(nproc)"'
 
 try_warnings() {

@@ -1,6 +1,10 @@
 #!/bin/sh
-# run.sh EXAMPLE [OPTION...]: installs missing packages, builds an example of examples/ and runs it in the current directory:
+# run.sh [--processes N] EXAMPLE [OPTION...]: installs missing packages, builds an example of examples/ and runs it in the current
+# directory:
 #   run.sh language_model train novel.txt
+#
+# --processes N  builds the example with MPI and runs it in N processes, which train one model together. They share this machine's
+#                processors, unless the example's --threads says otherwise. (mpirun starts processes on several machines.)
 #
 # --help and --version install and build nothing. After the first build run.sh EXAMPLE --help prints the example's own help.
 set -eu
@@ -8,6 +12,15 @@ set -eu
 scripts=$(dirname "$(readlink -f "$0")")
 . "$scripts/help.sh"
 
+processes=
+if [ "${1:-}" = --processes ]; then
+    need_value "$@"
+    processes=$2
+    case $processes in
+    '' | *[!0-9]* | 0*) refuse "--processes takes a positive number, not $processes" ;;
+    esac
+    shift 2
+fi
 example=${1:-}
 names=$(cd "$scripts/../examples" && for file in *.c; do printf '  %s\n' "${file%.c}"; done)
 case $example in
@@ -38,6 +51,7 @@ if cat "$scripts/../examples/$example.c" "$scripts/../examples/$example"/*.[ch] 
     grep '^#include [<"]tapehead/models\.h' >/dev/null; then
     packages=models core=
 fi
+[ -z "$processes" ] || packages=mpi
 program=$scripts/../build/examples/$example
 [ -z "$core" ] || [ -x "$program" ] || program=$scripts/../build/core/examples/$example
 for option; do
@@ -58,7 +72,7 @@ done
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 build() {
-    build=$("$scripts/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON) &&
+    build=$("$scripts/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON}) &&
         cmake --build "$build" --target "$example" --parallel "$(nproc)" >&2
 }
 if [ -e "$program" ]; then
@@ -67,4 +81,5 @@ else
     build </dev/null
 fi
 rm -f "$log"
+[ -z "$processes" ] || exec "$scripts/mpirun.sh" "$processes" "$build/examples/$example" "$@"
 exec "$build/examples/$example" "$@"

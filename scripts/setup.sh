@@ -1,8 +1,9 @@
 #!/bin/sh
-# setup.sh [demo|models|test|audit|bench|interop|tiles]: installs missing packages.
+# setup.sh [demo|models|mpi|test|audit|bench|interop|tiles]: installs missing packages.
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
-#   test     (the default) for all tests: the packages of models, more compilers, tools, and libraries whose results the tests
+#   mpi      for examples in several processes: the packages of models, and Open MPI
+#   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
 #            compare
 #   audit    for the searches for defects (mutants.sh, fuzz.sh, coverage.sh, analyze.sh, failures.sh, team_model.sh, soak.sh):
 #            the packages of test, and analyzers
@@ -16,9 +17,9 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | test | audit | bench | interop | tiles) ;;
+demo | models | mpi | test | audit | bench | interop | tiles) ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "$tier is not one of demo, models, test, audit, bench, interop and tiles" ;;
+*) refuse "$tier is not one of demo, models, mpi, test, audit, bench, interop and tiles" ;;
 esac
 
 # -- tests of tools and libraries: each one uses the tool, so that it does not matter how it was installed --
@@ -71,6 +72,13 @@ has_pcre2() {
     echo '#define PCRE2_CODE_UNIT_WIDTH 8
           #include <pcre2.h>
           int main(void) { return pcre2_config(PCRE2_CONFIG_JIT, 0) < 0; }' | compiles "${CC:-cc}" c -lpcre2-8
+}
+has_mpi() { # with the compiler that the build uses
+    echo '#include <mpi.h>
+          int main(void) { return MPI_Finalize(); }' | OMPI_CC=${CC:-cc} MPICH_CC=${CC:-cc} compiles mpicc c
+}
+has_mpirun() {
+    mpirun --version
 }
 has_pkg_config() {
     pkg-config --version
@@ -194,6 +202,12 @@ missing() {
         need libjansson-dev has_jansson "$c"
         need libpcre2-dev has_pcre2 "$c"
     fi
+    case $tier in
+    mpi | test | audit)
+        need libopenmpi-dev has_mpi mpicc
+        need openmpi-bin has_mpirun mpirun
+        ;;
+    esac
     if [ "$tier" = bench ] || [ "$tier" = interop ]; then
         need python3 has_python python3
         need python3-venv has_venv python3

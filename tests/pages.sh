@@ -42,9 +42,10 @@ if [ "$entries" -gt 26 ]; then # with the heading of the table
 fi
 
 # -- docs/functions.md --
-# A declaration starts with TH_API; its name is the word before its first opening parenthesis. th_apply is a macro.
+# A declaration starts with TH_API; its name is the word before its first opening parenthesis. th_apply is a macro, and
+# th_mpi_group_new a static function.
 {
-    echo th_apply
+    printf '%s\n' th_apply th_mpi_group_new
     cat include/tapehead/*.h | tr '\n' ' ' | grep -oE 'TH_API [^(;]*\bth_[a-z0-9_]+\(' | sed -E 's/.*\b(th_[a-z0-9_]+)\($/\1/'
 } | sort -u >"$work/declared"
 grep -o '`th_[a-z0-9_]*`' docs/functions.md | tr -d '`' | sort -u >"$work/named"

@@ -51,6 +51,7 @@ START_TEST(test_other_settings_are_restored)
     chosen.training_tokens = 1000000000000;
     chosen.lr = 0.1;
     chosen.precision = "bfloat16x3";
+    chosen.shards = 4;
     chosen.llama = true;
     chosen.prompt = "a \"é\"\n";
     chosen.freeze = NULL;
@@ -58,8 +59,8 @@ START_TEST(test_other_settings_are_restored)
     chosen = (settings){.freeze = "all"};
     settings_from_json(text, "test");
     ck_assert(chosen.length == 33 && chosen.end_token == -1 && chosen.tokenizer_hash == UINT32_MAX &&
-              chosen.training_tokens == 1000000000000 && chosen.lr == 0.1 && chosen.keep == 7 && chosen.llama &&
-              chosen.freeze == NULL);
+              chosen.training_tokens == 1000000000000 && chosen.lr == 0.1 && chosen.keep == 7 && chosen.shards == 4 &&
+              chosen.llama && chosen.freeze == NULL);
     ck_assert_str_eq(chosen.prompt, "a \"é\"\n");
     ck_assert_str_eq(chosen.tokenizer, "characters");
     ck_assert_str_eq(chosen.precision, "bfloat16x3");
@@ -67,19 +68,24 @@ START_TEST(test_other_settings_are_restored)
 }
 END_TEST
 
-/* Settings without a precision mean float32; settings without "keep" mean two checkpoints. */
+/* Settings without a precision mean float32; settings without "keep" mean two checkpoints; settings without
+ * "shards" mean one shard. */
 START_TEST(test_older_settings)
 {
     char *text = settings_to_json();
     char *precision = strstr(text, "\"precision\""), *keep = strstr(text, "\"keep\"");
-    ck_assert(precision && keep);
+    char *shards = strstr(text, "\"shards\"");
+    ck_assert(precision && keep && shards);
     precision[1] = 'P';
     keep[1] = 'K';
+    shards[1] = 'S';
     chosen.precision = "bfloat16";
     chosen.keep = 9;
+    chosen.shards = 6;
     settings_from_json(text, "test");
     ck_assert_str_eq(chosen.precision, "float32");
     ck_assert_int_eq(chosen.keep, 2);
+    ck_assert_int_eq(chosen.shards, 1);
     free(text);
 }
 END_TEST
@@ -163,6 +169,7 @@ START_TEST(test_settings_that_do_not_fit_together)
         {"llama", "1", "\"llama\" is 1; it must be true or false"},
         {"model.block.kv_heads", "5", "\"model.block.kv_heads\" is 5; it must be 0 or a divisor of \"model.heads\""},
         {"model.block.head_width", "0", "\"model.heads\" is 14; it must be a divisor of \"model.width\""},
+        {"shards", "5", "\"shards\" is 5; it must be a divisor of \"batch\""},
         {"length", "3", "\"length\" is 3; it must be 1 to \"model.length\""},
         {"end token", "1", "\"end token\" is 1; it must be -1 or less than \"model.vocabulary\""},
         {"min-lr", "1", "\"min-lr\" is 1; it must be 0 to \"lr\""},
@@ -180,9 +187,9 @@ START_TEST(test_settings_that_do_not_fit_together)
     ck_assert_ptr_nonnull(strstr(refusal_of("freeze", longer), "aaa...; it must be a text of at most 4096 bytes, or"));
     ck_assert_ptr_nonnull(strstr(refusal("[]"), "test is not a checkpoint of this program"));
     ck_assert_ptr_nonnull(strstr(refusal("{\"program\": \"language_model\"}"), "\"tokenizer\" is missing; it must be"));
-    char *huge = malloc(MAX_BYTES + 2);
-    memset(huge, '[', MAX_BYTES + 1);
-    huge[MAX_BYTES + 1] = 0;
+    char *huge = malloc(MAX_SETTINGS + 2);
+    memset(huge, '[', MAX_SETTINGS + 1);
+    huge[MAX_SETTINGS + 1] = 0;
     ck_assert_ptr_nonnull(strstr(refusal(huge), "test is not a checkpoint of this program"));
     free(huge);
 }
