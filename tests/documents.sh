@@ -1,6 +1,7 @@
 #!/bin/sh
 # documents.sh PAGE COMPILER FLAG..., or documents.sh PAGE find_package: each block of C in a page compiles without a warning.
 #   - A block with a main is a program. The test runs it; if another block follows immediately, it must equal the output.
+#   - Programs that include tapehead/mpi.h are left out. With TAPEHEAD_MPI, mpi/page.sh runs them.
 #   - Other blocks are pieces. documents/PAGE.h has the declarations that they need.
 # The FLAGS let the compiler find Tapehead and Check. With find_package CMake finds them, and only programs are compiled.
 set -eu
@@ -66,7 +67,9 @@ piece() { # piece FLAG...: compiles block n as the statements of a function, or 
 
 programs=0 pieces=0 n=0
 while [ $((n += 1)) -le "$(cat "$work/count")" ]; do
-    if grep -q '^int main' "$work/$n.c"; then
+    if grep -q '^#include <tapehead/mpi\.h>' "$work/$n.c"; then
+        continue
+    elif grep -q '^int main' "$work/$n.c"; then
         programs=$((programs + 1))
         try=program
     elif [ "$compiler" = find_package ]; then

@@ -41,6 +41,7 @@ graph() {
         says["autograd"] = "recording, backward,<br/>gradient buffers"
         says["ops"] = "one operation in each file"
         says["checker"] = "the gradient checker"
+        says["processes"] = "groups of processes,<br/>agreement"
         says["nn"] = "modules, layers, models,<br/>cache, optimizers"
         says["io"] = ".npy, pictures,<br/>progress, atomic files"
         says["models/files"] = "JSON, record files"
