@@ -51,7 +51,9 @@ typedef struct th_checkpoint {
 
 /* Writes the checkpoint. A regular file appears at path only when it is complete and has reached the disk. Until then,
  * and after an error or a crash at any moment, the old file stays. No tensor is copied. Call it between steps:
- * TH_ERROR_STATE if a parameter of the optimizer still has gradients of an unfinished step. */
+ * TH_ERROR_STATE if a parameter of the optimizer still has gradients of an unfinished step. With local steps
+ * (th_diloco_options), call it before the first step or right after an outer step: otherwise TH_ERROR_STATE. Only as many
+ * processes can load the file. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), and the
  * numbers. Also restores the context's seed, step, random streams and precision. A file of an older version without a

@@ -42,9 +42,10 @@ typedef struct th_parameter_group {
  *     velocity = momentum velocity + delta
  *     theta -= learning_rate (delta + momentum velocity)
  *
- * Then every worker continues from theta. The shapes are those of the parameters, and velocity begins with 0. The sum is
- * the binary tree of th_shard over the workers' ranks. So the bits depend on R, but not on threads or the transport. The
- * processes send 1 / H of the bytes that the usual exchange of gradients would send. */
+ * Then every worker continues from theta. delta and velocity have the shape of the parameter; velocity begins with 0.
+ * The sum is the binary tree of th_shard, over the workers' ranks. So the bits depend on R and the number of shards, but
+ * not on threads or the transport. The processes send 1 / H of the bytes that the usual exchange of gradients would
+ * send. */
 typedef struct th_diloco_options {
     int local_steps;      /* H; 0: none, the processes exchange gradients in each step */
     double learning_rate; /* of the outer step; 0: 0.7 */

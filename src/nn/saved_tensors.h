@@ -1,6 +1,7 @@
-/* The tensors of each parameter that a checkpoint saves: the optimizer's moments. With local steps (outer_step.h) they
- * are the moments of each worker, one worker after another, the numbers of steps that the workers have taken, and the
- * velocity of the outer step. A process has a part of each tensor: bytes begin to end - 1. */
+/* The tensors of each parameter that a checkpoint saves: the optimizer's moments. With local steps (outer_step.h) every
+ * worker has its own moments. Their tensors follow one another, worker after worker. The last two tensors are the numbers
+ * of steps that the workers have taken, and the velocity of the outer step. A process has a part of each tensor: bytes
+ * begin to end - 1. */
 #ifndef TH_NN_SAVED_TENSORS_H
 #define TH_NN_SAVED_TENSORS_H
 

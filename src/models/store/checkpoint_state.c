@@ -8,6 +8,8 @@
  *                    "groups": [{"learning_rate_factor": 1.0, "weight_decay": 0.1}]},
  *      "parameters": {"embedding.weight": {"steps": 100, "group": 0, "frozen": false}, ...}}
  *
+ * steps: with local steps (nn/outer_step.h) the number of outer steps.
+ *
  * Reals are written with enough digits to restore the same bits. Reals that JSON cannot express are the strings "inf",
  * "-inf" and "nan". */
 #include <math.h>
