@@ -1,11 +1,14 @@
-/* Measures the peak of multiply-adds in each instruction set of the processor, and the triad's bandwidth in the widest
- * one, on a team of threads. */
+/* Measures the peak of multiply-adds in each instruction set of the processor, the triad's bandwidth in the widest one,
+ * and the round trip of a cache line, on a team of threads. */
 #include "machine_limits.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
 #include <math.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -104,4 +107,56 @@ double triad_gbs(int64_t n, int threads)
         free(a);
     }
     return out_of_memory ? 0 : best;
+}
+
+/* -- the round trip of a cache line -- */
+
+static bool pin(size_t processor)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+static double round_trip_between(size_t a, size_t b, const cpu_set_t *all)
+{
+    enum { TRIPS = 5000 };
+    static _Alignas(128) _Atomic int turn;
+    double seconds = 0;
+    atomic_store(&turn, 0);
+#pragma omp parallel num_threads(2)
+    {
+        const int me = omp_get_thread_num();
+        pin(me ? b : a);
+#pragma omp barrier
+        const double start = now();
+        for (int i = 0; i < TRIPS; i++) {
+            while (atomic_load_explicit(&turn, memory_order_acquire) != me)
+                ;
+            atomic_store_explicit(&turn, 1 - me, memory_order_release);
+        }
+        if (me == 0)
+            seconds = now() - start;
+        sched_setaffinity(0, sizeof *all, all);
+    }
+    return seconds / (double)TRIPS;
+}
+
+double round_trip_seconds(void)
+{
+    enum { MEETINGS = 100 }; /* short and many: on a busy machine both threads must run at the same time */
+    cpu_set_t mask;
+    size_t pair[2];
+    int found = 0;
+    if (sched_getaffinity(0, sizeof mask, &mask) == 0)
+        for (size_t i = 0; i < CPU_SETSIZE && found < 2; i++)
+            if (CPU_ISSET(i, &mask))
+                pair[found++] = i;
+    if (found < 2)
+        return 0;
+    double best = 1e300;
+    for (int i = 0; i < MEETINGS; i++)
+        best = fmin(best, round_trip_between(pair[0], pair[1], &mask));
+    return best;
 }

@@ -1,4 +1,4 @@
-/* Measures the limits of the machine: the peak of multiply-adds and the memory bandwidth. */
+/* Measures the limits of the machine: the peak of multiply-adds, the memory bandwidth, the round trip of a cache line. */
 #ifndef BENCH_MACHINE_LIMITS_H
 #define BENCH_MACHINE_LIMITS_H
 
@@ -14,6 +14,10 @@ double fma_gflops(int which, int threads);
 /* Returns the bandwidth in GB/s of the triad a = b + c / 2, with three arrays of n floats for each thread. Counts 12
  * bytes for each element. Returns 0 if memory is exhausted. */
 double triad_gbs(int64_t n, int threads);
+
+/* Returns the seconds from a write on one processor until that processor sees another one's reply; 0 if this process may
+ * use one processor only. */
+double round_trip_seconds(void);
 
 /* Floats in one array: three small arrays fit in the second-level cache, a large array fits in no cache. */
 enum { L2_FLOATS = 1 << 15, DRAM_FLOATS = 1 << 25 };

@@ -2,8 +2,6 @@
  * between two cores, the cost of a parallel region. Prints name=value lines. Reports show them beside the benchmark
  * results. */
 #include <omp.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,59 +18,6 @@ static const program_option options[] = {
      .flag = &region_only},
     {0},
 };
-
-/* -- the round trip of a cache line -- */
-
-static bool pin(size_t processor)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(processor, &set);
-    return sched_setaffinity(0, sizeof set, &set) == 0;
-}
-
-/* Returns the nanoseconds from a write on processor a until a sees the reply of processor b. */
-static double round_trip_between(size_t a, size_t b)
-{
-    enum { TRIPS = 100000 };
-    static _Alignas(128) _Atomic int turn;
-    double seconds = 0;
-    atomic_store(&turn, 0);
-#pragma omp parallel num_threads(2)
-    {
-        const int me = omp_get_thread_num();
-        pin(me ? b : a);
-#pragma omp barrier
-        const double start = now();
-        for (int i = 0; i < TRIPS; i++) {
-            while (atomic_load_explicit(&turn, memory_order_acquire) != me)
-                ;
-            atomic_store_explicit(&turn, 1 - me, memory_order_release);
-        }
-        if (me == 0)
-            seconds = now() - start;
-    }
-    return seconds / (double)TRIPS * 1e9;
-}
-
-static void print_round_trip(void)
-{
-    cpu_set_t mask;
-    size_t pair[2];
-    int found = 0;
-    if (sched_getaffinity(0, sizeof mask, &mask) == 0)
-        for (size_t i = 0; i < CPU_SETSIZE && found < 2; i++)
-            if (CPU_ISSET(i, &mask))
-                pair[found++] = i;
-    if (found < 2)
-        return;
-    double best = 1e300;
-    for (int i = 0; i < 5; i++) {
-        const double nanoseconds = round_trip_between(pair[0], pair[1]);
-        best = nanoseconds < best ? nanoseconds : best;
-    }
-    printf("round_trip_ns=%.0f\n", best);
-}
 
 /* -- the cost of a parallel region -- */
 
@@ -126,6 +71,8 @@ int main(int argc, char **argv)
     printf("triad_l2_n_gbs=%.1f\n", triad_gbs(L2_FLOATS, (int)threads));
     printf("triad_dram_1_gbs=%.1f\n", triad_gbs(DRAM_FLOATS, 1));
     printf("triad_dram_n_gbs=%.1f\n", triad_gbs(DRAM_FLOATS, (int)threads));
-    print_round_trip(); /* last, because it leaves its threads pinned */
+    const double round_trip = round_trip_seconds();
+    if (round_trip > 0)
+        printf("round_trip_ns=%.0f\n", round_trip * 1e9);
     return end_with_suggestion("probe", argv[0], NULL, "train_step", (const char *const[]){"copyB", NULL});
 }

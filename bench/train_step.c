@@ -2,10 +2,7 @@
  * line of name=value pairs. session.py compares them with PyTorch and JAX.
  *
  *     train_step char12 --threads 2               a configuration from configurations.def
- *     train_step --layers 2 --width 256 ...       or any sizes
- *
- * B batch, T length. */
-#include <math.h>
+ *     train_step --layers 2 --width 256 ...       or any sizes */
 #include <string.h>
 #include <tapehead/tapehead.h>
 
@@ -13,24 +10,28 @@
 #include "options.h"
 #include "precision.h"
 #include "suggest.h"
+#include "training.h"
 
 static const char program[] = "train_step";
-enum { BATCHES = 4, MAX_STEPS = 1000 };
+enum { MAX_STEPS = 1000 };
 
-static int64_t layers = 2, width = 64, heads = 4, vocabulary = 16, length = 32, batch = 32, threads, steps;
-static double dropout, seconds = 10, started;
+static training_sizes sizes = {
+    .layers = 2, .width = 64, .heads = 4, .vocabulary = 16, .length = 32, .batch = 32, .mlp = true};
+static int64_t threads, steps;
+static double seconds = 10, started;
 static bool no_mlp, no_fusion;
 static const char *precision = "float32", *profile;
 
 static const program_option options[] = {
-    {"layers", "of the model", .integer = &layers, .low = 1, .high = 1000},
-    {"width", "of the model", .integer = &width, .low = 1, .high = 1e6},
-    {"heads", "attention heads; a divisor of the width", .integer = &heads, .low = 1, .high = 1e6},
-    {"vocabulary", "number of different tokens", .integer = &vocabulary, .low = 1, .high = 1e7},
-    {"length", "tokens in a sequence", .integer = &length, .low = 1, .high = 1e6},
-    {"batch", "sequences in a step", .integer = &batch, .low = 1, .high = 1e6},
+    {"layers", "of the model", .integer = &sizes.layers, .low = 1, .high = 1000},
+    {"width", "of the model", .integer = &sizes.width, .low = 1, .high = 1e6},
+    {"heads", "attention heads; a divisor of the width", .integer = &sizes.heads, .low = 1, .high = 1e6},
+    {"vocabulary", "number of different tokens", .integer = &sizes.vocabulary, .low = 1, .high = 1e7},
+    {"length", "tokens in a sequence", .integer = &sizes.length, .low = 1, .high = 1e6},
+    {"batch", "sequences in a step", .integer = &sizes.batch, .low = 1, .high = 1e6},
     {"no-mlp", "layers have attention only", .flag = &no_mlp},
-    {"dropout", "of the embedding, the branches and the attention weights", .real = &dropout, .low = 0, .high = 0.99},
+    {"dropout", "of the embedding, the branches and the attention weights", .real = &sizes.dropout, .low = 0,
+     .high = 0.99},
     {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
     {"no-fusion", "replace fused operations by their compositions", .flag = &no_fusion},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
@@ -42,83 +43,17 @@ static const program_option options[] = {
     {0},
 };
 
-static void choose_configuration(const char *name)
-{
-    static const struct {
-        const char *name;
-        int64_t layers, width, heads, vocabulary, batch, length;
-        bool mlp;
-    } configurations[] = {
-#define CONFIGURATION(name, ...) {#name, __VA_ARGS__},
-#include "configurations.def"
-#undef CONFIGURATION
-    };
-    for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++)
-        if (strcmp(name, configurations[i].name) == 0) {
-            layers = configurations[i].layers;
-            width = configurations[i].width;
-            heads = configurations[i].heads;
-            vocabulary = configurations[i].vocabulary;
-            batch = configurations[i].batch;
-            length = configurations[i].length;
-            no_mlp = !configurations[i].mlp;
-            return;
-        }
-    refuse(program, "unknown configuration ", name);
-}
-
 /* -- a training run -- */
 
-typedef struct {
-    th_context *ctx;
-    th_module *model;
-    th_optimizer *adam;
-    th_tensor *tokens[BATCHES], *targets[BATCHES]; /* (B, T) */
-} training;
-
-static void check(const training *t)
-{
-    if (th_error_code(t->ctx))
-        give_up(program, th_error_message(t->ctx));
-}
-
-static training training_new(bool shapes_only)
+static training new_training(bool shapes_only)
 {
     const th_context_options context = {.seed = 1,
                                         .threads = (int)threads,
                                         .precision = precision_named(program, precision),
                                         .shapes_only = shapes_only};
-    training t = {.ctx = th_context_new(&context)};
-    if (t.ctx == NULL)
-        give_up(program, "out of memory");
+    training t = training_new(program, &sizes, &context);
     th_set_fusion(t.ctx, !no_fusion);
-    const th_language_model_options gpt = {
-        vocabulary,
-        length,
-        width,
-        heads,
-        layers,
-        .dropout = dropout,
-        .block = {.attention_dropout = dropout, .no_mlp = no_mlp},
-    };
-    t.model = th_language_model_new(t.ctx, &gpt);
-    t.adam = th_adam_w_new(t.model, &(th_adam_options){.learning_rate = 3e-4, .weight_decay = 0.1});
-    for (int i = 0; i < BATCHES; i++) {
-        t.tokens[i] = th_random_integers(t.ctx, TH_INT32, TH_SHAPE(batch, length), 0, vocabulary);
-        t.targets[i] = th_random_integers(t.ctx, TH_INT32, TH_SHAPE(batch, length), 0, vocabulary);
-    }
-    check(&t);
     return t;
-}
-
-/* Runs one step and returns its loss, which is valid until the next step. */
-static th_tensor *train(const training *t, int64_t step)
-{
-    th_tape_clear(t->ctx);
-    th_tensor *loss = th_language_model_loss(t->model, t->tokens[step % BATCHES], t->targets[step % BATCHES], NULL);
-    if (th_backward(loss, NULL) || th_optimizer_step(t->adam))
-        give_up(program, th_error_message(t->ctx));
-    return loss;
 }
 
 /* Returns the floating-point operations of a step: the products with the weights, forward and twice backward, and
@@ -130,16 +65,16 @@ static double work(const th_module *model)
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
         if (th_ndim(p.tensor) > 1 && strcmp(p.name, "position.weight") != 0)
             weights += (double)th_numel(p.tensor);
-    const double tokens = (double)(batch * length);
-    return 6 * weights * tokens + 6 * (double)(layers * width * length) * tokens;
+    const double tokens = (double)(sizes.batch * sizes.length);
+    return 6 * weights * tokens + 6 * (double)(sizes.layers * sizes.width * sizes.length) * tokens;
 }
 
 /* Returns the peak memory in bytes that the library predicts for a step, from a run with shapes only. */
 static size_t forecast(void)
 {
-    const training t = training_new(true);
-    train(&t, 0);
-    train(&t, 1);
+    const training t = new_training(true);
+    training_step(program, &t, 0);
+    training_step(program, &t, 1);
     const size_t bytes = th_memory(t.ctx).peak;
     th_context_free(t.ctx);
     return bytes;
@@ -149,7 +84,7 @@ static void write_profile(const training *t)
 {
     if (th_profile_begin(t->ctx, NULL))
         give_up(program, th_error_message(t->ctx));
-    train(t, 0);
+    training_step(program, t, 0);
     if (th_profile_end(t->ctx) || th_profile_print(t->ctx, stderr) || th_profile_write_trace(t->ctx, profile))
         give_up(program, th_error_message(t->ctx));
 }
@@ -170,7 +105,7 @@ static outcome measure(const training *t)
     outcome o = {0};
     int count = 0;
     for (double begin = now(), spent = 0; o.steps < max && (steps || count < 3 || spent < seconds); o.steps++) {
-        th_tensor *loss = train(t, o.steps);
+        th_tensor *loss = training_step(program, t, o.steps);
         o.end = now();
         o.last_loss = th_item(loss);
         if (o.steps == 0) {
@@ -192,15 +127,18 @@ int main(int argc, char **argv)
 {
     const double entered = now();
     if (argc > 1 && argv[1][0] != '-') {
-        choose_configuration(argv[1]);
+        if (!training_find(argv[1], &sizes))
+            refuse(program, "unknown configuration ", argv[1]);
         argv[1] = argv[0]; /* getopt's messages begin with the program's name */
         argv++;
         argc--;
     }
     parse_options(argc, argv, program, "train_step [CONFIGURATION]: times training steps of a GPT-2", options);
-    const training t = training_new(false);
+    sizes.mlp = sizes.mlp && !no_mlp;
+    const training t = new_training(false);
     const outcome o = measure(&t);
-    check(&t);
+    if (th_error_code(t.ctx))
+        give_up(program, th_error_message(t.ctx));
     const double origin = started > 0 ? started : entered, mib = 1 << 20;
     printf("min_ms=%.4f median_ms=%.4f peak_rss_mib=%.1f startup_ms=%.2f total_ms=%.1f steps=%lld gflops=%.1f "
            "work_gf=%.4f ",

@@ -179,8 +179,10 @@ static int train(const th_transport *transport, void *user)
     const run *r = user;
     own p;
     own_begin(&p, transport, r);
-    if (r->resume_in_loop)
+    if (r->resume_in_loop) { /* which does not begin with the first random numbers of its step */
+        th_tensor_free(th_randn(p.ctx, TH_FLOAT32, TH_SHAPE(1)));
         process_assert(run_shards(p.optimizer, p.model, 3));
+    }
     if (r->from)
         own_load(&p, r->from);
     while (th_step(p.ctx) < r->steps)
@@ -649,6 +651,55 @@ START_TEST(different_functions_and_freed_groups_are_errors)
 }
 END_TEST
 
+/* -- two small models -- */
+
+/* Makes a model of one parameter, and takes a step. */
+static th_checkpoint small_new(th_context *c, th_group *group, int64_t size)
+{
+    th_module *m = th_module_new(c, sizeof *m, "small", NULL);
+    th_tensor *v = th_module_add_parameter(m, "v", TH_SHAPE(size));
+    th_checkpoint small = {.model = m};
+    process_assert(th_fill(v, 1) == TH_OK);
+    small.optimizer = th_adam_new(m, &(th_adam_options){.learning_rate = 0.1, .shards = SHARDS, .group = group});
+    for (th_shard shard = th_optimizer_shards(small.optimizer); th_shard_next(&shard); th_tape_clear(c))
+        process_assert(th_backward(th_sum(th_mul(v, v), TH_ALL_AXES, NULL), NULL) == TH_OK);
+    process_assert(th_optimizer_step(small.optimizer) == TH_OK);
+    return small;
+}
+
+/* Rank 0 has all moments of the first model, and a part of the second one's. Then rank 1 saves another model than the
+ * others, with as many moments. */
+static int save_two_models(const th_transport *transport, void *user)
+{
+    char *const *paths = user;
+    th_context *c = th_context_new(&(th_context_options){.seed = 7, .threads = 1});
+    th_group *group = th_group_new(c, transport);
+    process_assert(th_group_set_timeout(group, SECONDS) == TH_OK);
+    const th_checkpoint first = small_new(c, group, 3), second = small_new(c, group, 40000);
+    process_assert(th_checkpoint_save(paths[0], &first) == TH_OK);
+    process_assert(th_checkpoint_save(paths[1], &second) == TH_OK);
+    if (transport->size > 1) {
+        process_assert(th_checkpoint_save(paths[1], transport->rank == 1 ? &first : &second) == TH_ERROR_STATE);
+        process_assert(strstr(th_error_text(c), "the checksum of the sizes of the moments is "));
+        th_error_clear(c);
+    }
+    process_assert(th_group_agree(group) == TH_OK);
+    th_context_free(c);
+    return 0;
+}
+
+START_TEST(a_process_may_have_all_moments_or_none)
+{
+    char more[256];
+    strcpy(more, in_folder("more"));
+    run_processes(1, save_two_models, (char *[]){whole, half});
+    run_processes(3, save_two_models, (char *[]){other, more});
+    expect_same_files(whole, other);
+    expect_same_files(half, more);
+    ck_assert_int_eq(count_files(), 4);
+}
+END_TEST
+
 /* -- loading in one process -- */
 
 /* Rank 1 loads another file, or one that does not exist. */
@@ -702,6 +753,7 @@ int main(void)
     tcase_add_test(tests, a_checkpoint_before_the_first_step_has_no_moments);
     tcase_add_test(tests, loading_ends_a_loop_over_shards);
     tcase_add_test(tests, only_rank_0_takes_memory_and_for_one_moment);
+    tcase_add_test(tests, a_process_may_have_all_moments_or_none);
     tcase_add_test(tests, another_number_of_shards_is_another_option);
     tcase_add_test(tests, one_shard_is_not_named);
     tests = new_suite("errors", setup, remove_folder);

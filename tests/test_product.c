@@ -427,6 +427,28 @@ START_TEST(test_large)
 }
 END_TEST
 
+/* More threads than long blocks of rows, panels of B, or columns of one pass: blocks are short, and passes equal. */
+START_TEST(test_many_threads)
+{
+    static const int64_t sizes[][3] = {{300, 700, 600}, {200, 3100, 520}, {384, 384, 1100}};
+    th_machine list[ISAS];
+    const int count = machines(list);
+    for (int m = 0; m < count; m++) {
+        for (int threads = 16; threads <= 64; threads += 24) {
+            const recipe r = {.dtype = _i % 2 ? TH_FLOAT64 : TH_FLOAT32,
+                              .m = sizes[_i / 2][0],
+                              .n = sizes[_i / 2][1],
+                              .k = sizes[_i / 2][2],
+                              .a = threads == 40 ? COLUMNS : ROWS,
+                              .b = threads == 16 ? COLUMNS : ROWS,
+                              .c = ROWS,
+                              .add = threads == 64};
+            check_case(&r, &list[m], threads, 0, 200);
+        }
+    }
+}
+END_TEST
+
 static void check_batches(th_dtype dtype, const th_machine *machine, double tolerance, int cases)
 {
     random_state = 3;
@@ -580,6 +602,7 @@ int main(void)
     tcase_add_loop_test(bits, test_every_edge, 0, 2);
     tcase_add_loop_test(bits, test_blocks_of_k, 0, 2);
     tcase_add_loop_test(bits, test_large, 0, 2 * LARGE);
+    tcase_add_loop_test(bits, test_many_threads, 0, 6);
     tcase_add_loop_test(bits, test_batches, 0, 2);
     tcase_add_test(bits, test_row_does_not_depend_on_its_batch);
     tcase_add_test(bits, test_not_finite);

@@ -527,6 +527,40 @@ START_TEST(test_dense_ignores_rows_without_gradient)
 }
 END_TEST
 
+static float *read_bits(th_tensor *t)
+{
+    GOOD(t);
+    const size_t bytes = (size_t)th_numel(t) * sizeof(float);
+    float *list = malloc(bytes);
+    RUNS(th_copy_out(t, list, bytes));
+    return list;
+}
+
+/* The team searches a large dy for the row. */
+START_TEST(test_dense_ignores_one_row_of_many)
+{
+    enum { ROWS = 2000, IN = 3, OUT = 600, IDLE = 1700 };
+    th_tensor *w = th_set_requires_gradient(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(OUT, IN), -1, 1), true);
+    th_tensor *x = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(ROWS, IN), -1, 1);
+    th_tensor *cotangent = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(ROWS, OUT), -1, 1);
+    memset((float *)th_data(cotangent) + IDLE * OUT, 0, OUT * sizeof(float));
+    float *bits[3];
+    for (int round = 0; round < 3; round++) {
+        RUNS(th_set_threads(ctx, round + 1));
+        RUNS(th_backward(th_dense(x, w, NULL), &(th_backward_options){.cotangent = cotangent}));
+        bits[round] = read_bits(th_gradient(w));
+        ((float *)th_data(x))[IDLE * IN] = NAN;
+        th_empty_gradient(w);
+        th_tape_clear(ctx);
+    }
+    for (int round = 1; round < 3; round++) {
+        ck_assert_mem_eq(bits[0], bits[round], OUT * IN * sizeof(float));
+        free(bits[round]);
+    }
+    free(bits[0]);
+}
+END_TEST
+
 /* -- masked_matmul -- */
 
 typedef struct masked_case {
@@ -564,15 +598,6 @@ END_TEST
 typedef struct bits {
     float *c, *da, *db;
 } bits;
-
-static float *read_bits(th_tensor *t)
-{
-    GOOD(t);
-    const size_t bytes = (size_t)th_numel(t) * sizeof(float);
-    float *list = malloc(bytes);
-    RUNS(th_copy_out(t, list, bytes));
-    return list;
-}
 
 static bits run_masked(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side, th_tensor *cotangent)
 {
@@ -813,6 +838,7 @@ int main(void)
     tcase_add_test(tests, test_dense_shapes);
     tcase_add_test(tests, test_dense_uses_the_planned_memory);
     tcase_add_test(tests, test_dense_ignores_rows_without_gradient);
+    tcase_add_test(tests, test_dense_ignores_one_row_of_many);
     tcase_add_loop_test(tests, test_masked_matmul, 0, (int)(sizeof masked_cases / sizeof *masked_cases));
     tcase_add_loop_test(tests, test_masked_matmul_hides, 0, 2);
     tcase_add_test(tests, test_masked_matmul_without_hidden_pairs);

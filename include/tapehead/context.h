@@ -116,9 +116,9 @@ TH_API th_dtype th_default_dtype(const th_context *ctx);
 /* -- randomness --
  *
  * A context has three streams of random numbers: for data (th_uniform, th_normal, ...), for initialization (th_fill_*),
- * and for operations (dropout). Every number is a function of (seed, stream, step, call within the step, element).
- * Here step is the number of successful optimizer steps, and each stream counts its own calls. So one stream never
- * changes another. */
+ * and for operations (dropout). Every number is a function of (seed, stream, step, shard, call within the step or shard,
+ * element). Here step is the number of successful optimizer steps, and each stream counts its own calls. So one stream
+ * never changes another. */
 
 /* Sets the seed of all streams from now on. */
 TH_API void th_set_seed(th_context *ctx, uint64_t seed);

@@ -23,7 +23,8 @@
  * the operation, its operands, the numbers and your line. While an error is pending, operations do nothing and return
  * NULL. Functions that end a chain of operations, such as th_backward and th_optimizer_step, return a status that you
  * must check. So a training step needs one `if`. th_error_clear, th_tape_clear and all functions that free work while
- * an error is pending.
+ * an error is pending. In a group of processes (tapehead/group.h), an error of one process becomes the error of all in
+ * the next collective function.
  *
  * 4. Shapes. Tensors are row-major; dimension 0 is the outermost. Broadcasting is NumPy's. Negative axes count from
  * the end. A tensor has up to 8 dimensions, and sizes may be 0. Views share memory and run no kernel, forward or
@@ -34,8 +35,10 @@
  *
  * 6. Threads and bits. The same build and seed give the same bits, in float32 and float64, with any number of
  * threads. This holds on every x86-64 processor with fused multiply-add, with any libm. The result for a row or
- * sequence does not depend on the rest of its batch. Random numbers are functions of seed, stream, step, call
- * within the step, and element. With OpenBLAS the same bits hold for one machine, with any number of threads.
+ * sequence does not depend on the rest of its batch. Random numbers are functions of seed, stream, step, shard, call
+ * within the step or shard, and element. With OpenBLAS the same bits hold for one machine, with any number of threads.
+ * A step has the same bits with any number of processes that share its shards (tapehead/optimizer.h). They depend on
+ * the number of shards.
  *
  * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for all finite logits. No bit of
  * attention's output or gradient depends on a masked pair. An optimizer step with a non-finite gradient is refused

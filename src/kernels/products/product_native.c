@@ -77,7 +77,7 @@ static void pack_a_task(const product_pass *pass, int64_t index)
 static void pack_b_task(const product_pass *pass, int64_t index)
 {
     const th_product_plan *p = pass->plan;
-    const int64_t group = p->own_columns, groups = th_ceil_div(pass->columns, group);
+    const int64_t group = p->pack_columns, groups = th_ceil_div(pass->columns, group);
     const int64_t block = index / groups, column = index % groups * group;
     const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_ceil_div(pass->columns, p->multiply.columns);
     const int64_t panel = block * panels + column / p->multiply.columns;
@@ -91,7 +91,7 @@ static void pack_b_task(const product_pass *pass, int64_t index)
 static int64_t b_tasks(const product_pass *pass)
 {
     const int64_t blocks = th_ceil_div(pass->steps, TH_PRODUCT_BLOCK);
-    return pass->plan->b_shared ? th_ceil_div(pass->columns, pass->plan->own_columns) * blocks : 0;
+    return pass->plan->b_shared ? th_ceil_div(pass->columns, pass->plan->pack_columns) * blocks : 0;
 }
 
 static int64_t a_tasks(const product_pass *pass)

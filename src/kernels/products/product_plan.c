@@ -51,14 +51,19 @@ static bool b_is_small(const th_product_plan *p)
     return th_smaller(p->product.k, TH_PRODUCT_BLOCK) * p->product.n * p->size <= IN_PLACE_BYTES;
 }
 
+/* Returns the divisor of all blocks of rows. */
+static int64_t row_unit(const th_product_plan *p)
+{
+    return p->parts ? p->multiply.rows : ROW_UNIT;
+}
+
 /* Divides rows into blocks of about the same size. The blocks are short if long ones would be too few for the team and
  * B is in a cache. */
 static void plan_rows(th_product_plan *p, int64_t tasks)
 {
     const int64_t long_blocks = th_ceil_div(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
     const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_ceil_div(p->product.m, SHORT_ROW_BLOCK)) : 1;
-    p->row_block = round_up(th_ceil_div(p->product.m, th_larger(short_blocks, long_blocks)),
-                            p->parts ? p->multiply.rows : ROW_UNIT);
+    p->row_block = round_up(th_ceil_div(p->product.m, th_larger(short_blocks, long_blocks)), row_unit(p));
 }
 
 /* Decides how B is read: in place, packed by each task, or packed by the team. */
@@ -76,8 +81,9 @@ static void plan_b(th_product_plan *p)
     p->b_shared_bytes = 0;
     p->b_bytes = p->b_few_rows ? 0 : (p->b_in_place ? 1 : OWN_PANELS) * p->panel_bytes;
     if (p->b_shared) {
-        const int64_t panels =
-            th_smaller(th_ceil_div(product->n, p->multiply.columns), SHARED_BYTES / (int64_t)p->panel_bytes);
+        const int64_t all = th_ceil_div(product->n, p->multiply.columns);
+        const int64_t passes = th_ceil_div(all, SHARED_BYTES / (int64_t)p->panel_bytes); /* of about the same size */
+        const int64_t panels = th_ceil_div(all, passes);
         const int64_t blocks = SHARED_BYTES / (int64_t)p->panel_bytes / panels;
         p->pass_columns = th_smaller(product->n, panels * p->multiply.columns);
         p->pass_steps = th_smaller(product->k, blocks * TH_PRODUCT_BLOCK);
@@ -94,6 +100,27 @@ static void plan_columns(th_product_plan *p, int64_t tasks)
         columns == 1 ? p->pass_columns : round_up(th_ceil_div(p->pass_columns, columns), 2 * p->multiply.columns);
     if (p->c_buffer)
         p->column_block = th_smaller(p->column_block, BUFFER_COLUMNS);
+}
+
+/* Shortens the blocks of rows if many threads would wait for the last tasks: for example, if 64 threads have 72 tasks.
+ * Time is counted in rows. A shorter block must save a third of it, because it reads B more often. With more than two
+ * tasks for each thread there is no such block. */
+static void balance_rows(th_product_plan *p, int threads)
+{
+    const int64_t m = p->product.m, columns = th_ceil_div(p->pass_columns, p->column_block);
+    const double most = th_product_work(&p->product) / (double)TH_PRODUCT_TASK; /* tasks */
+    const int64_t tasks = th_ceil_div(m, p->row_block) * columns;
+    if (tasks > 2 * (int64_t)threads || !(p->b_shared || p->b_in_place))
+        return;
+    const int64_t before = th_ceil_div(tasks, threads) * p->row_block;
+    int64_t least = before;
+    for (int64_t rows = p->row_block - row_unit(p); rows >= SHORT_ROW_BLOCK; rows -= row_unit(p)) {
+        const int64_t more = th_ceil_div(m, rows) * columns, time = th_ceil_div(more, threads) * rows;
+        if (time < least && 3 * time <= 2 * before && (double)more <= most) {
+            least = time;
+            p->row_block = rows;
+        }
+    }
 }
 
 th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dtype, th_precision precision)
@@ -141,6 +168,15 @@ static void plan_a(th_product_plan *p)
     }
 }
 
+/* Returns the number of columns of B that a task packs for the team: few if the team has more threads than panels. */
+static int64_t columns_to_pack(const th_product_plan *p, int threads)
+{
+    const int64_t panels =
+        th_ceil_div(p->pass_columns, p->multiply.columns) * th_ceil_div(p->pass_steps, TH_PRODUCT_BLOCK);
+    const int64_t of_task = th_smaller(panels / threads, OWN_PANELS);
+    return th_larger(of_task, 1) * p->multiply.columns;
+}
+
 th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
     th_product_plan p = {
@@ -154,7 +190,9 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     plan_rows(&p, tasks);
     plan_b(&p);
     plan_columns(&p, tasks);
+    balance_rows(&p, threads);
     plan_a(&p);
+    p.pack_columns = columns_to_pack(&p, threads);
     p.c_bytes = p.c_buffer ? (size_t)(p.row_block * p.column_block * p.size) : 0;
     p.worker_bytes = (p.a_shared ? 0 : p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes);
     return p;

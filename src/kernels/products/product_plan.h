@@ -16,6 +16,7 @@ typedef struct th_product_plan {
     bool pack_a, a_shared, b_in_place, b_few_rows, b_shared, c_buffer; /* shared: packed by the team for all tasks */
     int64_t row_block, column_block;                                   /* of a task */
     int64_t own_columns;                                               /* of B that a task packs at a time */
+    int64_t pack_columns;                                              /* of B that a task packs for the team */
     int64_t pass_columns, pass_steps;                                  /* of C, and of k, in one pass */
     size_t panel_bytes;                    /* from one packed panel of B to the next, for TH_PRODUCT_BLOCK steps of k */
     size_t b_shared_bytes, a_shared_bytes; /* of the operands that the team packs for a pass */

@@ -1,6 +1,10 @@
 /* The gradient of a dense layer's weight: see weight_gradient.h. */
 #include "ops/shared/weight_gradient.h"
 
+#include <stdatomic.h>
+
+#include "tensor/threaded_loop.h"
+
 th_weight_gradient th_weight_gradient_of(const th_array *dy, const th_array *x, const th_array *dw)
 {
     const th_array dyt = th_array_transposed(dy);
@@ -43,14 +47,38 @@ static bool find_idle(const th_kernels *kernels, const th_product *block, bool *
     return found;
 }
 
-static bool has_idle(const th_kernels *kernels, const th_product *product, size_t element)
+/* The search for such rows in all blocks. */
+typedef struct idle_search {
+    const th_kernels *kernels;
+    const th_product *product;
+    size_t element;
+    atomic_bool found;
+} idle_search;
+
+static void search_rows(void *shared, int64_t first, int64_t end, int worker)
 {
-    bool idle[TH_PRODUCT_BLOCK], found = false;
-    for (int64_t first = 0; first < product->k && !found; first += TH_PRODUCT_BLOCK) {
-        const th_product block = block_at(product, first, element);
-        found = find_idle(kernels, &block, idle);
+    (void)worker;
+    idle_search *search = shared;
+    bool idle[TH_PRODUCT_BLOCK];
+    for (; first < end; first += TH_PRODUCT_BLOCK) {
+        th_product block = block_at(search->product, first, search->element);
+        block.k = block.k < end - first ? block.k : end - first;
+        if (find_idle(search->kernels, &block, idle))
+            atomic_store_explicit(&search->found, true, memory_order_relaxed);
     }
-    return found;
+}
+
+/* Returns whether any row is idle and not finite. If dy is too large for an L2 cache, the team searches: most time is
+ * then the wait for the first element of each row. */
+static bool has_idle(const th_context *ctx, const th_kernels *kernels, const th_product *product, size_t element)
+{
+    enum { ROW_COST = 64, LARGE = 1 << 20 };
+    idle_search search = {.kernels = kernels, .product = product, .element = element};
+    if (product->k * product->m < LARGE)
+        search_rows(&search, 0, product->k, 0);
+    else
+        th_for_rows(ctx, product->k, ROW_COST, search_rows, &search);
+    return atomic_load_explicit(&search.found, memory_order_relaxed);
 }
 
 /* Reserves workspace for whole products, and for full and last blocks, copied or not. */
@@ -85,7 +113,7 @@ void th_weight_gradient_run(const th_call *call, const th_weight_gradient *gradi
     bool idle[TH_PRODUCT_BLOCK];
     for (int64_t t = 0, products = th_product_call_count(dw); t < products; t++) {
         const th_product product = th_product_call_at(dw, t, add);
-        if (!has_idle(kernels, &product, element)) {
+        if (!has_idle(ctx, kernels, &product, element)) {
             th_product_run(&ctx->machine, dw->dtype, &product, ctx->threads, workspace);
             continue;
         }
