@@ -281,7 +281,6 @@ int main(int argc, char **argv)
         (void)report(model, step, loss);
     if (th_group_agree(group))
         give_up_together("classify", ctx, th_error_message(ctx));
-    const bool stopped = th_group_stop_requested(group);
     th_context_free(ctx);
     finish_output("classify");
     if (first && !quiet) {
@@ -289,5 +288,5 @@ int main(int argc, char **argv)
         print_next(argv[0], "classify", (const char *const[]){"--seed", "2", "--picture", "classify_seed_2.svg", NULL});
     }
     end_processes();
-    return interrupted || stopped ? 130 : EXIT_SUCCESS;
+    return interrupted ? 130 : EXIT_SUCCESS;
 }

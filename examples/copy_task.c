@@ -267,11 +267,10 @@ int main(int argc, char **argv)
         (void)report(model, &t, &loss);
     if (th_group_agree(group))
         give_up_together("copy_task", ctx, th_error_message(ctx));
-    const bool stopped = th_group_stop_requested(group);
     th_context_free(ctx);
     finish_output("copy_task");
     if (first && !quiet)
         print_files(argv[0]);
     end_processes();
-    return interrupted || stopped ? 130 : EXIT_SUCCESS;
+    return interrupted ? 130 : EXIT_SUCCESS;
 }

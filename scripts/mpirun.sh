@@ -2,6 +2,9 @@
 # mpirun.sh N PROGRAM [ARGUMENT...]: runs a program that was built with MPI in N processes on this machine. N may be more than
 # the number of processors. Each process computes with (processors / N) threads, unless OMP_NUM_THREADS or the program says otherwise.
 #
+# Ctrl-C (SIGINT) becomes SIGUSR1 in all processes. The examples then save a checkpoint and end; mpirun alone would kill them within
+# two seconds. A second Ctrl-C, and SIGTERM, are passed to mpirun.
+#
 # Runs `mpirun`, or the command in the environment variable MPIRUN. It must belong to the MPI that the program was built with: Open
 # MPI or MPICH.
 set -eu
@@ -28,5 +31,17 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy
 export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1
 
+# Ctrl-C does not reach a session without this terminal. A process in the background has standard input only if it is given.
+exec 3<&0
 # shellcheck disable=SC2086 # (MPIRUN may be "mpirun --mca ...")
-exec ${MPIRUN:-mpirun} -n "$n" "$@"
+setsid ${MPIRUN:-mpirun} -n "$n" "$@" <&3 3<&- &
+job=$!
+trap 'kill -USR1 $job; trap "kill -TERM $job" INT' INT
+trap 'kill -TERM $job' TERM HUP
+status=0
+wait $job || status=$?
+while kill -0 $job 2>/dev/null; do # a signal has interrupted the wait
+    status=0
+    wait $job || status=$?
+done
+exit $status

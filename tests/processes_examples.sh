@@ -85,7 +85,7 @@ once 1 'language_model: rank 0: .*log.jsonl' train 3 no_log --steps 9
 once 1 'language_model: rank 0: .*next.safetensors' train 3 no_checkpoint --steps 9
 once 1 'samples.*cannot be written' train 3 no_sample --steps 9
 
-# -- signals: to one process, and to mpirun, which passes SIGUSR1 on --
+# -- signals: to one process, and to mpirun.sh --
 # shellcheck disable=SC2086
 "$language_model" train text alone $options --steps 1000 --eval-every 500 --force >alone.out 2>&1
 stop() { # stop RUN: starts a run in three processes, and waits until its training has begun
@@ -107,3 +107,10 @@ stopped term 143 2
 stop int
 kill -INT "$(cat pid.0)"
 stopped int 130 1
+# A test runs in the background, where a shell ignores SIGINT.
+# shellcheck disable=SC2086
+env --default-signal=INT "$mpirun" 3 "$language_model" train text ctrl_c $options --steps 1000 --eval-every 500 >ctrl_c.out 2>&1 &
+started=$!
+until [ -e ctrl_c/last.safetensors ]; do sleep 0.05; done
+kill -INT $started
+stopped ctrl_c 138 5 # 128 + SIGUSR1

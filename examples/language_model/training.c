@@ -278,6 +278,7 @@ static void print_result(trainer *t)
     print_files(t);
 }
 
+/* (After a signal to another process, this one ends with success. Then mpirun returns the other's status.) */
 int run_training(trainer *t, bool resume)
 {
     catch_signals(interrupt);
@@ -289,7 +290,7 @@ int run_training(trainer *t, bool resume)
     agree(t);
     if (is_first(t))
         print_result(t);
-    return t->stopped ? 128 + (interrupted ? interrupted : SIGTERM) : EXIT_SUCCESS;
+    return t->stopped && interrupted ? 128 + interrupted : EXIT_SUCCESS;
 }
 
 /* -- measuring memory -- */

@@ -190,7 +190,7 @@ int export(int argc, char **argv)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
     if (is_model_folder(words[0]))
         refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
-    trainer t;
+    trainer t = {.run = words[0], .ctx = th_context_new(NULL)};
     open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
     /* config.json is removed first and written last: a folder that has it has a complete model. */
