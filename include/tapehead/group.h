@@ -18,6 +18,8 @@
  *             return report(th_error_message(ctx));     (the same sentence on every process)
  *     }
  *
+ * docs/many-machines.md has whole programs, a transport included.
+ *
  * Some functions are collective: all processes of the group must call them, in the same order. These are
  * th_optimizer_step, th_group_agree, and th_checkpoint_save with an optimizer that has a group. */
 #ifndef TAPEHEAD_GROUP_H
