@@ -25,14 +25,14 @@ TH_PRIVATE_API const char *th_optimizer_rule_name(const th_optimizer *o);
  * their number. */
 TH_PRIVATE_API int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_MAX_SAVED_OPTIONS]);
 /* Returns PyTorch's name of moment i: "exp_avg", ... */
-TH_PRIVATE_API const char *th_optimizer_moment_name(const th_optimizer *o, int i);
+const char *th_optimizer_moment_name(const th_optimizer *o, int i);
 
 /* Returns the index of a parameter in o; -1 if o does not have it. The search begins at *hint, which is then set behind
  * the parameter, so looking up all parameters in the module's order takes linear time. */
 TH_PRIVATE_API int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *parameter, int64_t *hint);
 /* Returns moment i of parameter p, in the shape of the parameter. data is NULL before the first step. If several processes
  * share the moments, data has only this process's part (th_moment_part_of). */
-TH_PRIVATE_API th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);
+th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);
 /* Sets how often parameter p was updated (th_saved_updates). If it is 0, the moments become 0. */
 TH_PRIVATE_API void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps);
 /* Ends an unfinished loop over shards, and forgets the local steps since the last outer step, because the state of another

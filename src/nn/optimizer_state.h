@@ -100,18 +100,18 @@ void th_moments_discard_reserved(th_optimizer *o);
 void th_moments_move(th_optimizer *o, th_optimizer_parameter *p);
 /* Limits the values of moment i of a parameter (contiguous) to the largest that a step can produce. For moments from a
  * file or of another type. NaN does not change. */
-TH_PRIVATE_API void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
+void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
 /* This process's part of moment i of parameter p: bytes begin to end - 1 of the moment are at data. begin = end if the
  * process has nothing of it. */
 typedef struct th_moment_part {
     char *data; /* NULL before the first step, and in a shapes-only context */
     size_t begin, end;
 } th_moment_part;
-TH_PRIVATE_API th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i);
+th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i);
 /* Returns which part of every moment of p process `rank` has. data is NULL. */
-TH_PRIVATE_API th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank);
+th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank);
 /* This process's part of the parameter's velocity of outer steps. */
-TH_PRIVATE_API th_moment_part th_velocity_part_of(const th_optimizer *o, const th_optimizer_parameter *p);
+th_moment_part th_velocity_part_of(const th_optimizer *o, const th_optimizer_parameter *p);
 /* Sets the parameter's moments and velocity to zero, as gaps between parameters are. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
 /* Frees the moments of blocks that no parameter of o uses any more. */
