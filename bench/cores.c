@@ -93,8 +93,8 @@ static int compare_kinds(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Prints the regions with the same task and the same number of tasks as one line, the longest first. task: the offset
- * of the function in the program, for addr2line. */
+/* Prints one line for all regions with the same function and number of tasks, the longest first. task: the function's
+ * offset in the program, for addr2line. */
 static void print_regions(const timed_step *step, int workers)
 {
     extern const char __executable_start;

@@ -70,6 +70,16 @@ def introduction(machine, seconds):
     return INTRODUCTION.format(**machine, conditions=conditions)
 
 
+def with_costs(machine, values, least):
+    """Returns the values with the least costs of a region that any run measured: a busy machine disturbs them."""
+    further = values["threads"] - 2
+    if further < 0:
+        return values
+    own = machine["region_us"] + further * machine["worker_us"]
+    costs = values["costs_ms"] * (least["region_us"] + further * least["worker_us"]) / own if own > 0 else 0
+    return values | {"costs_ms": costs, "predicted_ms": values["predicted_ms"] - values["costs_ms"] + costs}
+
+
 def main():
     parser = argparse.ArgumentParser(description="predicts training steps on many cores")
     parser.add_argument("--program", type=pathlib.Path, required=True)
@@ -77,17 +87,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=10, help="for each number of threads")
     parser.add_argument("configurations", nargs="+")
     options = parser.parse_args()
-    text = ""
-    for configuration in options.configurations:
-        try:
-            machine, rows = run(options.program.resolve(), configuration, options.seconds)
-        except subprocess.CalledProcessError as error:
-            sys.exit(error.stderr.strip())
-        part = table(configuration, rows)
-        if not text:
-            part = introduction(machine, options.seconds) + part
-        print(part, end="", flush=True)
-        text += part
+    try:
+        runs = {name: run(options.program.resolve(), name, options.seconds) for name in options.configurations}
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.stderr.strip())
+    machines = [machine for machine, _ in runs.values()]
+    least = machines[0] | {cost: min(m[cost] for m in machines) for cost in ("region_us", "worker_us")}
+    text = introduction(least, options.seconds)
+    for name, (machine, rows) in runs.items():
+        text += table(name, [with_costs(machine, values, least) for values in rows])
+    print(text, end="")
     options.out.write_text(text)
 
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # cores.sh [--quick] [--seconds N] [--out FILE] [CONFIGURATION...]: predicts how much faster a training step is on up to
-# 64 cores, and checks the prediction with the cores of this machine. Builds bench/cores.c, prints a table for each
-# configuration (default: copyB, char12, gpt2s) and writes bench/results/cores.md (or FILE). --seconds: for each number
-# of threads (default 10). --quick: copyB and char12, one second. Takes about five minutes, and --quick half a minute.
+# 64 cores, and checks the prediction with the cores of this machine. Builds bench/cores.c and prints a table for each
+# configuration (default: copyB, char12, gpt2s). Writes bench/results/cores.md (or FILE). --seconds: for each number of
+# threads (default 10). --quick: copyB and char12, one second. Takes about five minutes, and --quick one minute.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

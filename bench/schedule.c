@@ -1,5 +1,5 @@
-/* Distributes the tasks of a region among workers as src/kernels/machine/parallel.c does: each worker begins with its
- * own share of consecutive tasks, and then takes tasks from the shares of the others. */
+/* Distributes the tasks of a region among workers as src/kernels/machine/parallel.c does. Each worker begins with its
+ * own share of consecutive tasks. Then it takes tasks from the shares of the others. */
 #include "schedule.h"
 
 #include <stddef.h>

@@ -140,7 +140,7 @@ static void forget_rejected(th_optimizer *o)
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
-/* Returns the factor by which the update multiplies each gradient: 1 / weight, and less if it clips. The kernels divide
+/* Returns the factor by which the update multiplies each gradient: 1 / weight, or less to clip them. The kernels divide
  * the weight decay by this factor. If it is too small for that, scales the gradients itself and returns 1. */
 static double scale_of(const th_optimizer *o, double weight)
 {

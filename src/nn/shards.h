@@ -43,7 +43,7 @@ void th_shards_forget(th_optimizer *o);
 
 /* TH_ERROR_STATE if the program has not computed all shards of this process. */
 th_status th_shards_check(const th_optimizer *o);
-/* Without a loop, takes the gradients as those of the only shard. */
+/* Without a loop: the gradients are the gradients of the only shard. */
 void th_shards_complete(th_optimizer *o);
 /* Adds the open nodes to the block's own gradients: the sum over all shards, if this process has all of them. */
 void th_shards_sum(th_optimizer *o);

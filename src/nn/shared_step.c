@@ -1,5 +1,5 @@
-/* What the processes of a group tell each other in a step, besides gradients and parameters: errors, facts that must be
- * equal, which parameters are due, and partial sums of the gradient norm. */
+/* The messages of a step besides gradients and parameters: errors, facts that must be equal, due parameters, and partial
+ * sums of the gradient norm. */
 #include "nn/shared_step.h"
 
 #include <float.h>

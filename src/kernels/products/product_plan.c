@@ -103,8 +103,8 @@ static void plan_columns(th_product_plan *p, int64_t tasks)
 }
 
 /* Shortens the blocks of rows if many threads would wait for the last tasks: for example, if 64 threads have 72 tasks.
- * Time is counted in rows. A shorter block must save a third of it, because it reads B more often. With more than two
- * tasks for each thread there is no such block. */
+ * Time is counted in rows. A shorter block must save a third of it, because it reads B more often. That is impossible
+ * with more than two tasks for each thread. */
 static void balance_rows(th_product_plan *p, int threads)
 {
     const int64_t m = p->product.m, columns = th_ceil_div(p->pass_columns, p->column_block);

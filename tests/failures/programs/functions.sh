@@ -10,8 +10,8 @@ command -v nm >/dev/null || {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# th_apply is a macro, which calls th_apply_n.
-exceptions=th_apply
+# th_apply is a macro, which calls th_apply_n. th_mpi_group_new needs MPI (tests/mpi).
+exceptions='th_apply\|th_mpi_group_new'
 
 nm "$objects"/*.o | sed -n 's/^ *U \(th_[a-z0-9_]*\)$/\1/p' | sort -u >"$work/called"
 grep -o '`th_[a-z0-9_]*`' "$source/docs/functions.md" | tr -d '`' | grep -vx "$exceptions" | sort -u >"$work/named"
