@@ -45,3 +45,15 @@ expect 0 "$(crc resumed)" "$program" resume other --steps 40 --threads 2 --quiet
 expect 2 '--shards 5 does not divide --batch 12' "$program" train text none --shards 5
 expect 2 '--shards takes a whole number from 1 to 4096' "$program" train text none --shards 0
 expect 0 'memory=' "$program" train text --memory --shards 4 --batch 12
+
+# Local steps in one process.
+expect 2 '--local-steps 7 does not divide --steps 40' "$program" train text none --local-steps 7 --steps 40
+expect 2 '--local-steps 8 does not divide --eval-every 20' "$program" train text none --local-steps 8 --steps 40 --eval-every 20
+train local --steps 40 --local-steps 10
+[ "$(crc local.out)" != "$(crc one.out)" ] || fail "the outer steps do nothing"
+train local_half --steps 20 --local-steps 10 --lr 0.003 --min-lr 0.0003
+expect 2 '--local-steps 10 does not divide --steps 45' "$program" resume local_half --steps 45 --quiet
+expect 0 "" "$program" resume local_half --steps 40 --quiet
+cp said resumed
+train local_other --steps 20 --local-steps 10 --lr 0.003 --min-lr 0.0003
+expect 0 "$(crc resumed)" "$program" resume local_other --steps 40 --threads 2 --quiet

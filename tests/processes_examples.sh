@@ -52,6 +52,27 @@ train 3 half --steps 60 --precision bfloat16 >half.out 2>&1
 "$language_model" train text half_alone $options --steps 60 --precision bfloat16 >half_alone.out 2>&1
 [ "$(crc half.out)" = "$(crc half_alone.out)" ] || fail "other parameters in bfloat16"
 
+# -- local steps: the signal arrives between outer steps, and the run stops after the next one --
+local_steps() { # local_steps N RUN [OPTION...]: trains with --local-steps 4
+    count=$1 run=$2
+    shift 2
+    train "$count" "$run" --steps 40 --local-steps 4 --eval-every 20 "$@"
+}
+local_steps 2 whole >whole.out 2>&1 || { cat whole.out; fail "local steps"; }
+[ "$(crc whole.out)" != "$(crc run1.out)" ] || fail "local steps do nothing"
+rm -f pid.*
+local_steps 2 local --steps 400 >local.out 2>&1 &
+started=$!
+until [ -e local/last.safetensors ]; do sleep 0.05; done
+kill -TERM "$(cat pid.1)"
+status=0
+wait $started || status=$?
+[ $status -eq 143 ] && [ "$(grep -c 'stopped and saved at step [0-9]*[02468]$' local.out)" -eq 1 ] || { cat local.out; fail "local steps: status $status"; }
+processes 2 "$language_model" resume local --quiet >local.out 2>&1 || { cat local.out; fail "resume local"; }
+local_steps 2 without_stop --steps 400 >without_stop.out 2>&1
+[ "$(crc local.out)" = "$(crc without_stop.out)" ] || fail "other parameters after a stop"
+once 1 'adam_w of 2 workers in the file, adam_w of 4 workers here' processes 4 "$language_model" resume whole --steps 48 --quiet
+
 # -- errors --
 once 2 'does not divide --batch' train 2 other --steps 9 --batch 18
 once 2 '3 processes need --shards 3 or more' train 3 other --steps 9 --shards 2

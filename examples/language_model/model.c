@@ -58,6 +58,7 @@ void make_optimizer(trainer *t)
                                                               .groups = &vectors,
                                                               .n_groups = 1,
                                                               .shards = (int)chosen.shards,
-                                                              .group = t->group});
+                                                              .group = t->group,
+                                                              .diloco = {.local_steps = (int)chosen.local_steps}});
     expect_no_error(t);
 }

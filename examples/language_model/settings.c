@@ -71,6 +71,9 @@ static const program_option options_of_a_run[] = {
     {"batch", "windows of the text in a batch; with --from as many as 768 tokens fill, 1 to 12",
      .integer = &chosen.batch, .low = 1, .high = 1e6, .given = &was_given.batch},
     {"shards", SHARDS_HELP, .integer = &chosen.shards, .low = 1, .high = 4096},
+    {"local-steps",
+     "steps of each process alone, until the processes join their parameters (DiLoCo); 0: they join each step",
+     .integer = &chosen.local_steps, .low = 0, .high = MAX_STEPS},
     {"accumulate", "batches in a step, one after another", .integer = &chosen.accumulate, .low = 1, .high = 1e6},
     {"lr", "the highest learning rate; with --from 0.0003, or 0.0384 / width for a width above 128", .real = &chosen.lr,
      .low = 1e-12, .high = 1e3, .given = &was_given.lr},
@@ -133,6 +136,21 @@ static bool has_model_options(void)
            chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0;
 }
 
+static bool local_steps_divide(int64_t steps)
+{
+    return chosen.local_steps == 0 || steps % chosen.local_steps == 0;
+}
+
+void check_local_steps(void)
+{
+    char problem[200];
+    const bool in_all = local_steps_divide(chosen.steps);
+    snprintf(problem, sizeof problem, "--local-steps %lld does not divide --%s %lld", (long long)chosen.local_steps,
+             in_all ? "eval-every" : "steps", (long long)(in_all ? chosen.eval_every : chosen.steps));
+    if (!in_all || !local_steps_divide(chosen.eval_every))
+        refuse(PROGRAM, problem, "");
+}
+
 static void refuse_contradictions(void)
 {
     const int64_t heads = chosen.heads, width = chosen.width;
@@ -164,6 +182,7 @@ static void refuse_contradictions(void)
         refuse(PROGRAM, "the prompt must not be empty", "");
     if (!chosen.from || was_given.batch) /* otherwise length.c chooses the batch */
         check_shards(PROGRAM, chosen.shards, chosen.batch);
+    check_local_steps();
 }
 
 void complete_rates(void)
@@ -373,6 +392,8 @@ static void add_older(json_t *all)
         json_object_set_new(all, "precision", json_string("float32"));
     if (json_object_get(all, "shards") == NULL)
         json_object_set_new(all, "shards", json_integer(1));
+    if (json_object_get(all, "local-steps") == NULL)
+        json_object_set_new(all, "local-steps", json_integer(0));
     if (json_object_get(all, "keep") == NULL)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
 }
@@ -393,6 +414,8 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
          block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
         {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
+        {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
+         local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},
         {"length", "1 to \"model.length\"", chosen.length >= 1 && chosen.length <= MODEL.length},
         {"end token", "-1 or less than \"model.vocabulary\"", chosen.end_token < MODEL.vocabulary},
         {"min-lr", "0 to \"lr\"", chosen.min_lr >= 0 && chosen.min_lr <= chosen.lr},

@@ -31,7 +31,7 @@ typedef struct settings {
     const char *from, *freeze; /* a folder of transformers; patterns of parameters */
     /* training */
     int64_t keep; /* checkpoints */
-    int64_t steps, batch, shards, accumulate, warmup, seed, threads, patience;
+    int64_t steps, batch, shards, local_steps, accumulate, warmup, seed, threads, patience;
     double lr, min_lr, beta1, beta2, weight_decay, clip;
     const char *precision;
     /* reports */
@@ -53,6 +53,8 @@ extern settings chosen;
 const program_option *options_with(const program_option *more);
 /* Rejects options that contradict each other, and fills in the options of the model. */
 void complete_settings(void);
+/* Rejects numbers of steps that --local-steps does not divide: only an outer step can be the last one, or be saved. */
+void check_local_steps(void);
 /* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
 void complete_rates(void);
 

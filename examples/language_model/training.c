@@ -193,11 +193,19 @@ static bool is_time_to_evaluate(const trainer *t)
     return th_step(t->ctx) % chosen.eval_every == 0 || th_step(t->ctx) == chosen.steps;
 }
 
+/* Returns whether training ends now, because a signal arrived: after a step, but with local steps only after an outer
+ * one, because a checkpoint can be saved only then. */
+static bool is_stopped(const trainer *t)
+{
+    const bool ends = ends_training(t->group, interrupted);
+    return ends && (chosen.local_steps == 0 || th_step(t->ctx) % chosen.local_steps == 0);
+}
+
 /* Runs steps and evaluations to the end of training, or until the end of the step in which a signal arrives. An error
  * that only the first process has, such as a full disk, becomes an error of all with the next step or checkpoint. */
 static th_status train_until_finished(trainer *t)
 {
-    while (!ends_training(t->group, interrupted) && !is_finished(t)) {
+    while (!is_stopped(t) && !is_finished(t)) {
         if (train_step(t))
             return th_error_code(t->ctx);
         if (is_first(t))

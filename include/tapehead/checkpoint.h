@@ -59,7 +59,10 @@ typedef struct th_checkpoint {
  * in one process is an error in all: each returns the code and the message of the first process that has one, with its
  * rank. This includes a disk that fills while rank 0 writes. TH_ERROR_STATE, in all processes, if they differ in the
  * number of steps or in the moments. TH_ERROR_STATE, in this process, if the group has been freed. A process that passes
- * no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout). */
+ * no optimizer, or a freed one, does not take part: the others wait for it (th_group_set_timeout).
+ *
+ * With local steps (th_diloco_options), call it before the first step or right after an outer step: otherwise
+ * TH_ERROR_STATE. The file has the moments of every process, and only as many processes can load it. */
 TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), and the
  * numbers. Also restores the context's seed, step, random streams and precision. A file of an older version without a

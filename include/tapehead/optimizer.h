@@ -33,6 +33,26 @@ typedef struct th_parameter_group {
     bool no_weight_decay;        /* a weight decay of 0 */
 } th_parameter_group;
 
+/* Local steps, for machines that slow links connect: DiLoCo (Douillard et al. 2023, "DiLoCo: Distributed Low-Communication
+ * Training of Language Models"). The processes of a group do not exchange gradients. Each one, a worker, updates all
+ * parameters in its own way for H steps. Then all of them take an outer step, a step of SGD with Nesterov momentum. With
+ * R workers, theta_r: a worker's parameters, theta: the parameters that all of them had before the H steps:
+ *
+ *     delta = 1 / R sum_r (theta - theta_r)
+ *     velocity = momentum velocity + delta
+ *     theta -= learning_rate (delta + momentum velocity)
+ *
+ * Then every worker continues from theta. delta and velocity have the shape of the parameter; velocity begins with 0.
+ * The sum is the binary tree of th_shard, over the workers' ranks. So the bits depend on R and the number of shards, but
+ * not on threads or the transport. The processes send 1 / H of the bytes that the usual exchange of gradients would
+ * send. */
+typedef struct th_diloco_options {
+    int local_steps;      /* H; 0: none, the processes exchange gradients in each step */
+    double learning_rate; /* of the outer step; 0: 0.7 */
+    double momentum;      /* of the outer step, [0, 1); 0: 0.9 */
+    bool no_momentum;     /* the momentum is 0 */
+} th_diloco_options;
+
 /* Options of SGD, which computes the same as PyTorch's:
  *
  *     g += weight_decay theta
@@ -52,8 +72,9 @@ typedef struct th_sgd_options {
     double max_norm;                  /* the global norm of all gradients is clipped to this; 0: no clipping */
     const th_parameter_group *groups; /* [n_groups] */
     int n_groups;
-    int shards;      /* of each step: see th_shard; 0: 1 */
-    th_group *group; /* the processes that share the shards; NULL: this process alone */
+    int shards;               /* of each step: see th_shard; 0: 1 */
+    th_group *group;          /* the processes that share the shards; NULL: this process alone */
+    th_diloco_options diloco; /* local steps; {0}: none */
 } th_sgd_options;
 
 /* Options of Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019):
@@ -82,15 +103,16 @@ typedef struct th_adam_options {
     double max_norm;      /* the global norm of all gradients is clipped to this; 0: no clipping */
     const th_parameter_group *groups; /* [n_groups] */
     int n_groups;
-    int shards;      /* of each step: see th_shard; 0: 1 */
-    th_group *group; /* the processes that share the shards; NULL: this process alone */
+    int shards;               /* of each step: see th_shard; 0: 1 */
+    th_group *group;          /* the processes that share the shards; NULL: this process alone */
+    th_diloco_options diloco; /* local steps; {0}: none */
 } th_adam_options;
 /* Sets beta1, beta2 and has_betas in th_adam_options: {.learning_rate = 1e-3, TH_BETAS(0, 0.99)}. */
 #define TH_BETAS(first, second) .beta1 = (first), .beta2 = (second), .has_betas = true
 
 /* Creates an SGD optimizer of all parameters that the module has now. It belongs to the context. The module may be
  * freed before the optimizer. Returns NULL with the error stored if the module has no parameters or an option is out
- * of range. */
+ * of range. With local steps, shards must be a multiple of the number of processes. */
 TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 /* Creates an Adam optimizer, as th_sgd_new creates SGD. */
 TH_API th_optimizer *th_adam_new(th_module *m, const th_adam_options *options);
@@ -118,7 +140,19 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * process that has an error, with its rank. No parameter has changed. To continue, clear the error in all processes. A
  * gradient that is not finite is an error in all processes too. The processes must agree on the number of steps and of
  * shards, the seed, the learning rate, and, at the first step, the values of the parameters. Otherwise the step is
- * TH_ERROR_STATE in all of them. */
+ * TH_ERROR_STATE in all of them.
+ *
+ * With local steps (th_diloco_options), only every H-th step is collective. It takes the outer step after the update,
+ * for the parameters that any worker has changed since the last outer step. Each process has all moments, a copy of the
+ * parameters, and its part of the velocity. Differences:
+ *
+ *     - A process with an error waits in its step until the others take their outer step, or call another collective
+ *       function. Then all return the error, and no parameter changes in the current step of each. The group's timeout
+ *       must be longer than H steps.
+ *     - If a sum of differences is not finite, all processes return TH_ERROR_VALUE, which names the parameter. The
+ *       parameters are again those after the last outer step, and velocity has not changed. The steps since then
+ *       count, and their moments remain.
+ *     - A request to stop (th_group_request_stop) arrives with the outer step. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* -- a step in shards --
@@ -146,7 +180,9 @@ TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
  * below 1e-18 or not finite, the step is TH_ERROR_VALUE and changes nothing.
  *
  * With P processes, process r computes the shards from r S / P (rounded down) to (r + 1) S / P. While it computes them,
- * log2(S / P) additional gradients are in memory. */
+ * log2(S / P) additional gradients are in memory.
+ *
+ * With local steps (th_diloco_options), both sums are over this process's shards, and the bits of a step depend on P. */
 typedef struct th_shard {
     int index;     /* this shard's number, in [0, count) */
     int count;     /* S */
@@ -162,7 +198,8 @@ TH_API th_shard th_optimizer_shards(th_optimizer *optimizer);
  * random numbers. Returns false behind the last shard, and if an error is pending. After the last shard, more calls
  * return false and do nothing. */
 TH_API bool th_shard_next(th_shard *shard);
-/* Returns the loss of the last step, sum_s loss_s / sum_s weight_s, of the shards of all processes. */
+/* Returns the loss of the last step, sum_s loss_s / sum_s weight_s, of the shards of all processes; with local steps, of
+ * this process's shards. */
 TH_API double th_optimizer_loss(const th_optimizer *optimizer);
 
 /* Sets the learning rate; 0 is allowed. TH_ERROR_ARGUMENT if it is negative or not finite. */

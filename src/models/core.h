@@ -19,6 +19,8 @@
 #include "nn/module.h"
 #include "nn/optimizer_saved.h"
 #include "nn/optimizer_state.h"
+#include "nn/outer_step.h"
+#include "nn/saved_tensors.h"
 #include "ops/shared/rotary_scaling.h"
 #include "processes/group.h"
 #include "tensor/attachment.h"

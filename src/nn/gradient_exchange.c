@@ -27,7 +27,8 @@ typedef struct cursor {
 } cursor;
 
 struct th_gradient_exchange {
-    int rank, size, shards;
+    int rank, size;
+    int shards;           /* of the tree; with local steps each process has one sum, as of one shard */
     int *first_node;      /* [size + 1] */
     th_shard_node *nodes; /* [first_node[size]]: of all processes, in order */
     size_t piece;         /* bytes of a message */
@@ -135,7 +136,9 @@ th_gradient_exchange *th_gradient_exchange_new(th_optimizer *o)
         th_fail_memory(ctx, o->operation, sizeof *x);
         return NULL;
     }
-    *x = (th_gradient_exchange){.rank = o->shards.rank, .size = o->shards.processes, .shards = o->shards.count};
+    *x = (th_gradient_exchange){.rank = o->shards.rank,
+                                .size = o->shards.processes,
+                                .shards = o->diloco.local_steps > 0 ? o->shards.processes : o->shards.count};
     if (!allocate_lists(x, o)) {
         th_gradient_exchange_free(ctx, x);
         th_fail_memory(ctx, o->operation, sizeof *x);

@@ -108,7 +108,7 @@ static const char *name_of(const th_module *m, const th_tensor_impl *parameter, 
     return strcpy(name, "a parameter");
 }
 
-th_status th_fail_non_finite(const th_tensor_impl *t, const char *operation, const th_module *m,
+th_status th_fail_non_finite(const th_tensor_impl *t, const char *operation, const th_module *m, bool differences,
                              th_gradient_extreme found)
 {
     char name[TH_FULL_NAME_SIZE], index[160] = "";
@@ -118,6 +118,11 @@ th_status th_fail_non_finite(const th_tensor_impl *t, const char *operation, con
         th_append(index, sizeof index, d ? ", %lld" : "%lld", (long long)(remainder / size));
         remainder %= size;
     }
+    if (differences)
+        return th_fail(t->ctx, TH_ERROR_VALUE, operation,
+                       "the sum of the differences of %s is %g at [%s]; the parameters are again those after the last "
+                       "outer step",
+                       name_of(m, t, name), found.value, index);
     return th_fail(t->ctx, TH_ERROR_VALUE, operation, "the gradient of %s is %g at [%s]; no parameter was changed",
                    name_of(m, t, name), found.value, index);
 }
@@ -167,7 +172,7 @@ static th_status slow_norm(const th_gradient_list *list, const char *operation, 
     for (const th_tensor_impl *t; (t = next(list, &it));) {
         const th_gradient_extreme found = th_find_extreme(t, 0, th_norm_chunks(t));
         if (found.element >= 0)
-            return th_fail_non_finite(t, operation, list->module, found);
+            return th_fail_non_finite(t, operation, list->module, false, found);
         largest = fmax(largest, found.value);
     }
     it = start(list);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "nn/module.h"
+#include "nn/optimizer_saved.h"
 #include "nn/optimizer_state.h"
 #include "nn/shared_step.h"
 #include "tensor/tensor.h"
@@ -69,6 +70,17 @@ static bool check_common(th_context *ctx, const char *operation, double learning
     return legal;
 }
 
+/* Completes the options of local steps. Returns false, with an error pending, if one is out of range. */
+static bool complete_diloco(th_context *ctx, const char *operation, th_diloco_options *diloco)
+{
+    diloco->learning_rate = value_or(diloco->learning_rate, 0.7, false);
+    diloco->momentum = value_or(diloco->momentum, 0.9, diloco->no_momentum);
+    return in_range(ctx, operation, "diloco.local_steps", diloco->local_steps, diloco->local_steps >= 0) &&
+           in_range(ctx, operation, "diloco.learning_rate", diloco->learning_rate,
+                    diloco->learning_rate > 0 && isfinite(diloco->learning_rate)) &&
+           in_range(ctx, operation, "diloco.momentum", diloco->momentum, diloco->momentum >= 0 && diloco->momentum < 1);
+}
+
 /* -- creating -- */
 
 bool th_optimizer_takes(const th_module *m)
@@ -128,23 +140,27 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
     return o;
 }
 
-/* Returns the optimizer with its shards and group; NULL, with an error pending, if they do not fit. */
-static th_optimizer *with_shards(th_optimizer *o, int shards, th_group *group)
+/* Returns the optimizer with its shards, group and local steps; NULL, with an error pending, if they do not fit. */
+static th_optimizer *with_shards(th_optimizer *o, int shards, th_group *group, const th_diloco_options *diloco)
 {
-    if (th_shards_begin(o, shards, group) == TH_OK)
+    o->diloco = *diloco;
+    if (th_shards_begin(o, shards, group) == TH_OK) {
+        th_optimizer_name_rule(o);
         return o;
+    }
     th_optimizer_free(o);
     return NULL;
 }
 
 th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options)
 {
-    const th_sgd_options given = options ? *options : (th_sgd_options){0};
+    th_sgd_options given = options ? *options : (th_sgd_options){0};
     if (!th_optimizer_takes(m) ||
         !check_common(m->ctx, "sgd", given.learning_rate, given.weight_decay, given.max_norm, given.groups,
                       given.n_groups) ||
         !in_range(m->ctx, "sgd", "momentum", given.momentum, given.momentum >= 0 && given.momentum < 1) ||
-        !in_range(m->ctx, "sgd", "dampening", given.dampening, given.dampening >= 0 && given.dampening <= 1))
+        !in_range(m->ctx, "sgd", "dampening", given.dampening, given.dampening >= 0 && given.dampening <= 1) ||
+        !complete_diloco(m->ctx, "sgd", &given.diloco))
         return NULL;
     if (given.nesterov && (given.momentum == 0 || given.dampening != 0)) {
         th_fail(m->ctx, TH_ERROR_ARGUMENT, "sgd", "nesterov needs momentum and no dampening");
@@ -158,7 +174,7 @@ th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options)
     o->learning_rate = given.learning_rate;
     o->max_norm = given.max_norm;
     o->n_moments = given.momentum > 0;
-    return with_shards(o, given.shards, given.group);
+    return with_shards(o, given.shards, given.group, &given.diloco);
 }
 
 static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam_options *options, bool decoupled)
@@ -172,7 +188,8 @@ static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam
                       given.n_groups) ||
         !in_range(m->ctx, operation, "beta1", given.beta1, given.beta1 >= 0 && given.beta1 < 1) ||
         !in_range(m->ctx, operation, "beta2", given.beta2, given.beta2 >= 0 && given.beta2 < 1) ||
-        !in_range(m->ctx, operation, "eps", given.eps, given.eps >= 0 && isfinite(given.eps)))
+        !in_range(m->ctx, operation, "eps", given.eps, given.eps >= 0 && isfinite(given.eps)) ||
+        !complete_diloco(m->ctx, operation, &given.diloco))
         return NULL;
     th_optimizer *o = optimizer_new(m, operation, given.groups, given.n_groups, given.weight_decay);
     if (o == NULL)
@@ -183,7 +200,7 @@ static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam
     o->learning_rate = given.learning_rate;
     o->max_norm = given.max_norm;
     o->n_moments = given.amsgrad ? 3 : 2;
-    return with_shards(o, given.shards, given.group);
+    return with_shards(o, given.shards, given.group, &given.diloco);
 }
 
 th_optimizer *th_adam_new(th_module *m, const th_adam_options *options)

@@ -15,10 +15,32 @@ static size_t bytes_of_cuts(const th_optimizer *o)
     return ((size_t)o->shards.processes + 1) * sizeof(size_t);
 }
 
+/* An array of numbers that th_moments has: where its pointer is, and its size. */
+typedef struct numbers {
+    void **data;
+    size_t bytes;
+} numbers;
+
+enum { MAX_NUMBERS = TH_MAX_MOMENTS + 2 };
+
+/* Lists the arrays that m has, allocated or not. Returns their number. */
+static int list_numbers(const th_optimizer *o, th_moments *m, numbers list[MAX_NUMBERS])
+{
+    int n = 0;
+    for (; n < o->n_moments; n++)
+        list[n] = (numbers){&m->moment[n], m->end - m->begin};
+    if (o->diloco.local_steps > 0)
+        list[n++] = (numbers){&m->start, m->bytes};
+    if (o->diloco.local_steps > 0 && o->diloco.momentum > 0)
+        list[n++] = (numbers){&m->velocity, m->cut[o->shards.rank + 1] - m->cut[o->shards.rank]};
+    return n;
+}
+
 static void free_moments(const th_optimizer *o, th_moments *m)
 {
-    for (int i = 0; i < o->n_moments; i++)
-        th_release_numbers(o->ctx, m->moment[i], m->end - m->begin);
+    numbers list[MAX_NUMBERS];
+    for (int n = list_numbers(o, m, list); n-- > 0;)
+        th_release_numbers(o->ctx, *list[n].data, list[n].bytes);
     th_release(o->ctx, m->cut, bytes_of_cuts(o));
     th_release(o->ctx, m, sizeof *m);
 }
@@ -39,8 +61,8 @@ static th_moments *moments_in(th_moments *list, const th_parameter_block *block)
     return list;
 }
 
-/* Returns the first offset from `target` on where a process's part may begin. This is the beginning of a chunk of the
- * gradient norm (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. */
+/* Returns the offset near `target` where a process's part begins. This is the beginning of a chunk of the gradient norm
+ * (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. */
 static size_t cut_at(const th_parameter_block *block, size_t target)
 {
     const size_t chunk = TH_NORM_CHUNK * th_dtype_size(block->dtype);
@@ -51,8 +73,9 @@ static size_t cut_at(const th_parameter_block *block, size_t target)
         return block->used;
     if (target <= entry->offset)
         return entry->offset;
-    const size_t within = (target - entry->offset + chunk - 1) / chunk * chunk;
-    return entry->offset + (within < entry->bytes ? within : entry->bytes);
+    const size_t within = target - entry->offset, before = within / chunk * chunk;
+    const size_t after = before + chunk < entry->bytes ? before + chunk : entry->bytes;
+    return entry->offset + (within - before <= after - within ? before : after);
 }
 
 /* Cuts a block into a part for each process, of similar sizes. */
@@ -63,12 +86,11 @@ static void cut_block(const th_optimizer *o, th_moments *m)
     for (size_t r = 1; r < size; r++)
         m->cut[r] = cut_at(m->block, m->bytes / size * r + m->bytes % size * r / size);
     m->cut[size] = m->bytes;
-    m->begin = m->cut[rank];
-    m->end = m->cut[rank + 1];
+    m->begin = o->diloco.local_steps > 0 ? 0 : m->cut[rank];
+    m->end = o->diloco.local_steps > 0 ? m->bytes : m->cut[rank + 1];
 }
 
-/* Allocates the cuts and the moments of this process's part. Returns false with an error pending, and nothing
- * allocated. */
+/* Allocates the cuts and the moments. Returns false with an error pending, and nothing allocated. */
 static bool allocate_part(const th_optimizer *o, th_moments *m)
 {
     m->cut = th_allocate(o->ctx, bytes_of_cuts(o));
@@ -77,16 +99,17 @@ static bool allocate_part(const th_optimizer *o, th_moments *m)
         return false;
     }
     cut_block(o, m);
-    const size_t bytes = m->end - m->begin;
-    for (int i = 0; i < o->n_moments; i++) {
-        if (th_allocate_numbers(o->ctx, bytes, &m->moment[i], o->operation) != TH_OK) {
+    numbers list[MAX_NUMBERS];
+    const int n = list_numbers(o, m, list);
+    for (int i = 0; i < n; i++) {
+        if (th_allocate_numbers(o->ctx, list[i].bytes, list[i].data, o->operation) != TH_OK) {
             while (i-- > 0)
-                th_release_numbers(o->ctx, m->moment[i], bytes);
+                th_release_numbers(o->ctx, *list[i].data, list[i].bytes);
             th_release(o->ctx, m->cut, bytes_of_cuts(o));
             return false;
         }
-        if (m->moment[i])
-            memset(m->moment[i], 0, bytes);
+        if (*list[i].data)
+            memset(*list[i].data, 0, list[i].bytes);
     }
     return true;
 }
@@ -184,6 +207,14 @@ th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank)
     return m ? part_within(p, m->cut[rank], m->cut[rank + 1]) : (th_moment_part){0};
 }
 
+th_moment_part th_velocity_part_of(const th_optimizer *o, const th_optimizer_parameter *p)
+{
+    th_moment_part part = th_moment_part_of_rank(p, o->shards.rank);
+    if (p->moments && p->moments->velocity && part.begin < part.end)
+        part.data = (char *)p->moments->velocity + (p->entry->offset + part.begin - p->moments->cut[o->shards.rank]);
+    return part;
+}
+
 static bool in_use(const th_optimizer *o, const th_moments *m)
 {
     for (int64_t i = 0; i < o->count; i++)
@@ -212,6 +243,9 @@ void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
         if (part.data)
             memset(part.data, 0, part.end - part.begin);
     }
+    const th_moment_part velocity = th_velocity_part_of(o, p);
+    if (velocity.data)
+        memset(velocity.data, 0, velocity.end - velocity.begin);
 }
 
 /* The largest value that a step can produce in moment i (kernels/elementwise/optimizer_kernels.h). */

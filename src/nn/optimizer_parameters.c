@@ -61,6 +61,9 @@ th_status th_optimizers_reserve(th_context *ctx)
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
         for (int64_t i = 0; i < o->count; i++) {
             const th_optimizer_parameter *moving = &o->parameters[i];
+            if (moving->moments && moving->entry->successor && o->diloco.local_steps > 0)
+                return th_fail(ctx, TH_ERROR_STATE, "module_cast",
+                               "%s takes local steps: cast the module before the first step", o->operation);
             if (moving->moments && moving->entry->successor && o->shards.processes > 1)
                 return th_fail(ctx, TH_ERROR_STATE, "module_cast",
                                "several processes share the moments of %s: cast the module before the first step",

@@ -1,5 +1,6 @@
 /* The internal state of an optimizer. optimizer.c creates it, optimizer_moments.c manages its moments,
- * optimizer_parameters.c follows parameters that are freed or cast, optimizer_step.c runs steps. */
+ * optimizer_parameters.c follows parameters that are freed or cast, optimizer_step.c runs steps, outer_step.c the outer
+ * steps of DiLoCo. */
 #ifndef TH_NN_OPTIMIZER_STATE_H
 #define TH_NN_OPTIMIZER_STATE_H
 
@@ -14,15 +15,17 @@ enum {
     TH_NORM_CHUNK = 1 << 14 /* elements of a parameter whose squares are summed first */
 };
 
-/* The moments of the parameters in a block. Each process of a group updates a part of the block, bytes cut[rank] to
- * cut[rank + 1] - 1, and has the moments of this part. One process alone has all moments. A moment has the layout of the
- * part. */
+/* The moments of the parameters in a block. Each process of a group owns a part of the block: bytes cut[rank] to
+ * cut[rank + 1] - 1. It has the moments of its part, which it updates. With local steps (outer_step.h) it updates the
+ * whole block, and has all moments. A moment has the layout of what the process updates. */
 typedef struct th_moments {
     th_parameter_block *block;
     size_t bytes;      /* of the block when the moments were made */
     size_t *cut;       /* [size of the group + 1], multiples of a cache line, from 0 to bytes */
-    size_t begin, end; /* this process's part */
+    size_t begin, end; /* what this process updates in a step */
     void *moment[TH_MAX_MOMENTS];
+    void *start;    /* with local steps: the block's parameters before the first of them, `bytes` bytes */
+    void *velocity; /* of the outer step, of the part that this process owns; NULL without momentum */
     struct th_moments *next;
 } th_moments;
 
@@ -34,7 +37,9 @@ typedef struct th_optimizer_parameter {
     int group;
     bool due;      /* has a gradient in the current step */
     bool summed;   /* required a gradient when the loop over the shards began */
+    bool changed;  /* by a local step since the last outer step */
     int64_t steps; /* taken so far */
+    int64_t outer; /* the number of outer steps that included it, the same in all processes */
 } th_optimizer_parameter;
 
 typedef struct th_optimizer_group {
@@ -47,12 +52,15 @@ struct th_optimizer {
     th_context *ctx;
     const th_module *module; /* for names; NULL once it is freed */
     const char *operation;   /* "adam": for messages */
+    char rule_name[48];      /* for checkpoints (optimizer_saved.h) */
     th_optimizer_rule rule;
     bool decoupled;
     th_sgd_options sgd;
     th_adam_options adam;
     double learning_rate, max_norm;
-    double norm, loss; /* of the last step */
+    th_diloco_options diloco; /* complete; local_steps 0: none */
+    int local_steps;          /* since the last outer step */
+    double norm, loss;        /* of the last step */
     int n_moments;
     th_optimizer_group *groups; /* [n_groups]; the last one has all parameters that match no other */
     int n_groups;
@@ -66,7 +74,7 @@ struct th_optimizer {
     th_moments *reserved; /* for parameters that will move, or for the first step; NULL otherwise */
     th_shard_state shards;
     th_group *group;               /* NULL: this process alone */
-    struct th_shared_step *shared; /* shared_step.c; NULL until the first step with several processes */
+    struct th_shared_step *shared; /* shared_step.c; NULL until the first step with several processes or local steps */
 };
 
 /* Returns false, with an error pending, if m is NULL or was freed. */
@@ -80,7 +88,7 @@ th_optimizer *th_optimizer_next(th_attachment **at);
 void th_optimizer_sort(th_optimizer *o);
 
 /* -- moments -- */
-/* Allocates moments for every parameter. After an error nothing has changed. */
+/* Allocates moments for every parameter, and what the outer step keeps. After an error nothing has changed. */
 TH_PRIVATE_API th_status th_moments_ensure(th_optimizer *o);
 /* Allocates moments, zeros, for all parameters that the block holds now, unless it has them. The caller adopts or
  * discards them. */
@@ -93,17 +101,19 @@ void th_moments_discard_reserved(th_optimizer *o);
 void th_moments_move(th_optimizer *o, th_optimizer_parameter *p);
 /* Limits the values of moment i of a parameter (contiguous) to the largest that a step can produce. For moments from a
  * file or of another type. NaN does not change. */
-TH_PRIVATE_API void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
+void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
 /* This process's part of moment i of parameter p: bytes begin to end - 1 of the moment are at data. begin = end if the
  * process has nothing of it. */
 typedef struct th_moment_part {
     char *data; /* NULL before the first step, and in a shapes-only context */
     size_t begin, end;
 } th_moment_part;
-TH_PRIVATE_API th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i);
+th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i);
 /* Returns which part of every moment of p process `rank` has. data is NULL. */
-TH_PRIVATE_API th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank);
-/* Sets the parameter's moments to zero, as gaps between parameters are. */
+th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank);
+/* This process's part of the parameter's velocity of outer steps. */
+th_moment_part th_velocity_part_of(const th_optimizer *o, const th_optimizer_parameter *p);
+/* Sets the parameter's moments and velocity to zero, as gaps between parameters are. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
 /* Frees the moments of blocks that no parameter of o uses any more. */
 void th_moments_drop_unused(th_optimizer *o);

@@ -1,5 +1,6 @@
 /* Runs one step of an optimizer: sums and checks the gradients, clips them, and updates the parameters. With several
- * processes, shared_step.c exchanges gradients and parameters.
+ * processes, shared_step.c exchanges gradients and parameters. With local steps, each process does this alone, and
+ * outer_step.c then joins the parameters.
  * kernels/elementwise/vector/optimizer.c contains the arithmetic. */
 #include <float.h>
 #include <math.h>
@@ -11,6 +12,7 @@
 #include "kernels/machine/parallel.h"
 #include "nn/gradient_norm.h"
 #include "nn/optimizer_state.h"
+#include "nn/outer_step.h"
 #include "nn/shared_step.h"
 #include "processes/group.h"
 #include "tapehead/tape.h"
@@ -192,14 +194,14 @@ static th_status prepare(th_optimizer *o)
     if (th_moments_ensure(o) != TH_OK)
         return o->ctx->error;
     th_optimizer_sort(o);
-    return o->shards.processes > 1 ? th_shared_step_reserve(o) : TH_OK;
+    return o->shards.processes > 1 || th_steps_are_local(o) ? th_shared_step_reserve(o) : TH_OK;
 }
 
-/* Sets the weight and the loss of the whole step. */
-static th_status add_shards(th_optimizer *o, const th_shard_values *values, double *weight)
+/* Sets the weight and the loss of a step of `count` shards. */
+static th_status add_shards(th_optimizer *o, const th_shard_values *values, int count, double *weight)
 {
     double loss = *weight = 0;
-    for (int i = 0; i < o->shards.count; i++) {
+    for (int i = 0; i < count; i++) {
         *weight += values[i].weight;
         loss += values[i].loss;
     }
@@ -211,39 +213,48 @@ static th_status add_shards(th_optimizer *o, const th_shard_values *values, doub
     return TH_OK;
 }
 
-/* Sums the gradients of all shards, and sets the norm and the factor of the sums. Errors: TH_ERROR_VALUE for a gradient
- * that is not finite. */
+/* Sums the gradients of this process's shards, and sets the norm and the factor of the sums. Errors: TH_ERROR_VALUE for a
+ * gradient that is not finite. */
 static th_status sum_gradients(th_optimizer *o, double *factor)
 {
     double norm, weight;
     th_shards_sum(o);
     if (th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &norm) != TH_OK ||
-        add_shards(o, o->shards.values, &weight) != TH_OK)
+        add_shards(o, o->shards.values, o->shards.end - o->shards.first, &weight) != TH_OK)
         return o->ctx->error;
     *factor = set_norm(o, norm, weight);
     return TH_OK;
 }
 
-/* The same with other processes: afterwards each process has the sums of its part of the parameters. */
+/* The same for the shards of all processes: afterwards each process has the sums of its part of the parameters. */
 static th_status sum_gradients_together(th_optimizer *o, double *factor)
 {
     const th_shard_values *values;
     double norm, weight;
-    if (th_shared_step_sum(o) != TH_OK || th_shared_step_norm(o, &norm, &values) != TH_OK ||
-        add_shards(o, values, &weight) != TH_OK)
+    if (th_shared_step_gather_due(o) != TH_OK || th_shared_step_sum(o) != TH_OK ||
+        th_shared_step_norm(o, false, &norm, &values) != TH_OK ||
+        add_shards(o, values, o->shards.count, &weight) != TH_OK)
         return o->ctx->error;
     *factor = set_norm(o, norm, weight);
     return TH_OK;
 }
 
-/* Computes the new parameters. */
-static th_status run_step(th_optimizer *o)
+/* Sums the gradients of a local step. The processes agree on its errors before the parameters change. */
+static th_status begin_local_step(th_optimizer *o, double *factor)
 {
-    const bool alone = o->shards.processes == 1;
-    double factor = 1;
     if (o->ctx->options.shapes_only)
         return TH_OK;
-    if ((alone ? sum_gradients(o, &factor) : sum_gradients_together(o, &factor)) != TH_OK)
+    th_outer_step_start(o);
+    return sum_gradients(o, factor);
+}
+
+/* Computes the new parameters. factor: of the sums of a local step. */
+static th_status run_step(th_optimizer *o, double factor)
+{
+    const bool alone = o->shards.processes == 1 || th_steps_are_local(o);
+    if (o->ctx->options.shapes_only)
+        return TH_OK;
+    if (!th_steps_are_local(o) && (alone ? sum_gradients(o, &factor) : sum_gradients_together(o, &factor)) != TH_OK)
         return o->ctx->error;
     update_all(o, scale_of(o, factor));
     return alone ? TH_OK : th_shared_step_distribute(o);
@@ -254,12 +265,22 @@ static void finish_step(th_optimizer *o)
     for (int64_t i = 0; i < o->count; i++)
         if (o->parameters[i].due) {
             o->parameters[i].steps++;
+            o->parameters[i].changed = th_steps_are_local(o);
             th_storage_changed(o->parameters[i].tensor->storage);
             th_empty_gradient(o->parameters[i].tensor->handle);
         }
+    o->local_steps += th_steps_are_local(o);
     o->backwards = o->ctx->backwards;
     th_shards_restart(o);
     th_random_step_done(o->ctx);
+}
+
+/* Returns whether the processes agree on their errors in this step. After an error they always do: otherwise the others
+ * would not learn of it. */
+static bool is_collective(const th_optimizer *o)
+{
+    return o->shards.processes > 1 && !o->ctx->options.shapes_only &&
+           (!th_steps_are_local(o) || th_outer_step_follows(o) || th_failed(o->ctx));
 }
 
 th_status th_optimizer_step(th_optimizer *o)
@@ -272,19 +293,22 @@ th_status th_optimizer_step(th_optimizer *o)
     const int64_t start = th_profile_start(ctx);
     const double exchanged = th_group_traffic_so_far(o->group).seconds;
     const bool begins = can_begin(o);
-    if (begins)
-        (void)prepare(o);
-    if (o->shards.processes > 1 && !ctx->options.shapes_only)
-        (void)th_shared_step_agree(o); /* also after an error: the others must learn of it */
+    double factor = 1;
+    if (begins && prepare(o) == TH_OK && th_steps_are_local(o))
+        (void)begin_local_step(o, &factor);
+    if (is_collective(o))
+        (void)th_shared_step_agree(o);
     if (!begins && o->shards.processes == 1) {
         th_shards_restart(o);
         return ctx->error;
     }
-    if (th_failed(ctx) || run_step(o) != TH_OK)
+    if (th_failed(ctx) || run_step(o, factor) != TH_OK)
         return reject(o);
     finish_step(o);
+    if (th_outer_step_is_due(o))
+        (void)th_outer_step(o);
     if (start)
         th_profile_step(ctx, o->operation, start,
                         (int64_t)(1e9 * (th_group_traffic_so_far(o->group).seconds - exchanged)));
-    return TH_OK;
+    return ctx->error;
 }

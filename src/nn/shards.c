@@ -29,6 +29,11 @@ th_status th_shards_begin(th_optimizer *o, int shards, th_group *group)
         return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation,
                        "%d processes cannot share a step of %d shard%s: .shards must be at least %d", size, count,
                        count == 1 ? "" : "s", size);
+    if (o->diloco.local_steps > 0 && count % size != 0)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation,
+                       "with local steps, each process has as many shards as the others: .shards must be a multiple "
+                       "of %d, not %d",
+                       size, count);
     th_shard_state *s = &o->shards;
     *s = (th_shard_state){.rank = rank,
                           .processes = size,

@@ -19,6 +19,7 @@ static const char operation[] = "optimizer_step";
 /* The memory of steps, allocated at the first step. */
 struct th_shared_step {
     bool compared;      /* the processes have compared their parameters */
+    bool same_due;      /* all processes have the same due parameters, as of the last agreement */
     unsigned char *due; /* [processes][parameters] */
     size_t due_bytes;
     th_shard_values *values; /* [shards] */
@@ -138,20 +139,24 @@ void th_shared_step_compare_again(th_optimizer *o)
 
 /* -- agreement -- */
 
+/* Returns the checksum of the parameters; with local steps, of those before the first one. */
 static uint32_t parameters_crc32c(const th_optimizer *o)
 {
     uint32_t crc = 0;
     for (int64_t i = 0; i < o->count; i++) {
-        const th_tensor_impl *t = o->parameters[i].tensor;
-        crc = th_crc32c(crc, th_tensor_data(t), (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype));
+        const th_optimizer_parameter *p = &o->parameters[i];
+        const char *start = p->moments->start;
+        const void *data = start ? start + p->entry->offset : th_tensor_data(p->tensor);
+        crc = th_crc32c(crc, data, (size_t)th_tensor_numel(p->tensor) * th_dtype_size(p->tensor->dtype));
     }
     return crc;
 }
 
-/* Makes the parameters due that have a gradient in another process. In this one their gradient is zero. */
-static th_status gather_due(th_optimizer *o)
+th_status th_shared_step_gather_due(th_optimizer *o)
 {
     struct th_shared_step *s = o->shared;
+    if (s->same_due)
+        return TH_OK;
     unsigned char *own = s->due + (size_t)o->shards.rank * (size_t)o->count;
     for (int64_t i = 0; i < o->count; i++)
         own[i] = o->parameters[i].due;
@@ -172,12 +177,12 @@ static th_status gather_due(th_optimizer *o)
 th_status th_shared_step_agree(th_optimizer *o)
 {
     const th_context *ctx = o->ctx;
-    const bool compare = !ctx->error && !o->shared->compared;
+    const bool compare = !ctx->error && (!o->shared->compared || o->diloco.local_steps > 0);
     uint32_t due = 0;
     bool same_due;
     int64_t elements = 0, trained = 0;
     for (int64_t i = 0; i < o->count; i++) {
-        const unsigned char flag = o->parameters[i].due;
+        const unsigned char flag = o->parameters[i].due || o->parameters[i].changed;
         due = th_crc32c(due, &flag, 1);
         elements += th_tensor_numel(o->parameters[i].tensor);
         trained += o->parameters[i].tensor->requires_gradient ? th_tensor_numel(o->parameters[i].tensor) : 0;
@@ -192,12 +197,15 @@ th_status th_shared_step_agree(th_optimizer *o)
          .kind = TH_FACT_CHECKSUM,
          .integer = th_crc32c(0, o->shards.calls, sizeof o->shards.calls)},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
+        {.name = "number of local steps", .kind = TH_FACT_INTEGER, .integer = o->diloco.local_steps},
         {.name = "checksum of the parameters", .kind = TH_FACT_CHECKSUM, .integer = compare ? parameters_crc32c(o) : 0},
     };
+    _Static_assert(sizeof facts / sizeof *facts <= TH_MAX_FACTS, "an agreement has no place for all facts");
     if (th_group_agree_on(o->group, operation, facts, (int)(sizeof facts / sizeof *facts), due, &same_due) != TH_OK)
         return ctx->error;
     o->shared->compared = true;
-    return same_due ? TH_OK : gather_due(o);
+    o->shared->same_due = same_due;
+    return TH_OK;
 }
 
 th_status th_shared_step_sum(th_optimizer *o)
@@ -286,7 +294,7 @@ typedef struct found {
 
 /* Fails in all processes at the first element that is not finite. If all are finite, computes the norm in units of the
  * largest one. */
-static th_status slow_norm(const th_optimizer *o, double *norm)
+static th_status slow_norm(const th_optimizer *o, bool differences, double *norm)
 {
     const size_t bytes = sizeof(found);
     char *all = (char *)o->shared->block;
@@ -314,14 +322,15 @@ static th_status slow_norm(const th_optimizer *o, double *norm)
             first.extreme.value = fmax(first.extreme.value, other.extreme.value);
     }
     if (first.extreme.element >= 0)
-        return th_fail_non_finite(o->parameters[first.parameter].tensor, operation, o->module, first.extreme);
+        return th_fail_non_finite(o->parameters[first.parameter].tensor, operation, o->module, differences,
+                                  first.extreme);
     if (gather_sums(o, first.extreme.value) != TH_OK)
         return TH_ERROR_PROCESS;
     *norm = fmin(first.extreme.value * sqrt(total_of(o)), DBL_MAX);
     return TH_OK;
 }
 
-th_status th_shared_step_norm(th_optimizer *o, double *norm, const th_shard_values **values)
+th_status th_shared_step_norm(th_optimizer *o, bool differences, double *norm, const th_shard_values **values)
 {
     const struct th_shared_step *s = o->shared;
     if (gather_sums(o, 0) != TH_OK)
@@ -334,7 +343,7 @@ th_status th_shared_step_norm(th_optimizer *o, double *norm, const th_shard_valu
     *values = s->values;
     const double sum = total_of(o);
     if (!isfinite(sum))
-        return slow_norm(o, norm);
+        return slow_norm(o, differences, norm);
     *norm = sqrt(sum);
     return TH_OK;
 }

@@ -132,7 +132,7 @@ static int list_blocks(const th_group *g, char *all, size_t bytes, int first, in
  * process has its own block and the blocks of the ranks before it. */
 th_status th_group_all_gather(th_group *g, const char *operation, void *all, size_t bytes)
 {
-    const int size = g->transport.size, rank = g->transport.rank;
+    const int size = th_group_size(g), rank = th_group_rank(g);
     for (int have = 1; have < size && bytes > 0;) {
         const int count = have < size - have ? have : size - have;
         const int to = (rank + have) % size, from = (rank + size - have) % size;

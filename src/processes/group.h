@@ -27,7 +27,7 @@ static inline bool th_group_shared(const th_group *g)
 TH_PRIVATE_API th_status th_group_exchange(th_group *g, const char *operation, const th_message *send, int n_send,
                                            const th_message *receive, int n_receive);
 /* Gathers blocks of `bytes` bytes: all [size] has the block of every process, in the order of the ranks. The caller has
- * put this process's block there. */
+ * put this process's block there. Does nothing in a group of one. */
 th_status th_group_all_gather(th_group *g, const char *operation, void *all, size_t bytes);
 
 /* A value that all processes must share. */
@@ -39,7 +39,7 @@ typedef struct th_fact {
         double real;
     };
 } th_fact;
-enum { TH_MAX_FACTS = 8 };
+enum { TH_MAX_FACTS = 10 };
 
 /* Collective: agrees on an error, as th_group_agree does. Without one, compares facts: TH_ERROR_STATE names the first
  * process whose fact differs from rank 0's. All processes list the same facts. If `equal` is not NULL, sets it to

@@ -12,7 +12,7 @@
 /* In a checkpoint, names of tensors other than weights begin with a dot. No parameter's name does. */
 #define TH_CHECKSUMS_NAME ".checksums"
 #define TH_MOMENT_NAME ".optimizer.%s.%s" /* moment, parameter */
-enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + 32 };
+enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
 /* Keys of the metadata. */
 #define TH_STATE_TEXT "tapehead.state"
 #define TH_CONFIGURATION_TEXT "configuration"
@@ -55,7 +55,7 @@ th_status th_parameter_list_read(const th_parameter_list *list, const char *oper
 char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const char *operation);
 /* Reads and checks the state. Returns NULL with TH_ERROR_FILE; the caller releases it with json_decref. */
 json_t *th_state_read(const th_json_source *source, const char *text);
-/* Returns the number of steps of a parameter. If it is not 0, the file has the parameter's moments. */
+/* Returns how often a parameter was updated. If it is not 0, the file has the parameter's moments. */
 int64_t th_state_steps(const json_t *state, const char *parameter);
 /* Reads a real as checkpoints write it. Returns false if it is not one. */
 bool th_state_real(const json_t *json, double *value);

@@ -1,18 +1,19 @@
-/* Gathers the moments that the processes of a group share, for the process that writes a checkpoint: rank 0. It has one
- * moment at a time. */
+/* Gathers the moments of the processes of a group, for the process that writes a checkpoint: rank 0. It has one moment at
+ * a time. */
 #ifndef TH_MODELS_STORE_CHECKPOINT_GATHER_H
 #define TH_MODELS_STORE_CHECKPOINT_GATHER_H
 
 #include "models/store/checkpoint.h"
 
-/* A moment of a parameter. */
+/* A moment of a parameter, or another tensor (nn/saved_tensors.h). */
 typedef struct th_saved_moment {
-    const th_optimizer_parameter *parameter;
-    int moment;
+    int64_t parameter; /* index in the optimizer */
+    int tensor;
     char name[TH_MOMENT_NAME_SIZE]; /* in the file */
 } th_saved_moment;
 
 typedef struct th_gathering {
+    const th_optimizer *optimizer;
     th_group *group;
     const char *operation;
     char *buffer;         /* of rank 0: for the largest moment that it does not have alone; NULL if it has all alone */
@@ -21,7 +22,7 @@ typedef struct th_gathering {
 } th_gathering;
 
 /* Allocates what gathering these moments needs. TH_ERROR_MEMORY. Call th_gathering_end even after an error. */
-th_status th_gathering_begin(th_gathering *g, th_group *group, const th_saved_moment *moments, int64_t count,
+th_status th_gathering_begin(th_gathering *g, const th_optimizer *o, const th_saved_moment *moments, int64_t count,
                              const char *operation);
 /* Releases it. */
 void th_gathering_end(th_gathering *g);

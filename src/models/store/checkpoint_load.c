@@ -19,13 +19,33 @@ static const char operation_that_changes[] = "checkpoint_load (some numbers may 
 
 /* -- moments -- */
 
-/* Returns moment m of a parameter that has taken steps; NULL if the file does not have it. */
+/* Returns tensor k (nn/saved_tensors.h) of a parameter that was updated; NULL if the file does not have it. */
 static const th_stored *find_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p,
-                                    int m)
+                                    int k)
 {
-    char name[TH_MOMENT_NAME_SIZE];
-    snprintf(name, sizeof name, TH_MOMENT_NAME, th_optimizer_moment_name(o, m), p->name);
+    char name[TH_MOMENT_NAME_SIZE], moment[TH_SAVED_NAME_SIZE];
+    th_saved_tensor_name(o, k, moment);
+    snprintf(name, sizeof name, TH_MOMENT_NAME, moment, p->name);
     return th_stored_search(file->by_name, file->count, name);
+}
+
+/* Compares tensor k of a parameter. stepped: the file has it, according to its state. */
+static void compare_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p, int k,
+                           bool stepped, th_differences *d)
+{
+    char name[TH_SAVED_NAME_SIZE];
+    const th_stored *stored = find_moment(file, o, p, k);
+    const th_array own = th_saved_tensor(o, p->in_optimizer, k);
+    th_saved_tensor_name(o, k, name);
+    if (!stepped && stored)
+        th_differ(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name, p->name);
+    if (!stepped)
+        return;
+    if (stored == NULL)
+        th_differ(d, TH_MISSING, "missing: %s of %s", name, p->name);
+    else if (stored->type != th_stored_type_of(own.dtype) || stored->tensor.shape.ndim != own.ndim ||
+             memcmp(stored->tensor.shape.size, own.size, (size_t)own.ndim * sizeof *own.size) != 0)
+        th_differ(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter", name, p->name);
 }
 
 static void compare_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
@@ -34,30 +54,16 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         const bool stepped = th_state_steps(state, p->name) > 0;
-        for (int m = 0; p->in_optimizer >= 0 && m < o->n_moments; m++) {
-            const th_stored *stored = find_moment(file, o, p, m);
-            if (!stepped && stored)
-                th_differ(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file",
-                          th_optimizer_moment_name(o, m), p->name);
-            if (!stepped)
-                continue;
-            if (stored == NULL)
-                th_differ(d, TH_MISSING, "missing: %s of %s", th_optimizer_moment_name(o, m), p->name);
-            else if (stored->type != th_stored_type_of(p->tensor->dtype) ||
-                     stored->tensor.shape.ndim != p->tensor->ndim ||
-                     memcmp(stored->tensor.shape.size, p->tensor->size,
-                            (size_t)p->tensor->ndim * sizeof *p->tensor->size) != 0)
-                th_differ(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter",
-                          th_optimizer_moment_name(o, m), p->name);
-        }
+        for (int k = 0; p->in_optimizer >= 0 && k < th_saved_tensor_count(o); k++)
+            compare_moment(file, o, p, k, stepped, d);
     }
 }
 
-/* Reads this process's part of moment m of a parameter. */
-static th_status read_moment(const th_stored *stored, const th_optimizer *o, const th_listed_parameter *p, int m)
+/* Reads this process's part of tensor k of a parameter. */
+static th_status read_moment(const th_stored *stored, const th_optimizer *o, const th_listed_parameter *p, int k)
 {
-    const th_dtype dtype = p->tensor->dtype;
-    const th_moment_part part = th_moment_part_of(&o->parameters[p->in_optimizer], m);
+    const th_dtype dtype = th_saved_tensor(o, p->in_optimizer, k).dtype;
+    const th_moment_part part = th_saved_tensor_part(o, p->in_optimizer, k);
     const size_t bytes = part.end - part.begin;
     if (bytes == 0)
         return TH_OK;
@@ -66,7 +72,7 @@ static th_status read_moment(const th_stored *stored, const th_optimizer *o, con
     const th_array read = {
         .data = part.data, .dtype = dtype, .ndim = 1, .size = {(int64_t)(bytes / th_dtype_size(dtype))}, .stride = {1}};
     if (status == TH_OK)
-        th_moments_limit(o, m, &read);
+        th_saved_tensor_limit(o, k, &read);
     return status;
 }
 
@@ -77,8 +83,8 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
         const th_listed_parameter *p = &list->parameter[i];
         if (p->in_optimizer < 0 || th_state_steps(state, p->name) == 0)
             continue;
-        for (int m = 0; m < o->n_moments; m++)
-            if (read_moment(find_moment(file, o, p, m), o, p, m) != TH_OK)
+        for (int k = 0; k < th_saved_tensor_count(o); k++)
+            if (read_moment(find_moment(file, o, p, k), o, p, k) != TH_OK)
                 return th_error_code(list->ctx);
     }
     return TH_OK;

@@ -52,6 +52,10 @@ static th_status check_gradients(const saving *s)
     if (o && th_optimizer_in_loop(o))
         return th_fail(list->ctx, TH_ERROR_STATE, operation,
                        "no step has completed the loop over shards yet: save a checkpoint between steps");
+    if (o && o->local_steps > 0)
+        return th_fail(list->ctx, TH_ERROR_STATE, operation,
+                       "%d of %d local steps have been taken: save a checkpoint right after an outer step",
+                       o->local_steps, o->diloco.local_steps);
     return TH_OK;
 }
 
@@ -75,7 +79,7 @@ static th_status check(saving *s)
 
 static bool has_moments(const th_optimizer *o, const th_listed_parameter *p)
 {
-    return p->in_optimizer >= 0 && o->parameters[p->in_optimizer].steps > 0;
+    return p->in_optimizer >= 0 && th_saved_updates(o, p->in_optimizer) > 0;
 }
 
 /* Lists the weights, then the moments of parameters that have taken steps. */
@@ -90,11 +94,13 @@ static void fill(const saving *s)
     th_saved_moment *moment = s->moment;
     for (int64_t i = 0; i < s->list.count; i++) {
         const th_listed_parameter *p = &s->list.parameter[i];
-        for (int m = 0; o && has_moments(o, p) && m < o->n_moments; m++, moment++) {
-            *moment = (th_saved_moment){.parameter = &o->parameters[p->in_optimizer], .moment = m};
-            snprintf(moment->name, sizeof moment->name, TH_MOMENT_NAME, th_optimizer_moment_name(o, m), p->name);
-            *next++ = (th_to_store){
-                .name = moment->name, .array = th_optimizer_moment(o, p->in_optimizer, m), .source = moment};
+        for (int k = 0; o && has_moments(o, p) && k < th_saved_tensor_count(o); k++, moment++) {
+            char name[TH_SAVED_NAME_SIZE];
+            th_saved_tensor_name(o, k, name);
+            *moment = (th_saved_moment){.parameter = p->in_optimizer, .tensor = k};
+            snprintf(moment->name, sizeof moment->name, TH_MOMENT_NAME, name, p->name);
+            *next++ =
+                (th_to_store){.name = moment->name, .array = th_saved_tensor(o, p->in_optimizer, k), .source = moment};
         }
     }
 }
@@ -104,7 +110,7 @@ static th_status list_tensors(saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
     for (int64_t i = 0; o && i < s->list.count; i++)
-        s->n_moments += has_moments(o, &s->list.parameter[i]) ? o->n_moments : 0;
+        s->n_moments += has_moments(o, &s->list.parameter[i]) ? th_saved_tensor_count(o) : 0;
     s->count = s->list.count + s->n_moments;
     const size_t tensors = (size_t)(s->count + 1) * sizeof *s->tensor;
     const size_t moments = (size_t)(s->n_moments + 1) * sizeof *s->moment;
@@ -114,7 +120,7 @@ static th_status list_tensors(saving *s)
         return th_fail_memory(s->list.ctx, operation, tensors + moments);
     fill(s);
     th_store_sort(s->tensor, s->count);
-    return s->group ? th_gathering_begin(&s->gathering, s->group, s->moment, s->n_moments, operation) : TH_OK;
+    return s->group ? th_gathering_begin(&s->gathering, o, s->moment, s->n_moments, operation) : TH_OK;
 }
 
 /* -- the file -- */

@@ -8,6 +8,8 @@
  *                    "groups": [{"learning_rate_factor": 1.0, "weight_decay": 0.1}]},
  *      "parameters": {"embedding.weight": {"steps": 100, "group": 0, "frozen": false}, ...}}
  *
+ * steps: with local steps (nn/outer_step.h) the number of outer steps.
+ *
  * Reals are written with enough digits to restore the same bits. Reals that JSON cannot express are the strings "inf",
  * "-inf" and "nan". */
 #include <math.h>
@@ -115,7 +117,7 @@ static json_t *parameters_json(const th_optimizer *o, const th_parameter_list *l
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         json_t *parameter = json_object();
-        put(parameter, "steps", json_integer(p->in_optimizer >= 0 ? o->parameters[p->in_optimizer].steps : 0),
+        put(parameter, "steps", json_integer(p->in_optimizer >= 0 ? th_saved_updates(o, p->in_optimizer) : 0),
             complete);
         put(parameter, "group", json_integer(group_of(o, p)), complete);
         put(parameter, "frozen", json_boolean(!p->tensor->requires_gradient), complete);

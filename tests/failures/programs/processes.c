@@ -1,5 +1,5 @@
-/* Programs about steps in shards, alone and with another process. The other process is a mirror: it does the same as
- * this one, and answers each message with what this process sends to it, as far as that reaches. */
+/* Programs about steps in shards, alone and with another process, and about local steps. The other process is a mirror: it
+ * does the same as this one, and answers each message with what this process sends to it, as far as that reaches. */
 #include <string.h>
 
 #include "subjects.h"
@@ -27,7 +27,7 @@ static th_status without_model(program_run *r)
     return th_error_code(r->ctx);
 }
 
-static th_status setup(program_run *r, int processes)
+static th_status setup(program_run *r, int processes, int local)
 {
     const th_transport transport = {.size = processes, .exchange = mirror};
     th_group *group = th_group_new(r->ctx, processes > 1 ? &transport : NULL);
@@ -38,8 +38,11 @@ static th_status setup(program_run *r, int processes)
     th_module_list_add(r->model, th_dense_new(r->ctx, 6, 10, NULL));
     th_module_list_add(r->model, th_dropout_new(r->ctx, 0.2));
     th_module_list_add(r->model, th_dense_new(r->ctx, 10, 3, NULL));
-    r->optimizer =
-        th_adam_new(r->model, &(th_adam_options){.learning_rate = 0.01, .max_norm = 1, .shards = 5, .group = group});
+    r->optimizer = th_adam_new(r->model, &(th_adam_options){.learning_rate = 0.01,
+                                                            .max_norm = 1,
+                                                            .shards = local > 0 ? 4 : 5,
+                                                            .group = group,
+                                                            .diloco = {.local_steps = local}});
     if (r->optimizer == NULL)
         return without_model(r);
     if (processes > 1)
@@ -53,12 +56,17 @@ static th_status setup(program_run *r, int processes)
 
 static th_status setup_alone(program_run *r)
 {
-    return setup(r, 1);
+    return setup(r, 1, 0);
 }
 
 static th_status setup_together(program_run *r)
 {
-    return setup(r, 2);
+    return setup(r, 2, 0);
+}
+
+static th_status setup_local(program_run *r)
+{
+    return setup(r, 2, 2);
 }
 
 static th_status train(program_run *r)
@@ -87,3 +95,4 @@ static th_status end(program_run *r)
 
 const program shards_alone = {.name = "shards_alone", .setup = setup_alone, .step = {train, train, end}};
 const program shards_together = {.name = "shards_together", .setup = setup_together, .step = {train, train}};
+const program local_steps = {.name = "local_steps", .setup = setup_local, .step = {train, train, train}};

@@ -45,6 +45,7 @@ const program *const programs[] = {
     &several_threads,
     &shards_alone,
     &shards_together,
+    &local_steps,
     &npy,
     &pictures,
     &profile,

@@ -1,0 +1,146 @@
+/* The outer step of DiLoCo: see outer_step.h. */
+#include "nn/outer_step.h"
+
+#include <string.h>
+
+#include "autograd/gradient.h"
+#include "kernels/elementwise/optimizer_kernels.h"
+#include "kernels/machine/parallel.h"
+#include "nn/shared_step.h"
+
+enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
+
+/* Adjacent numbers of a block. */
+typedef struct range {
+    const th_optimizer *optimizer;
+    const th_kernels *kernels;
+    size_t element;
+    int64_t numel;
+    char *start, *parameters, *differences;
+    char *velocity; /* NULL: none */
+} range;
+
+/* Returns bytes begin to end - 1 of a block; those that this process owns, if `owned`. */
+static range range_of(const th_optimizer *o, const th_block_run *run, bool owned)
+{
+    const th_moments *m = o->moments;
+    while (m->block != run->block)
+        m = m->next;
+    const size_t first = owned ? m->cut[o->shards.rank] : 0, last = owned ? m->cut[o->shards.rank + 1] : m->bytes;
+    const size_t begin = run->begin > first ? run->begin : first, end = run->end < last ? run->end : last;
+    range r = {.optimizer = o,
+               .kernels = th_context_kernels(o->ctx, run->block->dtype),
+               .element = th_dtype_size(run->block->dtype)};
+    if (begin >= end)
+        return r;
+    r.numel = (int64_t)((end - begin) / r.element);
+    r.start = (char *)m->start + begin;
+    r.parameters = run->block->data + begin;
+    r.differences = run->block->gradient + begin;
+    r.velocity = owned && m->velocity ? (char *)m->velocity + (begin - first) : NULL;
+    return r;
+}
+
+/* Calls function for chunks of all due parameters; of those that this process owns, if `owned`. */
+static void visit(const th_optimizer *o, bool owned, void (*function)(void *range, int64_t index, int worker))
+{
+    th_block_run run;
+    for (int64_t at = 0; th_next_run(o, true, &at, &run);) {
+        range r = range_of(o, &run, owned);
+        th_parallel(o->ctx->threads, (r.numel + CHUNK - 1) / CHUNK, function, &r);
+    }
+}
+
+/* The elements of a chunk. Sets *at to its first byte in the range. */
+static int64_t chunk_of(const range *r, int64_t index, size_t *at)
+{
+    const int64_t first = index * CHUNK;
+    *at = (size_t)first * r->element;
+    return r->numel - first < CHUNK ? r->numel - first : CHUNK;
+}
+
+static void subtract_chunk(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const range *r = shared;
+    size_t at;
+    const int64_t n = chunk_of(r, index, &at);
+    r->kernels->sub(n, (void *[]){r->differences + at, r->start + at, r->parameters + at}, NULL);
+}
+
+static void restore_chunk(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const range *r = shared;
+    size_t at;
+    const int64_t n = chunk_of(r, index, &at);
+    memcpy(r->parameters + at, r->start + at, (size_t)n * r->element);
+}
+
+static void update_chunk(void *shared, int64_t index, int worker)
+{
+    restore_chunk(shared, index, worker);
+    const range *r = shared;
+    const th_diloco_options *options = &r->optimizer->diloco;
+    const th_sgd_update update = {.gradient_scale = 1.0 / r->optimizer->shards.processes,
+                                  .momentum = options->momentum,
+                                  .nesterov = true,
+                                  .learning_rate = options->learning_rate};
+    size_t at;
+    const int64_t n = chunk_of(r, index, &at);
+    r->kernels->sgd(n, r->parameters + at, r->differences + at, r->velocity ? r->velocity + at : NULL, &update);
+}
+
+void th_outer_step_start(const th_optimizer *o)
+{
+    for (const th_moments *m = o->moments; m && o->local_steps == 0; m = m->next)
+        if (m->start)
+            memcpy(m->start, m->block->data, m->bytes);
+}
+
+void th_outer_step_forget(th_optimizer *o)
+{
+    o->local_steps = 0;
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].changed = false;
+}
+
+/* The parameters that take part are due: those that a local step of any process has changed. The memory of their
+ * gradients is free. */
+static th_status join_parameters(th_optimizer *o)
+{
+    double norm;
+    const th_shard_values *values;
+    visit(o, false, subtract_chunk);
+    if (th_shared_step_sum(o) != TH_OK)
+        return TH_ERROR_PROCESS;
+    if (th_shared_step_norm(o, true, &norm, &values) != TH_OK) {
+        visit(o, false, restore_chunk);
+        return o->ctx->error;
+    }
+    visit(o, true, update_chunk);
+    return th_shared_step_distribute(o);
+}
+
+th_status th_outer_step(th_optimizer *o)
+{
+    if (o->ctx->options.shapes_only) {
+        th_outer_step_forget(o);
+        return TH_OK;
+    }
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].due = o->parameters[i].changed;
+    if (th_shared_step_gather_due(o) == TH_OK)
+        (void)join_parameters(o);
+    for (int64_t i = 0; i < o->count; i++) {
+        th_optimizer_parameter *p = &o->parameters[i];
+        if (!p->due)
+            continue;
+        p->outer++;
+        th_storage_changed(p->tensor->storage);
+        th_storage_changed(p->tensor->gradient->memory);
+        th_gradient_empty(p->tensor);
+    }
+    th_outer_step_forget(o);
+    return o->ctx->error;
+}
