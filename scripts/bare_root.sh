@@ -1,5 +1,5 @@
 #!/bin/sh
-# bare_root.sh [OPTION...] [12|13] [demo|core|test|install|warnings|all]: tries README's commands on a system without any of the
+# bare_root.sh [OPTION...] [12|13] [demo|core|test|install|warnings|processes|all]: tries README's commands on a system without any of the
 # needed packages.
 #
 # Makes a minimal root of Debian 12 (the default) or 13 with debootstrap (variant minbase). Runs one of these in a fresh copy of
@@ -11,7 +11,8 @@
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
 #   install  README's section "Installing"; its programs are compiled with the installation
 #   warnings builds everything with that Debian's gcc and clang; a warning is an error
-#   all      all five, each in its own copy
+#   processes as root: the tests over that Debian's Open MPI and MPICH (scripts/processes.sh)
+#   all      all six, each in its own copy
 # --commit REV     tries this commit instead of HEAD
 # --tests          in "test": runs the tests too
 # --sanitizers     in "warnings": builds with the sanitizers too
@@ -30,7 +31,7 @@ answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     12 | 13) release=$1 ;;
-    demo | core | test | install | warnings | all) what=$1 ;;
+    demo | core | test | install | warnings | processes | all) what=$1 ;;
     --tests) ctest_options= ;;
     --sanitizers) sanitizers="OFF address" ;;
     --fresh) fresh=yes ;;
@@ -277,6 +278,11 @@ try_warnings() {
     done
 }
 
+try_processes() {
+    fresh_copy
+    try "tests over MPI" root scripts/processes.sh
+}
+
 say "commit $revision"
 [ -z "$fresh" ] || rm -f "$cache/base.tar"
 [ -e "$cache/base.tar" ] || make_base
@@ -287,6 +293,7 @@ all)
     try_test
     try_install
     try_warnings
+    try_processes
     ;;
 *) "try_$what" ;;
 esac

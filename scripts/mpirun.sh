@@ -26,10 +26,11 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$threads}"
 if [ "$(id -u)" -eq 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
-# More processes than processors; no process is bound to a processor; MPI_Init and MPI_Finalize give the processor away while they wait.
+# More processes than processors are allowed, and none is bound to a processor. MPI_Init and MPI_Finalize yield while they wait. Messages
+# stay in this machine's memory.
 export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
-export OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl="${OMPI_MCA_btl:-^tcp}"
 
 # Ctrl-C does not reach a session without this terminal. A process in the background has standard input only if it is given.
 exec 3<&0

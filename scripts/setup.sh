@@ -5,8 +5,8 @@
 #   mpi      for examples in several processes: the packages of models, and Open MPI
 #   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
 #            compare
-#   audit    for the searches for defects (mutants.sh, fuzz.sh, coverage.sh, analyze.sh, failures.sh, team_model.sh, soak.sh):
-#            the packages of test, and analyzers
+#   audit    for the searches for defects (mutants.sh, fuzz.sh, coverage.sh, analyze.sh, failures.sh, team_model.sh, soak.sh,
+#            processes.sh): the packages of test, analyzers, and MPICH
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
@@ -73,12 +73,21 @@ has_pcre2() {
           #include <pcre2.h>
           int main(void) { return pcre2_config(PCRE2_CONFIG_JIT, 0) < 0; }' | compiles "${CC:-cc}" c -lpcre2-8
 }
-has_mpi() { # with the compiler that the build uses
+compiles_mpi() { # compiles_mpi MPICC: with the compiler that the build uses
     echo '#include <mpi.h>
-          int main(void) { return MPI_Finalize(); }' | OMPI_CC=${CC:-cc} MPICH_CC=${CC:-cc} compiles mpicc c
+          int main(void) { return MPI_Finalize(); }' | OMPI_CC=${CC:-cc} MPICH_CC=${CC:-cc} compiles "$1" c
+}
+has_mpi() {
+    compiles_mpi mpicc
 }
 has_mpirun() {
     mpirun --version
+}
+has_mpich() { # beside Open MPI
+    compiles_mpi mpicc.mpich
+}
+has_mpirun_of_mpich() {
+    mpirun.mpich --version
 }
 has_pkg_config() {
     pkg-config --version
@@ -244,6 +253,8 @@ missing() {
         need libclang-rt-dev has_fuzzer clang
         need clang-tidy has_clang_tidy clang-tidy
         need gcovr has_gcovr gcovr
+        need libmpich-dev has_mpich mpicc.mpich
+        need mpich has_mpirun_of_mpich mpirun.mpich
     fi
 }
 

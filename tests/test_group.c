@@ -233,6 +233,7 @@ typedef struct difference {
     int fails;     /* in this shard; -1: none */
     int infinite;  /* gradient, in this shard; -1 */
     bool forgets;  /* the loop */
+    bool draws;    /* random numbers before it */
     bool frozen;
 } difference;
 
@@ -279,6 +280,8 @@ static int differ(const th_transport *transport, void *user)
     th_set_step(c, d->step);
     const uint32_t before = th_module_crc32c(m);
     report *r = &all->report[transport->rank];
+    if (d->draws)
+        th_tensor_free(th_randn(c, TH_FLOAT32, TH_SHAPE(1)));
     r->status = one_step(o, m, d);
     snprintf(r->message, sizeof r->message, "%s", th_error_message(c));
     r->changed = th_module_crc32c(m) != before;
@@ -299,6 +302,7 @@ static const difference differences[] = {
     {.expected = "the number of steps is 0 on rank 0, but 9 on rank 1", .status = TH_ERROR_STATE, .step = 9},
     {.expected = "the seed is 5 on rank 0, but 6 on rank 1", .status = TH_ERROR_STATE, .seed = 6},
     {.expected = "the learning rate is 0.5 on rank 0, but 0.25 on rank 1", .status = TH_ERROR_STATE, .rate = 0.25},
+    {.expected = "the checksum of the random calls before the step is ", .status = TH_ERROR_STATE, .draws = true},
     {.expected = "the checksum of the parameters is ", .status = TH_ERROR_STATE, .element = 2},
     {.expected = "the number of parameters that are not frozen is 8 on rank 0, but 6 on rank 1",
      .status = TH_ERROR_STATE,

@@ -1,4 +1,5 @@
 /* Tests of steps in shards: the order of the sums, the same bits with any number of processes, and misuse. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -98,6 +99,143 @@ START_TEST(a_shard_that_does_not_use_a_parameter_adds_zeros)
     ck_assert_double_eq(th_get(rare, TH_INDEX(2)), -0.25 - 1.5 * 0.25);
     ck_assert_double_eq(th_get(never, TH_INDEX(0)), 0);
     ck_assert_ptr_null(th_gradient(never));
+}
+END_TEST
+
+/* Runs a loop of four shards over a small and a large parameter. Unfreezes or freezes the large one, which is in another
+ * block, in shard 2. */
+static void freeze_in_loop(bool frozen)
+{
+    th_module *m = vector_new();
+    th_tensor *large = th_module_add_parameter(m, "large", TH_SHAPE(100000));
+    th_set_requires_gradient(large, frozen);
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 4});
+    for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+        set_gradient(m, shard.index);
+        if (shard.index == 2)
+            th_set_requires_gradient(large, !frozen);
+        if (th_requires_gradient(large))
+            ck_assert_int_eq(th_backward(th_sum(large, TH_ALL_AXES, NULL), NULL), TH_OK);
+    }
+    expect_error(TH_ERROR_STATE,
+                 frozen ? "a parameter was frozen in the loop" : "a parameter was unfrozen in the loop");
+    expect_status(th_optimizer_step(sgd), TH_ERROR_STATE, "shard 2 has not been computed");
+    ck_assert_double_eq(th_get(large, TH_INDEX(0)), 0);
+}
+
+START_TEST(parameters_stay_frozen_or_trained_in_a_loop)
+{
+    freeze_in_loop(_i != 0);
+}
+END_TEST
+
+START_TEST(a_gradient_emptied_after_the_loop_is_not_used)
+{
+    th_module *m = vector_new(), *child = th_module_add(m, "child", vector_new());
+    th_tensor *emptied = th_module_add_parameter(m, "emptied", TH_SHAPE(2)), *v = th_module_find_parameter(child, "v");
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .momentum = 0.5, .shards = _i});
+    for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+        set_gradient(m, shard.index);
+        ck_assert_int_eq(th_backward(th_add(th_sum(v, TH_ALL_AXES, NULL), th_sum(emptied, TH_ALL_AXES, NULL)), NULL),
+                         TH_OK);
+    }
+    ck_assert_int_eq(th_module_freeze(child, true), TH_OK);
+    th_empty_gradient(emptied);
+    ck_assert_int_eq(th_optimizer_step(sgd), TH_OK);
+    ck_assert_double_eq(th_get(v, TH_INDEX(0)), 0);
+    ck_assert_double_eq(th_get(emptied, TH_INDEX(0)), 0);
+    ck_assert_double_ne(th_get(th_module_find_parameter(m, "v"), TH_INDEX(0)), 0);
+}
+END_TEST
+
+START_TEST(a_loop_ends_only_if_its_own_parameters_are_cast_or_freed)
+{
+    th_module *m = vector_new(), *own = th_module_add(m, "own", vector_new());
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 3});
+    for (int step = 0; step < 3; step++) {
+        for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+            set_gradient(m, shard.index);
+            th_module *other = vector_new();
+            th_tape_clear(ctx);
+            ck_assert_int_eq(th_module_cast(step == 1 && shard.index == 1 ? own : other, TH_FLOAT64), TH_OK);
+            th_module_free(step == 2 && shard.index == 1 ? own : other);
+        }
+        if (step > 0)
+            expect_error(TH_ERROR_STATE, "began in this loop, or a parameter was freed or cast");
+        ck_assert_int_eq(th_optimizer_step(sgd), step == 0 ? TH_OK : TH_ERROR_STATE);
+        th_error_clear(ctx);
+    }
+}
+END_TEST
+
+START_TEST(a_rejected_step_keeps_the_loss)
+{
+    th_module *m = vector_new();
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 2});
+    for (int step = 0; step < 2; step++) {
+        for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+            th_tensor *v = th_module_find_parameter(m, "v");
+            ck_assert_int_eq(th_backward(th_scale(th_sum(v, TH_ALL_AXES, NULL), step ? INFINITY : 1), NULL), TH_OK);
+            shard.loss = 1 + step;
+        }
+        ck_assert_int_eq(th_optimizer_step(sgd), step ? TH_ERROR_VALUE : TH_OK);
+        th_error_clear(ctx);
+        ck_assert_double_eq(th_optimizer_loss(sgd), 1);
+        ck_assert_double_eq(th_optimizer_gradient_norm(sgd), sqrt(ELEMENTS));
+    }
+}
+END_TEST
+
+/* Runs a step of two shards that have gradient 2^exponent, or -0.0, and half of a weight. */
+static th_status step_with_weight(th_module *m, th_optimizer *sgd, double weight, int exponent)
+{
+    const double g[ELEMENTS] = {ldexp(1, exponent), -0.0};
+    for (th_shard shard = th_optimizer_shards(sgd); th_shard_next(&shard); th_tape_clear(ctx)) {
+        th_tensor *cotangent = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(ELEMENTS), g);
+        ck_assert_int_eq(th_backward(th_module_find_parameter(m, "v"), &(th_backward_options){.cotangent = cotangent}),
+                         TH_OK);
+        th_tensor_free(cotangent);
+        shard.weight = weight / 2;
+    }
+    return th_optimizer_step(sgd);
+}
+
+START_TEST(weights_may_be_small_and_large_but_not_tiny)
+{
+    th_module *m = vector_new();
+    ck_assert_int_eq(th_module_cast(m, TH_FLOAT64), TH_OK);
+    th_tensor *v = th_module_find_parameter(m, "v");
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .max_norm = 1, .shards = 2});
+    ck_assert_int_eq(step_with_weight(m, sgd, 0x1p-59, -59), TH_OK);
+    ck_assert_double_eq(th_optimizer_gradient_norm(sgd), 2);
+    ck_assert_double_eq(th_get(v, TH_INDEX(0)), -1);
+    ck_assert_int_eq(step_with_weight(m, sgd, 0x1p-50, 1000), TH_OK);
+    ck_assert_double_eq(th_optimizer_gradient_norm(sgd), DBL_MAX);
+    ck_assert_double_eq(th_optimizer_loss(sgd), 0);
+    ck_assert_double_eq_tol(th_get(v, TH_INDEX(0)), -2, 1e-9);
+    ck_assert_int_eq(th_set(v, TH_INDEX(0), 0), TH_OK);
+    ck_assert_int_eq(step_with_weight(m, sgd, 0x1p1000, 999), TH_OK);
+    ck_assert_double_eq(th_get(v, TH_INDEX(0)), -1);
+    static const double wrong[] = {0x1p-60, 0x1p-140, -1, 0, NAN, INFINITY};
+    for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++)
+        expect_status(step_with_weight(m, sgd, wrong[i], 0), TH_ERROR_VALUE, "the sum of the shards' weights is ");
+    for (int i = 0; i < ELEMENTS; i++)
+        ck_assert_double_eq(th_get(v, TH_INDEX(i)), i ? 0 : -1);
+}
+END_TEST
+
+START_TEST(nothing_happens_behind_the_last_shard)
+{
+    th_module *m = vector_new();
+    th_optimizer *sgd = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 2});
+    th_shard shard = th_optimizer_shards(sgd);
+    while (th_shard_next(&shard))
+        set_gradient(m, shard.index);
+    for (int i = 0; i < 1000; i++)
+        ck_assert(!th_shard_next(&shard));
+    ck_assert_int_eq(th_optimizer_step(sgd), TH_OK);
+    for (int i = 0; i < ELEMENTS; i++)
+        ck_assert_float_eq((float)th_get(th_module_find_parameter(m, "v"), TH_INDEX(i)), 0 - tree_sum(0, 2, 2, i) / 2);
 }
 END_TEST
 
@@ -237,6 +375,12 @@ int main(void)
     TCase *sums = new_suite("sums of shards", setup, close_context);
     tcase_add_test(sums, gradients_of_shards_are_summed_in_a_tree);
     tcase_add_test(sums, a_shard_that_does_not_use_a_parameter_adds_zeros);
+    tcase_add_loop_test(sums, parameters_stay_frozen_or_trained_in_a_loop, 0, 2);
+    tcase_add_loop_test(sums, a_gradient_emptied_after_the_loop_is_not_used, 1, 6);
+    tcase_add_test(sums, a_loop_ends_only_if_its_own_parameters_are_cast_or_freed);
+    tcase_add_test(sums, a_rejected_step_keeps_the_loss);
+    tcase_add_test(sums, weights_may_be_small_and_large_but_not_tiny);
+    tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);
     return run_suites();

@@ -49,7 +49,7 @@ typedef struct th_transport {
                             double seconds);
     void (*free)(void *user); /* called once, when the group is freed; may be NULL */
     void *user;
-    /* Not NULL: a sentence that tells why there is no transport. th_group_new stores it as TH_ERROR_STATE. */
+    /* A sentence that tells why the transport could not be made, or NULL. th_group_new stores it as TH_ERROR_STATE. */
     const char *error;
 } th_transport;
 

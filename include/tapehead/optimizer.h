@@ -111,12 +111,14 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * gradient, none of them has one, and no th_backward succeeded since this optimizer's last step. If a th_backward
  * reached none of these parameters, or all of them are frozen, the step changes no parameter and returns TH_OK.
  *
- * With a group, the step is collective. Each process updates its part of the parameters, and only there it has
- * moments: in the whole group, each moment exists once. Then all processes receive all parameters. An error in one
- * process is an error of the step in all processes: each returns the code and the message of the first process that has
- * one, with its rank, and no parameter has changed. Clear the error in all processes to continue. The same happens to a
- * non-finite gradient. TH_ERROR_STATE, in all processes, if the processes differ: in the number of steps or shards, the
- * seed, the parameters' values at the first step, or the learning rate. */
+ * With a group, the step is collective. Each process updates its part of the parameters, and has the moments of this
+ * part only. In the whole group, each moment exists once. Then all processes receive all parameters.
+ *
+ * An error in one process is an error of the step in all processes. Each returns the code and the message of the first
+ * process that has an error, with its rank. No parameter has changed. To continue, clear the error in all processes. A
+ * gradient that is not finite is an error in all processes too. The processes must agree on the number of steps and of
+ * shards, the seed, the learning rate, and, at the first step, the values of the parameters. Otherwise the step is
+ * TH_ERROR_STATE in all of them. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* -- a step in shards --
@@ -140,8 +142,11 @@ TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
  * are functions of the shard's number too. So the bits of a step depend on S, but not on the number of processes or
  * threads. A step with one shard has the bits of a step without the loop.
  *
- * A process computes consecutive shards: of S shards and P processes, process r computes those from r S / P (rounded
- * down) to (r + 1) S / P. log2(S / P) additional gradients are in memory while it does so. */
+ * Do not freeze or unfreeze parameters in a loop of several shards: this is TH_ERROR_STATE. If the sum of the weights is
+ * below 1e-18 or not finite, the step is TH_ERROR_VALUE and changes nothing.
+ *
+ * With P processes, process r computes the shards from r S / P (rounded down) to (r + 1) S / P. While it computes them,
+ * log2(S / P) additional gradients are in memory. */
 typedef struct th_shard {
     int index;     /* this shard's number, in [0, count) */
     int count;     /* S */
@@ -154,7 +159,8 @@ typedef struct th_shard {
 /* Returns a shard before the first one of this process. An earlier unfinished loop is forgotten, with its gradients. */
 TH_API th_shard th_optimizer_shards(th_optimizer *optimizer);
 /* Adds the gradients of the current shard to the sum and moves to the next shard. Its operations draw the shard's
- * random numbers. Returns false behind the last shard, and if an error is pending. */
+ * random numbers. Returns false behind the last shard, and if an error is pending. After the last shard, more calls
+ * return false and do nothing. */
 TH_API bool th_shard_next(th_shard *shard);
 /* Returns the loss of the last step, sum_s loss_s / sum_s weight_s, of the shards of all processes. */
 TH_API double th_optimizer_loss(const th_optimizer *optimizer);

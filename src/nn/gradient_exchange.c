@@ -253,7 +253,7 @@ static void sum_chunk(void *shared, int64_t index, int worker)
         memcpy(to, sum, (size_t)n * s->element);
 }
 
-/* Sends and receives one piece of each owner's part. *own is this process's piece; empty if there is none. Returns
+/* Sends and receives one piece of each owner's part. *own is this process's piece, or empty. Returns
  * false if nothing is left to send or to receive. */
 static bool list_pieces(th_gradient_exchange *x, const th_optimizer *o, span *own, int *n_send, int *n_receive)
 {

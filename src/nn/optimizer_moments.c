@@ -39,8 +39,8 @@ static th_moments *moments_in(th_moments *list, const th_parameter_block *block)
     return list;
 }
 
-/* Returns the first offset from `target` on at which a process's part may begin: where a chunk of the gradient norm
- * begins (TH_NORM_CHUNK elements of a parameter), so that one process has all of it. */
+/* Returns the first offset from `target` on where a process's part may begin. This is the beginning of a chunk of the
+ * gradient norm (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. */
 static size_t cut_at(const th_parameter_block *block, size_t target)
 {
     const size_t chunk = TH_NORM_CHUNK * th_dtype_size(block->dtype);

@@ -83,6 +83,7 @@ void th_optimizers_move(th_context *ctx)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at)) {
+        bool moved = false;
         th_moments_adopt_reserved(o);
         for (int64_t i = 0; i < o->count; i++) {
             th_optimizer_parameter *p = &o->parameters[i];
@@ -92,8 +93,10 @@ void th_optimizers_move(th_context *ctx)
                 th_moments_move(o, p);
             p->entry = p->entry->successor;
             o->sorted = false;
+            moved = true;
         }
         th_moments_drop_unused(o);
-        th_shards_forget(o);
+        if (moved)
+            th_shards_forget(o);
     }
 }

@@ -14,8 +14,9 @@ enum {
     TH_NORM_CHUNK = 1 << 14 /* elements of a parameter whose squares are summed first */
 };
 
-/* The moments of the parameters in a block. Each process of a group has those of its part of the block, which it
- * updates: bytes cut[rank] to cut[rank + 1] - 1. Process 0 of 1 has all. A moment has the layout of that part. */
+/* The moments of the parameters in a block. Each process of a group updates a part of the block, bytes cut[rank] to
+ * cut[rank + 1] - 1, and has the moments of this part. One process alone has all moments. A moment has the layout of the
+ * part. */
 typedef struct th_moments {
     th_parameter_block *block;
     size_t bytes;      /* of the block when the moments were made */
@@ -32,6 +33,7 @@ typedef struct th_optimizer_parameter {
     th_moments *moments; /* NULL until the first step */
     int group;
     bool due;      /* has a gradient in the current step */
+    bool summed;   /* required a gradient when the loop over the shards began */
     int64_t steps; /* taken so far */
 } th_optimizer_parameter;
 

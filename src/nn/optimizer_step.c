@@ -1,6 +1,7 @@
 /* Runs one step of an optimizer: sums and checks the gradients, clips them, and updates the parameters. With several
  * processes, shared_step.c exchanges gradients and parameters.
  * kernels/elementwise/vector/optimizer.c contains the arithmetic. */
+#include <float.h>
 #include <math.h>
 
 #include "autograd/gradient.h"
@@ -15,6 +16,9 @@
 #include "tapehead/tape.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
+
+/* The smallest sum of the shards' weights. With smaller ones, the factor 1 / weight would overflow in float32. */
+static const double least_weight = 1e-18;
 
 /* Parameters that are adjacent in memory and have the same options and step count: this process's part of them. */
 typedef struct run {
@@ -138,12 +142,18 @@ static void forget_rejected(th_optimizer *o)
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
-/* Returns the factor by which the update multiplies each gradient: 1 / weight, and less if it clips. The kernels divide
- * the weight decay by this factor. If it is too small for that, scales the gradients itself and returns 1. */
-static double scale_of(const th_optimizer *o, double weight)
+/* Sets the norm of the gradients. Returns the factor by which the update multiplies the sums: 1 / weight, or less to
+ * clip the gradients. `norm` is the norm of the sums. */
+static double set_norm(th_optimizer *o, double norm, double weight)
 {
-    const double clipped = o->max_norm > 0 && o->norm > o->max_norm ? o->max_norm / o->norm : 1;
-    const double factor = clipped / weight;
+    o->norm = fmin(norm / weight, DBL_MAX);
+    return o->max_norm > 0 && o->norm > o->max_norm ? o->max_norm / norm : 1 / weight;
+}
+
+/* Returns the factor that the kernels use. They divide the weight decay by it. If it is too small for that, scales the
+ * gradients itself and returns 1. */
+static double scale_of(const th_optimizer *o, double factor)
+{
     if (factor > 1e-18)
         return factor;
     th_scale_gradients(&(th_gradient_list){.optimizer = o}, factor);
@@ -193,52 +203,50 @@ static th_status add_shards(th_optimizer *o, const th_shard_values *values, doub
         *weight += values[i].weight;
         loss += values[i].loss;
     }
-    if (!(*weight > 0 && isfinite(*weight)))
-        return th_fail(o->ctx, TH_ERROR_VALUE, "optimizer_step", "the sum of the shards' weights is %g", *weight);
+    if (!(*weight >= least_weight && isfinite(*weight)))
+        return th_fail(o->ctx, TH_ERROR_VALUE, "optimizer_step",
+                       "the sum of the shards' weights is %g; it must be finite, and at least %g", *weight,
+                       least_weight);
     o->loss = loss / *weight;
     return TH_OK;
 }
 
-/* Sums the gradients of all shards, and sets the norm. Errors: TH_ERROR_VALUE for a gradient that is not finite. */
-static th_status sum_gradients(th_optimizer *o, double *weight)
+/* Sums the gradients of all shards, and sets the norm and the factor of the sums. Errors: TH_ERROR_VALUE for a gradient
+ * that is not finite. */
+static th_status sum_gradients(th_optimizer *o, double *factor)
 {
-    double norm;
+    double norm, weight;
     th_shards_sum(o);
-    if (add_shards(o, o->shards.values, weight) != TH_OK ||
-        th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &norm) != TH_OK)
+    if (th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &norm) != TH_OK ||
+        add_shards(o, o->shards.values, &weight) != TH_OK)
         return o->ctx->error;
-    o->norm = norm / *weight;
+    *factor = set_norm(o, norm, weight);
     return TH_OK;
 }
 
 /* The same with other processes: afterwards each process has the sums of its part of the parameters. */
-static th_status sum_gradients_together(th_optimizer *o, double *weight)
+static th_status sum_gradients_together(th_optimizer *o, double *factor)
 {
     const th_shard_values *values;
-    double norm;
+    double norm, weight;
     if (th_shared_step_sum(o) != TH_OK || th_shared_step_norm(o, &norm, &values) != TH_OK ||
-        add_shards(o, values, weight) != TH_OK)
+        add_shards(o, values, &weight) != TH_OK)
         return o->ctx->error;
-    o->norm = norm / *weight;
+    *factor = set_norm(o, norm, weight);
     return TH_OK;
 }
 
 /* Computes the new parameters. */
 static th_status run_step(th_optimizer *o)
 {
-    double weight;
+    const bool alone = o->shards.processes == 1;
+    double factor = 1;
     if (o->ctx->options.shapes_only)
         return TH_OK;
-    if (o->shards.processes == 1) {
-        if (sum_gradients(o, &weight) != TH_OK)
-            return o->ctx->error;
-        update_all(o, scale_of(o, weight));
-        return TH_OK;
-    }
-    if (sum_gradients_together(o, &weight) != TH_OK)
+    if ((alone ? sum_gradients(o, &factor) : sum_gradients_together(o, &factor)) != TH_OK)
         return o->ctx->error;
-    update_all(o, scale_of(o, weight));
-    return th_shared_step_distribute(o);
+    update_all(o, scale_of(o, factor));
+    return alone ? TH_OK : th_shared_step_distribute(o);
 }
 
 static void finish_step(th_optimizer *o)

@@ -120,7 +120,7 @@ bool th_next_run(const th_optimizer *o, bool due, int64_t *at, th_block_run *run
     run->block = NULL;
     for (; *at < o->count; ++*at) {
         const th_optimizer_parameter *p = o->layout[*at];
-        const bool included = due ? p->due : p->tensor->requires_gradient && p->entry->block->has_gradient;
+        const bool included = due ? p->due : p->summed && p->entry->block->has_gradient;
         if (run->block && (!included || p->entry->block != run->block || p->entry->offset != run->end))
             return true;
         if (included && run->block == NULL)
@@ -181,16 +181,19 @@ static void combine(const th_optimizer *o, int to, int a, int b, bool copy)
 
 /* -- one shard -- */
 
-/* Completes the gradients of a shard: parameters that it did not use get zeros. */
+/* Completes the gradients of a shard: parameters that it did not use get zeros. With one shard there is no sum, and the
+ * gradients are those of a step without the loop. */
 static th_status complete_gradients(th_optimizer *o)
 {
+    const bool several = o->shards.count > 1;
     for (int64_t i = 0; i < o->count; i++) {
         th_optimizer_parameter *p = &o->parameters[i];
-        if (!p->tensor->requires_gradient)
-            continue;
+        if (several && p->tensor->requires_gradient != p->summed)
+            return th_fail(o->ctx, TH_ERROR_STATE, "shard_next", "a parameter was %s in the loop over the shards",
+                           p->summed ? "frozen" : "unfrozen");
         if (th_has_gradient(p->tensor))
             p->due = true;
-        else if (o->shards.count > 1 && th_gradient_zero(p->tensor) != TH_OK)
+        else if (several && p->summed && th_gradient_zero(p->tensor) != TH_OK)
             return o->ctx->error;
     }
     return TH_OK;
@@ -268,8 +271,10 @@ th_shard th_optimizer_shards(th_optimizer *o)
     th_shards_restart(o); /* an unfinished loop */
     memcpy(s->calls, o->ctx->calls, sizeof s->calls);
     s->looped = true;
-    for (int64_t i = 0; i < o->count; i++)
+    for (int64_t i = 0; i < o->count; i++) {
         o->parameters[i].due = false;
+        o->parameters[i].summed = o->parameters[i].tensor->requires_gradient;
+    }
     empty_gradients(o, true);
     return (th_shard){.index = s->first - 1, .count = s->count, .optimizer = o, .end = s->end};
 }
@@ -279,7 +284,8 @@ static bool finish_shard(th_optimizer *o, const th_shard *shard)
 {
     th_shard_state *s = &o->shards;
     if (!s->looped || shard->index != s->next) {
-        th_fail(o->ctx, TH_ERROR_STATE, "shard_next", "another loop over the shards, or a step, began in this loop");
+        th_fail(o->ctx, TH_ERROR_STATE, "shard_next",
+                "another loop over the shards, or a step, began in this loop, or a parameter was freed or cast");
         return false;
     }
     s->values[shard->index - s->first] = (th_shard_values){shard->weight, shard->loss};
@@ -292,6 +298,8 @@ bool th_shard_next(th_shard *shard)
     if (o == NULL || !th_optimizer_usable(o, "shard_next") || th_failed(o->ctx))
         return false;
     const th_shard_state *s = &o->shards;
+    if (shard->index >= s->end) /* the loop has ended before */
+        return false;
     if (shard->index >= s->first && !finish_shard(o, shard))
         return false;
     shard->index++;
@@ -320,11 +328,13 @@ th_status th_shards_check(const th_optimizer *o)
 
 void th_shards_complete(th_optimizer *o)
 {
-    if (o->shards.looped)
-        return;
-    for (int64_t i = 0; i < o->count; i++)
-        o->parameters[i].due = th_has_gradient(o->parameters[i].tensor);
-    o->shards.values[0] = (th_shard_values){.weight = 1};
+    const bool looped = o->shards.looped;
+    for (int64_t i = 0; i < o->count; i++) {
+        th_optimizer_parameter *p = &o->parameters[i];
+        p->due = (p->due || !looped) && th_has_gradient(p->tensor);
+    }
+    if (!looped)
+        o->shards.values[0] = (th_shard_values){.weight = 1};
 }
 
 void th_shards_sum(th_optimizer *o)

@@ -43,7 +43,8 @@ void th_shards_forget(th_optimizer *o);
 
 /* TH_ERROR_STATE if the program has not computed all shards of this process. */
 th_status th_shards_check(const th_optimizer *o);
-/* Without a loop, takes the gradients as those of the only shard. */
+/* Without a loop: the gradients are the gradients of the only shard. After a loop: parameters whose gradients were emptied
+ * since, for example because they were frozen, are no longer due. */
 void th_shards_complete(th_optimizer *o);
 /* Adds the open nodes to the block's own gradients: the sum over all shards, if this process has all of them. */
 void th_shards_sum(th_optimizer *o);
@@ -58,8 +59,8 @@ typedef struct th_block_run {
     struct th_parameter_block *block;
     size_t begin, end;
 } th_block_run;
-/* Finds the next run of parameters of o that may have gradients, starting with o->layout[*at], which is then set behind
- * it. With `due`, only parameters that have a gradient in this step. Returns false at the end. */
+/* Finds the next run of parameters of o whose gradients the loop sums, starting with o->layout[*at], which is then set
+ * behind it. With `due`, only parameters that have a gradient in this step. Returns false at the end. */
 bool th_next_run(const th_optimizer *o, bool due, int64_t *at, th_block_run *run);
 
 #endif

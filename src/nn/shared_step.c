@@ -1,5 +1,5 @@
-/* What the processes of a group tell each other in a step, besides gradients and parameters: errors, facts that must be
- * equal, which parameters are due, and partial sums of the gradient norm. */
+/* The messages of a step besides gradients and parameters: errors, facts that must be equal, due parameters, and partial
+ * sums of the gradient norm. */
 #include "nn/shared_step.h"
 
 #include <float.h>
@@ -188,6 +188,9 @@ th_status th_shared_step_agree(th_optimizer *o)
         {.name = "number of parameters that are not frozen", .kind = TH_FACT_INTEGER, .integer = trained},
         {.name = "number of steps", .kind = TH_FACT_INTEGER, .integer = ctx->step},
         {.name = "seed", .kind = TH_FACT_INTEGER, .integer = (int64_t)ctx->seed},
+        {.name = "checksum of the random calls before the step",
+         .kind = TH_FACT_CHECKSUM,
+         .integer = th_crc32c(0, o->shards.calls, sizeof o->shards.calls)},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
         {.name = "checksum of the parameters", .kind = TH_FACT_CHECKSUM, .integer = compare ? parameters_crc32c(o) : 0},
     };

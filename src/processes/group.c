@@ -129,7 +129,7 @@ static int list_blocks(const th_group *g, char *all, size_t bytes, int first, in
 }
 
 /* The dissemination algorithm (Bruck et al. 1997): the number of blocks that each process has doubles in each round. A
- * process has its own block and those of the ranks before it. */
+ * process has its own block and the blocks of the ranks before it. */
 th_status th_group_all_gather(th_group *g, const char *operation, void *all, size_t bytes)
 {
     const int size = g->transport.size, rank = g->transport.rank;

@@ -45,7 +45,7 @@ static const char *receive(int peer, void *data, size_t bytes, double seconds)
 
 /* -- the cases -- */
 
-/* The program has messages of its own: they are not mixed with those of the transport. */
+/* The program sends messages too. They do not meet the transport's messages. */
 static void exchanges(void)
 {
     open_transport();
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     while (cases[i].name && (argc != 2 || strcmp(argv[1], cases[i].name) != 0))
         i++;
     if (cases[i].name == NULL) {
-        fprintf(stderr, "mpi_transport: there is no such case\n");
+        fprintf(stderr, "mpi_transport: unknown case\n");
         return 2;
     }
     cases[i].run();
