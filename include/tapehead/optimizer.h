@@ -140,7 +140,7 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * process that has an error, with its rank. No parameter has changed. To continue, clear the error in all processes. A
  * gradient that is not finite is an error in all processes too. The processes must agree on the number of steps and of
  * shards, the seed, the learning rate, and, at the first step, the values of the parameters. Otherwise the step is
- * TH_ERROR_STATE in all of them.
+ * TH_ERROR_STATE in all of them. After TH_ERROR_PROCESS some parameters may have changed: end the program.
  *
  * With local steps (th_diloco_options), only every H-th step is collective. It takes the outer step after the update,
  * for the parameters that any worker has changed since the last outer step. Each process has all moments, a copy of the

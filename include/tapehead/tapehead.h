@@ -38,7 +38,7 @@
  * sequence does not depend on the rest of its batch. Random numbers are functions of seed, stream, step, shard, call
  * within the step or shard, and element. With OpenBLAS the same bits hold for one machine, with any number of threads.
  * A step has the same bits with any number of processes that share its shards (tapehead/optimizer.h). They depend on
- * the number of shards.
+ * the number of shards. Only local steps (th_diloco_options) depend on the number of processes.
  *
  * 7. Numerics. No fast-math. Softmax, log-sum-exp and cross entropy are stable for all finite logits. No bit of
  * attention's output or gradient depends on a masked pair. An optimizer step with a non-finite gradient is refused
