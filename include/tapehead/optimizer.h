@@ -116,7 +116,9 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * process is an error of the step in all processes: each returns the code and the message of the first process that has
  * one, with its rank, and no parameter has changed. Clear the error in all processes to continue. The same happens to a
  * non-finite gradient. TH_ERROR_STATE, in all processes, if the processes differ: in the number of steps or shards, the
- * seed, the parameters' values at the first step, or the learning rate. */
+ * seed, the parameters' values at the first step, the learning rate, which parameters are frozen, or the layout of the
+ * parameters in memory. The layout depends on all modules of the context: create and free the same ones in all
+ * processes, or use another context for a module that only one process needs. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* -- a step in shards --

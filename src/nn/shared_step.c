@@ -148,6 +148,21 @@ static uint32_t parameters_crc32c(const th_optimizer *o)
     return crc;
 }
 
+/* Returns a checksum of where the parameters are in memory, which of them are frozen, and who owns them. All processes
+ * must have the same spans to exchange. */
+static uint32_t layout_crc32c(const th_optimizer *o)
+{
+    const size_t cuts = ((size_t)o->shards.processes + 1) * sizeof(size_t);
+    uint32_t crc = 0;
+    for (int64_t i = 0; i < o->count; i++) {
+        const th_optimizer_parameter *p = o->layout[i];
+        const uint64_t place[] = {(uint64_t)(p - o->parameters), p->entry->offset, p->entry->bytes,
+                                  (uint64_t)p->tensor->dtype, p->tensor->requires_gradient};
+        crc = th_crc32c(th_crc32c(crc, place, sizeof place), p->moments->cut, cuts);
+    }
+    return crc;
+}
+
 /* Makes the parameters due that have a gradient in another process. In this one their gradient is zero. */
 static th_status gather_due(th_optimizer *o)
 {
@@ -189,6 +204,9 @@ th_status th_shared_step_agree(th_optimizer *o)
         {.name = "number of steps", .kind = TH_FACT_INTEGER, .integer = ctx->step},
         {.name = "seed", .kind = TH_FACT_INTEGER, .integer = (int64_t)ctx->seed},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
+        {.name = "checksum of the layout of the parameters in memory",
+         .kind = TH_FACT_CHECKSUM,
+         .integer = ctx->error ? 0 : layout_crc32c(o)},
         {.name = "checksum of the parameters", .kind = TH_FACT_CHECKSUM, .integer = compare ? parameters_crc32c(o) : 0},
     };
     if (th_group_agree_on(o->group, operation, facts, (int)(sizeof facts / sizeof *facts), due, &same_due) != TH_OK)
