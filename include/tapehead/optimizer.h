@@ -115,10 +115,12 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * moments: in the whole group, each moment exists once. Then all processes receive all parameters. An error in one
  * process is an error of the step in all processes: each returns the code and the message of the first process that has
  * one, with its rank, and no parameter has changed. Clear the error in all processes to continue. The same happens to a
- * non-finite gradient. TH_ERROR_STATE, in all processes, if the processes differ: in the number of steps or shards, the
- * seed, the parameters' values at the first step, the learning rate, which parameters are frozen, or the layout of the
- * parameters in memory. The layout depends on all modules of the context: create and free the same ones in all
- * processes, or use another context for a module that only one process needs. */
+ * non-finite gradient.
+ *
+ * If the processes differ, the step is TH_ERROR_STATE in all of them. They compare the number of steps and shards, the
+ * seed, the learning rate, and which parameters are frozen. At the first step they compare the parameters' values. They
+ * also compare the layout of the parameters in memory, which depends on all modules of the context. So create and free
+ * the same modules in all processes, or use another context for a module that only one process needs. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
 
 /* -- a step in shards --
