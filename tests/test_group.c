@@ -235,6 +235,7 @@ typedef struct difference {
     bool forgets;  /* the loop */
     bool draws;    /* random numbers before it */
     bool frozen;
+    bool extra; /* module before the model */
 } difference;
 
 static const difference usual = {
@@ -270,6 +271,8 @@ static int differ(const th_transport *transport, void *user)
     const difference *d = transport->rank == 1 ? &all->of_1 : &usual;
     th_context *c = th_context_new(&(th_context_options){.seed = 5, .threads = 1});
     th_group *group = th_group_new(c, transport);
+    if (d->extra)
+        th_dense_new(c, 100, 100, NULL);
     th_module *m = th_dense_new(c, d->width, 2, NULL);
     process_assert(th_set(th_module_find_parameter(m, "weight"), TH_INDEX(0, 0), (double)d->element) == TH_OK);
     if (d->frozen)
@@ -307,6 +310,7 @@ static const difference differences[] = {
     {.expected = "the number of parameters that are not frozen is 8 on rank 0, but 6 on rank 1",
      .status = TH_ERROR_STATE,
      .frozen = true},
+    {.expected = "the checksum of the layout of the parameters in memory is ", .status = TH_ERROR_STATE, .extra = true},
     {.expected = "rank 1: dense: the last axis of x must match the weight's inputs: x is (1, 4)",
      .status = TH_ERROR_SHAPE,
      .fails = 2},
@@ -319,6 +323,27 @@ static const difference differences[] = {
      .forgets = true},
 };
 enum { DIFFERENCES = sizeof differences / sizeof *differences };
+
+static int freeze_another(const th_transport *transport, void *user)
+{
+    (void)user;
+    th_context *c = th_context_new(&(th_context_options){.threads = 1});
+    th_module *m = th_dense_new(c, 1, 2, NULL); /* weight and bias have the same size */
+    th_tensor *frozen = th_module_find_parameter(m, transport->rank ? "bias" : "weight");
+    th_set_requires_gradient(frozen, false);
+    th_group *group = th_group_new(c, transport);
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = 4, .group = group});
+    process_assert(one_step(o, m, &(difference){.width = 1, .fails = -1, .infinite = -1}) == TH_ERROR_STATE);
+    process_assert(strstr(th_error_message(c), "the checksum of the layout of the parameters in memory is "));
+    th_context_free(c);
+    return 0;
+}
+
+START_TEST(processes_freeze_the_same_parameters)
+{
+    run_processes(2, freeze_another, NULL);
+}
+END_TEST
 
 START_TEST(every_process_reports_the_same_error)
 {
@@ -510,6 +535,7 @@ int main(void)
     tcase_add_test(one, shards_draw_different_numbers_and_a_repeated_loop_the_same);
     tcase_add_test(one, open_nodes_take_one_gradient_for_each_level);
     TCase *several = new_suite("groups of several processes", NULL, NULL);
+    tcase_add_test(several, processes_freeze_the_same_parameters);
     tcase_add_loop_test(several, every_process_reports_the_same_error, 0, DIFFERENCES);
     tcase_add_loop_test(several, processes_agree_on_errors_and_on_the_end, 0, 4);
     tcase_add_test(several, different_collective_functions_are_an_error);

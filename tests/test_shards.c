@@ -102,8 +102,8 @@ START_TEST(a_shard_that_does_not_use_a_parameter_adds_zeros)
 }
 END_TEST
 
-/* Runs a loop of four shards over a small and a large parameter. Unfreezes or freezes the large one, which is in another
- * block, in shard 2. */
+/* Runs a loop of four shards over a small and a large parameter, which are in different blocks. Unfreezes or freezes
+ * the large one in shard 2. */
 static void freeze_in_loop(bool frozen)
 {
     th_module *m = vector_new();

@@ -138,9 +138,13 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  *
  * An error in one process is an error of the step in all processes. Each returns the code and the message of the first
  * process that has an error, with its rank. No parameter has changed. To continue, clear the error in all processes. A
- * gradient that is not finite is an error in all processes too. The processes must agree on the number of steps and of
- * shards, the seed, the learning rate, and, at the first step, the values of the parameters. Otherwise the step is
- * TH_ERROR_STATE in all of them. After TH_ERROR_PROCESS some parameters may have changed: end the program.
+ * gradient that is not finite is an error in all processes too. After TH_ERROR_PROCESS some parameters may have changed:
+ * end the program.
+ *
+ * If the processes differ, the step is TH_ERROR_STATE in all of them. They compare the number of steps and shards, the
+ * seed, the learning rate, and which parameters are frozen. At the first step they compare the parameters' values. They
+ * also compare the layout of the parameters in memory, which depends on all modules of the context. So create and free
+ * the same modules in all processes, or use another context for a module that only one process needs.
  *
  * With local steps (th_diloco_options), only every H-th step is collective. It takes the outer step after the update,
  * for the parameters that any worker has changed since the last outer step. Each process has all moments, a copy of the

@@ -144,8 +144,8 @@ static void forget_rejected(th_optimizer *o)
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
-/* Sets the norm of the gradients. Returns the factor by which the update multiplies the sums: 1 / weight, or less to
- * clip the gradients. `norm` is the norm of the sums. */
+/* Sets the norm of the gradients; `norm` is of the sums. Returns the factor by which the update multiplies the sums: 1 /
+ * weight, or less to clip them. */
 static double set_norm(th_optimizer *o, double norm, double weight)
 {
     o->norm = fmin(norm / weight, DBL_MAX);

@@ -186,8 +186,8 @@ static void combine(const th_optimizer *o, int to, int a, int b, bool copy)
 
 /* -- one shard -- */
 
-/* Completes the gradients of a shard: parameters that it did not use get zeros. With one shard there is no sum, and the
- * gradients are those of a step without the loop. */
+/* Completes the gradients of a shard: parameters that it did not use get zeros. A step of one shard sums nothing, and
+ * treats frozen parameters as a step without the loop. */
 static th_status complete_gradients(th_optimizer *o)
 {
     const bool several = o->shards.count > 1;

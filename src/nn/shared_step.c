@@ -152,6 +152,21 @@ static uint32_t parameters_crc32c(const th_optimizer *o)
     return crc;
 }
 
+/* Returns a checksum of where the parameters are in memory, which of them are frozen, and who owns them. All processes
+ * must have the same spans to exchange. */
+static uint32_t layout_crc32c(const th_optimizer *o)
+{
+    const size_t cuts = ((size_t)o->shards.processes + 1) * sizeof(size_t);
+    uint32_t crc = 0;
+    for (int64_t i = 0; i < o->count; i++) {
+        const th_optimizer_parameter *p = o->layout[i];
+        const uint64_t place[] = {(uint64_t)(p - o->parameters), p->entry->offset, p->entry->bytes,
+                                  (uint64_t)p->tensor->dtype, p->tensor->requires_gradient};
+        crc = th_crc32c(th_crc32c(crc, place, sizeof place), p->moments->cut, cuts);
+    }
+    return crc;
+}
+
 th_status th_shared_step_gather_due(th_optimizer *o)
 {
     struct th_shared_step *s = o->shared;
@@ -198,6 +213,9 @@ th_status th_shared_step_agree(th_optimizer *o)
          .integer = th_crc32c(0, o->shards.calls, sizeof o->shards.calls)},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
         {.name = "number of local steps", .kind = TH_FACT_INTEGER, .integer = o->diloco.local_steps},
+        {.name = "checksum of the layout of the parameters in memory",
+         .kind = TH_FACT_CHECKSUM,
+         .integer = ctx->error ? 0 : layout_crc32c(o)},
         {.name = "checksum of the parameters", .kind = TH_FACT_CHECKSUM, .integer = compare ? parameters_crc32c(o) : 0},
     };
     _Static_assert(sizeof facts / sizeof *facts <= TH_MAX_FACTS, "an agreement has no place for all facts");

@@ -13,9 +13,9 @@ void th_shared_step_end(th_optimizer *o);
 /* Makes the processes compare their parameters again at the next step. */
 void th_shared_step_compare_again(th_optimizer *o);
 
-/* Collective: the processes compare their errors, steps, shards, seeds and learning rates. Before the first step, and
- * the first one after parameters were loaded, they also compare their parameters. With local steps they always compare
- * the parameters from which these began. */
+/* Collective: the processes compare their errors, steps, shards, seeds, learning rates and layouts of the parameters.
+ * Before the first step, and before the first one after parameters were loaded, they also compare their parameters. With
+ * local steps they always compare the parameters from which these began. */
 th_status th_shared_step_agree(th_optimizer *o);
 /* Collective, after th_shared_step_agree: the processes agree on which parameters are due: those that are due in any
  * process. In the others, their gradients become zero. */
