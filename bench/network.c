@@ -78,6 +78,16 @@ static void start_device(int socket, const char *name)
     check(ioctl(socket, SIOCSIFFLAGS, &request) == 0, "SIOCSIFFLAGS");
 }
 
+/* Chooses Reno, so that results do not depend on the setting of this machine. A namespace may always choose it. No packet
+ * is lost here, so Cubic would do the same. */
+static void choose_congestion_control(void)
+{
+    static const char path[] = "/proc/sys/net/ipv4/tcp_congestion_control", reno[] = "reno";
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    check(file >= 0 && write(file, reno, strlen(reno)) > 0, path);
+    close(file);
+}
+
 /* Makes the device net0 in the namespace of this process, and returns the file through which its packets come. The
  * device leaves checksums and the division of long TCP packets to the receiver, as network cards do. */
 static int device_new(int64_t node)
@@ -120,6 +130,7 @@ static int node_new(int64_t node)
     check(dup3(host, NAME_FILE + (int)node, O_CLOEXEC) >= 0, "dup3");
     close(network);
     close(host);
+    choose_congestion_control();
     return device_new(node);
 }
 
