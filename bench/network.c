@@ -1,7 +1,7 @@
 /* Emulates a network between N nodes on one machine. Each node is a network namespace with its own host name, as if it
  * were a machine. Linux only; needs root, /dev/net/tun and tc.
  *
- *     network --nodes 2 --rate 10 --delay 50       prints one line, then forwards packets until its input ends
+ *     network --nodes 2 --rate 10 --delay 50       prints one line, then forwards packets
  *
  * Node i has the address 10.77.0.(i + 1), the host name node<i> and one device, net0. A queue of tc (token bucket)
  * limits what a node sends to the rate. This program receives each packet, holds it for the delay, limits what each
@@ -9,7 +9,9 @@
  * delay it. A program joins node i with nsenter, through the files /proc/PID/fd/(100 + i), the network, and
  * /proc/PID/fd/(200 + i), the host name. PID is in the printed line.
  *
- * The nodes exist while this process runs, however it ends, and while a program runs in them. */
+ * The program ends with SIGTERM. If its input ends, it ends a few seconds later: the process that started it was killed,
+ * and programs on the nodes may still tell each other to end. The nodes exist while this process runs, however it ends,
+ * and while a program runs in them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -35,7 +37,8 @@ enum {
     IP_HEADER = 20,
     DESTINATION = 16, /* the offset of the destination's address in an IP header */
     PACKETS = 4096,   /* that can wait at the same time */
-    BATCH = 16        /* packets that are received from a node before the others have their turn */
+    BATCH = 16,       /* packets that are received from a node before the others have their turn */
+    AFTERWARDS = 3    /* seconds */
 };
 
 static int64_t nodes = 2;
@@ -219,7 +222,7 @@ static double deliver(int file, queue *q, double never)
     return never;
 }
 
-/* Forwards packets until standard input ends. */
+/* Forwards packets until AFTERWARDS seconds after the end of standard input. */
 static void forward(const int *files)
 {
     static queue queues[MAX_NODES];
@@ -227,7 +230,8 @@ static void forward(const int *files)
     for (int64_t i = 0; i < nodes; i++)
         polled[i] = (struct pollfd){files[i], POLLIN, 0};
     polled[nodes] = (struct pollfd){STDIN_FILENO, POLLIN, 0};
-    for (char input[256];;) {
+    double end = INFINITY;
+    for (char input[256]; now() < end;) {
         const double second = now() + 1;
         double next = second;
         for (int64_t i = 0; i < nodes; i++) {
@@ -236,19 +240,20 @@ static void forward(const int *files)
         }
         const double wait = next - now();
         const struct timespec limit = {0, wait > 0 ? (long)(wait < 0.999 ? wait * 1e9 : 999000000) : 0};
-        ppoll(polled, (nfds_t)nodes + 1, &limit, NULL);
+        ppoll(polled, (nfds_t)nodes + (end == INFINITY), &limit, NULL);
         for (int64_t i = 0; i < nodes; i++)
             if (polled[i].revents & POLLIN)
                 receive(files[i], queues);
-        if (polled[nodes].revents && read(STDIN_FILENO, input, sizeof input) <= 0)
-            return;
+        if (end == INFINITY && polled[nodes].revents && read(STDIN_FILENO, input, sizeof input) <= 0)
+            end = now() + AFTERWARDS;
     }
 }
 
 int main(int argc, char **argv)
 {
     int files[MAX_NODES];
-    parse_options(argc, argv, program, "network: emulates a network between namespaces until its input ends", options);
+    parse_options(argc, argv, program,
+                  "network: emulates a network between namespaces until SIGTERM or the end of its input", options);
     for (int64_t i = 0; i < nodes; i++)
         files[i] = node_new(i);
     const struct sched_param first = {.sched_priority = 1};

@@ -10,6 +10,7 @@ import selectors
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -52,7 +53,8 @@ class Network:
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.process = start(self.command, stdin=subprocess.PIPE)
+        # Not with the children's signals: it ends when its input ends, after the programs on the nodes.
+        self.process = start(self.command, stdin=subprocess.PIPE, start_new_session=True)
         try:
             self.pid = int(first_line(self.process).split()[0].partition("=")[2])
             self.write_agent()
@@ -62,7 +64,7 @@ class Network:
         return self
 
     def __exit__(self, *unused):
-        self.process.stdin.close()  # the network ends
+        self.process.terminate()
         stop(self.process, READY)
         self.folder.cleanup()
 
@@ -90,12 +92,19 @@ class Network:
             ("btl", "self,tcp"),
             ("btl_tcp_if_include", self.device),
             ("oob_tcp_if_include", self.device),
+            ("orte_tmpdir_base", self.folder.name),
         ):
             command += ["--mca", name, value]
         return command
 
 
 # -- processes --
+
+
+def end_with_exit():
+    """Lets SIGTERM and SIGHUP end Python as sys.exit does, so that with statements end their networks."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
 def end_with_python():
@@ -110,7 +119,6 @@ def start(command, **options):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=end_with_python,
             **options,
         )
     except OSError as error:
@@ -125,9 +133,6 @@ def stop(process, patience):
             return
         except subprocess.TimeoutExpired:
             end()
-        except ValueError:  # its input is already closed
-            process.wait()
-            return
     process.wait()
 
 
@@ -148,7 +153,14 @@ def run_together(commands, limit):
     running = []
     try:
         for command, environment in commands:
-            running.append(start(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL))
+            running.append(
+                start(
+                    command,
+                    env={**os.environ, **environment},
+                    stdin=subprocess.DEVNULL,
+                    preexec_fn=end_with_python,
+                )
+            )
         printed = [process.communicate(timeout=max(0.1, end - time.monotonic())) for process in running]
     except subprocess.TimeoutExpired:
         raise Failure(f"took more than {limit} s") from None

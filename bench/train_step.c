@@ -9,6 +9,7 @@
 #include <string.h>
 #include <tapehead/tapehead.h>
 
+#include "configurations.h"
 #include "measure.h"
 #include "options.h"
 #include "precision.h"
@@ -44,27 +45,14 @@ static const program_option options[] = {
 
 static void choose_configuration(const char *name)
 {
-    static const struct {
-        const char *name;
-        int64_t layers, width, heads, vocabulary, batch, length;
-        bool mlp;
-    } configurations[] = {
-#define CONFIGURATION(name, ...) {#name, __VA_ARGS__},
-#include "configurations.def"
-#undef CONFIGURATION
-    };
-    for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++)
-        if (strcmp(name, configurations[i].name) == 0) {
-            layers = configurations[i].layers;
-            width = configurations[i].width;
-            heads = configurations[i].heads;
-            vocabulary = configurations[i].vocabulary;
-            batch = configurations[i].batch;
-            length = configurations[i].length;
-            no_mlp = !configurations[i].mlp;
-            return;
-        }
-    refuse(program, "unknown configuration ", name);
+    const configuration *c = configuration_named(program, name);
+    layers = c->layers;
+    width = c->width;
+    heads = c->heads;
+    vocabulary = c->vocabulary;
+    batch = c->batch;
+    length = c->length;
+    no_mlp = !c->mlp;
 }
 
 /* -- a training run -- */
