@@ -170,11 +170,17 @@ def run_together(commands, limit):
                 process.terminate()
         for process in running:
             stop(process, READY)
-    for process, (_, problem) in zip(running, printed):
+    for (command, _), process, (_, problem) in zip(commands, running, printed):
         if process.returncode:
-            lines = [line for line in problem.strip().splitlines() if line.strip(" -")]
-            raise Failure((lines or [f"ended with {process.returncode}"])[-1])
+            raise Failure(reason(command, problem) or f"ended with {process.returncode}")
     return printed[0][0]
+
+
+def reason(command, printed):
+    """Returns the line that tells why a command failed: the program's own, or the last one."""
+    names = tuple(f"{os.path.basename(str(word))}: " for word in command)
+    lines = [line for line in printed.splitlines() if line.strip(" -")]
+    return ([line for line in lines if line.startswith(names)] or lines or [""])[-1]
 
 
 def free_port():

@@ -56,7 +56,7 @@ static th_tensor *sequences(th_context *ctx, const configuration *c, int64_t bat
 {
     th_tensor *all = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, c->length), 0, c->vocabulary);
     const int64_t rows = batch / processes;
-    return th_slice(all, 0, rank * rows, (rank + 1) * rows, 1);
+    return th_keep(th_slice(all, 0, rank * rows, (rank + 1) * rows, 1));
 }
 
 static training training_new(const configuration *c, bool together)
