@@ -20,7 +20,8 @@ folders="
     autograd:           kernels tensor
     ops:                kernels tensor autograd
     checker:            kernels tensor autograd ops
-    nn:                 kernels tensor autograd ops
+    processes:          kernels tensor autograd
+    nn:                 kernels tensor autograd ops processes
     io:                 kernels tensor autograd
     models/files:       models/core.h
     models/logs:        models/core.h models/files

@@ -3,7 +3,7 @@
 #   - Each exports the public functions of its headers and nothing else. The headers that tapehead/models.h includes belong to
 #     MODELS, all others to CORE.
 #   - CORE also exports the functions marked TH_PRIVATE_API, with the version TAPEHEAD_PRIVATE_VERSION. src/models/core.h
-#     includes the headers that declare them.
+#     includes the headers that declare them. MODELS calls each of them.
 #   - The soname has the minor version until 1.0.
 set -eu
 source=$1 version=$2 core=$3 models=${4:-}
@@ -68,6 +68,9 @@ if [ -n "$models" ]; then
     compare exported declared "a public function of the models library"
     nm -D --undefined-only "$models" | grep -q "@TAPEHEAD_PRIVATE_$version\$" ||
         wrong "$models does not need the private functions of this release"
+    nm -D --undefined-only "$models" | sed -n "s/^ *U \(.*\)@TAPEHEAD_PRIVATE_$version\$/\1/p" | sort >"$work/needed"
+    comm -13 "$work/needed" "$work/declared_private" | sed 's/^/TH_PRIVATE_API marks a function that the models library does not call: /' >"$work/complaints"
+    [ ! -s "$work/complaints" ] || wrong "$(cat "$work/complaints")"
     echo "$(wc -l <"$work/exported") public functions exported by $(basename "$models")"
 fi
 exit $status

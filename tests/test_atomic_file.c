@@ -278,7 +278,8 @@ START_TEST(the_new_file_has_the_permissions_of_the_old_one)
 }
 END_TEST
 
-/* An administrator keeps the owner. The group is kept. If this user may not keep it, the new file's group gets only the permissions of all users. */
+/* An administrator keeps the owner. The group is kept. If this user may not keep it, the new file's group gets only the
+ * permissions of all users. */
 START_TEST(the_group_is_kept_or_gets_only_the_permissions_of_others)
 {
     if (geteuid() != 0)

@@ -402,8 +402,8 @@ START_TEST(errors)
 }
 END_TEST
 
-/* The window of a mask and the window of the layer combine. A negative left or right side of a mask limits nothing. _i: the
- * kind of causal mask. */
+/* The window of a mask and the window of the layer combine. A negative left or right side of a mask limits nothing. _i:
+ * the kind of causal mask. */
 START_TEST(a_layer_combines_its_window_with_that_of_a_mask)
 {
     enum { T = 9, WIDTH = 8 };

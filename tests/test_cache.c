@@ -169,8 +169,8 @@ static float *followed(const th_tensor_impl *t, const int64_t *source, const int
     return expected;
 }
 
-/* Ranges within a chunk of 16 positions, of several chunks, and empty ones; sequences that swap, and that several follow.
- * _i: the model. */
+/* Ranges within a chunk of 16 positions, of several chunks, and empty ones; sequences that swap, and that several
+ * follow. _i: the model. */
 START_TEST(sequences_follow_others)
 {
     static const int64_t ranges[][2] = {{0, 1},   {0, 15},        {0, 16}, {0, 17}, {0, 31}, {0, 32},

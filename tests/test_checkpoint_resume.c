@@ -187,8 +187,8 @@ static uint32_t next_draws(void)
     return kept;
 }
 
-/* If a step fails after a checkpoint was loaded, the repeated step draws the same numbers as a run without interruption.
- * _i: calls before the checkpoint. */
+/* If a step fails after a checkpoint was loaded, the repeated step draws the same numbers as a run without
+ * interruption. _i: calls before the checkpoint. */
 START_TEST(a_failed_step_after_resuming_is_repeated)
 {
     const char *file = in_folder("run");

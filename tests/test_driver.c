@@ -4,32 +4,14 @@
 
 #include "user_ops.h"
 
+#include "leaf_and_loss.h"
+
 static th_tensor *leaf(th_dtype dtype, th_shape shape)
 {
     return th_set_requires_gradient(th_randn(ctx, dtype, shape), true);
 }
 
-static th_tensor *total(th_tensor *x)
-{
-    return th_sum(x, TH_ALL_AXES, NULL);
-}
-
 /* -- layouts -- */
-
-typedef struct layout {
-    th_shape size;
-    int64_t stride[TH_MAX_DIMS], offset;
-} layout;
-
-static th_status strided_shape(th_call *c)
-{
-    const layout *l = c->attributes;
-    th_call_view(c, l->size.ndim, l->size.size, l->stride, l->offset, NULL);
-    return TH_OK;
-}
-
-static const th_op strided = {
-    .name = "strided", .n_inputs = 1, .attributes_size = sizeof(layout), .flags = TH_OP_VIEW, .shape = strided_shape};
 
 /* The views span as many elements as they have, but contain some twice and others never. */
 START_TEST(a_result_never_has_two_elements_at_one_address)

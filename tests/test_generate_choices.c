@@ -1,6 +1,6 @@
 /* What each token of th_generate is chosen from: its random number, and the history that repetition_penalty sees. Most
- * models here give the same logits after any tokens, so that every choice can be computed. Also the modes of the context
- * after th_generate, and long searches with beams. B sequences, V vocabulary. */
+ * models here give the same logits after any tokens, so that every choice can be computed. Also the modes of the
+ * context after th_generate, and long searches with beams. B sequences, V vocabulary. */
 #include <math.h>
 #include <string.h>
 

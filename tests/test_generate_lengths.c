@@ -73,8 +73,8 @@ static int32_t next_token(th_module *model, const int32_t *token, int64_t n)
     return best;
 }
 
-/* A sequence that is longer than the model begins again with its last half, or with one token if the model's length is 1.
- * _i: the model's length - T. Shorter models get prompts that fit. */
+/* A sequence that is longer than the model begins again with its last half, or with one token if the model's length is
+ * 1. _i: the model's length - T. Shorter models get prompts that fit. */
 START_TEST(a_sequence_slides_in_a_model_of_any_length)
 {
     const int64_t length = 1 + _i, longest = length < T ? length : T;
@@ -105,8 +105,8 @@ END_TEST
 
 /* -- sequences that end at different times -- */
 
-/* Sequences of a batch end at different times, and each is the same as alone. _i: greedy, with beams, and with beams that
- * stop early. */
+/* Sequences of a batch end at different times, and each is the same as alone. _i: greedy, with beams, and with beams
+ * that stop early. */
 START_TEST(sequences_that_end_do_not_change_others)
 {
     th_module *model = model_new(T + MAX_NEW);

@@ -1,5 +1,5 @@
-/* The norm of gradients and clipping to it: every element counts once, whatever the length of a gradient, and a gradient
- * is scaled exactly if its norm is above max_norm. */
+/* The norm of gradients and clipping to it: every element counts once, whatever the length of a gradient, and a
+ * gradient is scaled exactly if its norm is above max_norm. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

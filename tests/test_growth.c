@@ -5,17 +5,12 @@
 
 #include "tapehead/tapehead.h"
 
-#include "context.h"
+#include "leaf_and_loss.h"
 
 enum { FEW = 2000, MANY = 40000, TIMES = 100 };
 
 static th_tensor *x;    /* (16), a leaf */
 static th_tensor *rows; /* (n, 16), a leaf */
-
-static th_tensor *total(th_tensor *t)
-{
-    return th_sum(t, TH_ALL_AXES, NULL);
-}
 
 /* Returns sum + t, or t if sum is NULL. */
 static th_tensor *plus(th_tensor *sum, th_tensor *t)

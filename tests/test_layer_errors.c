@@ -1,4 +1,5 @@
-/* Errors of modules, layers and contexts: which operation a message names, the limits of names, what remains after an error. */
+/* Errors of modules, layers and contexts: which operation a message names, the limits of names, what remains after an
+ * error. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +29,8 @@ static th_module *below(th_module *m, const char *name)
     return m ? th_module_add(m, name, child) : child;
 }
 
-/* Names of 255 bytes are legal, and longer ones are errors: of modules, of parameters, and of the members of a tree that
- * is added. */
+/* Names of 255 bytes are legal, and longer ones are errors: of modules, of parameters, and of the members of a tree
+ * that is added. */
 START_TEST(a_full_name_has_255_bytes)
 {
     static const char *const words = "under \"%s\" would be longer than 255 bytes";

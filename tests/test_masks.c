@@ -373,7 +373,8 @@ START_TEST(test_wrong_masks_and_questions)
 }
 END_TEST
 
-/* The gradient of an additive mask for all rows is a sum that needs scratch memory beside the gradient of the scores. */
+/* The gradient of an additive mask for all rows is a sum that needs scratch memory beside the gradient of the
+ * scores. */
 START_TEST(test_gradient_of_an_additive_mask_for_many_rows)
 {
     th_context *ctx = open_context();

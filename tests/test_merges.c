@@ -1,6 +1,6 @@
 /* The table of merges, and merging the tokens of a word, compared with the definition of byte-pair encoding: search all
- * pairs, apply the earliest merge to the leftmost of them, and begin again. Words are shorter and longer than those that
- * are merged by search. */
+ * pairs, apply the earliest merge to the leftmost of them, and begin again. Words are shorter and longer than those
+ * that are merged by search. */
 #include <stdlib.h>
 #include <string.h>
 

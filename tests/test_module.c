@@ -442,6 +442,41 @@ START_TEST(checksums)
 }
 END_TEST
 
+START_TEST(gradients_are_listed_as_ranges_of_memory)
+{
+    enum { CAPACITY = 8 };
+    th_gradient_range range[CAPACITY];
+    th_module *m = th_transformer_block_new(ctx, 32, 2, NULL), *big = th_dense_new(ctx, 256, 256, NULL);
+    th_module *both = th_module_list_new(ctx);
+    th_module_list_add(both, m);
+    th_module_list_add(both, big);
+    ck_assert_int_eq(th_module_gradients(both, range, CAPACITY), 0);
+    th_tensor *loss = th_sum(th_module_forward(m, th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 3, 32))), TH_ALL_AXES, NULL);
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 256));
+    loss = th_add(loss, th_sum(th_module_forward(big, x), TH_ALL_AXES, NULL));
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
+    const int64_t n = th_module_gradients(both, range, CAPACITY);
+    ck_assert_int_ge(n, 1);
+    ck_assert_int_le(n, 3);
+    ck_assert_int_eq(th_module_gradients(both, NULL, 0), n);
+    double listed = 0, all = 0;
+    for (int64_t i = 0; i < n; i++) {
+        ck_assert_int_eq(range[i].dtype, TH_FLOAT32);
+        for (int64_t k = 0; k < range[i].count; k++)
+            listed += (double)((float *)range[i].data)[k];
+    }
+    for (th_parameter_iterator p = th_module_parameters(both); th_parameter_next(&p);)
+        all += th_item(th_sum(th_cast(th_gradient(p.tensor), TH_FLOAT64), TH_ALL_AXES, NULL));
+    ck_assert_double_eq_tol(listed, all, 1e-9 * fabs(all));
+    /* Without the gradient of one parameter, its neighbors are in two ranges. */
+    th_empty_gradient(th_module_find_parameter(m, "linear1.weight"));
+    ck_assert_int_eq(th_module_gradients(both, range, CAPACITY), n + 1);
+    *(float *)range[0].data = 123;
+    ck_assert_int_eq(th_module_gradients(NULL, range, CAPACITY), 0);
+    expect_error(TH_ERROR_ARGUMENT, "the module is NULL");
+}
+END_TEST
+
 START_TEST(shapes_only)
 {
     th_context *dry = th_context_new(&(th_context_options){.threads = 1, .shapes_only = true});
@@ -476,6 +511,7 @@ int main(void)
     tcase_add_test(tree, destroy_hooks_and_freeing_at_the_wrong_moment);
     tcase_add_test(tree, parameters_are_in_blocks_that_never_move);
     tcase_add_test(tree, checksums);
+    tcase_add_test(tree, gradients_are_listed_as_ranges_of_memory);
     tcase_add_test(tree, shapes_only);
     return run_suites();
 }

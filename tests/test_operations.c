@@ -1,8 +1,8 @@
-/* Every operation of the registry against fixtures/operations.txt: its operands and the size of its attributes. For each
- * sample the file has the operands' shapes, a digest of all values and gradients in float64, and the costs. It also has
- * the errors of operands with other types and shapes. Other suites show that values and gradients are right. This one
- * shows a sample, a descriptor or a cost that changed by mistake. After an intended change, write the file again:
- * test_operations FILE */
+/* Every operation of the registry against fixtures/operations.txt: its operands and the size of its attributes. For
+ * each sample the file has the operands' shapes, a digest of all values and gradients in float64, and the costs. It
+ * also has the errors of operands with other types and shapes. Other suites show that values and gradients are right.
+ * This one shows a sample, a descriptor or a cost that changed by mistake. After an intended change, write the file
+ * again: test_operations FILE */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

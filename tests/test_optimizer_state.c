@@ -73,8 +73,8 @@ static double moment_of(const th_optimizer *o, int p, int i, int64_t element)
     return a.dtype == TH_FLOAT64 ? ((const double *)a.data)[element] : (double)((const float *)a.data)[element];
 }
 
-/* Every member is cast in its own call, so the memory of moments for the new type grows. No moment changes, and the next
- * steps agree with those after one cast of all. _i: the optimizer. */
+/* Every member is cast in its own call, so the memory of moments for the new type grows. No moment changes, and the
+ * next steps agree with those after one cast of all. _i: the optimizer. */
 START_TEST(members_are_cast_one_by_one)
 {
     th_module *parts = members_new(ctx), *whole = members_new(ctx);

@@ -1,5 +1,5 @@
-/* The translation of patterns from Oniguruma's syntax to PCRE2's: what each construct becomes, what is rejected and why,
- * and the limits of a pattern. */
+/* The translation of patterns from Oniguruma's syntax to PCRE2's: what each construct becomes, what is rejected and
+ * why, and the limits of a pattern. */
 #include <stdlib.h>
 #include <string.h>
 

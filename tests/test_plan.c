@@ -252,8 +252,9 @@ static void same_backward(const th_call *c)
         dx[i] = ((const float *)c->output_gradient[0].data)[i];
 }
 
-/* Each allocation of a chain, a short one or one of many small tensors, fails once. No plan is made for a kernel that then does not run. In
- * the first half every second operation copies its input. In the second half gradients use the memory of values. */
+/* Each allocation of a chain, a short one or one of many small tensors, fails once. No plan is made for a kernel that
+ * then does not run. In the first half every second operation copies its input. In the second half gradients use the
+ * memory of values. */
 START_TEST(a_failed_call_makes_no_plan)
 {
     const int length = _i ? 150 : 2;

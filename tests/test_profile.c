@@ -433,6 +433,7 @@ START_TEST(errors)
     expect_status(th_profile_print(NULL, stderr), TH_ERROR_ARGUMENT, "profile_print: the context is NULL");
     ck_assert_int_eq(th_profile_count(NULL), 0);
     ck_assert_str_eq(th_profile_phase_name(TH_PROFILE_STEP), "step");
+    ck_assert_str_eq(th_profile_phase_name(TH_PROFILE_EXCHANGE), "exchange");
     ck_assert_str_eq(th_profile_phase_name(TH_PROFILE_PHASE_COUNT), "?");
 }
 END_TEST

@@ -14,27 +14,12 @@
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
-#include "context.h"
+#include "leaf_and_loss.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-/* Returns a leaf that requires a gradient, with the values 1, 2, ... n. */
-static th_tensor *counting_leaf(th_shape shape)
-{
-    th_tensor *t = th_zeros(ctx, TH_FLOAT32, shape);
-    float *data = th_data(t);
-    for (int64_t i = 0; i < th_numel(t); i++)
-        data[i] = (float)(i + 1);
-    return th_set_requires_gradient(t, true);
-}
-
-static th_tensor *total(th_tensor *x)
-{
-    return th_sum(x, TH_ALL_AXES, NULL);
 }
 
 START_TEST(backward_of_a_square_is_twice_the_value)

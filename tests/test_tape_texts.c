@@ -9,7 +9,7 @@
 #include "memory.h"
 #include "tapehead/tapehead.h"
 
-#include "context.h"
+#include "leaf_and_loss.h"
 
 static test_memory memory;
 
@@ -17,21 +17,6 @@ static void setup(void)
 {
     memory = (test_memory){0};
     ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
-}
-
-/* Returns a leaf that requires a gradient, with the values 1, 2, ... */
-static th_tensor *counting_leaf(th_shape shape)
-{
-    th_tensor *t = th_zeros(ctx, TH_FLOAT32, shape);
-    float *data = th_data(t);
-    for (int64_t i = 0; i < th_numel(t); i++)
-        data[i] = (float)(i + 1);
-    return th_set_requires_gradient(t, true);
-}
-
-static th_tensor *total(th_tensor *x)
-{
-    return th_sum(x, TH_ALL_AXES, NULL);
 }
 
 /* -- texts -- */

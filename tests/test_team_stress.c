@@ -1,6 +1,6 @@
 /* Teams under disturbances: signals interrupt callers and helpers, sleeping threads wake without a cause, and system
- * calls and atomic operations of teams are late. Several callers run jobs of changing sizes, also nested ones, and some callers are
- * canceled. Each run must do all of its work once, with the same bits. */
+ * calls and atomic operations of teams are late. Several callers run jobs of changing sizes, also nested ones, and some
+ * callers are canceled. Each run must do all of its work once, with the same bits. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -131,8 +131,8 @@ long syscall(long number, ...)
 
 /* -- the disturber -- */
 
-/* ThreadSanitizer delays the handlers of most signals, but not of SIGTRAP: that handler would wait for locks that its own
- * thread holds. */
+/* ThreadSanitizer delays the handlers of most signals, but not of SIGTRAP: that handler would wait for locks that its
+ * own thread holds. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UNDER_THREAD_SANITIZER true
@@ -233,8 +233,8 @@ static bool run_once(uint64_t *random)
     return right;
 }
 
-/* A run may start the team, and wait for it, with cancellation enabled: only the test's own call is a cancellation point
- * here. (ThreadSanitizer reports a thread that is canceled in nanosleep.) */
+/* A run may start the team, and wait for it, with cancellation enabled: only the test's own call is a cancellation
+ * point here. (ThreadSanitizer reports a thread that is canceled in nanosleep.) */
 static void *call(void *argument)
 {
     client *c = argument;

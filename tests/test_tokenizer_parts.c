@@ -77,6 +77,14 @@ START_TEST(a_space_is_added)
 }
 END_TEST
 
+/* Loads a file with this member. It is rejected with this sentence. */
+static void expect_refused_part(const char *name, const char *value, const char *sentence)
+{
+    char member[1000];
+    snprintf(member, sizeof member, "\"%s\": %s", name, value);
+    expect_refused(load_members(member, MODEL), path, sentence);
+}
+
 START_TEST(the_pre_tokenizer_is_checked)
 {
     static const struct {
@@ -111,11 +119,8 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"\"}, \"behavior\": \"Removed\"}",
          "the pattern '' cannot be used: it can match the empty string"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char member[1000];
-        snprintf(member, sizeof member, "\"pre_tokenizer\": %s", cases[i].value);
-        expect_refused(load_members(member, MODEL), path, cases[i].sentence);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refused_part("pre_tokenizer", cases[i].value, cases[i].sentence);
 }
 END_TEST
 
@@ -211,11 +216,8 @@ START_TEST(the_post_processor_is_checked)
         {TEMPLATE("[{\"SpecialToken\": {\"id\": \"x\"}}]", "{\"x\": {\"ids\": [0.0]}}"),
          WRONG "has an id that is not in the vocabulary"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char member[1000];
-        snprintf(member, sizeof member, "\"post_processor\": %s", cases[i].value);
-        expect_refused(load_members(member, MODEL), path, cases[i].sentence);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refused_part("post_processor", cases[i].value, cases[i].sentence);
 }
 END_TEST
 

@@ -302,7 +302,8 @@ START_TEST(an_allocation_of_a_step_fails)
 }
 END_TEST
 
-/* The tape's memory ends at every point in the first 16 kB of a step: the names of scopes fill all pages but the end of the last one. */
+/* The tape's memory ends at every point in the first 16 kB of a step: the names of scopes fill all pages but the end of
+ * the last one. */
 START_TEST(the_tape_fills_its_memory)
 {
     enum { PAGE = 16 * 1024, FEW = 9 };

@@ -60,22 +60,6 @@ START_TEST(views_of_views_have_the_right_gradient)
 }
 END_TEST
 
-/* A view with any sizes, strides and offset. */
-typedef struct layout {
-    th_shape size;
-    int64_t stride[TH_MAX_DIMS], offset;
-} layout;
-
-static th_status strided_shape(th_call *c)
-{
-    const layout *l = c->attributes;
-    th_call_view(c, l->size.ndim, l->size.size, l->stride, l->offset, NULL);
-    return TH_OK;
-}
-
-static const th_op strided = {
-    .name = "strided", .n_inputs = 1, .attributes_size = sizeof(layout), .flags = TH_OP_VIEW, .shape = strided_shape};
-
 static uint64_t random_state = 12345;
 
 static int64_t random_below(int64_t end)

@@ -1,4 +1,5 @@
-/* A tokenizer.json of given members, for tests of its parts: loading it, its tokens, and the message if it is rejected. */
+/* A tokenizer.json of given members, for tests of its parts: loading it, its tokens, and the message if it is
+ * rejected. */
 #ifndef TESTS_TOKENIZER_FILE_H
 #define TESTS_TOKENIZER_FILE_H
 

@@ -323,4 +323,21 @@ static const th_op line = {.name = "line",
                            .composed = line_composed,
                            .samples = line_samples};
 
+/* -- a view with any sizes, strides and offset -- */
+
+typedef struct layout {
+    th_shape size;
+    int64_t stride[TH_MAX_DIMS], offset;
+} layout;
+
+static inline th_status strided_shape(th_call *c)
+{
+    const layout *l = c->attributes;
+    th_call_view(c, l->size.ndim, l->size.size, l->stride, l->offset, NULL);
+    return TH_OK;
+}
+
+static const th_op strided = {
+    .name = "strided", .n_inputs = 1, .attributes_size = sizeof(layout), .flags = TH_OP_VIEW, .shape = strided_shape};
+
 #endif

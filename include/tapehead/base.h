@@ -67,7 +67,8 @@ typedef enum th_status {
     TH_ERROR_MEMORY,   /* the allocator returned NULL, or the context's limit is reached */
     TH_ERROR_STATE,    /* called at the wrong time: a consumed tape, a stale handle, a value changed before backward */
     TH_ERROR_FILE,     /* unreadable, unwritable or damaged */
-    TH_ERROR_VALUE     /* illegal numbers: a non-finite gradient */
+    TH_ERROR_VALUE,    /* illegal numbers: a non-finite gradient */
+    TH_ERROR_PROCESS   /* another process of a group does not answer, or calls another function */
 } th_status;
 
 /* A shape, or another list with one integer for each dimension. Write TH_SHAPE(2, 5, 8). */

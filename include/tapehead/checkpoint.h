@@ -56,10 +56,10 @@ TH_API th_status th_checkpoint_save(const char *path, const th_checkpoint *check
 /* Restores the parameters (values, and whether they are frozen), the optimizer (moments, steps, learning rate), and the
  * numbers. Also restores the context's seed, step, random streams and precision. A file of an older version without a
  * precision means float32. The program may set another precision afterwards. Empties the gradients. The function checks
- * everything first, including each checksum: after an error nothing has changed. (If the disk fails after
- * that, while the numbers are read, the message says that some may have changed.) TH_ERROR_FILE names the damage, or the
- * first difference and the number of differences: tensors that are missing, unexpected, or of another shape or type;
- * another optimizer or other options; missing numbers. */
+ * everything first, including each checksum: after an error nothing has changed. (If the disk fails after that, while
+ * the numbers are read, the message says that some may have changed.) TH_ERROR_FILE names the damage, or the first
+ * difference and the number of differences: tensors that are missing, unexpected, or of another shape or type; another
+ * optimizer or other options; missing numbers. */
 TH_API th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint) TH_MUST_CHECK;
 /* Returns the configuration alone, so that a program can create the model before it loads the checkpoint. The context
  * owns the text, which is "" if none was saved. Returns NULL with the error stored. */

@@ -23,7 +23,9 @@
 #include "tapehead/language_model.h"
 #include "tapehead/transformer.h"
 
-/* training */
+/* training, also with several processes */
+#include "tapehead/group.h"
+
 #include "tapehead/optimizer.h"
 
 /* pictures, progress lines, NumPy's array files */

@@ -196,6 +196,23 @@ TH_API int64_t th_module_count_trainable(const th_module *m);
  * checksums. 0 in a shapes-only context. */
 TH_API uint32_t th_module_crc32c(const th_module *m);
 
+/* Gradients of parameters that are adjacent in memory. */
+typedef struct th_gradient_range {
+    void *data;    /* [count]; NULL in a shapes-only context. Between two parameters there may be some zeros */
+    int64_t count; /* of elements */
+    th_dtype dtype;
+} th_gradient_range;
+/* Lists the gradients of a tree, those of tied parameters once: ranges [capacity]. Parameters without a gradient are not
+ * listed. The order is the order of memory, the same in each process that made the same model. Returns the number of
+ * ranges, which may be more than capacity: usually 1 to 4. The program may change the numbers before the optimizer's
+ * step, for example to average them with its own MPI call:
+ *
+ *     th_gradient_range range[16];
+ *     const int64_t n = th_module_gradients(model, range, 16);
+ *     for (int64_t i = 0; i < n; i++)
+ *         MPI_Allreduce(MPI_IN_PLACE, range[i].data, (int)range[i].count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); */
+TH_API int64_t th_module_gradients(th_module *m, th_gradient_range *ranges, int64_t capacity);
+
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_module_new(...) TH_AT_POINTER(void, th_module_new(__VA_ARGS__))

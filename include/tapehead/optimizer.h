@@ -11,6 +11,7 @@
 #ifndef TAPEHEAD_OPTIMIZER_H
 #define TAPEHEAD_OPTIMIZER_H
 
+#include "tapehead/group.h"
 #include "tapehead/module.h"
 
 TH_BEGIN_DECLS
@@ -51,6 +52,8 @@ typedef struct th_sgd_options {
     double max_norm;                  /* the global norm of all gradients is clipped to this; 0: no clipping */
     const th_parameter_group *groups; /* [n_groups] */
     int n_groups;
+    int shards;      /* of each step: see th_shard; 0: 1 */
+    th_group *group; /* the processes that share the shards; NULL: this process alone */
 } th_sgd_options;
 
 /* Options of Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019):
@@ -79,6 +82,8 @@ typedef struct th_adam_options {
     double max_norm;      /* the global norm of all gradients is clipped to this; 0: no clipping */
     const th_parameter_group *groups; /* [n_groups] */
     int n_groups;
+    int shards;      /* of each step: see th_shard; 0: 1 */
+    th_group *group; /* the processes that share the shards; NULL: this process alone */
 } th_adam_options;
 /* Sets beta1, beta2 and has_betas in th_adam_options: {.learning_rate = 1e-3, TH_BETAS(0, 0.99)}. */
 #define TH_BETAS(first, second) .beta1 = (first), .beta2 = (second), .has_betas = true
@@ -104,8 +109,55 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  *
  * If th_backward was forgotten, nothing changes, and the result is TH_ERROR_STATE. This means: a parameter requires a
  * gradient, none of them has one, and no th_backward succeeded since this optimizer's last step. If a th_backward
- * reached none of these parameters, or all of them are frozen, the step changes no parameter and returns TH_OK. */
+ * reached none of these parameters, or all of them are frozen, the step changes no parameter and returns TH_OK.
+ *
+ * With a group, the step is collective. Each process updates its part of the parameters, and only there it has
+ * moments: in the whole group, each moment exists once. Then all processes receive all parameters. An error in one
+ * process is an error of the step in all processes: each returns the code and the message of the first process that has
+ * one, with its rank, and no parameter has changed. Clear the error in all processes to continue. The same happens to a
+ * non-finite gradient. TH_ERROR_STATE, in all processes, if the processes differ: in the number of steps or shards, the
+ * seed, the parameters' values at the first step, or the learning rate. */
 TH_API th_status th_optimizer_step(th_optimizer *optimizer) TH_MUST_CHECK;
+
+/* -- a step in shards --
+ *
+ * A step consists of S shards: parts of the batch that are computed one after the other, or by several processes
+ * (tapehead/group.h). The loop visits the shards of this process:
+ *
+ *     for (th_shard shard = th_optimizer_shards(adam); th_shard_next(&shard);) {
+ *         ...                                              the data of shard.index
+ *         if (th_backward(loss, NULL))
+ *             break;                                       th_optimizer_step reports the error
+ *         th_tape_clear(ctx);
+ *     }
+ *     if (th_optimizer_step(adam)) ...
+ *
+ * With g_s the gradient that backward computed in shard s, the optimizer uses
+ *
+ *     g = sum_s g_s / sum_s weight_s
+ *
+ * The sum is a binary tree over the shard numbers: 0 + 1, 2 + 3, ..., then (0 + 1) + (2 + 3), and so on. Random numbers
+ * are functions of the shard's number too. So the bits of a step depend on S, but not on the number of processes or
+ * threads. A step with one shard has the bits of a step without the loop.
+ *
+ * A process computes consecutive shards: of S shards and P processes, process r computes those from r S / P (rounded
+ * down) to (r + 1) S / P. log2(S / P) additional gradients are in memory while it does so. */
+typedef struct th_shard {
+    int index;     /* this shard's number, in [0, count) */
+    int count;     /* S */
+    double weight; /* 1; the program may set it. With a loss that is a sum, it is the number of summands: targets */
+    double loss;   /* 0; the program may store the shard's loss here for th_optimizer_loss */
+    /* internal */
+    th_optimizer *optimizer;
+    int end;
+} th_shard;
+/* Returns a shard before the first one of this process. An earlier unfinished loop is forgotten, with its gradients. */
+TH_API th_shard th_optimizer_shards(th_optimizer *optimizer);
+/* Adds the gradients of the current shard to the sum and moves to the next shard. Its operations draw the shard's
+ * random numbers. Returns false behind the last shard, and if an error is pending. */
+TH_API bool th_shard_next(th_shard *shard);
+/* Returns the loss of the last step, sum_s loss_s / sum_s weight_s, of the shards of all processes. */
+TH_API double th_optimizer_loss(const th_optimizer *optimizer);
 
 /* Sets the learning rate; 0 is allowed. TH_ERROR_ARGUMENT if it is negative or not finite. */
 TH_API th_status th_optimizer_set_learning_rate(th_optimizer *optimizer, double learning_rate);

@@ -25,10 +25,11 @@ typedef enum th_profile_phase {
     TH_PROFILE_FORWARD,
     TH_PROFILE_BACKWARD,
     TH_PROFILE_RECOMPUTE, /* a forward that backward runs again, because its result was not saved */
-    TH_PROFILE_STEP,      /* an optimizer's step */
+    TH_PROFILE_STEP,      /* an optimizer's step, without its exchanges */
+    TH_PROFILE_EXCHANGE,  /* messages between the processes of a group, and the time that this process waits for them */
     TH_PROFILE_PHASE_COUNT
 } th_profile_phase;
-/* Returns "forward", "backward", "recompute" or "step"; "?" for any other value. */
+/* Returns "forward", "backward", "recompute", "step" or "exchange"; "?" for any other value. */
 TH_API const char *th_profile_phase_name(th_profile_phase phase);
 
 typedef struct th_profile_options {

@@ -1,6 +1,6 @@
 /* Writes and reads safetensors files:
  *   safetensors_types FOLDER write FILE   writes a fixed list of tensors FOLDER/NAME.npy, one as a transposed view
- *   safetensors_types FOLDER read FILE    writes each readable tensor to FOLDER/tensor.I.npy, in the order of the file */
+ *   safetensors_types FOLDER read FILE    writes each readable tensor to FOLDER/tensor.I.npy, in order of the file */
 #include "driver.h"
 
 static void write_file(th_context *ctx, const char *folder, const char *path)

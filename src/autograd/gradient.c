@@ -278,6 +278,17 @@ void th_gradient_empty(const th_tensor_impl *t)
         buffer->state = TH_GRADIENT_BUFFER_EMPTY;
 }
 
+th_status th_gradient_zero(th_tensor_impl *t)
+{
+    th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    buffer->state = TH_GRADIENT_BUFFER_EMPTY;
+    if (prepare(buffer) != TH_OK)
+        return t->ctx->error;
+    th_storage_changed(buffer->memory);
+    th_gradient_complete(buffer);
+    return TH_OK;
+}
+
 void th_gradient_refuse(const th_tensor_impl *t)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);

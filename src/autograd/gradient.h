@@ -37,6 +37,8 @@ void th_gradient_finish(const th_tensor_impl *output);
 /* -- outside a pass -- */
 /* Empties a leaf's gradient; its memory stays. */
 void th_gradient_empty(const th_tensor_impl *t);
+/* Sets a leaf's gradient to zeros. Errors: TH_ERROR_MEMORY. */
+th_status th_gradient_zero(th_tensor_impl *t);
 /* Marks a leaf's gradient after an optimizer refused its step: it can still be read, and the next pass overwrites
  * it. */
 void th_gradient_refuse(const th_tensor_impl *t);

@@ -208,10 +208,18 @@ void th_profile_sum_of(const th_frame *frame, const th_array *from, const th_arr
     record(ctx, &event, shape, bytes_of(from) + bytes_of(to) * (add ? 2 : 1), start, end);
 }
 
-void th_profile_step(th_context *ctx, const char *operation, int64_t start)
+void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchanged)
 {
     const int64_t end = th_profile_now();
     th_profile_event event = {.operation = operation, .phase = TH_PROFILE_STEP};
     set_location(ctx, NULL, &event);
-    record(ctx, &event, NULL, 0, start, end);
+    record(ctx, &event, NULL, 0, start + exchanged, end);
+}
+
+void th_profile_exchange(th_context *ctx, const char *operation, int64_t bytes, int64_t start)
+{
+    const int64_t end = th_profile_now();
+    th_profile_event event = {.operation = operation, .phase = TH_PROFILE_EXCHANGE};
+    set_location(ctx, NULL, &event);
+    record(ctx, &event, NULL, bytes, start, end);
 }

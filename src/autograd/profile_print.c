@@ -4,7 +4,7 @@
 #include "autograd/profile.h"
 #include "tensor/format.h"
 
-static const char *const phase_name[TH_PROFILE_PHASE_COUNT] = {"forward", "backward", "recompute", "step"};
+static const char *const phase_name[TH_PROFILE_PHASE_COUNT] = {"forward", "backward", "recompute", "step", "exchange"};
 
 const char *th_profile_phase_name(th_profile_phase phase)
 {

@@ -150,7 +150,7 @@ static int open_direct(const char *path)
 static ssize_t put_bytes(void *cookie, const char *bytes, size_t count)
 {
     th_atomic_file *f = cookie;
-    const size_t done = th_write_bytes(f->descriptor, bytes, count);
+    const size_t done = th_write_bytes(f->descriptor, bytes, count, TH_AT_POSITION);
     if (done < count && f->trouble == 0)
         f->trouble = errno;
     return (ssize_t)done;
@@ -201,39 +201,20 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     return f->file != NULL;
 }
 
-/* Repeats a change of permissions while signals interrupt it. */
-static bool change_owner(int descriptor, uid_t owner, gid_t group)
-{
-    int result;
-    do
-        result = fchown(descriptor, owner, group);
-    while (result != 0 && errno == EINTR);
-    return result == 0;
-}
-
-static bool change_mode(int descriptor, mode_t mode)
-{
-    int result;
-    do
-        result = fchmod(descriptor, mode);
-    while (result != 0 && errno == EINTR);
-    return result == 0;
-}
-
 /* Copies the permissions of the old file. Only an administrator can keep its owner. If the group of the old file cannot
  * be kept, the new file's group gets only the permissions of all users. A file system without permissions refuses, and
  * the permissions stay narrow. Returns false with errno if the disk fails. */
 static bool keep_permissions(const th_atomic_file *f)
 {
     mode_t mode = f->mode;
-    bool kept = f->owner != geteuid() && change_owner(f->descriptor, f->owner, f->group);
-    kept = kept || change_owner(f->descriptor, (uid_t)-1, f->group);
+    bool kept = f->owner != geteuid() && th_change_owner(f->descriptor, f->owner, f->group) == 0;
+    kept = kept || th_change_owner(f->descriptor, (uid_t)-1, f->group) == 0;
     if (!kept) {
         if (errno == EIO)
             return false;
         mode &= ~(mode_t)070 | (mode & 07) << 3;
     }
-    return change_mode(f->descriptor, mode) || errno != EIO;
+    return th_change_mode(f->descriptor, mode) == 0 || errno != EIO;
 }
 
 /* Makes the new name survive a loss of power. Some file systems cannot do this and return EINVAL, which is not an

@@ -47,13 +47,13 @@ TH_PRIVATE_API bool th_path_join(char path[TH_MAX_PATH], const char *folder, con
 /* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. The system
  * owns these links, so they are followed anywhere. */
 TH_PRIVATE_API bool th_is_system_path(const char *path);
-/* Opens f->file for writing. Returns false with errno on failure; then th_atomic_end must not be called. The struct must
- * not move until th_atomic_end. */
+/* Opens f->file for writing. Returns false with errno on failure; then th_atomic_end must not be called. The struct
+ * must not move until th_atomic_end. */
 TH_PRIVATE_API bool th_atomic_begin(th_atomic_file *f, const char *path);
-/* Closes the file. If `written` is true and nothing fails, the file replaces the old one and the function returns
- * true. Otherwise it discards the file and returns false with errno. If `written` is false, errno must be the caller's
- * error; 0 becomes EIO. An error of writing to f->file counts even if the caller missed it. If only the directory cannot
- * be synchronized, the new file stays. */
+/* Closes the file. If `written` is true and nothing fails, the file replaces the old one and the function returns true.
+ * Otherwise it discards the file and returns false with errno. If `written` is false, errno must be the caller's error;
+ * 0 becomes EIO. An error of writing to f->file counts even if the caller missed it. If only the directory cannot be
+ * synchronized, the new file stays. */
 TH_PRIVATE_API bool th_atomic_end(th_atomic_file *f, bool written);
 
 #endif

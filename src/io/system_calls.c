@@ -26,11 +26,22 @@ int th_close_file(int descriptor)
     return interrupted(result) ? 0 : result;
 }
 
-size_t th_write_bytes(int descriptor, const void *bytes, size_t count)
+DIR *th_open_folder(const char *path)
+{
+    DIR *folder;
+    do
+        folder = opendir(path);
+    while (folder == NULL && errno == EINTR);
+    return folder;
+}
+
+size_t th_write_bytes(int descriptor, const void *bytes, size_t count, off_t begin)
 {
     size_t done = 0;
     while (done < count) {
-        const ssize_t n = write(descriptor, (const char *)bytes + done, count - done);
+        const char *rest = (const char *)bytes + done;
+        const ssize_t n = begin < 0 ? write(descriptor, rest, count - done)
+                                    : pwrite(descriptor, rest, count - done, begin + (off_t)done);
         if (interrupted(n))
             continue;
         if (n == 0)
@@ -79,6 +90,24 @@ int th_lock_file(int descriptor, int operation)
     int result;
     do
         result = flock(descriptor, operation);
+    while (interrupted(result));
+    return result;
+}
+
+int th_change_owner(int descriptor, uid_t owner, gid_t group)
+{
+    int result;
+    do
+        result = fchown(descriptor, owner, group);
+    while (interrupted(result));
+    return result;
+}
+
+int th_change_mode(int descriptor, mode_t mode)
+{
+    int result;
+    do
+        result = fchmod(descriptor, mode);
     while (interrupted(result));
     return result;
 }

@@ -3,6 +3,7 @@
 #ifndef TH_IO_SYSTEM_CALLS_H
 #define TH_IO_SYSTEM_CALLS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -13,17 +14,25 @@
 /* Opens a file as open does. */
 TH_PRIVATE_API int th_open_file(const char *path, int flags, mode_t mode);
 /* Closes a descriptor. An interruption is not an error: Linux has closed it by then. */
-TH_PRIVATE_API int th_close_file(int descriptor);
-/* Writes all bytes at the descriptor's position. Returns how many were written; if fewer, with errno. */
-TH_PRIVATE_API size_t th_write_bytes(int descriptor, const void *bytes, size_t count);
+int th_close_file(int descriptor);
+/* Opens a folder as opendir does. */
+TH_PRIVATE_API DIR *th_open_folder(const char *path);
+enum { TH_AT_POSITION = -1 }; /* for th_write_bytes: where the descriptor is */
+/* Writes all bytes from `begin` on, or at the descriptor's position (TH_AT_POSITION). Returns how many were written; if
+ * fewer, with errno. */
+TH_PRIVATE_API size_t th_write_bytes(int descriptor, const void *bytes, size_t count, off_t begin);
 /* Reads until `count` bytes are there or the file ends. Returns how many; -1 with errno. */
 TH_PRIVATE_API ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin);
 /* Does what fsync does. */
-TH_PRIVATE_API int th_synchronize_file(int descriptor);
+int th_synchronize_file(int descriptor);
 /* Does what ftruncate does. */
 TH_PRIVATE_API int th_truncate_file(int descriptor, off_t size);
 /* Does what flock does. */
-TH_PRIVATE_API int th_lock_file(int descriptor, int operation);
+int th_lock_file(int descriptor, int operation);
+/* Does what fchown does. */
+int th_change_owner(int descriptor, uid_t owner, gid_t group);
+/* Does what fchmod does. */
+int th_change_mode(int descriptor, mode_t mode);
 
 /* Whether something is at the path: 1 if it is, 0 if not, and -1 with errno if this cannot be known. Links are
  * followed. */

@@ -20,6 +20,7 @@
 #include "nn/optimizer_saved.h"
 #include "nn/optimizer_state.h"
 #include "ops/shared/rotary_scaling.h"
+#include "processes/group.h"
 #include "tensor/attachment.h"
 #include "tensor/checked.h"
 #include "tensor/context.h"

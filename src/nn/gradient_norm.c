@@ -11,8 +11,8 @@
 #include "tensor/format.h"
 
 enum {
-    CHUNK = 1 << 14, /* elements of one task; independent of the number of threads */
-    PARTIALS = 256   /* chunks whose sums are stored at a time */
+    CHUNK = TH_NORM_CHUNK,
+    PARTIALS = 256 /* chunks whose sums are stored at a time */
 };
 
 /* -- one gradient -- */
@@ -22,52 +22,104 @@ typedef struct sum_task {
     const char *data;
     size_t element;
     int64_t numel;
-    double partial[PARTIALS];
+    double *sum;
 } sum_task;
 
 static void sum_chunk(void *shared, int64_t index, int worker)
 {
     (void)worker;
-    sum_task *task = shared;
+    const sum_task *task = shared;
     const int64_t first = index * CHUNK;
     const int64_t n = task->numel - first < CHUNK ? task->numel - first : CHUNK;
-    task->kernels->sum_squares(n, task->data + (size_t)first * task->element, &task->partial[index]);
+    task->kernels->sum_squares(n, task->data + (size_t)first * task->element, &task->sum[index]);
 }
 
-/* Sums chunks of fixed size in their order, so the bits do not depend on the number of threads. */
-static double sum_of_squares(const th_tensor_impl *t)
+static const char *element_at(const th_tensor_impl *t, int64_t i)
+{
+    return (const char *)th_gradient_buffer_data(t->gradient) + (size_t)i * th_dtype_size(t->dtype);
+}
+
+int64_t th_norm_chunks(const th_tensor_impl *t)
+{
+    return (th_tensor_numel(t) + CHUNK - 1) / CHUNK;
+}
+
+void th_sum_squares(const th_tensor_impl *t, int64_t first, int64_t end, double *sums)
 {
     const int64_t numel = th_tensor_numel(t);
-    double sum = 0;
-    sum_task task = {.kernels = th_context_kernels(t->ctx, t->dtype), .element = th_dtype_size(t->dtype)};
-    for (int64_t first = 0; first < numel; first += (int64_t)CHUNK * PARTIALS) {
-        task.data = (const char *)th_gradient_buffer_data(t->gradient) + (size_t)first * task.element;
-        task.numel = numel - first < (int64_t)CHUNK * PARTIALS ? numel - first : (int64_t)CHUNK * PARTIALS;
-        const int64_t chunks = (task.numel + CHUNK - 1) / CHUNK;
-        th_parallel(t->ctx->threads, chunks, sum_chunk, &task);
-        for (int64_t i = 0; i < chunks; i++)
-            sum += task.partial[i];
+    sum_task task = {.kernels = th_context_kernels(t->ctx, t->dtype),
+                     .data = element_at(t, first * CHUNK),
+                     .element = th_dtype_size(t->dtype),
+                     .numel = (end * CHUNK < numel ? end * CHUNK : numel) - first * CHUNK,
+                     .sum = sums};
+    th_parallel(t->ctx->threads, end - first, sum_chunk, &task);
+}
+
+void th_sum_shares(const th_tensor_impl *t, int64_t first, int64_t end, double unit, double *sums)
+{
+    const int64_t numel = th_tensor_numel(t);
+    for (int64_t chunk = first; chunk < end; chunk++) {
+        const int64_t last = (chunk + 1) * CHUNK < numel ? (chunk + 1) * CHUNK : numel;
+        sums[chunk - first] = 0;
+        for (int64_t i = chunk * CHUNK; i < last; i++) {
+            const double share = fabs(th_number_load(t->dtype, element_at(t, i))) / unit;
+            sums[chunk - first] += share * share;
+        }
+    }
+}
+
+th_gradient_extreme th_find_extreme(const th_tensor_impl *t, int64_t first, int64_t end)
+{
+    const int64_t numel = th_tensor_numel(t), last = end * CHUNK < numel ? end * CHUNK : numel;
+    th_gradient_extreme found = {.element = -1};
+    for (int64_t i = first * CHUNK; i < last && found.element < 0; i++) {
+        const double value = th_number_load(t->dtype, element_at(t, i));
+        if (!isfinite(value))
+            found = (th_gradient_extreme){i, value};
+        else
+            found.value = fmax(found.value, fabs(value));
+    }
+    return found;
+}
+
+/* Calls one of the functions above for all chunks of a gradient, some at a time, and adds the sums in order. So the bits
+ * do not depend on the number of threads. unit 0: th_sum_squares. */
+static double sum_of(const th_tensor_impl *t, double unit)
+{
+    double partial[PARTIALS], sum = 0;
+    const int64_t chunks = th_norm_chunks(t);
+    for (int64_t first = 0; first < chunks; first += PARTIALS) {
+        const int64_t end = first + PARTIALS < chunks ? first + PARTIALS : chunks;
+        if (unit == 0)
+            th_sum_squares(t, first, end, partial);
+        else
+            th_sum_shares(t, first, end, unit, partial);
+        for (int64_t i = 0; i < end - first; i++)
+            sum += partial[i];
     }
     return sum;
 }
 
-static double element_of(const th_tensor_impl *t, int64_t i)
+static const char *name_of(const th_module *m, const th_tensor_impl *parameter, char *name)
 {
-    return th_number_load(t->dtype,
-                          (const char *)th_gradient_buffer_data(t->gradient) + (size_t)i * th_dtype_size(t->dtype));
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        if (p.tensor == parameter->handle)
+            return strcpy(name, p.name);
+    return strcpy(name, "a parameter");
 }
 
-static th_status fail_non_finite(const th_tensor_impl *t, const char *operation, const char *name, int64_t element)
+th_status th_fail_non_finite(const th_tensor_impl *t, const char *operation, const th_module *m,
+                             th_gradient_extreme found)
 {
-    char index[160] = "";
-    int64_t remainder = element, size = th_tensor_numel(t);
+    char name[TH_FULL_NAME_SIZE], index[160] = "";
+    int64_t remainder = found.element, size = th_tensor_numel(t);
     for (int d = 0; d < t->ndim; d++) {
         size /= t->size[d];
         th_append(index, sizeof index, d ? ", %lld" : "%lld", (long long)(remainder / size));
         remainder %= size;
     }
     return th_fail(t->ctx, TH_ERROR_VALUE, operation, "the gradient of %s is %g at [%s]; no parameter was changed",
-                   name, element_of(t, element), index);
+                   name_of(m, t, name), found.value, index);
 }
 
 static void scale_one(const th_tensor_impl *t, double factor)
@@ -105,14 +157,6 @@ static const th_tensor_impl *next(const th_gradient_list *list, gradient_iterato
     return NULL;
 }
 
-static const char *name_of(const th_module *m, const th_tensor_impl *parameter, char *name)
-{
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (p.tensor == parameter->handle)
-            return strcpy(name, p.name);
-    return strcpy(name, "a parameter");
-}
-
 /* Called if the sum of squares is not finite. Fails at the first element that is not finite. If all elements are
  * finite, the squares have overflowed: computes the norm in units of the largest element. */
 static th_status slow_norm(const th_gradient_list *list, const char *operation, double *norm)
@@ -120,19 +164,15 @@ static th_status slow_norm(const th_gradient_list *list, const char *operation, 
     double largest = 0;
     double sum = 0;
     gradient_iterator it = start(list);
-    for (const th_tensor_impl *t; (t = next(list, &it));)
-        for (int64_t i = 0; i < th_tensor_numel(t); i++) {
-            char name[TH_FULL_NAME_SIZE];
-            if (!isfinite(element_of(t, i)))
-                return fail_non_finite(t, operation, name_of(list->module, t, name), i);
-            largest = fmax(largest, fabs(element_of(t, i)));
-        }
+    for (const th_tensor_impl *t; (t = next(list, &it));) {
+        const th_gradient_extreme found = th_find_extreme(t, 0, th_norm_chunks(t));
+        if (found.element >= 0)
+            return th_fail_non_finite(t, operation, list->module, found);
+        largest = fmax(largest, found.value);
+    }
     it = start(list);
     for (const th_tensor_impl *t; (t = next(list, &it));)
-        for (int64_t i = 0; i < th_tensor_numel(t); i++) {
-            const double share = fabs(element_of(t, i)) / largest;
-            sum += share * share;
-        }
+        sum += sum_of(t, largest);
     *norm = fmin(largest * sqrt(sum), DBL_MAX);
     return TH_OK;
 }
@@ -142,7 +182,7 @@ th_status th_global_norm(const th_gradient_list *list, const char *operation, do
     double sum = 0;
     gradient_iterator it = start(list);
     for (const th_tensor_impl *t; (t = next(list, &it));)
-        sum += sum_of_squares(t);
+        sum += sum_of(t, 0);
     if (!isfinite(sum))
         return slow_norm(list, operation, norm);
     *norm = sqrt(sum);

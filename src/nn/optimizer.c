@@ -4,12 +4,15 @@
 
 #include "nn/module.h"
 #include "nn/optimizer_state.h"
+#include "nn/shared_step.h"
 #include "tensor/tensor.h"
 
 static void release(th_context *ctx, void *object)
 {
     th_optimizer *o = object;
     th_moments_destroy(o);
+    th_shards_end(o);
+    th_shared_step_end(o);
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
     th_release(ctx, o->parameters, (size_t)o->capacity * sizeof *o->parameters);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
@@ -125,6 +128,15 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
     return o;
 }
 
+/* Returns the optimizer with its shards and group; NULL, with an error pending, if they do not fit. */
+static th_optimizer *with_shards(th_optimizer *o, int shards, th_group *group)
+{
+    if (th_shards_begin(o, shards, group) == TH_OK)
+        return o;
+    th_optimizer_free(o);
+    return NULL;
+}
+
 th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options)
 {
     const th_sgd_options given = options ? *options : (th_sgd_options){0};
@@ -146,7 +158,7 @@ th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options)
     o->learning_rate = given.learning_rate;
     o->max_norm = given.max_norm;
     o->n_moments = given.momentum > 0;
-    return o;
+    return with_shards(o, given.shards, given.group);
 }
 
 static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam_options *options, bool decoupled)
@@ -171,7 +183,7 @@ static th_optimizer *adam_new(th_module *m, const char *operation, const th_adam
     o->learning_rate = given.learning_rate;
     o->max_norm = given.max_norm;
     o->n_moments = given.amsgrad ? 3 : 2;
-    return o;
+    return with_shards(o, given.shards, given.group);
 }
 
 th_optimizer *th_adam_new(th_module *m, const th_adam_options *options)
@@ -222,4 +234,9 @@ double th_optimizer_learning_rate(const th_optimizer *o)
 double th_optimizer_gradient_norm(const th_optimizer *o)
 {
     return o && th_optimizer_usable(o, "optimizer_gradient_norm") ? o->norm : 0;
+}
+
+double th_optimizer_loss(const th_optimizer *o)
+{
+    return o && th_optimizer_usable(o, "optimizer_loss") ? o->loss : 0;
 }

@@ -1,5 +1,5 @@
 /* The moments of an optimizer. They have the layout of the parameter blocks, so parameters that are adjacent in memory
- * have adjacent moments. */
+ * have adjacent moments. The processes of a group share them (optimizer_state.h). */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -10,10 +10,16 @@
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 
+static size_t bytes_of_cuts(const th_optimizer *o)
+{
+    return ((size_t)o->shards.processes + 1) * sizeof(size_t);
+}
+
 static void free_moments(const th_optimizer *o, th_moments *m)
 {
     for (int i = 0; i < o->n_moments; i++)
-        th_release_numbers(o->ctx, m->moment[i], m->bytes);
+        th_release_numbers(o->ctx, m->moment[i], m->end - m->begin);
+    th_release(o->ctx, m->cut, bytes_of_cuts(o));
     th_release(o->ctx, m, sizeof *m);
 }
 
@@ -33,6 +39,58 @@ static th_moments *moments_in(th_moments *list, const th_parameter_block *block)
     return list;
 }
 
+/* Returns the first offset from `target` on at which a process's part may begin: where a chunk of the gradient norm
+ * begins (TH_NORM_CHUNK elements of a parameter), so that one process has all of it. */
+static size_t cut_at(const th_parameter_block *block, size_t target)
+{
+    const size_t chunk = TH_NORM_CHUNK * th_dtype_size(block->dtype);
+    const th_parameter_entry *entry = block->first;
+    while (entry && entry->offset + entry->bytes <= target)
+        entry = entry->next;
+    if (entry == NULL || target >= block->used)
+        return block->used;
+    if (target <= entry->offset)
+        return entry->offset;
+    const size_t within = (target - entry->offset + chunk - 1) / chunk * chunk;
+    return entry->offset + (within < entry->bytes ? within : entry->bytes);
+}
+
+/* Cuts a block into a part for each process, of similar sizes. */
+static void cut_block(const th_optimizer *o, th_moments *m)
+{
+    const size_t size = (size_t)o->shards.processes, rank = (size_t)o->shards.rank;
+    m->cut[0] = 0;
+    for (size_t r = 1; r < size; r++)
+        m->cut[r] = cut_at(m->block, m->bytes / size * r + m->bytes % size * r / size);
+    m->cut[size] = m->bytes;
+    m->begin = m->cut[rank];
+    m->end = m->cut[rank + 1];
+}
+
+/* Allocates the cuts and the moments of this process's part. Returns false with an error pending, and nothing
+ * allocated. */
+static bool allocate_part(const th_optimizer *o, th_moments *m)
+{
+    m->cut = th_allocate(o->ctx, bytes_of_cuts(o));
+    if (m->cut == NULL) {
+        th_fail_memory(o->ctx, o->operation, bytes_of_cuts(o));
+        return false;
+    }
+    cut_block(o, m);
+    const size_t bytes = m->end - m->begin;
+    for (int i = 0; i < o->n_moments; i++) {
+        if (th_allocate_numbers(o->ctx, bytes, &m->moment[i], o->operation) != TH_OK) {
+            while (i-- > 0)
+                th_release_numbers(o->ctx, m->moment[i], bytes);
+            th_release(o->ctx, m->cut, bytes_of_cuts(o));
+            return false;
+        }
+        if (m->moment[i])
+            memset(m->moment[i], 0, bytes);
+    }
+    return true;
+}
+
 th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
 {
     const th_moments *old = moments_in(o->moments, block);
@@ -43,15 +101,9 @@ th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
     if (m == NULL)
         return th_fail_memory(ctx, o->operation, sizeof *m);
     *m = (th_moments){.block = block, .bytes = block->used, .next = o->reserved};
-    for (int i = 0; i < o->n_moments; i++) {
-        if (th_allocate_numbers(ctx, m->bytes, &m->moment[i], o->operation) != TH_OK) {
-            while (i-- > 0)
-                th_release_numbers(ctx, m->moment[i], m->bytes);
-            th_release(ctx, m, sizeof *m);
-            return ctx->error;
-        }
-        if (m->moment[i])
-            memset(m->moment[i], 0, m->bytes);
+    if (!allocate_part(o, m)) {
+        th_release(ctx, m, sizeof *m);
+        return ctx->error;
     }
     o->reserved = m;
     return TH_OK;
@@ -102,9 +154,19 @@ th_status th_moments_ensure(th_optimizer *o)
     return TH_OK;
 }
 
-static void *moment_at(const th_optimizer_parameter *p, int i)
+th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i)
 {
-    return (char *)p->moments->moment[i] + p->entry->offset;
+    const th_moments *m = p->moments;
+    const size_t first = p->entry->offset;
+    size_t bytes = 0; /* cannot overflow: the parameter has as many */
+    (void)th_checked_bytes(th_tensor_numel(p->tensor), th_dtype_size(p->tensor->dtype), &bytes);
+    if (m == NULL)
+        return (th_moment_part){0};
+    const size_t begin = m->begin > first ? m->begin : first, end = m->end < first + bytes ? m->end : first + bytes;
+    if (begin >= end)
+        return (th_moment_part){0};
+    char *data = m->moment[i];
+    return (th_moment_part){data ? data + (begin - m->begin) : NULL, begin - first, end - first};
 }
 
 static bool in_use(const th_optimizer *o, const th_moments *m)
@@ -130,9 +192,11 @@ void th_moments_drop_unused(th_optimizer *o)
 
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
 {
-    for (int i = 0; p->moments && i < o->n_moments; i++)
-        if (p->moments->moment[i])
-            memset(moment_at(p, i), 0, p->entry->bytes);
+    for (int i = 0; p->moments && i < o->n_moments; i++) {
+        const th_moment_part part = th_moment_part_of(p, i);
+        if (part.data)
+            memset(part.data, 0, part.end - part.begin);
+    }
 }
 
 /* The largest value that a step can produce in moment i (kernels/elementwise/optimizer_kernels.h). */
@@ -169,8 +233,8 @@ void th_moments_move(th_optimizer *o, th_optimizer_parameter *p)
     moved.moments = moments_in(o->moments, moved.entry->block);
     for (int i = 0; i < o->n_moments && p->moments->moment[i]; i++) {
         th_array before = th_tensor_array(p->tensor), after = before;
-        before.data = moment_at(p, i);
-        after.data = moment_at(&moved, i);
+        before.data = th_moment_part_of(p, i).data;
+        after.data = th_moment_part_of(&moved, i).data;
         after.dtype = moved.entry->block->dtype;
         th_convert_array(o->ctx, &after, &before);
         th_moments_limit(o, i, &after);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "nn/optimizer_state.h"
+#include "tensor/error.h"
 
 static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tensor_impl *parameter)
 {
@@ -11,6 +12,23 @@ static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tens
         if (o->parameters[i].tensor == parameter)
             return &o->parameters[i];
     return NULL;
+}
+
+/* Block after block, by offset. */
+void th_optimizer_sort(th_optimizer *o)
+{
+    int64_t placed = 0;
+    if (o->sorted)
+        return;
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].entry->mark = &o->parameters[i];
+    for (const th_parameter_block *block = o->ctx->parameter_blocks; block; block = block->next)
+        for (th_parameter_entry *entry = block->first; entry; entry = entry->next)
+            if (entry->mark) {
+                o->layout[placed++] = entry->mark;
+                entry->mark = NULL;
+            }
+    o->sorted = true;
 }
 
 void th_optimizers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter)
@@ -25,6 +43,7 @@ void th_optimizers_forget_parameter(th_context *ctx, const th_tensor_impl *param
         memmove(removed, removed + 1, (size_t)(&o->parameters[o->count] - removed) * sizeof *removed);
         o->sorted = false;
         th_moments_drop_unused(o);
+        th_shards_forget(o);
     }
 }
 
@@ -42,6 +61,10 @@ th_status th_optimizers_reserve(th_context *ctx)
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
         for (int64_t i = 0; i < o->count; i++) {
             const th_optimizer_parameter *moving = &o->parameters[i];
+            if (moving->moments && moving->entry->successor && o->shards.processes > 1)
+                return th_fail(ctx, TH_ERROR_STATE, "module_cast",
+                               "several processes share the moments of %s: cast the module before the first step",
+                               o->operation);
             if (moving->moments && moving->entry->successor &&
                 th_moments_reserve(o, moving->entry->successor->block) != TH_OK)
                 return ctx->error;
@@ -71,5 +94,6 @@ void th_optimizers_move(th_context *ctx)
             o->sorted = false;
         }
         th_moments_drop_unused(o);
+        th_shards_forget(o);
     }
 }

@@ -50,8 +50,7 @@ th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i)
 {
     const th_optimizer_parameter *parameter = &o->parameters[p];
     th_array array = th_tensor_array(parameter->tensor);
-    void *moment = parameter->moments ? parameter->moments->moment[i] : NULL;
-    array.data = moment ? (char *)moment + parameter->entry->offset : NULL;
+    array.data = th_moment_part_of(parameter, i).data;
     return array;
 }
 

@@ -3,17 +3,24 @@
 #ifndef TH_NN_OPTIMIZER_STATE_H
 #define TH_NN_OPTIMIZER_STATE_H
 
+#include "nn/shards.h"
 #include "private_api.h"
 #include "tapehead/optimizer.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
 
-enum { TH_MAX_MOMENTS = 3 };
+enum {
+    TH_MAX_MOMENTS = 3,
+    TH_NORM_CHUNK = 1 << 14 /* elements of a parameter whose squares are summed first */
+};
 
-/* The moments of all parameters in a block. Each moment has the layout of the block, up to `bytes`. */
+/* The moments of the parameters in a block. Each process of a group has those of its part of the block, which it
+ * updates: bytes cut[rank] to cut[rank + 1] - 1. Process 0 of 1 has all. A moment has the layout of that part. */
 typedef struct th_moments {
     th_parameter_block *block;
-    size_t bytes;
+    size_t bytes;      /* of the block when the moments were made */
+    size_t *cut;       /* [size of the group + 1], multiples of a cache line, from 0 to bytes */
+    size_t begin, end; /* this process's part */
     void *moment[TH_MAX_MOMENTS];
     struct th_moments *next;
 } th_moments;
@@ -42,7 +49,8 @@ struct th_optimizer {
     bool decoupled;
     th_sgd_options sgd;
     th_adam_options adam;
-    double learning_rate, max_norm, norm;
+    double learning_rate, max_norm;
+    double norm, loss; /* of the last step */
     int n_moments;
     th_optimizer_group *groups; /* [n_groups]; the last one has all parameters that match no other */
     int n_groups;
@@ -54,6 +62,9 @@ struct th_optimizer {
     uint64_t backwards; /* the context's number of backward passes at the last step, or at creation */
     th_moments *moments;
     th_moments *reserved; /* for parameters that will move, or for the first step; NULL otherwise */
+    th_shard_state shards;
+    th_group *group;               /* NULL: this process alone */
+    struct th_shared_step *shared; /* shared_step.c; NULL until the first step with several processes */
 };
 
 /* Returns false, with an error pending, if m is NULL or was freed. */
@@ -62,6 +73,9 @@ bool th_optimizer_takes(const th_module *m);
 TH_PRIVATE_API bool th_optimizer_usable(const th_optimizer *o, const char *operation);
 /* Returns the first optimizer from *at on, and moves *at behind it; NULL at the end. Start at ctx->attachments. */
 th_optimizer *th_optimizer_next(th_attachment **at);
+
+/* Brings o->layout up to date. */
+void th_optimizer_sort(th_optimizer *o);
 
 /* -- moments -- */
 /* Allocates moments for every parameter. After an error nothing has changed. */
@@ -78,6 +92,13 @@ void th_moments_move(th_optimizer *o, th_optimizer_parameter *p);
 /* Limits the values of moment i of a parameter (contiguous) to the largest that a step can produce. For moments from a
  * file or of another type. NaN does not change. */
 TH_PRIVATE_API void th_moments_limit(const th_optimizer *o, int i, const th_array *moment);
+/* This process's part of moment i of parameter p: bytes begin to end - 1 of the moment are at data. begin = end if the
+ * process has nothing of it. */
+typedef struct th_moment_part {
+    char *data; /* NULL before the first step, and in a shapes-only context */
+    size_t begin, end;
+} th_moment_part;
+TH_PRIVATE_API th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i);
 /* Sets the parameter's moments to zero, as gaps between parameters are. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
 /* Frees the moments of blocks that no parameter of o uses any more. */

@@ -1,5 +1,8 @@
-/* Runs one step of an optimizer: checks the gradients, clips them, and updates the parameters.
+/* Runs one step of an optimizer: sums and checks the gradients, clips them, and updates the parameters. With several
+ * processes, shared_step.c exchanges gradients and parameters.
  * kernels/elementwise/vector/optimizer.c contains the arithmetic. */
+#include <math.h>
+
 #include "autograd/gradient.h"
 #include "autograd/profile.h"
 #include "kernels/elementwise/optimizer_kernels.h"
@@ -7,30 +10,18 @@
 #include "kernels/machine/parallel.h"
 #include "nn/gradient_norm.h"
 #include "nn/optimizer_state.h"
+#include "nn/shared_step.h"
+#include "processes/group.h"
 #include "tapehead/tape.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 
-/* Sorts o->layout: block after block, by offset. */
-static void sort_layout(th_optimizer *o)
-{
-    int64_t placed = 0;
-    for (int64_t i = 0; i < o->count; i++)
-        o->parameters[i].entry->mark = &o->parameters[i];
-    for (const th_parameter_block *block = o->ctx->parameter_blocks; block; block = block->next)
-        for (th_parameter_entry *entry = block->first; entry; entry = entry->next)
-            if (entry->mark) {
-                o->layout[placed++] = entry->mark;
-                entry->mark = NULL;
-            }
-    o->sorted = true;
-}
-
-/* Parameters that are adjacent in memory and have the same options and step count. */
+/* Parameters that are adjacent in memory and have the same options and step count: this process's part of them. */
 typedef struct run {
     const th_optimizer *optimizer;
     const th_kernels *kernels;
-    const th_optimizer_parameter *first;
+    const th_moments *moments;
+    size_t begin; /* the offset in the block */
     int64_t numel;
     size_t element;
     th_adam_update adam;
@@ -42,13 +33,13 @@ static void update_chunk(void *shared, int64_t index, int worker)
     (void)worker;
     const run *r = shared;
     const th_optimizer *o = r->optimizer;
-    const th_parameter_block *block = r->first->entry->block;
+    const th_parameter_block *block = r->moments->block;
     const int64_t first = index * CHUNK;
     const int64_t n = r->numel - first < CHUNK ? r->numel - first : CHUNK;
-    const size_t offset = r->first->entry->offset + (size_t)first * r->element;
+    const size_t offset = r->begin + (size_t)first * r->element;
     void *moment[TH_MAX_MOMENTS] = {NULL};
     for (int i = 0; i < o->n_moments; i++)
-        moment[i] = (char *)r->first->moments->moment[i] + offset;
+        moment[i] = (char *)r->moments->moment[i] + (offset - r->moments->begin);
     if (o->rule == TH_RULE_ADAM)
         r->kernels->adam(n, block->data + offset, block->gradient + offset, moment[0], moment[1], moment[2], &r->adam);
     else
@@ -105,11 +96,18 @@ static void update_all(th_optimizer *o, double gradient_scale)
         while (i < o->count && continues(o, last, o->layout[i]))
             last = o->layout[i++];
         const size_t element = th_dtype_size(first->tensor->dtype);
+        const th_moments *m = first->moments;
+        const size_t end_of_run = last->entry->offset + (size_t)th_tensor_numel(last->tensor) * element;
+        const size_t begin = first->entry->offset > m->begin ? first->entry->offset : m->begin;
+        const size_t end = end_of_run < m->end ? end_of_run : m->end;
+        if (begin >= end)
+            continue;
         run r = {.optimizer = o,
                  .kernels = th_context_kernels(ctx, first->tensor->dtype),
-                 .first = first,
+                 .moments = m,
+                 .begin = begin,
+                 .numel = (int64_t)((end - begin) / element),
                  .element = element};
-        r.numel = (int64_t)((last->entry->offset - first->entry->offset) / element) + th_tensor_numel(last->tensor);
         set_rule(o, first, gradient_scale, &r);
         th_parallel(ctx->threads, (r.numel + CHUNK - 1) / CHUNK, update_chunk, &r);
     }
@@ -122,6 +120,7 @@ static th_status reject(th_optimizer *o)
     for (int64_t i = 0; i < o->count; i++)
         if (th_has_gradient(o->parameters[i].tensor))
             th_gradient_refuse(o->parameters[i].tensor);
+    th_shards_restart(o);
     th_random_step_refused(o->ctx);
     return o->ctx->error;
 }
@@ -139,13 +138,12 @@ static void forget_rejected(th_optimizer *o)
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
-/* Clips the gradients: returns a factor, and the update multiplies each gradient by it. The kernels divide the weight
- * decay by this factor. If it is too small for that, clip scales the gradients itself and returns 1. */
-static double clip(const th_optimizer *o)
+/* Returns the factor by which the update multiplies each gradient: 1 / weight, and less if it clips. The kernels divide
+ * the weight decay by this factor. If it is too small for that, scales the gradients itself and returns 1. */
+static double scale_of(const th_optimizer *o, double weight)
 {
-    if (!(o->max_norm > 0 && o->norm > o->max_norm))
-        return 1;
-    const double factor = o->max_norm / o->norm;
+    const double clipped = o->max_norm > 0 && o->norm > o->max_norm ? o->max_norm / o->norm : 1;
+    const double factor = clipped / weight;
     if (factor > 1e-18)
         return factor;
     th_scale_gradients(&(th_gradient_list){.optimizer = o}, factor);
@@ -168,34 +166,117 @@ static th_status check_backward(const th_optimizer *o)
                    "no parameter of %s has a gradient: call th_backward before each step", o->operation);
 }
 
-th_status th_optimizer_step(th_optimizer *o)
+/* Checks whether a step is possible now. */
+static bool can_begin(const th_optimizer *o)
 {
-    if (!th_optimizer_usable(o, "optimizer_step"))
-        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
-    th_context *ctx = o->ctx;
-    if (th_failed(ctx) || th_refuse_in_check(ctx, "optimizer_step") != TH_OK || check_backward(o) != TH_OK)
-        return ctx->error;
-    const bool real = !ctx->options.shapes_only;
-    const th_gradient_list gradients = {o, o->module};
-    const int64_t start = th_profile_start(ctx);
-    forget_rejected(o);
-    if ((real && th_global_norm(&gradients, "optimizer_step", &o->norm) != TH_OK) || th_moments_ensure(o) != TH_OK)
-        return reject(o);
-    if (!o->sorted)
-        sort_layout(o);
-    for (int64_t i = 0; i < o->count; i++)
-        o->parameters[i].due = th_has_gradient(o->parameters[i].tensor);
-    if (real)
-        update_all(o, clip(o));
+    return !th_failed(o->ctx) && th_refuse_in_check(o->ctx, "optimizer_step") == TH_OK && th_shards_check(o) == TH_OK &&
+           check_backward(o) == TH_OK;
+}
+
+/* Takes the gradients, and allocates memory. */
+static th_status prepare(th_optimizer *o)
+{
+    if (!o->shards.looped)
+        forget_rejected(o);
+    th_shards_complete(o);
+    if (th_moments_ensure(o) != TH_OK)
+        return o->ctx->error;
+    th_optimizer_sort(o);
+    return o->shards.processes > 1 ? th_shared_step_reserve(o) : TH_OK;
+}
+
+/* Sets the weight and the loss of the whole step. */
+static th_status add_shards(th_optimizer *o, const th_shard_values *values, double *weight)
+{
+    double loss = *weight = 0;
+    for (int i = 0; i < o->shards.count; i++) {
+        *weight += values[i].weight;
+        loss += values[i].loss;
+    }
+    if (!(*weight > 0 && isfinite(*weight)))
+        return th_fail(o->ctx, TH_ERROR_VALUE, "optimizer_step", "the sum of the shards' weights is %g", *weight);
+    o->loss = loss / *weight;
+    return TH_OK;
+}
+
+/* Sums the gradients of all shards, and sets the norm. Errors: TH_ERROR_VALUE for a gradient that is not finite. */
+static th_status sum_gradients(th_optimizer *o, double *weight)
+{
+    double norm;
+    th_shards_sum(o);
+    if (add_shards(o, o->shards.values, weight) != TH_OK ||
+        th_global_norm(&(th_gradient_list){o, o->module}, "optimizer_step", &norm) != TH_OK)
+        return o->ctx->error;
+    o->norm = norm / *weight;
+    return TH_OK;
+}
+
+/* The same with other processes: afterwards each process has the sums of its part of the parameters. */
+static th_status sum_gradients_together(th_optimizer *o, double *weight)
+{
+    const th_shard_values *values;
+    double norm;
+    if (th_shared_step_sum(o) != TH_OK || th_shared_step_norm(o, &norm, &values) != TH_OK ||
+        add_shards(o, values, weight) != TH_OK)
+        return o->ctx->error;
+    o->norm = norm / *weight;
+    return TH_OK;
+}
+
+/* Computes the new parameters. */
+static th_status run_step(th_optimizer *o)
+{
+    double weight;
+    if (o->ctx->options.shapes_only)
+        return TH_OK;
+    if (o->shards.processes == 1) {
+        if (sum_gradients(o, &weight) != TH_OK)
+            return o->ctx->error;
+        update_all(o, scale_of(o, weight));
+        return TH_OK;
+    }
+    if (sum_gradients_together(o, &weight) != TH_OK)
+        return o->ctx->error;
+    update_all(o, scale_of(o, weight));
+    return th_shared_step_distribute(o);
+}
+
+static void finish_step(th_optimizer *o)
+{
     for (int64_t i = 0; i < o->count; i++)
         if (o->parameters[i].due) {
             o->parameters[i].steps++;
             th_storage_changed(o->parameters[i].tensor->storage);
             th_empty_gradient(o->parameters[i].tensor->handle);
         }
-    o->backwards = ctx->backwards;
-    th_random_step_done(ctx);
+    o->backwards = o->ctx->backwards;
+    th_shards_restart(o);
+    th_random_step_done(o->ctx);
+}
+
+th_status th_optimizer_step(th_optimizer *o)
+{
+    if (!th_optimizer_usable(o, "optimizer_step"))
+        return o ? o->ctx->error : TH_ERROR_ARGUMENT;
+    th_context *ctx = o->ctx;
+    if (o->group && o->group->freed)
+        return th_fail(ctx, TH_ERROR_STATE, "optimizer_step", "the group of %s has been freed", o->operation);
+    const int64_t start = th_profile_start(ctx);
+    const double exchanged = th_group_traffic_so_far(o->group).seconds;
+    const bool begins = can_begin(o);
+    if (begins)
+        (void)prepare(o);
+    if (o->shards.processes > 1 && !ctx->options.shapes_only)
+        (void)th_shared_step_agree(o); /* also after an error: the others must learn of it */
+    if (!begins && o->shards.processes == 1) {
+        th_shards_restart(o);
+        return ctx->error;
+    }
+    if (th_failed(ctx) || run_step(o) != TH_OK)
+        return reject(o);
+    finish_step(o);
     if (start)
-        th_profile_step(ctx, o->operation, start);
+        th_profile_step(ctx, o->operation, start,
+                        (int64_t)(1e9 * (th_group_traffic_so_far(o->group).seconds - exchanged)));
     return TH_OK;
 }

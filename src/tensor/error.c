@@ -120,6 +120,16 @@ th_status th_fail(th_context *ctx, th_status code, const char *operation, const 
     return code;
 }
 
+void th_error_set(th_context *ctx, th_status code, const char *text, const char *location)
+{
+    ctx->error = code;
+    ctx->step_failed = true;
+    ctx->message_text[0] = ctx->message[0] = ctx->location[0] = 0;
+    th_append_visible(ctx->message_text, TH_MESSAGE_SIZE, text);
+    th_append_visible(ctx->location, TH_LOCATION_SIZE, location);
+    th_append(ctx->message, TH_MESSAGE_SIZE, location[0] ? "%s; at %s" : "%s", ctx->message_text, ctx->location);
+}
+
 th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
 {
     va_list arguments;

@@ -18,6 +18,9 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
 TH_PRIVATE_API th_status th_fail_last(th_status code, const char *operation, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Replaces the pending error, if there is one. location may be "". */
+void th_error_set(th_context *ctx, th_status code, const char *text, const char *location);
+
 /* Returns true if an error is pending. */
 static inline bool th_failed(const th_context *ctx)
 {

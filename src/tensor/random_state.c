@@ -13,7 +13,9 @@ uint64_t th_stream_key(uint64_t seed, th_stream stream)
 
 th_random_call th_random_next(th_context *ctx, th_stream stream)
 {
-    const uint64_t key = th_stream_key(ctx->seed, stream);
+    uint64_t key = th_stream_key(ctx->seed, stream);
+    if (ctx->shard > 0)
+        key = th_mix64(key + (uint64_t)ctx->shard * th_golden);
     return (th_random_call){
         .key = {(uint32_t)key, (uint32_t)(key >> 32)}, .call = ctx->calls[stream]++, .step = (uint32_t)ctx->step};
 }
@@ -48,15 +50,24 @@ void th_set_step(th_context *ctx, int64_t step)
     }
 }
 
+void th_random_shard(th_context *ctx, int shard, const uint32_t calls[TH_STREAM_COUNT])
+{
+    ctx->shard = shard;
+    memcpy(ctx->calls, calls, sizeof ctx->calls);
+    ctx->calls_at_clear = calls[TH_STREAM_DROPOUT];
+}
+
 void th_random_step_done(th_context *ctx)
 {
     ctx->step_failed = false;
+    ctx->shard = 0;
     ctx->step++;
     reset_calls(ctx);
 }
 
 void th_random_step_refused(th_context *ctx)
 {
+    ctx->shard = 0;
     ctx->calls[TH_STREAM_DROPOUT] = 0;
     ctx->calls_at_clear = 0;
 }

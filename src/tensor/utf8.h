@@ -9,7 +9,7 @@
 
 /* Decodes the first character of text. Returns its length, 1 to 4 bytes, or 0 if it is not UTF-8. *code becomes its
  * code point. Reads no byte after the first one that does not belong to the character. */
-TH_PRIVATE_API int th_utf8_decode(const unsigned char *text, uint32_t *code);
+int th_utf8_decode(const unsigned char *text, uint32_t *code);
 /* As th_utf8_decode, without the code point. */
 TH_PRIVATE_API int th_utf8_length(const unsigned char *text);
 /* Whether a whole text is UTF-8. */

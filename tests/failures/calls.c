@@ -219,7 +219,8 @@ static bool try_all(const calls_operation *o, bool more)
     return good;
 }
 
-/* A record is written in part, and the part cannot be removed at once. The next record, which is shorter, replaces it. */
+/* A record is written in part, and the part cannot be removed at once. The next record, which is shorter, replaces
+ * it. */
 static bool try_torn_record(void)
 {
     char path[128], text[300] = "";

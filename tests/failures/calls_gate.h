@@ -1,6 +1,6 @@
-/* Makes chosen system calls of this process fail, at the boundary to the kernel. So it also reaches the calls inside libc
- * (fclose, fwrite), which a preloaded library cannot replace. A seccomp filter turns the calls about files into SIGSYS.
- * The handler makes the call itself, or does not, and sets the result. */
+/* Makes chosen system calls of this process fail, at the boundary to the kernel. So it also reaches the calls inside
+ * libc (fclose, fwrite), which a preloaded library cannot replace. A seccomp filter turns the calls about files into
+ * SIGSYS. The handler makes the call itself, or does not, and sets the result. */
 #ifndef TESTS_CALLS_GATE_H
 #define TESTS_CALLS_GATE_H
 

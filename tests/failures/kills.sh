@@ -87,6 +87,15 @@ may_be_killed() {
     [ $missed -le 4 ] || wrong "too many runs ended before the call" killed.out
 }
 
+may_be_interrupted() {
+    [ $status -eq 130 ] || [ $status -eq 0 ] || wrong "status $status" killed.out
+}
+
+may_have_an_error() {
+    [ $status -eq 0 ] || [ $status -eq 1 ] || [ $status -eq 2 ] || wrong "status $status" killed.out
+    [ $status -eq 0 ] || [ "$name" = write ] || grep -q 'Input/output error' killed.out || wrong "no reason" killed.out
+}
+
 # -- the checks --
 
 complete() { # complete FOLDER: if it is there, every file in it is complete, except unfinished ones
@@ -172,18 +181,34 @@ sweep_save() {
     done
 }
 
-sweep_train() {
+# sweep_training LIST EVENT CHECK: training has this event at each call that LIST lists. CHECK tests the status. Then the run
+# is continued.
+sweep_training() {
     rm -rf run
     # shellcheck disable=SC2086 # options are words
-    list_calls '"run' "$language_model" train text run $training
+    "$1" '"run' "$language_model" train text run $training
     while read -r name number; do
         rm -rf run
         # shellcheck disable=SC2086
-        inject signal=KILL "$name" "$number" "$language_model" train text run $training
-        may_be_killed
+        inject "$2" "$name" "$number" "$language_model" train text run $training
+        "$3"
         complete run
         go_on run
     done <calls
+}
+
+sweep_train() {
+    sweep_training list_calls signal=KILL may_be_killed
+}
+
+# SIGINT at each call that changes files: the step ends, a checkpoint is saved, and the run can be continued.
+sweep_interrupt() {
+    sweep_training list_changes signal=INT may_be_interrupted
+}
+
+# EIO at each call that changes files: training ends with a message, or with the same result. Then it can be continued.
+sweep_errors() {
+    sweep_training list_changes error=EIO may_have_an_error
 }
 
 # Makes the run `half`: training was killed just before its second checkpoint became the newest.
@@ -209,21 +234,6 @@ sweep_resume() {
         cp -R half run
         inject signal=KILL "$name" "$number" "$language_model" resume run --quiet
         may_be_killed
-        complete run
-        go_on run
-    done <calls
-}
-
-# SIGINT at each call that changes files: the step ends, a checkpoint is saved, and the run can be continued.
-sweep_interrupt() {
-    rm -rf run
-    # shellcheck disable=SC2086
-    list_changes '"run' "$language_model" train text run $training
-    while read -r name number; do
-        rm -rf run
-        # shellcheck disable=SC2086
-        inject signal=INT "$name" "$number" "$language_model" train text run $training
-        [ $status -eq 130 ] || [ $status -eq 0 ] || wrong "status $status" killed.out
         complete run
         go_on run
     done <calls
@@ -274,22 +284,6 @@ sweep_pictures() {
         done
         "$@" >again.out
         cmp -s again.out pictures.out && diff -r pictures drawn >a || wrong "other pictures" again.out
-    done <calls
-}
-
-# EIO at each call that changes files: training ends with a message, or with the same result. Then it can be continued.
-sweep_errors() {
-    rm -rf run
-    # shellcheck disable=SC2086 # options are words
-    list_changes '"run' "$language_model" train text run $training
-    while read -r name number; do
-        rm -rf run
-        # shellcheck disable=SC2086
-        inject error=EIO "$name" "$number" "$language_model" train text run $training
-        [ $status -eq 0 ] || [ $status -eq 1 ] || [ $status -eq 2 ] || wrong "status $status" killed.out
-        [ $status -eq 0 ] || [ "$name" = write ] || grep -q 'Input/output error' killed.out || wrong "no reason" killed.out
-        complete run
-        go_on run
     done <calls
 }
 

@@ -1,5 +1,5 @@
-/* Fuzz target: checkpoints of a small model. The mutator repairs checksums. A checkpoint that is rejected changes nothing.
- * One that is accepted is the same after it was saved, loaded and saved again. */
+/* Fuzz target: checkpoints of a small model. The mutator repairs checksums. A checkpoint that is rejected changes
+ * nothing. One that is accepted is the same after it was saved, loaded and saved again. */
 #include "kernels/machine/crc32c.h"
 #include "tapehead/tapehead.h"
 

@@ -1,5 +1,6 @@
-/* Fuzz target: config.json, and the weights of its model. The input is config.json, NUL, and model.safetensors. Settings are
- * read twice alike. A model that they describe is made within the memory limit, exported, and read again. */
+/* Fuzz target: config.json, and the weights of its model. The input is config.json, NUL, and model.safetensors.
+ * Settings are read twice alike. A model that they describe is made within the memory limit, exported, and read
+ * again. */
 #include <sys/stat.h>
 
 #include "tapehead/hugging_face.h"

@@ -1,5 +1,6 @@
 /* Fuzz target: JSON. Within the limits the library accepts the texts that jansson accepts, with equal values. jansson
- * takes no more memory than th_json_measure forecasts. An object that is read one member at a time has the same members. */
+ * takes no more memory than th_json_measure forecasts. An object that is read one member at a time has the same
+ * members. */
 #include "models/files/json.h"
 
 #include "fuzz.h"

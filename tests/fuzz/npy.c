@@ -3,7 +3,8 @@
 #include "tapehead/npy.h"
 #include "fuzz.h"
 
-/* Reads the arrays of a stream in order, up to the first that is rejected. The first equals `whole`, unless that is NULL. */
+/* Reads the arrays of a stream in order, up to the first that is rejected. The first equals `whole`, unless that is
+ * NULL. */
 static void read_stream(th_context *ctx, const char *path, const th_tensor *whole)
 {
     FILE *file = fopen(path, "rb");

@@ -1,6 +1,6 @@
-/* replay TARGET FOLDER [CHANGES]: runs a fuzz target on each file of a folder, without libFuzzer, and on CHANGES changed
- * copies of each file (none by default). The changes are the same in each run. Prints each name, so that the last line
- * names an input that fails. */
+/* replay TARGET FOLDER [CHANGES]: runs a fuzz target on each file of a folder, without libFuzzer, and on CHANGES
+ * changed copies of each file (none by default). The changes are the same in each run. Prints each name, so that the
+ * last line names an input that fails. */
 #include <dirent.h>
 #include <unistd.h>
 

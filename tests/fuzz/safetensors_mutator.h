@@ -1,5 +1,5 @@
-/* Changes the header or the numbers of a safetensors file, and repairs the length of the header. So most inputs pass the
- * first checks. */
+/* Changes the header or the numbers of a safetensors file, and repairs the length of the header. So most inputs pass
+ * the first checks. */
 #ifndef TESTS_FUZZ_SAFETENSORS_MUTATOR_H
 #define TESTS_FUZZ_SAFETENSORS_MUTATOR_H
 

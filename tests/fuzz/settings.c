@@ -1,5 +1,5 @@
-/* Fuzz target: the settings of examples/language_model in a checkpoint, JSON. They are accepted and stay the same when they
- * are written and read again, or they are refused with a message of visible characters. */
+/* Fuzz target: the settings of examples/language_model in a checkpoint, JSON. They are accepted and stay the same when
+ * they are written and read again, or they are refused with a message of visible characters. */
 #include <setjmp.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-/* Fuzz target: tokenizers of a text: bytes, characters, and byte-pair encoding that is trained. The input has three bytes with options (new tokens, minimum
- * frequency, maximum length of a token), a pattern (empty: the default), NUL, and the text, which is also encoded. */
+/* Fuzz target: tokenizers of a text: bytes, characters, and byte-pair encoding that is trained. The input has three
+ * bytes with options (new tokens, minimum frequency, maximum length of a token), a pattern (empty: the default), NUL,
+ * and the text, which is also encoded. */
 #include "tokenizer_checks.h"
 
 enum { MAX_TEXT = 4096 };

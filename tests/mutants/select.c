@@ -1,5 +1,6 @@
-/* Chooses the test functions that a test program runs. The linker calls this instead of Check's function. MUTANTS_ONLY is a
- * list such as "first third[2] third[5]"; a number is an iteration of a loop test. MUTANTS_LIST prints all names instead. */
+/* Chooses the test functions that a test program runs. The linker calls this instead of Check's function. MUTANTS_ONLY
+ * is a list such as "first third[2] third[5]"; a number is an iteration of a loop test. MUTANTS_LIST prints all names
+ * instead. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Records which basic blocks of the library run. The compiler calls the function at the beginning of each block. The file
- * MUTANTS_TRACE has one byte for each address, relative to this function; processes made by fork share it. */
+/* Records which basic blocks of the library run. The compiler calls the function at the beginning of each block. The
+ * file MUTANTS_TRACE has one byte for each address, relative to this function; processes made by fork share it. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -16,7 +16,8 @@
  * OpenMP sets only limits and places. Its threads are not used: they spin for milliseconds between regions, run the
  * program's signal handlers and may outlive their caller. OpenMP also ends the process if it cannot create a thread.
  *
- * tests/team_model/team.pml is a model of this protocol. Change it with this file, and run tests/team_model/check.sh. */
+ * tests/team_model/team.pml is a model of this protocol. Change it with this file, and run
+ * tests/team_model/check.sh. */
 #include "kernels/machine/team.h"
 
 #include <errno.h>

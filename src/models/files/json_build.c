@@ -126,7 +126,8 @@ static size_t read_character(reader *r, const char *close, char *to)
     return reject(r, "this escape does not exist");
 }
 
-/* Reads a string into r->text, with a NUL after it. The text between the quotes is never shorter than its characters. */
+/* Reads a string into r->text, with a NUL after it. The text between the quotes is never shorter than its
+ * characters. */
 static bool read_string(reader *r, size_t *bytes)
 {
     const char *close = ++r->at;

@@ -128,15 +128,7 @@ static int write_all(th_record_file *f)
     if (f->torn && th_truncate_file(f->descriptor, f->size) != 0)
         return errno;
     f->torn = false;
-    for (size_t done = 0; done < f->used;) {
-        const ssize_t n = pwrite(f->descriptor, f->bytes + done, f->used - done, f->size + (off_t)done);
-        if (n < 0 && errno != EINTR)
-            return errno;
-        if (n == 0)
-            return EIO;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
+    return th_write_bytes(f->descriptor, f->bytes, f->used, f->size) == f->used ? 0 : errno;
 }
 
 th_status th_record_write(th_record_file *f)

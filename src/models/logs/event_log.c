@@ -163,21 +163,11 @@ th_status th_event_log_write(th_event_log *log, int64_t step, const th_log_field
 
 /* -- opening -- */
 
-/* Opens a folder, again after each interruption. */
-static DIR *open_folder(const char *folder)
-{
-    DIR *directory;
-    do
-        directory = opendir(folder);
-    while (directory == NULL && errno == EINTR);
-    return directory;
-}
-
 /* Sets *seconds to a time for the name of a new file. TensorBoard reads the files of a folder in the order of their
  * names, so the time is later than those of existing files. Returns false with errno. */
 static bool time_for_name(const char *folder, long long *seconds)
 {
-    DIR *directory = open_folder(folder);
+    DIR *directory = th_open_folder(folder);
     if (directory == NULL)
         return false;
     *seconds = (long long)time(NULL);
@@ -239,7 +229,7 @@ th_event_log *th_event_log_open(th_context *ctx, const char *folder, const th_lo
     if (log && open_file(log, ctx, folder) == TH_OK) {
         if (begin_file(&log->file, &given) == TH_OK)
             return log;
-        unlink(log->file.path); /* it is new and has no record */
+        unlink(log->file.path); /* it is new and lacks the records that TensorBoard needs first */
     }
     th_event_log_close(log);
     return NULL;

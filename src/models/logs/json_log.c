@@ -127,8 +127,8 @@ static void fail_to_read(th_context *ctx, const char *path, int trouble)
 /* Every record begins with this. */
 static const char record_start[] = "{\"step\": ";
 
-/* Whether the file is empty, or has only a part of its first record, as after a power failure. After an error of reading,
- * which is stored, the result is true. */
+/* Whether the file is empty, or has only a part of its first record, as after a power failure. After an error of
+ * reading, which is stored, the result is true. */
 static bool has_no_record_yet(const th_record_file *f)
 {
     char start[sizeof record_start - 1];

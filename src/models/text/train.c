@@ -27,8 +27,7 @@ static bool check(th_context *ctx, const char *text, size_t bytes, const th_bpe_
         return refuse(ctx, "there are too many special tokens");
     for (int i = 0; i < o->n_specials; i++) {
         const char *special = o->specials[i];
-        if (special == NULL || *special == 0 || strlen(special) > TH_MAX_ADDED_TOKEN_BYTES ||
-            th_valid_bytes(special, strlen(special)) != strlen(special))
+        if (special == NULL || *special == 0 || strlen(special) > TH_MAX_ADDED_TOKEN_BYTES || !th_is_utf8(special))
             return refuse(ctx, "a special token must be UTF-8 of 1 to 512 bytes");
     }
     char trouble[TH_PATTERN_TROUBLE];

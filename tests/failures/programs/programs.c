@@ -43,6 +43,8 @@ const program *const programs[] = {
     &micro_batches,
     &reduced_precision,
     &several_threads,
+    &shards_alone,
+    &shards_together,
     &npy,
     &pictures,
     &profile,

@@ -66,8 +66,8 @@ static int64_t whole_forward(const prompts *q, const int64_t *token, int64_t cou
     return best;
 }
 
-/* Checks tokens that were generated for sequence b: greedy ones are the largest logits, and the score of beams is the sum
- * of the log-probabilities. */
+/* Checks tokens that were generated for sequence b: greedy ones are the largest logits, and the score of beams is the
+ * sum of the log-probabilities. */
 static bool check_against_whole(prompts *q, int64_t b, const int64_t *tokens, const double *score, double tolerance,
                                 finding *f)
 {

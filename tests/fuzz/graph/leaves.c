@@ -1,5 +1,5 @@
-/* The numbers of leaves, parameters and cotangents. Each is a function of its index in the whole program, so that a part
- * of a program has the same numbers. */
+/* The numbers of leaves, parameters and cotangents. Each is a function of its index in the whole program, so that a
+ * part of a program has the same numbers. */
 #include "leaves.h"
 
 #include <math.h>

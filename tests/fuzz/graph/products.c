@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kinds.h"
+#include "losses.h"
 
 /* -- matmul -- */
 
@@ -174,23 +175,12 @@ static bool decode_classifier(decoder *d, line *l)
     add_operand(d, real_of_shape(d, weight));
     if (targets < 0 || l->operand[1] < 0)
         return false;
-    l->n[0] = chance(d, 2);
-    d->p->value[targets].ignored = l->n[0];
-    add_operand(d, targets);
-    l->x[0] = chance(d, 3) ? 0.25 : 0;
-    l->x[1] = chance(d, 3) ? 7 : 0;
-    snprintf(l->label, LABEL, "dense_cross_entropy%s, smoothing %g, normalizer %g", l->n[0] ? ", ignore -100" : "",
-             l->x[0], l->x[1]);
-    value *v = add_output(d, REAL, (shape){0});
-    if (v)
-        v->tracks = 0;
-    return v;
+    return decode_loss(d, l, targets, "dense_cross_entropy");
 }
 
 static void build_classifier(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
-    const th_cross_entropy_options options = {
-        .ignore = l->n[0], .ignore_index = l->n[0] ? -100 : 0, .label_smoothing = l->x[0], .normalizer = l->x[1]};
+    const th_cross_entropy_options options = loss_options(l);
     out[0] = r->s->composed ? th_cross_entropy(th_dense(in[0], in[1], NULL), in[2], &options)
                             : th_dense_cross_entropy(in[0], in[1], in[2], &options);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kinds.h"
+#include "losses.h"
 
 /* -- reductions -- */
 
@@ -172,28 +173,14 @@ static bool decode_cross_entropy(decoder *d, line *l)
     if (classes == 0)
         return false;
     const int targets = new_index(d, shape_without(x->shape, x->shape.ndim - 1), classes);
-    if (targets < 0)
-        return false;
-    l->n[0] = chance(d, 2);
-    d->p->value[targets].ignored = l->n[0];
-    add_operand(d, targets);
-    l->x[0] = chance(d, 3) ? 0.25 : 0;
-    l->x[1] = chance(d, 3) ? 7 : 0;
-    snprintf(l->label, LABEL, "cross_entropy%s, smoothing %g, normalizer %g", l->n[0] ? ", ignore -100" : "", l->x[0],
-             l->x[1]);
-    value *v = add_output(d, REAL, (shape){0});
-    if (v)
-        v->tracks = 0;
-    return v;
+    return targets >= 0 && decode_loss(d, l, targets, "cross_entropy");
 }
 
 static void build_cross_entropy(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
     (void)r;
-    out[0] = th_cross_entropy(
-        in[0], in[1],
-        &(th_cross_entropy_options){
-            .ignore = l->n[0], .ignore_index = l->n[0] ? -100 : 0, .label_smoothing = l->x[0], .normalizer = l->x[1]});
+    const th_cross_entropy_options options = loss_options(l);
+    out[0] = th_cross_entropy(in[0], in[1], &options);
 }
 
 const kind row_kinds[] = {{"reduction", 6, decode_reduction, NULL, build_reduction},

@@ -1,0 +1,334 @@
+/* The loop over the shards of a step, and the sums of their gradients. The open nodes are like the digits of a binary
+ * counter: an even shard opens a node, an odd one is added to it. */
+#include "nn/shards.h"
+
+#include <string.h>
+
+#include "autograd/gradient.h"
+#include "kernels/machine/parallel.h"
+#include "nn/gradient_norm.h"
+#include "nn/optimizer_state.h"
+#include "processes/group.h"
+#include "tensor/random_state.h"
+
+enum { CHUNK = 1 << 14 }; /* elements of one task */
+
+/* -- state -- */
+
+th_status th_shards_begin(th_optimizer *o, int shards, th_group *group)
+{
+    th_context *ctx = o->ctx;
+    const int count = shards ? shards : 1, size = th_group_size(group), rank = th_group_rank(group);
+    if (count < 1 || count > TH_MAX_SHARDS)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation, "a step has 1 to %d shards, not %d", (int)TH_MAX_SHARDS,
+                       shards);
+    if (group && (group->freed || group->ctx != ctx))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation, "the group %s",
+                       group->freed ? "has been freed" : "belongs to another context");
+    if (size > count)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation,
+                       "%d processes cannot share a step of %d shard%s: .shards must be at least %d", size, count,
+                       count == 1 ? "" : "s", size);
+    th_shard_state *s = &o->shards;
+    *s = (th_shard_state){.rank = rank,
+                          .processes = size,
+                          .count = count,
+                          .first = th_shard_first(count, rank, size),
+                          .end = th_shard_first(count, rank + 1, size)};
+    s->next = s->first;
+    const size_t bytes = (size_t)(s->end - s->first) * sizeof *s->values;
+    s->values = th_allocate(ctx, bytes);
+    if (s->values == NULL)
+        return th_fail_memory(ctx, o->operation, bytes);
+    o->group = group;
+    return TH_OK;
+}
+
+static void free_sums(th_optimizer *o)
+{
+    while (o->shards.sums) {
+        th_shard_sums *sums = o->shards.sums;
+        o->shards.sums = sums->next;
+        while (sums->n_nodes > 0)
+            th_release_numbers(o->ctx, sums->node[--sums->n_nodes], sums->bytes);
+        th_release(o->ctx, sums, sizeof *sums);
+    }
+}
+
+void th_shards_end(th_optimizer *o)
+{
+    free_sums(o);
+    th_release(o->ctx, o->shards.values, (size_t)(o->shards.end - o->shards.first) * sizeof *o->shards.values);
+    o->shards.values = NULL;
+}
+
+void th_shards_restart(th_optimizer *o)
+{
+    if (o->shards.looped)
+        th_random_shard(o->ctx, 0, o->shards.calls);
+    o->shards.next = o->shards.first;
+    o->shards.n_open = 0;
+    o->shards.looped = false;
+}
+
+void th_shards_forget(th_optimizer *o)
+{
+    free_sums(o);
+    o->shards.next = o->shards.first;
+    o->shards.n_open = 0;
+}
+
+/* -- memory of open nodes -- */
+
+static th_shard_sums *sums_of(const th_optimizer *o, const th_parameter_block *block)
+{
+    th_shard_sums *sums = o->shards.sums;
+    while (sums && sums->block != block)
+        sums = sums->next;
+    return sums;
+}
+
+char *th_shards_node_data(const th_optimizer *o, const th_parameter_block *block, int open)
+{
+    return sums_of(o, block)->node[open];
+}
+
+/* Makes sure that there is memory for one more open node of a block. */
+static th_status reserve_node(th_optimizer *o, th_parameter_block *block)
+{
+    th_context *ctx = o->ctx;
+    th_shard_sums *sums = sums_of(o, block);
+    if (sums == NULL) {
+        sums = th_allocate(ctx, sizeof *sums);
+        if (sums == NULL)
+            return th_fail_memory(ctx, o->operation, sizeof *sums);
+        *sums = (th_shard_sums){.block = block, .bytes = block->gradient_bytes, .next = o->shards.sums};
+        o->shards.sums = sums;
+    }
+    if (o->shards.n_open < sums->n_nodes)
+        return TH_OK;
+    if (th_allocate_numbers(ctx, sums->bytes, &sums->node[sums->n_nodes], o->operation) != TH_OK)
+        return ctx->error;
+    if (sums->node[sums->n_nodes])
+        memset(sums->node[sums->n_nodes], 0, sums->bytes);
+    sums->n_nodes++;
+    return TH_OK;
+}
+
+bool th_next_run(const th_optimizer *o, bool due, int64_t *at, th_block_run *run)
+{
+    run->block = NULL;
+    for (; *at < o->count; ++*at) {
+        const th_optimizer_parameter *p = o->layout[*at];
+        const bool included = due ? p->due : p->tensor->requires_gradient && p->entry->block->has_gradient;
+        if (run->block && (!included || p->entry->block != run->block || p->entry->offset != run->end))
+            return true;
+        if (included && run->block == NULL)
+            *run = (th_block_run){p->entry->block, p->entry->offset, p->entry->offset};
+        if (included)
+            run->end = p->entry->offset + p->entry->bytes;
+    }
+    return run->block != NULL;
+}
+
+/* -- sums -- */
+
+enum { CURRENT = -1 }; /* the current shard's gradients, as the index of a node */
+
+/* to = a + b, or to = b if a is NULL */
+typedef struct addition {
+    const th_kernels *kernels;
+    size_t element;
+    int64_t numel;
+    char *to, *a, *b;
+} addition;
+
+static void add_chunk(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    const addition *work = shared;
+    const int64_t first = index * CHUNK;
+    const int64_t n = work->numel - first < CHUNK ? work->numel - first : CHUNK;
+    const size_t at = (size_t)first * work->element;
+    if (work->a)
+        work->kernels->add(n, (void *[]){work->to + at, work->a + at, work->b + at}, NULL);
+    else
+        memcpy(work->to + at, work->b + at, (size_t)n * work->element);
+}
+
+static char *node_data(const th_optimizer *o, const th_parameter_block *block, int node)
+{
+    return node == CURRENT ? block->gradient : th_shards_node_data(o, block, node);
+}
+
+/* Runs to = a + b on all gradients, or to = b if copy. */
+static void combine(const th_optimizer *o, int to, int a, int b, bool copy)
+{
+    th_block_run r;
+    for (int64_t at = 0; th_next_run(o, false, &at, &r);) {
+        if (r.block->gradient == NULL)
+            continue;
+        const size_t element = th_dtype_size(r.block->dtype);
+        addition work = {.kernels = th_context_kernels(o->ctx, r.block->dtype),
+                         .element = element,
+                         .numel = (int64_t)((r.end - r.begin) / element),
+                         .to = node_data(o, r.block, to) + r.begin,
+                         .a = copy ? NULL : node_data(o, r.block, a) + r.begin,
+                         .b = node_data(o, r.block, b) + r.begin};
+        th_parallel(o->ctx->threads, (work.numel + CHUNK - 1) / CHUNK, add_chunk, &work);
+    }
+}
+
+/* -- one shard -- */
+
+/* Completes the gradients of a shard: parameters that it did not use get zeros. */
+static th_status complete_gradients(th_optimizer *o)
+{
+    for (int64_t i = 0; i < o->count; i++) {
+        th_optimizer_parameter *p = &o->parameters[i];
+        if (!p->tensor->requires_gradient)
+            continue;
+        if (th_has_gradient(p->tensor))
+            p->due = true;
+        else if (o->shards.count > 1 && th_gradient_zero(p->tensor) != TH_OK)
+            return o->ctx->error;
+    }
+    return TH_OK;
+}
+
+/* Empties the gradients of all parameters, or of those that no shard has used. */
+static void empty_gradients(const th_optimizer *o, bool all)
+{
+    for (int64_t i = 0; i < o->count; i++)
+        if (all || !o->parameters[i].due)
+            th_gradient_empty(o->parameters[i].tensor);
+}
+
+/* Stores the current gradients as an open node. */
+static th_status open_node(th_optimizer *o)
+{
+    th_shard_state *s = &o->shards;
+    th_block_run r;
+    for (int64_t at = 0; th_next_run(o, false, &at, &r);)
+        if (reserve_node(o, r.block) != TH_OK)
+            return o->ctx->error;
+    combine(o, s->n_open, 0, CURRENT, true);
+    s->open[s->n_open++] = (th_shard_node){s->next, 1};
+    return TH_OK;
+}
+
+/* Adds the current gradients to the last open node, and open nodes to each other, while they are siblings. */
+static void add_to_open_nodes(th_optimizer *o)
+{
+    th_shard_state *s = &o->shards;
+    combine(o, s->n_open - 1, s->n_open - 1, CURRENT, false);
+    s->open[s->n_open - 1].count = 2;
+    for (; s->n_open > 1 && th_shard_siblings(s->open[s->n_open - 2], s->open[s->n_open - 1]); s->n_open--) {
+        combine(o, s->n_open - 2, s->n_open - 2, s->n_open - 1, false);
+        s->open[s->n_open - 2].count *= 2;
+    }
+}
+
+/* Adds open nodes to the gradients of the last shard while they are siblings. */
+static void add_to_last(th_optimizer *o)
+{
+    th_shard_state *s = &o->shards;
+    th_shard_node last = {s->next, 1};
+    for (; s->n_open > 0 && th_shard_siblings(s->open[s->n_open - 1], last); s->n_open--) {
+        combine(o, CURRENT, s->n_open - 1, CURRENT, false);
+        last = (th_shard_node){s->open[s->n_open - 1].first, 2 * last.count};
+    }
+}
+
+static th_status add_shard(th_optimizer *o)
+{
+    th_shard_state *s = &o->shards;
+    if (complete_gradients(o) != TH_OK)
+        return o->ctx->error;
+    th_optimizer_sort(o);
+    const bool last = s->next == s->end - 1;
+    if (last)
+        add_to_last(o);
+    else if (s->n_open > 0 && th_shard_siblings(s->open[s->n_open - 1], (th_shard_node){s->next, 1}))
+        add_to_open_nodes(o);
+    else if (open_node(o) != TH_OK)
+        return o->ctx->error;
+    empty_gradients(o, !last);
+    s->next++;
+    return TH_OK;
+}
+
+/* -- the loop -- */
+
+th_shard th_optimizer_shards(th_optimizer *o)
+{
+    if (!th_optimizer_usable(o, "optimizer_shards"))
+        return (th_shard){0};
+    th_shard_state *s = &o->shards;
+    th_shards_restart(o); /* an unfinished loop */
+    memcpy(s->calls, o->ctx->calls, sizeof s->calls);
+    s->looped = true;
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].due = false;
+    empty_gradients(o, true);
+    return (th_shard){.index = s->first - 1, .count = s->count, .optimizer = o, .end = s->end};
+}
+
+/* Takes the gradients, the weight and the loss of the shard that the program has computed. */
+static bool finish_shard(th_optimizer *o, const th_shard *shard)
+{
+    th_shard_state *s = &o->shards;
+    if (!s->looped || shard->index != s->next) {
+        th_fail(o->ctx, TH_ERROR_STATE, "shard_next", "another loop over the shards, or a step, began in this loop");
+        return false;
+    }
+    s->values[shard->index - s->first] = (th_shard_values){shard->weight, shard->loss};
+    return add_shard(o) == TH_OK;
+}
+
+bool th_shard_next(th_shard *shard)
+{
+    th_optimizer *o = shard ? shard->optimizer : NULL;
+    if (o == NULL || !th_optimizer_usable(o, "shard_next") || th_failed(o->ctx))
+        return false;
+    const th_shard_state *s = &o->shards;
+    if (shard->index >= s->first && !finish_shard(o, shard))
+        return false;
+    shard->index++;
+    shard->weight = 1;
+    shard->loss = 0;
+    const bool more = shard->index < shard->end;
+    if (more || s->count > 1)
+        th_random_shard(o->ctx, more ? shard->index : 0, s->calls);
+    return more;
+}
+
+/* -- the step -- */
+
+th_status th_shards_check(const th_optimizer *o)
+{
+    const th_shard_state *s = &o->shards;
+    if (s->looped && s->next < s->end)
+        return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
+                       "shard %d has not been computed; this process computes shards %d to %d of %d", s->next, s->first,
+                       s->end - 1, s->count);
+    if (!s->looped && s->count > 1)
+        return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
+                       "the step has %d shards: compute them in a loop over th_optimizer_shards", s->count);
+    return TH_OK;
+}
+
+void th_shards_complete(th_optimizer *o)
+{
+    if (o->shards.looped)
+        return;
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].due = th_has_gradient(o->parameters[i].tensor);
+    o->shards.values[0] = (th_shard_values){.weight = 1};
+}
+
+void th_shards_sum(th_optimizer *o)
+{
+    for (; o->shards.n_open > 0; o->shards.n_open--)
+        combine(o, CURRENT, o->shards.n_open - 1, CURRENT, false);
+}

@@ -1,0 +1,65 @@
+/* The shards of an optimizer's step: the loop over them, and the sums of their gradients in this process. shared_step.h
+ * continues the sums across processes. */
+#ifndef TH_NN_SHARDS_H
+#define TH_NN_SHARDS_H
+
+#include "nn/shard_nodes.h"
+#include "tapehead/optimizer.h"
+#include "tensor/context_struct.h"
+
+/* Gradients of shards that are not yet a part of the block's own gradient: one block of memory for each open node. */
+typedef struct th_shard_sums {
+    struct th_parameter_block *block;
+    size_t bytes;
+    void *node[TH_MAX_SHARD_NODES];
+    int n_nodes; /* allocated */
+    struct th_shard_sums *next;
+} th_shard_sums;
+
+/* The weight and the loss that the program gave to a shard. */
+typedef struct th_shard_values {
+    double weight, loss;
+} th_shard_values;
+
+typedef struct th_shard_state {
+    int rank, processes;                    /* of the group */
+    int count;                              /* of a step, in all processes */
+    int first, end;                         /* this process's shards */
+    int next;                               /* the shard whose gradients come next; end: all are summed */
+    bool looped;                            /* th_optimizer_shards was called since the last step */
+    th_shard_node open[TH_MAX_SHARD_NODES]; /* nodes whose sums are in `sums`, in order */
+    int n_open;
+    th_shard_sums *sums;             /* a list with an entry for each block; kept from step to step */
+    th_shard_values *values;         /* [end - first] */
+    uint32_t calls[TH_STREAM_COUNT]; /* of the random streams, before the first shard */
+} th_shard_state;
+
+/* Checks the options shards and group, and allocates the state. Errors: TH_ERROR_ARGUMENT, TH_ERROR_MEMORY. */
+th_status th_shards_begin(th_optimizer *o, int shards, th_group *group);
+/* Frees the state. */
+void th_shards_end(th_optimizer *o);
+/* Frees the sums, for example because a block will be freed. An unfinished loop starts again. */
+void th_shards_forget(th_optimizer *o);
+
+/* TH_ERROR_STATE if the program has not computed all shards of this process. */
+th_status th_shards_check(const th_optimizer *o);
+/* Without a loop, takes the gradients as those of the only shard. */
+void th_shards_complete(th_optimizer *o);
+/* Adds the open nodes to the block's own gradients: the sum over all shards, if this process has all of them. */
+void th_shards_sum(th_optimizer *o);
+/* Ends the loop, complete or not. The next one draws the same random numbers, unless the step is done. */
+void th_shards_restart(th_optimizer *o);
+
+/* Returns the sums of an open node of a block. */
+char *th_shards_node_data(const th_optimizer *o, const struct th_parameter_block *block, int open);
+
+/* A run of parameters that are adjacent in a block: bytes begin to end - 1. */
+typedef struct th_block_run {
+    struct th_parameter_block *block;
+    size_t begin, end;
+} th_block_run;
+/* Finds the next run of parameters of o that may have gradients, starting with o->layout[*at], which is then set behind
+ * it. With `due`, only parameters that have a gradient in this step. Returns false at the end. */
+bool th_next_run(const th_optimizer *o, bool due, int64_t *at, th_block_run *run);
+
+#endif

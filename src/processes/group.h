@@ -1,0 +1,50 @@
+/* Groups of processes: exchanging bytes, and agreeing on errors. src/nn uses them for steps of an optimizer. */
+#ifndef TH_PROCESSES_GROUP_H
+#define TH_PROCESSES_GROUP_H
+
+#include "private_api.h"
+#include "tapehead/group.h"
+#include "tensor/context_struct.h"
+
+struct th_group {
+    th_context *ctx;
+    th_transport transport; /* of a group of one process: rank 0, size 1, no exchange */
+    double seconds;         /* that an exchange may wait without progress */
+    bool stop;              /* this process requests the end */
+    bool stop_agreed;       /* as of the last agreement: a process requested the end */
+    bool failed;            /* an exchange failed: the processes may have received different bytes */
+    bool freed;
+    th_group_traffic traffic;
+};
+
+/* Returns whether the group has more than one process. NULL is a group of one. */
+static inline bool th_group_shared(const th_group *g)
+{
+    return g && g->transport.size > 1;
+}
+
+/* Runs one exchange of the transport. Errors: TH_ERROR_PROCESS. */
+TH_PRIVATE_API th_status th_group_exchange(th_group *g, const char *operation, const th_message *send, int n_send,
+                                           const th_message *receive, int n_receive);
+/* Gathers blocks of `bytes` bytes: all [size] has the block of every process, in the order of the ranks. The caller has
+ * put this process's block there. */
+TH_PRIVATE_API th_status th_group_all_gather(th_group *g, const char *operation, void *all, size_t bytes);
+
+/* A value that all processes must share. */
+typedef struct th_fact {
+    const char *name; /* "learning rate" */
+    enum { TH_FACT_INTEGER, TH_FACT_REAL, TH_FACT_CHECKSUM } kind;
+    union {
+        int64_t integer; /* also a checksum */
+        double real;
+    };
+} th_fact;
+enum { TH_MAX_FACTS = 8 };
+
+/* Collective: agrees on an error, as th_group_agree does. Without one, compares facts: TH_ERROR_STATE names the first
+ * process whose fact differs from rank 0's. All processes list the same facts. If `equal` is not NULL, sets it to
+ * whether all processes passed the same note. */
+TH_PRIVATE_API th_status th_group_agree_on(th_group *g, const char *operation, const th_fact *facts, int n_facts,
+                                           uint64_t note, bool *equal);
+
+#endif
