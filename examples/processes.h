@@ -70,6 +70,7 @@ static inline void start_processes(int *argc, char ***argv)
         return;
     if (MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         end_without_processes((*argv)[0], "MPI_Init_thread failed");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size == 1 && started_processes() > 1)
         end_without_processes((*argv)[0],

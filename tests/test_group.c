@@ -67,6 +67,8 @@ START_TEST(wrong_transports_are_refused)
     expect_error(TH_ERROR_ARGUMENT, "rank -1");
     ck_assert_ptr_null(th_group_new(ctx, &(th_transport){.size = 2}));
     expect_error(TH_ERROR_ARGUMENT, "no exchange function");
+    ck_assert_ptr_null(th_group_new(ctx, &(th_transport){.size = 1, .error = "the cable is missing"}));
+    expect_error(TH_ERROR_STATE, "group: the cable is missing");
     th_group *group = th_group_new(ctx, &(th_transport){.size = 2, .exchange = no_exchange});
     ck_assert_int_ne(th_group_set_timeout(group, 0), TH_OK);
     expect_error(TH_ERROR_ARGUMENT, "must be positive");

@@ -249,18 +249,22 @@ START_TEST(names_of_rules_and_moments)
     static const char *const rules[] = {"adam", "adam amsgrad", "adam_w", "adam_w amsgrad"};
     th_module *m = members_new(ctx);
     for (int i = 0; i < 4; i++) {
-        const th_adam_options given = {.learning_rate = 1, .amsgrad = i % 2, .eps_inside = i % 2, .max_norm = 3};
+        const th_adam_options given = {
+            .learning_rate = 1, .amsgrad = i % 2, .eps_inside = i % 2, .max_norm = 3, .shards = i};
         th_saved_option option[TH_MAX_SAVED_OPTIONS];
         const th_optimizer *o = i < 2 ? th_adam_new(m, &given) : th_adam_w_new(m, &given);
         ck_assert_str_eq(th_optimizer_rule_name(o), rules[i]);
         ck_assert_int_eq(o->n_moments, 2 + i % 2);
         for (int k = 0; k < o->n_moments; k++)
             ck_assert_str_eq(th_optimizer_moment_name(o, k), adam[k]);
-        ck_assert_int_eq(th_optimizer_saved_options(o, option), 5);
-        static const char *const name[] = {"max_norm", "beta1", "beta2", "eps", "eps_inside"};
-        const double value[] = {3, 0.9, 0.999, 1e-8, i % 2};
-        for (int k = 0; k < 5; k++)
+        ck_assert_int_eq(th_optimizer_saved_options(o, option), 6);
+        static const char *const name[] = {"max_norm", "beta1", "beta2", "eps", "eps_inside", "shards"};
+        const double value[] = {3, 0.9, 0.999, 1e-8, i % 2, i > 0 ? i : 1};
+        for (int k = 0; k < 6; k++) {
             ck_assert_msg(strcmp(option[k].name, name[k]) == 0 && option[k].value == value[k], "%s", option[k].name);
+            ck_assert(option[k].newer == (k == 5));
+        }
+        ck_assert_double_eq(option[5].default_value, 1);
     }
     const th_sgd_options sgd[] = {{.learning_rate = 1, .max_norm = 2},
                                   {.learning_rate = 1, .momentum = 0.5, .dampening = 0.25},
@@ -272,10 +276,11 @@ START_TEST(names_of_rules_and_moments)
         ck_assert_str_eq(th_optimizer_rule_name(o), sgd_rules[i]);
         ck_assert_str_eq(th_optimizer_moment_name(o, 0), "momentum_buffer");
         ck_assert_int_eq(o->n_moments, i > 0);
-        ck_assert_int_eq(th_optimizer_saved_options(o, option), 3);
+        ck_assert_int_eq(th_optimizer_saved_options(o, option), 4);
         ck_assert(strcmp(option[0].name, "max_norm") == 0 && option[0].value == sgd[i].max_norm);
         ck_assert(strcmp(option[1].name, "momentum") == 0 && option[1].value == sgd[i].momentum);
         ck_assert(strcmp(option[2].name, "dampening") == 0 && option[2].value == sgd[i].dampening);
+        ck_assert(strcmp(option[3].name, "shards") == 0 && option[3].value == 1);
     }
 }
 END_TEST

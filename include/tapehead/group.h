@@ -57,8 +57,8 @@ typedef struct th_transport {
 typedef struct th_group th_group;
 
 /* Creates a group. It belongs to the context. transport is copied; NULL makes a group of this process alone. Returns NULL
- * with the error stored: TH_ERROR_ARGUMENT for a rank outside [0, size) or a missing exchange, TH_ERROR_MEMORY. After an
- * error the transport's free is not called. */
+ * with the error stored: TH_ERROR_ARGUMENT for a rank outside [0, size) or a missing exchange, TH_ERROR_STATE with the
+ * transport's error, TH_ERROR_MEMORY. After an error the transport's free is not called. */
 TH_API th_group *th_group_new(th_context *ctx, const th_transport *transport);
 /* Frees a group; NULL is allowed. Afterwards the steps of its optimizers are TH_ERROR_STATE. */
 TH_API void th_group_free(th_group *group);

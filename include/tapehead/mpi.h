@@ -31,9 +31,10 @@
 
 TH_BEGIN_DECLS
 
-/* Larger messages are sent in parts of this many bytes, because MPI counts in int. All processes must use the same. */
-#ifndef TAPEHEAD_MPI_LARGEST_MESSAGE
-#define TAPEHEAD_MPI_LARGEST_MESSAGE ((size_t)1 << 30)
+/* Larger messages are sent in parts of this many bytes. So every part that arrives shows that the other process is
+ * alive, and MPI's counts of type int are large enough. All processes must use the same value. */
+#ifndef TAPEHEAD_MPI_PART
+#define TAPEHEAD_MPI_PART ((size_t)4 << 20)
 #endif
 
 /* -- internal: the transport -- */
@@ -44,15 +45,12 @@ typedef struct th_mpi_part_ {
     bool received;
 } th_mpi_part_;
 
-/* A transport's state. The arrays have space for `capacity` parts. */
+/* A transport's state. */
 typedef struct th_mpi_ {
     MPI_Comm comm;
-    int capacity, posted; /* parts of this exchange */
+    int capacity, posted; /* the space in the lists; the parts in them */
     th_mpi_part_ *parts;
     MPI_Request *requests;
-    MPI_Status *statuses;
-    int *indices;
-    bool failed; /* MPI may still use messages */
     char problem[MPI_MAX_ERROR_STRING + 200];
 } th_mpi_;
 
@@ -71,12 +69,8 @@ static inline void th_mpi_release_(th_mpi_ *m)
 {
     free(m->parts);
     free(m->requests);
-    free(m->statuses);
-    free(m->indices);
     m->parts = NULL;
     m->requests = NULL;
-    m->statuses = NULL;
-    m->indices = NULL;
     m->capacity = 0;
 }
 
@@ -90,9 +84,7 @@ static inline bool th_mpi_reserve_(th_mpi_ *m, size_t parts)
         return false;
     m->parts = TH_CAST_(th_mpi_part_ *, malloc(parts * sizeof *m->parts));
     m->requests = TH_CAST_(MPI_Request *, malloc(parts * sizeof *m->requests));
-    m->statuses = TH_CAST_(MPI_Status *, malloc(parts * sizeof *m->statuses));
-    m->indices = TH_CAST_(int *, malloc(parts * sizeof *m->indices));
-    if (m->parts == NULL || m->requests == NULL || m->statuses == NULL || m->indices == NULL) {
+    if (m->parts == NULL || m->requests == NULL) {
         th_mpi_release_(m);
         return false;
     }
@@ -104,7 +96,7 @@ static inline size_t th_mpi_count_parts_(const th_message *messages, int n)
 {
     size_t parts = 0;
     for (int i = 0; i < n; i++)
-        parts += (messages[i].bytes - 1) / TAPEHEAD_MPI_LARGEST_MESSAGE + 1;
+        parts += (messages[i].bytes - 1) / TAPEHEAD_MPI_PART + 1;
     return parts;
 }
 
@@ -126,7 +118,7 @@ static inline int th_mpi_start_all_(th_mpi_ *m, const th_message *messages, int 
     for (int i = 0; i < n; i++) {
         char *data = TH_CAST_(char *, messages[i].data);
         for (size_t left = messages[i].bytes; left > 0 && code == MPI_SUCCESS;) {
-            const size_t bytes = left < TAPEHEAD_MPI_LARGEST_MESSAGE ? left : TAPEHEAD_MPI_LARGEST_MESSAGE;
+            const size_t bytes = left < TAPEHEAD_MPI_PART ? left : TAPEHEAD_MPI_PART;
             const th_mpi_part_ part = {messages[i].peer, (int)bytes, received};
             code = th_mpi_start_(m, part, data);
             data += bytes;
@@ -136,30 +128,38 @@ static inline int th_mpi_start_all_(th_mpi_ *m, const th_message *messages, int 
     return code;
 }
 
+/* Returns how many parts MPI has not completed. */
+static inline int th_mpi_unfinished_(th_mpi_ *m)
+{
+    int unfinished = 0, done;
+    for (int i = 0; i < m->posted; i++)
+        if (m->requests[i] != MPI_REQUEST_NULL) {
+            done = 0;
+            MPI_Test(&m->requests[i], &done, MPI_STATUS_IGNORE);
+            unfinished += !done;
+        }
+    return unfinished;
+}
+
 /* Ends an exchange that failed. Receives are cancelled. A send, or a receive whose data has begun to arrive, cannot be
  * cancelled: MPI may use its memory until MPI_Abort or MPI_Finalize. */
 static inline void th_mpi_give_up_(th_mpi_ *m)
 {
-    m->failed = true;
     for (int i = 0; i < m->posted; i++)
         if (m->parts[i].received && m->requests[i] != MPI_REQUEST_NULL)
             MPI_Cancel(&m->requests[i]);
-    int flag;
-    for (int i = 0; i < m->posted; i++)
-        if (m->requests[i] != MPI_REQUEST_NULL)
-            MPI_Test(&m->requests[i], &flag, MPI_STATUS_IGNORE);
+    th_mpi_unfinished_(m);
 }
 
-/* Judges a finished part. in_status: MPI has set the error code in the status. */
-static inline const char *th_mpi_judge_(th_mpi_ *m, const th_mpi_part_ *part, MPI_Status *status, bool in_status)
+/* Judges a finished part by the code of MPI_Test and the status. */
+static inline const char *th_mpi_judge_(th_mpi_ *m, const th_mpi_part_ *part, int code, const MPI_Status *status)
 {
     int kind = MPI_SUCCESS, bytes = part->bytes;
-    if (in_status && status->MPI_ERROR != MPI_SUCCESS)
-        MPI_Error_class(status->MPI_ERROR, &kind);
+    MPI_Error_class(code, &kind);
     if (kind == MPI_ERR_TRUNCATE)
         snprintf(m->problem, sizeof m->problem, "rank %d sent more than %d bytes", part->peer, part->bytes);
     else if (kind != MPI_SUCCESS)
-        return th_mpi_problem_(m, part->received ? "MPI_Irecv" : "MPI_Isend", status->MPI_ERROR);
+        return th_mpi_problem_(m, part->received ? "MPI_Irecv" : "MPI_Isend", code);
     else if (part->received && MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && bytes != part->bytes)
         snprintf(m->problem, sizeof m->problem, "rank %d sent %d bytes instead of %d", part->peer, bytes, part->bytes);
     else
@@ -167,55 +167,41 @@ static inline const char *th_mpi_judge_(th_mpi_ *m, const th_mpi_part_ *part, MP
     return m->problem;
 }
 
-/* Gives the processor to other processes of the group, which compute what this one waits for. Yields while the wait is
- * short. Then it sleeps for a 20th of the time that it has waited, at most a millisecond. */
+/* Gives the processor to other processes of the group, which compute what this one waits for. After a second it sleeps a
+ * millisecond. It does not sleep earlier: some of MPI's transports move a small part of a message in each call. */
 static inline void th_mpi_idle_(double waited)
 {
-    const double asleep = waited < 1e-3 ? 0 : waited < 20e-3 ? waited / 20 : 1e-3;
-    struct timeval time;
-    time.tv_sec = 0;
-    time.tv_usec = (suseconds_t)(1e6 * asleep);
-    if (time.tv_usec == 0)
+    struct timeval millisecond;
+    millisecond.tv_sec = 0;
+    millisecond.tv_usec = 1000;
+    if (waited < 1)
         sched_yield();
     else
-        select(0, NULL, NULL, NULL, &time);
+        select(0, NULL, NULL, NULL, &millisecond);
 }
 
-static inline const char *th_mpi_no_answer_(th_mpi_ *m, double seconds)
-{
-    int first = 0;
-    while (first < m->posted - 1 && m->requests[first] == MPI_REQUEST_NULL)
-        first++;
-    snprintf(m->problem, sizeof m->problem, "rank %d has not answered for %g second%s", m->parts[first].peer, seconds,
-             seconds == 1 ? "" : "s");
-    return m->problem;
-}
-
-/* Waits until all parts are complete. */
+/* Waits until all parts are complete, one after the other. MPI works on all of them meanwhile. */
 static inline const char *th_mpi_wait_(th_mpi_ *m, double seconds)
 {
-    double since = MPI_Wtime();
-    for (;;) {
-        int done = 0;
-        const int code = MPI_Testsome(m->posted, m->requests, &done, m->indices, m->statuses);
-        if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
-            return th_mpi_problem_(m, "MPI_Testsome", code);
-        if (done == MPI_UNDEFINED)
-            return NULL;
-        for (int i = 0; i < done; i++) {
-            const char *problem =
-                th_mpi_judge_(m, &m->parts[m->indices[i]], &m->statuses[i], code == MPI_ERR_IN_STATUS);
-            if (problem)
-                return problem;
-        }
-        const double now = MPI_Wtime();
-        if (done > 0)
+    double since = MPI_Wtime(), now = since;
+    for (int i = 0, done = 0; i < m->posted; i += done) {
+        MPI_Status status;
+        const int code = MPI_Test(&m->requests[i], &done, &status);
+        const char *problem = done || code != MPI_SUCCESS ? th_mpi_judge_(m, &m->parts[i], code, &status) : NULL;
+        if (problem)
+            return problem;
+        now = MPI_Wtime();
+        if (done) {
             since = now;
-        else if (now - since > seconds)
-            return th_mpi_no_answer_(m, seconds);
-        else
+        } else if (now - since > seconds) {
+            snprintf(m->problem, sizeof m->problem, "rank %d has not answered for %g second%s", m->parts[i].peer,
+                     seconds, seconds == 1 ? "" : "s");
+            return m->problem;
+        } else {
             th_mpi_idle_(now - since);
+        }
     }
+    return NULL;
 }
 
 static inline const char *th_mpi_exchange_(void *user, const th_message *send, int n_send, const th_message *receive,
@@ -237,8 +223,8 @@ static inline const char *th_mpi_exchange_(void *user, const th_message *send, i
     return problem;
 }
 
-/* Frees a transport; NULL is allowed. After MPI_Finalize, and while messages are unfinished, the communicator cannot be
- * freed. */
+/* Frees a transport; NULL is allowed. The communicator cannot be freed after MPI_Finalize, or while messages are
+ * unfinished. */
 static inline void th_mpi_free_(void *user)
 {
     th_mpi_ *m = TH_CAST_(th_mpi_ *, user);
@@ -246,7 +232,7 @@ static inline void th_mpi_free_(void *user)
     if (m == NULL)
         return;
     MPI_Finalized(&finalized);
-    if (!finalized && !m->failed && m->comm != MPI_COMM_NULL)
+    if (!finalized && m->comm != MPI_COMM_NULL && th_mpi_unfinished_(m) == 0)
         MPI_Comm_free(&m->comm);
     th_mpi_release_(m);
     free(m);
@@ -318,6 +304,10 @@ static inline void th_mpi_transport_(const th_context *ctx, MPI_Comm comm, th_tr
  *
  * Returns NULL with the error stored: TH_ERROR_STATE if MPI is not initialized, is finalized, or allows fewer threads;
  * if comm is MPI_COMM_NULL or an intercommunicator; or if MPI reports an error. TH_ERROR_MEMORY as th_group_new.
+ *
+ * MPI's errors become TH_ERROR_PROCESS, not a message of MPI that ends the program. MPICH needs for this:
+ *
+ *     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
  *
  * After a TH_ERROR_PROCESS of this group call MPI_Abort, not MPI_Finalize, which would wait for the other processes. Call
  * it before you free the context: MPI may still use the memory of messages that it could not cancel. */

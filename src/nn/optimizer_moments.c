@@ -154,19 +154,34 @@ th_status th_moments_ensure(th_optimizer *o)
     return TH_OK;
 }
 
+/* Returns the part of a parameter's moment, without the gap behind it, that is within bytes begin to end - 1 of the
+ * block. */
+static th_moment_part part_within(const th_optimizer_parameter *p, size_t begin, size_t end)
+{
+    const size_t first = p->entry->offset;
+    const size_t bytes =
+        (size_t)th_tensor_numel(p->tensor) * th_dtype_size(p->tensor->dtype); /* (as the parameter's) */
+    begin = begin > first ? begin : first;
+    end = end < first + bytes ? end : first + bytes;
+    return begin < end ? (th_moment_part){.begin = begin - first, .end = end - first} : (th_moment_part){0};
+}
+
 th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i)
 {
     const th_moments *m = p->moments;
-    const size_t first = p->entry->offset;
-    size_t bytes = 0; /* cannot overflow: the parameter has as many */
-    (void)th_checked_bytes(th_tensor_numel(p->tensor), th_dtype_size(p->tensor->dtype), &bytes);
     if (m == NULL)
         return (th_moment_part){0};
-    const size_t begin = m->begin > first ? m->begin : first, end = m->end < first + bytes ? m->end : first + bytes;
-    if (begin >= end)
-        return (th_moment_part){0};
+    th_moment_part part = part_within(p, m->begin, m->end);
     char *data = m->moment[i];
-    return (th_moment_part){data ? data + (begin - m->begin) : NULL, begin - first, end - first};
+    if (data && part.begin < part.end)
+        part.data = data + (p->entry->offset + part.begin - m->begin);
+    return part;
+}
+
+th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank)
+{
+    const th_moments *m = p->moments;
+    return m ? part_within(p, m->cut[rank], m->cut[rank + 1]) : (th_moment_part){0};
 }
 
 static bool in_use(const th_optimizer *o, const th_moments *m)

@@ -1,6 +1,7 @@
 /* The state of an optimizer as checkpoints save it. */
 #include "nn/optimizer_saved.h"
 
+#include "nn/shared_step.h"
 #include "tensor/tensor.h"
 
 const char *th_optimizer_rule_name(const th_optimizer *o)
@@ -15,16 +16,17 @@ const char *th_optimizer_rule_name(const th_optimizer *o)
 int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_MAX_SAVED_OPTIONS])
 {
     int n = 0;
-    option[n++] = (th_saved_option){"max_norm", o->max_norm};
+    option[n++] = (th_saved_option){.name = "max_norm", .value = o->max_norm};
     if (o->rule == TH_RULE_SGD) {
-        option[n++] = (th_saved_option){"momentum", o->sgd.momentum};
-        option[n++] = (th_saved_option){"dampening", o->sgd.dampening};
-        return n;
+        option[n++] = (th_saved_option){.name = "momentum", .value = o->sgd.momentum};
+        option[n++] = (th_saved_option){.name = "dampening", .value = o->sgd.dampening};
+    } else {
+        option[n++] = (th_saved_option){.name = "beta1", .value = o->adam.beta1};
+        option[n++] = (th_saved_option){.name = "beta2", .value = o->adam.beta2};
+        option[n++] = (th_saved_option){.name = "eps", .value = o->adam.eps};
+        option[n++] = (th_saved_option){.name = "eps_inside", .value = o->adam.eps_inside};
     }
-    option[n++] = (th_saved_option){"beta1", o->adam.beta1};
-    option[n++] = (th_saved_option){"beta2", o->adam.beta2};
-    option[n++] = (th_saved_option){"eps", o->adam.eps};
-    option[n++] = (th_saved_option){"eps_inside", o->adam.eps_inside};
+    option[n++] = (th_saved_option){.name = "shards", .value = o->shards.count, .newer = true, .default_value = 1};
     return n;
 }
 
@@ -59,4 +61,21 @@ void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps)
     o->parameters[p].steps = steps;
     if (steps == 0)
         th_moments_clear(o, &o->parameters[p]);
+}
+
+void th_optimizer_forget_loop(th_optimizer *o)
+{
+    th_shards_restart(o);
+}
+
+bool th_optimizer_in_loop(const th_optimizer *o)
+{
+    return o->shards.looped;
+}
+
+void th_optimizers_compare_again(th_context *ctx)
+{
+    th_attachment *at = ctx->attachments;
+    for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
+        th_shared_step_compare_again(o);
 }

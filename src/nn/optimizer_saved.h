@@ -11,13 +11,15 @@ enum { TH_MAX_SAVED_OPTIONS = 8 };
 /* An option that affects the result of a step. */
 typedef struct th_saved_option {
     const char *name;
-    double value; /* a bool is 0 or 1 */
+    double value;         /* a bool is 0 or 1 */
+    bool newer;           /* files of older versions do not have the option: they mean the default value, and */
+    double default_value; /* a file with this value does not name the option, so that its bytes stay the same */
 } th_saved_option;
 
 /* Returns the name of the rule, with the options that decide which moments it has: "sgd", "adam_w amsgrad", ... */
 TH_PRIVATE_API const char *th_optimizer_rule_name(const th_optimizer *o);
-/* Lists max_norm and the options of the rule. Weight decay is not among them: it belongs to the groups. Returns their
- * number. */
+/* Lists max_norm, the options of the rule, and shards. Weight decay is not among them: it belongs to the groups. Returns
+ * their number. */
 TH_PRIVATE_API int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_MAX_SAVED_OPTIONS]);
 /* Returns PyTorch's name of moment i: "exp_avg", ... */
 TH_PRIVATE_API const char *th_optimizer_moment_name(const th_optimizer *o, int i);
@@ -25,9 +27,17 @@ TH_PRIVATE_API const char *th_optimizer_moment_name(const th_optimizer *o, int i
 /* Returns the index of a parameter in o; -1 if o does not have it. The search begins at *hint, which is then set behind
  * the parameter, so looking up all parameters in the module's order takes linear time. */
 TH_PRIVATE_API int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *parameter, int64_t *hint);
-/* Returns moment i of parameter p, in the shape of the parameter. data is NULL before the first step. */
+/* Returns moment i of parameter p, in the shape of the parameter. data is NULL before the first step. If several processes
+ * share the moments, data has only this process's part (th_moment_part_of). */
 TH_PRIVATE_API th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i);
 /* Sets the number of steps that parameter p has taken. If it is 0, the moments become 0. */
 TH_PRIVATE_API void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps);
+/* Ends an unfinished loop over shards, because the state of another step is loaded. */
+TH_PRIVATE_API void th_optimizer_forget_loop(th_optimizer *o);
+/* Returns whether a loop over shards has begun that no step has completed. */
+TH_PRIVATE_API bool th_optimizer_in_loop(const th_optimizer *o);
+/* Makes the processes of each optimizer compare their parameters at its next step, because parameters have been
+ * loaded. */
+TH_PRIVATE_API void th_optimizers_compare_again(th_context *ctx);
 
 #endif

@@ -99,6 +99,8 @@ typedef struct th_moment_part {
     size_t begin, end;
 } th_moment_part;
 TH_PRIVATE_API th_moment_part th_moment_part_of(const th_optimizer_parameter *p, int i);
+/* Returns which part of every moment of p process `rank` has. data is NULL. */
+TH_PRIVATE_API th_moment_part th_moment_part_of_rank(const th_optimizer_parameter *p, int rank);
 /* Sets the parameter's moments to zero, as gaps between parameters are. */
 void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p);
 /* Frees the moments of blocks that no parameter of o uses any more. */

@@ -130,6 +130,12 @@ th_status th_shared_step_reserve(th_optimizer *o)
     return o->ctx->error;
 }
 
+void th_shared_step_compare_again(th_optimizer *o)
+{
+    if (o->shared)
+        o->shared->compared = false;
+}
+
 /* -- agreement -- */
 
 static uint32_t parameters_crc32c(const th_optimizer *o)

@@ -10,9 +10,11 @@
 th_status th_shared_step_reserve(th_optimizer *o);
 /* Frees it. */
 void th_shared_step_end(th_optimizer *o);
+/* Makes the processes compare their parameters again at the next step. */
+void th_shared_step_compare_again(th_optimizer *o);
 
-/* Collective: the processes compare their errors, steps, shards, seeds and learning rates; before the first step also
- * their parameters. They agree on which parameters are due: those with a gradient in any process. */
+/* Collective: the processes compare their errors, steps, shards, seeds and learning rates; before the first step, and
+ * the first one after parameters were loaded, also their parameters. They agree on which parameters are due: those with a gradient in any process. */
 th_status th_shared_step_agree(th_optimizer *o);
 /* Collective: sums the gradients of all shards. Afterwards the gradients of this process's part are the sums. */
 th_status th_shared_step_sum(th_optimizer *o);

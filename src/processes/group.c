@@ -22,6 +22,10 @@ th_group *th_group_new(th_context *ctx, const th_transport *transport)
     const th_transport given = transport ? *transport : (th_transport){.size = 1};
     if (!th_usable_context(ctx, "group"))
         return NULL;
+    if (given.error) {
+        th_fail(ctx, TH_ERROR_STATE, "group", "%.600s", given.error);
+        return NULL;
+    }
     if (given.size < 1 || given.rank < 0 || given.rank >= given.size) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "group", "rank %d is outside a group of %d processes", given.rank, given.size);
         return NULL;

@@ -8,6 +8,13 @@ static bool same(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
+static void compare_values(const char *name, double saved, double own, th_differences *d)
+{
+    if (!same(saved, own))
+        th_differ(d, TH_OTHER_OPTION, "different option: %s of the optimizer is %.17g in the file and %.17g here", name,
+                  saved, own);
+}
+
 /* Compares an option with the file's value under `key`, and reports a difference. */
 static void compare_option(const json_t *options, const char *key, const char *name, double own, th_differences *d)
 {
@@ -17,9 +24,8 @@ static void compare_option(const json_t *options, const char *key, const char *n
         th_differ(d, TH_MISSING, "missing: %s of the optimizer", name);
     else if (!th_state_real(option, &saved))
         th_differ(d, TH_OTHER_TYPE, "different type: %s of the optimizer is not a number in the file", name);
-    else if (!same(saved, own))
-        th_differ(d, TH_OTHER_OPTION, "different option: %s of the optimizer is %.17g in the file and %.17g here", name,
-                  saved, own);
+    else
+        compare_values(name, saved, own, d);
 }
 
 static void compare_groups(const json_t *groups, const th_optimizer *o, th_differences *d)
@@ -46,8 +52,13 @@ static void compare_options(const json_t *optimizer, const th_optimizer *o, th_d
     th_saved_option option[TH_MAX_SAVED_OPTIONS];
     const int n = th_optimizer_saved_options(o, option);
     const json_t *options = json_object_get(optimizer, "options");
-    for (int i = 0; i < n; i++)
-        compare_option(options, option[i].name, option[i].name, option[i].value, d);
+    for (int i = 0; i < n; i++) {
+        const char *name = option[i].name;
+        if (!option[i].newer || json_object_get(options, name))
+            compare_option(options, name, name, option[i].value, d);
+        else
+            compare_values(name, option[i].default_value, option[i].value, d);
+    }
     compare_groups(json_object_get(optimizer, "groups"), o, d);
 }
 

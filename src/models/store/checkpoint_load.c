@@ -53,6 +53,23 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
     }
 }
 
+/* Reads this process's part of moment m of a parameter. */
+static th_status read_moment(const th_stored *stored, const th_optimizer *o, const th_listed_parameter *p, int m)
+{
+    const th_dtype dtype = p->tensor->dtype;
+    const th_moment_part part = th_moment_part_of(&o->parameters[p->in_optimizer], m);
+    const size_t bytes = part.end - part.begin;
+    if (bytes == 0)
+        return TH_OK;
+    const th_status status = th_stored_bytes(o->ctx, stored->file, stored->begin + (int64_t)part.begin, part.data,
+                                             bytes, operation_that_changes);
+    const th_array read = {
+        .data = part.data, .dtype = dtype, .ndim = 1, .size = {(int64_t)(bytes / th_dtype_size(dtype))}, .stride = {1}};
+    if (status == TH_OK)
+        th_moments_limit(o, m, &read);
+    return status;
+}
+
 static th_status read_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
                               const th_parameter_list *list)
 {
@@ -60,15 +77,9 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
         const th_listed_parameter *p = &list->parameter[i];
         if (p->in_optimizer < 0 || th_state_steps(state, p->name) == 0)
             continue;
-        for (int m = 0; m < o->n_moments; m++) {
-            const th_stored *stored = find_moment(file, o, p, m);
-            const th_array to = th_optimizer_moment(o, p->in_optimizer, m);
-            if (stored->tensor.bytes > 0 &&
-                th_stored_bytes(list->ctx, stored->file, stored->begin, to.data, (size_t)stored->tensor.bytes,
-                                operation_that_changes) != TH_OK)
+        for (int m = 0; m < o->n_moments; m++)
+            if (read_moment(find_moment(file, o, p, m), o, p, m) != TH_OK)
                 return th_error_code(list->ctx);
-            th_moments_limit(o, m, &to);
-        }
     }
     return TH_OK;
 }

@@ -1,102 +1,207 @@
-/* Saves a checkpoint: weights, moments, state, checksums. */
+/* Saves a checkpoint: weights, moments, state, checksums. If the processes of a group share the moments, rank 0 writes
+ * the file, and the others send it their parts. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "models/core.h"
 #include "models/store/checkpoint.h"
+#include "models/store/checkpoint_gather.h"
 #include "models/store/safetensors_write.h"
 
 static const char operation[] = "checkpoint_save";
 
+typedef struct saving {
+    const th_checkpoint *checkpoint;
+    const char *path;
+    th_group *group; /* that shares the moments; NULL: this process has all */
+    bool writes;     /* this process writes the file */
+    th_parameter_list list;
+    th_to_store *tensor; /* [count] */
+    int64_t count;
+    th_saved_moment *moment; /* [n_moments] */
+    int64_t n_moments;
+    char *state;
+    th_named_text text[3];
+    th_storing storing;
+    th_gathering gathering;
+    th_store_file file; /* open if `opened` */
+    bool opened;
+} saving;
+
+/* -- checks -- */
+
+/* Returns the group whose processes share the moments; NULL if this process has all of them. */
+static th_group *group_of(const th_optimizer *o)
+{
+    const bool shared = o && !o->freed && o->shards.processes > 1 && !th_is_shapes_only(o->ctx);
+    return shared && !o->group->freed ? o->group : NULL;
+}
+
 /* Returns an error if gradients wait for a step: they would be lost. Gradients of a rejected step are allowed,
  * because the program repeats it. */
-static th_status check_gradients(const th_parameter_list *list)
+static th_status check_gradients(const saving *s)
 {
+    const th_parameter_list *list = &s->list;
+    const th_optimizer *o = s->checkpoint->optimizer;
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         if (p->in_optimizer >= 0 && th_gradient_buffer_started(th_gradient_buffer_of(p->tensor)))
             return th_fail(list->ctx, TH_ERROR_STATE, operation,
                            "%s has a gradient that no step has used yet: save a checkpoint between steps", p->name);
     }
+    if (o && th_optimizer_in_loop(o))
+        return th_fail(list->ctx, TH_ERROR_STATE, operation,
+                       "no step has completed the loop over shards yet: save a checkpoint between steps");
     return TH_OK;
 }
+
+/* Checks the arguments, and lists the parameters. In the group, path and numbers of rank 0 count. */
+static th_status check(saving *s)
+{
+    const th_checkpoint *c = s->checkpoint;
+    if (s->group && (c->model == NULL || c->model->ctx != s->group->ctx))
+        return th_fail(s->group->ctx, TH_ERROR_ARGUMENT, operation, "the model %s",
+                       c->model ? "belongs to another context than the optimizer" : "is NULL");
+    th_status status = th_parameter_list_make(&s->list, c->model, c->optimizer, s->writes ? s->path : "", operation);
+    if (status == TH_OK && c->optimizer && c->optimizer->shards.processes > 1 && s->group == NULL)
+        return th_fail(s->list.ctx, TH_ERROR_STATE, operation, "the group of %s has been freed",
+                       c->optimizer->operation);
+    if (status == TH_OK && s->writes)
+        status = th_check_numbers(c, operation);
+    return status == TH_OK ? check_gradients(s) : status;
+}
+
+/* -- what the file contains -- */
 
 static bool has_moments(const th_optimizer *o, const th_listed_parameter *p)
 {
     return p->in_optimizer >= 0 && o->parameters[p->in_optimizer].steps > 0;
 }
 
-typedef struct saving {
-    const th_checkpoint *checkpoint;
-    const th_parameter_list *list;
-    th_to_store *tensor; /* [count] */
-    int64_t count;
-    char (*moment_name)[TH_MOMENT_NAME_SIZE]; /* [n_moments] */
-    int64_t n_moments;
-} saving;
-
 /* Lists the weights, then the moments of parameters that have taken steps. */
 static void fill(const saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
     th_to_store *next = s->tensor;
-    for (int64_t i = 0; i < s->list->count; i++)
-        *next++ = (th_to_store){s->list->parameter[i].name, th_tensor_array(s->list->parameter[i].tensor)};
-    char(*name)[TH_MOMENT_NAME_SIZE] = s->moment_name;
-    for (int64_t i = 0; i < s->list->count; i++) {
-        const th_listed_parameter *p = &s->list->parameter[i];
-        for (int m = 0; o && has_moments(o, p) && m < o->n_moments; m++, name++) {
-            snprintf(*name, sizeof *name, TH_MOMENT_NAME, th_optimizer_moment_name(o, m), p->name);
-            *next++ = (th_to_store){*name, th_optimizer_moment(o, p->in_optimizer, m)};
+    for (int64_t i = 0; i < s->list.count; i++) {
+        const th_listed_parameter *p = &s->list.parameter[i];
+        *next++ = (th_to_store){.name = p->name, .array = th_tensor_array(p->tensor)};
+    }
+    th_saved_moment *moment = s->moment;
+    for (int64_t i = 0; i < s->list.count; i++) {
+        const th_listed_parameter *p = &s->list.parameter[i];
+        for (int m = 0; o && has_moments(o, p) && m < o->n_moments; m++, moment++) {
+            *moment = (th_saved_moment){.parameter = &o->parameters[p->in_optimizer], .moment = m};
+            snprintf(moment->name, sizeof moment->name, TH_MOMENT_NAME, th_optimizer_moment_name(o, m), p->name);
+            *next++ = (th_to_store){
+                .name = moment->name, .array = th_optimizer_moment(o, p->in_optimizer, m), .source = moment};
         }
     }
 }
 
-static th_status store(const saving *s, const char *path)
+/* Lists the tensors in the order of the file. */
+static th_status list_tensors(saving *s)
 {
-    char *state = th_state_text(s->checkpoint, s->list, operation);
-    if (state == NULL)
-        return th_error_code(s->list->ctx);
-    const th_named_text texts[] = {
-        {"format", "pt"}, {TH_STATE_TEXT, state}, {TH_CONFIGURATION_TEXT, s->checkpoint->configuration}};
-    const th_status status = th_store(&(th_storing){s->list->ctx, operation, path, s->tensor, s->count, texts,
-                                                    s->checkpoint->configuration ? 3 : 2, TH_CHECKSUMS_NAME});
-    free(state);
+    const th_optimizer *o = s->checkpoint->optimizer;
+    for (int64_t i = 0; o && i < s->list.count; i++)
+        s->n_moments += has_moments(o, &s->list.parameter[i]) ? o->n_moments : 0;
+    s->count = s->list.count + s->n_moments;
+    const size_t tensors = (size_t)(s->count + 1) * sizeof *s->tensor;
+    const size_t moments = (size_t)(s->n_moments + 1) * sizeof *s->moment;
+    s->tensor = th_allocate(s->list.ctx, tensors);
+    s->moment = th_allocate(s->list.ctx, moments);
+    if (s->tensor == NULL || s->moment == NULL)
+        return th_fail_memory(s->list.ctx, operation, tensors + moments);
+    fill(s);
+    th_store_sort(s->tensor, s->count);
+    return s->group ? th_gathering_begin(&s->gathering, s->group, s->moment, s->n_moments, operation) : TH_OK;
+}
+
+/* -- the file -- */
+
+static th_status open_file(saving *s)
+{
+    const char *configuration = s->checkpoint->configuration;
+    s->state = th_state_text(s->checkpoint, &s->list, operation);
+    if (s->state == NULL)
+        return th_error_code(s->list.ctx);
+    s->text[0] = (th_named_text){"format", "pt"};
+    s->text[1] = (th_named_text){TH_STATE_TEXT, s->state};
+    s->text[2] = (th_named_text){TH_CONFIGURATION_TEXT, configuration};
+    s->storing = (th_storing){s->list.ctx,           operation,        s->path, s->tensor, s->count, s->text,
+                              configuration ? 3 : 2, TH_CHECKSUMS_NAME};
+    const th_status status = th_store_begin(&s->file, &s->storing);
+    s->opened = status == TH_OK;
     return status;
 }
 
-static th_status save(const th_checkpoint *c, const th_parameter_list *list, const char *path)
+/* Does everything that can fail before the first tensor is written. */
+static th_status prepare(saving *s)
 {
-    th_context *ctx = list->ctx;
-    saving s = {.checkpoint = c, .list = list};
-    for (int64_t i = 0; c->optimizer && i < list->count; i++)
-        s.n_moments += has_moments(c->optimizer, &list->parameter[i]) ? c->optimizer->n_moments : 0;
-    s.count = list->count + s.n_moments;
-    const size_t tensors = (size_t)(s.count + 1) * sizeof *s.tensor;
-    const size_t names = (size_t)(s.n_moments + 1) * sizeof *s.moment_name;
-    s.tensor = th_allocate(ctx, tensors);
-    s.moment_name = th_allocate(ctx, names);
-    th_status status = s.tensor && s.moment_name ? TH_OK : th_fail_memory(ctx, operation, tensors + names);
-    if (status == TH_OK) {
-        fill(&s);
-        status = store(&s, path);
+    th_status status = check(s);
+    if (status == TH_OK)
+        status = list_tensors(s);
+    return status == TH_OK && s->writes ? open_file(s) : status;
+}
+
+static void release(saving *s)
+{
+    th_context *ctx = s->list.ctx;
+    if (ctx) {
+        th_release(ctx, s->moment, (size_t)(s->n_moments + 1) * sizeof *s->moment);
+        th_release(ctx, s->tensor, (size_t)(s->count + 1) * sizeof *s->tensor);
     }
-    th_release(ctx, s.moment_name, names);
-    th_release(ctx, s.tensor, tensors);
-    return status;
+    free(s->state);
+    th_gathering_end(&s->gathering);
+    th_parameter_list_end(&s->list);
+}
+
+/* Writes the tensors, or sends this process's parts of them. If a write fails, the transfer continues, because the other
+ * processes wait for it. */
+static th_status write_tensors(saving *s)
+{
+    for (int64_t i = 0; i < s->count; i++) {
+        th_array array = s->tensor[i].array;
+        const th_saved_moment *moment = s->tensor[i].source;
+        if (s->group && moment && th_gather_moment(&s->gathering, moment, &array.data) != TH_OK)
+            return th_error_code(s->list.ctx);
+        if (s->writes)
+            th_store_next(&s->file, &array);
+    }
+    return TH_OK;
+}
+
+/* -- agreement -- */
+
+/* The processes agree that all of them are prepared, for the same transfer. */
+static th_status agree_to_begin(const saving *s)
+{
+    uint32_t parts = 0;
+    for (int64_t i = 0; !th_failed(s->group->ctx) && i < s->n_moments; i++)
+        parts = th_gathering_crc32c(&s->gathering, &s->moment[i], parts);
+    const th_fact facts[] = {
+        {.name = "number of steps", .kind = TH_FACT_INTEGER, .integer = th_step(s->group->ctx)},
+        {.name = "number of moments", .kind = TH_FACT_INTEGER, .integer = s->n_moments},
+        {.name = "checksum of the sizes of the moments", .kind = TH_FACT_CHECKSUM, .integer = parts},
+    };
+    return th_group_agree_on(s->group, operation, facts, (int)(sizeof facts / sizeof *facts), 0, NULL);
 }
 
 th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint)
 {
     const th_checkpoint c = checkpoint ? *checkpoint : (th_checkpoint){0};
-    th_parameter_list list;
-    th_status status = th_parameter_list_make(&list, c.model, c.optimizer, path, operation);
-    if (status == TH_OK)
-        status = th_check_numbers(&c, operation);
-    if (status == TH_OK)
-        status = check_gradients(&list);
-    if (status == TH_OK)
-        status = save(&c, &list, path);
-    th_parameter_list_end(&list);
+    saving s = {.checkpoint = &c, .path = path, .group = group_of(c.optimizer)};
+    s.writes = th_group_rank(s.group) == 0;
+    th_status status = prepare(&s);
+    if (s.group)
+        status = agree_to_begin(&s);
+    const bool begins = status == TH_OK;
+    if (begins)
+        status = write_tensors(&s);
+    if (s.opened)
+        status = th_store_end(&s.file, status);
+    if (s.group && begins)
+        status = th_group_agree_on(s.group, operation, NULL, 0, 0, NULL);
+    release(&s);
     return status;
 }

@@ -88,7 +88,8 @@ static json_t *optimizer_json(const th_optimizer *o, bool *complete)
     const int n = th_optimizer_saved_options(o, option);
     json_t *optimizer = json_object(), *options = json_object(), *groups = json_array();
     for (int i = 0; i < n; i++)
-        put(options, option[i].name, real_json(option[i].value), complete);
+        if (!option[i].newer || option[i].value != option[i].default_value)
+            put(options, option[i].name, real_json(option[i].value), complete);
     for (int g = 0; g < o->n_groups; g++) {
         json_t *group = json_object();
         put(group, "learning_rate_factor", json_real(o->groups[g].learning_rate_factor), complete);
@@ -342,6 +343,8 @@ th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th
 {
     th_precision precision;
     (void)precision_in(state, &precision);
+    if (c->optimizer)
+        th_optimizer_forget_loop(c->optimizer); /* (this restores random numbers of the loop) */
     restore_random(json_object_get(state, "random"), list->ctx);
     for (int i = 0; i < c->n_numbers; i++) {
         const json_t *number = json_object_get(json_object_get(state, "numbers"), c->numbers[i].name);

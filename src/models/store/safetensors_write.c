@@ -21,17 +21,17 @@ static th_status fail_name(const th_storing *s, const char *name, const char *tr
                    trouble);
 }
 
-/* Sorts tensors by the length of their elements, the longest first. Tensors of equal length keep the caller's order:
- * the earlier one has the lower address in the array. */
-static void put_in_order(const th_storing *s)
+/* By the length of their elements, the longest first. Tensors of equal length keep the caller's order: the earlier one
+ * has the lower address in the array. */
+void th_store_sort(th_to_store *tensor, int64_t count)
 {
     int64_t placed = 0;
     for (size_t element = 8; element > 0; element /= 2)
-        for (int64_t i = placed; i < s->count; i++)
-            if (th_dtype_size(s->tensor[i].array.dtype) == element) {
-                const th_to_store next = s->tensor[i];
-                memmove(&s->tensor[placed + 1], &s->tensor[placed], (size_t)(i - placed) * sizeof next);
-                s->tensor[placed++] = next;
+        for (int64_t i = placed; i < count; i++)
+            if (th_dtype_size(tensor[i].array.dtype) == element) {
+                const th_to_store next = tensor[i];
+                memmove(&tensor[placed + 1], &tensor[placed], (size_t)(i - placed) * sizeof next);
+                tensor[placed++] = next;
             }
 }
 
@@ -163,45 +163,88 @@ static th_status format_header(const th_storing *s, char **memory, size_t *bytes
 
 /* -- the file -- */
 
-/* Writes the file. Returns false with errno. sums: [count + 1], or NULL. */
-static bool write_all(const th_storing *s, const char *header, size_t bytes, uint32_t *sums, FILE *file)
+/* Remembers the reason of a write that failed. */
+static void check_write(th_store_file *f, bool written)
 {
-    if (fwrite(header, 1, bytes, file) != bytes)
-        return false;
-    for (int64_t i = 0; i < s->count; i++)
-        if (!th_write_elements(&s->tensor[i].array, file, sums ? &sums[i] : NULL))
-            return false;
-    if (sums == NULL)
-        return true;
-    sums[s->count] = th_crc32c(0, header, bytes);
-    return fwrite(sums, sizeof *sums, (size_t)s->count + 1, file) == (size_t)s->count + 1;
+    if (!written)
+        f->trouble = errno ? errno : EIO;
+}
+
+static void release(const th_store_file *f)
+{
+    const th_storing *s = f->storing;
+    th_release(s->ctx, f->sums, ((size_t)s->count + 1) * sizeof *f->sums);
+    th_release(s->ctx, f->header, f->header_bytes);
+}
+
+/* Allocates the checksums. */
+static th_status reserve_sums(th_store_file *f)
+{
+    const th_storing *s = f->storing;
+    const size_t bytes = ((size_t)s->count + 1) * sizeof *f->sums;
+    if (s->checksums == NULL)
+        return TH_OK;
+    f->sums = th_allocate(s->ctx, bytes);
+    if (f->sums == NULL)
+        return th_fail_memory(s->ctx, s->operation, bytes);
+    memset(f->sums, 0, bytes);
+    f->sums[s->count] = th_crc32c(0, f->header, f->header_bytes);
+    return TH_OK;
+}
+
+th_status th_store_begin(th_store_file *f, const th_storing *s)
+{
+    f->storing = s;
+    f->sums = NULL;
+    f->next = 0;
+    f->trouble = 0;
+    th_store_sort(s->tensor, s->count);
+    th_status status = format_header(s, &f->header, &f->header_bytes);
+    if (status == TH_OK)
+        status = reserve_sums(f);
+    if (status == TH_OK && !th_atomic_begin(&f->file, s->path))
+        status = fail(s, strerror(errno));
+    if (status != TH_OK) {
+        release(f);
+        return status;
+    }
+    errno = 0;
+    check_write(f, fwrite(f->header, 1, f->header_bytes, f->file.file) == f->header_bytes);
+    return TH_OK;
+}
+
+void th_store_next(th_store_file *f, const th_array *elements)
+{
+    uint32_t *sum = f->sums ? &f->sums[f->next] : NULL;
+    f->next++;
+    errno = 0;
+    if (f->trouble == 0)
+        check_write(f, th_write_elements(elements, f->file.file, sum));
+}
+
+th_status th_store_end(th_store_file *f, th_status status)
+{
+    const th_storing *s = f->storing;
+    const size_t sums = (size_t)s->count + 1;
+    errno = 0;
+    if (status == TH_OK && f->trouble == 0 && f->sums)
+        check_write(f, fwrite(f->sums, sizeof *f->sums, sums, f->file.file) == sums);
+    errno = f->trouble;
+    if (!th_atomic_end(&f->file, status == TH_OK && f->trouble == 0) && status == TH_OK)
+        status = fail(s, strerror(errno));
+    release(f);
+    return status;
 }
 
 th_status th_store(const th_storing *s)
 {
-    char *header;
-    size_t bytes;
-    put_in_order(s);
-    th_status status = format_header(s, &header, &bytes);
+    th_store_file file;
+    const th_status status = th_store_begin(&file, s);
     if (status != TH_OK)
         return status;
-    const size_t sums_bytes = s->checksums ? ((size_t)s->count + 1) * sizeof(uint32_t) : 0;
-    uint32_t *sums = sums_bytes ? th_allocate(s->ctx, sums_bytes) : NULL;
-    th_atomic_file file;
-    if (sums)
-        memset(sums, 0, sums_bytes);
-    if (sums == NULL && sums_bytes > 0)
-        status = th_fail_memory(s->ctx, s->operation, sums_bytes);
-    else if (!th_atomic_begin(&file, s->path))
-        status = fail(s, strerror(errno));
-    else {
-        errno = 0;
-        if (!th_atomic_end(&file, write_all(s, header, bytes, sums, file.file)))
-            status = fail(s, strerror(errno));
-    }
-    th_release(s->ctx, sums, sums_bytes);
-    th_release(s->ctx, header, bytes);
-    return status;
+    for (int64_t i = 0; i < s->count; i++)
+        th_store_next(&file, &s->tensor[i].array);
+    return th_store_end(&file, TH_OK);
 }
 
 /* -- public functions -- */
@@ -227,7 +270,7 @@ th_status th_safetensors_write(th_context *ctx, const char *path, const th_named
         else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
             status = th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
         else
-            list[i] = (th_to_store){tensors[i].name, th_tensor_array(t)};
+            list[i] = (th_to_store){.name = tensors[i].name, .array = th_tensor_array(t)};
     }
     if (status == TH_OK)
         status = th_store(&(th_storing){ctx, operation, path, list, count, metadata, n_metadata, NULL});

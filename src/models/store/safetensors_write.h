@@ -1,13 +1,25 @@
-/* Writing a safetensors file from memory: tensors, and the moments of an optimizer. */
+/* Writing a safetensors file from memory: tensors, and the moments of an optimizer.
+ *
+ * th_store writes the whole file. A caller whose elements are not all in memory writes it tensor by tensor:
+ *
+ *     th_store_file file;
+ *     th_status status = th_store_begin(&file, &storing);
+ *     if (status == TH_OK) {
+ *         for (int64_t i = 0; i < storing.count; i++)
+ *             th_store_next(&file, the elements of storing.tensor[i]);
+ *         status = th_store_end(&file, TH_OK);
+ *     } */
 #ifndef TH_MODELS_STORE_SAFETENSORS_WRITE_H
 #define TH_MODELS_STORE_SAFETENSORS_WRITE_H
 
+#include "io/atomic_file.h"
 #include "tapehead/op.h"
 #include "tapehead/safetensors.h"
 
 typedef struct th_to_store {
     const char *name;
-    th_array array; /* with data, unless it is empty */
+    th_array array;     /* with data, unless it is empty; th_store_begin uses only its type and shape */
+    const void *source; /* for the caller */
 } th_to_store;
 
 typedef struct th_storing {
@@ -24,5 +36,26 @@ typedef struct th_storing {
 
 /* Writes the file. TH_ERROR_FILE. */
 th_status th_store(const th_storing *s);
+
+/* Sorts tensors into the order of the file. */
+void th_store_sort(th_to_store *tensor, int64_t count);
+
+/* A file that is being written. It must not move. */
+typedef struct th_store_file {
+    const th_storing *storing;
+    char *header; /* with its length */
+    size_t header_bytes;
+    uint32_t *sums; /* [count + 1]; NULL without checksums */
+    int64_t next;   /* the tensor that is written next */
+    int trouble;    /* the value of errno after a failed write; nothing is written after it */
+    th_atomic_file file;
+} th_store_file;
+
+/* Sorts the tensors, opens the file and writes the header. After an error th_store_end must not be called. */
+th_status th_store_begin(th_store_file *f, const th_storing *s);
+/* Writes the elements of the next tensor. th_store_end reports an error; until then further calls are allowed. */
+void th_store_next(th_store_file *f, const th_array *elements);
+/* Completes the file. If status is not TH_OK, an error is pending: discards the file and returns status. */
+th_status th_store_end(th_store_file *f, th_status status);
 
 #endif

@@ -18,7 +18,7 @@ th_status th_weights_save(th_module *m, const char *path)
     if (status == TH_OK && tensors == NULL)
         status = th_fail_memory(list.ctx, operation, bytes);
     for (int64_t i = 0; status == TH_OK && i < list.count; i++)
-        tensors[i] = (th_to_store){list.parameter[i].name, th_tensor_array(list.parameter[i].tensor)};
+        tensors[i] = (th_to_store){.name = list.parameter[i].name, .array = th_tensor_array(list.parameter[i].tensor)};
     if (status == TH_OK)
         status = th_store(&(th_storing){list.ctx, operation, path, tensors, list.count, &format, 1, NULL});
     th_release(list.ctx, tensors, bytes);
