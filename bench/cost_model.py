@@ -90,8 +90,8 @@ def fitted(points):
 
 
 def checks(points):
-    """Yields (point, predicted exchange): each point that is fitted, by a model that was fitted to the others; and points with more
-    processes, by the model of all fitted points."""
+    """Yields (point, predicted exchange). The model of a fitted point is fitted to the others. The model of a point
+    with more processes is fitted to all of them."""
     chosen = fitted(points)
     for point in chosen:
         yield point, seconds(fit([p for p in chosen if p != point]), terms_of(point))
@@ -104,17 +104,21 @@ def checks(points):
 # -- the report --
 
 
+def milliseconds(seconds):
+    return f"{seconds * 1e3:.4g}" if seconds < 10 else f"{seconds * 1e3:.0f}"
+
+
 def check_rows(points):
     for point, predicted in checks(points):
         yield [
             point.configuration,
             point.network,
             str(point.processes),
-            f"{point.exchange * 1e3:.4g}",
-            f"{predicted * 1e3:.4g}",
+            milliseconds(point.exchange),
+            milliseconds(predicted),
             f"{predicted / point.exchange:.2f}",
-            f"{point.step * 1e3:.4g}",
-            f"{(point.local + predicted) * 1e3:.4g}",
+            milliseconds(point.step),
+            milliseconds(point.local + predicted),
             f"{(point.local + predicted) / point.step:.2f}",
         ]
 
@@ -134,9 +138,9 @@ def prediction_rows(points, model):
                     name,
                     f"{rate / 1e9:g} Gbit/s",
                     str(processes),
-                    f"{steps[name] * 1e3:.4g}",
-                    f"{exchange * 1e3:.4g}",
-                    f"{step * 1e3:.4g}",
+                    milliseconds(steps[name]),
+                    milliseconds(exchange),
+                    milliseconds(step),
                     f"{steps[name] / step:.0%}",
                 ]
 
@@ -146,26 +150,39 @@ def report(points):
     chosen = fitted(points)
     yield "## Prediction"
     yield ""
-    if len(chosen) <= len(Model._fields):
-        yield f"Omitted: only {len(chosen)} points with {FITTED_PROCESSES} processes were measured."
+    if len(chosen) <= len(Model._fields) or not any(p.configuration in PREDICTED for p in chosen):
+        yield f"Omitted: the {len(chosen)} measured points with {FITTED_PROCESSES} processes are too few."
         return
     model = fit(chosen)
     yield (
-        "This section is a prediction by [cost_model.py](../cost_model.py), not a measurement. The model of the exchange is "
-        f"{model.message * 1e6:.3g} µs for each message, {model.trips:.3g} times the delay for each of two phases, "
-        f"{model.wire:.3g} times the time on the link, and {model.processor * 1e9:.3g} ns for each byte sent. It is fitted to the "
-        f"{len(chosen)} points with {FITTED_PROCESSES} processes in the next table. There, a model that is fitted to the other points "
-        "predicts each of them. Rows with more processes were not fitted at all; if processes share processors, their exchange "
-        "includes the wait for a processor."
+        "This section is a prediction by [cost_model.py](../cost_model.py), not a measurement. In the model, the "
+        f"exchange consists of {model.message * 1e6:.3g} µs for each message, {model.trips:.3g} times the delay for each of two "
+        f"phases, {model.wire:.3g} times the time on the link, and {model.processor * 1e9:.3g} ns for each byte."
     )
     yield ""
-    header = ["configuration", "network", "processes", "exchange ms", "predicted", "ratio", "step ms", "predicted", "ratio"]
+    yield (
+        f"The model is fitted to the {len(chosen)} points with {FITTED_PROCESSES} processes in the next table. A model "
+        "that is fitted to the other points predicts each of them. Points with more processes are not fitted. If "
+        "processes share processors, their measured exchange includes the wait for a processor."
+    )
+    yield ""
+    header = [
+        "configuration",
+        "network",
+        "processes",
+        "exchange ms",
+        "predicted",
+        "ratio",
+        "step ms",
+        "predicted",
+        "ratio",
+    ]
     yield from markdown_table(header, list(check_rows(points)))
     yield ""
     yield (
-        "The predicted steps below are weak scaling: every process has the whole batch, and computes as fast as one thread of this "
-        f"machine. The delay is {DELAY * 1e6:.0f} µs. The network is assumed to carry all processes' messages at the full rate, and no "
-        "part of the exchange overlaps with computing. *efficiency*: the step of one process divided by the step."
+        "The predicted steps are weak scaling: every process has the whole batch. Each process computes as fast as one "
+        f"thread of this machine. The delay is {DELAY * 1e6:.0f} µs. The network carries the messages of all processes "
+        "at the full rate. Nothing overlaps. *efficiency*: the step of one process divided by the step."
     )
     yield ""
     header = ["configuration", "network", "processes", "step of one process ms", "exchange ms", "step ms", "efficiency"]

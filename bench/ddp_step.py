@@ -1,5 +1,5 @@
-"""Times training steps of a GPT-2 under PyTorch's DistributedDataParallel with gloo: one of RANK, ..., WORLD_SIZE
-processes (the environment has these variables, MASTER_ADDR and MASTER_PORT). Rank 0 prints one line of name=value pairs.
+"""Times training steps of a GPT-2 under PyTorch's DistributedDataParallel with gloo. The environment has RANK,
+WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torch.distributed expects. Rank 0 prints one line of name=value pairs.
 
 The batch of the configuration is divided among the processes; with --weak every process has the whole batch. A time is
 the largest of all processes. Steps with an exchange of gradients alternate, in blocks, with steps without it

@@ -192,7 +192,7 @@ static void queue_remove(queue *q)
 
 /* -- forwarding -- */
 
-/* Returns the node to which an IPv4 packet goes, or -1. */
+/* Returns the node that receives an IPv4 packet, or -1. */
 static int64_t destination(const unsigned char *data)
 {
     const unsigned char *a = data + VIRTIO_HEADER + DESTINATION;

@@ -80,7 +80,7 @@ class Network:
             "#!/bin/sh\n"
             "node=$((${1##*.} - 1))\n"
             "shift\n"
-            f"exec nsenter --net={files}/$(({NETWORK_FILE} + node)) --uts={files}/$(({NAME_FILE} + node)) sh -c \"$*\"\n"
+            f'exec nsenter --net={files}/$(({NETWORK_FILE} + node)) --uts={files}/$(({NAME_FILE} + node)) sh -c "$*"\n'
         )
         self.agent.chmod(0o700)
 

@@ -1,5 +1,5 @@
-"""Shared by torch_step.py, ddp_step.py and jax_step.py: options, the loop over steps, and the printed line of name=value pairs.
-Measures exactly as train_step.c does."""
+"""Shared by torch_step.py, ddp_step.py and jax_step.py: options, the loop over steps, and the printed line of name=value
+pairs. Measures exactly as train_step.c does."""
 
 import argparse
 import statistics

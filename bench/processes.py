@@ -1,5 +1,5 @@
-"""Runs training steps in several processes: Tapehead over MPI beside PyTorch's DistributedDataParallel with gloo. Writes
-processes.csv, and processes.md with the tables and the prediction of cost_model.py.
+"""Runs training steps in several processes: Tapehead over MPI beside PyTorch's DistributedDataParallel with gloo.
+Writes processes.csv, and processes.md (processes_report.py) with the prediction of cost_model.py.
 
     processes.py --programs build/bench/bench --peers build/bench/peers/bin/python --out bench/results
 
@@ -9,39 +9,24 @@ immediately; --continue resumes an interrupted session. processes.sh builds the 
 
 import argparse
 import csv
-import datetime
 import os
 import pathlib
 import statistics
 import sys
 import time
-from collections import namedtuple
 
 import cost_model
+import processes_report
 from configurations import read_configurations
 from engines import KEEP_MEMORY
 from nodes import Failure, Network, ThisMachine, commands_of_mpi, commands_of_ranks, end_with_exit, run_together
-from report import machine_name, markdown_table, read_values
+from processes_report import ENGINES, NETWORKS, ONE_MACHINE, PREDICTED_ONLY, Condition
+from report import read_values
 from runs import DISTURBED, REPEATS, TICK, Journal, Run, busy_seconds, processor_seconds
 from session import names_among
 
-Condition = namedtuple("Condition", "configuration network scaling processes threads")
-Link = namedtuple("Link", "rate delay")  # Gbit/s, microseconds
-
-ONE_MACHINE = "one machine"
-NETWORKS = {
-    "10 Gbit/s, 50 µs": Link(10, 50),
-    "10 Gbit/s, 1 ms": Link(10, 1000),
-    "1 Gbit/s, 50 µs": Link(1, 50),
-    "1 Gbit/s, 1 ms": Link(1, 1000),
-}
-ENGINES = ["tapehead", "torch"]
 CONFIGURATIONS = ["copyA", "copyB", "char12", "gpt2s"]
-PREDICTED_ONLY = "gpt2l"  # one process measures its step
-PROCESSORS = len(os.sched_getaffinity(0))
 LONGEST = 600  # time limit of a run in seconds
-LIMITS = {"char12": 1.05, "gpt2s": 1.10, "copyB": 1.10}  # 2 processes x 1 thread against 1 process x 2 threads
-EXCHANGE_LIMIT = 0.5  # of DistributedDataParallel's exchange, on one machine and with 10 Gbit/s
 COLUMNS = "min_ms median_ms local_median_ms exchange_ms transport_ms all_reduce_ms bytes peak_rss_mib".split()
 START = time.monotonic()
 
@@ -130,10 +115,20 @@ def run_session(options, journal):
                     say(remarks[-1])
                     continue
                 results.setdefault((engine, c), []).append(outcome)
-                if c.network == ONE_MACHINE and outcome.disturbance > DISTURBED:
-                    remarks.append(f"{title}, round {number}: others used {outcome.disturbance:.1%} of the processors")
                 say(f"round {number}: {title}: {outcome.values['median_ms']} ms")
-    return results, remarks
+    return results, remarks + disturbances(results)
+
+
+def disturbances(results):
+    """Returns a remark about disturbed runs on one machine, or nothing."""
+    shares = [run.disturbance for (_, c), runs in results.items() if c.network == ONE_MACHINE for run in runs]
+    disturbed = [share for share in shares if share > DISTURBED]
+    if not disturbed:
+        return []
+    return [
+        f"Other programs disturbed {len(disturbed)} of {len(shares)} runs on one machine: they used "
+        f"{min(disturbed):.1%} to {max(disturbed):.1%} of the processors."
+    ]
 
 
 def say(sentence):
@@ -162,98 +157,6 @@ def write_points(path, results):
             link = NETWORKS.get(c.network, ("", ""))
             cells = ["" if values[name] is None else f"{values[name]:.10g}" for name in COLUMNS]
             rows.writerow([engine, *c, *link, *cells])
-
-
-# -- the report --
-
-
-def milliseconds(values, name):
-    return "-" if values is None or values.get(name) is None else f"{values[name]:.4g}"
-
-
-def quotient(above, below, name, limit=None):
-    """Returns above / below of a column as a cell, with the limit in parentheses."""
-    if not above or not below or not above.get(name) or not below.get(name):
-        return "-"
-    return f"{above[name] / below[name]:.2f}" + (f" (at most {limit:.2f})" if limit else "")
-
-
-def step_rows(results):
-    """Yields a row for each condition on one machine."""
-    for c in dict.fromkeys(c for _, c in results if c.network == ONE_MACHINE and c.configuration != PREDICTED_ONLY):
-        row = [c.configuration, c.scaling if c.processes > 1 else "-", f"{c.processes} x {c.threads}"]
-        for engine in ENGINES:
-            values = results.get((engine, c))
-            # Strong scaling is compared with as many threads in one process, weak scaling with one process.
-            whole = results.get((engine, c._replace(scaling="strong", processes=1, threads=c.processes)))
-            one = results.get((engine, c._replace(scaling="strong", processes=1)))
-            limit = LIMITS.get(c.configuration) if (engine, c.scaling, c.processes) == ("tapehead", "strong", 2) else None
-            row += [milliseconds(values, "min_ms"), milliseconds(values, "median_ms")]
-            row.append("-" if c.processes == 1 else quotient(values, whole if c.scaling == "strong" else one, "median_ms", limit))
-        yield row
-
-
-def exchange_rows(results):
-    """Yields a row for each condition with several processes, divided batches only: the same bytes are exchanged in
-    weak scaling."""
-    for c in dict.fromkeys(c for _, c in results if c.processes > 1 and c.scaling == "strong"):
-        ours, theirs = (results.get((engine, c)) for engine in ENGINES)
-        limit = EXCHANGE_LIMIT if c.network == ONE_MACHINE or NETWORKS[c.network].rate == 10 else None
-        yield [
-            c.configuration,
-            c.network,
-            str(c.processes),
-            f"{(ours or theirs)['bytes'] / 1e6:.4g}",
-            milliseconds(ours, "median_ms"),
-            milliseconds(theirs, "median_ms"),
-            quotient(ours, theirs, "median_ms"),
-            milliseconds(ours, "exchange_ms"),
-            milliseconds(theirs, "exchange_ms"),
-            quotient(ours, theirs, "exchange_ms", limit),
-            milliseconds(ours, "transport_ms"),
-            milliseconds(theirs, "all_reduce_ms"),
-        ]
-
-
-def report(results, builds, remarks, points, rounds):
-    yield "# Training in several processes, beside PyTorch's DistributedDataParallel"
-    yield ""
-    yield f"Measured on {datetime.date.today()}: {machine_name()}, {PROCESSORS} processors, {rounds} rounds; {'; '.join(builds)}."
-    yield (
-        "Tapehead exchanges over MPI, PyTorch over gloo. PyTorch has the fused AdamW and a malloc that keeps its memory. "
-        "With more processes than processors, processes share processors."
-    )
-    yield ""
-    yield "## One machine"
-    yield ""
-    yield (
-        "*strong*: the processes divide the batch. The ratio compares with one process that has as many threads. "
-        "*weak*: every process has the whole batch. The ratio compares with one process and one thread."
-    )
-    yield ""
-    header = ["configuration", "scaling", "processes x threads"]
-    header += [f"{engine} {what}" for engine in ENGINES for what in ("min ms", "median ms", "ratio of medians")]
-    yield from markdown_table(header, list(step_rows(results)))
-    yield ""
-    yield "## Exchange"
-    yield ""
-    yield (
-        "The batch is divided; one thread in each process. *exchange*: the median step minus the median step that "
-        "exchanges nothing. *transport*: time in the transport, including the wait for a slower process. *all-reduce*: "
-        "the time to add up as many bytes with gloo, without a step. On one machine gloo uses TCP on the loopback device, "
-        "and MPI uses shared memory. The networks are emulated: see [bench/README.md](../README.md)."
-    )
-    yield ""
-    header = ["configuration", "network", "processes", "gradients MB", "tapehead step ms", "torch step ms", "ratio"]
-    header += ["tapehead exchange ms", "torch exchange ms", "ratio", "tapehead transport ms", "torch all-reduce ms"]
-    yield from markdown_table(header, list(exchange_rows(results)))
-    yield ""
-    yield from cost_model.report(points)
-    if remarks:
-        yield ""
-        yield "Remarks:"
-        yield ""
-        yield from (f"- {remark}" for remark in remarks)
 
 
 # -- options --
@@ -304,8 +207,8 @@ def main():
     points = options.out / "processes.csv"
     write_points(points, results)
     builds = {engine: found[0].values["build"] for (engine, _), found in reversed(runs.items())}.values()
-    lines = report(results, builds, remarks + more, cost_model.read_points(points), options.rounds)
-    (options.out / "processes.md").write_text("\n".join(lines) + "\n")
+    measured = cost_model.read_points(points)
+    processes_report.write(options.out / "processes.md", results, builds, remarks + more, measured, options.rounds)
 
 
 if __name__ == "__main__":
