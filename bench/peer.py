@@ -1,5 +1,5 @@
-"""Shared by torch_step.py and jax_step.py: options, the loop over steps, and the printed line of name=value pairs.
-Measures exactly as train_step.c does."""
+"""Shared by torch_step.py, ddp_step.py and jax_step.py: options, the loop over steps, and the printed line of name=value
+pairs. Measures exactly as train_step.c does."""
 
 import argparse
 import statistics
@@ -10,7 +10,8 @@ from configurations import read_configurations, work
 MAX_STEPS = 1000
 
 
-def parse_options(about, variants, precisions):
+def parse_options(about, variants, precisions, **flags):
+    """Returns the options and the Configuration. flags: more options without a value, with their help."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("configuration", choices=read_configurations())
     parser.add_argument("--variant", choices=variants, default=variants[0])
@@ -19,6 +20,8 @@ def parse_options(about, variants, precisions):
     parser.add_argument("--steps", type=int, default=0, help="in total; 0: until --seconds have passed")
     parser.add_argument("--seconds", type=float, default=10, help="to measure, but at least three steps")
     parser.add_argument("--started", type=float, default=time.monotonic(), help="start of the process on CLOCK_MONOTONIC")
+    for name, explanation in flags.items():
+        parser.add_argument(f"--{name}", action="store_true", help=explanation)
     options = parser.parse_args()
     return options, read_configurations()[options.configuration]
 

@@ -76,13 +76,16 @@ PEAKS = {
 }
 
 
-def machine_lines(threads, probe, build):
+def machine_name():
     with open("/proc/cpuinfo") as info:
         cpu = dict(line.split(":", 1) for line in info if ":" in line)
-    model = next((value.strip() for key, value in cpu.items() if key.strip() == "model name"), "unknown processor")
+    return next((value.strip() for key, value in cpu.items() if key.strip() == "model name"), "unknown processor")
+
+
+def machine_lines(threads, probe, build):
     with open("/proc/stat") as stat:
         cores = sum(line[:4] != "cpu " and line.startswith("cpu") for line in stat)
-    yield f"Measured on {datetime.date.today()}: {model}, {cores} processors, {threads} threads; {build}."
+    yield f"Measured on {datetime.date.today()}: {machine_name()}, {cores} processors, {threads} threads; {build}."
     yield ""
     rows = [
         [name, f"{probe[f'fma_{key}_1_gflops']:.0f} GF/s", f"{probe[f'fma_{key}_n_gflops']:.0f} GF/s"]

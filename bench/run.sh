@@ -44,20 +44,10 @@ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTA
 cmake --build "$build" --parallel "$(nproc)" >/dev/null
 programs=$build/bench
 
-# -- the peers, in a separate Python environment: the given version, or the newest if pip does not have that version. A
-# peer that cannot be installed is left out --
-
-install() { # install PEER REQUIREMENT OTHER...: REQUIREMENT is PEER with a version
-    [ ! -e "$peers/$1.complete" ] || return 0
-    echo "Installing $1 into $peers" >&2
-    name=$1 required=$2
-    shift 2
-    "$peers/bin/pip" install --quiet "$required" "$@" || "$peers/bin/pip" install --quiet "${required%==*}" "$@" || return 0
-    touch "$peers/$name.complete"
-}
-if [ -n "$with_peers" ] && { [ -x "$peers/bin/pip" ] || python3 -m venv "$peers"; }; then
-    install torch torch==2.13.0 numpy
-    install jax 'jax[cpu]==0.10.2' optax
+. "$root/bench/peers.sh"
+if [ -n "$with_peers" ] && make_environment; then
+    install_torch
+    install_peer jax 'jax[cpu]==0.10.2' optax
 fi
 
 # -- whole steps --
