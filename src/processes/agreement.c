@@ -88,7 +88,7 @@ static th_status compare(const th_group *g, const record *all, const char *opera
 
 static record own_record(const th_group *g, const char *operation, const th_fact *facts, int n_facts, uint64_t note)
 {
-    record own = {.status = g->ctx->error, .stop = g->stop, .note = note};
+    record own = {.status = (int32_t)g->ctx->error, .stop = g->stop, .note = note};
     th_append(own.operation, sizeof own.operation, "%s", operation);
     for (int i = 0; i < n_facts; i++)
         memcpy(&own.fact[i], &facts[i].integer, sizeof own.fact[i]);
