@@ -41,7 +41,7 @@ static bool generate(const prompts *q, int64_t only, th_generate_options options
     const int64_t columns = only < 0 ? q->tokens : q->length[only];
     for (int64_t b = 0; b < batch; b++)
         memcpy(&packed[b * columns], q->token[first + b], (size_t)columns * sizeof *packed);
-    th_generated made = {NULL, NULL};
+    th_generated made = {0};
     th_step_begin(q->ctx);
     options.prompts = th_from_data(q->ctx, TH_INT64, TH_SHAPE(batch, columns), packed);
     options.lengths = th_from_data(q->ctx, TH_INT64, TH_SHAPE(batch), &q->length[first]);
