@@ -234,6 +234,9 @@ typedef struct difference {
     int infinite;  /* gradient, in this shard; -1 */
     bool forgets;  /* the loop */
     bool draws;    /* random numbers before it */
+    bool openblas; /* computes products with OpenBLAS, as without fused multiply-add */
+    bool bfloat16; /* has this precision of products */
+    double max_norm;
     bool frozen;
     bool extra; /* module before the model */
 } difference;
@@ -269,6 +272,7 @@ static int differ(const th_transport *transport, void *user)
 {
     const comparison *all = user;
     const difference *d = transport->rank == 1 ? &all->of_1 : &usual;
+    process_assert(setenv("TAPEHEAD_GEMM", d->openblas ? "openblas" : "native", 1) == 0);
     th_context *c = th_context_new(&(th_context_options){.seed = 5, .threads = 1});
     th_group *group = th_group_new(c, transport);
     if (d->extra)
@@ -277,10 +281,12 @@ static int differ(const th_transport *transport, void *user)
     process_assert(th_set(th_module_find_parameter(m, "weight"), TH_INDEX(0, 0), (double)d->element) == TH_OK);
     if (d->frozen)
         th_set_requires_gradient(th_module_find_parameter(m, "bias"), false);
-    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = d->rate, .shards = d->shards, .group = group});
+    th_optimizer *o = th_sgd_new(
+        m, &(th_sgd_options){.learning_rate = d->rate, .max_norm = d->max_norm, .shards = d->shards, .group = group});
     process_assert(o && th_group_set_timeout(group, 20) == TH_OK);
     th_set_seed(c, d->seed);
     th_set_step(c, d->step);
+    process_assert(th_set_precision(c, d->bfloat16 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_FLOAT32) == TH_OK);
     const uint32_t before = th_module_crc32c(m);
     report *r = &all->report[transport->rank];
     if (d->draws)
@@ -306,6 +312,14 @@ static const difference differences[] = {
     {.expected = "the seed is 5 on rank 0, but 6 on rank 1", .status = TH_ERROR_STATE, .seed = 6},
     {.expected = "the learning rate is 0.5 on rank 0, but 0.25 on rank 1", .status = TH_ERROR_STATE, .rate = 0.25},
     {.expected = "the checksum of the random calls before the step is ", .status = TH_ERROR_STATE, .draws = true},
+    {.expected =
+         "the backend of products (0: native kernels with fused multiply-add, 1: OpenBLAS) is 0 on rank 0, but 1 on",
+     .status = TH_ERROR_STATE,
+     .openblas = true},
+    {.expected = "the precision of products is 0 on rank 0, but 2 on rank 1",
+     .status = TH_ERROR_STATE,
+     .bfloat16 = true},
+    {.expected = "the checksum of the optimizer's options is ", .status = TH_ERROR_STATE, .max_norm = 3},
     {.expected = "the checksum of the parameters is ", .status = TH_ERROR_STATE, .element = 2},
     {.expected = "the number of parameters that are not frozen is 8 on rank 0, but 6 on rank 1",
      .status = TH_ERROR_STATE,

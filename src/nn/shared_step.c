@@ -10,6 +10,7 @@
 #include "kernels/machine/crc32c.h"
 #include "nn/gradient_exchange.h"
 #include "nn/gradient_norm.h"
+#include "nn/optimizer_saved.h"
 #include "processes/group.h"
 #include "tensor/error.h"
 #include "tensor/random_state.h"
@@ -167,6 +168,23 @@ static uint32_t layout_crc32c(const th_optimizer *o)
     return crc;
 }
 
+/* Returns a checksum of the options that affect the result of a step, except the learning rate. */
+static uint32_t options_crc32c(const th_optimizer *o)
+{
+    th_saved_option option[TH_MAX_SAVED_OPTIONS];
+    const int n = th_optimizer_saved_options(o, option);
+    const char *rule = th_optimizer_rule_name(o);
+    uint32_t crc = th_crc32c(0, rule, strlen(rule));
+    for (int i = 0; i < n; i++)
+        crc = th_crc32c(crc, &option[i].value, sizeof option[i].value);
+    for (int64_t i = 0; i < o->count; i++) {
+        const th_optimizer_group *g = &o->groups[o->parameters[i].group];
+        const double rates[] = {g->learning_rate_factor, g->weight_decay};
+        crc = th_crc32c(crc, rates, sizeof rates);
+    }
+    return crc;
+}
+
 th_status th_shared_step_gather_due(th_optimizer *o)
 {
     struct th_shared_step *s = o->shared;
@@ -212,7 +230,12 @@ th_status th_shared_step_agree(th_optimizer *o)
          .kind = TH_FACT_CHECKSUM,
          .integer = th_crc32c(0, o->shards.calls, sizeof o->shards.calls)},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
+        {.name = "precision of products", .kind = TH_FACT_INTEGER, .integer = (int64_t)ctx->machine.precision},
+        {.name = "backend of products (0: native kernels with fused multiply-add, 1: OpenBLAS)",
+         .kind = TH_FACT_INTEGER,
+         .integer = (int64_t)ctx->machine.gemm},
         {.name = "number of local steps", .kind = TH_FACT_INTEGER, .integer = o->diloco.local_steps},
+        {.name = "checksum of the optimizer's options", .kind = TH_FACT_CHECKSUM, .integer = options_crc32c(o)},
         {.name = "checksum of the layout of the parameters in memory",
          .kind = TH_FACT_CHECKSUM,
          .integer = ctx->error ? 0 : layout_crc32c(o)},

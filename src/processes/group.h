@@ -39,7 +39,7 @@ typedef struct th_fact {
         double real;
     };
 } th_fact;
-enum { TH_MAX_FACTS = 10 };
+enum { TH_MAX_FACTS = 16 };
 
 /* Collective: agrees on an error, as th_group_agree does. Without one, compares facts: TH_ERROR_STATE names the first
  * process whose fact differs from rank 0's. All processes list the same facts. If `equal` is not NULL, sets it to
