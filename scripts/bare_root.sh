@@ -24,7 +24,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/scripts/help.sh"
-longest=3600 # seconds for a step: only a guard against hangs
+. "$here/scripts/root.sh"
 release=12 what=demo commit=HEAD fresh= ctest_options=-N sanitizers=OFF
 
 answer_help "$@"
@@ -44,139 +44,6 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $release in
-12) name=bookworm ;;
-13) name=trixie ;;
-esac
-
-say() {
-    printf '== bare Debian %s: %s\n' "$release" "$*"
-}
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
-
-# -- what this machine must have --
-
-[ "$(id -u)" -eq 0 ] || skip "only root can make a bare root of Debian"
-unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no mounts in a new namespace"
-revision=$(git -C "$here" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
-    skip "$here is not a git checkout with a commit $commit"
-if ! command -v debootstrap >/dev/null; then
-    { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
-        skip "debootstrap is missing, and apt-get could not install it"
-fi
-# The first archive of apt, except the one of security updates.
-mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
-    awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
-[ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
-
-# -- working directory, removed at the end --
-
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/bare-debian-$release
-packages=$cache/packages # downloaded by earlier runs
-mkdir -p "$packages"
-find "$cache" -maxdepth 1 -name 'work.*' -mtime +1 -exec rm -rf --one-file-system {} + # left by killed runs
-work=$(mktemp -d "$cache/work.XXXXXX")
-child=
-clean_up() {
-    # The child's namespace owns the mounts: they end with its last process.
-    [ -z "$child" ] || { kill -KILL "-$child" && wait "$child"; } 2>/dev/null || true
-    rm -rf --one-file-system "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
-# bounded COMMAND...: runs it; it ends with this script, or after the longest time for a step.
-bounded() {
-    timeout --signal=KILL "$longest" "$@" </dev/null &
-    child=$!
-    status=0
-    wait "$child" || status=$?
-    child=
-    return $status
-}
-
-# -- the root --
-
-# Prints this machine's settings of apt for its mirrors (proxies, certificates). The apt inside needs them too.
-apt_settings() {
-    apt-config dump | grep -E '^Acquire::(http|https|Check-Valid-Until|Check-Date|Retries|ForceIPv[46])[:" ]' | grep -v ' "";$' ||
-        true
-    for scheme in http https; do
-        proxy=$(printenv "${scheme}_proxy" || true)
-        [ -z "$proxy" ] || printf 'Acquire::%s::Proxy "%s";\n' "$scheme" "$proxy"
-    done
-}
-
-make_base() {
-    say "making the root"
-    rm -f "$packages"/*.deb
-    bounded debootstrap --variant=minbase "$name" "$work/base" "$mirror" >"$work/log" 2>&1 || {
-        tail -n 5 "$work/log"
-        skip "debootstrap could not make a root of $name from this machine's mirror"
-    }
-    rm -rf "$work/base/var/cache/apt/archives"/*.deb
-    apt_settings >"$work/base/etc/apt/apt.conf.d/90host"
-    # Copies the certificates that this machine's apt trusts, because minbase contains no certificates.
-    { sed -n 's/.*CaInfo "\(.*\)";/\1/p' "$work/base/etc/apt/apt.conf.d/90host"; echo /etc/ssl/certs/ca-certificates.crt; } |
-        while read -r file; do
-            [ ! -e "$file" ] || install -D -m 644 "$file" "$work/base$file"
-        done
-    tar -C "$work/base" --one-file-system -cf "$work/base.tar" .
-    mv "$work/base.tar" "$cache/base.tar"
-    rm -rf --one-file-system "$work/base"
-}
-
-# Makes a fresh copy in $work/root, with a user and the checkout in the home directories.
-fresh_copy() {
-    rm -rf --one-file-system "$work/root"
-    mkdir "$work/root"
-    tar -C "$work/root" -xf "$cache/base.tar"
-    cp /etc/resolv.conf /etc/hosts "$work/root/etc/"
-    cp -l "$packages"/*.deb "$work/root/var/cache/apt/archives/" 2>/dev/null || true
-    chroot "$work/root" useradd --create-home --shell /bin/sh user
-    mkdir "$work/root/home/user/tapehead" "$work/root/root/tapehead"
-    git -C "$here" archive "$commit" | tee "$work/checkout.tar" | tar -x -C "$work/root/home/user/tapehead"
-    tar -x -C "$work/root/root/tapehead" -f "$work/checkout.tar"
-    chroot "$work/root" chown -R user:user /home/user/tapehead
-}
-
-# inside USER COMMAND...: runs it in the copy, in the user's checkout, without this machine's terminal, locale and environment.
-inside() {
-    user=$1
-    shift
-    case $user in
-    root) home=/root ;;
-    *) home=/home/$user ;;
-    esac
-    # shellcheck disable=SC2016 # variables of the inner shell
-    bounded unshare --mount --pid --fork --kill-child --propagation private sh -c '
-        root=$1 user=$2 home=$3
-        shift 3
-        mount --rbind /dev "$root/dev" && mount -t proc proc "$root/proc" && mount -t sysfs -o ro sysfs "$root/sys" &&
-            exec chroot --userspec="$user" "$root" env -i HOME="$home" USER="$user" LOGNAME="$user" \
-                PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-                sh -c "cd ~/tapehead && \"\$@\"" sh "$@"
-    ' sh "$work/root" "$user" "$home" "$@"
-}
-
-# Keeps the downloaded packages.
-keep_packages() {
-    cp -ln "$work/root/var/cache/apt/archives"/*.deb "$packages/" 2>/dev/null || true
-}
-
-give_sudo() {
-    inside root sh -c 'apt-get -q update && apt-get -q install -y --no-install-recommends sudo &&
-        echo "user ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/user' >"$work/log" 2>&1 || {
-        tail -n 20 "$work/log"
-        skip "sudo could not be installed from this machine's mirror"
-    }
-}
-
-# -- the steps --
 
 failed=
 # try WHAT USER COMMAND...: runs it and prints the outcome in a line; if it fails, the last lines of its output too.
@@ -283,9 +150,10 @@ try_processes() {
     try "tests over MPI" root scripts/processes.sh
 }
 
+need_roots "$here" "$commit"
+[ -z "$fresh" ] || rm -f "$cache/bare-debian-$release/base.tar"
+choose_release "$release"
 say "commit $revision"
-[ -z "$fresh" ] || rm -f "$cache/base.tar"
-[ -e "$cache/base.tar" ] || make_base
 case $what in
 all)
     try_demo
