@@ -1,11 +1,23 @@
-# Compiler flags that all parts of the libraries share. Fast-math is not used. -fno-math-errno and -fno-trapping-math change no
-# value; with them the compiler vectorizes loops with sqrt and comparisons.
+# How all targets are compiled, and the compiler flags that all parts of the libraries share. Nothing here changes a project that
+# contains this one.
+
+# C11, or the later standard that CMAKE_C_STANDARD names, without extensions of the compiler.
+if(NOT CMAKE_C_STANDARD OR CMAKE_C_STANDARD MATCHES "^9")
+    set(CMAKE_C_STANDARD 11)
+endif()
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+
+# CMAKE_UNITY_BUILD has no effect. Static functions with the same purpose have the same name in all files: each operation has a `plan`.
+# The vector kernels, which take most of the time, are always compiled together (kernels.cmake).
+set(CMAKE_UNITY_BUILD OFF)
 
 set(TAPEHEAD_WARNING_FLAGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wno-unknown-pragmas)
 if(TAPEHEAD_WERROR)
     list(APPEND TAPEHEAD_WARNING_FLAGS -Werror)
 endif()
 
+# Fast-math is not used. These flags change no value; with them the compiler vectorizes loops with sqrt and comparisons.
 set(TAPEHEAD_COMMON_FLAGS -fno-math-errno -fno-trapping-math)
 
 # For kernels: a multiplication and the addition of its result become a fused multiply-add if the processor has it. In a chain
@@ -13,9 +25,13 @@ set(TAPEHEAD_COMMON_FLAGS -fno-math-errno -fno-trapping-math)
 # --param prevents this.
 set(TAPEHEAD_CONTRACT_FLAGS -ffp-contract=fast $<$<C_COMPILER_ID:GNU>:--param=avoid-fma-max-bits=0>)
 
-# These flags follow CMake's own flags, so that they take precedence. Under the sanitizers -O1 keeps reports readable, and gcc needs
+# These flags follow CMake's own flags, so that they take precedence. Without a build type, as in a project that sets none, only the
+# user's flags take precedence. Under the sanitizers -O1 keeps reports readable, and gcc needs
 # -fexpensive-optimizations to fuse multiply-add.
 set(TAPEHEAD_OPTIMIZE_FLAGS $<$<CONFIG:Release,RelWithDebInfo>:-O2>)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND NOT CMAKE_C_FLAGS MATCHES "-O")
+    set(TAPEHEAD_OPTIMIZE_FLAGS -O2)
+endif()
 set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS $<IF:$<CONFIG:Debug>,-O2,-O3>)
 if(TAPEHEAD_SANITIZE STREQUAL "thread")
     add_compile_options(-fsanitize=thread -g)
@@ -36,14 +52,13 @@ if(TAPEHEAD_FUZZ)
     set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=all)
 endif()
 
-# tapehead_library_part(target flag...): sets how all code of the libraries is compiled: C11 without extensions of the
-# compiler (extensions of the C library are allowed), position independent. Only functions with TH_API or TH_PRIVATE_API are exported.
+# tapehead_library_part(target flag...): sets how all code of the libraries is compiled: position independent; extensions of the C
+# library are allowed. Only functions with TH_API or TH_PRIVATE_API are exported. Only Debug builds have assertions: an
+# assertion contains the path of its source, and two builds in different folders must be identical.
 function(tapehead_library_part target)
-    set_target_properties(${target} PROPERTIES
-        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
-        C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+    set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
     target_include_directories(${target} PRIVATE ${tapehead_SOURCE_DIR}/include ${tapehead_SOURCE_DIR}/src
         ${TAPEHEAD_LISTS})
-    target_compile_definitions(${target} PRIVATE _GNU_SOURCE TAPEHEAD_NO_LOCATIONS)
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE TAPEHEAD_NO_LOCATIONS $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
     target_compile_options(${target} PRIVATE ${TAPEHEAD_WARNING_FLAGS} ${TAPEHEAD_COMMON_FLAGS} ${ARGN})
 endfunction()

@@ -27,6 +27,10 @@ int main(void)
 }" TAPEHEAD_TILES)
 unset(CMAKE_REQUIRED_FLAGS)
 
+# These options precede the flags of an instruction set. So -march=native in CMAKE_C_FLAGS changes no kernel, and no bits.
+set(TAPEHEAD_MARCH_x86_64 -march=x86-64)
+set(TAPEHEAD_MARCH_aarch64 -march=armv8-a)
+
 # Compiles these kernels once, as the target tapehead_f<bits>_<isa>.
 function(tapehead_kernel_instance bits isa)
     set(name tapehead_f${bits}_${isa})
@@ -34,9 +38,11 @@ function(tapehead_kernel_instance bits isa)
     # One compilation for several files: reading the compiler's header of intrinsics takes longer than compiling most files.
     # (So names of static functions must be unique in all vector/ folders.)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_RELOCATABLE ON)
-    # -Wno-psabi: only functions of the same file pass vectors to each other.
-    tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} ${TAPEHEAD_CONTRACT_FLAGS} -Wno-psabi
-        ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa} ${TAPEHEAD_ISA_FLAGS_${isa}})
+    # -Wno-psabi: only functions of the same file pass vectors to each other. -fno-lto: tables of pointers lead to the kernels, so that
+    # optimization at link time gains nothing.
+    tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} ${TAPEHEAD_CONTRACT_FLAGS} -Wno-psabi -fno-lto
+        ${TAPEHEAD_SANITIZE_KERNEL_FLAGS} -DTH_REAL_BITS=${bits} -DTH_INSTANCE=f${bits}_${isa}
+        ${TAPEHEAD_MARCH_${TAPEHEAD_ARCHITECTURE}} ${TAPEHEAD_ISA_FLAGS_${isa}})
 endfunction()
 
 # tapehead_vector_kernels(objects source...): sets `objects` to the object files of all instances.

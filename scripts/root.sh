@@ -1,4 +1,4 @@
-# root.sh: functions that make minimal roots of Debian and run commands in copies of them. A script sources it after help.sh:
+# root.sh: functions that make minimal roots of Debian and run commands in copies of them. A script sources it after help.sh.
 #   need_roots CHECKOUT COMMIT      checks once that this machine can make roots; otherwise the script exits with 77 and a reason
 #   choose_release 12|13|testing    selects this release and makes its minimal root (debootstrap, variant minbase) unless it exists
 #   fresh_copy                      makes $work/root, a copy of that root, with a user and a clean checkout of COMMIT

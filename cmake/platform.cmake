@@ -1,0 +1,48 @@
+# Stops the configuration on platforms that are not supported: one sentence instead of many errors of the compiler.
+include(cmake/architecture.cmake)
+
+# tapehead_refuse(found): stops with a sentence that names what was found and what is supported.
+function(tapehead_refuse found)
+    message(FATAL_ERROR "Tapehead supports Linux on x86-64 and on little-endian aarch64, with gcc 12, clang 14 or later, but ${found}.")
+endfunction()
+
+# tapehead_machine(result): sets `result` to the target of the compiler in its own words, such as riscv64-linux-gnu.
+function(tapehead_machine result)
+    separate_arguments(options UNIX_COMMAND "${CMAKE_C_COMPILER_ARG1}") # of CC="clang --target=..."
+    if(CMAKE_C_COMPILER_TARGET)
+        list(APPEND options ${CMAKE_C_COMPILE_OPTIONS_TARGET}${CMAKE_C_COMPILER_TARGET})
+    endif()
+    execute_process(COMMAND ${CMAKE_C_COMPILER} ${options} -dumpmachine
+        OUTPUT_VARIABLE machine ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    set(${result} "${machine}" PARENT_SCOPE)
+endfunction()
+
+# tapehead_vector_extensions(): sets TAPEHEAD_VECTOR_EXTENSIONS to whether the compiler has those of gcc 12.
+function(tapehead_vector_extensions)
+    set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+    check_c_source_compiles("
+typedef float quad __attribute__((vector_size(16)));
+float second(quad x);
+float second(quad x)
+{
+    return __builtin_shufflevector(x, x, 1, 0, 3, 2)[0];
+}" TAPEHEAD_VECTOR_EXTENSIONS)
+endfunction()
+
+if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    tapehead_refuse("the system is ${CMAKE_SYSTEM_NAME}")
+endif()
+tapehead_machine(machine)
+if(CMAKE_C_BYTE_ORDER STREQUAL "BIG_ENDIAN")
+    tapehead_refuse("the compiler builds for ${machine}, which is big-endian")
+endif()
+if(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+    tapehead_refuse("the compiler builds for ${machine} with pointers of ${CMAKE_SIZEOF_VOID_P} bytes")
+endif()
+if(NOT TAPEHEAD_ARCHITECTURE)
+    tapehead_refuse("the compiler builds for ${machine}")
+endif()
+tapehead_vector_extensions()
+if(NOT TAPEHEAD_VECTOR_EXTENSIONS)
+    tapehead_refuse("${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION} has no __builtin_shufflevector")
+endif()
