@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <omp.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,8 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/machine/openmp.h"
 #include "kernels/machine/processors.h"
 #include "suite.h"
+
+#ifdef TAPEHEAD_OPENMP
+#include <omp.h>
+#endif
 
 /* -- a tree of files in a temporary directory -- */
 
@@ -157,10 +161,12 @@ START_TEST(test_the_smallest_limit_counts)
     const int here = th_processors();
     ck_assert_int_ge(here, 1);
     ck_assert_int_le(th_processors_default_team(), here);
+#ifdef TAPEHEAD_OPENMP
     omp_set_num_threads(1);
     ck_assert_int_eq(th_processors_default_team(), 1);
     omp_set_num_threads(1000);
     ck_assert_int_eq(th_processors_default_team(), here);
+#endif
     cpu_set_t one;
     ck_assert_int_eq(sched_getaffinity(0, sizeof one, &one), 0);
     for (size_t i = 0, kept = 0; i < CPU_SETSIZE; i++)
@@ -172,13 +178,10 @@ START_TEST(test_the_smallest_limit_counts)
 }
 END_TEST
 
-/* -- another machine: while `simulated` is true, these functions replace functions of the system and of OpenMP -- */
+/* -- another machine: while `simulated` is true, these functions replace functions of the system -- */
 
 static bool simulated;
-static size_t kernel_bytes;          /* of the kernel's masks: smaller masks are an error */
-static cpu_set_t bound;              /* by the last pthread_setaffinity_np */
-static int binds, places, place_ids; /* calls of it; the number of places; a place has this many processors */
-static omp_proc_bind_t binding;
+static size_t kernel_bytes; /* of the kernel's masks: smaller masks are an error */
 
 /* Stores the address of the function that a function of this file replaces. */
 static void find_replaced(const char *name, void *target)
@@ -220,6 +223,33 @@ void __sched_cpufree(cpu_set_t *set)
     sets -= set != NULL;
     free(set);
 }
+
+START_TEST(test_masks_of_large_machines)
+{
+    const int quota = th_processors_quota("");
+    simulated = true;
+    static const size_t sizes[] = {256, 2048, (1 << 20) / 8};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        kernel_bytes = sizes[i];
+        ck_assert_int_eq(th_processors(), 1);
+        ck_assert_int_eq(th_processors_of_process(), quota < 3 ? quota : 3);
+    }
+    kernel_bytes = (1 << 20) / 8 + 1; /* larger than any mask that the library tries */
+    ck_assert_int_eq(th_processors(), 1);
+    ck_assert_int_eq(th_processors_of_process(), 1);
+    kernel_bytes = 256;
+    memory_is_exhausted = true;
+    ck_assert_int_eq(th_processors_of_process(), 1);
+    ck_assert_int_eq(sets, 0);
+}
+END_TEST
+
+/* -- OpenMP's places: while `simulated` is true, these functions replace functions of OpenMP too -- */
+
+#ifdef TAPEHEAD_OPENMP
+static cpu_set_t bound;              /* by the last pthread_setaffinity_np */
+static int binds, places, place_ids; /* calls of it; the number of places; a place has this many processors */
+static omp_proc_bind_t binding = omp_proc_bind_false;
 
 int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
 {
@@ -267,27 +297,6 @@ void omp_get_place_proc_ids(int place, int *ids)
         ids[i] = 128 * (place + 1) - i;
 }
 
-START_TEST(test_masks_of_large_machines)
-{
-    const int quota = th_processors_quota("");
-    simulated = true;
-    binding = omp_proc_bind_false;
-    static const size_t sizes[] = {256, 2048, (1 << 20) / 8};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        kernel_bytes = sizes[i];
-        ck_assert_int_eq(th_processors(), 1);
-        ck_assert_int_eq(th_processors_of_process(), quota < 3 ? quota : 3);
-    }
-    kernel_bytes = (1 << 20) / 8 + 1; /* larger than any mask that the library tries */
-    ck_assert_int_eq(th_processors(), 1);
-    ck_assert_int_eq(th_processors_of_process(), 1);
-    kernel_bytes = 256;
-    memory_is_exhausted = true;
-    ck_assert_int_eq(th_processors_of_process(), 1);
-    ck_assert_int_eq(sets, 0);
-}
-END_TEST
-
 static const struct {
     omp_proc_bind_t binding;
     int places, worker, threads, place; /* place: the expected one, or -1 */
@@ -305,7 +314,7 @@ START_TEST(test_workers_get_openmps_places)
     place_ids = 3;
     binding = bindings[_i].binding;
     places = bindings[_i].places;
-    th_processors_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
+    th_openmp_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
     ck_assert_int_eq(binds, bindings[_i].place >= 0);
     for (int i = 0; i < CPU_SETSIZE && binds; i++) {
         const int first = 128 * (bindings[_i].place + 1) - 2;
@@ -314,15 +323,16 @@ START_TEST(test_workers_get_openmps_places)
     ck_assert_int_eq(sets, 0);
     memory_is_exhausted = true; /* then a worker stays where it is */
     binds = 0;
-    th_processors_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
+    th_openmp_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
     ck_assert_int_eq(binds, 0);
     memory_is_exhausted = false;
     place_ids = 0; /* an empty place binds no thread */
     const int before = binds;
-    th_processors_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
+    th_openmp_bind(pthread_self(), bindings[_i].worker, bindings[_i].threads);
     ck_assert_int_eq(binds, before);
 }
 END_TEST
+#endif
 
 int main(void)
 {
@@ -337,6 +347,8 @@ int main(void)
     tcase_add_test(team, test_the_smallest_limit_counts);
     TCase *other = new_suite("processors: other machines", NULL, NULL);
     tcase_add_test(other, test_masks_of_large_machines);
+#ifdef TAPEHEAD_OPENMP
     tcase_add_loop_test(other, test_workers_get_openmps_places, 0, (int)(sizeof bindings / sizeof *bindings));
+#endif
     return run_suites();
 }

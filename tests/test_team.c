@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -23,6 +22,10 @@
 #include "kernels/machine/processors.h"
 #include "kernels/machine/team.h"
 #include "suite.h"
+
+#ifdef TAPEHEAD_OPENMP
+#include <omp.h>
+#endif
 
 static void sleep_milliseconds(long milliseconds)
 {
@@ -162,16 +165,20 @@ static void note_processors(void *shared, int64_t index, int worker)
 /* The processors of OpenMP's place for a worker, or the caller's if OpenMP binds no thread. */
 static cpu_set_t place_of(int worker, const cpu_set_t *caller)
 {
+#ifdef TAPEHEAD_OPENMP
     int processor[CPU_SETSIZE];
     const int places = omp_get_num_places();
-    if (omp_get_proc_bind() == omp_proc_bind_false || places == 0)
-        return *caller;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    omp_get_place_proc_ids(worker % places, processor);
-    for (int i = 0; i < omp_get_place_num_procs(worker % places); i++)
-        CPU_SET((size_t)processor[i], &set);
-    return set;
+    if (omp_get_proc_bind() != omp_proc_bind_false && places > 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        omp_get_place_proc_ids(worker % places, processor);
+        for (int i = 0; i < omp_get_place_num_procs(worker % places); i++)
+            CPU_SET((size_t)processor[i], &set);
+        return set;
+    }
+#endif
+    (void)worker;
+    return *caller;
 }
 
 START_TEST(test_helpers_run_at_openmps_places)
@@ -388,7 +395,7 @@ END_TEST
 /* -- fork and OpenMP -- */
 
 /* ThreadSanitizer starts no threads in a forked process, and does not know how OpenMP orders its own regions. */
-#ifndef UNDER_THREAD_SANITIZER
+#if defined(TAPEHEAD_OPENMP) && !defined(UNDER_THREAD_SANITIZER)
 START_TEST(test_fork_of_a_process_that_used_openmp)
 {
     int sum = 0;
@@ -528,7 +535,7 @@ END_TEST
 int main(void)
 {
     TCase *team = new_suite("team", NULL, NULL);
-#ifndef UNDER_THREAD_SANITIZER
+#if defined(TAPEHEAD_OPENMP) && !defined(UNDER_THREAD_SANITIZER)
     tcase_add_test(team, test_fork_of_a_process_that_used_openmp); /* first: before the first team */
     tcase_add_test(team, test_no_team_inside_a_parallel_region_of_the_user);
 #endif

@@ -137,10 +137,13 @@ TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK;
  * smaller while the system cannot create threads; the library tries again later. It is 1 in a process that was forked
  * from one with a team.
  *
- * OMP_PROC_BIND and OMP_PLACES bind the threads. Idle threads sleep. The threads block all signals except those of
- * faults, such as SIGSEGV. They end with the thread that uses the context, or when the program unloads the library. If
- * a kernel has more threads than processors, the extra ones take part only if it runs long. Fewer threads take part
- * while other threads of the process compute, because several contexts share the processors.
+ * OMP_PROC_BIND and OMP_PLACES bind the threads, except in a build without OpenMP (TAPEHEAD_OPENMP=OFF). Such a build
+ * reads OMP_NUM_THREADS and OMP_THREAD_LIMIT when the library is loaded.
+ *
+ * Idle threads sleep. The threads block all signals except those of faults, such as SIGSEGV. They end with the thread
+ * that uses the context, or when the program unloads the library. If a kernel has more threads than processors, the
+ * extra ones take part only if it runs long. Fewer threads take part while other threads of the process compute,
+ * because several contexts share the processors.
  *
  * A thread that the program cancels ends between two kernels, not in one, and holds no lock of the library.
  * (Functions that read or write files may leave an unfinished file.) A fork waits for locks that other threads hold. */

@@ -1,6 +1,6 @@
 /* The core library, libtapehead: tensors, the tape, operations, modules, layers, transformers, optimizers, the
- * gradient checker, pictures, progress lines and NumPy's array files. It needs libc, POSIX threads and OpenMP.
- * tapehead/tapehead.h states the contracts of both libraries. Read the headers in this order. */
+ * gradient checker, pictures, progress lines and NumPy's array files. It needs libc, POSIX threads and, by default,
+ * OpenMP. tapehead/tapehead.h states the contracts of both libraries. Read the headers in this order. */
 #ifndef TAPEHEAD_CORE_H
 #define TAPEHEAD_CORE_H
 

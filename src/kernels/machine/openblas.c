@@ -5,26 +5,20 @@
 #include "kernels/machine/openblas.h"
 
 #include <dlfcn.h>
-#include <omp.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/machine/locks.h"
-
-/* OpenMP's thread count of the calling thread, in one OpenMP library. */
-typedef struct openmp {
-    int (*get)(void);
-    void (*set)(int);
-} openmp;
+#include "kernels/machine/openmp.h"
 
 static _Atomic enum { NOT_LOADED, MISSING, LOADED } state;
 static th_openblas_functions functions; /* written once, before `state` is LOADED */
 
 /* The OpenMP libraries that OpenBLAS may call: the one of this library, and the one that OpenBLAS was linked with. Both
  * may be the same; a program may also load two (gcc's and clang's). Empty for a build without OpenMP. */
-static openmp openmps[TH_OPENMPS];
+static th_openmp_count openmps[TH_OPENMPS];
 static int openmp_count;
 
 /* Stores the address of a function of the library; returns false if it does not exist. target points to a function
@@ -52,10 +46,12 @@ static bool uses_openmp(void *library)
 
 static void find_openmp(void *library)
 {
-    openmp linked;
-    openmps[openmp_count++] = (openmp){omp_get_max_threads, omp_set_num_threads};
+    const th_openmp_count own = th_openmp_own_count();
+    th_openmp_count linked;
+    if (own.set)
+        openmps[openmp_count++] = own;
     if (find(library, "omp_get_max_threads", &linked.get) && find(library, "omp_set_num_threads", &linked.set) &&
-        linked.set != openmps[0].set)
+        linked.set != own.set)
         openmps[openmp_count++] = linked;
 }
 

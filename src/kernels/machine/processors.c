@@ -3,7 +3,6 @@
 #include "kernels/machine/processors.h"
 
 #include <limits.h>
-#include <omp.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "kernels/machine/locks.h"
+#include "kernels/machine/openmp.h"
 
 /* -- the quota -- */
 
@@ -183,8 +183,8 @@ static int lesser(int a, int b)
 static int available(pid_t thread)
 {
     const int cancellation = th_cancellation_disable();
-    const int processors = omp_get_proc_bind() == omp_proc_bind_false ? count_mask(thread) : omp_get_num_procs();
-    const int count = lesser(processors, th_processors_quota(""));
+    const int bound = th_openmp_processors();
+    const int count = lesser(bound > 0 ? bound : count_mask(thread), th_processors_quota(""));
     th_cancellation_restore(cancellation);
     return count;
 }
@@ -202,51 +202,5 @@ int th_processors_of_process(void)
 int th_processors_default_team(void)
 {
     const int processors = th_processors(); /* first, because it starts OpenMP's library */
-    return lesser(processors, lesser(omp_get_max_threads(), omp_get_thread_limit()));
-}
-
-/* -- OpenMP's places -- */
-
-/* Returns the place of a worker, or -1 if OpenMP has not defined places. Consecutive workers get different places,
- * because the first workers take part in every run. */
-static int place_of(omp_proc_bind_t bind, int worker, int threads)
-{
-    const int places = omp_get_num_places();
-    if (places < 1 || bind == omp_proc_bind_master)
-        return places < 1 ? -1 : 0;
-    return bind == omp_proc_bind_spread && threads < places ? (int)((int64_t)worker * places / threads)
-                                                            : worker % places;
-}
-
-/* Returns the set of the processors of a place; NULL if memory is exhausted. *size: the bytes of the set. */
-static cpu_set_t *set_of_place(int place, size_t *size)
-{
-    const int count = omp_get_place_num_procs(place);
-    int *const processor = count > 0 ? malloc((size_t)count * sizeof *processor) : NULL;
-    if (!processor)
-        return NULL;
-    omp_get_place_proc_ids(place, processor);
-    size_t capacity = 0;
-    for (int i = 0; i < count; i++)
-        capacity = (size_t)processor[i] >= capacity ? (size_t)processor[i] + 1 : capacity;
-    cpu_set_t *set = CPU_ALLOC(capacity);
-    *size = CPU_ALLOC_SIZE(capacity);
-    if (set)
-        CPU_ZERO_S(*size, set);
-    for (int i = 0; set && i < count; i++)
-        CPU_SET_S((size_t)processor[i], *size, set);
-    free(processor);
-    return set;
-}
-
-void th_processors_bind(pthread_t thread, int worker, int threads)
-{
-    const omp_proc_bind_t bind = omp_get_proc_bind();
-    const int place = bind == omp_proc_bind_false ? -1 : place_of(bind, worker, threads);
-    size_t size;
-    cpu_set_t *set = place < 0 ? NULL : set_of_place(place, &size);
-    if (!set)
-        return;
-    pthread_setaffinity_np(thread, size, set);
-    CPU_FREE(set);
+    return lesser(processors, lesser(th_openmp_threads(), th_openmp_thread_limit()));
 }

@@ -1,9 +1,6 @@
-/* Counts the processors for this thread: the affinity mask and the process's CPU quota limit them. Also binds the
- * threads of a team as OpenMP's variables say. */
+/* Counts the processors for this thread: the affinity mask and the process's CPU quota limit them. */
 #ifndef TH_KERNELS_MACHINE_PROCESSORS_H
 #define TH_KERNELS_MACHINE_PROCESSORS_H
-
-#include <pthread.h>
 
 /* The processors of the affinity mask, or the quota of the control group if it is less; at least 1. */
 int th_processors(void);
@@ -18,9 +15,5 @@ int th_processors_of_process(void);
  * of the hierarchy, in version 1 and version 2. INT_MAX without a quota. `root` is a prefix of /proc and of the mount
  * points found there: "" for the machine's own. */
 int th_processors_quota(const char *root);
-
-/* Binds a thread, this worker of a team of `threads`, to its OpenMP place according to OMP_PROC_BIND and OMP_PLACES.
- * Worker 0 belongs to the first place. Does nothing if OpenMP does not bind threads. */
-void th_processors_bind(pthread_t thread, int worker, int threads);
 
 #endif

@@ -22,8 +22,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
-#include <omp.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -36,6 +34,7 @@
 #include <unistd.h>
 
 #include "kernels/machine/locks.h"
+#include "kernels/machine/openmp.h"
 #include "kernels/machine/processors.h"
 
 /* Nanoseconds. */
@@ -125,17 +124,20 @@ static void pause_briefly(void)
 #endif
 }
 
+/* The operations of futex(2). linux/futex.h defines them too, but not every C library comes with the kernel's headers. */
+enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
+
 /* Sleeps while the slot has this state, at most for `max` (NULL: without limit). */
 static void sleep_while(slot *mine, uint32_t state, const struct timespec *max)
 {
-    syscall(SYS_futex, &mine->state, FUTEX_WAIT_PRIVATE, state, max, NULL, 0);
+    syscall(SYS_futex, &mine->state, WAIT_PRIVATE, state, max, NULL, 0);
 }
 
 static bool wake_from(slot *sleeper, uint32_t state)
 {
     if (atomic_load(&sleeper->state) != state || !atomic_compare_exchange_strong(&sleeper->state, &state, AWAKE))
         return false;
-    syscall(SYS_futex, &sleeper->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    syscall(SYS_futex, &sleeper->state, WAKE_PRIVATE, 1, NULL, NULL, 0);
     return true;
 }
 
@@ -330,7 +332,7 @@ static void add_helpers(team *t, int threads)
         while (sem_wait(&t->begun) != 0)
             ;
     for (int worker = 1; worker < t->size; worker++)
-        th_processors_bind(t->slot[worker].thread, worker, t->size);
+        th_openmp_bind(t->slot[worker].thread, worker, t->size);
 }
 
 static void open_run(team *t, int threads, th_job *job, void *shared)
@@ -475,11 +477,11 @@ static bool runs_alone(int threads)
 static team *take(int threads)
 {
     uint32_t state = FREE;
-    if (omp_in_parallel() || !atomic_compare_exchange_strong_explicit(&own.state, &state, IN_USE, memory_order_acquire,
-                                                                      memory_order_relaxed))
+    if (th_openmp_in_parallel() || !atomic_compare_exchange_strong_explicit(&own.state, &state, IN_USE,
+                                                                            memory_order_acquire, memory_order_relaxed))
         return NULL;
     if (own.team == NULL || own.team->size < threads) {
-        const int possible = lesser(lesser(threads, MAX_THREADS), omp_get_thread_limit());
+        const int possible = lesser(lesser(threads, MAX_THREADS), th_openmp_thread_limit());
         if (own.team == NULL || own.team->size < possible)
             enlarge(possible);
     }

@@ -1,0 +1,82 @@
+/* The settings of OpenMP's library. openmp_off.c replaces them in a build without OpenMP. */
+#include "kernels/machine/openmp.h"
+
+#ifdef TAPEHEAD_OPENMP
+
+#include <omp.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+int th_openmp_threads(void)
+{
+    return omp_get_max_threads();
+}
+
+int th_openmp_thread_limit(void)
+{
+    return omp_get_thread_limit();
+}
+
+int th_openmp_processors(void)
+{
+    return omp_get_proc_bind() == omp_proc_bind_false ? 0 : omp_get_num_procs();
+}
+
+bool th_openmp_in_parallel(void)
+{
+    return omp_in_parallel();
+}
+
+th_openmp_count th_openmp_own_count(void)
+{
+    return (th_openmp_count){omp_get_max_threads, omp_set_num_threads};
+}
+
+/* -- places -- */
+
+/* Returns the place of a worker, or -1 if OpenMP has not defined places. Consecutive workers get different places,
+ * because the first workers take part in every run. */
+static int place_of(omp_proc_bind_t bind, int worker, int threads)
+{
+    const int places = omp_get_num_places();
+    if (places < 1 || bind == omp_proc_bind_master)
+        return places < 1 ? -1 : 0;
+    return bind == omp_proc_bind_spread && threads < places ? (int)((int64_t)worker * places / threads)
+                                                            : worker % places;
+}
+
+/* Returns the set of the processors of a place; NULL if memory is exhausted. *size: the bytes of the set. */
+static cpu_set_t *set_of_place(int place, size_t *size)
+{
+    const int count = omp_get_place_num_procs(place);
+    int *const processor = count > 0 ? malloc((size_t)count * sizeof *processor) : NULL;
+    if (!processor)
+        return NULL;
+    omp_get_place_proc_ids(place, processor);
+    size_t capacity = 0;
+    for (int i = 0; i < count; i++)
+        capacity = (size_t)processor[i] >= capacity ? (size_t)processor[i] + 1 : capacity;
+    cpu_set_t *set = CPU_ALLOC(capacity);
+    *size = CPU_ALLOC_SIZE(capacity);
+    if (set)
+        CPU_ZERO_S(*size, set);
+    for (int i = 0; set && i < count; i++)
+        CPU_SET_S((size_t)processor[i], *size, set);
+    free(processor);
+    return set;
+}
+
+void th_openmp_bind(pthread_t thread, int worker, int threads)
+{
+    const omp_proc_bind_t bind = omp_get_proc_bind();
+    const int place = bind == omp_proc_bind_false ? -1 : place_of(bind, worker, threads);
+    size_t size;
+    cpu_set_t *set = place < 0 ? NULL : set_of_place(place, &size);
+    if (!set)
+        return;
+    pthread_setaffinity_np(thread, size, set);
+    CPU_FREE(set);
+}
+
+#endif
