@@ -25,6 +25,7 @@ mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 pc=$(find "$prefix" -name tapehead.pc)
 lib=$(dirname "$(dirname "$pc")")
+soname=$(readlink "$lib/libtapehead.so")
 export PKG_CONFIG_PATH="$(dirname "$pc")"
 
 # configure NAME [COMPONENT...]: configures the project with these components of find_package in $work/NAME.
@@ -66,7 +67,7 @@ consume() {
     "$cc" "$program" -o "$work/shared" $(pkg-config --cflags --libs "$package")
     "$work/shared" "$@"
     for library in $(pkg-config --libs-only-l "$package"); do
-        ldd "$work/shared" | grep "lib${library#-l}\.so\.0\.1 => $lib/"
+        ldd "$work/shared" | grep -F "lib${library#-l}.${soname#libtapehead.} => $lib/"
     done
     say "pkg-config $package, static"
     "$cc" "$program" -o "$work/static" \
@@ -85,7 +86,7 @@ else
     consume tapehead_models consumer_models/main.c "$work/weights"
 
     say "a models library with the core of another release"
-    sed 's/TAPEHEAD_PRIVATE_0/TAPEHEAD_PRIVATE_1/' "$lib/libtapehead.so.0.1" >"$work/libtapehead.so.0.1"
+    sed 's/TAPEHEAD_PRIVATE_0/TAPEHEAD_PRIVATE_1/' "$lib/$soname" >"$work/$soname"
     if LD_LIBRARY_PATH=$work:$lib "$work/shared" "$work/weights" 2>"$work/log"; then
         fail "they work together"
     fi
