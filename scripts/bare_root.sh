@@ -14,6 +14,7 @@
 #   processes as root: the tests over that Debian's Open MPI and MPICH (scripts/processes.sh)
 #   all      all six, each in its own copy
 # --commit REV     tries this commit instead of HEAD
+# --archive FILE   tries the files of this archive (scripts/release.sh)
 # --tests          in "test": runs the tests too
 # --sanitizers     in "warnings": builds with the sanitizers too
 # --fresh          makes a new root; otherwise the root and the downloaded packages stay in $XDG_CACHE_HOME/tapehead
@@ -25,7 +26,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/scripts/help.sh"
 longest=3600 # seconds for a step: only a guard against hangs
-release=12 what=demo commit=HEAD fresh= ctest_options=-N sanitizers=OFF
+release=12 what=demo commit=HEAD archive= fresh= ctest_options=-N sanitizers=OFF
 
 answer_help "$@"
 while [ $# -gt 0 ]; do
@@ -38,6 +39,11 @@ while [ $# -gt 0 ]; do
     --commit)
         need_value "$@"
         commit=$2
+        shift
+        ;;
+    --archive)
+        need_value "$@"
+        archive=$2
         shift
         ;;
     *) refuse "$1 is not an option or a step" ;;
@@ -61,8 +67,14 @@ skip() {
 
 [ "$(id -u)" -eq 0 ] || skip "only root can make a bare root of Debian"
 unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no mounts in a new namespace"
-revision=$(git -C "$here" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
-    skip "$here is not a git checkout with a commit $commit"
+if [ -n "$archive" ]; then
+    tar -tf "$archive" >/dev/null || refuse "$archive is not an archive"
+    tried="archive $archive"
+else
+    revision=$(git -C "$here" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
+        skip "$here is not a git checkout with a commit $commit"
+    tried="commit $revision"
+fi
 if ! command -v debootstrap >/dev/null; then
     { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
         skip "debootstrap is missing, and apt-get could not install it"
@@ -130,6 +142,15 @@ make_base() {
     rm -rf --one-file-system "$work/base"
 }
 
+# Writes a tar archive with one folder, which has the files to try.
+files() {
+    if [ -n "$archive" ]; then
+        gzip -dc "$archive"
+    else
+        git -C "$here" archive --prefix=tapehead/ "$commit"
+    fi
+}
+
 # Makes a fresh copy in $work/root, with a user and the checkout in the home directories.
 fresh_copy() {
     rm -rf --one-file-system "$work/root"
@@ -139,8 +160,9 @@ fresh_copy() {
     cp -l "$packages"/*.deb "$work/root/var/cache/apt/archives/" 2>/dev/null || true
     chroot "$work/root" useradd --create-home --shell /bin/sh user
     mkdir "$work/root/home/user/tapehead" "$work/root/root/tapehead"
-    git -C "$here" archive "$commit" | tee "$work/checkout.tar" | tar -x -C "$work/root/home/user/tapehead"
-    tar -x -C "$work/root/root/tapehead" -f "$work/checkout.tar"
+    for home in home/user root; do
+        files | tar -x -C "$work/root/$home/tapehead" --strip-components=1
+    done
     chroot "$work/root" chown -R user:user /home/user/tapehead
 }
 
@@ -283,7 +305,7 @@ try_processes() {
     try "tests over MPI" root scripts/processes.sh
 }
 
-say "commit $revision"
+say "$tried"
 [ -z "$fresh" ] || rm -f "$cache/base.tar"
 [ -e "$cache/base.tar" ] || make_base
 case $what in
