@@ -1,7 +1,7 @@
 #!/bin/sh
 # release.sh [--output DIR] [--without-reference]: makes the archive that users download, tapehead-VERSION.tar.gz, and a file with
 # its SHA-256. The archive has all files of the commit, and the generated reference of the headers in docs/reference. Building from it
-# needs no git. One commit always gives the same bytes (with one version of doxygen and of gzip).
+# needs no git. One commit always gives the same bytes (with one version of doxygen and of gzip). Options:
 #   --output DIR         writes into this directory; the default is build-release/ in the checkout
 #   --without-reference  leaves out docs/reference and does not need doxygen
 # Fails if the checkout has changes that are not committed, if CHANGELOG.md has no section of the version with a date or has unreleased
