@@ -1,19 +1,20 @@
 #!/bin/sh
-# bare_root.sh [OPTION...] [12|13] [demo|core|test|install|warnings|processes|all]: tries README's commands on a system without any of the
+# bare_root.sh [OPTION...] [12|13] [demo|model|core|test|install|warnings|processes|all]: tries README's commands on a system without any of the
 # needed packages.
 #
 # Makes a minimal root of Debian 12 (the default) or 13 with debootstrap (variant minbase). Runs one of these in a fresh copy of
 # that root, with a clean checkout:
 #   demo     (the default) as root: scripts/demo.sh, then the core library is installed and a program checks a gradient with it.
-#            In a second copy, as a user with sudo: scripts/run.sh trains a language model and samples from it, then
-#            scripts/demo.sh. Warnings of the compiler are errors
+#            Warnings of the compiler are errors
+#   model    as a user with sudo: scripts/run.sh trains a language model and samples from it, then scripts/demo.sh. Warnings are errors
 #   core     builds and installs the core library with a compiler, make and CMake only; a program checks a gradient with it
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
 #   install  README's section "Installing"; its programs are compiled with the installation
 #   warnings builds everything with that Debian's gcc and clang; a warning is an error
 #   processes as root: the tests over that Debian's Open MPI and MPICH (scripts/processes.sh)
-#   all      all six, each in its own copy
+#   all      all seven, each in its own copy
 # --commit REV     tries this commit instead of HEAD
+# --archive FILE   tries the files of this archive (scripts/release.sh)
 # --tests          in "test": runs the tests too
 # --sanitizers     in "warnings": builds with the sanitizers too
 # --fresh          makes a new root; otherwise the root and the downloaded packages stay in $XDG_CACHE_HOME/tapehead
@@ -31,12 +32,18 @@ answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
     12 | 13) release=$1 ;;
-    demo | core | test | install | warnings | processes | all) what=$1 ;;
+    demo | model | core | test | install | warnings | processes | all) what=$1 ;;
     --tests) ctest_options= ;;
     --sanitizers) sanitizers="OFF address" ;;
     --fresh) fresh=yes ;;
     --commit)
         need_value "$@"
+        commit=$2
+        shift
+        ;;
+    --archive)
+        need_value "$@"
+        [ -f "$2" ] || refuse "$2 is not a file"
         commit=$2
         shift
         ;;
@@ -91,6 +98,9 @@ try_demo() {
         $demo
         $use_core
         use_core build/core"
+}
+
+try_model() {
     fresh_copy
     give_sudo
     try "language model and demo as a user with sudo, without a warning" user sh -c "export CFLAGS=-Werror
@@ -153,10 +163,11 @@ try_processes() {
 need_roots "$here" "$commit"
 [ -z "$fresh" ] || rm -f "$cache/bare-debian-$release/base.tar"
 choose_release "$release"
-say "commit $revision"
+say "$tried"
 case $what in
 all)
     try_demo
+    try_model
     try_core
     try_test
     try_install

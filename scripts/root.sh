@@ -1,7 +1,7 @@
 # root.sh: functions that make minimal roots of Debian and run commands in copies of them. A script sources it after help.sh.
-#   need_roots CHECKOUT COMMIT      checks once that this machine can make roots; otherwise the script exits with 77 and a reason
+#   need_roots CHECKOUT COMMIT|FILE checks once that this machine can make roots; otherwise the script exits with 77 and a reason
 #   choose_release 12|13|testing    selects this release and makes its minimal root (debootstrap, variant minbase) unless it exists
-#   fresh_copy                      makes $work/root, a copy of that root, with a user and a clean checkout of COMMIT
+#   fresh_copy                      makes $work/root, a copy of that root, with a user and the sources: COMMIT, or the archive FILE
 #   give_sudo                       installs sudo in the copy, for the user
 #   inside USER COMMAND...          runs a command in the copy
 # The roots and the downloaded packages stay in $XDG_CACHE_HOME/tapehead. `work` is a temporary directory, which the end of the script
@@ -22,8 +22,14 @@ need_roots() {
     checkout=$1 commit=$2
     [ "$(id -u)" -eq 0 ] || skip "only root can make a bare root of Debian"
     unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no mounts in a new namespace"
-    revision=$(git -C "$checkout" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
-        skip "$checkout is not a git checkout with a commit $commit"
+    if [ -f "$commit" ]; then
+        tar -tf "$commit" >/dev/null || refuse "$commit is not an archive"
+        tried="archive $commit"
+    else
+        tried=$(git -C "$checkout" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
+            skip "$checkout is not a git checkout with a commit $commit"
+        tried="commit $tried"
+    fi
     if ! command -v debootstrap >/dev/null; then
         { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
             skip "debootstrap is missing, and apt-get could not install it"
@@ -102,7 +108,16 @@ make_base() {
     rm -rf --one-file-system "$work/base"
 }
 
-# Makes a fresh copy in $work/root, with a user and the checkout in the home directories.
+# Writes the sources as a tar archive with one folder.
+sources() {
+    if [ -f "$commit" ]; then
+        gzip -dc "$commit"
+    else
+        git -C "$checkout" archive --prefix=tapehead/ "$commit"
+    fi
+}
+
+# Makes a fresh copy in $work/root, with a user and the sources in the home directories.
 fresh_copy() {
     rm -rf --one-file-system "$work/root"
     mkdir "$work/root"
@@ -111,8 +126,9 @@ fresh_copy() {
     cp -l "$packages"/*.deb "$work/root/var/cache/apt/archives/" 2>/dev/null || true
     chroot "$work/root" useradd --create-home --shell /bin/sh user
     mkdir "$work/root/home/user/tapehead" "$work/root/root/tapehead"
-    git -C "$checkout" archive "$commit" | tee "$work/checkout.tar" | tar -x -C "$work/root/home/user/tapehead"
-    tar -x -C "$work/root/root/tapehead" -f "$work/checkout.tar"
+    for home in home/user root; do
+        sources | tar -x -C "$work/root/$home/tapehead" --strip-components=1
+    done
     chroot "$work/root" chown -R user:user /home/user/tapehead
 }
 

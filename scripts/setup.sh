@@ -1,15 +1,16 @@
 #!/bin/sh
-# setup.sh [demo|models|mpi|test|audit|bench|interop|tiles]: installs missing packages.
+# setup.sh [demo|models|mpi|test|audit|bench|interop|tiles|release]: installs missing packages.
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
 #   mpi      for examples in several processes: the packages of models, and Open MPI
 #   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
 #            compare
 #   audit    for the searches for defects (mutants.sh, fuzz.sh, coverage.sh, analyze.sh, failures.sh, team_model.sh, soak.sh,
-#            processes.sh): the packages of test, analyzers, and MPICH
+#            processes.sh) and for abi.sh: the packages of test, analyzers, and MPICH
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
+#   release  for the archive of a release (release.sh): git and doxygen
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
 set -eu
 
@@ -17,9 +18,9 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | test | audit | bench | interop | tiles) ;;
+demo | models | mpi | test | audit | bench | interop | tiles | release) ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "$tier is not one of demo, models, mpi, test, audit, bench, interop and tiles" ;;
+*) refuse "$tier is not one of demo, models, mpi, test, audit, bench, interop, tiles and release" ;;
 esac
 
 # -- tests of tools and libraries: each one uses the tool, so that it does not matter how it was installed --
@@ -133,6 +134,12 @@ has_valgrind() {
 has_doxygen() {
     doxygen --version
 }
+has_git() {
+    git --version
+}
+has_abidiff() {
+    abidiff --version
+}
 has_strace() {
     strace --version
 }
@@ -195,6 +202,11 @@ missing() {
             [ -z "$why" ] || explain "$1" "$said" "$3" "${4:-}" >&2
         fi
     }
+    if [ "$tier" = release ]; then
+        need git has_git git
+        need doxygen has_doxygen doxygen
+        return
+    fi
     c=${CC:-cc}
     case $c in
     *clang*)
@@ -253,6 +265,8 @@ missing() {
         need libclang-rt-dev has_fuzzer clang
         need clang-tidy has_clang_tidy clang-tidy
         need gcovr has_gcovr gcovr
+        need git has_git git
+        need abigail-tools has_abidiff abidiff
         need libmpich-dev has_mpich mpicc.mpich
         need mpich has_mpirun_of_mpich mpirun.mpich
     fi

@@ -25,6 +25,8 @@ mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 pc=$(find "$prefix" -name tapehead.pc)
 lib=$(dirname "$(dirname "$pc")")
+soname=$(readlink "$lib/libtapehead.so")
+version=${soname#libtapehead.so.}
 export PKG_CONFIG_PATH="$(dirname "$pc")"
 
 # configure NAME [COMPONENT...]: configures the project with these components of find_package in $work/NAME.
@@ -33,7 +35,7 @@ configure() {
     shift
     components=$(echo "$*" | tr ' ' ';')
     "$cmake" -S "$here/consumer_cmake" -B "$work/$name" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
-        -DCMAKE_CXX_COMPILER="$cxx" -DCOMPONENTS="$components" >"$work/log" 2>&1
+        -DCMAKE_CXX_COMPILER="$cxx" -DCOMPONENTS="$components" -DVERSION="$version" >"$work/log" 2>&1
 }
 
 say "find_package"
@@ -44,6 +46,7 @@ done
 say "find_package, components"
 configure core core || { cat "$work/log"; exit 1; }
 [ ! -d "$work/core/CMakeFiles/models.dir" ] || fail "COMPONENTS core finds the models library too"
+! (version=77 && configure old core) || fail "find_package accepts version $version in place of version 77"
 ! configure nonsense nonsense || fail "find_package finds a component called nonsense"
 grep 'no component "nonsense"; it has core and models' "$work/log" || { cat "$work/log"; exit 1; }
 if [ "$what" = core ]; then
@@ -66,7 +69,7 @@ consume() {
     "$cc" "$program" -o "$work/shared" $(pkg-config --cflags --libs "$package")
     "$work/shared" "$@"
     for library in $(pkg-config --libs-only-l "$package"); do
-        ldd "$work/shared" | grep "lib${library#-l}\.so\.0\.1 => $lib/"
+        ldd "$work/shared" | grep -F "lib${library#-l}.so.$version => $lib/"
     done
     say "pkg-config $package, static"
     "$cc" "$program" -o "$work/static" \
@@ -85,7 +88,7 @@ else
     consume tapehead_models consumer_models/main.c "$work/weights"
 
     say "a models library with the core of another release"
-    sed 's/TAPEHEAD_PRIVATE_0/TAPEHEAD_PRIVATE_1/' "$lib/libtapehead.so.0.1" >"$work/libtapehead.so.0.1"
+    sed 's/TAPEHEAD_PRIVATE_0/TAPEHEAD_PRIVATE_1/' "$lib/$soname" >"$work/$soname"
     if LD_LIBRARY_PATH=$work:$lib "$work/shared" "$work/weights" 2>"$work/log"; then
         fail "they work together"
     fi

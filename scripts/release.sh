@@ -1,0 +1,93 @@
+#!/bin/sh
+# release.sh [--output DIR] [--without-reference]: makes the archive that users download, tapehead-VERSION.tar.gz, and a file with
+# its SHA-256. The archive has all files of the commit, and the generated reference of the headers in docs/reference. Building from it
+# needs no git. One commit always gives the same bytes (with one version of doxygen and of gzip). Options:
+#   --output DIR         writes into this directory; the default is build-release/ in the checkout
+#   --without-reference  leaves out docs/reference and does not need doxygen
+# Fails if the checkout has changes that are not committed, if CHANGELOG.md has no section of the version with a date or has unreleased
+# lines, or if a tag contradicts the version. A commit without a tag is accepted.
+set -eu
+
+root=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$root/scripts/help.sh"
+answer_help "$@"
+output=$root/build-release reference=yes
+while [ $# -gt 0 ]; do
+    case $1 in
+    --output)
+        need_value "$@"
+        output=$2
+        shift
+        ;;
+    --without-reference) reference= ;;
+    *) refuse "$1 is not an option" ;;
+    esac
+    shift
+done
+
+fail() {
+    printf 'release.sh: %s\n' "$*" >&2
+    exit 1
+}
+here() { # here COMMAND [ARGUMENT...]: runs this git command in the checkout
+    git -C "$root" "$@"
+}
+
+# -- the commit --
+
+[ "$(here rev-parse --show-prefix 2>/dev/null || echo none)" = "" ] || {
+    echo "skipped: $root is not a git checkout"
+    exit 77
+}
+version=$(version)
+changes=$(here status --porcelain)
+[ -z "$changes" ] || fail "these files are not committed:
+$changes"
+grep -qE "^## \[$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}\$" "$root/CHANGELOG.md" ||
+    fail "CHANGELOG.md has no section with a date of version $version, such as \"## [$version] - $(date +%Y-%m-%d)\""
+unreleased=$(sed -n '/^## \[Unreleased\]/,/^## \[[0-9]/p' "$root/CHANGELOG.md" | grep -v '^## \[' | grep . || true)
+[ -z "$unreleased" ] || fail "CHANGELOG.md has lines under Unreleased: move them to version $version"
+
+tags=$(here tag --list 'v[0-9]*' --points-at HEAD)
+for tag in $tags; do
+    [ "$tag" = "v$version" ] || fail "this commit has the tag $tag, but CMakeLists.txt has version $version"
+done
+if [ -z "$tags" ]; then
+    ! here rev-parse -q --verify "refs/tags/v$version" >/dev/null ||
+        fail "the tag v$version belongs to another commit: check it out, or raise the version in CMakeLists.txt"
+    echo "this commit has no tag v$version yet" >&2
+fi
+
+# -- the archive --
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+umask 022
+export LC_ALL=C TZ=UTC
+name=tapehead-$version
+mkdir "$work/$name"
+here archive HEAD >"$work/commit.tar"
+tar -x -C "$work/$name" -f "$work/commit.tar"
+
+# make_reference: writes pages without scripts, because they contain no search and no menus. (The scripts are files of jQuery.)
+make_reference() {
+    { cat docs/Doxyfile && printf '%s\n' "OUTPUT_DIRECTORY = docs" "HTML_OUTPUT = reference" "SEARCHENGINE = NO" "HTML_DYNAMIC_MENUS = NO"; } |
+        doxygen - >"$work/log" 2>&1 && [ ! -s "$work/log" ] || fail "doxygen reports: $(cat "$work/log")"
+    rm -f docs/reference/*.js
+    sed -i -e '/<script .*<\/script>$/d' -e 's/<div class="levels">.*<\/div><table/<table/' -e 's/ onclick="[^"]*"//g' docs/reference/*.html
+    ! grep -l '<script\|javascript' docs/reference/*.html || fail "these pages of doxygen still use scripts"
+}
+if [ -n "$reference" ]; then
+    "$root/scripts/setup.sh" release
+    (cd "$work/$name" && make_reference)
+fi
+
+tar -C "$work" --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$(here log -1 --format=%ct)" \
+    -cf "$work/$name.tar" "$name"
+gzip -9n "$work/$name.tar"
+mkdir -p "$output"
+(cd "$work" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
+mv "$work/$name.tar.gz" "$work/$name.tar.gz.sha256" "$output/"
+print_written "$output/$name.tar.gz" "$output/$name.tar.gz.sha256"

@@ -1,0 +1,91 @@
+#!/bin/sh
+# release.sh SOURCE CMAKE CC: scripts/release.sh makes an archive that builds without git. The archive has the files of the commit, and has
+# the same bytes in another directory, under another umask. The script refuses a checkout with changes, a version without a dated section in
+# CHANGELOG.md, and a tag of another version. The test runs in a small repository with the files of SOURCE. (It only configures
+# the build: `scripts/bare_root.sh --archive FILE` builds.)
+set -eu
+source=$1 cmake=$2 cc=$3
+command -v git >/dev/null || { echo "skipped: git is not installed (scripts/setup.sh release installs it)"; exit 77; }
+work=$(readlink -f "$(mktemp -d)")
+trap 'rm -rf "$work"' EXIT
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=test GIT_AUTHOR_EMAIL=test GIT_COMMITTER_NAME=test \
+    GIT_COMMITTER_EMAIL=test GIT_COMMITTER_DATE=2020-02-02T02:02:02Z
+unset GIT_DIR GIT_WORK_TREE
+
+fail() {
+    echo "$*"
+    exit 1
+}
+# refuses SENTENCE: release.sh fails with this message and writes nothing.
+refuses() {
+    if scripts/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1; then
+        fail "release.sh does not print: $1"
+    fi
+    grep -F -e "$1" "$work/said" >/dev/null || fail "release.sh does not print \"$1\", but $(cat "$work/said")"
+    [ ! -e "$work/refused" ] || fail "release.sh refuses ($1) and writes $(ls "$work/refused")"
+}
+commit() {
+    git add -A && git commit -qm "$1"
+}
+
+# A copy of the files that git would commit; without git, of all except builds.
+mkdir "$work/checkout"
+cd "$source"
+git ls-files --cached --others --exclude-standard 2>"$work/said" | while read -r file; do
+    [ ! -e "$file" ] || echo "$file"
+done >"$work/files"
+[ -s "$work/files" ] || find . -path './build*' -prune -o ! -type d -print >"$work/files"
+tar -c -T "$work/files" -f - | tar -x -C "$work/checkout"
+cd "$work/checkout"
+version=$(sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+# The changelog has no section of this version before the release.
+grep -q "^## \[$version\] - " CHANGELOG.md || sed -i "s/^## \[Unreleased\]/&\n\n## [$version] - 2020-02-02/" CHANGELOG.md
+git init -q
+commit "a release"
+
+echo "== the same bytes in another directory"
+scripts/release.sh --without-reference --output "$work/first" 2>"$work/said"
+git clone -q . "$work/other place"
+(umask 077 && "$work/other place/scripts/release.sh" --without-reference --output "$work/second" 2>"$work/said")
+archive=tapehead-$version.tar.gz
+cmp "$work/first/$archive" "$work/second/$archive"
+(cd "$work/first" && sha256sum -c "$archive.sha256")
+
+echo "== the files of the commit"
+mkdir "$work/unpacked"
+tar -x -C "$work/unpacked" -f "$work/first/$archive"
+unpacked=$work/unpacked/tapehead-$version
+diff -r --exclude=.git . "$unpacked"
+[ "$(ls "$work/unpacked")" = "tapehead-$version" ] || fail "the archive has more than one folder"
+
+echo "== configuration without git"
+mkdir "$work/tools"
+printf '#!/bin/sh\necho "git $*" >>"%s"\nexit 1\n' "$work/called" >"$work/tools/git"
+chmod +x "$work/tools/git"
+PATH=$work/tools:$PATH "$cmake" -S "$unpacked" -B "$work/build" -DCMAKE_C_COMPILER="$cc" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF \
+    >"$work/said" 2>&1 || fail "$(cat "$work/said")"
+[ ! -e "$work/called" ] || fail "the configuration calls $(cat "$work/called")"
+
+echo "== refusals"
+touch new.txt
+refuses "?? new.txt"
+rm new.txt
+git tag "v$version"
+scripts/release.sh --without-reference --output "$work/tagged" 2>"$work/said"
+cmp "$work/first/$archive" "$work/tagged/$archive"
+git tag v77.0.0
+refuses "this commit has the tag v77.0.0, but CMakeLists.txt has version $version"
+git tag -d v77.0.0 >"$work/said"
+sed -i 's/^## \[Unreleased\]/&\n\n- A line./' CHANGELOG.md
+commit "an unreleased line"
+refuses "CHANGELOG.md has lines under Unreleased"
+git revert --no-edit HEAD >"$work/said"
+refuses "the tag v$version belongs to another commit"
+git tag -d "v$version" >"$work/said"
+sed -i "s/^## \[$version\] - .*/## [$version]/" CHANGELOG.md
+commit "no date"
+refuses "CHANGELOG.md has no section with a date of version $version"
+rm -rf .git
+status=0
+scripts/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1 || status=$?
+[ "$status" -eq 77 ] || fail "without git's folder release.sh returns $status"
