@@ -155,7 +155,7 @@ def report(points):
         return
     model = fit(chosen)
     yield (
-        "This section is a prediction by [cost_model.py](../cost_model.py), not a measurement. In the model, the "
+        "This section is a prediction by `bench/cost_model.py`, not a measurement. In the model, the "
         f"exchange consists of {model.message * 1e6:.3g} µs for each message, {model.trips:.3g} times the delay for each "
         f"of two phases, {model.wire:.3g} times the time on the link, and {model.processor * 1e9:.3g} ns for each byte."
     )

@@ -1,38 +1,35 @@
-# Installation: headers, libraries, the CMake package and the pkg-config files. The installation can be moved: all of them
-# find each other by relative paths. `cmake --install` installs two components, core and models (`--component core` installs
-# the core alone). With TAPEHEAD_MODELS=OFF there is only the first.
+# Installation, in four components (`cmake --install build --component NAME`; without a name, all of them):
+#   runtime   the shared libraries
+#   devel     headers, static libraries, the links that a linker follows, the CMake package, the pkg-config files
+#   doc       the pages with their pictures, and with TAPEHEAD_REFERENCE the reference of the headers
+#   examples  the sources of the examples, and a CMakeLists.txt that builds them with the installed libraries
+# The installation can be moved: its files find each other by relative paths.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tapehead)
+set(examples_dir ${CMAKE_INSTALL_DOCDIR}/examples)
 
-# All users can read directories that this installation creates, with any umask.
-foreach(directory ${CMAKE_INSTALL_LIBDIR}/cmake ${package_dir} ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-    install(DIRECTORY DESTINATION ${directory} COMPONENT core)
-endforeach()
+# tapehead_directories(component directory...): all users can read directories that this installation creates, with any umask.
+function(tapehead_directories component)
+    foreach(directory ${ARGN})
+        install(DIRECTORY DESTINATION ${directory} COMPONENT ${component})
+    endforeach()
+endfunction()
 
-# -- headers: tapehead/models.h includes the headers of the models library; all others belong to the core --
+# -- runtime and devel: the libraries, the headers, the CMake package --
 
-file(STRINGS include/tapehead/models.h models_headers REGEX "^#include \"tapehead/")
-list(FILTER models_headers EXCLUDE REGEX "tapehead/core\\.h")
-list(TRANSFORM models_headers REPLACE "^#include \"(tapehead/.*)\"" "include/\\1")
-list(APPEND models_headers include/tapehead/models.h)
-file(GLOB core_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} include/tapehead/*.h)
-list(REMOVE_ITEM core_headers ${models_headers})
-install(FILES ${core_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapehead COMPONENT core)
-if(TAPEHEAD_MODELS)
-    install(FILES ${models_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapehead COMPONENT models)
-endif()
+tapehead_directories(runtime ${CMAKE_INSTALL_LIBDIR})
+tapehead_directories(devel ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_LIBDIR}/cmake ${package_dir}
+    ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_INCLUDEDIR} ${CMAKE_INSTALL_INCLUDEDIR}/tapehead)
 
-# -- the libraries and the CMake package --
-
-# tapehead_install(component target...)
-function(tapehead_install component)
-    install(TARGETS ${ARGN} EXPORT tapehead-${component}-targets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
+# tapehead_install(name target...): users know `name` as a component of find_package.
+function(tapehead_install name)
+    install(TARGETS ${ARGN} EXPORT tapehead-${name}-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT devel
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-    install(EXPORT tapehead-${component}-targets NAMESPACE tapehead:: DESTINATION ${package_dir} COMPONENT ${component})
+    install(EXPORT tapehead-${name}-targets NAMESPACE tapehead:: DESTINATION ${package_dir} COMPONENT devel)
 endfunction()
 
 tapehead_install(core tapehead tapehead_static)
@@ -40,11 +37,51 @@ if(TAPEHEAD_MODELS)
     tapehead_install(models tapehead_models tapehead_models_static)
 endif()
 
+# tapehead/models.h includes the headers of the models library; all others belong to the core.
+file(STRINGS include/tapehead/models.h models_headers REGEX "^#include \"tapehead/")
+list(FILTER models_headers EXCLUDE REGEX "tapehead/core\\.h")
+list(TRANSFORM models_headers REPLACE "^#include \"(tapehead/.*)\"" "include/\\1")
+list(APPEND models_headers include/tapehead/models.h)
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} include/tapehead/*.h)
+if(NOT TAPEHEAD_MODELS)
+    list(REMOVE_ITEM headers ${models_headers})
+endif()
+install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapehead COMPONENT devel)
+
 configure_package_config_file(cmake/tapehead-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/tapehead-config.cmake
     INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tapehead-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapehead-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/tapehead-config-version.cmake
-    DESTINATION ${package_dir} COMPONENT core)
+    DESTINATION ${package_dir} COMPONENT devel)
+
+# -- doc: pages and pictures in their folders, because they link each other; the reference --
+
+tapehead_directories(doc ${CMAKE_INSTALL_DATADIR} ${CMAKE_INSTALL_DATADIR}/doc ${CMAKE_INSTALL_DOCDIR})
+file(GLOB pages CONFIGURE_DEPENDS *.md)
+install(FILES ${pages} LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+install(DIRECTORY docs bench DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN docs/reference EXCLUDE)
+
+# The archive of a release has the reference already.
+set(reference ${PROJECT_SOURCE_DIR}/docs/reference)
+if(TAPEHEAD_REFERENCE)
+    set(reference ${PROJECT_BINARY_DIR}/docs/reference)
+    find_program(TAPEHEAD_DOXYGEN doxygen REQUIRED)
+    mark_as_advanced(TAPEHEAD_DOXYGEN)
+    add_custom_command(OUTPUT ${reference}/index.html
+        COMMAND ${PROJECT_SOURCE_DIR}/docs/reference.sh ${PROJECT_SOURCE_DIR} ${reference}
+        DEPENDS ${headers} docs/Doxyfile docs/doxygen.awk docs/reference.sh VERBATIM)
+    add_custom_target(tapehead_reference ALL DEPENDS ${reference}/index.html)
+endif()
+if(TAPEHEAD_REFERENCE OR EXISTS ${reference})
+    install(DIRECTORY ${reference} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
+endif()
+
+# -- examples --
+
+tapehead_directories(examples ${CMAKE_INSTALL_DATADIR} ${CMAKE_INSTALL_DATADIR}/doc ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY examples/ DESTINATION ${examples_dir} COMPONENT examples FILES_MATCHING PATTERN "*.[ch]")
+install(FILES examples/standalone.cmake DESTINATION ${examples_dir} COMPONENT examples RENAME CMakeLists.txt)
 
 # -- pkg-config: the prefix is relative to the file, except if the library directory is an absolute path --
 
@@ -63,16 +100,15 @@ else()
     set(TAPEHEAD_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 
-# tapehead_pkg_config(name component private_library...): installs name.pc, made from cmake/name.pc.in.
-function(tapehead_pkg_config name component)
+# tapehead_pkg_config(name private_library...): installs name.pc, made from cmake/name.pc.in.
+function(tapehead_pkg_config name)
     list(TRANSFORM ARGN REPLACE "^([^/].*)$" "-l\\1" OUTPUT_VARIABLE libraries)
     list(JOIN libraries " " TAPEHEAD_PC_PRIVATE_LIBRARIES)
     configure_file(cmake/${name}.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc @ONLY)
-    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
-        COMPONENT ${component})
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT devel)
 endfunction()
 
-tapehead_pkg_config(tapehead core ${TAPEHEAD_CORE_LIBRARIES})
+tapehead_pkg_config(tapehead ${TAPEHEAD_CORE_LIBRARIES})
 if(TAPEHEAD_MODELS)
-    tapehead_pkg_config(tapehead_models models ${TAPEHEAD_MODELS_LIBRARIES} m)
+    tapehead_pkg_config(tapehead_models ${TAPEHEAD_MODELS_LIBRARIES} m)
 endif()
