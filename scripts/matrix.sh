@@ -84,7 +84,7 @@ selected() {
 
 # -- what runs inside the root, as the user in the checkout --
 
-# configure BUILD CC CXX OPTION...: @ in an option stands for a space, and a comma between flags too.
+# configure BUILD CC CXX OPTION...: in an option, @ becomes a space; between flags, a comma does.
 # shellcheck disable=SC2016 # variables of the inner shell
 configure='configure() {
     build=$1 cc=$2 cxx=$3 generator= flags= linker=
@@ -161,7 +161,7 @@ try() {
     run "$compiler" "$cxx" "$2" $options >"$work/log" 2>&1 || outcome=FAILED
     warnings=$(grep -c -i 'warning: ' "$work/log" || true)
     [ "$warnings" -eq 0 ] || outcome="$warnings warnings, $outcome"
-    tests=$(sed -n 's/.*tests passed, \([0-9]*\) tests* failed out of \([0-9]*\)$/\1 of \2 fail/p' "$work/log")
+    tests=$(sed -n 's/^\([0-9]*%\) tests passed.* out of \([0-9]*\)$/\1 of \2/p' "$work/log")
     if [ "$outcome" != passed ]; then
         failed=yes
         grep -E -i -A 6 'warning: |error: |undefined reference|\*\*\*Failed|CMake Error' "$work/log" | head -n 100

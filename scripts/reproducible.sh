@@ -54,9 +54,9 @@ if [ "$(id -u)" -eq 0 ]; then
     another_user="setpriv --reuid=65534 --regid=65534 --clear-groups"
 fi
 # shellcheck disable=SC2086 # a list of words
-build another/folder/with/a/longer/name 1 $another_user env LC_ALL=C.UTF-8 TZ=Asia/Kathmandu
+build another-folder-with-a-longer-name 1 $another_user env LC_ALL=C.UTF-8 TZ=Asia/Kathmandu
 
-first=$work/first/installed second=$work/another/folder/with/a/longer/name/installed
+first=$work/first/installed second=$work/another-folder-with-a-longer-name/installed
 if ! diff -r "$first" "$second"; then
     echo "the two builds differ"
     keep=yes
