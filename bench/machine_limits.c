@@ -101,8 +101,8 @@ double triad_gbs(int64_t n, int threads)
             for (int64_t r = 0; a && r < repeat; r++)
                 run(n, a, a + n, a + 2 * n);
 #pragma omp barrier
-#pragma omp master
-            best = fmax(best, 12.0 * (double)n * (double)repeat * threads / (now() - start) * 1e-9);
+            if (omp_get_thread_num() == 0)
+                best = fmax(best, 12.0 * (double)n * (double)repeat * threads / (now() - start) * 1e-9);
         }
         free(a);
     }

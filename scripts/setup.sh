@@ -1,8 +1,9 @@
 #!/bin/sh
-# setup.sh [demo|models|mpi|test|audit|bench|interop|tiles|release]: installs missing packages.
+# setup.sh [demo|models|mpi|matrix|test|audit|bench|interop|tiles|release]: installs missing packages.
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
 #   mpi      for examples in several processes: the packages of models, and Open MPI
+#   matrix   for the tests of matrix.sh: the packages of models, and the tools and libraries of these tests
 #   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
 #            compare
 #   audit    for the searches for defects (mutants.sh, fuzz.sh, coverage.sh, analyze.sh, failures.sh, team_model.sh, soak.sh,
@@ -11,6 +12,7 @@
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
 #   release  for the archive of a release (release.sh): git and doxygen
+# CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
 set -eu
 
@@ -18,9 +20,9 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | test | audit | bench | interop | tiles | release) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | tiles | release) ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "$tier is not one of demo, models, mpi, test, audit, bench, interop, tiles and release" ;;
+*) refuse "$tier is not one of demo, models, mpi, matrix, test, audit, bench, interop, tiles and release" ;;
 esac
 
 # -- tests of tools and libraries: each one uses the tool, so that it does not matter how it was installed --
@@ -49,6 +51,12 @@ has_cpp() {
 }
 has_vectors_and_openmp() {
     has_vectors && has_openmp
+}
+has_clang_lto() { # clang's archives need llvm-ar, and its linker is lld
+    echo 'int main(void) { return 0; }' | compiles "$c" c -flto -fuse-ld=lld && "llvm-ar-${c#clang-}" --version
+}
+has_ninja() {
+    ninja --version
 }
 has_make() {
     make --version
@@ -209,11 +217,21 @@ missing() {
     fi
     c=${CC:-cc}
     case $c in
+    clang-[0-9]*)
+        need "$c" has_vectors "$c"
+        need "libomp-${c#clang-}-dev" has_openmp "$c"
+        ;;
     *clang*)
         need clang has_vectors "$c"
         need libomp-dev has_openmp "$c"
         ;;
+    gcc-[0-9]*) need "$c" has_vectors_and_openmp "$c" 12 ;;
     *) need gcc has_vectors_and_openmp "$c" 12 ;;
+    esac
+    cpp=${CXX:-c++}
+    case $cpp in
+    g++-[0-9]*) cpp_package=$cpp ;;
+    *) cpp_package=g++ ;; # clang uses its library
     esac
     need libc6-dev has_c "$c"
     need make has_make make
@@ -234,21 +252,31 @@ missing() {
         need python3-venv has_venv python3
     fi
     if [ "$tier" = bench ]; then
-        need g++ has_cpp "${CXX:-c++}"
+        need "$cpp_package" has_cpp "$cpp"
         need python3-dev has_python_header python3
     fi
     if [ "$tier" = tiles ]; then
-        need g++ has_cpp "${CXX:-c++}"
+        need "$cpp_package" has_cpp "$cpp"
         need xz-utils has_xz xz
         need cpio has_cpio cpio
         need xorriso has_xorriso xorriso
     fi
-    if [ "$tier" = test ] || [ "$tier" = audit ]; then
-        need g++ has_cpp "${CXX:-c++}"
+    case $tier in
+    matrix | test | audit)
+        need "$cpp_package" has_cpp "$cpp"
         need binutils has_binutils objdump
         need pkg-config has_pkg_config pkg-config
         need check has_check pkg-config
         need librandom123-dev has_random123 "$c"
+        ;;
+    esac
+    if [ "$tier" = matrix ]; then
+        need ninja-build has_ninja ninja
+        case $c in
+        clang-[0-9]*) need "lld-${c#clang-} llvm-${c#clang-}" has_clang_lto "$c" ;;
+        esac
+    fi
+    if [ "$tier" = test ] || [ "$tier" = audit ]; then
         need clang has_clang clang
         need libomp-dev has_clang_openmp clang
         need libclang-rt-dev has_thread_sanitizer clang

@@ -1,5 +1,5 @@
 #!/bin/sh
-# headers.sh INCLUDE CC CXX [DIRECTORY...]: each public header compiles alone, as C11 and as C++17, without a warning. The directories
+# headers.sh INCLUDE CC CXX [DIRECTORY...]: each public header compiles alone, as C11, C23 and C++17, without a warning. The directories
 # have the headers of MPI, for tapehead/mpi.h; without them that header is left out.
 set -eu
 include=$1 cc=$2 cxx=$3
@@ -10,8 +10,10 @@ status=0
 check() { # check HEADER [FLAG...]
     name=tapehead/$(basename "$1")
     shift
-    echo "#include \"$name\"" | "$cc" -std=c11 $warnings -Wconversion -I "$include" "$@" -fsyntax-only -x c - ||
-        { echo "$name does not compile alone as C11"; status=1; }
+    for standard in c11 c2x; do
+        echo "#include \"$name\"" | "$cc" -std=$standard $warnings -Wconversion -I "$include" "$@" -fsyntax-only -x c - ||
+            { echo "$name does not compile alone as $standard"; status=1; }
+    done
     echo "#include <$name>" | "$cxx" -std=c++17 $warnings -I "$include" "$@" -fsyntax-only -x c++ - ||
         { echo "$name does not compile alone as C++17"; status=1; }
 }

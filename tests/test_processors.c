@@ -297,14 +297,16 @@ void omp_get_place_proc_ids(int place, int *ids)
         ids[i] = 128 * (place + 1) - i;
 }
 
+#define BIND_PRIMARY ((omp_proc_bind_t)2) /* omp_proc_bind_primary of OpenMP 5.1 */
+
 static const struct {
     omp_proc_bind_t binding;
     int places, worker, threads, place; /* place: the expected one, or -1 */
 } bindings[] = {
-    {omp_proc_bind_false, 4, 1, 4, -1}, {omp_proc_bind_close, 0, 1, 4, -1},  {omp_proc_bind_close, 1, 3, 4, 0},
-    {omp_proc_bind_close, 4, 3, 4, 3},  {omp_proc_bind_close, 4, 5, 8, 1},   {omp_proc_bind_true, 4, 2, 2, 2},
-    {omp_proc_bind_master, 4, 3, 4, 0}, {omp_proc_bind_master, 0, 3, 4, -1}, {omp_proc_bind_spread, 4, 1, 2, 2},
-    {omp_proc_bind_spread, 9, 2, 3, 6}, {omp_proc_bind_spread, 9, 2, 4, 4},  {omp_proc_bind_spread, 4, 3, 4, 3},
+    {omp_proc_bind_false, 4, 1, 4, -1}, {omp_proc_bind_close, 0, 1, 4, -1}, {omp_proc_bind_close, 1, 3, 4, 0},
+    {omp_proc_bind_close, 4, 3, 4, 3},  {omp_proc_bind_close, 4, 5, 8, 1},  {omp_proc_bind_true, 4, 2, 2, 2},
+    {BIND_PRIMARY, 4, 3, 4, 0},         {BIND_PRIMARY, 0, 3, 4, -1},        {omp_proc_bind_spread, 4, 1, 2, 2},
+    {omp_proc_bind_spread, 9, 2, 3, 6}, {omp_proc_bind_spread, 9, 2, 4, 4}, {omp_proc_bind_spread, 4, 3, 4, 3},
     {omp_proc_bind_spread, 4, 6, 8, 2},
 };
 

@@ -35,12 +35,15 @@ th_openmp_count th_openmp_own_count(void)
 
 /* -- places -- */
 
+/* omp_proc_bind_primary of OpenMP 5.1. Compilers for earlier versions call it omp_proc_bind_master. */
+#define BIND_PRIMARY ((omp_proc_bind_t)2)
+
 /* Returns the place of a worker, or -1 if OpenMP has not defined places. Consecutive workers get different places,
  * because the first workers take part in every run. */
 static int place_of(omp_proc_bind_t bind, int worker, int threads)
 {
     const int places = omp_get_num_places();
-    if (places < 1 || bind == omp_proc_bind_master)
+    if (places < 1 || bind == BIND_PRIMARY)
         return places < 1 ? -1 : 0;
     return bind == omp_proc_bind_spread && threads < places ? (int)((int64_t)worker * places / threads)
                                                             : worker % places;
