@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh [demo|models|mpi|matrix|test|audit|bench|interop|tiles|release]: installs missing packages.
+# setup.sh [TIER]: installs missing packages. The tiers are
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
 #   mpi      for examples in several processes: the packages of models, and Open MPI
@@ -11,6 +11,7 @@
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
+#   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen
 # CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
@@ -21,8 +22,9 @@ answer_help "$@"
 tier=${1:-test}
 case $tier in
 demo | models | mpi | matrix | test | audit | bench | interop | tiles | release) ;;
+cross) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "$tier is not one of demo, models, mpi, matrix, test, audit, bench, interop, tiles and release" ;;
+*) refuse "$tier is not one of the tiers, which --help lists" ;;
 esac
 
 # -- tests of tools and libraries: each one uses the tool, so that it does not matter how it was installed --
@@ -173,6 +175,9 @@ has_xz() {
 has_cpio() {
     cpio --version
 }
+has_qemu() {
+    qemu-aarch64 --version || qemu-aarch64-static --version
+}
 has_xorriso() {
     xorriso -version
 }
@@ -217,30 +222,43 @@ missing() {
     fi
     c=${CC:-cc}
     case $c in
+    aarch64-linux-gnu-gcc)
+        need gcc-aarch64-linux-gnu has_vectors_and_openmp "$c" 12
+        need libc6-dev-arm64-cross has_c "$c"
+        ;;
     clang-[0-9]*)
         need "$c" has_vectors "$c"
         need "libomp-${c#clang-}-dev" has_openmp "$c"
+        need libc6-dev has_c "$c"
         ;;
     *clang*)
         need clang has_vectors "$c"
         need libomp-dev has_openmp "$c"
+        need libc6-dev has_c "$c"
         ;;
-    gcc-[0-9]*) need "$c" has_vectors_and_openmp "$c" 12 ;;
-    *) need gcc has_vectors_and_openmp "$c" 12 ;;
+    *)
+        case $c in
+        gcc-[0-9]*) need "$c" has_vectors_and_openmp "$c" 12 ;;
+        *) need gcc has_vectors_and_openmp "$c" 12 ;;
+        esac
+        need libc6-dev has_c "$c"
+        ;;
     esac
     cpp=${CXX:-c++}
     case $cpp in
     g++-[0-9]*) cpp_package=$cpp ;;
     *) cpp_package=g++ ;; # clang uses its library
     esac
-    need libc6-dev has_c "$c"
     need make has_make make
     need cmake has_cmake cmake 3.22
-    need libopenblas0-pthread has_openblas ""
-    if [ "$tier" != demo ] && [ "$tier" != tiles ]; then
+    [ "$tier" = cross ] || need libopenblas0-pthread has_openblas ""
+    case $tier in
+    demo | tiles | cross) ;;
+    *)
         need libjansson-dev has_jansson "$c"
         need libpcre2-dev has_pcre2 "$c"
-    fi
+        ;;
+    esac
     case $tier in
     mpi | test | audit)
         need libopenmpi-dev has_mpi mpicc
@@ -260,6 +278,12 @@ missing() {
         need xz-utils has_xz xz
         need cpio has_cpio cpio
         need xorriso has_xorriso xorriso
+    fi
+    if [ "$tier" = cross ]; then
+        need g++-aarch64-linux-gnu has_cpp "$CXX"
+        need qemu-user has_qemu qemu-aarch64
+        need pkg-config has_pkg_config pkg-config
+        need librandom123-dev has_random123 "$c"
     fi
     case $tier in
     matrix | test | audit)
