@@ -73,7 +73,7 @@ for name in libtapehead libtapehead_models; do
     elif compare --no-added-syms >/dev/null; then
         echo "compatible: functions were added"
     elif [ "$earlier" != "$present" ]; then
-        echo "incompatible, and the soname has changed: permitted"
+        echo "the soname has changed: incompatible changes are permitted"
     else
         echo "INCOMPATIBLE, and the soname is still $present: raise the version in CMakeLists.txt, or take the change back"
         status=1
