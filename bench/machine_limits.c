@@ -15,7 +15,7 @@
 #include "measure.h"
 #include "probe_isa.h"
 
-const char *const limit_names[LIMIT_COUNT] = {"baseline", "avx2", "avx512", "dpbf16", "amx", "amx_l1"};
+const char *const limit_names[LIMIT_COUNT] = {"neon", "baseline", "avx2", "avx512", "dpbf16", "amx", "amx_l1"};
 enum { TRIES = 5, ROUNDS = 4000000 };
 
 #ifdef BENCH_AMX
@@ -48,9 +48,14 @@ static fma_loop *loop_for(int which)
     case LIMIT_AMX_L1:
         return has_amx() ? amx_loop_l1 : NULL;
 #endif
+    case LIMIT_BASELINE:
+        return fma_loop_baseline;
+    default:
+        return NULL;
     }
+#else
+    return which == LIMIT_NEON ? fma_loop_neon : NULL;
 #endif
-    return which == LIMIT_BASELINE ? fma_loop_baseline : NULL;
 }
 
 double fma_gflops(int which, int threads)
@@ -76,7 +81,7 @@ static triad *widest_triad(void)
 #ifdef __x86_64__
     return loop_for(LIMIT_AVX512) ? triad_avx512 : loop_for(LIMIT_AVX2) ? triad_avx2 : triad_baseline;
 #else
-    return triad_baseline;
+    return triad_neon;
 #endif
 }
 

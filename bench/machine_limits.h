@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* The peaks: float32 multiply-adds in three instruction sets; bfloat16 dot products (AVX512_BF16); bfloat16 tile
+/* The peaks: float32 multiply-adds in each instruction set (NEON on AArch64, the others on x86-64); bfloat16 dot products (AVX512_BF16); bfloat16 tile
  * products (AMX) with operands in registers, and with operands loaded from the first-level cache. */
-enum { LIMIT_BASELINE, LIMIT_AVX2, LIMIT_AVX512, LIMIT_DPBF16, LIMIT_AMX, LIMIT_AMX_L1, LIMIT_COUNT };
+enum { LIMIT_NEON, LIMIT_BASELINE, LIMIT_AVX2, LIMIT_AVX512, LIMIT_DPBF16, LIMIT_AMX, LIMIT_AMX_L1, LIMIT_COUNT };
 extern const char *const limit_names[LIMIT_COUNT];
 
 /* Returns a multiply-add peak in GF/s; 0 if the processor, kernel or compiler does not support it. */

@@ -11,8 +11,8 @@ typedef double fma_loop(int64_t rounds, float *sink);
 /* a = b + c / 2, all (n). */
 typedef void triad(int64_t n, float *restrict a, const float *restrict b, const float *restrict c);
 
-fma_loop fma_loop_baseline, fma_loop_avx2, fma_loop_avx512;
-triad triad_baseline, triad_avx2, triad_avx512;
+fma_loop fma_loop_baseline, fma_loop_avx2, fma_loop_avx512, fma_loop_neon;
+triad triad_baseline, triad_avx2, triad_avx512, triad_neon;
 /* Dot products of bfloat16 pairs (AVX512_BF16): two multiply-adds for each lane. */
 fma_loop dpbf16_loop;
 

@@ -67,7 +67,7 @@ def markdown_table(header, rows):
 
 # -- the machine --
 
-FLOAT32_PEAKS = {isa: f"multiply-adds, {isa}" for isa in ("baseline", "avx2", "avx512")}
+FLOAT32_PEAKS = {isa: f"multiply-adds, {isa}" for isa in ("neon", "baseline", "avx2", "avx512")}
 PEAKS = {
     **FLOAT32_PEAKS,
     "dpbf16": "bfloat16, dot products",

@@ -1,16 +1,42 @@
-# Sets TAPEHEAD_ARCHITECTURE to the processor architecture of the programs that the compiler makes, x86_64 or aarch64, and to an
-# empty string for any other. The compiler knows it better than CMAKE_SYSTEM_PROCESSOR: -m32 changes it.
+# TAPEHEAD_ARCHITECTURE: the architecture that the compiler builds for, or empty if the library does not support it. The compiler's
+# macros decide, so that cross compilers and flags such as -m32 count. Pointers must have 64 bits, and bytes the little-endian order.
+#
+# A further architecture needs its lines here, its instruction sets in kernels.cmake, and a file src/kernels/machine/NAME.c with
+# the tables of src/kernels/machine/isa.h.
+
 include(CheckCSourceCompiles)
 
+set(TAPEHEAD_ARCHITECTURES x86_64 aarch64)
+set(TAPEHEAD_MACROS_x86_64 "defined __x86_64__ && defined __LP64__")
+set(TAPEHEAD_MACROS_aarch64 "defined __aarch64__ && defined __LP64__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__")
+
+# Sources in src/kernels/machine for one architecture.
+set(TAPEHEAD_SOURCES_x86_64 x86_64.c amx.c)
+set(TAPEHEAD_SOURCES_aarch64 aarch64.c)
+
 set(TAPEHEAD_ARCHITECTURE "")
-set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY) # without linking: a cross compiler may have no C library
-foreach(architecture x86_64 aarch64)
+foreach(name ${TAPEHEAD_ARCHITECTURES})
+    set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY) # nothing is linked
     check_c_source_compiles("
-#ifndef __${architecture}__
+#if !(${TAPEHEAD_MACROS_${name}})
 #error another architecture
-#endif" TAPEHEAD_FOR_${architecture})
-    if(TAPEHEAD_FOR_${architecture})
-        set(TAPEHEAD_ARCHITECTURE ${architecture})
+#endif
+typedef int architecture;" TAPEHEAD_IS_${name})
+    unset(CMAKE_TRY_COMPILE_TARGET_TYPE)
+    if(TAPEHEAD_IS_${name})
+        set(TAPEHEAD_ARCHITECTURE ${name})
+        break()
     endif()
 endforeach()
-unset(CMAKE_TRY_COMPILE_TARGET_TYPE)
+
+# tapehead_remove_other_architectures(list): removes the sources that are for another architecture.
+function(tapehead_remove_other_architectures list)
+    foreach(name ${TAPEHEAD_ARCHITECTURES})
+        if(NOT name STREQUAL TAPEHEAD_ARCHITECTURE)
+            set(others ${TAPEHEAD_SOURCES_${name}})
+            list(TRANSFORM others PREPEND ${tapehead_SOURCE_DIR}/src/kernels/machine/)
+            list(REMOVE_ITEM ${list} ${others})
+        endif()
+    endforeach()
+    set(${list} ${${list}} PARENT_SCOPE)
+endfunction()

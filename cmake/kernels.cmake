@@ -1,20 +1,28 @@
 # The vector kernels: each file in a folder vector/ of src/kernels is compiled once for each element type and instruction set.
 # src/kernels/machine/machine.c finds the processor's instruction sets at run time, so one build runs on all processors.
 #
-# Some files are compiled fewer times: those of bfloat16/ for float32 only, dpbf16.c and amx.c for one instruction set each, and
-# elementary_f64.c for float64 only.
+# Some files are compiled fewer times: those of bfloat16/ for float32 only, dpbf16.c and amx.c for one instruction set each,
+# elementary_f64.c for float64 only, and scalar.c once.
 
 include(CheckCSourceCompiles)
 
-set(TAPEHEAD_ISA_FLAGS_baseline -DTH_VECTOR_BYTES=16)
-set(TAPEHEAD_ISA_FLAGS_avx2 -DTH_VECTOR_BYTES=32 -mavx2 -mfma)
-set(TAPEHEAD_ISA_FLAGS_avx512 -DTH_VECTOR_BYTES=64 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
-    -mprefer-vector-width=512)
+# The instruction sets of each architecture (cmake/architecture.cmake), and their flags: macros of
+# src/kernels/vector/vector.h, and options of the compiler.
+set(TAPEHEAD_ISAS_x86_64 baseline avx2 avx512)
+set(TAPEHEAD_ISAS_aarch64 neon)
+set(TAPEHEAD_ISAS ${TAPEHEAD_ISAS_${TAPEHEAD_ARCHITECTURE}})
+
+set(TAPEHEAD_ISA_FLAGS_baseline -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=0 -ffp-contract=off)
+set(TAPEHEAD_ISA_FLAGS_avx2 -DTH_VECTOR_BYTES=32 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=1 -mavx2 -mfma)
+set(TAPEHEAD_ISA_FLAGS_avx512 -DTH_VECTOR_BYTES=64 -DTH_VECTOR_REGISTERS=32 -DTH_FUSED=1 -mavx2 -mfma -mavx512f -mavx512bw
+    -mavx512dq -mavx512vl -mprefer-vector-width=512)
 set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
 set(TAPEHEAD_TILE_FLAGS -mamx-tile -mamx-bf16)
 set(TAPEHEAD_ISA_FLAGS_amx ${TAPEHEAD_ISA_FLAGS_avx512bf16} ${TAPEHEAD_TILE_FLAGS})
+set(TAPEHEAD_ISA_FLAGS_neon -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=32 -DTH_FUSED=1)
+set(TAPEHEAD_ISA_FLAGS_scalar ${TAPEHEAD_ISA_FLAGS_baseline})
 
-# The kernels with tiles are left out if the compiler or its assembler does not know the instructions.
+# The kernels with tiles are left out if the compiler or its assembler does not have the instructions.
 list(JOIN TAPEHEAD_TILE_FLAGS " " CMAKE_REQUIRED_FLAGS)
 check_c_source_compiles("
 #include <immintrin.h>
@@ -51,23 +59,28 @@ function(tapehead_vector_kernels objects)
     set(fma ${kernels}/bfloat16/vector/fma.c)
     set(dpbf16 ${kernels}/bfloat16/vector/dpbf16.c)
     set(amx ${kernels}/bfloat16/vector/amx.c)
+    set(scalar ${kernels}/elementwise/vector/scalar.c)
     set(elementary_f64 ${kernels}/vector/elementary_f64.c)
     set_source_files_properties(${elementary_f64} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
     # These files interleave independent chains of operations. gcc needs scheduling before register allocation for that.
     set_source_files_properties(${kernels}/elementwise/vector/activation.c ${kernels}/elementwise/vector/unary.c
         PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fschedule-insns>)
-    list(REMOVE_ITEM ARGN ${fma} ${dpbf16} ${amx} ${elementary_f64})
-    foreach(isa baseline avx2 avx512)
-        foreach(bits 32 64)
-            tapehead_kernel_instance(${bits} ${isa} ${ARGN} $<IF:$<EQUAL:${bits},64>,${elementary_f64},${fma}>)
-            list(APPEND instances $<TARGET_OBJECTS:tapehead_f${bits}_${isa}>)
-        endforeach()
+    list(REMOVE_ITEM ARGN ${fma} ${dpbf16} ${amx} ${scalar} ${elementary_f64})
+    foreach(isa ${TAPEHEAD_ISAS})
+        tapehead_kernel_instance(32 ${isa} ${ARGN} ${fma})
+        tapehead_kernel_instance(64 ${isa} ${ARGN} ${elementary_f64})
+        list(APPEND instances f32_${isa} f64_${isa})
     endforeach()
-    tapehead_kernel_instance(32 avx512bf16 ${dpbf16})
-    list(APPEND instances $<TARGET_OBJECTS:tapehead_f32_avx512bf16>)
+    tapehead_kernel_instance(64 scalar ${scalar} ${elementary_f64})
+    list(APPEND instances f64_scalar)
+    if(TAPEHEAD_ARCHITECTURE STREQUAL "x86_64")
+        tapehead_kernel_instance(32 avx512bf16 ${dpbf16})
+        list(APPEND instances f32_avx512bf16)
+    endif()
     if(TAPEHEAD_TILES)
         tapehead_kernel_instance(32 amx ${amx})
-        list(APPEND instances $<TARGET_OBJECTS:tapehead_f32_amx>)
+        list(APPEND instances f32_amx)
     endif()
+    list(TRANSFORM instances REPLACE "(.+)" "$<TARGET_OBJECTS:tapehead_\\1>")
     set(${objects} ${instances} PARENT_SCOPE)
 endfunction()

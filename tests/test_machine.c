@@ -34,31 +34,31 @@ START_TEST(test_automatic)
     }
     ck_assert_ptr_null(th_machine_detect(&machine));
     ck_assert_int_eq(machine.gemm, fused() ? TH_GEMM_NATIVE : TH_GEMM_OPENBLAS);
-    ck_assert_int_eq(machine.isa != TH_ISA_BASELINE, fused());
-    ck_assert_ptr_eq(th_kernels_for(&machine, TH_FLOAT64), machine.kernels[1]);
+    ck_assert_int_eq(machine.isa->fused, fused());
+    ck_assert_ptr_eq(th_kernels_for(&machine, TH_FLOAT64), machine.isa->kernels[1]);
     set("", "auto"); /* empty means not set */
     ck_assert_ptr_null(th_machine_detect(&same));
-    ck_assert_int_eq(same.isa, machine.isa);
+    ck_assert_ptr_eq(same.isa, machine.isa);
     ck_assert_int_eq(same.gemm, machine.gemm);
 }
 END_TEST
 
 START_TEST(test_every_instruction_set)
 {
-    static const char *const names[] = {"baseline", "avx2", "avx512"};
     th_machine machine;
-    char text[200];
-    for (int isa = 0; isa < 3; isa++) {
-        set(names[isa], "auto");
+    char text[200], words[40];
+    for (const th_isa *isa = th_isas; isa < th_isas + th_isa_count; isa++) {
+        set(isa->name, "auto");
         const char *sentence = th_machine_detect(&machine);
         if (sentence) { /* allowed only if the processor or OpenBLAS is missing */
-            ck_assert(isa == TH_ISA_BASELINE ? !th_openblas() : !fused() || !__builtin_cpu_supports("avx512bw"));
+            ck_assert(isa->fused ? isa != th_isas : !th_openblas());
             continue;
         }
-        ck_assert_int_eq((int)machine.isa, isa);
-        ck_assert_int_eq(machine.gemm, isa == TH_ISA_BASELINE ? TH_GEMM_OPENBLAS : TH_GEMM_NATIVE);
+        ck_assert_ptr_eq(machine.isa, isa);
+        ck_assert_int_eq(machine.gemm, isa->fused ? TH_GEMM_NATIVE : TH_GEMM_OPENBLAS);
         th_machine_describe(&machine, text, sizeof text);
-        ck_assert_ptr_nonnull(strstr(text, names[isa]));
+        snprintf(words, sizeof words, "isa=%s ", isa->name);
+        ck_assert_msg(strncmp(text, words, strlen(words)) == 0, "%s: %s", words, text);
     }
 }
 END_TEST
@@ -87,7 +87,7 @@ START_TEST(test_choices_need_their_instructions)
             continue;
         }
         ck_assert_msg(sentence == NULL, "%s", sentence);
-        ck_assert(!machine.may_use_amx); /* a request for other instructions excludes AMX */
+        ck_assert(!machine.automatic); /* a request for other instructions excludes AMX */
         ck_assert(th_machine_set_precision(&machine, TH_PRECISION_BFLOAT16));
         th_machine_describe(&machine, text, sizeof text);
         ck_assert_msg(strstr(text, expected[i].products) != NULL, "%s: %s", expected[i].name, text);
@@ -120,7 +120,19 @@ START_TEST(test_sentences)
 {
     th_machine machine;
     set("sse9", "");
-    ck_assert_str_eq(th_machine_detect(&machine), "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx");
+    const char *sentence = th_machine_detect(&machine);
+    ck_assert_str_eq(sentence, th_isa_choice_names);
+    ck_assert_int_eq(strncmp(sentence, "TAPEHEAD_ISA must be ", 21), 0);
+    const char *name = sentence + 21;
+    for (int i = 0; i < th_isa_choice_count; i++) { /* "a", "a or b", "a, b or c" */
+        const size_t length = strlen(th_isa_choices[i].name);
+        ck_assert_msg(strncmp(name, th_isa_choices[i].name, length) == 0, "%s: %s", th_isa_choices[i].name, sentence);
+        name += length;
+        const char *between = i + 1 == th_isa_choice_count ? "" : i + 2 == th_isa_choice_count ? " or " : ", ";
+        ck_assert_msg(strncmp(name, between, strlen(between)) == 0, "%s", sentence);
+        name += strlen(between);
+    }
+    ck_assert_str_eq(name, "");
     set("baseline", "native");
     ck_assert_ptr_nonnull(strstr(th_machine_detect(&machine), "TAPEHEAD_GEMM is native"));
     set("", "mkl");

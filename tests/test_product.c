@@ -214,8 +214,8 @@ static void describe(const product_case *t, const th_machine *machine, int threa
 {
     const th_product *p = &t->product;
     snprintf(text, size,
-             "%s isa %d threads %d: (%ld, %ld, %ld), a %ld %ld, b %ld %ld, c %ld %ld, add %d, bias %d, batch dims %d",
-             th_dtype_name(t->dtype), (int)machine->isa, threads, (long)p->m, (long)p->n, (long)p->k, (long)p->a_row,
+             "%s isa %s threads %d: (%ld, %ld, %ld), a %ld %ld, b %ld %ld, c %ld %ld, add %d, bias %d, batch dims %d",
+             th_dtype_name(t->dtype), machine->isa->name, threads, (long)p->m, (long)p->n, (long)p->k, (long)p->a_row,
              (long)p->a_col, (long)p->b_row, (long)p->b_col, (long)p->c_row, (long)p->c_col, p->add, p->bias != NULL,
              p->batch_dims);
 }

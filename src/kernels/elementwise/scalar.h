@@ -1,6 +1,6 @@
 /* Elementary functions of single numbers, for results that are computed outside kernels: learning rates, the
- * optimizer's corrections, sinusoids. They use the baseline kernels instead of libm, so that the bits are the same on
- * every processor. */
+ * optimizer's corrections, sinusoids. They use our own functions without fused multiply-add instead of libm, so that
+ * the bits are the same on every processor. */
 #ifndef TH_KERNELS_ELEMENTWISE_SCALAR_H
 #define TH_KERNELS_ELEMENTWISE_SCALAR_H
 

@@ -7,17 +7,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #ifdef __linux__
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
-#include "kernels/product_kernels.h"
-
 #ifdef TAPEHEAD_TILES /* defined by the build */
-
-extern const th_product_kernels th_product_amx_f32_amx[2];
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const char *missing; /* written once, before the first read */
@@ -68,19 +63,16 @@ static void detect(void)
         missing = "TAPEHEAD_ISA is amx, but the operating system does not let this process use AMX tiles";
 }
 
-const char *th_amx_detect(const th_product_kernels **products)
+const char *th_amx_missing(void)
 {
     pthread_once(&once, detect);
-    if (!missing)
-        *products = th_product_amx_f32_amx;
     return missing;
 }
 
 #else
 
-const char *th_amx_detect(const th_product_kernels **products)
+const char *th_amx_missing(void)
 {
-    (void)products;
     return "TAPEHEAD_ISA is amx, but the compiler that built Tapehead has no AMX";
 }
 

@@ -8,8 +8,8 @@
 
 #include "kernels/product_kernels.h"
 
-/* The size of a tile of C, which stays in registers: 12 x 2 of the 32 registers of AVX-512, otherwise 6 x 2 of 16. */
-#define TH_TILE_ROWS(vector_bytes) ((vector_bytes) == 64 ? 12 : 6)
+/* The size of a tile of C, which stays in registers: 12 x 2 of 32 registers (AVX-512, NEON), or 6 x 2 of 16. */
+#define TH_TILE_ROWS(vector_registers) ((vector_registers) == 32 ? 12 : 6)
 #define TH_TILE_COLUMNS(vector_bytes, real_bytes) (2 * (vector_bytes) / (real_bytes))
 
 /* With at most this many rows of C, the time to read B limits a product. B is then read in place instead of being

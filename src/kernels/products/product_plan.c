@@ -128,9 +128,9 @@ th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dty
     if (precision != TH_PRECISION_FLOAT32)
         return machine->products[precision == TH_PRECISION_BFLOAT16X3];
     const th_kernels *kernels = th_kernels_for(machine, dtype);
-    const int bytes = th_vector_bytes(machine), size = (int)th_element_size(dtype);
-    return (th_product_kernels){.rows = TH_TILE_ROWS(bytes),
-                                .columns = TH_TILE_COLUMNS(bytes, size),
+    const int size = (int)th_element_size(dtype);
+    return (th_product_kernels){.rows = TH_TILE_ROWS(machine->isa->registers),
+                                .columns = TH_TILE_COLUMNS(machine->isa->vector_bytes, size),
                                 .group = 1,
                                 .group_elements = 1,
                                 .pack_a = kernels->product_pack_a,

@@ -35,7 +35,7 @@ TH_INLINE pair sum_exactly(vec a, vec b)
 /* a b - product, where product is a b rounded. Exact with fused multiply-add, else within 2^-106 a b. */
 TH_INLINE vec product_error(vec a, vec b, vec product)
 {
-#if TH_VECTOR_BYTES > 16
+#if TH_FUSED
     return vec_mul_add(a, b, -product);
 #else
     const vec_int upper = vec_int_broadcast(-0x8000000); /* 26 bits of the significand */

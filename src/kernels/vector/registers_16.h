@@ -1,18 +1,20 @@
-/* Registers of 16 bytes, which every processor has. Included by registers.h. */
+/* Registers of 16 bytes: SSE2 and NEON, and plain C where compilers find the instruction. Included by registers.h. */
 #ifndef TH_KERNELS_VECTOR_REGISTERS_16_H
 #define TH_KERNELS_VECTOR_REGISTERS_16_H
 
-#if defined(__SSE2__)
+#ifdef __aarch64__
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
 #endif
 
-/* Products of the low halves. Compilers do not find this instruction by themselves. */
+/* Products of the low halves. */
 TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
 {
-#if defined(__SSE2__)
-    return (vec_word)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#ifdef __aarch64__
+    return (vec_word)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
 #else
-    return (a & 0xffffffff) * (b & 0xffffffff);
+    return (vec_word)_mm_mul_epu32((__m128i)a, (__m128i)b);
 #endif
 }
 
@@ -26,11 +28,17 @@ TH_INLINE vec vec_load_part(const real *p, int64_t n, real fill)
     return x;
 }
 
-/* a * b + c, fused if the processor has an instruction for it. (In an expression a compiler fuses it only if both
- * operations are in the same branch.) */
+/* a * b + c, fused if TH_FUSED. (In an expression a compiler fuses it only if both operations are in the same
+ * branch.) */
 TH_INLINE vec vec_mul_add(vec a, vec b, vec c)
 {
+#if !TH_FUSED
     return a * b + c;
+#elif TH_REAL_BITS == 32
+    return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return (vec)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+#endif
 }
 
 /* The larger; b if one of them is NaN. */

@@ -1,9 +1,15 @@
 /* The element type, the vector type and the names of one instance of the vector kernels. Every file in a vector/ folder
  * includes it.
  *
- * Those files are compiled once for each element type and instruction set. The build defines TH_REAL_BITS (32, 64),
- * TH_VECTOR_BYTES (16, 32, 64) and TH_INSTANCE (such as f32_avx512). All instances compute on TH_LANES virtual lanes,
- * one or more registers (`lanes`), so that sums are the same additions in the same order everywhere. */
+ * Those files are compiled once for each element type and instruction set. All instances compute on TH_LANES virtual
+ * lanes, one or more registers (`lanes`), so that sums are the same additions in the same order everywhere. The build
+ * defines:
+ *
+ *     TH_REAL_BITS           32 or 64
+ *     TH_VECTOR_BYTES        of a register: 16, 32 or 64
+ *     TH_VECTOR_REGISTERS    of the processor: 16 or 32
+ *     TH_FUSED               1 if the instruction set has fused multiply-add, otherwise 0
+ *     TH_INSTANCE            such as f32_avx512 */
 #ifndef TH_KERNELS_VECTOR_VECTOR_H
 #define TH_KERNELS_VECTOR_VECTOR_H
 

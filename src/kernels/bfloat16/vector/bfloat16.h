@@ -30,8 +30,8 @@ TH_INLINE uint32_t bits_of_float(float x)
     return bits;
 }
 
-/* The second part: the first part of the remainder, which is exact; 0 for infinity and NaN. Needs the state PARTS_CSR
- * (part_kernels.h). */
+/* The second part: the first part of the remainder, which is exact; 0 for infinity and NaN. Needs the state
+ * TH_FLOAT_USUAL (float_state.h). */
 TH_INLINE uint32_t second_part(uint32_t bits, uint32_t first)
 {
     const uint32_t rest = round_to_bfloat16(bits_of_float(float_of_bits(bits) - float_of_bits(first)));

@@ -43,9 +43,11 @@ TH_INLINE void add_group(int rows, int registers, const float *a, const float *b
         }
 }
 
+typedef void group_function(int rows, int registers, const float *a, const float *b, sum_row *c);
 typedef void fma_function(int parts, bool both, const tile_operands *t, sum_row *c);
 
-TH_INLINE void multiply_groups(int rows, int registers, int parts, bool both, const tile_operands *t, sum_row *c)
+TH_INLINE void multiply_groups(group_function *add, int rows, int registers, int parts, bool both,
+                               const tile_operands *t, sum_row *c)
 {
     static const struct {
         int a, b;
@@ -53,7 +55,7 @@ TH_INLINE void multiply_groups(int rows, int registers, int parts, bool both, co
     const float *a = t->a, *b = t->b;
     for (int64_t step = 0; step < t->k; step += TH_PART_GROUP) {
         for (int i = 0; i < (both ? 3 : 1); i++)
-            add_group(rows, registers, a + product[i].a, b + product[i].b, c);
+            add(rows, registers, a + product[i].a, b + product[i].b, c);
         a += parts * GROUP_OF_A;
         b += parts * GROUP_OF_B;
     }
@@ -64,7 +66,7 @@ TH_INLINE void multiply_groups(int rows, int registers, int parts, bool both, co
     static __attribute__((noinline)) void fma_tile_##rows##_##registers(int parts, bool both, const tile_operands *t,  \
                                                                         sum_row *c)                                    \
     {                                                                                                                  \
-        multiply_groups(rows, registers, parts, both, t, c);                                                           \
+        multiply_groups(add_group, rows, registers, parts, both, t, c);                                                \
     }                                                                                                                  \
     static fma_function fma_tile_##rows##_##registers
 #define FMA_TILES(rows)                                                                                                \
@@ -77,7 +79,7 @@ FMA_TILES(3);
 FMA_TILES(4);
 FMA_TILES(5);
 FMA_TILES(6);
-#if TH_VECTOR_BYTES == 64
+#if TH_VECTOR_REGISTERS == 32
 FMA_TILES(7);
 FMA_TILES(8);
 FMA_TILES(9);
@@ -92,15 +94,45 @@ FMA_TILES(12);
 static fma_function *const fma_functions[TILE_ROWS][2] = {
     {fma_tile_1_1, fma_tile_1_2},   {fma_tile_2_1, fma_tile_2_2},   {fma_tile_3_1, fma_tile_3_2},
     {fma_tile_4_1, fma_tile_4_2},   {fma_tile_5_1, fma_tile_5_2},   {fma_tile_6_1, fma_tile_6_2},
-#if TH_VECTOR_BYTES == 64
+#if TH_VECTOR_REGISTERS == 32
     {fma_tile_7_1, fma_tile_7_2},   {fma_tile_8_1, fma_tile_8_2},   {fma_tile_9_1, fma_tile_9_2},
     {fma_tile_10_1, fma_tile_10_2}, {fma_tile_11_1, fma_tile_11_2}, {fma_tile_12_1, fma_tile_12_2},
 #endif
 };
 
+#ifdef __aarch64__
+/* As add_group, for sums that pass through tiny numbers (fma_underflow.h). */
+TH_INLINE void add_tiny_group(int rows, int registers, const float *a, const float *b, sum_row *c)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < registers * TH_REGISTER_LANES; j += TH_REGISTER_LANES) {
+            vec half[2] = {{0}, {0}};
+            for (int step = 0; step < TH_PART_GROUP; step++) {
+                vec *sum = &half[step / HALF_GROUP];
+                *sum = flushing_mul_add(vec_broadcast(a[step * TILE_ROWS + i]), vec_load(b + step * TILE_COLUMNS + j),
+                                        *sum);
+            }
+            vec_store(&c[i][j], flushing_add_sums(vec_load(&c[i][j]), half[0], half[1]));
+        }
+}
+
+static __attribute__((noinline)) void add_tiny_tile(int rows, int parts, bool both, const tile_operands *t, sum_row *c)
+{
+    multiply_groups(add_tiny_group, rows, 2, parts, both, t, c);
+}
+#endif
+
 TH_INLINE void add_fma_tile(int parts, bool both, int64_t rows, const tile_operands *t, sum_row *c)
 {
     fma_functions[rows - 1][t->columns > TH_REGISTER_LANES](parts, both, t, c);
+#ifdef __aarch64__
+    if (th_float_underflowed(c)) {
+        th_float_state_set(TH_FLOAT_USUAL);
+        load_sums(rows, t, c);
+        add_tiny_tile((int)rows, parts, both, t, c);
+        th_float_state_set(TH_FLOAT_FLUSH);
+    }
+#endif
 }
 
 TH_INLINE void multiply_fma(int parts, const th_product_block *block)

@@ -1,23 +1,17 @@
 /* Shared by the paths of bfloat16 parts (fma.c, dpbf16.c, amx.c): the operand to pack, and a macro that turns a path's
  * packing and multiplying into th_product_kernels (product_kernels.h).
  *
- * The bits are defined for one state of the processor's floating-point unit (MXCSR), and a user may have set another.
- * So kernels set the state and restore it. The functions that run in between are not inlined: otherwise the compiler
- * could move their arithmetic to where the state is not set. */
+ * The bits are defined for one floating-point state, and a user may have set another. So kernels set the state and
+ * restore it. The functions that run in between are not inlined (float_state.h). */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 
-#include <immintrin.h>
-
 #include "kernels/products/product_block.h"
 #include "kernels/sizes.h"
+#include "kernels/vector/float_state.h"
 #include "kernels/vector/vector.h"
 
 enum { MAX_PARTS = 2 };
-
-/* Values of MXCSR. PARTS_CSR holds while operands are split into parts: exceptions are masked, and results are rounded
- * to nearest. PRODUCTS_CSR holds while parts are multiplied: in addition, denormal operands and results are 0. */
-enum { PARTS_CSR = 0x1f80, PRODUCTS_CSR = 0x9fc0 };
 
 /* An operand to pack: `lines` rows of A or columns of B, with k steps each. */
 typedef struct part_operand {
@@ -28,20 +22,21 @@ typedef struct part_operand {
     int64_t panel; /* elements from one panel to the next */
 } part_operand;
 
+/* Operands are split in the usual state, and multiplied with denormal numbers as 0. */
 TH_INLINE void pack_in_state(void (*pack)(const part_operand *operand), const part_operand *operand)
 {
-    const unsigned int before = _mm_getcsr();
-    _mm_setcsr(PARTS_CSR);
+    const th_float_state before = th_float_state_get();
+    th_float_state_set(TH_FLOAT_USUAL);
     pack(operand);
-    _mm_setcsr(before);
+    th_float_state_set(before);
 }
 
 TH_INLINE void multiply_in_state(void (*multiply)(const th_product_block *block), const th_product_block *block)
 {
-    const unsigned int before = _mm_getcsr();
-    _mm_setcsr(PRODUCTS_CSR);
+    const th_float_state before = th_float_state_get();
+    th_float_state_set(TH_FLOAT_FLUSH);
     multiply(block);
-    _mm_setcsr(before);
+    th_float_state_set(before);
 }
 
 /* Defines pack_a_<parts>, pack_b_<parts> and block_<parts> from these two functions:

@@ -6,7 +6,10 @@
 #include "kernels/products/product_block.h"
 #include "kernels/vector/vector.h"
 
-enum { TILE_ROWS = TH_TILE_ROWS(TH_VECTOR_BYTES), TILE_COLUMNS = TH_TILE_COLUMNS(TH_VECTOR_BYTES, (int)sizeof(real)) };
+enum {
+    TILE_ROWS = TH_TILE_ROWS(TH_VECTOR_REGISTERS),
+    TILE_COLUMNS = TH_TILE_COLUMNS(TH_VECTOR_BYTES, (int)sizeof(real))
+};
 
 enum { WIDE_COLUMNS = 2 * TILE_COLUMNS }; /* of the widest tile: 4 registers */
 

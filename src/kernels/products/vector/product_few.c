@@ -105,7 +105,7 @@ ROWS(3)
 ROWS(4)
 ROWS(5)
 ROWS(6)
-#if TH_VECTOR_BYTES == 64
+#if TH_VECTOR_REGISTERS == 32
 ROWS(7)
 ROWS(8)
 ROWS(9)
@@ -116,7 +116,7 @@ ROWS(12)
 
 static rows_function *const rows_functions[TILE_ROWS] = {
     rows_1, rows_2, rows_3, rows_4,  rows_5,  rows_6,
-#if TH_VECTOR_BYTES == 64
+#if TH_VECTOR_REGISTERS == 32
     rows_7, rows_8, rows_9, rows_10, rows_11, rows_12,
 #endif
 };

@@ -78,7 +78,7 @@ TILES(6);
 TILE(1, 4);
 TILE(2, 4);
 TILE(3, 4);
-#if TH_VECTOR_BYTES == 64
+#if TH_VECTOR_REGISTERS == 32
 TILES(7);
 TILES(8);
 TILES(9);
@@ -91,7 +91,7 @@ TILES(12);
 static tile_function *const tiles[TILE_ROWS][2] = {
     {tile_1_1, tile_1_2},   {tile_2_1, tile_2_2},   {tile_3_1, tile_3_2},
     {tile_4_1, tile_4_2},   {tile_5_1, tile_5_2},   {tile_6_1, tile_6_2},
-#if TH_VECTOR_BYTES == 64
+#if TH_VECTOR_REGISTERS == 32
     {tile_7_1, tile_7_2},   {tile_8_1, tile_8_2},   {tile_9_1, tile_9_2},
     {tile_10_1, tile_10_2}, {tile_11_1, tile_11_2}, {tile_12_1, tile_12_2},
 #endif

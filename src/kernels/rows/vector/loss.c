@@ -5,7 +5,7 @@
 /* a * b + c, fused if the processor has an instruction for it. */
 TH_INLINE double double_mul_add(double a, double b, double c)
 {
-#ifdef __FMA__
+#if TH_FUSED
     return __builtin_fma(a, b, c);
 #else
     return a * b + c;

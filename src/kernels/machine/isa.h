@@ -1,0 +1,47 @@
+/* The instruction sets of the architecture, and the values of TAPEHEAD_ISA. Each architecture defines the following
+ * tables and functions in a file of its own, x86_64.c or aarch64.c. The build compiles one of these files. */
+#ifndef TH_KERNELS_MACHINE_ISA_H
+#define TH_KERNELS_MACHINE_ISA_H
+
+#include <stdbool.h>
+
+struct th_kernels;         /* kernels.h */
+struct th_product_kernels; /* product_kernels.h */
+
+/* An instruction set for which all vector kernels are compiled. */
+typedef struct th_isa {
+    const char *name;
+    int vector_bytes;             /* of a vector register */
+    int registers;                /* vector registers of the processor */
+    bool fused;                   /* has fused multiply-add, which native products need */
+    const struct th_kernels *kernels[2]; /* [0] float32, [1] float64 */
+} th_isa;
+
+/* A value of TAPEHEAD_ISA: an instruction set, and a way to multiply bfloat16 parts. */
+typedef struct th_isa_choice {
+    const char *name;
+    const th_isa *isa;
+    const struct th_product_kernels *products; /* [0] one, [1] two parts of each operand */
+    /* Returns NULL if this process can use the choice, otherwise a static sentence: "TAPEHEAD_ISA is avx2, but this
+     * processor ...". It may ask the operating system for permission. NULL: every processor can. */
+    const char *(*missing)(void);
+} th_isa_choice;
+
+/* In ascending order. Every processor of the architecture has the first instruction set. */
+extern const th_isa th_isas[];
+extern const int th_isa_count;
+
+extern const th_isa_choice th_isa_choices[];
+extern const int th_isa_choice_count;
+
+/* Lists the names of all choices: "TAPEHEAD_ISA must be baseline, avx2 or ...". */
+extern const char th_isa_choice_names[];
+
+/* Returns the choice without TAPEHEAD_ISA. */
+const th_isa_choice *th_isa_automatic(void);
+
+/* Returns the products that replace those of th_isa_automatic when a context first sets a reduced precision, or NULL.
+ * May ask the operating system for permission. */
+const struct th_product_kernels *th_isa_automatic_products(void);
+
+#endif
