@@ -245,7 +245,7 @@ static void forward(const int *files)
             if (polled[i].revents & POLLIN)
                 receive(files[i], queues);
         if (end == INFINITY && polled[nodes].revents && read(STDIN_FILENO, input, sizeof input) <= 0)
-            end = now() + AFTERWARDS;
+            end = now() + (double)AFTERWARDS;
     }
 }
 

@@ -10,7 +10,7 @@
 # A row passes if it completes without a warning of the compiler or the linker. Rows whose name contains a PATTERN run; without
 # one, all rows. At the end the script prints a table of the results.
 # --list           prints the rows and exits
-# --commit REV     tries this commit instead of HEAD
+# --commit REV     tries this commit, or the archive of a release, instead of HEAD
 # Exits with 77 and prints the reason if it cannot make a root (see bare_root.sh).
 set -eu
 

@@ -51,7 +51,7 @@ static double size_of_all(const th_graph *graph, const th_variant *variant)
 static int64_t worst_element(const th_graph *graph, const th_variant *variant, int i, double all)
 {
     const int64_t numel = th_graph_numel(graph, i);
-    double size = graph->unit > 0 ? ROUNDINGS * graph->unit / graph->tolerance * all : 0, worst = -1;
+    double size = graph->unit > 0 ? (double)ROUNDINGS * graph->unit / graph->tolerance * all : 0, worst = -1;
     int64_t at = -1;
     for (int64_t e = 0; e < numel; e++) {
         const double value = expected(graph, variant, i, e);

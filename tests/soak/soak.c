@@ -140,7 +140,7 @@ static void judge(watch *w, int interval, const th_context *ctx)
         w->first = w->usage;
     }
     printf("%s %3d %%: resident %.2f MiB, context %zu bytes of %zu\n", w->what, 100 * interval / INTERVALS,
-           (double)w->resident / MIB, w->usage.live, w->usage.reserved);
+           (double)w->resident / (double)MIB, w->usage.live, w->usage.reserved);
     fflush(stdout);
     if (w->resident > w->first_resident + w->bound)
         fail(w->what, "resident memory grows");
@@ -229,7 +229,7 @@ static void soak_threads(double seconds, size_t bound)
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&thread[i], NULL, train_again, &s))
             fail("threads", "cannot be created");
-    const long long pause = (long long)(1e9 * seconds / INTERVALS / SAMPLES);
+    const long long pause = (long long)(1e9 * seconds / (INTERVALS * SAMPLES));
     for (int i = 1; i <= INTERVALS; i++) {
         w.resident = 0;
         for (int sample = 0; sample < SAMPLES; sample++) {
