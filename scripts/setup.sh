@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh [demo|models|mpi|test|audit|bench|interop|tiles]: installs missing packages.
+# setup.sh [demo|models|mpi|test|audit|bench|interop|tiles|cross]: installs missing packages.
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
 #   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
 #   mpi      for examples in several processes: the packages of models, and Open MPI
@@ -10,6 +10,7 @@
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
+#   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
 set -eu
 
@@ -18,8 +19,9 @@ answer_help "$@"
 tier=${1:-test}
 case $tier in
 demo | models | mpi | test | audit | bench | interop | tiles) ;;
+cross) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 -*) refuse "unknown option $tier" ;;
-*) refuse "$tier is not one of demo, models, mpi, test, audit, bench, interop and tiles" ;;
+*) refuse "$tier is not one of demo, models, mpi, test, audit, bench, interop, tiles and cross" ;;
 esac
 
 # -- tests of tools and libraries: each one uses the tool, so that it does not matter how it was installed --
@@ -158,6 +160,9 @@ has_xz() {
 has_cpio() {
     cpio --version
 }
+has_qemu() {
+    qemu-aarch64 --version || qemu-aarch64-static --version
+}
 has_xorriso() {
     xorriso -version
 }
@@ -197,20 +202,30 @@ missing() {
     }
     c=${CC:-cc}
     case $c in
+    aarch64-linux-gnu-gcc)
+        need gcc-aarch64-linux-gnu has_vectors_and_openmp "$c" 12
+        need libc6-dev-arm64-cross has_c "$c"
+        ;;
     *clang*)
         need clang has_vectors "$c"
         need libomp-dev has_openmp "$c"
+        need libc6-dev has_c "$c"
         ;;
-    *) need gcc has_vectors_and_openmp "$c" 12 ;;
+    *)
+        need gcc has_vectors_and_openmp "$c" 12
+        need libc6-dev has_c "$c"
+        ;;
     esac
-    need libc6-dev has_c "$c"
     need make has_make make
     need cmake has_cmake cmake 3.22
-    need libopenblas0-pthread has_openblas ""
-    if [ "$tier" != demo ] && [ "$tier" != tiles ]; then
+    [ "$tier" = cross ] || need libopenblas0-pthread has_openblas ""
+    case $tier in
+    demo | tiles | cross) ;;
+    *)
         need libjansson-dev has_jansson "$c"
         need libpcre2-dev has_pcre2 "$c"
-    fi
+        ;;
+    esac
     case $tier in
     mpi | test | audit)
         need libopenmpi-dev has_mpi mpicc
@@ -230,6 +245,12 @@ missing() {
         need xz-utils has_xz xz
         need cpio has_cpio cpio
         need xorriso has_xorriso xorriso
+    fi
+    if [ "$tier" = cross ]; then
+        need g++-aarch64-linux-gnu has_cpp "$CXX"
+        need qemu-user has_qemu qemu-aarch64
+        need pkg-config has_pkg_config pkg-config
+        need librandom123-dev has_random123 "$c"
     fi
     if [ "$tier" = test ] || [ "$tier" = audit ]; then
         need g++ has_cpp "${CXX:-c++}"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # documents.sh PAGE COMPILER FLAG..., or documents.sh PAGE find_package: each block of C in a page compiles without a warning.
-#   - A block with a main is a program. The test runs it; if another block follows immediately, it must equal the output.
+#   - A block with a main is a program. The test runs it, with $EMULATOR in a cross build; if another block follows immediately, it must equal the output.
 #   - Programs that include tapehead/mpi.h are left out. With TAPEHEAD_MPI, mpi/page.sh runs them.
 #   - Other blocks are pieces. documents/PAGE.h has the declarations that they need.
 # The FLAGS let the compiler find Tapehead and Check. With find_package CMake finds them, and only programs are compiled.
@@ -8,6 +8,9 @@ set -eu
 page=$1 compiler=$2
 shift 2
 given=$(dirname "$0")/documents/$(basename "$page" .md).h
+case $([ "$compiler" = find_package ] && uname -m || "$compiler" -dumpmachine) in
+x86_64*) export TAPEHEAD_ISA=avx2 ;; # without fused multiply-add the numbers differ
+esac
 warnings="-std=c11 -Wall -Wextra -Wpedantic -Werror"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -42,9 +45,9 @@ END
         "$compiler" $warnings "$work/$n.c" "$@" -o "$work/program$n"
         run=$work/program$n
     fi
-    if ! (cd "$work" && TAPEHEAD_ISA=avx2 "$run") >"$work/printed"; then
+    if ! (cd "$work" && ${EMULATOR:-} "$run") >"$work/printed"; then
         cat "$work/printed"
-        grep -q "this processor has no AVX2" "$work/printed" && exit 77 # without fused multiply-add the numbers differ
+        grep -q "this processor has no AVX2" "$work/printed" && exit 77
         return 1
     fi
     [ ! -e "$work/$n.expected" ] || diff "$work/$n.expected" "$work/printed"

@@ -1,23 +1,25 @@
-/* small_step STEPS [float64] THREADS: trains a small language model for this many steps and prints the result.
- * instructions.sh counts its instructions, and same_bits.sh compares the result. */
+/* small_step STEPS [float64|bfloat16x3|bfloat16] THREADS: trains a small language model for this many steps and prints
+ * the result. instructions.sh counts its instructions; same_bits.sh and checksums.sh compare the result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tapehead/tapehead.h"
+#include "../examples/precision.h"
 
 enum { VOCABULARY = 64, BATCH = 4, LENGTH = 16 };
 
 int main(int argc, char **argv)
 {
-    const bool float64 = argc == 4 && strcmp(argv[2], "float64") == 0;
-    const int steps = argc > 1 ? atoi(argv[1]) : 0, threads = argc == 3 + float64 ? atoi(argv[argc - 1]) : 0;
-    if (steps < 1 || threads < 1) {
-        fprintf(stderr, "usage: small_step STEPS [float64] THREADS\n");
+    const char *type = argc == 4 ? argv[2] : "float32";
+    const bool float64 = strcmp(type, "float64") == 0;
+    const int steps = argc > 1 ? atoi(argv[1]) : 0, threads = argc == 3 || argc == 4 ? atoi(argv[argc - 1]) : 0;
+    th_precision precision = TH_PRECISION_FLOAT32;
+    if (steps < 1 || threads < 1 || (!float64 && !find_precision(type, &precision))) {
+        fprintf(stderr, "usage: small_step STEPS [float64|bfloat16x3|bfloat16] THREADS\n");
         return 2;
     }
-    th_context *ctx = th_context_new(
-        &(th_context_options){.seed = 1, .threads = threads, .default_dtype = float64 ? TH_FLOAT64 : TH_FLOAT32});
+    th_context *ctx = th_context_new(&(th_context_options){
+        .seed = 1, .threads = threads, .default_dtype = float64 ? TH_FLOAT64 : TH_FLOAT32, .precision = precision});
     th_module *model = th_language_model_new(
         ctx, &(th_language_model_options){VOCABULARY, LENGTH, .width = 32, .heads = 2, .layers = 2, .dropout = 0.1});
     th_optimizer *adam =

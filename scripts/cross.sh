@@ -1,0 +1,148 @@
+#!/bin/sh
+# cross.sh [OPTION...] aarch64 [build|quick|demo|test [OPTION...]]: builds Tapehead for another architecture with Debian's cross
+# compiler. Runs programs in QEMU, which emulates the processor for one program.
+#   build  (the default) both libraries and all examples, for a computer with this architecture
+#   quick  the core library alone: short runs of the copy task and of a small language model in three precisions, and tests of
+#          kernels. This takes about a minute
+#   demo   like quick with both libraries, no tests, and longer runs
+#   test   all tests. OPTIONS go to ctest: cross.sh aarch64 test -R test_norms. The tests that cannot run in QEMU are in
+#          tests/emulator.txt, with reasons. All others take hours
+# The runs must print the checksums in tests/checksums.txt, which are the same on all architectures.
+# --build DIR  builds in this directory instead of build-aarch64; quick uses its subdirectory core
+# --fresh      downloads the libraries again
+#
+# Installs the compiler and QEMU. The libraries for aarch64 (jansson, PCRE2, Check, OpenBLAS) are packages of this machine's Debian.
+# cross.sh downloads them to $XDG_CACHE_HOME/tapehead and does not install them. It uses the mirror of this machine's apt, or
+# DEBIAN_MIRROR from the environment. Exits with 77 and prints the reason if a download fails.
+set -eu
+
+here=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$here/scripts/help.sh"
+
+build=$here/build-aarch64 fresh=
+# The libraries for the models library; then what only tests need.
+libraries="libjansson-dev libjansson4 libpcre2-dev libpcre2-8-0"
+for_tests="check libsubunit-dev libsubunit0 libopenblas0-pthread libgfortran5"
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build)
+        need_value "$@"
+        build=$2
+        shift
+        ;;
+    --fresh) fresh=yes ;;
+    aarch64) break ;;
+    *)
+        answer_help "$1"
+        refuse "$1 is not an option or an architecture"
+        ;;
+    esac
+    shift
+done
+[ $# -gt 0 ] || refuse "an architecture is missing: aarch64"
+shift
+what=${1:-build}
+[ $# -eq 0 ] || shift
+case $what in
+test) ;;
+build | quick | demo)
+    answer_help "$@"
+    [ $# -eq 0 ] || refuse "$1 is not an option of $what"
+    ;;
+*)
+    answer_help "$what"
+    refuse "$what is not one of build, quick, demo and test"
+    ;;
+esac
+
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+
+"$here/scripts/setup.sh" cross
+
+# -- libraries for aarch64 --
+
+debian=$(. /etc/os-release && [ "${ID:-}" = debian ] && printf %s "${VERSION_CODENAME:-}") ||
+    skip "the libraries for aarch64 are packages of Debian, and this system is not Debian"
+cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/aarch64-$debian
+libraries_root=$cache/root
+[ -z "$fresh" ] || rm -rf --one-file-system "$cache"
+
+# apt OPTION...: runs apt-get for aarch64 with its own lists and caches, so that this machine's apt does not change.
+apt() {
+    apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User= -o Dir::Etc::sourcelist="$work/sources.list" \
+        -o Dir::Etc::sourceparts=- -o Dir::State="$work" -o Dir::State::status="$work/status" -o Dir::Cache="$work" "$@" >"$work/log" 2>&1
+}
+
+download() {
+    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
+        awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
+    [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
+    mkdir -p "$cache"
+    work=$(mktemp -d "$cache/work.XXXXXX")
+    trap 'rm -rf --one-file-system "$work"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/packages" "$work/root"
+    : >"$work/status"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $debian main" >"$work/sources.list"
+    # shellcheck disable=SC2086 # lists of words
+    { apt update && cd "$work/packages" && apt download $libraries $for_tests; } || {
+        tail -n 5 "$work/log" >&2
+        skip "Debian's packages for aarch64 could not be downloaded from $mirror"
+    }
+    for package in *.deb; do
+        dpkg-deb -x "$package" "$work/root"
+    done
+    ln -s openblas-pthread/libopenblas.so.0 "$work/root/usr/lib/aarch64-linux-gnu/"
+    cd "$here"
+    mv -T "$work/root" "$libraries_root"
+    rm -rf --one-file-system "$work"
+}
+[ -e "$libraries_root" ] || download
+
+# -- build --
+
+# configure DIRECTORY OPTION...
+configure() {
+    directory=$1
+    shift
+    cmake -S "$here" -B "$directory" --toolchain "$here/cmake/toolchains/aarch64-linux-gnu.cmake" \
+        -DCMAKE_FIND_ROOT_PATH="$libraries_root" "$@"
+}
+# compile DIRECTORY [TARGET...]
+compile() {
+    directory=$1
+    shift
+    cmake --build "$directory" --parallel "$(nproc)" ${1:+--target "$@"}
+}
+
+case $what in
+build)
+    configure "$build" -DTAPEHEAD_TESTS=OFF
+    compile "$build"
+    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4 and libpcre2-8-0.\n' \
+        "$build/examples"
+    print_next cross.sh --build "$build" aarch64 demo
+    ;;
+quick)
+    kernels="test_elementwise test_product test_vector_math"
+    configure "$build/core" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=ON -DTAPEHEAD_WERROR=ON
+    # shellcheck disable=SC2086 # a list of words
+    compile "$build/core" copy_task small_step $kernels
+    ctest --test-dir "$build/core" --output-on-failure -j2 -R "^(checksums|$(echo "$kernels" | tr ' ' '|'))\$"
+    ;;
+demo)
+    configure "$build" -DTAPEHEAD_TESTS=ON
+    compile "$build" copy_task small_step
+    "$here/tests/checksums.sh" all "$build/emulator"
+    ;;
+test)
+    configure "$build" -DTAPEHEAD_TESTS=ON
+    compile "$build"
+    ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "$@"
+    ;;
+esac
