@@ -10,24 +10,32 @@
 #include "kernels/kernels.h"
 #include "kernels/machine/machine.h"
 #include "kernels/products/product_block.h"
+
+/* The instruction sets (th_isas), then further ways to multiply bfloat16 parts (th_isa_choices). From FUSED on, all have
+ * fused multiply-add and give the same bits. */
+#ifdef __x86_64__
 #include "tile_interpreter.h"
 
+enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, AMX, PRODUCT_PATHS, FUSED = AVX2 };
 extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
-
-/* Indices of th_isas, and of th_isa_choices (kernels/machine/isa.h). */
-enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, AMX, PRODUCT_PATHS };
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
-
-static const char *const product_path_names[] = {"baseline", "AVX2 with fused multiply-add", "AVX-512",
-                                                 "AVX-512 with BF16", "AMX"};
+#else
+enum { NEON, ISAS, PRODUCT_PATHS = ISAS, FUSED = NEON, AMX = PRODUCT_PATHS /* none */ };
+extern const th_kernels th_kernels_f32_neon, th_kernels_f64_neon;
+static const th_kernels *const f32[ISAS] = {&th_kernels_f32_neon};
+static const th_kernels *const f64[ISAS] = {&th_kernels_f64_neon};
+#endif
 
 /* Whether this processor has the instructions of a choice. AMX, which few processors have, is interpreted. */
 static inline bool supported(int choice)
 {
-    const th_isa_choice *c = &th_isa_choices[choice == AMX ? AVX512_BF16 : choice];
-    return (!c->missing || !c->missing()) && (choice != AMX || (th_isa_choices[AMX].products && tiles_start()));
+#ifdef __x86_64__
+    if (choice == AMX)
+        return th_isa_choices[AMX].products && !th_isa_choices[AVX512_BF16].missing() && tiles_start();
+#endif
+    return choice < PRODUCT_PATHS && (!th_isa_choices[choice].missing || !th_isa_choices[choice].missing());
 }
 
 /* A machine with this choice. */

@@ -435,7 +435,7 @@ END_TEST
 START_TEST(test_sums_on_every_instruction_set)
 {
     enum { ROWS = 37, COLUMNS = 301 };
-    static float x[ROWS * COLUMNS], rows[3][ROWS], columns[3][COLUMNS];
+    static float x[ROWS * COLUMNS], rows[ISAS][ROWS], columns[ISAS][COLUMNS];
     for (int i = 0; i < ROWS * COLUMNS; i++)
         x[i] = (float)below(1 << 20) / 1048576.0f - 0.4f;
     for (int n = 1; n <= COLUMNS; n += 1 + n / 40)

@@ -2,7 +2,6 @@
  * (tile_model.h), over shapes, layouts, beginnings of the sum, batches, teams and special values. Then their distance
  * from the exact product. The caller's floating-point state must neither change them nor be changed. */
 #include <float.h>
-#include <immintrin.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "guarded.h"
 #include "instances.h"
 #include "kernels/products/product.h"
+#include "kernels/vector/float_state.h"
 #include "suite.h"
 #include "tile_model.h"
 
@@ -35,7 +35,7 @@ static bool machine_on(int way, th_machine *machine)
     *machine = machine_of(path_of(way), 1);
     machine->precision = parts_of(way) == 1 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_BFLOAT16X3;
     if (!supported(path_of(way)))
-        printf("skipped: this processor has no %s\n", product_path_names[path_of(way)]);
+        printf("skipped: this processor has no %s\n", th_isa_choices[path_of(way)].name);
     return supported(path_of(way));
 }
 
@@ -225,7 +225,7 @@ static void check_recipe(const recipe *r, const th_machine *machine, int parts, 
 /* Returns small numbers if the path has no fused multiply-add: its products must not overflow before the addition. */
 static numbers random_numbers(int way)
 {
-    return (numbers)draw(path_of(way) == BASELINE ? TINY : NUMBERS);
+    return (numbers)draw(path_of(way) < FUSED ? TINY : NUMBERS);
 }
 
 static recipe random_recipe(int way)
@@ -364,7 +364,7 @@ START_TEST(test_same_bits_everywhere)
     for (int k = 0; k < K; k++)
         for (int j = 0; j < N; j++)
             b[k * N + j] = bt[j * K + k] = number(ORDINARY);
-    th_machine plainest = machine_of(BASELINE, 1);
+    th_machine plainest = machine_of(0, 1);
     plainest.precision = machine.precision;
     th_product p = row_major_product(M, N, K, a, b, first);
     run(&plainest, &p, 1);
@@ -463,15 +463,25 @@ END_TEST
 
 /* -- the caller's floating-point state -- */
 
-enum { STATE_OF_FLAGS = 0x3f };
-
-/* Values of MXCSR. */
-static const unsigned int states[] = {
-    0x3f80, 0x5f80, 0x7f80, /* rounding down, up, to 0 */
-    0x9fc0,                 /* denormal operands and results are 0 */
-    0x7fff,                 /* rounding to 0, denormal operands are 0, all flags raised */
-    0x1f80,                 /* the default */
+#ifdef __x86_64__
+static const th_float_state flags = 0x3f, states[] = {
+                                              0x3f80, 0x5f80, 0x7f80, /* rounding down, up, to 0 */
+                                              0x9fc0,                 /* denormal operands and results are 0 */
+                                              0x7fff, /* rounding to 0, denormal operands are 0, all flags raised */
+                                              0x1f80, /* the default */
 };
+#else
+static const th_float_state flags = (th_float_state)0x9f << 32,
+                            states[] = {
+                                2 << 22,
+                                1 << 22,
+                                3 << 22, /* rounding down, up, to 0 */
+                                1 << 24, /* denormal operands and results are 0 */
+                                3 << 22 | 1 << 24 | 1 << 25 |
+                                    (th_float_state)0x9f << 32, /* both, default NaN, all flags raised */
+                                0,                              /* the default */
+};
+#endif
 
 /* With any state of the caller, the bits are the same, and the state stays. */
 START_TEST(test_bits_in_any_state)
@@ -485,12 +495,13 @@ START_TEST(test_bits_in_any_state)
         r.residual = false; /* bias + residual is an ordinary float32 sum */
         product_case t = case_new(&r);
         expect(&t, parts_of(_i));
-        const unsigned int usual = _mm_getcsr(), state = PICK(states);
-        _mm_setcsr(state);
+        const th_float_state usual = th_float_state_get(), state = PICK(states);
+        th_float_state_set(state);
         check(&t, &machine, 1 + (int)draw(2), "in the caller's floating-point state");
-        const unsigned int after = _mm_getcsr();
-        _mm_setcsr(usual);
-        ck_assert_msg((after | STATE_OF_FLAGS) == (state | STATE_OF_FLAGS), "MXCSR was %x and is %x", state, after);
+        const th_float_state after = th_float_state_get();
+        th_float_state_set(usual);
+        ck_assert_msg((after | flags) == (state | flags), "the state was %llx and is %llx", (unsigned long long)state,
+                      (unsigned long long)after);
         case_free(&t);
     }
 }
@@ -526,8 +537,8 @@ START_TEST(test_kernels_leave_the_state)
             a[e] = number(ANY);
         for (int e = 0; e < K * N; e++)
             b[e] = number(ANY);
-        const unsigned int usual = _mm_getcsr();
-        _mm_setcsr(0);
+        const th_float_state usual = th_float_state_get();
+        th_float_state_set(0); /* no flags, and on x86-64 all exceptions unmasked */
         kernels->pack_a(M, K, a, by_rows ? K : 1, by_rows ? 1 : M, packed_a);
         kernels->pack_b(K, N, b, by_rows ? 1 : N, by_rows ? K : 1, packed_b, block.b_panel);
         kernels->block(&block);
@@ -537,8 +548,8 @@ START_TEST(test_kernels_leave_the_state)
             few.b_panel = K;
             kernels->few_rows(&few);
         }
-        const unsigned int after = _mm_getcsr();
-        _mm_setcsr(usual);
+        const th_float_state after = th_float_state_get();
+        th_float_state_set(usual);
         ck_assert_uint_eq(after, 0);
     }
 }
@@ -552,8 +563,8 @@ START_TEST(test_untouched)
     enum { SIZE = TH_SHORT_SUM };
     static float a[SIZE * SIZE], b[SIZE * SIZE], c[3][SIZE * SIZE];
     th_machine machine;
-    if (path_of(_i) == BASELINE || !machine_on(_i, &machine))
-        return; /* (baseline leaves them to OpenBLAS, which may be missing) */
+    if (path_of(_i) < FUSED || !machine_on(_i, &machine))
+        return; /* (the baseline leaves them to OpenBLAS, which may be missing) */
     th_machine plain = machine;
     plain.precision = TH_PRECISION_FLOAT32;
     random_state = 9;

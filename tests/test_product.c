@@ -17,7 +17,7 @@
 static int machines(th_machine *list)
 {
     int count = 0;
-    for (int isa = AVX2; isa < ISAS && supported(isa); isa++)
+    for (int isa = FUSED; isa < ISAS && supported(isa); isa++)
         list[count++] = machine_of(isa, 2);
     if (count == 0)
         printf("skipped: native products need a processor with fused multiply-add\n");
