@@ -71,17 +71,9 @@ mkdir "$work/$name"
 here archive HEAD >"$work/commit.tar"
 tar -x -C "$work/$name" -f "$work/commit.tar"
 
-# make_reference: writes pages without scripts, because they contain no search and no menus. (The scripts are files of jQuery.)
-make_reference() {
-    { cat docs/Doxyfile && printf '%s\n' "OUTPUT_DIRECTORY = docs" "HTML_OUTPUT = reference" "SEARCHENGINE = NO" "HTML_DYNAMIC_MENUS = NO"; } |
-        doxygen - >"$work/log" 2>&1 && [ ! -s "$work/log" ] || fail "doxygen reports: $(cat "$work/log")"
-    rm -f docs/reference/*.js
-    sed -i -e '/<script .*<\/script>$/d' -e 's/<div class="levels">.*<\/div><table/<table/' -e 's/ onclick="[^"]*"//g' docs/reference/*.html
-    ! grep -l '<script\|javascript' docs/reference/*.html || fail "these pages of doxygen still use scripts"
-}
 if [ -n "$reference" ]; then
     "$root/scripts/setup.sh" release
-    (cd "$work/$name" && make_reference)
+    "$work/$name/docs/reference.sh" "$work/$name" "$work/$name/docs/reference"
 fi
 
 tar -C "$work" --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$(here log -1 --format=%ct)" \

@@ -13,6 +13,7 @@
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
 #   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen
+#   package  for Debian packages (deb.sh): git, debootstrap and diffoscope. The roots have all other tools
 # CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
 set -eu
@@ -21,7 +22,7 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | matrix | test | audit | bench | interop | tiles | release) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | tiles | release | package) ;;
 cross) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 -*) refuse "unknown option $tier" ;;
 *) refuse "$tier is not one of the tiers, which --help lists" ;;
@@ -147,6 +148,12 @@ has_doxygen() {
 has_git() {
     git --version
 }
+has_debootstrap() {
+    debootstrap --version
+}
+has_diffoscope() {
+    diffoscope --version
+}
 has_abidiff() {
     abidiff --version
 }
@@ -215,6 +222,12 @@ missing() {
             [ -z "$why" ] || explain "$1" "$said" "$3" "${4:-}" >&2
         fi
     }
+    if [ "$tier" = package ]; then
+        need git has_git git
+        need debootstrap has_debootstrap debootstrap
+        need diffoscope-minimal has_diffoscope diffoscope
+        return
+    fi
     if [ "$tier" = release ]; then
         need git has_git git
         need doxygen has_doxygen doxygen

@@ -1,9 +1,10 @@
 #!/bin/sh
-# documents.sh PAGE COMPILER FLAG..., or documents.sh PAGE find_package: each block of C in a page compiles without a warning.
+# documents.sh PAGE COMPILER FLAG..., or documents.sh PAGE find_package [TARGET]: each block of C in a page compiles without a warning.
 #   - A block with a main is a program. The test runs it, with $EMULATOR in a cross build; if another block follows immediately, it must equal the output.
 #   - Programs that include tapehead/mpi.h are left out. With TAPEHEAD_MPI, mpi/page.sh runs them.
 #   - Other blocks are pieces. documents/PAGE.h has the declarations that they need.
-# The FLAGS let the compiler find Tapehead and Check. With find_package CMake finds them, and only programs are compiled.
+# The FLAGS let the compiler find Tapehead and Check. With find_package CMake finds Tapehead, and programs (only these are compiled) link
+# TARGET, tapehead::tapehead by default.
 set -eu
 page=$1 compiler=$2
 shift 2
@@ -36,7 +37,7 @@ cmake_minimum_required(VERSION 3.22)
 project(page LANGUAGES C)
 find_package(tapehead REQUIRED)
 add_executable(program$n $n.c)
-target_link_libraries(program$n tapehead::tapehead)
+target_link_libraries(program$n ${1:-tapehead::tapehead})
 END
         { cmake -S "$work" -B "$work/build" -DCMAKE_C_FLAGS="$warnings" && cmake --build "$work/build"; } >"$work/log" 2>&1 ||
             { cat "$work/log"; return 1; }
