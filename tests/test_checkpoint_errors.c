@@ -1,5 +1,4 @@
 /* What an error of checkpoints and files of weights says, and what it leaves: no open file, and no memory. */
-#include <malloc.h>
 #include <math.h>
 
 #include "folder.h"
@@ -327,10 +326,10 @@ START_TEST(saving_again_takes_no_more_memory)
 {
     size_t before = 0;
     for (int i = 0; i < 60; i++) {
-        before = i == 30 ? mallinfo2().uordblks : before; /* earlier saves may take memory that the context keeps */
+        before = i == 30 ? bytes_of_malloc() : before; /* earlier saves may take memory that the context keeps */
         save(NULL);
     }
-    ck_assert_uint_le(mallinfo2().uordblks, before + 30 * 200);
+    ck_assert_uint_le(bytes_of_malloc(), before + 30 * 200);
 }
 END_TEST
 
