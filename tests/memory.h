@@ -2,21 +2,40 @@
 #ifndef TESTS_MEMORY_H
 #define TESTS_MEMORY_H
 
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "tapehead/context.h"
 
-/* 1 if a test may define malloc. The sanitizers define it themselves. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_MALLOC 0
+#define UNDER_SANITIZER 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define UNDER_SANITIZER 1
+#endif
+#endif
+#ifndef UNDER_SANITIZER
+#define UNDER_SANITIZER 0
+#endif
+
+/* 1 if a test may define malloc, with glibc's own __libc_malloc. The sanitizers define malloc themselves. */
+#if defined(__GLIBC__) && !UNDER_SANITIZER
+#define OWN_MALLOC 1
+#else
 #define OWN_MALLOC 0
 #endif
+
+/* Returns the bytes that malloc has given out. It does not count them in other C libraries than glibc, under the sanitizers
+ * and under valgrind; then this is 0. */
+static inline size_t bytes_of_malloc(void)
+{
+#ifdef __GLIBC__
+    const struct mallinfo2 all = mallinfo2();
+    return all.uordblks + all.hblkhd;
+#else
+    return 0;
 #endif
-#ifndef OWN_MALLOC
-#define OWN_MALLOC 1
-#endif
+}
 
 typedef struct test_memory {
     int64_t calls, fail_at; /* call number fail_at fails; 0: no call fails */

@@ -1,5 +1,4 @@
 /* What an error of checkpoints and files of weights says, and what it leaves: no open file, and no memory. */
-#include <malloc.h>
 #include <math.h>
 
 #include "folder.h"
@@ -329,10 +328,10 @@ START_TEST(saving_again_takes_no_more_memory)
     enum { FIRST = 30, MORE = 150 }; /* the first saves may take memory that the context keeps */
     size_t before = 0;
     for (int i = 0; i < FIRST + MORE; i++) {
-        before = i == FIRST ? mallinfo2().uordblks : before;
+        before = i == FIRST ? bytes_of_malloc() : before;
         save(NULL);
     }
-    ck_assert_uint_le(mallinfo2().uordblks, before + MORE * 200);
+    ck_assert_uint_le(bytes_of_malloc(), before + MORE * 200);
 }
 END_TEST
 

@@ -69,11 +69,11 @@ static double error_in_ulps(double y, long double value)
 /* x Φ(x) = x/2 erfc(a), a = -x sqrt(1/2). Corrects the rounding of a, which matters in the tail. */
 static long double reference_gelu(long double x)
 {
-    const long double root = M_SQRT1_2l, root_low = 0x1.65f626cdd52bp-66L, a = -x * root;
+    const long double root = 0.707106781186547524400844362104849039L, root_low = 0x1.65f626cdd52bp-66L, a = -x * root;
     if (isinf(x))
         return x > 0 ? x : NAN; /* -inf * 0 */
     const long double rounding = fmal(-x, root, -a) - x * root_low, tail = erfcl(a);
-    const long double slope = tail > 0 ? 2 * M_2_SQRTPIl / 2 * expl(-a * a) / tail : 0;
+    const long double slope = tail > 0 ? 1.128379167095512573896158903121545172L * expl(-a * a) / tail : 0;
     return x / 2 * tail * (1 - slope * rounding);
 }
 

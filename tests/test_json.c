@@ -261,9 +261,9 @@ START_TEST(the_estimate_covers_the_memory)
         const th_json_source from = source();
         size_t estimate;
         ck_assert_int_eq(th_json_measure(&from, text, strlen(text), &usual, &estimate), TH_OK);
-        const size_t before = mallinfo2().uordblks;
+        const size_t before = bytes_of_malloc();
         json_t *value = th_json_build(&from, text, strlen(text));
-        const size_t taken = mallinfo2().uordblks - before;
+        const size_t taken = bytes_of_malloc() - before;
         ck_assert_ptr_nonnull(value);
         ck_assert_msg(estimate >= taken, "%s: %zu bytes, %zu estimated", values[i], taken, estimate);
         ck_assert_msg(taken == 0 || estimate <= 4 * taken + 1000000, "%s: %zu bytes, %zu estimated", values[i], taken,

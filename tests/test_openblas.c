@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/machine/openblas.h"
+#include "openblas.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
@@ -99,16 +98,6 @@ START_TEST(test_a_signal_waits_for_the_program)
     ck_assert_int_eq(pthread_sigmask(SIG_UNBLOCK, &term, NULL), 0);
 }
 END_TEST
-
-/* Tests in a child process, so that OpenBLAS is not loaded in later tests. */
-static bool there_is_openblas(void)
-{
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(!th_openblas());
-    int status = 1;
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
 
 int main(void)
 {

@@ -63,7 +63,7 @@ typedef enum numbers {
     COARSE,   /* few bits: sums and parts that are exact, cancel, or are ties */
     RARE,     /* ordinary ones with a few infinities, NaN, zeros, denormals */
     TINY,     /* products and sums of them underflow */
-    HUGE,     /* and overflow */
+    LARGE,    /* and overflow */
     ANY,      /* any bits */
     NUMBERS
 } numbers;
@@ -92,7 +92,7 @@ static float number(numbers kind)
         return draw(60) == 0 ? rare() : between(120, 130);
     case TINY:
         return draw(8) == 0 ? rare() : between(40, 90);
-    case HUGE:
+    case LARGE:
         return draw(20) == 0 ? float_of(PICK(extremes)) : draw(3) == 0 ? between(110, 130) : between(170, 195);
     case ANY:
         return float_of((uint32_t)draw((int64_t)1 << 31) << 1 | (uint32_t)draw(2));

@@ -202,14 +202,17 @@ int sched_getaffinity(pid_t thread, size_t size, cpu_set_t *set)
         return -1;
     }
     CPU_ZERO_S(size, set);
-    CPU_SET_S(thread ? 900 : 1500, size, set);
+    CPU_SET_S(thread ? 900u : 1500u, size, set);
     for (size_t i = 0; i < 6 && thread; i += 5)
         CPU_SET_S(i, size, set);
     return 0;
 }
 
-static bool memory_is_exhausted;
-static int sets; /* that CPU_ALLOC allocated and CPU_FREE did not free */
+static bool memory_is_exhausted; /* glibc only: other C libraries allocate sets by other functions */
+static int sets;                 /* that CPU_ALLOC allocated and CPU_FREE did not free */
+
+cpu_set_t *__sched_cpualloc(size_t count);
+void __sched_cpufree(cpu_set_t *set);
 
 cpu_set_t *__sched_cpualloc(size_t count)
 {
@@ -238,9 +241,11 @@ START_TEST(test_masks_of_large_machines)
     ck_assert_int_eq(th_processors(), 1);
     ck_assert_int_eq(th_processors_of_process(), 1);
     kernel_bytes = 256;
+#ifdef __GLIBC__
     memory_is_exhausted = true;
     ck_assert_int_eq(th_processors_of_process(), 1);
     ck_assert_int_eq(sets, 0);
+#endif
 }
 END_TEST
 

@@ -175,6 +175,14 @@ static void case_run(const product_case *t, const th_machine *machine, int threa
     th_product_run(machine, t->dtype, &t->product, threads, workspace);
 }
 
+/* Returns a b + c, rounded once. (The functions of musl before 1.2.5 return 0 if a b rounds to -0 and c is 0.) */
+static double fused(th_dtype dtype, double a, double b, double c)
+{
+    if (c == 0 && a != 0 && b != 0)
+        return dtype == TH_FLOAT64 ? a * b : (double)((float)a * (float)b);
+    return dtype == TH_FLOAT64 ? fma(a, b, c) : (double)fmaf((float)a, (float)b, (float)c);
+}
+
 /* The definition. magnitude (or NULL) becomes the sum of the absolute values of all products. */
 static double expected(const product_case *t, const int64_t *at, int64_t i, int64_t j, double *magnitude)
 {
@@ -191,8 +199,7 @@ static double expected(const product_case *t, const int64_t *at, int64_t i, int6
         double block_sum = 0;
         for (int64_t k = block; k < end; k++) {
             const double x = get(t->dtype, p->a, a + k * p->a_col), y = get(t->dtype, p->b, b + k * p->b_row);
-            block_sum =
-                t->dtype == TH_FLOAT64 ? fma(x, y, block_sum) : (double)fmaf((float)x, (float)y, (float)block_sum);
+            block_sum = fused(t->dtype, x, y, block_sum);
             size += fabs(x * y);
         }
         if (block == 0 && !p->add && !p->bias)

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -90,6 +91,10 @@ END_TEST
 
 int main(void)
 {
+#ifndef __GLIBC__
+    puts("skipped: this C library never unloads a plugin");
+    return 77;
+#endif
     TCase *unload = new_suite("unload", NULL, NULL);
     tcase_add_test(unload, test_threads_outlive_the_plugin);
     return run_suites();

@@ -1,7 +1,7 @@
 /* Replaces the functions that allocate. The executable defines malloc and its like, so jansson and PCRE2 call them too.
- * The sanitizers define malloc themselves: with them the linker redirects calls in the library's files (--wrap). The
- * linker always redirects calls of mmap, munmap, pthread_create and fsync. It also redirects calls of the library's
- * allocators, which cut blocks and records from larger pieces of memory. */
+ * The sanitizers and other C libraries than glibc do not allow this: with them the linker redirects calls in the
+ * library's files (--wrap). The linker always redirects calls of mmap, munmap, pthread_create and fsync. It also
+ * redirects calls of the library's allocators, which cut blocks and records from larger pieces of memory. */
 #include "refusing.h"
 
 #include <errno.h>

@@ -124,7 +124,7 @@ static void pause_briefly(void)
 #endif
 }
 
-/* The operations of futex(2). linux/futex.h defines them too, but not every C library comes with the kernel's headers. */
+/* The operations of futex(2). linux/futex.h defines them too, but musl comes without the kernel's headers. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
 /* Sleeps while the slot has this state, at most for `max` (NULL: without limit). */

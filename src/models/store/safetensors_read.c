@@ -7,7 +7,7 @@
 #include "models/files/json.h"
 #include "models/store/safetensors.h"
 
-enum { CHUNK = 64 * 1024 };
+enum { CHUNK = 16 * 1024 }; /* a thread of musl has 128 KiB of stack */
 
 th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t begin, void *to, size_t bytes,
                           const char *operation)
