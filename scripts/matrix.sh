@@ -34,7 +34,7 @@ gcc-12-O0               12      gcc-12   quick        -GNinja -DCMAKE_BUILD_TYPE
 clang-14-O0             12      clang-14 quick        -GNinja -DCMAKE_BUILD_TYPE=Debug CFLAGS=-O0
 gcc-12-Og-make          12      gcc-12   quick        -GUnix@Makefiles -DCMAKE_BUILD_TYPE=None CFLAGS=-Og,-g
 clang-19-hardening      12      clang-19 quick        -GNinja -DCMAKE_BUILD_TYPE=RelWithDebInfo hardening
-gcc-12-core             12      gcc-12   quick        -GUnix@Makefiles -DTAPEHEAD_MODELS=OFF -DCMAKE_C_STANDARD=11
+gcc-12-core             12      gcc-12   quick        -GUnix@Makefiles -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_OPENMP=OFF -DCMAKE_C_STANDARD=11
 gcc-12-multi-config     12      gcc-12   quick        -GNinja@Multi-Config -DCMAKE_DEFAULT_BUILD_TYPE=Release -DTAPEHEAD_MODELS=OFF
 gcc-12-subproject       12      gcc-12   subproject
 clang-22-subproject     testing clang-22 subproject
