@@ -1,5 +1,5 @@
 #!/bin/sh
-# matrix.sh [OPTION...] [PATTERN...]: builds and tests Tapehead with many compilers and options, in bare roots of three Debian releases.
+# matrix.sh [OPTION...] [ROW...]: builds and tests Tapehead with many compilers and options, in bare roots of three Debian releases.
 #
 # Each row of the table at the top of this script is a release, a compiler, a kind and options. The kinds are
 #   all           builds everything and runs the quick tests (ctest -L quick)
@@ -7,8 +7,8 @@
 #   subproject    builds projects that contain Tapehead (tests/subproject.sh)
 #   reproducible  compares two builds (scripts/reproducible.sh)
 #   refused       the configuration refuses this compiler
-# A row passes if it completes without a warning of the compiler or the linker. Rows whose name contains a PATTERN run; without
-# one, all rows. At the end the script prints a table of the results.
+# A row passes if it completes without a warning of the compiler or the linker. Without names
+# of rows, all run. At the end the script prints a table of the results.
 # --list           prints the rows and exits
 # --commit REV     tries this commit, or the archive of a release, instead of HEAD
 # Exits with 77 and prints the reason if it cannot make a root (see bare_root.sh).
@@ -34,7 +34,7 @@ gcc-12-O0               12      gcc-12   quick        -GNinja -DCMAKE_BUILD_TYPE
 clang-14-O0             12      clang-14 quick        -GNinja -DCMAKE_BUILD_TYPE=Debug CFLAGS=-O0
 gcc-12-Og-make          12      gcc-12   quick        -GUnix@Makefiles -DCMAKE_BUILD_TYPE=None CFLAGS=-Og,-g
 clang-19-hardening      12      clang-19 quick        -GNinja -DCMAKE_BUILD_TYPE=RelWithDebInfo hardening
-gcc-12-core             12      gcc-12   quick        -GUnix@Makefiles -DTAPEHEAD_MODELS=OFF -DCMAKE_C_STANDARD=11
+gcc-12-core             12      gcc-12   quick        -GUnix@Makefiles -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_OPENMP=OFF -DCMAKE_C_STANDARD=11
 gcc-12-multi-config     12      gcc-12   quick        -GNinja@Multi-Config -DCMAKE_DEFAULT_BUILD_TYPE=Release -DTAPEHEAD_MODELS=OFF
 gcc-12-subproject       12      gcc-12   subproject
 clang-22-subproject     testing clang-22 subproject
@@ -48,7 +48,7 @@ hardening=-O2,-D_FORTIFY_SOURCE=3,-D_GLIBCXX_ASSERTIONS,-fstack-protector-strong
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/scripts/help.sh"
 . "$here/scripts/root.sh"
-commit=HEAD patterns=
+commit=HEAD wanted=
 
 answer_help "$@"
 while [ $# -gt 0 ]; do
@@ -64,23 +64,12 @@ while [ $# -gt 0 ]; do
         ;;
     -*) refuse "unknown option $1" ;;
     *)
-        rows | cut -d ' ' -f 1 | grep -F -e "$1" >/dev/null || refuse "no row has $1 in its name; --list prints the rows"
-        patterns="$patterns $1"
+        rows | cut -d ' ' -f 1 | grep -Fx -e "$1" >/dev/null || refuse "no row has the name $1; --list prints the rows"
+        wanted="$wanted $1"
         ;;
     esac
     shift
 done
-
-# selected NAME: whether this row runs.
-selected() {
-    [ "$patterns" ] || return 0
-    for pattern in $patterns; do
-        case $1 in
-        *"$pattern"*) return 0 ;;
-        esac
-    done
-    return 1
-}
 
 # -- what runs inside the root, as the user in the checkout --
 
@@ -103,10 +92,10 @@ configure='configure() {
 }'
 
 # shellcheck disable=SC2016
-all='cmake --build "$build" --parallel "$(nproc)" && ctest --test-dir "$build" -C Release -L quick --output-on-failure'
+all='cmake --build "$build" --parallel "$(nproc)" && ctest --test-dir "$build" -C Release -L quick --output-on-failure -j "$(nproc)"'
 # shellcheck disable=SC2016
 quick='cmake --build "$build" --parallel "$(nproc)" --target tapehead_quick &&
-    ctest --test-dir "$build" -C Release -L quick --output-on-failure'
+    ctest --test-dir "$build" -C Release -L quick --output-on-failure -j "$(nproc)"'
 
 # run CC CXX KIND OPTION...: runs a row.
 run() {
@@ -175,14 +164,17 @@ need_roots "$here" "$commit"
 rows >"$work/rows"
 prepared=
 exec 3<"$work/rows" # (commands of a row read the standard input)
-while read -r name row_release compiler kind options <&3; do
-    selected "$name" || continue
+while read -r row row_release compiler kind options <&3; do
+    case "${wanted:- $row} " in
+    *" $row "*) ;;
+    *) continue ;;
+    esac
     if [ "$row_release" != "$prepared" ]; then
         choose_release "$row_release"
         fresh_copy
         prepared=$row_release
     fi
-    try "$name" "$kind"
+    try "$row" "$kind"
 done
 printf '\n%s, %s:\n\n' "$tried" "$(date -u +%Y-%m-%d)"
 printf '| row | Debian | compiler | options | result | tests | seconds |\n|---|---|---|---|---|---|---|\n'

@@ -26,9 +26,9 @@ need_roots() {
         tar -tf "$commit" >/dev/null || refuse "$commit is not an archive"
         tried="archive $commit"
     else
-        tried=$(git -C "$checkout" rev-parse --verify --short "$commit^{commit}" 2>/dev/null) ||
-            skip "$checkout is not a git checkout with a commit $commit"
-        tried="commit $tried"
+        commit=$(git -C "$checkout" rev-parse --verify --short "$2^{commit}" 2>/dev/null) ||
+            skip "$checkout is not a git checkout with a commit $2"
+        tried="commit $commit"
     fi
     if ! command -v debootstrap >/dev/null; then
         { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||

@@ -30,4 +30,11 @@ fused th_tile_packed_f32_avx512 ps zmm
 fused th_tile_packed_f64_avx512 pd zmm
 fused fma_tile_6_2 ps ymm
 fused fma_tile_12_2 ps zmm
+
+# The baseline has none, even with -march=native in the compiler's flags: its results do not depend on the flags.
+for function in th_tile_packed_f32_baseline th_tile_packed_f64_baseline; do
+    instructions=$(objdump -d --no-show-raw-insn "$library" | sed -n "/<$function>:/,/^$/p")
+    echo "$function: $(echo "$instructions" | grep -c vfmadd) fused multiply-adds"
+    ! echo "$instructions" | grep vfmadd >/dev/null && echo "$instructions" | grep mul >/dev/null || status=1
+done
 exit $status
