@@ -66,9 +66,10 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 umask 022
 export LC_ALL=C TZ=UTC
+unset TAR_OPTIONS GZIP
 name=tapehead-$version
 mkdir "$work/$name"
-here archive HEAD >"$work/commit.tar"
+here -c core.autocrlf=false archive HEAD >"$work/commit.tar"
 tar -x -C "$work/$name" -f "$work/commit.tar"
 
 # make_reference: writes pages without scripts, because they contain no search and no menus. (The scripts are files of jQuery.)
