@@ -6,14 +6,15 @@ cd "$1"
 directory=$2
 rm -rf "$directory"
 mkdir -p "$directory"
-reports=$({ cat docs/Doxyfile && printf '%s\n' "OUTPUT_DIRECTORY = \"$(dirname "$directory")\"" "HTML_OUTPUT = \"$(basename "$directory")\"" \
+version=$(sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+reports=$({ cat docs/Doxyfile && printf '%s\n' "PROJECT_NUMBER = $version" "OUTPUT_DIRECTORY = \"$(dirname "$directory")\"" "HTML_OUTPUT = \"$(basename "$directory")\"" \
     "SEARCHENGINE = NO" "HTML_DYNAMIC_MENUS = NO"; } | doxygen - 2>&1) && [ -z "$reports" ] || {
     printf '%s\n' "$reports" >&2
     exit 1
 }
 cd "$directory"
 rm -f ./*.js ./*.map ./*.md5
-sed -i -e '/<script .*<\/script>$/d' -e 's/<div class="levels">.*<\/div><table/<table/' -e 's/ onclick="[^"]*"//g' ./*.html
+sed -i -e '/<script .*<\/script>/d' -e '/<script/,/<\/script>/d' -e 's/<div class="levels">.*<\/div><table/<table/' -e 's/ onclick="[^"]*"//g' ./*.html
 if grep -l '<script\|javascript' ./*.html; then
     echo "reference.sh: these pages of doxygen still use scripts" >&2
     exit 1

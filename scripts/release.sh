@@ -66,9 +66,10 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 umask 022
 export LC_ALL=C TZ=UTC
+unset TAR_OPTIONS GZIP
 name=tapehead-$version
 mkdir "$work/$name"
-here archive HEAD >"$work/commit.tar"
+here -c core.autocrlf=false archive HEAD >"$work/commit.tar"
 tar -x -C "$work/$name" -f "$work/commit.tar"
 
 if [ -n "$reference" ]; then

@@ -34,12 +34,12 @@ cd "$source"
 git ls-files --cached --others --exclude-standard 2>"$work/said" | while read -r file; do
     [ ! -e "$file" ] || echo "$file"
 done >"$work/files"
-[ -s "$work/files" ] || find . -path './build*' -prune -o ! -type d -print >"$work/files"
+[ -s "$work/files" ] || find . \( -path ./.git -o -path './build*' \) -prune -o ! -type d -print >"$work/files"
 tar -c -T "$work/files" -f - | tar -x -C "$work/checkout"
 cd "$work/checkout"
 version=$(sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-# The changelog has no section of this version before the release.
-grep -q "^## \[$version\] - " CHANGELOG.md || sed -i "s/^## \[Unreleased\]/&\n\n## [$version] - 2020-02-02/" CHANGELOG.md
+# During development the changelog has unreleased lines, and no section of the version.
+printf '# Changelog\n\n## [Unreleased]\n\n## [%s] - 2020-02-02\n\n- A line.\n' "$version" >CHANGELOG.md
 git init -q
 commit "a release"
 
