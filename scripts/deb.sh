@@ -63,30 +63,27 @@ prepare() {
     step prepare root sh -ec 'apt-get -q update && apt-get -q install -y --no-install-recommends "$@"' sh "$@"
 }
 
-# -- the source package: its original archive has debian/ too, because both have the same authors --
+# -- the source package: an original archive without debian/, and debian/ --
 
 need_roots "$here" "$commit"
 "$here/scripts/setup.sh" package
 choose_release "$release"
 say "$tried"
-version=$(sources | tar -xO --wildcards '*/debian/changelog' | sed -n '1s/^tapehead (\(.*\)-[^-]*).*/\1/p')
+mkdir "$work/source"
+sources | tar -x -C "$work/source" --strip-components=1 --wildcards '*/debian'
+version=$(sed -n '1s/^tapehead (\(.*\)-[^-]*).*/\1/p' "$work/source/debian/changelog")
 [ -n "$version" ] || fail "the first line of debian/changelog has no version"
-original=$work/tapehead_$version.orig.tar.gz
-if [ -f "$commit" ]; then
-    cp "$commit" "$original"
-else
-    git -C "$here" archive --prefix="tapehead-$version/" "$commit" | gzip -9n >"$original"
-fi
+sources | tar --delete --wildcards -f - '*/debian' | gzip -9n >"$work/source/tapehead_$version.orig.tar.gz"
 
 # -- build, lintian, again --
 
 # build FOLDER UMASK: the commands of a packager.
 # shellcheck disable=SC2016 # variables of the inner shell
-build='umask "$2" && mkdir -p "$1" && cd "$1" && cp /tapehead_*.orig.tar.gz . && tar -xf ./*.orig.tar.gz && cd tapehead-*/ &&
-    dpkg-buildpackage -us -uc'
+build='umask "$2" && mkdir -p "$1/tapehead" && cd "$1" && cp /source/tapehead_*.orig.tar.gz . && cd tapehead &&
+    tar -xf ../*.orig.tar.gz --strip-components=1 && cp -R /source/debian . && dpkg-buildpackage -us -uc'
 
 prepare build-essential lintian locales
-cp "$original" "$work/root/"
+cp -R "$work/source" "$work/root/"
 step build-dependencies root sh -ec 'apt-get -q build-dep -y --no-install-recommends . && localedef -i tr_TR -f UTF-8 tr_TR.UTF-8'
 step build user env LC_ALL=C.UTF-8 DEB_BUILD_OPTIONS="parallel=$(nproc)" sh -c "$build" sh /home/user/packages 022
 mkdir -p "$output" "$work/first" "$work/second"
