@@ -8,8 +8,8 @@
 #   remove     installs the packages and removes them. No file remains
 #   autopkgtest runs the tests in debian/tests with the installed packages
 # --output DIR     leaves the packages in this directory; the default is build-packages/ in the checkout
-# --archive FILE   builds from this archive of scripts/release.sh; the default is an archive of the commit
 # --commit REV     builds this commit instead of HEAD
+# --archive FILE   builds from this archive (scripts/release.sh)
 # --build-only     leaves out all steps but the first
 # Exits with 77 and prints the reason if it cannot make a root (scripts/bare_root.sh --help). The roots and the downloaded packages stay in
 # $XDG_CACHE_HOME/tapehead.
@@ -18,27 +18,26 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/scripts/help.sh"
 . "$here/scripts/root.sh"
-number=12 commit=HEAD output=$here/build-packages archive= build_only=
+release=12 commit=HEAD output=$here/build-packages build_only=
 
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in
-    12 | 13) number=$1 ;;
+    12 | 13) release=$1 ;;
     --build-only) build_only=yes ;;
-    --output | --archive | --commit)
+    --output | --commit | --archive)
         need_value "$@"
         case $1 in
         --output) output=$2 ;;
-        --archive) archive=$2 ;;
-        --commit) commit=$2 ;;
+        --archive) [ -f "$2" ] || refuse "there is no archive $2" ;;
         esac
+        [ "$1" = --output ] || commit=$2
         shift
         ;;
     *) refuse "$1 is not an option or a release of Debian" ;;
     esac
     shift
 done
-[ -z "$archive" ] || [ -f "$archive" ] || refuse "there is no archive $archive"
 
 fail() {
     printf 'deb.sh: %s\n' "$*" >&2
@@ -64,32 +63,28 @@ prepare() {
     step prepare root sh -ec 'apt-get -q update && apt-get -q install -y --no-install-recommends "$@"' sh "$@"
 }
 
-# -- the source: the archive without debian/, and debian/ of the commit --
+# -- the source package: an original archive without debian/, and debian/ --
 
 need_roots "$here" "$commit"
 "$here/scripts/setup.sh" package
-choose_release "$number"
-say "commit $revision"
-version=$(git -C "$here" show "$commit:debian/changelog" | sed -n '1s/^tapehead (\(.*\)-[0-9]*).*/\1/p')
-[ -n "$version" ] || fail "the first line of debian/changelog has no version"
+choose_release "$release"
+say "$tried"
 mkdir "$work/source"
-git -C "$here" archive "$commit" debian | tar -x -C "$work/source"
-if [ -n "$archive" ]; then
-    cp "$archive" "$work/source/tapehead_$version.orig.tar.gz"
-else
-    git -C "$here" archive --prefix="tapehead-$version/" "$commit" . ':!debian' | gzip -9n >"$work/source/tapehead_$version.orig.tar.gz"
-fi
+sources | tar -x -C "$work/source" --strip-components=1 --wildcards '*/debian'
+version=$(sed -n '1s/^tapehead (\(.*\)-[^-]*).*/\1/p' "$work/source/debian/changelog")
+[ -n "$version" ] || fail "the first line of debian/changelog has no version"
+sources | tar --delete --wildcards -f - '*/debian' | gzip -9n >"$work/source/tapehead_$version.orig.tar.gz"
 
 # -- build, lintian, again --
 
 # build FOLDER UMASK: the commands of a packager.
 # shellcheck disable=SC2016 # variables of the inner shell
-build='umask "$2" && mkdir -p "$1" && cd "$1" && cp /source/*.tar.gz . && tar -xf ./*.orig.tar.gz && cp -R /source/debian tapehead-*/ &&
-    cd tapehead-*/ && dpkg-buildpackage -us -uc'
+build='umask "$2" && mkdir -p "$1/tapehead" && cd "$1" && cp /source/tapehead_*.orig.tar.gz . && cd tapehead &&
+    tar -xf ../*.orig.tar.gz --strip-components=1 && cp -R /source/debian . && dpkg-buildpackage -us -uc'
 
 prepare build-essential lintian locales
-cp -R "$work/source" "$work/root/source"
-step build-dependencies root sh -ec 'apt-get -q build-dep -y --no-install-recommends /source && localedef -i tr_TR -f UTF-8 tr_TR.UTF-8'
+cp -R "$work/source" "$work/root/"
+step build-dependencies root sh -ec 'apt-get -q build-dep -y --no-install-recommends . && localedef -i tr_TR -f UTF-8 tr_TR.UTF-8'
 step build user env LC_ALL=C.UTF-8 DEB_BUILD_OPTIONS="parallel=$(nproc)" sh -c "$build" sh /home/user/packages 022
 mkdir -p "$output" "$work/first" "$work/second"
 cp "$work/root/home/user/packages"/tapehead_* "$work/root/home/user/packages"/*.deb "$work/first/"
