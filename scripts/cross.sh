@@ -28,7 +28,10 @@ while [ $# -gt 0 ]; do
     case $1 in
     --build)
         need_value "$@"
-        build=$2
+        case $2 in
+        /*) build=$2 ;;
+        *) build=$PWD/$2 ;;
+        esac
         shift
         ;;
     --fresh) fresh=yes ;;
@@ -90,15 +93,14 @@ download() {
     : >"$work/status"
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $debian main" >"$work/sources.list"
     # shellcheck disable=SC2086 # lists of words
-    { apt update && cd "$work/packages" && apt download $libraries $for_tests; } || {
+    apt update && (cd "$work/packages" && apt download $libraries $for_tests) || {
         tail -n 5 "$work/log" >&2
         skip "Debian's packages for aarch64 could not be downloaded from $mirror"
     }
-    for package in *.deb; do
+    for package in "$work/packages"/*.deb; do
         dpkg-deb -x "$package" "$work/root"
     done
     ln -s openblas-pthread/libopenblas.so.0 "$work/root/usr/lib/aarch64-linux-gnu/"
-    cd "$here"
     mv -T "$work/root" "$libraries_root"
     rm -rf --one-file-system "$work"
 }

@@ -46,13 +46,13 @@ endfunction()
 # tapehead_emulator_scripts(directory): writes the scripts for all programs of this source directory and its subdirectories.
 function(tapehead_emulator_scripts directory)
     get_property(targets DIRECTORY ${directory} PROPERTY BUILDSYSTEM_TARGETS)
-    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR "' '" emulator)
     foreach(target ${targets})
         get_target_property(type ${target} TYPE)
         if(type STREQUAL "EXECUTABLE")
             tapehead_emulator_directory(directory_of_target ${target})
             file(GENERATE OUTPUT ${directory_of_target}/${target}
-                CONTENT "#!/bin/sh\nexec ${emulator} '$<TARGET_FILE:${target}>' \"$@\"\n"
+                CONTENT "#!/bin/sh\nexec '${emulator}' '$<TARGET_FILE:${target}>' \"$@\"\n"
                 FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
         endif()
     endforeach()

@@ -70,3 +70,10 @@ stand_in ldconfig 'echo "libopenblas.so.0 (libc6) => /lib/libopenblas.so.0"'
 PATH="$work/first:$PATH" "$setup" demo
 refuses models "Missing for Tapehead's models: libjansson-dev libpcre2-dev"
 refuses mpi "Missing for Tapehead's mpi: libjansson-dev libpcre2-dev libopenmpi-dev"
+
+# Only cross.sh needs a cross compiler and an emulator.
+for tool in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64 qemu-aarch64-static; do
+    stand_in $tool 'exit 1'
+done
+PATH="$work/first:$PATH" "$setup" demo
+refuses cross "Missing for Tapehead's cross: gcc-aarch64-linux-gnu libc6-dev-arm64-cross g++-aarch64-linux-gnu qemu-user librandom123-dev"

@@ -243,17 +243,16 @@ static void train(th_precision precision, double *losses /* (STEPS) */)
  * for products alone.) */
 START_TEST(test_training)
 {
-    static const char *const isas[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
     const th_precision precision = (th_precision)_i;
     double expected[STEPS], losses[STEPS], first[STEPS];
     bool any = false;
     train(TH_PRECISION_FLOAT32, expected);
     ck_assert_double_lt(expected[STEPS - 1], 0.7 * expected[0]);
-    for (int i = 0; i < (int)(sizeof isas / sizeof *isas); i++) {
+    for (int i = 0; i < th_isa_choice_count; i++) {
         th_machine machine;
-        setenv("TAPEHEAD_ISA", isas[i], 1);
+        setenv("TAPEHEAD_ISA", th_isa_choices[i].name, 1);
         if (th_machine_detect(&machine) != NULL) {
-            printf("skipped: no %s\n", isas[i]);
+            printf("skipped: no %s\n", th_isa_choices[i].name);
             continue;
         }
         train(precision, losses);

@@ -43,11 +43,14 @@ inside == "text" { print >expected }
 !inside && !/^$/ { waiting = 0 }
 END { print n + 0 >(work "/count") }' "$page"
 
+case $(uname -m) in
+x86_64) export TAPEHEAD_ISA=avx2 ;; # without fused multiply-add the numbers differ
+esac
 n=0
 while [ $((n += 1)) -le "$(cat "$work/count")" ]; do
-    if ! (cd "$work/run" && PATH=$work/bin:$PATH TAPEHEAD_ISA=avx2 sh -eu "$work/$n.sh") >"$work/printed" 2>"$work/log"; then
+    if ! (cd "$work/run" && PATH=$work/bin:$PATH sh -eu "$work/$n.sh") >"$work/printed" 2>"$work/log"; then
         cat "$work/printed" "$work/log"
-        grep -q "this processor has no AVX2" "$work/log" && exit 77 # without fused multiply-add the numbers differ
+        grep -q "this processor has no AVX2" "$work/log" && exit 77
         echo "$page: block $n of sh fails"
         exit 1
     fi
