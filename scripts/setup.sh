@@ -12,6 +12,7 @@
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
 #   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
+#   musl     for scripts/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen
 #   package  for Debian packages (deb.sh): git, debootstrap and diffoscope. The roots have all other tools
 # CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
@@ -24,6 +25,7 @@ tier=${1:-test}
 case $tier in
 demo | models | mpi | matrix | test | audit | bench | interop | tiles | release | package) ;;
 cross) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
+musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
 *) refuse "$tier is not one of the tiers, which --help lists" ;;
 esac
@@ -43,6 +45,9 @@ has_vectors() { # gcc has __builtin_shufflevector from version 12 on
     echo 'typedef float quad __attribute__((vector_size(16)));
           int main(void) { quad x = {1, 2}; return __builtin_shufflevector(x, x, 2, 1, 0, 3)[0] != 0; }' |
         compiles "${CC:-cc}" c
+}
+has_gcc_vectors() {
+    CC=gcc has_vectors
 }
 has_openmp() {
     echo '#include <omp.h>
@@ -112,6 +117,15 @@ has_check() {
 }
 has_random123() {
     echo '#include <Random123/philox.h>' | ${CC:-cc} -fsyntax-only -x c -
+}
+has_random123_of_gcc() {
+    CC=gcc has_random123
+}
+has_kernel_headers() {
+    echo '#include <linux/filter.h>' | gcc -fsyntax-only -x c -
+}
+has_dpkg_source() {
+    dpkg-source --version
 }
 has_binutils() {
     objdump --version && readelf --version && nm --version
@@ -235,6 +249,10 @@ missing() {
     fi
     c=${CC:-cc}
     case $c in
+    musl-gcc)
+        need gcc has_gcc_vectors gcc 12
+        need "musl-tools musl-dev" has_c "$c"
+        ;;
     aarch64-linux-gnu-gcc)
         need gcc-aarch64-linux-gnu has_vectors_and_openmp "$c" 12
         need libc6-dev-arm64-cross has_c "$c"
@@ -264,9 +282,12 @@ missing() {
     esac
     need make has_make make
     need cmake has_cmake cmake 3.22
-    [ "$tier" = cross ] || need libopenblas0-pthread has_openblas ""
     case $tier in
-    demo | tiles | cross) ;;
+    cross | musl) ;;
+    *) need libopenblas0-pthread has_openblas "" ;;
+    esac
+    case $tier in
+    demo | tiles | cross | musl) ;;
     *)
         need libjansson-dev has_jansson "$c"
         need libpcre2-dev has_pcre2 "$c"
@@ -297,6 +318,13 @@ missing() {
         need qemu-user has_qemu qemu-aarch64
         need pkg-config has_pkg_config pkg-config
         need librandom123-dev has_random123 "$c"
+    fi
+    if [ "$tier" = musl ]; then
+        need g++ has_cpp "$cpp"
+        need dpkg-dev has_dpkg_source dpkg-source
+        need linux-libc-dev has_kernel_headers gcc
+        need pkg-config has_pkg_config pkg-config
+        need librandom123-dev has_random123_of_gcc gcc
     fi
     case $tier in
     matrix | test | audit)

@@ -1,0 +1,185 @@
+#!/bin/sh
+# musl.sh [OPTION...] [quick|test|static]: builds Tapehead with the C library musl and without OpenMP. Warnings are errors.
+#   quick   (the default) both libraries: the quick tests (ctest -L quick), then static
+#   test    all tests of the libraries and of the examples that are not slow
+#   static  the core library alone: the copy task as a program without shared libraries. It trains in a directory that contains
+#           nothing else: no /proc, no /sys
+# Training must end with the checksums in tests/checksums.txt, which are the same with glibc and with OpenMP.
+# --build DIR  builds in this directory instead of build-musl
+# --fresh      builds jansson, PCRE2 and Check again
+#
+# Installs musl's compiler. jansson, PCRE2 and Check are compiled for musl from this Debian's source packages; the results stay in
+# $XDG_CACHE_HOME/tapehead. The script uses the mirror of this machine's apt, or DEBIAN_MIRROR from the environment. Exits with
+# 77 and prints the reason if the sources cannot be downloaded. Without root's rights, `static` needs user namespaces.
+set -eu
+
+here=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$here/scripts/help.sh"
+build=$here/build-musl fresh='' what=quick
+
+answer_help "$@"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build)
+        need_value "$@"
+        build=$2
+        shift
+        ;;
+    --fresh) fresh=yes ;;
+    quick | test | static) what=$1 ;;
+    *) refuse "$1 is not an option, nor one of quick, test and static" ;;
+    esac
+    shift
+done
+
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+
+"$here/scripts/setup.sh" musl
+
+work=$(mktemp -d)
+trap 'rm -rf --one-file-system "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# -- jansson, PCRE2 and Check --
+
+# apt OPTION...: runs apt-get with its own lists and caches, so that this machine's apt does not change.
+apt() {
+    apt-get -q -o APT::Sandbox::User= -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State="$work" -o Dir::State::status="$work/status" -o Dir::Cache="$work" "$@" >"$work/log" 2>&1
+}
+
+download_sources() {
+    debian=$(. /etc/os-release && [ "${ID:-}" = debian ] && printf %s "${VERSION_CODENAME:-}") ||
+        skip "jansson, PCRE2 and Check are source packages of Debian, and this system is not Debian"
+    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
+        awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
+    [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
+    mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/sources"
+    : >"$work/status"
+    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $debian main" >"$work/sources.list"
+    { apt update && cd "$work/sources" && apt source --download-only jansson pcre2 check; } || {
+        tail -n 5 "$work/log" >&2
+        skip "Debian's source packages could not be downloaded from $mirror"
+    }
+    cd "$here"
+}
+
+# build_library NAME OPTION...: installs a library in $work/root. Debian's patches are left out: one names a library of Debian's build.
+build_library() {
+    name=$1
+    shift
+    {
+        dpkg-source --skip-patches -x "$work/sources/$name"_*.dsc "$work/$name" &&
+            cmake -S "$work/$name" -B "$work/$name/build" -DCMAKE_C_COMPILER=musl-gcc -DCMAKE_BUILD_TYPE=Release \
+                -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \
+                -DCMAKE_INSTALL_PREFIX="$libraries" -DCMAKE_INSTALL_LIBDIR=lib "$@" &&
+            cmake --build "$work/$name/build" --parallel "$(nproc)" &&
+            DESTDIR=$work/root cmake --install "$work/$name/build"
+    } >"$work/log" 2>&1 || {
+        tail -n 20 "$work/log" >&2
+        printf '%s could not be compiled for musl\n' "$name" >&2
+        exit 1
+    }
+}
+
+libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/musl
+build_libraries() {
+    download_sources
+    build_library jansson -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF
+    build_library pcre2 -DPCRE2_SUPPORT_JIT=ON -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF
+    build_library check -DBUILD_TESTING=OFF -DCHECK_ENABLE_TESTS=OFF -DCHECK_ENABLE_SUBUNIT=OFF
+    # musl comes without the kernel's headers. Only tests need them, and Random123, which consists of headers.
+    for headers in linux asm-generic "$(gcc -print-multiarch)/asm" Random123; do
+        ln -s "/usr/include/$headers" "$work/root$libraries/include/"
+    done
+    mkdir -p "$(dirname "$libraries")"
+    rm -rf --one-file-system "$libraries"
+    mv -T "$work/root$libraries" "$libraries"
+}
+
+# -- build --
+
+# configure DIRECTORY OPTION...
+configure() {
+    directory=$1
+    shift
+    PKG_CONFIG_LIBDIR=$libraries/lib/pkgconfig PKG_CONFIG_PATH='' cmake -S "$here" -B "$directory" -DCMAKE_C_COMPILER=musl-gcc \
+        -DCMAKE_PREFIX_PATH="$libraries" -DTAPEHEAD_OPENMP=OFF -DTAPEHEAD_WERROR=ON "$@"
+}
+# compile DIRECTORY [TARGET...]
+compile() {
+    directory=$1
+    shift
+    cmake --build "$directory" --parallel "$(nproc)" ${1:+--target "$@"}
+}
+
+# -- one static program in an empty root --
+
+in_root() { # in_root COMMAND...
+    if [ "$(id -u)" -eq 0 ]; then
+        (cd "$root" && chroot . "$@")
+    else
+        (cd "$root" && unshare --map-root-user chroot . "$@")
+    fi
+}
+
+static_program() { # static_program DIRECTORY: with the core library of this build
+    root=$work/root
+    rm -rf "$root"
+    mkdir "$root"
+    # shellcheck disable=SC2046 # a list of options
+    musl-gcc -static -std=c11 -O2 -I "$here/include" "$here/examples/copy_task.c" -o "$root/copy_task" "$1/libtapehead.a" \
+        $(sed -n 's/^Libs.private: //p' "$1/tapehead.pc")
+    in_root /copy_task --version >/dev/null 2>"$work/log" || skip "this user cannot change the root directory: $(cat "$work/log")"
+
+    grep ' copy_task .*--steps 60' "$here/tests/checksums.txt" >"$work/lines"
+    while read -r _ wanted program options; do
+        # shellcheck disable=SC2086 # a list of options
+        in_root "/$program" $options >"$work/out" </dev/null
+        grep "parameters_crc32c=$wanted\$" "$work/out" || {
+            cat "$work/out"
+            echo "the checksum is not $wanted"
+            exit 1
+        }
+    done <"$work/lines"
+    for picture in copy_loss.svg copy_attention.svg; do
+        [ -s "$root/$picture" ] || { echo "the program wrote no $picture"; exit 1; }
+    done
+
+    # A static program loads no OpenBLAS.
+    status=0
+    TAPEHEAD_GEMM=openblas in_root /copy_task --quiet --steps 1 >"$work/out" 2>&1 || status=$?
+    cat "$work/out"
+    [ "$status" -eq 1 ] && grep 'TAPEHEAD_GEMM is openblas, but OpenBLAS was not found' "$work/out" >/dev/null || {
+        echo "OpenBLAS in a static program: status $status"
+        exit 1
+    }
+}
+
+case $what in
+quick | test)
+    [ -z "$fresh" ] || rm -rf --one-file-system "$libraries"
+    [ -e "$libraries" ] || build_libraries
+    configure "$build" -DTAPEHEAD_TESTS=ON
+    ;;
+esac
+case $what in
+quick)
+    compile "$build" tapehead_quick
+    ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -L quick
+    static_program "$build"
+    ;;
+test)
+    compile "$build"
+    ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -L 'suite|example' -LE slow
+    ;;
+static)
+    configure "$build/core" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF
+    compile "$build/core" tapehead_static
+    static_program "$build/core"
+    ;;
+esac
