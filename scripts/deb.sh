@@ -39,6 +39,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+umask 022
 fail() {
     printf 'deb.sh: %s\n' "$*" >&2
     exit 1
