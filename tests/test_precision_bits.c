@@ -392,6 +392,43 @@ START_TEST(test_same_bits_everywhere)
 }
 END_TEST
 
+/* Column j: 2^-126 - 2^-(127 + j), whose difference from the smallest normal number becomes smaller and smaller. A
+ * result is tiny, and 0, if it is below that number after rounding to 24 digits. */
+START_TEST(test_tiny_after_rounding)
+{
+    enum { M = TH_FEW_PART_ROWS + 1, N = 60, K = 70, ODD = 33, LAST = 64 };
+    static float a[M * K], b[K * N], c[M * N];
+    th_machine machine;
+    if (!machine_on(_i, &machine) || !machine.isa->fused)
+        return;
+    for (int i = 0; i < M; i++) {
+        const float sign = i % 2 ? -1 : 1;
+        a[i * K] = a[i * K + ODD] = sign;
+        a[i * K + 2] = a[i * K + ODD + 2] = -0x1p-60f * sign;
+        a[i * K + LAST] = 0x1p-126f;
+    }
+    for (int j = 0; j < N; j++) { /* columns are contiguous */
+        b[j * K] = b[j * K + ODD] = 0x1p-126f;
+        b[j * K + 2] = b[j * K + ODD + 2] = ldexpf(1, -127 - j + 60);
+        b[j * K + LAST] = 1;
+    }
+    for (int64_t rows = 1; rows <= M; rows += M - 1) { /* B in place, and packed */
+        th_product p = row_major_product(rows, N, K, a, b, c);
+        p.b_row = 1;
+        p.b_col = K;
+        p.long_sum = true;
+        run(&machine, &p, 1);
+        for (int64_t i = 0; i < rows; i++)
+            for (int j = 0; j < N; j++) {
+                const float one = j < 24 ? 0 : i % 2 ? -0x1p-126f : 0x1p-126f, expected = 2 * one + 0x1p-126f;
+                if (!same_bits(c[i * N + j], expected))
+                    ck_abort_msg("of %ld rows, element (%ld, %d) is %a, not %a", (long)rows, (long)i, j,
+                                 (double)c[i * N + j], (double)expected);
+            }
+    }
+}
+END_TEST
+
 /* -- against the exact product -- */
 
 /* The largest allowed error relative to the sum of |a b|: from the parts, then from float32's sums. Two parts leave up
@@ -595,6 +632,7 @@ int main(void)
     tcase_add_loop_test(bits, test_few_rows, 0, WAYS);
     tcase_add_loop_test(bits, test_large_products, 0, WAYS);
     tcase_add_loop_test(bits, test_same_bits_everywhere, 0, WAYS);
+    tcase_add_loop_test(bits, test_tiny_after_rounding, 0, WAYS);
     tcase_add_loop_test(bits, test_untouched, 0, WAYS);
     TCase *values = new_suite("precision: values", NULL, NULL);
     tcase_add_loop_test(values, test_error, 0, WAYS);

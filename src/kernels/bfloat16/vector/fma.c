@@ -43,11 +43,9 @@ TH_INLINE void add_group(int rows, int registers, const float *a, const float *b
         }
 }
 
-typedef void group_function(int rows, int registers, const float *a, const float *b, sum_row *c);
 typedef void fma_function(int parts, bool both, const tile_operands *t, sum_row *c);
 
-TH_INLINE void multiply_groups(group_function *add, int rows, int registers, int parts, bool both,
-                               const tile_operands *t, sum_row *c)
+TH_INLINE void multiply_groups(int rows, int registers, int parts, bool both, const tile_operands *t, sum_row *c)
 {
     static const struct {
         int a, b;
@@ -55,7 +53,7 @@ TH_INLINE void multiply_groups(group_function *add, int rows, int registers, int
     const float *a = t->a, *b = t->b;
     for (int64_t step = 0; step < t->k; step += TH_PART_GROUP) {
         for (int i = 0; i < (both ? 3 : 1); i++)
-            add(rows, registers, a + product[i].a, b + product[i].b, c);
+            add_group(rows, registers, a + product[i].a, b + product[i].b, c);
         a += parts * GROUP_OF_A;
         b += parts * GROUP_OF_B;
     }
@@ -66,7 +64,7 @@ TH_INLINE void multiply_groups(group_function *add, int rows, int registers, int
     static __attribute__((noinline)) void fma_tile_##rows##_##registers(int parts, bool both, const tile_operands *t,  \
                                                                         sum_row *c)                                    \
     {                                                                                                                  \
-        multiply_groups(add_group, rows, registers, parts, both, t, c);                                                \
+        multiply_groups(rows, registers, parts, both, t, c);                                                           \
     }                                                                                                                  \
     static fma_function fma_tile_##rows##_##registers
 #define FMA_TILES(rows)                                                                                                \
@@ -102,10 +100,10 @@ static fma_function *const fma_functions[TILE_ROWS][2] = {
 
 #ifdef __aarch64__
 /* As add_group, for sums that pass through tiny numbers (fma_underflow.h). */
-TH_INLINE void add_tiny_group(int rows, int registers, const float *a, const float *b, sum_row *c)
+TH_INLINE void add_tiny_group(int64_t rows, const float *a, const float *b, sum_row *c)
 {
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < registers * TH_REGISTER_LANES; j += TH_REGISTER_LANES) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int j = 0; j < TILE_COLUMNS; j += TH_REGISTER_LANES) {
             vec half[2] = {{0}, {0}};
             for (int step = 0; step < TH_PART_GROUP; step++) {
                 vec *sum = &half[step / HALF_GROUP];
@@ -116,9 +114,20 @@ TH_INLINE void add_tiny_group(int rows, int registers, const float *a, const flo
         }
 }
 
-static __attribute__((noinline)) void add_tiny_tile(int rows, int parts, bool both, const tile_operands *t, sum_row *c)
+/* As multiply_groups. */
+static __attribute__((noinline)) void add_tiny_tile(int parts, bool both, int64_t rows, const tile_operands *t,
+                                                    sum_row *c)
 {
-    multiply_groups(add_tiny_group, rows, 2, parts, both, t, c);
+    const float *a = t->a, *b = t->b;
+    for (int64_t step = 0; step < t->k; step += TH_PART_GROUP) {
+        add_tiny_group(rows, a, b, c);
+        if (both) {
+            add_tiny_group(rows, a, b + GROUP_OF_B, c);
+            add_tiny_group(rows, a + GROUP_OF_A, b, c);
+        }
+        a += parts * GROUP_OF_A;
+        b += parts * GROUP_OF_B;
+    }
 }
 #endif
 
@@ -129,7 +138,7 @@ TH_INLINE void add_fma_tile(int parts, bool both, int64_t rows, const tile_opera
     if (th_float_underflowed(c)) {
         th_float_state_set(TH_FLOAT_USUAL);
         load_sums(rows, t, c);
-        add_tiny_tile((int)rows, parts, both, t, c);
+        add_tiny_tile(parts, both, rows, t, c);
         th_float_state_set(TH_FLOAT_FLUSH);
     }
 #endif

@@ -71,18 +71,12 @@ TH_INLINE const float *row_of_a(const th_product_block *block, int64_t row, int6
     return (const float *)block->a + row / TILE_ROWS * block->a_panel + row % TILE_ROWS + step * TILE_ROWS;
 }
 
-/* Returns the number at this step of a row's group, in every lane. */
-TH_INLINE vec broadcast_step(const float *a, int step)
-{
-    return vec_broadcast(a[(step % 2 * HALF_GROUP + step / 2) * TILE_ROWS]);
-}
-
 /* Adds the products of the square at step `first` of a group. a: the row's group. */
 TH_INLINE void add_square(int first, const float *a, const vec square[TH_REGISTER_LANES], vec *even, vec *odd)
 {
     UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++) {
         vec *sum = i % 2 ? odd : even;
-        *sum += broadcast_step(a, first + i) * square[i];
+        *sum += vec_broadcast(a[(i % 2 * HALF_GROUP + (first + i) / 2) * TILE_ROWS]) * square[i];
     }
 }
 
@@ -103,32 +97,28 @@ TH_INLINE void add_few(int64_t rows, bool whole, const th_product_block *block, 
         sums[i].c = sums[i].c + (sums[i].even + sums[i].odd);
 }
 
-/* The sums before the first group of steps. */
-TH_INLINE void begin_few(int64_t rows, const th_product_block *block, int64_t j, int64_t columns, few_sums *sums)
-{
-    for (int64_t i = 0; i < rows; i++)
-        sums[i].c =
-            block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, columns, 0) : (vec){0};
-}
-
 #ifdef __aarch64__
-/* Adds all groups of steps of a register of columns, for sums that pass through tiny numbers (fma_underflow.h). */
-static __attribute__((noinline)) void add_tiny_columns(const th_product_block *block, const few_square *columns,
+/* Computes the sums of few_columns again, because some pass through tiny numbers (fma_underflow.h). */
+static __attribute__((noinline)) void add_tiny_columns(const th_product_block *block, int64_t j, int64_t columns,
                                                        few_sums *sums)
 {
+    for (int64_t i = 0; i < block->m; i++)
+        sums[i].c =
+            block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, columns, 0) : (vec){0};
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP) {
         for (int64_t i = 0; i < block->m; i++)
             sums[i].even = sums[i].odd = (vec){0};
         for (int first = 0; first < TH_PART_GROUP; first += TH_REGISTER_LANES) {
-            const few_square s = {columns->at + step + first, columns->column, columns->columns,
+            const few_square s = {(const float *)block->b + j * block->b_panel + step + first, block->b_panel, columns,
                                   block->k - step - first};
             vec square[TH_REGISTER_LANES];
             load_unusual(&s, square);
             transpose_registers(square);
             for (int64_t i = 0; i < block->m; i++)
-                for (int lane = 0; lane < TH_REGISTER_LANES; lane++) {
-                    vec *sum = lane % 2 ? &sums[i].odd : &sums[i].even;
-                    *sum = flushing_mul_add(broadcast_step(row_of_a(block, i, step), first + lane), square[lane], *sum);
+                for (int l = 0; l < TH_REGISTER_LANES; l++) {
+                    const float a = row_of_a(block, i, step)[(l % 2 * HALF_GROUP + (first + l) / 2) * TILE_ROWS];
+                    vec *sum = l % 2 ? &sums[i].odd : &sums[i].even;
+                    *sum = flushing_mul_add(vec_broadcast(a), square[l], *sum);
                 }
         }
         for (int64_t i = 0; i < block->m; i++)
@@ -144,7 +134,9 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
                         .column = block->b_panel,
                         .columns = th_smaller(block->n - j, TH_REGISTER_LANES)};
     few_sums sums[TH_FEW_PART_ROWS];
-    begin_few(rows, block, j, group.columns, sums);
+    for (int64_t i = 0; i < rows; i++)
+        sums[i].c = block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, group.columns, 0)
+                                : (vec){0};
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, group.at += TH_PART_GROUP) {
         group.steps = block->k - step;
         if (group.columns == TH_REGISTER_LANES && group.steps >= TH_PART_GROUP)
@@ -155,9 +147,7 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
 #ifdef __aarch64__
     if (th_float_underflowed(sums)) {
         th_float_state_set(TH_FLOAT_USUAL);
-        group.at -= th_ceil_div(block->k, TH_PART_GROUP) * TH_PART_GROUP;
-        begin_few(rows, block, j, group.columns, sums);
-        add_tiny_columns(block, &group, sums);
+        add_tiny_columns(block, j, group.columns, sums);
         th_float_state_set(TH_FLOAT_FLUSH);
     }
 #endif
