@@ -70,3 +70,5 @@ stand_in ldconfig 'echo "libopenblas.so.0 (libc6) => /lib/libopenblas.so.0"'
 PATH="$work/first:$PATH" "$setup" demo
 refuses models "Missing for Tapehead's models: libjansson-dev libpcre2-dev"
 refuses mpi "Missing for Tapehead's mpi: libjansson-dev libpcre2-dev libopenmpi-dev"
+stand_in musl-gcc 'exit 1'
+refuses musl "Missing for Tapehead's musl: musl-tools musl-dev"
