@@ -77,3 +77,5 @@ for tool in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64 qemu-aarch6
 done
 PATH="$work/first:$PATH" "$setup" demo
 refuses cross "Missing for Tapehead's cross: gcc-aarch64-linux-gnu libc6-dev-arm64-cross g++-aarch64-linux-gnu qemu-user librandom123-dev"
+stand_in musl-gcc 'exit 1'
+refuses musl "Missing for Tapehead's musl: musl-tools musl-dev"

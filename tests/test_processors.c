@@ -270,6 +270,15 @@ int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
     return 0;
 }
 
+static int max_threads;
+
+int omp_get_max_threads(void)
+{
+    int (*replaced)(void);
+    find_replaced("omp_get_max_threads", &replaced);
+    return simulated ? max_threads : replaced();
+}
+
 omp_proc_bind_t omp_get_proc_bind(void)
 {
     omp_proc_bind_t (*replaced)(void);
@@ -315,6 +324,19 @@ static const struct {
     {omp_proc_bind_spread, 4, 6, 8, 2},
 };
 
+/* gcc's library returns a number that is too large as 0 or less. */
+START_TEST(test_a_number_of_threads_that_is_too_large)
+{
+    static const int returned[] = {0, -1294967296, INT_MIN};
+    simulated = true;
+    kernel_bytes = 256;
+    for (int i = 0; i < 3; i++) {
+        max_threads = returned[i];
+        ck_assert_int_eq(th_processors_default_team(), 1);
+    }
+}
+END_TEST
+
 START_TEST(test_workers_get_openmps_places)
 {
     simulated = true;
@@ -355,6 +377,7 @@ int main(void)
     TCase *other = new_suite("processors: other machines", NULL, NULL);
     tcase_add_test(other, test_masks_of_large_machines);
 #ifdef TAPEHEAD_OPENMP
+    tcase_add_test(other, test_a_number_of_threads_that_is_too_large);
     tcase_add_loop_test(other, test_workers_get_openmps_places, 0, (int)(sizeof bindings / sizeof *bindings));
 #endif
     return run_suites();

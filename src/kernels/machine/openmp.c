@@ -3,6 +3,7 @@
 
 #ifdef TAPEHEAD_OPENMP
 
+#include <limits.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdint.h>
@@ -10,7 +11,8 @@
 
 int th_openmp_threads(void)
 {
-    return omp_get_max_threads();
+    const int threads = omp_get_max_threads();
+    return threads > 0 ? threads : INT_MAX; /* gcc's library takes only 32 bits of OMP_NUM_THREADS=3000000000 */
 }
 
 int th_openmp_thread_limit(void)
