@@ -140,7 +140,7 @@ kernels)
 demo)
     configure "$build" -DTAPEHEAD_TESTS=ON
     compile "$build" copy_task small_step
-    "$here/tests/checksums.sh" all "$build/emulator"
+    "$here/tests/checksums.sh" long "$build/emulator/examples" "$build/emulator/tests"
     ;;
 test)
     configure "$build" -DTAPEHEAD_TESTS=ON
