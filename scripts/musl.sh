@@ -1,7 +1,7 @@
 #!/bin/sh
 # musl.sh [OPTION...] [quick|test|static]: builds Tapehead with the C library musl and without OpenMP. Warnings are errors.
 #   quick   (the default) both libraries: the quick tests (ctest -L quick), then static
-#   test    all tests of the libraries and of the examples that are not slow
+#   test    all suites that are not slow (ctest -L suite -LE slow)
 #   static  the core library alone: the copy task as a program without shared libraries. It trains in a directory that contains
 #           nothing else: no /proc, no /sys
 # Training must end with the checksums in tests/checksums.txt, which are the same with glibc and with OpenMP.
@@ -178,7 +178,7 @@ quick)
     ;;
 test)
     compile "$build"
-    ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -L 'suite|example' -LE slow
+    ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -L suite -LE slow
     ;;
 static)
     configure "$build/core" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF
