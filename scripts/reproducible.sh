@@ -34,7 +34,7 @@ build() {
     folder=$work/$1 jobs=$2
     shift 2
     mkdir -p "$folder/source"
-    (cd "$scripts/.." && tar -cf - CMakeLists.txt cmake include src) | tar -xf - -C "$folder/source"
+    tar -C "$scripts/.." --exclude=./.git --exclude='./build*' -cf - . | tar -xf - -C "$folder/source"
     [ "$1" != setpriv ] || chown -R 65534:65534 "$folder"
     env -i PATH="$PATH" HOME="$folder" CC="${CC:-cc}" "$@" sh -ec '
         cmake -S "$1/source" -B "$1/build" -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib

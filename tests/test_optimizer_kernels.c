@@ -83,7 +83,7 @@ START_TEST(test_adam)
 }
 END_TEST
 
-/* Every length gives the same elements, and writes nothing after them. */
+/* With and without Nesterov's momentum: every length gives the same elements, and writes nothing after them. */
 START_TEST(test_lengths)
 {
     const th_adam_update adam = {.gradient_scale = 0.5,
@@ -95,7 +95,7 @@ START_TEST(test_lengths)
                                  .second_scale = 2,
                                  .eps_outside = 1e-8};
     const th_sgd_update sgd = {
-        .gradient_scale = 0.5, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true, .learning_rate = 0.1};
+        .gradient_scale = 0.7, .weight_decay = 0.1, .momentum = 0.9, .nesterov = _i, .learning_rate = 0.1};
     for (int isa = 0; isa < ISAS && supported(isa); isa++) {
         float start[5][N], whole[5][N], part[5][N];
         state = 3;
@@ -226,7 +226,7 @@ START_TEST(test_sgd_with_huge_gradients){CHECK_VELOCITY(float, f32, 3e38) CHECK_
     TCase *tests = new_suite("optimizer_kernels", NULL, NULL);
     tcase_add_loop_test(tests, test_adam, 0, sizeof adam_cases / sizeof *adam_cases);
     tcase_add_loop_test(tests, test_sgd, 0, 3);
-    tcase_add_test(tests, test_lengths);
+    tcase_add_loop_test(tests, test_lengths, 0, 2);
     tcase_add_loop_test(tests, test_adam_with_huge_gradients, 0, sizeof huge_cases / sizeof *huge_cases);
     tcase_add_loop_test(tests, test_sgd_with_huge_gradients, 0, 3);
     return run_suites();

@@ -162,7 +162,7 @@ static void one_product(const th_product *p, const float *a, const float *b, flo
 
 static void batch(const th_product *p, int dim, const float *a, const float *b, float *c, int parts)
 {
-    if (dim == p->batch_dims) {
+    if (dim == TH_PRODUCT_BATCH_DIMS || dim == p->batch_dims) {
         one_product(p, a, b, c, parts);
         return;
     }

@@ -10,6 +10,18 @@
 
 #include "kernels/vector/vector.h"
 
+/* Returns x. The compiler cannot know that x is a product, and so contracts nothing. If several sums use one product, compilers
+ * differ in which they contract, and so do loops of one function. */
+TH_INLINE vec vec_rounded(vec x)
+{
+#ifdef __aarch64__
+    __asm__("" : "+w"(x));
+#else
+    __asm__("" : "+v"(x));
+#endif
+    return x;
+}
+
 /* (s - 0 is s, which compilers know; s + 0 is not s for -0) */
 TH_INLINE vec vec_broadcast(real s)
 {

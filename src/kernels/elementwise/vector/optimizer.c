@@ -99,13 +99,13 @@ typedef struct sgd_numbers {
 /* Updates one register. forget = 1 - momentum. */
 TH_INLINE void sgd_register(const sgd_numbers *s, vec gradient, vec *p, vec *velocity)
 {
-    const vec g = gradient + *p * s->decay;
+    const vec g = vec_rounded((gradient + *p * s->decay) * s->scale);
     const vec decayed = *velocity - *velocity * s->forget;
-    *velocity = vec_clamp(decayed + g * s->scale, -largest_real, largest_real);
+    *velocity = vec_clamp(decayed + g, -largest_real, largest_real);
     vec u = *velocity;
     if (s->nesterov) {
         const vec twice_decayed = u - u * s->forget;
-        u = vec_clamp(twice_decayed + g * s->scale, -largest_real, largest_real);
+        u = vec_clamp(twice_decayed + g, -largest_real, largest_real);
     }
     *p = *p - u * s->rate;
 }
