@@ -56,9 +56,10 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapehead-config.cmake ${CMAKE_CURRENT_
 
 # -- doc: pages and pictures in their folders, because they link each other; the reference --
 
-tapehead_directories(doc ${CMAKE_INSTALL_DATADIR} ${CMAKE_INSTALL_DATADIR}/doc ${CMAKE_INSTALL_DOCDIR})
+tapehead_directories(doc ${CMAKE_INSTALL_DATADIR} ${CMAKE_INSTALL_DATADIR}/doc ${CMAKE_INSTALL_DOCDIR} ${CMAKE_INSTALL_DOCDIR}/tests)
 file(GLOB pages CONFIGURE_DEPENDS *.md)
 install(FILES ${pages} LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+install(FILES tests/checksums.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests COMPONENT doc)
 install(DIRECTORY docs bench DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
     FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN docs/reference EXCLUDE)
 
