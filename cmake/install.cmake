@@ -10,18 +10,22 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tapehead)
 set(examples_dir ${CMAKE_INSTALL_DOCDIR}/examples)
 
-# tapehead_directories(component directory...): all users can read directories that this installation creates, with any umask.
-function(tapehead_directories component)
-    foreach(directory ${ARGN})
-        install(DIRECTORY DESTINATION ${directory} COMPONENT ${component})
-    endforeach()
+# tapehead_directory(component directory): all users can read this directory and those between it and the prefix, with any umask.
+function(tapehead_directory component directory)
+    get_filename_component(parent ${directory} DIRECTORY)
+    if(parent AND NOT IS_ABSOLUTE ${directory})
+        tapehead_directory(${component} ${parent})
+    endif()
+    install(DIRECTORY DESTINATION ${directory} COMPONENT ${component})
 endfunction()
 
 # -- runtime and devel: the libraries, the headers, the CMake package --
 
-tapehead_directories(runtime ${CMAKE_INSTALL_LIBDIR})
-tapehead_directories(devel ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_LIBDIR}/cmake ${package_dir}
-    ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_INCLUDEDIR} ${CMAKE_INSTALL_INCLUDEDIR}/tapehead)
+tapehead_directory(runtime ${CMAKE_INSTALL_LIBDIR})
+tapehead_directory(devel ${CMAKE_INSTALL_LIBDIR}/cmake) # (the library directory may be an absolute path)
+tapehead_directory(devel ${package_dir})
+tapehead_directory(devel ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+tapehead_directory(devel ${CMAKE_INSTALL_INCLUDEDIR}/tapehead)
 
 # tapehead_install(name target...): users know `name` as a component of find_package.
 function(tapehead_install name)
@@ -56,9 +60,10 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapehead-config.cmake ${CMAKE_CURRENT_
 
 # -- doc: pages and pictures in their folders, because they link each other; the reference --
 
-tapehead_directories(doc ${CMAKE_INSTALL_DATADIR} ${CMAKE_INSTALL_DATADIR}/doc ${CMAKE_INSTALL_DOCDIR})
+tapehead_directory(doc ${CMAKE_INSTALL_DOCDIR}/tests)
 file(GLOB pages CONFIGURE_DEPENDS *.md)
 install(FILES ${pages} LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+install(FILES tests/checksums.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests COMPONENT doc)
 install(DIRECTORY docs bench DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
     FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN docs/reference EXCLUDE)
 
@@ -79,7 +84,7 @@ endif()
 
 # -- examples --
 
-tapehead_directories(examples ${CMAKE_INSTALL_DATADIR} ${CMAKE_INSTALL_DATADIR}/doc ${CMAKE_INSTALL_DOCDIR})
+tapehead_directory(examples ${examples_dir})
 install(DIRECTORY examples/ DESTINATION ${examples_dir} COMPONENT examples FILES_MATCHING PATTERN "*.[ch]")
 install(FILES examples/standalone.cmake DESTINATION ${examples_dir} COMPONENT examples RENAME CMakeLists.txt)
 

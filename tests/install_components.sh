@@ -36,7 +36,7 @@ names="tapehead ${models:+tapehead_models}"
     find include -name '*.h' | if [ -n "$models" ]; then cat; else grep -vF "$models_headers" | grep -v /models.h; fi
 } >"$work/devel"
 {
-    ls ./*.md LICENSE
+    ls ./*.md LICENSE tests/checksums.txt
     find docs bench -path docs/reference -prune -o -name '*.md' -print -o -name '*.svg' -print
 } | sed 's|^\(\./\)*|share/doc/tapehead/|' >"$work/doc"
 {
