@@ -65,7 +65,7 @@ function(tapehead_vector_kernels objects)
     # These files interleave independent chains of operations. gcc needs scheduling before register allocation for that.
     set_source_files_properties(${kernels}/elementwise/vector/activation.c ${kernels}/elementwise/vector/unary.c
         PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fschedule-insns>)
-    # The sums of a tile take 24 of NEON's 32 registers. gcc would schedule so many loads before them that it spills sums.
+    # The sums of a tile take 24 of NEON's 32 registers. gcc's first scheduler moves loads up, and then sums are spilled.
     if(TAPEHEAD_ARCHITECTURE STREQUAL "aarch64")
         set_source_files_properties(${kernels}/products/vector/product_tile.c ${fma}
             PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fno-schedule-insns>)

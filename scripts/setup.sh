@@ -12,6 +12,7 @@
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
 #   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
+#   mca      for bench/neon_loops.sh: the packages of cross, llvm-mca and Python
 #   musl     for scripts/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen
 #   package  for Debian packages (deb.sh): git, debootstrap and diffoscope. The roots have all other tools
@@ -24,7 +25,7 @@ answer_help "$@"
 tier=${1:-test}
 case $tier in
 demo | models | mpi | matrix | test | audit | bench | interop | tiles | release | package) ;;
-cross) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
+cross | mca) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
 *) refuse "$tier is not one of the tiers, which --help lists" ;;
@@ -196,6 +197,11 @@ has_xz() {
 has_cpio() {
     cpio --version
 }
+has_mca() { # with models of Neoverse N1 and V1
+    for processor in neoverse-n1 neoverse-v1; do
+        echo 'fmla v0.4s, v1.4s, v2.s[0]' | llvm-mca-19 -mtriple=aarch64-linux-gnu -mcpu=$processor || return 1
+    done
+}
 has_qemu() {
     qemu-aarch64 --version || qemu-aarch64-static --version
 }
@@ -283,11 +289,11 @@ missing() {
     need make has_make make
     need cmake has_cmake cmake 3.22
     case $tier in
-    cross | musl) ;;
+    cross | mca | musl) ;;
     *) need libopenblas0-pthread has_openblas "" ;;
     esac
     case $tier in
-    demo | tiles | cross | musl) ;;
+    demo | tiles | cross | mca | musl) ;;
     *)
         need libjansson-dev has_jansson "$c"
         need libpcre2-dev has_pcre2 "$c"
@@ -313,7 +319,11 @@ missing() {
         need cpio has_cpio cpio
         need xorriso has_xorriso xorriso
     fi
-    if [ "$tier" = cross ]; then
+    if [ "$tier" = mca ]; then
+        need llvm-19 has_mca llvm-mca-19
+        need python3 has_python python3
+    fi
+    if [ "$tier" = cross ] || [ "$tier" = mca ]; then
         need g++-aarch64-linux-gnu has_cpp "$CXX"
         need qemu-user has_qemu qemu-aarch64
         need pkg-config has_pkg_config pkg-config

@@ -37,6 +37,29 @@ TH_INLINE void multiply_tile(int rows, int registers, int64_t k, const real *a, 
     }
 }
 
+#ifdef __aarch64__
+/* The same for a full tile of packed panels. NEON multiplies by an element of a register. So one load takes the numbers
+ * of several rows. */
+TH_INLINE void multiply_packed(int64_t k, const real *a, const real *b, vec sum[TILE_ROWS][4])
+{
+    UNROLLED_FOR (int i = 0; i < TILE_ROWS; i++)
+        UNROLLED_FOR (int j = 0; j < 2; j++)
+            sum[i][j] = (vec){0};
+    for (int64_t step = 0; step < k; step++) {
+        const vec columns[2] = {*(const vec *)b, *(const vec *)(b + TH_REGISTER_LANES)};
+        __builtin_prefetch(b + TILE_AHEAD * TILE_COLUMNS);
+        UNROLLED_FOR (int first = 0; first < TILE_ROWS; first += TH_REGISTER_LANES) {
+            const vec rows = *(const vec *)(a + first);
+            UNROLLED_FOR (int i = 0; i < TH_REGISTER_LANES; i++)
+                UNROLLED_FOR (int j = 0; j < 2; j++)
+                    sum[first + i][j] += (rows[i] - (vec){0}) * columns[j];
+        }
+        a += TILE_ROWS;
+        b += TILE_COLUMNS;
+    }
+}
+#endif
+
 /* A tile with any strides of A. */
 TH_INLINE void tile(int rows, int registers, const tile_operands *t)
 {
@@ -54,7 +77,11 @@ static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands
         __builtin_prefetch(t->c + i * t->c_row + TH_REGISTER_LANES, 1);
     }
     vec sum[TILE_ROWS][4];
+#ifdef __aarch64__
+    multiply_packed(t->k, t->a, t->b, sum);
+#else
     multiply_tile(TILE_ROWS, 2, t->k, t->a, 1, TILE_ROWS, t->b, TILE_COLUMNS, sum);
+#endif
     store(TILE_ROWS, 2, sum, t);
 }
 
