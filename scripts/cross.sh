@@ -108,12 +108,17 @@ download() {
 
 # -- build --
 
-# configure DIRECTORY OPTION...
+# configure DIRECTORY OPTION...: makes a new configuration if the present one no longer works (the checkout moved).
 configure() {
     directory=$1
     shift
-    cmake -S "$here" -B "$directory" --toolchain "$here/cmake/toolchains/aarch64-linux-gnu.cmake" \
+    set -- -S "$here" -B "$directory" --toolchain "$here/cmake/toolchains/aarch64-linux-gnu.cmake" \
         -DCMAKE_FIND_ROOT_PATH="$libraries_root" "$@"
+    cmake "$@" || {
+        [ -e "$directory/CMakeCache.txt" ] || exit 1
+        rm -rf "$directory/CMakeCache.txt" "$directory/CMakeFiles"
+        cmake "$@"
+    }
 }
 # compile DIRECTORY [TARGET...]
 compile() {
@@ -128,7 +133,7 @@ build)
     compile "$build"
     printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4 and libpcre2-8-0.\n' \
         "$build/examples"
-    print_next cross.sh --build "$build" aarch64 demo
+    print_next cross.sh --build "$build" aarch64 kernels
     ;;
 kernels)
     kernels="test_elementwise test_machine test_optimizer_kernels test_philox test_rows test_vector_math"
