@@ -11,9 +11,9 @@ struct th_product_kernels; /* product_kernels.h */
 /* An instruction set for which all vector kernels are compiled. */
 typedef struct th_isa {
     const char *name;
-    int vector_bytes;             /* of a vector register */
-    int registers;                /* vector registers of the processor */
-    bool fused;                   /* has fused multiply-add, which native products need */
+    int vector_bytes;                    /* of a vector register */
+    int registers;                       /* vector registers of the processor */
+    bool fused;                          /* has fused multiply-add, which native products need */
     const struct th_kernels *kernels[2]; /* [0] float32, [1] float64 */
 } th_isa;
 

@@ -14,10 +14,10 @@ typedef enum th_gemm { TH_GEMM_NATIVE, TH_GEMM_OPENBLAS } th_gemm;
 typedef struct th_machine {
     const th_isa *isa;
     th_gemm gemm;
-    int threads;                        /* of the team, unless the context sets another number (processors.h) */
+    int threads;                               /* of the team, unless the context sets another number (processors.h) */
     const struct th_product_kernels *products; /* of bfloat16 parts: [0] one, [1] two parts of each operand */
-    bool automatic;                     /* TAPEHEAD_ISA is not set */
-    th_precision precision;             /* of products of float32 numbers */
+    bool automatic;                            /* TAPEHEAD_ISA is not set */
+    th_precision precision;                    /* of products of float32 numbers */
 } th_machine;
 
 /* Fills *machine, with precision float32. Returns NULL, or a static sentence about a wrong request or a missing
