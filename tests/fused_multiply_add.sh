@@ -7,9 +7,14 @@ set -eu
 library=$1 architecture=$2 objdump=$3
 status=0
 
+# instructions FUNCTION: prints the function's instructions. (llvm-objdump separates operands with tabs, objdump with spaces.)
+instructions() {
+    "$objdump" -d --no-show-raw-insn "$library" | tr '\t' ' ' | sed -n "/<$1[^>]*>:/,/^$/p"
+}
+
 # fused FUNCTION FUSED SEPARATE: the regular expressions of the two kinds of instructions
 fused() {
-    code=$("$objdump" -d --no-show-raw-insn "$library" | sed -n "/<$1[^>]*>:/,/^$/p")
+    code=$(instructions "$1")
     fused=$(echo "$code" | grep -cE "$2" || true)
     separate=$(echo "$code" | grep -cE "$3" || true)
     echo "$1: $fused fused multiply-adds ($2), $separate separate multiplications"
@@ -28,9 +33,9 @@ x86_64)
     fused fma_tile_12_2 "vfmadd[0-9]*ps .*%zmm" "vmulps .*%zmm"
     # The baseline has none, even with -march=native in the compiler's flags: its results do not depend on the flags.
     for function in th_tile_packed_f32_baseline th_tile_packed_f64_baseline; do
-        instructions=$("$objdump" -d --no-show-raw-insn "$library" | sed -n "/<$function>:/,/^$/p")
-        echo "$function: $(echo "$instructions" | grep -c vfmadd) fused multiply-adds"
-        ! echo "$instructions" | grep vfmadd >/dev/null && echo "$instructions" | grep mul >/dev/null || status=1
+        code=$(instructions "$function")
+        echo "$function: $(echo "$code" | grep -c vfmadd) fused multiply-adds"
+        ! echo "$code" | grep vfmadd >/dev/null && echo "$code" | grep mul >/dev/null || status=1
     done
     ;;
 aarch64)
