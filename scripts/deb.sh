@@ -100,9 +100,9 @@ if [ -z "$build_only" ]; then
     chroot "$work/root" useradd --create-home other
     mkdir "$work/root/home/other/tapehead"
     step again other env LC_ALL=tr_TR.UTF-8 TZ=Pacific/Kiritimati DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" \
-        sh -c "$build" sh "/home/other/another folder" 002
+        sh -c "$build" sh "/home/other/another-folder" 002
     for file in "$work/first"/*.deb "$work/first"/*.dsc "$work/first"/*.debian.tar.xz; do
-        cp "$work/root/home/other/another folder/$(basename "$file")" "$work/second/"
+        cp "$work/root/home/other/another-folder/$(basename "$file")" "$work/second/"
         diffoscope "$file" "$work/second/$(basename "$file")" || fail "$(basename "$file") is different in a second build"
     done
     say "$(find "$work/second" -type f | wc -l) packages and source files are identical in both builds"
