@@ -1,12 +1,12 @@
 #!/bin/sh
 # deb.sh [OPTION...] [12|13]: builds the Debian packages that debian/ describes, and tries them.
 #
-# Each step runs in a fresh copy of a minimal root of Debian 12 (the default) or 13:
-#   build      builds the source package and all binary packages as a user, and runs their tests
-#   lintian    reports no error and no warning
-#   again      builds them again: another user, folder, time zone, locale and umask. All files must be identical
-#   remove     installs the packages and removes them. No file remains
-#   autopkgtest runs the tests in debian/tests with the installed packages
+# The steps run in copies of a minimal root of Debian 12 (the default) or 13:
+#   build        builds the source package and all binary packages as a user, and runs the quick tests
+#   lintian      finds no error and no warning
+#   again        builds them again: another user, folder, time zone, locale and umask. All files must be identical
+#   remove       installs the packages and removes them. No file remains
+#   autopkgtest  runs the tests in debian/tests with the installed packages
 # --output DIR     leaves the packages in this directory; the default is build-packages/ in the checkout
 # --commit REV     builds this commit instead of HEAD
 # --archive FILE   builds from this archive (scripts/release.sh)
@@ -100,9 +100,9 @@ if [ -z "$build_only" ]; then
     chroot "$work/root" useradd --create-home other
     mkdir "$work/root/home/other/tapehead"
     step again other env LC_ALL=tr_TR.UTF-8 TZ=Pacific/Kiritimati DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" \
-        sh -c "$build" sh "/home/other/another folder" 002
+        sh -c "$build" sh "/home/other/another-folder" 002
     for file in "$work/first"/*.deb "$work/first"/*.dsc "$work/first"/*.debian.tar.xz; do
-        cp "$work/root/home/other/another folder/$(basename "$file")" "$work/second/"
+        cp "$work/root/home/other/another-folder/$(basename "$file")" "$work/second/"
         diffoscope "$file" "$work/second/$(basename "$file")" || fail "$(basename "$file") is different in a second build"
     done
     say "$(find "$work/second" -type f | wc -l) packages and source files are identical in both builds"
