@@ -142,6 +142,6 @@ if [ -z "$build_only" ]; then
     copy_packages
     # Status 2 means that a test was skipped, for example on a processor without fused multiply-add.
     step autopkgtest root sh -c 'cd ~/packages && autopkgtest ./*.deb ./*.dsc -- null || [ $? -eq 2 ]'
-    sed -n '/@@@@@* summary/,$p' "$work/autopkgtest.log"
+    grep -E '^[a-z]+ +(PASS|FAIL|SKIP)' "$work/autopkgtest.log" | sort -u
 fi
 print_written "$output"/*.deb "$output"/*.dsc
