@@ -78,10 +78,10 @@ sources | tar --delete --wildcards -f - '*/debian' | gzip -9n >"$work/source/tap
 
 # -- build, lintian, again --
 
-# build FOLDER UMASK: the commands of a packager.
+# build FOLDER UMASK: the commands of a packager. (The source package has the modes of the files in debian/, so the umask comes later.)
 # shellcheck disable=SC2016 # variables of the inner shell
-build='umask "$2" && mkdir -p "$1/tapehead" && cd "$1" && cp /source/tapehead_*.orig.tar.gz . && cd tapehead &&
-    tar -xf ../*.orig.tar.gz --strip-components=1 && cp -R /source/debian . && dpkg-buildpackage -us -uc'
+build='mkdir -p "$1/tapehead" && cd "$1" && cp /source/tapehead_*.orig.tar.gz . && cd tapehead &&
+    tar -xf ../*.orig.tar.gz --strip-components=1 && cp -R /source/debian . && umask "$2" && dpkg-buildpackage -us -uc'
 
 prepare build-essential lintian locales
 cp -R "$work/source" "$work/root/"
