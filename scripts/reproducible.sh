@@ -37,22 +37,24 @@ build() {
     tar -C "$scripts/.." --exclude=./.git --exclude='./build*' -cf - . | tar -xf - -C "$folder/source"
     [ "$1" != setpriv ] || chown -R 65534:65534 "$folder"
     env -i PATH="$PATH" HOME="$folder" CC="${CC:-cc}" "$@" sh -ec '
-        cmake -S "$1/source" -B "$1/build" -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib
-        cmake --build "$1/build" --parallel "$2"
-        cmake --install "$1/build" --prefix "$1/installed"
-    ' sh "$folder" "$jobs" >"$work/log" 2>&1 || {
+        "$3" -S "$1/source" -B "$1/build" -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib
+        "$3" --build "$1/build" --parallel "$2"
+        "$3" --install "$1/build" --prefix "$1/installed"
+    ' sh "$folder" "$jobs" "$cmake" >"$work/log" 2>&1 || {
         tail -n 40 "$work/log"
         exit 1
     }
 }
 
-umask 022
-build first "$(nproc)" env LC_ALL=C TZ=UTC
-umask 077
 another_user=
 if [ "$(id -u)" -eq 0 ]; then
     another_user="setpriv --reuid=65534 --regid=65534 --clear-groups"
 fi
+cmake=$($another_user sh -c 'command -v cmake') # both users can start this one
+
+umask 022
+build first "$(nproc)" env LC_ALL=C TZ=UTC
+umask 077
 # shellcheck disable=SC2086 # a list of words
 build another-folder-with-a-longer-name 1 $another_user env LC_ALL=C.UTF-8 TZ=Asia/Kathmandu
 
