@@ -233,146 +233,159 @@ explain() {
     [ -z "$said" ] || printf '%s\n' "$said" | sed -n '1,12s/^/    /p'
 }
 
-# Prints the packages that are missing; with "why" as an argument, the reasons go to standard error.
-missing() {
-    why=${1:-}
-    need() { # need PACKAGE TEST TOOL [LEAST]: LEAST is the oldest version of the tool that works
-        if ! said=$("$2" 2>&1); then
-            printf ' %s' "$1"
-            [ -z "$why" ] || explain "$1" "$said" "$3" "${4:-}" >&2
-        fi
-    }
-    if [ "$tier" = package ]; then
-        need git has_git git
-        need debootstrap has_debootstrap debootstrap
-        need diffoscope-minimal has_diffoscope diffoscope
-        return
+# need PACKAGE TEST TOOL [LEAST]: prints the package if its test fails; LEAST is the oldest version of the tool that works.
+need() {
+    if ! said=$("$2" 2>&1); then
+        printf ' %s' "$1"
+        [ -z "$why" ] || explain "$1" "$said" "$3" "${4:-}" >&2
     fi
-    if [ "$tier" = release ]; then
-        need git has_git git
-        need doxygen has_doxygen doxygen
-        return
-    fi
-    c=${CC:-cc}
+}
+
+# -- the packages of each tier --
+
+c=${CC:-cc} cpp=${CXX:-c++}
+
+compiler() {
     case $c in
     musl-gcc)
         need gcc has_gcc_vectors gcc 12
         need "musl-tools musl-dev" has_c "$c"
+        return
         ;;
     aarch64-linux-gnu-gcc)
         need gcc-aarch64-linux-gnu has_vectors_and_openmp "$c" 12
         need libc6-dev-arm64-cross has_c "$c"
+        return
         ;;
     clang-[0-9]*)
         need "$c" has_vectors "$c"
         need "libomp-${c#clang-}-dev" has_openmp "$c"
-        need libc6-dev has_c "$c"
         ;;
     *clang*)
         need clang has_vectors "$c"
         need libomp-dev has_openmp "$c"
-        need libc6-dev has_c "$c"
         ;;
-    *)
-        case $c in
-        gcc-[0-9]*) need "$c" has_vectors_and_openmp "$c" 12 ;;
-        *) need gcc has_vectors_and_openmp "$c" 12 ;;
-        esac
-        need libc6-dev has_c "$c"
-        ;;
+    gcc-[0-9]*) need "$c" has_vectors_and_openmp "$c" 12 ;;
+    *) need gcc has_vectors_and_openmp "$c" 12 ;;
     esac
-    cpp=${CXX:-c++}
+    need libc6-dev has_c "$c"
+}
+cpp_compiler() {
     case $cpp in
-    g++-[0-9]*) cpp_package=$cpp ;;
-    *) cpp_package=g++ ;; # clang uses its library
+    g++-[0-9]*) need "$cpp" has_cpp "$cpp" ;;
+    *) need g++ has_cpp "$cpp" ;; # clang uses its library
     esac
+}
+build_tools() {
+    compiler
     need make has_make make
     need cmake has_cmake cmake 3.22
-    case $tier in
-    cross | mca | musl) ;;
-    *) need libopenblas0-pthread has_openblas "" ;;
+}
+for_demo() {
+    build_tools
+    need libopenblas0-pthread has_openblas ""
+}
+for_models() {
+    for_demo
+    need libjansson-dev has_jansson "$c"
+    need libpcre2-dev has_pcre2 "$c"
+}
+for_mpi() {
+    for_models
+    need libopenmpi-dev has_mpi mpicc
+    need openmpi-bin has_mpirun mpirun
+}
+for_suites() {
+    cpp_compiler
+    need binutils has_binutils objdump
+    need pkg-config has_pkg_config pkg-config
+    need check has_check pkg-config
+    need librandom123-dev has_random123 "$c"
+}
+for_matrix() {
+    for_models
+    for_suites
+    need ninja-build has_ninja ninja
+    case $c in
+    clang-[0-9]*) need "lld-${c#clang-} llvm-${c#clang-}" has_clang_lto "$c" ;;
     esac
-    case $tier in
-    demo | tiles | cross | mca | musl) ;;
-    *)
-        need libjansson-dev has_jansson "$c"
-        need libpcre2-dev has_pcre2 "$c"
-        ;;
-    esac
-    case $tier in
-    mpi | test | audit)
-        need libopenmpi-dev has_mpi mpicc
-        need openmpi-bin has_mpirun mpirun
-        ;;
-    esac
-    if [ "$tier" = bench ] || [ "$tier" = interop ]; then
-        need python3 has_python python3
-        need python3-venv has_venv python3
-    fi
-    if [ "$tier" = bench ]; then
-        need "$cpp_package" has_cpp "$cpp"
-        need python3-dev has_python_header python3
-    fi
-    if [ "$tier" = tiles ]; then
-        need "$cpp_package" has_cpp "$cpp"
-        need xz-utils has_xz xz
-        need cpio has_cpio cpio
-        need xorriso has_xorriso xorriso
-    fi
-    if [ "$tier" = mca ]; then
-        need llvm-19 has_mca llvm-mca-19
-        need python3 has_python python3
-    fi
-    if [ "$tier" = cross ] || [ "$tier" = mca ]; then
-        need g++-aarch64-linux-gnu has_cpp "$CXX"
-        need qemu-user has_qemu qemu-aarch64
-        need pkg-config has_pkg_config pkg-config
-        need librandom123-dev has_random123 "$c"
-    fi
-    if [ "$tier" = musl ]; then
-        need g++ has_cpp "$cpp"
-        need dpkg-dev has_dpkg_source dpkg-source
-        need linux-libc-dev has_kernel_headers gcc
-        need pkg-config has_pkg_config pkg-config
-        need librandom123-dev has_random123_of_gcc gcc
-    fi
-    case $tier in
-    matrix | test | audit)
-        need "$cpp_package" has_cpp "$cpp"
-        need binutils has_binutils objdump
-        need pkg-config has_pkg_config pkg-config
-        need check has_check pkg-config
-        need librandom123-dev has_random123 "$c"
-        ;;
-    esac
-    if [ "$tier" = matrix ]; then
-        need ninja-build has_ninja ninja
-        case $c in
-        clang-[0-9]*) need "lld-${c#clang-} llvm-${c#clang-}" has_clang_lto "$c" ;;
-        esac
-    fi
-    if [ "$tier" = test ] || [ "$tier" = audit ]; then
-        need clang has_clang clang
-        need libomp-dev has_clang_openmp clang
-        need libclang-rt-dev has_thread_sanitizer clang
-        need clang-format has_clang_format clang-format
-        need valgrind has_valgrind valgrind
-        need doxygen has_doxygen doxygen
-        need libopenblas0-openmp has_openblas_openmp ""
-        need strace has_strace strace
-        need spin has_spin spin
-        need cppcheck has_cppcheck cppcheck
-    fi
-    if [ "$tier" = audit ]; then
-        need python3 has_python python3
-        need libclang-rt-dev has_fuzzer clang
-        need clang-tidy has_clang_tidy clang-tidy
-        need gcovr has_gcovr gcovr
-        need git has_git git
-        need abigail-tools has_abidiff abidiff
-        need libmpich-dev has_mpich mpicc.mpich
-        need mpich has_mpirun_of_mpich mpirun.mpich
-    fi
+}
+for_test() {
+    for_mpi
+    for_suites
+    need clang has_clang clang
+    need libomp-dev has_clang_openmp clang
+    need libclang-rt-dev has_thread_sanitizer clang
+    need clang-format has_clang_format clang-format
+    need valgrind has_valgrind valgrind
+    need doxygen has_doxygen doxygen
+    need libopenblas0-openmp has_openblas_openmp ""
+    need strace has_strace strace
+    need spin has_spin spin
+    need cppcheck has_cppcheck cppcheck
+}
+for_audit() {
+    for_test
+    need python3 has_python python3
+    need libclang-rt-dev has_fuzzer clang
+    need clang-tidy has_clang_tidy clang-tidy
+    need gcovr has_gcovr gcovr
+    need git has_git git
+    need abigail-tools has_abidiff abidiff
+    need libmpich-dev has_mpich mpicc.mpich
+    need mpich has_mpirun_of_mpich mpirun.mpich
+}
+for_interop() {
+    for_models
+    need python3 has_python python3
+    need python3-venv has_venv python3
+}
+for_bench() {
+    for_interop
+    cpp_compiler
+    need python3-dev has_python_header python3
+}
+for_tiles() {
+    for_demo
+    cpp_compiler
+    need xz-utils has_xz xz
+    need cpio has_cpio cpio
+    need xorriso has_xorriso xorriso
+}
+for_cross() {
+    build_tools
+    need g++-aarch64-linux-gnu has_cpp "$cpp"
+    need qemu-user has_qemu qemu-aarch64
+    need pkg-config has_pkg_config pkg-config
+    need librandom123-dev has_random123 "$c"
+}
+for_mca() {
+    for_cross
+    need llvm-19 has_mca llvm-mca-19
+    need python3 has_python python3
+}
+for_musl() {
+    build_tools
+    need g++ has_cpp "$cpp"
+    need dpkg-dev has_dpkg_source dpkg-source
+    need linux-libc-dev has_kernel_headers gcc
+    need pkg-config has_pkg_config pkg-config
+    need librandom123-dev has_random123_of_gcc gcc
+}
+for_release() {
+    need git has_git git
+    need doxygen has_doxygen doxygen
+}
+for_package() {
+    need git has_git git
+    need debootstrap has_debootstrap debootstrap
+    need diffoscope-minimal has_diffoscope diffoscope
+}
+
+# missing [why]: prints the packages that are missing; with "why", the reasons go to standard error.
+missing() {
+    why=${1:-}
+    "for_$tier"
 }
 
 packages=$(missing)
