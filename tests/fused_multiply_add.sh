@@ -31,7 +31,7 @@ x86_64)
     done
     fused fma_tile_6_2 "vfmadd[0-9]*ps .*%ymm" "vmulps .*%ymm"
     fused fma_tile_12_2 "vfmadd[0-9]*ps .*%zmm" "vmulps .*%zmm"
-    # The baseline has none, even with -march=native in the compiler's flags: its results do not depend on the flags.
+    # The baseline has no fused multiply-adds, even with -march=native in the compiler's flags: its results do not depend on the flags.
     for function in th_tile_packed_f32_baseline th_tile_packed_f64_baseline; do
         code=$(instructions "$function")
         echo "$function: $(echo "$code" | grep -c vfmadd) fused multiply-adds"

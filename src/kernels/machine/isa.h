@@ -1,5 +1,5 @@
-/* The instruction sets of the architecture, and the values of TAPEHEAD_ISA. Each architecture defines the following
- * tables and functions in a file of its own, x86_64.c or aarch64.c. The build compiles one of these files. */
+/* The instruction sets of the architecture, and the values of TAPEHEAD_ISA. x86_64.c and aarch64.c
+ * define the following tables and functions. The build compiles one of these files. */
 #ifndef TH_KERNELS_MACHINE_ISA_H
 #define TH_KERNELS_MACHINE_ISA_H
 

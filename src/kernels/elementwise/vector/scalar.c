@@ -1,4 +1,4 @@
-/* Elementary functions of single numbers (scalar.h): those of registers, in an instance of their own without fused
+/* Elementary functions of single numbers (scalar.h): those of registers, compiled once without fused
  * multiply-add. */
 #include "kernels/elementwise/scalar.h"
 
