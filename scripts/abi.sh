@@ -9,10 +9,6 @@ root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/scripts/help.sh"
 answer_help "$@"
 [ $# -le 1 ] || refuse "$2 is one revision too many"
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
 
 case ${1:-} in
 -*) refuse "$1 is not an option" ;;

@@ -59,11 +59,6 @@ build | kernels | demo)
     ;;
 esac
 
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
-
 "$here/scripts/setup.sh" cross
 
 # -- libraries for aarch64 --
@@ -81,9 +76,7 @@ apt() {
 }
 
 download() {
-    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
-        awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
-    [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
+    find_mirror
     mkdir -p "$cache"
     work=$(mktemp -d "$cache/work.XXXXXX")
     trap 'rm -rf --one-file-system "$work"' EXIT

@@ -1,4 +1,4 @@
-# help.sh: functions for scripts of this repository, which source it: --help, --version, error messages and last lines.
+# help.sh: functions for scripts of this repository, which source it: --help, --version, error messages, last lines, Debian's mirror.
 # shellcheck shell=sh
 
 # Prints the comment at the beginning of the script.
@@ -30,6 +30,19 @@ answer_help() {
 refuse() {
     printf '%s: %s (--help explains the options)\n' "$(basename "$0")" "$*" >&2
     exit 2
+}
+
+# skip REASON: ends the script with this message and status 77: it cannot run here.
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+
+# find_mirror: sets `mirror` to DEBIAN_MIRROR, or to the first archive of this machine's apt, except the one of security updates.
+find_mirror() {
+    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
+        awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
+    [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
 }
 
 # need_value OPTION...: refuses an option without a value: the last word of the command line.

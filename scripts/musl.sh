@@ -32,11 +32,6 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
-
 "$here/scripts/setup.sh" musl
 
 work=$(mktemp -d)
@@ -55,9 +50,7 @@ apt() {
 download_sources() {
     debian=$(. /etc/os-release && [ "${ID:-}" = debian ] && printf %s "${VERSION_CODENAME:-}") ||
         skip "jansson, PCRE2 and Check are source packages of Debian, and this system is not Debian"
-    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
-        awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
-    [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
+    find_mirror
     mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/sources"
     : >"$work/status"
     echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $debian main" >"$work/sources.list"

@@ -35,10 +35,7 @@ here() { # here COMMAND [ARGUMENT...]: runs this git command in the checkout
 
 # -- the commit --
 
-[ "$(here rev-parse --show-prefix 2>/dev/null || echo none)" = "" ] || {
-    echo "skipped: $root is not a git checkout"
-    exit 77
-}
+[ "$(here rev-parse --show-prefix 2>/dev/null || echo none)" = "" ] || skip "$root is not a git checkout"
 version=$(version)
 changes=$(here status --porcelain)
 [ -z "$changes" ] || fail "these files are not committed:

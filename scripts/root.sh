@@ -13,10 +13,6 @@ longest=3600 # seconds for a step: only a guard against hangs
 say() {
     printf '== bare Debian %s: %s\n' "$release" "$*"
 }
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
 
 need_roots() {
     checkout=$1 commit=$2
@@ -34,10 +30,7 @@ need_roots() {
         { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
             skip "debootstrap is missing, and apt-get could not install it"
     fi
-    # The first archive of apt, except the one of security updates.
-    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
-        awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
-    [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
+    find_mirror
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead
     mkdir -p "$cache"
     find "$cache" -maxdepth 1 -name 'work.*' -mtime +1 -exec rm -rf --one-file-system {} + # left by killed runs

@@ -38,10 +38,6 @@ done
 say() {
     printf '== tile machine: %s\n' "$*"
 }
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
 fail() {
     printf '%s\n' "$*" >&2
     exit 1
@@ -70,9 +66,7 @@ trap 'exit 143' TERM HUP
 # -- packages of Debian 13 --
 
 sources() {
-    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(COMPONENT) $(SITE)' 2>/dev/null |
-        awk '$1 == "main" && $2 !~ /security/ { print $2; exit }')}
-    [ -n "$mirror" ] || skip "apt knows no Debian mirror here; DEBIAN_MIRROR can name one"
+    find_mirror
     for kind in deb deb-src; do
         echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main"
     done
