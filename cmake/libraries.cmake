@@ -15,7 +15,8 @@ function(tapehead_libraries name exported)
         LINKER_LANGUAGE C EXPORT_NAME ${exported})
     set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C EXPORT_NAME ${exported}_static)
     # nodelete: a thread may still run the library's code when a program unloads the library.
-    target_link_options(${name} PRIVATE LINKER:-z,nodelete)
+    # exclude-libs: functions of static libraries, as jansson may be one, are not exported.
+    target_link_options(${name} PRIVATE LINKER:-z,nodelete LINKER:--exclude-libs,ALL)
     if(NOT TAPEHEAD_SANITIZE)
         target_link_options(${name} PRIVATE LINKER:--no-undefined)
     endif()

@@ -44,7 +44,11 @@ models_headers=$(sed -n 's|^#include "\(tapehead/.*\)"$|\1|p' "$source/include/t
 core_headers=$(cd "$source/include" && ls tapehead/*.h | grep -vxF "$models_headers")
 
 soname "$core" libtapehead
-nm -D --defined-only "$core" | awk '$2 != "A" { print $3 }' >"$work/all"
+# exports LIBRARY: prints the exported names, except those that every library of musl has.
+exports() {
+    nm -D --defined-only "$1" | awk '$2 != "A" && $3 !~ /^_(init|fini)$/ { print $3 }'
+}
+exports "$core" >"$work/all"
 grep -v @ "$work/all" | sort >"$work/exported"
 sed -n "s/@@TAPEHEAD_PRIVATE_$version\$//p" "$work/all" | sort >"$work/exported_private"
 (cd "$source/include" && declared TH_API $core_headers) >"$work/declared"
@@ -55,7 +59,7 @@ done
 (cd "$source/src" && declared TH_PRIVATE_API $private_headers) >"$work/declared_private"
 compare exported declared "a public function of the core"
 compare exported_private declared_private "a private function of the core"
-grep @ "$work/all" | grep -v "@@TAPEHEAD_PRIVATE_$version\$" && wrong "exported with its format version is not 1 than TAPEHEAD_PRIVATE_$version"
+grep @ "$work/all" | grep -v "@@TAPEHEAD_PRIVATE_$version\$" && wrong "exported with another version than TAPEHEAD_PRIVATE_$version"
 echo "$(wc -l <"$work/exported") public and $(wc -l <"$work/exported_private") private functions exported by $(basename "$core")"
 if readelf -d "$core" | grep NEEDED | grep -E 'jansson|pcre'; then
     wrong "the core needs a library of the models library"
@@ -63,7 +67,7 @@ fi
 
 if [ -n "$models" ]; then
     soname "$models" libtapehead_models
-    nm -D --defined-only "$models" | awk '{ print $3 }' | sort >"$work/exported"
+    exports "$models" | sort >"$work/exported"
     (cd "$source/include" && declared TH_API $models_headers) >"$work/declared"
     compare exported declared "a public function of the models library"
     nm -D --undefined-only "$models" | grep -q "@TAPEHEAD_PRIVATE_$version\$" ||
