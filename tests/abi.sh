@@ -3,24 +3,16 @@
 # is an error. If git finds a tag of a release with the same soname, a declaration in that release's lists must not be missing
 # or different. With "write", writes the lists. (tests/symbols.sh compares the headers with the symbols of the libraries.)
 set -eu
+here=$(dirname "$(readlink -f "$0")")
+. "$here/package_checks.sh"
 cd "$1"
 cc=$2 action=${3:-compare}
-here=$(cd "$(dirname "$0")" && pwd)
 export LC_ALL=C
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-status=0
 
 # list HEADER...: prints the declarations in these headers.
 list() {
     echo '#include "tapehead/tapehead.h"' | "$cc" -std=c11 -I include -E - >"$work/preprocessed"
     awk -v headers="$*" -f "$here/abi_list.awk" "$work/preprocessed" | sort | cut -f 2- | tr '\1' '\n'
-}
-
-# private_functions: prints the functions marked TH_PRIVATE_API, as tests/symbols.sh finds them.
-private_functions() {
-    grep -rhv '^ \*' --include='*.h' src | tr '\n' ' ' | grep -oE 'TH_PRIVATE_API [^(;]*\bth_[a-z0-9_]+\(' |
-        sed -E 's/.*\b(th_[a-z0-9_]+)\($/TAPEHEAD_PRIVATE \1/' | sort -u
 }
 
 # declarations <LIST: prints each declaration of a list in one line.
@@ -44,12 +36,12 @@ complain() { # complain SENTENCE: prints it and the lines of standard input
     status=1
 }
 
-models_headers=$(sed -n 's|^#include "\(tapehead/.*\)"$|\1|p' include/tapehead/models.h | grep -vx tapehead/core.h)
+models_headers=$(models_headers include)
 core_headers=$(cd include && ls tapehead/*.h | grep -vxF "$models_headers")
 # shellcheck disable=SC2086 # lists of words
 {
     list $core_headers && echo "# private: these functions have the symbol version TAPEHEAD_PRIVATE_ and the release" &&
-        private_functions
+        declared TH_PRIVATE_API $(grep -rl --include='*.h' '^TH_PRIVATE_API' src) | sed 's/^/TAPEHEAD_PRIVATE /'
 } >"$work/libtapehead.txt"
 # shellcheck disable=SC2086
 list $models_headers >"$work/libtapehead_models.txt"

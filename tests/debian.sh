@@ -2,15 +2,9 @@
 # debian.sh SOURCE VERSION SOVERSION: debian/ agrees with the sources: the version, the names of the packages, and the symbols of the
 # libraries. (tests/abi.sh and tests/symbols.sh compare the lists in abi/ with the headers and the libraries.)
 set -eu
+. "$(dirname "$(readlink -f "$0")")/package_checks.sh"
 cd "$1"
 version=$2 soversion=$3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-status=0
-wrong() {
-    printf '%s\n' "$*"
-    status=1
-}
 
 sed -n 1p debian/changelog | grep -qF "tapehead ($version-" || wrong "the first entry of debian/changelog is not of version $version"
 for library in tapehead tapehead_models; do

@@ -6,13 +6,7 @@
 #   - Links in the installed pages lead to installed files.
 set -eu
 source=$1 build=$2 cmake=$3 version=$4 soversion=$5 models=${6:-}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-status=0
-wrong() {
-    printf '%s\n' "$*"
-    status=1
-}
+. "$(dirname "$(readlink -f "$0")")/package_checks.sh"
 
 # -- what each component should have; LIB is the directory of libraries --
 
@@ -32,8 +26,7 @@ names="tapehead ${models:+tapehead_models}"
         printf '%s\n' "LIB/cmake/tapehead/tapehead-$part-targets.cmake" "LIB/cmake/tapehead/tapehead-$part-targets-TYPE.cmake"
     done
     printf '%s\n' LIB/cmake/tapehead/tapehead-config.cmake LIB/cmake/tapehead/tapehead-config-version.cmake
-    models_headers=$(sed -n 's|^#include "\(tapehead/.*\)"$|\1|p' include/tapehead/models.h | grep -vx tapehead/core.h)
-    find include -name '*.h' | if [ -n "$models" ]; then cat; else grep -vF "$models_headers" | grep -v /models.h; fi
+    find include -name '*.h' | if [ -n "$models" ]; then cat; else grep -vF "$(models_headers include)" | grep -v /models.h; fi
 } >"$work/devel"
 {
     ls ./*.md LICENSE tests/checksums.txt

@@ -7,20 +7,11 @@
 #   - The soname has the minor version until 1.0.
 set -eu
 source=$1 version=$2 core=$3 models=${4:-}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-status=0
-wrong() {
-    printf '%s\n' "$*"
-    status=1
-}
+. "$(dirname "$(readlink -f "$0")")/package_checks.sh"
 
-# declared MARK FILE...: prints the functions with this mark. A declaration starts with the mark; the name is the word before
-# the first opening parenthesis.
-declared() {
-    mark=$1
-    shift
-    cat "$@" | tr '\n' ' ' | grep -oE "$mark [^(;]*\bth_[a-z0-9_]+\(" | sed -E 's/.*\b(th_[a-z0-9_]+)\($/\1/' | sort -u
+# exports LIBRARY: prints the exported names, except those that every library of musl has.
+exports() {
+    nm -D --defined-only "$1" | awk '$2 != "A" && $3 !~ /^_(init|fini)$/ { print $3 }'
 }
 
 # compare EXPORTED DECLARED WHAT
@@ -40,14 +31,10 @@ soname() {
     readelf -d "$1" | grep -q "SONAME.*\[$2\.so\.$soversion\]" || wrong "the soname of $1 is not $2.so.$soversion"
 }
 
-models_headers=$(sed -n 's|^#include "\(tapehead/.*\)"$|\1|p' "$source/include/tapehead/models.h" | grep -vx tapehead/core.h)
+models_headers=$(models_headers "$source/include")
 core_headers=$(cd "$source/include" && ls tapehead/*.h | grep -vxF "$models_headers")
 
 soname "$core" libtapehead
-# exports LIBRARY: prints the exported names, except those that every library of musl has.
-exports() {
-    nm -D --defined-only "$1" | awk '$2 != "A" && $3 !~ /^_(init|fini)$/ { print $3 }'
-}
 exports "$core" >"$work/all"
 grep -v @ "$work/all" | sort >"$work/exported"
 sed -n "s/@@TAPEHEAD_PRIVATE_$version\$//p" "$work/all" | sort >"$work/exported_private"
