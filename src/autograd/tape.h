@@ -60,6 +60,7 @@ typedef struct th_scope {
 typedef struct th_tape {
     th_pool nodes;
     th_pool storages; /* th_storage: of gradients of results */
+    th_bump names;    /* th_label and name of tensors of the step (th_set_name) */
     th_bump bytes;    /* attributes, operand records, paths, gradient buffers and their regions */
     th_scope scope[TH_MAX_SCOPES];
     char finding[1024];  /* of tracing, or "" */

@@ -1,0 +1,137 @@
+/* Collects what a page shows of a tape: names, contributions, central differences, and the size to which arrays are
+ * cropped. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "export/json.h"
+#include "export/replay.h"
+#include "export/tape_json.h"
+#include "tensor/checked.h"
+
+enum {
+    DEFAULT_DIFFERENCES = 256,       /* elements of a tensor that gets central differences */
+    DIFFERENCE_WORK = 600 * 1000000, /* units of work of all central differences: about a second */
+    DATA_BYTES = 400 * 1000          /* of all arrays together */
+};
+
+static void *zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes)
+{
+    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
+    if (memory)
+        return memset(memory, 0, *bytes);
+    th_fail_memory(ctx, "export", *bytes);
+    *bytes = 0;
+    return NULL;
+}
+
+/* Names every tensor. A leaf without a name is "input", with a number if there are several. */
+static void name_tensors(th_page *page)
+{
+    const th_listing *listing = &page->listing;
+    int unnamed = 0, count = 0;
+    for (int64_t i = 0; i < listing->tensors; i++) {
+        th_listing_name(listing->tensor[i].tensor, page->name[i]);
+        unnamed += listing->tensor[i].producer < 0 && !page->name[i][0];
+    }
+    for (int64_t i = 0; i < listing->tensors; i++) {
+        if (page->name[i][0] || listing->tensor[i].producer >= 0)
+            continue;
+        if (unnamed > 1)
+            snprintf(page->name[i], TH_LISTED_NAME, "input %d", ++count);
+        else
+            strcpy(page->name[i], "input");
+    }
+}
+
+static void find_loss(th_page *page)
+{
+    page->loss = -1;
+    for (int64_t i = 0; i < page->listing.tensors; i++)
+        if (page->contributions.start[i] && th_tensor_numel(page->listing.tensor[i].tensor) == 1)
+            page->loss = i;
+}
+
+/* Computes central differences: of tensors with few elements first, so that the budget serves as many as possible. */
+static th_status compute_differences(th_page *page, int64_t most)
+{
+    th_listing *listing = &page->listing;
+    th_replay replay;
+    th_status status = th_replay_begin(&replay, listing, &page->contributions, DIFFERENCE_WORK);
+    for (int64_t size = 1; size <= 2 * most && status == TH_OK; size *= 2)
+        for (int64_t i = 0; i < listing->tensors && status == TH_OK; i++) {
+            const int64_t count = th_tensor_numel(listing->tensor[i].tensor);
+            bool computed = false;
+            if (count <= most && count <= size && count > size / 2)
+                status = th_replay_difference(&replay, i, &page->difference[i], &computed);
+            page->difference[i].given |= computed;
+        }
+    th_replay_end(&replay);
+    return status;
+}
+
+/* -- the size of the data -- */
+
+static int64_t cropped(const th_array *array, int64_t limit)
+{
+    th_array shown = *array;
+    th_json_crop(shown.ndim, shown.size, limit);
+    return th_array_numel(&shown) * (int64_t)th_dtype_size(array->dtype) * 4 / 3 + 60;
+}
+
+static int64_t data_bytes(const th_page *page, int64_t limit)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < page->listing.tensors; i++) {
+        const th_tensor_impl *t = page->listing.tensor[i].tensor;
+        const th_array value = th_tensor_array(t);
+        th_array gradient;
+        bytes += cropped(&value, limit);
+        if (th_listing_gradient(t, &gradient))
+            bytes += cropped(&gradient, limit);
+        if (page->difference[i].given)
+            bytes += cropped(&page->difference[i], limit);
+    }
+    for (int64_t i = 0; i < page->listing.operands; i++)
+        if (page->contributions.list[i].how != TH_HOW_NONE)
+            bytes += cropped(&page->contributions.list[i].gradient, limit);
+    return bytes;
+}
+
+/* Returns the largest limit with which all arrays fit, at least 16. */
+static int64_t fitting_limit(const th_page *page)
+{
+    int64_t limit = 1 << 20;
+    while (limit > 16 && data_bytes(page, limit) > DATA_BYTES)
+        limit -= limit / 8 > 1 ? limit / 8 : 1;
+    return limit;
+}
+
+/* -- begin and end -- */
+
+th_status th_page_begin(th_page *page, th_context *ctx, const th_html_options *options, const char *operation)
+{
+    *page = (th_page){.loss = -1};
+    if (th_listing_begin(&page->listing, ctx, operation) != TH_OK)
+        return ctx->error;
+    page->difference = zeros(ctx, page->listing.tensors, sizeof *page->difference, &page->bytes[0]);
+    page->name = zeros(ctx, page->listing.tensors, sizeof *page->name, &page->bytes[1]);
+    if (ctx->error)
+        return ctx->error;
+    name_tensors(page);
+    const int64_t most = options->max_differences ? options->max_differences : DEFAULT_DIFFERENCES;
+    if (th_contributions_begin(&page->contributions, &page->listing) != TH_OK ||
+        (page->listing.backward && most > 0 && compute_differences(page, most) != TH_OK))
+        return ctx->error;
+    find_loss(page);
+    page->limit = options->max_elements > 0 ? options->max_elements : fitting_limit(page);
+    return TH_OK;
+}
+
+void th_page_end(th_page *page)
+{
+    th_context *ctx = page->listing.ctx;
+    th_contributions_end(&page->contributions, &page->listing);
+    th_release(ctx, page->difference, page->bytes[0]);
+    th_release(ctx, page->name, page->bytes[1]);
+    th_listing_end(&page->listing);
+}
