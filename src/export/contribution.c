@@ -96,15 +96,16 @@ static void contribute_view(sweep *s, int64_t node, th_frame *frame)
     const int64_t base = th_listing_input(s->listing, node, 0), view = th_listing_output(s->listing, node, 0);
     const th_array *gradient = &frame->call.output_gradient[0];
     th_contribution *c = &s->all->list[s->listing->first[node]];
-    if (s->listing->tensor[base].family < 0 ||
-        th_listing_array(s->listing, &frame->call.input[0], gradient->dtype, &c->gradient) != TH_OK)
+    if (s->listing->tensor[base].family < 0)
+        return;
+    th_array *input = &frame->call.input[0]; /* with the strides of its gradient, which allow the view */
+    memcpy(input->stride, s->listing->tensor[base].tensor->part.stride, sizeof input->stride);
+    if (th_listing_array_strided(s->listing, input, gradient->dtype, &c->gradient) != TH_OK ||
+        th_frame_shape(frame) != TH_OK)
         return;
     th_fill_array(ctx, &c->gradient, 0);
-    memcpy(frame->call.input[0].stride, c->gradient.stride, sizeof c->gradient.stride);
-    if (th_frame_shape(frame) != TH_OK)
-        return;
     th_array target = frame->output[0];
-    target.data = (char *)c->gradient.data + (size_t)frame->view_offset * th_dtype_size(gradient->dtype);
+    target.data = (char *)c->gradient.data + frame->view_offset * (int64_t)th_dtype_size(gradient->dtype);
     if (th_array_numel(&target) > 0)
         th_add_at_offsets(&target, gradient);
     const bool plain = s->listing->tensor[view].family != view; /* a view that repeats elements has its own buffer */

@@ -17,7 +17,7 @@ typedef enum th_how {
 typedef struct th_contribution {
     th_how how;
     uint32_t summed;   /* bits 1 << d of the axes of output 0 over which it was summed, because the input broadcasts */
-    th_array gradient; /* contiguous, of the input's shape and type */
+    th_array gradient; /* of the input's shape and type */
 } th_contribution;
 
 typedef struct th_contributions {

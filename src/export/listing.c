@@ -39,6 +39,24 @@ th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype d
     return TH_OK;
 }
 
+th_status th_listing_array_strided(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array)
+{
+    int64_t low = 0, high = 0; /* the first and the last element: `like` has them, so that nothing overflows */
+    for (int d = 0; d < like->ndim; d++) {
+        const int64_t reach = like->size[d] > 0 ? (like->size[d] - 1) * like->stride[d] : 0;
+        *(reach < 0 ? &low : &high) += reach;
+    }
+    const th_array span = {.ndim = 1, .size = {high - low + 1}};
+    if (th_listing_array(listing, &span, dtype, array) != TH_OK)
+        return listing->ctx->error;
+    void *first = (char *)array->data - low * (int64_t)th_dtype_size(dtype);
+    *array = *like;
+    array->given = true;
+    array->dtype = dtype;
+    array->data = first;
+    return TH_OK;
+}
+
 /* -- the list of tensors -- */
 
 typedef struct table {

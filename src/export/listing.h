@@ -52,6 +52,8 @@ static inline int64_t th_listing_output(const th_listing *listing, int64_t node,
 bool th_listing_gradient(const th_tensor_impl *t, th_array *array);
 /* Allocates a contiguous array with the shape of `like` and this type, until th_listing_end. Errors: TH_ERROR_MEMORY. */
 th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array);
+/* As th_listing_array, with the strides of `like`, so that views which these allow are possible. */
+th_status th_listing_array_strided(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array);
 
 enum { TH_LISTED_NAME = 256 };
 /* Writes the name of a tensor: the dotted name of a parameter, the name of th_set_name, or "". Returns name. */

@@ -79,7 +79,7 @@ static th_status copy_leaf(th_replay *r, int64_t id)
         r->value[id] = leaf;
         return TH_OK;
     }
-    if (th_listing_array(r->listing, &leaf, TH_FLOAT64, &r->value[id]) == TH_OK)
+    if (th_listing_array_strided(r->listing, &leaf, TH_FLOAT64, &r->value[id]) == TH_OK)
         th_convert_array(r->listing->ctx, &r->value[id], &leaf);
     return r->listing->ctx->error;
 }
@@ -95,7 +95,7 @@ static th_status make_outputs(th_replay *r, int64_t index)
             continue;
         const th_array output = th_tensor_array(r->listing->tensor[id].tensor);
         const th_dtype dtype = th_is_floating(output.dtype) ? TH_FLOAT64 : output.dtype;
-        if (th_listing_array(r->listing, &output, dtype, &r->value[id]) != TH_OK)
+        if (th_listing_array_strided(r->listing, &output, dtype, &r->value[id]) != TH_OK)
             return r->listing->ctx->error;
     }
     return run(r, index);
