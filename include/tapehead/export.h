@@ -11,7 +11,8 @@ typedef struct th_html_options {
     const char *const *tokens; /* [n_tokens] the text of each position of a sequence, beside rows and columns of
                                   attention; NULL: numbers */
     int n_tokens;
-    /* Larger arrays are cropped to about this number of elements. 0: chosen so that the data has at most 400 KB. */
+    /* Larger arrays are cropped to about this number of elements, matrices of attention to four times as many. 0: chosen
+     * so that all arrays together take at most 300 KB. */
     int64_t max_elements;
     /* Tensors with at most this number of elements get central differences, which are computed in float64. 0: 256;
      * negative: none. Their work is limited to about a second: small tensors come first. */

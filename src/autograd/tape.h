@@ -35,6 +35,7 @@ typedef struct th_node {
                                part of the base's gradient to which this gradient is added; else NULL */
     th_precision precision; /* of matrix products when the call was recorded; backward uses it too */
     bool training;
+    bool drops;      /* its results are recomputed in backward, unless th_keep_values is on */
     bool consumed;   /* backward has run and released the saved values */
     bool recomputed; /* an output was recomputed, and its memory is held until this node's own backward */
     bool wanted;     /* in the current pass: a gradient is wanted for this node or for one that it depends on */

@@ -159,20 +159,11 @@ static th_status check_kept(th_listing *listing, const char *operation)
 
 /* -- begin and end -- */
 
-th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation)
+th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation)
 {
     *listing = (th_listing){.ctx = ctx, .profiling = ctx->profiling, .mark = th_step_mark_now(ctx)};
-    if (!th_usable_context(ctx, operation))
-        return ctx->error;
     ctx->profiling = false;
-    if (ctx->options.shapes_only)
-        return th_fail(ctx, TH_ERROR_STATE, operation, "a context with shapes_only has no values");
-    if (ctx->running)
-        return th_fail(ctx, TH_ERROR_STATE, operation, "is called inside %s", ctx->running->name);
     listing->nodes = th_tape_length(ctx);
-    if (listing->nodes == 0)
-        return th_fail(ctx, TH_ERROR_STATE, operation,
-                       "the tape is empty: nothing was recorded since th_tape_clear, or no leaf requires a gradient");
     for (int64_t n = 0; n < listing->nodes; n++)
         listing->operands += th_listing_node(listing, n)->n_inputs + th_listing_node(listing, n)->n_outputs;
     table t = {NULL, 0, 0};
@@ -182,7 +173,21 @@ th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *ope
     if (!ctx->error && table_make(&t, ctx, listing->operands, operation))
         list_tensors(listing, &t);
     th_release(ctx, t.slot, t.bytes);
-    return ctx->error ? ctx->error : check_kept(listing, operation);
+    return ctx->error;
+}
+
+th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation)
+{
+    if (th_listing_of(listing, ctx, operation) != TH_OK)
+        return ctx->error;
+    if (ctx->options.shapes_only)
+        return th_fail(ctx, TH_ERROR_STATE, operation, "a context with shapes_only has no values");
+    if (ctx->running)
+        return th_fail(ctx, TH_ERROR_STATE, operation, "is called inside %s", ctx->running->name);
+    if (listing->nodes == 0)
+        return th_fail(ctx, TH_ERROR_STATE, operation,
+                       "the tape is empty: nothing was recorded since th_tape_clear, or no leaf requires a gradient");
+    return check_kept(listing, operation);
 }
 
 void th_listing_end(th_listing *listing)

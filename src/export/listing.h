@@ -31,6 +31,8 @@ typedef struct th_listing {
  * TH_ERROR_STATE if the tape is empty, or if values or gradients were not kept (th_keep_values); an error that is
  * already pending. */
 th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation);
+/* As th_listing_begin, without checks: also of an empty tape, and without values. */
+th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation);
 /* Releases the lists and every temporary tensor. */
 void th_listing_end(th_listing *listing);
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "export/composition.h"
 #include "export/json.h"
 #include "export/replay.h"
 #include "export/tape_json.h"
@@ -11,7 +12,8 @@
 enum {
     DEFAULT_DIFFERENCES = 256,       /* elements of a tensor that gets central differences */
     DIFFERENCE_WORK = 600 * 1000000, /* units of work of all central differences: about a second */
-    DATA_BYTES = 400 * 1000          /* of all arrays together */
+    DATA_BYTES = 300 * 1000,         /* of all arrays together */
+    FUSED_TEXT = 500
 };
 
 static void *zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes)
@@ -69,6 +71,42 @@ static th_status compute_differences(th_page *page, int64_t most)
     return status;
 }
 
+/* Looks inside the nodes of attention. */
+static th_status look_inside(th_page *page)
+{
+    th_context *ctx = page->listing.ctx;
+    for (int64_t n = 0; n < page->listing.nodes; n++) {
+        th_attention_inside inside;
+        if (th_attention_look(&inside, &page->listing, &page->contributions, n) != TH_OK)
+            return ctx->error;
+        if (!inside.given)
+            continue;
+        page->attention[n] = th_bump_take(ctx, &ctx->tape->bytes, sizeof inside);
+        if (page->attention[n] == NULL)
+            return th_fail_memory(ctx, "export", sizeof inside);
+        *page->attention[n] = inside;
+    }
+    return TH_OK;
+}
+
+/* Writes for each fused node what it equals. */
+static th_status describe_fused(th_page *page)
+{
+    th_context *ctx = page->listing.ctx;
+    for (int64_t n = 0; n < page->listing.nodes; n++) {
+        char text[FUSED_TEXT];
+        if (th_composition_text(&page->listing, n, text, sizeof text) != TH_OK)
+            return ctx->error;
+        if (text[0] == 0)
+            continue;
+        char *kept = th_bump_take(ctx, &ctx->tape->bytes, strlen(text) + 1);
+        if (kept == NULL)
+            return th_fail_memory(ctx, "export", strlen(text) + 1);
+        page->fused[n] = strcpy(kept, text);
+    }
+    return TH_OK;
+}
+
 /* -- the size of the data -- */
 
 static int64_t cropped(const th_array *array, int64_t limit)
@@ -76,6 +114,16 @@ static int64_t cropped(const th_array *array, int64_t limit)
     th_array shown = *array;
     th_json_crop(shown.ndim, shown.size, limit);
     return th_array_numel(&shown) * (int64_t)th_dtype_size(array->dtype) * 4 / 3 + 60;
+}
+
+static int64_t attention_bytes(const th_attention_inside *a, int64_t limit)
+{
+    int64_t bytes = 0;
+    const th_array *const array[] = {&a->scores, &a->mask, &a->weights, &a->dropped, &a->dweights, &a->dscores};
+    for (int i = 0; i < 6; i++)
+        if (array[i]->given)
+            bytes += cropped(array[i], TH_ATTENTION_LIMIT * limit);
+    return bytes;
 }
 
 static int64_t data_bytes(const th_page *page, int64_t limit)
@@ -94,6 +142,8 @@ static int64_t data_bytes(const th_page *page, int64_t limit)
     for (int64_t i = 0; i < page->listing.operands; i++)
         if (page->contributions.list[i].how != TH_HOW_NONE)
             bytes += cropped(&page->contributions.list[i].gradient, limit);
+    for (int64_t n = 0; n < page->listing.nodes; n++)
+        bytes += page->attention[n] ? attention_bytes(page->attention[n], limit) : 0;
     return bytes;
 }
 
@@ -115,12 +165,15 @@ th_status th_page_begin(th_page *page, th_context *ctx, const th_html_options *o
         return ctx->error;
     page->difference = zeros(ctx, page->listing.tensors, sizeof *page->difference, &page->bytes[0]);
     page->name = zeros(ctx, page->listing.tensors, sizeof *page->name, &page->bytes[1]);
+    page->attention = zeros(ctx, page->listing.nodes, sizeof *page->attention, &page->bytes[2]);
+    page->fused = zeros(ctx, page->listing.nodes, sizeof *page->fused, &page->bytes[3]);
     if (ctx->error)
         return ctx->error;
     name_tensors(page);
     const int64_t most = options->max_differences ? options->max_differences : DEFAULT_DIFFERENCES;
     if (th_contributions_begin(&page->contributions, &page->listing) != TH_OK ||
-        (page->listing.backward && most > 0 && compute_differences(page, most) != TH_OK))
+        (page->listing.backward && most > 0 && compute_differences(page, most) != TH_OK) ||
+        look_inside(page) != TH_OK || describe_fused(page) != TH_OK)
         return ctx->error;
     find_loss(page);
     page->limit = options->max_elements > 0 ? options->max_elements : fitting_limit(page);
@@ -133,5 +186,7 @@ void th_page_end(th_page *page)
     th_contributions_end(&page->contributions, &page->listing);
     th_release(ctx, page->difference, page->bytes[0]);
     th_release(ctx, page->name, page->bytes[1]);
+    th_release(ctx, page->attention, page->bytes[2]);
+    th_release(ctx, page->fused, page->bytes[3]);
     th_listing_end(&page->listing);
 }

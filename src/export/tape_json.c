@@ -184,6 +184,27 @@ static int64_t multiply_adds(th_context *ctx, const th_node *node)
     return node->op->multiply_adds(&frame.call);
 }
 
+static void put_attention(const th_page *page, FILE *file, int64_t node)
+{
+    const th_attention_inside *a = page->attention[node];
+    const int64_t limit = TH_ATTENTION_LIMIT * page->limit;
+    put_key(file, "attention");
+    if (a == NULL) {
+        fputs("null", file);
+        return;
+    }
+    fprintf(file, "{\"heads\":%" PRId64, a->heads);
+    put_key(file, "scale");
+    th_json_number(file, a->scale);
+    put_array(file, "scores", &a->scores, limit);
+    put_array(file, "mask", &a->mask, limit);
+    put_array(file, "weights", &a->weights, limit);
+    put_array(file, "dropped", &a->dropped, limit);
+    put_array(file, "dweights", &a->dweights, limit);
+    put_array(file, "dscores", &a->dscores, limit);
+    fputc('}', file);
+}
+
 static void put_node(const th_page *page, FILE *file, int64_t index)
 {
     const th_node *node = th_listing_node(&page->listing, index);
@@ -206,12 +227,12 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     put_number(file, "multiply_adds", multiply_adds(page->listing.ctx, node));
     put_text(file, "attributes", NULL);
     put_key(file, "recomputed");
-    th_json_bool(file, op->flags & TH_OP_RECOMPUTE);
-    put_text(file, "fused", NULL);
+    th_json_bool(file, node->drops);
+    put_text(file, "fused", page->fused[index]);
     put_number(file, "order", page->contributions.order[index]);
     put_contributions(page, file, index);
     put_released(page, file, index);
-    put_text(file, "attention", NULL);
+    put_attention(page, file, index);
     fputc('}', file);
 }
 

@@ -2,18 +2,22 @@
 #ifndef TH_EXPORT_TAPE_JSON_H
 #define TH_EXPORT_TAPE_JSON_H
 
-#include "export/contribution.h"
+#include "export/attention.h"
 #include "tapehead/export.h"
+
+enum { TH_ATTENTION_LIMIT = 4 };
 
 /* What a page shows of a tape. */
 typedef struct th_page {
     th_listing listing;
     th_contributions contributions;
-    th_array *difference;         /* [tensors] central differences; not given: not computed */
-    char (*name)[TH_LISTED_NAME]; /* [tensors] */
-    int64_t loss;                 /* the tensor with one element at which backward started; -1: none */
-    int64_t limit;                /* arrays with more elements are cropped */
-    size_t bytes[2];
+    th_array *difference;            /* [tensors] central differences; not given: not computed */
+    th_attention_inside **attention; /* [nodes] NULL: the node is not attention */
+    char (*name)[TH_LISTED_NAME];    /* [tensors] */
+    int64_t loss;                    /* the tensor with one element at which backward started; -1: none */
+    const char **fused;              /* [nodes] what a fused node equals; NULL: the node is not fused */
+    int64_t limit;                   /* arrays with more elements are cropped; inside attention, four times as many */
+    size_t bytes[4];
 } th_page;
 
 /* Collects what a page shows of the tape. th_page_end must follow, also after an error. Errors: see
