@@ -12,7 +12,7 @@ typedef struct th_html_options {
                                   attention; NULL: numbers */
     int n_tokens;
     /* Larger arrays are cropped to about this number of elements, matrices of attention to four times as many. 0: chosen
-     * so that all arrays together take at most 300 KB. */
+     * so that all arrays together take at most 320 KB. */
     int64_t max_elements;
     /* Tensors with at most this number of elements get central differences, which are computed in float64. 0: 256;
      * negative: none. Their work is limited to about a second: small tensors come first. */

@@ -12,7 +12,7 @@
 enum {
     DEFAULT_DIFFERENCES = 256,       /* elements of a tensor that gets central differences */
     DIFFERENCE_WORK = 600 * 1000000, /* units of work of all central differences: about a second */
-    DATA_BYTES = 300 * 1000,         /* of all arrays together */
+    DATA_BYTES = 320 * 1000,         /* of all arrays together */
     FUSED_TEXT = 500
 };
 
@@ -116,17 +116,23 @@ static int64_t cropped(const th_array *array, int64_t limit)
     return th_array_numel(&shown) * (int64_t)th_dtype_size(array->dtype) * 4 / 3 + 60;
 }
 
-static int64_t attention_bytes(const th_attention_inside *a, int64_t limit)
+/* Returns the bytes of all arrays inside attention. */
+static int64_t attention_bytes(const th_page *page, int64_t limit)
 {
     int64_t bytes = 0;
-    const th_array *const array[] = {&a->scores, &a->mask, &a->weights, &a->dropped, &a->dweights, &a->dscores};
-    for (int i = 0; i < 6; i++)
-        if (array[i]->given)
-            bytes += cropped(array[i], TH_ATTENTION_LIMIT * limit);
+    for (int64_t n = 0; n < page->listing.nodes; n++) {
+        const th_attention_inside *a = page->attention[n];
+        if (a == NULL)
+            continue;
+        const th_array *const array[] = {&a->scores, &a->mask, &a->weights, &a->dropped, &a->dweights, &a->dscores};
+        for (int i = 0; i < 6; i++)
+            bytes += array[i]->given ? cropped(array[i], limit) : 0;
+    }
     return bytes;
 }
 
-static int64_t data_bytes(const th_page *page, int64_t limit)
+/* Returns the bytes of all other arrays. */
+static int64_t tensor_bytes(const th_page *page, int64_t limit)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < page->listing.tensors; i++) {
@@ -142,18 +148,27 @@ static int64_t data_bytes(const th_page *page, int64_t limit)
     for (int64_t i = 0; i < page->listing.operands; i++)
         if (page->contributions.list[i].how != TH_HOW_NONE)
             bytes += cropped(&page->contributions.list[i].gradient, limit);
-    for (int64_t n = 0; n < page->listing.nodes; n++)
-        bytes += page->attention[n] ? attention_bytes(page->attention[n], limit) : 0;
     return bytes;
 }
 
-/* Returns the largest limit with which all arrays fit, at least 16. */
-static int64_t fitting_limit(const th_page *page)
+/* Returns the largest limit with which the arrays have at most that many bytes, but at least 16. */
+static int64_t fitting(const th_page *page, int64_t (*bytes)(const th_page *page, int64_t limit), int64_t most)
 {
     int64_t limit = 1 << 20;
-    while (limit > 16 && data_bytes(page, limit) > DATA_BYTES)
+    while (limit > 16 && bytes(page, limit) > most)
         limit -= limit / 8 > 1 ? limit / 8 : 1;
     return limit;
+}
+
+/* Sets the limits. Attention comes first, because a part of its matrices explains little. */
+static void set_limits(th_page *page, int64_t most_elements)
+{
+    page->limit = most_elements;
+    page->attention_limit = most_elements < INT64_MAX / 4 ? 4 * most_elements : most_elements;
+    if (most_elements > 0)
+        return;
+    page->attention_limit = fitting(page, attention_bytes, DATA_BYTES / 3 * 2);
+    page->limit = fitting(page, tensor_bytes, DATA_BYTES - attention_bytes(page, page->attention_limit));
 }
 
 /* -- begin and end -- */
@@ -176,7 +191,7 @@ th_status th_page_begin(th_page *page, th_context *ctx, const th_html_options *o
         look_inside(page) != TH_OK || describe_fused(page) != TH_OK)
         return ctx->error;
     find_loss(page);
-    page->limit = options->max_elements > 0 ? options->max_elements : fitting_limit(page);
+    set_limits(page, options->max_elements);
     return TH_OK;
 }
 

@@ -187,7 +187,7 @@ static int64_t multiply_adds(th_context *ctx, const th_node *node)
 static void put_attention(const th_page *page, FILE *file, int64_t node)
 {
     const th_attention_inside *a = page->attention[node];
-    const int64_t limit = TH_ATTENTION_LIMIT * page->limit;
+    const int64_t limit = page->attention_limit;
     put_key(file, "attention");
     if (a == NULL) {
         fputs("null", file);

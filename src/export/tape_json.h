@@ -5,8 +5,6 @@
 #include "export/attention.h"
 #include "tapehead/export.h"
 
-enum { TH_ATTENTION_LIMIT = 4 };
-
 /* What a page shows of a tape. */
 typedef struct th_page {
     th_listing listing;
@@ -16,7 +14,8 @@ typedef struct th_page {
     char (*name)[TH_LISTED_NAME];    /* [tensors] */
     int64_t loss;                    /* the tensor with one element at which backward started; -1: none */
     const char **fused;              /* [nodes] what a fused node equals; NULL: the node is not fused */
-    int64_t limit;                   /* arrays with more elements are cropped; inside attention, four times as many */
+    int64_t limit;                   /* arrays with more elements are cropped */
+    int64_t attention_limit;         /* the same for arrays inside attention */
     size_t bytes[4];
 } th_page;
 
