@@ -31,7 +31,7 @@ static void put_number(FILE *file, const char *key, int64_t value)
 static void put_array(FILE *file, const char *key, const th_array *array, int64_t limit)
 {
     put_key(file, key);
-    if (array && array->given && array->data)
+    if (array && array->given)
         th_json_array(file, array, limit);
     else
         fputs("null", file);
