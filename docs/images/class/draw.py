@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""draw.py [--check]: draws the pictures of the class, one SVG for each function below whose name begins with lesson_.
+
+--check only compares them with the committed files. The pictures can be read in light and dark mode."""
+
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+STYLE = """<style>
+text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;font-size:15px;fill:#1f2328;text-anchor:middle}
+.note{font-size:13px;fill:#57606a}.value{fill:#0550ae}.gradient{fill:#a04100}
+.line{stroke:#57606a;stroke-width:1.5;fill:none}.box{fill:#f6f8fa;stroke:#57606a}.cell{fill:none;stroke:#8c959f}
+.mark{fill:#ddeeff;stroke:#8c959f}.mark2{fill:#ffe3cc;stroke:#8c959f}
+@media (prefers-color-scheme:dark){text{fill:#e6edf3}.note{fill:#9198a1}.value{fill:#79c0ff}.gradient{fill:#ffa657}
+.line{stroke:#9198a1}.box{fill:#212830;stroke:#9198a1}.cell{stroke:#656c76}.mark{fill:#123d6b}.mark2{fill:#5a3410}}
+</style>
+<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<path d="M0 0L8 4L0 8z" fill="#7d8590"/></marker></defs>
+"""
+
+
+def text(x, y, words, kind=""):
+    return f'<text x="{x}" y="{y}" class="{kind}">{words}</text>\n'
+
+
+def arrow(x1, y1, x2, y2):
+    return f'<path d="M{x1} {y1}L{x2} {y2}" class="line" marker-end="url(#tip)"/>\n'
+
+
+def box(x, y, words):
+    return f'<rect x="{x - 40}" y="{y - 18}" width="80" height="36" rx="6" class="box"/>\n' + text(x, y + 5, words)
+
+
+def matrix(x, y, title, rows, marked=(), marked2=(), size=40):
+    """Draws the cells of a matrix of texts, with its upper left corner at (x, y)."""
+    parts = text(x + size * len(rows[0]) / 2, y - 10, title)
+    for i, row in enumerate(rows):
+        for j, word in enumerate(row):
+            kind = "mark" if (i, j) in marked else "mark2" if (i, j) in marked2 else "cell"
+            parts += f'<rect x="{x + j * size}" y="{y + i * size}" width="{size}" height="{size}" class="{kind}"/>\n'
+            parts += text(x + (j + 0.5) * size, y + (i + 0.5) * size + 5, word)
+    return parts
+
+
+def lesson_1_chain_rule():
+    """The graph of the three operations, with values above the arrows and gradients below."""
+    parts = text(370, 22, "forward, left to right: values above the arrows", "note value")
+    parts += text(370, 218, "backward, right to left: gradients below the arrows", "note gradient")
+    parts += arrow(20, 66, 160, 104) + text(60, 60, "w = 2", "value") + text(60, 100, "dw = 10.5", "gradient")
+    parts += arrow(20, 166, 160, 124) + text(60, 144, "x = 1.5", "value") + text(60, 182, "dx = 14", "gradient")
+    parts += box(202, 112, "u = w x") + box(402, 72, "v = u u") + box(592, 112, "L = v + u")
+    parts += arrow(242, 102, 360, 68) + arrow(242, 110, 360, 82) + arrow(242, 120, 550, 120) + arrow(442, 76, 550, 104)
+    parts += text(284, 72, "u = 3", "value") + text(330, 142, "du = 1 + 3 + 3 = 7", "gradient")
+    parts += text(500, 78, "v = 9", "value") + text(470, 108, "dv = 1", "gradient")
+    parts += arrow(632, 112, 720, 112) + text(674, 102, "L = 12", "value") + text(674, 134, "dL = 1", "gradient")
+    return 740, 230, parts
+
+
+def main():
+    stale = []
+    for name, draw in sorted(globals().items()):
+        if not name.startswith("lesson_"):
+            continue
+        width, height, parts = draw()
+        title = draw.__doc__.split("\n")[0]
+        size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n<title>{title}</title>\n{STYLE}{parts}</svg>\n'
+        path = HERE / (name.removeprefix("lesson_").replace("_", "-") + ".svg")
+        if "--check" not in sys.argv:
+            path.write_text(svg)
+        elif not path.exists() or path.read_text() != svg:
+            stale.append(path.name)
+    if stale:
+        sys.exit(f"docs/images/class/draw.py draws these pictures differently: {', '.join(stale)}")
+
+
+main()
