@@ -2,7 +2,7 @@
 lesson's program prints.
 
 Each program examples/class/NAME.c has a file class/NAME.py with a function numbers(). It returns a dictionary with an
-entry for every value that the program prints. An entry's name is the first word of the title, such as dW in "dW = dyᵀ x".
+entry for every value that the program prints. An entry's name is the title up to " = " or a comma, such as dW in "dW = dyᵀ x".
 Plain C and the tape must agree with PyTorch to 1e-12. Central differences must agree to 1e-7."""
 
 import importlib.util
@@ -18,20 +18,24 @@ NUMBER = r"-?[0-9.]+|-?nan|-?inf"
 VERSION = "|".join(LIMITS)
 
 
+def name_of(title):
+    return re.split(" = |,", title)[0]
+
+
 def read_output(text):
     """Returns {name: {version: list of numbers}} of a program's output with --digits 17."""
     values = {}
     for line in text.splitlines():
         inline = re.findall(rf"({VERSION}) +({NUMBER})", line)
         if inline:  # a title with its number
-            values[line.split()[0]] = {version: [float(number)] for version, number in inline}
+            values[name_of(line)] = {version: [float(number)] for version, number in inline}
         elif line.startswith("  ["):  # a row of each version
             for numbers, row in zip(values[name].values(), re.findall(r"\[([^]]*)\]", line), strict=True):
                 numbers += map(float, row.split())
         elif line.startswith("  "):  # the names of the versions
             values[name] = {version: [] for version in re.findall(VERSION, line)}
         elif line:  # a title
-            name = line.split()[0]
+            name = name_of(line)
     return values
 
 

@@ -57,6 +57,67 @@ def lesson_1_chain_rule():
     return 740, 230, parts
 
 
+def lesson_2_dense():
+    """Element (0, 0) of dW is the product of column 0 of dy and column 0 of x."""
+    column, first = [(0, 0), (1, 0)], [(0, 0)]
+    dw = [["5", "-2", "3"], ["-5", "2", "-3"], ["1", "2", "-1"], ["3.5", "1", "0.5"]]
+    parts = matrix(20, 40, "dy", [["-1", "1", "1", "0.5"], ["2", "-2", "0", "1"]], column)
+    parts += matrix(240, 40, "x", [["1", "2", "-1"], ["3", "0", "1"]], marked2=column)
+    parts += matrix(420, 40, "dW = dyᵀ x", dw, first)
+    parts += text(190, 160, "dW[0][0] = -1 · 1 + 2 · 3 = 5", "value")
+    parts += text(190, 184, "one term for each row, because each row uses W[0][0]", "note")
+    return 560, 215, parts
+
+
+def lesson_3_shapes():
+    """Memory with six numbers, and the place that each element of z, t and s reads."""
+    z = [4, 2, 6, -5, -4, -6]
+    parts = matrix(200, 56, "memory of z", [z], [(0, 4)]) + text(168, 116, "place", "note")
+    for place in range(6):
+        parts += text(220 + 40 * place, 116, place, "note")
+    place_of = {
+        "z: place 3i + j": ([[0, 1, 2], [3, 4, 5]], [(1, 1)], 30),
+        "t = zᵀ: place i + 3j": ([[0, 3], [1, 4], [2, 5]], [(1, 1)], 270),
+        "s: place 2i + j": ([[0, 1], [2, 3], [4, 5]], [(2, 0)], 470),
+    }
+    for title, (places, marked, x) in place_of.items():
+        parts += matrix(x, 172, title, [[z[place] for place in row] for row in places], marked)
+    parts += text(320, 318, "One number, at place 4, is in z[1][1], t[1][1] and s[2][0].", "note")
+    return 640, 335, parts
+
+
+def lesson_4_softmax_cross_entropy():
+    """Row 0: the probabilities p, the target y, and the gradient p - y."""
+    bars = {"p": [0.125, 0.25, 0.625], "y": [0, 0, 1], "p − y": [0.125, 0.25, -0.375]}
+    parts = ""
+    for k, (title, values) in enumerate(bars.items()):
+        x, zero = 30 + 210 * k, 160
+        parts += text(x + 75, 24, title)
+        for i, value in enumerate(values):
+            height = abs(value) * 110
+            top = zero - height if value > 0 else zero
+            kind = "mark" if value > 0 else "mark2"
+            parts += f'<rect x="{x + 50 * i + 10}" y="{top:g}" width="30" height="{height:g}" class="{kind}"/>\n'
+            above = top - 6 if value >= 0 else zero + height + 18
+            parts += text(x + 50 * i + 25, f"{above:g}", f"{value:g}", "note")
+            parts += text(x + 50 * i + 25, 236, f"class {i}", "note")
+        parts += f'<path d="M{x} {zero}h150" class="line"/>\n'
+    return 640, 250, parts
+
+
+def lesson_5_layer_norm_embedding():
+    """The rows of dx for word 0 are added to row 0 of dtable; no row is added to row 1."""
+    dx = [["0.18", "0.12", "-0.36", "0.06"], ["-1", "1", "-1", "1"], ["0.184", "0.216", "-0.088", "-0.312"]]
+    dtable = [["0.364", "0.336", "-0.448", "-0.252"], ["0"] * 4, ["-1", "1", "-1", "1"]]
+    rows = [[(row, column) for column in range(4)] for row in range(3)]
+    parts = matrix(90, 40, "dx", dx, rows[0] + rows[2], rows[1], 56)
+    parts += matrix(460, 40, "dtable", dtable, rows[0], rows[2], 56)
+    for t, word in enumerate([0, 2, 0]):
+        parts += text(48, 73 + 56 * t, f"word {word}", "note")
+        parts += arrow(316, 68 + 56 * t, 456, 60 + 56 * word + 8 * t)
+    return 700, 225, parts
+
+
 def main():
     stale = []
     for name, draw in sorted(globals().items()):
