@@ -118,6 +118,91 @@ def lesson_5_layer_norm_embedding():
     return 700, 225, parts
 
 
+def lesson_6_attention():
+    """Query 0 is compared with all keys; its scores become weights; its output is the mean of the values."""
+    q, k = [["1", "0"], ["0", "2"], ["1", "1"]], [["1", "0.5"], ["-1", "1.5"], ["0.5", "-1"]]
+    v = [["1", "2"], ["3", "-1"], ["-2", "0.5"]]
+    s = [["0.71", "-0.71", "0.35"], ["0.71", "2.12", "-1.41"], ["1.06", "0.35", "-0.35"]]
+    a = [["0.51", "0.13", "0.36"], ["0.19", "0.79", "0.02"], ["0.58", "0.28", "0.14"]]
+    o = [["0.17", "1.08"], ["2.50", "-0.39"], ["1.15", "0.94"]]
+    row, all_rows = [(0, i) for i in range(3)], [(i, d) for i in range(3) for d in range(2)]
+    steps = [("Q", q, row, 20), ("K", k, all_rows, 125), ("S = Q Kᵀ / √2", s, row, 265), ("A = softmax(S)", a, row, 435)]
+    steps += [("V", v, all_rows, 605), ("O = A V", o, row, 745)]
+    parts = text(425, 22, "forward, left to right: row 0 follows query 0", "note value")
+    for title, rows, marked, x in steps:
+        queries = title not in "KV"
+        parts += matrix(x, 66, title, rows, marked if queries else (), () if queries else marked, 42)
+    for start, end in (214, 258), (395, 429), (565, 599), (693, 739):
+        parts += arrow(start, 129, end, 129)
+    for words, x in ("dQ", 62), ("dK", 167), ("dS", 328), ("dA", 498), ("dV", 647), ("dO", 787):
+        parts += text(x, 240, words, "gradient")
+    parts += arrow(766, 235, 670, 235) + arrow(306, 235, 190, 235) + arrow(476, 235, 350, 235)
+    parts += '<path d="M780 246C740 276 560 276 512 248" class="line" marker-end="url(#tip)"/>\n'
+    parts += '<path d="M320 246C270 276 110 276 72 248" class="line" marker-end="url(#tip)"/>\n'
+    parts += text(425, 300, "backward, right to left", "note gradient")
+    return 850, 315, parts
+
+
+def lesson_7_heads():
+    """The columns of Q, K and V are divided between two heads, whose outputs stand side by side."""
+    blank = [[""] * 4] * 3
+    left, right = ([(t, i + shift) for t in range(3) for i in range(2)] for shift in (0, 2))
+    parts = matrix(20, 90, "X", blank, size=26)
+    for k, name in enumerate("QKV"):
+        parts += matrix(190, 34 + 112 * k, name, blank, left, right, 22)
+        middle = 67 + 112 * k
+        parts += arrow(128, 129, 184, middle) + arrow(282, middle, 348, 100) + arrow(282, middle, 348, 230)
+    parts += text(155, 268, "X Wᵀ", "note")
+    for head, kind, y in (0, "mark", 65), (1, "mark2", 195):
+        parts += f'<rect x="350" y="{y}" width="164" height="70" rx="6" class="{kind}"/>\n'
+        parts += text(432, y + 24, f"head {head}")
+        parts += text(432, y + 44, "scores, mask, softmax,", "note") + text(432, y + 60, "dropout, mean of V", "note")
+        parts += arrow(514, y + 35, 566, 165 if head else 140)
+    parts += matrix(572, 113, "O", blank, left, right, 26) + arrow(680, 152, 752, 152) + text(716, 142, "Woᵀ", "note")
+    parts += matrix(758, 113, "Y", blank, size=26)
+    parts += text(429, 350, "Each head reads its own two columns of Q, K and V, and writes the same columns of O.", "note")
+    return 880, 370, parts
+
+
+def lesson_9_memory():
+    """A chain of 16 steps in segments of 4: the vectors in memory after forward, and before three parts of backward."""
+    ends = [3, 7, 11, 15]
+    rows = [
+        ("after forward", ends, [], "4 vectors"),
+        ("segment 3 again", ends, [12, 13, 14], "7 vectors and the gradient"),
+        ("segment 2 again", ends[:3], [8, 9, 10], "6 vectors and the gradient"),
+        ("segment 0 again", ends[:1], [0, 1, 2], "4 vectors and the gradient"),
+    ]
+    parts = text(410, 22, "blue: saved by forward, orange: computed again, empty: freed", "note")
+    for i, (title, saved, again, total) in enumerate(rows):
+        names = [f"x{j + 1}" if j in saved + again else "" for j in range(16)]
+        y = 44 + 52 * i
+        marked, marked2 = [(0, j) for j in saved], [(0, j) for j in again]
+        parts += matrix(150, y, "", [names], marked, marked2, 32)
+        parts += text(75, y + 21, title, "note") + text(755, y + 21, total, "note")
+    for j in range(1, 4):
+        parts += f'<path d="M{150 + 128 * j} 36V240" class="line"/>\n'
+    return 850, 250, parts
+
+
+def lesson_10_running_softmax():
+    """Query 0: six scores in three tiles, and what is kept after each tile."""
+    tiles = [["0.71", "-0.71"], ["0.35", "2.12"], ["0", "1.41"]]
+    after = [["0.71", "1.24", "1.73", "1.76"], ["2.12", "1.47", "0.08", "1.51"], ["2.12", "2.09", "-0.29", "1.63"]]
+    factors = ["0.2431", "1"]
+    parts = ""
+    for i, (tile, kept) in enumerate(zip(tiles, after)):
+        x = 20 + 280 * i
+        parts += matrix(x + 55, 40, f"scores of tile {i}", [tile], [(0, 0), (0, 1)], size=50)
+        parts += arrow(x + 105, 94, x + 105, 128)
+        parts += matrix(x, 160, "m, z, mix", [kept], (), [(0, j) for j in range(4)], 50)
+        if i < 2:
+            parts += arrow(x + 204, 185, x + 276, 185) + text(x + 240, 176, "z, mix", "note")
+            parts += text(x + 240, 204, f"· {factors[i]}", "note")
+    parts += text(390, 246, "The scores of a tile are forgotten. O = mix / z = (−0.1410, 0.7826)", "note")
+    return 800, 262, parts
+
+
 def main():
     stale = []
     for name, draw in sorted(globals().items()):
