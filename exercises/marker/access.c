@@ -46,8 +46,8 @@ static void require_type(const char *file, int line, const char *text, const th_
                          const char *function)
 {
     if (a->given && a->dtype != type)
-        end_guarded(WRONG, "the function does not fit the type of the array", "%s, line %d: %s: use %s for this array",
-                    base_name(file), line, text, function);
+        end_guarded(WRONG, "at reads float64, integer_at reads int64 and bool_at reads bool",
+                    "%s, line %d: %s: use %s for this array", base_name(file), line, text, function);
 }
 
 static const char *reader_of(const th_array *a)

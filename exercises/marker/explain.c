@@ -32,6 +32,14 @@ static double largest(const double *x, int64_t n)
     return scale;
 }
 
+static bool all_finite(const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
 static double expected(const comparison *c, int64_t i)
 {
     return c->right[i] + (c->add ? c->before[i] : 0);
@@ -85,6 +93,16 @@ static bool any_not_finite(const comparison *c)
     return false;
 }
 
+/* Returns whether every wrong element has this value: what it contained before (factor 0), or only the new gradient. */
+static bool wrong_elements_are(const comparison *c, bool before)
+{
+    const double scale = fmax(largest(c->right, c->n), largest(c->before, c->n));
+    for (int64_t i = 0; i < c->n; i++)
+        if (!equal(c->got[i], expected(c, i), scale) && !equal(c->got[i], before ? c->before[i] : c->right[i], scale))
+            return false;
+    return true;
+}
+
 static bool explain_memory(const comparison *c, char *cause)
 {
     if (c->before == NULL)
@@ -101,6 +119,15 @@ static bool explain_memory(const comparison *c, char *cause)
     if (!c->add && fits(c, c->right, 1, 1)) {
         write_text(cause, CAUSE, "%s is added to uninitialized memory: c->add is false, so backward must overwrite",
                    c->name);
+        return true;
+    }
+    if (!c->add && wrong_elements_are(c, true)) {
+        write_text(cause, CAUSE, "some elements of %s are not written: they must be 0 or contain their gradient",
+                   c->name);
+        return true;
+    }
+    if (c->add && wrong_elements_are(c, false)) {
+        write_text(cause, CAUSE, "some elements of %s are overwritten, but c->add is true: backward must add", c->name);
         return true;
     }
     return false;
@@ -142,7 +169,7 @@ static bool explain_mistake(const scene *s, const mark_subject *subject, const c
             }
             result = th_contiguous(result);
             const double *wrong = th_data_const(result);
-            if (wrong == NULL || !fits(c, wrong, 1, c->add ? 1 : 0))
+            if (wrong == NULL || !all_finite(wrong, c->n) || !fits(c, wrong, 1, c->add ? 1 : 0))
                 continue;
         }
         write_text(cause, CAUSE, "%s", m->sentence);
@@ -164,12 +191,41 @@ static void append_index(const comparison *c, int64_t element, char *text)
     append_text(text, SENTENCE, "]");
 }
 
+static void append_number(double number, int64_t i, int64_t columns, char *text)
+{
+    append_text(text, SENTENCE, "%s%9.4g", i % columns == 0 ? "\n  " : " ", number);
+}
+
 static void append_array(const comparison *c, const char *what, bool right, char *text)
 {
     const int64_t columns = c->shape.ndim ? c->shape.size[c->shape.ndim - 1] : 1;
     append_text(text, SENTENCE, "\n%s %s:", what, c->name);
     for (int64_t i = 0; i < c->n; i++)
-        append_text(text, SENTENCE, "%s%9.4g", i % columns == 0 ? "\n  " : " ", right ? expected(c, i) : c->got[i]);
+        append_number(right ? expected(c, i) : c->got[i], i, columns, text);
+}
+
+static void append_tensor(const char *name, const th_tensor *t, char *text)
+{
+    const void *data = th_data_const(t);
+    const th_dtype type = th_dtype_of(t);
+    const int64_t columns = th_ndim(t) ? th_size(t, -1) : 1;
+    append_text(text, SENTENCE, "\nwith %s:", name);
+    for (int64_t i = 0; i < th_numel(t); i++)
+        append_number(type == TH_INT64  ? (double)((const int64_t *)data)[i]
+                      : type == TH_BOOL ? ((const bool *)data)[i]
+                                        : ((const double *)data)[i],
+                      i, columns, text);
+}
+
+/* Appends the inputs of a check. */
+static void append_inputs(const scene *s, const mark_subject *subject, bool with_dy, char *text)
+{
+    char name[32];
+    for (int i = 0; i < subject->n_inputs; i++)
+        append_tensor(subject->input_name[i], s->input[i], text);
+    write_text(name, sizeof name, "d%s", subject->output_name[0]);
+    if (with_dy)
+        append_tensor(name, s->dy, text);
 }
 
 static void describe(const comparison *c, char *text)
@@ -236,6 +292,7 @@ void explain(const scene *s, const student *st, const mark_subject *subject, con
 {
     comparison c;
     char name[32];
+    bool inputs_shown = false, with_dy = false;
     r->state = RIGHT;
     for (int k = 0; k < INPUTS + OUTPUTS; k++) { /* outputs first: wrong outputs explain wrong gradients */
         const int operand = k < OUTPUTS ? OUTPUT(k) : k - OUTPUTS;
@@ -255,10 +312,14 @@ void explain(const scene *s, const student *st, const mark_subject *subject, con
         if (r->sentence[0])
             append_text(r->sentence, SENTENCE, "\n");
         describe(&c, r->sentence);
+        inputs_shown |= check == subject->checks;
+        with_dy |= operand < INPUTS;
         if (r->cause[0] == '\0' && !explain_memory(&c, r->cause) && !explain_mistake(s, subject, &c, r->cause))
             explain_factor(&c, r->cause);
         if (r->cause[0] == '\0' && any_not_finite(&c))
             write_text(r->cause, CAUSE,
                        "%s is not a number: look for a division by 0, an overflow of exp, or 0 times infinity", name);
     }
+    if (inputs_shown) /* of the first check, which is small */
+        append_inputs(s, subject, with_dy, r->sentence);
 }

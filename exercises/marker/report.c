@@ -46,14 +46,22 @@ static const char *cause_of(const mark_report *r)
     return r->count ? r->result[0].cause : "";
 }
 
-/* Returns a single sentence about the whole exercise. */
+/* Returns a line about the whole exercise. */
 static const char *summary_of(const mark_report *r)
 {
+    static char line[CAUSE];
     if (r->refusal[0])
         return r->refusal;
     if (is_blank(r))
         return r->result[0].sentence;
-    return passed(r) ? "everything is right" : cause_of(r);
+    if (passed(r))
+        return "everything is right";
+    if (cause_of(r)[0])
+        return cause_of(r);
+    for (int i = r->count - 1; i >= 0; i--) /* the first line of the first sentence */
+        if (r->result[i].state != RIGHT && r->result[i].state != NOT_RUN)
+            write_text(line, CAUSE, "%.*s", (int)strcspn(r->result[i].sentence, "\n"), r->result[i].sentence);
+    return line;
 }
 
 /* -- text -- */
@@ -64,9 +72,11 @@ static const char *state_word(mark_state s)
     return words[s];
 }
 
-static void print_indented(const char *text)
+enum { MANY = 1000 };
+
+static void print_indented(const char *text, int lines)
 {
-    for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+    for (; *text && lines > 0; text += strcspn(text, "\n"), text += *text == '\n', lines--)
         printf("             %.*s\n", (int)strcspn(text, "\n"), text);
 }
 
@@ -77,10 +87,10 @@ static void print_result(const mark_report *r, int i)
            r->name[i]);
     if (one->state == RIGHT || one->state == NOT_RUN)
         return;
-    const bool again = i > 0 && strcmp(one->sentence, r->result[i - 1].sentence) == 0;
-    print_indented(again ? "the same" : one->sentence);
-    if (one->cause[0] && !(i > 0 && strcmp(one->cause, r->result[i - 1].cause) == 0))
-        printf("             Likely cause: %s\n", one->cause);
+    const bool again = i > 0 && one->cause[0] && strcmp(one->cause, r->result[i - 1].cause) == 0;
+    print_indented(one->sentence, again ? 1 : MANY);
+    if (one->cause[0])
+        printf("             Likely cause: %s\n", again ? "the same" : one->cause);
 }
 
 static void print_text(const mark_report *r)
