@@ -7,7 +7,7 @@
  *
  * This time you find the elements in memory yourself. A transposed tensor is a view: the same memory with other strides.
  * The strides are the distances between neighbors on each axis. They count elements and may be negative.
- * Every array has strides of its own: x may be a view while dx is not. Element x_ne is
+ * The strides of two arrays may differ: x may be a view while dx is not. Element x_ne is
  *
  *     xp[n * x->stride[0] + e * x->stride[1]]
  *

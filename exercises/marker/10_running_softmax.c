@@ -1,4 +1,4 @@
-/* Exercise 10: what is right, what is checked, and typical mistakes (marker.h). */
+/* Exercise 10: the right results, the checks, and typical mistakes (marker.h). */
 #include <math.h>
 
 #include "marker.h"

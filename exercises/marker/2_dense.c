@@ -1,4 +1,4 @@
-/* Exercise 2: what is right, what is checked, and typical mistakes (marker.h). */
+/* Exercise 2: the right results, the checks, and typical mistakes (marker.h). */
 #include "marker.h"
 
 enum { X, W, B };

@@ -1,4 +1,4 @@
-/* Exercise 4: what is right, what is checked, and typical mistakes (marker.h). */
+/* Exercise 4: the right results, the checks, and typical mistakes (marker.h). */
 #include "marker.h"
 
 static void compute(scene *s)

@@ -1,4 +1,4 @@
-/* Exercise 5: what is right, what is checked, and typical mistakes (marker.h). */
+/* Exercise 5: the right results, the checks, and typical mistakes (marker.h). */
 #include "marker.h"
 
 enum { X, TARGET };

@@ -1,4 +1,4 @@
-/* Exercise 7: what is right, what is checked, and typical mistakes (marker.h). */
+/* Exercise 7: the right results, the checks, and typical mistakes (marker.h). */
 #include "marker.h"
 
 enum { TABLE, TOKEN };
@@ -8,7 +8,8 @@ static void compute(scene *s)
     s->output[0] = th_embedding(s->input[TABLE], s->input[TOKEN]);
 }
 
-/* Returns a gradient to which each occurrence n contributes with this factor; negative: it replaces the earlier ones. */
+/* Returns a gradient to which occurrence n contributes with this factor. If the factor is negative, occurrence n replaces
+ * the earlier ones. */
 typedef double factor_of(const int64_t *token, int64_t n, int64_t N);
 static th_tensor *gradient_with(const scene *s, factor_of *factor)
 {

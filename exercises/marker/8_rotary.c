@@ -1,4 +1,4 @@
-/* Exercise 8: what is right, what is checked, and typical mistakes (marker.h). */
+/* Exercise 8: the right results, the checks, and typical mistakes (marker.h). */
 #include <math.h>
 
 #include "marker.h"
@@ -16,8 +16,8 @@ static th_tensor *forward_again(const scene *s) /* rotates dy as forward rotates
     return th_rotary(s->dy, &(th_rotary_options){.pairing = TH_ROTARY_NEIGHBORS, .positions = s->input[POSITION]});
 }
 
-/* Rotates dy back, with pairs (2 i, 2 i + 1) or (i, i + D / 2), by the position or the index of a row, and with factors
- * for the sines of u and v. */
+/* Rotates dy back. The pairs are (2 i, 2 i + 1) or (i, i + D / 2). The angle is computed from a row's position or from its
+ * index. The last two arguments are factors of the sines. */
 static th_tensor *rotated(const scene *s, bool halves, bool by_index, double u_sine, double v_sine)
 {
     const int64_t T = th_size(s->dy, 0), D = th_size(s->dy, 1);

@@ -9,7 +9,7 @@
 
 enum { INPUTS = 4, OUTPUTS = 2, SENTENCE = 6000, CAUSE = 600, CHECKS = 12 };
 
-/* -- what is known about an exercise: N_NAME.c in this folder -- */
+/* -- an exercise: N_NAME.c in this folder -- */
 
 /* The inputs of a check and the right results, as contiguous tensors. */
 typedef struct scene {
@@ -59,7 +59,7 @@ typedef enum mark_state { NOT_RUN, RIGHT, WRONG, BLANK, STOPPED, ENDLESS } mark_
 
 typedef struct mark_result {
     mark_state state;
-    char sentence[SENTENCE]; /* what was expected and what was computed; lines end with '\n', except the last */
+    char sentence[SENTENCE]; /* the expected and the computed numbers; '\n' between lines */
     char cause[CAUSE];       /* a likely cause, or "" */
 } mark_result;
 

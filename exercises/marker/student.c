@@ -7,7 +7,7 @@
 enum { MARGIN = 16 }; /* elements before and after an array */
 static const double UNWRITTEN = 12345, OUTSIDE = 54321;
 
-/* An array in memory of its own, with a margin, and perhaps gaps between its elements. */
+/* An array in separate memory, with a margin, and perhaps gaps between its elements. */
 typedef struct block {
     th_array array;
     size_t element; /* bytes */

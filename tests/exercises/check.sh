@@ -53,7 +53,7 @@ solutions() {
     done
 }
 
-# table N: runs the mistakes of exercise N and prints a row for each: what is wrong, and the marker's sentence.
+# table N: runs the mistakes of exercise N and prints a row for each: the mistake and the marker's sentence.
 table() {
     rm -rf "$work/$1" && mkdir "$work/$1"
     awk -v n="$1" -v folder="$work/$1" '
