@@ -19,21 +19,23 @@ export LC_ALL=C # the marker reads the compiler's messages
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/scripts/help.sh"
 answer_help "$@"
-all= style= seconds=10 build= installed=
-while [ $# -gt 0 ]; do
+all= style= seconds=10 build= installed= count=$#
+while [ $count -gt 0 ]; do # options move to the variables, all other words to the end
     case $1 in
     --all) all=yes ;;
     --json) style=--json ;;
     --installed) installed=yes ;;
     --build | --seconds)
-        need_value "$@"
+        [ $count -gt 1 ] || need_value "$1"
         if [ "$1" = --build ]; then build=$2; else seconds=$2; fi
         shift
+        count=$((count - 1))
         ;;
     -*) refuse "unknown option $1" ;;
-    *) break ;;
+    *) set -- "$@" "$1" ;;
     esac
     shift
+    count=$((count - 1))
 done
 case $seconds in
 '' | *[!0-9]* | 0*) refuse "--seconds takes a positive number, not $seconds" ;;

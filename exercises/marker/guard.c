@@ -50,17 +50,19 @@ void end_guarded(mark_state s, const char *cause, const char *format, ...)
     _exit(EXIT_SUCCESS);
 }
 
-static void limit(int resource, rlim_t value)
+static void limit(int resource, rlim_t value, rlim_t hard)
 {
-    setrlimit(resource, &(struct rlimit){value, value});
+    setrlimit(resource, &(struct rlimit){value, hard});
 }
 
 /* What the student prints goes to standard error: standard output has the report. */
 static void child(void (*work)(const void *user, mark_result *r), const void *user, int seconds)
 {
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, (rlim_t)seconds);
-    alarm((unsigned)seconds * 10); /* also ends a program that sleeps */
+    const rlim_t memory = (rlim_t)2 << 30;
+    limit(RLIMIT_CORE, 0, 0);
+    limit(RLIMIT_AS, memory, memory);
+    limit(RLIMIT_CPU, (rlim_t)seconds, (rlim_t)seconds + 1); /* SIGXCPU, then SIGKILL */
+    alarm((unsigned)seconds * 10);                           /* also ends a program that sleeps */
     dup2(STDERR_FILENO, STDOUT_FILENO);
     mark_result *r = calloc(1, sizeof *r);
     if (r == NULL)
@@ -75,7 +77,6 @@ static void explain_signal(int signal_number, int seconds, mark_result *r)
 {
     switch (signal_number) {
     case SIGXCPU:
-    case SIGKILL: /* (the hard limit of RLIMIT_CPU) */
     case SIGALRM:
         r->state = ENDLESS;
         write_text(r->sentence, SENTENCE, "your code did not finish within %d seconds", seconds);

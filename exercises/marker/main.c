@@ -58,11 +58,12 @@ static const th_op *load(const char *library, mark_report *r)
     const th_op *op = dlsym(handle, "exercise");
     if (op == NULL)
         write_text(r->refusal, CAUSE, "the file has no operation with the name `exercise`: keep its last lines");
-    else if (strcmp(op->name, r->subject->name) != 0 || op->n_inputs != r->subject->n_inputs || !op->shape ||
-             !op->forward || !op->backward || op->plan || op->attributes_size)
-        write_text(r->refusal, CAUSE,
-                   "the file's operation is \"%s\", but exercise %d is \"%s\": keep its last lines as they were",
-                   op->name, r->number, r->subject->name);
+    else if (op->name == NULL || strcmp(op->name, r->subject->name) != 0)
+        write_text(r->refusal, CAUSE, "the file's operation is \"%s\", but exercise %d is \"%s\"",
+                   op->name ? op->name : "", r->number, r->subject->name);
+    else if (op->n_inputs != r->subject->n_inputs || !op->shape || !op->forward || !op->backward || op->flags ||
+             op->plan || op->attributes_size)
+        write_text(r->refusal, CAUSE, "the descriptor at the end of the file was changed: restore its lines");
     return r->refusal[0] ? NULL : op;
 }
 

@@ -23,6 +23,7 @@ incidents() {
     esac
     expect 'exit(3);' "the file does not compile"
     expect 'extern void exit(int); exit(3);' "your code ended the program (exit status 3)"
+    expect 'extern void *calloc(size_t, size_t); double *p = calloc(1u << 30, 8); at(dx, 0, 0) = *(volatile double *)p;' "segmentation fault"
     expect 'extern void abort(void); abort();' "your code aborted"
     expect 'extern void nonsense(void); nonsense();' "calls a function that does not exist: nonsense"
     expect 'at(dx, 0, 0) = ' "the file does not compile: "
@@ -46,7 +47,10 @@ incidents() {
     exercise --json 4 "$work/it's \"new\".c" "$source/exercises/4_softmax.c"
     [ "$status" -eq 1 ] && [ "$(wc -l <"$work/out")" -eq 2 ] && grep 'no operation with the name' "$work/out" >/dev/null ||
         wrong "a name with quotes, and a second file: $(cat "$work/out" "$work/err")"
-    for options in "" 0 11 x "--all 3" "4 $work/none.c" "--seconds 0 1" "--seconds" "--build /nonsense 1"; do
+    sed 's/^    .shape = /    .flags = TH_OP_CONTIGUOUS,\n&/' "$source/exercises/4_softmax.c" >"$work/changed.c"
+    exercise 4 "$work/changed.c" --json # (options may follow)
+    [ "$status" -eq 1 ] && grep '"summary":"the descriptor at the end of the file was changed' "$work/out" >/dev/null || wrong "a changed descriptor"
+    for options in "" 0 11 x "--all 3" "4 $work/none.c" "--seconds 0 1" "--seconds" "1 --seconds" "--build /nonsense 1"; do
         # shellcheck disable=SC2086 # (words)
         exercise $options
         [ "$status" -eq 2 ] && grep -e --help "$work/err" >/dev/null && [ ! -s "$work/out" ] ||
