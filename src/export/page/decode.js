@@ -1,0 +1,97 @@
+/* Decodes the arrays of the JSON, and takes matrices out of them. */
+
+/* Returns the numbers of an array. They are decoded at the first use. */
+function numbersOf(array) {
+    if (!array.numbers) {
+        const text = atob(array.data);
+        const bytes = new Uint8Array(text.length);
+        for (let i = 0; i < text.length; i++)
+            bytes[i] = text.charCodeAt(i);
+        array.numbers = array.type === "float64" ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
+    }
+    return array.numbers;
+}
+
+/* Makes an array of numbers that the viewer computed. */
+function computedArray(shape, numbers, type) {
+    return { shape, numbers, type: type || "float64" };
+}
+
+function countOf(shape) {
+    return shape.reduce((product, size) => product * size, 1);
+}
+
+/* A matrix of an array: its last two dimensions at an index of the others. A vector is a row. */
+function matrixOf(array, leading) {
+    const shape = array.shape;
+    const cols = shape.length ? shape[shape.length - 1] : 1;
+    const rows = shape.length > 1 ? shape[shape.length - 2] : 1;
+    let offset = 0;
+    for (let i = 0; i < shape.length - 2; i++)
+        offset = offset * shape[i] + Math.min(leading[i] || 0, Math.max(shape[i] - 1, 0));
+    return { numbers: numbersOf(array), type: array.type, offset: offset * rows * cols, rows, cols };
+}
+
+function at(matrix, i, j) {
+    return matrix.numbers[matrix.offset + i * matrix.cols + j];
+}
+
+/* Returns one row as an array of numbers. */
+function rowOf(matrix, i) {
+    const begin = matrix.offset + i * matrix.cols;
+    return matrix.numbers.subarray(begin, begin + matrix.cols);
+}
+
+/* Returns the least and the largest finite number of an array. */
+function limitsOf(array) {
+    if (!array.limits) {
+        let least = Infinity, largest = -Infinity;
+        for (const x of numbersOf(array)) {
+            if (x < least && x !== -Infinity)
+                least = x;
+            if (x > largest && x !== Infinity)
+                largest = x;
+        }
+        array.limits = least <= largest ? [least, largest] : [0, 0];
+    }
+    return array.limits;
+}
+
+/* Returns the largest absolute value of several arrays. */
+function largestOf(arrays) {
+    return Math.max(0, ...arrays.filter(Boolean).map((array) => Math.max(...limitsOf(array).map(Math.abs))));
+}
+
+/* Returns the index of the element number `flat`. */
+function unravel(flat, shape) {
+    const index = [];
+    for (let i = shape.length - 1; i >= 0; i--) {
+        index.unshift(flat % shape[i]);
+        flat = Math.floor(flat / shape[i]);
+    }
+    return index;
+}
+
+/* Finds the element where two arrays of one shape differ most. null if the shapes differ or there is no element. */
+function largestDeviation(a, b) {
+    if (String(a.shape) !== String(b.shape))
+        return null;
+    const x = numbersOf(a), y = numbersOf(b);
+    let worst = null;
+    for (let i = 0; i < x.length; i++) {
+        const deviation = Object.is(x[i], y[i]) ? 0 : Math.abs(x[i] - y[i]);
+        if (worst === null || deviation > worst.deviation || Number.isNaN(deviation))
+            worst = { deviation, index: unravel(i, a.shape) };
+    }
+    return worst;
+}
+
+/* Adds arrays of one shape. null if the shapes differ. */
+function sumOf(arrays) {
+    if (arrays.length === 0 || arrays.some((array) => !array || String(array.shape) !== String(arrays[0].shape)))
+        return null;
+    const sum = Float64Array.from(numbersOf(arrays[0]));
+    for (const array of arrays.slice(1))
+        numbersOf(array).forEach((x, i) => (sum[i] += x));
+    return computedArray(arrays[0].shape, sum);
+}
