@@ -4,7 +4,7 @@
 function headsOf(view, node) {
     const { attention } = node;
     const shape = attention.weights.shape, lead = shape.slice(0, -2);
-    const axes = view.tape.tensors[node.inputs[0]]?.axes || "";
+    const axes = attentionParts(view.tape, node).q?.axes || "";
     const headAxis = lead.length && lead[lead.length - 1] === attention.heads ? lead.length - 1 : -1;
     const menuShape = headAxis < 0 ? shape : [...shape.slice(0, headAxis), 1, ...shape.slice(-2)];
     return { shape, axes, headAxis, menuShape, chosen: chosenIndex(view, menuShape, axes), count: headAxis < 0 ? 1 : attention.heads };
@@ -19,48 +19,25 @@ function headMatrix(array, heads, h) {
     return matrixOf(array, leading);
 }
 
-function contributionTo(node, input) {
-    return (node.contributions || []).find((contribution) => contribution.input === input)?.gradient || null;
-}
-
-/* Lists the matrices: symbol, text, array, palette, and the axes of their rows and columns. */
-function attentionKinds(view, node) {
-    const { attention } = node, { tensors } = view.tape;
-    const value = (id) => tensors[id]?.value || null;
-    return {
-        forward: [
-            ["Q", "queries", value(node.inputs[0]), "value", "T", ""],
-            ["K", "keys", value(node.inputs[1]), "value", "S", ""],
-            ["V", "values", value(node.inputs[2]), "value", "S", ""],
-            ["S", "scores Q Kᵀ scale", attention.scores, "value", "T", "S"],
-            ["mask", "", attention.mask, "weight", "T", "S"],
-            ["A", "weights P = softmax of each row of S", attention.weights, "weight", "T", "S"],
-            ["O", "output A V", value(node.outputs[0]), "value", "T", ""],
-        ],
-        backward: [
-            ["dO", "incoming gradient", tensors[node.outputs[0]].gradient, "gradient", "T", ""],
-            ["dV", "Aᵀ dO", contributionTo(node, 2), "gradient", "S", ""],
-            ["dA", "dP = dO Vᵀ", attention.dweights, "gradient", "T", "S"],
-            ["dS", "P (dP − Σ P dP)", attention.dscores, "gradient", "T", "S"],
-            ["dQ", "dS K scale", contributionTo(node, 0), "gradient", "T", ""],
-            ["dK", "dSᵀ Q scale", contributionTo(node, 1), "gradient", "S", ""],
-        ],
-    };
-}
-
 /* Returns the scale of each kind: one for all weights, one for all gradients, or one for each matrix. */
 function attentionScale(view, kinds, array, palette) {
-    if (view.ownScales || palette === "value")
+    if (view.ownScales || palette === "value" || array === kinds.find((kind) => kind[0] === "mask")?.[2])
         return scaleOf(palette, [array]);
-    const arrays = kinds.filter((kind) => kind[2] && kind[3] === palette && kind[0] !== "mask").map((kind) => kind[2]);
+    const arrays = kinds.filter((kind) => kind[3] === palette && kind[0] !== "mask").map((kind) => kind[2]);
     return { ...scaleOf(palette, arrays), root: palette === "gradient" };
+}
+
+function sameNumbers(a, b) {
+    for (let i = 0; i < a.rows * a.cols; i++)
+        if (a.numbers[a.offset + i] !== b.numbers[b.offset + i])
+            return false;
+    return true;
 }
 
 /* Returns true if all heads of a mask are equal. */
 function sameForAllHeads(array, heads) {
-    const first = headMatrix(array, heads, 0), size = first.rows * first.cols;
-    const same = (m) => m.numbers.subarray(m.offset, m.offset + size).every((x, i) => x === first.numbers[first.offset + i]);
-    return Array.from({ length: heads.count }, (_, h) => headMatrix(array, heads, h)).every(same);
+    const first = headMatrix(array, heads, 0);
+    return Array.from({ length: heads.count }, (_, h) => headMatrix(array, heads, h)).every((m) => sameNumbers(m, first));
 }
 
 /* Creates the figure of one kind: a matrix for each head. */
@@ -83,7 +60,7 @@ function makeKind(view, node, heads, kinds, [symbol, text, array, palette, row, 
 
 /* Returns a sentence if the page has only a part of the matrices. */
 function cropNote(view, node, heads) {
-    const q = view.tape.tensors[node.inputs[0]]?.shape, k = view.tape.tensors[node.inputs[1]]?.shape;
+    const parts = attentionParts(view.tape, node), q = parts.q?.shape, k = parts.k?.shape;
     if (!q || !k)
         return null;
     const full = [q[q.length - 2], k[k.length - 2]], shown = heads.shape.slice(-2);
@@ -93,7 +70,7 @@ function cropNote(view, node, heads) {
 
 function makeAttentionMenus(view, heads) {
     const sizes = [120, 240, 400, 512];
-    return make("div", { class: "menus" }, makeIndexMenus(view, heads.menuShape, heads.axes),
+    return make("div", { class: "menus" }, makeIndexFields(view, heads.menuShape, heads.axes),
                 makeMenu("Size", ["small", "medium", "large", "huge"], sizes.indexOf(view.mapSize), (i) => {
                     view.mapSize = sizes[i];
                     view.refresh();
@@ -113,13 +90,12 @@ function makeAttentionBackward(view, node, heads, kinds) {
         return node.step === undefined ? null : make("p", { class: "absent" }, `Backward runs this node in its step ${node.step + 1}. `,
             make("button", { type: "button", "data-key": "jump attention", click: () => view.goTo(tape.positionOf(node)) }, "Go there"));
     return [make("h4", {}, "Backward"), make("p", { class: "hint" }, "Click a cell of dS, dA, A or S: its numbers appear below."),
-            make("div", { class: "kinds" }, kinds.backward.filter((kind) => kind[2]).map((kind) => makeKind(view, node, heads, kinds.backward, kind)))];
+            make("div", { class: "kinds" }, kinds.backward.map((kind) => makeKind(view, node, heads, kinds.backward, kind)))];
 }
 
 /* Creates the whole panel of a node. */
-function makeAttention(view, node) {
+function makeAttention(view, node, kinds) {
     const heads = headsOf(view, node);
-    const kinds = attentionKinds(view, node);
     view.attentionBoxes = {};
     view.parts.attentionReadout = make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
     view.parts.explanation = make("div", { class: "explanation", "aria-live": "polite", hidden: true, role: "region", "aria-label": "Explanation",
@@ -127,7 +103,7 @@ function makeAttention(view, node) {
     const mask = node.attention.mask ? null : make("p", { class: "hint" }, "There is no mask.");
     return [make("h3", {}, "Attention ", make("span", { class: "number" }, `node ${node.id}${node.module ? `, ${node.module}` : ""}`)),
             makeAttentionMenus(view, heads), cropNote(view, node, heads), view.parts.attentionReadout, make("h4", {}, "Forward"), mask,
-            make("div", { class: "kinds" }, kinds.forward.filter((kind) => kind[2]).map((kind) => makeKind(view, node, heads, kinds.forward, kind))),
+            make("div", { class: "kinds" }, kinds.forward.map((kind) => makeKind(view, node, heads, kinds.forward, kind))),
             makeAttentionBackward(view, node, heads, kinds), view.parts.explanation];
 }
 
@@ -150,13 +126,14 @@ function refreshAttention(view) {
     if (view.selected.node?.attention)
         view.attention = view.selected.node;
     const node = view.attention || (view.attention = nodes[0]);
-    const key = [node.id, tape.hasRun(node, position), tape.hasRunBackward(node, position), JSON.stringify(view.index), view.mapSize,
+    const kinds = attentionKinds(view, node);
+    const key = [node.id, tape.hasRun(node, position), [...kinds.forward, ...kinds.backward].map((kind) => kind[0]), JSON.stringify(view.index), view.mapSize,
                  view.ownScales, view.allDigits, view.version].join();
     if (key === view.attentionKey)
         return;
     view.attentionKey = key;
     parts.attention.hidden = false;
-    const panel = tape.hasRun(node, position) ? makeAttention(view, node)
+    const panel = tape.hasRun(node, position) ? makeAttention(view, node, kinds)
         : make("p", { class: "absent" }, `Attention, node ${node.id}, has not run yet at this step.`);
     replaceChildren(parts.attention, makeAttentionChoice(view, nodes), panel);
     if (view.pick?.node === node && tape.hasRun(node, position))

@@ -95,7 +95,7 @@ function colorPixels(pixels, matrix, scale) {
 /* Creates a bar with the colors of a scale between its limits. */
 function makeScale(scale) {
     const stops = PALETTES[scale.palette];
-    const ticks = scale.palette === "weight" ? [scale.low, scale.high] : scale.root
+    const ticks = scale.high === scale.low ? [scale.low] : scale.palette === "weight" ? [scale.low, scale.high] : scale.root
         ? [scale.low, scale.low / 4, 0, scale.high / 4, scale.high] : [scale.low, 0, scale.high];
     return make("div", { class: `scale${scale.root ? " root" : ""}`, role: "img",
                          "aria-label": `Scale from ${shortNumber(scale.low)} to ${shortNumber(scale.high)}` },

@@ -1,12 +1,20 @@
 /* Decodes the arrays of the JSON, and takes matrices out of them. */
 
+/* Decodes base64. Browsers from before 2025 have only atob. */
+function bytesOf(base64) {
+    if (Uint8Array.fromBase64)
+        return Uint8Array.fromBase64(base64);
+    const text = atob(base64);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++)
+        bytes[i] = text.charCodeAt(i);
+    return bytes;
+}
+
 /* Returns the numbers of an array. They are decoded at the first use. */
 function numbersOf(array) {
     if (!array.numbers) {
-        const text = atob(array.data);
-        const bytes = new Uint8Array(text.length);
-        for (let i = 0; i < text.length; i++)
-            bytes[i] = text.charCodeAt(i);
+        const bytes = bytesOf(array.data);
         array.numbers = array.type === "float64" ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
     }
     return array.numbers;
@@ -45,8 +53,10 @@ function rowOf(matrix, i) {
 /* Returns the least and the largest finite number of an array. */
 function limitsOf(array) {
     if (!array.limits) {
+        const numbers = numbersOf(array);
         let least = Infinity, largest = -Infinity;
-        for (const x of numbersOf(array)) {
+        for (let i = 0; i < numbers.length; i++) {
+            const x = numbers[i];
             if (x < least && x !== -Infinity)
                 least = x;
             if (x > largest && x !== Infinity)
@@ -77,13 +87,15 @@ function largestDeviation(a, b) {
     if (String(a.shape) !== String(b.shape))
         return null;
     const x = numbersOf(a), y = numbersOf(b);
-    let worst = null;
+    let worst = -1, place = 0;
     for (let i = 0; i < x.length; i++) {
         const deviation = Object.is(x[i], y[i]) ? 0 : Math.abs(x[i] - y[i]);
-        if (worst === null || deviation > worst.deviation || Number.isNaN(deviation))
-            worst = { deviation, index: unravel(i, a.shape) };
+        if (deviation > worst || (deviation !== deviation && worst === worst)) {
+            worst = deviation;
+            place = i;
+        }
     }
-    return worst;
+    return x.length ? { deviation: worst, index: unravel(place, a.shape) } : null;
 }
 
 /* Adds arrays of one shape. null if the shapes differ. */

@@ -34,6 +34,13 @@ function replaceChildren(element, ...children) {
         element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
+/* Creates a field for a number from 0 to size - 1. change(number) runs when the reader changes it. */
+function makeIndexField(label, size, value, change, key) {
+    const clamp = () => Math.min(Math.max(Math.trunc(Number(field.value)) || 0, 0), size - 1);
+    const field = make("input", { type: "number", min: 0, max: size - 1, value, "data-key": key, change: () => change(clamp()) });
+    return make("label", { class: "menu" }, label, " ", field);
+}
+
 /* Creates a menu of texts. change(index) runs when the reader selects one. */
 function makeMenu(label, texts, selected, change, key) {
     const options = texts.map((text, i) => make("option", { value: i, selected: i === selected }, text));

@@ -12,7 +12,7 @@ function pickMarks(i, j) {
     const row = (k, kind) => ({ i: k, j: 0, rows: 1, cols: 1e9, kind });
     const cell = { i, j, rows: 1, cols: 1, kind: "cell" };
     return {
-        dS: [cell], A: [row(i, "source"), cell], dA: [row(i, "source"), cell], S: [row(i, "source"), cell], mask: [cell],
+        dS: [cell], A: [row(i, "source"), cell], mP: [cell], dA: [row(i, "source"), cell], S: [row(i, "source"), cell], mask: [cell],
         dO: [row(i, "source")], V: [row(j, "source")], Q: [row(i, "source")], K: [row(j, "source")], O: [row(i, "source")],
         dQ: [row(i, "line")], dK: [row(j, "line")], dV: [row(j, "line")],
     };
@@ -32,6 +32,11 @@ function markPick(view, { h, i, j }) {
         const rects = Number(head) === h || symbol === "mask" ? marks[symbol] || [] : [];
         box.show("pick", rects.map((rect) => ({ ...rect, cols: Math.min(rect.cols, box.matrix.cols) })));
     }
+}
+
+/* Returns row i of a matrix; null if the page has only a part of it. */
+function wholeRow(matrix, i) {
+    return matrix && matrix.whole && i < matrix.rows ? rowOf(matrix, i) : null;
 }
 
 function dot(a, b) {
@@ -62,41 +67,49 @@ function makeLine(name, formula, numbers, result, note) {
 
 /* Creates the lines of forward. */
 function forwardLines(m, i, j, attention) {
-    const q = m.Q && rowOf(m.Q, i), k = m.K && rowOf(m.K, j), place = `[${i},${j}]`;
+    const q = wholeRow(m.Q, i), k = wholeRow(m.K, j), place = `[${i},${j}]`;
     const score = at(m.S, i, j);
     const product = q && k ? dot(q, k) * attention.scale : NaN;
     const same = Math.abs(product - score) <= 1e-3 * Math.max(1e-3, Math.abs(score));
     const note = same ? "" : score === -Infinity ? "the mask hides this pair" : "mask, soft cap or slopes change the product";
-    return [q && k ? makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, `${shortNumber(attention.scale)} · (${sumText(q, k)})`, shortNumber(score), note) : null,
+    return [q && k ? makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, `${shortNumber(attention.scale)} · (${sumText(q, k)})`, shortNumber(score), note)
+                   : makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, "", shortNumber(score)),
             makeLine(`P${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(at(m.A, i, j)))];
 }
 
 /* Creates the lines from dO to dS. */
 function backwardLines(m, i, j) {
     const place = `[${i},${j}]`, p = rowOf(m.A, i), dp = rowOf(m.dA, i);
+    const jacobian = new Float64Array(p.length);
+    writeJacobianRow(p, j, jacobian, 0);
     const weight = p[j], mean = dot(p, dp), result = at(m.dS, i, j);
-    const product = m.dO && m.V ? dot(rowOf(m.dO, i), rowOf(m.V, j)) : null;
+    const dout = wholeRow(m.dO, i), v = wholeRow(m.V, j);
+    const product = dout && v ? dot(dout, v) : null;
     const dropped = product !== null && Math.abs(product - dp[j]) > 1e-3 * Math.max(1e-6, Math.abs(product));
     return [
         makeLine(`dS${place}`, "P (dP − Σ P dP)", `${shortNumber(weight)} · (${shortNumber(dp[j])} − ${factor(mean)})`, shortNumber(result)),
-        product === null ? null : makeLine(`dP${place}`, `${dropped ? "m " : ""}Σ dO[${i}] V[${j}]`, sumText(rowOf(m.dO, i), rowOf(m.V, j)),
+        product === null ? null : makeLine(`dP${place}`, `${dropped ? "m " : ""}Σ dO[${i}] V[${j}]`, sumText(dout, v),
             shortNumber(dp[j]), dropped ? `m = ${shortNumber(dp[j] / product)} is the factor of dropout` : ""),
         makeLine("Σ P dP", `Σₖ P[${i},k] dP[${i},k]`, sumText(p, dp), shortNumber(mean), "the mean of dP in the row, with the weights P"),
-        makeLine(`dS${place}`, `Σₖ J[${j},k] dP[${i},k]`, "", shortNumber(jacobianRow(p, j).reduce((sum, x, k) => sum + x * dp[k], 0)),
+        makeLine(`dS${place}`, `Σₖ J[${j},k] dP[${i},k]`, "", shortNumber(dot(jacobian, dp)),
                  "the same with the Jacobian J = diag(p) − p pᵀ of the row"),
     ];
 }
 
-function jacobianRow(p, j) {
-    return Float64Array.from(p, (x, k) => (k === j ? x : 0) - p[j] * x);
+/* Writes row j of the Jacobian of a softmax to row[begin], row[begin + 1], ... */
+function writeJacobianRow(p, j, row, begin) {
+    for (let k = 0; k < p.length; k++)
+        row[begin + k] = -p[j] * p[k];
+    row[begin + j] += p[j];
 }
 
 /* Creates the lines of what dS[i, j] contributes to. */
 function onwardLines(m, i, j, scale) {
     const ds = at(m.dS, i, j);
     const vector = (row) => `[${Array.from(row.subarray(0, TERMS), (x) => shortNumber(ds * scale * x)).join(", ")}${row.length > TERMS ? ", …" : ""}]`;
-    return [m.K ? makeLine(`to dQ[${i}]`, `dS[${i},${j}] scale K[${j}]`, "", vector(rowOf(m.K, j))) : null,
-            m.Q ? makeLine(`to dK[${j}]`, `dS[${i},${j}] scale Q[${i}]`, "", vector(rowOf(m.Q, i))) : null];
+    const q = wholeRow(m.Q, i), k = wholeRow(m.K, j);
+    return [k ? makeLine(`to dQ[${i}]`, `dS[${i},${j}] scale K[${j}]`, "", vector(k)) : null,
+            q ? makeLine(`to dK[${j}]`, `dS[${i},${j}] scale Q[${i}]`, "", vector(q)) : null];
 }
 
 /* Creates the figure of the Jacobian of row i. */
@@ -104,7 +117,7 @@ function jacobianFigure(view, m, i, j) {
     const p = rowOf(m.A, i), n = p.length;
     const numbers = new Float64Array(n * n);
     for (let a = 0; a < n; a++)
-        numbers.set(jacobianRow(p, a), a * n);
+        writeJacobianRow(p, a, numbers, a * n);
     const array = computedArray([n, n], numbers);
     const scale = scaleOf("value", [array]);
     const body = makeMatrix(view, matrixOf(array, []), { name: `J, Jacobian of row ${i}`, symbol: "J", scale, axes: { row: "S", col: "" },
@@ -114,14 +127,24 @@ function jacobianFigure(view, m, i, j) {
                 make("span", { class: "shape" }, `∂P[${i}] / ∂S[${i}] = diag(p) − p pᵀ`)), body, makeScale(scale));
 }
 
+/* Returns the matrices of a head by their symbols. matrix.whole is false if columns of Q, K, V, O or their gradients are cropped. */
+function matricesOf(view, node, heads, kinds, h) {
+    const { q, k, v, o } = attentionParts(view.tape, node);
+    const widths = { Q: q, K: k, V: v, O: o, dQ: q, dK: k, dV: v, dO: o };
+    const m = {};
+    for (const [symbol, , array] of [...kinds.forward, ...kinds.backward]) {
+        m[symbol] = headMatrix(array, heads, h);
+        m[symbol].whole = !widths[symbol] || widths[symbol].shape.at(-1) === m[symbol].cols;
+    }
+    return m;
+}
+
 /* Shows the explanation of the chosen score, and marks its sources. */
 function showPick(view) {
     const { node, h, i, j } = view.pick;
     const heads = headsOf(view, node), kinds = attentionKinds(view, node);
-    const backward = view.tape.hasRunBackward(node, view.position) && node.attention.dscores && node.attention.dweights;
-    const m = {};
-    for (const [symbol, , array] of [...kinds.forward, ...kinds.backward])
-        m[symbol] = array ? headMatrix(array, heads, h) : null;
+    const m = matricesOf(view, node, heads, kinds, h);
+    const backward = m.dS && m.dA;
     if (i >= m.A.rows || j >= m.A.cols)
         return;
     markPick(view, view.pick);

@@ -91,15 +91,14 @@ function makeMatrix(view, matrix, options) {
     return body;
 }
 
-/* Creates menus that choose the index of the leading dimensions. The choice holds for all arrays of the section. */
-function makeIndexMenus(view, shape, axes) {
+/* Creates fields that choose the index of the leading dimensions. The choice holds for all arrays of the section. */
+function makeIndexFields(view, shape, axes) {
     return shape.slice(0, -2).map((size, i) => {
         if (size < 2)
             return null;
         const name = axisName(axes, i) || `axis ${i}`;
-        const texts = Array.from({ length: Math.min(size, 1024) }, (_, k) => `${k}`);
         const key = `${name}/${size}`;
-        return makeMenu(name, texts, Math.min(view.index[key] || 0, size - 1), (k) => {
+        return makeIndexField(name, size, Math.min(view.index[key] || 0, size - 1), (k) => {
             view.index[key] = k;
             view.refresh();
         }, `index ${key}`);
@@ -123,7 +122,7 @@ function makeFigure(view, array, options) {
     return make("figure", { class: "matrix", "data-figure": options.figure },
                 make("figcaption", {}, make("b", {}, options.name), " ",
                      make("span", { class: "shape" }, shapeText(options.shape || array.shape, axes)),
-                     makeIndexMenus(view, array.shape, axes)),
+                     makeIndexFields(view, array.shape, axes)),
                 makeMatrix(view, matrix, { ...options, scale, axes: letters }), cropped, options.notes || null);
 }
 

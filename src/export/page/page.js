@@ -105,6 +105,18 @@ function foldStatic(root) {
     return parts.length ? make("details", { class: "plain" }, make("summary", {}, "Picture and table without steps"), [...parts]) : null;
 }
 
+/* Decodes the arrays of attention while the page is idle, one at a time, so that no step waits for them. */
+function decodeAhead(tape) {
+    const arrays = tape.nodes.flatMap((node) => Object.values(node.attention || {})).filter((part) => part?.shape);
+    const decodeNext = () => {
+        if (arrays.length)
+            limitsOf(arrays.shift());
+        if (arrays.length)
+            setTimeout(decodeNext, 50);
+    };
+    setTimeout(decodeNext, 500);
+}
+
 /* Builds the viewer in a section. */
 function buildView(root, tape) {
     const view = new View(root, tape);
@@ -125,6 +137,7 @@ function buildView(root, tape) {
     drawGraph(view);
     view.refresh();
     scrollToUnit(view);
+    decodeAhead(tape);
     return view;
 }
 
