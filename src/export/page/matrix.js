@@ -83,7 +83,7 @@ function makeMatrix(view, matrix, options) {
     const around = table || options.readout ? null : makeNumbersAround(matrix, complete);
     complete.moved = around?.follow;
     const box = table ? makeTable(matrix, complete) : makeHeatMap(matrix, complete);
-    Object.assign(box, { matrix, axes: options.axes || { row: "", col: "" } });
+    Object.assign(box, { matrix, options: complete, axes: options.axes || { row: "", col: "" } });
     view.matrices.push(box);
     const foot = options.readout ? null : make("div", { class: "foot" }, matrix.rows * matrix.cols > 1 ? makeScale(options.scale) : null, readout);
     const body = make("div", { class: "body" }, make("div", { class: "scroll" }, box), foot, around);

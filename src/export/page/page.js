@@ -1,4 +1,4 @@
-/* Starts the viewer: each section with an element <script type="application/json"> shows its tape. Sections share the
+/* Starts the viewer: each section that contains a script element of type application/json shows its tape. Sections share the
  * theme and the keyboard only. */
 
 /* The state of a section, and what changes it. */

@@ -109,8 +109,8 @@ function gradientNameOf(tape, tensor) {
 
 /* Says why a tensor's value is not on the page. */
 function whyNoValue(tensor) {
-    if (tensor.value_missing)
-        return tensor.value_missing;
+    if (countOf(tensor.shape) === 0)
+        return "This tensor has no elements.";
     return tensor.kind === "result"
         ? "The tape did not keep this value. Call th_keep_values before the forward."
         : "This value is not on the page.";
@@ -126,7 +126,8 @@ function whyNoGradient(tape, tensor, position) {
     if (state === "none")
         return "The loss does not depend on this tensor.";
     if (state === "complete")
-        return tensor.gradient_missing || "The tape did not keep this gradient. Call th_keep_values before the forward.";
+        return countOf(tensor.shape) === 0 ? "This tensor has no elements."
+                                           : "The tape did not keep this gradient. Call th_keep_values before the forward.";
     const first = tensor.users.filter((node) => node.step !== undefined).sort((a, b) => a.step - b.step)[0];
     return state === "waiting" && first
         ? `No gradient yet. The first contribution comes from node ${first.id} (${first.op}).`
