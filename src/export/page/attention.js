@@ -46,7 +46,10 @@ function makeKind(view, node, heads, kinds, [symbol, text, array, palette, row, 
     const count = symbol === "mask" && sameForAllHeads(array, heads) ? 1 : heads.count;
     const bodies = Array.from({ length: count }, (_, h) => {
         const square = row === "T" && col === "S";
-        const body = makeMatrix(view, headMatrix(array, heads, h), {
+        const matrix = headMatrix(array, heads, h);
+        if (square && symbol !== "mask" && String(view.attentionMask?.shape) === String(array.shape))
+            matrix.mask = headMatrix(view.attentionMask, heads, h);
+        const body = makeMatrix(view, matrix, {
             name: `${symbol}, head ${h}`, symbol, scale, axes: { row, col }, cells: heads.count > 1 ? 36 : 64, size: view.mapSize,
             fitRowsOnly: !square, key: `${symbol} ${h}`, readout: view.parts.attentionReadout,
             click: square ? (i, j) => pickScore(view, node, h, i, j) : null });
@@ -97,6 +100,7 @@ function makeAttentionBackward(view, node, heads, kinds) {
 function makeAttention(view, node, kinds) {
     const heads = headsOf(view, node);
     view.attentionBoxes = {};
+    view.attentionMask = node.attention.mask;
     view.parts.attentionReadout = make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
     view.parts.explanation = make("div", { class: "explanation", "aria-live": "polite", hidden: true, role: "region", "aria-label": "Explanation",
                                            keydown: (event) => event.key === "Escape" && closePick(view) });

@@ -69,14 +69,19 @@ function placeOn(scale, x) {
 }
 
 /* Returns the colors of a cell of a table: its background, and black or white for its text. */
-function cellColors(scale, x) {
+function cellColors(scale, x, hidden) {
     const theme = currentTheme();
-    const color = x === -Infinity ? channelsOf(MASKED[theme])
+    const color = hidden || x === -Infinity ? channelsOf(MASKED[theme])
                   : Number.isNaN(x) ? channelsOf(NOT_A_NUMBER)
                                     : colorBetween(PALETTES[scale.palette][theme], placeOn(scale, x));
     const [r, g, b] = color.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
     return { background: `rgb(${color})`, color: luminance > 0.179 ? "#000" : "#fff" };
+}
+
+/* Returns true if a mask hides element i of a matrix. */
+function isHidden(matrix, i) {
+    return matrix.mask !== undefined && matrix.mask.numbers[matrix.mask.offset + i] === 0;
 }
 
 /* Fills pixels with the colors of a matrix. */
@@ -88,7 +93,7 @@ function colorPixels(pixels, matrix, scale) {
     for (let i = 0; i < pixels.length; i++) {
         const x = numbers[offset + i];
         const place = Math.min(Math.max(placeOn(scale, x), 0), 1);
-        pixels[i] = x === -Infinity ? masked : x !== x ? nan : table[(place * (COLOR_STEPS - 1) + 0.5) | 0];
+        pixels[i] = x === -Infinity || isHidden(matrix, i) ? masked : x !== x ? nan : table[(place * (COLOR_STEPS - 1) + 0.5) | 0];
     }
 }
 

@@ -35,7 +35,7 @@ function howText(contribution) {
         written: "written: the first contribution",
         added: "added to the earlier contributions",
         "passed on": "passed on: the incoming gradient itself, without a copy",
-        view: "a view: the gradient is the same view of the gradient",
+        view: "a view: it shares the gradient's memory",
     };
     const summed = contribution.summed?.length
         ? `; summed over the broadcast ${contribution.summed.length > 1 ? "axes" : "axis"} ${contribution.summed.join(", ")}` : "";

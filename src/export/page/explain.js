@@ -71,7 +71,7 @@ function forwardLines(m, i, j, attention) {
     const score = at(m.S, i, j);
     const product = q && k ? dot(q, k) * attention.scale : NaN;
     const same = Math.abs(product - score) <= 1e-3 * Math.max(1e-3, Math.abs(score));
-    const note = same ? "" : score === -Infinity ? "the mask hides this pair" : "mask, soft cap or slopes change the product";
+    const note = same ? "" : score === -Infinity || (m.mask && at(m.mask, i, j) === 0) ? "the mask hides this pair" : "mask, soft cap or slopes change the product";
     return [q && k ? makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, `${shortNumber(attention.scale)} · (${sumText(q, k)})`, shortNumber(score), note)
                    : makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, "", shortNumber(score)),
             makeLine(`P${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(at(m.A, i, j)))];

@@ -1,5 +1,6 @@
 /* A heat map on a canvas. The canvas is drawn once; marks are elements above it, so that hovering redraws nothing. */
 
+const NARROW = 60; /* the least width and height of a map, in pixels, if its cells stay below 18 */
 const LABEL_CELL = 11; /* the least size of a cell with labels of tokens beside it, in pixels */
 
 /* Chooses the size of the cells, so that a map of this shape is about `size` pixels large, and its margins. */
@@ -7,8 +8,8 @@ function mapGeometry(matrix, options) {
     const { rows, cols } = matrix;
     const size = options.size || 240;
     const cell = Math.min(28, size / Math.max(rows, options.fitRowsOnly ? 1 : cols, 1));
-    const height = rows === 1 ? Math.max(cell, 18) : cell > 1 ? Math.floor(cell) : cell;
-    const width = Math.max(cell > 1 ? Math.floor(cell) : cell, options.fitRowsOnly ? 3 : 0);
+    const whole = cell > 1 ? Math.floor(cell) : cell;
+    const height = Math.max(whole, Math.min(18, NARROW / rows)), width = Math.max(whole, Math.min(18, NARROW / cols));
     const labels = options.rowLabels && options.colLabels && Math.min(width, height) >= LABEL_CELL;
     const margin = labels ? 14 : 0;
     return { rows, cols, cellWidth: width, cellHeight: height, margin, labels,

@@ -10,7 +10,7 @@ const KEY_HELP = [
 
 function makeKeyHelp() {
     const rows = KEY_HELP.map(([keys, effect]) => make("tr", {}, make("th", { scope: "row" }, make("kbd", {}, keys)), make("td", {}, effect)));
-    return make("details", { class: "keys" }, make("summary", {}, "Keys"), make("table", {}, make("tbody", {}, rows)));
+    return make("details", { class: "keys" }, make("summary", {}, "Keys"), make("table", { "aria-label": "Keys" }, make("tbody", {}, rows)));
 }
 
 /* Returns the section that keys concern. */

@@ -72,6 +72,6 @@ function makeParameters(view) {
     const titles = tape.backward ? ["name", "value", "state", "gradient", "largest deviation from the central difference"] : ["name", "value"];
     view.parts.parameters = make("tbody", {});
     return make("section", { class: "parameters" }, make("h3", {}, tape.otherLeaves().length ? "Parameters and inputs with a gradient" : "Parameters"), make("div", { class: "scroll" },
-                make("table", {}, make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))),
+                make("table", { "aria-label": "Values and gradients" }, make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))),
                      view.parts.parameters)));
 }

@@ -2,7 +2,7 @@
 
 function makeCell(matrix, options, i, j) {
     const x = at(matrix, i, j);
-    const { background, color } = cellColors(options.scale, x);
+    const { background, color } = cellColors(options.scale, x, isHidden(matrix, i * matrix.cols + j));
     return make("td", { style: `background:${background};color:${color}`, "data-i": i, "data-j": j, title: fullNumber(x, matrix.type) },
                 options.write(x, matrix.type));
 }
