@@ -65,6 +65,8 @@ class Attention(browser.PageTest):
         self.assertEqual(marked["V 1"], [f"2,{k}" for k in range(3)])
         self.assertEqual(marked["dS 0"], [])
         self.press(browser.Keys.ESCAPE)
+        self.assertFalse(self.find(".explanation").is_displayed())
+        self.assertEqual(self.find_all("[class*=pick-]"), [])
 
     def test_click_on_a_heat_map(self):
         self.open_at_end("model.html")

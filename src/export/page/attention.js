@@ -102,8 +102,8 @@ function makeAttention(view, node, kinds) {
     view.attentionBoxes = {};
     view.attentionMask = node.attention.mask;
     view.parts.attentionReadout = make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
-    view.parts.explanation = make("div", { class: "explanation", "aria-live": "polite", hidden: true, role: "region", "aria-label": "Explanation",
-                                           keydown: (event) => event.key === "Escape" && closePick(view) });
+    view.parts.explanation = make("div", { class: "explanation", "aria-live": "polite", hidden: true, role: "region",
+                                           "aria-label": "Explanation" });
     const mask = node.attention.mask ? null : make("p", { class: "hint" }, "There is no mask.");
     return [make("h3", {}, "Attention ", make("span", { class: "number" }, `node ${node.id}${node.module ? `, ${node.module}` : ""}`)),
             makeAttentionMenus(view, heads), cropNote(view, node, heads), view.parts.attentionReadout, make("h4", {}, "Forward"), mask,

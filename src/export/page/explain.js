@@ -22,6 +22,7 @@ function pickMarks(i, j) {
 function closePick(view) {
     view.pick = null;
     view.parts.explanation.hidden = true;
+    view.parts.explanation.replaceChildren();
     Object.values(view.attentionBoxes).forEach((box) => box.show("pick", []));
 }
 

@@ -5,6 +5,7 @@ const KEY_HELP = [
     ["Home, End", "first step, last step"],
     ["↑ ↓", "in the graph: previous item, next item"],
     ["Enter", "in the graph: select a node, open or close a module; in a heat map: explain a cell"],
+    ["Escape", "close the explanation of a cell"],
     ["arrow keys", "in a heat map: move the cursor (with Shift by 8); Tab leaves it"],
 ];
 
@@ -34,6 +35,8 @@ function listenToKeys(views) {
         if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, select, textarea"))
             return;
         const view = activeView(views);
+        if (event.key === "Escape" && view?.pick)
+            closePick(view);
         const position = view && positionAfter(view, event.key);
         if (position === null || position === undefined)
             return;
