@@ -1,7 +1,7 @@
 #!/bin/sh
 # browser.sh [--pictures DIR] [TEST...]: tests the pages of th_tape_write_html in headless Chromium, without a network.
-# Builds the programs that write pages into build/browser, writes the pages, opens each from its file, and runs the tests
-# tests/browser/test_*.py, or the named ones: browser.sh steps attention.
+# Builds programs into build/browser, which write the pages, and runs the tests tests/browser/test_NAME.py. Each test opens
+# pages from their files. A TEST is such a name: browser.sh steps attention. Without names, all tests run.
 # --pictures DIR   also writes screenshots: light, dark, narrow, printed
 # Installs Debian's chromium, chromium-driver and python3-selenium.
 set -eu
@@ -40,7 +40,7 @@ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BROWSER=ON -D
 cmake --build "$build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" \
     --target browser_pages --target attention_backward --target copy_task >/dev/null
 
-# -- the pages: those of the tests, and those of the examples --
+# -- the pages, from the program of the tests and from examples --
 
 pages=$build/pages
 rm -rf "$pages"
