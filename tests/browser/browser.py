@@ -74,7 +74,7 @@ class PageTest(unittest.TestCase):
         return self.driver.execute_script(script, *arguments)
 
     def time(self, script):
-        """Returns the milliseconds of a script, and with those of the frame after it."""
+        """Returns two times in milliseconds: of a script, and of the script and the next frame."""
         return self.driver.execute_async_script(TIMED % script)
 
     def window(self, width, height):
@@ -96,7 +96,7 @@ class PageTest(unittest.TestCase):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def press(self, *keys):
-        """Presses keys, wherever the focus is."""
+        """Presses keys in the focused element."""
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 

@@ -73,7 +73,7 @@ function cropNote(view, node, heads) {
 
 function makeAttentionMenus(view, heads) {
     const sizes = [120, 240, 400, 512];
-    return make("div", { class: "menus" }, makeIndexFields(view, heads.menuShape, heads.axes),
+    return make("div", { class: "menus" }, makeIndexFields(view, heads.menuShape, heads.axes, "attention"),
                 makeMenu("Size", ["small", "medium", "large", "huge"], sizes.indexOf(view.mapSize), (i) => {
                     view.mapSize = sizes[i];
                     view.refresh();

@@ -82,7 +82,7 @@ function unravel(flat, shape) {
     return index;
 }
 
-/* Finds the element where two arrays of one shape differ most. null if the shapes differ or there is no element. */
+/* Finds the element where two arrays of one shape differ most. Returns null if the shapes differ or are empty. */
 function largestDeviation(a, b) {
     if (String(a.shape) !== String(b.shape))
         return null;

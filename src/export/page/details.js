@@ -20,7 +20,7 @@ function gradientFigure(view, tensor, array, name, kind, notes) {
                                      tensorAxes: tensor.axes, palette: "gradient", notes });
 }
 
-/* Creates the central difference of a tensor with its largest deviation; null if the page has none. */
+/* Creates the figure of the central difference with its largest deviation; null if the page does not contain it. */
 function differenceFigure(view, tensor) {
     if (!tensor.difference)
         return null;
@@ -110,7 +110,7 @@ function makeFacts(node) {
         ["saves", node.saved?.length ? `${node.saved.join(", ")} (${bytesText(node.saved_bytes)} of its own)` : "nothing"],
         ["multiply-adds", node.multiply_adds ? node.multiply_adds.toLocaleString("en") : ""],
         ["fused", node.fused ? `equals ${node.fused}` : ""],
-        ["recomputed", node.recomputed ? "backward runs this node forward again, because its values were not saved" : ""],
+        ["recomputed", node.recomputed ? "without th_keep_values, backward computes its results again instead of saving them" : ""],
     ];
     return make("dl", { class: "facts" }, facts.filter(([, text]) => text).map(([term, text]) =>
         make("div", {}, make("dt", {}, term), make("dd", {}, text))));

@@ -59,7 +59,7 @@ function sumText(a, b) {
     return terms.join(" + ") + (count > TERMS ? ` + … (${count} terms)` : "");
 }
 
-/* Creates a line: what it defines, the formula, its numbers, the result. */
+/* Creates a line: the name on the left side, the formula, its numbers, the result. */
 function makeLine(name, formula, numbers, result, note) {
     return make("div", { class: "line", "data-line": name }, make("span", { class: "left" }, name), make("span", {}, `= ${formula}`),
                 numbers ? make("span", { class: "figures" }, `= ${numbers}`) : null,

@@ -102,7 +102,7 @@ function drawGraph(view) {
     view.graphWidth = graph.width;
     const items = [...graph.boxes.map((box) => [box.y, drawOpenBox(box)]), ...graph.units.map((unit) => [unit.y, [
         unit.box ? null : unit.leaves.map((tensor, k) => drawLeaf(view, graph, unit, tensor, k)),
-        unit.box ? drawClosedBox(unit) : drawNode(view, unit)]])];
+        (unit.element = unit.box ? drawClosedBox(unit) : drawNode(view, unit))]])];
     items.sort((a, b) => a[0] - b[0]);
     const svg = makeSvg("svg", { viewBox: `0 0 ${graph.width} ${graph.height}`, width: graph.width, role: "tree",
                                  style: `min-width:${0.7 * graph.width}px`,
@@ -130,8 +130,7 @@ function unitState(view, unit) {
 }
 
 function refreshUnit(view, unit) {
-    const selector = unit.box ? `[data-box="${CSS.escape(unit.box.key)}"]` : `[data-node="${unit.node.id}"]`;
-    const element = view.parts.graph.querySelector(selector);
+    const { element } = unit;
     const [state, words] = unitState(view, unit);
     const selected = unit.node ? view.selected.node === unit.node : false;
     element.classList.remove("current", "future", "done");

@@ -16,7 +16,7 @@ function mapGeometry(matrix, options) {
              width: Math.max(Math.round(width * cols), 1), height: Math.max(Math.round(height * rows), 1) };
 }
 
-/* Draws the numbers as one pixel each on a canvas of their own. */
+/* Draws each number as one pixel on a separate canvas. */
 function drawPixels(matrix, scale) {
     const canvas = make("canvas", { width: Math.max(matrix.cols, 1), height: Math.max(matrix.rows, 1) });
     const context = canvas.getContext("2d");

@@ -1,6 +1,6 @@
 /* Places the nodes of a tape: recording order from top to bottom, columns by dependency, modules as boxes. It draws nothing.
  *
- * A unit is what has a place of its own: a node, or a closed box with all its nodes. */
+ * A unit is a node, or a closed box with all its nodes. Each unit has one place. */
 const NODE = { width: 132, height: 38, gapX: 16, gapY: 16 };
 const LEAF = { width: 118, height: 17 };
 const LONG_NAME = 17; /* characters of an operation that fit into a line of a node */

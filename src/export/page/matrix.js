@@ -91,8 +91,9 @@ function makeMatrix(view, matrix, options) {
     return body;
 }
 
-/* Creates fields that choose the index of the leading dimensions. The choice holds for all arrays of the section. */
-function makeIndexFields(view, shape, axes) {
+/* Creates fields that choose the index of the leading dimensions. The choice holds for all arrays of the section. `owner`
+ * distinguishes fields of different figures for the keyboard's focus. */
+function makeIndexFields(view, shape, axes, owner) {
     return shape.slice(0, -2).map((size, i) => {
         if (size < 2)
             return null;
@@ -101,7 +102,7 @@ function makeIndexFields(view, shape, axes) {
         return makeIndexField(name, size, Math.min(view.index[key] || 0, size - 1), (k) => {
             view.index[key] = k;
             view.refresh();
-        }, `index ${key}`);
+        }, `index ${key} ${owner}`);
     });
 }
 
@@ -122,7 +123,7 @@ function makeFigure(view, array, options) {
     return make("figure", { class: "matrix", "data-figure": options.figure },
                 make("figcaption", {}, make("b", {}, options.name), " ",
                      make("span", { class: "shape" }, shapeText(options.shape || array.shape, axes)),
-                     makeIndexFields(view, array.shape, axes)),
+                     makeIndexFields(view, array.shape, axes, options.key)),
                 makeMatrix(view, matrix, { ...options, scale, axes: letters }), cropped, options.notes || null);
 }
 

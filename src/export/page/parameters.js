@@ -16,7 +16,7 @@ function makeThumbnail(view, array, palette, name) {
     return canvas;
 }
 
-/* Returns what the table says of a gradient: the sum so far, the final gradient, or the reason why there is none. */
+/* Creates the cell of a gradient: the sum so far, the final gradient, or the reason why it is missing. */
 function gradientCell(view, tensor) {
     const { tape, position } = view;
     const state = tape.gradientState(tensor, position);
