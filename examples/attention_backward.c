@@ -17,6 +17,7 @@ static const char program[] = "attention_backward";
 int heads = 1;
 bool causal;
 double dropout;
+static const char *page;
 
 static const struct numbers input = {
     .x = {{1, 0, -1, 0.5}, {0.5, 1, 0, -1}, {-0.5, 1, 1, 0}},
@@ -66,11 +67,11 @@ static th_tensor *record(th_context *ctx, struct numbers *n, th_tensor **tape)
     th_tensor *o = th_masked_matmul(tape[DROPPED], v, keep, TH_MASK_LEFT);
     tape[O] = th_reshape(th_transpose(o, TH_AXES(1, 0, 2)), TH_SHAPE(T, heads * D)); /* the heads merged */
     tape[Y] = heads > 1 ? th_dense(tape[O], tape[WO], NULL) : tape[O];
-    th_tensor *error = th_sub(tape[Y], constant(ctx, n, TARGET));
+    th_tensor *target = th_set_name(constant(ctx, n, TARGET), values[TARGET].name), *error = th_sub(tape[Y], target);
     for (int which = 0; which < VALUES; which++)
-        if (tape[which] && !is_leaf(which))
-            th_keep_gradient(tape[which]);
-    return th_scale(th_sum(th_mul(error, error), TH_ALL_AXES, NULL), 0.5);
+        if (is_used(which))
+            th_set_name(is_leaf(which) ? tape[which] : th_keep_gradient(tape[which]), values[which].name);
+    return th_set_name(th_scale(th_sum(th_mul(error, error), TH_ALL_AXES, NULL), 0.5), "L");
 }
 
 /* Copies a tensor of the tape into the numbers. */
@@ -108,6 +109,7 @@ static void parse(int argc, char **argv)
         {"causal", "a query sees no later key", .flag = &causal},
         {"dropout", "probability with which weights are dropped", .real = &dropout, .low = 0, .high = 0.99},
         {"heads", "1, or 2 with the projections around them", .integer = &number_of_heads, .low = 1, .high = MAX_HEADS},
+        {"page", "file for a page (HTML) that shows the tape and its backward step by step", .text = &page},
         {0}};
     parse_options(argc, argv, program,
                   "attention_backward: the gradients of attention on three tokens, computed in three ways", options);
@@ -129,7 +131,8 @@ static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gr
             for (int s = 0; s < T; s++)
                 n->m[h][t][s] = dropout == 0 ? 1 : n->dropped[h][t][s] != 0 ? 1 / (1 - dropout) : 0;
     *loss = th_item(l);
-    return TH_OK;
+    const th_html_options options = {.title = "Attention on three tokens"};
+    return page ? th_tape_write_html(ctx, page, &options) : TH_OK;
 }
 
 /* Compares element i of a value on the tape and in the loops. */
@@ -177,6 +180,8 @@ int main(int argc, char **argv)
     printf("%d numbers compared, %d wrong (tape and loops may differ by 1e-12, central differences by 1e-7)\n",
            compared, wrong);
     finish_output(program);
+    if (page)
+        print_written(page);
     if (causal)
         print_next(argv[0], "gradcheck_your_op", (const char *const[]){NULL});
     else

@@ -18,7 +18,7 @@ enum { MAX_LENGTH = 120 };
 static int64_t seed = 1, steps = 400, batch = 32, shards = 1, threads = 0;
 static int64_t length = 16, vocab = 26, width = 64, heads = 4;
 static double lr = 5e-3, dropout = 0.1;
-static const char *out = ".", *precision = "float32";
+static const char *out = ".", *precision = "float32", *page;
 static bool no_attention, quiet;
 static char loss_picture[4096], attention_picture[4096];
 static volatile sig_atomic_t interrupted;
@@ -119,6 +119,7 @@ static const program_option options[] = {
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"precision", PRECISION_HELP, .text = &precision},
     {"out", "directory for the pictures", .text = &out},
+    {"page", "file for a page (HTML) that shows a training step of one sequence, node by node", .text = &page},
     {"no-attention", "without the attention layer, to see that it is needed", .flag = &no_attention},
     {"quiet", "one line of output only", .flag = &quiet},
     {0},
@@ -228,9 +229,35 @@ static th_status report(th_module *model, const task *t, const th_curve *loss)
     return th_error_code(ctx);
 }
 
+/* Runs forward and backward on one sequence, and writes the tape as a page. */
+static th_status write_page(th_module *model, const task *t)
+{
+    th_context *ctx = model->ctx;
+    char reads[2 * MAX_LENGTH + 1], letter[2 * MAX_LENGTH][2];
+    const char *tokens[2 * MAX_LENGTH];
+    th_tape_clear(ctx);
+    th_keep_values(ctx, true);
+    th_tensor *in = th_set_name(tokens_of(t->sample, t->separator, t->sample, length - 1), "tokens");
+    th_tensor *logits = th_slice(th_module_forward(model, in), 1, length, 2 * length, 1);
+    th_set_name(t->sample, "targets");
+    spell(in, reads);
+    for (int64_t i = 0; i < 2 * length; i++) {
+        snprintf(letter[i], sizeof letter[i], "%c", reads[i]);
+        tokens[i] = letter[i];
+    }
+    const th_html_options shown = {
+        .title = "A training step of the copy task", .tokens = tokens, .n_tokens = (int)(2 * length)};
+    th_tensor *loss = th_set_name(th_cross_entropy(logits, t->sample, NULL), "loss");
+    if (th_backward(loss, NULL))
+        return th_error_code(ctx);
+    return th_tape_write_html(ctx, page, &shown);
+}
+
 static void print_files(const char *argv0)
 {
     print_written(loss_picture);
+    if (page)
+        print_written(page);
     if (!no_attention)
         print_written(attention_picture);
     print_next(argv0, "copy_task",
@@ -263,8 +290,8 @@ int main(int argc, char **argv)
     const bool first = th_group_rank(group) == 0;
 
     const th_curve loss = {.count = train(model, adam, group, &t, losses), .y = losses};
-    if (first)
-        (void)report(model, &t, &loss);
+    if (first && report(model, &t, &loss) == TH_OK && page)
+        (void)write_page(model, &t);
     if (th_group_agree(group))
         give_up_together("copy_task", ctx, th_error_message(ctx));
     th_context_free(ctx);

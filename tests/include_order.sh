@@ -23,6 +23,7 @@ folders="
     processes:          kernels tensor autograd
     nn:                 kernels tensor autograd ops processes
     io:                 kernels tensor autograd
+    export:             kernels tensor autograd ops io
     models/files:       models/core.h
     models/logs:        models/core.h models/files
     models/data:        models/core.h models/files

@@ -1,5 +1,5 @@
 /* The core library, libtapehead: tensors, the tape, operations, modules, layers, transformers, optimizers, the
- * gradient checker, pictures, progress lines and NumPy's array files. It needs libc, POSIX threads and, by default,
+ * gradient checker, pictures, pages, progress lines and NumPy's array files. It needs libc, POSIX threads and, by default,
  * OpenMP. tapehead/tapehead.h states the contracts of both libraries. Read the headers in this order. */
 #ifndef TAPEHEAD_CORE_H
 #define TAPEHEAD_CORE_H
@@ -28,7 +28,8 @@
 
 #include "tapehead/optimizer.h"
 
-/* pictures, progress lines, NumPy's array files */
+/* pictures, pages, progress lines, NumPy's array files */
+#include "tapehead/export.h"
 #include "tapehead/npy.h"
 #include "tapehead/picture.h"
 #include "tapehead/progress.h"

@@ -81,6 +81,10 @@ TH_API th_tensor *th_scope_end(th_context *ctx, th_tensor *result);
 TH_API void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count);
 
 /* -- printing and tracing -- */
+/* Names a tensor: th_tape_print_dot and th_tape_write_html show the name. Returns t. The name is copied; of a tensor
+ * that you own at most 63 bytes. A parameter has its name from its module, and keeps it. Errors: TH_ERROR_MEMORY,
+ * TH_ERROR_ARGUMENT for NULL. */
+TH_API th_tensor *th_set_name(th_tensor *t, const char *name);
 typedef struct th_tape_print_options {
     bool formulas; /* formulas of each node's value and gradient */
     bool values; /* each node's value and gradient as matrices. Call th_keep_values before the forward: it saves both */
@@ -119,6 +123,7 @@ TH_API const char *th_trace_finding(const th_context *ctx);
 #define th_backward(...) TH_AT_STATUS(th_backward(__VA_ARGS__))
 #define th_gradient(...) TH_AT(th_gradient(__VA_ARGS__))
 #define th_keep_gradient(...) TH_AT(th_keep_gradient(__VA_ARGS__))
+#define th_set_name(...) TH_AT(th_set_name(__VA_ARGS__))
 #endif
 
 TH_END_DECLS

@@ -108,11 +108,10 @@ static void save_operand(th_context *ctx, th_node *node, th_operand_record *reco
     }
 }
 
-/* Returns whether backward runs the operation again instead of saving its results. (A view has no memory to save.) */
-static bool is_recomputed(const th_context *ctx, const th_op *op)
+/* Returns whether backward runs the operation again instead of saving its results, unless th_keep_values is on. (A view
+ * has no memory to save.) */
+static bool drops_results(const th_context *ctx, const th_op *op)
 {
-    if (ctx->keep_values)
-        return false;
     return (op->flags & TH_OP_RECOMPUTE) || (ctx->recompute && op->forward && !(op->flags & TH_OP_VIEW));
 }
 
@@ -140,12 +139,13 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
                       .random = frame->call.random,
                       .repeats = repeats,
                       .training = frame->call.training,
+                      .drops = drops_results(ctx, op),
                       .precision = ctx->machine.precision,
                       .path = ctx->path,
                       .lowest = index};
     th_location(&node->file, &node->line);
 
-    const bool recompute = is_recomputed(ctx, op);
+    const bool recompute = node->drops && !ctx->keep_values;
     for (int i = 0; i < n; i++) {
         operand[i] = (th_operand_record){.tensor = inputs[i]};
         if (inputs[i] == NULL)

@@ -8,6 +8,7 @@ static void tape_release(th_context *ctx, void *object)
     th_tape *tape = object;
     th_pool_destroy(ctx, &tape->nodes);
     th_pool_destroy(ctx, &tape->storages);
+    th_bump_destroy(ctx, &tape->names);
     th_bump_destroy(ctx, &tape->bytes);
     th_release(ctx, tape, sizeof *tape);
     ctx->tape = NULL;

@@ -35,6 +35,7 @@ typedef struct th_node {
                                part of the base's gradient to which this gradient is added; else NULL */
     th_precision precision; /* of matrix products when the call was recorded; backward uses it too */
     bool training;
+    bool drops;      /* its results are recomputed in backward, unless th_keep_values is on */
     bool consumed;   /* backward has run and released the saved values */
     bool recomputed; /* an output was recomputed, and its memory is held until this node's own backward */
     bool wanted;     /* in the current pass: a gradient is wanted for this node or for one that it depends on */
@@ -68,6 +69,7 @@ typedef struct th_tape_passes {
 typedef struct th_tape {
     th_pool nodes;
     th_pool storages; /* th_storage: of gradients of results */
+    th_bump names;    /* th_label and name of tensors of the step (th_set_name) */
     th_bump bytes;    /* attributes, operand records, paths, gradient buffers and their regions */
     th_scope scope[TH_MAX_SCOPES];
     th_tape_passes passes;

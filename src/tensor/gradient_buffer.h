@@ -49,12 +49,17 @@ struct th_gradient_buffer {
     th_gradient_buffer *next_listed;
 };
 
+/* Bytes of the name of an owned tensor. */
+enum { TH_OWNED_NAME = 64 };
+
 /* An owned tensor with its gradient buffer. */
 typedef struct th_owned_tensor_impl {
     th_tensor_impl impl;
     th_gradient_buffer buffer;
     const char *made_file; /* the program's line that created it; NULL: unknown */
     int made_line;
+    th_label label; /* impl.label points here after th_set_name */
+    char name[TH_OWNED_NAME];
 } th_owned_tensor_impl;
 
 /* Returns an empty buffer. */

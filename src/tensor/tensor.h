@@ -57,10 +57,11 @@ typedef struct th_part {
     int64_t stride[TH_MAX_DIMS], offset; /* elements */
 } th_part;
 
-/* The name of a parameter in the first module that contains it. The label lives as long as that module. */
+/* The name of a parameter in the first module that contains it, as long as that module lives, or the name that
+ * th_set_name gave a tensor. */
 typedef struct th_label {
-    const char *name; /* "weight" */
-    const struct th_module *module;
+    const char *name;               /* "weight" */
+    const struct th_module *module; /* NULL: a name of th_set_name */
 } th_label;
 
 typedef struct th_tensor_impl {
@@ -68,7 +69,7 @@ typedef struct th_tensor_impl {
     th_tensor *handle; /* the current one */
     th_storage *storage;
     th_storage own_storage; /* *storage, unless the tensor is a view */
-    const th_label *label;  /* of a parameter, until its first module is freed; else NULL */
+    const th_label *label;  /* its name; NULL: none */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];

@@ -1,0 +1,14 @@
+# tapehead_embed(header variable file...): writes the list `header` with an array of bytes, the text of all files one after
+# the other, ending with a zero byte. The viewer of th_tape_write_html is a part of the library in this way.
+function(tapehead_embed header variable)
+    set(bytes "")
+    foreach(file ${ARGN})
+        file(READ ${file} hex HEX)
+        string(APPEND bytes "${hex}0a")
+    endforeach()
+    string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+    file(CONFIGURE OUTPUT ${TAPEHEAD_LISTS}/${header} @ONLY
+        CONTENT "static const unsigned char ${variable}[] = {\n${bytes}0x00\n};\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+endfunction()

@@ -1,0 +1,37 @@
+/* Exports of the tape: a page that any browser shows. */
+#ifndef TAPEHEAD_EXPORT_H
+#define TAPEHEAD_EXPORT_H
+
+#include "tapehead/base.h"
+
+TH_BEGIN_DECLS
+
+typedef struct th_html_options {
+    const char *title;         /* UTF-8; NULL: "Tape" */
+    const char *const *tokens; /* [n_tokens] the text of each position of a sequence, beside rows and columns of
+                                  attention; NULL: numbers */
+    int n_tokens;
+    /* Larger arrays are cropped to about this number of elements, matrices of attention to four times as many. 0: chosen
+     * so that all arrays together take at most 320 KB. */
+    int64_t max_elements;
+    /* Tensors with at most this number of elements get central differences, which are computed in float64. 0: 256;
+     * negative: none. Their work is limited to about a second: small tensors come first. */
+    int64_t max_differences;
+    bool append; /* adds a section to the page that th_tape_write_html wrote to this path */
+} th_html_options;
+
+/* Writes the tape as one HTML file that needs no network: the graph with all values, and backward node by node.
+ * Call th_keep_values before the forward, and this function before th_optimizer_step. Without a backward, the page
+ * shows the forward only. Names are those of parameters and of th_set_name. options may be NULL. Errors: TH_ERROR_STATE
+ * if the tape is empty, if values were not kept, or if a saved value was changed since; TH_ERROR_FILE if the file
+ * cannot be written completely, or, with append, is not such a page; TH_ERROR_MEMORY. After an error the old file
+ * stays. */
+TH_API th_status th_tape_write_html(th_context *ctx, const char *path, const th_html_options *options) TH_MUST_CHECK;
+
+#ifndef TAPEHEAD_NO_LOCATIONS
+#define th_tape_write_html(...) TH_AT_STATUS(th_tape_write_html(__VA_ARGS__))
+#endif
+
+TH_END_DECLS
+
+#endif

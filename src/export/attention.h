@@ -1,0 +1,24 @@
+/* What happens inside attention: scores, mask, weights and their gradients, for each head. */
+#ifndef TH_EXPORT_ATTENTION_H
+#define TH_EXPORT_ATTENTION_H
+
+#include "export/contribution.h"
+
+/* Arrays of the scores' shape (N, T, S), valid until th_listing_end; the last ones only after backward. */
+typedef struct th_attention_inside {
+    bool given; /* the node is attention, or the softmax of a composed attention */
+    double scale;
+    int64_t heads;
+    th_array scores;            /* with soft cap, ALiBi and the additive mask; of a hidden pair without the mask */
+    th_array mask;              /* bool: the visible pairs; not given: nothing is hidden */
+    th_array weights;           /* softmax of the visible scores */
+    th_array dropped;           /* the weights after dropout; not given: without dropout */
+    th_array dweights, dscores; /* gradients of weights and scores */
+} th_attention_inside;
+
+/* Looks inside a node: scaled_dot_product_attention runs as its composition; masked_softmax, and a softmax between two
+ * matrix products, have these arrays on the tape. Errors: TH_ERROR_MEMORY. */
+th_status th_attention_look(th_attention_inside *inside, th_listing *listing, const th_contributions *contributions,
+                            int64_t node);
+
+#endif

@@ -1,0 +1,268 @@
+/* Runs the backward of single nodes (contribution.h), from the last node to the first as backward.c does. The gradient of
+ * a view shares its root's buffer, which also contains what other nodes contributed. So the sum over a view's own
+ * readers is accumulated apart. */
+#include "export/contribution.h"
+
+#include <string.h>
+
+#include "autograd/coverage.h"
+#include "autograd/frame.h"
+#include "autograd/gradient.h"
+#include "tensor/checked.h"
+#include "tensor/elementwise.h"
+
+typedef struct sweep {
+    th_listing *listing;
+    th_contributions *all;
+    th_region **written; /* [tensors] of a family: the regions to which nodes contributed so far */
+    th_array *own;       /* [tensors] of a view: the sum of the contributions of its readers */
+    int64_t position;    /* the number of nodes visited */
+} sweep;
+
+/* -- where a contribution goes -- */
+
+/* Returns whether an earlier contribution overlaps this part of the gradient, and adds the part to the list. */
+static bool was_written(sweep *s, int64_t tensor)
+{
+    th_context *ctx = s->listing->ctx;
+    const th_listed *t = &s->listing->tensor[tensor];
+    const th_region part = th_region_of(t->tensor);
+    bool overlaps = false;
+    for (const th_region *r = s->written[t->family]; r && !overlaps; r = r->next)
+        overlaps = th_region_relation(r, &part) != TH_DISJOINT;
+    if (overlaps)
+        return true;
+    th_region *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
+    if (entry == NULL) {
+        th_fail_memory(ctx, "export", sizeof *entry);
+        return false;
+    }
+    *entry = part;
+    entry->next = s->written[t->family];
+    s->written[t->family] = entry;
+    return false;
+}
+
+/* Adds a contribution to the sum of a view. */
+static th_status add_to_view(sweep *s, int64_t tensor, const th_array *gradient)
+{
+    th_array *own = &s->own[tensor];
+    if (s->listing->tensor[tensor].view_of < 0)
+        return TH_OK;
+    if (own->given) {
+        th_copy_array(s->listing->ctx, own, gradient, true);
+        return TH_OK;
+    }
+    if (th_listing_array(s->listing, gradient, gradient->dtype, own) != TH_OK)
+        return s->listing->ctx->error;
+    th_copy_array(s->listing->ctx, own, gradient, false);
+    return TH_OK;
+}
+
+static void keep(sweep *s, int64_t node, int i, bool identity)
+{
+    th_contribution *c = &s->all->list[s->listing->first[node] + i];
+    const int64_t tensor = th_listing_input(s->listing, node, i);
+    const bool added = was_written(s, tensor);
+    c->how = added ? TH_HOW_ADDED : identity ? TH_HOW_PASSED_ON : TH_HOW_WRITTEN;
+    if (!s->listing->ctx->error)
+        add_to_view(s, tensor, &c->gradient);
+}
+
+/* -- the gradients of the outputs -- */
+
+/* Sets *array to the gradient that arrives at an output. Returns false if none does. */
+static bool arriving(sweep *s, int64_t tensor, th_array *array)
+{
+    const th_listed *t = tensor >= 0 ? &s->listing->tensor[tensor] : NULL;
+    if (t == NULL || t->family < 0 || !th_listing_gradient(t->tensor, array))
+        return false;
+    if (s->written[t->family] == NULL) /* no later node contributed, so backward started here */
+        s->all->start[tensor] = 1;
+    else if (t->view_of >= 0 && t->family != tensor) {
+        *array = s->own[tensor];
+        return array->given;
+    }
+    return true;
+}
+
+/* -- views -- */
+
+/* Writes the gradient of a view to the elements of its base that it views, and zeros to the others. An element that the
+ * view contains more than once gets the sum. */
+static void contribute_view(sweep *s, int64_t node, th_frame *frame)
+{
+    th_context *ctx = s->listing->ctx;
+    const int64_t base = th_listing_input(s->listing, node, 0), view = th_listing_output(s->listing, node, 0);
+    const th_array *gradient = &frame->call.output_gradient[0];
+    th_contribution *c = &s->all->list[s->listing->first[node]];
+    if (s->listing->tensor[base].family < 0)
+        return;
+    th_array *input = &frame->call.input[0]; /* with the strides of its gradient, which allow the view */
+    memcpy(input->stride, s->listing->tensor[base].tensor->part.stride, sizeof input->stride);
+    if (th_listing_array_strided(s->listing, input, gradient->dtype, &c->gradient) != TH_OK ||
+        th_frame_shape(frame) != TH_OK)
+        return;
+    th_fill_array(ctx, &c->gradient, 0);
+    th_array target = frame->output[0];
+    target.data = (char *)c->gradient.data + frame->view_offset * (int64_t)th_dtype_size(gradient->dtype);
+    if (th_array_numel(&target) > 0)
+        th_add_at_offsets(&target, gradient);
+    const bool plain = s->listing->tensor[view].family != view; /* a view that repeats elements has its own buffer */
+    const bool added = was_written(s, plain ? view : base);
+    c->how = plain ? TH_HOW_VIEW : added ? TH_HOW_ADDED : TH_HOW_WRITTEN;
+    if (!ctx->error)
+        add_to_view(s, base, &c->gradient);
+}
+
+/* -- operations -- */
+
+static bool is_identity(const th_node *node, int i)
+{
+    return th_op_names(node->op, node->op->identity_gradients, i);
+}
+
+static bool is_wanted(const sweep *s, int64_t node, int i)
+{
+    const int64_t tensor = th_listing_input(s->listing, node, i);
+    return tensor >= 0 && th_node_input(th_listing_node(s->listing, node), i)->requires_gradient &&
+           s->listing->tensor[tensor].family >= 0;
+}
+
+/* Returns the axes of the output over which the gradient of this input is summed. */
+static uint32_t summed_axes(const th_array *output, const th_array *input)
+{
+    uint32_t axes = 0;
+    const int extra = output->ndim - input->ndim;
+    for (int d = 0; d < output->ndim; d++)
+        if (d < extra || (input->size[d - extra] == 1 && output->size[d] != 1))
+            axes |= 1u << d;
+    return axes;
+}
+
+/* Gives the operation the operands that its backward reads. */
+static th_status read_operands(th_context *ctx, const th_node *node, th_frame *frame)
+{
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const th_operand_record *operand = &node->operand[i];
+        if (operand->tensor == NULL || !operand->read)
+            continue;
+        if (th_check_version(ctx, node, operand) != TH_OK)
+            return ctx->error;
+        th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
+        array->data = th_tensor_data(operand->tensor);
+    }
+    return TH_OK;
+}
+
+/* Allocates the contribution to input i. */
+static th_status open_contribution(sweep *s, int64_t node, int i, const th_array *input)
+{
+    return th_listing_array(s->listing, input, input->dtype, &s->all->list[s->listing->first[node] + i].gradient);
+}
+
+/* Allocates what the operation writes: the contributions, or temporaries of the output's shape for inputs that
+ * broadcast. Returns whether there is anything to compute. */
+static bool open_gradients(sweep *s, int64_t node_index, th_frame *frame)
+{
+    const th_node *node = th_listing_node(s->listing, node_index);
+    bool runs = false;
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (!is_wanted(s, node_index, i))
+            continue;
+        const th_array *input = &frame->call.input[i], *output = &frame->call.output[0];
+        if (open_contribution(s, node_index, i, input) != TH_OK)
+            return false;
+        if (is_identity(node, i))
+            continue;
+        frame->call.input_gradient[i] = s->all->list[s->listing->first[node_index] + i].gradient;
+        if ((node->op->flags & TH_OP_BROADCASTS) && !th_same_sizes(input, output) &&
+            th_listing_array(s->listing, output, input->dtype, &frame->call.input_gradient[i]) != TH_OK)
+            return false;
+        runs = true;
+    }
+    return runs;
+}
+
+/* Sums what the operation wrote, or the output's gradient if that is the input's, over the axes of the broadcast. */
+static void sum_broadcast(sweep *s, int64_t node_index, int i, const th_array *gradient)
+{
+    th_contribution *c = &s->all->list[s->listing->first[node_index] + i];
+    if (gradient->data == c->gradient.data)
+        return;
+    c->summed = summed_axes(gradient, &c->gradient);
+    th_sum_to_array(s->listing->ctx, &c->gradient, gradient, false);
+}
+
+static void contribute(sweep *s, int64_t node_index, th_frame *frame)
+{
+    th_context *ctx = s->listing->ctx;
+    const th_node *node = frame->node;
+    if (read_operands(ctx, node, frame) != TH_OK)
+        return;
+    if (open_gradients(s, node_index, frame) && !ctx->error)
+        th_frame_run(frame, true);
+    for (int identity = 0; identity <= 1; identity++) /* backward passes on the identities last */
+        for (int i = 0; i < node->n_inputs && !ctx->error; i++) {
+            if (!is_wanted(s, node_index, i) || is_identity(node, i) != identity)
+                continue;
+            sum_broadcast(s, node_index, i,
+                          identity ? &frame->call.output_gradient[0] : &frame->call.input_gradient[i]);
+            keep(s, node_index, i, identity);
+        }
+}
+
+/* -- the sweep -- */
+
+static th_status visit(sweep *s, int64_t node_index)
+{
+    th_context *ctx = s->listing->ctx;
+    const th_node *node = th_listing_node(s->listing, node_index);
+    th_frame frame;
+    if (th_frame_of_node(&frame, ctx, node) != TH_OK)
+        return ctx->error;
+    bool reached = false;
+    for (int i = 0; i < node->n_outputs; i++)
+        reached |= arriving(s, th_listing_output(s->listing, node_index, i), &frame.call.output_gradient[i]);
+    s->all->order[node_index] = reached ? s->position++ : -1;
+    if (reached && (node->op->flags & TH_OP_VIEW) && !node->op->identity_gradients)
+        contribute_view(s, node_index, &frame);
+    else if (reached)
+        contribute(s, node_index, &frame);
+    return ctx->error;
+}
+
+static void *zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes)
+{
+    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
+    if (memory)
+        return memset(memory, 0, *bytes);
+    th_fail_memory(ctx, "export", *bytes);
+    *bytes = 0;
+    return NULL;
+}
+
+th_status th_contributions_begin(th_contributions *all, th_listing *listing)
+{
+    th_context *ctx = listing->ctx;
+    size_t bytes[2];
+    *all = (th_contributions){.list = NULL};
+    all->list = zeros(ctx, listing->operands, sizeof *all->list, &all->bytes[0]);
+    all->order = zeros(ctx, listing->nodes, sizeof *all->order, &all->bytes[1]);
+    all->start = zeros(ctx, listing->tensors, sizeof *all->start, &all->bytes[2]);
+    sweep s = {.listing = listing, .all = all};
+    s.written = zeros(ctx, listing->tensors, sizeof *s.written, &bytes[0]);
+    s.own = zeros(ctx, listing->tensors, sizeof *s.own, &bytes[1]);
+    for (int64_t n = listing->nodes - 1; n >= 0 && !ctx->error; n--)
+        visit(&s, n);
+    th_release(ctx, s.written, bytes[0]);
+    th_release(ctx, s.own, bytes[1]);
+    return ctx->error;
+}
+
+void th_contributions_end(th_contributions *all, const th_listing *listing)
+{
+    th_release(listing->ctx, all->list, all->bytes[0]);
+    th_release(listing->ctx, all->order, all->bytes[1]);
+    th_release(listing->ctx, all->start, all->bytes[2]);
+}

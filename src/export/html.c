@@ -1,0 +1,179 @@
+/* th_tape_write_html: one file with sections. A section has a picture and a table for readers without JavaScript, and
+ * the tape's data. The viewer (src/export/page), which the library contains, builds its figures from the data. */
+#include "export/html.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "io/atomic_file.h"
+#include "io/text_output.h"
+#include "page_script.inc"
+#include "page_style.inc"
+
+static const char operation[] = "tape_write_html";
+static const char first_line[] = "<!DOCTYPE html>\n<!-- Tapehead's page of a tape -->\n";
+static const char end_of_sections[] = "\n<!-- end of sections -->\n";
+
+void th_html_text(FILE *file, const char *text)
+{
+    while (*text) {
+        const char *part;
+        size_t size;
+        const unsigned char c = (unsigned char)*text;
+        text += th_valid_utf8(text, &part, &size);
+        if (c == '<' || c == '>' || c == '&' || c == '"')
+            fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : "&quot;", file);
+        else if (c >= ' ' && c != 127)
+            fwrite(part, 1, size, file);
+        else
+            fputc(' ', file);
+    }
+}
+
+/* -- a new page -- */
+
+static void put_head(FILE *file, const char *title)
+{
+    fputs(first_line, file);
+    fputs("<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+          "style-src 'unsafe-inline'; img-src data:\">\n<title>",
+          file);
+    th_html_text(file, title);
+    fputs("</title>\n<style>\n", file);
+    fwrite(page_style, 1, sizeof page_style - 1, file);
+    fputs("</style>\n</head>\n<body>\n<main>", file);
+}
+
+static void put_foot(FILE *file)
+{
+    fputs("</main>\n<script>\n", file);
+    fwrite(page_script, 1, sizeof page_script - 1, file);
+    fputs("</script>\n</body>\n</html>\n", file);
+}
+
+static void put_section(const th_page *page, FILE *file, const th_html_options *options, const char *title)
+{
+    fputs("\n<section class=\"tape\">\n<h2>", file);
+    th_html_text(file, title);
+    fputs("</h2>\n<div class=\"static\">\n", file);
+    th_page_write_svg(page, file);
+    th_page_write_table(page, file);
+    fputs("</div>\n<script type=\"application/json\">", file);
+    th_page_write_json(page, file, options);
+    fputs("</script>\n</section>", file);
+}
+
+/* -- an existing page -- */
+
+/* Returns the offset at which the sections of an open page end; -1 if it is not a page of th_tape_write_html. */
+static long end_of(FILE *old)
+{
+    char begin[sizeof first_line] = "";
+    if (fread(begin, 1, sizeof first_line - 1, old) != sizeof first_line - 1 || strcmp(begin, first_line) != 0)
+        return -1;
+    const size_t length = sizeof end_of_sections - 1;
+    size_t matched = 0;
+    long end = -1;
+    for (int c; (c = fgetc(old)) != EOF;) {
+        if (c != end_of_sections[matched])
+            matched = 0;
+        matched += c == end_of_sections[matched];
+        if (matched == length) {
+            end = ftell(old) - (long)length;
+            matched = 0;
+        }
+    }
+    return ferror(old) ? -1 : end;
+}
+
+/* Copies the bytes from `from` to `to` (-1: to the end). Returns false if they cannot be read. */
+static bool copy_part(FILE *old, FILE *file, long from, long to)
+{
+    if (fseek(old, from, SEEK_SET))
+        return false;
+    char buffer[4096];
+    for (long at = from; to < 0 || at < to;) {
+        const size_t wanted = to >= 0 && to - at < (long)sizeof buffer ? (size_t)(to - at) : sizeof buffer;
+        const size_t got = fread(buffer, 1, wanted, old);
+        if (got == 0)
+            return to < 0 && !ferror(old);
+        fwrite(buffer, 1, got, file);
+        at += (long)got;
+    }
+    return true;
+}
+
+/* -- the file -- */
+
+/* Writes the page to an open file: a new one, or the old one with a section more. */
+static bool write_page(const th_page *page, FILE *file, FILE *old, const th_html_options *options)
+{
+    const char *title = options->title ? options->title : "Tape";
+    const long end = old ? end_of(old) : 0;
+    if (old && (end < 0 || !copy_part(old, file, 0, end)))
+        return false;
+    if (old == NULL)
+        put_head(file, title);
+    put_section(page, file, options, title);
+    if (old)
+        return copy_part(old, file, end, -1) && !ferror(file);
+    fputs(end_of_sections, file);
+    put_foot(file);
+    return !ferror(file);
+}
+
+/* Opens the page to which a section is appended. *old stays NULL if there is none yet. */
+static th_status open_old(th_context *ctx, const char *path, FILE **old)
+{
+    *old = fopen(path, "rb");
+    if (*old == NULL && errno != ENOENT)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, strerror(errno));
+    if (*old && end_of(*old) < 0)
+        return th_fail(ctx, TH_ERROR_FILE, operation,
+                       "%.300s is not a page of th_tape_write_html; without append it would be replaced", path);
+    if (*old)
+        rewind(*old);
+    return TH_OK;
+}
+
+static th_status write_file(const th_page *page, th_context *ctx, const char *path, const th_html_options *options)
+{
+    FILE *old = NULL;
+    th_atomic_file file;
+    if (options->append && open_old(ctx, path, &old) != TH_OK) {
+        if (old)
+            fclose(old);
+        return ctx->error;
+    }
+    if (!th_atomic_begin(&file, path)) {
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
+    } else {
+        file.unsynchronized = true; /* a crash of the machine may lose it: people look at a page at once */
+        errno = 0;
+        if (!th_atomic_end(&file, write_page(page, file.file, old, options)))
+            th_fail(ctx, TH_ERROR_FILE, operation, "%.300s could not be written in full: %s", path, strerror(errno));
+    }
+    if (old)
+        fclose(old);
+    return ctx->error;
+}
+
+th_status th_tape_write_html(th_context *ctx, const char *path, const th_html_options *options)
+{
+    const th_html_options defaults = {0};
+    options = options ? options : &defaults;
+    if (!th_usable_context(ctx, operation))
+        return ctx ? ctx->error : TH_ERROR_ARGUMENT;
+    if (path == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
+    if (options->n_tokens < 0 || (options->n_tokens > 0 && options->tokens == NULL))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "n_tokens is %d, and tokens is %s", options->n_tokens,
+                       options->tokens ? "given" : "NULL");
+    th_page page;
+    if (th_page_begin(&page, ctx, options, operation) == TH_OK)
+        write_file(&page, ctx, path, options);
+    th_page_end(&page);
+    return ctx->error;
+}

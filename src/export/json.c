@@ -1,0 +1,152 @@
+/* JSON for pages: see json.h. */
+#include "export/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "io/text_output.h"
+#include "tensor/convert.h"
+#include "tensor/decimal.h"
+#include "tensor/strided_iterator.h"
+
+void th_json_string(FILE *file, const char *text)
+{
+    if (text == NULL) {
+        fputs("null", file);
+        return;
+    }
+    fputc('"', file);
+    while (*text) {
+        char escaped[TH_JSON_ESCAPED];
+        if (*text == '<' || *text == '>' || *text == '&') {
+            fprintf(file, "\\u%04x", (unsigned)*text++);
+            continue;
+        }
+        text += th_json_escape(text, escaped);
+        fputs(escaped, file);
+    }
+    fputc('"', file);
+}
+
+void th_json_number(FILE *file, double value)
+{
+    if (!isfinite(value)) {
+        fputs("null", file);
+        return;
+    }
+    const th_decimal d = th_decimal_scientific(value, false, -1);
+    fprintf(file, "%s%s%s%se%s%s", d.negative ? "-" : "", d.whole, d.fraction[0] ? "." : "", d.fraction,
+            d.exponent_negative ? "-" : "+", d.exponent[0] ? d.exponent : "0");
+}
+
+void th_json_bool(FILE *file, bool value)
+{
+    fputs(value ? "true" : "false", file);
+}
+
+void th_json_sizes(FILE *file, int ndim, const int64_t *size)
+{
+    fputc('[', file);
+    for (int d = 0; d < ndim; d++)
+        fprintf(file, "%s%" PRId64, d ? "," : "", size[d]);
+    fputc(']', file);
+}
+
+/* -- base64 -- */
+
+typedef struct base64 {
+    FILE *file;
+    unsigned char byte[3];
+    int count; /* bytes that are not written yet */
+} base64;
+
+static void flush(base64 *b)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (b->count == 0)
+        return;
+    for (int i = b->count; i < 3; i++)
+        b->byte[i] = 0;
+    const unsigned group = (unsigned)b->byte[0] << 16 | (unsigned)b->byte[1] << 8 | b->byte[2];
+    for (int i = 0; i < 4; i++)
+        fputc(i <= b->count ? digit[group >> (18 - 6 * i) & 63] : '=', b->file);
+    b->count = 0;
+}
+
+static void put_byte(base64 *b, unsigned char byte)
+{
+    b->byte[b->count++] = byte;
+    if (b->count == 3)
+        flush(b);
+}
+
+/* Writes the bytes of a number, little endian. */
+static void put_bits(base64 *b, uint64_t bits, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        put_byte(b, (unsigned char)(bits >> 8 * i & 255));
+}
+
+static void put_element(base64 *b, double value, bool single)
+{
+    if (single) {
+        const float narrow = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, sizeof bits);
+        put_bits(b, bits, sizeof bits);
+        return;
+    }
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put_bits(b, bits, sizeof bits);
+}
+
+/* -- arrays -- */
+
+void th_json_crop(int ndim, int64_t *size, int64_t limit)
+{
+    limit = limit > 1 ? limit : 1;
+    for (;;) {
+        int largest = 0;
+        int64_t others = 1;
+        for (int d = 1; d < ndim; d++)
+            largest = size[d] > size[largest] ? d : largest;
+        for (int d = 0; d < ndim; d++) {
+            if (size[d] == 0)
+                return;
+            if (d != largest)
+                others = others > INT64_MAX / size[d] ? INT64_MAX : others * size[d];
+        }
+        if (ndim == 0 || size[largest] <= limit / others)
+            return;
+        const int64_t fits = limit / others;
+        int64_t second = 1;
+        for (int d = 0; d < ndim; d++)
+            if (d != largest && size[d] > second)
+                second = size[d];
+        second = second < size[largest] ? second : (size[largest] + 1) / 2;
+        size[largest] = fits > second ? fits : second;
+    }
+}
+
+void th_json_array(FILE *file, const th_array *array, int64_t limit)
+{
+    th_array shown = *array;
+    th_json_crop(shown.ndim, shown.size, limit);
+    const bool single = array->dtype == TH_FLOAT32 || array->dtype == TH_BOOL;
+    fputs("{\"shape\":", file);
+    th_json_sizes(file, shown.ndim, shown.size);
+    fprintf(file, ",\"type\":\"%s\",\"data\":\"", single ? "float32" : "float64");
+    base64 b = {.file = file};
+    th_iterator iterator;
+    if (th_iterator_build_row_major(&iterator, &shown, 0, NULL)) {
+        th_iterator_position at;
+        for (int64_t i = 0; i < iterator.numel; i++) {
+            th_iterator_seek(&iterator, i, &at);
+            put_element(&b, th_number_load(array->dtype, at.at[0]), single);
+        }
+    }
+    flush(&b);
+    fputs("\"}", file);
+}

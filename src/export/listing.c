@@ -1,0 +1,201 @@
+/* Lists the tensors of a tape (listing.h). A hash table finds the index of a tensor. */
+#include "export/listing.h"
+
+#include <string.h>
+
+#include "autograd/gradient.h"
+#include "tapehead/module.h"
+#include "tensor/checked.h"
+#include "tensor/format.h"
+
+/* -- gradients, names -- */
+
+bool th_listing_gradient(const th_tensor_impl *t, th_array *array)
+{
+    const th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    if (!t->requires_gradient || !th_gradient_buffer_complete(buffer))
+        return false;
+    th_gradient_array(t, array);
+    return array->data != NULL;
+}
+
+const char *th_listing_name(const th_tensor_impl *t, char name[TH_LISTED_NAME])
+{
+    name[0] = 0;
+    if (t->label == NULL)
+        return name;
+    char module[TH_FULL_NAME_SIZE];
+    th_module_full_name(t->label->module, module);
+    th_append(name, TH_LISTED_NAME, "%s%s%s", module, module[0] ? "." : "", t->label->name);
+    return name;
+}
+
+th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array)
+{
+    th_tensor_impl *t = th_tensor_new(listing->ctx, dtype, like->ndim, like->size, false, "export");
+    if (t == NULL)
+        return listing->ctx->error;
+    *array = th_tensor_array(t);
+    return TH_OK;
+}
+
+th_status th_listing_array_strided(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array)
+{
+    int64_t low = 0, high = 0; /* the first and the last element: `like` has them, so that nothing overflows */
+    for (int d = 0; d < like->ndim; d++) {
+        const int64_t reach = like->size[d] > 0 ? (like->size[d] - 1) * like->stride[d] : 0;
+        *(reach < 0 ? &low : &high) += reach;
+    }
+    const th_array span = {.ndim = 1, .size = {high - low + 1}};
+    if (th_listing_array(listing, &span, dtype, array) != TH_OK)
+        return listing->ctx->error;
+    void *first = (char *)array->data - low * (int64_t)th_dtype_size(dtype);
+    *array = *like;
+    array->given = true;
+    array->dtype = dtype;
+    array->data = first;
+    return TH_OK;
+}
+
+/* -- the list of tensors -- */
+
+typedef struct table {
+    int64_t *slot; /* indices of tensors, or -1 */
+    uint64_t mask;
+    size_t bytes;
+} table;
+
+static void *allocate(th_context *ctx, int64_t count, size_t element, size_t *bytes, const char *operation)
+{
+    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
+    if (memory == NULL) {
+        th_fail_memory(ctx, operation, *bytes);
+        *bytes = 0;
+    }
+    return memory;
+}
+
+static bool table_make(table *t, th_context *ctx, int64_t operands, const char *operation)
+{
+    int64_t slots = 16;
+    while (slots < 2 * operands)
+        slots *= 2;
+    t->mask = (uint64_t)slots - 1;
+    t->slot = allocate(ctx, slots, sizeof *t->slot, &t->bytes, operation);
+    for (int64_t i = 0; t->slot && i < slots; i++)
+        t->slot[i] = -1;
+    return t->slot != NULL;
+}
+
+/* Returns the slot of a tensor: it contains the tensor's index, or -1 if the tensor is not in the list. */
+static int64_t *find(const table *t, const th_listing *listing, const th_tensor_impl *tensor)
+{
+    uint64_t at = (uint64_t)(uintptr_t)tensor / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+    while (t->slot[at & t->mask] >= 0 && listing->tensor[t->slot[at & t->mask]].tensor != tensor)
+        at++;
+    return &t->slot[at & t->mask];
+}
+
+/* Returns the index of a tensor, which is added to the list if it is new. */
+static int64_t index_of(const table *t, th_listing *listing, th_tensor_impl *tensor)
+{
+    if (tensor == NULL)
+        return -1;
+    int64_t *slot = find(t, listing, tensor);
+    if (*slot < 0) {
+        *slot = listing->tensors++;
+        listing->tensor[*slot] = (th_listed){.tensor = tensor, .producer = -1, .view_of = -1, .family = -1};
+    }
+    return *slot;
+}
+
+static void list_tensors(th_listing *listing, const table *t)
+{
+    int64_t at = 0;
+    for (int64_t n = 0; n < listing->nodes; n++) {
+        const th_node *node = th_listing_node(listing, n);
+        listing->first[n] = at;
+        for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+            const int64_t index = index_of(t, listing, node->operand[i].tensor);
+            listing->operand[at++] = index;
+            if (i < node->n_inputs || index < 0)
+                continue;
+            listing->tensor[index].producer = n;
+            listing->tensor[index].view_of = node->op->flags & TH_OP_VIEW ? listing->operand[listing->first[n]] : -1;
+        }
+    }
+    listing->first[listing->nodes] = at;
+    for (int64_t i = 0; i < listing->tensors; i++) {
+        const th_tensor_impl *root = listing->tensor[i].tensor->part.root;
+        listing->tensor[i].family = root ? *find(t, listing, root) : -1;
+    }
+}
+
+/* -- checks -- */
+
+static th_status check_kept(th_listing *listing, const char *operation)
+{
+    for (int64_t n = 0; n < listing->nodes; n++) {
+        const th_node *node = th_listing_node(listing, n);
+        for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+            const th_tensor_impl *t = node->operand[i].tensor;
+            if (t && t->storage->dropped)
+                return th_fail(listing->ctx, TH_ERROR_STATE, operation,
+                               "a value of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
+                               node->op->name, node->file ? node->file : "?", node->line);
+        }
+        const th_tensor_impl *output = th_node_output(node, 0)->tensor;
+        th_array gradient;
+        const bool has = th_listing_gradient(output, &gradient);
+        listing->backward |= has;
+        if (node->consumed && !has && th_tensor_numel(output) > 0 && node->n_outputs == 1)
+            return th_fail(
+                listing->ctx, TH_ERROR_STATE, operation,
+                "the gradient of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
+                node->op->name, node->file ? node->file : "?", node->line);
+    }
+    return TH_OK;
+}
+
+/* -- begin and end -- */
+
+th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation)
+{
+    *listing = (th_listing){.ctx = ctx, .profiling = ctx->profiling, .mark = th_step_mark_now(ctx)};
+    ctx->profiling = false;
+    listing->nodes = th_tape_length(ctx);
+    for (int64_t n = 0; n < listing->nodes; n++)
+        listing->operands += th_listing_node(listing, n)->n_inputs + th_listing_node(listing, n)->n_outputs;
+    table t = {NULL, 0, 0};
+    listing->tensor = allocate(ctx, listing->operands, sizeof *listing->tensor, &listing->bytes[0], operation);
+    listing->first = allocate(ctx, listing->nodes, sizeof *listing->first, &listing->bytes[1], operation);
+    listing->operand = allocate(ctx, listing->operands, sizeof *listing->operand, &listing->bytes[2], operation);
+    if (!ctx->error && table_make(&t, ctx, listing->operands, operation))
+        list_tensors(listing, &t);
+    th_release(ctx, t.slot, t.bytes);
+    return ctx->error;
+}
+
+th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation)
+{
+    if (th_listing_of(listing, ctx, operation) != TH_OK)
+        return ctx->error;
+    if (ctx->options.shapes_only)
+        return th_fail(ctx, TH_ERROR_STATE, operation, "a context with shapes_only has no values");
+    if (ctx->running)
+        return th_fail(ctx, TH_ERROR_STATE, operation, "is called inside %s", ctx->running->name);
+    if (listing->nodes == 0)
+        return th_fail(ctx, TH_ERROR_STATE, operation,
+                       "the tape is empty: nothing was recorded since th_tape_clear, or no leaf requires a gradient");
+    return check_kept(listing, operation);
+}
+
+void th_listing_end(th_listing *listing)
+{
+    th_context *ctx = listing->ctx;
+    th_release(ctx, listing->tensor, listing->bytes[0]);
+    th_release(ctx, listing->first, listing->bytes[1]);
+    th_release(ctx, listing->operand, listing->bytes[2]);
+    th_step_rewind(ctx, listing->mark);
+    ctx->profiling = listing->profiling;
+}

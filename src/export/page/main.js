@@ -1,0 +1,2 @@
+/* Shows the sections of the page. */
+document.documentElement.classList.add("scripted");

@@ -1,0 +1,252 @@
+/* The float64 replay and its central differences (replay.h). A view is a view of the copy, so a change of an element
+ * reaches all readers of its memory, as in the gradient of a view. */
+#include "export/replay.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "autograd/frame.h"
+#include "tensor/checked.h"
+#include "tensor/convert.h"
+#include "tensor/dtype.h"
+#include "tensor/elementwise.h"
+#include "tensor/strided_iterator.h"
+
+/* What one node costs besides its numbers, in units of work. */
+enum { NODE_WORK = 600 };
+
+/* -- running nodes -- */
+
+static th_array as_float64(const th_array *like, const th_array *value)
+{
+    th_array array = *value;
+    memcpy(array.axes, like->axes, sizeof array.axes);
+    return array;
+}
+
+/* Fills a frame with the arrays of the replay. */
+static th_status open_frame(const th_replay *r, int64_t index, th_frame *frame)
+{
+    const th_node *node = th_listing_node(r->listing, index);
+    if (th_frame_of_node(frame, r->listing->ctx, node) != TH_OK)
+        return r->listing->ctx->error;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const int64_t id = th_listing_input(r->listing, index, i);
+        if (id >= 0)
+            frame->call.input[i] = as_float64(&frame->call.input[i], &r->value[id]);
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        const int64_t id = th_listing_output(r->listing, index, i);
+        if (id >= 0)
+            frame->call.output[i] = as_float64(&frame->call.output[i], &r->value[id]);
+    }
+    return TH_OK;
+}
+
+static th_status run(const th_replay *r, int64_t index)
+{
+    const th_node *node = th_listing_node(r->listing, index);
+    th_frame frame;
+    if (node->op->flags & TH_OP_VIEW || node->op->forward == NULL)
+        return TH_OK;
+    return open_frame(r, index, &frame) == TH_OK ? th_frame_run(&frame, false) : r->listing->ctx->error;
+}
+
+/* -- the copies -- */
+
+/* Makes the array of a view: a view of its base's array. */
+static th_status view(th_replay *r, int64_t index)
+{
+    const th_node *node = th_listing_node(r->listing, index);
+    const int64_t base = th_listing_input(r->listing, index, 0), id = th_listing_output(r->listing, index, 0);
+    th_frame frame;
+    if (th_frame_of_node(&frame, r->listing->ctx, node) != TH_OK)
+        return r->listing->ctx->error;
+    frame.call.input[0] = as_float64(&frame.call.input[0], &r->value[base]);
+    frame.call.input[0].data = NULL;
+    if (th_frame_shape(&frame) != TH_OK)
+        return r->listing->ctx->error;
+    r->value[id] = frame.output[0];
+    r->value[id].given = true;
+    r->value[id].data = (char *)r->value[base].data + frame.view_offset * (int64_t)th_dtype_size(r->value[base].dtype);
+    return TH_OK;
+}
+
+static th_status copy_leaf(th_replay *r, int64_t id)
+{
+    const th_array leaf = th_tensor_array(r->listing->tensor[id].tensor);
+    if (!th_is_floating(leaf.dtype)) {
+        r->value[id] = leaf;
+        return TH_OK;
+    }
+    if (th_listing_array_strided(r->listing, &leaf, TH_FLOAT64, &r->value[id]) == TH_OK)
+        th_convert_array(r->listing->ctx, &r->value[id], &leaf);
+    return r->listing->ctx->error;
+}
+
+static th_status make_outputs(th_replay *r, int64_t index)
+{
+    const th_node *node = th_listing_node(r->listing, index);
+    if (node->op->flags & TH_OP_VIEW)
+        return view(r, index);
+    for (int i = 0; i < node->n_outputs; i++) {
+        const int64_t id = th_listing_output(r->listing, index, i);
+        if (id < 0)
+            continue;
+        const th_array output = th_tensor_array(r->listing->tensor[id].tensor);
+        const th_dtype dtype = th_is_floating(output.dtype) ? TH_FLOAT64 : output.dtype;
+        if (th_listing_array_strided(r->listing, &output, dtype, &r->value[id]) != TH_OK)
+            return r->listing->ctx->error;
+    }
+    return run(r, index);
+}
+
+/* -- the loss -- */
+
+/* Returns the sum of a b. A term with a zero gradient counts as 0. */
+static double inner_product(const th_array *a, const th_array *b)
+{
+    th_iterator iterator;
+    double sum = 0;
+    if (!th_iterator_build_row_major(&iterator, a, 1, &b))
+        return 0;
+    for (int64_t i = 0; i < iterator.numel; i++) {
+        th_iterator_position at;
+        th_iterator_seek(&iterator, i, &at);
+        const double weight = th_number_load(a->dtype, at.at[0]);
+        sum += weight != 0 ? weight * th_number_load(b->dtype, at.at[1]) : 0;
+    }
+    return sum;
+}
+
+/* Returns the value from which backward started: the sum of cotangent times value. recorded: of the recorded values,
+ * not of the replay. */
+static double loss(const th_replay *r, bool recorded)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->listing->tensors; i++) {
+        th_array cotangent;
+        if (!r->all->start[i] || !th_listing_gradient(r->listing->tensor[i].tensor, &cotangent))
+            continue;
+        const th_array value = recorded ? th_tensor_array(r->listing->tensor[i].tensor) : r->value[i];
+        sum += inner_product(&cotangent, &value);
+    }
+    return sum;
+}
+
+/* -- differences -- */
+
+/* Marks the tensors and nodes that depend on a tensor, or on a view of its memory. Returns the work to run them. */
+static int64_t mark(th_replay *r, int64_t tensor)
+{
+    const th_listing *listing = r->listing;
+    memset(r->depends, 0, (size_t)listing->nodes * sizeof *r->depends);
+    memset(r->affects, 0, (size_t)listing->tensors * sizeof *r->affects);
+    r->affects[tensor] = 1;
+    int64_t work = 0;
+    for (int64_t n = listing->tensor[tensor].producer + 1; n < listing->nodes; n++) {
+        const th_node *node = th_listing_node(listing, n);
+        bool depends = false;
+        for (int i = 0; i < node->n_inputs; i++)
+            depends |= th_listing_input(listing, n, i) >= 0 && r->affects[th_listing_input(listing, n, i)];
+        if (!depends)
+            continue;
+        const bool computes = !(node->op->flags & TH_OP_VIEW) && r->all->order[n] >= 0;
+        r->depends[n] = computes;
+        work += NODE_WORK;
+        for (int i = 0; i < node->n_outputs; i++) {
+            const int64_t id = th_listing_output(listing, n, i);
+            if (id < 0)
+                continue;
+            r->affects[id] = 1;
+            work += 2 * th_tensor_numel(listing->tensor[id].tensor);
+        }
+        th_frame frame;
+        if (computes && node->op->multiply_adds && open_frame(r, n, &frame) == TH_OK)
+            work += node->op->multiply_adds(&frame.call);
+    }
+    return work;
+}
+
+static double loss_with(th_replay *r, double *element, double value)
+{
+    *element = value;
+    for (int64_t n = 0; n < r->listing->nodes && !r->listing->ctx->error; n++)
+        if (r->depends[n])
+            run(r, n);
+    return loss(r, false);
+}
+
+th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *difference, bool *computed)
+{
+    const th_listed *t = &r->listing->tensor[tensor];
+    const th_array *value = &r->value[tensor];
+    const int64_t count = th_tensor_numel(t->tensor);
+    th_array gradient;
+    int64_t work;
+    *computed = false;
+    if (!r->valid || t->family != tensor || !th_listing_gradient(t->tensor, &gradient) ||
+        !th_checked_multiply(mark(r, tensor), 2 * count + 1, &work) || work > r->work)
+        return r->listing->ctx->error;
+    r->work -= work;
+    if (th_listing_array(r->listing, value, TH_FLOAT64, difference) != TH_OK)
+        return r->listing->ctx->error;
+    double *result = difference->data;
+    th_iterator iterator;
+    const bool some = th_iterator_build_row_major(&iterator, value, 0, NULL);
+    for (int64_t i = 0; some && i < count && !r->listing->ctx->error; i++) {
+        th_iterator_position at;
+        th_iterator_seek(&iterator, i, &at);
+        double *element = (double *)(void *)at.at[0];
+        const double x = *element, h = 1e-5 * (fabs(x) > 1 ? fabs(x) : 1);
+        const double above = loss_with(r, element, x + h), below = loss_with(r, element, x - h);
+        result[i] = (above - below) / ((x + h) - (x - h));
+        *element = x;
+    }
+    if (some)
+        loss_with(r, (double *)value->data, *(double *)value->data);
+    *computed = true;
+    return r->listing->ctx->error;
+}
+
+/* -- begin and end -- */
+
+static void *zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes)
+{
+    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
+    if (memory)
+        return memset(memory, 0, *bytes);
+    th_fail_memory(ctx, "export", *bytes);
+    *bytes = 0;
+    return NULL;
+}
+
+/* Returns whether two losses agree up to the rounding of float32. */
+static bool agree(double a, double b)
+{
+    return fabs(a - b) <= 1e-3 * (1 + fabs(a) + fabs(b));
+}
+
+th_status th_replay_begin(th_replay *r, th_listing *listing, const th_contributions *all, int64_t work)
+{
+    th_context *ctx = listing->ctx;
+    *r = (th_replay){.listing = listing, .all = all, .work = work};
+    r->value = zeros(ctx, listing->tensors, sizeof *r->value, &r->bytes[0]);
+    r->depends = zeros(ctx, listing->nodes, sizeof *r->depends, &r->bytes[1]);
+    r->affects = zeros(ctx, listing->tensors, sizeof *r->affects, &r->bytes[2]);
+    for (int64_t i = 0; i < listing->tensors && !ctx->error; i++)
+        if (listing->tensor[i].producer < 0)
+            copy_leaf(r, i);
+    for (int64_t n = 0; n < listing->nodes && !ctx->error; n++)
+        make_outputs(r, n);
+    r->valid = !ctx->error && agree(loss(r, true), loss(r, false));
+    return ctx->error;
+}
+
+void th_replay_end(th_replay *r)
+{
+    th_context *ctx = r->listing->ctx;
+    th_release(ctx, r->value, r->bytes[0]);
+    th_release(ctx, r->depends, r->bytes[1]);
+    th_release(ctx, r->affects, r->bytes[2]);
+}

@@ -1,0 +1,95 @@
+/* The static picture of the listing: a row for each node in recording order, its operands at the left, and arcs at the
+ * right from the node that made an operand to the node that uses it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "export/html.h"
+
+enum { ROW = 26, TOP = 12, NODE_X = 330, NODE_WIDTH = 260, ARCS = 150, MAX_ROWS = 400 };
+
+static int y_of(int64_t node)
+{
+    return TOP + (int)node * ROW;
+}
+
+static void put_label(FILE *file, int x, int y, const char *anchor, const char *text)
+{
+    fprintf(file, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">", x, y, anchor);
+    th_html_text(file, text);
+    fputs("</text>\n", file);
+}
+
+/* Draws the leaves that a node uses, as one label at its left. */
+static void put_leaves(const th_page *page, FILE *file, int64_t index)
+{
+    const th_node *node = th_listing_node(&page->listing, index);
+    char text[2 * TH_LISTED_NAME] = "";
+    for (int i = 0; i < node->n_inputs; i++) {
+        const int64_t id = th_listing_input(&page->listing, index, i);
+        if (id < 0 || page->listing.tensor[id].producer >= 0)
+            continue;
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, "%s%.60s", length ? ", " : "", page->name[id]);
+    }
+    if (text[0] == 0)
+        return;
+    put_label(file, NODE_X - 14, y_of(index) + 16, "end", text);
+    fprintf(file, "<path stroke=\"currentColor\" d=\"M%d %dh12\"/>\n", NODE_X - 12, y_of(index) + 11);
+}
+
+/* Draws arcs from the nodes that made the inputs. A value of the node above needs a short line only. */
+static void put_arcs(const th_page *page, FILE *file, int64_t index)
+{
+    const th_node *node = th_listing_node(&page->listing, index);
+    for (int i = 0; i < node->n_inputs; i++) {
+        const int64_t id = th_listing_input(&page->listing, index, i);
+        const int64_t from = id < 0 ? -1 : page->listing.tensor[id].producer;
+        if (from < 0)
+            continue;
+        const int right = NODE_X + NODE_WIDTH, begin = y_of(from) + 14, end = y_of(index) + 8;
+        if (from == index - 1) {
+            fprintf(file, "<path d=\"M%d %dV%d\"/>\n", NODE_X + 24, y_of(from) + 22, y_of(index));
+            continue;
+        }
+        const int64_t distance = index - from;
+        const int out = 14 + (int)(distance * 6 > ARCS - 30 ? ARCS - 30 : distance * 6);
+        fprintf(file, "<path d=\"M%d %dC%d %d %d %d %d %d\"/>\n", right, begin, right + out, begin, right + out, end,
+                right, end);
+    }
+}
+
+static void put_node(const th_page *page, FILE *file, int64_t index)
+{
+    const th_node *node = th_listing_node(&page->listing, index);
+    const th_array output = th_tensor_array(th_node_output(node, 0)->tensor);
+    char text[TH_SHAPE_TEXT + 64];
+    fprintf(file,
+            "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"22\" rx=\"4\" fill=\"none\" stroke=\"currentColor\"><title>",
+            NODE_X, y_of(index), NODE_WIDTH);
+    th_html_text(file, node->path[0] ? node->path : "outside modules");
+    fputs("</title></rect>\n", file);
+    snprintf(text, sizeof text, "%" PRId64 " %.32s %s", index, node->op->name, output.ndim ? TH_TEXT(&output) : "");
+    put_label(file, NODE_X + 8, y_of(index) + 16, "start", text);
+}
+
+void th_page_write_svg(const th_page *page, FILE *file)
+{
+    const int64_t rows = page->listing.nodes < MAX_ROWS ? page->listing.nodes : MAX_ROWS;
+    const int width = NODE_X + NODE_WIDTH + ARCS, height = y_of(rows) + 4;
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
+            "aria-label=\"the recorded operations, first to last\" font-family=\"sans-serif\" font-size=\"12\" "
+            "fill=\"currentColor\">\n<g fill=\"none\" stroke=\"currentColor\" stroke-opacity=\"0.55\">\n",
+            width, height, width, height);
+    for (int64_t i = 0; i < rows; i++)
+        put_arcs(page, file, i);
+    fputs("</g>\n<g>\n", file);
+    for (int64_t i = 0; i < rows; i++)
+        put_leaves(page, file, i);
+    for (int64_t i = 0; i < rows; i++)
+        put_node(page, file, i);
+    fputs("</g>\n</svg>\n", file);
+    if (rows < page->listing.nodes)
+        fprintf(file, "<p>The picture shows the first %" PRId64 " of %" PRId64 " nodes.</p>\n", rows,
+                page->listing.nodes);
+}

@@ -1,0 +1,291 @@
+/* Writes the data of a page (tape_json.h). */
+#include "export/tape_json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "autograd/frame.h"
+#include "export/json.h"
+#include "tensor/format.h"
+#include "tensor/strided_iterator.h"
+
+/* -- small parts -- */
+
+static void put_key(FILE *file, const char *key)
+{
+    fprintf(file, ",\"%s\":", key);
+}
+
+static void put_text(FILE *file, const char *key, const char *text)
+{
+    put_key(file, key);
+    th_json_string(file, text && text[0] ? text : NULL);
+}
+
+static void put_number(FILE *file, const char *key, int64_t value)
+{
+    fprintf(file, ",\"%s\":%" PRId64, key, value);
+}
+
+static void put_array(FILE *file, const char *key, const th_array *array, int64_t limit)
+{
+    put_key(file, key);
+    if (array && array->given && array->data)
+        th_json_array(file, array, limit);
+    else
+        fputs("null", file);
+}
+
+/* -- tensors -- */
+
+static void put_tensor(const th_page *page, FILE *file, int64_t index)
+{
+    const th_listed *t = &page->listing.tensor[index];
+    const th_tensor_impl *tensor = t->tensor;
+    const th_array value = th_tensor_array(tensor);
+    th_array gradient = {.given = false};
+    (void)th_listing_gradient(tensor, &gradient);
+    fputs("{\"name\":", file);
+    th_json_string(file, page->name[index]);
+    put_text(file, "kind", t->producer >= 0 ? "result" : tensor->parameter ? "parameter" : "input");
+    put_key(file, "shape");
+    th_json_sizes(file, tensor->ndim, tensor->size);
+    put_text(file, "axes", tensor->axes);
+    put_text(file, "type", th_dtype_name(tensor->dtype));
+    put_key(file, "requires_gradient");
+    th_json_bool(file, tensor->requires_gradient);
+    put_number(file, "node", t->producer);
+    put_number(file, "view_of", t->view_of);
+    put_array(file, "value", &value, page->limit);
+    put_array(file, "gradient", &gradient, page->limit);
+    put_array(file, "difference", &page->difference[index], page->limit);
+    fputc('}', file);
+}
+
+/* -- nodes -- */
+
+/* Returns whether two arrays of one shape have the same bytes. */
+static bool same_elements(const th_array *a, const th_array *b)
+{
+    th_iterator iterator;
+    if (!th_iterator_build_row_major(&iterator, a, 1, &b))
+        return true;
+    for (int64_t i = 0; i < iterator.numel; i++) {
+        th_iterator_position at;
+        th_iterator_seek(&iterator, i, &at);
+        if (memcmp(at.at[0], at.at[1], th_dtype_size(a->dtype)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void put_contribution(const th_page *page, FILE *file, int64_t node, int i)
+{
+    static const char *const how[] = {"none", "written", "added", "passed on", "view"};
+    const th_contribution *c = th_contribution_of(&page->contributions, &page->listing, node, i);
+    const th_listed *input = &page->listing.tensor[th_listing_input(&page->listing, node, i)];
+    th_array gradient;
+    const bool same = th_listing_gradient(input->tensor, &gradient) && same_elements(&c->gradient, &gradient);
+    fprintf(file, "{\"input\":%d", i);
+    put_array(file, "gradient", same ? NULL : &c->gradient, page->limit);
+    put_text(file, "how", how[c->how]);
+    put_key(file, "summed");
+    fputc('[', file);
+    const char *separator = "";
+    for (int d = 0; d < TH_MAX_DIMS; d++)
+        if (c->summed >> d & 1) {
+            fprintf(file, "%s%d", separator, d);
+            separator = ",";
+        }
+    fputs("]}", file);
+}
+
+static void put_contributions(const th_page *page, FILE *file, int64_t node)
+{
+    const char *separator = "";
+    put_key(file, "contributions");
+    fputc('[', file);
+    for (int i = 0; i < th_listing_node(&page->listing, node)->n_inputs; i++) {
+        if (th_contribution_of(&page->contributions, &page->listing, node, i)->how == TH_HOW_NONE)
+            continue;
+        fputs(separator, file);
+        put_contribution(page, file, node, i);
+        separator = ",";
+    }
+    fputc(']', file);
+}
+
+/* Lists the results whose gradient backward releases after the node: its outputs that have a gradient buffer. */
+static void put_released(const th_page *page, FILE *file, int64_t node)
+{
+    const char *separator = "";
+    put_key(file, "released");
+    fputc('[', file);
+    for (int i = 0; i < th_listing_node(&page->listing, node)->n_outputs; i++) {
+        const int64_t id = th_listing_output(&page->listing, node, i);
+        if (id < 0 || page->contributions.order[node] < 0 || page->listing.tensor[id].family != id)
+            continue;
+        fprintf(file, "%s%" PRId64, separator, id);
+        separator = ",";
+    }
+    fputc(']', file);
+}
+
+/* Lists the operands that backward reads: "x0" is input 0, "y0" output 0. */
+static void put_saved(FILE *file, const th_node *node)
+{
+    const char *separator = "";
+    put_key(file, "saved");
+    fputc('[', file);
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        if (node->operand[i].tensor == NULL || !node->operand[i].read)
+            continue;
+        const bool input = i < node->n_inputs;
+        fprintf(file, "%s\"%c%d\"", separator, input ? 'x' : 'y', input ? i : i - node->n_inputs);
+        separator = ",";
+    }
+    fputc(']', file);
+}
+
+/* Returns the bytes of the step that this node's backward reads, and no earlier node's. */
+static int64_t saved_bytes(const th_listing *listing, int64_t index)
+{
+    const th_node *node = th_listing_node(listing, index);
+    int64_t bytes = 0;
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const th_operand_record *operand = &node->operand[i];
+        if (operand->tensor == NULL || !operand->read || operand->tensor->storage->owned)
+            continue;
+        bool before = false;
+        for (int64_t j = 0; j <= index && !before; j++) {
+            const th_node *earlier = th_listing_node(listing, j);
+            const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
+            for (int k = 0; k < end && !before; k++)
+                before = earlier->operand[k].tensor && earlier->operand[k].read &&
+                         earlier->operand[k].tensor->storage == operand->tensor->storage;
+        }
+        bytes += before ? 0 : (int64_t)operand->tensor->storage->bytes;
+    }
+    return bytes;
+}
+
+static void put_operands(FILE *file, const char *key, const int64_t *id, int count)
+{
+    put_key(file, key);
+    th_json_sizes(file, count, id);
+}
+
+static int64_t multiply_adds(th_context *ctx, const th_node *node)
+{
+    th_frame frame;
+    if (node->op->multiply_adds == NULL || th_frame_of_node(&frame, ctx, node) != TH_OK)
+        return 0;
+    return node->op->multiply_adds(&frame.call);
+}
+
+static void put_attention(const th_page *page, FILE *file, int64_t node)
+{
+    const th_attention_inside *a = page->attention[node];
+    const int64_t limit = page->attention_limit;
+    put_key(file, "attention");
+    if (a == NULL) {
+        fputs("null", file);
+        return;
+    }
+    fprintf(file, "{\"heads\":%" PRId64, a->heads);
+    put_key(file, "scale");
+    th_json_number(file, a->scale);
+    put_array(file, "scores", &a->scores, limit);
+    put_array(file, "mask", &a->mask, limit);
+    put_array(file, "weights", &a->weights, limit);
+    put_array(file, "dropped", &a->dropped, limit);
+    put_array(file, "dweights", &a->dweights, limit);
+    put_array(file, "dscores", &a->dscores, limit);
+    fputc('}', file);
+}
+
+static void put_node(const th_page *page, FILE *file, int64_t index)
+{
+    const th_node *node = th_listing_node(&page->listing, index);
+    const th_op *op = node->op;
+    const int64_t *operand = &page->listing.operand[page->listing.first[index]];
+    fputs("{\"op\":", file);
+    th_json_string(file, op->name);
+    put_text(file, "value", op->value);
+    put_text(file, "gradient",
+             op->gradient             ? op->gradient
+             : op->flags & TH_OP_VIEW ? "a view: its gradient is the same view"
+                                      : NULL);
+    put_text(file, "module", node->path);
+    put_text(file, "file", node->file ? th_base_name(node->file) : NULL);
+    put_number(file, "line", node->line);
+    put_operands(file, "inputs", operand, node->n_inputs);
+    put_operands(file, "outputs", operand + node->n_inputs, node->n_outputs);
+    put_saved(file, node);
+    put_number(file, "saved_bytes", saved_bytes(&page->listing, index));
+    put_number(file, "multiply_adds", multiply_adds(page->listing.ctx, node));
+    put_text(file, "attributes", NULL);
+    put_key(file, "recomputed");
+    th_json_bool(file, node->drops);
+    put_text(file, "fused", page->fused[index]);
+    put_number(file, "order", page->contributions.order[index]);
+    put_contributions(page, file, index);
+    put_released(page, file, index);
+    put_attention(page, file, index);
+    fputc('}', file);
+}
+
+/* -- the page -- */
+
+static void put_tokens(FILE *file, const th_html_options *options)
+{
+    put_key(file, "tokens");
+    if (options->tokens == NULL || options->n_tokens <= 0) {
+        fputs("null", file);
+        return;
+    }
+    for (int i = 0; i < options->n_tokens; i++) {
+        fputc(i ? ',' : '[', file);
+        th_json_string(file, options->tokens[i]);
+    }
+    fputc(']', file);
+}
+
+void th_page_write_json(const th_page *page, FILE *file, const th_html_options *options)
+{
+    fputs("{\"version\":1,\"title\":", file);
+    th_json_string(file, options->title ? options->title : "Tape");
+    put_text(file, "library", TAPEHEAD_VERSION);
+    put_key(file, "backward");
+    th_json_bool(file, page->listing.backward);
+    put_number(file, "loss", page->loss);
+    put_tokens(file, options);
+    put_key(file, "tensors");
+    fputc('[', file);
+    for (int64_t i = 0; i < page->listing.tensors; i++) {
+        fputs(i ? ",\n" : "\n", file);
+        put_tensor(page, file, i);
+    }
+    fputs("],\n\"nodes\":[", file);
+    for (int64_t i = 0; i < page->listing.nodes; i++) {
+        fputs(i ? ",\n" : "\n", file);
+        put_node(page, file, i);
+    }
+    fputs("]}", file);
+}
+
+th_status th_tape_write_json(th_context *ctx, FILE *file, const th_html_options *options)
+{
+    static const char operation[] = "tape_write_json";
+    const th_html_options defaults = {0};
+    options = options ? options : &defaults;
+    th_page page;
+    if (th_page_begin(&page, ctx, options, operation) == TH_OK) {
+        th_page_write_json(&page, file, options);
+        if (fflush(file) || ferror(file))
+            th_fail(ctx, TH_ERROR_FILE, operation, "the file could not be written: %s", strerror(errno));
+    }
+    th_page_end(&page);
+    return ctx->error;
+}
