@@ -49,7 +49,20 @@ typedef struct th_python_options {
 TH_API th_status th_tape_write_python(th_context *ctx, const char *path,
                                       const th_python_options *options) TH_MUST_CHECK;
 
+/* -- explanations -- */
+
+/* Prints one element of a gradient as a sum: what each node contributed, with its operation, module and line, in the
+ * order of backward. The terms of a contribution follow, an element of the output gradient dy times a derivative: the
+ * largest eight, and the sum of the others. The terms of products name the element of the other operand. Operations
+ * other than products have terms if dy has at most 1024 elements. For a view the element of its base is explained. Call
+ * th_keep_values before the forward. Example: th_tape_explain(ctx, stdout, weight, TH_INDEX(0, 3)).
+ *
+ * Errors: TH_ERROR_INDEX; TH_ERROR_STATE if the tensor has no gradient, values were not kept or were changed, several
+ * backward passes ran, or backward added to earlier gradients of leaves; TH_ERROR_FILE; TH_ERROR_MEMORY. */
+TH_API th_status th_tape_explain(th_context *ctx, FILE *file, th_tensor *tensor, th_shape index) TH_MUST_CHECK;
+
 #ifndef TAPEHEAD_NO_LOCATIONS
+#define th_tape_explain(...) TH_AT_STATUS(th_tape_explain(__VA_ARGS__))
 #define th_tape_write_python(...) TH_AT_STATUS(th_tape_write_python(__VA_ARGS__))
 #define th_tape_write_html(...) TH_AT_STATUS(th_tape_write_html(__VA_ARGS__))
 #endif

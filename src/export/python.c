@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "autograd/gradient.h"
+#include "export/one_pass.h"
 #include "io/atomic_file.h"
 #include "tapehead/export.h"
 #include "tensor/memory.h"
@@ -50,13 +51,8 @@ static th_status find_start(th_script *s)
 {
     th_context *ctx = s->listing.ctx;
     const th_tape_passes *passes = &ctx->tape->passes;
-    if (passes->count > 1)
-        return th_fail(ctx, TH_ERROR_STATE, operation,
-                       "%" PRId64 " backward passes ran through this tape; a script checks the gradients of one",
-                       passes->count);
-    if (passes->added)
-        return th_fail(ctx, TH_ERROR_STATE, operation,
-                       "backward added to gradients that leaves had before it; empty them before (th_empty_gradient)");
+    if (th_one_pass(ctx, operation) != TH_OK)
+        return ctx->error;
     s->start = passes->count ? passes->start : NULL;
     th_array gradient;
     if (s->start && !th_listing_gradient(s->start, &gradient) && th_tensor_numel(s->start) > 0)
@@ -157,16 +153,16 @@ static void put_beginning(const th_script *s, const char *title)
 {
     fputs("#!/usr/bin/env python3\n\"\"\"", s->file);
     th_script_put_text(s->file, title ? title : "A tape of Tapehead");
-    fprintf(
-        s->file,
-        "\n\nWritten by Tapehead %s. This script computes the tape again with %s in float64: every value from the\n"
-        "leaves, and every gradient %s. It compares\n"
-        "all numbers with those of the library, which are at its end. The exit status is 0 if they agree, else 1.\n\n"
-        "y12 is the result of node 12, y12_1 its second result, p_... a parameter, x... another leaf%s.\n"
-        "The functions th_... have the names of the library's operations.\n\"\"\"\n\n",
-        th_version(), s->numpy ? "NumPy" : "PyTorch",
-        s->numpy ? "by the rule of each node, from the last to the first" : "with torch.autograd",
-        s->numpy ? ", d_... a gradient" : "");
+    fprintf(s->file,
+            "\n\nWritten by Tapehead %s. This script computes the tape again with %s in float64: every value from the\n"
+            "leaves, and every gradient %s.\n"
+            "It compares all numbers with those of the library, which are at its end. The exit status is 0 if they\n"
+            "agree, else 1.\n\n"
+            "y12 is the result of node 12, y12_1 its second result, p_... a parameter, x... another leaf%s.\n"
+            "The functions th_... have the names of the library's operations.\n\"\"\"\n\n",
+            th_version(), s->numpy ? "NumPy" : "PyTorch",
+            s->numpy ? "by the rule of each node, from the last to the first" : "with torch.autograd",
+            s->numpy ? ", d_... a gradient" : "");
     fprintf(s->file, "import math\nimport re\nimport struct\nimport sys\nfrom base64 import b64decode\n\n%s\n\n\n",
             s->numpy ? "import numpy as np\n\nnp.seterr(all=\"ignore\")" : "import torch");
 }
