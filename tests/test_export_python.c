@@ -1,4 +1,4 @@
-/* Tapes as Python scripts: what is in a script, and errors. scripts/interop.sh runs the scripts. */
+/* Tapes as Python scripts: their lines and their errors. scripts/interop.sh runs the scripts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -38,8 +38,8 @@ typedef struct th_python_options {
 /* Writes the tape as a Python script that needs no other file. The script computes every value from the leaves, and
  * every gradient, in float64. It compares each number with the library's, which it contains exactly, and prints how many
  * it compared and the worst difference. If one differs by more than rounding, it names the tensors, and its exit status
- * is 1. Elements dropped by dropout, and results of operations without a gradient, are constants of the script. Views
- * have no gradient of their own to compare: it is a part of another one.
+ * is 1. Elements dropped by dropout, and results of operations without a gradient, are constants of the script. The
+ * gradient of a view is a part of another gradient, which the script compares.
  *
  * Call th_keep_values before the forward, and this function after one backward, or none, and before
  * th_optimizer_step. options may be NULL. Errors: TH_ERROR_STATE if the tape is empty, values were not kept or were

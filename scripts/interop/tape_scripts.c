@@ -1,6 +1,6 @@
-/* tape_scripts FOLDER: writes tapes as scripts (th_tape_write_python), each for PyTorch (NAME.torch.py) and for NumPy
- * (NAME.numpy.py), in float32 and float64: every operation of the registry on all of its samples, attention layers and
- * transformer blocks. Prints the number of operations. tape_scripts.py runs the scripts. */
+/* tape_scripts FOLDER: writes tapes as scripts for PyTorch (NAME.torch.py) and NumPy (NAME.numpy.py), in float32 and
+ * float64. The tapes are every operation of the registry on all of its samples, attention layers, transformer blocks and
+ * models. Prints the number of operations. tape_scripts.py runs the scripts. */
 #include "driver.h"
 
 static const char *folder;

@@ -1,5 +1,5 @@
-/* th_tape_write_python: the tape as a Python script that checks it. The script has, in this order: what it is, compute()
- * with a line for each node (python_calls.c), the functions of its operations (python_functions.c), the comparison, and
+/* th_tape_write_python: the tape as a Python script that checks it. The script begins with compute(), which has a line
+ * for each node (python_calls.c). Then come the functions of its operations and the comparison (python_functions.c), and
  * the library's numbers (python_numbers.c). */
 #include "export/python.h"
 
@@ -156,7 +156,7 @@ static void put_beginning(const th_script *s, const char *title)
     fprintf(s->file,
             "\n\nWritten by Tapehead %s. This script computes the tape again with %s in float64: every value from the\n"
             "leaves, and every gradient %s.\n"
-            "It compares all numbers with those of the library, which are at its end. The exit status is 0 if they\n"
+            "It compares each number with the library's, at the end of this file. The exit status is 0 if they\n"
             "agree, else 1.\n\n"
             "y12 is the result of node 12, y12_1 its second result, p_... a parameter, x... another leaf%s.\n"
             "The functions th_... have the names of the library's operations.\n\"\"\"\n\n",
