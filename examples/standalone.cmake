@@ -1,7 +1,7 @@
 # Builds the examples with the installed libraries:
 #   cmake -S . -B build && cmake --build build
-# Each C file is a program. A directory with its name holds its other files, if it has any. With -DEXAMPLES_WITH_MPI=ON the
-# programs that train can run in several processes.
+# Each C file here and in class/ is a program. A directory with its name holds its other files, if it has any. With
+# -DEXAMPLES_WITH_MPI=ON the programs that train can run in several processes.
 # (The installation names this file CMakeLists.txt. Tapehead's own build uses another.)
 cmake_minimum_required(VERSION 3.22)
 project(tapehead_examples LANGUAGES C)
@@ -15,10 +15,12 @@ if(EXAMPLES_WITH_MPI)
     find_package(MPI REQUIRED COMPONENTS C)
 endif()
 
-file(GLOB sources CONFIGURE_DEPENDS *.c)
+file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.c class/*.c)
 foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
-    file(GLOB parts CONFIGURE_DEPENDS ${name}/*.[ch])
+    get_filename_component(folder ${source} DIRECTORY)
+    string(REGEX REPLACE "[.]c$" "" stem ${source})
+    file(GLOB parts CONFIGURE_DEPENDS ${stem}/*.[ch])
     set(libraries tapehead::tapehead m)
     foreach(file ${source} ${parts})
         file(STRINGS ${file} includes REGEX "^#include <(tapehead/models|jansson)\\.h>")
@@ -34,6 +36,7 @@ foreach(source ${sources})
         continue()
     endif()
     add_executable(${name} ${source} ${parts})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${folder})
     target_link_libraries(${name} PRIVATE ${libraries})
     if(EXAMPLES_WITH_MPI)
         target_link_libraries(${name} PRIVATE MPI::MPI_C)

@@ -22,7 +22,7 @@ if [ "${1:-}" = --processes ]; then
     shift 2
 fi
 example=${1:-}
-names=$(cd "$scripts/../examples" && for file in *.c; do printf '  %s\n' "${file%.c}"; done)
+names=$(cd "$scripts/../examples" && for file in *.c class/*.c; do printf '  %s\n' "${file%.c}"; done)
 case $example in
 -h | --help)
     usage
@@ -73,7 +73,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 build() {
     build=$("$scripts/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON}) &&
-        cmake --build "$build" --target "$example" --parallel "$(nproc)" >&2
+        cmake --build "$build" --target "${example##*/}" --parallel "$(nproc)" >&2
 }
 if [ -e "$program" ]; then
     build 2>"$log" </dev/null || { cat "$log" >&2; exit 1; }

@@ -53,10 +53,10 @@ check_refusal() { # check_refusal NAME COMMAND...: with an unknown option
     [ ! -s "$work/out" ] || wrong "$name --nonsense prints results"
 }
 
-for program in "$examples"/* ${3:+"$bench"/*}; do
+for program in "$examples"/* "$examples"/class/* ${3:+"$bench"/*}; do
     name=$(basename "$program")
     case $name in
-    CMakeFiles | Makefile | *.cmake | *.a | language_model) continue ;; # (the last has subcommands: language_model.sh)
+    class | CMakeFiles | Makefile | *.cmake | *.a | language_model) continue ;; # (the last has subcommands: language_model.sh)
     esac
     check_command "$name" "$program"
     check_refusal "$name" "$program"
@@ -114,6 +114,8 @@ check_end "$examples/attention_backward" --causal --heads 2 --dropout 0.3
 check_next
 check_end "$examples/gradcheck_your_op"
 check_next
+check_end "$examples/class/1_chain_rule"
+check_next
 
 # -- the same by scripts, in a checkout where everything is installed and built --
 
@@ -137,6 +139,8 @@ done
 check_end "../check out/scripts/run.sh" classify --steps 1
 check_next --steps 1 --quiet
 check_end "../check out/scripts/run.sh" gradcheck_your_op
+check_next
+check_end "../check out/scripts/run.sh" class/1_chain_rule
 check_next
 cd "$checkout/scripts"
 run sh demo.sh --steps 1 --length 2 --no-attention --out "$work/empty"

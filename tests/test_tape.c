@@ -735,6 +735,54 @@ START_TEST(the_printed_tape_names_shapes_modules_and_costs)
 }
 END_TEST
 
+/* Names are copied. That of an owned tensor has at most 63 bytes. */
+START_TEST(names)
+{
+    char text[100] = "";
+    th_tensor *x = counting_leaf(TH_SHAPE(2));
+    ck_assert_ptr_eq(th_set_name(x, "first"), x);
+    ck_assert_ptr_eq(th_set_name(x, "x"), x);
+    memset(text, 'a', 80);
+    th_tensor *y = th_set_name(th_exp(x), text);
+    memcpy(text + 60, "ééé", 6);
+    th_tensor *w = th_set_name(th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(2)), true), text);
+    memset(text, 'b', 80);
+    ck_assert_ptr_nonnull(th_mul(y, w));
+    char *dot = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&dot, &size);
+    ck_assert_int_eq(th_tape_print_dot(ctx, file), TH_OK);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(dot, "label=\"x\\nfloat32 (2)\""));
+    memset(text, 'a', 80);
+    strcpy(text + 80, " = exp\\n(2)\"");
+    ck_assert_ptr_nonnull(strstr(dot, text)); /* a result's name is not cut */
+    strcpy(text + 60, "é\\nfloat32 (2)\"");   /* that of an owned tensor is, after a whole character */
+    ck_assert_ptr_nonnull(strstr(dot, text));
+    free(dot);
+    assert_error(th_set_name(x, NULL), TH_ERROR_ARGUMENT, "the name is NULL");
+    assert_error(th_set_name(NULL, "x"), TH_ERROR_ARGUMENT, "the tensor is NULL");
+}
+END_TEST
+
+/* With th_keep_values the graph shows few numbers, not many. */
+START_TEST(the_graph_has_values)
+{
+    th_keep_values(ctx, true);
+    th_tensor *x = counting_leaf(TH_SHAPE(2)), *many = counting_leaf(TH_SHAPE(9));
+    ck_assert_int_eq(th_backward(th_add(total(th_mul(x, x)), total(many)), NULL), TH_OK);
+    char *dot = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&dot, &size);
+    ck_assert_int_eq(th_tape_print_dot(ctx, file), TH_OK);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(dot, "label=\"mul\\n(2)\\n= 1 4\\ngradient 1 1\""));
+    ck_assert_ptr_nonnull(strstr(dot, "label=\"input\\nfloat32 (2)\\n= 1 2\\ngradient 2 4\""));
+    ck_assert_ptr_nonnull(strstr(dot, "label=\"input\\nfloat32 (9)\""));
+    free(dot);
+}
+END_TEST
+
 static char *dot_of_tape(void) /* free */
 {
     char *text = NULL;
@@ -859,6 +907,8 @@ int main(void)
     tcase_add_test(tcase, the_error_at_the_memory_limit_contains_it);
     tcase_add_test(tcase, the_forecast_of_every_operation_is_exact);
     tcase_add_test(tcase, the_printed_tape_names_shapes_modules_and_costs);
+    tcase_add_test(tcase, names);
+    tcase_add_test(tcase, the_graph_has_values);
     tcase_add_test(tcase, the_graph_names_its_leaves);
     tcase_add_test(tcase, a_shapes_only_run_forecasts_memory);
     tcase_add_test(tcase, the_forecast_counts_copies_of_operands);

@@ -124,7 +124,7 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     FILE *memory = open_memstream(&text, &size);
     if (memory == NULL)
         give_up(PROGRAM, "out of memory");
-    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, false, memory);
+    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, false, memory, NULL);
     if (fclose(memory) != 0)
         give_up(PROGRAM, "out of memory");
     if (status == TH_OK) {

@@ -10,8 +10,9 @@ typedef struct writing {
     const th_tokenizer *tokenizer;
     th_text_stream stream; /* a character may take several tokens */
     FILE *file;
-    bool escaped;    /* the file is a terminal */
-    bool ignore_end; /* continues after an end token, and writes the token's name */
+    bool escaped;        /* the file is a terminal */
+    first_tokens *first; /* or NULL */
+    bool ignore_end;     /* continues after an end token, and writes the token's name */
 } writing;
 
 /* Returns whether a terminal would execute a character instead of showing it: control characters except newline and
@@ -41,6 +42,8 @@ static void write_escaped(const char *text, size_t count, FILE *file)
 /* Writes the tokens' text, in whole characters; a count of 0 ends the text and writes the rest. */
 static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
 {
+    if (w->first)
+        keep_first(w->first, tokens, count);
     char *text = NULL;
     size_t size = 0;
     FILE *file = w->escaped ? open_memstream(&text, &size) : w->file;
@@ -87,11 +90,12 @@ static th_status continue_text(th_module *model, th_tensor *prompt, const th_gen
 }
 
 th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt,
-                       const th_generate_options *options, bool ignore_end, FILE *file)
+                       const th_generate_options *options, bool ignore_end, FILE *file, first_tokens *first)
 {
     const int descriptor = fileno(file); /* -1 if the file is in memory */
     writing w = {.tokenizer = tokenizer,
                  .file = file,
+                 .first = first,
                  .escaped = descriptor >= 0 && isatty(descriptor),
                  .ignore_end = ignore_end};
     th_token_list tokens = {0};

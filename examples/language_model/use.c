@@ -97,7 +97,7 @@ static void open_model(trainer *t, const char *run, bool last)
 
 int sample(int argc, char **argv)
 {
-    const char *prompt = NULL, *run = NULL;
+    const char *prompt = NULL, *run = NULL, *page = NULL;
     int64_t tokens = 500, top_k = 0, seed = 1, beams = 0;
     double temperature = -1, top_p = 0, penalty = 0;
     bool last = false, ignore_end = false;
@@ -116,6 +116,7 @@ int sample(int argc, char **argv)
         {"seed", "of the random numbers", .integer = &seed, .low = 0, .high = 1e15},
         {"ignore-eos", "continue after an end-of-text token, up to --tokens", .flag = &ignore_end},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {"page", "file for a page (HTML) that shows the model on the first 32 tokens, node by node", .text = &page},
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
                                 "language_model sample RUN [OPTION...]\n"
@@ -136,8 +137,16 @@ int sample(int argc, char **argv)
                                      .repetition_penalty = penalty,
                                      .beams = beams,
                                      .seed = (uint64_t)seed};
-    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, ignore_end, stdout));
+    first_tokens first = {.count = 0};
+    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, ignore_end, stdout, &first));
     putchar('\n');
+    finish_output(PROGRAM);
+    if (page && first.count < 2)
+        give_up(PROGRAM, "a page needs a text of at least 2 tokens");
+    if (page) {
+        expect(&t, write_page(t.model, t.tokenizer, &first, page));
+        print_written(page);
+    }
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

@@ -94,8 +94,9 @@ typedef struct th_tape_print_options {
 TH_API th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options *options) TH_MUST_CHECK;
 /* Prints the tape as a Graphviz graph. Each module has a box, whose title is the module's path. The box contains the
  * nodes that the module recorded. A parameter is in the box of the first node that uses it. Leaves are rectangles. A
- * parameter has its name from th_module_parameters; any other leaf is an "input". A bold frame means that the leaf
- * requires a gradient. */
+ * parameter has its name from th_module_parameters, and any other tensor the name of th_set_name; a leaf without a name
+ * is an "input". A bold frame means that the leaf requires a gradient. With th_keep_values, values and gradients of at
+ * most 8 elements are shown. */
 TH_API th_status th_tape_print_dot(th_context *ctx, FILE *file) TH_MUST_CHECK;
 /* Returns the number of recorded nodes. */
 TH_API int64_t th_tape_length(const th_context *ctx);

@@ -10,7 +10,7 @@
 #include "tensor/decimal.h"
 #include "tensor/strided_iterator.h"
 
-void th_json_string(FILE *file, const char *text)
+void th_put_json_string(FILE *file, const char *text)
 {
     if (text == NULL) {
         fputs("null", file);
@@ -29,7 +29,7 @@ void th_json_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
-void th_json_number(FILE *file, double value)
+void th_put_json_number(FILE *file, double value)
 {
     if (!isfinite(value)) {
         fputs("null", file);
@@ -40,12 +40,12 @@ void th_json_number(FILE *file, double value)
             d.exponent_negative ? "-" : "+", d.exponent[0] ? d.exponent : "0");
 }
 
-void th_json_bool(FILE *file, bool value)
+void th_put_json_bool(FILE *file, bool value)
 {
     fputs(value ? "true" : "false", file);
 }
 
-void th_json_sizes(FILE *file, int ndim, const int64_t *size)
+void th_put_json_sizes(FILE *file, int ndim, const int64_t *size)
 {
     fputc('[', file);
     for (int d = 0; d < ndim; d++)
@@ -104,7 +104,7 @@ static void put_element(base64 *b, double value, bool single)
 
 /* -- arrays -- */
 
-void th_json_crop(int ndim, int64_t *size, int64_t limit)
+void th_crop_sizes(int ndim, int64_t *size, int64_t limit)
 {
     limit = limit > 1 ? limit : 1;
     for (;;) {
@@ -130,13 +130,13 @@ void th_json_crop(int ndim, int64_t *size, int64_t limit)
     }
 }
 
-void th_json_array(FILE *file, const th_array *array, int64_t limit)
+void th_put_json_array(FILE *file, const th_array *array, int64_t limit)
 {
     th_array shown = *array;
-    th_json_crop(shown.ndim, shown.size, limit);
+    th_crop_sizes(shown.ndim, shown.size, limit);
     const bool single = array->dtype == TH_FLOAT32 || array->dtype == TH_BOOL;
     fputs("{\"shape\":", file);
-    th_json_sizes(file, shown.ndim, shown.size);
+    th_put_json_sizes(file, shown.ndim, shown.size);
     fprintf(file, ",\"type\":\"%s\",\"data\":\"", single ? "float32" : "float64");
     base64 b = {.file = file};
     th_iterator iterator;

@@ -8,18 +8,18 @@
 
 /* Writes a string in quotes; NULL as null. Bytes that are not UTF-8 become U+FFFD. The characters <, > and & are
  * escaped, so that no string ends the script element. */
-void th_json_string(FILE *file, const char *text);
+void th_put_json_string(FILE *file, const char *text);
 /* Writes a finite number with all its digits; NaN and infinity as null. */
-void th_json_number(FILE *file, double value);
+void th_put_json_number(FILE *file, double value);
 /* Writes "true" or "false". */
-void th_json_bool(FILE *file, bool value);
+void th_put_json_bool(FILE *file, bool value);
 /* Writes a list of sizes. */
-void th_json_sizes(FILE *file, int ndim, const int64_t *size);
+void th_put_json_sizes(FILE *file, int ndim, const int64_t *size);
 
 /* Reduces a shape to at most `limit` elements, from its largest axes: the first elements along each axis remain. */
-void th_json_crop(int ndim, int64_t *size, int64_t limit);
+void th_crop_sizes(int ndim, int64_t *size, int64_t limit);
 /* Writes an array as an object: the shape that is shown, the type, and the elements as base64. An array with more than
  * `limit` elements is cropped. Elements that are neither float32 nor float64 are written as float64, bool as float32. */
-void th_json_array(FILE *file, const th_array *array, int64_t limit);
+void th_put_json_array(FILE *file, const th_array *array, int64_t limit);
 
 #endif

@@ -112,7 +112,7 @@ static th_status describe_fused(th_page *page)
 static int64_t cropped(const th_array *array, int64_t limit)
 {
     th_array shown = *array;
-    th_json_crop(shown.ndim, shown.size, limit);
+    th_crop_sizes(shown.ndim, shown.size, limit);
     return th_array_numel(&shown) * (int64_t)th_dtype_size(array->dtype) * 4 / 3 + 60;
 }
 

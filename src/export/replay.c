@@ -43,34 +43,45 @@ static th_status open_frame(const th_replay *r, int64_t index, th_frame *frame)
     return TH_OK;
 }
 
+/* Returns whether a node makes a plain view, whose elements are also elements of its base. A view that contains
+ * elements more than once has its own gradient, so that in the replay it is a copy. */
+static bool is_plain_view(const th_replay *r, int64_t index)
+{
+    const int64_t output = th_listing_output(r->listing, index, 0);
+    return (th_listing_node(r->listing, index)->op->flags & TH_OP_VIEW) && r->listing->tensor[output].family != output;
+}
+
+/* Writes the view of a node's base to *array. */
+static th_status open_view(const th_replay *r, int64_t index, th_array *array)
+{
+    const th_array *base = &r->value[th_listing_input(r->listing, index, 0)];
+    th_frame frame;
+    if (th_frame_of_node(&frame, r->listing->ctx, th_listing_node(r->listing, index)) != TH_OK)
+        return r->listing->ctx->error;
+    frame.call.input[0] = as_float64(&frame.call.input[0], base);
+    if (th_frame_shape(&frame) != TH_OK)
+        return r->listing->ctx->error;
+    *array = frame.output[0];
+    array->given = true;
+    array->data = (char *)base->data + frame.view_offset * (int64_t)th_dtype_size(base->dtype);
+    return TH_OK;
+}
+
 static th_status run(const th_replay *r, int64_t index)
 {
     const th_node *node = th_listing_node(r->listing, index);
     th_frame frame;
-    if (node->op->flags & TH_OP_VIEW || node->op->forward == NULL)
+    th_array view;
+    if (is_plain_view(r, index) || !(node->op->forward || node->op->flags & TH_OP_VIEW))
         return TH_OK;
-    return open_frame(r, index, &frame) == TH_OK ? th_frame_run(&frame, false) : r->listing->ctx->error;
+    if (!(node->op->flags & TH_OP_VIEW))
+        return open_frame(r, index, &frame) == TH_OK ? th_frame_run(&frame, false) : r->listing->ctx->error;
+    if (open_view(r, index, &view) == TH_OK)
+        th_copy_array(r->listing->ctx, &r->value[th_listing_output(r->listing, index, 0)], &view, false);
+    return r->listing->ctx->error;
 }
 
 /* -- the copies -- */
-
-/* Makes the array of a view: a view of its base's array. */
-static th_status view(th_replay *r, int64_t index)
-{
-    const th_node *node = th_listing_node(r->listing, index);
-    const int64_t base = th_listing_input(r->listing, index, 0), id = th_listing_output(r->listing, index, 0);
-    th_frame frame;
-    if (th_frame_of_node(&frame, r->listing->ctx, node) != TH_OK)
-        return r->listing->ctx->error;
-    frame.call.input[0] = as_float64(&frame.call.input[0], &r->value[base]);
-    frame.call.input[0].data = NULL;
-    if (th_frame_shape(&frame) != TH_OK)
-        return r->listing->ctx->error;
-    r->value[id] = frame.output[0];
-    r->value[id].given = true;
-    r->value[id].data = (char *)r->value[base].data + frame.view_offset * (int64_t)th_dtype_size(r->value[base].dtype);
-    return TH_OK;
-}
 
 static th_status copy_leaf(th_replay *r, int64_t id)
 {
@@ -87,15 +98,16 @@ static th_status copy_leaf(th_replay *r, int64_t id)
 static th_status make_outputs(th_replay *r, int64_t index)
 {
     const th_node *node = th_listing_node(r->listing, index);
-    if (node->op->flags & TH_OP_VIEW)
-        return view(r, index);
+    if (is_plain_view(r, index))
+        return open_view(r, index, &r->value[th_listing_output(r->listing, index, 0)]);
     for (int i = 0; i < node->n_outputs; i++) {
         const int64_t id = th_listing_output(r->listing, index, i);
         if (id < 0)
             continue;
         const th_array output = th_tensor_array(r->listing->tensor[id].tensor);
         const th_dtype dtype = th_is_floating(output.dtype) ? TH_FLOAT64 : output.dtype;
-        if (th_listing_array_strided(r->listing, &output, dtype, &r->value[id]) != TH_OK)
+        const bool view = node->op->flags & TH_OP_VIEW;
+        if ((view ? th_listing_array : th_listing_array_strided)(r->listing, &output, dtype, &r->value[id]) != TH_OK)
             return r->listing->ctx->error;
     }
     return run(r, index);
@@ -151,7 +163,7 @@ static int64_t mark(th_replay *r, int64_t tensor)
             depends |= th_listing_input(listing, n, i) >= 0 && r->affects[th_listing_input(listing, n, i)];
         if (!depends)
             continue;
-        const bool computes = !(node->op->flags & TH_OP_VIEW) && r->all->order[n] >= 0;
+        const bool computes = !is_plain_view(r, n) && r->all->order[n] >= 0;
         r->depends[n] = computes;
         work += NODE_WORK;
         for (int i = 0; i < node->n_outputs; i++) {
@@ -198,7 +210,7 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
         th_iterator_position at;
         th_iterator_seek(&iterator, i, &at);
         double *element = (double *)(void *)at.at[0];
-        const double x = *element, h = 1e-5 * (fabs(x) > 1 ? fabs(x) : 1);
+        const double x = *element, h = 1e-5 * (fabs(x) > 1 ? sqrt(fabs(x)) : 1);
         const double above = loss_with(r, element, x + h), below = loss_with(r, element, x - h);
         result[i] = (above - below) / ((x + h) - (x - h));
         *element = x;
@@ -227,6 +239,22 @@ static bool agree(double a, double b)
     return fabs(a - b) <= 1e-3 * (1 + fabs(a) + fabs(b));
 }
 
+/* Returns the units of work of one replay. */
+static int64_t work_of(const th_listing *listing)
+{
+    int64_t work = 0;
+    for (int64_t i = 0; i < listing->tensors; i++)
+        work += 2 * th_tensor_numel(listing->tensor[i].tensor);
+    for (int64_t n = 0; n < listing->nodes; n++) {
+        const th_node *node = th_listing_node(listing, n);
+        th_frame frame;
+        work += NODE_WORK;
+        if (node->op->multiply_adds && th_frame_of_node(&frame, listing->ctx, node) == TH_OK)
+            work += node->op->multiply_adds(&frame.call);
+    }
+    return work;
+}
+
 th_status th_replay_begin(th_replay *r, th_listing *listing, const th_contributions *all, int64_t work)
 {
     th_context *ctx = listing->ctx;
@@ -234,6 +262,8 @@ th_status th_replay_begin(th_replay *r, th_listing *listing, const th_contributi
     r->value = zeros(ctx, listing->tensors, sizeof *r->value, &r->bytes[0]);
     r->depends = zeros(ctx, listing->nodes, sizeof *r->depends, &r->bytes[1]);
     r->affects = zeros(ctx, listing->tensors, sizeof *r->affects, &r->bytes[2]);
+    if (ctx->error || work_of(listing) > work)
+        return ctx->error;
     for (int64_t i = 0; i < listing->tensors && !ctx->error; i++)
         if (listing->tensor[i].producer < 0)
             copy_leaf(r, i);

@@ -13,11 +13,11 @@ typedef struct th_replay {
     bool *depends;    /* [nodes] in th_replay_difference: the node depends on the tensor */
     int64_t *affects; /* [tensors] in th_replay_difference: 1 if the tensor depends on the perturbed one */
     int64_t work;     /* units of work that are left, each about a nanosecond */
-    bool valid;       /* the replay gives the recorded values: no leaf was changed since */
+    bool valid;       /* the tape has run, and gave the recorded loss: no leaf was changed since */
     size_t bytes[3];
 } th_replay;
 
-/* Copies the leaves and runs all nodes. work: the budget of all differences, which depends on sizes alone and not on
+/* Copies the leaves and runs all nodes, unless that alone exceeds the budget. work: the budget of all differences, which depends on sizes alone and not on
  * the machine. th_replay_end must follow, also after an error. Errors: TH_ERROR_MEMORY. */
 th_status th_replay_begin(th_replay *replay, th_listing *listing, const th_contributions *all, int64_t work);
 void th_replay_end(th_replay *replay);

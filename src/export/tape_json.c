@@ -20,7 +20,7 @@ static void put_key(FILE *file, const char *key)
 static void put_text(FILE *file, const char *key, const char *text)
 {
     put_key(file, key);
-    th_json_string(file, text && text[0] ? text : NULL);
+    th_put_json_string(file, text && text[0] ? text : NULL);
 }
 
 static void put_number(FILE *file, const char *key, int64_t value)
@@ -31,8 +31,8 @@ static void put_number(FILE *file, const char *key, int64_t value)
 static void put_array(FILE *file, const char *key, const th_array *array, int64_t limit)
 {
     put_key(file, key);
-    if (array && array->given && array->data)
-        th_json_array(file, array, limit);
+    if (array && array->given)
+        th_put_json_array(file, array, limit);
     else
         fputs("null", file);
 }
@@ -47,14 +47,14 @@ static void put_tensor(const th_page *page, FILE *file, int64_t index)
     th_array gradient = {.given = false};
     (void)th_listing_gradient(tensor, &gradient);
     fputs("{\"name\":", file);
-    th_json_string(file, page->name[index]);
+    th_put_json_string(file, page->name[index]);
     put_text(file, "kind", t->producer >= 0 ? "result" : tensor->parameter ? "parameter" : "input");
     put_key(file, "shape");
-    th_json_sizes(file, tensor->ndim, tensor->size);
+    th_put_json_sizes(file, tensor->ndim, tensor->size);
     put_text(file, "axes", tensor->axes);
     put_text(file, "type", th_dtype_name(tensor->dtype));
     put_key(file, "requires_gradient");
-    th_json_bool(file, tensor->requires_gradient);
+    th_put_json_bool(file, tensor->requires_gradient);
     put_number(file, "node", t->producer);
     put_number(file, "view_of", t->view_of);
     put_array(file, "value", &value, page->limit);
@@ -173,7 +173,7 @@ static int64_t saved_bytes(const th_listing *listing, int64_t index)
 static void put_operands(FILE *file, const char *key, const int64_t *id, int count)
 {
     put_key(file, key);
-    th_json_sizes(file, count, id);
+    th_put_json_sizes(file, count, id);
 }
 
 static int64_t multiply_adds(th_context *ctx, const th_node *node)
@@ -195,7 +195,7 @@ static void put_attention(const th_page *page, FILE *file, int64_t node)
     }
     fprintf(file, "{\"heads\":%" PRId64, a->heads);
     put_key(file, "scale");
-    th_json_number(file, a->scale);
+    th_put_json_number(file, a->scale);
     put_array(file, "scores", &a->scores, limit);
     put_array(file, "mask", &a->mask, limit);
     put_array(file, "weights", &a->weights, limit);
@@ -211,7 +211,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     const th_op *op = node->op;
     const int64_t *operand = &page->listing.operand[page->listing.first[index]];
     fputs("{\"op\":", file);
-    th_json_string(file, op->name);
+    th_put_json_string(file, op->name);
     put_text(file, "value", op->value);
     put_text(file, "gradient",
              op->gradient             ? op->gradient
@@ -227,7 +227,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     put_number(file, "multiply_adds", multiply_adds(page->listing.ctx, node));
     put_text(file, "attributes", NULL);
     put_key(file, "recomputed");
-    th_json_bool(file, node->drops);
+    th_put_json_bool(file, node->drops);
     put_text(file, "fused", page->fused[index]);
     put_number(file, "order", page->contributions.order[index]);
     put_contributions(page, file, index);
@@ -247,7 +247,7 @@ static void put_tokens(FILE *file, const th_html_options *options)
     }
     for (int i = 0; i < options->n_tokens; i++) {
         fputc(i ? ',' : '[', file);
-        th_json_string(file, options->tokens[i]);
+        th_put_json_string(file, options->tokens[i]);
     }
     fputc(']', file);
 }
@@ -255,10 +255,10 @@ static void put_tokens(FILE *file, const th_html_options *options)
 void th_page_write_json(const th_page *page, FILE *file, const th_html_options *options)
 {
     fputs("{\"version\":1,\"title\":", file);
-    th_json_string(file, options->title ? options->title : "Tape");
+    th_put_json_string(file, options->title ? options->title : "Tape");
     put_text(file, "library", TAPEHEAD_VERSION);
     put_key(file, "backward");
-    th_json_bool(file, page->listing.backward);
+    th_put_json_bool(file, page->listing.backward);
     put_number(file, "loss", page->loss);
     put_tokens(file, options);
     put_key(file, "tensors");

@@ -21,7 +21,7 @@ TH_INLINE lane_mask in_range(th_key_range keys, int64_t x)
 {
     lane_mask mask;
     for (int r = 0; r < TH_REGISTERS; r++) {
-        vec_int lane;
+        vec_int lane = {0};
         for (int i = 0; i < TH_REGISTER_LANES; i++)
             lane[i] = r * TH_REGISTER_LANES + i;
         mask.part[r] = (lane >= vec_int_broadcast((real_int)(keys.first - x))) &
@@ -109,7 +109,7 @@ TH_INLINE lanes lanes_distance(int64_t x, int64_t position)
 {
     lanes distance;
     for (int r = 0; r < TH_REGISTERS; r++) {
-        vec lane;
+        vec lane = {0};
         for (int i = 0; i < TH_REGISTER_LANES; i++)
             lane[i] = (real)(r * TH_REGISTER_LANES + i);
         const vec difference = lane + vec_broadcast((real)(x - position));

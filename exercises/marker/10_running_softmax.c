@@ -1,0 +1,172 @@
+/* Exercise 10: the right results, the checks, and typical mistakes (marker.h). */
+#include <math.h>
+
+#include "marker.h"
+
+enum { SCORES, V, TILE = 4 };
+
+static th_tensor *unmasked(const scene *s)
+{
+    return th_greater(s->input[SCORES], th_full(s->ctx, TH_FLOAT64, TH_SHAPE(1), -INFINITY));
+}
+
+static th_tensor *weights(const scene *s)
+{
+    return th_masked_softmax(s->input[SCORES], &(th_mask){.keep = unmasked(s)});
+}
+
+static void compute(scene *s)
+{
+    s->output[0] = th_masked_matmul(weights(s), s->input[V], unmasked(s), TH_MASK_LEFT);
+    s->output[1] = th_log_sum_exp(s->input[SCORES], TH_AXES(1), NULL);
+}
+
+/* -- mistakes: every term of a sum has a maximum in its exponent; each mistake leaves another one there -- */
+
+typedef enum reference {
+    LARGEST, /* the right one: the largest score of the row */
+    SO_FAR,  /* the largest score up to the end of the term's tile: later maxima do not correct the term */
+    OF_TILE, /* the largest score of the term's tile */
+    TWICE,   /* twice SO_FAR, minus LARGEST: corrections have the opposite sign */
+    FIRST,   /* only the first tile counts */
+    LAST     /* only the last tile counts */
+} reference;
+
+static double largest(const double *score, int64_t first, int64_t end)
+{
+    double maximum = -INFINITY;
+    for (int64_t j = first; j < end; j++)
+        maximum = fmax(maximum, score[j]);
+    return maximum;
+}
+
+/* Returns the term of key j of a row of S scores. */
+static double term(const double *score, int64_t j, int64_t S, reference which)
+{
+    const int64_t first = j / TILE * TILE, end = first + TILE < S ? first + TILE : S;
+    const double all = largest(score, 0, S), so_far = largest(score, 0, end);
+    if (score[j] == -INFINITY || (which == FIRST && first > 0) || (which == LAST && end < S))
+        return 0;
+    switch (which) {
+    case SO_FAR:
+        return exp(score[j] - so_far);
+    case OF_TILE:
+        return exp(score[j] - largest(score, first, end));
+    case TWICE:
+        return exp(score[j] - 2 * so_far + all);
+    default:
+        return exp(score[j] - all);
+    }
+}
+
+/* Returns the output if the terms of the output and of the sum have these maxima. */
+static th_tensor *output_with(const scene *s, reference of_output, reference of_sum)
+{
+    const int64_t T = th_size(s->input[SCORES], 0), S = th_size(s->input[SCORES], 1), D = th_size(s->input[V], 1);
+    const double *score = th_data_const(s->input[SCORES]), *v = th_data_const(s->input[V]);
+    th_tensor *output = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(T, D));
+    double *o = th_data(output);
+    for (int64_t t = 0; t < T; t++, score += S, o += D) {
+        double sum = 0;
+        for (int64_t j = 0; j < S; j++) {
+            const double weight = term(score, j, S, of_output);
+            sum += term(score, j, S, of_sum);
+            for (int64_t d = 0; d < D && weight > 0; d++)
+                o[d] += weight * v[j * D + d];
+        }
+        for (int64_t d = 0; d < D && sum > 0; d++)
+            o[d] /= sum;
+    }
+    return output;
+}
+
+static th_tensor *nothing_corrected(const scene *s)
+{
+    return output_with(s, SO_FAR, SO_FAR);
+}
+
+static th_tensor *sum_stays(const scene *s)
+{
+    return output_with(s, LARGEST, SO_FAR);
+}
+
+static th_tensor *output_stays(const scene *s)
+{
+    return output_with(s, SO_FAR, LARGEST);
+}
+
+static th_tensor *tile_maximum(const scene *s)
+{
+    return output_with(s, OF_TILE, OF_TILE);
+}
+
+static th_tensor *opposite_correction(const scene *s)
+{
+    return output_with(s, TWICE, TWICE);
+}
+
+static th_tensor *first_tile(const scene *s)
+{
+    return output_with(s, FIRST, FIRST);
+}
+
+static th_tensor *last_tile(const scene *s)
+{
+    return output_with(s, LAST, LAST);
+}
+
+static const mark_mistake mistakes[] = {
+    {OUTPUT(0), "neither sum nor o is corrected when a tile raises the maximum", nothing_corrected},
+    {OUTPUT(0), "sum is not corrected when a tile raises the maximum", sum_stays},
+    {OUTPUT(0), "o is not corrected when a tile raises the maximum", output_stays},
+    {OUTPUT(0), "each tile uses its own maximum: keep the larger one of the old maximum and the tile's", tile_maximum},
+    {OUTPUT(0), "the correction has the opposite sign: it is exp(old maximum - new maximum)", opposite_correction},
+    {OUTPUT(0), "o contains the first tile only", first_tile},
+    {OUTPUT(0), "o contains the last tile only: add to sum and o", last_tile},
+    {OUTPUT(0), "o is not a number: skip keys whose score is -INFINITY, and tiles that have no other keys", NULL},
+    {.sentence = NULL},
+};
+
+#define SIZES(T, S, D)                                                                                                 \
+    {.shape = TH_SIZES(T, S), .low = -3, .high = 3},                                                                   \
+    {                                                                                                                  \
+        .shape = TH_SIZES(S, D)                                                                                        \
+    }
+#define MASK -INFINITY
+static const double rising[] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, falling[] = {8, 7, 6, 5, 4, 3, 2, 1, 0};
+static const double masked[] = {1, MASK, 2, 0, MASK, MASK, 1, 3, MASK, 0, 1, 1, MASK, MASK, 2, MASK};
+static const double masked_v[] = {1, 2, 3, 4, 5, 6, 7, 8};
+static const double first_hidden[] = {MASK, MASK, MASK, MASK, 1, 2, MASK, MASK, MASK, MASK, 3};
+static const double hidden_v[] = {NAN, INFINITY, NAN, NAN, 1, -2, NAN, INFINITY, NAN, NAN, 3};
+static const double none[] = {MASK, MASK, MASK, MASK, MASK, MASK};
+static const double large[] = {-5000, 1000, 900, 0, 3000, 2999, 2998, -1000, 3001};
+#define TERMS "a term is missing or counted twice: each tile adds exp(score - maximum) to sum, and that times v to o"
+
+static const mark_check checks[] = {
+    {.name = "one tile", .input = {SIZES(2, 4, 2)}, .aim = TERMS},
+    {.name = "random numbers", .input = {SIZES(3, 14, 3)}, .aim = TERMS},
+    {.name = "rising scores", .input = {SIZES(1, 9, 2)}, .values = {rising}, .aim = TERMS},
+    {.name = "falling scores", .input = {SIZES(1, 9, 2)}, .values = {falling}, .aim = TERMS},
+    {.name = "masked keys", .input = {SIZES(2, 8, 1)}, .values = {masked, masked_v}, .aim = TERMS},
+    {.name = "masked tiles with NaN in v",
+     .input = {SIZES(1, 11, 1)},
+     .values = {first_hidden, hidden_v},
+     .aim = TERMS},
+    {.name = "all keys masked", .input = {SIZES(1, 6, 2)}, .values = {none}, .aim = TERMS},
+    {.name = "strided memory", .input = {SIZES(2, 6, 3)}, .strided = true, .aim = TERMS},
+    {.name = "large scores", .input = {SIZES(1, 9, 2)}, .values = {large}, .aim = TERMS},
+    {.name = "no keys", .input = {SIZES(2, 0, 2)}, .aim = TERMS},
+    {.name = NULL},
+};
+
+const mark_subject running_subject = {
+    .name = "running_softmax",
+    .title = "attention in tiles with a running softmax",
+    .n_inputs = 2,
+    .n_outputs = 2,
+    .input_name = {"s", "v"},
+    .output_name = {"o", "log_sum"},
+    .compute = compute,
+    .checks = checks,
+    .mistakes = mistakes,
+};

@@ -1,0 +1,92 @@
+/* Exercise 4: the right results, the checks, and typical mistakes (marker.h). */
+#include "marker.h"
+
+static void compute(scene *s)
+{
+    s->output[0] = th_softmax(s->input[0], -1);
+}
+
+/* sum over a row, as a column */
+static th_tensor *row_sum(th_tensor *t)
+{
+    return th_sum(t, TH_AXES(1), &(th_reduce_options){.keep_axes = true});
+}
+
+static th_tensor *without_sum(const scene *s)
+{
+    return th_mul(s->output[0], s->dy);
+}
+
+static th_tensor *sum_without_y(const scene *s)
+{
+    return th_mul(s->output[0], th_sub(s->dy, row_sum(s->dy)));
+}
+
+static th_tensor *without_y(const scene *s)
+{
+    return th_sub(s->dy, row_sum(th_mul(s->output[0], s->dy)));
+}
+
+static th_tensor *diagonal(const scene *s)
+{
+    return th_mul(without_sum(s), th_sub(th_ones(s->ctx, TH_FLOAT64, th_shape_of(s->dy)), s->output[0]));
+}
+
+static th_tensor *plus(const scene *s)
+{
+    return th_mul(s->output[0], th_add(s->dy, row_sum(without_sum(s))));
+}
+
+static th_tensor *sum_of_columns(const scene *s)
+{
+    return th_mul(s->output[0],
+                  th_sub(s->dy, th_sum(without_sum(s), TH_AXES(0), &(th_reduce_options){.keep_axes = true})));
+}
+
+static th_tensor *running_sum(const scene *s) /* the sum is not set to 0 for each row */
+{
+    th_tensor *sums = row_sum(without_sum(s));
+    const int64_t N = th_size(sums, 0);
+    th_tensor *lower = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(N, N));
+    double *l = th_data(lower);
+    for (int64_t i = 0; i < N * N; i++)
+        l[i] = i % N <= i / N;
+    return th_mul(s->output[0], th_sub(s->dy, th_matmul(lower, sums)));
+}
+
+static const mark_mistake mistakes[] = {
+    {0, "dx is y dy: the sum over the row is missing. x_j also influences the other y of its row", without_sum},
+    {0, "the sum over the row adds dy_k, but each dy_k must be multiplied by y_k", sum_without_y},
+    {0, "dx_j lacks the factor y_j", without_y},
+    {0, "only the diagonal k = j of dy_k/dx_j is used: x_j also influences the other y of its row", diagonal},
+    {0, "the sum over the row is added, but it must be subtracted", plus},
+    {0, "the sum runs over a column, but each row is a softmax by itself", sum_of_columns},
+    {0, "the sum of a row contains the rows before it: set it to 0 at the start of each row", running_sum},
+    {0, "dx is not a number where y is 0: the rule needs no division by y", NULL},
+    {.sentence = NULL},
+};
+
+static const double x_values[] = {0, 1, 2, 2, 2, 2}, saturated[] = {1000, 0, -1000, -2000, 3000, 0};
+
+static const mark_check checks[] = {
+    {.name = "two small rows", .input = {{.shape = TH_SIZES(2, 3)}}, .values = {x_values}},
+    {.name = "random numbers", .input = {{.shape = TH_SIZES(3, 5), .low = -3, .high = 3}}},
+    {.name = "gradients that must be added", .input = {{.shape = TH_SIZES(2, 4)}}, .add = true},
+    {.name = "strided memory", .input = {{.shape = TH_SIZES(3, 4)}}, .strided = true},
+    {.name = "probabilities of exactly 0 and 1", .input = {{.shape = TH_SIZES(2, 3)}}, .values = {saturated}},
+    {.name = "one class", .input = {{.shape = TH_SIZES(3, 1)}}},
+    {.name = "no rows", .input = {{.shape = TH_SIZES(0, 3)}}},
+    {.name = NULL},
+};
+
+const mark_subject softmax_subject = {
+    .name = "softmax",
+    .title = "backward of softmax",
+    .n_inputs = 1,
+    .n_outputs = 1,
+    .input_name = {"x"},
+    .output_name = {"y"},
+    .compute = compute,
+    .checks = checks,
+    .mistakes = mistakes,
+};

@@ -1,0 +1,102 @@
+/* Exercise 5: the right results, the checks, and typical mistakes (marker.h). */
+#include "marker.h"
+
+enum { X, TARGET };
+
+static void compute(scene *s)
+{
+    s->output[0] = th_cross_entropy(s->input[X], s->input[TARGET], &(th_cross_entropy_options){TH_IGNORE(-100)});
+}
+
+static double counted(const scene *s)
+{
+    return (double)th_target_count(s->input[TARGET], &(th_cross_entropy_options){TH_IGNORE(-100)});
+}
+
+/* Returns dloss / K for an example that counts and 0 for the others, as a column (N, 1); all: dloss / K for all. */
+static th_tensor *factors(const scene *s, bool all)
+{
+    const int64_t N = th_numel(s->input[TARGET]);
+    const int64_t *target = th_data_const(s->input[TARGET]);
+    th_tensor *column = th_empty(s->ctx, TH_FLOAT64, TH_SHAPE(N, 1));
+    double *factor = th_data(column);
+    for (int64_t n = 0; n < N; n++)
+        factor[n] = all || target[n] >= 0 ? th_item(s->dy) / counted(s) : 0;
+    return column;
+}
+
+static th_tensor *without_minus_one(const scene *s)
+{
+    return th_mul(th_softmax(s->input[X], -1), factors(s, false));
+}
+
+static th_tensor *sum_not_mean(const scene *s)
+{
+    return counted(s) > 1 ? th_scale(s->gradient[X], counted(s)) : NULL;
+}
+
+static th_tensor *divided_by_all(const scene *s)
+{
+    const double N = (double)th_numel(s->input[TARGET]);
+    return counted(s) < N ? th_scale(s->gradient[X], counted(s) / N) : NULL;
+}
+
+static th_tensor *without_dloss(const scene *s)
+{
+    return th_scale(s->gradient[X], 1 / th_item(s->dy));
+}
+
+static th_tensor *ignored_rows(const scene *s) /* the right rows, and p in those that do not count */
+{
+    th_tensor *difference = th_sub(factors(s, true), factors(s, false));
+    return th_add(s->gradient[X], th_mul(th_softmax(s->input[X], -1), difference));
+}
+
+static th_tensor *opposite(const scene *s)
+{
+    return th_neg(s->gradient[X]);
+}
+
+static const mark_mistake mistakes[] = {
+    {X, "dx is p: subtract 1 at the target", without_minus_one},
+    {X, "dx is not divided by K, the number of examples that count: the loss is a mean", sum_not_mean},
+    {X, "dx is divided by N, but examples that are ignored do not count: divide by K", divided_by_all},
+    {X, "dx is not multiplied by dloss, the gradient of the loss", without_dloss},
+    {X, "rows of ignored examples have a gradient, but they do not influence the loss", ignored_rows},
+    {X, "dx has the opposite sign: it is p - 1 at the target and p elsewhere", opposite},
+    {X, "dx is not a number: exp overflows or K is 0. Subtract the row's maximum, or log_sum_exp, before exp", NULL},
+    {.sentence = NULL},
+};
+
+#define SIZES(N, C)                                                                                                    \
+    {.shape = TH_SIZES(N, C)},                                                                                         \
+    {                                                                                                                  \
+        .shape = TH_SIZES(N), .kind = TH_SAMPLE_INDEX, .high = C                                                       \
+    }
+static const double x_values[] = {0, 1, 2, 2, 2, 2}, targets[] = {2, 0};
+static const double large[] = {1000, 0, -1000, -5000, -5001, -5002}, large_targets[] = {1, 0};
+static const double some[] = {1, -100, 0, -100}, none[] = {-100, -100};
+
+static const mark_check checks[] = {
+    {.name = "two examples with dloss = 1", .input = {SIZES(2, 3)}, .values = {x_values, targets}, .ones = true},
+    {.name = "random numbers and dloss", .input = {SIZES(5, 4)}},
+    {.name = "a gradient that must be added", .input = {SIZES(3, 2)}, .add = true},
+    {.name = "strided memory", .input = {SIZES(3, 4)}, .strided = true},
+    {.name = "ignored examples", .input = {SIZES(4, 3)}, .values = {NULL, some}},
+    {.name = "large logits", .input = {SIZES(2, 3)}, .values = {large, large_targets}},
+    {.name = "no example counts", .input = {SIZES(2, 3)}, .values = {NULL, none}},
+    {.name = "no rows", .input = {SIZES(0, 3)}},
+    {.name = NULL},
+};
+
+const mark_subject cross_entropy_subject = {
+    .name = "cross_entropy",
+    .title = "backward of the cross entropy of logits",
+    .n_inputs = 2,
+    .n_outputs = 1,
+    .input_name = {"x", "target"},
+    .output_name = {"loss"},
+    .compute = compute,
+    .checks = checks,
+    .mistakes = mistakes,
+};

@@ -1,0 +1,160 @@
+/* Exercise 6: the right results, the checks, and typical mistakes (marker.h). */
+#include "marker.h"
+
+enum { X, W, B };
+static const double EPS = 1e-5;
+
+static void compute(scene *s)
+{
+    const th_norm_options options = {.weight = s->input[W], .bias = s->input[B], .eps = EPS};
+    s->output[0] = th_layer_norm(s->input[X], &options);
+}
+
+/* -- the parts of the formula, (N, E) or (N, 1) -- */
+
+static th_tensor *row_mean(th_tensor *t)
+{
+    return th_mean(t, TH_AXES(1), &(th_reduce_options){.keep_axes = true});
+}
+
+static th_tensor *centered(const scene *s)
+{
+    return th_sub(s->input[X], row_mean(s->input[X]));
+}
+
+static th_tensor *r(const scene *s)
+{
+    th_tensor *difference = centered(s);
+    return th_rsqrt(th_add_scalar(row_mean(th_mul(difference, difference)), EPS));
+}
+
+static th_tensor *h(const scene *s)
+{
+    return th_mul(centered(s), r(s));
+}
+
+static th_tensor *g(const scene *s)
+{
+    return th_mul(s->dy, s->input[W]);
+}
+
+/* r (g - a mean(g) - b h mean(g h)): the right dx has a = b = 1. */
+static th_tensor *dx_of(const scene *s, th_tensor *g_, double a, double b)
+{
+    th_tensor *sum = th_sub(g_, th_scale(row_mean(g_), a));
+    return th_mul(r(s), th_sub(sum, th_scale(th_mul(h(s), row_mean(th_mul(g_, h(s)))), b)));
+}
+
+/* -- mistakes -- */
+
+static th_tensor *only_direct(const scene *s)
+{
+    return dx_of(s, g(s), 0, 0);
+}
+
+static th_tensor *without_mean(const scene *s)
+{
+    return dx_of(s, g(s), 0, 1);
+}
+
+static th_tensor *without_variance(const scene *s)
+{
+    return dx_of(s, g(s), 1, 0);
+}
+
+static th_tensor *sums_not_means(const scene *s)
+{
+    const double E = (double)th_size(s->input[X], 1);
+    return dx_of(s, g(s), E, E);
+}
+
+static th_tensor *without_w(const scene *s)
+{
+    return dx_of(s, s->dy, 1, 1);
+}
+
+static th_tensor *without_r(const scene *s)
+{
+    return th_div(s->gradient[X], r(s));
+}
+
+static th_tensor *without_h(const scene *s) /* mean(g h) is not multiplied by h */
+{
+    th_tensor *g_ = g(s);
+    return th_mul(r(s), th_sub(th_sub(g_, row_mean(g_)), row_mean(th_mul(g_, h(s)))));
+}
+
+static th_tensor *dw_as_db(const scene *s)
+{
+    return th_sum(s->dy, TH_AXES(0), NULL);
+}
+
+static th_tensor *dw_with_x(const scene *s)
+{
+    return th_sum(th_mul(s->dy, s->input[X]), TH_AXES(0), NULL);
+}
+
+static th_tensor *last_row(th_tensor *t)
+{
+    const int64_t N = th_size(t, 0);
+    return th_slice(t, 0, N - 1, N, 1);
+}
+
+static th_tensor *dw_of_last(const scene *s)
+{
+    return last_row(th_mul(s->dy, h(s)));
+}
+
+static th_tensor *db_of_last(const scene *s)
+{
+    return last_row(s->dy);
+}
+
+static const mark_mistake mistakes[] = {
+    {X, "dx has the direct contribution only: x_e also influences the row's mean and r", only_direct},
+    {X, "the contribution through the mean is missing: subtract the mean of g", without_mean},
+    {X, "the contribution through r is missing: subtract h_e times the mean of g h", without_variance},
+    {X, "the sums over the row are not divided by E", sums_not_means},
+    {X, "dx lacks w: start with g_e = dy_e w_e, not with dy_e", without_w},
+    {X, "dx lacks the factor r, the derivative of h with respect to x - mean", without_r},
+    {X, "the mean of g h is not multiplied by h_e", without_h},
+    {W, "dw is db: each dy_ne must be multiplied by h_ne", dw_as_db},
+    {W, "dw contains x, but w is multiplied by h, the normalized x", dw_with_x},
+    {W, "dw has the contribution of the last row only: use +=", dw_of_last},
+    {B, "db has the contribution of the last row only: use +=", db_of_last},
+    {.sentence = NULL},
+};
+
+#define SIZES(N, E)                                                                                                    \
+    {.shape = TH_SIZES(N, E)}, {.shape = TH_SIZES(E)},                                                                 \
+    {                                                                                                                  \
+        .shape = TH_SIZES(E)                                                                                           \
+    }
+static const double x_values[] = {1, 2, 3, -1, 0, 4}, w_values[] = {1, 2, -1}, b_values[] = {0, 0, 0};
+static const double flat[] = {3, 3, 3, 3, -2, -2, -2, -2};
+static const double high[] = {1001, 1002, 1004, 999, 2000, 2003, 1999, 2001};
+
+static const mark_check checks[] = {
+    {.name = "two small rows", .input = {SIZES(2, 3)}, .values = {x_values, w_values, b_values}},
+    {.name = "random numbers", .input = {SIZES(3, 5)}},
+    {.name = "only dx is needed", .input = {SIZES(2, 4)}, .requested = TH_INPUT(X)},
+    {.name = "only dw is needed", .input = {SIZES(3, 4)}, .requested = TH_INPUT(W)},
+    {.name = "gradients that must be added", .input = {SIZES(3, 4)}, .add = true},
+    {.name = "strided memory", .input = {SIZES(3, 4)}, .strided = true},
+    {.name = "rows of equal numbers", .input = {SIZES(2, 4)}, .values = {flat}},
+    {.name = "rows with a large mean", .input = {SIZES(2, 4)}, .values = {high}},
+    {.name = "no rows", .input = {SIZES(0, 3)}},
+    {.name = NULL},
+};
+
+const mark_subject layer_norm_subject = {
+    .name = "layer_norm",
+    .title = "backward of layer norm",
+    .n_inputs = 3,
+    .n_outputs = 1,
+    .input_name = {"x", "w", "b"},
+    .output_name = {"y"},
+    .compute = compute,
+    .checks = checks,
+    .mistakes = mistakes,
+};

@@ -1,0 +1,181 @@
+/* Prints what the marker found: as text, as one JSON object, or as a row of a table (marker.h). */
+#include <stdio.h>
+#include <string.h>
+
+#include "marker.h"
+
+static int marks_of(const mark_report *r)
+{
+    int marks = 0;
+    for (int i = 0; i < r->count; i++)
+        marks += r->result[i].state == RIGHT ? r->marks[i] : 0;
+    return marks;
+}
+
+static int maximum_of(const mark_report *r)
+{
+    int marks = 0;
+    for (int i = 0; i < r->count; i++)
+        marks += r->marks[i];
+    return marks;
+}
+
+static bool is_blank(const mark_report *r)
+{
+    return r->refusal[0] == '\0' && r->result[0].state == BLANK;
+}
+
+static bool passed(const mark_report *r)
+{
+    return r->refusal[0] == '\0' && marks_of(r) == maximum_of(r);
+}
+
+static const char *status_of(const mark_report *r)
+{
+    if (r->refusal[0])
+        return "not run";
+    return is_blank(r) ? "not yet" : passed(r) ? "passed" : "wrong";
+}
+
+/* Returns the likely cause that says most: one of the checks with known results, otherwise the gradient checker's. */
+static const char *cause_of(const mark_report *r)
+{
+    for (int i = 1; i < r->count; i++)
+        if (r->result[i].cause[0])
+            return r->result[i].cause;
+    return r->count ? r->result[0].cause : "";
+}
+
+/* Returns a line about the whole exercise. */
+static const char *summary_of(const mark_report *r)
+{
+    static char line[CAUSE];
+    if (r->refusal[0])
+        return r->refusal;
+    if (is_blank(r))
+        return r->result[0].sentence;
+    if (passed(r))
+        return "everything is right";
+    if (cause_of(r)[0])
+        return cause_of(r);
+    for (int i = r->count - 1; i >= 0; i--) /* the first line of the first sentence */
+        if (r->result[i].state != RIGHT && r->result[i].state != NOT_RUN)
+            write_text(line, CAUSE, "%.*s", (int)strcspn(r->result[i].sentence, "\n"), r->result[i].sentence);
+    return line;
+}
+
+/* -- text -- */
+
+static const char *state_word(mark_state s)
+{
+    static const char *const words[] = {"not run", "right", "WRONG", "not yet", "STOPPED", "ENDLESS"};
+    return words[s];
+}
+
+enum { MANY = 1000 };
+
+static void print_indented(const char *text, int lines)
+{
+    for (; *text && lines > 0; text += strcspn(text, "\n"), text += *text == '\n', lines--)
+        printf("             %.*s\n", (int)strcspn(text, "\n"), text);
+}
+
+static void print_result(const mark_report *r, int i)
+{
+    const mark_result *one = &r->result[i];
+    printf("  %-8s %d/%d  %s\n", state_word(one->state), one->state == RIGHT ? r->marks[i] : 0, r->marks[i],
+           r->name[i]);
+    if (one->state == RIGHT || one->state == NOT_RUN)
+        return;
+    const bool again = i > 0 && one->cause[0] && strcmp(one->cause, r->result[i - 1].cause) == 0;
+    print_indented(one->sentence, again ? 1 : MANY);
+    if (one->cause[0])
+        printf("             Likely cause: %s\n", again ? "the same" : one->cause);
+}
+
+static void print_text(const mark_report *r)
+{
+    printf("exercise %d, %s: %s\n", r->number, r->subject->title, r->file);
+    if (r->refusal[0])
+        printf("  %s\n", r->refusal);
+    else if (is_blank(r))
+        printf("  %s\n", r->result[0].sentence);
+    for (int i = 0; i < r->count && r->refusal[0] == '\0' && !is_blank(r); i++)
+        print_result(r, i);
+    if (r->warning[0] && !passed(r) && !is_blank(r) && r->refusal[0] == '\0')
+        printf("  the compiler warns: %s\n", r->warning);
+    printf("%d of %d marks: %s\n", marks_of(r), maximum_of(r), status_of(r));
+}
+
+/* -- JSON -- */
+
+/* Bytes that are not UTF-8 may come from the compiler's message about a source file: they become question marks. */
+static int valid_utf8(const unsigned char *s)
+{
+    const int length = s[0] < 0x80                   ? 1
+                       : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                       : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                       : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                                     : 0;
+    for (int i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
+static void print_string(const char *text)
+{
+    putchar('"');
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        const int length = valid_utf8(s);
+        if (length == 0)
+            putchar('?');
+        else if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if (*s == '\n')
+            printf("\\n");
+        else if (*s < 0x20 || *s == 0x7f)
+            printf("\\u%04x", *s);
+        else
+            printf("%.*s", length, (const char *)s);
+        s += length ? length : 1;
+    }
+    putchar('"');
+}
+
+static void print_json(const mark_report *r)
+{
+    printf("{\"exercise\":%d,\"name\":\"%s\",\"file\":", r->number, r->subject->name);
+    print_string(r->file);
+    printf(",\"status\":\"%s\",\"passed\":%s,\"marks\":%d,\"max\":%d,\"summary\":", status_of(r),
+           passed(r) ? "true" : "false", marks_of(r), maximum_of(r));
+    print_string(summary_of(r));
+    printf(",\"cause\":");
+    print_string(cause_of(r));
+    printf(",\"warning\":");
+    print_string(r->warning);
+    printf(",\"checks\":[");
+    for (int i = 0; i < r->count; i++) {
+        printf("%s{\"name\":", i ? "," : "");
+        print_string(r->name[i]);
+        printf(",\"state\":\"%s\",\"marks\":%d,\"max\":%d,\"sentence\":", state_word(r->result[i].state),
+               r->result[i].state == RIGHT ? r->marks[i] : 0, r->marks[i]);
+        print_string(r->result[i].sentence);
+        printf(",\"cause\":");
+        print_string(r->result[i].cause);
+        printf("}");
+    }
+    printf("]}\n");
+}
+
+bool print_report(const mark_report *r, mark_style style)
+{
+    if (style == JSON)
+        print_json(r);
+    else if (style == ROW)
+        printf("%2d  %-17s  %-8s %2d/%-2d  %s\n", r->number, r->subject->name, status_of(r), marks_of(r), maximum_of(r),
+               is_blank(r) ? "" : summary_of(r));
+    else
+        print_text(r);
+    return passed(r);
+}

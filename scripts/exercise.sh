@@ -1,0 +1,109 @@
+#!/bin/sh
+# exercise.sh [OPTION...] N [FILE...]: marks exercise N of exercises/: installs missing packages, builds the core library, compiles the
+# file with your lines, runs the gradient checker on your operation, and compares its results with known ones:
+#   exercise.sh 4                        marks exercises/4_softmax.c
+#   exercise.sh 4 ada.c bob.c            marks these files, which are copies of it
+#   exercise.sh --all                    marks all ten and prints a table
+#
+# --all            all exercises of exercises/, a line for each
+# --json           prints one JSON object on a line for each file: exercise, passed, marks, max, checks with their sentences
+# --seconds S      the processor time of each check (default 10): after that the code has an endless loop
+# --build DIR      uses the library and the marker in this build directory: installs and builds nothing
+# --installed      uses the installed library (pkg-config tapehead): installs nothing, and compiles the marker only
+#
+# The first build of the library takes a minute or two. Exit status: 0 full marks, 1 not yet or wrong, 2 wrong option. The code that is
+# marked runs with your permissions: an autograder must isolate it. CC names the compiler.
+set -eu
+export LC_ALL=C # the marker reads the compiler's messages
+
+root=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$root/scripts/help.sh"
+answer_help "$@"
+all= style= seconds=10 build= installed= count=$#
+while [ $count -gt 0 ]; do # options move to the variables, all other words to the end
+    case $1 in
+    --all) all=yes ;;
+    --json) style=--json ;;
+    --installed) installed=yes ;;
+    --build | --seconds)
+        [ $count -gt 1 ] || need_value "$1"
+        if [ "$1" = --build ]; then build=$2; else seconds=$2; fi
+        shift
+        count=$((count - 1))
+        ;;
+    -*) refuse "unknown option $1" ;;
+    *) set -- "$@" "$1" ;;
+    esac
+    shift
+    count=$((count - 1))
+done
+case $seconds in
+'' | *[!0-9]* | 0*) refuse "--seconds takes a positive number, not $seconds" ;;
+esac
+if [ -n "$all" ]; then
+    [ $# -eq 0 ] || refuse "--all takes no exercise and no file: $1"
+    numbers=$(seq 10)
+else
+    case ${1:-} in
+    [1-9] | 10) numbers=$1 ;;
+    *) refuse "an exercise has a number from 1 to 10${1:+, not $1}" ;;
+    esac
+    shift
+    for file; do
+        [ -f "$file" ] || refuse "there is no file $file"
+    done
+fi
+
+# -- the marker --
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+compile() { # compile SOURCE... -o OUTPUT: with the functions and errors that a student expects
+    # shellcheck disable=SC2086 # (CC may be "ccache gcc")
+    ${CC:-cc} -std=gnu11 -O1 -I "$root/exercises" $include "$@"
+}
+include=-I$root/include
+if [ -n "$installed" ]; then
+    include=$(pkg-config --cflags tapehead)
+    marker=$work/exercise_marker
+    # shellcheck disable=SC2046 # (words)
+    compile -rdynamic "$root"/exercises/marker/*.c -o "$marker" $(pkg-config --libs tapehead) -ldl -lm
+elif [ -n "$build" ]; then
+    marker=$build/exercises/exercise_marker
+    [ -x "$marker" ] || refuse "there is no $marker: build the target exercise_marker"
+else
+    "$root/scripts/setup.sh" demo >&2
+    build=$("$root/scripts/configure.sh" --core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON 2>"$work/log") ||
+        { cat "$work/log" >&2; exit 1; }
+    marker=$build/exercises/exercise_marker
+    if [ ! -x "$marker" ]; then
+        echo "building the core library; this takes a minute or two, once" >&2
+        cmake --build "$build" --target exercise_marker --parallel "$(nproc)" >&2
+    else
+        cmake --build "$build" --target exercise_marker --parallel "$(nproc)" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+    fi
+fi
+
+# -- marking --
+
+mark() { # mark N FILE
+    rm -f "$work/exercise.so"
+    set -- "$1" "${2#"$PWD/"}" --messages "$work/messages"
+    if compile -fPIC -shared -Wall -Wextra -Wno-unused -Werror=implicit-function-declaration -Werror=return-type \
+        -Werror=incompatible-pointer-types -Werror=int-conversion "$2" -o "$work/exercise.so" 2>"$work/messages"; then
+        set -- "$@" --library "$work/exercise.so"
+    fi
+    "$marker" $style --seconds "$seconds" "$@" || status=$?
+    [ "$status" -le 1 ] || exit "$status"
+}
+
+status=0
+[ -z "$all" ] || [ -n "$style" ] || style=--row
+for number in $numbers; do
+    [ $# -gt 0 ] || set -- "$(echo "$root/exercises/$number"_*.c)"
+    for file; do
+        mark "$number" "$file"
+    done
+    [ -z "$all" ] || shift
+done
+exit "$status"

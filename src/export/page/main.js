@@ -1,2 +1,0 @@
-/* Shows the sections of the page. */
-document.documentElement.classList.add("scripted");

@@ -1,0 +1,114 @@
+#!/bin/sh
+# check.sh SOURCE BUILD blanks|solutions|mistakes|incidents|sample|write: checks the exercises with scripts/exercise.sh.
+#   blanks     every exercise as it is: not yet, no marks
+#   solutions  every reference solution: full marks
+#   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in exercises/teacher.md
+#   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
+#   sample     the output in exercises/README.md
+#   write      writes the sentences of all mistakes into exercises/teacher.md
+set -eu
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) what=$3
+here=$source/tests/exercises page=$source/exercises/teacher.md
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=
+
+wrong() {
+    printf 'WRONG: %s\n' "$*"
+    failed=yes
+}
+exercise() { # exercise OPTION...: sets status and writes the file out
+    status=0
+    "$source/scripts/exercise.sh" --build "$build" "$@" >"$work/out" 2>"$work/err" || status=$?
+}
+name_of() { # name_of N: such as 4_softmax
+    basename "$(echo "$source/exercises/$1"_*.c)" .c
+}
+solve() { # solve N LINES OUTPUT
+    "$here/fill.sh" "$source/exercises/$(name_of "$1").c" "$2" >"$3"
+}
+solution_of() {
+    echo "$here/solutions/$(name_of "$1").txt"
+}
+field() { # field NAME: of each JSON object in out, the string or number
+    sed -E "s/,\"checks\":.*//; s/.*\"$1\":(\"([^\"]*)\"|([0-9a-z]+)).*/\2\3/" "$work/out"
+}
+
+blanks() {
+    exercise --all --json
+    [ "$status" -eq 1 ] || wrong "the blanks return $status"
+    [ "$(field status | uniq -c | tr -s ' ')" = " 10 not yet" ] || wrong "not all blanks are \"not yet\": $(field status)"
+    [ "$(field marks | sort -u)" = 0 ] || wrong "a blank gets marks"
+    exercise 1
+    grep "not yet: the blank in 1_multiply.c, line [0-9]*, is empty" "$work/out" || wrong "the text of a blank: $(cat "$work/out")"
+}
+
+solutions() {
+    for n in $(seq 10); do
+        solve "$n" "$(solution_of "$n")" "$work/solution.c"
+        exercise --json "$n" "$work/solution.c"
+        [ "$status" -eq 0 ] && [ "$(field status)" = passed ] && [ "$(field marks)" = "$(field max)" ] ||
+            { wrong "the solution of exercise $n returns $status"; cat "$work/out" "$work/err"; }
+        ! grep '"warning":"[^"]' "$work/out" || wrong "the compiler warns"
+    done
+}
+
+# table N: runs the mistakes of exercise N and prints a row for each: the mistake and the marker's sentence.
+table() {
+    rm -rf "$work/$1" && mkdir "$work/$1"
+    awk -v n="$1" -v folder="$work/$1" '
+        /^[0-9]/ { mine = $1 == n; if (mine) { sub(/^[0-9]+ /, ""); print >(folder "/names"); file = sprintf("%s/%02d.sed", folder, ++count) }; next }
+        /^    / && mine { print substr($0, 5) >file }' "$here/mistakes.txt"
+    for script in "$work/$1"/*.sed; do
+        sed -f "$script" "$(solution_of "$1")" >"$script.txt"
+        ! cmp -s "$script.txt" "$(solution_of "$1")" || wrong "exercise $1: $(cat "$script") changes nothing"
+        solve "$1" "$script.txt" "${script%.sed}.c"
+    done
+    exercise --json --seconds 5 "$1" "$work/$1"/*.c
+    [ "$status" -eq 1 ] || wrong "the mistakes of exercise $1 return $status: $(cat "$work/err")"
+    ! field passed | grep true >&2 || wrong "a mistake of exercise $1 gets full marks"
+    field summary | paste -d '|' "$work/$1/names" - | sed 's/|/ | /; s/.*/| & |/'
+}
+rows_of() { # rows_of N PAGE: the rows of the table below the heading of exercise N
+    awk -v n="$1" '/^## / { mine = $0 ~ "^## " n "[:.]" } mine && /^\| / && !/^\| (mistake|---)/' "$2"
+}
+
+mistakes() {
+    for n in $(seq 10); do
+        table "$n" >"$work/rows"
+        rows_of "$n" "$page" >"$work/on_page"
+        diff "$work/on_page" "$work/rows" || wrong "exercise $n: the sentences differ from exercises/teacher.md"
+        [ "$(wc -l <"$work/rows")" -ge 5 ] || wrong "exercise $n has fewer than five mistakes"
+        echo "exercise $n: $(wc -l <"$work/rows") mistakes get the sentences of exercises/teacher.md"
+    done
+}
+
+# The sample in exercises/README.md is what the marker prints about this mistake.
+sample() {
+    mkdir -p "$work/exercises"
+    sed 's/(at(dy, n, j) - sum)/at(dy, n, j)/' "$(solution_of 4)" >"$work/lines"
+    solve 4 "$work/lines" "$work/exercises/4_softmax.c"
+    cd "$work"
+    exercise 4 exercises/4_softmax.c
+    awk '/^```console/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source/exercises/README.md" >"$work/on_page"
+    diff "$work/on_page" "$work/out" || wrong "the sample in exercises/README.md differs"
+}
+
+write() {
+    for n in $(seq 10); do
+        table "$n" >"$work/rows"
+        awk -v n="$n" -v rows="$work/rows" '
+            /^## / { mine = $0 ~ "^## " n "[:.]" }
+            mine && /^\| / && !/^\| (mistake|---)/ { next }
+            { print }
+            mine && /^\| ?---/ { while ((getline line <rows) > 0) print line }' "$page" >"$work/page"
+        cp "$work/page" "$page"
+    done
+}
+
+. "$here/incidents.sh"
+case $what in
+blanks | solutions | mistakes | incidents | sample | write) "$what" ;;
+*) echo "unknown part $what" >&2; exit 2 ;;
+esac
+[ -z "$failed" ]
