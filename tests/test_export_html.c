@@ -150,6 +150,7 @@ START_TEST(values)
     ck_assert_str_eq(json_string_value(json_object_get(dense, "op")), "dense");
     ck_assert_str_eq(json_string_value(json_object_get(dense, "fused")), "add(matmul(x0, transpose(x1)), x2)");
     ck_assert_uint_eq(json_array_size(json_object_get(dense, "contributions")), 3);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(nodes, 1), "attributes")), "axis=1");
     ck_assert_int_eq(integer(dense, "order"), 3);
     ck_assert_int_eq(integer(root, "loss"), 6);
     json_decref(root);
