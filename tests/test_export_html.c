@@ -1,5 +1,5 @@
-/* Pages of a tape (tapehead/export.h): the JSON has the library's values, the page is well formed whatever the names are,
- * and a page that cannot be written leaves the old file. */
+/* Pages of a tape (tapehead/export.h). The JSON has the library's values. The page is well formed whatever the names are.
+ * A page that cannot be written leaves the old file. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -250,7 +250,7 @@ END_TEST
 
 /* -- attention -- */
 
-/* The arrays inside fused attention equal those of the composition, with every kind of mask and grouped heads. */
+/* The arrays inside fused attention equal the arrays of the composition, with every kind of mask and grouped heads. */
 START_TEST(attention)
 {
     const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT,
@@ -431,7 +431,7 @@ START_TEST(no_memory)
             const bool failed = memory.calls >= memory.fail_at;
             memory.fail_at = 0;
             if (status == TH_OK) { /* the library tries a smaller block if a large one is refused */
-                ck_assert_msg(!failed || !forever, "allocation %d failed, and there was no error", (int)call);
+                ck_assert_msg(!failed || !forever, "allocation %d failed without an error", (int)call);
                 json_decref(section(read_page(path), 0));
                 write_bytes(path, "old", 3);
                 if (!failed)

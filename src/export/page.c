@@ -1,4 +1,4 @@
-/* Collects what a page shows of a tape: names, contributions, central differences, and the size to which arrays are
+/* Collects the contents of a page: names, contributions, central differences. Chooses the size to which arrays are
  * cropped. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -190,7 +190,7 @@ static int64_t tensor_bytes(const th_page *page, int64_t limit)
     return bytes;
 }
 
-/* Returns the largest limit with which the arrays have at most that many bytes, but at least 16. */
+/* Returns the largest limit for which `bytes` is at most `most`; at least 16. */
 static int64_t fitting(const th_page *page, int64_t (*bytes)(const th_page *page, int64_t limit), int64_t most)
 {
     int64_t limit = 1 << 20;
