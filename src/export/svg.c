@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "export/html.h"
+#include "tensor/format.h"
 
 enum { ROW = 26, TOP = 12, NODE_X = 330, NODE_WIDTH = 260, ARCS = 150, MAX_ROWS = 400 };
 
@@ -62,13 +63,15 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
 {
     const th_node *node = th_listing_node(&page->listing, index);
     const th_array output = th_tensor_array(th_node_output(node, 0)->tensor);
-    char text[TH_SHAPE_TEXT + 64];
+    char text[TH_SHAPE_TEXT + TH_LISTED_NAME] = "";
+    const char *name = page->name[th_listing_output(&page->listing, index, 0)];
     fprintf(file,
             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"22\" rx=\"4\" fill=\"none\" stroke=\"currentColor\"><title>",
             NODE_X, y_of(index), NODE_WIDTH);
     th_html_text(file, node->path[0] ? node->path : "outside modules");
     fputs("</title></rect>\n", file);
-    snprintf(text, sizeof text, "%" PRId64 " %.32s %s", index, node->op->name, output.ndim ? TH_TEXT(&output) : "");
+    th_append(text, sizeof text, "%" PRId64 " %.32s %s%s%.24s", index, node->op->name,
+              output.ndim ? TH_TEXT(&output) : "", name[0] ? " = " : "", name);
     put_label(file, NODE_X + 8, y_of(index) + 16, "start", text);
 }
 
