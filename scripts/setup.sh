@@ -10,6 +10,7 @@
 #            processes.sh) and for abi.sh: the packages of test, analyzers, and MPICH
 #   bench    for the benchmark: the packages of models, and packages for the programs that it compares with
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
+#   browser  for the tests of pages in a browser (browser.sh): the packages of demo, Chromium, its driver, and Selenium
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
 #   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
 #   mca      for bench/neon_loops.sh: the packages of cross, llvm-mca and Python
@@ -24,7 +25,7 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | matrix | test | audit | bench | interop | tiles | release | package) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | release | package) ;;
 cross | mca) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
@@ -150,6 +151,18 @@ has_venv() { # Debian's python3 has venv, but not ensurepip, which venv needs
 has_python_header() { # torch.compile builds extensions
     header=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
     test -e "$header"
+}
+has_chromium() {
+    chromium --version
+}
+has_chromium_driver() {
+    chromedriver --version
+}
+has_fonts() { # Chromium without fonts draws no text
+    ls /usr/share/fonts/*/*/*.[ot]tf
+}
+has_selenium() { # a package for Debian's Python
+    /usr/bin/python3 -c 'import selenium.webdriver'
 }
 has_clang_format() {
     clang-format --version
@@ -344,6 +357,14 @@ for_bench() {
     for_interop
     cpp_compiler
     need python3-dev has_python_header python3
+}
+for_browser() {
+    for_demo
+    need python3 has_python python3
+    need chromium has_chromium chromium
+    need chromium-driver has_chromium_driver chromedriver
+    need python3-selenium has_selenium /usr/bin/python3
+    need fonts-dejavu-core has_fonts ""
 }
 for_tiles() {
     for_demo

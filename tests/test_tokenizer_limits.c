@@ -254,7 +254,7 @@ START_TEST(all_matches_in_a_text_share_a_budget)
         memset(text, 'a', slow[i].bytes);
         const double start = seconds();
         expect_status(th_tokenizer_encode(t, text, slow[i].bytes, &tokens), TH_ERROR_VALUE, "takes too many steps");
-        ck_assert_double_lt(seconds() - start, 20); /* under the sanitizers too */
+        ck_assert_double_lt(seconds() - start, 60); /* sanitizers are slow; without the budget: hours */
         ck_assert_int_eq(th_tokenizer_encode(t, text, 50, &tokens), TH_OK);
         free(text);
         th_tokenizer_free(t);

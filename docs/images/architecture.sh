@@ -43,6 +43,7 @@ graph() {
         says["checker"] = "the gradient checker"
         says["processes"] = "groups of processes,<br/>agreement"
         says["nn"] = "modules, layers, models,<br/>cache, optimizers"
+        says["export"] = "the tape as a page"
         says["io"] = ".npy, pictures,<br/>progress, atomic files"
         says["models/files"] = "JSON, record files"
         says["models/core.h"] = "the core\047s private interface"

@@ -135,7 +135,7 @@ static th_tensor *read_array(const npy_file *f, bool whole)
 {
     th_context *ctx = f->ctx;
     th_npy_header header;
-    int64_t left, numel, bytes;
+    int64_t left, numel, bytes = 0;
     if (read_header(f, &header, &left) != TH_OK)
         return NULL;
     const int ndim = header.shape.ndim;

@@ -1,0 +1,45 @@
+"""First paint and interaction. The limits hold on a machine without other work; TAPEHEAD_SLOWER multiplies them elsewhere."""
+
+import os
+import statistics
+import unittest
+
+import browser
+
+FACTOR = float(os.environ.get("TAPEHEAD_SLOWER", "1"))
+PAINT = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+ATTENTION = "const v = views[0]; v.goTo(v.tape.positionOf(v.tape.nodes.find((n) => n.attention)))"
+
+
+class Speed(browser.PageTest):
+    def check(self, name, script, limit=50):
+        """Compares the median time of a script with a limit in milliseconds. The frame after it is only reported."""
+        times = [self.time(script % (k, k + 3)) for k in range(20, 29)]
+        median, frame = (statistics.median(column) for column in zip(*times))
+        print(f"{name}: {median:.1f} ms, with the next frame {frame:.1f} ms", flush=True)
+        self.assertLess(median, limit * FACTOR)
+
+    def test_first_paint_at_64_tokens(self):
+        paints = []
+        for _ in range(3):
+            self.open("model.html")
+            self.time("0")
+            paints.append(self.run_script(PAINT))
+        print(f"first paint at T = 64: {min(paints):.0f} ms", flush=True)
+        self.assertLess(min(paints), 1000 * FACTOR)
+
+    def test_interaction_at_512_tokens(self):
+        self.open("long.html")
+        self.run_script(ATTENTION)
+        self.run_script("document.querySelector('[data-kind=dS]').scrollIntoView()")
+        self.time("0")
+        self.check("hover", "markTokens(views[0], %d, %d)")
+        self.check("hover with the pointer",
+                   "{ const b = views[0].attentionBoxes['dS 0'], r = b.getBoundingClientRect();"
+                   "b.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: r.x + %d, clientY: r.y + %d })) }")
+        self.check("explanation", "pickScore(views[0], views[0].attention, 1, %d * 3, %d)")
+        self.check("step", "views[0].goTo(views[0].position + (%d + %d > 50 ? 1 : -1))")
+
+
+if __name__ == "__main__":
+    unittest.main()
