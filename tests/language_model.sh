@@ -43,6 +43,9 @@ awk -v f="$(field memory)" -v m="$memory" 'BEGIN { exit !(f <= m && m <= f + 100
 "$program" sample run --prompt "12 bottles" --tokens 40 --seed 4 >third
 cmp first second && grep -q '^12 bottles' first || fail "sample"
 cmp -s first third && fail "another seed, the same text"
+expect 0 'wrote: page.html' "$program" sample run --prompt "12 bottles" --tokens 4 --page page.html
+grep -q '"tokens":\["1","2"," ","b"' page.html && grep -q '"name":"layers.1.self_attn.in_proj_weight"' page.html || fail "page"
+expect 1 'cannot be opened for writing' "$program" sample run --tokens 4 --page none/page.html
 expect 0 "loss=$loss " "$program" eval run --last
 expect 0 'tokens=' "$program" eval run --text text
 expect 0 '' "$program" export run model

@@ -1,6 +1,7 @@
-/* What each node contributes to the gradients of its inputs (src/export/contribution.h), and the central differences of
- * the float64 replay (src/export/replay.h): for every operation of the registry, and for shared variables, broadcasts and
- * views. The contributions to a leaf must sum up to its gradient, which must equal the differences. */
+/* The contributions of nodes to the gradients of their inputs (src/export/contribution.h), and the central differences of
+ * the float64 replay (src/export/replay.h). They are computed for every operation of the registry, and for shared
+ * variables, broadcasts and views. The contributions to a leaf must sum up to its gradient, which must equal the
+ * differences. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Pages of a tape (tapehead/export.h): the JSON has the library's values, the page is well formed whatever the names are,
- * and a page that cannot be written leaves the old file. */
+/* Pages of a tape (tapehead/export.h). The JSON has the library's values. The page is well formed whatever the names are.
+ * A page that cannot be written leaves the old file. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -150,6 +150,7 @@ START_TEST(values)
     ck_assert_str_eq(json_string_value(json_object_get(dense, "op")), "dense");
     ck_assert_str_eq(json_string_value(json_object_get(dense, "fused")), "add(matmul(x0, transpose(x1)), x2)");
     ck_assert_uint_eq(json_array_size(json_object_get(dense, "contributions")), 3);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(nodes, 1), "attributes")), "axis=1");
     ck_assert_int_eq(integer(dense, "order"), 3);
     ck_assert_int_eq(integer(root, "loss"), 6);
     json_decref(root);
@@ -249,7 +250,7 @@ END_TEST
 
 /* -- attention -- */
 
-/* The arrays inside fused attention equal those of the composition, with every kind of mask and grouped heads. */
+/* The arrays inside fused attention equal the arrays of the composition, with every kind of mask and grouped heads. */
 START_TEST(attention)
 {
     const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT,
@@ -430,7 +431,7 @@ START_TEST(no_memory)
             const bool failed = memory.calls >= memory.fail_at;
             memory.fail_at = 0;
             if (status == TH_OK) { /* the library tries a smaller block if a large one is refused */
-                ck_assert_msg(!failed || !forever, "allocation %d failed, and there was no error", (int)call);
+                ck_assert_msg(!failed || !forever, "allocation %d failed without an error", (int)call);
                 json_decref(section(read_page(path), 0));
                 write_bytes(path, "old", 3);
                 if (!failed)

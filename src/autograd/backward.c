@@ -387,6 +387,11 @@ th_status th_backward(th_tensor *handle, const th_backward_options *options)
         run_pass(&pass);
     const th_status status = th_pass_end(&pass);
     ctx->step_failed = status != TH_OK;
+    if (status == TH_OK) {
+        ctx->tape->passes.count++;
+        ctx->tape->passes.start = t;
+        ctx->tape->passes.requested = options->n_wrt > 0;
+    }
     ctx->backwards += status == TH_OK && options->n_wrt == 0;
     return status;
 }

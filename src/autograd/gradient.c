@@ -172,6 +172,7 @@ th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_a
     if (prepare(buffer) != TH_OK)
         return t->ctx->error;
     if (buffer->kind == TH_GRADIENT_OF_LEAF && !buffer->listed) {
+        t->ctx->tape->passes.added |= th_gradient_buffer_started(buffer);
         buffer->listed = true;
         buffer->next_listed = *written;
         *written = buffer;

@@ -151,6 +151,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
         if (inputs[i] == NULL)
             continue;
         operand[i].requires_gradient = inputs[i]->requires_gradient;
+        operand[i].version = inputs[i]->storage->version;
         if (inputs[i]->owned)
             inputs[i]->tape_uses++;
         operand[i].read = th_op_names(op, saved, i);

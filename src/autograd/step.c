@@ -49,6 +49,7 @@ static void clear_tape(th_context *ctx, th_tape *tape)
     th_pool_reset(&tape->storages);
     th_bump_reset(&tape->names);
     th_bump_reset(&tape->bytes);
+    tape->passes = (th_tape_passes){.count = 0};
     for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) {
         tape->scope[i].first_handle = tape->scope[i].first_node = 0;
         tape->scope[i].path = "";

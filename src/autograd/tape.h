@@ -19,7 +19,7 @@ typedef enum th_saved {
 typedef struct th_operand_record {
     th_tensor_impl *tensor; /* NULL: an optional input left out, or an output that was not requested */
     th_saved saved;
-    uint32_t version;       /* of the storage, when the call was recorded */
+    uint32_t version;       /* of the storage of an input, or of a saved output, when the call was recorded */
     bool read;              /* backward reads it; an operand saved but not read is only for running forward again */
     bool requires_gradient; /* of an input, when the call was recorded: if false, nothing was saved for its gradient */
 } th_operand_record;
@@ -58,12 +58,21 @@ typedef struct th_scope {
     int64_t first_node;     /* recorded in the scope */
 } th_scope;
 
+/* The backward passes through the tape, for exporters, which must know where the gradients come from. */
+typedef struct th_tape_passes {
+    int64_t count;               /* that succeeded */
+    const th_tensor_impl *start; /* of the last one: the tensor that was differentiated */
+    bool requested;              /* the last one computed the gradients of wrt only */
+    bool added;                  /* one of them added to the gradient of a leaf from before it */
+} th_tape_passes;
+
 typedef struct th_tape {
     th_pool nodes;
     th_pool storages; /* th_storage: of gradients of results */
     th_bump names;    /* th_label and name of tensors of the step (th_set_name) */
     th_bump bytes;    /* attributes, operand records, paths, gradient buffers and their regions */
     th_scope scope[TH_MAX_SCOPES];
+    th_tape_passes passes;
     char finding[1024];  /* of tracing, or "" */
     bool finding_is_old; /* it is from the previous step */
 } th_tape;

@@ -27,8 +27,8 @@ typedef struct th_contributions {
     size_t bytes[3];
 } th_contributions;
 
-/* Computes all contributions, valid until th_listing_end. The contributions to a tensor and to the views of it sum up to
- * its gradient, in the order of backward, unless the gradient of a leaf was not empty before backward. A pass
+/* Computes all contributions, valid until th_listing_end. The contributions to a tensor and to its views sum up to its
+ * gradient, in the order of backward. Exception: the gradient of a leaf that was not empty before backward. A pass
  * restricted by th_backward_options.wrt is not distinguished from a full one. th_contributions_end must follow, also
  * after an error. Errors: TH_ERROR_MEMORY; TH_ERROR_STATE if a saved value was changed since. */
 th_status th_contributions_begin(th_contributions *all, th_listing *listing);

@@ -6,7 +6,7 @@
 
 /* Writes text with the characters that HTML reserves escaped; bytes that are not UTF-8 become U+FFFD. */
 void th_html_text(FILE *file, const char *text);
-/* Draws the listing as SVG: nodes from top to bottom in recording order, boxes for modules, leaves at the left. */
+/* Draws the graph as SVG: a row for each node, leaves at the left, arcs between nodes at the right. */
 void th_page_write_svg(const th_page *page, FILE *file);
 /* Writes a table of all tensors: name, shape, operation, value and gradient of small ones. */
 void th_page_write_table(const th_page *page, FILE *file);

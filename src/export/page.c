@@ -1,10 +1,12 @@
-/* Collects what a page shows of a tape: names, contributions, central differences, and the size to which arrays are
+/* Collects the contents of a page: names, contributions, central differences. Chooses the size to which arrays are
  * cropped. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "export/composition.h"
 #include "export/json.h"
+#include "export/python.h"
 #include "export/replay.h"
 #include "export/tape_json.h"
 #include "tensor/checked.h"
@@ -89,6 +91,44 @@ static th_status look_inside(th_page *page)
     return TH_OK;
 }
 
+/* Copies text to memory that lasts as long as the page. */
+static const char *keep_text(th_page *page, const char *text)
+{
+    th_context *ctx = page->listing.ctx;
+    char *kept = th_bump_take(ctx, &ctx->tape->bytes, strlen(text) + 1);
+    if (kept == NULL)
+        th_fail_memory(ctx, "export", strlen(text) + 1);
+    return kept ? strcpy(kept, text) : NULL;
+}
+
+/* Writes the attributes of each node as text, "axis=1, eps=1e-05": as in the scripts, without the kept elements of
+ * dropout. */
+static th_status describe_attributes(th_page *page)
+{
+    th_context *ctx = page->listing.ctx;
+    for (int64_t n = 0; n < page->listing.nodes && !ctx->error; n++) {
+        char *text = NULL;
+        size_t size = 0;
+        th_script script = {.listing = page->listing, .file = open_memstream(&text, &size)};
+        if (script.file == NULL)
+            return th_fail_memory(ctx, "export", FUSED_TEXT);
+        if (th_script_knows(th_listing_node(&page->listing, n)->op))
+            th_script_put_attributes(&script, n);
+        const bool failed = ferror(script.file);
+        if (fclose(script.file) != 0 || failed || text == NULL) {
+            free(text);
+            return th_fail_memory(ctx, "export", FUSED_TEXT);
+        }
+        char *kept = strstr(text, ", kept=");
+        if (kept)
+            *kept = 0;
+        if (text[0])
+            page->attributes[n] = keep_text(page, text + strlen(", "));
+        free(text);
+    }
+    return ctx->error;
+}
+
 /* Writes for each fused node what it equals. */
 static th_status describe_fused(th_page *page)
 {
@@ -99,10 +139,9 @@ static th_status describe_fused(th_page *page)
             return ctx->error;
         if (text[0] == 0)
             continue;
-        char *kept = th_bump_take(ctx, &ctx->tape->bytes, strlen(text) + 1);
-        if (kept == NULL)
-            return th_fail_memory(ctx, "export", strlen(text) + 1);
-        page->fused[n] = strcpy(kept, text);
+        page->fused[n] = keep_text(page, text);
+        if (page->fused[n] == NULL)
+            return ctx->error;
     }
     return TH_OK;
 }
@@ -151,7 +190,7 @@ static int64_t tensor_bytes(const th_page *page, int64_t limit)
     return bytes;
 }
 
-/* Returns the largest limit with which the arrays have at most that many bytes, but at least 16. */
+/* Returns the largest limit for which `bytes` is at most `most`; at least 16. */
 static int64_t fitting(const th_page *page, int64_t (*bytes)(const th_page *page, int64_t limit), int64_t most)
 {
     int64_t limit = 1 << 20;
@@ -182,13 +221,14 @@ th_status th_page_begin(th_page *page, th_context *ctx, const th_html_options *o
     page->name = zeros(ctx, page->listing.tensors, sizeof *page->name, &page->bytes[1]);
     page->attention = zeros(ctx, page->listing.nodes, sizeof *page->attention, &page->bytes[2]);
     page->fused = zeros(ctx, page->listing.nodes, sizeof *page->fused, &page->bytes[3]);
+    page->attributes = zeros(ctx, page->listing.nodes, sizeof *page->attributes, &page->bytes[4]);
     if (ctx->error)
         return ctx->error;
     name_tensors(page);
     const int64_t most = options->max_differences ? options->max_differences : DEFAULT_DIFFERENCES;
     if (th_contributions_begin(&page->contributions, &page->listing) != TH_OK ||
         (page->listing.backward && most > 0 && compute_differences(page, most) != TH_OK) ||
-        look_inside(page) != TH_OK || describe_fused(page) != TH_OK)
+        look_inside(page) != TH_OK || describe_fused(page) != TH_OK || describe_attributes(page) != TH_OK)
         return ctx->error;
     find_loss(page);
     set_limits(page, options->max_elements);
@@ -203,5 +243,6 @@ void th_page_end(th_page *page)
     th_release(ctx, page->name, page->bytes[1]);
     th_release(ctx, page->attention, page->bytes[2]);
     th_release(ctx, page->fused, page->bytes[3]);
+    th_release(ctx, page->attributes, page->bytes[4]);
     th_listing_end(&page->listing);
 }

@@ -12,7 +12,7 @@
 #include "tensor/elementwise.h"
 #include "tensor/strided_iterator.h"
 
-/* What one node costs besides its numbers, in units of work. */
+/* The cost of a node besides its numbers, in units of work. */
 enum { NODE_WORK = 600 };
 
 /* -- running nodes -- */

@@ -17,14 +17,15 @@ typedef struct th_replay {
     size_t bytes[3];
 } th_replay;
 
-/* Copies the leaves and runs all nodes, unless that alone exceeds the budget. work: the budget of all differences, which depends on sizes alone and not on
- * the machine. th_replay_end must follow, also after an error. Errors: TH_ERROR_MEMORY. */
+/* Copies the leaves and runs all nodes, unless that alone exceeds the budget. work: the budget of all differences. It
+ * is compared with sizes, never with time, so that a page does not depend on the machine. th_replay_end must follow,
+ * also after an error. Errors: TH_ERROR_MEMORY. */
 th_status th_replay_begin(th_replay *replay, th_listing *listing, const th_contributions *all, int64_t work);
 void th_replay_end(th_replay *replay);
 
-/* Computes dL/dx of every element of a tensor by central differences into *difference (float64, of the tensor's shape),
- * where L is what backward started from: the sum of cotangent times value. *computed is false if the tensor has no
- * gradient, or if the budget is used up. The tensor must be one with a gradient buffer, not a view. */
+/* Computes dL/dx of every element of a tensor by central differences into *difference: float64, of the tensor's shape.
+ * L is the tensor from which backward started, or the sum of its elements times the cotangent. *computed is false if the
+ * tensor has no gradient, if it is a view, or if the budget is used up. */
 th_status th_replay_difference(th_replay *replay, int64_t tensor, th_array *difference, bool *computed);
 
 #endif

@@ -1,5 +1,5 @@
-/* The static picture of the listing: a row for each node in recording order, its operands at the left, and arcs at the
- * right from the node that made an operand to the node that uses it. */
+/* The static picture of the graph: a row for each node in recording order, with its leaves at the left. Arcs at the right
+ * lead from the node that made an operand to the node that uses it. */
 #include <inttypes.h>
 #include <string.h>
 

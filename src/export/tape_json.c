@@ -225,7 +225,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     put_saved(file, node);
     put_number(file, "saved_bytes", saved_bytes(&page->listing, index));
     put_number(file, "multiply_adds", multiply_adds(page->listing.ctx, node));
-    put_text(file, "attributes", NULL);
+    put_text(file, "attributes", page->attributes[index]);
     put_key(file, "recomputed");
     th_put_json_bool(file, node->drops);
     put_text(file, "fused", page->fused[index]);

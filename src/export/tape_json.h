@@ -14,9 +14,10 @@ typedef struct th_page {
     char (*name)[TH_LISTED_NAME];    /* [tensors] */
     int64_t loss;                    /* the tensor with one element at which backward started; -1: none */
     const char **fused;              /* [nodes] what a fused node equals; NULL: the node is not fused */
+    const char **attributes;         /* [nodes] their text; NULL: none */
     int64_t limit;                   /* arrays with more elements are cropped */
     int64_t attention_limit;         /* the same for arrays inside attention */
-    size_t bytes[4];
+    size_t bytes[5];
 } th_page;
 
 /* Collects what a page shows of the tape. th_page_end must follow, also after an error. Errors: see

@@ -1,16 +1,13 @@
 /* cast: y = x converted to another element type by C's rules. Between floating types the gradient is cast back. */
+#include "ops/shared/attributes.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 
-typedef struct cast_attributes {
-    int32_t dtype;
-} cast_attributes;
-
 static th_status cast_shape(th_call *call)
 {
-    const cast_attributes *attributes = call->attributes;
+    const th_cast_attributes *attributes = call->attributes;
     const th_array *x = &call->input[0];
     if (th_dtype_size((th_dtype)attributes->dtype) == 0)
         return th_call_fail(call, TH_ERROR_TYPE, "%d is not an element type", (int)attributes->dtype);
@@ -31,8 +28,8 @@ static void cast_backward(const th_call *call)
 
 /* To float64, in which the gradient check computes. In float32, its differences would only measure the rounding. */
 static const th_sample cast_samples[] = {
-    {"matrix", &(cast_attributes){TH_FLOAT64}, 1, {{.shape = {2, {3, 3}}}}, 0},
-    {"three dimensions", &(cast_attributes){TH_FLOAT64}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
+    {"matrix", &(th_cast_attributes){TH_FLOAT64}, 1, {{.shape = {2, {3, 3}}}}, 0},
+    {"three dimensions", &(th_cast_attributes){TH_FLOAT64}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
     {.name = NULL},
 };
 
@@ -41,7 +38,7 @@ const th_op th_op_cast = {
     .value = "y = x as another element type",
     .gradient = "dx = dy as x's element type",
     .n_inputs = 1,
-    .attributes_size = sizeof(cast_attributes),
+    .attributes_size = sizeof(th_cast_attributes),
     .flags = TH_OP_CANNOT_ADD,
     .shape = cast_shape,
     .forward = cast_forward,
@@ -54,5 +51,5 @@ th_tensor *th_cast(th_tensor *x, th_dtype dtype)
     const th_tensor_impl *impl = x ? th_usable(x, NULL, "cast", "x") : NULL;
     if (impl && impl->dtype == dtype)
         return x;
-    return th_apply(&th_op_cast, &(cast_attributes){(int32_t)dtype}, x);
+    return th_apply(&th_op_cast, &(th_cast_attributes){(int32_t)dtype}, x);
 }

@@ -1,18 +1,15 @@
 /* expand: y = x repeated along axes of size 1 and along new leading ones, a view with strides of 0. Its gradient is not
  * a view: the engine sums dy over the repetitions. */
+#include "ops/shared/attributes.h"
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
 #include "tensor/shape.h"
 
-typedef struct expand_attributes {
-    th_shape shape; /* -1 keeps a size */
-} expand_attributes;
-
 static th_status expand_shape(th_call *call)
 {
-    const expand_attributes *attributes = call->attributes;
+    const th_expand_attributes *attributes = call->attributes;
     const th_shape *to = &attributes->shape;
     const th_array *x = &call->input[0];
     if (to->ndim < 0 || to->ndim > TH_MAX_DIMS)
@@ -40,11 +37,11 @@ static th_status expand_shape(th_call *call)
 }
 
 static const th_sample expand_samples[] = {
-    {"rows", &(expand_attributes){{2, {3, -1}}}, 1, {{.shape = {2, {1, 4}}}}, 0},
-    {"columns", &(expand_attributes){{2, {2, 3}}}, 1, {{.shape = {2, {2, 1}}}}, 0},
-    {"new dimensions", &(expand_attributes){{4, {2, 2, 2, 3}}}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
-    {"scalar", &(expand_attributes){{2, {2, 3}}}, 1, {{.shape = {0, {0}}}}, 0},
-    {"nothing", &(expand_attributes){{2, {0, 2}}}, 1, {{.shape = {2, {1, 2}}}}, 0},
+    {"rows", &(th_expand_attributes){{2, {3, -1}}}, 1, {{.shape = {2, {1, 4}}}}, 0},
+    {"columns", &(th_expand_attributes){{2, {2, 3}}}, 1, {{.shape = {2, {2, 1}}}}, 0},
+    {"new dimensions", &(th_expand_attributes){{4, {2, 2, 2, 3}}}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
+    {"scalar", &(th_expand_attributes){{2, {2, 3}}}, 1, {{.shape = {0, {0}}}}, 0},
+    {"nothing", &(th_expand_attributes){{2, {0, 2}}}, 1, {{.shape = {2, {1, 2}}}}, 0},
     {.name = NULL},
 };
 
@@ -53,7 +50,7 @@ const th_op th_op_expand = {
     .value = "y = x, repeated along axes of size 1",
     .gradient = "dx = dy summed over the repetitions",
     .n_inputs = 1,
-    .attributes_size = sizeof(expand_attributes),
+    .attributes_size = sizeof(th_expand_attributes),
     .flags = TH_OP_VIEW | TH_OP_BROADCASTS,
     .identity_gradients = TH_INPUT(0),
     .shape = expand_shape,
@@ -62,5 +59,5 @@ const th_op th_op_expand = {
 
 th_tensor *th_expand(th_tensor *x, th_shape shape)
 {
-    return th_apply(&th_op_expand, &(expand_attributes){shape}, x);
+    return th_apply(&th_op_expand, &(th_expand_attributes){shape}, x);
 }

@@ -1,6 +1,7 @@
 /* gather: y[.., j, ..] = x[.., index[.., j, ..], ..] along one axis. Indices may repeat: backward adds. */
 #include <string.h>
 
+#include "ops/shared/attributes.h"
 #include "ops/shared/indices.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
@@ -8,13 +9,9 @@
 #include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 
-typedef struct gather_attributes {
-    int axis;
-} gather_attributes;
-
 static th_status gather_shape(th_call *call)
 {
-    gather_attributes *attributes = th_call_attributes(call);
+    th_gather_attributes *attributes = th_call_attributes(call);
     const th_array *x = &call->input[0], *index = &call->input[1];
     int axis = attributes->axis;
     if (th_call_index_type(call, 1))
@@ -60,7 +57,7 @@ static th_array line_starts(const th_array *array, const th_array *y, int axis)
 
 static void run_lines(const th_call *call, const th_array *x, const th_array *y, int64_t *index, th_rows_task *task)
 {
-    const int axis = ((const gather_attributes *)call->attributes)->axis;
+    const int axis = ((const th_gather_attributes *)call->attributes)->axis;
     th_array indices = {.given = true, .data = index, .dtype = TH_INT64};
     th_contiguous_strides(y->ndim, y->size, indices.stride);
     const th_array starts[ARRAYS] = {line_starts(y, y, axis), line_starts(&indices, y, axis), line_starts(x, y, axis)};
@@ -111,7 +108,7 @@ static void add_lines(void *shared, int64_t first, int64_t end, int worker)
 
 static void gather_forward(const th_call *call)
 {
-    const int axis = ((const gather_attributes *)call->attributes)->axis;
+    const int axis = ((const th_gather_attributes *)call->attributes)->axis;
     int64_t *index = th_indices_of(call);
     if (th_indices_check(call, 1, "index", call->input[0].size[axis], index))
         run_lines(call, &call->input[0], &call->output[0], index, copy_lines);
@@ -126,11 +123,11 @@ static void gather_backward(const th_call *call)
 }
 
 static const th_sample gather_samples[] = {
-    {"columns", &(gather_attributes){1}, 2,
+    {"columns", &(th_gather_attributes){1}, 2,
      .input = {{.shape = {2, {2, 3}}}, {.shape = {2, {2, 4}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
-    {"fewer rows", &(gather_attributes){-1}, 2,
+    {"fewer rows", &(th_gather_attributes){-1}, 2,
      .input = {{.shape = {2, {3, 3}}}, {.shape = {2, {2, 3}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
-    {"middle axis", &(gather_attributes){1}, 2,
+    {"middle axis", &(th_gather_attributes){1}, 2,
      .input = {{.shape = {3, {2, 3, 2}}}, {.shape = {3, {2, 2, 2}}, .kind = TH_SAMPLE_INDEX, .high = 3}}},
     {.name = NULL},
 };
@@ -140,7 +137,7 @@ const th_op th_op_gather = {
     .value = "y[.., j, ..] = x[.., index[.., j, ..], ..]",
     .gradient = "dx[.., index[.., j, ..], ..] += dy[.., j, ..]",
     .n_inputs = 2,
-    .attributes_size = sizeof(gather_attributes),
+    .attributes_size = sizeof(th_gather_attributes),
     .saves = TH_INPUT(1),
     .shape = gather_shape,
     .forward = gather_forward,
@@ -152,5 +149,5 @@ const th_op th_op_gather = {
 
 th_tensor *th_gather(th_tensor *x, int axis, th_tensor *index)
 {
-    return th_apply(&th_op_gather, &(gather_attributes){axis}, x, index);
+    return th_apply(&th_op_gather, &(th_gather_attributes){axis}, x, index);
 }

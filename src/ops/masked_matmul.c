@@ -10,6 +10,7 @@
  * sequence of its batch is masked. th_matmul would change the bits in three ways. Its gradient of b exchanges the
  * operands, and in bfloat16x3 the order of their parts matters. It adds to gradients in another order. It folds summed
  * leading axes into k, where the padding of a batch shifts the steps. */
+#include "ops/shared/attributes.h"
 #include "ops/shared/letters.h"
 #include "ops/shared/product_call.h"
 #include "tapehead/ops.h"
@@ -20,19 +21,15 @@
 
 enum { A, B, KEEP };
 
-typedef struct masked_matmul_attributes {
-    int32_t side; /* th_mask_side */
-} masked_matmul_attributes;
-
 static bool mask_is_left(const th_call *call)
 {
-    return ((const masked_matmul_attributes *)call->attributes)->side == TH_MASK_LEFT;
+    return ((const th_masked_matmul_attributes *)call->attributes)->side == TH_MASK_LEFT;
 }
 
 static th_status masked_matmul_shape(th_call *call)
 {
     const th_array *a = &call->input[A], *keep = &call->input[KEEP];
-    const int32_t side = ((const masked_matmul_attributes *)call->attributes)->side;
+    const int32_t side = ((const th_masked_matmul_attributes *)call->attributes)->side;
     int64_t size[TH_MAX_DIMS];
     th_axis_letters letters;
     int ndim;
@@ -302,7 +299,7 @@ static int64_t masked_matmul_multiply_adds(const th_call *call)
     return th_multiply_adds(&call->output[0], call->input[A].size[call->input[A].ndim - 1]);
 }
 
-static const masked_matmul_attributes on_result = {TH_MASK_RESULT}, on_left = {TH_MASK_LEFT};
+static const th_masked_matmul_attributes on_result = {TH_MASK_RESULT}, on_left = {TH_MASK_LEFT};
 
 static const th_sample masked_matmul_samples[] = {
     {"result", &on_result, 3,
@@ -332,7 +329,7 @@ const th_op th_op_masked_matmul = {
     .gradient = "da = dc bᵀ, db = aᵀ dc, both without the masked pairs",
     .n_inputs = 3,
     .optional = TH_INPUT(KEEP),
-    .attributes_size = sizeof(masked_matmul_attributes),
+    .attributes_size = sizeof(th_masked_matmul_attributes),
     .flags = TH_OP_CANNOT_ADD,
     .saves = TH_INPUT(KEEP),
     .saves_for = {[A] = TH_INPUT(B), [B] = TH_INPUT(A)},
@@ -347,5 +344,5 @@ const th_op th_op_masked_matmul = {
 
 th_tensor *th_masked_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side)
 {
-    return th_apply(&th_op_masked_matmul, &(masked_matmul_attributes){(int32_t)side}, a, b, keep);
+    return th_apply(&th_op_masked_matmul, &(th_masked_matmul_attributes){(int32_t)side}, a, b, keep);
 }

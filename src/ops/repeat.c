@@ -1,18 +1,15 @@
 /* repeat: y = x tiled along its axes and along new leading ones, as numpy.tile. It copies; expand repeats axes of
  * size 1 without a copy. */
+#include "ops/shared/attributes.h"
 #include "ops/shared/letters.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
 
-typedef struct repeat_attributes {
-    th_shape times; /* aligned with x at the last axis */
-} repeat_attributes;
-
 static th_status repeat_shape(th_call *call)
 {
-    const repeat_attributes *attributes = call->attributes;
+    const th_repeat_attributes *attributes = call->attributes;
     const th_shape *times = &attributes->times;
     const th_array *x = &call->input[0];
     if (times->ndim < 0 || times->ndim > TH_MAX_DIMS)
@@ -139,13 +136,13 @@ static void repeat_backward(const th_call *call)
 }
 
 static const th_sample repeat_samples[] = {
-    {"rows", &(repeat_attributes){{2, {2, 1}}}, 1, {{.shape = {2, {2, 3}}}}, 0},
-    {"both axes", &(repeat_attributes){{2, {2, 3}}}, 1, {{.shape = {2, {3, 2}}}}, 0},
-    {"new axes", &(repeat_attributes){{3, {2, 1, 2}}}, 1, {{.shape = {1, {3}}}}, 0},
-    {"fewer times than axes", &(repeat_attributes){{1, {2}}}, 1, {{.shape = {2, {2, 2}}}}, 0},
-    {"more than eight axes", &(repeat_attributes){{5, {2, 2, 2, 2, 2}}}, 1, {{.shape = {5, {2, 1, 2, 2, 2}}}}, 0},
-    {"scalar", &(repeat_attributes){{1, {3}}}, 1, {{.shape = {0, {0}}}}, 0},
-    {"no times", &(repeat_attributes){{2, {0, 2}}}, 1, {{.shape = {2, {2, 2}}}}, 0},
+    {"rows", &(th_repeat_attributes){{2, {2, 1}}}, 1, {{.shape = {2, {2, 3}}}}, 0},
+    {"both axes", &(th_repeat_attributes){{2, {2, 3}}}, 1, {{.shape = {2, {3, 2}}}}, 0},
+    {"new axes", &(th_repeat_attributes){{3, {2, 1, 2}}}, 1, {{.shape = {1, {3}}}}, 0},
+    {"fewer times than axes", &(th_repeat_attributes){{1, {2}}}, 1, {{.shape = {2, {2, 2}}}}, 0},
+    {"more than eight axes", &(th_repeat_attributes){{5, {2, 2, 2, 2, 2}}}, 1, {{.shape = {5, {2, 1, 2, 2, 2}}}}, 0},
+    {"scalar", &(th_repeat_attributes){{1, {3}}}, 1, {{.shape = {0, {0}}}}, 0},
+    {"no times", &(th_repeat_attributes){{2, {0, 2}}}, 1, {{.shape = {2, {2, 2}}}}, 0},
     {.name = NULL},
 };
 
@@ -154,7 +151,7 @@ const th_op th_op_repeat = {
     .value = "y = x, tiled",
     .gradient = "dx = dy summed over the tiles",
     .n_inputs = 1,
-    .attributes_size = sizeof(repeat_attributes),
+    .attributes_size = sizeof(th_repeat_attributes),
     .shape = repeat_shape,
     .forward = repeat_forward,
     .backward = repeat_backward,
@@ -165,5 +162,5 @@ const th_op th_op_repeat = {
 
 th_tensor *th_repeat(th_tensor *x, th_shape times)
 {
-    return th_apply(&th_op_repeat, &(repeat_attributes){times}, x);
+    return th_apply(&th_op_repeat, &(th_repeat_attributes){times}, x);
 }

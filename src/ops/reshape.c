@@ -1,15 +1,12 @@
 /* reshape: y = x in row-major order with another shape. A view; if the strides do not allow one, th_reshape makes a
  * contiguous copy first. */
+#include "ops/shared/attributes.h"
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/checked.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
-
-typedef struct reshape_attributes {
-    th_shape shape; /* one size may be -1 */
-} reshape_attributes;
 
 /* Computes the strides of shape `to` over the memory of `size` and `stride`; returns false if no view exists. Both
  * shapes have the same number of elements. The function matches groups of consecutive old axes with groups of
@@ -88,7 +85,7 @@ static bool resolve(th_shape *shape, int64_t numel, char *text, size_t text_size
 
 static th_status reshape_shape(th_call *call)
 {
-    reshape_attributes *attributes = th_call_attributes(call);
+    th_reshape_attributes *attributes = th_call_attributes(call);
     const th_array *x = &call->input[0];
     char why[2 * TH_SHAPE_TEXT];
     if (!resolve(&attributes->shape, th_array_numel(x), why, sizeof why))
@@ -117,9 +114,9 @@ static th_status reshape_shape(th_call *call)
 
 /* These only split axes, which every layout allows. Merging axes may need the copy of th_reshape. */
 static const th_sample reshape_samples[] = {
-    {"split", &(reshape_attributes){{3, {2, 3, 2}}}, 1, {{.shape = {2, {2, 6}}}}, 0},
-    {"inferred size", &(reshape_attributes){{4, {-1, 2, 1, 3}}}, 1, {{.shape = {2, {4, 3}}}}, 0},
-    {"scalar", &(reshape_attributes){{2, {1, 1}}}, 1, {{.shape = {0, {0}}}}, 0},
+    {"split", &(th_reshape_attributes){{3, {2, 3, 2}}}, 1, {{.shape = {2, {2, 6}}}}, 0},
+    {"inferred size", &(th_reshape_attributes){{4, {-1, 2, 1, 3}}}, 1, {{.shape = {2, {4, 3}}}}, 0},
+    {"scalar", &(th_reshape_attributes){{2, {1, 1}}}, 1, {{.shape = {0, {0}}}}, 0},
     {.name = NULL},
 };
 
@@ -128,7 +125,7 @@ const th_op th_op_reshape = {
     .value = "y = x under another shape",
     .gradient = "dx = dy under x's shape",
     .n_inputs = 1,
-    .attributes_size = sizeof(reshape_attributes),
+    .attributes_size = sizeof(th_reshape_attributes),
     .flags = TH_OP_VIEW,
     .shape = reshape_shape,
     .samples = reshape_samples,
@@ -153,5 +150,5 @@ th_tensor *th_reshape(th_tensor *x, th_shape shape)
     const th_tensor_impl *impl = x ? th_usable(x, NULL, "reshape", "x") : NULL;
     if (impl && !has_view(impl, shape))
         x = th_apply(&th_op_contiguous, NULL, x);
-    return th_apply(&th_op_reshape, &(reshape_attributes){shape}, x);
+    return th_apply(&th_op_reshape, &(th_reshape_attributes){shape}, x);
 }

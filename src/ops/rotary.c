@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/elementwise/scalar.h"
+#include "ops/shared/attributes.h"
 #include "ops/shared/rotary_scaling.h"
 #include "ops/shared/rows.h"
 #include "tapehead/ops.h"
@@ -15,13 +16,6 @@
 #include "tensor/elementwise.h"
 
 enum { X, POSITIONS, INPUTS };
-
-typedef struct rotary_attributes {
-    double base;   /* 0: 10000 */
-    int64_t width; /* 0: all */
-    int32_t pairing;
-    th_rotary_scaling scaling;
-} rotary_attributes;
 
 /* Checks that positions are (T) or (B, T), for x (B, .., T, D). */
 static th_status check_positions(th_call *call)
@@ -43,7 +37,7 @@ static th_status check_positions(th_call *call)
 
 static th_status rotary_shape(th_call *call)
 {
-    rotary_attributes *attributes = th_call_attributes(call);
+    th_rotary_attributes *attributes = th_call_attributes(call);
     const th_array *x = &call->input[X];
     if (th_call_floating(call, X) != TH_OK)
         return TH_ERROR_TYPE;
@@ -87,7 +81,7 @@ typedef struct plan {
 static void rotary_plan(const th_call *call, bool backward, void *memory)
 {
     plan *p = memory;
-    const rotary_attributes *attributes = call->attributes;
+    const th_rotary_attributes *attributes = call->attributes;
     const th_array *x = &call->input[X], *positions = &call->input[POSITIONS];
     const int query_axis = x->ndim - 2;
     p->batches = positions->given && positions->ndim == 2 ? positions->size[0] : 1;
@@ -158,7 +152,7 @@ static void table_rows(void *shared, int64_t first, int64_t end, int worker)
 {
     const table_work *work = shared;
     const plan *p = work->plan;
-    const rotary_attributes *attributes = work->call->attributes;
+    const th_rotary_attributes *attributes = work->call->attributes;
     const th_dtype dtype = work->call->input[X].dtype;
     const th_kernels *kernels = th_context_kernels(work->call->ctx, TH_FLOAT64);
     const int64_t pairs = attributes->width / 2;
@@ -179,7 +173,7 @@ static void table_rows(void *shared, int64_t first, int64_t end, int worker)
 static void make_table(const th_call *call, double direction)
 {
     const plan *p = call->plan;
-    const rotary_attributes *attributes = call->attributes;
+    const th_rotary_attributes *attributes = call->attributes;
     double *frequency = th_call_scratch(call, p->frequency);
     for (int64_t i = 0; i < attributes->width / 2; i++)
         frequency[i] = th_rotary_scaled(&attributes->scaling,
@@ -192,7 +186,7 @@ static void make_table(const th_call *call, double direction)
 static void rotate(const th_call *call, double direction)
 {
     const plan *p = call->plan;
-    const rotary_attributes *attributes = call->attributes;
+    const th_rotary_attributes *attributes = call->attributes;
     if (p->rows.rows == 0 || p->rows.length == 0)
         return;
     make_table(call, direction);
@@ -221,12 +215,12 @@ static void rotary_backward(const th_call *call)
         .shape = TH_SIZES(__VA_ARGS__), .kind = TH_SAMPLE_INDEX, .high = 50                                            \
     }
 
-static const rotary_attributes halves = {0}, neighbors = {.pairing = TH_ROTARY_NEIGHBORS},
-                               part = {.base = 500, .width = 4},
-                               neighbors_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBORS},
-                               linear = {.scaling = {TH_ROTARY_LINEAR, .factor = 4}},
-                               llama3 = {.pairing = TH_ROTARY_NEIGHBORS, /* all three cases among its frequencies */
-                                         .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 128}};
+static const th_rotary_attributes halves = {0}, neighbors = {.pairing = TH_ROTARY_NEIGHBORS},
+                                  part = {.base = 500, .width = 4},
+                                  neighbors_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBORS},
+                                  linear = {.scaling = {TH_ROTARY_LINEAR, .factor = 4}},
+                                  llama3 = {.pairing = TH_ROTARY_NEIGHBORS, /* all three cases among its frequencies */
+                                            .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 128}};
 
 static const th_sample rotary_samples[] = {
     {"halves", &halves, INPUTS, {{.shape = {3, {2, 3, 6}}}, TH_ABSENT}, 0},
@@ -247,7 +241,7 @@ const th_op th_op_rotary = {
     .gradient = "dx = dy rotated back",
     .n_inputs = INPUTS,
     .optional = TH_INPUT(POSITIONS),
-    .attributes_size = sizeof(rotary_attributes),
+    .attributes_size = sizeof(th_rotary_attributes),
     .flags = TH_OP_ANY_LAYOUT | TH_OP_IN_PLACE | TH_OP_RECOMPUTE,
     .saves = TH_INPUT(POSITIONS),
     .shape = rotary_shape,
@@ -261,7 +255,7 @@ const th_op th_op_rotary = {
 th_tensor *th_rotary(th_tensor *x, const th_rotary_options *options)
 {
     const th_rotary_options given = options ? *options : (th_rotary_options){0};
-    const rotary_attributes attributes = {
+    const th_rotary_attributes attributes = {
         .base = given.base, .width = given.width, .pairing = (int32_t)given.pairing, .scaling = given.scaling};
     return th_apply(&th_op_rotary, &attributes, x, given.positions);
 }

@@ -1,16 +1,12 @@
 /* select: y = x[index] along one axis, without this axis. A view. */
+#include "ops/shared/attributes.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"
 
-typedef struct select_attributes {
-    int axis;
-    int64_t index; /* negative: from the end */
-} select_attributes;
-
 static th_status select_shape(th_call *call)
 {
-    const select_attributes *attributes = call->attributes;
+    const th_select_attributes *attributes = call->attributes;
     const th_array *x = &call->input[0];
     int axis = attributes->axis;
     if (th_call_axis(call, &axis, x->ndim))
@@ -26,9 +22,9 @@ static th_status select_shape(th_call *call)
 }
 
 static const th_sample select_samples[] = {
-    {"row", &(select_attributes){0, 1}, 1, {{.shape = {2, {3, 2}}}}, 0},
-    {"last column", &(select_attributes){-1, -1}, 1, {{.shape = {3, {2, 2, 3}}}}, 0},
-    {"scalar", &(select_attributes){0, 2}, 1, {{.shape = {1, {3}}}}, 0},
+    {"row", &(th_select_attributes){0, 1}, 1, {{.shape = {2, {3, 2}}}}, 0},
+    {"last column", &(th_select_attributes){-1, -1}, 1, {{.shape = {3, {2, 2, 3}}}}, 0},
+    {"scalar", &(th_select_attributes){0, 2}, 1, {{.shape = {1, {3}}}}, 0},
     {.name = NULL},
 };
 
@@ -37,7 +33,7 @@ const th_op th_op_select = {
     .value = "y = x[index] along one axis",
     .gradient = "dx[index] = dy, 0 elsewhere",
     .n_inputs = 1,
-    .attributes_size = sizeof(select_attributes),
+    .attributes_size = sizeof(th_select_attributes),
     .flags = TH_OP_VIEW,
     .shape = select_shape,
     .samples = select_samples,
@@ -45,5 +41,5 @@ const th_op th_op_select = {
 
 th_tensor *th_select(th_tensor *x, int axis, int64_t index)
 {
-    return th_apply(&th_op_select, (&(select_attributes){axis, index}), x);
+    return th_apply(&th_op_select, (&(th_select_attributes){axis, index}), x);
 }

@@ -1,17 +1,13 @@
 /* slice: y = x[start:stop:step] along one axis. A view. */
 #include <string.h>
 
+#include "ops/shared/attributes.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 
-typedef struct slice_attributes {
-    int axis;
-    int64_t start, stop, step;
-} slice_attributes;
-
 static th_status slice_shape(th_call *call)
 {
-    const slice_attributes *attributes = call->attributes;
+    const th_slice_attributes *attributes = call->attributes;
     const th_array *x = &call->input[0];
     int axis = attributes->axis;
     if (th_call_axis(call, &axis, x->ndim))
@@ -40,10 +36,10 @@ static th_status slice_shape(th_call *call)
 }
 
 static const th_sample slice_samples[] = {
-    {"middle", &(slice_attributes){1, 1, 3, 1}, 1, {{.shape = {2, {2, 4}}}}, 0},
-    {"step", &(slice_attributes){0, 1, 5, 2}, 1, {{.shape = {2, {5, 2}}}}, 0},
-    {"from the end", &(slice_attributes){-1, -3, -1, 1}, 1, {{.shape = {3, {2, 2, 4}}}}, 0},
-    {"empty", &(slice_attributes){0, 1, 1, 1}, 1, {{.shape = {1, {3}}}}, 0},
+    {"middle", &(th_slice_attributes){1, 1, 3, 1}, 1, {{.shape = {2, {2, 4}}}}, 0},
+    {"step", &(th_slice_attributes){0, 1, 5, 2}, 1, {{.shape = {2, {5, 2}}}}, 0},
+    {"from the end", &(th_slice_attributes){-1, -3, -1, 1}, 1, {{.shape = {3, {2, 2, 4}}}}, 0},
+    {"empty", &(th_slice_attributes){0, 1, 1, 1}, 1, {{.shape = {1, {3}}}}, 0},
     {.name = NULL},
 };
 
@@ -52,7 +48,7 @@ const th_op th_op_slice = {
     .value = "y = x[start:stop:step] along one axis",
     .gradient = "dx[start:stop:step] = dy, 0 elsewhere",
     .n_inputs = 1,
-    .attributes_size = sizeof(slice_attributes),
+    .attributes_size = sizeof(th_slice_attributes),
     .flags = TH_OP_VIEW,
     .shape = slice_shape,
     .samples = slice_samples,
@@ -60,5 +56,5 @@ const th_op th_op_slice = {
 
 th_tensor *th_slice(th_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
-    return th_apply(&th_op_slice, (&(slice_attributes){axis, start, stop, step}), x);
+    return th_apply(&th_op_slice, (&(th_slice_attributes){axis, start, stop, step}), x);
 }

@@ -1,15 +1,12 @@
 /* squeeze: y = x without an axis of size 1. A view. */
+#include "ops/shared/attributes.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"
 
-typedef struct squeeze_attributes {
-    int axis;
-} squeeze_attributes;
-
 static th_status squeeze_shape(th_call *call)
 {
-    const squeeze_attributes *attributes = call->attributes;
+    const th_squeeze_attributes *attributes = call->attributes;
     const th_array *x = &call->input[0];
     int axis = attributes->axis;
     if (th_call_axis(call, &axis, x->ndim))
@@ -22,8 +19,8 @@ static th_status squeeze_shape(th_call *call)
 }
 
 static const th_sample squeeze_samples[] = {
-    {"middle", &(squeeze_attributes){1}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
-    {"last", &(squeeze_attributes){-1}, 1, {{.shape = {2, {3, 1}}}}, 0},
+    {"middle", &(th_squeeze_attributes){1}, 1, {{.shape = {3, {2, 1, 3}}}}, 0},
+    {"last", &(th_squeeze_attributes){-1}, 1, {{.shape = {2, {3, 1}}}}, 0},
     {.name = NULL},
 };
 
@@ -32,7 +29,7 @@ const th_op th_op_squeeze = {
     .value = "y = x without an axis of size 1",
     .gradient = "dx = dy with that axis",
     .n_inputs = 1,
-    .attributes_size = sizeof(squeeze_attributes),
+    .attributes_size = sizeof(th_squeeze_attributes),
     .flags = TH_OP_VIEW,
     .shape = squeeze_shape,
     .samples = squeeze_samples,
@@ -40,5 +37,5 @@ const th_op th_op_squeeze = {
 
 th_tensor *th_squeeze(th_tensor *x, int axis)
 {
-    return th_apply(&th_op_squeeze, &(squeeze_attributes){axis}, x);
+    return th_apply(&th_op_squeeze, &(th_squeeze_attributes){axis}, x);
 }

@@ -1,18 +1,13 @@
 /* transpose: y = x with its axes in another order. A view. th_swap_axes exchanges two axes. */
+#include "ops/shared/attributes.h"
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/shape.h"
 
-typedef struct transpose_attributes {
-    th_shape order; /* axis i of y is axis order[i] of x */
-    bool swap;      /* exchange axes a and b instead of using order */
-    int32_t a, b;
-} transpose_attributes;
-
 static th_status transpose_shape(th_call *call)
 {
-    const transpose_attributes *attributes = call->attributes;
+    const th_transpose_attributes *attributes = call->attributes;
     const th_array *x = &call->input[0];
     int order[TH_MAX_DIMS];
     if (attributes->swap) {
@@ -50,10 +45,10 @@ static th_status transpose_shape(th_call *call)
 }
 
 static const th_sample transpose_samples[] = {
-    {"matrix", &(transpose_attributes){.order = {2, {1, 0}}}, 1, {{.shape = {2, {2, 3}}}}, 0},
-    {"heads", &(transpose_attributes){.order = {4, {0, 2, 1, -1}}}, 1, {{.shape = {4, {2, 3, 2, 2}}}}, 0},
-    {"cycle", &(transpose_attributes){.order = {3, {2, 0, 1}}}, 1, {{.shape = {3, {2, 3, 4}}}}, 0},
-    {"swap", &(transpose_attributes){.swap = true, .a = 0, .b = -1}, 1, {{.shape = {3, {2, 3, 4}}}}, 0},
+    {"matrix", &(th_transpose_attributes){.order = {2, {1, 0}}}, 1, {{.shape = {2, {2, 3}}}}, 0},
+    {"heads", &(th_transpose_attributes){.order = {4, {0, 2, 1, -1}}}, 1, {{.shape = {4, {2, 3, 2, 2}}}}, 0},
+    {"cycle", &(th_transpose_attributes){.order = {3, {2, 0, 1}}}, 1, {{.shape = {3, {2, 3, 4}}}}, 0},
+    {"swap", &(th_transpose_attributes){.swap = true, .a = 0, .b = -1}, 1, {{.shape = {3, {2, 3, 4}}}}, 0},
     {.name = NULL},
 };
 
@@ -62,7 +57,7 @@ const th_op th_op_transpose = {
     .value = "y = x with its axes in another order",
     .gradient = "dx = dy with its axes in the order of x",
     .n_inputs = 1,
-    .attributes_size = sizeof(transpose_attributes),
+    .attributes_size = sizeof(th_transpose_attributes),
     .flags = TH_OP_VIEW,
     .shape = transpose_shape,
     .samples = transpose_samples,
@@ -70,10 +65,10 @@ const th_op th_op_transpose = {
 
 th_tensor *th_transpose(th_tensor *x, th_shape order)
 {
-    return th_apply(&th_op_transpose, &(transpose_attributes){.order = order}, x);
+    return th_apply(&th_op_transpose, &(th_transpose_attributes){.order = order}, x);
 }
 
 th_tensor *th_swap_axes(th_tensor *x, int axis_a, int axis_b)
 {
-    return th_apply(&th_op_transpose, (&(transpose_attributes){.swap = true, .a = axis_a, .b = axis_b}), x);
+    return th_apply(&th_op_transpose, (&(th_transpose_attributes){.swap = true, .a = axis_a, .b = axis_b}), x);
 }

@@ -1,15 +1,12 @@
 /* unsqueeze: y = x with an additional axis of size 1. A view. */
+#include "ops/shared/attributes.h"
 #include "ops/shared/letters.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 
-typedef struct unsqueeze_attributes {
-    int axis; /* of the result */
-} unsqueeze_attributes;
-
 static th_status unsqueeze_shape(th_call *call)
 {
-    const unsqueeze_attributes *attributes = call->attributes;
+    const th_unsqueeze_attributes *attributes = call->attributes;
     const th_array *x = &call->input[0];
     if (x->ndim == TH_MAX_DIMS)
         return th_call_fail(call, TH_ERROR_SHAPE, "x, %s, has as many dimensions as a tensor can have", TH_TEXT(x));
@@ -29,9 +26,9 @@ static th_status unsqueeze_shape(th_call *call)
 }
 
 static const th_sample unsqueeze_samples[] = {
-    {"first", &(unsqueeze_attributes){0}, 1, {{.shape = {2, {2, 3}}}}, 0},
-    {"last", &(unsqueeze_attributes){-1}, 1, {{.shape = {2, {2, 3}}}}, 0},
-    {"scalar", &(unsqueeze_attributes){0}, 1, {{.shape = {0, {0}}}}, 0},
+    {"first", &(th_unsqueeze_attributes){0}, 1, {{.shape = {2, {2, 3}}}}, 0},
+    {"last", &(th_unsqueeze_attributes){-1}, 1, {{.shape = {2, {2, 3}}}}, 0},
+    {"scalar", &(th_unsqueeze_attributes){0}, 1, {{.shape = {0, {0}}}}, 0},
     {.name = NULL},
 };
 
@@ -40,7 +37,7 @@ const th_op th_op_unsqueeze = {
     .value = "y = x with one more axis, of size 1",
     .gradient = "dx = dy without that axis",
     .n_inputs = 1,
-    .attributes_size = sizeof(unsqueeze_attributes),
+    .attributes_size = sizeof(th_unsqueeze_attributes),
     .flags = TH_OP_VIEW,
     .shape = unsqueeze_shape,
     .samples = unsqueeze_samples,
@@ -48,5 +45,5 @@ const th_op th_op_unsqueeze = {
 
 th_tensor *th_unsqueeze(th_tensor *x, int axis)
 {
-    return th_apply(&th_op_unsqueeze, &(unsqueeze_attributes){axis}, x);
+    return th_apply(&th_op_unsqueeze, &(th_unsqueeze_attributes){axis}, x);
 }

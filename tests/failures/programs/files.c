@@ -49,27 +49,33 @@ static th_status pictures_heatmaps(program_run *r)
     return th_error_code(r->ctx);
 }
 
-/* Writes a page of attention and a dense layer, and a second section into it. */
+const program pictures = {.name = "pictures", .step = {pictures_curves, pictures_heatmaps}};
+
+/* -- pages -- */
+
+static th_status pages_setup(program_run *r)
+{
+    r->tensor[0] = leaf(r, TH_SHAPE(3, 4), 94);
+    return th_error_code(r->ctx);
+}
+
+/* Writes a page of attention and a dense layer. */
 static th_status pages_written(program_run *r)
 {
     th_keep_values(r->ctx, true);
-    th_tensor *x = th_set_name(numbers(r, TH_SHAPE(3, 4), 94), "x");
-    th_set_requires_gradient(x, true);
+    th_tensor *x = th_set_name(r->tensor[0], "x");
+    th_empty_gradient(x);
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
     th_tensor *o = th_scaled_dot_product_attention(x, x, x, &(th_attention_options){.mask = &causal});
     th_tensor *loss = th_mean(th_set_name(th_dense(o, x, NULL), "y"), TH_ALL_AXES, NULL);
     TRY(th_backward(loss, NULL));
-    remove(in_folder(r, "tape.html")); /* a repetition begins without a page */
-    th_html_options options = {.title = "first <1>"};
-    TRY(th_tape_write_html(r->ctx, in_folder(r, "tape.html"), &options));
-    options.append = true;
-    TRY(th_tape_write_html(r->ctx, in_folder(r, "tape.html"), &options));
+    TRY(th_tape_write_html(r->ctx, in_folder(r, "tape.html"), &(th_html_options){.title = "first <1>"}));
     add_file(r, in_folder(r, "tape.html"));
     th_keep_values(r->ctx, false);
     return th_error_code(r->ctx);
 }
 
-const program pictures = {.name = "pictures", .step = {pictures_curves, pictures_heatmaps, pages_written}};
+const program pages = {.name = "pages", .setup = pages_setup, .step = {pages_written}};
 
 /* -- the profile -- */
 

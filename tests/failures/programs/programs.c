@@ -47,6 +47,7 @@ const program *const programs[] = {
     &shards_together,
     &local_steps,
     &npy,
+    &pages,
     &pictures,
     &profile,
     &progress,

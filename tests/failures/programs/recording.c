@@ -150,8 +150,31 @@ static th_status traced(program_run *r)
     return th_error_code(r->ctx);
 }
 
+static th_status kept_and_exported(program_run *r)
+{
+    th_tensor *y = th_gelu(th_matmul(r->tensor[0], r->tensor[1]));
+    TRY(th_backward(th_mse(y, r->tensor[0]), NULL));
+    TRY(th_tape_write_python(r->ctx, in_folder(r, "tape.torch.py"), &(th_python_options){.title = "a script"}));
+    TRY(th_tape_write_python(r->ctx, in_folder(r, "tape.numpy.py"), &(th_python_options){.numpy = true}));
+    TRY(th_tape_explain(r->ctx, r->out, r->tensor[0], TH_INDEX(1, 2)));
+    add_file(r, in_folder(r, "tape.torch.py"));
+    add_file(r, in_folder(r, "tape.numpy.py"));
+    add_output(r);
+    return th_error_code(r->ctx);
+}
+
+static th_status exported(program_run *r)
+{
+    empty_gradients(r);
+    th_keep_values(r->ctx, true);
+    const th_status status = kept_and_exported(r);
+    th_keep_values(r->ctx, false);
+    empty_gradients(r);
+    return status;
+}
+
 const program looking_at_the_tape = {
-    .name = "looking_at_the_tape", .setup = two_leaves, .step = {printed, walked, traced}};
+    .name = "looking_at_the_tape", .setup = two_leaves, .step = {printed, walked, traced, exported}};
 
 /* -- a tape of many nodes -- */
 

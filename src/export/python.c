@@ -1,0 +1,223 @@
+/* th_tape_write_python: the tape as a Python script that checks it. The script begins with compute(), which has a line
+ * for each node (python_calls.c). Then come the functions of its operations and the comparison (python_functions.c), and
+ * the library's numbers (python_numbers.c). */
+#include "export/python.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "autograd/gradient.h"
+#include "export/one_pass.h"
+#include "io/atomic_file.h"
+#include "tapehead/export.h"
+#include "tensor/memory.h"
+
+static const char operation[] = "tape_write_python";
+
+/* -- checks -- */
+
+static const char *file_of(const char *file)
+{
+    return file ? file : "?";
+}
+
+static th_status check_nodes(const th_script *s)
+{
+    th_context *ctx = s->listing.ctx;
+    for (int64_t n = 0; n < s->listing.nodes; n++) {
+        const th_node *node = th_listing_node(&s->listing, n);
+        if (!th_script_knows(node->op))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                           "node %" PRId64 " is %s, recorded at %s:%d; scripts have formulas for the library's own "
+                           "operations only",
+                           n, node->op->name, file_of(node->file), node->line);
+        for (int i = 0; i < node->n_inputs; i++) {
+            const th_operand_record *input = th_node_input(node, i);
+            const th_storage *storage = input->tensor ? input->tensor->storage : NULL;
+            if (storage && storage->version != input->version)
+                return th_fail(ctx, TH_ERROR_STATE, operation,
+                               "input %d of %s, recorded at %s:%d, was changed at %s:%d; write the script before the "
+                               "optimizer's step",
+                               i, node->op->name, file_of(node->file), node->line, file_of(storage->changed_file),
+                               storage->changed_line);
+        }
+    }
+    return TH_OK;
+}
+
+/* Finds the tensor that was differentiated. */
+static th_status find_start(th_script *s)
+{
+    th_context *ctx = s->listing.ctx;
+    const th_tape_passes *passes = &ctx->tape->passes;
+    if (th_one_pass(ctx, operation) != TH_OK)
+        return ctx->error;
+    s->start = passes->count ? passes->start : NULL;
+    th_array gradient;
+    if (s->start && !th_listing_gradient(s->start, &gradient) && th_tensor_numel(s->start) > 0)
+        return th_fail(ctx, TH_ERROR_STATE, operation,
+                       "the gradient with which backward began was released; call th_keep_values before backward");
+    return TH_OK;
+}
+
+/* -- the numbers -- */
+
+/* Returns whether the script compares this tensor's gradient, and sets *array to it. A view's gradient is a part of
+ * another one. The gradient of the start is given. */
+static bool is_compared(const th_script *s, int64_t tensor, th_array *array)
+{
+    const th_tensor_impl *t = s->listing.tensor[tensor].tensor;
+    const th_gradient_buffer *buffer = th_gradient_buffer_of(t);
+    const bool own = t->gradient != NULL && t != s->start && (s->start == NULL || s->start->part.root != t);
+    if (!own || !s->variable[tensor].reached || !th_listing_gradient(t, array))
+        return false;
+    return buffer->kind == TH_GRADIENT_OF_RESULT || !s->listing.ctx->tape->passes.requested;
+}
+
+static void put_leaves(th_script *s)
+{
+    char name[TH_SCRIPT_NAME];
+    fputs("LEAVES = {\n", s->file);
+    for (int64_t i = 0; i < s->listing.tensors; i++) {
+        const th_array array = th_tensor_array(s->listing.tensor[i].tensor);
+        if (s->listing.tensor[i].producer < 0)
+            th_script_put_entry(s->file, th_script_variable_name(s, i, name), &array);
+    }
+    for (int64_t n = 0; n < s->listing.nodes; n++) {
+        th_array kept;
+        if (!th_script_drops(th_listing_node(&s->listing, n)))
+            continue;
+        if (th_script_kept(s, th_listing_node(&s->listing, n), &kept) != TH_OK)
+            return;
+        snprintf(name, sizeof name, "kept%" PRId64, n);
+        th_script_put_entry(s->file, name, &kept);
+    }
+    if (s->start) {
+        th_array cotangent;
+        th_gradient_array(s->start, &cotangent);
+        th_script_put_entry(s->file, "cotangent", &cotangent);
+    }
+    fputs("}\n\n", s->file);
+}
+
+static void put_results(const th_script *s)
+{
+    char name[TH_SCRIPT_NAME];
+    fputs("VALUES = {\n", s->file);
+    for (int64_t i = 0; i < s->listing.tensors; i++) {
+        const th_array array = th_tensor_array(s->listing.tensor[i].tensor);
+        if (s->listing.tensor[i].producer >= 0)
+            th_script_put_entry(s->file, th_script_variable_name(s, i, name), &array);
+    }
+    fputs("}\n\nGRADIENTS = {\n", s->file);
+    for (int64_t i = s->listing.tensors - 1; i >= 0;
+         i--) { /* in the order of backward: the first wrong one is the cause */
+        th_array array;
+        if (is_compared(s, i, &array))
+            th_script_put_entry(s->file, th_script_variable_name(s, i, name), &array);
+    }
+    fputs("}\n\n", s->file);
+}
+
+/* -- the tolerance -- */
+
+typedef struct rounding {
+    const char *tolerance, *of;
+} rounding;
+
+/* Returns the tolerance for the least precise numbers of the tape. */
+static rounding rounding_of(const th_script *s)
+{
+    th_precision precision = TH_PRECISION_FLOAT32;
+    bool float32 = false;
+    for (int64_t n = 0; n < s->listing.nodes; n++) {
+        const th_node *node = th_listing_node(&s->listing, n);
+        float32 |= th_node_output(node, 0)->tensor->dtype == TH_FLOAT32;
+        for (int i = 0; i < node->n_inputs; i++)
+            float32 |= th_node_input(node, i)->tensor && th_node_input(node, i)->tensor->dtype == TH_FLOAT32;
+        precision = node->precision > precision ? node->precision : precision;
+    }
+    if (!float32)
+        return (rounding){"1e-11", "float64"};
+    if (precision == TH_PRECISION_BFLOAT16)
+        return (rounding){"5e-2", "products of bfloat16 numbers"};
+    if (precision == TH_PRECISION_BFLOAT16X3)
+        return (rounding){"1e-3", "products of pairs of bfloat16 numbers"};
+    return (rounding){"1e-4", "float32"};
+}
+
+/* -- the script -- */
+
+static void put_beginning(const th_script *s, const char *title)
+{
+    fputs("#!/usr/bin/env python3\n\"\"\"", s->file);
+    th_script_put_text(s->file, title ? title : "A tape of Tapehead");
+    fprintf(s->file,
+            "\n\nWritten by Tapehead %s. This script computes the tape again with %s in float64: every value from the\n"
+            "leaves, and every gradient %s.\n"
+            "It compares each number with the library's, at the end of this file. The exit status is 0 if they\n"
+            "agree, else 1.\n\n"
+            "y12 is the result of node 12, y12_1 its second result, p_... a parameter, x... another leaf%s.\n"
+            "The functions th_... have the names of the library's operations.\n\"\"\"\n\n",
+            th_version(), s->numpy ? "NumPy" : "PyTorch",
+            s->numpy ? "by the rule of each node, from the last to the first" : "with torch.autograd",
+            s->numpy ? ", d_... a gradient" : "");
+    fprintf(s->file, "import math\nimport re\nimport struct\nimport sys\nfrom base64 import b64decode\n\n%s\n\n\n",
+            s->numpy ? "import numpy as np\n\nnp.seterr(all=\"ignore\")" : "import torch");
+}
+
+static void put_settings(const th_script *s)
+{
+    const rounding r = rounding_of(s);
+    fprintf(
+        s->file,
+        "\n\nLIBRARY = \"%s\"\n\n"
+        "# A number may differ by TOLERANCE, for the rounding of %s, times the largest number of its tensor. That\n"
+        "# number counts as at least SMALL times the largest one of all values (at most 1), or of all gradients: sums\n"
+        "# that cancel have the rounding errors of their terms.\nTOLERANCE = %s\nSMALL = 0.001\n\n"
+        "# -- the library's numbers: type, shape, elements in row-major order (decimal, or bytes in base64) --\n\n",
+        s->numpy ? "NumPy" : "PyTorch", r.of, r.tolerance);
+}
+
+static void put_script(th_script *s, const char *title)
+{
+    put_beginning(s, title);
+    th_script_put_compute(s);
+    th_script_put_functions(s);
+    put_settings(s);
+    put_leaves(s);
+    put_results(s);
+    fputs("sys.exit(main())\n", s->file);
+}
+
+static th_status write_file(th_script *s, const char *path, const char *title)
+{
+    th_context *ctx = s->listing.ctx;
+    th_atomic_file file;
+    if (!th_atomic_begin(&file, path))
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
+    file.unsynchronized = true; /* a crash of the machine may lose it: it can be written again */
+    s->file = file.file;
+    errno = 0;
+    put_script(s, title);
+    if (!th_atomic_end(&file, !ctx->error))
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s could not be written in full: %s", path, strerror(errno));
+    return ctx->error;
+}
+
+th_status th_tape_write_python(th_context *ctx, const char *path, const th_python_options *options)
+{
+    if (ctx == NULL)
+        return TH_ERROR_ARGUMENT;
+    if (path == NULL && !th_failed(ctx))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
+    const th_python_options given = options ? *options : (th_python_options){.numpy = false};
+    th_script s = {.numpy = given.numpy};
+    if (th_listing_begin(&s.listing, ctx, operation) == TH_OK && check_nodes(&s) == TH_OK && find_start(&s) == TH_OK &&
+        th_script_name_variables(&s) == TH_OK)
+        write_file(&s, path, given.title);
+    th_release(ctx, s.variable, s.bytes);
+    th_listing_end(&s.listing);
+    return ctx->error;
+}

@@ -1,0 +1,74 @@
+def numbers_of(entry):
+    """The numbers of a tensor in row-major order, exactly as the library has them."""
+    dtype, shape, data = entry
+    if isinstance(data, bytes):
+        letter = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "bool": "?"}[dtype]
+        return list(struct.unpack(f"<{math.prod(shape)}{letter}", data))
+    return [float(n) if dtype.startswith("float") else int(n) for n in data.split()]
+
+
+def difference(a, b):
+    """The absolute difference. Two NaN are equal, and so are two infinities of the same sign."""
+    if a == b or (a != a and b != b):
+        return 0.0
+    return math.inf if math.isnan(a - b) else abs(a - b)
+
+
+def largest_of(numbers):
+    return max((abs(n) for n in numbers if math.isfinite(n)), default=0.0)
+
+
+def source_line(name):
+    """The line of this script that computes a tensor. Its comment names the module and the line of the program."""
+    with open(__file__, encoding="utf-8") as lines:
+        return next((line.strip() for line in lines if re.match(rf"    (\w+, )*{name}(, \w+)* = ", line)), "")
+
+
+def compare(kind, name, entry, found, floor):
+    """Compares one tensor. Returns the number of its numbers, the worst difference and its limit, and what is wrong."""
+    expected, shape = numbers_of(entry), tuple(entry[1])
+    if found is not None and tuple(found.shape) != shape:
+        return len(expected), math.inf, 0.0, f"{kind} {name}: the shape is {tuple(found.shape)}, not {shape}"
+    found = [0.0] * len(expected) if found is None else found.reshape(-1).tolist()
+    limit = TOLERANCE * max(largest_of(expected), floor) if entry[0].startswith("float") else 0.0
+    differences = [difference(a, b) for a, b in zip(expected, found)]
+    worst = max(differences, default=0.0)
+    if worst <= limit:
+        return len(expected), worst, limit, ""
+    at, index = differences.index(worst), []
+    wrong, rest = sum(d > limit for d in differences), at
+    for size in reversed(shape):
+        rest, i = divmod(rest, size)
+        index.insert(0, i)
+    problem = (
+        f"{kind} {name}: {wrong} of {len(expected)} numbers; worst at {index}: Tapehead has {expected[at]!r}, "
+        f"{LIBRARY} {found[at]!r}, allowed is a difference of {limit:.1e}"
+    )
+    return len(expected), worst, limit, problem
+
+
+def main():
+    values, gradients = compute()
+    count, problems, worst = 0, [], (0.0, 0.0, 1.0, "nothing")
+    for kind, entries, found in (("value of", VALUES, values), ("gradient of", GRADIENTS, gradients)):
+        floor = SMALL * max((largest_of(numbers_of(e)) for e in entries.values()), default=0.0)
+        if kind == "value of":
+            floor = min(floor, SMALL)
+        for name, entry in entries.items():
+            n, error, limit, problem = compare(kind, name, entry, found.get(name), floor)
+            count += n
+            if error > 0:
+                worst = max(worst, (error / limit if limit else math.inf, error, limit, f"{kind} {name}"))
+            if problem:
+                print("WRONG", problem)
+                print("     ", source_line(name))
+                problems.append(f"{kind} {name}")
+    tensors = f"{len(VALUES)} values and {len(GRADIENTS)} gradients"
+    result = f"{len(problems)} of them are wrong" if problems else f"all agree with {LIBRARY}"
+    print(
+        f"compared {count} numbers of {tensors}: {result}; "
+        f"worst difference {worst[1]:.1e}, allowed {worst[2]:.1e} ({worst[3]})"
+    )
+    if problems:
+        print("wrong: " + ", ".join(problems))
+    return 1 if problems else 0

@@ -1,0 +1,110 @@
+/* The functions of the script, from the embedded Python files. A function begins with "def" in the first column and
+ * ends before the next one. The script gets the operations of its nodes, and what these call. */
+#include <stdio.h>
+#include <string.h>
+
+#include "export/python.h"
+
+#include "python_check.inc"
+#include "python_numpy.inc"
+#include "python_torch.inc"
+
+enum { MAX_FUNCTIONS = 256 };
+
+typedef struct function {
+    const char *text, *name; /* not terminated */
+    size_t length, name_length;
+    bool needed;
+} function;
+
+typedef struct function_list {
+    function function[MAX_FUNCTIONS];
+    int count;
+} function_list;
+
+static bool is_name(char c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static void split(const char *text, function_list *list)
+{
+    static const char keyword[] = "def ";
+    list->count = 0;
+    const char *at = strstr(text, keyword);
+    while (at && list->count < MAX_FUNCTIONS) {
+        const char *next = strstr(at + 1, "\ndef "), *name = at + sizeof keyword - 1;
+        size_t length = next ? (size_t)(next - at) : strlen(at);
+        while (length > 0 && at[length - 1] == '\n')
+            length--;
+        list->function[list->count++] =
+            (function){.text = at, .name = name, .length = length, .name_length = strcspn(name, "(")};
+        at = next ? next + 1 : NULL;
+    }
+}
+
+/* Returns whether a function's text calls another one. */
+static bool calls(const function *caller, const function *callee)
+{
+    const char *end = caller->text + caller->length - callee->name_length;
+    for (const char *at = caller->text + 4; at < end; at++)
+        if (memcmp(at, callee->name, callee->name_length) == 0 && at[callee->name_length] == '(' && !is_name(at[-1]) &&
+            at != caller->name)
+            return true;
+    return false;
+}
+
+/* Marks a function and all that it calls, directly or not. */
+static void need(function_list *list, function *wanted)
+{
+    if (wanted->needed)
+        return;
+    wanted->needed = true;
+    for (int i = 0; i < list->count; i++)
+        if (calls(wanted, &list->function[i]))
+            need(list, &list->function[i]);
+}
+
+static void need_named(function_list *list, const char *name)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->function[i].name_length == strlen(name) &&
+            memcmp(list->function[i].name, name, list->function[i].name_length) == 0)
+            need(list, &list->function[i]);
+}
+
+static void need_operations(const th_script *s, function_list *list)
+{
+    for (int64_t n = 0; n < s->listing.nodes; n++) {
+        char name[128];
+        const char *operation = th_listing_node(&s->listing, n)->op->name;
+        snprintf(name, sizeof name, "th_%.100s", operation);
+        need_named(list, name);
+        snprintf(name, sizeof name, "th_%.100s_gradient", operation);
+        if (s->numpy && th_script_reached(s, n))
+            need_named(list, name);
+    }
+}
+
+static void put_needed(const th_script *s, const function_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->function[i].needed)
+            fprintf(s->file, "\n\n%.*s\n", (int)list->function[i].length, list->function[i].text);
+}
+
+void th_script_put_functions(const th_script *s)
+{
+    function_list list;
+    split((const char *)(s->numpy ? numpy_functions : torch_functions), &list);
+    need_operations(s, &list);
+    need_named(&list, "given");
+    need_named(&list, "leaf");
+    fputs("\n\n# -- the operations --", s->file);
+    put_needed(s, &list);
+    fputs("\n\n# -- the comparison --", s->file);
+    split((const char *)check_functions, &list);
+    for (int i = 0; i < list.count; i++)
+        list.function[i].needed = true;
+    put_needed(s, &list);
+}
