@@ -52,7 +52,7 @@ void class_free(class_engine *engine);
  * the last class_new. */
 const char *class_error(const class_engine *engine);
 
-/* Returns the library's version and what computes: "Tapehead 0.2.0 isa=simd128 gemm=native threads=1". */
+/* Returns the library's version and what computes: "tapehead 0.2.0 compiler=... isa=simd128 gemm=native threads=1". */
 const char *class_build(const class_engine *engine);
 
 /* -- training -- */
@@ -107,8 +107,10 @@ const float *class_attention(class_engine *engine, const char *sequence);
 
 /* Follows one number from the embedding to the loss and back: number `element` (0 .. E - 1) of the embedding of the
  * token at `position` (0 .. T - 1), when the model reads the sequence, the separator, and the sequence without its last
- * letter, and must write the sequence. The number is one factor of many results. The path takes the one to which the
- * largest part of its gradient belongs. Evaluation: no dropout. JSON:
+ * letter, and must write the sequence. A number is used in many results. The path takes the one from which the largest
+ * part of its gradient comes: through the values, or past the attention through the residual connection (not through
+ * queries and keys). The names are embedding, h, then (values, mixed, projected or nothing), residual, logits, loss.
+ * Evaluation: no dropout. JSON:
  *     {"loss":3.3,"tokens":"COPY|COP","path":[
  *       {"name":"embedding","formula":"h = embedding + position","index":[2,5],"axes":"TE","value":0.3,
  *        "gradient":0.002,"factor":1,"carried":0.002},
@@ -133,8 +135,8 @@ const char *class_rule(int rule);
  * rule. */
 double class_set_rule(class_engine *engine, int rule);
 
-/* Runs the gradient checker on a rule's operation, on the operation's samples. Returns its sentences; for rule 0 and
- * every right operation a sentence that says how many derivatives agree. */
+/* Runs the gradient checker on a rule's operation, on the operation's samples; for rule 0 on all four operations.
+ * Returns its sentences, some lines of text: a wrong rule's report ends with a map of the wrong elements. */
 const char *class_check(class_engine *engine, int rule);
 
 #endif

@@ -136,7 +136,8 @@ static_program() { # static_program DIRECTORY: with the core library of this bui
     rm -rf "$root"
     mkdir "$root"
     # shellcheck disable=SC2046 # a list of options
-    musl-gcc -static -std=c11 -O2 -I "$here/include" "$here/examples/copy_task.c" -o "$root/copy_task" "$1/libtapehead.a" \
+    musl-gcc -static -std=c11 -O2 -I "$here/include" "$here/examples/copy_task.c" "$here/examples/copy_task/model.c" \
+        -o "$root/copy_task" "$1/libtapehead.a" \
         $(sed -n 's/^Libs.private: //p' "$1/tapehead.pc")
     in_root /copy_task --version >/dev/null 2>"$work/log" || skip "this user cannot change the root directory: $(cat "$work/log")"
 
