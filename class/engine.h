@@ -126,9 +126,9 @@ const char *class_follow(class_engine *engine, const char *sequence, int positio
 /* Returns the number of rules. Rule 0 is "right". */
 int class_rules(void);
 
-/* Returns a rule's name, such as "scale", what is wrong in words, the right formula and the wrong formula, as JSON:
- *     {"name":"scale","says":"...","operation":"scores","right":"dQ = dX K / sqrt(D)","wrong":"dQ = dX K"}
- * NULL if there is no such rule. */
+/* Returns a rule's name, such as "sign", its mistake in words, the right formula and the wrong formula, as JSON:
+ *     {"name":"sign","says":"...","operation":"scores","right":"dQ = dX K / sqrt(D)","wrong":"dQ = -dX K / sqrt(D)"}
+ * NULL for another number. */
 const char *class_rule(int rule);
 
 /* The next steps train with this rule. A wrong rule changes backward only: forward computes the right values. Returns

@@ -1,6 +1,6 @@
 /* Follows one number through the model, from the embedding to the loss and back (class_follow in engine.h). The path
- * goes through the values or past the attention through the residual connection. At each node it takes the number to
- * which the largest part of the gradient belongs. */
+ * goes through the values or past the attention through the residual connection. Each node leads to the number from
+ * which the largest part of its gradient comes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

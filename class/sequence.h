@@ -13,7 +13,7 @@ th_tensor *typed_sequence(class_engine *e, const char *sequence);
 /* Writes the letters of tokens (1, n) to *text. */
 bool spell_sequence(class_engine *e, th_tensor *tokens, class_text *text);
 
-/* Returns `count` random sequences (count, n), at most 100, an owned tensor. *state is that of the generator. */
+/* Returns `count` random sequences (count, n), at most 100, an owned tensor. *state is the generator's. */
 th_tensor *random_sequences(class_engine *e, int count, uint64_t *state);
 
 #endif

@@ -21,7 +21,7 @@ typedef enum class_operation {
 } class_operation;
 
 typedef struct class_wrong_rule {
-    const char *name, *says; /* says: what is wrong, as a sentence; "" for the right rule */
+    const char *name, *says; /* says: the mistake, as a sentence; "" for the right rule */
     class_operation operation;
     const char *right, *wrong; /* formulas */
 } class_wrong_rule;

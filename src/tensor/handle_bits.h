@@ -9,7 +9,7 @@
  *     if it is a step tensor's:  until its context has created 2^24 (16.7 million) more step tensors;
  *     if it is an owned one's:   always: a context has at most 2^14 (16384) owned tensors at once, and reuses the
  *                                implementation of each 2^10 times;
- *     if it is an object's (a module, an optimizer, a cache):  until its context has created 2^25 more of them;
+ *     if it is an object's (attachment.h):  until its context has created 2^25 more of them;
  *     if its context was freed:  until 64 more contexts have been created. At most 64 exist at once. */
 #ifndef TH_TENSOR_HANDLE_BITS_H
 #define TH_TENSOR_HANDLE_BITS_H
