@@ -10,6 +10,7 @@ include(CheckCSourceCompiles)
 # src/kernels/vector/vector.h, and options of the compiler.
 set(TAPEHEAD_ISAS_x86_64 baseline avx2 avx512)
 set(TAPEHEAD_ISAS_aarch64 neon)
+set(TAPEHEAD_ISAS_wasm32 simd128)
 set(TAPEHEAD_ISAS ${TAPEHEAD_ISAS_${TAPEHEAD_ARCHITECTURE}})
 
 set(TAPEHEAD_ISA_FLAGS_baseline -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=0 -ffp-contract=off)
@@ -20,6 +21,7 @@ set(TAPEHEAD_ISA_FLAGS_avx512bf16 ${TAPEHEAD_ISA_FLAGS_avx512} -mavx512bf16)
 set(TAPEHEAD_TILE_FLAGS -mamx-tile -mamx-bf16)
 set(TAPEHEAD_ISA_FLAGS_amx ${TAPEHEAD_ISA_FLAGS_avx512bf16} ${TAPEHEAD_TILE_FLAGS})
 set(TAPEHEAD_ISA_FLAGS_neon -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=32 -DTH_FUSED=1)
+set(TAPEHEAD_ISA_FLAGS_simd128 ${TAPEHEAD_ISA_FLAGS_baseline})
 set(TAPEHEAD_ISA_FLAGS_scalar ${TAPEHEAD_ISA_FLAGS_baseline})
 
 # The kernels with tiles are left out if the compiler or its assembler does not have the instructions.
@@ -38,6 +40,7 @@ unset(CMAKE_REQUIRED_FLAGS)
 # These options precede the flags of an instruction set. So -march=native in CMAKE_C_FLAGS changes no kernel, and no bits.
 set(TAPEHEAD_MARCH_x86_64 -march=x86-64)
 set(TAPEHEAD_MARCH_aarch64 -march=armv8-a)
+set(TAPEHEAD_MARCH_wasm32 -msimd128)
 
 # Compiles these kernels once, as the target tapehead_f<bits>_<isa>.
 function(tapehead_kernel_instance bits isa)

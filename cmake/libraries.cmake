@@ -7,23 +7,26 @@ if(PROJECT_VERSION_MAJOR EQUAL 0)
 endif()
 
 # tapehead_libraries(name exported objects...): makes the targets `name` (shared) and `name`_static from the same object
-# files. Users know them as tapehead::`exported` and tapehead::`exported`_static.
+# files. Users know them as tapehead::`exported` and tapehead::`exported`_static. WebAssembly has the static one only.
 function(tapehead_libraries name exported)
-    add_library(${name} SHARED ${ARGN})
     add_library(${name}_static STATIC ${ARGN})
+    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C EXPORT_NAME ${exported}_static)
+    target_include_directories(${name}_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+    add_library(tapehead::${exported}_static ALIAS ${name}_static)
+    if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32")
+        return()
+    endif()
+    add_library(${name} SHARED ${ARGN})
     set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TAPEHEAD_SOVERSION}
         LINKER_LANGUAGE C EXPORT_NAME ${exported})
-    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C EXPORT_NAME ${exported}_static)
     # nodelete: a thread may still run the library's code when a program unloads the library.
     # exclude-libs: functions of static libraries, as jansson may be one, are not exported.
     target_link_options(${name} PRIVATE LINKER:-z,nodelete LINKER:--exclude-libs,ALL)
     if(NOT TAPEHEAD_SANITIZE)
         target_link_options(${name} PRIVATE LINKER:--no-undefined)
     endif()
-    foreach(kind "" _static)
-        target_include_directories(${name}${kind} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-        add_library(tapehead::${exported}${kind} ALIAS ${name}${kind})
-    endforeach()
+    target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+    add_library(tapehead::${exported} ALIAS ${name})
 endfunction()
 
 # tapehead_private_version(target): gives the functions marked TH_PRIVATE_API a symbol version that names this release. So
@@ -67,6 +70,10 @@ function(tapehead_program name)
     endif()
     add_executable(${name} ${ARGN})
     target_compile_options(${name} PRIVATE ${TAPEHEAD_WARNING_FLAGS} ${TAPEHEAD_OPTIMIZE_FLAGS})
+    if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32") # for node, with its files. -O1: optimizing each program again takes a minute
+        target_link_options(${name} PRIVATE -O1 -sNODERAWFS=1 -sEXIT_RUNTIME=1 -sWASM_ASYNC_COMPILATION=0
+            -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=2147483648)
+    endif()
     if(models)
         target_include_directories(${name} SYSTEM PRIVATE ${TAPEHEAD_MODELS_INCLUDES})
         target_link_libraries(${name} PRIVATE tapehead::models_static)

@@ -3,7 +3,8 @@ include(cmake/architecture.cmake)
 
 # tapehead_refuse(found): stops with a sentence that names what was found and what is supported.
 function(tapehead_refuse found)
-    message(FATAL_ERROR "Tapehead supports Linux on x86-64 and on little-endian aarch64, with gcc 12, clang 14 or later, but ${found}.")
+    message(FATAL_ERROR "Tapehead supports Linux on x86-64 and on little-endian aarch64, with gcc 12, clang 14 or later, and WebAssembly "
+        "with Emscripten 3.1, but ${found}.")
 endfunction()
 
 # tapehead_machine(result): sets `result` to the target of the compiler in its own words, such as riscv64-linux-gnu.
@@ -29,18 +30,22 @@ float second(quad x)
 }" TAPEHEAD_VECTOR_EXTENSIONS)
 endfunction()
 
-if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+if(NOT CMAKE_SYSTEM_NAME MATCHES "^(Linux|Emscripten)$")
     tapehead_refuse("the system is ${CMAKE_SYSTEM_NAME}")
 endif()
 tapehead_machine(machine)
 if(CMAKE_C_BYTE_ORDER STREQUAL "BIG_ENDIAN")
     tapehead_refuse("the compiler builds for ${machine}, which is big-endian")
 endif()
-if(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+if(NOT CMAKE_SIZEOF_VOID_P EQUAL 8 AND NOT TAPEHEAD_ARCHITECTURE STREQUAL "wasm32")
     tapehead_refuse("the compiler builds for ${machine} with pointers of ${CMAKE_SIZEOF_VOID_P} bytes")
 endif()
 if(NOT TAPEHEAD_ARCHITECTURE)
     tapehead_refuse("the compiler builds for ${machine}")
+endif()
+if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32" AND (TAPEHEAD_OPENMP OR TAPEHEAD_MODELS OR TAPEHEAD_INSTALL))
+    message(FATAL_ERROR "In WebAssembly Tapehead is a static core library with one thread: set TAPEHEAD_OPENMP, TAPEHEAD_MODELS and "
+        "TAPEHEAD_INSTALL to OFF.")
 endif()
 tapehead_vector_extensions()
 if(NOT TAPEHEAD_VECTOR_EXTENSIONS)

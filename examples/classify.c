@@ -250,8 +250,8 @@ static th_status report(th_module *model, int64_t step, double loss)
         print_score("new sentences", SHORTEST, TRAINED, short_ones);
         print_score("longer ones", TRAINED + 1, LONGEST, longer);
     }
-    printf("classify: %sseed=%ld steps=%ld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
-           spell_precision(th_precision_of(ctx)), (long)seed, (long)step, short_ones.right, longer.right,
+    printf("classify: %sseed=%lld steps=%lld right=%.4f longer=%.4f subject=%.4f loss=%.6f parameters_crc32c=%08x\n",
+           spell_precision(th_precision_of(ctx)), (long long)seed, (long long)step, short_ones.right, longer.right,
            short_ones.subject, loss, (unsigned)th_module_crc32c(model));
     return draw_picture(model); /* last, so that an error here does not lose the results */
 }

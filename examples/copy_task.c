@@ -4,12 +4,14 @@
  *     reads    C O P Y | C O P
  *     writes           C O P Y        (its output before the separator does not count)
  *
- * B batch, n length of a sequence, T = 2n tokens, V vocabulary with the separator, E width, H heads. */
+ * The model is in copy_task/model.h. B batch, n length of a sequence, T = 2n tokens, V vocabulary with the separator,
+ * E width, H heads. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <tapehead/tapehead.h>
 
+#include "copy_task/model.h"
 #include "options.h"
 #include "precision.h"
 #include "processes.h"
@@ -23,68 +25,6 @@ static bool no_attention, quiet;
 static char loss_picture[4096], attention_picture[4096];
 static volatile sig_atomic_t interrupted;
 
-/* -- the model: embedding + position embeddings, attention with a residual, dense to the vocabulary -- */
-
-typedef struct {
-    th_module base;
-    th_module *embedding, *attention, *output;
-    th_tensor *positions; /* (T, E), the position embeddings */
-} copy_model;
-static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
-
-static th_tensor *embed(const copy_model *m, th_tensor *tokens) /* (B, t) -> (B, t, E) */
-{
-    return th_add(th_module_forward(m->embedding, tokens), th_slice(m->positions, 0, 0, th_size(tokens, 1), 1));
-}
-
-static th_tensor *copy_model_forward(th_module *base, th_tensor *tokens) /* (B, t) -> (B, t, V) */
-{
-    const copy_model *m = (const copy_model *)base;
-    th_tensor *h = embed(m, tokens);
-    if (m->attention)
-        h = th_add(h, th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &causal}));
-    return th_module_forward(m->output, h);
-}
-
-static th_module *copy_model_new(th_context *ctx)
-{
-    copy_model *m = th_module_new(ctx, sizeof *m, "copy_model", copy_model_forward);
-    if (m == NULL)
-        return NULL;
-    const th_multi_head_attention_options options = {.dropout = dropout};
-    m->embedding = th_module_add(&m->base, "embedding", th_embedding_new(ctx, vocab + 1, width));
-    m->positions = th_module_add_parameter(&m->base, "positions", TH_SHAPE(2 * length, width));
-    if (!no_attention)
-        m->attention = th_module_add(&m->base, "attention", th_multi_head_attention_new(ctx, width, heads, &options));
-    m->output = th_module_add(&m->base, "output", th_dense_new(ctx, width, vocab + 1, NULL));
-    return th_fill_normal(m->positions, 0, 1) == TH_OK ? &m->base : NULL;
-}
-
-/* Concatenates x, the separator and the first `written` symbols of y: (B, n), (1, 1), (B, n) -> (B, n + 1 + written) */
-static th_tensor *tokens_of(th_tensor *x, th_tensor *separator, th_tensor *y, int64_t written)
-{
-    th_tensor *column = th_expand(separator, TH_SHAPE(th_size(x, 0), 1));
-    return th_concat((th_tensor *const[]){x, column, th_slice(y, 1, 0, written, 1)}, 3, 1);
-}
-
-/* Generates the continuation of x from the model's own output: (B, n) -> (B, n) */
-static th_tensor *decode(th_module *model, th_tensor *x, th_tensor *separator)
-{
-    th_tensor *tokens = tokens_of(x, separator, x, 0);
-    for (int64_t t = length; t < 2 * length; t++) {
-        th_tensor *logits = th_slice(th_module_evaluate(model, tokens), 1, t, t + 1, 1); /* (B, 1, V) */
-        tokens = th_concat((th_tensor *const[]){tokens, th_cast(th_argmax(logits, -1), TH_INT32)}, 2, 1);
-    }
-    return th_slice(tokens, 1, length + 1, 2 * length + 1, 1);
-}
-
-/* Returns the share of symbols, or of whole sequences, in which y (B, n) equals x. */
-static double accuracy(th_tensor *x, th_tensor *y, bool whole)
-{
-    th_tensor *wrong = th_cast(th_not_equal(x, th_cast(y, TH_INT32)), TH_FLOAT64);
-    return 1 - th_item(th_mean(whole ? th_max(wrong, TH_AXES(1), NULL) : wrong, TH_ALL_AXES, NULL));
-}
-
 /* What each process has besides the model. */
 typedef struct {
     th_tensor *separator; /* (1, 1) */
@@ -93,12 +33,11 @@ typedef struct {
 
 static const char *spell(th_tensor *tokens, char text[2 * MAX_LENGTH + 1])
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     int32_t token[2 * MAX_LENGTH];
     const int64_t count = th_numel(tokens);
     const bool copied = th_copy_out(tokens, token, (size_t)count * sizeof *token) == TH_OK;
     for (int64_t i = 0; i < count && copied; i++)
-        text[i] = token[i] == vocab ? '|' : letters[token[i]];
+        text[i] = token[i] == vocab ? '|' : copy_letters[token[i]];
     text[count] = 0;
     return text;
 }
@@ -138,7 +77,7 @@ static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *l
     if (th_picture_curves(ctx, loss_picture, loss, 1, &chart) || no_attention)
         return th_error_code(ctx);
     th_tensor *h = embed(m, tokens), *weights = NULL; /* (1, H, T, T) */
-    th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &causal, .weights = &weights});
+    th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &copy_causal, .weights = &weights});
     th_heatmap_options map = {"Where each symbol was looked up", "writes", "reads", .row_letters = spell(y, writes)};
     map.column_letters = spell(tokens, reads);
     weights = th_slice(th_select(weights, 0, 0), 1, length, 2 * length, 1); /* (H, n, T): from the separator on */
@@ -161,9 +100,7 @@ static th_status run_shard(th_module *model, th_tensor *separator, th_shard *sha
 {
     th_context *ctx = model->ctx;
     th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch / shards, length), 0, vocab);
-    th_tensor *logits = th_module_forward(model, tokens_of(x, separator, x, length - 1));
-    logits = th_slice(logits, 1, length, 2 * length, 1); /* (B, n, V): from the separator on */
-    th_tensor *loss = th_cross_entropy(logits, x, NULL);
+    th_tensor *logits, *loss = copy_loss(model, x, separator, &logits);
     if (th_backward(loss, NULL))
         return th_error_code(ctx);
     shard->loss = th_item(loss);
@@ -222,8 +159,8 @@ static th_status report(th_module *model, const task *t, const th_curve *loss)
     if (!quiet)
         printf("1000 fresh sequences: %.2f %% of symbols and %.2f %% of whole sequences are right\nin   %s\nout  %s\n",
                100 * symbols, 100 * sequences, spell(t->sample, in), spell(y, written));
-    printf("copy_task: %sseed=%ld steps=%ld symbol_accuracy=%.4f sequence_accuracy=%.4f ",
-           spell_precision(th_precision_of(ctx)), (long)seed, (long)loss->count, symbols, sequences);
+    printf("copy_task: %sseed=%lld steps=%lld symbol_accuracy=%.4f sequence_accuracy=%.4f ",
+           spell_precision(th_precision_of(ctx)), (long long)seed, (long long)loss->count, symbols, sequences);
     printf("loss=%.6f parameters_crc32c=%08x\n", loss->count ? loss->y[loss->count - 1] : NAN,
            (unsigned)th_module_crc32c(model));
     return th_error_code(ctx);
@@ -281,7 +218,8 @@ int main(int argc, char **argv)
     th_group *group = join_processes("copy_task", ctx);
     check_processes("copy_task", group, shards);
     (void)share_processors(ctx, threads);
-    th_module *model = copy_model_new(ctx);
+    const copy_settings sizes = {length, vocab, width, heads, dropout, no_attention};
+    th_module *model = copy_model_new(ctx, &sizes);
     const th_adam_options rates = {.learning_rate = lr, .shards = (int)shards, .group = group};
     th_optimizer *adam = th_adam_new(model, &rates);
     const task t = {.separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab),

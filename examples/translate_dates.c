@@ -273,8 +273,8 @@ static th_status report(th_module *model, pairs *one, int64_t step, double loss,
     if (!quiet)
         printf("%d held-out dates: %.2f %% are exact, after %.0f seconds\n", TESTS * TEST_BATCH, 100 * right,
                seconds() - begin);
-    printf("translate_dates: %sseed=%ld steps=%ld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
-           spell_precision(th_precision_of(ctx)), (long)seed, (long)step, right, loss,
+    printf("translate_dates: %sseed=%lld steps=%lld exact=%.4f loss=%.6f parameters_crc32c=%08x\n",
+           spell_precision(th_precision_of(ctx)), (long long)seed, (long long)step, right, loss,
            (unsigned)th_module_crc32c(model));
     return *wrote ? draw_picture(model, one) : TH_OK; /* last, so that an error here does not lose the results */
 }

@@ -41,56 +41,20 @@ trap 'exit 143' TERM HUP
 
 # -- jansson, PCRE2 and Check --
 
-# apt OPTION...: runs apt-get with its own lists and caches, so that this machine's apt does not change.
-apt() {
-    apt-get -q -o APT::Sandbox::User= -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
-        -o Dir::State="$work" -o Dir::State::status="$work/status" -o Dir::Cache="$work" "$@" >"$work/log" 2>&1
-}
-
-download_sources() {
-    debian=$(. /etc/os-release && [ "${ID:-}" = debian ] && printf %s "${VERSION_CODENAME:-}") ||
-        skip "jansson, PCRE2 and Check are source packages of Debian, and this system is not Debian"
-    find_mirror
-    mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/sources"
-    : >"$work/status"
-    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $debian main" >"$work/sources.list"
-    { apt -o APT::Update::Error-Mode=any update && (cd "$work/sources" && apt source --download-only jansson pcre2 check); } || {
-        tail -n 5 "$work/log" >&2
-        skip "Debian's source packages could not be downloaded from $mirror"
-    }
-}
-
-# build_library NAME OPTION...: installs a library in $work/root. Debian's patches are left out: one names a library of Debian's build.
-build_library() {
-    name=$1
-    shift
-    {
-        dpkg-source --skip-patches -x "$work/sources/$name"_*.dsc "$work/$name" &&
-            cmake -S "$work/$name" -B "$work/$name/build" -DCMAKE_C_COMPILER=musl-gcc -DCMAKE_BUILD_TYPE=Release \
-                -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \
-                -DCMAKE_INSTALL_PREFIX="$libraries" -DCMAKE_INSTALL_LIBDIR=lib "$@" &&
-            cmake --build "$work/$name/build" --parallel "$(nproc)" &&
-            DESTDIR=$work/root cmake --install "$work/$name/build"
-    } >"$work/log" 2>&1 || {
-        tail -n 20 "$work/log" >&2
-        printf '%s could not be compiled for musl\n' "$name" >&2
-        exit 1
-    }
-}
-
+. "$here/scripts/source_packages.sh"
+target=musl
 libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/musl
 build_libraries() {
-    download_sources
-    build_library jansson -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF
-    build_library pcre2 -DPCRE2_SUPPORT_JIT=ON -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF
-    build_library check -DBUILD_TESTING=OFF -DCHECK_ENABLE_TESTS=OFF -DCHECK_ENABLE_SUBUNIT=OFF
+    download_sources jansson pcre2 check
+    set -- -DCMAKE_C_COMPILER=musl-gcc -DCMAKE_POSITION_INDEPENDENT_CODE=ON
+    build_library jansson "$@" -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF
+    build_library pcre2 "$@" -DPCRE2_SUPPORT_JIT=ON -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF
+    build_library check "$@" -DBUILD_TESTING=OFF -DCHECK_ENABLE_TESTS=OFF -DCHECK_ENABLE_SUBUNIT=OFF
     # musl comes without the kernel's headers. Only tests need them, and Random123, which consists of headers.
     for headers in linux asm-generic "$(gcc -print-multiarch)/asm" Random123; do
         ln -s "/usr/include/$headers" "$work/root$libraries/include/"
     done
-    mkdir -p "$(dirname "$libraries")"
-    rm -rf --one-file-system "$libraries"
-    mv -T "$work/root$libraries" "$libraries"
+    keep_libraries
 }
 
 # -- build --
@@ -136,7 +100,8 @@ static_program() { # static_program DIRECTORY: with the core library of this bui
     rm -rf "$root"
     mkdir "$root"
     # shellcheck disable=SC2046 # a list of options
-    musl-gcc -static -std=c11 -O2 -I "$here/include" "$here/examples/copy_task.c" -o "$root/copy_task" "$1/libtapehead.a" \
+    musl-gcc -static -std=c11 -O2 -I "$here/include" "$here/examples/copy_task.c" "$here/examples/copy_task/model.c" \
+        -o "$root/copy_task" "$1/libtapehead.a" \
         $(sed -n 's/^Libs.private: //p' "$1/tapehead.pc")
     in_root /copy_task --version >/dev/null 2>"$work/log" || skip "this user cannot change the root directory: $(cat "$work/log")"
 

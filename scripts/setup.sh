@@ -15,6 +15,7 @@
 #   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
 #   mca      for bench/neon_loops.sh: the packages of cross, llvm-mca and Python
 #   musl     for scripts/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
+#   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen
 #   package  for Debian packages (deb.sh): git, debootstrap and diffoscope. The roots have all other tools
 # CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
@@ -25,7 +26,7 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | release | package) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | class | release | package) ;;
 cross | mca) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
@@ -128,6 +129,12 @@ has_kernel_headers() {
 }
 has_dpkg_source() {
     dpkg-source --version
+}
+has_emcc() {
+    emcc --version
+}
+has_node() {
+    node --version
 }
 has_binutils() {
     objdump --version && readelf --version && nm --version
@@ -390,6 +397,16 @@ for_musl() {
     need g++ has_cpp "$cpp"
     need dpkg-dev has_dpkg_source dpkg-source
     need linux-libc-dev has_kernel_headers gcc
+    need pkg-config has_pkg_config pkg-config
+    need librandom123-dev has_random123_of_gcc gcc
+}
+for_class() {
+    need emscripten has_emcc emcc
+    need nodejs has_node node
+    need gcc has_gcc_vectors gcc 12
+    need make has_make make
+    need cmake has_cmake cmake 3.22
+    need dpkg-dev has_dpkg_source dpkg-source
     need pkg-config has_pkg_config pkg-config
     need librandom123-dev has_random123_of_gcc gcc
 }

@@ -5,8 +5,8 @@
 #ifndef TH_PRIVATE_API_H
 #define TH_PRIVATE_API_H
 
-/* Protected: exported, but calls inside the core stay direct. */
-#ifdef TAPEHEAD_CORE
+/* Protected: exported, but calls inside the core stay direct. (WebAssembly has no shared library.) */
+#if defined TAPEHEAD_CORE && !defined __wasm__
 #define TH_PRIVATE_API __attribute__((visibility("protected")))
 #else
 #define TH_PRIVATE_API __attribute__((visibility("default")))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# checksums.sh short|long DIRECTORY...: runs the programs of checksums.txt, which are in these directories, and compares the
-# checksums that they print. "short" leaves out the lines with "long".
+# checksums.sh short|long|unfused DIRECTORY...: runs the programs of checksums.txt, which are in these directories, and compares the
+# checksums that they print. "short" leaves out the lines with "long". "unfused" runs only the lines with "unfused".
 set -eu
 lines=$(readlink -f "$(dirname "$0")/checksums.txt") most=$1
 shift
@@ -14,7 +14,8 @@ cd "$work"
 count=0 failed=
 while read -r length wanted command; do
     case $length:$most in
-    "#:"* | long:short) continue ;;
+    unfused:unfused) ;;
+    "#:"* | long:short | unfused:* | *:unfused) continue ;;
     esac
     # shellcheck disable=SC2086 # a program and its options
     got=$($command </dev/null 2>error | sed -n 's/.*parameters_crc32c=\([0-9a-f]*\).*/\1/p')

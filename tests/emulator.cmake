@@ -1,10 +1,26 @@
 # Tests of a cross build. ctest starts test programs in CMAKE_CROSSCOMPILING_EMULATOR. Scripts start programs by path, so each
 # program has a script of its name in emulator/ of the build, which starts it in the emulator. Scripts that compile a program start
-# it with $EMULATOR. Tests that cannot run in the emulator are in emulator.txt, with reasons. They exit with 77.
+# it with $EMULATOR. Tests that cannot run in the emulator are in emulator.txt, with reasons, or in node.txt if it is node. They exit
+# with 77.
 
 set(TAPEHEAD_EMULATOR ${PROJECT_BINARY_DIR}/emulator)
-file(STRINGS emulator.txt TAPEHEAD_EMULATOR_SKIPS REGEX "^[^#]")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS emulator.txt)
+set(TAPEHEAD_EMULATOR_LIST emulator.txt)
+if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32")
+    set(TAPEHEAD_EMULATOR_LIST node.txt)
+endif()
+file(STRINGS ${TAPEHEAD_EMULATOR_LIST} TAPEHEAD_EMULATOR_SKIPS REGEX "^[^#]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TAPEHEAD_EMULATOR_LIST})
+
+# tapehead_emulator_skips(result name): sets `result` to whether the list has the test `name`.
+function(tapehead_emulator_skips result name)
+    set(${result} FALSE PARENT_SCOPE)
+    foreach(line ${TAPEHEAD_EMULATOR_SKIPS})
+        string(REGEX REPLACE " .*" "" pattern "${line}")
+        if(name MATCHES "^(${pattern})$")
+            set(${result} TRUE PARENT_SCOPE)
+        endif()
+    endforeach()
+endfunction()
 
 # tapehead_emulator_directory(result target): sets `result` to the directory of the script that starts this program.
 function(tapehead_emulator_directory result target)
@@ -68,7 +84,7 @@ function(tapehead_emulator_check)
     foreach(line ${TAPEHEAD_EMULATOR_SKIPS})
         string(REGEX REPLACE " .*" "" pattern "${line}")
         if(NOT pattern IN_LIST skipped)
-            message(FATAL_ERROR "tests/emulator.txt: no test has the name ${pattern}")
+            message(FATAL_ERROR "tests/${TAPEHEAD_EMULATOR_LIST}: no test has the name ${pattern}")
         endif()
     endforeach()
 endfunction()

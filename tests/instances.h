@@ -21,6 +21,11 @@ extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels
 extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
+#elif defined __wasm__
+enum { SIMD128, ISAS, PRODUCT_PATHS = ISAS, FUSED = ISAS /* none */, AMX = PRODUCT_PATHS /* none */ };
+extern const th_kernels th_kernels_f32_simd128, th_kernels_f64_simd128;
+static const th_kernels *const f32[ISAS] = {&th_kernels_f32_simd128};
+static const th_kernels *const f64[ISAS] = {&th_kernels_f64_simd128};
 #else
 enum { NEON, ISAS, PRODUCT_PATHS = ISAS, FUSED = NEON, AMX = PRODUCT_PATHS /* none */ };
 extern const th_kernels th_kernels_f32_neon, th_kernels_f64_neon;

@@ -128,7 +128,7 @@ END_TEST
 START_TEST(attention_is_the_diagonal)
 {
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .threads = 1});
-    th_module *model = copy_model_new(ctx);
+    th_module *model = copy_model_new(ctx, &(copy_settings){length, vocab, width, heads, dropout, no_attention});
     th_optimizer *adam = th_adam_new(model, &(th_adam_options){.learning_rate = lr});
     th_tensor *separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab);
     for (int64_t step = 0; step < steps; step++) {
@@ -145,7 +145,8 @@ START_TEST(attention_is_the_diagonal)
     th_no_grad_begin(ctx);
     th_tensor *x = th_random_integers(ctx, TH_INT32, TH_SHAPE(20, length), 0, vocab);
     th_tensor *h = embed((copy_model *)model, tokens_of(x, separator, x, length - 1)), *weights = NULL;
-    th_attend(((copy_model *)model)->attention, h, h, h, &(th_attend_options){.mask = &causal, .weights = &weights});
+    th_attend(((copy_model *)model)->attention, h, h, h,
+              &(th_attend_options){.mask = &copy_causal, .weights = &weights});
     ck_assert_msg(weights != NULL, "%s", th_error_message(ctx));
     for (int64_t b = 0; b < 20; b++)
         for (int64_t i = 0; i < length; i++) {

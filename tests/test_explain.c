@@ -123,7 +123,7 @@ START_TEST(explains_a_product)
     has("    -1.5    is the sum of 1 contribution; the gradient is -1.5\n");
     explained(y, TH_INDEX(0, -1));
     has("gradient of y0[0, 1]\n    1    node 1, sum, ");
-    has("        1 = 1 * 1    dy * the derivative of that result\n");
+    has("        1 = 1 * 1    dy * derivative of y1\n");
 }
 END_TEST
 

@@ -5,11 +5,11 @@
 
 static const char *folder;
 
-/* Runs backward and writes both scripts. Then ends the step. */
-static void write_scripts(th_context *ctx, th_tensor *loss, const char *name)
+/* Runs backward, unless y is NULL, and writes both scripts. Then ends the step. */
+static void write_scripts_of(th_context *ctx, th_tensor *y, const th_backward_options *options, const char *name)
 {
     driver_check(ctx);
-    if (th_backward(loss, NULL))
+    if (y && th_backward(y, options))
         driver_check(ctx);
     for (int numpy = 0; numpy < 2; numpy++) {
         char path[MAX_DRIVER_PATH];
@@ -19,6 +19,11 @@ static void write_scripts(th_context *ctx, th_tensor *loss, const char *name)
             driver_check(ctx);
     }
     th_tape_clear(ctx);
+}
+
+static void write_scripts(th_context *ctx, th_tensor *loss, const char *name)
+{
+    write_scripts_of(ctx, loss, NULL, name);
 }
 
 /* Returns the sum of y times random numbers, which makes every output gradient different. */
@@ -104,10 +109,49 @@ static void write_model(th_context *ctx, const char *name, const th_language_mod
     th_module_free(model);
 }
 
+/* Writes tapes on which backward begins and ends in unusual places. */
+static void write_passes(th_context *ctx)
+{
+    const th_dtype dtype = th_default_dtype(ctx);
+    th_tensor *x = th_set_requires_gradient(th_randn(ctx, dtype, TH_SHAPE(3, 4)), true);
+    th_tensor *strided = th_swap_axes(th_randn(ctx, dtype, TH_SHAPE(4, 3)), 0, 1),
+              *cotangent = th_ones(ctx, dtype, TH_SHAPE(2, 3));
+    th_tensor *y = th_mul(th_exp(x), strided), *view = th_swap_axes(th_slice(y, 1, 0, 4, 2), 0, 1);
+    th_cast(view, TH_INT32);
+    write_scripts_of(ctx, view, &(th_backward_options){.cotangent = cotangent}, "from_a_view");
+
+    th_empty_gradient(x);
+    y = th_tanh(x);
+    th_tensor *part = th_select(y, 0, 1), *z = th_sum(th_mul(th_slice(y, 0, 0, 2, 1), part), TH_ALL_AXES, NULL);
+    th_reshape(th_slice(y, 1, 0, 2, 1), TH_SHAPE(-1)); /* backward does not reach it */
+    write_scripts(ctx, z, "views");
+
+    th_empty_gradient(x);
+    y = th_exp(x);
+    write_scripts_of(ctx, weighted_sum(th_sin(y)), &(th_backward_options){.wrt = &y, .n_wrt = 1}, "wrt");
+
+    th_exp(th_slice(x, 0, 0, 1, 1));
+    write_scripts_of(ctx, NULL, NULL, "no_backward");
+    th_tensor_free(x);
+}
+
+static void write_precisions(th_context *ctx)
+{
+    for (th_precision p = TH_PRECISION_BFLOAT16X3; p <= TH_PRECISION_BFLOAT16; p++) {
+        if (th_set_precision(ctx, p))
+            driver_check(ctx);
+        write_block(ctx, th_precision_name(p), NULL);
+    }
+    if (th_set_precision(ctx, TH_PRECISION_FLOAT32))
+        driver_check(ctx);
+}
+
 static void write_all(th_context *ctx)
 {
     for (int i = 0; i < th_op_count(); i++)
         write_operation(ctx, th_op_at(i));
+    write_passes(ctx);
+    write_precisions(ctx);
     write_attention(ctx, "attention_layer", true);
     write_attention(ctx, "attention_layer_composed", false);
     const th_transformer_block_options llama = {.norm = TH_RMS_NORM,

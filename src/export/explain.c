@@ -90,7 +90,7 @@ static void put_term(const explanation *e, int64_t node, const th_term *term)
         put_element(e, name, th_node_input(th_listing_node(&e->listing, node), term->of.input)->tensor->ndim,
                     &term->of.element);
     } else if (!term->named) {
-        fputs(" * the derivative of that result", e->file);
+        put_title(e, " * derivative of ", th_listing_output(&e->listing, node, term->output), &term->at);
     }
     fputc('\n', e->file);
 }

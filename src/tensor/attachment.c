@@ -29,13 +29,32 @@ void th_detach_object(th_context *ctx, void *object)
     }
 }
 
+static const uint64_t number_mask = ((uint64_t)1 << (TH_HANDLE_WHICH_BITS + 1)) - 1;
+
+static bool number_is_used(const th_context *ctx, uint64_t number)
+{
+    const th_attachment *attachment = ctx->attachments;
+    while (attachment && attachment->number != number)
+        attachment = attachment->next;
+    return attachment != NULL;
+}
+
+/* Returns the next number; not 0, which attachments without a handle have. */
+static uint64_t next_number(th_context *ctx)
+{
+    do
+        ctx->objects = (ctx->objects + 1) & number_mask;
+    while (ctx->objects == 0 || number_is_used(ctx, ctx->objects));
+    return ctx->objects;
+}
+
 void *th_object_handle(th_context *ctx, const void *object)
 {
     th_attachment *attachment = ctx->attachments;
     while (attachment->object != object)
         attachment = attachment->next;
     if (attachment->number == 0)
-        attachment->number = ++ctx->objects;
+        attachment->number = next_number(ctx);
     return (void *)(uintptr_t)((uint64_t)ctx->number << (TH_HANDLE_WHICH_BITS + 1) | attachment->number);
 }
 
@@ -46,7 +65,7 @@ th_context *th_object_context(const void *handle)
 
 void *th_object_of(const void *handle, void (*release)(th_context *ctx, void *object))
 {
-    const uint64_t number = (uint64_t)(uintptr_t)handle & (((uint64_t)1 << (TH_HANDLE_WHICH_BITS + 1)) - 1);
+    const uint64_t number = (uint64_t)(uintptr_t)handle & number_mask;
     const th_context *ctx = th_object_context(handle);
     const th_attachment *attachment = ctx && number ? ctx->attachments : NULL;
     while (attachment && (attachment->number != number || attachment->release != release))

@@ -28,7 +28,8 @@ static inline bool th_checked_multiply(int64_t a, int64_t b, int64_t *result)
 }
 
 /* Computes the number of elements of a shape without negative sizes. The product of all sizes
- * except 0 must fit, and so must 8 bytes for each element. Then the strides cannot overflow either. */
+ * except 0 must fit, and so must 8 bytes for each element in ptrdiff_t. Then the strides cannot overflow either, and with
+ * 32-bit pointers the bytes of a tensor, also of an expanded one, fit into size_t. */
 static inline bool th_checked_numel(int ndim, const int64_t *size, int64_t *numel)
 {
     int64_t product = 1;
@@ -38,7 +39,7 @@ static inline bool th_checked_numel(int ndim, const int64_t *size, int64_t *nume
         if (size[i] != 0 && !th_checked_multiply(product, size[i], &product))
             return false;
     }
-    if (product > INT64_MAX / 8)
+    if (product > PTRDIFF_MAX / 8)
         return false;
     *numel = zero ? 0 : product;
     return true;
@@ -48,7 +49,8 @@ static inline bool th_checked_numel(int ndim, const int64_t *size, int64_t *nume
 static inline bool th_checked_bytes(int64_t numel, size_t element, size_t *bytes)
 {
     int64_t product;
-    if (!th_checked_multiply(numel, (int64_t)element, &product) || !th_checked_add(product, 63, &product))
+    if (!th_checked_multiply(numel, (int64_t)element, &product) || !th_checked_add(product, 63, &product) ||
+        (uint64_t)product > SIZE_MAX)
         return false;
     *bytes = (size_t)product / 64 * 64;
     return true;

@@ -20,7 +20,7 @@ static bool reserve(th_context *ctx, size_t size, bool without_memory, void **me
     const bool past_limit = limit && (size > limit || ctx->reserved > limit - size);
     ctx->refused = past_limit ? size : 0;
     *memory = NULL;
-    if (past_limit)
+    if (past_limit || size > SIZE_MAX - ctx->reserved) /* (with shapes_only and 32 bits the sum may overflow) */
         return false;
     ctx->allocations++;
     if (!without_memory)

@@ -112,7 +112,7 @@ struct th_context {
     struct th_tape *tape;               /* autograd/tape.h; created with the first scope or node */
     struct th_profile *profile;         /* autograd/profile.h; created with the first profile */
     struct th_attachment *attachments;  /* tensor/attachment.h */
-    uint64_t objects;                   /* number of handles given to attachments so far */
+    uint64_t objects;                   /* the number in the last handle of an attachment */
 };
 
 #endif

@@ -9,7 +9,7 @@
 #include "tensor/handle_bits.h"
 
 /* How many contexts can live at once. The context with number n uses slot n % TH_MAX_CONTEXTS. */
-enum { TH_MAX_CONTEXTS = 4096 };
+enum { TH_MAX_CONTEXTS = TH_HANDLE_FIRST_CONTEXT < 4096 ? TH_HANDLE_FIRST_CONTEXT : 4096 };
 
 typedef struct slot {
     _Atomic uint32_t number; /* 0: the slot is free */

@@ -65,10 +65,9 @@ def main():
                 problems.append(f"{kind} {name}")
     tensors = f"{len(VALUES)} values and {len(GRADIENTS)} gradients"
     result = f"{len(problems)} of them are wrong" if problems else f"all agree with {LIBRARY}"
-    print(
-        f"compared {count} numbers of {tensors}: {result}; "
-        f"worst difference {worst[1]:.1e}, allowed {worst[2]:.1e} ({worst[3]})"
-    )
+    _, error, limit, name = worst
+    differences = f"worst difference {error:.1e}, allowed {limit:.1e} ({name})" if error else "no difference"
+    print(f"compared {count} numbers of {tensors}: {result}; {differences}")
     if problems:
         print("wrong: " + ", ".join(problems))
     return 1 if problems else 0

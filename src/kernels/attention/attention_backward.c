@@ -103,7 +103,7 @@ size_t th_attention_backward_workspace(const th_machine *machine, th_dtype dtype
 {
     const backward_work work = make_work(machine, dtype, a, threads);
     attention_space space = {0};
-    if (work.worker_bytes > (size_t)INT64_MAX)
+    if (work.worker_bytes > SIZE_MAX / 2)
         return SIZE_MAX;
     th_attention_reserve(&space, threads, (int64_t)work.worker_bytes, 1);
     reserve_parts(&work, &space);

@@ -1,5 +1,5 @@
-/* The instruction sets of the architecture, and the values of TAPEHEAD_ISA. x86_64.c and aarch64.c
- * define the following tables and functions. The build compiles one of these files. */
+/* The instruction sets of the architecture, and the values of TAPEHEAD_ISA. x86_64.c, aarch64.c and
+ * wasm32.c define the following tables and functions. The build compiles one of these files. */
 #ifndef TH_KERNELS_MACHINE_ISA_H
 #define TH_KERNELS_MACHINE_ISA_H
 
@@ -13,7 +13,7 @@ typedef struct th_isa {
     const char *name;
     int vector_bytes;                    /* of a vector register */
     int registers;                       /* vector registers of the processor */
-    bool fused;                          /* has fused multiply-add, which native products need */
+    bool fused;                          /* has fused multiply-add */
     const struct th_kernels *kernels[2]; /* [0] float32, [1] float64 */
 } th_isa;
 

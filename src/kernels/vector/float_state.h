@@ -28,7 +28,7 @@ static inline void th_float_state_set(th_float_state state)
     _mm_setcsr(state);
 }
 
-#else /* AArch64 */
+#elif defined __aarch64__
 
 typedef uint64_t th_float_state; /* FPCR, and in the upper half FPSR, which has the flags */
 
@@ -53,6 +53,23 @@ static inline bool th_float_underflowed(const void *results)
     uint64_t flags;
     __asm__ volatile("mrs %0, fpsr" : "=r"(flags) : "r"(results) : "memory");
     return flags >> 3 & 1;
+}
+
+#else /* WebAssembly: it rounds to nearest, has no traps and no flags, and keeps denormal numbers */
+
+typedef uint32_t th_float_state;
+
+#define TH_FLOAT_USUAL ((th_float_state)0)
+#define TH_FLOAT_FLUSH ((th_float_state)0)
+
+static inline th_float_state th_float_state_get(void)
+{
+    return TH_FLOAT_USUAL;
+}
+
+static inline void th_float_state_set(th_float_state state)
+{
+    (void)state;
 }
 
 #endif

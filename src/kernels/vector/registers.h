@@ -14,7 +14,9 @@
  * differ in which they contract, and so do loops of one function. */
 TH_INLINE vec vec_rounded(vec x)
 {
-#ifdef __aarch64__
+#if !TH_FUSED
+    /* nothing is contracted */
+#elif defined __aarch64__
     __asm__("" : "+w"(x));
 #else
     __asm__("" : "+v"(x));
@@ -153,7 +155,11 @@ TH_INLINE vec_int vec_sign_bit(void)
 
 TH_INLINE vec vec_abs(vec x)
 {
+#ifdef __wasm__ /* has an instruction. For the other form in float64, clang 14 selects instructions for minutes. */
+    return __builtin_elementwise_abs(x);
+#else
     return (vec)((vec_int)x & ~vec_sign_bit());
+#endif
 }
 
 /* magnitude, which must not be negative, with the sign of x. */

@@ -1,10 +1,11 @@
-/* Registers of 16 bytes: SSE2 and NEON, and plain C where compilers find the instruction. Included by registers.h. */
+/* Registers of 16 bytes: SSE2, NEON and WebAssembly, and plain C where compilers find the instruction. Included by
+ * registers.h. */
 #ifndef TH_KERNELS_VECTOR_REGISTERS_16_H
 #define TH_KERNELS_VECTOR_REGISTERS_16_H
 
 #ifdef __aarch64__
 #include <arm_neon.h>
-#else
+#elif defined __x86_64__
 #include <immintrin.h>
 #endif
 
@@ -13,8 +14,10 @@ TH_INLINE vec_word words_multiply(vec_word a, vec_word b)
 {
 #ifdef __aarch64__
     return (vec_word)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
-#else
+#elif defined __x86_64__
     return (vec_word)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+    return (a & UINT32_MAX) * (b & UINT32_MAX);
 #endif
 }
 

@@ -99,7 +99,7 @@ size_t th_rows_scratch(const th_context *ctx, const th_rows *rows)
 {
     size_t bytes;
     if (__builtin_mul_overflow(rows->scratch, (size_t)ctx->threads, &bytes))
-        return INT64_MAX; /* no allocator grants this */
+        return SIZE_MAX / 2; /* no allocator grants this */
     return bytes;
 }
 

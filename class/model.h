@@ -1,0 +1,39 @@
+/* The state of an engine (engine.h), and the model's attention with the page's choices: mask, dropout, wrong rules. */
+#ifndef CLASS_MODEL_H
+#define CLASS_MODEL_H
+
+#include "../examples/copy_task/model.h"
+#include "engine.h"
+#include "text.h"
+
+struct class_engine {
+    th_context *ctx;
+    copy_model *model;
+    th_optimizer *adam;
+    th_tensor *separator;
+    int64_t batch, steps;
+    double rate, dropout, loss;
+    int mask, rule;
+    th_tensor *(*attend)(copy_model *m, th_tensor *h);     /* the model's own, for the copy task's choices */
+    int64_t count;                                         /* elements of all parameters */
+    float *before, *gradients, *numbers;                   /* [count] each; numbers: what class_values returns */
+    float *weights;                                        /* (H, T, T) */
+    class_text parameters, path, letters, written, report; /* what the functions returned last */
+    char problem[512];                                     /* the last wrong argument */
+};
+
+/* The operands of attention, (B, H, T, D), and its scores and weights, (B, H, T, T). */
+typedef struct class_heads {
+    th_tensor *q, *k, *v, *weights, *o, *merged; /* merged: o as (B, T, E) */
+} class_heads;
+
+/* Computes the projections q, k and v of h (B, t, E). */
+class_heads class_project(class_engine *e, th_tensor *h);
+
+/* Computes the weights and o with the library's operations. */
+void class_mix_heads(class_engine *e, class_heads *a);
+
+/* Returns h + attention(h) with the engine's choices: copy_model.attend. */
+th_tensor *class_attend(copy_model *m, th_tensor *h);
+
+#endif
