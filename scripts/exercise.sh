@@ -64,10 +64,11 @@ compile() { # compile SOURCE... -o OUTPUT: with the functions and errors that a 
 }
 include=-I$root/include
 if [ -n "$installed" ]; then
-    include=$(pkg-config --cflags tapehead)
+    include=$(pkg-config --cflags tapehead) || refuse "pkg-config finds no installed library"
     marker=$work/exercise_marker
     # shellcheck disable=SC2046 # (words)
-    compile -rdynamic "$root"/exercises/marker/*.c -o "$marker" $(pkg-config --libs tapehead) -ldl -lm
+    compile -rdynamic "$root"/exercises/marker/*.c -o "$marker" $(pkg-config --libs tapehead) \
+        "-Wl,-rpath,$(pkg-config --variable=libdir tapehead)" -ldl -lm
 elif [ -n "$build" ]; then
     marker=$build/exercises/exercise_marker
     [ -x "$marker" ] || refuse "there is no $marker: build the target exercise_marker"

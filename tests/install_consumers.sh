@@ -120,4 +120,8 @@ if [ "$what" = core ]; then
     say "a user's Check suite"
     "$cc" "$here/consumer_check/test_cube.c" -o "$work/check" $(pkg-config --cflags --libs tapehead check) -lm
     "$work/check"
+
+    say "an exercise"
+    "$here/exercises/fill.sh" "$here/../exercises/1_multiply.c" "$here/exercises/solutions/1_multiply.txt" >"$work/1_multiply.c"
+    CC=$cc "$here/../scripts/exercise.sh" --installed 1 "$work/1_multiply.c"
 fi

@@ -3,7 +3,7 @@
 # with FetchContent from an archive. The test configures both, and compiles a file with the library's flags. With `whole` it builds
 # and runs the programs, which takes minutes.
 set -eu
-source=$1 cmake=$2 generator=$3 cc=$4 whole=${5:-}
+source=$(cd "$1" && pwd) cmake=$2 generator=$3 cc=$4 whole=${5:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {

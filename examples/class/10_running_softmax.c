@@ -72,13 +72,13 @@ int main(int argc, char **argv)
     for (int t = 0; t < T; t++)
         backward(t);
 
-    th_tensor *tq = leaf(ctx, TH_SHAPE(T, D), *q), *tk = leaf(ctx, TH_SHAPE(S, D), *k);
-    th_tensor *tv = leaf(ctx, TH_SHAPE(S, D), *v), *tr = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(T, D), r), *tlse;
-    th_tensor *whole = th_softmax(th_scale(th_matmul(tq, th_swap_axes(tk, 0, 1)), 1 / sqrt(D)), -1); /* (T, S) */
+    th_tensor *tq = leaf(ctx, "q", TH_SHAPE(T, D), *q), *tk = leaf(ctx, "k", TH_SHAPE(S, D), *k);
+    th_tensor *tv = leaf(ctx, "v", TH_SHAPE(S, D), *v), *tr = th_from_data(ctx, TH_FLOAT64, TH_SHAPE(T, D), r), *tlse;
     th_tensor *to = th_scaled_dot_product_attention(tq, tk, tv, &(th_attention_options){.log_sum_exp = &tlse});
     th_tensor *tL = th_sum(th_mul(to, tr), TH_ALL_AXES, NULL);
-    if (th_backward(tL, NULL))
+    if (th_backward(tL, NULL) || write_page(ctx))
         return end_lesson(ctx);
+    th_tensor *whole = th_softmax(th_scale(th_matmul(tq, th_swap_axes(tk, 0, 1)), 1 / sqrt(D)), -1); /* (T, S) */
 
     print_versions("m, factor, z and mix after each tile of query 0, then of query 1", T * S / TILE, 3 + D, 1,
                    (const double *const[]){*state});

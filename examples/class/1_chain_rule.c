@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     du += dv * u, du += dv * u; /* v = u u */
     dw += du * x, dx += du * w; /* u = w x */
 
-    th_tensor *tw = leaf(ctx, TH_SCALAR, &w), *tx = leaf(ctx, TH_SCALAR, &x); /* the same on the tape */
+    th_tensor *tw = leaf(ctx, "w", TH_SCALAR, &w), *tx = leaf(ctx, "x", TH_SCALAR, &x); /* the same on the tape */
     th_tensor *tu = th_mul(tw, tx), *tv = th_mul(tu, tu), *tL = th_add(tv, tu);
     th_keep_gradient(tu), th_keep_gradient(tv);
     if (th_backward(tL, NULL))

@@ -54,8 +54,9 @@ int main(int argc, char **argv)
     const double L = loss();
     backward();
 
-    th_tensor *tx = leaf(ctx, TH_SHAPE(N, IN), *x), *tw = leaf(ctx, TH_SHAPE(OUT, IN), *w); /* the same on the tape */
-    th_tensor *tb = leaf(ctx, TH_SHAPE(OUT), b);
+    th_tensor *tx = leaf(ctx, "x", TH_SHAPE(N, IN), *x),
+              *tw = leaf(ctx, "w", TH_SHAPE(OUT, IN), *w); /* the same on the tape */
+    th_tensor *tb = leaf(ctx, "b", TH_SHAPE(OUT), b);
     th_tensor *ty = th_keep_gradient(th_dense(tx, tw, &(th_dense_options){.bias = tb}));
     th_tensor *error = th_sub(ty, th_from_data(ctx, TH_FLOAT64, TH_SHAPE(N, OUT), target));
     th_tensor *tL = th_scale(th_sum(th_mul(error, error), TH_ALL_AXES, NULL), 0.5);

@@ -61,8 +61,8 @@ int main(int argc, char **argv)
     const double L = loss();
     backward();
 
-    th_tensor *ta = leaf(ctx, TH_SHAPE(3, C), *a); /* the same on the tape */
-    th_tensor *tr = leaf(ctx, TH_SHAPE(C), r), *tc = leaf(ctx, TH_SHAPE(R, 1), c);
+    th_tensor *ta = leaf(ctx, "a", TH_SHAPE(3, C), *a); /* the same on the tape */
+    th_tensor *tr = leaf(ctx, "r", TH_SHAPE(C), r), *tc = leaf(ctx, "c", TH_SHAPE(R, 1), c);
     th_tensor *ty = th_add(th_slice(ta, 0, 0, R, 1), tr), *tz = th_mul(ty, tc);
     th_tensor *tt = th_transpose(tz, TH_AXES(1, 0)), *ts = th_reshape(tz, TH_SHAPE(C, R));
     th_tensor *tL = th_sum(th_mul(tt, ts), TH_ALL_AXES, NULL);

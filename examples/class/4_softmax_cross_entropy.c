@@ -63,11 +63,11 @@ int main(int argc, char **argv)
     backward_in_two_steps();
     backward_in_one_step();
 
-    th_tensor *tz = leaf(ctx, TH_SHAPE(N, V), *z); /* the same on the tape, in one operation */
+    th_tensor *tz = leaf(ctx, "z", TH_SHAPE(N, V), *z); /* the same on the tape, in one operation */
     th_tensor *t_target = th_from_data(ctx, TH_INT32, TH_SHAPE(N), target);
     th_tensor *tL = th_cross_entropy(tz, t_target, NULL);
 
-    th_tensor *tz2 = leaf(ctx, TH_SHAPE(N, V), *z); /* and in several */
+    th_tensor *tz2 = leaf(ctx, "z2", TH_SHAPE(N, V), *z); /* and in several */
     th_tensor *tp = th_keep_gradient(th_softmax(tz2, -1));
     th_tensor *right = th_gather(tp, -1, th_unsqueeze(t_target, 1)); /* p of the right class, (N, 1) */
     th_tensor *tL2 = th_neg(th_mean(th_log(right), TH_ALL_AXES, NULL));

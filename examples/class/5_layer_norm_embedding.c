@@ -64,8 +64,8 @@ int main(int argc, char **argv)
     const double L = loss();
     backward();
 
-    th_tensor *t_table = leaf(ctx, TH_SHAPE(V, E), *table); /* the same on the tape */
-    th_tensor *t_weight = leaf(ctx, TH_SHAPE(E), weight), *t_bias = leaf(ctx, TH_SHAPE(E), bias);
+    th_tensor *t_table = leaf(ctx, "table", TH_SHAPE(V, E), *table); /* the same on the tape */
+    th_tensor *t_weight = leaf(ctx, "weight", TH_SHAPE(E), weight), *t_bias = leaf(ctx, "bias", TH_SHAPE(E), bias);
     th_tensor *tx = th_keep_gradient(th_embedding(t_table, th_from_data(ctx, TH_INT32, TH_SHAPE(T), word)));
     th_tensor *tn = th_keep_gradient(th_layer_norm(tx, NULL));
     th_tensor *ty = th_add(th_mul(tn, t_weight), t_bias);

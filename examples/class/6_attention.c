@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     backward();
 
     const th_shape shape = TH_SHAPE(T, D); /* the same on the tape */
-    th_tensor *tq = leaf(ctx, shape, *q), *tk = leaf(ctx, shape, *k), *tv = leaf(ctx, shape, *v);
+    th_tensor *tq = leaf(ctx, "q", shape, *q), *tk = leaf(ctx, "k", shape, *k), *tv = leaf(ctx, "v", shape, *v);
     th_tensor *ts = th_scale(th_matmul(tq, th_swap_axes(tk, 0, 1)), 1 / sqrt(D));
     th_tensor *ta = th_softmax(ts, -1), *to = th_matmul(ta, tv);
     th_tensor *error = th_sub(to, th_from_data(ctx, TH_FLOAT64, shape, target));

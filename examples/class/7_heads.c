@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         th_multi_head_attention_new(ctx, E, H, &(th_multi_head_attention_options){.dropout = p, .no_bias = true});
     th_tensor *tw = th_module_find_parameter(layer, "in_proj_weight"),
               *two = th_module_find_parameter(layer, "out_proj.weight");
-    th_tensor *tx = leaf(ctx, TH_SHAPE(T, E), *x);
+    th_tensor *tx = leaf(ctx, "x", TH_SHAPE(T, E), *x);
     if (th_copy_out(tm, m, sizeof m) || th_copy_in(tw, w, sizeof w) || th_copy_in(two, wo, sizeof wo))
         return end_lesson(ctx);
     double L = loss();

@@ -22,7 +22,7 @@ static void adam(int t, int i, double g)
 static void compare_adam(th_context *ctx)
 {
     th_module *model = th_module_new(ctx, sizeof *model, "two_numbers", NULL);
-    th_tensor *numbers = th_module_add_parameter(model, "theta", TH_SHAPE(2)), *tc = leaf(ctx, TH_SHAPE(2), c);
+    th_tensor *numbers = th_module_add_parameter(model, "theta", TH_SHAPE(2)), *tc = leaf(ctx, "c", TH_SHAPE(2), c);
     th_optimizer *optimizer = th_adam_new(model, &(th_adam_options){.learning_rate = 0.1});
     if (th_fill(numbers, 1))
         return;
@@ -79,7 +79,7 @@ static void train(th_context *ctx)
         const double percent = 100 * th_item(th_mean(right, TH_ALL_AXES, NULL)), l = th_item(loss);
         if (step % 5 == 0)
             printf("step %2d  loss %6.4f  %3.0f %% right  %.*s\n", step, l, percent, 1 + (int)(10 * l), bars);
-        if (th_backward(loss, NULL) || th_optimizer_step(optimizer))
+        if (th_backward(loss, NULL) || (step == 50 && write_page(ctx)) || th_optimizer_step(optimizer))
             return;
         th_tape_clear(ctx);
     }

@@ -12,7 +12,7 @@
 #include "../options.h"
 
 static struct {
-    const char *path, *program;
+    const char *path, *program, *title, *page; /* page: the file to write; NULL: none, or already written */
     int64_t digits;
     int compared, wrong;
 } lesson = {.digits = 4};
@@ -24,7 +24,10 @@ static inline th_context *begin_lesson(int argc, char **argv, const char *about)
     lesson.path = argv[0];
     lesson.program = slash ? slash + 1 : argv[0];
     const program_option options[] = {
-        {"digits", "digits after the point", .integer = &lesson.digits, .low = 1, .high = 17}, {0}};
+        {"digits", "digits after the point", .integer = &lesson.digits, .low = 1, .high = 17},
+        {"page", "write the tape to this file, a page for a browser", .text = &lesson.page},
+        {0}};
+    lesson.title = about;
     parse_options(argc, argv, lesson.program, about, options);
     th_context *ctx = th_context_new(&(th_context_options){.seed = 1, .default_dtype = TH_FLOAT64});
     if (ctx == NULL)
@@ -33,10 +36,10 @@ static inline th_context *begin_lesson(int argc, char **argv, const char *about)
     return ctx;
 }
 
-/* Creates a tensor from an array. Backward computes its gradient. */
-static inline th_tensor *leaf(th_context *ctx, th_shape shape, const double *data)
+/* Creates a tensor with a name from an array. Backward computes its gradient. */
+static inline th_tensor *leaf(th_context *ctx, const char *name, th_shape shape, const double *data)
 {
-    return th_set_requires_gradient(th_from_data(ctx, TH_FLOAT64, shape, data), true);
+    return th_set_name(th_set_requires_gradient(th_from_data(ctx, TH_FLOAT64, shape, data), true), name);
 }
 
 /* Prints a text and fills up with spaces to a width. Continuation bytes of UTF-8 have no width. */
@@ -117,23 +120,39 @@ static inline void show_gradient(const char *title, int rows, int columns, const
     }
 }
 
-/* Prints a value that plain C computed and the tape's tensor, and compares them. */
+/* Prints a value that plain C computed and the tape's tensor, and compares them. The tensor's name is the title up to
+ * " = ". */
 static inline void show(const char *title, int rows, int columns, const double *plain, th_tensor *tape)
 {
+    const char *end = strstr(title, " = ");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(end ? end - title : (ptrdiff_t)strcspn(title, ",")), title);
+    th_set_name(tape, name);
     show_gradient(title, rows, columns, plain, tape, NULL, NULL);
 }
 
-/* Prints how many numbers agreed, and frees the context. Returns the status of the program. */
+/* Writes the page, if the options ask for one and it was not written. end_lesson calls it for the last tape. */
+static inline th_status write_page(th_context *ctx)
+{
+    const char *path = lesson.page;
+    lesson.page = NULL;
+    if (path == NULL || th_tape_write_html(ctx, path, &(th_html_options){.title = lesson.title}))
+        return th_error_code(ctx);
+    print_written(path);
+    return TH_OK;
+}
+
+/* Prints how many numbers agreed, writes the page, and frees the context. Returns the status of the program. */
 static inline int end_lesson(th_context *ctx)
 {
-    if (th_error_code(ctx))
+    if (th_error_code(ctx) || write_page(ctx))
         give_up(lesson.program, th_error_message(ctx));
     th_context_free(ctx);
     printf("%d numbers compared, %d wrong\n", lesson.compared, lesson.wrong);
     finish_output(lesson.program);
     char name[64]; /* scripts/run.sh knows the program as class/NAME */
     snprintf(name, sizeof name, "%s%s", getenv("TAPEHEAD_RUN") ? "class/" : "", lesson.program);
-    print_next(lesson.path, name, (const char *const[]){"--digits", "17", NULL});
+    print_next(lesson.path, name, (const char *const[]){"--page", "lesson.html", NULL});
     return lesson.wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

@@ -53,6 +53,7 @@ static const double x_values[] = {1, 2, 3, 4, 5, 6}, s_values[] = {10, -1};
 static const mark_check checks[] = {
     {.name = "small whole numbers", .input = {SIZES(3, 2)}, .values = {x_values, s_values}},
     {.name = "random numbers", .input = {SIZES(2, 5)}},
+    {.name = "only dx is needed", .input = {SIZES(3, 2)}, .requested = TH_INPUT(X)},
     {.name = "only ds is needed", .input = {SIZES(3, 2)}, .requested = TH_INPUT(S)},
     {.name = "gradients that must be added", .input = {SIZES(2, 3)}, .add = true},
     {.name = "transposed, spaced and reversed memory", .input = {SIZES(3, 4)}, .strided = true},

@@ -43,6 +43,12 @@ static th_tensor *sum_of_columns(const scene *s)
                   th_sub(s->dy, th_sum(without_sum(s), TH_AXES(0), &(th_reduce_options){.keep_axes = true})));
 }
 
+static th_tensor *last_term(const scene *s)
+{
+    const int64_t C = th_size(s->dy, 1);
+    return th_mul(s->output[0], th_sub(s->dy, th_slice(without_sum(s), 1, C - 1, C, 1)));
+}
+
 static th_tensor *running_sum(const scene *s) /* the sum is not set to 0 for each row */
 {
     th_tensor *sums = row_sum(without_sum(s));
@@ -61,6 +67,7 @@ static const mark_mistake mistakes[] = {
     {0, "only the diagonal k = j of dy_k/dx_j is used: x_j also influences the other y of its row", diagonal},
     {0, "the sum over the row is added, but it must be subtracted", plus},
     {0, "the sum runs over a column, but each row is a softmax by itself", sum_of_columns},
+    {0, "the sum over the row is its last term only: use += in the loop over k", last_term},
     {0, "the sum of a row contains the rows before it: set it to 0 at the start of each row", running_sum},
     {0, "dx is not a number where y is 0: the rule needs no division by y", NULL},
     {.sentence = NULL},

@@ -30,6 +30,11 @@ static th_tensor *without_minus_one(const scene *s)
     return th_mul(th_softmax(s->input[X], -1), factors(s, false));
 }
 
+static th_tensor *plus_one(const scene *s)
+{
+    return th_sub(th_scale(without_minus_one(s), 2), s->gradient[X]);
+}
+
 static th_tensor *sum_not_mean(const scene *s)
 {
     return counted(s) > 1 ? th_scale(s->gradient[X], counted(s)) : NULL;
@@ -59,6 +64,7 @@ static th_tensor *opposite(const scene *s)
 
 static const mark_mistake mistakes[] = {
     {X, "dx is p: subtract 1 at the target", without_minus_one},
+    {X, "1 is added at the target, but it must be subtracted", plus_one},
     {X, "dx is not divided by K, the number of examples that count: the loss is a mean", sum_not_mean},
     {X, "dx is divided by N, but examples that are ignored do not count: divide by K", divided_by_all},
     {X, "dx is not multiplied by dloss, the gradient of the loss", without_dloss},

@@ -68,6 +68,23 @@ static th_tensor *sums_not_means(const scene *s)
     return dx_of(s, g(s), E, E);
 }
 
+/* A sum that is assigned in its loop is its last term. */
+static th_tensor *last_of(th_tensor *t)
+{
+    const int64_t E = th_size(t, 1);
+    return th_scale(th_slice(t, 1, E - 1, E, 1), 1 / (double)E);
+}
+
+static th_tensor *last_g(const scene *s)
+{
+    return th_mul(r(s), th_sub(th_sub(g(s), last_of(g(s))), th_mul(h(s), row_mean(th_mul(g(s), h(s))))));
+}
+
+static th_tensor *last_gh(const scene *s)
+{
+    return th_mul(r(s), th_sub(th_sub(g(s), row_mean(g(s))), th_mul(h(s), last_of(th_mul(g(s), h(s))))));
+}
+
 static th_tensor *without_w(const scene *s)
 {
     return dx_of(s, s->dy, 1, 1);
@@ -115,6 +132,8 @@ static const mark_mistake mistakes[] = {
     {X, "the contribution through the mean is missing: subtract the mean of g", without_mean},
     {X, "the contribution through r is missing: subtract h_e times the mean of g h", without_variance},
     {X, "the sums over the row are not divided by E", sums_not_means},
+    {X, "the sum of g over the row is its last term only: use +=", last_g},
+    {X, "the sum of g h over the row is its last term only: use +=", last_gh},
     {X, "dx lacks w: start with g_e = dy_e w_e, not with dy_e", without_w},
     {X, "dx lacks the factor r, the derivative of h with respect to x - mean", without_r},
     {X, "the mean of g h is not multiplied by h_e", without_h},

@@ -138,6 +138,34 @@ static bool explain_factor(const comparison *c, char *cause)
     return true;
 }
 
+/* Returns whether exactly the elements with this coordinate on an axis are wrong. */
+static bool only_wrong(const comparison *c, int axis, int64_t coordinate)
+{
+    const double scale = fmax(largest(c->right, c->n), c->before ? largest(c->before, c->n) : 0);
+    int64_t inner = 1;
+    for (int d = axis + 1; d < c->shape.ndim; d++)
+        inner *= c->shape.size[d];
+    for (int64_t i = 0; i < c->n; i++)
+        if (equal(c->got[i], expected(c, i), scale) == (i / inner % c->shape.size[axis] == coordinate))
+            return false;
+    return true;
+}
+
+/* A loop that begins too late or ends too early leaves out the first or the last index. */
+static bool explain_loop(const comparison *c, char *cause)
+{
+    for (int axis = 0; axis < c->shape.ndim; axis++) {
+        const int64_t last = c->shape.size[axis] - 1;
+        if (last > 1 && (only_wrong(c, axis, 0) || only_wrong(c, axis, last))) {
+            const bool first = only_wrong(c, axis, 0);
+            write_text(cause, CAUSE, "only the %s index of axis %d of %s is wrong: check where the loop %s",
+                       first ? "first" : "last", axis, c->name, first ? "begins" : "ends");
+            return true;
+        }
+    }
+    return false;
+}
+
 /* -- the typical mistakes of an exercise -- */
 
 static bool explain_mistake(const scene *s, const mark_subject *subject, const comparison *c, char *cause)
@@ -167,7 +195,8 @@ static bool explain_mistake(const scene *s, const mark_subject *subject, const c
 
 void find_cause(const scene *s, const mark_subject *subject, const comparison *c, char *cause)
 {
-    if (explain_memory(c, cause) || explain_mistake(s, subject, c, cause) || explain_factor(c, cause))
+    if (explain_memory(c, cause) || explain_mistake(s, subject, c, cause) || explain_factor(c, cause) ||
+        explain_loop(c, cause))
         return;
     if (any_not_finite(c))
         write_text(cause, CAUSE,

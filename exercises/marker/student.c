@@ -24,14 +24,14 @@ static char *element_of(const block *b, int64_t n)
 }
 
 /* Sets strides and returns the number of elements that they span. Variants: 0 row-major, 1 column-major, 2 with gaps,
- * 3 backward. */
+ * 3 backward with gaps. */
 static int64_t set_strides(th_array *a, int variant)
 {
-    int64_t span = variant == 2 ? 2 : 1;
+    int64_t span = variant >= 2 ? 2 : 1;
     for (int i = 0; i < a->ndim; i++) {
         const int d = variant == 1 ? i : a->ndim - 1 - i;
         a->stride[d] = variant == 3 ? -span : span;
-        span = span * a->size[d] + (variant == 2 ? 3 : 0);
+        span = span * a->size[d] + (variant >= 2 ? 3 : 0);
     }
     return span;
 }

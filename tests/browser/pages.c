@@ -34,14 +34,14 @@ static th_status write_model(th_context *ctx)
         snprintf(letter[i], sizeof letter[i], "%c", 'a' + i % 26);
         tokens[i] = letter[i];
     }
-    th_tensor *loss = th_language_model_loss(model, th_slice(text, 1, 0, LENGTH, 1), th_slice(text, 1, 1, LENGTH + 1, 1),
-                                             NULL);
+    th_tensor *loss =
+        th_language_model_loss(model, th_slice(text, 1, 0, LENGTH, 1), th_slice(text, 1, 1, LENGTH + 1, 1), NULL);
     if (th_backward(loss, NULL))
         return th_error_code(ctx);
-    return write_tape(ctx, "model.html", (th_html_options){.title = "A language model on 64 tokens",
-                                                           .tokens = tokens,
-                                                           .n_tokens = LENGTH,
-                                                           .max_elements = 1 << 20});
+    return write_tape(
+        ctx, "model.html",
+        (th_html_options){
+            .title = "A language model on 64 tokens", .tokens = tokens, .n_tokens = LENGTH, .max_elements = 1 << 20});
 }
 
 /* Attention with a causal mask. The loss is the sum of the output, weighted with random numbers. */
@@ -60,7 +60,8 @@ static th_status attention_page(th_context *ctx, const char *name, int64_t lengt
 /* Several uses of one tensor, broadcast axes, views, a leaf that the loss does not read. */
 static th_status write_rules(th_context *ctx)
 {
-    th_tensor *x = leaf(ctx, "x", TH_SHAPE(3, 4)), *bias = leaf(ctx, "bias", TH_SHAPE(4)), *c = leaf(ctx, "c", TH_SCALAR);
+    th_tensor *x = leaf(ctx, "x", TH_SHAPE(3, 4)), *bias = leaf(ctx, "bias", TH_SHAPE(4)),
+              *c = leaf(ctx, "c", TH_SCALAR);
     th_tensor *unused = leaf(ctx, "unused", TH_SHAPE(2));
     th_tensor *h = th_set_name(th_tanh(th_add(th_mul(x, c), bias)), "h");
     th_tensor *left = th_slice(h, 1, 0, 2, 1), *right = th_slice(h, 1, 2, 4, 1);
@@ -106,8 +107,8 @@ int main(int argc, char **argv)
         return fprintf(stderr, "browser_pages: no memory\n"), 1;
     th_keep_values(ctx, true);
     if (write_model(ctx) == TH_OK && attention_page(ctx, "fused.html", 5, 3, 0.2) == TH_OK &&
-        attention_page(ctx, "long.html", 512, 16, 0) == TH_OK && write_rules(ctx) == TH_OK && write_sections(ctx) == TH_OK &&
-        write_cropped(ctx) == TH_OK) {
+        attention_page(ctx, "long.html", 512, 16, 0) == TH_OK && write_rules(ctx) == TH_OK &&
+        write_sections(ctx) == TH_OK && write_cropped(ctx) == TH_OK) {
         th_set_fusion(ctx, false);
         (void)attention_page(ctx, "composed.html", 5, 3, 0);
     }

@@ -34,6 +34,8 @@ incidents() {
     expect 'for (int64_t i = 0; i < N * C; i++) at(dx, i / C, i % C) = NAN;' "the analytic gradient is not a number"
     expect '' "dx was not written at all"
     expect 'for (int64_t i = 0; i < N * C; i++) at(dx, i / C, i % C) = 0.5 * at(dy, i / C, i % C);' "should be" ""
+    sed 's/int64_t j = 0/int64_t j = 1/' "$(solution_of 4)" >"$work/loop"
+    expect "$(cat "$work/loop")" "only the first index of axis 1 of dx is wrong: check where the loop begins"
     # What the student prints does not mix with the report.
     expect 'extern int puts(const char *); puts("{\"passed\":true}");' "Likely cause:" ""
     expect 'extern int puts(const char *); puts("{\"passed\":true}");' '{"exercise":4'

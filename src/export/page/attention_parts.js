@@ -5,8 +5,7 @@ const PRODUCT = /^(masked_)?matmul$/;
 /* Follows the first inputs of a composed attention from the scores up to the product of queries and keys. */
 function productOfScores(tape, scores) {
     let node = tape.nodes[tape.tensors[scores]?.node];
-    for (let i = 0; node && !PRODUCT.test(node.op) && i < 8; i++)
-        node = tape.nodes[tape.tensors[node.inputs[0]]?.node];
+    for (let i = 0; node && !PRODUCT.test(node.op) && i < 8; i++) node = tape.nodes[tape.tensors[node.inputs[0]]?.node];
     return node && PRODUCT.test(node.op) ? node : null;
 }
 
@@ -15,11 +14,9 @@ function productOfWeights(tape, weights) {
     for (let id = weights, i = 0; i < 4; i++) {
         const users = tape.tensors[id].users;
         const product = users.find((node) => PRODUCT.test(node.op) && node.inputs[0] === id);
-        if (product)
-            return product;
+        if (product) return product;
         const dropout = users.find((node) => node.op === "dropout");
-        if (!dropout)
-            return null;
+        if (!dropout) return null;
         id = dropout.outputs[0];
     }
     return null;
@@ -35,32 +32,48 @@ function keysOf(tape, id) {
 function attentionParts(tape, node) {
     const tensor = (id) => tape.tensors[id] || null;
     if (!/softmax/.test(node.op))
-        return { q: tensor(node.inputs[0]), k: tensor(node.inputs[1]), v: tensor(node.inputs[2]), o: tensor(node.outputs[0]),
-                 first: node, last: node };
-    const first = productOfScores(tape, node.inputs[0]), last = productOfWeights(tape, node.outputs[0]);
-    return { q: tensor(first?.inputs[0]), k: tensor(first && keysOf(tape, first.inputs[1])), v: tensor(last?.inputs[1]),
-             o: tensor(last?.outputs[0]), first, last };
+        return {
+            q: tensor(node.inputs[0]),
+            k: tensor(node.inputs[1]),
+            v: tensor(node.inputs[2]),
+            o: tensor(node.outputs[0]),
+            first: node,
+            last: node,
+        };
+    const first = productOfScores(tape, node.inputs[0]),
+        last = productOfWeights(tape, node.outputs[0]);
+    return {
+        q: tensor(first?.inputs[0]),
+        k: tensor(first && keysOf(tape, first.inputs[1])),
+        v: tensor(last?.inputs[1]),
+        o: tensor(last?.outputs[0]),
+        first,
+        last,
+    };
 }
 
-/* Returns a tensor's gradient at a position if it is on the page, and the contribution of attention itself if there are others. */
+/* Returns a tensor's gradient at a position if it is on the page, and the contribution of attention itself if there
+ * are others. */
 function gradientThrough(tape, node, tensor, position) {
-    if (!node || !tensor || !tape.hasRunBackward(node, position))
-        return null;
-    return node.contributions?.find((c) => tape.tensors[node.inputs[c.input]] === tensor)?.gradient || tape.gradientAt(tensor, position);
+    if (!node || !tensor || !tape.hasRunBackward(node, position)) return null;
+    return (
+        node.contributions?.find((c) => tape.tensors[node.inputs[c.input]] === tensor)?.gradient ||
+        tape.gradientAt(tensor, position)
+    );
 }
 
 /* Returns true if dropout changed the weights. */
 function hasDropout(attention) {
-    if (!attention.dropped)
-        return false;
+    if (!attention.dropped) return false;
     attention.dropped.changed ??= largestDeviation(attention.dropped, attention.weights)?.deviation !== 0;
     return attention.dropped.changed;
 }
 
-/* Lists the matrices of the forward and of the backward: symbol, text, array, palette, and the axes of their rows and columns.
- * Matrices that do not exist at this position are left out. */
+/* Lists the matrices of the forward and of the backward: symbol, text, array, palette, and the axes of their rows and
+ * columns. Matrices that do not exist at this position are left out. */
 function attentionKinds(view, node) {
-    const { tape, position } = view, { attention } = node;
+    const { tape, position } = view,
+        { attention } = node;
     const { q, k, v, o, first, last } = attentionParts(tape, node);
     const dropped = hasDropout(attention) ? attention.dropped : null;
     const weights = dropped ? "m P" : "A";
@@ -76,13 +89,15 @@ function attentionKinds(view, node) {
         ["mP", "weights after dropout", dropped, "weight", "T", "S"],
         ["O", `output ${weights} V`, output, "value", "T", ""],
     ].filter(exists);
-    const backward = tape.hasRunBackward(node, position) ? [
-        ["dO", "incoming gradient", o?.gradient, "gradient", "T", ""],
-        ["dV", `${dropped ? "(m P)" : "A"}ᵀ dO`, gradientThrough(tape, last, v, position), "gradient", "S", ""],
-        ["dA", `dP = ${dropped ? "m " : ""}dO Vᵀ`, attention.dweights, "gradient", "T", "S"],
-        ["dS", "P (dP − Σ P dP)", attention.dscores, "gradient", "T", "S"],
-        ["dQ", "dS K scale", gradientThrough(tape, first, q, position), "gradient", "T", ""],
-        ["dK", "dSᵀ Q scale", gradientThrough(tape, first, k, position), "gradient", "S", ""],
-    ].filter(exists) : [];
+    const backward = tape.hasRunBackward(node, position)
+        ? [
+              ["dO", "incoming gradient", o?.gradient, "gradient", "T", ""],
+              ["dV", `${dropped ? "(m P)" : "A"}ᵀ dO`, gradientThrough(tape, last, v, position), "gradient", "S", ""],
+              ["dA", `dP = ${dropped ? "m " : ""}dO Vᵀ`, attention.dweights, "gradient", "T", "S"],
+              ["dS", "P (dP − Σ P dP)", attention.dscores, "gradient", "T", "S"],
+              ["dQ", "dS K scale", gradientThrough(tape, first, q, position), "gradient", "T", ""],
+              ["dK", "dSᵀ Q scale", gradientThrough(tape, first, k, position), "gradient", "S", ""],
+          ].filter(exists)
+        : [];
     return { forward, backward };
 }

@@ -33,7 +33,8 @@ function channelsOf(color) {
 function colorBetween(stops, place) {
     const scaled = Math.min(Math.max(place, 0), 1) * (stops.length - 1);
     const i = Math.min(Math.floor(scaled), stops.length - 2);
-    const a = channelsOf(stops[i]), b = channelsOf(stops[i + 1]);
+    const a = channelsOf(stops[i]),
+        b = channelsOf(stops[i + 1]);
     return a.map((x, k) => Math.round(x + (b[k] - x) * (scaled - i)));
 }
 
@@ -48,7 +49,8 @@ function colorTable(palette, theme) {
     if (!colorTables[key]) {
         const stops = PALETTES[palette][theme];
         colorTables[key] = Uint32Array.from({ length: COLOR_STEPS }, (_, i) =>
-            pixelOf(colorBetween(stops, i / (COLOR_STEPS - 1))));
+            pixelOf(colorBetween(stops, i / (COLOR_STEPS - 1))),
+        );
     }
     return colorTables[key];
 }
@@ -56,24 +58,27 @@ function colorTable(palette, theme) {
 /* Returns the limits of a scale. Values and gradients are symmetric around 0, weights begin at 0. */
 function scaleOf(palette, arrays) {
     const largest = largestOf(arrays);
-    return palette === "weight" ? { palette, low: 0, high: Math.max(largest, 1e-300) }
-                                : { palette, low: -largest, high: largest };
+    return palette === "weight"
+        ? { palette, low: 0, high: Math.max(largest, 1e-300) }
+        : { palette, low: -largest, high: largest };
 }
 
 /* Returns the place of a number on a scale, from 0 to 1. With scale.root the colors follow the square root, so that one
  * scale shows small and large numbers. */
 function placeOn(scale, x) {
-    if (scale.root && scale.high > 0)
-        return (1 + Math.sign(x) * Math.sqrt(Math.abs(x) / scale.high)) / 2;
+    if (scale.root && scale.high > 0) return (1 + Math.sign(x) * Math.sqrt(Math.abs(x) / scale.high)) / 2;
     return scale.high > scale.low ? (x - scale.low) / (scale.high - scale.low) : 0.5;
 }
 
 /* Returns the colors of a cell of a table: its background, and black or white for its text. */
 function cellColors(scale, x, hidden) {
     const theme = currentTheme();
-    const color = hidden || x === -Infinity ? channelsOf(MASKED[theme])
-                  : Number.isNaN(x) ? channelsOf(NOT_A_NUMBER)
-                                    : colorBetween(PALETTES[scale.palette][theme], placeOn(scale, x));
+    const color =
+        hidden || x === -Infinity
+            ? channelsOf(MASKED[theme])
+            : Number.isNaN(x)
+              ? channelsOf(NOT_A_NUMBER)
+              : colorBetween(PALETTES[scale.palette][theme], placeOn(scale, x));
     const [r, g, b] = color.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
     return { background: `rgb(${color})`, color: luminance > 0.179 ? "#000" : "#fff" };
@@ -88,22 +93,44 @@ function isHidden(matrix, i) {
 function colorPixels(pixels, matrix, scale) {
     const theme = currentTheme();
     const table = colorTable(scale.palette, theme);
-    const masked = pixelOf(channelsOf(MASKED[theme])), nan = pixelOf(channelsOf(NOT_A_NUMBER));
+    const masked = pixelOf(channelsOf(MASKED[theme])),
+        nan = pixelOf(channelsOf(NOT_A_NUMBER));
     const { numbers, offset } = matrix;
     for (let i = 0; i < pixels.length; i++) {
         const x = numbers[offset + i];
         const place = Math.min(Math.max(placeOn(scale, x), 0), 1);
-        pixels[i] = x === -Infinity || isHidden(matrix, i) ? masked : x !== x ? nan : table[(place * (COLOR_STEPS - 1) + 0.5) | 0];
+        pixels[i] =
+            x === -Infinity || isHidden(matrix, i)
+                ? masked
+                : x !== x
+                  ? nan
+                  : table[(place * (COLOR_STEPS - 1) + 0.5) | 0];
     }
 }
 
 /* Creates a bar with the colors of a scale between its limits. */
 function makeScale(scale) {
     const stops = PALETTES[scale.palette];
-    const ticks = scale.high === scale.low ? [scale.low] : scale.palette === "weight" ? [scale.low, scale.high] : scale.root
-        ? [scale.low, scale.low / 4, 0, scale.high / 4, scale.high] : [scale.low, 0, scale.high];
-    return make("div", { class: `scale${scale.root ? " root" : ""}`, role: "img",
-                         "aria-label": `Scale from ${shortNumber(scale.low)} to ${shortNumber(scale.high)}` },
-                make("div", { class: "bar", style: `--light:${stops.light};--dark:${stops.dark}` }),
-                make("div", { class: "limits" }, ticks.map((x) => make("span", {}, scale.root ? Number(x.toPrecision(2)) : shortNumber(x)))));
+    const ticks =
+        scale.high === scale.low
+            ? [scale.low]
+            : scale.palette === "weight"
+              ? [scale.low, scale.high]
+              : scale.root
+                ? [scale.low, scale.low / 4, 0, scale.high / 4, scale.high]
+                : [scale.low, 0, scale.high];
+    return make(
+        "div",
+        {
+            class: `scale${scale.root ? " root" : ""}`,
+            role: "img",
+            "aria-label": `Scale from ${shortNumber(scale.low)} to ${shortNumber(scale.high)}`,
+        },
+        make("div", { class: "bar", style: `--light:${stops.light};--dark:${stops.dark}` }),
+        make(
+            "div",
+            { class: "limits" },
+            ticks.map((x) => make("span", {}, scale.root ? Number(x.toPrecision(2)) : shortNumber(x))),
+        ),
+    );
 }

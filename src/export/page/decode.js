@@ -2,12 +2,10 @@
 
 /* Decodes base64. Browsers from before 2025 have only atob. */
 function bytesOf(base64) {
-    if (Uint8Array.fromBase64)
-        return Uint8Array.fromBase64(base64);
+    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
     const text = atob(base64);
     const bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++)
-        bytes[i] = text.charCodeAt(i);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     return bytes;
 }
 
@@ -54,13 +52,12 @@ function rowOf(matrix, i) {
 function limitsOf(array) {
     if (!array.limits) {
         const numbers = numbersOf(array);
-        let least = Infinity, largest = -Infinity;
+        let least = Infinity,
+            largest = -Infinity;
         for (let i = 0; i < numbers.length; i++) {
             const x = numbers[i];
-            if (x < least && x !== -Infinity)
-                least = x;
-            if (x > largest && x !== Infinity)
-                largest = x;
+            if (x < least && x !== -Infinity) least = x;
+            if (x > largest && x !== Infinity) largest = x;
         }
         array.limits = least <= largest ? [least, largest] : [0, 0];
     }
@@ -84,10 +81,11 @@ function unravel(flat, shape) {
 
 /* Finds the element where two arrays of one shape differ most. Returns null if the shapes differ or are empty. */
 function largestDeviation(a, b) {
-    if (String(a.shape) !== String(b.shape))
-        return null;
-    const x = numbersOf(a), y = numbersOf(b);
-    let worst = -1, place = 0;
+    if (String(a.shape) !== String(b.shape)) return null;
+    const x = numbersOf(a),
+        y = numbersOf(b);
+    let worst = -1,
+        place = 0;
     for (let i = 0; i < x.length; i++) {
         const deviation = Object.is(x[i], y[i]) ? 0 : Math.abs(x[i] - y[i]);
         if (deviation > worst || (deviation !== deviation && worst === worst)) {
@@ -103,7 +101,6 @@ function sumOf(arrays) {
     if (arrays.length === 0 || arrays.some((array) => !array || String(array.shape) !== String(arrays[0].shape)))
         return null;
     const sum = Float64Array.from(numbersOf(arrays[0]));
-    for (const array of arrays.slice(1))
-        numbersOf(array).forEach((x, i) => (sum[i] += x));
+    for (const array of arrays.slice(1)) numbersOf(array).forEach((x, i) => (sum[i] += x));
     return computedArray(arrays[0].shape, sum);
 }

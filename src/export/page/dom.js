@@ -3,12 +3,9 @@
 /* Sets attributes. A function is a listener: its key is the event. null, undefined and false set nothing. */
 function setAttributes(element, attributes) {
     for (const [key, value] of Object.entries(attributes || {})) {
-        if (typeof value === "function")
-            element.addEventListener(key, value);
-        else if (value === true)
-            element.setAttribute(key, "");
-        else if (value !== null && value !== undefined && value !== false)
-            element.setAttribute(key, value);
+        if (typeof value === "function") element.addEventListener(key, value);
+        else if (value === true) element.setAttribute(key, "");
+        else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value);
     }
     return element;
 }
@@ -30,14 +27,20 @@ function makeSvg(tag, attributes, ...children) {
 function replaceChildren(element, ...children) {
     const key = element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
-    if (key)
-        element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+    if (key) element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
 /* Creates a field for a number from 0 to size - 1. change(number) runs when the reader changes it. */
 function makeIndexField(label, size, value, change, key) {
     const clamp = () => Math.min(Math.max(Math.trunc(Number(field.value)) || 0, 0), size - 1);
-    const field = make("input", { type: "number", min: 0, max: size - 1, value, "data-key": key, change: () => change(clamp()) });
+    const field = make("input", {
+        type: "number",
+        min: 0,
+        max: size - 1,
+        value,
+        "data-key": key,
+        change: () => change(clamp()),
+    });
     return make("label", { class: "menu" }, label, " ", field);
 }
 

@@ -1,4 +1,5 @@
-/* Explains one score of attention: marks everything that contributed to dS[i, j], and shows the formulas with its numbers. */
+/* Explains one score of attention: marks everything that contributed to dS[i, j], and shows the formulas with its
+ * numbers. */
 
 const TERMS = 4; /* of a long sum */
 
@@ -12,9 +13,20 @@ function pickMarks(i, j) {
     const row = (k, kind) => ({ i: k, j: 0, rows: 1, cols: 1e9, kind });
     const cell = { i, j, rows: 1, cols: 1, kind: "cell" };
     return {
-        dS: [cell], A: [row(i, "source"), cell], mP: [cell], dA: [row(i, "source"), cell], S: [row(i, "source"), cell], mask: [cell],
-        dO: [row(i, "source")], V: [row(j, "source")], Q: [row(i, "source")], K: [row(j, "source")], O: [row(i, "source")],
-        dQ: [row(i, "line")], dK: [row(j, "line")], dV: [row(j, "line")],
+        dS: [cell],
+        A: [row(i, "source"), cell],
+        mP: [cell],
+        dA: [row(i, "source"), cell],
+        S: [row(i, "source"), cell],
+        mask: [cell],
+        dO: [row(i, "source")],
+        V: [row(j, "source")],
+        Q: [row(i, "source")],
+        K: [row(j, "source")],
+        O: [row(i, "source")],
+        dQ: [row(i, "line")],
+        dK: [row(j, "line")],
+        dV: [row(j, "line")],
     };
 }
 
@@ -31,7 +43,10 @@ function markPick(view, { h, i, j }) {
     for (const [key, box] of Object.entries(view.attentionBoxes)) {
         const [symbol, head] = key.split(" ");
         const rects = Number(head) === h || symbol === "mask" ? marks[symbol] || [] : [];
-        box.show("pick", rects.map((rect) => ({ ...rect, cols: Math.min(rect.cols, box.matrix.cols) })));
+        box.show(
+            "pick",
+            rects.map((rect) => ({ ...rect, cols: Math.min(rect.cols, box.matrix.cols) })),
+        );
     }
 }
 
@@ -42,8 +57,7 @@ function wholeRow(matrix, i) {
 
 function dot(a, b) {
     let sum = 0;
-    for (let k = 0; k < Math.min(a.length, b.length); k++)
-        sum += a[k] * b[k];
+    for (let k = 0; k < Math.min(a.length, b.length); k++) sum += a[k] * b[k];
     return sum;
 }
 
@@ -61,74 +75,146 @@ function sumText(a, b) {
 
 /* Creates a line: the name on the left side, the formula, its numbers, the result. */
 function makeLine(name, formula, numbers, result, note) {
-    return make("div", { class: "line", "data-line": name }, make("span", { class: "left" }, name), make("span", {}, `= ${formula}`),
-                numbers ? make("span", { class: "figures" }, `= ${numbers}`) : null,
-                make("b", { class: "result" }, `= ${result}`), note ? make("span", { class: "shape" }, note) : null);
+    return make(
+        "div",
+        { class: "line", "data-line": name },
+        make("span", { class: "left" }, name),
+        make("span", {}, `= ${formula}`),
+        numbers ? make("span", { class: "figures" }, `= ${numbers}`) : null,
+        make("b", { class: "result" }, `= ${result}`),
+        note ? make("span", { class: "shape" }, note) : null,
+    );
 }
 
 /* Creates the lines of forward. */
 function forwardLines(m, i, j, attention) {
-    const q = wholeRow(m.Q, i), k = wholeRow(m.K, j), place = `[${i},${j}]`;
+    const q = wholeRow(m.Q, i),
+        k = wholeRow(m.K, j),
+        place = `[${i},${j}]`;
     const score = at(m.S, i, j);
     const product = q && k ? dot(q, k) * attention.scale : NaN;
     const same = Math.abs(product - score) <= 1e-3 * Math.max(1e-3, Math.abs(score));
-    const note = same ? "" : score === -Infinity || (m.mask && at(m.mask, i, j) === 0) ? "the mask hides this pair" : "mask, soft cap or slopes change the product";
-    return [q && k ? makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, `${shortNumber(attention.scale)} · (${sumText(q, k)})`, shortNumber(score), note)
-                   : makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, "", shortNumber(score)),
-            makeLine(`P${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(at(m.A, i, j)))];
+    const note = same
+        ? ""
+        : score === -Infinity || (m.mask && at(m.mask, i, j) === 0)
+          ? "the mask hides this pair"
+          : "mask, soft cap or slopes change the product";
+    return [
+        q && k
+            ? makeLine(
+                  `S${place}`,
+                  `scale Σ Q[${i}] K[${j}]`,
+                  `${shortNumber(attention.scale)} · (${sumText(q, k)})`,
+                  shortNumber(score),
+                  note,
+              )
+            : makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, "", shortNumber(score)),
+        makeLine(`P${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(at(m.A, i, j))),
+    ];
 }
 
 /* Creates the lines from dO to dS. */
 function backwardLines(m, i, j) {
-    const place = `[${i},${j}]`, p = rowOf(m.A, i), dp = rowOf(m.dA, i);
+    const place = `[${i},${j}]`,
+        p = rowOf(m.A, i),
+        dp = rowOf(m.dA, i);
     const jacobian = new Float64Array(p.length);
     writeJacobianRow(p, j, jacobian, 0);
-    const weight = p[j], mean = dot(p, dp), result = at(m.dS, i, j);
-    const dout = wholeRow(m.dO, i), v = wholeRow(m.V, j);
+    const weight = p[j],
+        mean = dot(p, dp),
+        result = at(m.dS, i, j);
+    const dout = wholeRow(m.dO, i),
+        v = wholeRow(m.V, j);
     const product = dout && v ? dot(dout, v) : null;
     const dropped = product !== null && Math.abs(product - dp[j]) > 1e-3 * Math.max(1e-6, Math.abs(product));
     return [
-        makeLine(`dS${place}`, "P (dP − Σ P dP)", `${shortNumber(weight)} · (${shortNumber(dp[j])} − ${factor(mean)})`, shortNumber(result)),
-        product === null ? null : makeLine(`dP${place}`, `${dropped ? "m " : ""}Σ dO[${i}] V[${j}]`, sumText(dout, v),
-            shortNumber(dp[j]), dropped ? `m = ${shortNumber(dp[j] / product)} is the factor of dropout` : ""),
-        makeLine("Σ P dP", `Σₖ P[${i},k] dP[${i},k]`, sumText(p, dp), shortNumber(mean), "the mean of dP in the row, with the weights P"),
-        makeLine(`dS${place}`, `Σₖ J[${j},k] dP[${i},k]`, "", shortNumber(dot(jacobian, dp)),
-                 "the same with the Jacobian J = diag(p) − p pᵀ of the row"),
+        makeLine(
+            `dS${place}`,
+            "P (dP − Σ P dP)",
+            `${shortNumber(weight)} · (${shortNumber(dp[j])} − ${factor(mean)})`,
+            shortNumber(result),
+        ),
+        product === null
+            ? null
+            : makeLine(
+                  `dP${place}`,
+                  `${dropped ? "m " : ""}Σ dO[${i}] V[${j}]`,
+                  sumText(dout, v),
+                  shortNumber(dp[j]),
+                  dropped ? `m = ${shortNumber(dp[j] / product)} is the factor of dropout` : "",
+              ),
+        makeLine(
+            "Σ P dP",
+            `Σₖ P[${i},k] dP[${i},k]`,
+            sumText(p, dp),
+            shortNumber(mean),
+            "the mean of dP in the row, with the weights P",
+        ),
+        makeLine(
+            `dS${place}`,
+            `Σₖ J[${j},k] dP[${i},k]`,
+            "",
+            shortNumber(dot(jacobian, dp)),
+            "the same with the Jacobian J = diag(p) − p pᵀ of the row",
+        ),
     ];
 }
 
 /* Writes row j of the Jacobian of a softmax to row[begin], row[begin + 1], ... */
 function writeJacobianRow(p, j, row, begin) {
-    for (let k = 0; k < p.length; k++)
-        row[begin + k] = -p[j] * p[k];
+    for (let k = 0; k < p.length; k++) row[begin + k] = -p[j] * p[k];
     row[begin + j] += p[j];
 }
 
 /* Creates the lines of what dS[i, j] contributes to. */
 function onwardLines(m, i, j, scale) {
     const ds = at(m.dS, i, j);
-    const vector = (row) => `[${Array.from(row.subarray(0, TERMS), (x) => shortNumber(ds * scale * x)).join(", ")}${row.length > TERMS ? ", …" : ""}]`;
-    const q = wholeRow(m.Q, i), k = wholeRow(m.K, j);
-    return [k ? makeLine(`to dQ[${i}]`, `dS[${i},${j}] scale K[${j}]`, "", vector(k)) : null,
-            q ? makeLine(`to dK[${j}]`, `dS[${i},${j}] scale Q[${i}]`, "", vector(q)) : null];
+    const vector = (row) =>
+        `[${Array.from(row.subarray(0, TERMS), (x) => shortNumber(ds * scale * x)).join(", ")}${row.length > TERMS ? ", …" : ""}]`;
+    const q = wholeRow(m.Q, i),
+        k = wholeRow(m.K, j);
+    return [
+        k ? makeLine(`to dQ[${i}]`, `dS[${i},${j}] scale K[${j}]`, "", vector(k)) : null,
+        q ? makeLine(`to dK[${j}]`, `dS[${i},${j}] scale Q[${i}]`, "", vector(q)) : null,
+    ];
 }
 
 /* Creates the figure of the Jacobian of row i. */
 function jacobianFigure(view, m, i, j) {
-    const p = rowOf(m.A, i), n = p.length;
+    const p = rowOf(m.A, i),
+        n = p.length;
     const numbers = new Float64Array(n * n);
-    for (let a = 0; a < n; a++)
-        writeJacobianRow(p, a, numbers, a * n);
+    for (let a = 0; a < n; a++) writeJacobianRow(p, a, numbers, a * n);
     const array = computedArray([n, n], numbers);
     const scale = scaleOf("value", [array]);
-    const body = makeMatrix(view, matrixOf(array, []), { name: `J, Jacobian of row ${i}`, symbol: "J", scale, axes: { row: "S", col: "" },
-                                                         cells: 64, size: Math.min(view.mapSize, 240), key: "J", readout: view.parts.attentionReadout });
+    const body = makeMatrix(view, matrixOf(array, []), {
+        name: `J, Jacobian of row ${i}`,
+        symbol: "J",
+        scale,
+        axes: { row: "S", col: "" },
+        cells: 64,
+        size: Math.min(view.mapSize, 240),
+        key: "J",
+        readout: view.parts.attentionReadout,
+    });
     body.box?.show("pick", [{ i: j, j: 0, rows: 1, cols: n, kind: "source" }]);
-    return make("figure", { class: "kind", "data-kind": "J" }, make("figcaption", {}, make("b", {}, "J"), " ",
-                make("span", { class: "shape" }, `∂P[${i}] / ∂S[${i}] = diag(p) − p pᵀ`)), body, makeScale(scale));
+    return make(
+        "figure",
+        { class: "kind", "data-kind": "J" },
+        make(
+            "figcaption",
+            {},
+            make("b", {}, "J"),
+            " ",
+            make("span", { class: "shape" }, `∂P[${i}] / ∂S[${i}] = diag(p) − p pᵀ`),
+        ),
+        body,
+        makeScale(scale),
+    );
 }
 
-/* Returns the matrices of a head by their symbols. matrix.whole is false if columns of Q, K, V, O or their gradients are cropped. */
+/* Returns the matrices of a head by their symbols. matrix.whole is false if columns of Q, K, V, O or their gradients
+ * are cropped. */
 function matricesOf(view, node, heads, kinds, h) {
     const { q, k, v, o } = attentionParts(view.tape, node);
     const widths = { Q: q, K: k, V: v, O: o, dQ: q, dK: k, dV: v, dO: o };
@@ -143,18 +229,38 @@ function matricesOf(view, node, heads, kinds, h) {
 /* Shows the explanation of the chosen score, and marks its sources. */
 function showPick(view) {
     const { node, h, i, j } = view.pick;
-    const heads = headsOf(view, node), kinds = attentionKinds(view, node);
+    const heads = headsOf(view, node),
+        kinds = attentionKinds(view, node);
     const m = matricesOf(view, node, heads, kinds, h);
     const backward = m.dS && m.dA;
-    if (i >= m.A.rows || j >= m.A.cols)
-        return;
+    if (i >= m.A.rows || j >= m.A.cols) return;
     markPick(view, view.pick);
     const tokens = view.tape.tokens;
-    const pair = tokens && tokens.length >= Math.max(m.A.rows, m.A.cols) ? ` (“${tokens[i]}” looks at “${tokens[j]}”)` : "";
+    const pair =
+        tokens && tokens.length >= Math.max(m.A.rows, m.A.cols) ? ` (“${tokens[i]}” looks at “${tokens[j]}”)` : "";
     view.parts.explanation.hidden = false;
-    view.parts.explanation.replaceChildren(make("h4", {}, make("button", { type: "button", class: "close", "aria-label": "Close the explanation",
-                                                                           click: () => closePick(view) }, "×"), `${backward ? "dS" : "S"}[${i},${j}]${heads.count > 1 ? `, head ${h}` : ""}${pair}`),
-        make("div", { class: "explained" }, make("div", { class: "lines" }, backward ? backwardLines(m, i, j) : null,
-                 forwardLines(m, i, j, node.attention), backward ? onwardLines(m, i, j, node.attention.scale) : null),
-             backward ? jacobianFigure(view, m, i, j) : null));
+    view.parts.explanation.replaceChildren(
+        make(
+            "h4",
+            {},
+            make(
+                "button",
+                { type: "button", class: "close", "aria-label": "Close the explanation", click: () => closePick(view) },
+                "×",
+            ),
+            `${backward ? "dS" : "S"}[${i},${j}]${heads.count > 1 ? `, head ${h}` : ""}${pair}`,
+        ),
+        make(
+            "div",
+            { class: "explained" },
+            make(
+                "div",
+                { class: "lines" },
+                backward ? backwardLines(m, i, j) : null,
+                forwardLines(m, i, j, node.attention),
+                backward ? onwardLines(m, i, j, node.attention.scale) : null,
+            ),
+            backward ? jacobianFigure(view, m, i, j) : null,
+        ),
+    );
 }

@@ -1,9 +1,8 @@
-/* Draws the graph as SVG: boxes, edges, leaves and nodes. A step changes classes only. */
+/* Draws the graph as SVG: boxes, edges, leaves and nodes. A step changes classes only (graph_states.js). */
 
 /* Divides the name of an operation into lines that fit into a node. */
 function opLines(op) {
-    if (op.length <= LONG_NAME)
-        return [op];
+    if (op.length <= LONG_NAME) return [op];
     const end = op.lastIndexOf("_", LONG_NAME) + 1 || LONG_NAME;
     return [op.slice(0, end), shorten(op.slice(end), LONG_NAME)];
 }
@@ -15,84 +14,171 @@ function shorten(text, length) {
 
 /* Returns the path of an edge: down its producer's column, and then to its place above the consumer. */
 function edgePath(edge, unit, k) {
-    const x0 = edge.from.x + NODE.width / 2, y0 = edge.from.y + edge.from.height;
-    const x1 = unit.x + NODE.width / 2 + (k - (unit.inputs.length - 1) / 2) * 16, y1 = unit.y - 2;
+    const x0 = edge.from.x + NODE.width / 2,
+        y0 = edge.from.y + edge.from.height;
+    const x1 = unit.x + NODE.width / 2 + (k - (unit.inputs.length - 1) / 2) * 16,
+        y1 = unit.y - 2;
     const bend = Math.max(y0, unit.rowY - 12);
     return `M${x0} ${y0}V${bend}C${x0} ${bend + 10},${x1} ${y1 - 10},${x1} ${y1}`;
 }
 
 function drawEdges(unit) {
     return unit.inputs.map((edge, k) =>
-        makeSvg("path", { class: `edge${edge.tensor.requires_gradient ? "" : " constant"}`, d: edgePath(edge, unit, k),
-                          "data-tensor": edge.tensor.id, "data-to": unit.row, "marker-end": "url(#tapehead-arrow)" }));
+        makeSvg("path", {
+            class: `edge${edge.tensor.requires_gradient ? "" : " constant"}`,
+            d: edgePath(edge, unit, k),
+            "data-tensor": edge.tensor.id,
+            "data-to": unit.row,
+            "marker-end": "url(#tapehead-arrow)",
+        }),
+    );
 }
 
 /* Returns a leaf's name without the path of the module around it. */
 function leafText(view, tensor, unit) {
-    const name = nameOf(view.tape, tensor), module = unit.nodes[0].module;
+    const name = nameOf(view.tape, tensor),
+        module = unit.nodes[0].module;
     return shorten(module && name.startsWith(`${module}.`) ? name.slice(module.length + 1) : name, 17);
 }
 
 /* Draws a leaf beside the node that reads it. A node that is not the first to read it has it in italics. */
 function drawLeaf(view, graph, unit, tensor, k) {
-    const count = unit.leaves.length, height = LEAF.height;
+    const count = unit.leaves.length,
+        height = LEAF.height;
     const y = unit.rowY + unit.rowHeight / 2 + (k - count / 2) * (height + 3) + 1.5;
     const again = tensor.users[0].id < unit.nodes[0].id;
     const text = makeSvg("text", { x: graph.leafX + 7, y: y + 12.5 }, leafText(view, tensor, unit));
-    const middle = y + height / 2, target = unit.y + unit.height / 2 + (k - (count - 1) / 2) * 6;
-    const end = unit.x - 2, bend = graph.leafX + LEAF.width;
+    const middle = y + height / 2,
+        target = unit.y + unit.height / 2 + (k - (count - 1) / 2) * 6;
+    const end = unit.x - 2,
+        bend = graph.leafX + LEAF.width;
     return [
-        makeSvg("path", { class: "edge leaf", d: `M${bend} ${middle}C${bend + 12} ${middle},${bend} ${target},${bend + 14} ${target}H${end}`,
-                          "data-tensor": tensor.id, "data-to": unit.row }),
-        makeSvg("g", { class: `leaf ${tensor.kind}${again ? " again" : ""}`, role: "treeitem", tabindex: -1, "aria-level": unit.level + 2,
-                       "data-tensor": tensor.id, "data-key": `leaf ${tensor.id} ${unit.nodes[0].id}`, "data-name": nameOf(view.tape, tensor) },
-                makeSvg("title", {}, `${nameOf(view.tape, tensor)} ${shapeText(tensor.shape, tensor.axes)}${again ? " (again)" : ""}`),
-                makeSvg("rect", { x: graph.leafX, y, width: LEAF.width, height, rx: 8 }), text),
+        makeSvg("path", {
+            class: "edge leaf",
+            d: `M${bend} ${middle}C${bend + 12} ${middle},${bend} ${target},${bend + 14} ${target}H${end}`,
+            "data-tensor": tensor.id,
+            "data-to": unit.row,
+        }),
+        makeSvg(
+            "g",
+            {
+                class: `leaf ${tensor.kind}${again ? " again" : ""}`,
+                role: "treeitem",
+                tabindex: -1,
+                "aria-level": unit.level + 2,
+                "data-tensor": tensor.id,
+                "data-key": `leaf ${tensor.id} ${unit.nodes[0].id}`,
+                "data-name": nameOf(view.tape, tensor),
+            },
+            makeSvg(
+                "title",
+                {},
+                `${nameOf(view.tape, tensor)} ${shapeText(tensor.shape, tensor.axes)}${again ? " (again)" : ""}`,
+            ),
+            makeSvg("rect", { x: graph.leafX, y, width: LEAF.width, height, rx: 8 }),
+            text,
+        ),
     ];
 }
 
 /* Draws the place of the sign that shows a node's state, at its upper right corner. */
 function drawBadge() {
-    return makeSvg("g", { class: "badge", transform: `translate(${NODE.width - 3} 3)` }, makeSvg("circle", { r: 8 }),
-                   makeSvg("text", { class: "state", y: 4 }));
+    return makeSvg(
+        "g",
+        { class: "badge", transform: `translate(${NODE.width - 3} 3)` },
+        makeSvg("circle", { r: 8 }),
+        makeSvg("text", { class: "state", y: 4 }),
+    );
 }
 
 function drawNode(view, unit) {
     const { node } = unit;
     const output = view.tape.tensors[node.outputs[0]];
-    const lines = opLines(node.op), bottom = unit.height - 7;
-    return makeSvg("g", { class: `node${node.attention ? " attention" : ""}`, role: "treeitem", tabindex: -1, "aria-level": unit.level + 1,
-                          "data-node": node.id, "data-key": `node ${node.id}`, transform: `translate(${unit.x} ${unit.y})` },
-                   makeSvg("title", {}, `${node.op}, node ${node.id}, ${node.file || "?"}:${node.line}`),
-                   makeSvg("rect", { width: NODE.width, height: unit.height, rx: 7 }),
-                   lines.map((line, k) => makeSvg("text", { class: "op", x: 8, y: 16 + 14 * k }, line)),
-                   makeSvg("text", { class: "shape", x: 8, y: bottom },
-                           shorten(output ? shapeText(output.shape, output.axes).replaceAll(" × ", " ") : "", 19)),
-                   drawBadge());
+    const lines = opLines(node.op),
+        bottom = unit.height - 7;
+    return makeSvg(
+        "g",
+        {
+            class: `node${node.attention ? " attention" : ""}`,
+            role: "treeitem",
+            tabindex: -1,
+            "aria-level": unit.level + 1,
+            "data-node": node.id,
+            "data-key": `node ${node.id}`,
+            transform: `translate(${unit.x} ${unit.y})`,
+        },
+        makeSvg("title", {}, `${node.op}, node ${node.id}, ${node.file || "?"}:${node.line}`),
+        makeSvg("rect", { width: NODE.width, height: unit.height, rx: 7 }),
+        lines.map((line, k) => makeSvg("text", { class: "op", x: 8, y: 16 + 14 * k }, line)),
+        makeSvg(
+            "text",
+            { class: "shape", x: 8, y: bottom },
+            shorten(output ? shapeText(output.shape, output.axes).replaceAll(" × ", " ") : "", 19),
+        ),
+        drawBadge(),
+    );
 }
 
 function drawClosedBox(unit) {
     const { box } = unit;
-    return makeSvg("g", { class: "node box", role: "treeitem", tabindex: -1, "aria-level": unit.level + 1, "aria-expanded": "false",
-                          "data-box": box.key, "data-key": `box ${box.key}`, transform: `translate(${unit.x} ${unit.y})` },
-                   makeSvg("title", {}, `${box.path}: open`),
-                   makeSvg("rect", { width: NODE.width, height: NODE.height, rx: 7 }),
-                   makeSvg("text", { class: "op", x: 8, y: 16 }, `▸ ${shorten(box.title, 15)}`),
-                   makeSvg("text", { class: "shape", x: 8, y: 31 }, plural(unit.nodes.length, "node")),
-                   drawBadge());
+    return makeSvg(
+        "g",
+        {
+            class: "node box",
+            role: "treeitem",
+            tabindex: -1,
+            "aria-level": unit.level + 1,
+            "aria-expanded": "false",
+            "data-box": box.key,
+            "data-key": `box ${box.key}`,
+            transform: `translate(${unit.x} ${unit.y})`,
+        },
+        makeSvg("title", {}, `${box.path}: open`),
+        makeSvg("rect", { width: NODE.width, height: NODE.height, rx: 7 }),
+        makeSvg("text", { class: "op", x: 8, y: 16 }, `▸ ${shorten(box.title, 15)}`),
+        makeSvg("text", { class: "shape", x: 8, y: 31 }, plural(unit.nodes.length, "node")),
+        drawBadge(),
+    );
 }
 
 function drawOpenBox(box) {
-    return makeSvg("g", { class: "module", role: "treeitem", tabindex: -1, "aria-level": box.level, "aria-expanded": "true",
-                          "aria-label": `module ${box.path}`, "data-box": box.key, "data-key": `box ${box.key}` },
-                   makeSvg("title", {}, `${box.path}: close`),
-                   makeSvg("rect", { x: box.x, y: box.y, width: box.width, height: box.height, rx: 9 }),
-                   makeSvg("text", { x: box.x + 10, y: box.y + 17 }, `▾ ${box.title}`));
+    return makeSvg(
+        "g",
+        {
+            class: "module",
+            role: "treeitem",
+            tabindex: -1,
+            "aria-level": box.level,
+            "aria-expanded": "true",
+            "aria-label": `module ${box.path}`,
+            "data-box": box.key,
+            "data-key": `box ${box.key}`,
+        },
+        makeSvg("title", {}, `${box.path}: close`),
+        makeSvg("rect", { x: box.x, y: box.y, width: box.width, height: box.height, rx: 9 }),
+        makeSvg("text", { x: box.x + 10, y: box.y + 17 }, `▾ ${box.title}`),
+    );
 }
 
 function drawArrow() {
-    return makeSvg("defs", {}, makeSvg("marker", { id: "tapehead-arrow", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7,
-                                                   markerUnits: "userSpaceOnUse", orient: "auto" }, makeSvg("path", { d: "M0 0L8 4L0 8z" })));
+    return makeSvg(
+        "defs",
+        {},
+        makeSvg(
+            "marker",
+            {
+                id: "tapehead-arrow",
+                viewBox: "0 0 8 8",
+                refX: 6,
+                refY: 4,
+                markerWidth: 7,
+                markerHeight: 7,
+                markerUnits: "userSpaceOnUse",
+                orient: "auto",
+            },
+            makeSvg("path", { d: "M0 0L8 4L0 8z" }),
+        ),
+    );
 }
 
 /* Draws the whole graph. The order of the elements is the order for the keyboard. */
@@ -100,124 +186,32 @@ function drawGraph(view) {
     const graph = layoutGraph(view.tape, view.tree, view.closed);
     view.units = graph.units;
     view.graphWidth = graph.width;
-    const items = [...graph.boxes.map((box) => [box.y, drawOpenBox(box)]), ...graph.units.map((unit) => [unit.y, [
-        unit.box ? null : unit.leaves.map((tensor, k) => drawLeaf(view, graph, unit, tensor, k)),
-        (unit.element = unit.box ? drawClosedBox(unit) : drawNode(view, unit))]])];
+    const items = [
+        ...graph.boxes.map((box) => [box.y, drawOpenBox(box)]),
+        ...graph.units.map((unit) => [
+            unit.y,
+            [
+                unit.box ? null : unit.leaves.map((tensor, k) => drawLeaf(view, graph, unit, tensor, k)),
+                (unit.element = unit.box ? drawClosedBox(unit) : drawNode(view, unit)),
+            ],
+        ]),
+    ];
     items.sort((a, b) => a[0] - b[0]);
-    const svg = makeSvg("svg", { viewBox: `0 0 ${graph.width} ${graph.height}`, width: graph.width, role: "tree",
-                                 style: `min-width:${0.7 * graph.width}px`,
-                                 "aria-label": "Graph of the tape, in recording order" },
-                        drawArrow(), items.map((item) => item[1]));
+    const svg = makeSvg(
+        "svg",
+        {
+            viewBox: `0 0 ${graph.width} ${graph.height}`,
+            width: graph.width,
+            role: "tree",
+            style: `min-width:${0.7 * graph.width}px`,
+            "aria-label": "Graph of the tape, in recording order",
+        },
+        drawArrow(),
+        items.map((item) => item[1]),
+    );
     const firstItem = svg.querySelector("[role=treeitem]");
     svg.insertBefore(makeSvg("g", { "aria-hidden": "true", class: "edges" }, graph.units.map(drawEdges)), null);
     firstItem?.setAttribute("tabindex", 0);
     replaceChildren(view.parts.graph, svg);
     refreshGraph(view);
-}
-
-/* Returns a unit's state as a class and a word. */
-function unitState(view, unit) {
-    const { tape, position } = view;
-    const current = tape.nodeAt(position);
-    if (current && unit.nodes.includes(current))
-        return ["current", tape.isBackward(position) ? "backward runs now" : "forward runs now"];
-    if (unit.nodes.every((node) => !tape.hasRun(node, position)))
-        return ["future", "not yet recorded"];
-    if (unit.nodes.some((node) => node.step !== undefined) &&
-        unit.nodes.every((node) => node.step === undefined || tape.hasRunBackward(node, position)))
-        return ["done", "backward has run"];
-    return ["", ""];
-}
-
-function refreshUnit(view, unit) {
-    const { element } = unit;
-    const [state, words] = unitState(view, unit);
-    const selected = unit.node ? view.selected.node === unit.node : false;
-    element.classList.remove("current", "future", "done");
-    if (state)
-        element.classList.add(state);
-    element.setAttribute("aria-selected", selected);
-    element.setAttribute("aria-label", unit.box ? `module ${unit.box.path}, ${words}` : `node ${unit.node.id}, ${unit.node.op} ${words}`);
-    element.querySelector(".state").textContent = state === "done" ? "✓" : state === "current" ? (view.tape.isBackward(view.position) ? "▲" : "▼") : "";
-}
-
-/* Marks what has run, the current node, the selection, and the edges along which the current step works. */
-function refreshGraph(view) {
-    view.units.forEach((unit) => refreshUnit(view, unit));
-    const { tape, position } = view;
-    const current = tape.nodeAt(position), backward = tape.isBackward(position);
-    for (const edge of view.parts.graph.querySelectorAll(".edge")) {
-        const tensor = tape.tensors[edge.dataset.tensor], unit = view.units[edge.dataset.to];
-        edge.classList.toggle("active", Boolean(current) && unit.nodes.includes(current) && (!backward || tensor.requires_gradient));
-        edge.classList.toggle("back", backward);
-        edge.classList.toggle("future", unit.nodes.every((node) => !tape.hasRun(node, position)));
-    }
-    for (const leaf of view.parts.graph.querySelectorAll("g.leaf")) {
-        const tensor = tape.tensors[leaf.dataset.tensor], state = tape.gradientState(tensor, position);
-        leaf.classList.toggle("done", state === "complete");
-        leaf.setAttribute("aria-selected", view.selected.tensor === tensor);
-        leaf.setAttribute("aria-label", `${leaf.dataset.name}, gradient: ${state}`);
-    }
-}
-
-/* Scrolls the graph, and nothing else, so that the current node is in view. */
-function scrollToUnit(view) {
-    const node = view.selected.node;
-    const unit = node && view.units.find((candidate) => candidate.nodes.includes(node));
-    if (!unit)
-        return;
-    const pane = view.parts.graph, scale = pane.firstChild.clientWidth / view.graphWidth;
-    const top = scale * unit.y - 60, bottom = scale * (unit.y + unit.height) + 60;
-    if (top < pane.scrollTop)
-        pane.scrollTop = top;
-    else if (bottom > pane.scrollTop + pane.clientHeight)
-        pane.scrollTop = bottom - pane.clientHeight;
-    if (scale * unit.x < pane.scrollLeft || scale * (unit.x + NODE.width) > pane.scrollLeft + pane.clientWidth)
-        pane.scrollLeft = scale * unit.x - 40;
-}
-
-/* Opens or closes a box. */
-function toggleBox(view, key) {
-    view.closed.has(key) ? view.closed.delete(key) : view.closed.add(key);
-    drawGraph(view);
-    view.parts.graph.querySelector(`[data-box="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
-}
-
-/* Activates an item of the graph: opens or closes a box, or selects a node or a leaf. */
-function activateItem(view, item) {
-    if (item.dataset.box)
-        toggleBox(view, item.dataset.box);
-    else if (item.dataset.node)
-        view.select({ node: view.tape.nodes[item.dataset.node] });
-    else
-        view.select({ tensor: view.tape.tensors[item.dataset.tensor] });
-}
-
-/* Moves the keyboard's focus to the next or the previous item. */
-function moveFocus(view, item, direction) {
-    const items = [...view.parts.graph.querySelectorAll("[role=treeitem]")];
-    const next = items[items.indexOf(item) + direction];
-    if (!next)
-        return;
-    item.setAttribute("tabindex", -1);
-    next.setAttribute("tabindex", 0);
-    next.focus();
-}
-
-function addGraphEvents(view) {
-    const itemOf = (event) => event.target.closest("[role=treeitem]");
-    view.parts.graph.addEventListener("click", (event) => itemOf(event) && activateItem(view, itemOf(event)));
-    view.parts.graph.addEventListener("keydown", (event) => {
-        const item = itemOf(event);
-        if (!item)
-            return;
-        if (event.key === "ArrowDown" || event.key === "ArrowUp")
-            moveFocus(view, item, event.key === "ArrowDown" ? 1 : -1);
-        else if (event.key === "Enter" || event.key === " ")
-            activateItem(view, item);
-        else
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-    });
 }

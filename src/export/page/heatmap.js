@@ -9,11 +9,20 @@ function mapGeometry(matrix, options) {
     const size = options.size || 240;
     const cell = Math.min(28, size / Math.max(rows, options.fitRowsOnly ? 1 : cols, 1));
     const whole = cell > 1 ? Math.floor(cell) : cell;
-    const height = Math.max(whole, Math.min(18, NARROW / rows)), width = Math.max(whole, Math.min(18, NARROW / cols));
+    const height = Math.max(whole, Math.min(18, NARROW / rows)),
+        width = Math.max(whole, Math.min(18, NARROW / cols));
     const labels = options.rowLabels && options.colLabels && Math.min(width, height) >= LABEL_CELL;
     const margin = labels ? 14 : 0;
-    return { rows, cols, cellWidth: width, cellHeight: height, margin, labels,
-             width: Math.max(Math.round(width * cols), 1), height: Math.max(Math.round(height * rows), 1) };
+    return {
+        rows,
+        cols,
+        cellWidth: width,
+        cellHeight: height,
+        margin,
+        labels,
+        width: Math.max(Math.round(width * cols), 1),
+        height: Math.max(Math.round(height * rows), 1),
+    };
 }
 
 /* Draws each number as one pixel on a separate canvas. */
@@ -34,10 +43,12 @@ function drawLabels(context, geometry, options) {
     context.textAlign = "center";
     context.textBaseline = "middle";
     const { margin, cellWidth, cellHeight } = geometry;
-    options.rowLabels.slice(0, geometry.rows).forEach((text, i) =>
-        context.fillText(String(text).slice(0, 2), margin / 2, margin + (i + 0.5) * cellHeight));
-    options.colLabels.slice(0, geometry.cols).forEach((text, j) =>
-        context.fillText(String(text).slice(0, 2), margin + (j + 0.5) * cellWidth, margin / 2));
+    options.rowLabels
+        .slice(0, geometry.rows)
+        .forEach((text, i) => context.fillText(String(text).slice(0, 2), margin / 2, margin + (i + 0.5) * cellHeight));
+    options.colLabels
+        .slice(0, geometry.cols)
+        .forEach((text, j) => context.fillText(String(text).slice(0, 2), margin + (j + 0.5) * cellWidth, margin / 2));
 }
 
 /* Draws the map in device pixels. */
@@ -48,19 +59,27 @@ function drawMap(canvas, matrix, options, geometry) {
     const context = canvas.getContext("2d");
     context.scale(ratio, ratio);
     context.imageSmoothingEnabled = geometry.cellWidth < 1 || geometry.cellHeight < 1;
-    context.drawImage(drawPixels(matrix, options.scale), geometry.margin, geometry.margin, geometry.width, geometry.height);
-    if (geometry.labels)
-        drawLabels(context, geometry, options);
+    context.drawImage(
+        drawPixels(matrix, options.scale),
+        geometry.margin,
+        geometry.margin,
+        geometry.width,
+        geometry.height,
+    );
+    if (geometry.labels) drawLabels(context, geometry, options);
     canvas.dataset.drawn = currentTheme();
 }
 
 /* Draws maps when they come into view. */
-const mapObserver = new IntersectionObserver((entries) => {
-    for (const entry of entries.filter((e) => e.isIntersecting)) {
-        mapObserver.unobserve(entry.target);
-        entry.target.draw();
-    }
-}, { rootMargin: "200px" });
+const mapObserver = new IntersectionObserver(
+    (entries) => {
+        for (const entry of entries.filter((e) => e.isIntersecting)) {
+            mapObserver.unobserve(entry.target);
+            entry.target.draw();
+        }
+    },
+    { rootMargin: "200px" },
+);
 
 /* Returns the cell under the pointer, or null. */
 function cellAt(event, canvas, geometry) {
@@ -73,11 +92,17 @@ function cellAt(event, canvas, geometry) {
 
 /* Places a mark on the cells of a rectangle, at least 3 pixels large. */
 function makeMark(rect, geometry) {
-    const width = Math.max(rect.cols * geometry.cellWidth, 3), height = Math.max(rect.rows * geometry.cellHeight, 3);
-    const x = geometry.margin + rect.j * geometry.cellWidth, y = geometry.margin + rect.i * geometry.cellHeight;
+    const width = Math.max(rect.cols * geometry.cellWidth, 3),
+        height = Math.max(rect.rows * geometry.cellHeight, 3);
+    const x = geometry.margin + rect.j * geometry.cellWidth,
+        y = geometry.margin + rect.i * geometry.cellHeight;
     const total = { width: geometry.width + geometry.margin, height: geometry.height + geometry.margin };
-    return make("i", { class: rect.kind, style: `left:${(100 * x) / total.width}%;top:${(100 * y) / total.height}%;` +
-                                                 `width:${(100 * width) / total.width}%;height:${(100 * height) / total.height}%` });
+    return make("i", {
+        class: rect.kind,
+        style:
+            `left:${(100 * x) / total.width}%;top:${(100 * y) / total.height}%;` +
+            `width:${(100 * width) / total.width}%;height:${(100 * height) / total.height}%`,
+    });
 }
 
 /* Adds the keyboard to a map: arrow keys move a cursor, Enter selects its cell. */
@@ -106,8 +131,7 @@ function addMapPointer(box, canvas, options, geometry) {
     let last = null;
     box.addEventListener("pointermove", (event) => {
         const cell = cellAt(event, canvas, geometry);
-        if (cell && last && cell.i === last.i && cell.j === last.j)
-            return;
+        if (cell && last && cell.i === last.i && cell.j === last.j) return;
         last = cell;
         cell ? options.hover(cell.i, cell.j) : options.leave();
     });
@@ -117,8 +141,7 @@ function addMapPointer(box, canvas, options, geometry) {
     });
     box.addEventListener("click", (event) => {
         const cell = cellAt(event, canvas, geometry);
-        if (cell && options.click)
-            options.click(cell.i, cell.j);
+        if (cell && options.click) options.click(cell.i, cell.j);
     });
 }
 
@@ -126,14 +149,26 @@ function addMapPointer(box, canvas, options, geometry) {
 function makeHeatMap(matrix, options) {
     const geometry = mapGeometry(matrix, options);
     const canvas = make("canvas", { class: "heat", "aria-hidden": "true" });
-    const width = geometry.width + geometry.margin, height = geometry.height + geometry.margin;
+    const width = geometry.width + geometry.margin,
+        height = geometry.height + geometry.margin;
     const layers = { hover: make("div", { class: "marks hover" }), pick: make("div", { class: "marks pick" }) };
-    const box = make("div", {
-        class: `map${options.click ? " clickable" : ""}`, tabindex: 0, role: "application", "data-key": options.key,
-        "aria-roledescription": "heat map", style: `width:${width}px;aspect-ratio:${width}/${height}`,
-        "aria-label": `${options.name}, ${matrix.rows} by ${matrix.cols}. Arrow keys move` +
-                      (options.click ? ", Enter explains a cell." : "."),
-    }, canvas, layers.hover, layers.pick);
+    const box = make(
+        "div",
+        {
+            class: `map${options.click ? " clickable" : ""}`,
+            tabindex: 0,
+            role: "application",
+            "data-key": options.key,
+            "aria-roledescription": "heat map",
+            style: `width:${width}px;aspect-ratio:${width}/${height}`,
+            "aria-label":
+                `${options.name}, ${matrix.rows} by ${matrix.cols}. Arrow keys move` +
+                (options.click ? ", Enter explains a cell." : "."),
+        },
+        canvas,
+        layers.hover,
+        layers.pick,
+    );
     canvas.draw = () => drawMap(canvas, matrix, options, geometry);
     box.show = (layer, rects) => layers[layer].replaceChildren(...rects.map((rect) => makeMark(rect, geometry)));
     addMapPointer(box, canvas, options, geometry);
@@ -145,6 +180,10 @@ function makeHeatMap(matrix, options) {
 /* Draws every map again that was drawn in another theme, and on request also those out of view. */
 function redrawMaps(all) {
     for (const canvas of document.querySelectorAll("canvas.heat"))
-        if (all ? canvas.dataset.drawn !== currentTheme() : canvas.dataset.drawn && canvas.dataset.drawn !== currentTheme())
+        if (
+            all
+                ? canvas.dataset.drawn !== currentTheme()
+                : canvas.dataset.drawn && canvas.dataset.drawn !== currentTheme()
+        )
             canvas.draw();
 }

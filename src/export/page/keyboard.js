@@ -10,8 +10,15 @@ const KEY_HELP = [
 ];
 
 function makeKeyHelp() {
-    const rows = KEY_HELP.map(([keys, effect]) => make("tr", {}, make("th", { scope: "row" }, make("kbd", {}, keys)), make("td", {}, effect)));
-    return make("details", { class: "keys" }, make("summary", {}, "Keys"), make("table", { "aria-label": "Keys" }, make("tbody", {}, rows)));
+    const rows = KEY_HELP.map(([keys, effect]) =>
+        make("tr", {}, make("th", { scope: "row" }, make("kbd", {}, keys)), make("td", {}, effect)),
+    );
+    return make(
+        "details",
+        { class: "keys" },
+        make("summary", {}, "Keys"),
+        make("table", { "aria-label": "Keys" }, make("tbody", {}, rows)),
+    );
 }
 
 /* Returns the section that keys concern. */
@@ -32,14 +39,18 @@ function positionAfter(view, key) {
 
 function listenToKeys(views) {
     document.addEventListener("keydown", (event) => {
-        if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, select, textarea"))
+        if (
+            event.defaultPrevented ||
+            event.ctrlKey ||
+            event.altKey ||
+            event.metaKey ||
+            event.target.closest("input, select, textarea")
+        )
             return;
         const view = activeView(views);
-        if (event.key === "Escape" && view?.pick)
-            closePick(view);
+        if (event.key === "Escape" && view?.pick) closePick(view);
         const position = view && positionAfter(view, event.key);
-        if (position === null || position === undefined)
-            return;
+        if (position === null || position === undefined) return;
         event.preventDefault();
         view.goTo(position);
     });

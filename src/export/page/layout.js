@@ -1,4 +1,5 @@
-/* Places the nodes of a tape: recording order from top to bottom, columns by dependency, modules as boxes. It draws nothing.
+/* Places the nodes of a tape: recording order from top to bottom, columns by dependency, modules as boxes. It draws
+ * nothing.
  *
  * A unit is a node, or a closed box with all its nodes. Each unit has one place. */
 const NODE = { width: 132, height: 38, gapX: 16, gapY: 16 };
@@ -14,8 +15,7 @@ function moduleTree(nodes) {
     for (const node of nodes) {
         const parts = (node.module || "").split(".").filter(Boolean);
         let depth = 1;
-        while (depth < open.length && open[depth].title === parts[depth - 1])
-            depth++;
+        while (depth < open.length && open[depth].title === parts[depth - 1]) depth++;
         open.length = depth;
         for (const title of parts.slice(depth - 1)) {
             const parent = open[open.length - 1];
@@ -32,7 +32,8 @@ function moduleTree(nodes) {
 /* Joins a box with its only child, if that is a box: "layers" and "0" become "layers.0". */
 function mergeSingles(box) {
     box.children = box.children.map((child) => (child.children ? mergeSingles(child) : child));
-    const only = box.children.length === 1 && box.children[0].children && box.title !== undefined ? box.children[0] : null;
+    const only =
+        box.children.length === 1 && box.children[0].children && box.title !== undefined ? box.children[0] : null;
     return only ? { ...only, title: `${box.title}.${only.title}`, key: box.key } : box;
 }
 
@@ -53,16 +54,20 @@ function allBoxes(box) {
 
 /* Returns the keys of the boxes that are closed at first. */
 function initiallyClosed(tree, count) {
-    return new Set(count <= OPEN_NODES ? [] : allBoxes(tree).filter((box) => box.level > 1).map((box) => box.key));
+    return new Set(
+        count <= OPEN_NODES
+            ? []
+            : allBoxes(tree)
+                  .filter((box) => box.level > 1)
+                  .map((box) => box.key),
+    );
 }
 
 /* Lists what is visible, in order: {head: box}, {foot: box} and units. */
 function visibleRows(box, closed) {
     return box.children.flatMap((child) => {
-        if (!child.children)
-            return [{ unit: { nodes: [child], node: child, level: box.level } }];
-        if (closed.has(child.key))
-            return [{ unit: { nodes: nodesIn(child), box: child, level: box.level } }];
+        if (!child.children) return [{ unit: { nodes: [child], node: child, level: box.level } }];
+        if (closed.has(child.key)) return [{ unit: { nodes: nodesIn(child), box: child, level: box.level } }];
         return [{ head: child }, ...visibleRows(child, closed), { foot: child }];
     });
 }
@@ -75,19 +80,16 @@ function connectUnits(tape, units) {
         unit.nodes.forEach((node) => unitOf.set(node.id, unit));
     });
     for (const unit of units)
-        for (const id of unit.nodes.flatMap((node) => node.inputs))
-            connectInput(tape, unit, id, unitOf);
+        for (const id of unit.nodes.flatMap((node) => node.inputs)) connectInput(tape, unit, id, unitOf);
     return unitOf;
 }
 
 function connectInput(tape, unit, id, unitOf) {
     const tensor = tape.tensors[id];
-    if (!tensor)
-        return;
+    if (!tensor) return;
     const from = unitOf.get(tensor.node);
     if (!from) {
-        if (!unit.leaves.includes(tensor))
-            unit.leaves.push(tensor);
+        if (!unit.leaves.includes(tensor)) unit.leaves.push(tensor);
     } else if (from !== unit && !unit.inputs.some((edge) => edge.from === from && edge.tensor === tensor)) {
         unit.inputs.push({ from, tensor });
         from.lastUse = Math.max(from.lastUse, unit.row);
@@ -99,10 +101,10 @@ function chooseColumns(units) {
     const holders = [];
     for (const unit of units) {
         const freed = unit.inputs.map((edge) => edge.from).filter((from) => from.lastUse === unit.row);
-        const isFree = (column) => !holders[column] || holders[column].lastUse < unit.row || freed.includes(holders[column]);
+        const isFree = (column) =>
+            !holders[column] || holders[column].lastUse < unit.row || freed.includes(holders[column]);
         let column = freed.length ? freed[0].column : 0;
-        while (!isFree(column))
-            column++;
+        while (!isFree(column)) column++;
         unit.column = column;
         holders[column] = unit;
     }
@@ -136,8 +138,12 @@ function layoutGraph(tape, tree, closed) {
         } else {
             unit.height = NODE.height + (unit.node?.op.length > LONG_NAME ? 14 : 0);
             const height = rowHeight(unit);
-            Object.assign(unit, { x: left + unit.column * (NODE.width + NODE.gapX), y: y + (height - unit.height) / 2, rowY: y,
-                                  rowHeight: height });
+            Object.assign(unit, {
+                x: left + unit.column * (NODE.width + NODE.gapX),
+                y: y + (height - unit.height) / 2,
+                rowY: y,
+                rowHeight: height,
+            });
             y += height + NODE.gapY;
         }
     }

@@ -1,27 +1,28 @@
-/* An array as a figure: its name, a table of numbers or a heat map, and its scale. Hovering marks rows and columns of the
- * same tokens in every figure of the section. */
+/* An array as a figure: its name, a table of numbers or a heat map, and its scale. Hovering marks rows and columns of
+ * the same tokens in every figure of the section. */
 
-const TABLE_COLUMNS = 12, TABLE_CELLS = 144;
-const PART_ROWS = 10, PART_COLUMNS = 8; /* of the table of numbers beside a heat map */
+const TABLE_COLUMNS = 12,
+    TABLE_CELLS = 144;
+const PART_ROWS = 10,
+    PART_COLUMNS = 8; /* of the table of numbers beside a heat map */
 
 /* Marks the row of token `query` and the column of token `key` in every matrix. An axis T has queries, S has keys. In a
  * matrix with a single axis of tokens, both mark it. */
 function markTokens(view, query, key) {
     view.matrices = view.matrices.filter((box) => box.isConnected);
-    for (const box of view.matrices)
-        box.show("hover", tokenBands(box.matrix, box.axes, query, key));
+    for (const box of view.matrices) box.show("hover", tokenBands(box.matrix, box.axes, query, key));
 }
 
 /* Returns the bands of a matrix that belong to tokens. */
 function tokenBands(matrix, axes, query, key) {
     const both = axes.row && axes.col;
-    const tokenOf = (axis) => (axis === "S" ? key : axis === "T" ? (both && axes.row === axes.col ? null : query) : null);
+    const tokenOf = (axis) =>
+        axis === "S" ? key : axis === "T" ? (both && axes.row === axes.col ? null : query) : null;
     const bands = [];
-    const row = tokenOf(axes.row), col = tokenOf(axes.col);
-    if (row !== null && row < matrix.rows)
-        bands.push({ i: row, j: 0, rows: 1, cols: matrix.cols, kind: "band" });
-    if (col !== null && col < matrix.cols)
-        bands.push({ i: 0, j: col, rows: matrix.rows, cols: 1, kind: "band" });
+    const row = tokenOf(axes.row),
+        col = tokenOf(axes.col);
+    if (row !== null && row < matrix.rows) bands.push({ i: row, j: 0, rows: 1, cols: matrix.cols, kind: "band" });
+    if (col !== null && col < matrix.cols) bands.push({ i: 0, j: col, rows: matrix.rows, cols: 1, kind: "band" });
     return bands;
 }
 
@@ -62,18 +63,26 @@ function makeNumbersAround(matrix, options) {
     const place = make("div", { class: "part" });
     const details = make("details", { class: "around" }, make("summary", {}, "Numbers"), place);
     const show = (i, j) => {
-        const rows = Math.min(PART_ROWS, matrix.rows), cols = Math.min(PART_COLUMNS, matrix.cols);
+        const rows = Math.min(PART_ROWS, matrix.rows),
+            cols = Math.min(PART_COLUMNS, matrix.cols);
         const clamp = (x, count, size) => Math.min(Math.max(x - (count >> 1), 0), size - count);
-        place.replaceChildren(makeTablePart(matrix, options, {
-            i: clamp(i, rows, matrix.rows), j: clamp(j, cols, matrix.cols), rows, cols, headers: true }));
+        place.replaceChildren(
+            makeTablePart(matrix, options, {
+                i: clamp(i, rows, matrix.rows),
+                j: clamp(j, cols, matrix.cols),
+                rows,
+                cols,
+                headers: true,
+            }),
+        );
     };
     details.addEventListener("toggle", () => details.open && show(0, 0));
     details.follow = (i, j) => details.open && show(i, j);
     return details;
 }
 
-/* Creates the body of a matrix, and registers it for marks. Matrices that share the readout of their caller have no table of
- * numbers beside a heat map. */
+/* Creates the body of a matrix, and registers it for marks. Matrices that share the readout of their caller have no
+ * table of numbers beside a heat map. */
 function makeMatrix(view, matrix, options) {
     const readout = options.readout || make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
     const complete = matrixOptions(view, matrix, { ...options, readout });
@@ -85,30 +94,39 @@ function makeMatrix(view, matrix, options) {
     const box = table ? makeTable(matrix, complete) : makeHeatMap(matrix, complete);
     Object.assign(box, { matrix, options: complete, axes: options.axes || { row: "", col: "" } });
     view.matrices.push(box);
-    const foot = options.readout ? null : make("div", { class: "foot" }, matrix.rows * matrix.cols > 1 ? makeScale(options.scale) : null, readout);
+    const foot = options.readout
+        ? null
+        : make("div", { class: "foot" }, matrix.rows * matrix.cols > 1 ? makeScale(options.scale) : null, readout);
     const body = make("div", { class: "body" }, make("div", { class: "scroll" }, box), foot, around);
     body.box = box;
     return body;
 }
 
-/* Creates fields that choose the index of the leading dimensions. The choice holds for all arrays of the section. `owner`
- * distinguishes fields of different figures for the keyboard's focus. */
+/* Creates fields that choose the index of the leading dimensions. The choice holds for all arrays of the section.
+ * `owner` distinguishes fields of different figures for the keyboard's focus. */
 function makeIndexFields(view, shape, axes, owner) {
     return shape.slice(0, -2).map((size, i) => {
-        if (size < 2)
-            return null;
+        if (size < 2) return null;
         const name = axisName(axes, i) || `axis ${i}`;
         const key = `${name}/${size}`;
-        return makeIndexField(name, size, Math.min(view.index[key] || 0, size - 1), (k) => {
-            view.index[key] = k;
-            view.refresh();
-        }, `index ${key} ${owner}`);
+        return makeIndexField(
+            name,
+            size,
+            Math.min(view.index[key] || 0, size - 1),
+            (k) => {
+                view.index[key] = k;
+                view.refresh();
+            },
+            `index ${key} ${owner}`,
+        );
     });
 }
 
 /* Returns the chosen index of the leading dimensions. */
 function chosenIndex(view, shape, axes) {
-    return shape.slice(0, -2).map((size, i) => Math.min(view.index[`${axisName(axes, i) || `axis ${i}`}/${size}`] || 0, size - 1));
+    return shape
+        .slice(0, -2)
+        .map((size, i) => Math.min(view.index[`${axisName(axes, i) || `axis ${i}`}/${size}`] || 0, size - 1));
 }
 
 /* Creates the figure of an array. options: name, shape and axes of the whole tensor, palette or scale, notes. */
@@ -118,18 +136,37 @@ function makeFigure(view, array, options) {
     const matrix = matrixOf(array, chosenIndex(view, array.shape, axes));
     const letters = { row: rank > 1 ? axisName(axes, rank - 2) : "", col: rank ? axisName(axes, rank - 1) : "" };
     const scale = options.scale || scaleOf(options.palette, [array]);
-    const cropped = options.shape && countOf(options.shape) !== countOf(array.shape)
-        ? make("p", { class: "note" }, `The page has ${shapeText(array.shape)} of ${shapeText(options.shape)} numbers.`) : null;
-    return make("figure", { class: "matrix", "data-figure": options.figure },
-                make("figcaption", {}, make("b", {}, options.name), " ",
-                     make("span", { class: "shape" }, shapeText(options.shape || array.shape, axes)),
-                     makeIndexFields(view, array.shape, axes, options.key)),
-                makeMatrix(view, matrix, { ...options, scale, axes: letters }), cropped, options.notes || null);
+    const cropped =
+        options.shape && countOf(options.shape) !== countOf(array.shape)
+            ? make(
+                  "p",
+                  { class: "note" },
+                  `The page has ${shapeText(array.shape)} of ${shapeText(options.shape)} numbers.`,
+              )
+            : null;
+    return make(
+        "figure",
+        { class: "matrix", "data-figure": options.figure },
+        make(
+            "figcaption",
+            {},
+            make("b", {}, options.name),
+            " ",
+            make("span", { class: "shape" }, shapeText(options.shape || array.shape, axes)),
+            makeIndexFields(view, array.shape, axes, options.key),
+        ),
+        makeMatrix(view, matrix, { ...options, scale, axes: letters }),
+        cropped,
+        options.notes || null,
+    );
 }
 
 /* Creates the place of an array that is not on the page, with the reason. */
 function makeAbsent(name, shape, axes, reason) {
-    return make("figure", { class: "matrix absent" },
-                make("figcaption", {}, make("b", {}, name), " ", make("span", { class: "shape" }, shapeText(shape, axes))),
-                make("p", { class: "absent" }, reason));
+    return make(
+        "figure",
+        { class: "matrix absent" },
+        make("figcaption", {}, make("b", {}, name), " ", make("span", { class: "shape" }, shapeText(shape, axes))),
+        make("p", { class: "absent" }, reason),
+    );
 }

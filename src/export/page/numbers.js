@@ -2,24 +2,19 @@
 
 /* Writes a number with four digits. */
 function shortNumber(x) {
-    if (Number.isNaN(x) || !Number.isFinite(x))
-        return specialNumber(x);
-    if (Number.isInteger(x) && Math.abs(x) < 1e5)
-        return String(x === 0 ? 0 : x);
+    if (Number.isNaN(x) || !Number.isFinite(x)) return specialNumber(x);
+    if (Number.isInteger(x) && Math.abs(x) < 1e5) return String(x === 0 ? 0 : x);
     const size = Math.abs(x);
     return size >= 1e-3 && size < 1e5 ? x.toPrecision(4) : x.toExponential(3);
 }
 
 /* Writes the shortest text that reads back as the same number of this type. */
 function fullNumber(x, type) {
-    if (Number.isNaN(x) || !Number.isFinite(x))
-        return specialNumber(x);
-    if (type !== "float32")
-        return String(x === 0 ? 0 : x);
+    if (Number.isNaN(x) || !Number.isFinite(x)) return specialNumber(x);
+    if (type !== "float32") return String(x === 0 ? 0 : x);
     for (let digits = 6; digits < 9; digits++) {
         const text = Number(x.toPrecision(digits));
-        if (Math.fround(text) === x)
-            return String(text === 0 ? 0 : text);
+        if (Math.fround(text) === x) return String(text === 0 ? 0 : text);
     }
     return String(Number(x.toPrecision(9)));
 }
@@ -30,8 +25,7 @@ function specialNumber(x) {
 
 /* Writes a shape with the names of its axes: "B=2 T=4 8". */
 function shapeText(shape, axes) {
-    if (shape.length === 0)
-        return "scalar";
+    if (shape.length === 0) return "scalar";
     return shape.map((size, i) => (axisName(axes, i) ? `${axisName(axes, i)}=${size}` : String(size))).join(" × ");
 }
 
@@ -42,8 +36,7 @@ function axisName(axes, i) {
 }
 
 function bytesText(bytes) {
-    if (bytes < 1024)
-        return `${bytes} bytes`;
+    if (bytes < 1024) return `${bytes} bytes`;
     return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 

@@ -1,11 +1,25 @@
-/* Starts the viewer: each section that contains a script element of type application/json shows its tape. Sections share the
- * theme and the keyboard only. */
+/* Starts the viewer: each section that contains a script element of type application/json shows its tape. Sections
+ * share the theme and the keyboard only. */
 
 /* The state of a section, and what changes it. */
 class View {
     constructor(root, tape) {
-        Object.assign(this, { root, tape, position: tape.forwardSteps, selected: {}, index: {}, matrices: [], parts: {}, units: [],
-                              allDigits: false, ownScales: false, mapSize: 240, version: 0, parameterRows: new Map(), attentionBoxes: {} });
+        Object.assign(this, {
+            root,
+            tape,
+            position: tape.forwardSteps,
+            selected: {},
+            index: {},
+            matrices: [],
+            parts: {},
+            units: [],
+            allDigits: false,
+            ownScales: false,
+            mapSize: 240,
+            version: 0,
+            parameterRows: new Map(),
+            attentionBoxes: {},
+        });
         this.tree = setLevels(moduleTree(tape.nodes), 0);
         this.closed = initiallyClosed(this.tree, tape.nodes.length);
         this.selected = { node: tape.nodeAt(this.position) };
@@ -14,8 +28,7 @@ class View {
     /* Moves to a position, and selects its node. */
     goTo(position) {
         const target = Math.min(Math.max(position, 0), this.tape.steps);
-        if (target === this.position)
-            return;
+        if (target === this.position) return;
         this.position = target;
         const node = this.tape.nodeAt(target);
         this.selected = node ? { node } : {};
@@ -27,8 +40,7 @@ class View {
     select(selected, scroll) {
         this.selected = selected;
         this.refresh();
-        if (scroll)
-            this.parts.details.scrollIntoView({ block: "nearest" });
+        if (scroll) this.parts.details.scrollIntoView({ block: "nearest" });
     }
 
     refresh() {
@@ -50,10 +62,8 @@ const views = [];
 
 /* Sets the theme: "light", "dark", or "" for the system's. */
 function setTheme(theme) {
-    if (theme)
-        document.documentElement.dataset.theme = theme;
-    else
-        delete document.documentElement.dataset.theme;
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
     for (const menu of document.querySelectorAll(".tapehead .theme select"))
         menu.value = ["", "light", "dark"].indexOf(theme);
     views.forEach((view) => view.repaint());
@@ -63,33 +73,55 @@ function setTheme(theme) {
 function makeHeader(view) {
     const { tape } = view;
     const loss = tape.tensors[tape.loss];
-    const digits = make("input", { type: "checkbox", "data-key": "digits", change: () => {
-        view.allDigits = digits.checked;
-        view.refresh();
-    } });
-    const theme = makeMenu("Colors", ["system", "light", "dark"], 0, (i) => setTheme(["", "light", "dark"][i]), "theme");
+    const digits = make("input", {
+        type: "checkbox",
+        "data-key": "digits",
+        change: () => {
+            view.allDigits = digits.checked;
+            view.refresh();
+        },
+    });
+    const theme = makeMenu(
+        "Colors",
+        ["system", "light", "dark"],
+        0,
+        (i) => setTheme(["", "light", "dark"][i]),
+        "theme",
+    );
     theme.classList.add("theme");
-    const value = loss?.value && countOf(loss.value.shape) === 1 ? `, loss ${shortNumber(numbersOf(loss.value)[0])}` : "";
-    return make("header", {}, make("h2", {}, tape.title || "Tape"), make("p", { class: "about" },
-                `${plural(tape.nodes.length, "node")}${value}. Tapehead ${tape.library || ""}`),
-                make("div", { class: "settings" }, make("label", { class: "menu" }, digits, " all digits"), theme));
+    const value =
+        loss?.value && countOf(loss.value.shape) === 1 ? `, loss ${shortNumber(numbersOf(loss.value)[0])}` : "";
+    return make(
+        "header",
+        {},
+        make("h2", {}, tape.title || "Tape"),
+        make("p", { class: "about" }, `${plural(tape.nodes.length, "node")}${value}. Tapehead ${tape.library || ""}`),
+        make("div", { class: "settings" }, make("label", { class: "menu" }, digits, " all digits"), theme),
+    );
 }
 
 /* Creates the list of tokens. Hovering one marks its row and its column everywhere. */
 function makeTokens(view) {
     const { tokens } = view.tape;
-    if (!tokens?.length)
-        return null;
-    const chips = tokens.map((token, t) => make("li", { tabindex: t ? -1 : 0, "data-token": t, title: `token ${t}` }, token));
+    if (!tokens?.length) return null;
+    const chips = tokens.map((token, t) =>
+        make("li", { tabindex: t ? -1 : 0, "data-token": t, title: `token ${t}` }, token),
+    );
     const list = make("ol", { class: "tokens", "aria-label": "Tokens" }, chips);
-    const mark = (event) => event.target.dataset.token && markTokens(view, Number(event.target.dataset.token), Number(event.target.dataset.token));
+    const mark = (event) =>
+        event.target.dataset.token &&
+        markTokens(view, Number(event.target.dataset.token), Number(event.target.dataset.token));
     const clear = () => markTokens(view, null, null);
-    for (const [name, action] of [["pointerover", mark], ["focusin", mark], ["pointerleave", clear], ["focusout", clear]])
+    for (const [name, action] of [
+        ["pointerover", mark],
+        ["focusin", mark],
+        ["pointerleave", clear],
+        ["focusout", clear],
+    ])
         list.addEventListener(name, action);
     list.addEventListener("keydown", (event) => {
         const next = chips[Number(event.target.dataset.token) + { ArrowRight: 1, ArrowLeft: -1 }[event.key]];
-        if (!next)
-            return;
+        if (!next) return;
         event.target.setAttribute("tabindex", -1);
         next.setAttribute("tabindex", 0);
         next.focus();
@@ -102,17 +134,17 @@ function makeTokens(view) {
 function foldStatic(root) {
     const parts = root.querySelectorAll(":scope > .static");
     root.querySelector(":scope > h2")?.remove();
-    return parts.length ? make("details", { class: "plain" }, make("summary", {}, "Picture and table without steps"), [...parts]) : null;
+    return parts.length
+        ? make("details", { class: "plain" }, make("summary", {}, "Picture and table without steps"), [...parts])
+        : null;
 }
 
 /* Decodes the arrays of attention while the page is idle, one at a time, so that no step waits for them. */
 function decodeAhead(tape) {
     const arrays = tape.nodes.flatMap((node) => Object.values(node.attention || {})).filter((part) => part?.shape);
     const decodeNext = () => {
-        if (arrays.length)
-            limitsOf(arrays.shift());
-        if (arrays.length)
-            setTimeout(decodeNext, 50);
+        if (arrays.length) limitsOf(arrays.shift());
+        if (arrays.length) setTimeout(decodeNext, 50);
     };
     setTimeout(decodeNext, 500);
 }
@@ -127,11 +159,18 @@ function buildView(root, tape) {
     parts.details = make("div", { class: "details", "aria-label": "Selected node or tensor", role: "region" });
     parts.attention = make("section", { class: "attention-panel", hidden: true });
     parts.sentence = make("p", { class: "sentence", role: "status", "aria-live": "polite" });
-    const viewer = make("div", { class: "viewer" }, makeHeader(view), make("div", { class: "control" }, makeSteps(view), parts.sentence),
-                        makeTokens(view), make("div", { class: "panes" }, parts.graph, parts.details), parts.attention, makeParameters(view) || "",
-                        makeKeyHelp());
-    if (!parts.parameters)
-        parts.parameters = make("tbody", {});
+    const viewer = make(
+        "div",
+        { class: "viewer" },
+        makeHeader(view),
+        make("div", { class: "control" }, makeSteps(view), parts.sentence),
+        makeTokens(view),
+        make("div", { class: "panes" }, parts.graph, parts.details),
+        parts.attention,
+        makeParameters(view) || "",
+        makeKeyHelp(),
+    );
+    if (!parts.parameters) parts.parameters = make("tbody", {});
     root.append(viewer, ...(plain ? [plain] : []));
     addGraphEvents(view);
     drawGraph(view);
@@ -144,8 +183,7 @@ function buildView(root, tape) {
 /* Shows the tape of a script element, or says why it cannot. */
 function openSection(script) {
     const root = script.parentElement;
-    if (root.dataset.opened)
-        return;
+    if (root.dataset.opened) return;
     root.dataset.opened = "yes";
     let json;
     try {
@@ -153,7 +191,9 @@ function openSection(script) {
         if (json.version !== 1)
             throw new Error(`the data has version ${json.version}, and this viewer reads version 1`);
     } catch (error) {
-        root.append(make("p", { class: "tapehead-error", role: "alert" }, `This tape cannot be shown: ${error.message}.`));
+        root.append(
+            make("p", { class: "tapehead-error", role: "alert" }, `This tape cannot be shown: ${error.message}.`),
+        );
         return;
     }
     views.push(buildView(root, new Tape(json)));
@@ -174,10 +214,10 @@ function start() {
     document.querySelectorAll('section > script[type="application/json"]').forEach(openSection);
     listenToKeys(views);
     listenToPrinting();
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => views.forEach((view) => view.repaint()));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+        views.forEach((view) => view.repaint()),
+    );
 }
 
-if (document.readyState === "loading")
-    document.addEventListener("DOMContentLoaded", start);
-else
-    start();
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+else start();

@@ -5,12 +5,20 @@ const THUMBNAIL = 96; /* pixels */
 /* Creates a small heat map of an array, its first matrix, or its number. */
 function makeThumbnail(view, array, palette, name) {
     if (countOf(array.shape) === 1)
-        return make("span", { class: "number" }, (view.allDigits ? fullNumber : shortNumber)(numbersOf(array)[0], array.type));
+        return make(
+            "span",
+            { class: "number" },
+            (view.allDigits ? fullNumber : shortNumber)(numbersOf(array)[0], array.type),
+        );
     const matrix = matrixOf(array, []);
     const scale = scaleOf(palette, [array]);
     const geometry = mapGeometry(matrix, { size: THUMBNAIL });
-    const canvas = make("canvas", { class: "heat thumbnail", role: "img", style: `width:${geometry.width}px;height:${geometry.height}px`,
-                                    "aria-label": `${name}: from ${limitsOf(array).map(shortNumber).join(" to ")}` });
+    const canvas = make("canvas", {
+        class: "heat thumbnail",
+        role: "img",
+        style: `width:${geometry.width}px;height:${geometry.height}px`,
+        "aria-label": `${name}: from ${limitsOf(array).map(shortNumber).join(" to ")}`,
+    });
     canvas.draw = () => drawMap(canvas, matrix, { scale }, geometry);
     mapObserver.observe(canvas);
     return canvas;
@@ -21,11 +29,14 @@ function gradientCell(view, tensor) {
     const { tape, position } = view;
     const state = tape.gradientState(tensor, position);
     const gradient = tape.gradientAt(tensor, position);
-    if (!gradient)
-        return make("td", { class: "absent" }, whyNoGradient(tape, tensor, position));
+    if (!gradient) return make("td", { class: "absent" }, whyNoGradient(tape, tensor, position));
     const range = `${state === "partial" ? "so far " : ""}${limitsOf(gradient).map(shortNumber).join(" … ")}`;
-    return make("td", {}, makeThumbnail(view, gradient, "gradient", `gradient of ${nameOf(tape, tensor)}`),
-                countOf(gradient.shape) > 1 ? make("div", { class: "range" }, range) : null);
+    return make(
+        "td",
+        {},
+        makeThumbnail(view, gradient, "gradient", `gradient of ${nameOf(tape, tensor)}`),
+        countOf(gradient.shape) > 1 ? make("div", { class: "range" }, range) : null,
+    );
 }
 
 /* Returns the largest deviation of a gradient from its central difference as text. */
@@ -39,16 +50,42 @@ function makeParameterRow(view, tensor) {
     const state = tape.gradientState(tensor, position);
     const name = nameOf(tape, tensor);
     const words = { none: "no gradient", waiting: "not yet", partial: "partial", complete: "complete" }[state];
-    return make("tr", { "data-state": state, "data-parameter": tensor.id },
-                make("th", { scope: "row" }, make("button", { type: "button", class: "link", "data-key": `parameter ${tensor.id}`,
-                                                              click: () => view.select({ tensor }, true) }, name),
-                     make("div", { class: "shape" }, shapeText(tensor.shape, tensor.axes))),
-                make("td", {}, tensor.value ? [makeThumbnail(view, tensor.value, "value", name),
-                    countOf(tensor.value.shape) > 1 ? make("div", { class: "range" }, limitsOf(tensor.value).map(shortNumber).join(" … ")) : null]
-                    : make("span", { class: "absent" }, whyNoValue(tensor))),
-                tape.backward ? make("td", {}, make("span", { class: `state ${state}` }, words)) : null,
-                tape.backward ? gradientCell(view, tensor) : null,
-                tape.backward ? make("td", {}, state === "complete" ? deviationText(tensor.gradient, tensor.difference) : "") : null);
+    return make(
+        "tr",
+        { "data-state": state, "data-parameter": tensor.id },
+        make(
+            "th",
+            { scope: "row" },
+            make(
+                "button",
+                {
+                    type: "button",
+                    class: "link",
+                    "data-key": `parameter ${tensor.id}`,
+                    click: () => view.select({ tensor }, true),
+                },
+                name,
+            ),
+            make("div", { class: "shape" }, shapeText(tensor.shape, tensor.axes)),
+        ),
+        make(
+            "td",
+            {},
+            tensor.value
+                ? [
+                      makeThumbnail(view, tensor.value, "value", name),
+                      countOf(tensor.value.shape) > 1
+                          ? make("div", { class: "range" }, limitsOf(tensor.value).map(shortNumber).join(" … "))
+                          : null,
+                  ]
+                : make("span", { class: "absent" }, whyNoValue(tensor)),
+        ),
+        tape.backward ? make("td", {}, make("span", { class: `state ${state}` }, words)) : null,
+        tape.backward ? gradientCell(view, tensor) : null,
+        tape.backward
+            ? make("td", { class: "deviation" }, state === "complete" ? deviationText(tensor.gradient, tensor.difference) : "")
+            : null,
+    );
 }
 
 /* Shows the table again. Rows whose gradient did not change stay. */
@@ -67,11 +104,32 @@ function refreshParameters(view) {
 
 function makeParameters(view) {
     const { tape } = view;
-    if (tape.parameters().length + tape.otherLeaves().length === 0)
-        return null;
-    const titles = tape.backward ? ["name", "value", "state", "gradient", "largest deviation from the central difference"] : ["name", "value"];
+    if (tape.parameters().length + tape.otherLeaves().length === 0) return null;
+    const titles = tape.backward
+        ? ["name", "value", "state", "gradient", "largest deviation from the central difference"]
+        : ["name", "value"];
     view.parts.parameters = make("tbody", {});
-    return make("section", { class: "parameters" }, make("h3", {}, tape.otherLeaves().length ? "Parameters and inputs with a gradient" : "Parameters"), make("div", { class: "scroll" },
-                make("table", { "aria-label": "Values and gradients" }, make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))),
-                     view.parts.parameters)));
+    return make(
+        "section",
+        { class: "parameters" },
+        make("h3", {}, tape.otherLeaves().length ? "Parameters and inputs with a gradient" : "Parameters"),
+        make(
+            "div",
+            { class: "scroll" },
+            make(
+                "table",
+                { "aria-label": "Values and gradients" },
+                make(
+                    "thead",
+                    {},
+                    make(
+                        "tr",
+                        {},
+                        titles.map((title) => make("th", { scope: "col" }, title)),
+                    ),
+                ),
+                view.parts.parameters,
+            ),
+        ),
+    );
 }

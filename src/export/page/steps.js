@@ -1,12 +1,19 @@
 /* The bar with buttons and a slider that moves through the steps, and the sentence about the current step. */
 
 const ICONS = {
-    first: "M4 3v10M13 3L6 8l7 5z", back: "M12 3L4 8l8 5z", next: "M4 3l8 5-8 5z", last: "M12 3v10M3 3l7 5-7 5z",
+    first: "M4 3v10M13 3L6 8l7 5z",
+    back: "M12 3L4 8l8 5z",
+    next: "M4 3l8 5-8 5z",
+    last: "M12 3v10M3 3l7 5-7 5z",
 };
 
 /* Creates a button with an icon. */
 function makeStepButton(key, label, action) {
-    const icon = makeSvg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, makeSvg("path", { d: ICONS[key] }));
+    const icon = makeSvg(
+        "svg",
+        { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" },
+        makeSvg("path", { d: ICONS[key] }),
+    );
     return make("button", { type: "button", "aria-label": label, title: label, "data-key": key, click: action }, icon);
 }
 
@@ -14,23 +21,59 @@ function makeStepButton(key, label, action) {
 function makeSteps(view) {
     const { tape } = view;
     const move = (position) => () => view.goTo(typeof position === "function" ? position() : position);
-    const slider = make("input", { type: "range", min: 0, max: tape.steps, value: view.position, "aria-label": "Step",
-                                   input: () => view.goTo(Number(slider.value)) });
-    const middle = tape.backward ? make("button", { type: "button", class: "words", "data-key": "middle", click: move(tape.forwardSteps) },
-                                        "Start of backward") : null;
+    const slider = make("input", {
+        type: "range",
+        min: 0,
+        max: tape.steps,
+        value: view.position,
+        "aria-label": "Step",
+        input: () => view.goTo(Number(slider.value)),
+    });
+    const middle = tape.backward
+        ? make(
+              "button",
+              { type: "button", class: "words", "data-key": "middle", click: move(tape.forwardSteps) },
+              "Start of backward",
+          )
+        : null;
     Object.assign(view.parts, {
-        slider, count: make("span", { class: "count" }),
+        slider,
+        count: make("span", { class: "count" }),
         first: makeStepButton("first", "First step (Home)", move(0)),
-        back: makeStepButton("back", "Previous step (left arrow)", move(() => view.position - 1)),
-        next: makeStepButton("next", "Next step (right arrow)", move(() => view.position + 1)),
+        back: makeStepButton(
+            "back",
+            "Previous step (left arrow)",
+            move(() => view.position - 1),
+        ),
+        next: makeStepButton(
+            "next",
+            "Next step (right arrow)",
+            move(() => view.position + 1),
+        ),
         last: makeStepButton("last", "Last step (End)", move(tape.steps)),
     });
     const share = tape.steps ? (100 * tape.forwardSteps) / tape.steps : 100;
-    return make("div", { class: "steps", role: "group", "aria-label": "Steps" }, view.parts.first, view.parts.back, view.parts.next,
-                view.parts.last, middle,
-                make("div", { class: "track", style: `--share:${share}%` }, slider,
-                     make("div", { class: "phases", "aria-hidden": "true" }, make("span", {}, "forward"),
-                          tape.backward ? make("span", {}, "backward") : null)), view.parts.count);
+    return make(
+        "div",
+        { class: "steps", role: "group", "aria-label": "Steps" },
+        view.parts.first,
+        view.parts.back,
+        view.parts.next,
+        view.parts.last,
+        middle,
+        make(
+            "div",
+            { class: "track", style: `--share:${share}%` },
+            slider,
+            make(
+                "div",
+                { class: "phases", "aria-hidden": "true" },
+                make("span", {}, "forward"),
+                tape.backward ? make("span", {}, "backward") : null,
+            ),
+        ),
+        view.parts.count,
+    );
 }
 
 /* Returns the names of tensors as a list in words. */
@@ -56,16 +99,15 @@ function backwardSentence(tape, node) {
 /* Returns the sentence about a position. */
 function stepSentence(tape, position) {
     const node = tape.nodeAt(position);
-    if (tape.steps === 0)
-        return "The tape is empty.";
-    if (!node)
-        return "Nothing has run yet. The next step is the first operation.";
+    if (tape.steps === 0) return "The tape is empty.";
+    if (!node) return "Nothing has run yet. The next step is the first operation.";
     if (tape.isBackward(position))
         return backwardSentence(tape, node) + (position === tape.steps ? " Backward is complete." : "");
-    if (position < tape.forwardSteps)
-        return forwardSentence(tape, node);
-    return `Forward is complete: ${plural(tape.forwardSteps, "node")}. ` +
-           (tape.backward ? "The next step begins backward, at the loss." : "This page has no backward.");
+    if (position < tape.forwardSteps) return forwardSentence(tape, node);
+    return (
+        `Forward is complete: ${plural(tape.forwardSteps, "node")}. ` +
+        (tape.backward ? "The next step begins backward, at the loss." : "This page has no backward.")
+    );
 }
 
 /* Shows the current position. */
@@ -78,9 +120,7 @@ function refreshSteps(view) {
     parts.slider.setAttribute("aria-valuetext", `${backward ? "backward" : "forward"} step ${done} of ${total}`);
     parts.count.textContent = `${backward ? "backward" : "forward"} ${done} of ${total}`;
     parts.sentence.textContent = stepSentence(tape, position);
-    for (const button of [parts.first, parts.back])
-        button.setAttribute("aria-disabled", position === 0);
-    for (const button of [parts.last, parts.next])
-        button.setAttribute("aria-disabled", position === tape.steps);
+    for (const button of [parts.first, parts.back]) button.setAttribute("aria-disabled", position === 0);
+    for (const button of [parts.last, parts.next]) button.setAttribute("aria-disabled", position === tape.steps);
     view.root.dataset.position = position;
 }

@@ -6,8 +6,7 @@ class Tape {
         this.tensors.forEach((tensor, id) => Object.assign(tensor, { id, users: [], contributions: [] }));
         this.nodes.forEach((node, id) => Object.assign(node, { id }));
         for (const node of this.nodes)
-            for (const input of new Set(node.inputs.filter((id) => id >= 0)))
-                this.tensors[input].users.push(node);
+            for (const input of new Set(node.inputs.filter((id) => id >= 0))) this.tensors[input].users.push(node);
         this.backwardNodes = this.nodes.filter((node) => node.order >= 0).sort((a, b) => a.order - b.order);
         this.backwardNodes.forEach((node, step) => (node.step = step));
         this.backwardNodes.forEach((node) => this.collectContributions(node));
@@ -28,7 +27,9 @@ class Tape {
 
     /* Returns the node of the step that led to a position; undefined before the first step. */
     nodeAt(position) {
-        return this.isBackward(position) ? this.backwardNodes[position - this.forwardSteps - 1] : this.nodes[position - 1];
+        return this.isBackward(position)
+            ? this.backwardNodes[position - this.forwardSteps - 1]
+            : this.nodes[position - 1];
     }
 
     isBackward(position) {
@@ -52,13 +53,10 @@ class Tape {
 
     /* Returns how far a tensor's gradient is: "none" (never), "waiting", "partial" or "complete". */
     gradientState(tensor, position) {
-        if (!this.backward || !tensor.requires_gradient)
-            return "none";
-        if (tensor.id === this.loss)
-            return position >= this.forwardSteps ? "complete" : "waiting";
+        if (!this.backward || !tensor.requires_gradient) return "none";
+        if (tensor.id === this.loss) return position >= this.forwardSteps ? "complete" : "waiting";
         const users = tensor.users.filter((node) => node.step !== undefined);
-        if (users.length === 0)
-            return "none";
+        if (users.length === 0) return "none";
         const run = users.filter((node) => this.hasRunBackward(node, position)).length;
         return run === 0 ? "waiting" : run < users.length ? "partial" : "complete";
     }
@@ -71,8 +69,7 @@ class Tape {
     /* Returns the gradient at a position: the final one, the sum so far, or null. */
     gradientAt(tensor, position) {
         const state = this.gradientState(tensor, position);
-        if (state === "complete")
-            return tensor.gradient;
+        if (state === "complete") return tensor.gradient;
         return state === "partial" ? sumOf(this.received(tensor, position).map((c) => c.gradient)) : null;
     }
 
@@ -92,11 +89,9 @@ class Tape {
 
 /* Returns the name of a tensor: its own, or its place in the node that computes it. */
 function nameOf(tape, tensor) {
-    if (tensor.name)
-        return tensor.name;
+    if (tensor.name) return tensor.name;
     const node = tape.nodes[tensor.node];
-    if (!node)
-        return tensor.kind || "input";
+    if (!node) return tensor.kind || "input";
     const output = node.outputs.indexOf(tensor.id);
     return `${node.op}${output > 0 ? ` output ${output}` : ""} #${node.id}`;
 }
@@ -109,8 +104,7 @@ function gradientNameOf(tape, tensor) {
 
 /* Says why a tensor's value is not on the page. */
 function whyNoValue(tensor) {
-    if (countOf(tensor.shape) === 0)
-        return "This tensor has no elements.";
+    if (countOf(tensor.shape) === 0) return "This tensor has no elements.";
     return tensor.kind === "result"
         ? "The tape did not keep this value. Call th_keep_values before the forward."
         : "This value is not on the page.";
@@ -118,16 +112,14 @@ function whyNoValue(tensor) {
 
 /* Says why a tensor has no gradient at a position. */
 function whyNoGradient(tape, tensor, position) {
-    if (!tape.backward)
-        return "No backward has run on this tape.";
-    if (!tensor.requires_gradient)
-        return "This tensor does not require a gradient.";
+    if (!tape.backward) return "No backward has run on this tape.";
+    if (!tensor.requires_gradient) return "This tensor does not require a gradient.";
     const state = tape.gradientState(tensor, position);
-    if (state === "none")
-        return "The loss does not depend on this tensor.";
+    if (state === "none") return "The loss does not depend on this tensor.";
     if (state === "complete")
-        return countOf(tensor.shape) === 0 ? "This tensor has no elements."
-                                           : "The tape did not keep this gradient. Call th_keep_values before the forward.";
+        return countOf(tensor.shape) === 0
+            ? "This tensor has no elements."
+            : "The tape did not keep this gradient. Call th_keep_values before the forward.";
     const first = tensor.users.filter((node) => node.step !== undefined).sort((a, b) => a.step - b.step)[0];
     return state === "waiting" && first
         ? `No gradient yet. The first contribution comes from node ${first.id} (${first.op}).`
