@@ -56,8 +56,10 @@ endif()
 # library are allowed. Only functions with TH_API or TH_PRIVATE_API are exported. Only Debug builds have assertions: an
 # assertion contains the path of its source, and two builds in different folders must be identical.
 function(tapehead_library_part target)
-    set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden
-        POSITION_INDEPENDENT_CODE $<NOT:$<STREQUAL:${TAPEHEAD_ARCHITECTURE},wasm32>>)
+    set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden)
+    if(NOT TAPEHEAD_ARCHITECTURE STREQUAL wasm32)
+        set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    endif()
     target_include_directories(${target} PRIVATE ${tapehead_SOURCE_DIR}/include ${tapehead_SOURCE_DIR}/src
         ${TAPEHEAD_LISTS})
     target_compile_definitions(${target} PRIVATE _GNU_SOURCE TAPEHEAD_NO_LOCATIONS $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
