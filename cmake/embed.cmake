@@ -1,13 +1,16 @@
 # tapehead_embed(header variable file...): writes the list `header` with an array of bytes, the text of all files one after
-# the other, ending with a zero byte. The viewer of th_tape_write_html is a part of the library in this way. Comments that
-# begin a line, and spaces at the beginning of lines, are left out, because every page contains the text.
+# the other, ending with a zero byte. The viewer of th_tape_write_html is a part of the library in this way. In its files
+# (.js, .css), comments that begin a line and spaces at the beginning of lines are left out, because every page contains the text.
 function(tapehead_embed header variable)
     set(bytes "")
     foreach(file ${ARGN})
-        file(READ ${file} text)
-        string(REGEX REPLACE "(^|\n) */\\*([^*]|\\*[^/])*\\*/" "\\1" text "${text}")
-        string(REGEX REPLACE "\n[ \n]+" "\n" text "${text}")
-        string(HEX "${text}" hex)
+        file(READ ${file} hex HEX)
+        if(file MATCHES "\\.(js|css)$")
+            file(READ ${file} text)
+            string(REGEX REPLACE "(^|\n) */\\*([^*]|\\*[^/])*\\*/" "\\1" text "${text}")
+            string(REGEX REPLACE "\n[ \n]+" "\n" text "${text}")
+            string(HEX "${text}" hex)
+        endif()
         string(APPEND bytes "${hex}0a")
     endforeach()
     string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
