@@ -16,7 +16,6 @@ class FollowPart {
         this.walk.addEventListener("input", () => this.goTo(Number(this.walk.value)));
         buttonOf(root, "back").addEventListener("click", () => this.goTo(this.at - 1));
         buttonOf(root, "next").addEventListener("click", () => this.goTo(this.at + 1));
-        buttonOf(root, "refresh").addEventListener("click", () => this.update());
     }
 
     get width() {

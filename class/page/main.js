@@ -21,6 +21,8 @@ async function startClass() {
         const follow = new FollowPart(engine, part("follow"), train);
         train.started = () => rules.pause();
         rules.started = () => train.pause();
+        new TapePart(engine, part("tape"), train, follow);
+        train.trained = () => follow.update();
         train.listeners.push(() => follow.restart(), () => rules.rules && rules.choose());
         await train.inTurn(() => train.reset());
         state.textContent = await engine.ask("build", train.run.number);

@@ -85,7 +85,7 @@ async function trainInTurn(runs, goesOn, draw) {
     while (goesOn() && runs.some((run) => !run.ended)) {
         const next = runs.filter((run) => !run.ended).sort((a, b) => a.step - b.step)[0];
         await next.advance(Infinity);
-        draw();
+        await draw();
     }
 }
 

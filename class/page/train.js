@@ -1,6 +1,7 @@
 /* Part 1: the copy task learns. */
 
 const SAMPLE = "COPYTHISSEQUENCE";
+const LOOK_EVERY = 250; /* milliseconds */
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /* Returns a sequence of n letters among the first `symbols`. */
@@ -110,7 +111,14 @@ class TrainPart {
         this.started?.();
         this.announce("Training.");
         this.refreshButtons();
-        this.inTurn(() => trainInTurn([run], () => run.running, () => this.look().then(this.draw)).then(() => this.finish(run)));
+        this.inTurn(() => trainInTurn([run], () => run.running, () => this.lookSometimes()).then(() => this.finish(run)));
+    }
+
+    /* Looks at the sample while the model trains, but rarely enough to leave the time to the training. */
+    async lookSometimes() {
+        if (performance.now() - this.lookedAt > LOOK_EVERY)
+            await this.look();
+        this.draw();
     }
 
     async slice(most) {
@@ -123,6 +131,7 @@ class TrainPart {
         await this.look();
         this.announce(this.outcome(run));
         this.draw();
+        this.trained?.();
     }
 
     /* Reads what the model does with the sample. */
@@ -132,6 +141,7 @@ class TrainPart {
         this.weights = await this.engine.ask("attention", run.number, sequence, run.settings.heads * T * T);
         this.written = await this.engine.ask("write", run.number, sequence);
         this.crc = await this.engine.ask("fingerprint", run.number);
+        this.lookedAt = performance.now();
     }
 
     outcome(run) {

@@ -86,6 +86,7 @@ const REQUESTS = {
     attention: (module, engine, sequence, count) => arrayOf(module, "attention", engine, count, ["string"], [sequence]),
     follow: (module, engine, sequence, position, element) =>
         JSON.parse(textOf(module, "follow", engine, ["string", "number", "number"], [sequence, position, element])),
+    tape: (module, engine, sequence) => textOf(module, "tape", engine, ["string"], [sequence]),
     check: (module, engine, rule) => textOf(module, "check", engine, ["number"], [rule]),
 };
 
