@@ -74,10 +74,10 @@ class FollowPart {
         const { path } = this;
         const number = (x) => make("td", { title: x === undefined ? null : String(x) }, x === undefined ? "" : shortNumber(x));
         this.rows = path.map((entry) => make("tr", {},
-            make("th", { scope: "row" }, entry.name, " ", make("span", { class: "shape" }, placeOf(entry))),
-            make("td", { class: "rule" }, entry.formula), Object.assign(number(entry.value), { className: "forward" }),
+            make("th", { scope: "row" }, entry.name, " ", make("span", { class: "shape" }, placeOf(entry)),
+                 make("span", { class: "rule" }, entry.formula)), Object.assign(number(entry.value), { className: "forward" }),
             number(entry.factor), number(entry.carried), number(entry.gradient)));
-        this.rows.forEach((row) => [3, 4, 5].forEach((i) => row.cells[i].classList.add("backward")));
+        this.rows.forEach((row) => [2, 3, 4].forEach((i) => row.cells[i].classList.add("backward")));
         this.place("path").replaceChildren(...this.rows);
         this.place("sum").textContent = this.summary(loss);
         Object.assign(this.walk, { min: 0, max: 2 * path.length - 1 });
@@ -88,11 +88,13 @@ class FollowPart {
         const { path } = this;
         const product = productOfFactors(path);
         const first = path[0];
+        const small = Math.abs(first.gradient) < 1e-6
+            ? " It is small because this model makes almost no error. Reset part 1 to follow a number of a new model." : "";
         if (first.gradient === 0)
             return "The gradient is 0: the loss does not depend on this number.";
         return `The loss is ${shortNumber(loss)}. The product of the ${path.length - 1} factors is ${shortNumber(product)}: ` +
                `the derivative along this path alone. The sum over all paths is the gradient, ${shortNumber(first.gradient)}. ` +
-               `Through the next number of the path comes ${shortNumber(first.carried)} of it.`;
+               `Through the next number of the path comes ${shortNumber(first.carried)} of it.${small}`;
     }
 
     /* Shows the walk up to a place: values forward, then gradients backward. */

@@ -93,7 +93,7 @@ class RulesPart {
     outcome() {
         const sentences = this.runs.map((run, i) => {
             const loss = run.step ? run.losses[run.step - 1] : NaN;
-            const accuracy = run.lastAccuracy ? ` and copies ${percent(run.lastAccuracy.symbols)} of the symbols` : "";
+            const accuracy = run.lastAccuracy ? `, and the model copies ${percent(run.lastAccuracy.symbols)} of the symbols` : "";
             return `With the ${i ? "wrong" : "right"} rule the loss is ${shortNumber(loss)} at step ${run.step}${accuracy}.`;
         });
         return sentences.join(" ");

@@ -19,7 +19,7 @@ PATIENCE = 60 * float(os.environ.get("TAPEHEAD_SLOWER", "1"))  # seconds
 PATH = """
 return [...document.querySelectorAll("#follow [data-place=path] tr")].map((row) => {
     const number = (i) => row.cells[i].title === "" ? null : Number(row.cells[i].title);
-    return { name: row.cells[0].textContent, value: number(2), factor: number(3), carried: number(4), gradient: number(5) };
+    return { name: row.cells[0].textContent, value: number(1), factor: number(2), carried: number(3), gradient: number(4) };
 });
 """
 
