@@ -52,7 +52,7 @@ EMSCRIPTEN_KEEPALIVE const char *class_tape(class_engine *e, const char *sequenc
     size_t size = 0;
     FILE *file = open_memstream(&e->tape, &size);
     if (file == NULL) {
-        snprintf(e->problem, sizeof e->problem, "there is no memory for the tape");
+        snprintf(e->problem, sizeof e->problem, "the memory does not suffice for the tape");
         th_tensor_free(x);
         return NULL;
     }
@@ -63,6 +63,6 @@ EMSCRIPTEN_KEEPALIVE const char *class_tape(class_engine *e, const char *sequenc
     th_tensor_free(x);
     done = fclose(file) == 0 && done;
     if (!done && th_error_code(e->ctx) == TH_OK)
-        snprintf(e->problem, sizeof e->problem, "there is no memory for the tape");
+        snprintf(e->problem, sizeof e->problem, "the memory does not suffice for the tape");
     return done ? e->tape : NULL;
 }

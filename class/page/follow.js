@@ -8,13 +8,14 @@ class FollowPart {
         this.input = root.querySelector("input[name=sequence]");
         this.field = root.querySelector("input[name=element]");
         this.walk = root.querySelector("input[name=walk]");
-        this.input.addEventListener("change", () => this.update());
+        this.input.addEventListener("change", () => this.begin());
         this.field.addEventListener("change", () => {
             this.element = Math.min(Math.max(Math.trunc(Number(this.field.value)) || 0, 0), this.width - 1);
-            this.update();
+            this.begin();
         });
         this.walk.addEventListener("input", () => this.goTo(Number(this.walk.value)));
         buttonOf(root, "back").addEventListener("click", () => this.goTo(this.at - 1));
+        buttonOf(root, "all").addEventListener("click", () => this.goTo(Infinity));
         buttonOf(root, "next").addEventListener("click", () => this.goTo(this.at + 1));
     }
 
@@ -29,6 +30,12 @@ class FollowPart {
         this.field.max = this.width - 1;
         this.element = Math.min(this.element, this.width - 1);
         this.position = Math.min(this.position, 2 * this.train.sequence.length - 1);
+        return this.update();
+    }
+
+    /* Begins the walk of another number. */
+    begin() {
+        this.at = 0;
         return this.update();
     }
 
@@ -55,14 +62,14 @@ class FollowPart {
             make("span", { class: "note" }, ` ${countRight(sequence, written)} of ${sequence.length} right, after step ${step}`));
         this.showTokens(sequence.length);
         this.showPath(path.loss);
-        this.goTo(2 * this.path.length - 1);
+        this.goTo(Math.min(this.at ?? 0, 2 * this.path.length - 1));
     }
 
     /* Shows the tokens as buttons that choose the position. */
     showTokens(n) {
         const choose = (position) => {
             this.position = position;
-            this.update();
+            this.begin();
         };
         replaceChildren(this.place("tokens"), this.tokens.map((token, position) => make("button", {
             type: "button", "data-key": `token ${position}`, "aria-pressed": String(position === this.position),

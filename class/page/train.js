@@ -74,7 +74,7 @@ class TrainPart {
             this.previous = this.run;
         this.run = run;
         this.sequence = sampleSequence(this.settings.length, this.settings.symbols);
-        this.loss.options.reference = { y: Math.log(run.settings.symbols), text: `guessing: ln ${run.settings.symbols}` };
+        this.loss.options.reference = { y: Math.log(run.settings.symbols + 1), text: `guessing: ln ${run.settings.symbols + 1}` };
         await this.look();
         this.listeners.forEach((listener) => listener());
         this.announce("Ready. The parameters are random numbers.");
