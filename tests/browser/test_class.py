@@ -23,11 +23,13 @@ return [...document.querySelectorAll("#follow [data-place=path] tr")].map((row) 
 });
 """
 
-# Returns the gradient of the sum of embeddings and positions that the tape's page has, at a position and an element.
+# Returns the gradient of the sum of embeddings and positions that the tape has, at a position and an element; nothing if the
+# array is cropped there.
 TAPE_GRADIENT = """
 const { tape } = views[0];
 const sum = tape.nodes.find((node) => node.op === "add"), { gradient } = tape.tensors[sum.outputs[0]];
-return numbersOf(gradient)[arguments[0] * gradient.shape[gradient.shape.length - 1] + arguments[1]];
+const [rows, columns] = gradient.shape.slice(-2);
+return arguments[0] < rows && arguments[1] < columns ? numbersOf(gradient)[arguments[0] * columns + arguments[1]] : null;
 """
 
 
@@ -151,6 +153,7 @@ class Class(browser.PageTest):
         self.picture("class_rules")
 
     def test_the_path_of_a_number(self):
+        compared = 0
         for position, element in ((0, 0), (3, 5), (20, 63)):
             self.set("element", element)
             self.run_script(f"document.querySelectorAll('#follow [data-place=tokens] button')[{position}].click()")
@@ -167,8 +170,11 @@ class Class(browser.PageTest):
             self.assertAlmostEqual(product, said, delta=1e-3 * abs(product))
             self.click("tape", "show")
             self.wait("the tape", "return views.length === 1 && !document.querySelector('#tape button').disabled")
-            self.assertAlmostEqual(path[0]["gradient"], self.run_script(TAPE_GRADIENT, position, element),
-                                   delta=1e-5 * abs(path[0]["gradient"]))
+            on_tape = self.run_script(TAPE_GRADIENT, position, element)
+            if on_tape is not None:
+                self.assertAlmostEqual(path[0]["gradient"], on_tape, delta=1e-5 * abs(path[0]["gradient"]))
+                compared += 1
+        self.assertGreaterEqual(compared, 2)
 
     def test_errors_are_sentences(self):
         self.set("sequence", "COPY")
