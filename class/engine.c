@@ -135,6 +135,7 @@ EMSCRIPTEN_KEEPALIVE void class_free(class_engine *e)
     free(e->gradients);
     free(e->numbers);
     free(e->weights);
+    free(e->tape);
     text_free(&e->parameters);
     text_free(&e->path);
     text_free(&e->letters);

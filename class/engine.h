@@ -121,6 +121,10 @@ const float *class_attention(class_engine *engine, const char *sequence);
  * has no factor and no carried part. The path starts with a gradient of 0 if the mask hides the position. */
 const char *class_follow(class_engine *engine, const char *sequence, int position, int element);
 
+/* Runs forward and backward on the tokens of class_follow, in evaluation, and returns the tape with all values and
+ * gradients: JSON for the viewer in src/export/page (docs/internals/pages.md). */
+const char *class_tape(class_engine *engine, const char *sequence);
+
 /* -- wrong backward rules (class/wrong_rules.h) -- */
 
 /* Returns the number of rules. Rule 0 is "right". */

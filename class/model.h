@@ -19,6 +19,7 @@ struct class_engine {
     float *before, *gradients, *numbers;                   /* [count] each; numbers: what class_values returns */
     float *weights;                                        /* (H, T, T) */
     class_text parameters, path, letters, written, report; /* what the functions returned last */
+    char *tape;                                            /* what class_tape returned last */
     char problem[512];                                     /* the last wrong argument */
 };
 

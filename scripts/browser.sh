@@ -2,6 +2,7 @@
 # browser.sh [--pictures DIR] [TEST...]: tests the pages of th_tape_write_html in headless Chromium, without a network.
 # Builds programs into build/browser, which write the pages, and runs the tests tests/browser/test_NAME.py. Each test opens
 # pages from their files. A TEST is such a name: browser.sh steps attention. Without names, all tests run.
+# The test `class` opens the class's page, which class.sh builds.
 # --pictures DIR   also writes screenshots: light, dark, narrow, printed
 # Installs Debian's chromium, chromium-driver and python3-selenium.
 set -eu
@@ -49,6 +50,15 @@ mkdir "$pages"
 "$build/examples/attention_backward" --page "$pages/attention_1.html" >/dev/null 2>&1
 "$build/examples/attention_backward" --causal --heads 2 --dropout 0.3 --page "$pages/attention_2.html" >/dev/null 2>&1
 "$build/examples/copy_task" --steps 30 --quiet --out "$build" --page "$pages/copy.html" >/dev/null 2>&1
+
+# -- the class's page --
+
+case " $* " in
+*" class "*)
+    "$root/scripts/class.sh" --build "$build/class" build >/dev/null
+    export TAPEHEAD_CLASS="$build/class/class/class.html" TAPEHEAD_COPY_TASK="$build/examples/copy_task"
+    ;;
+esac
 
 # -- the tests: Debian's Selenium is for Debian's Python --
 

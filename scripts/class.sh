@@ -1,6 +1,7 @@
 #!/bin/sh
 # class.sh [OPTION...] [build|test [OPTION...]]: builds the core library and the class's engine as WebAssembly, with Debian's emscripten.
-#   build   (the default) class/class.js in the build: one file for a page or for node, with the functions of class/engine.h
+#   build   (the default) in the build, class/class.html: the class's page, one file that a browser opens from a folder. And class/class.js:
+#           the engine alone, for another page or for node, with the functions of class/engine.h
 #   test    the core's tests under node. OPTIONS go to ctest: class.sh test -R test_norms. tests/node.txt lists the tests that cannot
 #           run there, with reasons. Then trains the copy task and a small language model, and compares the checksums with the
 #           lines "unfused" of tests/checksums.txt. A terminal with TAPEHEAD_ISA=baseline TAPEHEAD_GEMM=native has the same
@@ -73,9 +74,11 @@ configure() {
 case $what in
 build)
     configure -DTAPEHEAD_TESTS=OFF
-    cmake --build "$build" --parallel "$(nproc)" --target class
-    print_written "$build/class/class.js"
-    printf '%s bytes, %s compressed\n' "$(wc -c <"$build/class/class.js")" "$(gzip -9c "$build/class/class.js" | wc -c)"
+    cmake --build "$build" --parallel "$(nproc)" --target class_page
+    for file in class.js class.html; do
+        print_written "$build/class/$file"
+        printf '%s bytes, %s compressed\n' "$(wc -c <"$build/class/$file")" "$(gzip -9c "$build/class/$file" | wc -c)"
+    done
     print_next class.sh --build "$build" test
     ;;
 test)

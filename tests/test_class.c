@@ -72,6 +72,7 @@ START_TEST(looking_changes_no_number)
         ck_assert_ptr_nonnull(class_attention(e, "ZZZZ"));
         ck_assert_ptr_nonnull(class_parameters(e));
         ck_assert_msg(class_follow(e, "COPY", i % 8, i) != NULL, "%s", class_error(e));
+        ck_assert_msg(class_tape(e, "COPY") != NULL, "%s", class_error(e));
         ck_assert(class_values(e, "positions") && class_gradients(e, "output.bias"));
         train(e, 1);
         train(other, 1);
@@ -185,6 +186,8 @@ START_TEST(a_wrong_rule_changes_backward_only)
         ck_assert_double_eq_tol(train(wrong, 1), loss, 1e-6);
         ck_assert_double_ne(class_crc32c(wrong), checksum);
         train(wrong, 3);
+        ck_assert_msg(class_tape(wrong, "COPY") != NULL, "%s",
+                      class_error(wrong)); /* its operations have the library's names */
         class_free(wrong);
     }
     class_free(right);
@@ -230,6 +233,8 @@ START_TEST(wrong_arguments_are_sentences)
     ck_assert_str_eq(class_error(e), "");
     ck_assert_ptr_null(class_write(e, "ABC"));
     ck_assert_str_eq(class_error(e), "the sequence must have 4 letters, it has 3");
+    ck_assert_ptr_null(class_tape(e, "ABCDE"));
+    ck_assert_str_eq(class_error(e), "the sequence must have 4 letters, it has 5");
     ck_assert_ptr_null(class_attention(e, "ABcD"));
     ck_assert_ptr_nonnull(strstr(class_error(e), "'c' is not one of the model's symbols"));
     ck_assert_ptr_null(class_follow(e, "ABCD", 8, 0));

@@ -13,9 +13,10 @@
 
 /* -- the softmax of a composed attention -- */
 
+/* Returns true for the library's operation of this name. An operation of the caller may have the same name. */
 static bool is_op(const th_node *node, const char *name)
 {
-    return strcmp(node->op->name, name) == 0;
+    return strcmp(node->op->name, name) == 0 && th_op_find(name) == node->op;
 }
 
 static bool is_product(const th_node *node)

@@ -1,0 +1,39 @@
+# Writes class.html, one file without network: the template, the viewer of tapes, the page's scripts, and the engine.
+#     cmake -D ENGINE=class.js -D OUTPUT=class.html -P class/assemble.cmake
+# class.js contains the WebAssembly as base64 (class/CMakeLists.txt).
+cmake_minimum_required(VERSION 3.25)
+if(NOT EXISTS "${ENGINE}" OR NOT OUTPUT)
+    message(FATAL_ERROR "cmake -D ENGINE=class.js -D OUTPUT=class.html -P class/assemble.cmake: no file '${ENGINE}'")
+endif()
+set(page ${CMAKE_CURRENT_LIST_DIR}/page)
+set(viewer ${CMAKE_CURRENT_LIST_DIR}/../src/export/page)
+
+# Reads files, one after the other. The text must not end the element that holds it.
+function(read_texts variable)
+    set(text "")
+    foreach(file ${ARGN})
+        file(READ ${file} part)
+        string(APPEND text "${part}")
+    endforeach()
+    if(text MATCHES "</script|<!--")
+        message(FATAL_ERROR "a text of class.html contains '${CMAKE_MATCH_0}', which HTML reads as its own")
+    endif()
+    set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
+file(GLOB styles ${viewer}/*.css)
+file(GLOB viewer_scripts ${viewer}/*.js)
+file(GLOB page_scripts ${page}/*.js)
+list(REMOVE_ITEM page_scripts ${page}/worker.js ${page}/main.js)
+read_texts(STYLE ${styles} ${page}/class.css)
+read_texts(SCRIPT ${viewer_scripts} ${page_scripts} ${page}/main.js)
+read_texts(WORKER ${page}/worker.js)
+read_texts(ENGINE_TEXT ${ENGINE})
+
+file(READ ${page}/page.html html)
+foreach(part STYLE SCRIPT WORKER)
+    string(REPLACE "@${part}@" "${${part}}" html "${html}")
+endforeach()
+string(REPLACE "@ENGINE@" "${ENGINE_TEXT}" html "${html}")
+file(WRITE ${OUTPUT}.partial "${html}")
+file(RENAME ${OUTPUT}.partial ${OUTPUT})

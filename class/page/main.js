@@ -1,0 +1,37 @@
+/* Starts the class's page. */
+
+/* Creates the menu of colors. The viewer of tapes (src/export/page) has the same one. */
+function addThemeMenu(place) {
+    const theme = makeMenu("Colors", ["system", "light", "dark"], 0, (i) => {
+        setTheme(["", "light", "dark"][i]);
+        redrawMaps(true);
+    }, "theme");
+    theme.classList.add("theme");
+    place.append(theme);
+}
+
+/* Connects the parts: only one of them trains at a time. */
+async function startClass() {
+    const part = (id) => document.getElementById(id);
+    const state = document.querySelector("[data-place=build]");
+    try {
+        const engine = startEngine();
+        const train = new TrainPart(engine, part("train"));
+        const rules = new RulesPart(engine, part("rules"), () => ({ ...train.settings, mask: 0 }));
+        const follow = new FollowPart(engine, part("follow"), train);
+        train.started = () => rules.pause();
+        rules.started = () => train.pause();
+        new TapePart(engine, part("tape"), train, follow);
+        train.trained = () => follow.update();
+        train.listeners.push(() => follow.restart(), () => rules.rules && rules.choose());
+        await train.inTurn(() => train.reset());
+        state.textContent = await engine.ask("build", train.run.number);
+        await rules.open();
+    } catch (error) {
+        showProblem(document.querySelector("[data-place=failure]"), error);
+    }
+}
+
+addThemeMenu(document.querySelector("[data-place=theme]"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redrawMaps(true));
+startClass();
