@@ -68,7 +68,7 @@ ln -s "$source/examples" "$source/tests" "$work/source/"
 for script in "$work"/source/scripts/*.sh "$work"/source/bench/*.sh; do
     name=$(basename "$script")
     case $name in
-    help.sh | root.sh | peers.sh) continue ;; # sourced
+    help.sh | root.sh | source_packages.sh | peers.sh) continue ;; # sourced
     esac
     check_command "$name" "$script"
     case $name in
