@@ -99,9 +99,9 @@ case $what in
 build)
     configure -DTAPEHEAD_TESTS=OFF
     cmake --build "$build" --parallel "$(nproc)" --target class_page
-    for file in class.js class.html; do
-        print_written "$build/class/$file"
-        printf '%s bytes, %s compressed\n' "$(wc -c <"$build/class/$file")" "$(gzip -9c "$build/class/$file" | wc -c)"
+    for name in class.js class.html; do
+        print_written "$build/class/$name"
+        printf '%s bytes, %s compressed\n' "$(wc -c <"$build/class/$name")" "$(gzip -9c "$build/class/$name" | wc -c)"
     done
     print_next class.sh --build "$build" test
     ;;
