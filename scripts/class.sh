@@ -92,7 +92,7 @@ EOF
 # configure OPTION...
 configure() {
     PKG_CONFIG_LIBDIR=$libraries/lib/pkgconfig PKG_CONFIG_PATH='' cmake -S "$here" -B "$build" --toolchain "$toolchain" \
-        -DTAPEHEAD_WERROR=ON "$@"
+        -DCMAKE_FIND_ROOT_PATH="$libraries" -DTAPEHEAD_WERROR=ON "$@"
 }
 
 case $what in
@@ -109,7 +109,7 @@ test)
     [ -z "$fresh" ] || rm -rf --one-file-system "$libraries"
     [ -e "$libraries" ] || build_check
     configure -DTAPEHEAD_TESTS=ON
-    cmake --build "$build" --parallel "$(nproc)"
+    cmake --build "$build" --parallel "$(nproc)" --target tapehead_node_tests
     ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "$@"
     ;;
 esac
