@@ -72,7 +72,7 @@ function(tapehead_program name)
     target_compile_options(${name} PRIVATE ${TAPEHEAD_WARNING_FLAGS} ${TAPEHEAD_OPTIMIZE_FLAGS})
     if(TAPEHEAD_ARCHITECTURE STREQUAL "wasm32") # for node, with its files. -O1: optimizing each program again takes a minute
         target_link_options(${name} PRIVATE -O1 -sNODERAWFS=1 -sEXIT_RUNTIME=1 -sWASM_ASYNC_COMPILATION=0
-            -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=2147483648)
+            -sALLOW_MEMORY_GROWTH=1 -sINITIAL_MEMORY=67108864 -sMAXIMUM_MEMORY=2147483648)
     endif()
     if(models)
         target_include_directories(${name} SYSTEM PRIVATE ${TAPEHEAD_MODELS_INCLUDES})

@@ -2,7 +2,7 @@
 # browser.sh [--pictures DIR] [TEST...]: tests the pages of th_tape_write_html in headless Chromium, without a network.
 # Builds programs into build/browser, which write the pages, and runs the tests tests/browser/test_NAME.py. Each test opens
 # pages from their files. A TEST is such a name: browser.sh steps attention. Without names, all tests run.
-# The test `class` opens the class's page, which class.sh builds.
+# The test `class` opens the class's page, which class.sh builds into build-class.
 # --pictures DIR   also writes screenshots: light, dark, narrow, printed
 # Installs Debian's chromium, chromium-driver and python3-selenium.
 set -eu
@@ -55,8 +55,9 @@ mkdir "$pages"
 
 case " $* " in
 *" class "*)
-    "$root/scripts/class.sh" --build "$build/class" build >/dev/null
-    export TAPEHEAD_CLASS="$build/class/class/class.html" TAPEHEAD_COPY_TASK="$build/examples/copy_task"
+    class=${TAPEHEAD_CLASS_BUILD:-$root/build-class}
+    "$root/scripts/class.sh" --build "$class" build >/dev/null
+    export TAPEHEAD_CLASS="$class/class/class.html" TAPEHEAD_COPY_TASK="$build/examples/copy_task"
     ;;
 esac
 

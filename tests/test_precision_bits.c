@@ -507,6 +507,8 @@ static const th_float_state flags = 0x3f, states[] = {
                                               0x7fff, /* rounding to 0, denormal operands are 0, all flags raised */
                                               0x1f80, /* the default */
 };
+#elif defined __wasm32__ /* it has no such state */
+static const th_float_state flags = 0, states[] = {0};
 #else
 static const th_float_state flags = (th_float_state)0x9f << 32,
                             states[] = {
