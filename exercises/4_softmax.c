@@ -6,6 +6,8 @@
  *
  *     dy_k/dx_j = y_k (1[k = j] - y_j)            1[k = j] is 1 if k = j, otherwise 0
  *
+ * In lesson 4 the result is called p and the input z. There y is the target, which this exercise does not have.
+ *
  * Add up the contributions of all y_k to dx_j, and simplify. No matrix (C, C) is needed: a row needs one sum, and then
  * one line for each element. Backward reads the result y, which forward saved, and not x.
  *

@@ -1,6 +1,7 @@
 /* Exercise 5: backward of the cross entropy of logits.
  *
- *     p_n = softmax(x_n)                               x (N, C): a row of logits for each example
+ *     p_n = softmax(x_n)                               x (N, C): a row of logits for each example. Logits are the
+ *                                                      scores of lesson 4: the numbers before the softmax
  *     loss = 1/K sum_n -log p_n[target_n]              target (N) -> loss, one number
  *
  * The sum is over the examples that count, and K is their number. An example whose target is IGNORED does not count:

@@ -11,7 +11,8 @@
  *
  *     dv_jd from p and do                      every query sends its do to value j
  *     dp_tj from do and v
- *     ds_tj from p and dp, as in exercise 4    for one query t at a time: row[] below has space for its dp
+ *     ds_tj from p and dp, as in exercise 4    for one query t at a time: row[] below has space for its dp,
+ *                                              and is uninitialized
  *     dq_td from ds and k                      scale is part of the score: do not forget it
  *     dk_jd from ds and q
  *

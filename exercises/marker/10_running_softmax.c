@@ -115,6 +115,10 @@ static th_tensor *last_tile(const scene *s)
     return output_with(s, LAST, LAST);
 }
 
+#define NOT_A_NUMBER                                                                                                   \
+    "o is not a number: exp(old maximum - new maximum) must be at most 1; skip keys whose score is -INFINITY, and "    \
+    "tiles that have no other keys"
+
 static const mark_mistake mistakes[] = {
     {OUTPUT(0), "neither sum nor o is corrected when a tile raises the maximum", nothing_corrected},
     {OUTPUT(0), "sum is not corrected when a tile raises the maximum", sum_stays},
@@ -123,7 +127,7 @@ static const mark_mistake mistakes[] = {
     {OUTPUT(0), "the correction has the opposite sign: it is exp(old maximum - new maximum)", opposite_correction},
     {OUTPUT(0), "o contains the first tile only", first_tile},
     {OUTPUT(0), "o contains the last tile only: add to sum and o", last_tile},
-    {OUTPUT(0), "o is not a number: skip keys whose score is -INFINITY, and tiles that have no other keys", NULL},
+    {OUTPUT(0), NOT_A_NUMBER, NULL},
     {.sentence = NULL},
 };
 
@@ -139,7 +143,7 @@ static const double masked_v[] = {1, 2, 3, 4, 5, 6, 7, 8};
 static const double first_hidden[] = {MASK, MASK, MASK, MASK, 1, 2, MASK, MASK, MASK, MASK, 3};
 static const double hidden_v[] = {NAN, INFINITY, NAN, NAN, 1, -2, NAN, INFINITY, NAN, NAN, 3};
 static const double none[] = {MASK, MASK, MASK, MASK, MASK, MASK};
-static const double large[] = {-5000, 1000, 900, 0, 3000, 2999, 2998, -1000, 3001};
+static const double large[] = {3000, 2999, 2998, -1000, 1000, 900, 0, -5000, 3001}; /* falls far, then rises */
 #define TERMS "a term is missing or counted twice: each tile adds exp(score - maximum) to sum, and that times v to o"
 
 static const mark_check checks[] = {

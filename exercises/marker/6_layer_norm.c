@@ -95,6 +95,17 @@ static th_tensor *without_r(const scene *s)
     return th_div(s->gradient[X], r(s));
 }
 
+static th_tensor *divided_by_r(const scene *s)
+{
+    return th_div(th_div(s->gradient[X], r(s)), r(s));
+}
+
+static th_tensor *centered_for_h(const scene *s)
+{
+    th_tensor *g_ = g(s), *h_ = centered(s);
+    return th_mul(r(s), th_sub(th_sub(g_, row_mean(g_)), th_mul(h_, row_mean(th_mul(g_, h_)))));
+}
+
 static th_tensor *without_h(const scene *s) /* mean(g h) is not multiplied by h */
 {
     th_tensor *g_ = g(s);
@@ -104,6 +115,11 @@ static th_tensor *without_h(const scene *s) /* mean(g h) is not multiplied by h 
 static th_tensor *dw_as_db(const scene *s)
 {
     return th_sum(s->dy, TH_AXES(0), NULL);
+}
+
+static th_tensor *dw_with_centered(const scene *s)
+{
+    return th_sum(th_mul(s->dy, centered(s)), TH_AXES(0), NULL);
 }
 
 static th_tensor *dw_with_x(const scene *s)
@@ -136,9 +152,12 @@ static const mark_mistake mistakes[] = {
     {X, "the sum of g h over the row is its last term only: use +=", last_gh},
     {X, "dx lacks w: start with g_e = dy_e w_e, not with dy_e", without_w},
     {X, "dx lacks the factor r, the derivative of h with respect to x - mean", without_r},
+    {X, "dx is divided by r, but r is 1 / sqrt(variance + EPS): multiply by it", divided_by_r},
+    {X, "h is x - mean without its factor r: h_e = (x_e - mean) r", centered_for_h},
     {X, "the mean of g h is not multiplied by h_e", without_h},
     {W, "dw is db: each dy_ne must be multiplied by h_ne", dw_as_db},
     {W, "dw contains x, but w is multiplied by h, the normalized x", dw_with_x},
+    {W, "h is x - mean without its factor r: h_e = (x_e - mean) r", dw_with_centered},
     {W, "dw has the contribution of the last row only: use +=", dw_of_last},
     {B, "db has the contribution of the last row only: use +=", db_of_last},
     {.sentence = NULL},

@@ -109,7 +109,12 @@ static const double once[] = {2, 0, 1}, repeated[] = {1, 3, 1, 1, 0, 3};
 
 static const mark_check checks[] = {
     {.name = "each token once", .input = {SIZES(3, 2, 3)}, .values = {NULL, once}},
-    {.name = "tokens that occur twice and never", .input = {SIZES(5, 2, 6)}, .values = {NULL, repeated}},
+    {.name = "tokens that occur twice and never",
+     .input = {SIZES(5, 2, 6)},
+     .values = {NULL, repeated},
+     .aim =
+         "a row that no token uses must be 0, and a row of two tokens is a sum: unless c->add, set dtable to 0 first, "
+         "and then use +="},
     {.name = "a gradient that must be added", .input = {SIZES(4, 3, 3)}, .add = true},
     {.name = "repeated tokens, and add", .input = {SIZES(4, 2, 6)}, .values = {NULL, repeated}, .add = true},
     {.name = "strided memory", .input = {SIZES(4, 3, 5)}, .strided = true},

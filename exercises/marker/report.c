@@ -80,6 +80,14 @@ static void print_indented(const char *text, int lines)
         printf("             %.*s\n", (int)strcspn(text, "\n"), text);
 }
 
+/* Returns the cause to print for check i. The gradient checker does not know the exercise's typical mistakes: its
+ * cause is left out if another check names a different one. */
+static const char *cause_to_print(const mark_report *r, int i)
+{
+    const char *cause = r->result[i].cause;
+    return i == 0 && strcmp(cause, cause_of(r)) != 0 ? "" : cause;
+}
+
 static void print_result(const mark_report *r, int i)
 {
     const mark_result *one = &r->result[i];
@@ -89,7 +97,7 @@ static void print_result(const mark_report *r, int i)
         return;
     const bool again = i > 0 && one->cause[0] && strcmp(one->cause, r->result[i - 1].cause) == 0;
     print_indented(one->sentence, again ? 1 : MANY);
-    if (one->cause[0])
+    if (cause_to_print(r, i)[0])
         printf("             Likely cause: %s\n", again ? "the same" : one->cause);
 }
 
