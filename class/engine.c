@@ -107,7 +107,7 @@ EMSCRIPTEN_KEEPALIVE class_engine *class_new(double seed, int length, int symbol
     class_engine *e = wrong ? NULL : calloc(1, sizeof *e);
     if (e == NULL) {
         if (!wrong)
-            snprintf(problem_of_new, sizeof problem_of_new, "there is no memory for an engine");
+            snprintf(problem_of_new, sizeof problem_of_new, "the memory does not suffice for an engine");
         return NULL;
     }
     e->ctx = th_context_new(&(th_context_options){.seed = (uint64_t)seed, .threads = 1});
@@ -119,7 +119,7 @@ EMSCRIPTEN_KEEPALIVE class_engine *class_new(double seed, int length, int symbol
     if (e->ctx == NULL || !create(e, &settings)) {
         const bool said = e->ctx && th_error_code(e->ctx);
         snprintf(problem_of_new, sizeof problem_of_new, "%s",
-                 said ? th_error_message(e->ctx) : "there is no memory for this model");
+                 said ? th_error_message(e->ctx) : "the memory does not suffice for this model");
         class_free(e);
         return NULL;
     }
@@ -314,7 +314,7 @@ EMSCRIPTEN_KEEPALIVE const char *class_check(class_engine *e, int rule)
 
 /* -- measuring -- */
 
-/* Returns a share of fresh sequences, which a generator of our own draws: the context's numbers stay the same. */
+/* Returns a share of fresh sequences. Another generator draws them, so that the context's numbers stay the same. */
 static double measure(class_engine *e, int sequences, bool whole)
 {
     enum { PART = 100 };

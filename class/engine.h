@@ -20,8 +20,8 @@
  *     TAPEHEAD_ISA=baseline TAPEHEAD_GEMM=native copy_task --seed 1 --length 16 --vocab 26 ...
  * Only class_step and the functions class_set_* change what later steps compute.
  *
- * n is the length of a sequence, T = 2n the number of tokens, V = symbols + 1 the vocabulary with the separator, E the
- * width, H the number of heads, D = E / H, B the batch. */
+ * n is the length of a sequence, and T = 2n the number of tokens. The vocabulary has V = symbols + 1 entries, with the
+ * separator. E is the width, H the number of heads, D = E / H, and B the batch. */
 #ifndef CLASS_ENGINE_H
 #define CLASS_ENGINE_H
 
@@ -85,7 +85,7 @@ double class_sequence_accuracy(class_engine *engine, int sequences);
 /* Returns CRC-32C of all parameters, 0 .. 2^32 - 1: what copy_task prints as parameters_crc32c. */
 double class_crc32c(const class_engine *engine);
 
-/* Returns the parameters as JSON, with norms of the last step (0 before the first one):
+/* Returns the parameters as JSON, with norms of the last step (0 before the first one).
  *     [{"name":"attention.in_proj_weight","shape":[192,64],"count":12288,"norm":6.4,"gradient":0.031,"update":0.02}]
  * norm: of the values; gradient: of dL/dparameter; update: of the change of the values by Adam. NaN is null. */
 const char *class_parameters(class_engine *engine);

@@ -1,6 +1,9 @@
 /* User-written operations, each checked on its samples: recomputed, with precomputed gradients, with any number of
  * inputs, and fused. */
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "memory.h"
 
 #include "user_ops.h"
@@ -377,6 +380,34 @@ START_TEST(a_module_does_not_end_a_scope_without_memory)
 }
 END_TEST
 
+/* -- names of the library's operations, which exports look into -- */
+
+static const char *const library_names[] = {"add",    "dense",         "dropout",   "dropout_residual",
+                                            "expand", "masked_matmul", "matmul",    "masked_softmax",
+                                            "mul",    "softmax",       "transpose", "scaled_dot_product_attention",
+                                            "where",  "scale",         "sub"};
+
+START_TEST(exports_know_the_librarys_operations_only)
+{
+    th_op own = square;
+    own.name = library_names[_i];
+    th_keep_values(ctx, true);
+    th_tensor *x = th_set_requires_gradient(th_full(ctx, TH_FLOAT32, TH_SHAPE(2, 2), 3), true);
+    th_tensor *t = th_matmul(x, x), *y = th_matmul(th_apply(&own, NULL, t), x);
+    ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert_int_eq(th_tape_explain(ctx, file, t, TH_INDEX(0, 0)), TH_OK);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "216 = 6 * 36    dy[0, 0] * derivative of y1[0, 0]\n"));
+    free(text);
+    ck_assert_int_eq(th_tape_write_html(ctx, "/dev/null", NULL), TH_OK);
+    expect_status(th_tape_write_python(ctx, "/dev/null", NULL), TH_ERROR_ARGUMENT, "the library's own operations only");
+    th_tape_clear(ctx); /* `own` ends with this function */
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("a user's operations", setup, close_context);
@@ -389,6 +420,8 @@ int main(void)
     tcase_add_test(tcase, any_number_of_inputs_can_be_passed_or_left_out);
     tcase_add_test(tcase, a_fused_operation_equals_its_composition);
     tcase_add_loop_test(tcase, an_allocation_of_a_step_fails, 0, 2);
+    tcase_add_loop_test(tcase, exports_know_the_librarys_operations_only, 0,
+                        sizeof library_names / sizeof library_names[0]);
     tcase_add_test(tcase, the_tape_fills_its_memory);
     tcase_add_test(tcase, a_scope_without_memory_can_be_ended);
     tcase_add_test(tcase, a_module_does_not_end_a_scope_without_memory);

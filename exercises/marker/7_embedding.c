@@ -8,7 +8,7 @@ static void compute(scene *s)
     s->output[0] = th_embedding(s->input[TABLE], s->input[TOKEN]);
 }
 
-/* Returns a gradient to which occurrence n contributes with this factor. If the factor is negative, occurrence n replaces
+/* Returns a gradient: occurrence n contributes with this factor. If the factor is negative, occurrence n replaces
  * the earlier ones. */
 typedef double factor_of(const int64_t *token, int64_t n, int64_t N);
 static th_tensor *gradient_with(const scene *s, factor_of *factor)

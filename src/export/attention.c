@@ -13,15 +13,9 @@
 
 /* -- the softmax of a composed attention -- */
 
-/* Returns true for the library's operation of this name. An operation of the caller may have the same name. */
-static bool is_op(const th_node *node, const char *name)
-{
-    return strcmp(node->op->name, name) == 0 && th_op_find(name) == node->op;
-}
-
 static bool is_product(const th_node *node)
 {
-    return is_op(node, "matmul") || is_op(node, "masked_matmul");
+    return th_node_is(node, "matmul") || th_node_is(node, "masked_matmul");
 }
 
 /* Returns whether a tensor comes from a matrix product, through operations on its elements. */
@@ -34,7 +28,7 @@ static bool comes_from_product(const th_listing *listing, int64_t tensor)
         const th_node *node = th_listing_node(listing, producer);
         if (is_product(node))
             return true;
-        const bool second = is_op(node, "where"); /* where(condition, scores, -inf) */
+        const bool second = th_node_is(node, "where"); /* where(condition, scores, -inf) */
         tensor = th_listing_input(listing, producer, second ? 1 : 0);
     }
     return false;
@@ -56,7 +50,7 @@ static bool goes_to_product(const th_listing *listing, int64_t tensor)
         const th_node *node = th_listing_node(listing, user);
         if (is_product(node))
             return true;
-        if (!is_op(node, "dropout") && !(node->op->flags & TH_OP_VIEW))
+        if (!th_node_is(node, "dropout") && !(node->op->flags & TH_OP_VIEW))
             return false;
         tensor = th_listing_output(listing, user, 0);
     }
@@ -67,9 +61,9 @@ static bool is_attention_softmax(const th_listing *listing, int64_t node)
 {
     const th_node *softmax = th_listing_node(listing, node);
     const int64_t x = th_listing_input(listing, node, 0);
-    if (is_op(softmax, "masked_softmax"))
+    if (th_node_is(softmax, "masked_softmax"))
         return true;
-    if (!is_op(softmax, "softmax") || th_node_input(softmax, 0)->tensor->ndim < 2)
+    if (!th_node_is(softmax, "softmax") || th_node_input(softmax, 0)->tensor->ndim < 2)
         return false;
     const int axis = ((const th_axis *)softmax->attributes)->axis, last = th_node_input(softmax, 0)->tensor->ndim - 1;
     return (axis == last || axis == -1) && comes_from_product(listing, x) &&
@@ -143,14 +137,14 @@ static double scale_before(const th_listing *listing, int64_t scores)
 {
     const int64_t producer = listing->tensor[scores].producer;
     const th_node *node = producer < 0 ? NULL : th_listing_node(listing, producer);
-    return node && is_op(node, "scale") ? *(const double *)node->attributes : 1;
+    return node && th_node_is(node, "scale") ? *(const double *)node->attributes : 1;
 }
 
 /* Copies the weights after dropout, if the softmax is followed by dropout. */
 static th_status copy_dropped(th_attention_inside *inside, th_listing *to, const th_listing *from, int64_t weights)
 {
     const int64_t user = user_of(from, weights);
-    if (user < 0 || !is_op(th_listing_node(from, user), "dropout"))
+    if (user < 0 || !th_node_is(th_listing_node(from, user), "dropout"))
         return TH_OK;
     const th_array dropped = th_tensor_array(th_node_output(th_listing_node(from, user), 0)->tensor);
     return copy(to, &dropped, &inside->dropped);
@@ -171,7 +165,7 @@ static th_status copy_softmax(th_attention_inside *inside, th_listing *to, const
     if (copy(to, &s, &inside->scores) != TH_OK || copy(to, &a, &inside->weights) != TH_OK ||
         copy_dropped(inside, to, from, weights) != TH_OK)
         return to->ctx->error;
-    if (is_op(softmax, "masked_softmax") && copy_mask(inside, to, softmax) != TH_OK)
+    if (th_node_is(softmax, "masked_softmax") && copy_mask(inside, to, softmax) != TH_OK)
         return to->ctx->error;
     if (ds->how == TH_HOW_NONE || !th_listing_gradient(from->tensor[weights].tensor, &da))
         return TH_OK;
@@ -209,7 +203,7 @@ static th_status look_into_fused(th_attention_inside *inside, th_listing *listin
     th_composition c;
     th_status status = th_composition_run(&c, listing, node, reached ? &gradient : NULL);
     for (int64_t n = 0; status == TH_OK && n < c.listing.nodes && !inside->given; n++)
-        if (is_op(th_listing_node(&c.listing, n), "masked_softmax"))
+        if (th_node_is(th_listing_node(&c.listing, n), "masked_softmax"))
             status = copy_softmax(inside, listing, &c.listing, &c.contributions, n);
     th_composition_end(&c);
     inside->scale = ((const th_attention_attributes *)fused->attributes)->scale;
@@ -222,7 +216,7 @@ th_status th_attention_look(th_attention_inside *inside, th_listing *listing, co
                             int64_t node)
 {
     *inside = (th_attention_inside){.given = false};
-    if (is_op(th_listing_node(listing, node), "scaled_dot_product_attention"))
+    if (th_node_is(th_listing_node(listing, node), "scaled_dot_product_attention"))
         return look_into_fused(inside, listing, contributions, node);
     if (is_attention_softmax(listing, node))
         return copy_softmax(inside, listing, listing, contributions, node);

@@ -1,5 +1,5 @@
-/* Runs compositions (composition.h). A context of its own keeps the tape, the random numbers and the step of the caller's
- * context as they are. */
+/* Runs compositions (composition.h). They use another context, so that the tape, the random numbers and the step of the
+ * caller's context stay as they are. */
 #include "export/composition.h"
 
 #include <string.h>

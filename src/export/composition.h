@@ -1,19 +1,19 @@
-/* The composition that a fused operation equals (th_op.composed), run apart in a context of its own. */
+/* The composition that a fused operation equals (th_op.composed), run in another context. */
 #ifndef TH_EXPORT_COMPOSITION_H
 #define TH_EXPORT_COMPOSITION_H
 
 #include "export/contribution.h"
 
-/* A composition that has run: a listing of its own context. */
+/* A composition that has run, and the listing of the context in which it ran. */
 typedef struct th_composition {
     th_context *outside, *ctx;
     th_listing listing;
     th_contributions contributions;
 } th_composition;
 
-/* Runs the composition of a node forward on copies of its inputs, with the node's random numbers, and backward from
- * `gradient` unless that is NULL. th_composition_end must follow, also after an error, which is stored in the listing's
- * context. */
+/* Runs the composition of a node forward on copies of its inputs, with the node's random numbers. Then runs it backward
+ * from `gradient`, unless that is NULL. th_composition_end must follow, also after an error. The listing's context
+ * stores the error. */
 th_status th_composition_run(th_composition *composition, const th_listing *listing, int64_t node,
                              const th_array *gradient);
 void th_composition_end(th_composition *composition);

@@ -14,7 +14,7 @@
 typedef struct sweep {
     th_listing *listing;
     th_contributions *all;
-    th_region **written; /* [tensors] of a family: the regions to which nodes contributed so far */
+    th_region **written; /* [tensors] of a family: the regions with contributions so far */
     th_array *own;       /* [tensors] of a view: the sum of the contributions of its readers */
     int64_t position;    /* the number of nodes visited */
 } sweep;

@@ -124,7 +124,7 @@ static bool write_page(const th_page *page, FILE *file, FILE *old, const th_html
     return !ferror(file);
 }
 
-/* Opens the page to which a section is appended. *old stays NULL if the file does not exist. */
+/* Opens the page that gets a further section. *old stays NULL if the file does not exist. */
 static th_status open_old(th_context *ctx, const char *path, FILE **old)
 {
     *old = fopen(path, "rb");

@@ -8,7 +8,12 @@
 #include "tensor/checked.h"
 #include "tensor/format.h"
 
-/* -- gradients, names -- */
+/* -- operations, gradients, names -- */
+
+bool th_node_is(const th_node *node, const char *name)
+{
+    return strcmp(node->op->name, name) == 0 && th_op_find(name) == node->op;
+}
 
 bool th_listing_gradient(const th_tensor_impl *t, th_array *array)
 {

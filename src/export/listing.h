@@ -40,6 +40,9 @@ static inline const th_node *th_listing_node(const th_listing *listing, int64_t 
 {
     return th_node_at(listing->ctx->tape, node);
 }
+/* Returns whether a node's operation is the library's operation of this name. A caller's operation may have the same
+ * name, but other operands and attributes. */
+bool th_node_is(const th_node *node, const char *name);
 /* Returns input i of a node as an index of listing->tensor, or -1. */
 static inline int64_t th_listing_input(const th_listing *listing, int64_t node, int i)
 {

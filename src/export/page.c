@@ -1,12 +1,12 @@
-/* Collects the contents of a page: names, contributions, central differences. Chooses the size to which arrays are
- * cropped. */
+/* Collects the contents of a page: names, contributions, central differences. Chooses the size of cropped
+ * arrays. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/composition.h"
 #include "export/json.h"
-#include "export/python.h"
+#include "export/python/script.h"
 #include "export/replay.h"
 #include "export/tape_json.h"
 #include "tensor/checked.h"
@@ -190,7 +190,7 @@ static int64_t tensor_bytes(const th_page *page, int64_t limit)
     return bytes;
 }
 
-/* Returns the largest limit for which `bytes` is at most `most`; at least 16. */
+/* Returns the largest limit with `bytes` at most `most`, but at least 16. */
 static int64_t fitting(const th_page *page, int64_t (*bytes)(const th_page *page, int64_t limit), int64_t most)
 {
     int64_t limit = 1 << 20;

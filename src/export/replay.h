@@ -24,8 +24,8 @@ th_status th_replay_begin(th_replay *replay, th_listing *listing, const th_contr
 void th_replay_end(th_replay *replay);
 
 /* Computes dL/dx of every element of a tensor by central differences into *difference: float64, of the tensor's shape.
- * L is the tensor from which backward started, or the sum of its elements times the cotangent. *computed is false if the
- * tensor has no gradient, if it is a view, or if the budget is used up. */
+ * L is the tensor from which backward started, or the sum of its elements times the cotangent. Sets *computed to false
+ * for a tensor without a gradient, for a view, and if the budget is used up. */
 th_status th_replay_difference(th_replay *replay, int64_t tensor, th_array *difference, bool *computed);
 
 #endif

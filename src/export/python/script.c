@@ -1,7 +1,7 @@
 /* th_tape_write_python: the tape as a Python script that checks it. The script begins with compute(), which has a line
- * for each node (python_calls.c). Then come the functions of its operations and the comparison (python_functions.c), and
- * the library's numbers (python_numbers.c). */
-#include "export/python.h"
+ * for each node (calls.c). Then come the functions of its operations and the comparison (functions.c), and
+ * the library's numbers (numbers.c). */
+#include "export/python/script.h"
 
 #include <errno.h>
 #include <inttypes.h>

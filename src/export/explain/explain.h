@@ -1,5 +1,5 @@
 /* One element of a gradient as a sum (th_tape_explain). explain.c goes through the nodes that contribute to it;
- * explain_terms.c splits a node's contribution into terms; explain_factor.c knows the factors of products. */
+ * terms.c splits a node's contribution into terms; factor.c knows the factors of products. */
 #ifndef TH_EXPORT_EXPLAIN_H
 #define TH_EXPORT_EXPLAIN_H
 

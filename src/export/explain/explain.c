@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "export/contribution.h"
-#include "export/explain.h"
+#include "export/explain/explain.h"
 #include "export/one_pass.h"
 #include "kernels/sizes.h"
 #include "tapehead/export.h"

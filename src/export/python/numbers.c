@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "export/python.h"
+#include "export/python/script.h"
 #include "io/text_output.h"
 #include "tensor/convert.h"
 #include "tensor/decimal.h"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "export/python.h"
+#include "export/python/script.h"
 #include "tensor/format.h"
 
 static void put_variable(const th_script *s, int64_t tensor)

@@ -1,7 +1,7 @@
-/* A tape as a Python script (th_tape_write_python). python.c writes the script's parts in order; the functions below
+/* A tape as a Python script (th_tape_write_python). script.c writes the script's parts in order; the functions below
  * write what is in them. The formulas are in the Python files of export/python, which the build embeds. */
-#ifndef TH_EXPORT_PYTHON_H
-#define TH_EXPORT_PYTHON_H
+#ifndef TH_EXPORT_SCRIPT_H
+#define TH_EXPORT_SCRIPT_H
 
 #include <stdio.h>
 
@@ -26,7 +26,7 @@ typedef struct th_script {
     size_t bytes;                 /* of variable */
 } th_script;
 
-/* -- python_variables.c -- */
+/* -- variables.c -- */
 /* Names the variables, and marks those whose gradient backward computes. Errors: TH_ERROR_MEMORY. */
 th_status th_script_name_variables(th_script *s);
 enum { TH_SCRIPT_NAME = TH_LISTED_NAME + 32 };
@@ -35,7 +35,7 @@ const char *th_script_variable_name(const th_script *s, int64_t tensor, char nam
 /* Returns whether backward reached an output of the node. */
 bool th_script_reached(const th_script *s, int64_t node);
 
-/* -- python_numbers.c: each function writes a Python expression -- */
+/* -- numbers.c: each function writes a Python expression -- */
 void th_script_put_integers(FILE *file, int n, const int64_t *number);
 void th_script_put_double(FILE *file, double number);
 /* Writes an entry of LEAVES, VALUES or GRADIENTS: type, shape, numbers. */
@@ -43,22 +43,22 @@ void th_script_put_entry(FILE *file, const char *key, const th_array *array);
 /* Writes text for a comment or a string in double quotes. */
 void th_script_put_text(FILE *file, const char *text);
 
-/* -- python_attributes.c -- */
+/* -- attributes.c -- */
 /* Returns whether the scripts have formulas for an operation. */
 bool th_script_knows(const th_op *op);
 /* Writes the attributes of a node as further arguments: ", axis=1". */
 void th_script_put_attributes(const th_script *s, int64_t node);
 
-/* -- python_dropout.c -- */
+/* -- dropout.c -- */
 /* Returns whether a node has dropout. */
 bool th_script_drops(const th_node *node);
 /* Sets *kept to an array of bool, false where the node's dropout drops. Errors: TH_ERROR_MEMORY. */
 th_status th_script_kept(th_script *s, const th_node *node, th_array *kept);
 
-/* -- python_calls.c: the body of compute() -- */
+/* -- calls.c: the body of compute() -- */
 void th_script_put_compute(th_script *s);
 
-/* -- python_functions.c -- */
+/* -- functions.c -- */
 /* Writes the functions that the script needs, from the embedded files. */
 void th_script_put_functions(const th_script *s);
 

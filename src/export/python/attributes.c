@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "export/python.h"
+#include "export/python/script.h"
 #include "ops/shared/attention.h"
 #include "ops/shared/attributes.h"
 #include "ops/shared/axes.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "autograd/frame.h"
-#include "export/explain.h"
+#include "export/explain/explain.h"
 #include "kernels/sizes.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"

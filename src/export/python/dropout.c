@@ -1,20 +1,13 @@
 /* The elements that dropout kept. The script has them as a constant, because Philox's random numbers are not what it
  * checks. */
-#include <string.h>
-
-#include "export/python.h"
+#include "export/python/script.h"
 #include "kernels/random/philox.h"
 #include "ops/shared/attention.h"
 #include "ops/shared/drop.h"
 
-static bool is(const th_node *node, const char *operation)
-{
-    return strcmp(node->op->name, operation) == 0;
-}
-
 static bool is_attention(const th_node *node)
 {
-    return is(node, "scaled_dot_product_attention");
+    return th_node_is(node, "scaled_dot_product_attention");
 }
 
 static double probability(const th_node *node)
@@ -25,7 +18,7 @@ static double probability(const th_node *node)
 
 bool th_script_drops(const th_node *node)
 {
-    return is(node, "dropout") || is(node, "dropout_residual") ||
+    return th_node_is(node, "dropout") || th_node_is(node, "dropout_residual") ||
            (is_attention(node) && node->training && probability(node) > 0);
 }
 

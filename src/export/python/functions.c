@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/python.h"
+#include "export/python/script.h"
 
 #include "python_check.inc"
 #include "python_numpy.inc"

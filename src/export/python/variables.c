@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "export/python.h"
+#include "export/python/script.h"
 #include "tensor/checked.h"
 #include "tensor/format.h"
 #include "tensor/memory.h"

@@ -2,7 +2,7 @@
  * Example: y[n, o] = sum_i x[n, i] w[o, i]. In the gradient of x[n, i], dy[n, o] is multiplied by w[o, i]. */
 #include <string.h>
 
-#include "export/explain.h"
+#include "export/explain/explain.h"
 #include "kernels/sizes.h"
 #include "tensor/convert.h"
 
@@ -32,11 +32,6 @@ static bool same(int axes, const th_element *a, const th_element *b)
     return memcmp(a->index, b->index, (size_t)axes * sizeof a->index[0]) == 0;
 }
 
-static bool is(const th_node *node, const char *operation)
-{
-    return strcmp(node->op->name, operation) == 0;
-}
-
 /* -- sums and elementwise products -- */
 
 static bool of_elementwise(const th_node *node, int input, const th_element *element, const th_element *at,
@@ -47,7 +42,7 @@ static bool of_elementwise(const th_node *node, int input, const th_element *ele
     if (!same(x->ndim, &broadcast, element))
         return false;
     factor->input = -1;
-    if (is(node, "mul")) {
+    if (th_node_is(node, "mul")) {
         const th_tensor_impl *other = input_of(node, 1 - input);
         factor->input = 1 - input;
         factor->element = broadcast_element(other, other->ndim, at, y->ndim);
@@ -96,17 +91,18 @@ static bool of_matmul(const th_node *node, int input, const th_element *element,
 
 bool th_factor_known(const th_node *node, int input)
 {
-    if (is(node, "matmul"))
+    if (th_node_is(node, "matmul"))
         return input_of(node, 0)->ndim > 1 && input_of(node, 1)->ndim > 1;
-    return is(node, "dense") || is(node, "mul") || is(node, "add") || is(node, "add_scalar") || is(node, "expand") ||
-           (is(node, "sub") && input == 0) || (is(node, "dropout_residual") && input == 1);
+    return th_node_is(node, "dense") || th_node_is(node, "mul") || th_node_is(node, "add") ||
+           th_node_is(node, "add_scalar") || th_node_is(node, "expand") || (th_node_is(node, "sub") && input == 0) ||
+           (th_node_is(node, "dropout_residual") && input == 1);
 }
 
 bool th_factor_of(const th_node *node, int input, const th_element *element, const th_element *at, th_factor *factor)
 {
-    if (is(node, "matmul"))
+    if (th_node_is(node, "matmul"))
         return of_matmul(node, input, element, at, factor);
-    if (is(node, "dense"))
+    if (th_node_is(node, "dense"))
         return of_dense(node, input, element, at, factor);
     return of_elementwise(node, input, element, at, factor);
 }
