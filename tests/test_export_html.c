@@ -373,6 +373,14 @@ START_TEST(without_network)
 }
 END_TEST
 
+START_TEST(largest_options)
+{
+    ck_assert_int_eq(th_backward(total(th_exp(leaf("x", TH_SHAPE(2)))), NULL), TH_OK);
+    const th_html_options options = {.max_elements = INT64_MAX, .max_differences = INT64_MAX};
+    json_decref(data_of(&options));
+}
+END_TEST
+
 /* -- errors -- */
 
 START_TEST(errors)
@@ -395,6 +403,25 @@ START_TEST(errors)
     ck_assert_int_eq(th_fill(x, 3), TH_OK);
     expect_status(th_tape_write_html(ctx, path, NULL), TH_ERROR_STATE, "was changed at");
     ck_assert_str_eq(read_page(path), "mine");
+}
+END_TEST
+
+/* Backward does not read the operands of a sum, so that it runs after they were changed. */
+START_TEST(values_changed)
+{
+    const char *path = in_folder("page.html");
+    for (int changed = 0; changed < 3; changed++)
+        for (int backward = 0; backward < 2; backward++) {
+            th_tensor *x = leaf("x", TH_SHAPE(2)), *b = leaf("b", TH_SHAPE(2)), *y = th_add(x, b), *z = total(y);
+            ck_assert_int_eq(th_fill((th_tensor *[]){x, y, z}[changed], 3), TH_OK);
+            ck_assert_int_eq(backward ? th_backward(z, NULL) : TH_OK, TH_OK);
+            expect_status(th_tape_write_html(ctx, path, NULL), TH_ERROR_STATE, "call th_tape_write_html before that");
+            expect_status(th_tape_write_python(ctx, path, NULL), TH_ERROR_STATE, "was changed at test_export_html.c");
+            expect_status(th_tape_explain(ctx, stdout, b, TH_INDEX(0)), TH_ERROR_STATE, "a value of");
+            th_tape_clear(ctx);
+            th_tensor_free(x);
+            th_tensor_free(b);
+        }
 }
 END_TEST
 
@@ -461,7 +488,9 @@ int main(void)
     tcase_add_test(tests, hostile_names);
     tcase_add_test(tests, several_sections);
     tcase_add_test(tests, without_network);
+    tcase_add_test(tests, largest_options);
     tcase_add_test(tests, errors);
+    tcase_add_test(tests, values_changed);
     tcase_add_test(tests, values_not_kept);
     tcase_add_test(tests, no_memory);
     return run_suites();

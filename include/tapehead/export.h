@@ -23,9 +23,8 @@ typedef struct th_html_options {
 /* Writes the tape as one HTML file that needs no network: the graph with all values, and backward node by node.
  * Call th_keep_values before the forward, and this function before th_optimizer_step. Without a backward, the page
  * shows the forward only. Names are those of parameters and of th_set_name. options may be NULL. Errors: TH_ERROR_STATE
- * if the tape is empty, if values were not kept, or if a saved value was changed since; TH_ERROR_FILE if the file
- * cannot be written completely, or, with append, is not such a page; TH_ERROR_MEMORY. After an error the old file
- * stays. */
+ * if the tape is empty, or if values were not kept or were changed; TH_ERROR_FILE if the file cannot be written
+ * completely, or, with append, is not such a page; TH_ERROR_MEMORY. After an error the old file stays. */
 TH_API th_status th_tape_write_html(th_context *ctx, const char *path, const th_html_options *options) TH_MUST_CHECK;
 
 /* -- scripts that check the tape -- */

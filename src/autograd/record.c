@@ -164,6 +164,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
         operand[n + i] = (th_operand_record){.tensor = t};
         if (t == NULL)
             continue;
+        operand[n + i].version = t->storage->version;
         if (recompute && (i == 0 || ctx->recompute))
             t->storage->producer = index;
         operand[n + i].read = saved & TH_OUTPUT(i);

@@ -19,7 +19,7 @@ typedef enum th_saved {
 typedef struct th_operand_record {
     th_tensor_impl *tensor; /* NULL: an optional input left out, or an output that was not requested */
     th_saved saved;
-    uint32_t version;       /* of the storage of an input, or of a saved output, when the call was recorded */
+    uint32_t version;       /* of the storage when the call was recorded */
     bool read;              /* backward reads it; an operand saved but not read is only for running forward again */
     bool requires_gradient; /* of an input, when the call was recorded: if false, nothing was saved for its gradient */
 } th_operand_record;

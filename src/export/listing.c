@@ -138,17 +138,36 @@ static void list_tensors(th_listing *listing, const table *t)
 
 /* -- checks -- */
 
+static const char *file_of(const char *file)
+{
+    return file ? file : "?";
+}
+
+/* Fails if an operand's value was released, or changed since the call was recorded. */
+static th_status check_value(th_context *ctx, const th_node *node, const th_operand_record *operand,
+                             const char *operation)
+{
+    const th_storage *storage = operand->tensor ? operand->tensor->storage : NULL;
+    if (storage && storage->dropped)
+        return th_fail(ctx, TH_ERROR_STATE, operation,
+                       "a value of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
+                       node->op->name, file_of(node->file), node->line);
+    if (storage && storage->version != operand->version)
+        return th_fail(ctx, TH_ERROR_STATE, operation,
+                       "a value of %s, recorded at %s:%d, was changed at %s:%d; call th_%s before that, and before "
+                       "th_optimizer_step",
+                       node->op->name, file_of(node->file), node->line, file_of(storage->changed_file),
+                       storage->changed_line, operation);
+    return TH_OK;
+}
+
 static th_status check_kept(th_listing *listing, const char *operation)
 {
     for (int64_t n = 0; n < listing->nodes; n++) {
         const th_node *node = th_listing_node(listing, n);
-        for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-            const th_tensor_impl *t = node->operand[i].tensor;
-            if (t && t->storage->dropped)
-                return th_fail(listing->ctx, TH_ERROR_STATE, operation,
-                               "a value of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
-                               node->op->name, node->file ? node->file : "?", node->line);
-        }
+        for (int i = 0; i < node->n_inputs + node->n_outputs; i++)
+            if (check_value(listing->ctx, node, &node->operand[i], operation) != TH_OK)
+                return listing->ctx->error;
         const th_tensor_impl *output = th_node_output(node, 0)->tensor;
         th_array gradient;
         const bool has = th_listing_gradient(output, &gradient);
@@ -157,7 +176,7 @@ static th_status check_kept(th_listing *listing, const char *operation)
             return th_fail(
                 listing->ctx, TH_ERROR_STATE, operation,
                 "the gradient of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
-                node->op->name, node->file ? node->file : "?", node->line);
+                node->op->name, file_of(node->file), node->line);
     }
     return TH_OK;
 }

@@ -28,8 +28,8 @@ typedef struct th_listing {
 
 /* Lists the tape of a context. th_listing_end must follow, also after an error. Until then the exporter may create
  * temporary tensors (th_listing_array), and the profile does not count what it runs. Errors: TH_ERROR_MEMORY;
- * TH_ERROR_STATE if the tape is empty, or if values or gradients were not kept (th_keep_values); an error that is
- * already pending. */
+ * TH_ERROR_STATE if the tape is empty, if values or gradients were not kept (th_keep_values), or if a value was changed
+ * since; an error that is already pending. */
 th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation);
 /* As th_listing_begin, without checks: also of an empty tape, and without values. */
 th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation);

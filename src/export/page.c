@@ -61,7 +61,7 @@ static th_status compute_differences(th_page *page, int64_t most)
     th_listing *listing = &page->listing;
     th_replay replay;
     th_status status = th_replay_begin(&replay, listing, &page->contributions, DIFFERENCE_WORK);
-    for (int64_t size = 1; size <= 2 * most && status == TH_OK; size *= 2)
+    for (int64_t size = 1; size / 2 < most && size <= INT64_MAX / 2 && status == TH_OK; size *= 2)
         for (int64_t i = 0; i < listing->tensors && status == TH_OK; i++) {
             const int64_t count = th_tensor_numel(listing->tensor[i].tensor);
             bool computed = false;

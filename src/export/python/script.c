@@ -17,11 +17,6 @@ static const char operation[] = "tape_write_python";
 
 /* -- checks -- */
 
-static const char *file_of(const char *file)
-{
-    return file ? file : "?";
-}
-
 static th_status check_nodes(const th_script *s)
 {
     th_context *ctx = s->listing.ctx;
@@ -31,17 +26,7 @@ static th_status check_nodes(const th_script *s)
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                            "node %" PRId64 " is %s, recorded at %s:%d; scripts have formulas for the library's own "
                            "operations only",
-                           n, node->op->name, file_of(node->file), node->line);
-        for (int i = 0; i < node->n_inputs; i++) {
-            const th_operand_record *input = th_node_input(node, i);
-            const th_storage *storage = input->tensor ? input->tensor->storage : NULL;
-            if (storage && storage->version != input->version)
-                return th_fail(ctx, TH_ERROR_STATE, operation,
-                               "input %d of %s, recorded at %s:%d, was changed at %s:%d; write the script before the "
-                               "optimizer's step",
-                               i, node->op->name, file_of(node->file), node->line, file_of(storage->changed_file),
-                               storage->changed_line);
-        }
+                           n, node->op->name, node->file ? node->file : "?", node->line);
     }
     return TH_OK;
 }
