@@ -416,7 +416,7 @@ START_TEST(values_changed)
             ck_assert_int_eq(th_fill((th_tensor *[]){x, y, z}[changed], 3), TH_OK);
             ck_assert_int_eq(backward ? th_backward(z, NULL) : TH_OK, TH_OK);
             expect_status(th_tape_write_html(ctx, path, NULL), TH_ERROR_STATE, "call th_tape_write_html before that");
-            expect_status(th_tape_write_python(ctx, path, NULL), TH_ERROR_STATE, "was changed at test_export_html.c");
+            expect_status(th_tape_write_python(ctx, path, NULL), TH_ERROR_STATE, "was changed at ");
             expect_status(th_tape_explain(ctx, stdout, b, TH_INDEX(0)), TH_ERROR_STATE, "a value of");
             th_tape_clear(ctx);
             th_tensor_free(x);
