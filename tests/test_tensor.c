@@ -467,7 +467,7 @@ START_TEST(test_shapes_only)
               *one = th_zeros(shapes, TH_INT64, TH_SCALAR);
     float data[2] = {0};
     th_tensor *two = th_from_data(shapes, TH_FLOAT32, TH_SHAPE(2), data);
-    ck_assert(t && one && two && th_memory(shapes).live > ((size_t)1 << 32));
+    ck_assert(t && one && two && th_memory(shapes).live > (UINT64_C(1) << 32));
     ck_assert(isnan(th_item(one)) && th_error_code(shapes) == TH_OK);
     ck_assert(th_fill(t, 1) == TH_OK && th_copy_in(two, data, sizeof data) == TH_OK && th_copy_into(t, one) == TH_OK &&
               th_set(two, TH_INDEX(1), 1) == TH_OK && th_keep(two) && th_arange(shapes, TH_INT32, 0, 5, 1));
@@ -500,6 +500,7 @@ int main(void)
     tcase_add_test(tests, test_ownership);
     tcase_add_test(tests, test_ends_of_types);
     tcase_add_test(tests, test_runs_of_elements);
-    tcase_add_test(tests, test_shapes_only);
+    if (sizeof(size_t) == 8) /* its sizes need 64 bits */
+        tcase_add_test(tests, test_shapes_only);
     return run_suites();
 }
