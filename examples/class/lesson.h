@@ -77,7 +77,8 @@ static inline void print_versions(const char *title, int rows, int columns, int 
             printf("  [");
             for (int column = 0; column < columns; column++)
                 print_number(version[v][row * columns + column]);
-            print_padded(" ]", v + 1 < count ? (int)strlen(names[v]) - width + 2 : 0);
+            const bool last = v + 1 == count;
+            print_padded(" ]", last ? 0 : (int)strlen(names[v]) - width + 2);
         }
     }
     printf(number ? "\n" : "\n\n");
