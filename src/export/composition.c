@@ -119,15 +119,13 @@ typedef struct expression {
 /* Appends a tensor as an expression of the inputs. */
 static void put_expression(const expression *e, const th_tensor_impl *t, int nesting)
 {
-    int64_t producer = -1;
     for (int i = 0; i < e->n_inputs; i++)
         if (e->input[i] == t) {
             th_append(e->text, e->size, "x%d", i);
             return;
         }
-    for (int64_t i = 0; i < e->listing->tensors; i++)
-        if (e->listing->tensor[i].tensor == t)
-            producer = e->listing->tensor[i].producer;
+    const int64_t index = th_listing_find(e->listing, t),
+                  producer = index < 0 ? -1 : e->listing->tensor[index].producer;
     if (producer < 0 || nesting == MAX_NESTING) {
         th_append(e->text, e->size, producer < 0 ? "constant" : "...");
         return;

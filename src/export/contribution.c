@@ -8,7 +8,6 @@
 #include "autograd/coverage.h"
 #include "autograd/frame.h"
 #include "autograd/gradient.h"
-#include "tensor/checked.h"
 #include "tensor/elementwise.h"
 
 typedef struct sweep {
@@ -232,27 +231,17 @@ static th_status visit(sweep *s, int64_t node_index)
     return ctx->error;
 }
 
-static void *zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes)
-{
-    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
-    if (memory)
-        return memset(memory, 0, *bytes);
-    th_fail_memory(ctx, "export", *bytes);
-    *bytes = 0;
-    return NULL;
-}
-
 th_status th_contributions_begin(th_contributions *all, th_listing *listing)
 {
     th_context *ctx = listing->ctx;
     size_t bytes[2];
     *all = (th_contributions){.list = NULL};
-    all->list = zeros(ctx, listing->operands, sizeof *all->list, &all->bytes[0]);
-    all->order = zeros(ctx, listing->nodes, sizeof *all->order, &all->bytes[1]);
-    all->start = zeros(ctx, listing->tensors, sizeof *all->start, &all->bytes[2]);
+    all->list = th_listing_zeros(ctx, listing->operands, sizeof *all->list, &all->bytes[0], "export");
+    all->order = th_listing_zeros(ctx, listing->nodes, sizeof *all->order, &all->bytes[1], "export");
+    all->start = th_listing_zeros(ctx, listing->tensors, sizeof *all->start, &all->bytes[2], "export");
     sweep s = {.listing = listing, .all = all};
-    s.written = zeros(ctx, listing->tensors, sizeof *s.written, &bytes[0]);
-    s.own = zeros(ctx, listing->tensors, sizeof *s.own, &bytes[1]);
+    s.written = th_listing_zeros(ctx, listing->tensors, sizeof *s.written, &bytes[0], "export");
+    s.own = th_listing_zeros(ctx, listing->tensors, sizeof *s.own, &bytes[1], "export");
     for (int64_t n = listing->nodes - 1; n >= 0 && !ctx->error; n--)
         visit(&s, n);
     th_release(ctx, s.written, bytes[0]);

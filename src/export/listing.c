@@ -1,6 +1,7 @@
 /* Lists the tensors of a tape (listing.h). A hash table finds the index of a tensor. */
 #include "export/listing.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "autograd/gradient.h"
@@ -33,6 +34,25 @@ const char *th_listing_name(const th_tensor_impl *t, char name[TH_LISTED_NAME])
     th_module_full_name(t->label->module, module);
     th_append(name, TH_LISTED_NAME, "%s%s%s", module, module[0] ? "." : "", t->label->name);
     return name;
+}
+
+int64_t th_listing_find(const th_listing *listing, const th_tensor_impl *t)
+{
+    for (int64_t i = 0; i < listing->tensors; i++)
+        if (listing->tensor[i].tensor == t)
+            return i;
+    return -1;
+}
+
+void *th_listing_zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes, const char *operation)
+{
+    *bytes = 0;
+    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
+    if (memory)
+        return memset(memory, 0, *bytes);
+    th_fail_memory(ctx, operation, *bytes);
+    *bytes = 0;
+    return NULL;
 }
 
 th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array)
@@ -70,23 +90,13 @@ typedef struct table {
     size_t bytes;
 } table;
 
-static void *allocate(th_context *ctx, int64_t count, size_t element, size_t *bytes, const char *operation)
-{
-    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
-    if (memory == NULL) {
-        th_fail_memory(ctx, operation, *bytes);
-        *bytes = 0;
-    }
-    return memory;
-}
-
 static bool table_make(table *t, th_context *ctx, int64_t operands, const char *operation)
 {
     int64_t slots = 16;
     while (slots < 2 * operands)
         slots *= 2;
     t->mask = (uint64_t)slots - 1;
-    t->slot = allocate(ctx, slots, sizeof *t->slot, &t->bytes, operation);
+    t->slot = th_listing_zeros(ctx, slots, sizeof *t->slot, &t->bytes, operation);
     for (int64_t i = 0; t->slot && i < slots; i++)
         t->slot[i] = -1;
     return t->slot != NULL;
@@ -181,6 +191,19 @@ static th_status check_kept(th_listing *listing, const char *operation)
     return TH_OK;
 }
 
+th_status th_listing_one_pass(const th_listing *listing, const char *operation)
+{
+    const th_tape_passes *passes = &listing->ctx->tape->passes;
+    if (passes->count > 1)
+        return th_fail(listing->ctx, TH_ERROR_STATE, operation,
+                       "%" PRId64 " backward passes ran through this tape, but the gradients must be those of one",
+                       passes->count);
+    if (passes->added)
+        return th_fail(listing->ctx, TH_ERROR_STATE, operation,
+                       "backward added to gradients that leaves had before it; empty them before (th_empty_gradient)");
+    return TH_OK;
+}
+
 /* -- begin and end -- */
 
 th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation)
@@ -191,9 +214,10 @@ th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operat
     for (int64_t n = 0; n < listing->nodes; n++)
         listing->operands += th_listing_node(listing, n)->n_inputs + th_listing_node(listing, n)->n_outputs;
     table t = {NULL, 0, 0};
-    listing->tensor = allocate(ctx, listing->operands, sizeof *listing->tensor, &listing->bytes[0], operation);
-    listing->first = allocate(ctx, listing->nodes, sizeof *listing->first, &listing->bytes[1], operation);
-    listing->operand = allocate(ctx, listing->operands, sizeof *listing->operand, &listing->bytes[2], operation);
+    listing->tensor = th_listing_zeros(ctx, listing->operands, sizeof *listing->tensor, &listing->bytes[0], operation);
+    listing->first = th_listing_zeros(ctx, listing->nodes, sizeof *listing->first, &listing->bytes[1], operation);
+    listing->operand =
+        th_listing_zeros(ctx, listing->operands, sizeof *listing->operand, &listing->bytes[2], operation);
     if (!ctx->error && table_make(&t, ctx, listing->operands, operation))
         list_tensors(listing, &t);
     th_release(ctx, t.slot, t.bytes);

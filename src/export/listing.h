@@ -33,6 +33,9 @@ typedef struct th_listing {
 th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *operation);
 /* As th_listing_begin, without checks: also of an empty tape, and without values. */
 th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation);
+/* Fails with TH_ERROR_STATE if several backward passes ran through the tape, or if one added to gradients that leaves had
+ * before it. */
+th_status th_listing_one_pass(const th_listing *listing, const char *operation);
 /* Releases the lists and every temporary tensor. */
 void th_listing_end(th_listing *listing);
 
@@ -53,8 +56,12 @@ static inline int64_t th_listing_output(const th_listing *listing, int64_t node,
 {
     return listing->operand[listing->first[node] + th_listing_node(listing, node)->n_inputs + i];
 }
+/* Returns the index of a tensor in listing->tensor, or -1. Looks at all tensors. */
+int64_t th_listing_find(const th_listing *listing, const th_tensor_impl *t);
 /* Returns whether a tensor has a gradient, and sets *array to it. */
 bool th_listing_gradient(const th_tensor_impl *t, th_array *array);
+/* Allocates zeroed memory for `count` elements. *bytes is for th_release. NULL with TH_ERROR_MEMORY. */
+void *th_listing_zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes, const char *operation);
 /* Allocates a contiguous array with the shape of `like` and this type, until th_listing_end. Errors: TH_ERROR_MEMORY. */
 th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array);
 /* As th_listing_array, with the strides of `like`, so that views which these allow are possible. */

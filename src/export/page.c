@@ -9,7 +9,6 @@
 #include "export/python/script.h"
 #include "export/replay.h"
 #include "export/tape_json.h"
-#include "tensor/checked.h"
 
 enum {
     DEFAULT_DIFFERENCES = 256,       /* elements of a tensor that gets central differences */
@@ -17,16 +16,6 @@ enum {
     DATA_BYTES = 320 * 1000,         /* of all arrays together */
     FUSED_TEXT = 500
 };
-
-static void *zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes)
-{
-    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
-    if (memory)
-        return memset(memory, 0, *bytes);
-    th_fail_memory(ctx, "export", *bytes);
-    *bytes = 0;
-    return NULL;
-}
 
 /* Names every tensor. A leaf without a name is "input", with a number if there are several. */
 static void name_tensors(th_page *page)
@@ -217,11 +206,12 @@ th_status th_page_begin(th_page *page, th_context *ctx, const th_html_options *o
     *page = (th_page){.loss = -1};
     if (th_listing_begin(&page->listing, ctx, operation) != TH_OK)
         return ctx->error;
-    page->difference = zeros(ctx, page->listing.tensors, sizeof *page->difference, &page->bytes[0]);
-    page->name = zeros(ctx, page->listing.tensors, sizeof *page->name, &page->bytes[1]);
-    page->attention = zeros(ctx, page->listing.nodes, sizeof *page->attention, &page->bytes[2]);
-    page->fused = zeros(ctx, page->listing.nodes, sizeof *page->fused, &page->bytes[3]);
-    page->attributes = zeros(ctx, page->listing.nodes, sizeof *page->attributes, &page->bytes[4]);
+    page->difference =
+        th_listing_zeros(ctx, page->listing.tensors, sizeof *page->difference, &page->bytes[0], "export");
+    page->name = th_listing_zeros(ctx, page->listing.tensors, sizeof *page->name, &page->bytes[1], "export");
+    page->attention = th_listing_zeros(ctx, page->listing.nodes, sizeof *page->attention, &page->bytes[2], "export");
+    page->fused = th_listing_zeros(ctx, page->listing.nodes, sizeof *page->fused, &page->bytes[3], "export");
+    page->attributes = th_listing_zeros(ctx, page->listing.nodes, sizeof *page->attributes, &page->bytes[4], "export");
     if (ctx->error)
         return ctx->error;
     name_tensors(page);

@@ -223,16 +223,6 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
 
 /* -- begin and end -- */
 
-static void *zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes)
-{
-    void *memory = th_checked_bytes(count + 1, element, bytes) ? th_allocate(ctx, *bytes) : NULL;
-    if (memory)
-        return memset(memory, 0, *bytes);
-    th_fail_memory(ctx, "export", *bytes);
-    *bytes = 0;
-    return NULL;
-}
-
 /* Returns whether two losses agree up to the rounding of float32. */
 static bool agree(double a, double b)
 {
@@ -259,9 +249,9 @@ th_status th_replay_begin(th_replay *r, th_listing *listing, const th_contributi
 {
     th_context *ctx = listing->ctx;
     *r = (th_replay){.listing = listing, .all = all, .work = work};
-    r->value = zeros(ctx, listing->tensors, sizeof *r->value, &r->bytes[0]);
-    r->depends = zeros(ctx, listing->nodes, sizeof *r->depends, &r->bytes[1]);
-    r->affects = zeros(ctx, listing->tensors, sizeof *r->affects, &r->bytes[2]);
+    r->value = th_listing_zeros(ctx, listing->tensors, sizeof *r->value, &r->bytes[0], "export");
+    r->depends = th_listing_zeros(ctx, listing->nodes, sizeof *r->depends, &r->bytes[1], "export");
+    r->affects = th_listing_zeros(ctx, listing->tensors, sizeof *r->affects, &r->bytes[2], "export");
     if (ctx->error || work_of(listing) > work)
         return ctx->error;
     for (int64_t i = 0; i < listing->tensors && !ctx->error; i++)

@@ -5,7 +5,6 @@
 
 #include "export/contribution.h"
 #include "export/explain/explain.h"
-#include "export/one_pass.h"
 #include "kernels/sizes.h"
 #include "tapehead/export.h"
 #include "tensor/format.h"
@@ -180,14 +179,6 @@ static th_status explain_root(explanation *e)
 
 /* -- the tensor -- */
 
-static int64_t find(const th_listing *listing, const th_tensor_impl *t)
-{
-    for (int64_t i = 0; i < listing->tensors; i++)
-        if (listing->tensor[i].tensor == t)
-            return i;
-    return -1;
-}
-
 /* Returns the element of a root at an offset of its gradient, whose axes do not overlap. */
 static th_element element_at(const th_tensor_impl *root, int64_t offset)
 {
@@ -211,8 +202,8 @@ static th_status explain(explanation *e, const th_tensor_impl *t, const th_eleme
 {
     th_context *ctx = e->listing.ctx;
     const th_tensor_impl *root = t->part.root;
-    const int64_t given = find(&e->listing, t);
-    e->tensor = root ? find(&e->listing, root) : -1;
+    const int64_t given = th_listing_find(&e->listing, t);
+    e->tensor = root ? th_listing_find(&e->listing, root) : -1;
     if (given < 0 || e->tensor < 0 || ctx->tape->passes.count == 0)
         return th_fail(ctx, TH_ERROR_STATE, operation, "the tensor has no gradient: backward did not reach it");
     e->digits = t->dtype == TH_FLOAT32 ? 7 : 12;
@@ -252,7 +243,7 @@ th_status th_tape_explain(th_context *ctx, FILE *file, th_tensor *tensor, th_sha
     if (file == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the file is NULL");
     explanation e = {.file = file};
-    if (th_listing_begin(&e.listing, ctx, operation) == TH_OK && th_one_pass(ctx, operation) == TH_OK) {
+    if (th_listing_begin(&e.listing, ctx, operation) == TH_OK && th_listing_one_pass(&e.listing, operation) == TH_OK) {
         if (th_contributions_begin(&e.contributions, &e.listing) == TH_OK)
             explain(&e, t, &element);
         th_contributions_end(&e.contributions, &e.listing);

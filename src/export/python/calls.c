@@ -193,10 +193,8 @@ void th_script_put_compute(th_script *s)
     for (int64_t n = 0; n < s->listing.nodes; n++)
         put_node(s, n);
     fputs("    values = dict(locals())\n", s->file);
-    int64_t start = 0;
-    while (start < s->listing.tensors && s->listing.tensor[start].tensor != s->start)
-        start++;
-    if (start < s->listing.tensors)
+    const int64_t start = th_listing_find(&s->listing, s->start);
+    if (start >= 0)
         put_backward(s, start);
     else
         fputs("    return values, {}\n", s->file);

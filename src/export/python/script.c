@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "autograd/gradient.h"
-#include "export/one_pass.h"
 #include "io/atomic_file.h"
 #include "tapehead/export.h"
 #include "tensor/memory.h"
@@ -36,7 +35,7 @@ static th_status find_start(th_script *s)
 {
     th_context *ctx = s->listing.ctx;
     const th_tape_passes *passes = &ctx->tape->passes;
-    if (th_one_pass(ctx, operation) != TH_OK)
+    if (th_listing_one_pass(&s->listing, operation) != TH_OK)
         return ctx->error;
     s->start = passes->count ? passes->start : NULL;
     th_array gradient;

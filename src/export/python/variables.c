@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "export/python/script.h"
-#include "tensor/checked.h"
 #include "tensor/format.h"
 #include "tensor/memory.h"
 
@@ -101,11 +100,9 @@ static void mark_reached(th_script *s)
 th_status th_script_name_variables(th_script *s)
 {
     th_context *ctx = s->listing.ctx;
-    s->variable =
-        th_checked_bytes(s->listing.tensors, sizeof *s->variable, &s->bytes) ? th_allocate(ctx, s->bytes) : NULL;
+    s->variable = th_listing_zeros(ctx, s->listing.tensors, sizeof *s->variable, &s->bytes, "tape_write_python");
     if (s->variable == NULL)
-        return th_fail_memory(ctx, "tape_write_python", s->bytes);
-    memset(s->variable, 0, s->bytes);
+        return ctx->error;
     for (int64_t n = 0; n < s->listing.nodes; n++)
         for (int i = 0; i < th_listing_node(&s->listing, n)->n_outputs; i++) {
             const int64_t output = th_listing_output(&s->listing, n, i);
