@@ -68,8 +68,8 @@ typedef enum numbers {
     NUMBERS
 } numbers;
 
-/* Returns a special number. WebAssembly keeps denormal numbers, which the model counts as 0. There it returns none whose
- * products are denormal. */
+/* Returns a special number. WebAssembly keeps denormal numbers, which the model counts as 0. There the result has no
+ * denormal products. */
 static float rare(void)
 {
     static const uint32_t bits[] = {
