@@ -9,10 +9,10 @@
 #include "suite.h"
 
 /* Members without names, so that the compiler warns about an additional one. All are nonzero, except cross_attention,
- * which a language model does not have. Static, so that padding bytes are zero. */
+ * which a language model does not have, and arrays, which another test restores. Static, so that padding bytes are zero. */
 #define SCALING                                                                                                        \
     {                                                                                                                  \
-        TH_ROTARY_LLAMA3, 11, 12, 13, 14                                                                               \
+        TH_ROTARY_LONGROPE, 11, 12, 13, 14, 15, 16, 17, 18, 19, true, NULL, NULL, 0                                    \
     }
 #define SCORES                                                                                                         \
     {                                                                                                                  \
@@ -39,6 +39,29 @@ START_TEST(test_every_member_of_the_model_is_restored)
     settings_from_json(text, "test");
     ck_assert_int_eq(memcmp(&chosen.model, &every, sizeof every), 0);
     free(text);
+}
+END_TEST
+
+START_TEST(test_factors_are_restored)
+{
+    static const double factors[2][3] = {{1, 1. / 3, 1e-300}, {5e-324, 1.7976931348623157e308, 0.1}};
+    th_rotary_scaling *s = &chosen.model.block.scores.rotary_scaling;
+    s->short_factor = factors[0];
+    s->long_factor = factors[1];
+    s->n_factors = 3;
+    char *text = settings_to_json();
+    memset(&chosen.model, 0, sizeof chosen.model);
+    settings_from_json(text, "test");
+    free(text);
+    ck_assert_int_eq(s->n_factors, 3);
+    ck_assert_mem_eq(s->short_factor, factors[0], sizeof factors[0]);
+    ck_assert_mem_eq(s->long_factor, factors[1], sizeof factors[1]);
+    for (int again = 0; again < 2; again++) { /* settings that were read are written again */
+        text = settings_to_json();
+        settings_from_json(text, "test");
+        ck_assert_mem_eq(s->long_factor, factors[1], sizeof factors[1]);
+        free(text);
+    }
 }
 END_TEST
 
@@ -74,8 +97,10 @@ START_TEST(test_older_settings)
 {
     char *text = settings_to_json();
     char *precision = strstr(text, "\"precision\""), *keep = strstr(text, "\"keep\"");
-    char *shards = strstr(text, "\"shards\"");
-    ck_assert(precision && keep && shards);
+    char *shards = strstr(text, "\"shards\""), *beta = strstr(text, "\"" SCALING_MEMBERS "beta_fast\""),
+         *factors = strstr(text, "\"" SCALING_MEMBERS "short_factor\"");
+    ck_assert(precision && keep && shards && beta && factors);
+    beta[1] = factors[1] = 'M';
     precision[1] = 'P';
     keep[1] = 'K';
     shards[1] = 'S';
@@ -86,6 +111,8 @@ START_TEST(test_older_settings)
     ck_assert_str_eq(chosen.precision, "float32");
     ck_assert_int_eq(chosen.keep, 2);
     ck_assert_int_eq(chosen.shards, 1);
+    ck_assert(chosen.model.block.scores.rotary_scaling.beta_fast == 0 &&
+              chosen.model.block.scores.rotary_scaling.short_factor == NULL);
     free(text);
 }
 END_TEST
@@ -147,8 +174,7 @@ START_TEST(test_each_setting_is_checked)
                 ck_assert_msg(strstr(message, expected) && strstr(message, "it must be "), "%s = %s: %s", o->name,
                               nonsense[k], message);
             }
-            const bool nullable = o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
-            ck_assert_msg((refusal_of(o->name, "null")[0] == 0) == nullable, "%s = null", o->name);
+            ck_assert_msg((refusal_of(o->name, "null")[0] == 0) == may_be_null(o), "%s = null", o->name);
         }
 }
 END_TEST
@@ -169,6 +195,8 @@ START_TEST(test_settings_that_do_not_fit_together)
         {"llama", "1", "\"llama\" is 1; it must be true or false"},
         {"model.block.kv_heads", "5", "\"model.block.kv_heads\" is 5; it must be 0 or a divisor of \"model.heads\""},
         {"model.block.head_width", "0", "\"model.heads\" is 14; it must be a divisor of \"model.width\""},
+        {SCALING_MEMBERS "short_factor", "\"1 x\"", "is \"1 x\"; it must be null or at most 160 numbers"},
+        {SCALING_MEMBERS "long_factor", "\"1\"", "it must be as many numbers as there are short factors"},
         {"shards", "5", "\"shards\" is 5; it must be a divisor of \"batch\""},
         {"length", "3", "\"length\" is 3; it must be 1 to \"model.length\""},
         {"end token", "1", "\"end token\" is 1; it must be -1 or less than \"model.vocabulary\""},
@@ -228,6 +256,7 @@ int main(void)
     TCase *tests = new_suite("settings", set_every, NULL);
     tcase_add_test(tests, test_every_member_of_the_model_is_restored);
     tcase_add_test(tests, test_other_settings_are_restored);
+    tcase_add_test(tests, test_factors_are_restored);
     tcase_add_test(tests, test_older_settings);
     tcase_add_test(tests, test_each_setting_is_checked);
     tcase_add_test(tests, test_settings_that_do_not_fit_together);

@@ -7,6 +7,7 @@
 
 #include "../processes.h"
 #include "checkpoints.h"
+#include "factors.h"
 
 enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
 enum { DEFAULT_KEEP = 2, DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
@@ -237,6 +238,8 @@ void complete_settings(void)
  * all members of th_language_model_options except cross_attention, which such a model does not have
  * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
 static int64_t positions, activation, norm, pairing, scaling;
+static const char *short_factor, *long_factor;                       /* as texts */
+static double short_numbers[MAX_FACTORS], long_numbers[MAX_FACTORS]; /* of settings that were read */
 #define MODEL chosen.model
 #define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
 #define OTHER_SIZE(member) .integer = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: computed from other settings */
@@ -276,11 +279,19 @@ static const program_option derived_settings[] = {
     {"model.block.scores.rotary_pairing", .integer = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},
     {"model.block.scores.rotary_base", REAL(block.scores.rotary_base)},
     {"model.block.scores.rotary_width", OTHER_SIZE(block.scores.rotary_width)},
-    {"model.block.scores.rotary_scaling.kind", .integer = &scaling, .low = 0, .high = TH_ROTARY_LLAMA3},
+    {"model.block.scores.rotary_scaling.kind", .integer = &scaling, .low = 0, .high = TH_ROTARY_LONGROPE},
     {"model.block.scores.rotary_scaling.factor", REAL(block.scores.rotary_scaling.factor)},
     {"model.block.scores.rotary_scaling.low_freq_factor", REAL(block.scores.rotary_scaling.low_freq_factor)},
     {"model.block.scores.rotary_scaling.high_freq_factor", REAL(block.scores.rotary_scaling.high_freq_factor)},
     {"model.block.scores.rotary_scaling.original_length", OTHER_SIZE(block.scores.rotary_scaling.original_length)},
+    {"model.block.scores.rotary_scaling.attention_factor", REAL(block.scores.rotary_scaling.attention_factor)},
+    {"model.block.scores.rotary_scaling.beta_fast", REAL(block.scores.rotary_scaling.beta_fast)},
+    {"model.block.scores.rotary_scaling.beta_slow", REAL(block.scores.rotary_scaling.beta_slow)},
+    {"model.block.scores.rotary_scaling.mscale", REAL(block.scores.rotary_scaling.mscale)},
+    {"model.block.scores.rotary_scaling.mscale_all_dim", REAL(block.scores.rotary_scaling.mscale_all_dim)},
+    {"model.block.scores.rotary_scaling.no_truncate", .flag = &MODEL.block.scores.rotary_scaling.no_truncate},
+    {"model.block.scores.rotary_scaling.short_factor", .text = &short_factor},
+    {"model.block.scores.rotary_scaling.long_factor", .text = &long_factor},
     {"model.block.scores.alibi", .flag = &MODEL.block.scores.alibi},
     {"model.block.scores.qk_norm", .flag = &MODEL.block.scores.qk_norm},
     {"model.block.scores.qk_norm_eps", RATE(block.scores.qk_norm_eps)},
@@ -306,7 +317,13 @@ char *settings_to_json(void)
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
     pairing = MODEL.block.scores.rotary_pairing;
-    scaling = MODEL.block.scores.rotary_scaling.kind;
+    const th_rotary_scaling *rotary = &MODEL.block.scores.rotary_scaling;
+    char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];
+    scaling = rotary->kind;
+    short_factor = factors_to_text(rotary->short_factor, rotary->n_factors, short_text);
+    long_factor = factors_to_text(rotary->long_factor, rotary->n_factors, long_text);
+    if (rotary->n_factors > 0 && short_factor == NULL)
+        give_up(PROGRAM, "a checkpoint stores at most 160 rotary factors");
     bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
@@ -342,7 +359,8 @@ static _Noreturn void refuse_member(const char *file, const char *name, const js
 
 static bool may_be_null(const program_option *o)
 {
-    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
+    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
+           o->text == &short_factor || o->text == &long_factor;
 }
 
 static bool is_valid(const program_option *o, const json_t *value)
@@ -385,6 +403,8 @@ static void from_json(const program_option *o, const json_t *value, const char *
         *o->text = json_string_value(value); /* NULL for null */
 }
 
+#define SCALING_MEMBERS "model.block.scores.rotary_scaling."
+
 /* Adds settings that runs of older versions lack. */
 static void add_older(json_t *all)
 {
@@ -396,12 +416,17 @@ static void add_older(json_t *all)
         json_object_set_new(all, "local-steps", json_integer(0));
     if (json_object_get(all, "keep") == NULL)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
+    for (const program_option *o = derived_settings; o->name; o++)
+        if (strncmp(o->name, SCALING_MEMBERS, strlen(SCALING_MEMBERS)) == 0 && json_object_get(all, o->name) == NULL)
+            json_object_set_new(all, o->name, o->real ? json_real(0) : o->flag ? json_false() : json_null());
 }
 
 /* Checks that the settings are consistent. Each is already within its limits. */
 static void refuse_inconsistent(const json_t *all, const char *file)
 {
     const th_transformer_block_options *block = &MODEL.block;
+    const int64_t of_short = factors_from_text(short_factor, short_numbers),
+                  of_long = factors_from_text(long_factor, long_numbers);
     th_precision precision;
     const struct {
         const char *name, *wanted;
@@ -413,6 +438,8 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
          block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
+        {SCALING_MEMBERS "short_factor", "null or at most 160 numbers", of_short >= 0},
+        {SCALING_MEMBERS "long_factor", "as many numbers as there are short factors", of_long == of_short},
         {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
         {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
          local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},
@@ -447,5 +474,9 @@ void settings_from_json(const char *text, const char *file)
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;
     MODEL.block.scores.rotary_pairing = (th_rotary_pairing)pairing;
-    MODEL.block.scores.rotary_scaling.kind = (th_rotary_scaling_kind)scaling;
+    th_rotary_scaling *rotary = &MODEL.block.scores.rotary_scaling;
+    rotary->kind = (th_rotary_scaling_kind)scaling;
+    rotary->n_factors = factors_from_text(short_factor, short_numbers);
+    rotary->short_factor = short_factor ? short_numbers : NULL;
+    rotary->long_factor = long_factor ? long_numbers : NULL;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "nn/positions.h"
+#include "nn/score_options.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -133,6 +134,20 @@ static th_status initialize(const language_model *l)
     return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
 }
 
+static void destroy(th_module *m)
+{
+    th_score_options_release(m->ctx, &((language_model *)m)->options.block.scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked the options. */
+static void own_options(language_model *l)
+{
+    if (!th_failed(l->base.ctx)) {
+        l->base.destroy = destroy;
+        (void)th_score_options_copy(l->base.ctx, &l->options.block.scores, l->base.type);
+    }
+}
+
 static void complete(th_language_model_options *o)
 {
     o->block.no_mlp_dropout = true;
@@ -174,6 +189,7 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
     l->options = given;
     complete(&l->options);
     add_members(l);
+    own_options(l);
     if (!th_failed(ctx))
         (void)initialize(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);

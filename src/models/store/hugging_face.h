@@ -21,9 +21,11 @@ typedef struct th_foreign_config {
     int64_t end_token; /* -1: none */
 } th_foreign_config;
 
-/* Reads config.json in a folder. */
+/* Reads config.json in a folder. The caller releases the options' arrays. */
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
                                       th_foreign_config *described);
+/* Releases the arrays that the options point to. */
+void th_foreign_config_release(th_context *ctx, th_foreign_config *described);
 
 /* -- names (hugging_face_names.c) -- */
 /* All tensors of a model under the architecture's names, in the order of the model's parameters. Each is a view of a
