@@ -23,9 +23,11 @@ TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char 
  * and recompute before creating the model; the other options belong to the weights. model_type must be gpt2 or llama.
  * Errors:
  *   GPT-2  scale_attn_weights off, scale_attn_by_inverse_layer_idx, cross attention
- *   Llama  rotary positions of a part of each head, or a rope_type other than default, linear and llama3
- *          (in rope_scaling or rope_parameters)
- *   both   quantized weights, activations that th_activation does not have */
+ *   Llama  rotary positions of a part of each head, or a rope_type other than default, linear, llama3, dynamic, yarn
+ *          and longrope (in rope_scaling or rope_parameters)
+ *   both   quantized weights, activations that th_activation does not have
+ * With dynamic scaling, .length is max_position_embeddings times the factor. The factors of longrope belong to the
+ * context, until it is freed. */
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
 /* Sets *token to the token that ends a text, for th_generate_options.end_tokens and TH_END_TOKEN. This is eos_token_id
@@ -48,6 +50,7 @@ TH_API th_status th_pretrained_load(th_module *model, const char *folder,
 typedef struct th_export_options {
     int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
     bool has_end_token;
+    const char *family; /* model_type of config.json; NULL: the first family that has the model's options */
 } th_export_options;
 /* Sets end_token and has_end_token. */
 #define TH_END_TOKEN(token) .end_token = (token), .has_end_token = true

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nn/positions.h"
+#include "nn/score_options.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -150,6 +151,29 @@ static th_status initialize(const language_model *l)
     return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
 }
 
+static void destroy(th_module *m)
+{
+    th_language_model_options *o = &((language_model *)m)->options;
+    th_score_options_release(m->ctx, &o->block.scores);
+    th_score_options_release(m->ctx, &o->other_scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked the options. */
+static void own_options(language_model *l)
+{
+    th_context *ctx = l->base.ctx;
+    th_score_options *others = &l->options.other_scores;
+    if (th_failed(ctx))
+        return;
+    l->base.destroy = destroy;
+    others->rotary &= l->options.other_layers != NULL; /* then the options are not checked */
+    if (th_score_options_copy(ctx, &l->options.block.scores, l->base.type) == TH_OK)
+        (void)th_score_options_copy(ctx, others, l->base.type);
+    else
+        others->rotary_scaling.n_factors = 0,
+        others->rotary_scaling.short_factor = others->rotary_scaling.long_factor = NULL;
+}
+
 static void complete(th_language_model_options *o)
 {
     o->block.no_mlp_dropout = true;
@@ -213,6 +237,7 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
         l->options.other_layers = memcpy(l->other_layers, given.other_layers, flags);
     complete(&l->options);
     add_members(l);
+    own_options(l);
     if (!th_failed(ctx))
         (void)initialize(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);
