@@ -605,7 +605,7 @@ START_TEST(test_round_trip_of_scaling)
     if (scalings[_i].kind == TH_ROTARY_LONGROPE) {
         o.block.scores.rotary_scaling.long_factor = short_factor;
         expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
-                      "1 (short) and 1 (long) for pair 0");
+                      "long_factor is 1, config.json in");
     }
     o.block.scores.rotary_scaling.factor = 9;
     expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
@@ -662,7 +662,7 @@ START_TEST(test_options_that_cannot_be_expressed)
         {{.kv_heads = 1}, "model's .block.kv_heads"},
         {{.head_width = 6}, ".block.head_width"},
         {{.scale = 0.1}, "model's .block.scale"},
-        {{.scores = {.rotary = true}}, "GPT-NeoX, which does not support this model's .positions"},
+        {{.scores = {.rotary = true}}, "GPT-2, which does not support this model's .block.scores.rotary"},
         {{.scores = {.alibi = true}}, ".block.scores.alibi"},
         {{.scores = {.qk_norm = true}}, ".block.scores.qk_norm"},
         {{.scores = {.soft_cap = 5}}, ".block.scores.soft_cap"},

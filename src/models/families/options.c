@@ -81,9 +81,9 @@ static const member of_model[] = {
     MODEL(ENUMERATION, block.norm),
     MODEL(FLAG, block.unit_offset),
     MODEL(FLAG, block.no_bias),
-    MODEL(FLAG, block.no_attention_bias),
-    MODEL(FLAG, block.no_output_bias),
-    MODEL(FLAG, block.no_mlp_bias),
+    MODEL_OF(block.no_bias, FLAG, block.no_attention_bias),
+    MODEL_OF(block.no_attention_bias, FLAG, block.no_output_bias),
+    MODEL_OF(block.no_bias, FLAG, block.no_mlp_bias),
     MODEL(INTEGER, block.kv_heads),
     MODEL(INTEGER, block.head_width),
     MODEL(REAL, block.scale),
@@ -96,26 +96,26 @@ static const member of_model[] = {
     }
 static const member of_scores[] = {
     SCORES(FLAG, rotary),
-    SCORES(ENUMERATION, rotary_pairing),
-    SCORES(REAL, rotary_base),
-    SCORES(INTEGER, rotary_width),
-    SCORES(ENUMERATION, rotary_scaling.kind),
-    SCORES(REAL, rotary_scaling.factor),
-    SCORES(REAL, rotary_scaling.low_freq_factor),
-    SCORES(REAL, rotary_scaling.high_freq_factor),
-    SCORES(INTEGER, rotary_scaling.original_length),
-    SCORES(REAL, rotary_scaling.attention_factor),
-    SCORES(REAL, rotary_scaling.beta_fast),
-    SCORES(REAL, rotary_scaling.beta_slow),
-    SCORES(REAL, rotary_scaling.mscale),
-    SCORES(REAL, rotary_scaling.mscale_all_dim),
-    SCORES(FLAG, rotary_scaling.no_truncate),
-    SCORES(INTEGER, rotary_scaling.n_factors),
+    SCORES_OF(rotary, ENUMERATION, rotary_pairing),
+    SCORES_OF(rotary, REAL, rotary_base),
+    SCORES_OF(rotary, INTEGER, rotary_width),
+    SCORES_OF(rotary, ENUMERATION, rotary_scaling.kind),
+    SCORES_OF(rotary, REAL, rotary_scaling.factor),
+    SCORES_OF(rotary, REAL, rotary_scaling.low_freq_factor),
+    SCORES_OF(rotary, REAL, rotary_scaling.high_freq_factor),
+    SCORES_OF(rotary, INTEGER, rotary_scaling.original_length),
+    SCORES_OF(rotary, REAL, rotary_scaling.attention_factor),
+    SCORES_OF(rotary, REAL, rotary_scaling.beta_fast),
+    SCORES_OF(rotary, REAL, rotary_scaling.beta_slow),
+    SCORES_OF(rotary, REAL, rotary_scaling.mscale),
+    SCORES_OF(rotary, REAL, rotary_scaling.mscale_all_dim),
+    SCORES_OF(rotary, FLAG, rotary_scaling.no_truncate),
+    SCORES_OF(rotary, INTEGER, rotary_scaling.n_factors),
     SCORES(FLAG, alibi),
     SCORES(FLAG, qk_norm),
     SCORES(FLAG, qk_norm_whole),
-    SCORES(FLAG, qk_norm_unit_offset),
-    SCORES(REAL, qk_norm_eps),
+    SCORES_OF(qk_norm, FLAG, qk_norm_unit_offset),
+    SCORES_OF(qk_norm, REAL, qk_norm_eps),
     SCORES(REAL, soft_cap),
     SCORES(INTEGER, window),
 };
@@ -142,6 +142,11 @@ static double value_of(const void *options, const member *m)
     return *(const double *)at;
 }
 
+static bool same_flag(const void *a, const void *b, const member *m)
+{
+    return m->flag == m->offset || *((const bool *)a + m->flag) == *((const bool *)b + m->flag);
+}
+
 static void add(th_option_difference *list, int *count, const char *before, const char *name, double a, double b)
 {
     th_option_difference *d = &list[(*count)++];
@@ -156,8 +161,9 @@ static void compare_scores(const th_language_model_options *a, const th_language
 {
     for (int64_t i = 0; i < a->layers; i++) {
         const th_score_options *of_a = th_scores_of_layer(a, i);
-        const double x = value_of(of_a, m), y = value_of(th_scores_of_layer(b, i), m);
-        if (x == y)
+        const th_score_options *of_b = th_scores_of_layer(b, i);
+        const double x = value_of(of_a, m), y = value_of(of_b, m);
+        if (x == y || !same_flag(of_a, of_b, m))
             continue;
         add(list, count, of_a == &a->other_scores ? ".other_scores" : ".block.scores", m->name, x, y);
         return;
@@ -190,7 +196,7 @@ int th_options_compare(const th_language_model_options *a, const th_language_mod
     int count = 0;
     for (int i = 0; i < OF_MODEL; i++) {
         const double x = value_of(a, &of_model[i]), y = value_of(b, &of_model[i]);
-        if (x != y)
+        if (x != y && same_flag(a, b, &of_model[i]))
             add(difference, &count, "", of_model[i].name, x, y);
     }
     for (int i = 0; i < OF_SCORES; i++)

@@ -1,6 +1,7 @@
 /* Writes a language model as a folder that transformers loads. The model's options decide about the family: the first
  * one whose config.json, read again, gives the same options. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +64,13 @@ static void refuse(th_context *ctx, const th_family *closest, const char *before
 /* Returns the first family that expresses the options, or only the given one; NULL with the error stored. */
 static const th_family *choose(th_context *ctx, const th_language_model_options *options, const th_family *only)
 {
-    const th_language_model_options model = th_options_normal(options);
+    th_language_model_options model = th_options_normal(options);
+    model.block.scores.rotary_pairing = model.other_scores.rotary_pairing =
+        TH_ROTARY_HALVES; /* as th_halves_of writes */
     const th_family *closest = NULL;
     th_option_difference difference[TH_MAX_OPTIONS], of_closest[TH_MAX_OPTIONS];
-    int fewest = TH_MAX_OPTIONS + 1;
-    for (int i = 0; i < TH_FAMILIES && fewest > 0; i++) {
+    int fewest = 0, least = INT_MAX;
+    for (int i = 0; i < TH_FAMILIES && least > 0; i++) {
         const th_family *family = only ? only : th_families[i];
         const int found = differences(family, &model, difference);
         th_use_context(ctx);
@@ -75,15 +78,17 @@ static const th_family *choose(th_context *ctx, const th_language_model_options 
             (void)th_fail_memory(ctx, operation, 0);
             return NULL;
         }
-        if (found >= 0 && found < fewest) {
+        const int distance = found + (family->options.positions != model.positions ? TH_MAX_OPTIONS : 0);
+        if (found >= 0 && distance < least) {
             fewest = found;
+            least = distance;
             closest = family;
             memcpy(of_closest, difference, sizeof of_closest);
         }
         if (only)
             break;
     }
-    if (fewest == 0)
+    if (least == 0)
         return closest;
     refuse(ctx, closest, only ? "the family is " : "no family has all options of the model. The closest is ",
            of_closest, fewest);
