@@ -68,8 +68,8 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-static const th_module_type language_model_type = {"language_model", sizeof(language_model), language_model_forward,
-                                                   NULL};
+static const th_module_type language_model_type = {
+    .name = "language_model", .bytes = sizeof(language_model), .forward = language_model_forward};
 
 /* Begins a function that runs the model, such as th_language_model_logits. It would not run a replaced forward, so a
  * replaced forward is an error. */
