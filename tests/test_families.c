@@ -37,7 +37,7 @@ static th_module *model_new(const th_language_model_options *options)
 
 /* -- the model as single operations -- */
 
-/* Returns a parameter of layer i, or of the model if i < 0; NULL if there is none. */
+/* Returns a parameter of layer i, or of the model if i < 0; NULL if the layer does not have it. */
 static th_tensor *parameter(th_module *model, int i, const char *name)
 {
     char full[TH_FULL_NAME_SIZE];
@@ -250,6 +250,74 @@ START_TEST(gradients_are_right)
     th_gradient_report report;
     const th_status status = th_check_gradient(ctx, loss_of, model_new(&options), 2, inputs, NULL, &report);
     ck_assert_msg(status == TH_OK, "%s: %s", f->name, th_gradient_failure(ctx, &report));
+}
+END_TEST
+
+/* -- the loss of capped logits, in chunks -- */
+
+enum { MANY = 40000, LONG = 70 }; /* a chunk has 64 rows */
+
+/* Compares loss and gradients with the operations without fusion. targets: a view that is not contiguous. */
+START_TEST(capped_logits_in_chunks_equal_all_logits)
+{
+    static const th_cross_entropy_options kinds[] = {
+        {.normalizer = 0}, {TH_IGNORE(7), .label_smoothing = 0.1}, {.normalizer = 3}, {TH_IGNORE(3)}};
+    const th_language_model_options options = {.vocabulary = MANY,
+                                               .length = LONG,
+                                               .width = 2,
+                                               .heads = 1,
+                                               .layers = 1,
+                                               .untied = true,
+                                               .logit_soft_cap = 0.5,
+                                               .block = {.no_mlp = true}};
+    th_module *model = model_new(&options);
+    th_tensor *input = th_random_integers(ctx, TH_INT32, TH_SHAPE(B, LONG), 0, MANY), *target;
+    if (_i == 3) /* no target counts */
+        target = th_full(ctx, TH_INT64, TH_SHAPE(B, LONG), 3);
+    else
+        target = th_slice(th_random_integers(ctx, TH_INT64, TH_SHAPE(B, 2 * LONG), 0, 9), 1, 0, 2 * LONG, 2);
+    double loss[2];
+    th_tensor *gradient[2][16];
+    int parameters = 0;
+    for (int fused = 0; fused < 2; fused++) {
+        th_set_fusion(ctx, fused);
+        th_tensor *result = th_language_model_loss(model, input, target, &kinds[_i]);
+        loss[fused] = th_item(result);
+        ck_assert_msg(th_backward(result, NULL) == TH_OK, "%s", th_error_message(ctx));
+        parameters = 0;
+        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
+            ck_assert_int_lt(parameters, 16);
+            gradient[fused][parameters++] = th_contiguous(th_keep(th_gradient(p.tensor)));
+            th_empty_gradient(p.tensor);
+        }
+    }
+    ck_assert_double_eq_tol(loss[0], loss[1], 1e-12);
+    ck_assert_int_eq(loss[0] == 0, _i == 3);
+    for (int i = 0; i < parameters; i++)
+        ck_assert_double_le(largest(th_sub(gradient[0][i], gradient[1][i])), 1e-13);
+    assert_error(th_language_model_loss(model, input, th_slice(target, 1, 0, LONG - 1, 1), NULL), TH_ERROR_SHAPE,
+                 "targets");
+    assert_error(th_language_model_loss(model, input, th_full(ctx, TH_INT32, TH_SHAPE(B, LONG), MANY), NULL),
+                 TH_ERROR_INDEX, "40000");
+    assert_error(th_language_model_loss(model, input, NULL, NULL), TH_ERROR_ARGUMENT, "NULL");
+}
+END_TEST
+
+/* The logits of all tokens alone would be larger. */
+START_TEST(capped_logits_need_the_memory_of_a_chunk)
+{
+    th_context *outer = ctx;
+    ctx = th_context_new(&(th_context_options){.shapes_only = true});
+    const int64_t vocabulary = 256000, length = 1024;
+    const th_language_model_options options = {
+        .vocabulary = vocabulary, .length = length, .width = 64, .heads = 1, .layers = 1, .logit_soft_cap = 30};
+    th_module *model = th_language_model_new(ctx, &options);
+    th_tensor *input = th_zeros(ctx, TH_INT32, TH_SHAPE(1, length));
+    ck_assert_msg(th_backward(th_language_model_loss(model, input, input, NULL), NULL) == TH_OK, "%s",
+                  th_error_message(ctx));
+    ck_assert_uint_lt(th_memory(ctx).peak, (size_t)(vocabulary * length) * sizeof(float) / 2);
+    th_context_free(ctx);
+    ctx = outer;
 }
 END_TEST
 
@@ -523,6 +591,9 @@ int main(void)
     TCase *tcase = new_suite("families", setup, close_context);
     tcase_add_loop_test(tcase, a_model_equals_single_operations, 0, 4 * FAMILIES);
     tcase_add_loop_test(tcase, gradients_are_right, 0, 2 * FAMILIES);
+    tcase_add_loop_test(tcase, capped_logits_in_chunks_equal_all_logits, 0, 4);
+    if (sizeof(size_t) == 8) /* its sizes need 64 bits */
+        tcase_add_test(tcase, capped_logits_need_the_memory_of_a_chunk);
     tcase_add_test(tcase, parameters_have_their_names_and_values);
     tcase_add_loop_test(tcase, pieces_have_the_same_bits_as_the_whole_sequence, 0, 2 * FAMILIES);
     tcase_add_loop_test(tcase, generated_tokens_are_the_likeliest, 0, FAMILIES);
