@@ -253,6 +253,122 @@ START_TEST(gradients_are_right)
 }
 END_TEST
 
+/* -- decoder blocks -- */
+
+static const th_transformer_block_options decoders[] = {
+    {.output_norm = true},
+    {.output_norm = true, .no_input_norm = true, .norm = TH_RMS_NORM, .unit_offset = true},
+    {.parallel = true, .gated = true},
+    {.parallel = true, .output_norm = true, .no_output_bias = true, .scale = 0.9},
+    {.no_mlp = true, .parallel = true, .unit_offset = true},
+    {.post_norm = true, .unit_offset = true, .kv_heads = 1, .scores = {.qk_norm_whole = true}},
+};
+enum { DECODERS = sizeof decoders / sizeof *decoders };
+
+static th_module *decoder_new(int i, bool recompute)
+{
+    th_transformer_block_options options = decoders[i];
+    options.cross_attention = true;
+    options.mlp_width = MLP;
+    options.recompute = recompute;
+    th_module *block = th_transformer_block_new(ctx, E, H, &options);
+    no_error();
+    for (th_parameter_iterator p = th_module_parameters(block); th_parameter_next(&p);)
+        ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.4), TH_OK);
+    return block;
+}
+
+/* Runs a member on x; returns x if there is no such member. */
+static th_tensor *member(th_module *block, const char *name, th_tensor *x)
+{
+    th_module *m = th_module_find(block, name);
+    return m ? th_module_forward(m, x) : x;
+}
+
+/* The formulas of th_transformer_block_new, with the block's layers. */
+static th_tensor *decoder_by_hand(th_module *block, const th_transformer_block_options *o, th_tensor *x,
+                                  th_tensor *memory)
+{
+    static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const outs[] = {"norm1_out", "norm2_out",
+                                                                                     "norm3_out"};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    th_tensor *sum = x;
+    for (int i = 0; i < 3 - o->no_mlp; i++) {
+        th_tensor *h = o->parallel ? x : sum, *y;
+        h = o->post_norm ? h : member(block, norms[i], h);
+        if (i == 0) {
+            y = th_attend(th_module_find(block, "self_attn"), h, h, h, &(th_attend_options){.mask = &causal});
+        } else if (i == 1) {
+            y = th_attend(th_module_find(block, "multihead_attn"), h, memory, memory, NULL);
+        } else {
+            y = member(block, "linear1", h);
+            y = o->gated ? th_mul(th_gelu_tanh(member(block, "gate", h)), y) : th_gelu_tanh(y);
+            y = member(block, "linear2", y);
+        }
+        sum = th_add(sum, member(block, outs[i], y));
+        sum = o->post_norm ? member(block, norms[i], sum) : sum;
+    }
+    return sum;
+}
+
+START_TEST(a_decoder_block_equals_its_formula)
+{
+    static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    const int i = _i / 4;
+    th_set_fusion(ctx, _i % 2);
+    th_module *block = decoder_new(i, _i / 2 % 2);
+    th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(B, T, E)), *memory = th_randn(ctx, TH_FLOAT64, TH_SHAPE(B, 4, E));
+    th_tensor *y = th_transform(block, x, &(th_transform_options){.mask = &causal, .memory = memory});
+    ck_assert_double_le(largest(th_sub(y, decoder_by_hand(block, &decoders[i], x, memory))), 1e-13);
+}
+END_TEST
+
+static th_tensor *run_decoder(void *block, th_tensor *const *inputs)
+{
+    static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    return th_transform(block, inputs[0], &(th_transform_options){.mask = &causal, .memory = inputs[1]});
+}
+
+START_TEST(gradients_of_decoder_blocks_are_right)
+{
+    th_set_fusion(ctx, _i % 2);
+    th_tensor *const inputs[] = {th_randn(ctx, TH_FLOAT64, TH_SHAPE(1, 3, E)),
+                                 th_randn(ctx, TH_FLOAT64, TH_SHAPE(1, 2, E))};
+    th_gradient_report report;
+    ck_assert_msg(th_check_gradient(ctx, run_decoder, decoder_new(_i / 2, _i % 2), 2, inputs, NULL, &report) == TH_OK,
+                  "%s", th_gradient_failure(ctx, &report));
+}
+END_TEST
+
+/* An encoder-decoder model with these blocks decodes the same with a cache. */
+START_TEST(a_transformer_decodes_with_a_cache)
+{
+    const th_transformer_options options = {.source_vocabulary = V,
+                                            .target_vocabulary = V,
+                                            .length = LENGTH,
+                                            .width = E,
+                                            .heads = H,
+                                            .encoder_layers = 1,
+                                            .decoder_layers = 2,
+                                            .block = decoders[_i]};
+    th_module *model = th_transformer_new(ctx, &options);
+    no_error();
+    th_set_training(ctx, false);
+    th_no_grad_begin(ctx);
+    th_tensor *source = tokens(5), *target = tokens(7), *memory = th_transformer_encode(model, source, NULL);
+    th_tensor *whole = th_transformer_decode(model, target, memory, NULL);
+    th_cache *cache = th_cache_new(model, B, LENGTH);
+    for (int64_t t = 0; t < T; t++) {
+        th_tensor *logits =
+            th_transformer_decode(model, th_contiguous(th_slice(target, 1, t, t + 1, 1)), memory,
+                                  &(th_transformer_decode_options){
+                                      .positions = th_full(ctx, TH_INT32, TH_SHAPE(1), (double)t), .cache = cache});
+        ck_assert_double_le(largest(th_sub(logits, th_slice(whole, 1, t, t + 1, 1))), 1e-12);
+    }
+    th_no_grad_end(ctx);
+}
+END_TEST
+
 /* -- the loss of capped logits, in chunks -- */
 
 enum { MANY = 40000, LONG = 70 }; /* a chunk has 64 rows */
@@ -591,6 +707,9 @@ int main(void)
     TCase *tcase = new_suite("families", setup, close_context);
     tcase_add_loop_test(tcase, a_model_equals_single_operations, 0, 4 * FAMILIES);
     tcase_add_loop_test(tcase, gradients_are_right, 0, 2 * FAMILIES);
+    tcase_add_loop_test(tcase, a_decoder_block_equals_its_formula, 0, 4 * DECODERS);
+    tcase_add_loop_test(tcase, gradients_of_decoder_blocks_are_right, 0, 2 * DECODERS);
+    tcase_add_loop_test(tcase, a_transformer_decodes_with_a_cache, 0, DECODERS);
     tcase_add_loop_test(tcase, capped_logits_in_chunks_equal_all_logits, 0, 4);
     if (sizeof(size_t) == 8) /* its sizes need 64 bits */
         tcase_add_test(tcase, capped_logits_need_the_memory_of_a_chunk);

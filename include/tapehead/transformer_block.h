@@ -134,7 +134,8 @@ typedef struct th_transform_options {
     th_tensor **memory_weights; /* of cross attention, (B, H, T, S) */
 } th_transform_options;
 /* Runs a block or a stack: (B, T, E) -> (B, T, E). options may be NULL. th_module_forward(block, x) is
- * th_transform(block, x, NULL), so a list can run encoder blocks.
+ * th_transform(block, x, NULL), so a list can run encoder blocks. If the program set block->transform, it runs that
+ * instead; block may then be any module.
  *
  * A row that the mask excludes for every query is masked. Masked rows of the memory affect nothing. Masked rows of x
  * affect only the same rows of the result, and through them the gradients of parameters. If such a row is not finite,
