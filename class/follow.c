@@ -2,17 +2,11 @@
  * goes through the values or past the attention through the residual connection. Each node leads to the number from
  * which the largest part of its gradient comes. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "call.h"
 #include "model.h"
 #include "sequence.h"
-
-#ifdef __EMSCRIPTEN__
-#include <emscripten.h>
-#else
-#define EMSCRIPTEN_KEEPALIVE
-#endif
 
 /* The tensors of the path, in the order of forward, and their gradients. */
 enum { H, V, O, F, Y, LOGITS, TENSORS };
@@ -240,13 +234,14 @@ EMSCRIPTEN_KEEPALIVE const char *class_follow(class_engine *e, const char *seque
              .width = s->width,
              .head_width = s->width / s->heads,
              .symbols = s->vocab + 1};
-    e->problem[0] = 0;
+    if (!begin_call(e))
+        return NULL;
     if (position < 0 || position >= r.positions || element < 0 || element >= r.width) {
-        snprintf(e->problem, sizeof e->problem, "position %d and element %d are not in (%d, %d)", position, element,
-                 (int)r.positions, (int)r.width);
+        (void)refuse_call(e, "position %d and element %d are not in (%d, %d)", position, element, (int)r.positions,
+                          (int)r.width);
         return NULL;
     }
-    th_tensor *x = th_error_code(e->ctx) ? NULL : typed_sequence(e, sequence);
+    th_tensor *x = typed_sequence(e, sequence);
     if (x == NULL)
         return NULL;
     th_set_training(e->ctx, false);

@@ -1,8 +1,9 @@
 /* Sequences (sequence.h). */
 #include "sequence.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "call.h"
 
 th_tensor *typed_sequence(class_engine *e, const char *sequence)
 {
@@ -10,15 +11,14 @@ th_tensor *typed_sequence(class_engine *e, const char *sequence)
     int32_t token[CLASS_MAX_LENGTH];
     const size_t length = strlen(sequence);
     if (length != (size_t)s->length) {
-        snprintf(e->problem, sizeof e->problem, "the sequence must have %d letters, it has %zu", (int)s->length,
-                 length);
+        (void)refuse_call(e, "the sequence must have %d letters, it has %zu", (int)s->length, length);
         return NULL;
     }
     for (size_t i = 0; i < length; i++) {
         const char *letter = strchr(copy_letters, sequence[i]);
         if (letter == NULL || letter - copy_letters >= s->vocab) {
-            snprintf(e->problem, sizeof e->problem, "'%c' is not one of the model's symbols, %.*s", sequence[i],
-                     (int)s->vocab, copy_letters);
+            (void)refuse_call(e, "'%c' is not one of the model's symbols, %.*s", sequence[i], (int)s->vocab,
+                              copy_letters);
             return NULL;
         }
         token[i] = (int32_t)(letter - copy_letters);
