@@ -31,7 +31,7 @@ static const char *wrong_argument(double seed, const copy_settings *s, int batch
 {
     if (!(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
         return "the seed must be a whole number from 0 to 2^53";
-    if (s->length < 1 || s->length > CLASS_MAX_LENGTH)
+    if (s->length < 1 || s->length > COPY_MAX_LENGTH)
         return "the length must be 1 to 120";
     if (s->vocab < 2 || s->vocab > (int64_t)strlen(copy_letters))
         return "the number of symbols must be 2 to 62";
@@ -115,8 +115,6 @@ EMSCRIPTEN_KEEPALIVE void class_free(class_engine *e)
     free(e->tape);
     text_free(&e->parameters);
     text_free(&e->path);
-    text_free(&e->letters);
-    text_free(&e->written);
     text_free(&e->report);
     free(e);
 }
@@ -406,10 +404,10 @@ EMSCRIPTEN_KEEPALIVE const char *class_write(class_engine *e, const char *sequen
     th_tensor *x = begin_call(e) ? typed_sequence(e, sequence) : NULL;
     if (x == NULL)
         return NULL;
-    const bool done = spell_sequence(e, decode(&e->model->base, x, e->separator), &e->written);
+    spell(decode(&e->model->base, x, e->separator), e->model->settings.vocab, e->written);
     th_tensor_free(x);
     th_tape_clear(e->ctx);
-    return done ? e->written.data : NULL;
+    return e->written[0] ? e->written : NULL;
 }
 
 EMSCRIPTEN_KEEPALIVE const float *class_attention(class_engine *e, const char *sequence)

@@ -246,14 +246,15 @@ EMSCRIPTEN_KEEPALIVE const char *class_follow(class_engine *e, const char *seque
         return NULL;
     th_set_training(e->ctx, false);
     th_tensor *tokens = tokens_of(x, e->separator, x, s->length - 1);
-    int32_t token[2 * CLASS_MAX_LENGTH];
-    bool done = spell_sequence(e, tokens, &e->letters) && compute(&r, x, tokens) &&
+    int32_t token[2 * COPY_MAX_LENGTH];
+    char letters[2 * COPY_MAX_LENGTH + 1];
+    bool done = spell(tokens, s->vocab, letters)[0] && compute(&r, x, tokens) &&
                 th_copy_out(tokens, token, (size_t)r.positions * sizeof *token) == TH_OK;
     if (done) {
         text_clear(&e->path);
         text_add(&e->path, "{\"loss\":");
         text_add_number(&e->path, r.loss);
-        text_add(&e->path, ",\"tokens\":\"%s\",\"path\":[", e->letters.data);
+        text_add(&e->path, ",\"tokens\":\"%s\",\"path\":[", letters);
         write_path(&r, token[position], position, element);
         done = e->path.data != NULL;
     }

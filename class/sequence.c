@@ -8,7 +8,7 @@
 th_tensor *typed_sequence(class_engine *e, const char *sequence)
 {
     const copy_settings *s = &e->model->settings;
-    int32_t token[CLASS_MAX_LENGTH];
+    int32_t token[COPY_MAX_LENGTH];
     const size_t length = strlen(sequence);
     if (length != (size_t)s->length) {
         (void)refuse_call(e, "the sequence must have %d letters, it has %zu", (int)s->length, length);
@@ -26,18 +26,6 @@ th_tensor *typed_sequence(class_engine *e, const char *sequence)
     return th_from_data(e->ctx, TH_INT32, TH_SHAPE(1, s->length), token);
 }
 
-bool spell_sequence(class_engine *e, th_tensor *tokens, class_text *text)
-{
-    int32_t token[2 * CLASS_MAX_LENGTH];
-    const int64_t n = th_numel(tokens);
-    if (th_copy_out(tokens, token, (size_t)n * sizeof *token))
-        return false;
-    text_clear(text);
-    for (int64_t i = 0; i < n; i++)
-        text_add(text, "%c", token[i] == e->model->settings.vocab ? '|' : copy_letters[token[i]]);
-    return text->data != NULL;
-}
-
 /* SplitMix64 (Steele et al. 2014). */
 static uint64_t next(uint64_t *state)
 {
@@ -49,7 +37,7 @@ static uint64_t next(uint64_t *state)
 
 th_tensor *random_sequences(class_engine *e, int count, uint64_t *state)
 {
-    int32_t token[100 * CLASS_MAX_LENGTH];
+    int32_t token[100 * COPY_MAX_LENGTH];
     const copy_settings *s = &e->model->settings;
     for (int64_t i = 0; i < count * s->length; i++)
         token[i] = (int32_t)(next(state) % (uint64_t)s->vocab);

@@ -11,12 +11,12 @@
 static bool write_tape(class_engine *e, th_tensor *x, th_tensor *read, FILE *file)
 {
     const int64_t n = e->model->settings.length;
-    char letters[2 * CLASS_MAX_LENGTH][2] = {{0}};
-    const char *tokens[2 * CLASS_MAX_LENGTH];
-    if (!spell_sequence(e, read, &e->letters))
+    char reads[2 * COPY_MAX_LENGTH + 1], letters[2 * COPY_MAX_LENGTH][2] = {{0}};
+    const char *tokens[2 * COPY_MAX_LENGTH];
+    if (!spell(read, e->model->settings.vocab, reads)[0])
         return false;
     for (int64_t t = 0; t < 2 * n; t++) {
-        letters[t][0] = e->letters.data[t];
+        letters[t][0] = reads[t];
         tokens[t] = letters[t];
     }
     th_tensor *logits = th_slice(th_module_forward(&e->model->base, th_set_name(read, "tokens")), 1, n, 2 * n, 1);
