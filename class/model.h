@@ -12,7 +12,7 @@ struct class_engine {
     th_optimizer *adam;
     th_tensor *separator;
     int64_t batch, steps;
-    double rate, dropout, loss;
+    double rate, dropout;
     int mask, rule;
     th_tensor *(*attend)(copy_model *m, th_tensor *h); /* the model's own, for the copy task's choices */
     int64_t count;                                     /* elements of all parameters */
