@@ -87,6 +87,16 @@ class Look(browser.PageTest):
                     self.run_script("views[0].goTo(views[0].tape.forwardSteps + 5)" if name == "rules" else ATTENTION)
                     self.picture(f"{name}_{theme}_{label}")
 
+    def test_picture_of_the_readme(self):
+        """Backward of softmax: README.md has the picture as docs/images/tape_page.png."""
+        self.theme("light")
+        self.window(1100, 976)
+        self.open("attention_1.html")
+        self.run_script("const view = views[0], node = view.tape.nodes.find((n) => n.attention);"
+                        "view.goTo(view.tape.positionOf(node))")
+        self.assertIn("Largest deviation", self.find(".details").text)
+        self.picture("tape_page", ".panes")
+
     def test_names_for_screen_readers(self):
         self.open("model.html")
         self.run_script(ATTENTION)
