@@ -39,6 +39,12 @@ for (const element of document.querySelectorAll(".viewer *")) {
 }
 return found.slice(0, 5);
 """
+
+# Returns the number of matrices, and what those with a horizontal scrollbar show.
+SCROLLING = """
+const boxes = [...document.querySelectorAll(".viewer .scroll")];
+return [boxes.length, boxes.filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.textContent)];
+"""
 PRINTED_WIDTH = 688  # pixels: A4 without margins of 14 mm
 
 NAMED_ROLES = {"button", "combobox", "slider", "checkbox", "application", "treeitem", "tree", "table", "spinbutton", "image"}
@@ -53,6 +59,15 @@ class Look(browser.PageTest):
                 self.window(width, 800)
                 wide = self.run_script("return document.documentElement.scrollWidth")
                 self.assertLessEqual(wide, width, f"{name} is {wide} pixels wide in a window of {width}")
+
+    def test_small_matrices_have_no_scrollbar(self):
+        self.window(1400, 1000)
+        for name in ("attention_1.html", "attention_2.html"):
+            self.open(name)
+            self.run_script(ATTENTION.replace("4, 2", "1, 0"))
+            count, wide = self.run_script(SCROLLING)
+            self.assertGreater(count, 20)
+            self.assertEqual(wide, [], name)
 
     def test_contrast_of_numbers(self):
         for theme in ("light", "dark"):
