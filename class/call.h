@@ -1,4 +1,4 @@
-/* What each function of engine.h needs: it is callable from JavaScript, and stores a sentence about a wrong argument. */
+/* The common part of the functions of engine.h: they are callable from JavaScript, and reject wrong arguments. */
 #ifndef CLASS_CALL_H
 #define CLASS_CALL_H
 

@@ -66,7 +66,7 @@ class Look(browser.PageTest):
             self.open(name)
             self.run_script(ATTENTION.replace("4, 2", "1, 0"))
             count, wide = self.run_script(SCROLLING)
-            self.assertGreater(count, 20)
+            self.assertGreater(count, 10)
             self.assertEqual(wide, [], name)
 
     def test_contrast_of_numbers(self):
