@@ -46,10 +46,16 @@ static th_tensor *row_sum(th_tensor *t)
     return th_sum(t, TH_AXES(1), &(th_reduce_options){.keep_axes = true});
 }
 
-static th_tensor *ds(const scene *s)
+/* Returns ds of this dp (T, T). */
+static th_tensor *ds_of(const scene *s, th_tensor *dp_)
 {
     th_tensor *p = s->output[1];
-    return th_mul(p, th_sub(dp(s), row_sum(th_mul(p, dp(s)))));
+    return th_mul(p, th_sub(dp_, row_sum(th_mul(p, dp_))));
+}
+
+static th_tensor *ds(const scene *s)
+{
+    return ds_of(s, dp(s));
 }
 
 static th_tensor *dq_with(const scene *s, th_tensor *ds_, double scale)
@@ -104,6 +110,62 @@ static th_tensor *dq_from_weights(const scene *s) /* the mean of the keys */
     return dq_with(s, s->output[1], scale_of(s));
 }
 
+/* Returns row t plus all rows before it, for each row t of x (T, ..). */
+static th_tensor *with_rows_before(const scene *s, th_tensor *x)
+{
+    const int64_t T = th_size(x, 0);
+    th_tensor *before = th_mask_keep(s->ctx, &(th_mask){.causal = TH_CAUSAL_TOP_LEFT}, TH_SHAPE(T, T));
+    return th_matmul(th_cast(before, TH_FLOAT64), x);
+}
+
+static th_tensor *ds_of_kept_rows(const scene *s)
+{
+    return ds_of(s, with_rows_before(s, dp(s)));
+}
+
+static th_tensor *dq_of_kept_rows(const scene *s)
+{
+    return dq_with(s, ds_of_kept_rows(s), scale_of(s));
+}
+
+static th_tensor *dk_of_kept_rows(const scene *s)
+{
+    return dk_with(s, ds_of_kept_rows(s), scale_of(s));
+}
+
+static th_tensor *ds_of_kept_sum(const scene *s)
+{
+    th_tensor *p = s->output[1], *sum = with_rows_before(s, row_sum(th_mul(p, dp(s))));
+    return th_mul(p, th_sub(dp(s), sum));
+}
+
+static th_tensor *dq_of_kept_sum(const scene *s)
+{
+    return dq_with(s, ds_of_kept_sum(s), scale_of(s));
+}
+
+static th_tensor *dk_of_kept_sum(const scene *s)
+{
+    return dk_with(s, ds_of_kept_sum(s), scale_of(s));
+}
+
+static th_tensor *ds_of_last_term(const scene *s)
+{
+    const int64_t D = th_size(s->input[Q], 1);
+    th_tensor *of_do = th_slice(s->dy, 1, D - 1, D, 1), *of_v = th_slice(s->input[V], 1, D - 1, D, 1);
+    return ds_of(s, masked(s, th_matmul(of_do, transposed(of_v))));
+}
+
+static th_tensor *dq_of_last_term(const scene *s)
+{
+    return dq_with(s, ds_of_last_term(s), scale_of(s));
+}
+
+static th_tensor *dk_of_last_term(const scene *s)
+{
+    return dk_with(s, ds_of_last_term(s), scale_of(s));
+}
+
 static th_tensor *dk_transposed(const scene *s)
 {
     return th_scale(th_matmul(ds(s), s->input[Q]), scale_of(s));
@@ -119,6 +181,10 @@ static th_tensor *dk_from_k(const scene *s)
     return th_scale(th_matmul(transposed(ds(s)), s->input[K]), scale_of(s));
 }
 
+#define KEPT_ROWS "dp of a query contains dp of the queries before it: set row[j] to 0 for each query t and key j"
+#define KEPT_SUM "the sum over the keys contains the sums of the queries before it: set it to 0 for each query t"
+#define LAST_TERM "dp_tj is its last term only: use += in the loop over d"
+
 static const mark_mistake mistakes[] = {
     {V, "dv uses p_tj where it needs the weight of key j for query t: sum over the queries t, not over the keys",
      dv_transposed},
@@ -128,6 +194,12 @@ static const mark_mistake mistakes[] = {
     {Q, "ds is p dp: the sum over the keys of exercise 4 is missing", dq_without_sum},
     {K, "ds is p dp: the sum over the keys of exercise 4 is missing", dk_without_sum},
     {Q, "dp is used as ds: the softmax of exercise 4 is missing between them", dq_without_softmax},
+    {Q, KEPT_ROWS, dq_of_kept_rows},
+    {K, KEPT_ROWS, dk_of_kept_rows},
+    {Q, KEPT_SUM, dq_of_kept_sum},
+    {K, KEPT_SUM, dk_of_kept_sum},
+    {Q, LAST_TERM, dq_of_last_term},
+    {K, LAST_TERM, dk_of_last_term},
     {Q, "dq is computed from the weights p, but it needs ds, the gradient of the scores", dq_from_weights},
     {K, "dk_j sums ds over the keys of query j: sum over the queries t that see key j", dk_transposed},
     {Q, "dq is multiplied by q, but the derivative of q k with respect to q is k", dq_from_q},
