@@ -173,9 +173,7 @@ static int64_t mark(th_replay *r, int64_t tensor)
             r->affects[id] = 1;
             work += 2 * th_tensor_numel(listing->tensor[id].tensor);
         }
-        th_frame frame;
-        if (computes && node->op->multiply_adds && open_frame(r, n, &frame) == TH_OK)
-            work += node->op->multiply_adds(&frame.call);
+        work += computes ? th_node_multiply_adds(listing->ctx, node) : 0;
     }
     return work;
 }
@@ -235,13 +233,8 @@ static int64_t work_of(const th_listing *listing)
     int64_t work = 0;
     for (int64_t i = 0; i < listing->tensors; i++)
         work += 2 * th_tensor_numel(listing->tensor[i].tensor);
-    for (int64_t n = 0; n < listing->nodes; n++) {
-        const th_node *node = th_listing_node(listing, n);
-        th_frame frame;
-        work += NODE_WORK;
-        if (node->op->multiply_adds && th_frame_of_node(&frame, listing->ctx, node) == TH_OK)
-            work += node->op->multiply_adds(&frame.call);
-    }
+    for (int64_t n = 0; n < listing->nodes; n++)
+        work += NODE_WORK + th_node_multiply_adds(listing->ctx, th_listing_node(listing, n));
     return work;
 }
 

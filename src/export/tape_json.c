@@ -176,14 +176,6 @@ static void put_operands(FILE *file, const char *key, const int64_t *id, int cou
     th_put_json_sizes(file, count, id);
 }
 
-static int64_t multiply_adds(th_context *ctx, const th_node *node)
-{
-    th_frame frame;
-    if (node->op->multiply_adds == NULL || th_frame_of_node(&frame, ctx, node) != TH_OK)
-        return 0;
-    return node->op->multiply_adds(&frame.call);
-}
-
 static void put_attention(const th_page *page, FILE *file, int64_t node)
 {
     const th_attention_inside *a = page->attention[node];
@@ -224,7 +216,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     put_operands(file, "outputs", operand + node->n_inputs, node->n_outputs);
     put_saved(file, node);
     put_number(file, "saved_bytes", saved_bytes(&page->listing, index));
-    put_number(file, "multiply_adds", multiply_adds(page->listing.ctx, node));
+    put_number(file, "multiply_adds", th_node_multiply_adds(page->listing.ctx, node));
     put_text(file, "attributes", page->attributes[index]);
     put_key(file, "recomputed");
     th_put_json_bool(file, node->drops);
