@@ -122,9 +122,9 @@ static double inner_product(const th_array *a, const th_array *b)
     double sum = 0;
     if (!th_iterator_build_row_major(&iterator, a, 1, &b))
         return 0;
-    for (int64_t i = 0; i < iterator.numel; i++) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, i, &at);
+    th_iterator_position at;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at)) {
         const double weight = th_number_load(a->dtype, at.at[0]);
         sum += weight != 0 ? weight * th_number_load(b->dtype, at.at[1]) : 0;
     }
@@ -203,19 +203,19 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
         return r->listing->ctx->error;
     double *result = difference->data;
     th_iterator iterator;
-    const bool some = th_iterator_build_row_major(&iterator, value, 0, NULL);
-    for (int64_t i = 0; some && i < count && !r->listing->ctx->error; i++) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, i, &at);
+    th_iterator_position at;
+    *computed = true;
+    if (!th_iterator_build_row_major(&iterator, value, 0, NULL))
+        return TH_OK;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < count && !r->listing->ctx->error; i++, th_iterator_advance(&iterator, 1, &at)) {
         double *element = (double *)(void *)at.at[0];
         const double x = *element, h = 1e-5 * (fabs(x) > 1 ? sqrt(fabs(x)) : 1);
         const double above = loss_with(r, element, x + h), below = loss_with(r, element, x - h);
         result[i] = (above - below) / ((x + h) - (x - h));
         *element = x;
     }
-    if (some)
-        loss_with(r, (double *)value->data, *(double *)value->data);
-    *computed = true;
+    loss_with(r, (double *)value->data, *(double *)value->data);
     return r->listing->ctx->error;
 }
 

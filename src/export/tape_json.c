@@ -71,12 +71,11 @@ static bool same_elements(const th_array *a, const th_array *b)
     th_iterator iterator;
     if (!th_iterator_build_row_major(&iterator, a, 1, &b))
         return true;
-    for (int64_t i = 0; i < iterator.numel; i++) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, i, &at);
+    th_iterator_position at;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
         if (memcmp(at.at[0], at.at[1], th_dtype_size(a->dtype)) != 0)
             return false;
-    }
     return true;
 }
 
