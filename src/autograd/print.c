@@ -20,28 +20,6 @@ static size_t node_saved_bytes(const th_node *node)
     return bytes;
 }
 
-/* Returns the bytes of the step that this node is the first to hold: the memory that its backward costs. */
-static size_t node_own_bytes(const th_tape *tape, int64_t index)
-{
-    const th_node *node = th_node_at(tape, index);
-    size_t bytes = 0;
-    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const th_operand_record *operand = &node->operand[i];
-        if (operand->saved != TH_SAVED_HELD || operand->tensor->storage->owned)
-            continue;
-        bool held = false;
-        for (int64_t j = 0; j <= index && !held; j++) {
-            const th_node *earlier = th_node_at(tape, j);
-            const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
-            for (int k = 0; k < end && !held; k++)
-                held = earlier->operand[k].saved == TH_SAVED_HELD &&
-                       earlier->operand[k].tensor->storage == operand->tensor->storage;
-        }
-        bytes += held ? 0 : operand->tensor->storage->bytes;
-    }
-    return bytes;
-}
-
 /* Writes what the file still buffers. Returns an error if this, or anything before, could not be written. */
 static th_status finish_file(th_context *ctx, FILE *file, const char *operation)
 {
@@ -69,7 +47,7 @@ th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info)
         .file = node->file,
         .line = node->line,
         .multiply_adds = th_node_multiply_adds(ctx, node),
-        .saved_bytes = node_own_bytes(ctx->tape, index),
+        .saved_bytes = th_node_saved_bytes(ctx->tape, index, true),
         .n_inputs = node->n_inputs,
         .n_outputs = node->n_outputs,
     };
@@ -170,7 +148,7 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
         print_node_line(ctx, file, i);
         if (!th_checked_add(work, th_node_multiply_adds(ctx, node), &work))
             work = INT64_MAX;
-        saved += node_own_bytes(ctx->tape, i);
+        saved += th_node_saved_bytes(ctx->tape, i, true);
         if (options->formulas)
             print_formulas(file, node->op);
         if (options->values && print_values(ctx, file, node) != TH_OK)

@@ -97,6 +97,11 @@ void th_node_release(th_context *ctx, th_node *node);
 /* Fails if the saved value was changed after the call was recorded. */
 th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
 
+/* -- the memory of saved values (saved_bytes.c) -- */
+/* Returns the bytes of the step that this node saves and no earlier node does. held: counts the values that the nodes
+ * hold now; otherwise those that their backward reads. Looks at all earlier nodes. */
+size_t th_node_saved_bytes(const th_tape *tape, int64_t index, bool held);
+
 /* -- recomputation (recompute.c) -- */
 /* Runs the node that produced a dropped storage again, so that the storage has its bytes back. */
 th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation);

@@ -147,28 +147,6 @@ static void put_saved(FILE *file, const th_node *node)
     fputc(']', file);
 }
 
-/* Returns the bytes of the step that this node's backward reads, and no earlier node's. */
-static int64_t saved_bytes(const th_listing *listing, int64_t index)
-{
-    const th_node *node = th_listing_node(listing, index);
-    int64_t bytes = 0;
-    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const th_operand_record *operand = &node->operand[i];
-        if (operand->tensor == NULL || !operand->read || operand->tensor->storage->owned)
-            continue;
-        bool before = false;
-        for (int64_t j = 0; j <= index && !before; j++) {
-            const th_node *earlier = th_listing_node(listing, j);
-            const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
-            for (int k = 0; k < end && !before; k++)
-                before = earlier->operand[k].tensor && earlier->operand[k].read &&
-                         earlier->operand[k].tensor->storage == operand->tensor->storage;
-        }
-        bytes += before ? 0 : (int64_t)operand->tensor->storage->bytes;
-    }
-    return bytes;
-}
-
 static void put_operands(FILE *file, const char *key, const int64_t *id, int count)
 {
     put_key(file, key);
@@ -214,7 +192,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     put_operands(file, "inputs", operand, node->n_inputs);
     put_operands(file, "outputs", operand + node->n_inputs, node->n_outputs);
     put_saved(file, node);
-    put_number(file, "saved_bytes", saved_bytes(&page->listing, index));
+    put_number(file, "saved_bytes", (int64_t)th_node_saved_bytes(page->listing.ctx->tape, index, false));
     put_number(file, "multiply_adds", th_node_multiply_adds(page->listing.ctx, node));
     put_text(file, "attributes", page->attributes[index]);
     put_key(file, "recomputed");
