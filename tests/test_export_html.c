@@ -464,6 +464,21 @@ START_TEST(values_not_kept)
 }
 END_TEST
 
+/* A backward that fails releases the gradients. th_keep_values does not help then, and the message does not name it. */
+START_TEST(failed_backward)
+{
+    th_tensor *loss = total(th_exp(leaf("x", TH_SHAPE(2))));
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
+    expect_status(th_backward(loss, NULL), TH_ERROR_STATE, "was consumed by an earlier backward");
+    expect_status(th_tape_write_html(ctx, in_folder("page.html"), NULL), TH_ERROR_STATE,
+                  "was released because backward failed; clear the tape and run the step again");
+    th_tape_clear(ctx);
+    loss = total(th_exp(leaf("x", TH_SHAPE(2))));
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
+    ck_assert_int_eq(th_tape_write_html(ctx, in_folder("page.html"), NULL), TH_OK);
+}
+END_TEST
+
 /* Without memory there is an error, nothing leaks, and the old page stays. */
 START_TEST(no_memory)
 {
@@ -518,6 +533,7 @@ int main(void)
     tcase_add_test(tests, errors);
     tcase_add_test(tests, values_changed);
     tcase_add_test(tests, values_not_kept);
+    tcase_add_test(tests, failed_backward);
     tcase_add_test(tests, no_memory);
     return run_suites();
 }

@@ -64,6 +64,7 @@ typedef struct th_tape_passes {
     const th_tensor_impl *start; /* of the last one: the tensor that was differentiated */
     bool requested;              /* the last one computed the gradients of wrt only */
     bool added;                  /* one of them added to the gradient of a leaf from before it */
+    bool failed;                 /* another one failed, which released the gradients of all results */
 } th_tape_passes;
 
 typedef struct th_tape {

@@ -184,9 +184,10 @@ static th_status check_kept(th_listing *listing, const char *operation)
         listing->backward |= has;
         if (node->consumed && !has && th_tensor_numel(output) > 0 && node->n_outputs == 1)
             return th_fail(
-                listing->ctx, TH_ERROR_STATE, operation,
-                "the gradient of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
-                node->op->name, file_of(node->file), node->line);
+                listing->ctx, TH_ERROR_STATE, operation, "the gradient of %s, recorded at %s:%d, was released%s",
+                node->op->name, file_of(node->file), node->line,
+                listing->ctx->tape->passes.failed ? " because backward failed; clear the tape and run the step again"
+                                                  : "; call th_keep_values before the forward");
     }
     return TH_OK;
 }
