@@ -75,6 +75,17 @@ static th_tensor *dv_transposed(const scene *s)
     return th_matmul(s->output[1], s->dy);
 }
 
+static th_tensor *dv_exchanged(const scene *s) /* p_jt of the pairs seen: only t = j remains */
+{
+    const int64_t T = th_size(s->dy, 0);
+    const double *p = th_data_const(s->output[1]);
+    th_tensor *diagonal = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(T, 1));
+    double *d = th_data(diagonal);
+    for (int64_t t = 0; t < T; t++)
+        d[t] = p[t * T + t];
+    return th_mul(diagonal, s->dy);
+}
+
 static th_tensor *dv_without_p(const scene *s)
 {
     return th_matmul(transposed(masked(s, th_ones(s->ctx, TH_FLOAT64, th_shape_of(s->output[1])))), s->dy);
@@ -98,6 +109,48 @@ static th_tensor *dq_without_sum(const scene *s)
 static th_tensor *dk_without_sum(const scene *s)
 {
     return dk_with(s, th_mul(s->output[1], dp(s)), scale_of(s));
+}
+
+static th_tensor *ds_unfinished(const scene *s) /* one loop adds to the sum over the keys and computes ds */
+{
+    const int64_t T = th_size(s->dy, 0);
+    th_tensor *p = s->output[1], *upper = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(T, T));
+    double *u = th_data(upper);
+    for (int64_t i = 0; i < T * T; i++)
+        u[i] = i / T <= i % T;
+    return th_mul(p, th_sub(dp(s), th_matmul(th_mul(p, dp(s)), upper)));
+}
+
+static th_tensor *dq_unfinished(const scene *s)
+{
+    return dq_with(s, ds_unfinished(s), scale_of(s));
+}
+
+static th_tensor *dk_unfinished(const scene *s)
+{
+    return dk_with(s, ds_unfinished(s), scale_of(s));
+}
+
+static th_tensor *ds_of_unfinished_dp(const scene *s) /* the loop over d adds p dp to the sum each time */
+{
+    const int64_t T = th_size(s->dy, 0), D = th_size(s->dy, 1);
+    const double *dy = th_data_const(s->dy);
+    th_tensor *p = s->output[1], *counted = th_zeros(s->ctx, TH_FLOAT64, th_shape_of(s->dy));
+    double *c = th_data(counted);
+    for (int64_t i = 0; i < T * D; i++)
+        c[i] = dy[i] * (double)(D - i % D); /* element d is in D - d of the unfinished dp */
+    th_tensor *sum = row_sum(th_mul(p, masked(s, th_matmul(counted, transposed(s->input[V])))));
+    return th_mul(p, th_sub(dp(s), sum));
+}
+
+static th_tensor *dq_of_unfinished_dp(const scene *s)
+{
+    return dq_with(s, ds_of_unfinished_dp(s), scale_of(s));
+}
+
+static th_tensor *dk_of_unfinished_dp(const scene *s)
+{
+    return dk_with(s, ds_of_unfinished_dp(s), scale_of(s));
 }
 
 static th_tensor *dq_without_softmax(const scene *s)
@@ -184,15 +237,21 @@ static th_tensor *dk_from_k(const scene *s)
 #define KEPT_ROWS "dp of a query contains dp of the queries before it: set row[j] to 0 for each query t and key j"
 #define KEPT_SUM "the sum over the keys contains the sums of the queries before it: set it to 0 for each query t"
 #define LAST_TERM "dp_tj is its last term only: use += in the loop over d"
+#define UNFINISHED_DP "the sum over the keys adds p_tj dp_tj before dp_tj is complete: add it after the loop over d"
 
 static const mark_mistake mistakes[] = {
     {V, "dv uses p_tj where it needs the weight of key j for query t: sum over the queries t, not over the keys",
      dv_transposed},
+    {V, "dv uses p_jt, but the weight of key j for query t is p_tj", dv_exchanged},
     {V, "dv lacks the weights: query t sends p_tj do_t to value j", dv_without_p},
     {Q, "dq lacks the scale 1 / sqrt(D): it is part of the score", dq_unscaled},
     {K, "dk lacks the scale 1 / sqrt(D): it is part of the score", dk_unscaled},
     {Q, "ds is p dp: the sum over the keys of exercise 4 is missing", dq_without_sum},
     {K, "ds is p dp: the sum over the keys of exercise 4 is missing", dk_without_sum},
+    {Q, "ds uses the sum over the keys before it is complete: finish the sum in a separate loop first", dq_unfinished},
+    {K, "ds uses the sum over the keys before it is complete: finish the sum in a separate loop first", dk_unfinished},
+    {Q, UNFINISHED_DP, dq_of_unfinished_dp},
+    {K, UNFINISHED_DP, dk_of_unfinished_dp},
     {Q, "dp is used as ds: the softmax of exercise 4 is missing between them", dq_without_softmax},
     {Q, KEPT_ROWS, dq_of_kept_rows},
     {K, KEPT_ROWS, dk_of_kept_rows},
