@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "models/core.h"
 #include "models/files/json.h"
@@ -345,17 +346,39 @@ static th_language_model_options llama(const config *c)
 
 /* -- the architecture -- */
 
-/* Returns the first of several tokens. Small models often keep their architecture's default although it is outside
- * their vocabulary; in that case returns -1. */
-static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
+/* Adds a token unless it is outside the vocabulary or already there. */
+static void add_end_token(const config *c, int64_t token, th_foreign_config *read)
+{
+    bool known = token < 0 || token >= read->options.vocabulary;
+    for (int i = 0; i < read->n_end_tokens && !known; i++)
+        known = read->end_tokens[i] == token;
+    if (known)
+        return;
+    if (read->n_end_tokens == TH_MAX_END_TOKENS)
+        refuse(c, "\"%s\" has more than 64 tokens", "eos_token_id");
+    else
+        read->end_tokens[read->n_end_tokens++] = token;
+}
+
+/* Reads eos_token_id, an integer or a list. `missing` is the token if it is missing. Small models often keep their
+ * architecture's default although it is outside their vocabulary. */
+static void read_end_tokens(const config *c, int64_t missing, th_foreign_config *read)
 {
     const json_t *value = json_object_get(c->object, "eos_token_id");
-    if (json_is_array(value) && json_array_size(value) > 0)
-        value = json_array_get(value, 0);
-    if (value && !json_is_null(value) && !json_is_integer(value))
+    const size_t count = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
+    int64_t first = value && json_is_null(value) ? -1 : missing;
+    if (value == NULL)
+        add_end_token(c, missing, read);
+    if (json_is_array(value) && count == 0)
         refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
-    const int64_t token = value ? (json_is_null(value) ? -1 : json_integer_value(value)) : missing;
-    return token >= 0 && token < vocabulary ? token : -1;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *token = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_integer(token))
+            refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
+        first = i == 0 ? json_integer_value(token) : first;
+        add_end_token(c, json_integer_value(token), read);
+    }
+    read->end_token = first >= 0 && first < read->options.vocabulary ? first : -1;
 }
 
 static void read_config(const config *c, th_foreign_config *read)
@@ -376,7 +399,7 @@ static void read_config(const config *c, th_foreign_config *read)
     const bool is_llama = strcmp(type, "llama") == 0;
     read->architecture = is_llama ? TH_LLAMA : TH_GPT2;
     read->options = is_llama ? llama(c) : gpt2(c);
-    read->end_token = end_token(c, is_llama ? 2 : 50256, read->options.vocabulary);
+    read_end_tokens(c, is_llama ? 2 : 50256, read);
 }
 
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
@@ -454,5 +477,47 @@ th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *
         *token = read.end_token;
         th_foreign_config_release(ctx, &read);
     }
+    return th_error_code(ctx);
+}
+
+/* Replaces the end tokens by those of generation_config.json, if it has any. */
+static void read_generation_config(th_context *ctx, const char *operation, const char *folder, th_foreign_config *read)
+{
+    char path[TH_MAX_PATH];
+    if (!th_hugging_face_path(ctx, operation, folder, "generation_config.json", path) || access(path, F_OK) != 0)
+        return;
+    const th_json_source source = {ctx, operation, path};
+    size_t memory;
+    json_t *object = th_json_read_file(&source, &limits, &memory);
+    const config c = {source, object};
+    if (object && !json_is_object(object))
+        refuse(&c, "it is not a JSON %s", "object");
+    if (object && given(&c, "eos_token_id")) {
+        read->n_end_tokens = 0;
+        read_end_tokens(&c, -1, read);
+    }
+    th_json_release(ctx, object, memory);
+}
+
+th_status th_pretrained_end_tokens(th_context *ctx, const char *folder, int64_t *tokens, int max_tokens, int *count)
+{
+    static const char *const operation = "pretrained_end_tokens";
+    th_foreign_config read;
+    if (!th_usable_context(ctx, operation))
+        return th_error_code(ctx);
+    if (folder == NULL || count == NULL || max_tokens < 0 || (tokens == NULL && max_tokens > 0))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a folder, memory for tokens and a count");
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) != TH_OK)
+        return th_error_code(ctx);
+    read_generation_config(ctx, operation, folder, &read);
+    if (!th_failed(ctx) && read.n_end_tokens > max_tokens)
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%.300s has %d end tokens, but there is memory for %d", folder,
+                read.n_end_tokens, max_tokens);
+    if (!th_failed(ctx)) {
+        *count = read.n_end_tokens;
+        for (int i = 0; i < read.n_end_tokens; i++)
+            tokens[i] = read.end_tokens[i];
+    }
+    th_foreign_config_release(ctx, &read);
     return th_error_code(ctx);
 }
