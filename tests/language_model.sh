@@ -42,6 +42,17 @@ awk -v f="$(field memory)" -v m="$memory" 'BEGIN { exit !(f <= m && m <= f + 100
 "$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 >second
 "$program" sample run --prompt "12 bottles" --tokens 40 --seed 4 >third
 cmp first second && grep -q '^12 bottles' first || fail "sample"
+"$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 --samples 2 >both
+sed -n 2p both >first_of_both
+[ "$(sed -n 1p both)" = "--- sample 1 of 2 ---" ] && grep -q '^--- sample 2 of 2 ---$' both || fail "samples: $(cat both)"
+head -n 1 first | cmp - first_of_both || fail "the first of two samples: $(cat both)"
+"$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 --stop "$(head -c 25 first | tail -c 3)" >stopped
+[ "$(wc -c <stopped)" -le 24 ] && cmp -n "$(($(wc -c <stopped) - 1))" first stopped || fail "--stop: $(cat stopped)"
+"$program" sample run --prompt "12 bottles" --tokens 30 --temperature 5 --min-p 1 >most_probable
+"$program" sample run --prompt "12 bottles" --tokens 30 --temperature 0 >greedy
+cmp most_probable greedy || fail "--min-p 1"
+"$program" sample run --prompt "12 bottles" --tokens 20 --temperature 0 --no-repeat 2 >without_repeats
+cmp -s without_repeats greedy && fail "--no-repeat changes nothing"
 cmp -s first third && fail "another seed, the same text"
 expect 0 'wrote: page.html' "$program" sample run --prompt "12 bottles" --tokens 4 --page page.html
 grep -q '"tokens":\["1","2"," ","b"' page.html && grep -q '"name":"layers.1.self_attn.in_proj_weight"' page.html || fail "page"
@@ -225,6 +236,8 @@ expect 2 'leaves nothing to train' train text other --freeze '*'
 expect 2 'are for new models' "$program" train text other --from model --layers 3
 expect 2 'unrecognized option' "$program" resume run --nonsense
 expect 2 'needs the folder' "$program" sample
+expect 2 '--stop needs 1 to 255 bytes' "$program" sample run --stop ''
+expect 2 'samples of temperature 0 are equal' "$program" sample run --samples 2 --temperature 0
 expect 2 'unknown command: nonsense' "$program" nonsense
 expect 1 'No such file' train nothing other
 : >empty

@@ -86,8 +86,10 @@ static th_status continue_texts(th_module *model, th_tensor *prompt, const sampl
         how.max_new_tokens = remaining;
     how.emit = write_token;
     how.user = texts;
-    how.end_tokens = &chosen.end_token;
-    how.n_end_tokens = chosen.end_token >= 0 && !options->ignore_end ? 1 : 0;
+    how.end_tokens = options->n_end_tokens > 0 ? options->end_tokens : &chosen.end_token;
+    how.n_end_tokens = options->n_end_tokens > 0 ? options->n_end_tokens : chosen.end_token >= 0;
+    if (options->ignore_end)
+        how.n_end_tokens = 0;
     for (int64_t i = 0; i < count; i++) { /* from here on, because the prompt may have a stop string */
         texts[i].stream.strings = options->stop;
         texts[i].stream.count = options->n_stop;

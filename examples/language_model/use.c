@@ -141,6 +141,10 @@ int sample(int argc, char **argv)
         refuse(PROGRAM, "samples of temperature 0 are equal; --samples needs a temperature, or as many --beams", "");
     trainer t;
     open_model(&t, run, last);
+    int64_t end_tokens[64];
+    int n_end_tokens = 0;
+    if (is_model_folder(run))
+        expect(&t, th_pretrained_end_tokens(t.ctx, run, end_tokens, 64, &n_end_tokens));
     const sample_options how = {.generate = {.max_new_tokens = tokens,
                                              .temperature = temperature,
                                              .top_k = top_k,
@@ -152,6 +156,8 @@ int sample(int argc, char **argv)
                                              .beams = beams,
                                              .seed = (uint64_t)seed},
                                 .ignore_end = ignore_end,
+                                .end_tokens = end_tokens,
+                                .n_end_tokens = n_end_tokens,
                                 .stop = &stop,
                                 .n_stop = stop != NULL};
     first_tokens first = {.count = 0};
