@@ -196,6 +196,48 @@ static int64_t end_token(const char *type, const char *fields)
     return token;
 }
 
+static void check_end_tokens(const char *config, const char *generation, int wanted, const int64_t *expected)
+{
+    int64_t tokens[8];
+    int count = -1;
+    char text[300], file_name[400];
+    snprintf(text, sizeof text, "{\"model_type\": \"llama\"%s}", config);
+    write_config(text);
+    snprintf(file_name, sizeof file_name, "%s/generation_config.json", directory);
+    remove(file_name);
+    if (generation) {
+        FILE *file = fopen(file_name, "w");
+        ck_assert_ptr_nonnull(file);
+        fputs(generation, file);
+        fclose(file);
+    }
+    ck_assert_msg(th_pretrained_end_tokens(ctx, directory, tokens, 8, &count) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_int_eq(count, wanted);
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(tokens[i], expected[i]);
+}
+
+START_TEST(test_end_tokens)
+{
+    int64_t tokens[2];
+    int count;
+    check_end_tokens("", NULL, 1, (const int64_t[]){2});
+    check_end_tokens(", \"vocab_size\": 2", NULL, 0, NULL);
+    check_end_tokens(", \"eos_token_id\": null", NULL, 0, NULL);
+    check_end_tokens(", \"eos_token_id\": [7, 40000, 5, 7, -3]", NULL, 2, (const int64_t[]){7, 5});
+    check_end_tokens(", \"eos_token_id\": [7, 5]", "{}", 2, (const int64_t[]){7, 5});
+    check_end_tokens(", \"eos_token_id\": [7, 5]", "{\"eos_token_id\": null}", 2, (const int64_t[]){7, 5});
+    check_end_tokens(", \"eos_token_id\": 7", "{\"eos_token_id\": [9, 8, 7]}", 3, (const int64_t[]){9, 8, 7});
+    expect_status(th_pretrained_end_tokens(ctx, directory, tokens, 2, &count), TH_ERROR_ARGUMENT,
+                  "has 3 end tokens, but there is memory for 2");
+    check_end_tokens("", NULL, 1, (const int64_t[]){2}); /* removes generation_config.json */
+    expect_status(th_pretrained_end_tokens(ctx, directory, NULL, 2, &count), TH_ERROR_ARGUMENT, "needs a folder");
+    expect_status(th_pretrained_end_tokens(ctx, NULL, tokens, 2, &count), TH_ERROR_ARGUMENT, "needs a folder");
+    write_config("{\"model_type\": \"llama\", \"eos_token_id\": [1, \"2\"]}");
+    expect_status(th_pretrained_end_tokens(ctx, directory, tokens, 2, &count), TH_ERROR_FILE, "a list of integers");
+}
+END_TEST
+
 START_TEST(test_end_token)
 {
     ck_assert_int_eq(end_token("gpt2", ""), 50256); /* transformers' default */
@@ -790,6 +832,7 @@ int main(void)
     tcase_add_test(tests, test_fields_that_are_missing_or_null);
     tcase_add_test(tests, test_fields_that_are_given);
     tcase_add_test(tests, test_end_token);
+    tcase_add_test(tests, test_end_tokens);
     tcase_add_test(tests, test_rotary_scaling);
     tcase_add_test(tests, test_rotary_scaling_for_long_texts);
     tcase_add_test(tests, test_rejected_config);

@@ -6,11 +6,15 @@
 
 #include "models/families/family.h"
 
+enum { TH_MAX_END_TOKENS = 64 };
+
 /* The contents of config.json. */
 typedef struct th_foreign_config {
     const th_family *family;
     th_language_model_options options;
-    int64_t end_token; /* -1: none */
+    int64_t end_token;                     /* the first of the list, -1: none, or outside the vocabulary */
+    int64_t end_tokens[TH_MAX_END_TOKENS]; /* all that are inside the vocabulary */
+    int n_end_tokens;
 } th_foreign_config;
 
 /* Reads a config.json. The caller releases the options' arrays. */

@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "models/families/config.h"
+#include "models/families/end_tokens.h"
 #include "models/families/fields.h"
 #include "models/families/layers.h"
 
-static const th_json_limits limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
+const th_json_limits th_config_limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
 
 /* Fills in sizes that depend on others. */
 static void complete_sizes(th_language_model_options *o)
@@ -40,19 +41,6 @@ static void lengthen(th_language_model_options *o, const th_rotary_scaling *scal
         scaling->kind == TH_ROTARY_DYNAMIC ? floor((double)scaling->original_length * scaling->factor) : 0;
     if (longer > (double)o->length)
         o->length = longer > TH_CONFIG_MAX_SIZE ? TH_CONFIG_MAX_SIZE : (int64_t)longer;
-}
-
-/* Returns the first of several tokens. Small models often keep their family's default although it is outside their
- * vocabulary; in that case returns -1. */
-static int64_t end_token(const th_config *c, int64_t missing, int64_t vocabulary)
-{
-    const json_t *value = json_object_get(c->object, "eos_token_id");
-    if (json_is_array(value) && json_array_size(value) > 0)
-        value = json_array_get(value, 0);
-    if (value && !json_is_null(value) && !json_is_integer(value))
-        th_config_refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
-    const int64_t token = value ? (json_is_null(value) ? -1 : json_integer_value(value)) : missing;
-    return token >= 0 && token < vocabulary ? token : -1;
 }
 
 /* Returns the family; NULL with the error stored if there is none. */
@@ -94,7 +82,7 @@ static void read_config(const th_config *c, th_foreign_config *read)
     th_layers_read(c, family, o);
     lengthen(o, &o->block.scores.rotary_scaling);
     lengthen(o, &o->other_scores.rotary_scaling);
-    read->end_token = end_token(c, family->end_token, o->vocabulary);
+    th_end_tokens_read(c, family->end_token, read);
 }
 
 /* Reads an object. *described stays as it was after an error. */
@@ -113,7 +101,7 @@ th_status th_foreign_config_read(th_context *ctx, const char *operation, const c
 {
     const th_json_source source = {ctx, operation, path};
     size_t memory;
-    json_t *object = th_json_read_file(&source, &limits, &memory);
+    json_t *object = th_json_read_file(&source, &th_config_limits, &memory);
     if (object == NULL)
         return th_error_code(ctx);
     const th_status status = read_object(&source, object, described);
@@ -125,7 +113,7 @@ th_status th_foreign_config_parse(th_context *ctx, const char *operation, const 
                                   size_t bytes, th_foreign_config *described)
 {
     const th_json_source source = {ctx, operation, name};
-    json_t *object = th_json_read(&source, text, bytes, &limits);
+    json_t *object = th_json_read(&source, text, bytes, &th_config_limits);
     if (object == NULL)
         return th_error_code(ctx);
     const th_status status = read_object(&source, object, described);

@@ -7,6 +7,9 @@
 
 enum { TH_CONFIG_MAX_SIZE = INT32_MAX, TH_CONFIG_MAX_LAYERS = 4096 };
 
+/* Of config.json and generation_config.json. */
+extern const th_json_limits th_config_limits;
+
 typedef struct th_config {
     th_json_source source;
     const json_t *object; /* the fields: of the whole file, or of one of its members */

@@ -1,5 +1,8 @@
 /* The description of a model in a folder of transformers: its options, and the token that ends a text. */
+#include <unistd.h>
+
 #include "models/core.h"
+#include "models/families/end_tokens.h"
 #include "models/store/hugging_face.h"
 #include "tapehead/hugging_face.h"
 
@@ -71,5 +74,36 @@ th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *
         *token = read.end_token;
         th_foreign_config_release(ctx, &read);
     }
+    return th_error_code(ctx);
+}
+
+/* Replaces the end tokens by those of generation_config.json, if that file exists and has any. */
+static void read_generation_config(th_context *ctx, const char *operation, const char *folder, th_foreign_config *read)
+{
+    char path[TH_MAX_PATH];
+    if (th_hugging_face_path(ctx, operation, folder, "generation_config.json", path) && access(path, F_OK) == 0)
+        th_end_tokens_replace(ctx, operation, path, read);
+}
+
+th_status th_pretrained_end_tokens(th_context *ctx, const char *folder, int64_t *tokens, int max_tokens, int *count)
+{
+    static const char *const operation = "pretrained_end_tokens";
+    th_foreign_config read;
+    if (!th_usable_context(ctx, operation))
+        return th_error_code(ctx);
+    if (folder == NULL || count == NULL || max_tokens < 0 || (tokens == NULL && max_tokens > 0))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a folder, memory for tokens and a count");
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) != TH_OK)
+        return th_error_code(ctx);
+    read_generation_config(ctx, operation, folder, &read);
+    if (!th_failed(ctx) && read.n_end_tokens > max_tokens)
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%.300s has %d end tokens, but there is memory for %d", folder,
+                read.n_end_tokens, max_tokens);
+    if (!th_failed(ctx)) {
+        *count = read.n_end_tokens;
+        for (int i = 0; i < read.n_end_tokens; i++)
+            tokens[i] = read.end_tokens[i];
+    }
+    th_foreign_config_release(ctx, &read);
     return th_error_code(ctx);
 }
