@@ -100,7 +100,9 @@ static void compare_fixture(const char *folder, double logits_limit, double grad
     th_safetensors_close(file);
 }
 
-static const char *const folders[] = {"gpt2", "llama", "gpt2_shards", "llama_shards"};
+static const char *const folders[] = {"gpt2",  "llama", "gpt2_shards", "llama_shards", "mistral", "smollm3", "qwen2",
+                                      "qwen3", "phi3",  "olmo2",       "gemma2",       "gemma3",  "gpt_neox"};
+enum { FOLDERS = sizeof folders / sizeof *folders };
 
 START_TEST(test_as_transformers_in_float32)
 {
@@ -118,7 +120,8 @@ END_TEST
 START_TEST(test_as_transformers_in_bfloat16)
 {
     ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_BFLOAT16), TH_OK);
-    compare_fixture(folders[_i], 2e-2, 5e-2);
+    const bool amplifies = strncmp(folders[_i], "olmo2", 5) == 0 || strncmp(folders[_i], "gemma", 5) == 0;
+    compare_fixture(folders[_i], amplifies ? 1e-1 : 2e-2, amplifies ? 3e-1 : 5e-2); /* norms of small outputs */
 }
 END_TEST
 
@@ -825,10 +828,10 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("hugging_face", setup, teardown);
-    tcase_add_loop_test(tests, test_as_transformers_in_float32, 0, 4);
-    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16x3, 0, 4);
-    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16, 0, 4);
-    tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, 4);
+    tcase_add_loop_test(tests, test_as_transformers_in_float32, 0, FOLDERS);
+    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16x3, 0, FOLDERS);
+    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16, 0, FOLDERS);
+    tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, FOLDERS);
     tcase_add_test(tests, test_fields_that_are_missing_or_null);
     tcase_add_test(tests, test_fields_that_are_given);
     tcase_add_test(tests, test_end_token);
