@@ -25,7 +25,8 @@ def models():
     torch.manual_seed(3)
     common_sizes = dict(vocab_size=VOCABULARY, bos_token_id=END, eos_token_id=END, pad_token_id=END)
     gpt2 = transformers.GPT2Config(n_positions=LENGTH, n_embd=32, n_layer=2, n_head=4, **common_sizes)
-    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2)
+    sizes |= dict(num_attention_heads=4, num_key_value_heads=2)
     llama = transformers.LlamaConfig(max_position_embeddings=LENGTH, **sizes, **common_sizes)
     dynamic = transformers.LlamaConfig(  # longer than all prompts: transformers forgets earlier lengths then
         max_position_embeddings=16, rope_parameters=dict(rope_type="dynamic", factor=4.0), **sizes, **common_sizes
@@ -91,7 +92,8 @@ def compare_deterministic(c, name, model, folder):
             for k, sequence in enumerate(result.sequences[:, length:].numpy()):
                 row = i * options.get("sequences", 1) + k
                 tokens_here = ours["tokens"][row]  # both fill up with the end token
-                same = np.array_equal(tokens_here[: len(sequence)], sequence) and (tokens_here[len(sequence) :] == END).all()
+                padding = tokens_here[len(sequence) :]
+                same = np.array_equal(tokens_here[: len(sequence)], sequence) and (padding == END).all()
                 title = f"{name}, {'greedy' if greedy else 'beams'}: the same tokens"
                 c.check(title, same, f"{options} of prompt {i}: {tokens_here} and {sequence}")
                 if not greedy:
