@@ -11,7 +11,7 @@
 # --build DIR  builds in this directory instead of build-aarch64; kernels uses its subdirectory core
 # --fresh      downloads the libraries again
 #
-# Installs the compiler and QEMU. The libraries for aarch64 (jansson, PCRE2, Check, OpenBLAS) are packages of this machine's Debian.
+# Installs the compiler and QEMU. The libraries for aarch64 (jansson, PCRE2, utf8proc, Check, OpenBLAS) are packages of this machine's Debian.
 # cross.sh downloads them to $XDG_CACHE_HOME/tapehead and does not install them. It uses the mirror of this machine's apt, or
 # DEBIAN_MIRROR from the environment. Exits with 77 and prints the reason if a download fails.
 set -eu
@@ -21,7 +21,7 @@ here=$(dirname "$(dirname "$(readlink -f "$0")")")
 
 build=$here/build-aarch64 fresh=
 # The libraries for the models library; then what only tests need.
-libraries="libjansson-dev libjansson4 libpcre2-dev libpcre2-8-0"
+libraries="libjansson-dev libjansson4 libpcre2-dev libpcre2-8-0 libutf8proc-dev"
 for_tests="check libsubunit-dev libsubunit0 libopenblas0-pthread libgfortran5"
 
 while [ $# -gt 0 ]; do
@@ -124,7 +124,7 @@ case $what in
 build)
     configure "$build" -DTAPEHEAD_TESTS=OFF
     compile "$build"
-    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4 and libpcre2-8-0.\n' \
+    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4, libpcre2-8-0 and libutf8proc.\n' \
         "$build/examples"
     print_next cross.sh --build "$build" aarch64 kernels
     ;;

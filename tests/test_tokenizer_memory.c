@@ -329,9 +329,9 @@ static bool add_added_tokens(void)
     bool good = true;
     for (int i = 0; good && i < 40; i++) {
         const char content[] = {(char)('a' + i * 7 % 40), 0};
-        const size_t before = a.count;
-        good = th_added_tokens_add(&a, (th_added_token){.content = content, .bytes = 1, .id = i});
-        sound = sound && a.count == before + good && good == (th_added_tokens_find(&a, content, 1) != NULL);
+        const size_t before = a.all.count;
+        good = th_added_tokens_add(&a, (th_added_token){.content = content, .bytes = 1, .id = i}, content, 1);
+        sound = sound && a.all.count == before + good && good == (th_added_tokens_find(&a, content, 1) != NULL);
     }
     th_added_tokens_release(&a);
     return good;
@@ -464,9 +464,11 @@ START_TEST(test_counted_arrays)
                             t->vocabulary.slot,
                             t->merges.merge,
                             t->merges.slot,
-                            t->added.token,
-                            (char *)t->added.token->content};
-    ck_assert_uint_eq(t->added.count, 1);
+                            t->added.all.token,
+                            (char *)t->added.all.token->content,
+                            t->added.found[0].token,
+                            (char *)t->added.found[0].token->content};
+    ck_assert_uint_eq(t->added.all.count, 1);
     size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         bytes += malloc_usable_size(arrays[i]);

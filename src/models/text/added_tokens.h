@@ -36,6 +36,8 @@ typedef struct th_added_tokens {
 bool th_added_tokens_add(th_added_tokens *a, th_added_token token, const char *found, size_t bytes);
 /* Returns the token with this content, or NULL. */
 const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes);
+/* Returns the normalized token with this id, whose content is normalized; NULL if there is none. */
+const th_added_token *th_added_tokens_normalized(const th_added_tokens *a, int32_t id);
 /* Returns another token that is found by the same text, or NULL. */
 const th_added_token *th_added_tokens_conflict(const th_added_tokens *a, th_added_token token, const char *found,
                                                size_t bytes);
