@@ -278,7 +278,7 @@ START_TEST(test_rejected)
         {"\"lstrip\": false, ", "", "\"lstrip\""},
         {"\"Split\"", "\"Whitespace\"", "pre_tokenizer 'Whitespace' is not supported"},
         {"\"Split\"", "\"Metaspace\"", "\"replacement\" is missing"},
-        {"\"Isolated\"", "\"Merged\"", "none of Isolated, Removed, Contiguous"},
+        {"\"Isolated\"", "\"Merged\"", "must be Isolated, Removed, Contiguous"},
         {"{\"Regex\": ", "{\"Rogox\": ", "\"String\" is missing"},
         {"\\\\s+|[^\\\\s]+", "\\\\s*", "it can match the empty string"},
         {"\\\\s+|[^\\\\s]+", "\\\\b.", "\\b is not supported"},

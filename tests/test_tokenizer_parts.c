@@ -108,7 +108,7 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Isolated\", \"invert\": 0}",
          "\"invert\" has another type; it should be true or false"},
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"MergedWithBoth\"}",
-         "the behavior of a Split is none of Isolated, Removed, Contiguous, MergedWithPrevious and MergedWithNext"},
+         "the behavior of a Split must be Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext"},
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\", \"Regex\": \"a\"}, \"behavior\": \"Removed\"}",
          "the pattern of a Split is neither a Regex nor a String"},
         {"{\"type\": \"Split\", \"pattern\": \"a\", \"behavior\": \"Removed\"}",

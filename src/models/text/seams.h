@@ -1,5 +1,5 @@
-/* Places that no merge crosses. If the model works on characters, a piece of text can be a whole file; cut at its
- * seams, it has the same tokens, but its words are short and many occur again. */
+/* Places that no merge crosses. If the model works on characters, a piece of text can be a whole file. Cut at its
+ * seams, it has the same tokens. The words are then short, and many occur again. */
 #ifndef TH_MODELS_TEXT_SEAMS_H
 #define TH_MODELS_TEXT_SEAMS_H
 
