@@ -376,20 +376,25 @@ def opened_by_transformers(c, ours, corpus):
         same(c, f"{title}, decoded", texts, texts, [tokenizer.decode(ids) for ids in tokens])
 
 
-def speed(c, ours, corpus):
-    """Compares the speed of encoding a million characters on one thread."""
-    corpus = (corpus * (1 + 1000000 // len(corpus)))[:1000000]
-    tokenizer = ours.learn("", corpus, 8192)
-    mine, theirs = [], []
-    for _ in range(3):
-        start = time.perf_counter()
-        tokenizer.encode(corpus)
-        theirs.append(time.perf_counter() - start)
-        ours.encode(ours.folder / "tokenizer.json", [corpus])
-        mine.append(ours.seconds)
-    ratio = min(theirs) / min(mine)
-    detail = f"{ratio:.1f} times the reference's speed ({1 / min(mine):.1f} MB/s)"
-    c.check("encoding at half the speed or more", ratio >= 0.5, detail)
+def speed(c, ours, english):
+    """Compares the speed of encoding a million characters on one thread. Text that occurs again is faster, in both."""
+    lines = [english[i : i + 200] for i in range(0, len(english), 200)]
+    made = dict(kinds(lines, english))
+    corpus = (english * (1 + 1000000 // len(english)))[:1000000]
+    path = ours.folder / "theirs.json"
+    chosen = {name: made[name] for name in ("llama2", "gemma", "mistral", "metaspace", "bytes, qwen2")}
+    for name, tokenizer in {"gpt2": learn("", corpus, 8192), **chosen}.items():
+        tokenizer.save(str(path))
+        mine, theirs = [], []
+        for _ in range(3):
+            start = time.perf_counter()
+            tokenizer.encode(corpus)
+            theirs.append(time.perf_counter() - start)
+            ours.encode(path, [corpus])
+            mine.append(ours.seconds)
+        ratio = min(theirs) / min(mine)
+        detail = f"{ratio:.1f} times the reference's speed ({1 / min(mine):.1f} MB/s)"
+        c.check(f"{name}: encoding at the reference's speed or faster", ratio >= 1, detail)
 
 
 def compare(c):
