@@ -81,7 +81,8 @@ static th_tokenizer *load_fixture(const char *fixture)
     return t;
 }
 
-static const char *const fixtures[] = {"gpt2", "llama3", "o200k", "characters", "llama2", "gemma", "mistral", "metaspace", "qwen2"};
+static const char *const fixtures[] = {"gpt2",  "llama3",  "o200k",     "characters", "llama2",
+                                       "gemma", "mistral", "metaspace", "qwen2"};
 
 /* Tokenizers as read, and after they were written and read again. */
 START_TEST(test_fixtures)
