@@ -147,8 +147,8 @@ TH_API th_status th_tokenizer_encode_document(th_tokenizer *tokenizer, const cha
 
 /* Returns the number of tokens. Ids are 0 .. size-1. */
 TH_API int64_t th_tokenizer_size(const th_tokenizer *tokenizer);
-/* Returns the text of a token inside a text, and sets *bytes to its length. It may be a part of a character. Valid until
- * the next th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
+/* Returns the text of a token inside a text, and sets *bytes to its length. It may be a part of a character. Valid
+ * until the next th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
 TH_API const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes);
 /* Returns true if a token is special; false if the id is not a token. */
 TH_API bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token);
