@@ -109,6 +109,7 @@ typedef struct th_op {
     /* For a fused operation: computes the same output 0 with other operations. May be NULL. */
     th_tensor *(*composed)(const void *attributes, th_tensor *const *inputs, int n_inputs);
     const char *not_differentiable; /* the reason, if the operation lacks a gradient */
+    uint32_t storage;               /* TH_INPUT bits of inputs that may have a storage type (TH_STORAGE_TYPES) */
     const th_sample *samples;       /* the last entry has no name */
 } th_op;
 
