@@ -1,4 +1,5 @@
-# Writes class.html, one file without network: the template, the viewer of tapes, the page's scripts, and the engine.
+# Writes class.html, one file that needs no network. It is the template with the viewer of tapes, the page's scripts, and the
+# engine:
 #     cmake -D ENGINE=class.js -D OUTPUT=class.html -P class/assemble.cmake
 # class.js contains the WebAssembly as base64 (class/CMakeLists.txt).
 cmake_minimum_required(VERSION 3.25)

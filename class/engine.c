@@ -3,42 +3,19 @@
 #include "engine.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "model.h"
 #include "sequence.h"
 #include "wrong_rules.h"
-
-#ifdef __EMSCRIPTEN__
-#include <emscripten.h>
-#else
-#define EMSCRIPTEN_KEEPALIVE
-#endif
 
 /* What class_new says, before there is an engine. */
 static char problem_of_new[512];
 
 /* -- errors -- */
-
-/* Stores a sentence about a wrong argument; returns NaN. */
-__attribute__((format(printf, 2, 3))) static double refuse(class_engine *e, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(e->problem, sizeof e->problem, format, arguments);
-    va_end(arguments);
-    return NAN;
-}
-
-/* Begins a call: forgets the last wrong argument. Returns whether the engine can compute. */
-static bool begin(class_engine *e)
-{
-    e->problem[0] = 0;
-    return th_error_code(e->ctx) == TH_OK;
-}
 
 EMSCRIPTEN_KEEPALIVE const char *class_error(const class_engine *e)
 {
@@ -54,7 +31,7 @@ static const char *wrong_argument(double seed, const copy_settings *s, int batch
 {
     if (!(seed >= 0 && seed <= 0x1p53 && seed == floor(seed)))
         return "the seed must be a whole number from 0 to 2^53";
-    if (s->length < 1 || s->length > CLASS_MAX_LENGTH)
+    if (s->length < 1 || s->length > COPY_MAX_LENGTH)
         return "the length must be 1 to 120";
     if (s->vocab < 2 || s->vocab > (int64_t)strlen(copy_letters))
         return "the number of symbols must be 2 to 62";
@@ -138,8 +115,6 @@ EMSCRIPTEN_KEEPALIVE void class_free(class_engine *e)
     free(e->tape);
     text_free(&e->parameters);
     text_free(&e->path);
-    text_free(&e->letters);
-    text_free(&e->written);
     text_free(&e->report);
     free(e);
 }
@@ -203,7 +178,7 @@ static bool differentiate(class_engine *e, th_shard *shard)
 
 EMSCRIPTEN_KEEPALIVE double class_step(class_engine *e)
 {
-    if (!begin(e) || !copy_values(e) || th_optimizer_set_learning_rate(e->adam, rate_at(e, th_step(e->ctx))))
+    if (!begin_call(e) || !copy_values(e) || th_optimizer_set_learning_rate(e->adam, rate_at(e, th_step(e->ctx))))
         return NAN;
     for (th_shard shard = th_optimizer_shards(e->adam); th_shard_next(&shard);)
         if (!differentiate(e, &shard))
@@ -220,10 +195,10 @@ EMSCRIPTEN_KEEPALIVE int class_steps(const class_engine *e)
 
 EMSCRIPTEN_KEEPALIVE double class_set_rate(class_engine *e, double rate)
 {
-    if (!begin(e))
+    if (!begin_call(e))
         return NAN;
     if (!(rate > 0 && rate <= 1e30))
-        return refuse(e, "the rate must be more than 0, it is %g", rate);
+        return refuse_call(e, "the rate must be more than 0, it is %g", rate);
     return e->rate = rate;
 }
 
@@ -234,19 +209,19 @@ EMSCRIPTEN_KEEPALIVE double class_rate(const class_engine *e)
 
 EMSCRIPTEN_KEEPALIVE double class_set_dropout(class_engine *e, double dropout)
 {
-    if (!begin(e))
+    if (!begin_call(e))
         return NAN;
     if (!(dropout >= 0 && dropout < 1))
-        return refuse(e, "the dropout must be at least 0 and less than 1, it is %g", dropout);
+        return refuse_call(e, "the dropout must be at least 0 and less than 1, it is %g", dropout);
     return e->dropout = dropout;
 }
 
 EMSCRIPTEN_KEEPALIVE double class_set_mask(class_engine *e, int mask)
 {
-    if (!begin(e))
+    if (!begin_call(e))
         return NAN;
     if (mask < 0 || mask >= CLASS_MASKS)
-        return refuse(e, "the mask must be 0, 1 or 2, it is %d", mask);
+        return refuse_call(e, "the mask must be 0, 1 or 2, it is %d", mask);
     return e->mask = mask;
 }
 
@@ -272,13 +247,13 @@ static bool is_rule(class_engine *e, int rule)
 {
     if (rule >= 0 && rule < class_wrong_rule_count)
         return true;
-    (void)refuse(e, "there are rules 0 to %d, but none with number %d", class_wrong_rule_count - 1, rule);
+    (void)refuse_call(e, "there are rules 0 to %d, but none with number %d", class_wrong_rule_count - 1, rule);
     return false;
 }
 
 EMSCRIPTEN_KEEPALIVE double class_set_rule(class_engine *e, int rule)
 {
-    if (!begin(e) || !is_rule(e, rule))
+    if (!begin_call(e) || !is_rule(e, rule))
         return NAN;
     return e->rule = rule;
 }
@@ -301,7 +276,7 @@ static bool check_operation(class_engine *e, const th_op *op)
 
 EMSCRIPTEN_KEEPALIVE const char *class_check(class_engine *e, int rule)
 {
-    if (!begin(e) || !is_rule(e, rule))
+    if (!begin_call(e) || !is_rule(e, rule))
         return NULL;
     text_clear(&e->report);
     for (int i = 0; i < CLASS_OPERATIONS; i++) {
@@ -318,10 +293,10 @@ EMSCRIPTEN_KEEPALIVE const char *class_check(class_engine *e, int rule)
 static double measure(class_engine *e, int sequences, bool whole)
 {
     enum { PART = 100 };
-    if (!begin(e))
+    if (!begin_call(e))
         return NAN;
     if (sequences < 1 || sequences > 100000)
-        return refuse(e, "the number of sequences must be 1 to 100,000, it is %d", sequences);
+        return refuse_call(e, "the number of sequences must be 1 to 100,000, it is %d", sequences);
     uint64_t state = 0;
     double right = 0;
     for (int done = 0; done < sequences; done += PART) {
@@ -365,7 +340,7 @@ EMSCRIPTEN_KEEPALIVE const char *class_parameters(class_engine *e)
 {
     int64_t at = 0;
     class_text *text = &e->parameters;
-    if (!begin(e))
+    if (!begin_call(e))
         return NULL;
     text_clear(text);
     for (th_parameter_iterator p = th_module_parameters(&e->model->base); th_parameter_next(&p);) {
@@ -402,11 +377,11 @@ static int64_t offset_of(const class_engine *e, const th_tensor *parameter)
 
 EMSCRIPTEN_KEEPALIVE const float *class_values(class_engine *e, const char *parameter)
 {
-    if (!begin(e))
+    if (!begin_call(e))
         return NULL;
     th_tensor *t = th_module_find_parameter(&e->model->base, parameter);
     if (t == NULL)
-        (void)refuse(e, "the model has no parameter %.200s", parameter);
+        (void)refuse_call(e, "the model has no parameter %.200s", parameter);
     if (t == NULL || th_copy_out(t, e->numbers, (size_t)th_numel(t) * sizeof *e->numbers))
         return NULL;
     return e->numbers;
@@ -414,11 +389,11 @@ EMSCRIPTEN_KEEPALIVE const float *class_values(class_engine *e, const char *para
 
 EMSCRIPTEN_KEEPALIVE const float *class_gradients(class_engine *e, const char *parameter)
 {
-    if (!begin(e))
+    if (!begin_call(e))
         return NULL;
     const th_tensor *t = th_module_find_parameter(&e->model->base, parameter);
     if (t == NULL)
-        (void)refuse(e, "the model has no parameter %.200s", parameter);
+        (void)refuse_call(e, "the model has no parameter %.200s", parameter);
     return t ? e->gradients + offset_of(e, t) : NULL;
 }
 
@@ -426,19 +401,19 @@ EMSCRIPTEN_KEEPALIVE const float *class_gradients(class_engine *e, const char *p
 
 EMSCRIPTEN_KEEPALIVE const char *class_write(class_engine *e, const char *sequence)
 {
-    th_tensor *x = begin(e) ? typed_sequence(e, sequence) : NULL;
+    th_tensor *x = begin_call(e) ? typed_sequence(e, sequence) : NULL;
     if (x == NULL)
         return NULL;
-    const bool done = spell_sequence(e, decode(&e->model->base, x, e->separator), &e->written);
+    spell(decode(&e->model->base, x, e->separator), e->model->settings.vocab, e->written);
     th_tensor_free(x);
     th_tape_clear(e->ctx);
-    return done ? e->written.data : NULL;
+    return e->written[0] ? e->written : NULL;
 }
 
 EMSCRIPTEN_KEEPALIVE const float *class_attention(class_engine *e, const char *sequence)
 {
     const copy_settings *s = &e->model->settings;
-    th_tensor *x = begin(e) ? typed_sequence(e, sequence) : NULL;
+    th_tensor *x = begin_call(e) ? typed_sequence(e, sequence) : NULL;
     if (x == NULL)
         return NULL;
     th_set_training(e->ctx, false);

@@ -37,11 +37,11 @@ enum {
     CLASS_MASKS
 };
 
-/* Creates a model and its optimizer (Adam). copy_task has the defaults seed 1, length 16, symbols 26, width 64, heads
- * 4, batch 32, steps 400, rate 5e-3, dropout 0.1, and the causal mask.
- *   seed 0 .. 2^53, length 1 .. 120, symbols 2 .. 62, width 1 .. 4096, heads 1 .. 32 (they divide the width),
- *   batch 1 .. 4096, steps 0 .. 1e7, rate > 0, 0 <= dropout < 1, mask one of CLASS_MASK_*
- * steps: the rate rises for 20 steps to `rate` and falls to 0 at this step along a cosine. 0: it stays at `rate`.
+/* Creates a model and its optimizer (Adam). The arguments, with copy_task's defaults in brackets:
+ *       seed 0 .. 2^53 [1], length 1 .. 120 [16], symbols 2 .. 62 [26], width 1 .. 4096 [64], heads 1 .. 32 [4],
+ *       batch 1 .. 4096 [32], steps 0 .. 1e7 [400], rate > 0 [5e-3], 0 <= dropout < 1 [0.1], mask CLASS_MASK_* [causal]
+ * The number of heads must divide the width. steps: the rate rises for 20 steps to `rate`, and falls to 0 at this step
+ * along a cosine. 0: it stays at `rate`.
  * Returns NULL for a wrong argument or without memory; class_error(0) has the sentence. */
 class_engine *class_new(double seed, int length, int symbols, int width, int heads, int batch, int steps, double rate,
                         double dropout, int mask);
@@ -87,7 +87,7 @@ double class_crc32c(const class_engine *engine);
 
 /* Returns the parameters as JSON, with norms of the last step (0 before the first one).
  *     [{"name":"attention.in_proj_weight","shape":[192,64],"count":12288,"norm":6.4,"gradient":0.031,"update":0.02}]
- * norm: of the values; gradient: of dL/dparameter; update: of the change of the values by Adam. NaN is null. */
+ * norm: of the values. gradient: of dL/dparameter. update: of Adam's change. NaN is null. */
 const char *class_parameters(class_engine *engine);
 
 /* Returns the values of a parameter, "embedding.weight", in row-major order; NULL if it does not exist. */

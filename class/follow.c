@@ -2,17 +2,11 @@
  * goes through the values or past the attention through the residual connection. Each node leads to the number from
  * which the largest part of its gradient comes. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "call.h"
 #include "model.h"
 #include "sequence.h"
-
-#ifdef __EMSCRIPTEN__
-#include <emscripten.h>
-#else
-#define EMSCRIPTEN_KEEPALIVE
-#endif
 
 /* The tensors of the path, in the order of forward, and their gradients. */
 enum { H, V, O, F, Y, LOGITS, TENSORS };
@@ -240,25 +234,27 @@ EMSCRIPTEN_KEEPALIVE const char *class_follow(class_engine *e, const char *seque
              .width = s->width,
              .head_width = s->width / s->heads,
              .symbols = s->vocab + 1};
-    e->problem[0] = 0;
+    if (!begin_call(e))
+        return NULL;
     if (position < 0 || position >= r.positions || element < 0 || element >= r.width) {
-        snprintf(e->problem, sizeof e->problem, "position %d and element %d are not in (%d, %d)", position, element,
-                 (int)r.positions, (int)r.width);
+        (void)refuse_call(e, "position %d and element %d are not in (%d, %d)", position, element, (int)r.positions,
+                          (int)r.width);
         return NULL;
     }
-    th_tensor *x = th_error_code(e->ctx) ? NULL : typed_sequence(e, sequence);
+    th_tensor *x = typed_sequence(e, sequence);
     if (x == NULL)
         return NULL;
     th_set_training(e->ctx, false);
     th_tensor *tokens = tokens_of(x, e->separator, x, s->length - 1);
-    int32_t token[2 * CLASS_MAX_LENGTH];
-    bool done = spell_sequence(e, tokens, &e->letters) && compute(&r, x, tokens) &&
+    int32_t token[2 * COPY_MAX_LENGTH];
+    char letters[2 * COPY_MAX_LENGTH + 1];
+    bool done = spell(tokens, s->vocab, letters)[0] && compute(&r, x, tokens) &&
                 th_copy_out(tokens, token, (size_t)r.positions * sizeof *token) == TH_OK;
     if (done) {
         text_clear(&e->path);
         text_add(&e->path, "{\"loss\":");
         text_add_number(&e->path, r.loss);
-        text_add(&e->path, ",\"tokens\":\"%s\",\"path\":[", e->letters.data);
+        text_add(&e->path, ",\"tokens\":\"%s\",\"path\":[", letters);
         write_path(&r, token[position], position, element);
         done = e->path.data != NULL;
     }

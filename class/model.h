@@ -12,15 +12,16 @@ struct class_engine {
     th_optimizer *adam;
     th_tensor *separator;
     int64_t batch, steps;
-    double rate, dropout, loss;
+    double rate, dropout;
     int mask, rule;
-    th_tensor *(*attend)(copy_model *m, th_tensor *h);     /* the model's own, for the copy task's choices */
-    int64_t count;                                         /* elements of all parameters */
-    float *before, *gradients, *numbers;                   /* [count] each; numbers: what class_values returns */
-    float *weights;                                        /* (H, T, T) */
-    class_text parameters, path, letters, written, report; /* what the functions returned last */
-    char *tape;                                            /* what class_tape returned last */
-    char problem[512];                                     /* the last wrong argument */
+    th_tensor *(*attend)(copy_model *m, th_tensor *h); /* the model's own, for the copy task's choices */
+    int64_t count;                                     /* elements of all parameters */
+    float *before, *gradients, *numbers;               /* [count] each; numbers: what class_values returns */
+    float *weights;                                    /* (H, T, T) */
+    class_text parameters, path, report;               /* what the functions returned last */
+    char written[2 * COPY_MAX_LENGTH + 1];             /* what class_write returned last */
+    char *tape;                                        /* what class_tape returned last */
+    char problem[512];                                 /* the last wrong argument */
 };
 
 /* The operands of attention, (B, H, T, D), and its scores and weights, (B, H, T, T). */

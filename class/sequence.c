@@ -1,41 +1,29 @@
 /* Sequences (sequence.h). */
 #include "sequence.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "call.h"
 
 th_tensor *typed_sequence(class_engine *e, const char *sequence)
 {
     const copy_settings *s = &e->model->settings;
-    int32_t token[CLASS_MAX_LENGTH];
+    int32_t token[COPY_MAX_LENGTH];
     const size_t length = strlen(sequence);
     if (length != (size_t)s->length) {
-        snprintf(e->problem, sizeof e->problem, "the sequence must have %d letters, it has %zu", (int)s->length,
-                 length);
+        (void)refuse_call(e, "the sequence must have %d letters, it has %zu", (int)s->length, length);
         return NULL;
     }
     for (size_t i = 0; i < length; i++) {
         const char *letter = strchr(copy_letters, sequence[i]);
         if (letter == NULL || letter - copy_letters >= s->vocab) {
-            snprintf(e->problem, sizeof e->problem, "'%c' is not one of the model's symbols, %.*s", sequence[i],
-                     (int)s->vocab, copy_letters);
+            (void)refuse_call(e, "'%c' is not one of the model's symbols, %.*s", sequence[i], (int)s->vocab,
+                              copy_letters);
             return NULL;
         }
         token[i] = (int32_t)(letter - copy_letters);
     }
     return th_from_data(e->ctx, TH_INT32, TH_SHAPE(1, s->length), token);
-}
-
-bool spell_sequence(class_engine *e, th_tensor *tokens, class_text *text)
-{
-    int32_t token[2 * CLASS_MAX_LENGTH];
-    const int64_t n = th_numel(tokens);
-    if (th_copy_out(tokens, token, (size_t)n * sizeof *token))
-        return false;
-    text_clear(text);
-    for (int64_t i = 0; i < n; i++)
-        text_add(text, "%c", token[i] == e->model->settings.vocab ? '|' : copy_letters[token[i]]);
-    return text->data != NULL;
 }
 
 /* SplitMix64 (Steele et al. 2014). */
@@ -49,7 +37,7 @@ static uint64_t next(uint64_t *state)
 
 th_tensor *random_sequences(class_engine *e, int count, uint64_t *state)
 {
-    int32_t token[100 * CLASS_MAX_LENGTH];
+    int32_t token[100 * COPY_MAX_LENGTH];
     const copy_settings *s = &e->model->settings;
     for (int64_t i = 0; i < count * s->length; i++)
         token[i] = (int32_t)(next(state) % (uint64_t)s->vocab);

@@ -1,17 +1,12 @@
-/* Sequences that a user types, that the model writes, and random ones. */
+/* Sequences that a user types, and random ones. */
 #ifndef CLASS_SEQUENCE_H
 #define CLASS_SEQUENCE_H
 
 #include "model.h"
 
-enum { CLASS_MAX_LENGTH = 120 };
-
 /* Returns the symbols (1, n) of a typed sequence, an owned tensor. Returns NULL and stores a sentence in e->problem if
  * it does not have n letters of the model's symbols. */
 th_tensor *typed_sequence(class_engine *e, const char *sequence);
-
-/* Writes the letters of tokens (1, n) to *text. */
-bool spell_sequence(class_engine *e, th_tensor *tokens, class_text *text);
 
 /* Returns `count` random sequences (count, n), at most 100, an owned tensor. *state is the generator's. */
 th_tensor *random_sequences(class_engine *e, int count, uint64_t *state);

@@ -2,26 +2,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "call.h"
 #include "export/tape_json.h"
 #include "model.h"
 #include "sequence.h"
-
-#ifdef __EMSCRIPTEN__
-#include <emscripten.h>
-#else
-#define EMSCRIPTEN_KEEPALIVE
-#endif
 
 /* Runs forward and backward on x (1, n) and `read` (1, 2n), and writes the tape to a file. */
 static bool write_tape(class_engine *e, th_tensor *x, th_tensor *read, FILE *file)
 {
     const int64_t n = e->model->settings.length;
-    char letters[2 * CLASS_MAX_LENGTH][2] = {{0}};
-    const char *tokens[2 * CLASS_MAX_LENGTH];
-    if (!spell_sequence(e, read, &e->letters))
+    char reads[2 * COPY_MAX_LENGTH + 1], letters[2 * COPY_MAX_LENGTH][2] = {{0}};
+    const char *tokens[2 * COPY_MAX_LENGTH];
+    if (!spell(read, e->model->settings.vocab, reads)[0])
         return false;
     for (int64_t t = 0; t < 2 * n; t++) {
-        letters[t][0] = e->letters.data[t];
+        letters[t][0] = reads[t];
         tokens[t] = letters[t];
     }
     th_tensor *logits = th_slice(th_module_forward(&e->model->base, th_set_name(read, "tokens")), 1, n, 2 * n, 1);
@@ -43,8 +38,7 @@ static void restore(class_engine *e)
 
 EMSCRIPTEN_KEEPALIVE const char *class_tape(class_engine *e, const char *sequence)
 {
-    e->problem[0] = 0;
-    th_tensor *x = th_error_code(e->ctx) ? NULL : typed_sequence(e, sequence);
+    th_tensor *x = begin_call(e) ? typed_sequence(e, sequence) : NULL;
     if (x == NULL)
         return NULL;
     free(e->tape);
@@ -52,7 +46,7 @@ EMSCRIPTEN_KEEPALIVE const char *class_tape(class_engine *e, const char *sequenc
     size_t size = 0;
     FILE *file = open_memstream(&e->tape, &size);
     if (file == NULL) {
-        snprintf(e->problem, sizeof e->problem, "the memory does not suffice for the tape");
+        (void)refuse_call(e, "the memory does not suffice for the tape");
         th_tensor_free(x);
         return NULL;
     }
@@ -63,6 +57,6 @@ EMSCRIPTEN_KEEPALIVE const char *class_tape(class_engine *e, const char *sequenc
     th_tensor_free(x);
     done = fclose(file) == 0 && done;
     if (!done && th_error_code(e->ctx) == TH_OK)
-        snprintf(e->problem, sizeof e->problem, "the memory does not suffice for the tape");
+        (void)refuse_call(e, "the memory does not suffice for the tape");
     return done ? e->tape : NULL;
 }

@@ -65,7 +65,7 @@ file(GLOB pages CONFIGURE_DEPENDS *.md)
 install(FILES ${pages} LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 install(FILES tests/checksums.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests COMPONENT doc)
 install(DIRECTORY docs bench DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
-    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN docs/reference EXCLUDE)
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN docs/reference EXCLUDE)
 
 # The archive of a release has the reference already.
 set(reference ${PROJECT_SOURCE_DIR}/docs/reference)

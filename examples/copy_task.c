@@ -16,7 +16,6 @@
 #include "precision.h"
 #include "processes.h"
 
-enum { MAX_LENGTH = 120 };
 static int64_t seed = 1, steps = 400, batch = 32, shards = 1, threads = 0;
 static int64_t length = 16, vocab = 26, width = 64, heads = 4;
 static double lr = 5e-3, dropout = 0.1;
@@ -31,17 +30,6 @@ typedef struct {
     th_tensor *sample;    /* (1, n): the sequence that the program prints */
 } task;
 
-static const char *spell(th_tensor *tokens, char text[2 * MAX_LENGTH + 1])
-{
-    int32_t token[2 * MAX_LENGTH];
-    const int64_t count = th_numel(tokens);
-    const bool copied = th_copy_out(tokens, token, (size_t)count * sizeof *token) == TH_OK;
-    for (int64_t i = 0; i < count && copied; i++)
-        text[i] = token[i] == vocab ? '|' : copy_letters[token[i]];
-    text[count] = 0;
-    return text;
-}
-
 /* -- the program -- */
 
 static const program_option options[] = {
@@ -49,7 +37,7 @@ static const program_option options[] = {
     {"steps", "of training", .integer = &steps, .low = 1, .high = 1e7},
     {"batch", "sequences in a step", .integer = &batch, .low = 1, .high = 4096},
     {"shards", SHARDS_HELP, .integer = &shards, .low = 1, .high = 4096},
-    {"length", "symbols in a sequence", .integer = &length, .low = 1, .high = MAX_LENGTH},
+    {"length", "symbols in a sequence", .integer = &length, .low = 1, .high = COPY_MAX_LENGTH},
     {"vocab", "different symbols", .integer = &vocab, .low = 2, .high = 62},
     {"width", "of the model", .integer = &width, .low = 1, .high = 4096},
     {"heads", "of attention; they divide the width", .integer = &heads, .low = 1, .high = 32},
@@ -72,14 +60,15 @@ static void interrupt(int signal_number)
 /* Draws the loss, and the attention weights of every head. */
 static th_status draw_pictures(th_context *ctx, copy_model *m, const th_curve *loss, th_tensor *tokens, th_tensor *y)
 {
-    char reads[2 * MAX_LENGTH + 1], writes[2 * MAX_LENGTH + 1];
+    char reads[2 * COPY_MAX_LENGTH + 1], writes[2 * COPY_MAX_LENGTH + 1];
     const th_chart_options chart = {"Copy task: loss", .x_label = "step", .y_label = "cross entropy"};
     if (th_picture_curves(ctx, loss_picture, loss, 1, &chart) || no_attention)
         return th_error_code(ctx);
     th_tensor *h = embed(m, tokens), *weights = NULL; /* (1, H, T, T) */
     th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &copy_causal, .weights = &weights});
-    th_heatmap_options map = {"Where each symbol was looked up", "writes", "reads", .row_letters = spell(y, writes)};
-    map.column_letters = spell(tokens, reads);
+    th_heatmap_options map = {"Where each symbol was looked up", "writes", "reads",
+                              .row_letters = spell(y, vocab, writes)};
+    map.column_letters = spell(tokens, vocab, reads);
     weights = th_slice(th_select(weights, 0, 0), 1, length, 2 * length, 1); /* (H, n, T): from the separator on */
     return th_picture_heatmaps(weights, attention_picture, &map);
 }
@@ -119,12 +108,12 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, cons
     const bool prints = !quiet && th_group_rank(group) == 0;
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch * 2 * length, .unit = "tokens"};
     th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
-    char in[2 * MAX_LENGTH + 1], written[2 * MAX_LENGTH + 1];
+    char in[2 * COPY_MAX_LENGTH + 1], written[2 * COPY_MAX_LENGTH + 1];
     int64_t step = 0;
     for (int64_t next = 0; step < steps && !ends_training(group, interrupted); step++) {
         if (step == next && prints) { /* 0, 10, 30, 100, 300, ... */
-            spell(decode(model, t->sample, t->separator), written);
-            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(t->sample, in), written);
+            spell(decode(model, t->sample, t->separator), vocab, written);
+            th_progress_note(bar, "step %4d   reads %s   writes %s", (int)step, spell(t->sample, vocab, in), written);
             next = step == 0 ? 10 : step % 3 ? 3 * step : step / 3 * 10;
         }
         th_optimizer_set_learning_rate(adam, th_schedule_cosine(step, &(th_cosine_schedule){lr, 20, steps, 0}));
@@ -144,7 +133,7 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, cons
 static th_status report(th_module *model, const task *t, const th_curve *loss)
 {
     th_context *ctx = model->ctx;
-    char in[2 * MAX_LENGTH + 1], written[2 * MAX_LENGTH + 1];
+    char in[2 * COPY_MAX_LENGTH + 1], written[2 * COPY_MAX_LENGTH + 1];
     double symbols = 0, sequences = 0;
     for (int part = 0; part < 10; part++) {
         th_tensor *fresh = th_random_integers(ctx, TH_INT32, TH_SHAPE(100, length), 0, vocab);
@@ -158,7 +147,7 @@ static th_status report(th_module *model, const task *t, const th_curve *loss)
         return th_error_code(ctx);
     if (!quiet)
         printf("1000 fresh sequences: %.2f %% of symbols and %.2f %% of whole sequences are right\nin   %s\nout  %s\n",
-               100 * symbols, 100 * sequences, spell(t->sample, in), spell(y, written));
+               100 * symbols, 100 * sequences, spell(t->sample, vocab, in), spell(y, vocab, written));
     printf("copy_task: %sseed=%lld steps=%lld symbol_accuracy=%.4f sequence_accuracy=%.4f ",
            spell_precision(th_precision_of(ctx)), (long long)seed, (long long)loss->count, symbols, sequences);
     printf("loss=%.6f parameters_crc32c=%08x\n", loss->count ? loss->y[loss->count - 1] : NAN,
@@ -170,14 +159,14 @@ static th_status report(th_module *model, const task *t, const th_curve *loss)
 static th_status write_page(th_module *model, const task *t)
 {
     th_context *ctx = model->ctx;
-    char reads[2 * MAX_LENGTH + 1], letter[2 * MAX_LENGTH][2];
-    const char *tokens[2 * MAX_LENGTH];
+    char reads[2 * COPY_MAX_LENGTH + 1], letter[2 * COPY_MAX_LENGTH][2];
+    const char *tokens[2 * COPY_MAX_LENGTH];
     th_tape_clear(ctx);
     th_keep_values(ctx, true);
     th_tensor *in = th_set_name(tokens_of(t->sample, t->separator, t->sample, length - 1), "tokens");
     th_tensor *logits = th_slice(th_module_forward(model, in), 1, length, 2 * length, 1);
     th_set_name(t->sample, "targets");
-    spell(in, reads);
+    spell(in, vocab, reads);
     for (int64_t i = 0; i < 2 * length; i++) {
         snprintf(letter[i], sizeof letter[i], "%c", reads[i]);
         tokens[i] = letter[i];

@@ -7,7 +7,7 @@
  *
  *     dx_ne = sum_m dy_nm dy_nm/dx_ne
  *
- * Which y does w_me influence? Which ones does b_m influence?
+ * Which y does w_me influence? Which ones does b_m influence? In lesson 2, m is called j and e is called i.
  *
  * start_gradient, called above the blank, answers the two questions of exercise 1. It returns whether the gradient is
  * needed. It also sets the gradient to 0 unless it must be added to. So use += for every contribution.

@@ -11,6 +11,8 @@
  *
  *     xp[n * x->stride[0] + e * x->stride[1]]
  *
+ * An array with one axis has a stride too: s->stride[0] is not always 1.
+ *
  * start_gradient sets a needed gradient to 0 unless it must be added to. So use += for every contribution.
  *
  * The marker checks: the gradients, one gradient alone, gradients that must be added, transposed, spaced and reversed

@@ -11,7 +11,10 @@
  * second one only for j = t. Backward reads x, not p. Compute p as softmax_forward of exercise 4 does: without the
  * maximum exp overflows.
  *
- * dloss is the gradient of the loss. It is 1 if the loss is the end of the tape, but it may be any number.
+ * dloss is the gradient of the loss. It is 1 if the loss is the end of the tape, but it may be any number. By the chain
+ * rule every element of dx has it as a factor.
+ *
+ * In lesson 4 every example counts, so K is N there.
  *
  * The marker checks: the gradients, any dloss, a gradient that must be added, strided memory, ignored examples, large
  * logits, no counted example, no rows. */

@@ -4,7 +4,8 @@
  *     r = 1 / sqrt(variance + EPS)           variance is the mean of (x_e - mean)² in the row
  *     y_e = h_e w_e + b_e                    w (E), b (E) -> y (N, E)
  *
- * Lesson 5 divides by σ, which is 1 / r, and calls h n. Here n is the number of the row.
+ * Lesson 5 divides by σ, which is 1 / r. So where the lesson divides by σ, multiply by r. The lesson calls h n and g dn;
+ * here n is the number of the row.
  *
  * w and b are broadcast to all rows, as s in exercise 3. Their gradients need no new idea.
  *

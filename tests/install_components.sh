@@ -30,7 +30,7 @@ names="tapehead ${models:+tapehead_models}"
 } >"$work/devel"
 {
     ls ./*.md LICENSE tests/checksums.txt
-    find docs bench -path docs/reference -prune -o -name '*.md' -print -o -name '*.svg' -print
+    find docs bench -path docs/reference -prune -o -name '*.md' -print -o -name '*.svg' -print -o -name '*.png' -print
 } | sed 's|^\(\./\)*|share/doc/tapehead/|' >"$work/doc"
 {
     find examples -name '*.[ch]'

@@ -253,6 +253,9 @@ START_TEST(every_condition_is_tried)
                       .samples = samples};
     th_gradient_report report;
     conditional_op = &op;
+    leaf = NULL;
+    forwards = 0;
+    backward_ran = false;
     wrong_condition = conditions[_i].condition;
     expect_rejected(&op, NULL, &report, conditions[_i].words);
     wrong_condition = NEVER;

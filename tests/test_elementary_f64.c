@@ -49,11 +49,12 @@ static double any_number(void)
     return x;
 }
 
-/* Returns whether long double has more bits than double. Valgrind computes it in double. */
+/* Returns whether long double and its functions have more bits than double. Valgrind computes it in double. WebAssembly
+ * has the bits, but expl of its C library is exp. */
 static bool has_long_double(void)
 {
     const volatile long double one = 1, little = 0x1p-60L;
-    return one + little > one;
+    return one + little > one && expl(one) != (long double)exp((double)one);
 }
 
 /* |y - value| in units of the last place of value. An infinite y counts as 2^1024, the number after the largest. */
@@ -565,7 +566,7 @@ int main(void)
         tcase_add_loop_test(tests, test_accuracy, 0, sizeof accuracies / sizeof *accuracies);
         tcase_add_test(tests, test_pow_accuracy);
     } else {
-        puts("skipped: test_accuracy and test_pow_accuracy need a long double with more bits than double");
+        puts("skipped: test_accuracy and test_pow_accuracy need functions of long double with more bits than double");
     }
     tcase_add_test(tests, test_exact_values);
     tcase_add_test(tests, test_special_values);

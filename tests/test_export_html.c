@@ -338,6 +338,31 @@ START_TEST(hostile_names)
 }
 END_TEST
 
+/* The picture has room for 60 bytes of a leaf's name, and for 24 of a result's. Here a character is at
+ * both places. */
+START_TEST(long_names)
+{
+    const char *path = in_folder("page.html");
+    char name[64] = "x", shown[64];
+    for (int i = 0; i < 30; i++)
+        strcat(name, "é");
+    ck_assert_uint_eq(strlen(name), 61);
+    th_tensor *x[12]; /* more names than a row of the picture has room for */
+    for (int i = 0; i < 12; i++)
+        x[i] = leaf(name, TH_SHAPE(2));
+    th_tensor *y = th_set_name(th_concat(x, 12, 0), name);
+    ck_assert_int_eq(th_backward(total(th_exp(y)), NULL), TH_OK);
+    ck_assert_int_eq(th_tape_write_html(ctx, path, NULL), TH_OK);
+    const char *page = strstr(read_page(path), "<svg");
+    snprintf(shown, sizeof shown, ">%.*s, x", 59, name);
+    ck_assert_ptr_nonnull(strstr(page, shown));
+    snprintf(shown, sizeof shown, " = %.*s</text>", 23, name);
+    ck_assert_ptr_nonnull(strstr(page, shown));
+    const char *replacement = strstr(page, "\xEF\xBF\xBD");
+    ck_assert(replacement == NULL || replacement > strstr(page, "</svg>"));
+}
+END_TEST
+
 START_TEST(several_sections)
 {
     const char *path = in_folder("page.html");
@@ -439,6 +464,21 @@ START_TEST(values_not_kept)
 }
 END_TEST
 
+/* A backward that fails releases the gradients. th_keep_values does not help then, and the message does not name it. */
+START_TEST(failed_backward)
+{
+    th_tensor *loss = total(th_exp(leaf("x", TH_SHAPE(2))));
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
+    expect_status(th_backward(loss, NULL), TH_ERROR_STATE, "was consumed by an earlier backward");
+    expect_status(th_tape_write_html(ctx, in_folder("page.html"), NULL), TH_ERROR_STATE,
+                  "was released because backward failed; clear the tape and run the step again");
+    th_tape_clear(ctx);
+    loss = total(th_exp(leaf("x", TH_SHAPE(2))));
+    ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
+    ck_assert_int_eq(th_tape_write_html(ctx, in_folder("page.html"), NULL), TH_OK);
+}
+END_TEST
+
 /* Without memory there is an error, nothing leaks, and the old page stays. */
 START_TEST(no_memory)
 {
@@ -486,12 +526,14 @@ int main(void)
     tcase_add_test(tests, cropped);
     tcase_add_test(tests, attention);
     tcase_add_test(tests, hostile_names);
+    tcase_add_test(tests, long_names);
     tcase_add_test(tests, several_sections);
     tcase_add_test(tests, without_network);
     tcase_add_test(tests, largest_options);
     tcase_add_test(tests, errors);
     tcase_add_test(tests, values_changed);
     tcase_add_test(tests, values_not_kept);
+    tcase_add_test(tests, failed_backward);
     tcase_add_test(tests, no_memory);
     return run_suites();
 }

@@ -105,6 +105,31 @@ START_TEST(numpy_has_the_rules)
 }
 END_TEST
 
+/* Leaves of one name have different variables; many, so that names meet in the table of names. */
+START_TEST(numbers_equal_names)
+{
+    enum { NAMES = 20, USES = 3 };
+    th_tensor *sum = leaf(TH_FLOAT32, 1, 2);
+    for (int i = 0; i < NAMES * USES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "name%d", i % NAMES);
+        sum = th_add(sum, th_set_name(leaf(TH_FLOAT32, 1, 2), name));
+    }
+    const char *script = written(false);
+    for (int i = 0; i < NAMES; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "\n    x_name%d = leaf(", i);
+        has(script, line);
+        for (int use = 2; use <= USES; use++) {
+            snprintf(line, sizeof line, "\n    x_name%d__%d = leaf(", i, use);
+            has(script, line);
+        }
+    }
+    ck_assert_ptr_null(strstr(script, "__1"));
+    ck_assert_ptr_null(strstr(script, "__4"));
+}
+END_TEST
+
 START_TEST(numpy_adds_gradients_of_shared_variables)
 {
     th_tensor *x = leaf(TH_FLOAT64, 1, 2);
@@ -295,6 +320,7 @@ int main(void)
     tcase_add_test(tests, has_lines_and_exact_numbers);
     tcase_add_test(tests, numpy_has_the_rules);
     tcase_add_test(tests, numpy_adds_gradients_of_shared_variables);
+    tcase_add_test(tests, numbers_equal_names);
     tcase_add_test(tests, names_parameters_and_modules);
     tcase_add_test(tests, writes_special_numbers_and_large_tensors);
     tcase_add_test(tests, has_the_elements_that_dropout_kept);

@@ -353,9 +353,11 @@ START_TEST(a_cast_inside_a_check)
     /* the bytes of a parameter overflow */
     th_context *shapes = th_context_new(&(th_context_options){.shapes_only = true});
     th_module *huge = th_module_new(shapes, sizeof(th_module), "huge", NULL);
-    ck_assert_ptr_nonnull(th_module_add_parameter(huge, "p", TH_SHAPE(INT64_MAX / 8)));
-    ck_assert_int_eq(th_module_cast(huge, TH_FLOAT64), TH_ERROR_SHAPE);
-    ck_assert_ptr_nonnull(strstr(th_error_message(shapes), "module_cast: the parameter's bytes overflow"));
+    if (sizeof(size_t) == 8) { /* its sizes need 64 bits */
+        ck_assert_ptr_nonnull(th_module_add_parameter(huge, "p", TH_SHAPE(INT64_MAX / 8)));
+        ck_assert_int_eq(th_module_cast(huge, TH_FLOAT64), TH_ERROR_SHAPE);
+        ck_assert_ptr_nonnull(strstr(th_error_message(shapes), "module_cast: the parameter's bytes overflow"));
+    }
     th_context_free(shapes);
     ck_assert_ptr_nonnull(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(1))); /* makes ctx the context used last */
     expect_status(th_module_cast(NULL, TH_FLOAT64), TH_ERROR_ARGUMENT, "module_cast: the module is NULL");

@@ -199,9 +199,12 @@ static void assert_refused(const char *sentence)
     ck_assert_uint_eq(th_memory(ctx).allocations, before.allocations);
 }
 
+/* What the error says about a size that needs 64 bits. */
+#define LARGE_SIZE(sentence) (sizeof(size_t) == 8 ? (sentence) : "in bytes overflows")
+
 START_TEST(test_hostile_headers)
 {
-    static const struct {
+    const struct {
         const char *header, *sentence;
     } files[] = {
         {"", "its header lacks a '{'"},
@@ -257,12 +260,13 @@ START_TEST(test_hostile_headers)
          "(4294967296, 4294967296) in bytes overflows"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,)}", "overflows"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}",
-         "takes 4000000000000 bytes, but 24 follow"},
+         LARGE_SIZE("takes 4000000000000 bytes, but 24 follow")},
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (1000000, 1000000)}",
-         "takes 4000000000000 bytes, but 24 follow"},
+         LARGE_SIZE("takes 4000000000000 bytes, but 24 follow")},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", "float32 (7) takes 28 bytes, but 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", "float32 (5) takes 20 bytes, but 24 follow"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1152921504606846975)}", "takes 0 bytes, but 24 follow"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1152921504606846975)}",
+         LARGE_SIZE("takes 0 bytes, but 24 follow")},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1, 6)}", "more than 8 dimensions"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (((((((((((((((((((((((((((", "not a non-negative integer"},
         {"{'descr': '|b1', 'fortran_order': False, 'shape': (24,)}", "a bool is neither 0 nor 1"},
@@ -271,9 +275,12 @@ START_TEST(test_hostile_headers)
         write_npy(files[i].header, 0, numpy_values, sizeof numpy_values);
         assert_refused(files[i].sentence);
     }
-    write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1, 1152921504606846975)}", 0, NULL, 0);
+    char header[100];
+    snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1, %lld)}",
+             (long long)PTRDIFF_MAX / 8);
+    write_npy(header, 0, NULL, 0);
     th_tensor *empty = th_npy_read(ctx, path); /* unusual, but valid */
-    ck_assert(empty && th_numel(empty) == 0 && th_size(empty, 2) == INT64_MAX / 8);
+    ck_assert(empty && th_numel(empty) == 0 && th_size(empty, 2) == PTRDIFF_MAX / 8);
     write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 2, 9223372036854775807)}", 0, NULL, 0);
     assert_refused("verflow");
 }
@@ -321,8 +328,10 @@ START_TEST(test_damaged_files)
     ck_assert_int_eq(mkdir(path, 0700), 0);
     assert_refused("not a regular file");
     rmdir(path);
-    ck_assert_int_eq(mkfifo(path, 0600), 0);
-    assert_refused("not a regular file");
+    struct stat made;
+    ck_assert(mkfifo(path, 0600) == 0 && stat(path, &made) == 0);
+    if (S_ISFIFO(made.st_mode)) /* WebAssembly in node makes a regular file */
+        assert_refused("not a regular file");
     unlink(path);
     write_bytes(numpy_file, size);
 }
@@ -387,12 +396,14 @@ START_TEST(test_full_disk)
     const rlim_t before = limit.rlim_cur;
     limit.rlim_cur = 100000;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const bool limited = limit.rlim_cur == 100000; /* WebAssembly ignores limits */
     const th_status status = th_npy_write(large, path);
     limit.rlim_cur = before;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    ck_assert_int_eq(status, TH_ERROR_FILE);
+    ck_assert_int_eq(status, limited ? TH_ERROR_FILE : TH_OK);
     th_error_clear(ctx);
-    assert_equal(small, th_npy_read(ctx, path));
+    assert_equal(limited ? small : large, th_npy_read(ctx, path));
     if (access("/dev/full", W_OK) == 0) { /* a device is written to, not replaced */
         ck_assert_int_eq(th_npy_write(small, "/dev/full"), TH_ERROR_FILE);
         th_error_clear(ctx);

@@ -219,6 +219,13 @@ static void compare_lines(const char *name, char *found, char *listed)
     }
 }
 
+/* Removes the size of the plan from a descriptor's line. The file has the size with pointers of 64 bits. */
+static void remove_plan(char *line)
+{
+    if (strstr(line, " bytes of plan"))
+        *strrchr(line, ',') = 0;
+}
+
 START_TEST(every_operation_is_as_listed)
 {
     const th_op *op = th_op_at(_i);
@@ -236,6 +243,10 @@ START_TEST(every_operation_is_as_listed)
         char title[200];
         snprintf(title, sizeof title, "%s, \"%.100s\"", op->name, a ? a : "");
         ck_assert_msg(a && b, "%s: the file has \"%s\"", title, b ? b : "no such line");
+        if (sizeof(void *) != 8) {
+            remove_plan(a);
+            remove_plan(b);
+        }
         compare_lines(title, a, b);
     }
     free(found);

@@ -67,6 +67,8 @@ START_TEST(test_bits_do_not_depend_on_team_or_instruction_set)
     static const char *const sets[] = {NULL, "avx2", "avx512"}; /* NULL: as the suite runs */
     uint64_t digests[3][3];
     bool ran[3] = {false};
+    const char *before = getenv("TAPEHEAD_ISA");
+    char *const isa = before ? strdup(before) : NULL;
     for (int set = 0; set < 3; set++) {
         ck_assert(!sets[set] || setenv("TAPEHEAD_ISA", sets[set], 1) == 0);
         for (int threads = 1; threads <= 3; threads++) {
@@ -81,6 +83,8 @@ START_TEST(test_bits_do_not_depend_on_team_or_instruction_set)
             ck_assert_msg(!ran[set] || digests[set][threads - 1] == digests[set][0], "%d threads", threads);
         }
     }
+    ck_assert((isa ? setenv("TAPEHEAD_ISA", isa, 1) : unsetenv("TAPEHEAD_ISA")) == 0);
+    free(isa);
     ck_assert(ran[0]);
     ck_assert_msg(!ran[1] || !ran[2] || digests[1][0] == digests[2][0], "avx2 and avx512 differ");
 }

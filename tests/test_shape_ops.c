@@ -218,8 +218,9 @@ END_TEST
 /* The largest sizes that an empty tensor may have: UndefinedBehaviorSanitizer finds no overflow. */
 START_TEST(test_empty_tensors)
 {
-    static const th_shape shapes[] = {TH_SIZES(0, INT64_MAX / 24, 3), TH_SIZES(INT64_MAX / 16, 2, 0),
-                                      TH_SIZES(0, (int64_t)1 << 30, 1, (int64_t)1 << 29)};
+    enum { HALF = sizeof(size_t) * 4 }; /* of a size's bits */
+    static const th_shape shapes[] = {TH_SIZES(0, PTRDIFF_MAX / 24, 3), TH_SIZES(PTRDIFF_MAX / 16, 2, 0),
+                                      TH_SIZES(0, (int64_t)1 << (HALF - 2), 1, (int64_t)1 << (HALF - 3))};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         th_tensor *x = th_zeros(ctx, TH_FLOAT32, shapes[i]);
         ck_assert_int_eq(th_numel(x), 0);

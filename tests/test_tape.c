@@ -757,7 +757,7 @@ START_TEST(names)
     memset(text, 'a', 80);
     strcpy(text + 80, " = exp\\n(2)\"");
     ck_assert_ptr_nonnull(strstr(dot, text)); /* a result's name is not cut */
-    strcpy(text + 60, "é\\nfloat32 (2)\"");   /* that of an owned tensor is, after a whole character */
+    strcpy(text + 60, "é\\nfloat32 (2)\"");   /* the name of an owned tensor is cut, after a whole character */
     ck_assert_ptr_nonnull(strstr(dot, text));
     free(dot);
     assert_error(th_set_name(x, NULL), TH_ERROR_ARGUMENT, "the name is NULL");

@@ -75,7 +75,7 @@ START_TEST(test_creation)
     t = th_from_data(ctx, TH_INT32, TH_SHAPE(2, 3), data);
     ck_assert_mem_eq(th_data_const(t), data, sizeof data);
     ck_assert_ptr_nonnull(th_from_data(ctx, TH_INT32, TH_SHAPE(2, 0), NULL));
-    t = th_empty(ctx, TH_FLOAT32, TH_SHAPE(INT64_MAX / 8, 0, 1));
+    t = th_empty(ctx, TH_FLOAT32, TH_SHAPE(PTRDIFF_MAX / 8, 0, 1));
     ck_assert(t && th_numel(t) == 0 && th_is_contiguous(t));
 }
 END_TEST
@@ -100,7 +100,8 @@ START_TEST(test_arange)
     expect_failure(!th_arange(ctx, TH_INT32, NAN, 1, 1), TH_ERROR_ARGUMENT, "cannot count");
     expect_failure(!th_arange(ctx, TH_INT32, 0, 1e300, 1), TH_ERROR_ARGUMENT, "cannot count");
     expect_failure(!th_arange(ctx, TH_INT32, 2147483640, 2147483700, 10), TH_ERROR_ARGUMENT, "int32 cannot hold");
-    expect_failure(!th_arange(ctx, TH_FLOAT64, 0, 1e18, 1), TH_ERROR_MEMORY, "out of memory");
+    if (sizeof(size_t) == 8) /* its size needs 64 bits */
+        expect_failure(!th_arange(ctx, TH_FLOAT64, 0, 1e18, 1), TH_ERROR_MEMORY, "out of memory");
     expect_failure(!th_arange(ctx, TH_BOOL, 0, 2, 1), TH_ERROR_TYPE, "bool is not supported");
 }
 END_TEST
@@ -115,8 +116,8 @@ START_TEST(test_creation_errors)
     expect_failure(!th_empty(ctx, TH_FLOAT32, TH_SHAPE(INT64_MAX, 0, 2)), TH_ERROR_SHAPE, "overflows");
     expect_failure(!th_ones(ctx, TH_FLOAT32, TH_SHAPE(INT64_MAX, 2)), TH_ERROR_SHAPE,
                    "ones: the size of float32 (9223372036854775807, 2) in bytes overflows");
-    expect_failure(!th_empty(ctx, TH_FLOAT64, TH_SHAPE(INT64_MAX / 8 + 1)), TH_ERROR_SHAPE, "overflows");
-    expect_failure(!th_empty(ctx, TH_FLOAT64, TH_SHAPE(INT64_MAX / 8 - 8)), TH_ERROR_MEMORY, "out of memory");
+    expect_failure(!th_empty(ctx, TH_FLOAT64, TH_SHAPE(PTRDIFF_MAX / 8 + 1)), TH_ERROR_SHAPE, "overflows");
+    expect_failure(!th_empty(ctx, TH_FLOAT64, TH_SHAPE(PTRDIFF_MAX / 8 - 8)), TH_ERROR_MEMORY, "out of memory");
     expect_failure(!th_empty(ctx, TH_FLOAT32, ((th_shape){9, {0}})), TH_ERROR_SHAPE, "0 to 8 dimensions, not 9");
     expect_failure(!th_empty(ctx, TH_FLOAT32, ((th_shape){-1, {0}})), TH_ERROR_SHAPE, "0 to 8 dimensions, not -1");
     expect_failure(!th_full(ctx, TH_INT32, TH_SHAPE(2), 3e9), TH_ERROR_ARGUMENT, "full: int32 cannot hold 3e+09");

@@ -1,15 +1,5 @@
 /* Starts the class's page. */
 
-/* Creates the menu of colors. The viewer of tapes (src/export/page) has the same one. */
-function addThemeMenu(place) {
-    const theme = makeMenu("Colors", ["system", "light", "dark"], 0, (i) => {
-        setTheme(["", "light", "dark"][i]);
-        redrawMaps(true);
-    }, "theme");
-    theme.classList.add("theme");
-    place.append(theme);
-}
-
 /* Connects the parts: only one of them trains at a time. */
 async function startClass() {
     const part = (id) => document.getElementById(id);
@@ -32,6 +22,5 @@ async function startClass() {
     }
 }
 
-addThemeMenu(document.querySelector("[data-place=theme]"));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redrawMaps(true));
+document.querySelector("[data-place=theme]").append(makeThemeMenu());
 startClass();

@@ -23,7 +23,7 @@ static void forward(int t)
             score[i] = dot(q[t], k[first + i]) / sqrt(D);
             higher = fmax(higher, score[i]);
         }
-        const double factor = exp(m - higher); /* what is summed so far had e^-m, and needs e^-higher */
+        const double factor = exp(m - higher); /* the sums so far have the factor e^-m, and need e^-higher */
         z *= factor;
         for (int d = 0; d < D; d++)
             mix[d] *= factor;

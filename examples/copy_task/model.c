@@ -73,3 +73,16 @@ double accuracy(th_tensor *x, th_tensor *y, bool whole)
     th_tensor *wrong = th_cast(th_not_equal(x, th_cast(y, TH_INT32)), TH_FLOAT64);
     return 1 - th_item(th_mean(whole ? th_max(wrong, TH_AXES(1), NULL) : wrong, TH_ALL_AXES, NULL));
 }
+
+const char *spell(th_tensor *tokens, int64_t separator, char text[2 * COPY_MAX_LENGTH + 1])
+{
+    int32_t token[2 * COPY_MAX_LENGTH];
+    const int64_t count = th_numel(tokens);
+    text[0] = 0;
+    if (th_copy_out(tokens, token, (size_t)count * sizeof *token) != TH_OK)
+        return text;
+    for (int64_t i = 0; i < count; i++)
+        text[i] = token[i] == separator ? '|' : copy_letters[token[i]];
+    text[count] = 0;
+    return text;
+}

@@ -7,6 +7,8 @@
 
 #include <tapehead/tapehead.h>
 
+enum { COPY_MAX_LENGTH = 120 }; /* of a sequence */
+
 typedef struct copy_settings {
     int64_t length, vocab, width, heads; /* vocab: without the separator, whose number it is */
     double dropout;                      /* on the attention weights */
@@ -48,5 +50,9 @@ double accuracy(th_tensor *x, th_tensor *y, bool whole);
 
 /* The letters of the symbols. */
 extern const char copy_letters[];
+
+/* Writes the letters of tokens (1, count), at most 2 COPY_MAX_LENGTH, and '|' for the separator. Returns text, which is
+ * "" after an error. */
+const char *spell(th_tensor *tokens, int64_t separator, char text[2 * COPY_MAX_LENGTH + 1]);
 
 #endif

@@ -116,8 +116,8 @@ static th_tensor *last_tile(const scene *s)
 }
 
 #define NOT_A_NUMBER                                                                                                   \
-    "o is not a number: exp(old maximum - new maximum) must be at most 1; skip keys whose score is -INFINITY, and "    \
-    "tiles that have no other keys"
+    "o is not a number: subtract a maximum that is at least the old one and each score of the tile; skip keys whose "  \
+    "score is -INFINITY, and tiles that have no other keys"
 
 static const mark_mistake mistakes[] = {
     {OUTPUT(0), "neither sum nor o is corrected when a tile raises the maximum", nothing_corrected},
@@ -128,6 +128,7 @@ static const mark_mistake mistakes[] = {
     {OUTPUT(0), "o contains the first tile only", first_tile},
     {OUTPUT(0), "o contains the last tile only: add to sum and o", last_tile},
     {OUTPUT(0), NOT_A_NUMBER, NULL},
+    {OUTPUT(1), "log_sum is maximum + log(sum), and not finite: your lines must also raise maximum", NULL},
     {.sentence = NULL},
 };
 

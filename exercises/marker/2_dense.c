@@ -60,12 +60,18 @@ static th_tensor *db_counts(const scene *s)
     return th_full(s->ctx, TH_FLOAT64, th_shape_of(s->input[B]), (double)th_size(s->input[X], 0));
 }
 
+static th_tensor *db_in_inner_loop(const scene *s)
+{
+    return th_scale(s->gradient[B], (double)th_size(s->input[X], 1));
+}
+
 static const mark_mistake mistakes[] = {
     {X, "dx has the contribution of the last output m only: use += in the loop over m", dx_of_last},
     {W, "dw has the contribution of the last example only: use += in the loop over n", dw_of_last},
     {B, "db has the contribution of the last example only: use += in the loop over n", db_of_last},
     {W, "dw is a mean over the examples, but it must be their sum", dw_mean},
     {B, "db is a mean over the examples, but it must be their sum", db_mean},
+    {B, "each dy_nm is added to db E times: db has no index e, so move it out of the loop over e", db_in_inner_loop},
     {X, "dx lacks dy: each w_me must be multiplied by dy_nm", dx_without_dy},
     {W, "dw lacks dy: each x_ne must be multiplied by dy_nm", dw_without_dy},
     {B, "db counts the examples, but it must be the sum of their dy", db_counts},

@@ -60,6 +60,16 @@ static th_tensor *running_sum(const scene *s) /* the sum is not set to 0 for eac
     return th_mul(s->output[0], th_sub(s->dy, th_matmul(lower, sums)));
 }
 
+static th_tensor *unfinished_sum(const scene *s) /* one loop adds to the sum and computes dx */
+{
+    const int64_t C = th_size(s->dy, 1);
+    th_tensor *upper = th_zeros(s->ctx, TH_FLOAT64, TH_SHAPE(C, C));
+    double *u = th_data(upper);
+    for (int64_t i = 0; i < C * C; i++)
+        u[i] = i / C <= i % C;
+    return th_mul(s->output[0], th_sub(s->dy, th_matmul(without_sum(s), upper)));
+}
+
 static const mark_mistake mistakes[] = {
     {0, "dx is y dy: the sum over the row is missing. x_j also influences the other y of its row", without_sum},
     {0, "the sum over the row adds dy_k, but each dy_k must be multiplied by y_k", sum_without_y},
@@ -69,6 +79,7 @@ static const mark_mistake mistakes[] = {
     {0, "the sum runs over a column, but each row is a softmax by itself", sum_of_columns},
     {0, "the sum over the row is its last term only: use += in the loop over k", last_term},
     {0, "the sum of a row contains the rows before it: set it to 0 at the start of each row", running_sum},
+    {0, "dx uses the sum over the row before it is complete: finish the sum in a separate loop first", unfinished_sum},
     {0, "dx is not a number where y is 0: the rule needs no division by y", NULL},
     {.sentence = NULL},
 };

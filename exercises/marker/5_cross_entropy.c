@@ -13,16 +13,23 @@ static double counted(const scene *s)
     return (double)th_target_count(s->input[TARGET], &(th_cross_entropy_options){TH_IGNORE(-100)});
 }
 
-/* Returns dloss / K for an example that counts and 0 for the others, as a column (N, 1); all: dloss / K for all. */
-static th_tensor *factors(const scene *s, bool all)
+/* Returns a column (N, 1): the first number for an example that counts, and the second for the others. */
+static th_tensor *column_of(const scene *s, double counts, double ignored)
 {
     const int64_t N = th_numel(s->input[TARGET]);
     const int64_t *target = th_data_const(s->input[TARGET]);
     th_tensor *column = th_empty(s->ctx, TH_FLOAT64, TH_SHAPE(N, 1));
     double *factor = th_data(column);
     for (int64_t n = 0; n < N; n++)
-        factor[n] = all || target[n] >= 0 ? th_item(s->dy) / counted(s) : 0;
+        factor[n] = target[n] >= 0 ? counts : ignored;
     return column;
+}
+
+/* Returns dloss / K for an example that counts and 0 for the others; all: dloss / K for all. */
+static th_tensor *factors(const scene *s, bool all)
+{
+    const double factor = th_item(s->dy) / counted(s);
+    return column_of(s, factor, all ? factor : 0);
 }
 
 static th_tensor *without_minus_one(const scene *s)
@@ -57,6 +64,13 @@ static th_tensor *ignored_rows(const scene *s) /* the right rows, and p in those
     return th_add(s->gradient[X], th_mul(th_softmax(s->input[X], -1), difference));
 }
 
+static th_tensor *all_count(const scene *s) /* the formula of lesson 4, in which no example is ignored */
+{
+    const double N = (double)th_numel(s->input[TARGET]);
+    th_tensor *ignored = th_mul(th_softmax(s->input[X], -1), column_of(s, 0, th_item(s->dy) / N));
+    return counted(s) < N ? th_add(th_scale(s->gradient[X], counted(s) / N), ignored) : NULL;
+}
+
 static th_tensor *opposite(const scene *s)
 {
     return th_neg(s->gradient[X]);
@@ -69,8 +83,11 @@ static const mark_mistake mistakes[] = {
     {X, "dx is divided by N, but examples that are ignored do not count: divide by K", divided_by_all},
     {X, "dx is not multiplied by dloss, the gradient of the loss", without_dloss},
     {X, "rows of ignored examples have a gradient, but they do not influence the loss", ignored_rows},
+    {X, "ignored examples are treated as the others: skip their rows, and divide by K, not by N", all_count},
     {X, "dx has the opposite sign: it is p - 1 at the target and p elsewhere", opposite},
-    {X, "dx is not a number: exp overflows or K is 0. Subtract the row's maximum, or log_sum_exp, before exp", NULL},
+    {X,
+     "dx is infinite or not a number: exp overflows or K is 0. Subtract the row's maximum, or log_sum_exp, before exp",
+     NULL},
     {.sentence = NULL},
 };
 

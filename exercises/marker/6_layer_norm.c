@@ -112,6 +112,37 @@ static th_tensor *without_h(const scene *s) /* mean(g h) is not multiplied by h 
     return th_mul(r(s), th_sub(th_sub(g_, row_mean(g_)), row_mean(th_mul(g_, h(s)))));
 }
 
+static th_tensor *r_as_deviation(const scene *s)
+{
+    th_tensor *g_ = g(s), *h_ = th_div(centered(s), r(s));
+    th_tensor *difference = th_sub(th_sub(g_, row_mean(g_)), th_mul(h_, row_mean(th_mul(g_, h_))));
+    return th_div(difference, r(s));
+}
+
+static th_tensor *means_of_dy(const scene *s)
+{
+    th_tensor *means = th_add(row_mean(s->dy), th_mul(h(s), row_mean(th_mul(s->dy, h(s)))));
+    return th_mul(r(s), th_sub(g(s), means));
+}
+
+/* Returns (1/E) times the sum of the elements 0 to e of the row, at each e. */
+static th_tensor *unfinished_mean(th_tensor *t)
+{
+    const int64_t E = th_size(t, 1);
+    th_tensor *upper = th_zeros(th_context_of(t), TH_FLOAT64, TH_SHAPE(E, E));
+    double *u = th_data(upper);
+    for (int64_t i = 0; i < E * E; i++)
+        u[i] = i / E <= i % E ? 1 / (double)E : 0;
+    return th_matmul(t, upper);
+}
+
+static th_tensor *unfinished_sums(const scene *s) /* one loop adds to the sums and computes dx */
+{
+    th_tensor *g_ = g(s);
+    th_tensor *means = th_add(unfinished_mean(g_), th_mul(h(s), unfinished_mean(th_mul(g_, h(s)))));
+    return th_mul(r(s), th_sub(g_, means));
+}
+
 static th_tensor *dw_as_db(const scene *s)
 {
     return th_sum(s->dy, TH_AXES(0), NULL);
@@ -125,6 +156,21 @@ static th_tensor *dw_with_centered(const scene *s)
 static th_tensor *dw_with_x(const scene *s)
 {
     return th_sum(th_mul(s->dy, s->input[X]), TH_AXES(0), NULL);
+}
+
+static th_tensor *dw_divided_by_r(const scene *s)
+{
+    return th_sum(th_mul(s->dy, th_div(centered(s), r(s))), TH_AXES(0), NULL);
+}
+
+static th_tensor *dw_of_g(const scene *s)
+{
+    return th_mul(s->gradient[W], s->input[W]);
+}
+
+static th_tensor *db_of_g(const scene *s)
+{
+    return th_mul(s->gradient[B], s->input[W]);
 }
 
 static th_tensor *last_row(th_tensor *t)
@@ -143,6 +189,8 @@ static th_tensor *db_of_last(const scene *s)
     return last_row(s->dy);
 }
 
+#define R_AS_DEVIATION "r is used as the standard deviation, but r is 1 / sqrt(variance + EPS): h_e = (x_e - mean) r"
+
 static const mark_mistake mistakes[] = {
     {X, "dx has the direct contribution only: x_e also influences the row's mean and r", only_direct},
     {X, "the contribution through the mean is missing: subtract the mean of g", without_mean},
@@ -155,9 +203,16 @@ static const mark_mistake mistakes[] = {
     {X, "dx is divided by r, but r is 1 / sqrt(variance + EPS): multiply by it", divided_by_r},
     {X, "h is x - mean without its factor r: h_e = (x_e - mean) r", centered_for_h},
     {X, "the mean of g h is not multiplied by h_e", without_h},
+    {X, R_AS_DEVIATION, r_as_deviation},
+    {X, "the two means contain dy, but they are the means of g and of g h", means_of_dy},
+    {X, "dx uses the sums over the row before they are complete: finish them in a separate loop first",
+     unfinished_sums},
     {W, "dw is db: each dy_ne must be multiplied by h_ne", dw_as_db},
     {W, "dw contains x, but w is multiplied by h, the normalized x", dw_with_x},
     {W, "h is x - mean without its factor r: h_e = (x_e - mean) r", dw_with_centered},
+    {W, R_AS_DEVIATION, dw_divided_by_r},
+    {W, "dw contains w: it sums dy_ne h_ne, not g_ne h_ne", dw_of_g},
+    {B, "db contains w: it sums dy_ne, not g_ne", db_of_g},
     {W, "dw has the contribution of the last row only: use +=", dw_of_last},
     {B, "db has the contribution of the last row only: use +=", db_of_last},
     {.sentence = NULL},

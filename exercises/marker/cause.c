@@ -104,8 +104,11 @@ static bool explain_memory(const comparison *c, char *cause)
         return true;
     }
     if (!c->add && fits(c, c->right, 1, 1)) {
-        write_text(cause, CAUSE, "%s is added to uninitialized memory: c->add is false, so backward must overwrite",
-                   c->name);
+        write_text(
+            cause, CAUSE,
+            "%s is added to uninitialized memory: c->add is false, so set %s to 0 first, or overwrite with the first "
+            "contribution",
+            c->name, c->name);
         return true;
     }
     if (!c->add && wrong_elements_are(c, true)) {
@@ -200,5 +203,6 @@ void find_cause(const scene *s, const mark_subject *subject, const comparison *c
         return;
     if (any_not_finite(c))
         write_text(cause, CAUSE,
-                   "%s is not a number: look for a division by 0, an overflow of exp, or 0 times infinity", c->name);
+                   "%s is infinite or not a number: look for a division by 0, an overflow of exp, or 0 times infinity",
+                   c->name);
 }

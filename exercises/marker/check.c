@@ -56,7 +56,7 @@ void run_check(const mark_subject *subject, const mark_check *check, const th_op
     if (r->state == WRONG && check->strided && passes_unstrided(&s, subject, check, op))
         write_text(r->cause, CAUSE,
                    "the same numbers in row-major memory are right: an offset ignores strides, or uses the strides of "
-                   "another array or axis");
+                   "another array or axis. An array with one axis has a stride too");
     if (r->state == WRONG && r->cause[0] == '\0' && check->aim)
         write_text(r->cause, CAUSE, "%s", check->aim);
     student_free(&st);

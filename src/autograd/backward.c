@@ -391,6 +391,8 @@ th_status th_backward(th_tensor *handle, const th_backward_options *options)
         ctx->tape->passes.count++;
         ctx->tape->passes.start = t;
         ctx->tape->passes.requested = options->n_wrt > 0;
+    } else {
+        ctx->tape->passes.failed = true;
     }
     ctx->backwards += status == TH_OK && options->n_wrt == 0;
     return status;

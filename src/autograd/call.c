@@ -81,6 +81,29 @@ th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node
     return TH_OK;
 }
 
+th_status th_frame_read_operands(th_frame *frame)
+{
+    const th_node *node = frame->node;
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const th_operand_record *operand = &node->operand[i];
+        if (operand->tensor == NULL || !operand->read)
+            continue;
+        if (th_check_version(frame->call.ctx, node, operand) != TH_OK)
+            return frame->call.ctx->error;
+        th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
+        array->data = th_tensor_data(operand->tensor);
+    }
+    return TH_OK;
+}
+
+int64_t th_node_multiply_adds(th_context *ctx, const th_node *node)
+{
+    th_frame frame;
+    if (node->op->multiply_adds == NULL || th_frame_of_node(&frame, ctx, node) != TH_OK)
+        return 0;
+    return node->op->multiply_adds(&frame.call);
+}
+
 th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation)
 {
     *temporary = *like;

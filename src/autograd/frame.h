@@ -54,6 +54,11 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
                         void *attributes);
 /* Initializes a frame of a recorded node: shapes and strides of all operands, no data. */
 th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node);
+/* Gives the frame of a node the operands that backward reads; their values must exist. Fails if one was changed after
+ * the call was recorded. */
+th_status th_frame_read_operands(th_frame *frame);
+/* Returns the number of multiply-adds of a node's forward; 0 if its operation does not tell it. */
+int64_t th_node_multiply_adds(th_context *ctx, const th_node *node);
 /* Runs forward or backward: plans, allocates scratch memory, copies operands that must be contiguous. */
 th_status th_frame_run(th_frame *frame, bool backward);
 /* Allocates a contiguous array with the shape of `like` from the step's memory. NULL with TH_ERROR_MEMORY. */

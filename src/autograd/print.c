@@ -20,40 +20,10 @@ static size_t node_saved_bytes(const th_node *node)
     return bytes;
 }
 
-/* Returns the bytes of the step that this node is the first to hold: the memory that its backward costs. */
-static size_t node_own_bytes(const th_tape *tape, int64_t index)
-{
-    const th_node *node = th_node_at(tape, index);
-    size_t bytes = 0;
-    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const th_operand_record *operand = &node->operand[i];
-        if (operand->saved != TH_SAVED_HELD || operand->tensor->storage->owned)
-            continue;
-        bool held = false;
-        for (int64_t j = 0; j <= index && !held; j++) {
-            const th_node *earlier = th_node_at(tape, j);
-            const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
-            for (int k = 0; k < end && !held; k++)
-                held = earlier->operand[k].saved == TH_SAVED_HELD &&
-                       earlier->operand[k].tensor->storage == operand->tensor->storage;
-        }
-        bytes += held ? 0 : operand->tensor->storage->bytes;
-    }
-    return bytes;
-}
-
 /* Writes what the file still buffers. Returns an error if this, or anything before, could not be written. */
 static th_status finish_file(th_context *ctx, FILE *file, const char *operation)
 {
     return fflush(file) || ferror(file) ? th_fail(ctx, TH_ERROR_FILE, operation, "writing failed") : TH_OK;
-}
-
-static int64_t multiply_adds(th_context *ctx, const th_node *node)
-{
-    th_frame frame;
-    if (node->op->multiply_adds == NULL || th_frame_of_node(&frame, ctx, node) != TH_OK)
-        return 0;
-    return node->op->multiply_adds(&frame.call);
 }
 
 static bool check_index(th_context *ctx, int64_t index)
@@ -76,8 +46,8 @@ th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info)
         .module = node->path,
         .file = node->file,
         .line = node->line,
-        .multiply_adds = multiply_adds(ctx, node),
-        .saved_bytes = node_own_bytes(ctx->tape, index),
+        .multiply_adds = th_node_multiply_adds(ctx, node),
+        .saved_bytes = th_node_saved_bytes(ctx->tape, index, true),
         .n_inputs = node->n_inputs,
         .n_outputs = node->n_outputs,
     };
@@ -120,7 +90,7 @@ static void print_node_line(th_context *ctx, FILE *file, int64_t index)
     shapes_text(node, shapes, sizeof shapes);
     saves_text(node, saves, sizeof saves);
     fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %11zu  %s\n", index, node->op->name,
-            node->path[0] ? node->path : "-", shapes, multiply_adds(ctx, node), node_saved_bytes(node), saves);
+            node->path[0] ? node->path : "-", shapes, th_node_multiply_adds(ctx, node), node_saved_bytes(node), saves);
 }
 
 static th_status print_matrix(FILE *file, const char *title, th_tensor_impl *t)
@@ -176,9 +146,9 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
         const th_node *node = th_node_at(ctx->tape, i);
         print_node_line(ctx, file, i);
-        if (!th_checked_add(work, multiply_adds(ctx, node), &work))
+        if (!th_checked_add(work, th_node_multiply_adds(ctx, node), &work))
             work = INT64_MAX;
-        saved += node_own_bytes(ctx->tape, i);
+        saved += th_node_saved_bytes(ctx->tape, i, true);
         if (options->formulas)
             print_formulas(file, node->op);
         if (options->values && print_values(ctx, file, node) != TH_OK)

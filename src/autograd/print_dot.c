@@ -50,11 +50,10 @@ static void print_elements(FILE *file, const char *before, const th_array *array
     if (th_array_numel(array) > SHOWN_ELEMENTS || !th_iterator_build_row_major(&iterator, array, 0, NULL))
         return;
     fputs(before, file);
-    for (int64_t i = 0; i < iterator.numel; i++) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, i, &at);
+    th_iterator_position at;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
         th_format_to(file, i ? " %.4g" : "%.4g", th_number_load(array->dtype, at.at[0]));
-    }
 }
 
 /* Prints value and gradient of a tensor for its label, if th_keep_values keeps them and they have few elements. */

@@ -64,6 +64,7 @@ typedef struct th_tape_passes {
     const th_tensor_impl *start; /* of the last one: the tensor that was differentiated */
     bool requested;              /* the last one computed the gradients of wrt only */
     bool added;                  /* one of them added to the gradient of a leaf from before it */
+    bool failed;                 /* another one failed, which released the gradients of all results */
 } th_tape_passes;
 
 typedef struct th_tape {
@@ -96,6 +97,11 @@ static inline th_operand_record *th_node_output(const th_node *node, int i)
 void th_node_release(th_context *ctx, th_node *node);
 /* Fails if the saved value was changed after the call was recorded. */
 th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
+
+/* -- the memory of saved values (saved_bytes.c) -- */
+/* Returns the bytes of the step that this node saves and no earlier node does. held: counts the values that the nodes
+ * hold now; otherwise those that their backward reads. Looks at all earlier nodes. */
+size_t th_node_saved_bytes(const th_tape *tape, int64_t index, bool held);
 
 /* -- recomputation (recompute.c) -- */
 /* Runs the node that produced a dropped storage again, so that the storage has its bytes back. */

@@ -139,21 +139,6 @@ static uint32_t summed_axes(const th_array *output, const th_array *input)
     return axes;
 }
 
-/* Gives the operation the operands that its backward reads. */
-static th_status read_operands(th_context *ctx, const th_node *node, th_frame *frame)
-{
-    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const th_operand_record *operand = &node->operand[i];
-        if (operand->tensor == NULL || !operand->read)
-            continue;
-        if (th_check_version(ctx, node, operand) != TH_OK)
-            return ctx->error;
-        th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
-        array->data = th_tensor_data(operand->tensor);
-    }
-    return TH_OK;
-}
-
 /* Allocates the contribution to input i. */
 static th_status open_contribution(sweep *s, int64_t node, int i, const th_array *input)
 {
@@ -197,7 +182,7 @@ static void contribute(sweep *s, int64_t node_index, th_frame *frame)
 {
     th_context *ctx = s->listing->ctx;
     const th_node *node = frame->node;
-    if (read_operands(ctx, node, frame) != TH_OK)
+    if (th_frame_read_operands(frame) != TH_OK)
         return;
     if (open_gradients(s, node_index, frame) && !ctx->error)
         th_frame_run(frame, true);

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "io/atomic_file.h"
+#include "io/text_file.h"
 #include "io/text_output.h"
 #include "page_script.inc"
 #include "page_style.inc"
@@ -107,56 +107,50 @@ static bool copy_part(FILE *old, FILE *file, long from, long to)
 
 /* -- the file -- */
 
+/* The page that gets a further section. */
+typedef struct old_page {
+    FILE *file; /* NULL: there is none */
+    long end;   /* of its sections */
+} old_page;
+
+/* Opens the old page, if the file exists. */
+static th_status open_old(th_context *ctx, const char *path, old_page *old)
+{
+    old->file = fopen(path, "rb");
+    if (old->file == NULL && errno != ENOENT)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, strerror(errno));
+    old->end = old->file ? end_of(old->file) : 0;
+    if (old->end < 0)
+        return th_fail(ctx, TH_ERROR_FILE, operation,
+                       "%.300s is not a page of th_tape_write_html; without append it would be replaced", path);
+    return TH_OK;
+}
+
 /* Writes the page to an open file: a new one, or the old one with a section more. */
-static bool write_page(const th_page *page, FILE *file, FILE *old, const th_html_options *options)
+static bool write_page(const th_page *page, FILE *file, const old_page *old, const th_html_options *options)
 {
     const char *title = options->title ? options->title : "Tape";
-    const long end = old ? end_of(old) : 0;
-    if (old && (end < 0 || !copy_part(old, file, 0, end)))
+    if (old->file && !copy_part(old->file, file, 0, old->end))
         return false;
-    if (old == NULL)
+    if (old->file == NULL)
         put_head(file, title);
     put_section(page, file, options, title);
-    if (old)
-        return copy_part(old, file, end, -1) && !ferror(file);
+    if (old->file)
+        return copy_part(old->file, file, old->end, -1) && !ferror(file);
     fputs(end_of_sections, file);
     put_foot(file);
     return !ferror(file);
 }
 
-/* Opens the page that gets a further section. *old stays NULL if the file does not exist. */
-static th_status open_old(th_context *ctx, const char *path, FILE **old)
-{
-    *old = fopen(path, "rb");
-    if (*old == NULL && errno != ENOENT)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, strerror(errno));
-    if (*old && end_of(*old) < 0)
-        return th_fail(ctx, TH_ERROR_FILE, operation,
-                       "%.300s is not a page of th_tape_write_html; without append it would be replaced", path);
-    if (*old)
-        rewind(*old);
-    return TH_OK;
-}
-
 static th_status write_file(const th_page *page, th_context *ctx, const char *path, const th_html_options *options)
 {
-    FILE *old = NULL;
+    old_page old = {NULL, 0};
     th_atomic_file file;
-    if (options->append && open_old(ctx, path, &old) != TH_OK) {
-        if (old)
-            fclose(old);
-        return ctx->error;
-    }
-    if (!th_atomic_begin(&file, path)) {
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
-    } else {
-        file.unsynchronized = true; /* a crash of the machine may lose it: people look at a page at once */
-        errno = 0;
-        if (!th_atomic_end(&file, write_page(page, file.file, old, options)))
-            th_fail(ctx, TH_ERROR_FILE, operation, "%.300s could not be written in full: %s", path, strerror(errno));
-    }
-    if (old)
-        fclose(old);
+    if ((!options->append || open_old(ctx, path, &old) == TH_OK) &&
+        th_text_file_begin(&file, ctx, path, operation) == TH_OK)
+        th_text_file_end(&file, write_page(page, file.file, &old, options), ctx, path, operation);
+    if (old.file)
+        fclose(old.file);
     return ctx->error;
 }
 

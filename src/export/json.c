@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "export/base64.h"
 #include "io/text_output.h"
 #include "tensor/convert.h"
 #include "tensor/decimal.h"
@@ -53,42 +54,18 @@ void th_put_json_sizes(FILE *file, int ndim, const int64_t *size)
     fputc(']', file);
 }
 
-/* -- base64 -- */
-
-typedef struct base64 {
-    FILE *file;
-    unsigned char byte[3];
-    int count; /* bytes that are not written yet */
-} base64;
-
-static void flush(base64 *b)
-{
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (b->count == 0)
-        return;
-    for (int i = b->count; i < 3; i++)
-        b->byte[i] = 0;
-    const unsigned group = (unsigned)b->byte[0] << 16 | (unsigned)b->byte[1] << 8 | b->byte[2];
-    for (int i = 0; i < 4; i++)
-        fputc(i <= b->count ? digit[group >> (18 - 6 * i) & 63] : '=', b->file);
-    b->count = 0;
-}
-
-static void put_byte(base64 *b, unsigned char byte)
-{
-    b->byte[b->count++] = byte;
-    if (b->count == 3)
-        flush(b);
-}
+/* -- elements -- */
 
 /* Writes the bytes of a number, little endian. */
-static void put_bits(base64 *b, uint64_t bits, int bytes)
+static void put_bits(th_base64 *b, uint64_t bits, size_t bytes)
 {
-    for (int i = 0; i < bytes; i++)
-        put_byte(b, (unsigned char)(bits >> 8 * i & 255));
+    unsigned char byte[sizeof bits];
+    for (size_t i = 0; i < bytes; i++)
+        byte[i] = (unsigned char)(bits >> 8 * i & 255);
+    th_base64_put(b, byte, bytes);
 }
 
-static void put_element(base64 *b, double value, bool single)
+static void put_element(th_base64 *b, double value, bool single)
 {
     if (single) {
         const float narrow = (float)value;
@@ -138,15 +115,14 @@ void th_put_json_array(FILE *file, const th_array *array, int64_t limit)
     fputs("{\"shape\":", file);
     th_put_json_sizes(file, shown.ndim, shown.size);
     fprintf(file, ",\"type\":\"%s\",\"data\":\"", single ? "float32" : "float64");
-    base64 b = {.file = file};
+    th_base64 b = {.file = file};
     th_iterator iterator;
     if (th_iterator_build_row_major(&iterator, &shown, 0, NULL)) {
         th_iterator_position at;
-        for (int64_t i = 0; i < iterator.numel; i++) {
-            th_iterator_seek(&iterator, i, &at);
+        th_iterator_seek(&iterator, 0, &at);
+        for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
             put_element(&b, th_number_load(array->dtype, at.at[0]), single);
-        }
     }
-    flush(&b);
+    th_base64_end(&b);
     fputs("\"}", file);
 }

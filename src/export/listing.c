@@ -84,16 +84,10 @@ th_status th_listing_array_strided(th_listing *listing, const th_array *like, th
 
 /* -- the list of tensors -- */
 
-typedef struct table {
-    int64_t *slot; /* indices of tensors, or -1 */
-    uint64_t mask;
-    size_t bytes;
-} table;
-
-static bool table_make(table *t, th_context *ctx, int64_t operands, const char *operation)
+bool th_index_table_make(th_index_table *t, th_context *ctx, int64_t most, const char *operation)
 {
     int64_t slots = 16;
-    while (slots < 2 * operands)
+    while (slots < 2 * most)
         slots *= 2;
     t->mask = (uint64_t)slots - 1;
     t->slot = th_listing_zeros(ctx, slots, sizeof *t->slot, &t->bytes, operation);
@@ -103,7 +97,7 @@ static bool table_make(table *t, th_context *ctx, int64_t operands, const char *
 }
 
 /* Returns the slot of a tensor: it contains the tensor's index, or -1 if the tensor is not in the list. */
-static int64_t *find(const table *t, const th_listing *listing, const th_tensor_impl *tensor)
+static int64_t *find(const th_index_table *t, const th_listing *listing, const th_tensor_impl *tensor)
 {
     uint64_t at = (uint64_t)(uintptr_t)tensor / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 20;
     while (t->slot[at & t->mask] >= 0 && listing->tensor[t->slot[at & t->mask]].tensor != tensor)
@@ -112,7 +106,7 @@ static int64_t *find(const table *t, const th_listing *listing, const th_tensor_
 }
 
 /* Returns the index of a tensor, which is added to the list if it is new. */
-static int64_t index_of(const table *t, th_listing *listing, th_tensor_impl *tensor)
+static int64_t index_of(const th_index_table *t, th_listing *listing, th_tensor_impl *tensor)
 {
     if (tensor == NULL)
         return -1;
@@ -124,7 +118,7 @@ static int64_t index_of(const table *t, th_listing *listing, th_tensor_impl *ten
     return *slot;
 }
 
-static void list_tensors(th_listing *listing, const table *t)
+static void list_tensors(th_listing *listing, const th_index_table *t)
 {
     int64_t at = 0;
     for (int64_t n = 0; n < listing->nodes; n++) {
@@ -201,9 +195,10 @@ static th_status check_kept(th_listing *listing, const char *operation)
         listing->backward |= has;
         if (node->consumed && !has && th_tensor_numel(output) > 0 && node->n_outputs == 1)
             return th_fail(
-                listing->ctx, TH_ERROR_STATE, operation,
-                "the gradient of %s, recorded at %s:%d, was released; call th_keep_values before the forward",
-                node->op->name, file_of(node->file), node->line);
+                listing->ctx, TH_ERROR_STATE, operation, "the gradient of %s, recorded at %s:%d, was released%s",
+                node->op->name, file_of(node->file), node->line,
+                listing->ctx->tape->passes.failed ? " because backward failed; clear the tape and run the step again"
+                                                  : "; call th_keep_values before the forward");
     }
     return TH_OK;
 }
@@ -230,12 +225,12 @@ th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operat
     listing->nodes = th_tape_length(ctx);
     for (int64_t n = 0; n < listing->nodes; n++)
         listing->operands += th_listing_node(listing, n)->n_inputs + th_listing_node(listing, n)->n_outputs;
-    table t = {NULL, 0, 0};
+    th_index_table t = {NULL, 0, 0};
     listing->tensor = th_listing_zeros(ctx, listing->operands, sizeof *listing->tensor, &listing->bytes[0], operation);
     listing->first = th_listing_zeros(ctx, listing->nodes, sizeof *listing->first, &listing->bytes[1], operation);
     listing->operand =
         th_listing_zeros(ctx, listing->operands, sizeof *listing->operand, &listing->bytes[2], operation);
-    if (!ctx->error && table_make(&t, ctx, listing->operands, operation))
+    if (!ctx->error && th_index_table_make(&t, ctx, listing->operands, operation))
         list_tensors(listing, &t);
     th_release(ctx, t.slot, t.bytes);
     return ctx->error;

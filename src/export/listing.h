@@ -62,6 +62,14 @@ int64_t th_listing_find(const th_listing *listing, const th_tensor_impl *t);
 bool th_listing_gradient(const th_tensor_impl *t, th_array *array);
 /* Allocates zeroed memory for `count` elements. *bytes is for th_release. NULL with TH_ERROR_MEMORY. */
 void *th_listing_zeros(th_context *ctx, int64_t count, size_t element, size_t *bytes, const char *operation);
+/* A hash table of indices. Linear probing begins at slot[hash & mask]. */
+typedef struct th_index_table {
+    int64_t *slot; /* indices, or -1 */
+    uint64_t mask;
+    size_t bytes; /* of slot, for th_release */
+} th_index_table;
+/* Allocates an empty table for at most `most` indices. Errors: TH_ERROR_MEMORY. */
+bool th_index_table_make(th_index_table *t, th_context *ctx, int64_t most, const char *operation);
 /* Allocates a contiguous array with the shape of `like` and this type, until th_listing_end. Errors: TH_ERROR_MEMORY. */
 th_status th_listing_array(th_listing *listing, const th_array *like, th_dtype dtype, th_array *array);
 /* As th_listing_array, with the strides of `like`, so that views which these allow are possible. */

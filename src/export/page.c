@@ -108,9 +108,6 @@ static th_status describe_attributes(th_page *page)
             free(text);
             return th_fail_memory(ctx, "export", FUSED_TEXT);
         }
-        char *kept = strstr(text, ", kept=");
-        if (kept)
-            *kept = 0;
         if (text[0])
             page->attributes[n] = keep_text(page, text + strlen(", "));
         free(text);

@@ -122,9 +122,9 @@ static double inner_product(const th_array *a, const th_array *b)
     double sum = 0;
     if (!th_iterator_build_row_major(&iterator, a, 1, &b))
         return 0;
-    for (int64_t i = 0; i < iterator.numel; i++) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, i, &at);
+    th_iterator_position at;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at)) {
         const double weight = th_number_load(a->dtype, at.at[0]);
         sum += weight != 0 ? weight * th_number_load(b->dtype, at.at[1]) : 0;
     }
@@ -173,9 +173,7 @@ static int64_t mark(th_replay *r, int64_t tensor)
             r->affects[id] = 1;
             work += 2 * th_tensor_numel(listing->tensor[id].tensor);
         }
-        th_frame frame;
-        if (computes && node->op->multiply_adds && open_frame(r, n, &frame) == TH_OK)
-            work += node->op->multiply_adds(&frame.call);
+        work += computes ? th_node_multiply_adds(listing->ctx, node) : 0;
     }
     return work;
 }
@@ -205,19 +203,19 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
         return r->listing->ctx->error;
     double *result = difference->data;
     th_iterator iterator;
-    const bool some = th_iterator_build_row_major(&iterator, value, 0, NULL);
-    for (int64_t i = 0; some && i < count && !r->listing->ctx->error; i++) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, i, &at);
+    th_iterator_position at;
+    *computed = true;
+    if (!th_iterator_build_row_major(&iterator, value, 0, NULL))
+        return TH_OK;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < count && !r->listing->ctx->error; i++, th_iterator_advance(&iterator, 1, &at)) {
         double *element = (double *)(void *)at.at[0];
         const double x = *element, h = 1e-5 * (fabs(x) > 1 ? sqrt(fabs(x)) : 1);
         const double above = loss_with(r, element, x + h), below = loss_with(r, element, x - h);
         result[i] = (above - below) / ((x + h) - (x - h));
         *element = x;
     }
-    if (some)
-        loss_with(r, (double *)value->data, *(double *)value->data);
-    *computed = true;
+    loss_with(r, (double *)value->data, *(double *)value->data);
     return r->listing->ctx->error;
 }
 
@@ -235,13 +233,8 @@ static int64_t work_of(const th_listing *listing)
     int64_t work = 0;
     for (int64_t i = 0; i < listing->tensors; i++)
         work += 2 * th_tensor_numel(listing->tensor[i].tensor);
-    for (int64_t n = 0; n < listing->nodes; n++) {
-        const th_node *node = th_listing_node(listing, n);
-        th_frame frame;
-        work += NODE_WORK;
-        if (node->op->multiply_adds && th_frame_of_node(&frame, listing->ctx, node) == TH_OK)
-            work += node->op->multiply_adds(&frame.call);
-    }
+    for (int64_t n = 0; n < listing->nodes; n++)
+        work += NODE_WORK + th_node_multiply_adds(listing->ctx, th_listing_node(listing, n));
     return work;
 }
 

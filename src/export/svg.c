@@ -5,6 +5,7 @@
 
 #include "export/html.h"
 #include "tensor/format.h"
+#include "tensor/utf8.h"
 
 enum { ROW = 26, TOP = 12, NODE_X = 330, NODE_WIDTH = 260, ARCS = 150, MAX_ROWS = 400 };
 
@@ -29,8 +30,8 @@ static void put_leaves(const th_page *page, FILE *file, int64_t index)
         const int64_t id = th_listing_input(&page->listing, index, i);
         if (id < 0 || page->listing.tensor[id].producer >= 0)
             continue;
-        const size_t length = strlen(text);
-        snprintf(text + length, sizeof text - length, "%s%.60s", length ? ", " : "", page->name[id]);
+        const int room = (int)(sizeof text - strlen(text) - sizeof ", "), most = room < 60 ? room : 60;
+        th_append(text, sizeof text, "%s%.*s", text[0] ? ", " : "", th_utf8_fit(page->name[id], most), page->name[id]);
     }
     if (text[0] == 0)
         return;
@@ -70,8 +71,8 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
             NODE_X, y_of(index), NODE_WIDTH);
     th_html_text(file, node->path[0] ? node->path : "outside modules");
     fputs("</title></rect>\n", file);
-    th_append(text, sizeof text, "%" PRId64 " %.32s %s%s%.24s", index, node->op->name,
-              output.ndim ? TH_TEXT(&output) : "", name[0] ? " = " : "", name);
+    th_append(text, sizeof text, "%" PRId64 " %.*s %s%s%.*s", index, th_utf8_fit(node->op->name, 32), node->op->name,
+              output.ndim ? TH_TEXT(&output) : "", name[0] ? " = " : "", th_utf8_fit(name, 24), name);
     put_label(file, NODE_X + 8, y_of(index) + 16, "start", text);
 }
 

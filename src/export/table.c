@@ -30,15 +30,16 @@ static void put_cell(FILE *file, const th_array *array)
     const int64_t count = array ? th_array_numel(array) : 0;
     const int64_t columns = count && array->ndim ? array->size[array->ndim - 1] : 1;
     th_iterator iterator;
-    if (count > SHOWN_ELEMENTS)
+    if (count > SHOWN_ELEMENTS) {
         fprintf(file, "%" PRId64 " numbers", count);
-    else if (count > 0 && th_iterator_build_row_major(&iterator, array, 0, NULL))
-        for (int64_t i = 0; i < count; i++) {
-            th_iterator_position at;
-            th_iterator_seek(&iterator, i, &at);
+    } else if (count > 0 && th_iterator_build_row_major(&iterator, array, 0, NULL)) {
+        th_iterator_position at;
+        th_iterator_seek(&iterator, 0, &at);
+        for (int64_t i = 0; i < count; i++, th_iterator_advance(&iterator, 1, &at)) {
             fputs(i == 0 ? "" : i % columns ? " " : "<br>", file);
             put_value(file, th_number_load(array->dtype, at.at[0]));
         }
+    }
     fputs("</td>", file);
 }
 

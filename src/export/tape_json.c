@@ -71,12 +71,11 @@ static bool same_elements(const th_array *a, const th_array *b)
     th_iterator iterator;
     if (!th_iterator_build_row_major(&iterator, a, 1, &b))
         return true;
-    for (int64_t i = 0; i < iterator.numel; i++) {
-        th_iterator_position at;
-        th_iterator_seek(&iterator, i, &at);
+    th_iterator_position at;
+    th_iterator_seek(&iterator, 0, &at);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
         if (memcmp(at.at[0], at.at[1], th_dtype_size(a->dtype)) != 0)
             return false;
-    }
     return true;
 }
 
@@ -148,40 +147,10 @@ static void put_saved(FILE *file, const th_node *node)
     fputc(']', file);
 }
 
-/* Returns the bytes of the step that this node's backward reads, and no earlier node's. */
-static int64_t saved_bytes(const th_listing *listing, int64_t index)
-{
-    const th_node *node = th_listing_node(listing, index);
-    int64_t bytes = 0;
-    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const th_operand_record *operand = &node->operand[i];
-        if (operand->tensor == NULL || !operand->read || operand->tensor->storage->owned)
-            continue;
-        bool before = false;
-        for (int64_t j = 0; j <= index && !before; j++) {
-            const th_node *earlier = th_listing_node(listing, j);
-            const int end = j == index ? i : earlier->n_inputs + earlier->n_outputs;
-            for (int k = 0; k < end && !before; k++)
-                before = earlier->operand[k].tensor && earlier->operand[k].read &&
-                         earlier->operand[k].tensor->storage == operand->tensor->storage;
-        }
-        bytes += before ? 0 : (int64_t)operand->tensor->storage->bytes;
-    }
-    return bytes;
-}
-
 static void put_operands(FILE *file, const char *key, const int64_t *id, int count)
 {
     put_key(file, key);
     th_put_json_sizes(file, count, id);
-}
-
-static int64_t multiply_adds(th_context *ctx, const th_node *node)
-{
-    th_frame frame;
-    if (node->op->multiply_adds == NULL || th_frame_of_node(&frame, ctx, node) != TH_OK)
-        return 0;
-    return node->op->multiply_adds(&frame.call);
 }
 
 static void put_attention(const th_page *page, FILE *file, int64_t node)
@@ -223,8 +192,8 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     put_operands(file, "inputs", operand, node->n_inputs);
     put_operands(file, "outputs", operand + node->n_inputs, node->n_outputs);
     put_saved(file, node);
-    put_number(file, "saved_bytes", saved_bytes(&page->listing, index));
-    put_number(file, "multiply_adds", multiply_adds(page->listing.ctx, node));
+    put_number(file, "saved_bytes", (int64_t)th_node_saved_bytes(page->listing.ctx->tape, index, false));
+    put_number(file, "multiply_adds", th_node_multiply_adds(page->listing.ctx, node));
     put_text(file, "attributes", page->attributes[index]);
     put_key(file, "recomputed");
     th_put_json_bool(file, node->drops);

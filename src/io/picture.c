@@ -1,10 +1,9 @@
 /* The SVG writer that all pictures share. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "io/picture.h"
+#include "io/text_file.h"
 #include "io/text_output.h"
 #include "tensor/decimal.h"
 #include "tensor/format.h"
@@ -36,9 +35,8 @@ th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const cha
     svg->ctx = ctx;
     svg->path = path;
     svg->operation = operation;
-    if (!th_atomic_begin(&svg->whole, path))
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
-    svg->whole.unsynchronized = true; /* a picture can be drawn again */
+    if (th_text_file_begin(&svg->whole, ctx, path, operation) != TH_OK)
+        return ctx->error;
     svg->file = svg->whole.file;
     th_svg_put(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     attribute(svg, "width", width);
@@ -56,12 +54,9 @@ th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const cha
 th_status th_svg_end(th_svg *svg)
 {
     th_svg_put(svg, "</svg>\n");
-    const bool whole = th_atomic_end(&svg->whole, !ferror(svg->file));
+    const bool written = !ferror(svg->file);
     svg->file = NULL;
-    if (whole)
-        return TH_OK;
-    return th_fail(svg->ctx, TH_ERROR_FILE, svg->operation, "%.300s could not be written in full: %s", svg->path,
-                   strerror(errno));
+    return th_text_file_end(&svg->whole, written, svg->ctx, svg->path, svg->operation);
 }
 
 void th_svg_put(th_svg *svg, const char *text)

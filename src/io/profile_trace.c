@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "autograd/profile.h"
-#include "io/atomic_file.h"
+#include "io/text_file.h"
 #include "io/text_output.h"
 
 static const char operation[] = "profile_write_trace";
@@ -74,13 +74,6 @@ static void put_event(FILE *file, const th_profile_event *event)
     fputs("}}", file);
 }
 
-/* Stores an error; name is the file's. */
-static th_status fail(th_context *ctx, const char *name, int trouble)
-{
-    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s could not be written in full: %s", name,
-                   trouble ? strerror(trouble) : "writing failed");
-}
-
 /* Writes the trace. Returns false, with errno, if a part could not be written. */
 static bool write_trace(th_context *ctx, FILE *file)
 {
@@ -100,7 +93,10 @@ th_status th_profile_write_trace_to(th_context *ctx, FILE *file)
     if (file == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the file is NULL");
     errno = 0;
-    return write_trace(ctx, file) ? TH_OK : fail(ctx, "the file", errno);
+    if (write_trace(ctx, file))
+        return TH_OK;
+    return th_fail(ctx, TH_ERROR_FILE, operation, "the file could not be written in full: %s",
+                   errno ? strerror(errno) : "writing failed");
 }
 
 th_status th_profile_write_trace(th_context *ctx, const char *path)
@@ -110,9 +106,7 @@ th_status th_profile_write_trace(th_context *ctx, const char *path)
     if (path == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
     th_atomic_file trace;
-    if (!th_atomic_begin(&trace, path))
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
-    trace.unsynchronized = true; /* a crash of the machine may lose it: people look at a trace at once */
-    errno = 0;
-    return th_atomic_end(&trace, write_trace(ctx, trace.file)) ? TH_OK : fail(ctx, path, errno);
+    if (th_text_file_begin(&trace, ctx, path, operation) != TH_OK)
+        return ctx->error;
+    return th_text_file_end(&trace, write_trace(ctx, trace.file), ctx, path, operation);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/sizes.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
@@ -142,24 +143,28 @@ static char *existing_data(const th_tensor_impl *t, const char *operation)
     return data;
 }
 
-/* Computes the offset of the element at index, in elements. Returns false with an error if index is outside t. */
+th_status th_element_index(const th_tensor_impl *t, const char *operation, const th_shape *index,
+                           int64_t at[TH_MAX_DIMS])
+{
+    if (index->ndim != t->ndim)
+        return th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim,
+                       TH_SIZES_TEXT(t->ndim, t->size));
+    for (int d = 0; d < t->ndim; d++) {
+        at[d] = index->size[d] < 0 ? index->size[d] + t->size[d] : index->size[d];
+        if (at[d] < 0 || at[d] >= t->size[d])
+            return th_fail(t->ctx, TH_ERROR_INDEX, operation, "index %lld is outside axis %d of %s",
+                           (long long)index->size[d], d, TH_SIZES_TEXT(t->ndim, t->size));
+    }
+    return TH_OK;
+}
+
+/* Computes the offset of the element at index, in bytes. Returns false with an error if index is outside t. */
 static bool find_element(const th_tensor_impl *t, const char *operation, const th_shape *index, int64_t *offset)
 {
-    if (index->ndim != t->ndim) {
-        th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim,
-                TH_SIZES_TEXT(t->ndim, t->size));
+    int64_t at[TH_MAX_DIMS];
+    if (th_element_index(t, operation, index, at) != TH_OK)
         return false;
-    }
-    *offset = 0;
-    for (int i = 0; i < t->ndim; i++) {
-        const int64_t at = index->size[i] < 0 ? index->size[i] + t->size[i] : index->size[i];
-        if (at < 0 || at >= t->size[i]) {
-            th_fail(t->ctx, TH_ERROR_INDEX, operation, "index %lld is outside axis %d of %s", (long long)index->size[i],
-                    i, TH_SIZES_TEXT(t->ndim, t->size));
-            return false;
-        }
-        *offset += at * t->stride[i];
-    }
+    *offset = th_offset_of(t->ndim, at, t->stride) * (int64_t)th_dtype_size(t->dtype);
     return true;
 }
 
@@ -170,7 +175,7 @@ double th_get(th_tensor *handle, th_shape index)
     if (t == NULL || !th_check_elements(t->ctx, "get", t->dtype) || !find_element(t, "get", &index, &offset))
         return NAN;
     const char *data = existing_data(t, "get");
-    return data ? th_number_load(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype)) : NAN;
+    return data ? th_number_load(t->dtype, data + offset) : NAN;
 }
 
 static th_status check_value(th_tensor_impl *t, const char *operation, double value)
@@ -190,7 +195,7 @@ th_status th_set(th_tensor *handle, th_shape index, double value)
         return th_refused(handle);
     char *data = th_tensor_data(t);
     if (data)
-        th_number_store(t->dtype, data + offset * (int64_t)th_dtype_size(t->dtype), value);
+        th_number_store(t->dtype, data + offset, value);
     th_storage_changed(t->storage);
     return TH_OK;
 }

@@ -153,6 +153,10 @@ static inline void *th_tensor_data(const th_tensor_impl *t)
 TH_PRIVATE_API int64_t th_tensor_numel(const th_tensor_impl *t);
 /* Returns the tensor as an operation sees it. */
 TH_PRIVATE_API th_array th_tensor_array(const th_tensor_impl *t);
+/* Sets `at` to the index of an element along each axis, given a caller's index; a negative one counts from the end of
+ * its axis. Errors: TH_ERROR_INDEX if it is outside t. */
+th_status th_element_index(const th_tensor_impl *t, const char *operation, const th_shape *index,
+                           int64_t at[TH_MAX_DIMS]);
 /* Checks that no two elements of t share memory, as they do in an expanded view. Errors: TH_ERROR_STATE. */
 TH_PRIVATE_API th_status th_check_writable(const th_tensor_impl *t, const char *operation);
 

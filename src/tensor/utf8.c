@@ -25,6 +25,18 @@ int th_utf8_length(const unsigned char *text)
     return th_utf8_decode(text, &code);
 }
 
+int th_utf8_fit(const char *text, int most)
+{
+    int fitting = 0;
+    while (text[fitting]) {
+        const int length = th_utf8_length((const unsigned char *)text + fitting), size = length ? length : 1;
+        if (size > most - fitting)
+            break;
+        fitting += size;
+    }
+    return fitting;
+}
+
 bool th_is_utf8(const char *text)
 {
     for (int length; *text; text += length)

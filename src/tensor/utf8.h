@@ -12,6 +12,9 @@
 int th_utf8_decode(const unsigned char *text, uint32_t *code);
 /* As th_utf8_decode, without the code point. */
 TH_PRIVATE_API int th_utf8_length(const unsigned char *text);
+/* Returns the length of the longest beginning of text that has at most `most` bytes and ends after a character. A byte
+ * that is not UTF-8 counts as a character. */
+int th_utf8_fit(const char *text, int most);
 /* Whether a whole text is UTF-8. */
 TH_PRIVATE_API bool th_is_utf8(const char *text);
 

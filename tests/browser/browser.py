@@ -1,5 +1,6 @@
 """Chromium without a network, and a page in it."""
 
+import base64
 import os
 import time
 import unittest
@@ -100,11 +101,19 @@ class PageTest(unittest.TestCase):
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 
-    def picture(self, name):
-        """Writes a screenshot, if screenshots are wanted."""
+    def picture(self, name, last=None):
+        """Writes a screenshot, if screenshots are wanted: of the window, or of its top with the element `last`."""
         time.sleep(0.3)  # heat maps draw when they come into view
-        if PICTURES:
-            self.driver.save_screenshot(os.path.join(PICTURES, name + ".png"))
+        if not PICTURES:
+            return
+        clip = {}
+        if last:
+            width, bottom = self.run_script("const box = document.querySelector(arguments[0]).getBoundingClientRect();"
+                                            "return [innerWidth, Math.ceil(box.bottom) + 12]", last)
+            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": bottom, "scale": 1}}
+        png = self.driver.execute_cdp_cmd("Page.captureScreenshot", clip)["data"]
+        with open(os.path.join(PICTURES, name + ".png"), "wb") as file:
+            file.write(base64.b64decode(png))
 
 
 def pages():

@@ -205,6 +205,23 @@ class Class(browser.PageTest):
                 self.picture(f"class_{theme}_{width}_{part}")
         self.driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
 
+    def test_one_theme_for_the_page_and_the_tape(self):
+        menus = "return [...document.querySelectorAll('.theme select')].map((menu) => menu.selectedOptions[0].text)"
+        drawn = "return [...new Set([...document.querySelectorAll('canvas.heat')].map((c) => c.dataset.drawn).filter(Boolean))]"
+        choose = ("const menu = document.querySelectorAll('.theme select')[arguments[0]];"
+                  "menu.value = arguments[1]; menu.dispatchEvent(new Event('change'))")
+        self.theme("light")
+        self.run_script("document.getElementById('train').scrollIntoView()")
+        self.wait("the heads", "return document.querySelectorAll('canvas.heat[data-drawn]').length > 0")
+        self.run_script(choose, 0, 2)
+        self.assertEqual(self.run_script(drawn), ["dark"])
+        self.click("tape", "show")
+        self.wait("the tape", "return views.length === 1")
+        self.assertEqual(self.run_script(menus), ["dark", "dark"])
+        self.run_script(choose, 1, 1)
+        self.assertEqual(self.run_script(menus), ["light", "light"])
+        self.wait("light maps", drawn + ".join() === 'light'")
+
     def test_names_for_screen_readers(self):
         named = {"button", "combobox", "slider", "spinbutton", "textbox", "application", "table", "image"}
         nodes = self.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]

@@ -39,6 +39,12 @@ for (const element of document.querySelectorAll(".viewer *")) {
 }
 return found.slice(0, 5);
 """
+
+# Returns the number of matrices, and what those with a horizontal scrollbar show.
+SCROLLING = """
+const boxes = [...document.querySelectorAll(".viewer .scroll")];
+return [boxes.length, boxes.filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.textContent)];
+"""
 PRINTED_WIDTH = 688  # pixels: A4 without margins of 14 mm
 
 NAMED_ROLES = {"button", "combobox", "slider", "checkbox", "application", "treeitem", "tree", "table", "spinbutton", "image"}
@@ -53,6 +59,15 @@ class Look(browser.PageTest):
                 self.window(width, 800)
                 wide = self.run_script("return document.documentElement.scrollWidth")
                 self.assertLessEqual(wide, width, f"{name} is {wide} pixels wide in a window of {width}")
+
+    def test_small_matrices_have_no_scrollbar(self):
+        self.window(1400, 1000)
+        for name in ("attention_1.html", "attention_2.html"):
+            self.open(name)
+            self.run_script(ATTENTION.replace("4, 2", "1, 0"))
+            count, wide = self.run_script(SCROLLING)
+            self.assertGreater(count, 10)
+            self.assertEqual(wide, [], name)
 
     def test_contrast_of_numbers(self):
         for theme in ("light", "dark"):
@@ -86,6 +101,16 @@ class Look(browser.PageTest):
                     self.open(name + ".html")
                     self.run_script("views[0].goTo(views[0].tape.forwardSteps + 5)" if name == "rules" else ATTENTION)
                     self.picture(f"{name}_{theme}_{label}")
+
+    def test_picture_of_the_readme(self):
+        """Backward of softmax: README.md has the picture as docs/images/tape_page.png."""
+        self.theme("light")
+        self.window(1100, 976)
+        self.open("attention_1.html")
+        self.run_script("const view = views[0], node = view.tape.nodes.find((n) => n.attention);"
+                        "view.goTo(view.tape.positionOf(node))")
+        self.assertIn("Largest deviation", self.find(".details").text)
+        self.picture("tape_page", ".panes")
 
     def test_names_for_screen_readers(self):
         self.open("model.html")

@@ -7,7 +7,14 @@ import unittest
 import browser
 
 FACTOR = float(os.environ.get("TAPEHEAD_SLOWER", "1"))
-PAINT = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+# Chromium reports the first paint after the frame, so the script waits for the report.
+PAINT = """
+const done = arguments[arguments.length - 1];
+new PerformanceObserver((list) => {
+    for (const paint of list.getEntriesByName("first-contentful-paint"))
+        done(paint.startTime);
+}).observe({ type: "paint", buffered: true });
+"""
 ATTENTION = "const v = views[0]; v.goTo(v.tape.positionOf(v.tape.nodes.find((n) => n.attention)))"
 
 
@@ -23,8 +30,7 @@ class Speed(browser.PageTest):
         paints = []
         for _ in range(3):
             self.open("model.html")
-            self.time("0")
-            paints.append(self.run_script(PAINT))
+            paints.append(self.driver.execute_async_script(PAINT))
         print(f"first paint at T = 64: {min(paints):.0f} ms", flush=True)
         self.assertLess(min(paints), 1000 * FACTOR)
 

@@ -218,27 +218,13 @@ static th_status explain(explanation *e, const th_tensor_impl *t, const th_eleme
     return explain_root(e);
 }
 
-static th_status read_index(const th_tensor_impl *t, const th_shape *index, th_element *element)
-{
-    if (index->ndim != t->ndim)
-        return th_fail(t->ctx, TH_ERROR_INDEX, operation, "%d indices given for a tensor %s", index->ndim,
-                       TH_SIZES_TEXT(t->ndim, t->size));
-    for (int d = 0; d < t->ndim; d++) {
-        element->index[d] = index->size[d] < 0 ? index->size[d] + t->size[d] : index->size[d];
-        if (element->index[d] < 0 || element->index[d] >= t->size[d])
-            return th_fail(t->ctx, TH_ERROR_INDEX, operation, "index %lld is outside axis %d of %s",
-                           (long long)index->size[d], d, TH_SIZES_TEXT(t->ndim, t->size));
-    }
-    return TH_OK;
-}
-
 th_status th_tape_explain(th_context *ctx, FILE *file, th_tensor *tensor, th_shape index)
 {
     if (ctx == NULL)
         return TH_ERROR_ARGUMENT;
     const th_tensor_impl *t = th_usable(tensor, ctx, operation, "the tensor");
     th_element element = {{0}};
-    if (t == NULL || read_index(t, &index, &element) != TH_OK)
+    if (t == NULL || th_element_index(t, operation, &index, element.index) != TH_OK)
         return ctx->error;
     if (file == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the file is NULL");

@@ -121,14 +121,8 @@ static th_status probe_run(probe *p)
     th_context *ctx = p->listing->ctx;
     const th_node *node = p->node;
     th_frame frame;
-    if (th_frame_of_node(&frame, ctx, node) != TH_OK)
+    if (th_frame_of_node(&frame, ctx, node) != TH_OK || th_frame_read_operands(&frame) != TH_OK)
         return ctx->error;
-    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const th_operand_record *operand = &node->operand[i];
-        th_array *array = i < node->n_inputs ? &frame.call.input[i] : &frame.call.output[i - node->n_inputs];
-        if (operand->tensor && operand->read)
-            array->data = th_tensor_data(operand->tensor);
-    }
     for (int i = 0; i < node->n_outputs; i++)
         frame.call.output_gradient[i] = p->unit[i];
     frame.call.input_gradient[p->input] = p->result;

@@ -141,12 +141,7 @@ function makeAttentionBackward(view, node, heads, kinds) {
             : make(
                   "p",
                   { class: "absent" },
-                  `Backward runs this node in its step ${node.step + 1}. `,
-                  make(
-                      "button",
-                      { type: "button", "data-key": "jump attention", click: () => view.goTo(tape.positionOf(node)) },
-                      "Go there",
-                  ),
+                  whenBackwardRuns(view, node, "jump attention"),
               );
     return [
         make("h4", {}, "Backward"),

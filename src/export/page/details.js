@@ -137,21 +137,13 @@ function makeNoBackward(view, node) {
     const text =
         node.step === undefined
             ? "Backward does not run this node: the loss does not depend on it, or no input requires a gradient."
-            : `Backward runs this node in its step ${node.step + 1}. `;
-    const jump =
-        node.step === undefined
-            ? null
-            : make(
-                  "button",
-                  { type: "button", "data-key": "jump", click: () => view.goTo(view.tape.positionOf(node)) },
-                  "Go there",
-              );
+            : whenBackwardRuns(view, node, "jump");
     return make(
         "section",
         { class: "backward" },
         make("h4", {}, "Backward"),
         formula,
-        make("p", { class: "absent" }, text, jump),
+        make("p", { class: "absent" }, text),
     );
 }
 

@@ -10,23 +10,28 @@ function setAttributes(element, attributes) {
     return element;
 }
 
-/* Creates an element. Children are elements and texts; null is skipped. */
+/* Returns the elements and texts of nested lists, without null and undefined. */
+function listOfChildren(children) {
+    return children.flat(Infinity).filter((child) => child !== null && child !== undefined);
+}
+
+/* Creates an element. Children are elements and texts, or lists of them; null is skipped. */
 function make(tag, attributes, ...children) {
     const element = setAttributes(document.createElement(tag), attributes);
-    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+    element.append(...listOfChildren(children));
     return element;
 }
 
 function makeSvg(tag, attributes, ...children) {
     const element = setAttributes(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
-    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+    element.append(...listOfChildren(children));
     return element;
 }
 
 /* Replaces the children, except if the keyboard's focus would be lost: then the caller's `key` finds it again. */
 function replaceChildren(element, ...children) {
     const key = element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+    element.replaceChildren(...listOfChildren(children));
     if (key) element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 

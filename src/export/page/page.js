@@ -60,13 +60,30 @@ class View {
 
 const views = [];
 
-/* Sets the theme: "light", "dark", or "" for the system's. */
+/* "" is the system's theme. */
+const THEMES = ["", "light", "dark"];
+
+/* Sets one of THEMES. */
 function setTheme(theme) {
     if (theme) document.documentElement.dataset.theme = theme;
     else delete document.documentElement.dataset.theme;
     for (const menu of document.querySelectorAll(".tapehead .theme select"))
-        menu.value = ["", "light", "dark"].indexOf(theme);
+        menu.value = THEMES.indexOf(theme);
+    repaintAll();
+}
+
+/* Draws all views again, and the heat maps outside of them. */
+function repaintAll() {
     views.forEach((view) => view.repaint());
+    redrawMaps(false);
+}
+
+/* Creates a menu of the themes. */
+function makeThemeMenu() {
+    const present = THEMES.indexOf(document.documentElement.dataset.theme || "");
+    const menu = makeMenu("Colors", ["system", "light", "dark"], present, (i) => setTheme(THEMES[i]), "theme");
+    menu.classList.add("theme");
+    return menu;
 }
 
 /* Creates the line with the title and the settings. */
@@ -81,14 +98,6 @@ function makeHeader(view) {
             view.refresh();
         },
     });
-    const theme = makeMenu(
-        "Colors",
-        ["system", "light", "dark"],
-        0,
-        (i) => setTheme(["", "light", "dark"][i]),
-        "theme",
-    );
-    theme.classList.add("theme");
     const value =
         loss?.value && countOf(loss.value.shape) === 1 ? `, loss ${shortNumber(numbersOf(loss.value)[0])}` : "";
     return make(
@@ -96,7 +105,7 @@ function makeHeader(view) {
         {},
         make("h2", {}, tape.title || "Tape"),
         make("p", { class: "about" }, `${plural(tape.nodes.length, "node")}${value}. Tapehead ${tape.library || ""}`),
-        make("div", { class: "settings" }, make("label", { class: "menu" }, digits, " all digits"), theme),
+        make("div", { class: "settings" }, make("label", { class: "menu" }, digits, " all digits"), makeThemeMenu()),
     );
 }
 
@@ -214,9 +223,7 @@ function start() {
     document.querySelectorAll('section > script[type="application/json"]').forEach(openSection);
     listenToKeys(views);
     listenToPrinting();
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-        views.forEach((view) => view.repaint()),
-    );
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll);
 }
 
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

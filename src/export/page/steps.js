@@ -17,6 +17,18 @@ function makeStepButton(key, label, action) {
     return make("button", { type: "button", "aria-label": label, title: label, "data-key": key, click: action }, icon);
 }
 
+/* Returns the sentence about the step in which backward runs a node, and a button that moves there. */
+function whenBackwardRuns(view, node, key) {
+    return [
+        `Backward runs this node in its step ${node.step + 1}. `,
+        make(
+            "button",
+            { type: "button", "data-key": key, click: () => view.goTo(view.tape.positionOf(node)) },
+            "Go there",
+        ),
+    ];
+}
+
 /* Creates the bar. */
 function makeSteps(view) {
     const { tape } = view;

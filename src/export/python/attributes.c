@@ -13,7 +13,6 @@
 
 typedef struct writer {
     FILE *file;
-    int64_t index;
     const th_node *node;
     const void *attributes;
 } writer;
@@ -61,14 +60,6 @@ static void put_rules(const writer *w, const th_mask_rules *rules)
         th_script_put_integers(w->file, 2, (const int64_t[]){rules->left, rules->right});
     else
         fputs("None", w->file);
-}
-
-static void put_kept(const writer *w)
-{
-    if (th_script_drops(w->node))
-        fprintf(w->file, ", kept=given(\"kept%" PRId64 "\")", w->index);
-    else
-        fputs(", kept=None", w->file);
 }
 
 /* -- one function for each kind of attributes -- */
@@ -219,7 +210,6 @@ static void repeat(const writer *w)
 static void dropout(const writer *w)
 {
     put_number(w, "p", ((const th_drop_attributes *)w->attributes)->p);
-    put_kept(w);
 }
 
 static void masked_matmul(const writer *w)
@@ -240,7 +230,6 @@ static void attention(const writer *w)
     put_number(w, "scale", th_attention_scale(a, input(w, 0)->size[input(w, 0)->ndim - 1]));
     put_number(w, "soft_cap", a->soft_cap);
     put_number(w, "p", a->dropout);
-    put_kept(w);
 }
 
 static void rotary(const writer *w)
@@ -347,6 +336,6 @@ bool th_script_knows(const th_op *op)
 void th_script_put_attributes(const th_script *s, int64_t node)
 {
     const th_node *recorded = th_listing_node(&s->listing, node);
-    const writer w = {.file = s->file, .index = node, .node = recorded, .attributes = recorded->attributes};
+    const writer w = {.file = s->file, .node = recorded, .attributes = recorded->attributes};
     find(recorded->op)->put(&w);
 }

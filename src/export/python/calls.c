@@ -63,6 +63,7 @@ static void put_arguments(const th_script *s, int64_t index)
     }
     fputs(list ? "]" : "", s->file);
     th_script_put_attributes(s, index);
+    th_script_put_kept(s, index);
     fputc(')', s->file);
 }
 

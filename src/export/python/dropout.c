@@ -1,5 +1,7 @@
 /* The elements that dropout kept. The script has them as a constant, because Philox's random numbers are not what it
  * checks. */
+#include <inttypes.h>
+
 #include "export/python/script.h"
 #include "kernels/random/philox.h"
 #include "ops/shared/attention.h"
@@ -20,6 +22,15 @@ bool th_script_drops(const th_node *node)
 {
     return th_node_is(node, "dropout") || th_node_is(node, "dropout_residual") ||
            (is_attention(node) && node->training && probability(node) > 0);
+}
+
+void th_script_put_kept(const th_script *s, int64_t node)
+{
+    const th_node *recorded = th_listing_node(&s->listing, node);
+    if (th_script_drops(recorded))
+        fprintf(s->file, ", kept=given(\"kept%" PRId64 "\")", node);
+    else if (is_attention(recorded))
+        fputs(", kept=None", s->file);
 }
 
 /* Returns the shape of what is dropped: x, or the weights of attention. */

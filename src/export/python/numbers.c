@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "export/base64.h"
 #include "export/python/script.h"
 #include "io/text_output.h"
 #include "tensor/convert.h"
@@ -62,41 +63,6 @@ static void put_element(FILE *file, th_dtype dtype, const char *at)
         fputs(isnan(number) ? "nan" : number > 0 ? "inf" : "-inf", file);
 }
 
-/* -- base64 -- */
-
-typedef struct base64 {
-    FILE *file;
-    unsigned char byte[3];
-    int bytes;    /* in byte */
-    int64_t line; /* bytes written to this line */
-} base64;
-
-static void put_group(base64 *b)
-{
-    static const char letter[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (b->bytes == 0)
-        return;
-    memset(b->byte + b->bytes, 0, sizeof b->byte - (size_t)b->bytes);
-    const unsigned bits = (unsigned)b->byte[0] << 16 | (unsigned)b->byte[1] << 8 | b->byte[2];
-    for (int i = 0; i < 4; i++)
-        fputc(i <= b->bytes ? letter[bits >> (18 - 6 * i) & 63] : '=', b->file);
-    b->line += b->bytes;
-    b->bytes = 0;
-    if (b->line >= LINE_BYTES) {
-        fputc('\n', b->file);
-        b->line = 0;
-    }
-}
-
-static void put_bytes(base64 *b, const char *at, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        b->byte[b->bytes++] = (unsigned char)at[i];
-        if (b->bytes == 3)
-            put_group(b);
-    }
-}
-
 /* -- entries -- */
 
 void th_script_put_entry(FILE *file, const char *key, const th_array *array)
@@ -108,18 +74,18 @@ void th_script_put_entry(FILE *file, const char *key, const th_array *array)
     fputs(readable ? ", \"" : ", b64decode(\"\"\"\n", file);
     th_iterator iterator;
     th_iterator_position position;
-    base64 b = {.file = file};
+    th_base64 b = {.file = file, .line_bytes = LINE_BYTES};
     if (th_iterator_build_row_major(&iterator, array, 0, NULL)) {
         th_iterator_seek(&iterator, 0, &position);
         for (int64_t i = 0; i < numel; i++, th_iterator_advance(&iterator, 1, &position)) {
             if (!readable) {
-                put_bytes(&b, position.at[0], th_dtype_size(array->dtype));
+                th_base64_put(&b, position.at[0], th_dtype_size(array->dtype));
                 continue;
             }
             fputs(i ? " " : "", file);
             put_element(file, array->dtype, position.at[0]);
         }
     }
-    put_group(&b);
+    th_base64_end(&b);
     fputs(readable ? "\"),\n" : "\"\"\")),\n", file);
 }

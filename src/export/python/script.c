@@ -3,12 +3,10 @@
  * the library's numbers (numbers.c). */
 #include "export/python/script.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "autograd/gradient.h"
-#include "io/atomic_file.h"
+#include "io/text_file.h"
 #include "tapehead/export.h"
 #include "tensor/memory.h"
 
@@ -179,15 +177,11 @@ static th_status write_file(th_script *s, const char *path, const char *title)
 {
     th_context *ctx = s->listing.ctx;
     th_atomic_file file;
-    if (!th_atomic_begin(&file, path))
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be opened for writing: %s", path, strerror(errno));
-    file.unsynchronized = true; /* a crash of the machine may lose it: it can be written again */
+    if (th_text_file_begin(&file, ctx, path, operation) != TH_OK)
+        return ctx->error;
     s->file = file.file;
-    errno = 0;
     put_script(s, title);
-    if (!th_atomic_end(&file, !ctx->error))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s could not be written in full: %s", path, strerror(errno));
-    return ctx->error;
+    return th_text_file_end(&file, !ctx->error, ctx, path, operation);
 }
 
 th_status th_tape_write_python(th_context *ctx, const char *path, const th_python_options *options)

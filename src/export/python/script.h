@@ -46,12 +46,15 @@ void th_script_put_text(FILE *file, const char *text);
 /* -- attributes.c -- */
 /* Returns whether the scripts have formulas for an operation. */
 bool th_script_knows(const th_op *op);
-/* Writes the attributes of a node as further arguments: ", axis=1". */
+/* Writes the attributes of a node as further arguments: ", axis=1". The script must know its operation. */
 void th_script_put_attributes(const th_script *s, int64_t node);
 
 /* -- dropout.c -- */
 /* Returns whether a node has dropout. */
 bool th_script_drops(const th_node *node);
+/* Writes the elements that a node's dropout kept as a further argument, ", kept=given("kept12")": None if nothing is
+ * dropped, and no argument if the operation has no dropout. */
+void th_script_put_kept(const th_script *s, int64_t node);
 /* Sets *kept to an array of bool, false where the node's dropout drops. Errors: TH_ERROR_MEMORY. */
 th_status th_script_kept(th_script *s, const th_node *node, th_array *kept);
 

@@ -30,29 +30,30 @@ static uint32_t hash_of(const char *text)
     return hash;
 }
 
-/* Returns 0, or a number from 2 on if earlier leaves have the same name. */
-static int64_t number_of_name(const th_script *s, int64_t tensor, const char *name)
+/* Returns whether a leaf has this name. */
+static bool has_name(const th_script *s, int64_t leaf, uint32_t hash, const char *name)
 {
-    int64_t same = 0;
-    for (int64_t i = 0; i < tensor; i++) {
-        char other[TH_SCRIPT_NAME];
-        if (s->listing.tensor[i].producer < 0 && s->variable[i].hash == s->variable[tensor].hash &&
-            leaf_name(s->listing.tensor[i].tensor, other) && strcmp(other, name) == 0)
-            same++;
-    }
-    return same ? same + 1 : 0;
+    char own[TH_SCRIPT_NAME];
+    return s->variable[leaf].hash == hash && leaf_name(s->listing.tensor[leaf].tensor, own) && strcmp(own, name) == 0;
 }
 
-static void name_leaf(th_script *s, int64_t tensor, int64_t *unnamed)
+/* Names a leaf: another leaf of the same name gets a number, from 2 on. t has the last leaf of each name. */
+static void name_leaf(th_script *s, int64_t tensor, const th_index_table *t, int64_t *unnamed)
 {
     th_script_variable *v = &s->variable[tensor];
     char name[TH_SCRIPT_NAME];
-    if (leaf_name(s->listing.tensor[tensor].tensor, name)) {
-        v->hash = hash_of(name);
-        v->number = number_of_name(s, tensor, name);
-    } else {
+    if (!leaf_name(s->listing.tensor[tensor].tensor, name)) {
         v->number = (*unnamed)++;
+        return;
     }
+    v->hash = hash_of(name);
+    uint64_t at = v->hash;
+    while (t->slot[at & t->mask] >= 0 && !has_name(s, t->slot[at & t->mask], v->hash, name))
+        at++;
+    int64_t *last = &t->slot[at & t->mask];
+    if (*last >= 0)
+        v->number = s->variable[*last].number ? s->variable[*last].number + 1 : 2;
+    *last = tensor;
 }
 
 const char *th_script_variable_name(const th_script *s, int64_t tensor, char name[TH_SCRIPT_NAME])
@@ -109,10 +110,14 @@ th_status th_script_name_variables(th_script *s)
             if (output >= 0)
                 s->variable[output] = (th_script_variable){.number = n, .output = i};
         }
+    th_index_table table;
     int64_t unnamed = 0;
+    if (!th_index_table_make(&table, ctx, s->listing.tensors, "tape_write_python"))
+        return ctx->error;
     for (int64_t i = 0; i < s->listing.tensors; i++)
         if (s->listing.tensor[i].producer < 0)
-            name_leaf(s, i, &unnamed);
+            name_leaf(s, i, &table, &unnamed);
+    th_release(ctx, table.slot, table.bytes);
     mark_reached(s);
     return TH_OK;
 }

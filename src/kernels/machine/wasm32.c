@@ -1,8 +1,8 @@
 /* WebAssembly with 32-bit addresses, in a browser or in node: the instruction set (isa.h), one thread, one processor,
  * and no libraries to load.
  *
- * There is no fused multiply-add, and vectors have 16 bytes. So all bits are those of x86-64 with TAPEHEAD_ISA=baseline
- * and TAPEHEAD_GEMM=native. */
+ * WebAssembly has no FMA instruction, and its vectors have 16 bytes. So all results equal, bit for bit, the results on
+ * x86-64 with TAPEHEAD_ISA=baseline and TAPEHEAD_GEMM=native. */
 #include "kernels/machine/isa.h"
 
 #include <limits.h>
