@@ -7,6 +7,7 @@
 
 #include "../processes.h"
 #include "checkpoints.h"
+#include "factors.h"
 
 enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
 enum { DEFAULT_KEEP = 2, DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
@@ -237,9 +238,13 @@ void complete_settings(void)
  * all members of th_language_model_options except cross_attention, which such a model does not have
  * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
 static int64_t positions, activation, norm;
-static struct {
+typedef struct {
     int64_t pairing, scaling;
-} enums_of_block, enums_of_others;
+    const char *short_factor, *long_factor; /* as texts, "" without */
+    char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];
+    double short_numbers[MAX_FACTORS], long_numbers[MAX_FACTORS]; /* of settings that were read */
+} converted_scores;
+static converted_scores of_block, of_others;
 static const char *other_layers; /* a digit for each layer, 1 or 0; "" without other_scores */
 #define MODEL chosen.model
 #define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
@@ -252,11 +257,19 @@ static const char *other_layers; /* a digit for each layer, 1 or 0; "" without o
     {name ".rotary", .flag = &MODEL.member.rotary},                                                                    \
         {name ".rotary_pairing", .integer = &(enums).pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},                  \
         {name ".rotary_base", REAL(member.rotary_base)}, {name ".rotary_width", OTHER_SIZE(member.rotary_width)},      \
-        {name ".rotary_scaling.kind", .integer = &(enums).scaling, .low = 0, .high = TH_ROTARY_LLAMA3},                \
+        {name ".rotary_scaling.kind", .integer = &(enums).scaling, .low = 0, .high = TH_ROTARY_LONGROPE},              \
         {name ".rotary_scaling.factor", REAL(member.rotary_scaling.factor)},                                           \
         {name ".rotary_scaling.low_freq_factor", REAL(member.rotary_scaling.low_freq_factor)},                         \
         {name ".rotary_scaling.high_freq_factor", REAL(member.rotary_scaling.high_freq_factor)},                       \
         {name ".rotary_scaling.original_length", OTHER_SIZE(member.rotary_scaling.original_length)},                   \
+        {name ".rotary_scaling.attention_factor", REAL(member.rotary_scaling.attention_factor)},                       \
+        {name ".rotary_scaling.beta_fast", REAL(member.rotary_scaling.beta_fast)},                                     \
+        {name ".rotary_scaling.beta_slow", REAL(member.rotary_scaling.beta_slow)},                                     \
+        {name ".rotary_scaling.mscale", REAL(member.rotary_scaling.mscale)},                                           \
+        {name ".rotary_scaling.mscale_all_dim", REAL(member.rotary_scaling.mscale_all_dim)},                           \
+        {name ".rotary_scaling.no_truncate", .flag = &MODEL.member.rotary_scaling.no_truncate},                        \
+        {name ".rotary_scaling.short_factor", .text = &(enums).short_factor},                                          \
+        {name ".rotary_scaling.long_factor", .text = &(enums).long_factor},                                            \
         {name ".alibi", .flag = &MODEL.member.alibi}, {name ".qk_norm", .flag = &MODEL.member.qk_norm},                \
         {name ".qk_norm_whole", .flag = &MODEL.member.qk_norm_whole},                                                  \
         {name ".qk_norm_unit_offset", .flag = &MODEL.member.qk_norm_unit_offset},                                      \
@@ -302,8 +315,8 @@ static const program_option derived_settings[] = {
     {"model.block.scale", REAL(block.scale)},
     {"model.block.eps", RATE(block.eps)},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
-    SCORE_SETTINGS("model.block.scores", block.scores, enums_of_block),
-    SCORE_SETTINGS("model.other_scores", other_scores, enums_of_others),
+    SCORE_SETTINGS("model.block.scores", block.scores, of_block),
+    SCORE_SETTINGS("model.other_scores", other_scores, of_others),
     {"model.other_layers", .text = &other_layers},
     {"model.scale_by_layer", .flag = &MODEL.scale_by_layer},
     {0},
@@ -340,6 +353,37 @@ static const bool *other_layers_of_text(void)
     return other_layers[0] ? flag : NULL;
 }
 
+/* Converts the members of scores that are neither numbers nor flags. */
+static void convert_scores(const th_score_options *scores, converted_scores *c)
+{
+    const th_rotary_scaling *s = &scores->rotary_scaling;
+    c->pairing = scores->rotary_pairing;
+    c->scaling = s->kind;
+    c->short_factor = factors_to_text(s->short_factor, s->n_factors, c->short_text);
+    c->long_factor = factors_to_text(s->long_factor, s->n_factors, c->long_text);
+    if (c->short_factor == NULL || c->long_factor == NULL)
+        give_up(PROGRAM, "a checkpoint stores at most 160 rotary factors");
+}
+
+/* The reverse of convert_scores, for texts that have been checked. */
+static void convert_scores_back(converted_scores *c, th_score_options *scores)
+{
+    th_rotary_scaling *s = &scores->rotary_scaling;
+    scores->rotary_pairing = (th_rotary_pairing)c->pairing;
+    s->kind = (th_rotary_scaling_kind)c->scaling;
+    s->n_factors = factors_from_text(c->short_factor, c->short_numbers);
+    (void)factors_from_text(c->long_factor, c->long_numbers);
+    s->short_factor = s->n_factors > 0 ? c->short_numbers : NULL;
+    s->long_factor = s->n_factors > 0 ? c->long_numbers : NULL;
+}
+
+/* Whether the texts are as many numbers as pairs of factors. */
+static bool factors_fit(converted_scores *c)
+{
+    const int64_t count = factors_from_text(c->short_factor, c->short_numbers);
+    return count >= 0 && factors_from_text(c->long_factor, c->long_numbers) == count;
+}
+
 char *settings_to_json(void)
 {
     const program_option *const tables[] = {options_of_a_run, derived_settings};
@@ -347,10 +391,8 @@ char *settings_to_json(void)
     positions = MODEL.positions;
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
-    enums_of_block.pairing = MODEL.block.scores.rotary_pairing;
-    enums_of_block.scaling = MODEL.block.scores.rotary_scaling.kind;
-    enums_of_others.pairing = MODEL.other_scores.rotary_pairing;
-    enums_of_others.scaling = MODEL.other_scores.rotary_scaling.kind;
+    convert_scores(&MODEL.block.scores, &of_block);
+    convert_scores(&MODEL.other_scores, &of_others);
     other_layers = other_layers_to_text();
     bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
@@ -447,6 +489,8 @@ static void add_older(json_t *all)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
 }
 
+#define FACTORS_WANTED "empty or at most 160 numbers, as many as long_factor"
+
 /* Checks that the settings are consistent. Each is already within its limits. */
 static void refuse_inconsistent(const json_t *all, const char *file)
 {
@@ -462,6 +506,8 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
          block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
+        {"model.block.scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_block)},
+        {"model.other_scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_others)},
         {"model.other_layers", "empty, or a digit for each layer, 0 or 1",
          other_layers[0] == 0 ||
              (strspn(other_layers, "01") == strlen(other_layers) && (int64_t)strlen(other_layers) == MODEL.layers)},
@@ -498,9 +544,7 @@ void settings_from_json(const char *text, const char *file)
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;
-    MODEL.block.scores.rotary_pairing = (th_rotary_pairing)enums_of_block.pairing;
-    MODEL.block.scores.rotary_scaling.kind = (th_rotary_scaling_kind)enums_of_block.scaling;
-    MODEL.other_scores.rotary_pairing = (th_rotary_pairing)enums_of_others.pairing;
-    MODEL.other_scores.rotary_scaling.kind = (th_rotary_scaling_kind)enums_of_others.scaling;
+    convert_scores_back(&of_block, &MODEL.block.scores);
+    convert_scores_back(&of_others, &MODEL.other_scores);
     MODEL.other_layers = other_layers_of_text();
 }

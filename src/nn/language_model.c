@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nn/positions.h"
+#include "nn/score_options.h"
 #include "nn/soft_cap.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
@@ -152,6 +153,23 @@ static th_status initialize(const language_model *l)
     return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
 }
 
+static void destroy(th_module *m)
+{
+    th_language_model_options *o = &((language_model *)m)->options;
+    th_score_options_release(m->ctx, &o->block.scores);
+    th_score_options_release(m->ctx, &o->other_scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked those that they use. */
+static void own_options(language_model *l)
+{
+    if (!th_failed(l->base.ctx)) {
+        l->base.destroy = destroy;
+        (void)th_score_options_copy(l->base.ctx, &l->options.block.scores, l->base.type);
+        (void)th_score_options_copy(l->base.ctx, &l->options.other_scores, l->base.type);
+    }
+}
+
 static void complete(th_language_model_options *o)
 {
     o->block.no_mlp_dropout = true;
@@ -215,6 +233,7 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
         l->options.other_layers = memcpy(l->other_layers, given.other_layers, flags);
     complete(&l->options);
     add_members(l);
+    own_options(l);
     if (!th_failed(ctx))
         (void)initialize(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "nn/positions.h"
+#include "nn/score_options.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -152,6 +153,20 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
 }
 
+static void destroy(th_module *m)
+{
+    th_score_options_release(m->ctx, &((transformer *)m)->options.block.scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked the options. */
+static void own_options(transformer *t)
+{
+    if (!th_failed(t->base.ctx)) {
+        t->base.destroy = destroy;
+        (void)th_score_options_copy(t->base.ctx, &t->options.block.scores, t->base.type);
+    }
+}
+
 static void complete(th_transformer_options *o)
 {
     double *const rate[] = {&o->block.dropout, &o->block.attention_dropout, &o->embedding_dropout};
@@ -230,5 +245,6 @@ th_module *th_transformer_new(th_context *ctx, const th_transformer_options *opt
     t->options = given;
     complete(&t->options);
     add_members(t);
+    own_options(t);
     return th_module_finish(&t->base);
 }

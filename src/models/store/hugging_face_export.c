@@ -151,15 +151,49 @@ static void put_inner(object *o, const char *before, const char *key, double val
     put_number(o, NULL, value);
 }
 
+/* As put_inner, unless the value is 0, which is the default. */
+static void put_given(object *o, const char *key, double value)
+{
+    if (value != 0)
+        put_inner(o, ", ", key, value);
+}
+
+/* Writes , "key": [numbers] */
+static void put_factors(object *o, const char *key, const double *factors, int64_t count)
+{
+    fprintf(o->file, ", \"%s\": [", key);
+    for (int64_t i = 0; i < count; i++) {
+        fputs(i ? ", " : "", o->file);
+        put_number(o, NULL, factors[i]);
+    }
+    fputc(']', o->file);
+}
+
 static void put_scaling(object *o, const th_rotary_scaling *scaling)
 {
     fprintf(o->file, "\"rope_type\": \"%s\"", th_rotary_scaling_name(scaling->kind));
-    if (scaling->kind != TH_ROTARY_UNSCALED)
-        put_inner(o, ", ", "factor", scaling->factor);
-    if (scaling->kind != TH_ROTARY_LLAMA3)
+    if (scaling->kind == TH_ROTARY_UNSCALED)
         return;
-    put_inner(o, ", ", "low_freq_factor", scaling->low_freq_factor);
-    put_inner(o, ", ", "high_freq_factor", scaling->high_freq_factor);
+    put_inner(o, ", ", "factor", scaling->factor);
+    if (scaling->kind == TH_ROTARY_LINEAR || scaling->kind == TH_ROTARY_DYNAMIC)
+        return;
+    if (scaling->kind == TH_ROTARY_LLAMA3) {
+        put_inner(o, ", ", "low_freq_factor", scaling->low_freq_factor);
+        put_inner(o, ", ", "high_freq_factor", scaling->high_freq_factor);
+    } else {
+        put_given(o, "attention_factor", scaling->attention_factor);
+    }
+    if (scaling->kind == TH_ROTARY_YARN) {
+        put_given(o, "beta_fast", scaling->beta_fast);
+        put_given(o, "beta_slow", scaling->beta_slow);
+        put_given(o, "mscale", scaling->mscale);
+        put_given(o, "mscale_all_dim", scaling->mscale_all_dim);
+        fprintf(o->file, ", \"truncate\": %s", scaling->no_truncate ? "false" : "true");
+    }
+    if (scaling->kind == TH_ROTARY_LONGROPE) {
+        put_factors(o, "short_factor", scaling->short_factor, scaling->n_factors);
+        put_factors(o, "long_factor", scaling->long_factor, scaling->n_factors);
+    }
     fprintf(o->file, ", \"original_max_position_embeddings\": %lld", (long long)scaling->original_length);
 }
 
@@ -181,6 +215,13 @@ static void put_rotary(object *o, const th_score_options *scores)
     put_number(o, "rope_theta", base);
 }
 
+/* Returns max_position_embeddings, which is the length before scaling if the scaling is dynamic. */
+static int64_t positions_of(const th_language_model_options *m)
+{
+    const th_rotary_scaling *scaling = &m->block.scores.rotary_scaling;
+    return scaling->kind == TH_ROTARY_DYNAMIC ? scaling->original_length : m->length;
+}
+
 static void put_llama(object *o, const th_language_model_options *m)
 {
     put_bool(o, "attention_bias", !m->block.no_bias && !m->block.no_attention_bias);
@@ -189,7 +230,7 @@ static void put_llama(object *o, const th_language_model_options *m)
     put_text(o, "hidden_act", th_activation_name(m->block.activation));
     put_integer(o, "hidden_size", m->width);
     put_integer(o, "intermediate_size", m->block.mlp_width);
-    put_integer(o, "max_position_embeddings", m->length);
+    put_integer(o, "max_position_embeddings", positions_of(m));
     put_bool(o, "mlp_bias", !m->block.no_bias && !m->block.no_mlp_bias);
     put_integer(o, "num_attention_heads", m->heads);
     put_integer(o, "num_hidden_layers", m->layers);
