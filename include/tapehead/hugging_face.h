@@ -22,8 +22,9 @@ TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char 
 
 /* Sets options for th_language_model_new as config.json in the folder describes them. The caller may change dropout
  * and recompute before creating the model; the other options belong to the weights. Errors name the field: another
- * model_type, quantized weights, a rope_type other than default, linear, llama3, dynamic, yarn and longrope, activations
- * that th_activation does not have, attention that is not causal, and more than two kinds of attention in one model.
+ * model_type, quantized weights, a rope_type other than default, linear, llama3, dynamic, yarn and longrope,
+ * activations that th_activation does not have, attention that is not causal, and more than two kinds of attention in
+ * one model.
  * With dynamic scaling, .length is max_position_embeddings times the factor. The factors of longrope and
  * other_layers belong to the context, until it is freed. */
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
@@ -62,9 +63,9 @@ typedef struct th_export_options {
 /* Writes the folder, and creates it if necessary: model.safetensors, the weights in the model's type, then config.json.
  * The model is written as the given family, or as the first one that has all of its options: gpt2, llama, mistral,
  * qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox. TH_ERROR_ARGUMENT names the options that this
- * family, or the closest one, does not have. Rotary positions that rotate neighbors become positions that rotate halves,
- * by another order of the rows of q and k. Such rows, and packed tensors, are copied first. Dropout matters for training
- * only: kinds of dropout that the family does not have are not written.
+ * family, or the closest one, does not have. Rotary positions that rotate neighbors become positions that rotate
+ * halves, by another order of the rows of q and k. Such rows, and packed tensors, are copied first. Dropout matters for
+ * training only: kinds of dropout that the family does not have are not written.
  * options may be NULL. */
 TH_API th_status th_language_model_export(th_module *model, const char *folder,
                                           const th_export_options *options) TH_MUST_CHECK;
