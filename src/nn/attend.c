@@ -110,13 +110,16 @@ static th_tensor *merge_heads(th_tensor *x)
     return th_reshape(swapped, shape);
 }
 
-/* Normalizes queries or keys (B, H, T, D) unless norm is NULL, then rotates them if the scores are rotary. positions:
- * (T) or (B, T); NULL: 0 .. T - 1. */
-static th_tensor *normalize_and_rotate(const th_attention_layer *l, th_tensor *heads, th_module *norm,
-                                       th_tensor *positions)
+/* Splits queries or keys (N, T, H D) into heads (N, H, T, D). Normalizes them before that, or each head, unless norm is
+ * NULL. Then rotates them if the scores are rotary. positions: (T) or (B, T); NULL: 0 .. T - 1. */
+static th_tensor *score_heads(const th_attention_layer *l, th_tensor *x, int64_t count, const char *axes,
+                              th_module *norm, th_tensor *positions)
 {
     const th_score_options *scores = &l->scores;
-    if (norm)
+    if (norm && scores->qk_norm_whole)
+        x = th_module_forward(norm, x);
+    th_tensor *heads = split_heads(x, count, axes);
+    if (norm && !scores->qk_norm_whole)
         heads = th_module_forward(norm, heads);
     if (!scores->rotary)
         return heads;
@@ -130,13 +133,13 @@ static th_tensor *normalize_and_rotate(const th_attention_layer *l, th_tensor *h
 /* (N, T, H D) -> (N, H, T, D) */
 static th_tensor *query_heads(const th_attention_layer *l, th_tensor *query, th_tensor *positions)
 {
-    return normalize_and_rotate(l, split_heads(query, l->heads, "BHTD"), l->q_norm, positions);
+    return score_heads(l, query, l->heads, "BHTD", l->q_norm, positions);
 }
 
 /* (N, S, Hkv D) -> (N, Hkv, S, D) */
 static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tensor *positions)
 {
-    return normalize_and_rotate(l, split_heads(key, l->kv_heads, "BHSD"), l->k_norm, positions);
+    return score_heads(l, key, l->kv_heads, "BHSD", l->k_norm, positions);
 }
 
 /* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, keys and values are

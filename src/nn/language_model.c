@@ -3,6 +3,7 @@
 #include "tapehead/language_model.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "nn/positions.h"
 #include "nn/transformer_block.h"
@@ -17,6 +18,7 @@ typedef struct language_model {
     th_module *output;     /* the module that owns classifier if the model is untied; otherwise NULL */
     th_positions positions;
     th_language_model_options options; /* with defaults filled in */
+    bool other_layers[];               /* options.other_layers, copied: [layers], or none */
 } language_model;
 
 /* -- forward -- */
@@ -29,6 +31,8 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
         !th_module_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
     th_tensor *x = th_module_forward(l->embedding, tokens);
+    if (l->options.embedding_scale != 0)
+        x = th_scale(x, l->options.embedding_scale);
     x = th_positions_add_to(&l->positions, x, given->positions);
     if (x)
         th_set_axes(x, "BTE");
@@ -45,10 +49,17 @@ static bool replaced_output(const language_model *l)
     return l->output && th_module_replaced(l->output);
 }
 
+/* Returns cap tanh(logits / cap); logits if cap is 0. */
+static th_tensor *soft_capped(th_tensor *logits, double cap)
+{
+    return cap == 0 ? logits : th_scale(th_tanh(th_scale(logits, 1 / cap)), cap);
+}
+
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = hidden(l, tokens, given);
     th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    logits = soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
 
@@ -86,7 +97,7 @@ th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor
     if (!begin(model, "language_model_loss"))
         return NULL;
     const language_model *l = (const language_model *)model;
-    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(l)
+    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(l) && l->options.logit_soft_cap == 0
                           ? th_dense_cross_entropy(hidden(l, tokens, &usual), l->classifier, targets, options)
                           : th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
     return th_module_end(model, loss);
@@ -114,6 +125,12 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     if (o->block.cross_attention)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "a decoder-only model has no memory: .block.cross_attention must be false");
+    const double multiplier[] = {o->embedding_scale, o->logit_soft_cap};
+    static const char *const multiplier_name[] = {"embedding_scale", "logit_soft_cap"};
+    for (int i = 0; i < 2; i++)
+        if (!(multiplier[i] >= 0) || !isfinite(multiplier[i]))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%s = %g must be a positive number, or 0 for none",
+                           multiplier_name[i], multiplier[i]);
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
@@ -143,6 +160,26 @@ static void complete(th_language_model_options *o)
     th_block_complete(&o->block, o->width, o->heads);
 }
 
+/* Returns the options of block i. */
+static th_transformer_block_options block_options(const th_language_model_options *o, int64_t i)
+{
+    th_transformer_block_options block = o->block;
+    if (o->other_layers && o->other_layers[i])
+        block.scores = o->other_scores;
+    if (o->scale_by_layer)
+        block.scale = (block.scale != 0 ? block.scale : 1 / sqrt((double)block.head_width)) / (double)(i + 1);
+    return block;
+}
+
+static void add_blocks(const language_model *l)
+{
+    const th_language_model_options *o = &l->options;
+    for (int64_t i = 0; i < o->layers && !th_failed(l->base.ctx); i++) {
+        const th_transformer_block_options block = block_options(o, i);
+        th_module_list_add(l->layers, th_transformer_block_new(l->base.ctx, o->width, o->heads, &block));
+    }
+}
+
 static void add_members(language_model *l)
 {
     const th_language_model_options *o = &l->options;
@@ -151,8 +188,7 @@ static void add_members(language_model *l)
     th_positions_add(&l->positions, &l->base, "position", o->positions, o->length, o->width);
     l->classifier = th_module_find_parameter(l->embedding, "weight");
     l->layers = th_module_add(&l->base, "layers", th_module_list_new(ctx));
-    for (int64_t i = 0; i < o->layers && !th_failed(ctx); i++)
-        th_module_list_add(l->layers, th_transformer_block_new(ctx, o->width, o->heads, &o->block));
+    add_blocks(l);
     if (!o->block.post_norm)
         l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
     if (o->untied) {
@@ -168,10 +204,13 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
     const th_language_model_options given = options ? *options : (th_language_model_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
-    language_model *l = th_module_make(ctx, &language_model_type);
+    const size_t flags = given.other_layers ? (size_t)given.layers * sizeof *given.other_layers : 0;
+    language_model *l = th_module_make_longer(ctx, &language_model_type, flags);
     if (l == NULL)
         return NULL;
     l->options = given;
+    if (given.other_layers)
+        l->options.other_layers = memcpy(l->other_layers, given.other_layers, flags);
     complete(&l->options);
     add_members(l);
     if (!th_failed(ctx))

@@ -96,6 +96,7 @@ typedef struct norm_layer {
     th_tensor *weight, *bias; /* (width) or NULL */
     int64_t width;
     double eps;
+    bool unit_offset;
 } norm_layer;
 
 /* Checks the width of x. Without a weight, the operation would accept any width. */
@@ -108,12 +109,18 @@ static bool fits(const norm_layer *l, th_tensor *x)
     return false;
 }
 
+/* Returns the factor of a row, (width) or NULL. */
+static th_tensor *factor(const norm_layer *l)
+{
+    return l->unit_offset ? th_add_scalar(l->weight, 1) : l->weight;
+}
+
 static th_tensor *layer_norm_layer_forward(th_module *m, th_tensor *x)
 {
     const norm_layer *l = (const norm_layer *)m;
     if (!fits(l, x))
         return NULL;
-    return th_layer_norm(x, &(th_norm_options){.weight = l->weight, .bias = l->bias, .eps = l->eps});
+    return th_layer_norm(x, &(th_norm_options){.weight = factor(l), .bias = l->bias, .eps = l->eps});
 }
 
 static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
@@ -121,7 +128,7 @@ static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
     const norm_layer *l = (const norm_layer *)m;
     if (!fits(l, x))
         return NULL;
-    return th_rms_norm(x, &(th_norm_options){.weight = l->weight, .eps = l->eps});
+    return th_rms_norm(x, &(th_norm_options){.weight = factor(l), .eps = l->eps});
 }
 
 static const th_module_type layer_norm_type = {"layer_norm", sizeof(norm_layer), layer_norm_layer_forward, NULL};
@@ -135,14 +142,17 @@ static th_module *norm_new(th_context *ctx, const th_module_type *type, int64_t 
         return NULL;
     if (!(given.eps >= 0))
         th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "eps must not be negative; it is %g", given.eps);
+    if (given.no_weight && given.unit_offset)
+        th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "unit_offset adds 1 to the weight, but no_weight leaves it out");
     norm_layer *l = th_module_make(ctx, type); /* NULL if an error is pending */
     if (l == NULL)
         return NULL;
     l->width = width;
     l->eps = given.eps;
+    l->unit_offset = given.unit_offset;
     if (!given.no_weight) {
         l->weight = th_module_add_parameter(&l->base, "weight", TH_SHAPE(width));
-        if (l->weight && th_fill(l->weight, 1) != TH_OK)
+        if (l->weight && !given.unit_offset && th_fill(l->weight, 1) != TH_OK)
             l->weight = NULL;
     }
     if (type == &layer_norm_type && !given.no_weight && !given.no_bias)

@@ -53,12 +53,17 @@ static th_tensor *fail_forward(th_module *m, th_tensor *x)
     return NULL;
 }
 
-void *th_module_make(th_context *ctx, const th_module_type *type)
+void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t more)
 {
-    th_module *m = th_module_new(ctx, type->bytes, type->name, type->forward ? type->forward : fail_forward);
+    th_module *m = th_module_new(ctx, type->bytes + more, type->name, type->forward ? type->forward : fail_forward);
     if (m)
         m->state->type = type;
     return m;
+}
+
+void *th_module_make(th_context *ctx, const th_module_type *type)
+{
+    return th_module_make_longer(ctx, type, 0);
 }
 
 /* Returns the length of m's dotted name, with a dot at its end. */

@@ -34,6 +34,9 @@ typedef struct th_module_member {
 /* Creates a library module: th_module_new with a type descriptor. */
 void *th_module_make(th_context *ctx, const th_module_type *type);
 
+/* As th_module_make, with `more` bytes after the struct, for copies of arrays among the options. */
+void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t more);
+
 /* Ends a constructor. If an error is pending, frees m and returns NULL: constructors call functions without checking
  * each result, because those do nothing after the first error. Otherwise marks the members of m as parts, which are
  * freed with m only, and returns m. */
