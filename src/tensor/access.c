@@ -109,7 +109,7 @@ const char *th_axes_of(const th_tensor *handle)
 
 /* -- single elements -- */
 
-bool th_check_numbers(th_context *ctx, const char *operation, th_dtype dtype)
+bool th_check_elements(th_context *ctx, const char *operation, th_dtype dtype)
 {
     if (!th_is_storage(dtype))
         return true;
@@ -123,7 +123,7 @@ bool th_check_numbers(th_context *ctx, const char *operation, th_dtype dtype)
 double th_item(th_tensor *handle)
 {
     const th_tensor_impl *t = th_usable(handle, NULL, "item", "t");
-    if (t == NULL || !th_check_numbers(t->ctx, "item", t->dtype))
+    if (t == NULL || !th_check_elements(t->ctx, "item", t->dtype))
         return NAN;
     if (th_tensor_numel(t) != 1) {
         th_fail(t->ctx, TH_ERROR_SHAPE, "item", "needs a tensor of one element, not %s",
@@ -172,7 +172,7 @@ double th_get(th_tensor *handle, th_shape index)
 {
     int64_t offset;
     const th_tensor_impl *t = th_usable(handle, NULL, "get", "t");
-    if (t == NULL || !th_check_numbers(t->ctx, "get", t->dtype) || !find_element(t, "get", &index, &offset))
+    if (t == NULL || !th_check_elements(t->ctx, "get", t->dtype) || !find_element(t, "get", &index, &offset))
         return NAN;
     const char *data = existing_data(t, "get");
     return data ? th_number_load(t->dtype, data + offset) : NAN;
@@ -180,7 +180,7 @@ double th_get(th_tensor *handle, th_shape index)
 
 static th_status check_value(th_tensor_impl *t, const char *operation, double value)
 {
-    if (!th_check_numbers(t->ctx, operation, t->dtype))
+    if (!th_check_elements(t->ctx, operation, t->dtype))
         return TH_ERROR_TYPE;
     if (th_number_fits(t->dtype, value))
         return TH_OK;

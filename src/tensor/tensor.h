@@ -140,7 +140,7 @@ bool th_tensor_in_use(const th_tensor_impl *t);
 void th_free_waiting(th_context *ctx);
 
 /* Returns true if the elements are numbers. Otherwise stores an error: a storage type is only read as a whole. */
-bool th_check_numbers(th_context *ctx, const char *operation, th_dtype dtype);
+bool th_check_elements(th_context *ctx, const char *operation, th_dtype dtype);
 
 /* -- elements -- */
 
