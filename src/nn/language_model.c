@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/dense_layer.h"
 #include "nn/positions.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
@@ -44,9 +45,10 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
     return l->norm ? th_module_forward(l->norm, x) : x;
 }
 
-static bool replaced_output(const language_model *l)
+/* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
+static bool runs_output(const language_model *l)
 {
-    return l->output && th_module_replaced(l->output);
+    return l->output && (th_module_replaced(l->output) || th_lora_runs(((const th_dense_layer *)l->output)->lora));
 }
 
 /* Returns cap tanh(logits / cap); logits if cap is 0. */
@@ -58,7 +60,7 @@ static th_tensor *soft_capped(th_tensor *logits, double cap)
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = hidden(l, tokens, given);
-    th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    th_tensor *logits = runs_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
     logits = soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
@@ -97,7 +99,7 @@ th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor
     if (!begin(model, "language_model_loss"))
         return NULL;
     const language_model *l = (const language_model *)model;
-    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(l) && l->options.logit_soft_cap == 0
+    th_tensor *loss = th_has_fusion(model->ctx) && !runs_output(l) && l->options.logit_soft_cap == 0
                           ? th_dense_cross_entropy(hidden(l, tokens, &usual), l->classifier, targets, options)
                           : th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
     return th_module_end(model, loss);

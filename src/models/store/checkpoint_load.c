@@ -76,6 +76,17 @@ static th_status read_moment(const th_stored *stored, const th_optimizer *o, con
     return status;
 }
 
+/* Allocates the moments that the file has. */
+static th_status ensure_moments(const json_t *state, th_optimizer *o, const th_parameter_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        if (p->in_optimizer >= 0)
+            o->parameters[p->in_optimizer].stored = th_state_steps(state, p->name) > 0;
+    }
+    return th_moments_ensure(o);
+}
+
 static th_status read_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
                               const th_parameter_list *list)
 {
@@ -118,7 +129,7 @@ static th_status load(const th_safetensors *file, const json_t *state, const th_
     if (status == TH_OK) /* (a file that does not fit is not read to its end) */
         status = th_checksums_verify_all(file, operation);
     if (status == TH_OK && c->optimizer)
-        status = th_moments_ensure(c->optimizer);
+        status = ensure_moments(state, c->optimizer, list);
     if (status == TH_OK)
         status = th_parameter_list_read(list, operation_that_changes);
     if (status == TH_OK && c->optimizer)
