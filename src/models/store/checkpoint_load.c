@@ -101,6 +101,22 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
     return TH_OK;
 }
 
+/* -- parameters that are not in the file -- */
+
+/* Compares the frozen parameters of which the file has only a checksum. */
+static void compare_elsewhere(const json_t *state, th_parameter_list *list, th_differences *d)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        th_listed_parameter *p = &list->parameter[i];
+        uint32_t crc;
+        p->elsewhere = th_state_elsewhere(state, p->name, &crc);
+        if (p->elsewhere && crc != th_parameter_crc32c(p->tensor))
+            th_differ(d, TH_OTHER_VALUE,
+                      "different values: %s was frozen and is not in the file; the model must have it as it was then",
+                      p->name);
+    }
+}
+
 /* -- the whole checkpoint -- */
 
 static th_status compare(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
@@ -114,6 +130,7 @@ static th_status compare(const th_safetensors *file, const json_t *state, const 
     memset(used, 0, bytes);
     th_differences d = {list->ctx, operation, path, c->report, c->report_user, {0}, ""};
     th_state_compare(state, c, list, &d);
+    compare_elsewhere(state, list, &d);
     th_parameter_list_match(list, file, &all, true, used, &d);
     th_report_unused(file, used, &d);
     if (c->optimizer)
