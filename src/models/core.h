@@ -21,6 +21,7 @@
 #include "nn/optimizer_state.h"
 #include "nn/outer_step.h"
 #include "nn/saved_tensors.h"
+#include "nn/score_options.h"
 #include "ops/shared/rotary_scaling.h"
 #include "processes/group.h"
 #include "tensor/attachment.h"

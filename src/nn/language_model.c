@@ -7,6 +7,8 @@
 
 #include "nn/dense_layer.h"
 #include "nn/positions.h"
+#include "nn/score_options.h"
+#include "nn/soft_cap.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -51,17 +53,11 @@ static bool runs_output(const language_model *l)
     return l->output && (th_module_replaced(l->output) || th_lora_runs(((const th_dense_layer *)l->output)->lora));
 }
 
-/* Returns cap tanh(logits / cap); logits if cap is 0. */
-static th_tensor *soft_capped(th_tensor *logits, double cap)
-{
-    return cap == 0 ? logits : th_scale(th_tanh(th_scale(logits, 1 / cap)), cap);
-}
-
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = hidden(l, tokens, given);
     th_tensor *logits = runs_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
-    logits = soft_capped(logits, l->options.logit_soft_cap);
+    logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
 
@@ -70,8 +66,8 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-static const th_module_type language_model_type = {"language_model", sizeof(language_model), language_model_forward,
-                                                   NULL};
+static const th_module_type language_model_type = {
+    .name = "language_model", .bytes = sizeof(language_model), .forward = language_model_forward};
 
 /* Begins a function that runs the model, such as th_language_model_logits. It would not run a replaced forward, so a
  * replaced forward is an error. */
@@ -92,17 +88,24 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
 
+static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets,
+                          const th_cross_entropy_options *options)
+{
+    static const th_language_model_logits_options usual = {0};
+    const double cap = l->options.logit_soft_cap;
+    if (!th_has_fusion(l->base.ctx) || runs_output(l))
+        return th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
+    th_tensor *x = hidden(l, tokens, &usual);
+    return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
+                    : th_soft_capped_cross_entropy(x, l->classifier, cap, targets, options);
+}
+
 th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                   const th_cross_entropy_options *options)
 {
-    static const th_language_model_logits_options usual = {0};
     if (!begin(model, "language_model_loss"))
         return NULL;
-    const language_model *l = (const language_model *)model;
-    th_tensor *loss = th_has_fusion(model->ctx) && !runs_output(l) && l->options.logit_soft_cap == 0
-                          ? th_dense_cross_entropy(hidden(l, tokens, &usual), l->classifier, targets, options)
-                          : th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
-    return th_module_end(model, loss);
+    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, options));
 }
 
 const th_language_model_options *th_language_model_options_of(const th_module *model)
@@ -150,6 +153,29 @@ static th_status initialize(const language_model *l)
         if (th_block_initialize(block, deviation, deviation / sqrt((double)branches)) != TH_OK)
             return l->base.ctx->error;
     return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
+}
+
+static void destroy(th_module *m)
+{
+    th_language_model_options *o = &((language_model *)m)->options;
+    th_score_options_release(m->ctx, &o->block.scores);
+    th_score_options_release(m->ctx, &o->other_scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked the options. */
+static void own_options(language_model *l)
+{
+    th_context *ctx = l->base.ctx;
+    th_score_options *others = &l->options.other_scores;
+    if (th_failed(ctx))
+        return;
+    l->base.destroy = destroy;
+    others->rotary &= l->options.other_layers != NULL; /* then the options are not checked */
+    if (th_score_options_copy(ctx, &l->options.block.scores, l->base.type) == TH_OK)
+        (void)th_score_options_copy(ctx, others, l->base.type);
+    else
+        others->rotary_scaling.n_factors = 0,
+        others->rotary_scaling.short_factor = others->rotary_scaling.long_factor = NULL;
 }
 
 static void complete(th_language_model_options *o)
@@ -215,6 +241,7 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
         l->options.other_layers = memcpy(l->other_layers, given.other_layers, flags);
     complete(&l->options);
     add_members(l);
+    own_options(l);
     if (!th_failed(ctx))
         (void)initialize(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);
