@@ -70,6 +70,12 @@ TH_PRIVATE_API bool th_projection_next_adapted(th_projection *p);
 
 /* -- all adapters of a tree (lora_attach.c) -- */
 
+/* Returns whether the user replaced the forward of a layer, which then might not run its adapter. */
+static inline bool th_lora_may_be_ignored(const th_module *owner)
+{
+    return owner->forward != owner->state->own_forward || owner->attend;
+}
+
 /* Gives a projection an adapter. shared: the A that it shares, or NULL. Returns NULL with an error pending. */
 TH_PRIVATE_API th_lora *th_lora_attach_to(const th_projection *p, const th_lora_setting *setting, th_tensor *shared);
 /* Freezes all parameters below m except those of adapters. */

@@ -118,7 +118,7 @@ static th_status check_projection(const th_projection *p, const choice *c)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                        "%s matches \"%.60s\", and \"%.60s\" matches query, key and value together: use one of both",
                        p->name, c->own, c->whole);
-    if (p->owner->forward != p->owner->state->own_forward || p->owner->attend)
+    if (th_lora_may_be_ignored(p->owner))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                        "the forward of the %s with %s was replaced, and might not run the adapter", p->owner->type,
                        p->name);
