@@ -17,10 +17,11 @@ TH_BEGIN_DECLS
 
 /* Options of th_lora_save. */
 typedef struct th_lora_save_options {
-    const char *family; /* the model_type of transformers whose names are written, as in th_export_options; NULL: the
-                               first family that has the model's options */
-    const char *base_model; /* base_model_name_or_path of adapter_config.json, UTF-8, for people and for PEFT's
-                               AutoPeftModel; NULL: null */
+    const char *base_model; /* base_model_name_or_path of adapter_config.json, UTF-8: the base's folder, which PEFT's
+                               AutoPeftModel opens; NULL: null */
+    const char *family; /* the model_type of transformers whose names are written, as in th_export_options. NULL: that
+                               of config.json in the folder base_model; without it, the first family that has the
+                               model's options */
 } th_lora_save_options;
 /* Writes the adapters of a language model, merged or not: adapter_model.safetensors, in the type of A and B, then
  * adapter_config.json. Creates the folder if necessary. The base is not written. Some families pack several projections

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "models/families/writer.h"
 #include "models/store/hugging_face.h"
@@ -266,19 +267,38 @@ static void write_config(const saving *s)
 
 /* -- the folder -- */
 
+/* Sets *family to the family that the caller names, or that config.json in the base's folder names; otherwise NULL. */
+static th_status named_family(const saving *s, const th_family **family)
+{
+    th_context *ctx = s->ctx;
+    char path[TH_MAX_PATH];
+    *family = s->given.family ? th_family_find(s->given.family) : NULL;
+    if (s->given.family && *family == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown family \"%.60s\"", s->given.family);
+    if (s->given.family || s->given.base_model == NULL || !th_path_join(path, s->given.base_model, "config.json") ||
+        access(path, F_OK) != 0)
+        return TH_OK;
+    th_foreign_config config;
+    if (th_hugging_face_read_config(ctx, operation, s->given.base_model, &config) != TH_OK)
+        return th_error_code(ctx);
+    *family = config.family;
+    th_foreign_config_release(ctx, &config);
+    return TH_OK;
+}
+
 /* Checks the options, and lists the projections. */
 static th_status prepare(saving *s, th_module *model)
 {
     th_context *ctx = s->ctx;
-    const th_family *only = s->given.family ? th_family_find(s->given.family) : NULL;
-    if (s->given.family && only == NULL)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown family \"%.60s\"", s->given.family);
+    const th_family *only;
     if (s->given.base_model && !th_is_utf8(s->given.base_model))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "base_model is not UTF-8");
     th_projection p = th_projections_of(model);
     if (!th_projection_next_adapted(&p))
         return th_fail(ctx, TH_ERROR_STATE, operation, "%s has no adapter", model->type);
     s->setting = (*p.lora)->setting;
+    if (named_family(s, &only) != TH_OK)
+        return th_error_code(ctx);
     const th_family *family = th_hugging_face_family(ctx, operation, th_language_model_options_of(model), only);
     if (family == NULL || th_peft_parts_list(model, family, operation, &s->parts) != TH_OK)
         return th_error_code(ctx);
