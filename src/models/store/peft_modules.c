@@ -44,6 +44,11 @@ static bool find_module(const th_family *family, int64_t heads, th_peft_part *pa
     static const char end[] = ".weight";
     char parameter[TH_FULL_NAME_SIZE];
     parameter_name(&part->projection, parameter);
+    if (part->projection.classifier && family->other_classifier) { /* transformers renames it when it reads the file */
+        snprintf(part->module, sizeof part->module, "%.*s", (int)(strlen(family->other_classifier) - strlen(end)),
+                 family->other_classifier);
+        return true;
+    }
     for (int i = 0; i < 3; i++)
         for (const th_tensor_name *n = family->tensors[i]; n && n->ours; n++) {
             if (!th_foreign_name(n, parameter, part->module) || !covers(n->view, &part->projection) ||
