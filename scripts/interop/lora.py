@@ -175,4 +175,25 @@ def compare(c):
                 train(c, name, work / "base", tokens, work)
 
 
-common.main(compare)
+ADAPTERS = {  # the base among the fixtures of hugging_face, and an adapter of it
+    "gpt2": (["c_attn", "c_fc"], dict(use_rslora=True)),
+    "llama": (["q_proj", "down_proj"], dict(rank_pattern={"down_proj": 3}, lora_dropout=0.25)),
+    "phi3": (["qkv_proj", "gate_up_proj"], dict(alpha_pattern={"qkv_proj": 3.5})),
+    "gpt_neox": (["query_key_value"], dict()),
+}
+
+
+def fixtures(folder):
+    from safetensors.torch import save_file
+
+    warnings.filterwarnings("ignore")
+    for name, (targets, settings) in ADAPTERS.items():
+        model = attach(common.ROOT / "tests" / "fixtures" / "hugging_face" / name, targets, settings, random=True)
+        model.peft_config["default"].base_model_name_or_path = None  # a path of this machine
+        model.save_pretrained(folder / name)
+        (folder / name / "README.md").unlink()
+        tokens = torch.arange(16).view(2, 8) * 5 % 13
+        save_file({"tokens": tokens, "logits": logits_of(model, tokens)}, folder / name / "expected.safetensors")
+
+
+common.main(compare, fixtures)

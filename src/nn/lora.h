@@ -34,6 +34,10 @@ th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype d
  * residual if l is NULL or merged. */
 th_tensor *th_lora_residual(th_lora *l, th_tensor *x, th_tensor *residual);
 
+/* Its two parts: scale drop(x) A^T, (N, r), which adapters with the same A and x share, and the rest. */
+th_tensor *th_lora_reduced(th_lora *l, th_tensor *x);
+th_tensor *th_lora_expanded(th_lora *l, th_tensor *reduced, th_tensor *residual);
+
 /* Returns whether l is an adapter that must run. */
 static inline bool th_lora_runs(const th_lora *l)
 {

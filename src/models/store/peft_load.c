@@ -40,6 +40,13 @@ static tensor_kind kind_of(const char *name, char module[TH_FULL_NAME_SIZE])
     return OTHER;
 }
 
+/* Quotes a name for a message, without the prefix that all names have. */
+static const char *quote(const char *name, char quoted[TH_QUOTED])
+{
+    const size_t prefix = strlen(TH_PEFT_PREFIX);
+    return th_quote(strncmp(name, TH_PEFT_PREFIX, prefix) == 0 ? name + prefix : name, quoted);
+}
+
 static void put_name(char name[TH_PEFT_NAME_SIZE], const char *module, const char *end)
 {
     snprintf(name, TH_PEFT_NAME_SIZE, TH_PEFT_PREFIX "%s%s", module, end);
@@ -90,7 +97,7 @@ static th_status choose_family(loading *l, th_module *model)
         th_peft_parts_end(l->ctx, &l->parts);
     }
     return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is not A or B of a projection of this model (%s)",
-                   l->path, th_quote(fewest_unknown, quoted), closest ? closest->title : "no family");
+                   l->path, quote(fewest_unknown, quoted), closest ? closest->title : "no family");
 }
 
 /* -- checks -- */
@@ -100,13 +107,12 @@ static th_status check_shape(const loading *l, const th_stored_tensor *t, const 
 {
     char quoted[TH_QUOTED];
     if (t == NULL)
-        return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is missing", l->path,
-                       th_quote(missing, quoted));
+        return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is missing", l->path, quote(missing, quoted));
     if (t->shape.ndim == 2 && t->shape.size[0] == rows && t->shape.size[1] == columns && th_is_floating(t->dtype) &&
         t->readable)
         return TH_OK;
     return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is %s %s, but must be floating and (%lld, %lld)",
-                   l->path, th_quote(t->name, quoted), t->type, TH_SIZES_TEXT(t->shape.ndim, t->shape.size),
+                   l->path, quote(t->name, quoted), t->type, TH_SIZES_TEXT(t->shape.ndim, t->shape.size),
                    (long long)rows, (long long)columns);
 }
 
@@ -128,7 +134,7 @@ static th_status check_base(const loading *l, const th_peft_part *part)
         memcmp(th_data_const(copy), th_data_const(weight), bytes) == 0)
         return TH_OK;
     return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" differs from the model's weight", l->path,
-                   th_quote(stored->name, quoted));
+                   quote(stored->name, quoted));
 }
 
 /* Checks the tensors of the module whose parts are first to end - 1. */
