@@ -1,5 +1,5 @@
 /* Reads and writes LoRA adapters (tapehead/lora.h) of language models in the format of Hugging Face's PEFT: a folder with
- * adapter_config.json and adapter_model.safetensors, beside the base model in a folder of its own.
+ * adapter_config.json and adapter_model.safetensors. The base model is in another folder.
  *
  *     th_module *model = th_language_model_from_pretrained(ctx, "base");
  *     if (th_lora_load(model, "adapter"))
@@ -26,8 +26,8 @@ typedef struct th_lora_save_options {
 /* Writes the adapters of a language model, merged or not: adapter_model.safetensors, in the type of A and B, then
  * adapter_config.json. Creates the folder if necessary. The base is not written. Some families pack several projections
  * into one module: c_attn of GPT-2, qkv_proj and gate_up_proj of Phi-3, query_key_value of GPT-NeoX. If its projections
- * do not share A ("in_proj" does), the file has one adapter that gives the same sums: the A's one below the other, and
- * blocks of zeros in B. Its rank is the sum of the ranks. options may be NULL. Errors:
+ * do not share A ("in_proj" does), the file has one adapter that gives the same sums. Its A has the rows of all A's, its
+ * B has blocks of zeros, and its rank is the sum of the ranks. options may be NULL. Errors:
  *
  *   TH_ERROR_ARGUMENT  not a language model, or one that no family expresses; rotary positions that rotate neighbors
  *   TH_ERROR_STATE     the model has no adapter; a shapes-only context

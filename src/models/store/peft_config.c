@@ -95,7 +95,7 @@ static bool is_name(const char *text)
     return text[0] && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")] == 0;
 }
 
-/* Sets *pattern to an object of numbers of which each key is a name. */
+/* Sets *pattern to an object of numbers, whose keys must be names. */
 static bool read_pattern(const th_json_source *s, json_t *root, const char *key, const json_t **pattern)
 {
     json_t *object = json_object_get(root, key), *value;
