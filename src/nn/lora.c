@@ -32,16 +32,16 @@ th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype d
     l->base.destroy = destroy;
     l->setting = *setting;
     l->scale = setting->alpha / (setting->rank_stabilized ? sqrt((double)setting->rank) : (double)setting->rank);
-    if (shared) {
-        l->a = th_module_tie_parameter(&l->base, "A", shared);
-    } else {
-        const double bound = 1 / sqrt((double)input);
-        l->a = th_module_add_adapter_parameter(&l->base, "A", TH_SHAPE(setting->rank, input), dtype);
-        if (l->a && th_fill_uniform(l->a, -bound, bound) != TH_OK)
-            l->a = NULL;
-    }
+    l->a = shared ? th_module_tie_parameter(&l->base, "A", shared)
+                  : th_module_add_adapter_parameter(&l->base, "A", TH_SHAPE(setting->rank, input), dtype);
     l->b = th_module_add_adapter_parameter(&l->base, "B", TH_SHAPE(rows, setting->rank), dtype);
     return (th_lora *)th_module_finish(&l->base);
+}
+
+th_status th_lora_draw(const th_lora *l)
+{
+    const double bound = 1 / sqrt((double)th_size(l->a, 1));
+    return th_fill_uniform(l->a, -bound, bound);
 }
 
 th_tensor *th_lora_reduced(th_lora *l, th_tensor *x)

@@ -25,10 +25,13 @@ typedef struct th_lora {
 
 /* -- one adapter (lora.c) -- */
 
-/* Creates an adapter for a weight (rows, input), with B = 0. A is drawn, or shared if it is not NULL. Returns NULL with
- * an error pending. */
+/* Creates an adapter for a weight (rows, input), with B = 0. A is 0, or shared if that is not NULL. Returns NULL with an
+ * error pending. */
 th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype dtype, int64_t rows, int64_t input,
                      th_tensor *shared);
+
+/* Draws A. */
+th_status th_lora_draw(const th_lora *l);
 
 /* Returns residual + scale drop(x) A^T B^T, the start of the sums of the base's product. residual may be NULL. Returns
  * residual if l is NULL or merged. */

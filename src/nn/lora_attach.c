@@ -205,6 +205,16 @@ static th_status attach_all(th_module *m, const th_lora_options *o)
     return TH_OK;
 }
 
+/* Draws each A once. Nothing can fail after the first random number, so a repeated attempt draws the same numbers. */
+static th_status draw_all(th_module *m)
+{
+    const th_tensor *drawn = NULL;
+    for (th_projection p = th_projections_of(m); th_projection_next_adapted(&p); drawn = (*p.lora)->a)
+        if ((*p.lora)->a != drawn && th_lora_draw(*p.lora) != TH_OK)
+            return m->ctx->error;
+    return TH_OK;
+}
+
 th_status th_lora_attach(th_module *m, const th_lora_options *options)
 {
     const th_lora_options given = options ? *options : (th_lora_options){0};
@@ -214,7 +224,7 @@ th_status th_lora_attach(th_module *m, const th_lora_options *options)
     if (th_refuse_in_check(m->ctx, operation) != TH_OK || check_options(m->ctx, &given) != TH_OK ||
         check_tree(m, &given, &count) != TH_OK)
         return m->ctx->error;
-    if (attach_all(m, &given) == TH_OK)
+    if (attach_all(m, &given) == TH_OK && draw_all(m) == TH_OK)
         th_lora_freeze_base(m);
     else
         th_lora_remove_all(m);
