@@ -21,8 +21,8 @@ static const char *const operation = "language_model_export";
 
 /* -- the family -- */
 
-/* Reads what config.json would say about the model as one of the family, in a context of its own, and compares that
- * with the model. Returns the number of differences; -1 if config.json could not be read, -2 without memory. */
+/* Writes config.json for the family to memory, reads it in another context, and compares the options with the model's.
+ * Returns the number of differences; -1 if config.json could not be read, -2 without memory. */
 static int differences(const th_family *family, const th_language_model_options *model,
                        th_option_difference difference[TH_MAX_OPTIONS])
 {
