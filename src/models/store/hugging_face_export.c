@@ -41,6 +41,8 @@ static int differences(const th_family *family, const th_language_model_options 
         found = th_options_compare(model, &expressed, difference);
         th_foreign_config_release(ctx, &again);
     }
+    if (found == -1 && th_error_code(ctx) == TH_ERROR_MEMORY)
+        found = -2; /* this family might have been the right one */
     th_context_free(ctx);
     free(text);
     return found;
