@@ -37,7 +37,7 @@ static th_module *model_new(const th_language_model_options *options)
 
 /* -- the model as single operations -- */
 
-/* Returns a parameter of layer i, or of the model if i < 0; NULL if there is none. */
+/* Returns a parameter of layer i, or of the model if i < 0; NULL if the layer does not have it. */
 static th_tensor *parameter(th_module *model, int i, const char *name)
 {
     char full[TH_FULL_NAME_SIZE];
@@ -250,6 +250,190 @@ START_TEST(gradients_are_right)
     th_gradient_report report;
     const th_status status = th_check_gradient(ctx, loss_of, model_new(&options), 2, inputs, NULL, &report);
     ck_assert_msg(status == TH_OK, "%s: %s", f->name, th_gradient_failure(ctx, &report));
+}
+END_TEST
+
+/* -- decoder blocks -- */
+
+static const th_transformer_block_options decoders[] = {
+    {.output_norm = true},
+    {.output_norm = true, .no_input_norm = true, .norm = TH_RMS_NORM, .unit_offset = true},
+    {.parallel = true, .gated = true},
+    {.parallel = true, .output_norm = true, .no_output_bias = true, .scale = 0.9},
+    {.no_mlp = true, .parallel = true, .unit_offset = true},
+    {.post_norm = true, .unit_offset = true, .kv_heads = 1, .scores = {.qk_norm_whole = true}},
+};
+enum { DECODERS = sizeof decoders / sizeof *decoders };
+
+static th_module *decoder_new(int i, bool recompute)
+{
+    th_transformer_block_options options = decoders[i];
+    options.cross_attention = true;
+    options.mlp_width = MLP;
+    options.recompute = recompute;
+    th_module *block = th_transformer_block_new(ctx, E, H, &options);
+    no_error();
+    for (th_parameter_iterator p = th_module_parameters(block); th_parameter_next(&p);)
+        ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.4), TH_OK);
+    return block;
+}
+
+/* Runs a member on x; returns x if there is no such member. */
+static th_tensor *member(th_module *block, const char *name, th_tensor *x)
+{
+    th_module *m = th_module_find(block, name);
+    return m ? th_module_forward(m, x) : x;
+}
+
+/* The formulas of th_transformer_block_new, with the block's layers. */
+static th_tensor *decoder_by_hand(th_module *block, const th_transformer_block_options *o, th_tensor *x,
+                                  th_tensor *memory)
+{
+    static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const outs[] = {"norm1_out", "norm2_out",
+                                                                                     "norm3_out"};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    th_tensor *sum = x;
+    for (int i = 0; i < 3 - o->no_mlp; i++) {
+        th_tensor *h = o->parallel ? x : sum, *y;
+        h = o->post_norm ? h : member(block, norms[i], h);
+        if (i == 0) {
+            y = th_attend(th_module_find(block, "self_attn"), h, h, h, &(th_attend_options){.mask = &causal});
+        } else if (i == 1) {
+            y = th_attend(th_module_find(block, "multihead_attn"), h, memory, memory, NULL);
+        } else {
+            y = member(block, "linear1", h);
+            y = o->gated ? th_mul(th_gelu_tanh(member(block, "gate", h)), y) : th_gelu_tanh(y);
+            y = member(block, "linear2", y);
+        }
+        sum = th_add(sum, member(block, outs[i], y));
+        sum = o->post_norm ? member(block, norms[i], sum) : sum;
+    }
+    return sum;
+}
+
+START_TEST(a_decoder_block_equals_its_formula)
+{
+    static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    const int i = _i / 4;
+    th_set_fusion(ctx, _i % 2);
+    th_module *block = decoder_new(i, _i / 2 % 2);
+    th_tensor *x = th_randn(ctx, TH_FLOAT64, TH_SHAPE(B, T, E)), *memory = th_randn(ctx, TH_FLOAT64, TH_SHAPE(B, 4, E));
+    th_tensor *y = th_transform(block, x, &(th_transform_options){.mask = &causal, .memory = memory});
+    ck_assert_double_le(largest(th_sub(y, decoder_by_hand(block, &decoders[i], x, memory))), 1e-13);
+}
+END_TEST
+
+static th_tensor *run_decoder(void *block, th_tensor *const *inputs)
+{
+    static const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
+    return th_transform(block, inputs[0], &(th_transform_options){.mask = &causal, .memory = inputs[1]});
+}
+
+START_TEST(gradients_of_decoder_blocks_are_right)
+{
+    th_set_fusion(ctx, _i % 2);
+    th_tensor *const inputs[] = {th_randn(ctx, TH_FLOAT64, TH_SHAPE(1, 3, E)),
+                                 th_randn(ctx, TH_FLOAT64, TH_SHAPE(1, 2, E))};
+    th_gradient_report report;
+    ck_assert_msg(th_check_gradient(ctx, run_decoder, decoder_new(_i / 2, _i % 2), 2, inputs, NULL, &report) == TH_OK,
+                  "%s", th_gradient_failure(ctx, &report));
+}
+END_TEST
+
+/* An encoder-decoder model with these blocks decodes the same with a cache. */
+START_TEST(a_transformer_decodes_with_a_cache)
+{
+    const th_transformer_options options = {.source_vocabulary = V,
+                                            .target_vocabulary = V,
+                                            .length = LENGTH,
+                                            .width = E,
+                                            .heads = H,
+                                            .encoder_layers = 1,
+                                            .decoder_layers = 2,
+                                            .block = decoders[_i]};
+    th_module *model = th_transformer_new(ctx, &options);
+    no_error();
+    th_set_training(ctx, false);
+    th_no_grad_begin(ctx);
+    th_tensor *source = tokens(5), *target = tokens(7), *memory = th_transformer_encode(model, source, NULL);
+    th_tensor *whole = th_transformer_decode(model, target, memory, NULL);
+    th_cache *cache = th_cache_new(model, B, LENGTH);
+    for (int64_t t = 0; t < T; t++) {
+        th_tensor *logits =
+            th_transformer_decode(model, th_contiguous(th_slice(target, 1, t, t + 1, 1)), memory,
+                                  &(th_transformer_decode_options){
+                                      .positions = th_full(ctx, TH_INT32, TH_SHAPE(1), (double)t), .cache = cache});
+        ck_assert_double_le(largest(th_sub(logits, th_slice(whole, 1, t, t + 1, 1))), 1e-12);
+    }
+    th_no_grad_end(ctx);
+}
+END_TEST
+
+/* -- the loss of capped logits, in chunks -- */
+
+enum { MANY = 40000, LONG = 70 }; /* a chunk has 64 rows */
+
+/* Compares loss and gradients with the operations without fusion. targets: a view that is not contiguous. */
+START_TEST(capped_logits_in_chunks_equal_all_logits)
+{
+    static const th_cross_entropy_options kinds[] = {
+        {.normalizer = 0}, {TH_IGNORE(7), .label_smoothing = 0.1}, {.normalizer = 3}, {TH_IGNORE(3)}};
+    const th_language_model_options options = {.vocabulary = MANY,
+                                               .length = LONG,
+                                               .width = 2,
+                                               .heads = 1,
+                                               .layers = 1,
+                                               .untied = true,
+                                               .logit_soft_cap = 0.5,
+                                               .block = {.no_mlp = true}};
+    th_module *model = model_new(&options);
+    th_tensor *input = th_random_integers(ctx, TH_INT32, TH_SHAPE(B, LONG), 0, MANY), *target;
+    if (_i == 3) /* no target counts */
+        target = th_full(ctx, TH_INT64, TH_SHAPE(B, LONG), 3);
+    else
+        target = th_slice(th_random_integers(ctx, TH_INT64, TH_SHAPE(B, 2 * LONG), 0, 9), 1, 0, 2 * LONG, 2);
+    double loss[2];
+    th_tensor *gradient[2][16];
+    int parameters = 0;
+    for (int fused = 0; fused < 2; fused++) {
+        th_set_fusion(ctx, fused);
+        th_tensor *result = th_language_model_loss(model, input, target, &kinds[_i]);
+        loss[fused] = th_item(result);
+        ck_assert_msg(th_backward(result, NULL) == TH_OK, "%s", th_error_message(ctx));
+        parameters = 0;
+        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);) {
+            ck_assert_int_lt(parameters, 16);
+            gradient[fused][parameters++] = th_contiguous(th_keep(th_gradient(p.tensor)));
+            th_empty_gradient(p.tensor);
+        }
+    }
+    ck_assert_double_eq_tol(loss[0], loss[1], 1e-12);
+    ck_assert_int_eq(loss[0] == 0, _i == 3);
+    for (int i = 0; i < parameters; i++)
+        ck_assert_double_le(largest(th_sub(gradient[0][i], gradient[1][i])), 1e-13);
+    assert_error(th_language_model_loss(model, input, th_slice(target, 1, 0, LONG - 1, 1), NULL), TH_ERROR_SHAPE,
+                 "targets");
+    assert_error(th_language_model_loss(model, input, th_full(ctx, TH_INT32, TH_SHAPE(B, LONG), MANY), NULL),
+                 TH_ERROR_INDEX, "40000");
+    assert_error(th_language_model_loss(model, input, NULL, NULL), TH_ERROR_ARGUMENT, "NULL");
+}
+END_TEST
+
+/* The logits of all tokens alone would be larger. */
+START_TEST(capped_logits_need_the_memory_of_a_chunk)
+{
+    th_context *outer = ctx;
+    ctx = th_context_new(&(th_context_options){.shapes_only = true});
+    const int64_t vocabulary = 256000, length = 1024;
+    const th_language_model_options options = {
+        .vocabulary = vocabulary, .length = length, .width = 64, .heads = 1, .layers = 1, .logit_soft_cap = 30};
+    th_module *model = th_language_model_new(ctx, &options);
+    th_tensor *input = th_zeros(ctx, TH_INT32, TH_SHAPE(1, length));
+    ck_assert_msg(th_backward(th_language_model_loss(model, input, input, NULL), NULL) == TH_OK, "%s",
+                  th_error_message(ctx));
+    ck_assert_uint_lt(th_memory(ctx).peak, (size_t)(vocabulary * length) * sizeof(float) / 2);
+    th_context_free(ctx);
+    ctx = outer;
 }
 END_TEST
 
@@ -523,6 +707,12 @@ int main(void)
     TCase *tcase = new_suite("families", setup, close_context);
     tcase_add_loop_test(tcase, a_model_equals_single_operations, 0, 4 * FAMILIES);
     tcase_add_loop_test(tcase, gradients_are_right, 0, 2 * FAMILIES);
+    tcase_add_loop_test(tcase, a_decoder_block_equals_its_formula, 0, 4 * DECODERS);
+    tcase_add_loop_test(tcase, gradients_of_decoder_blocks_are_right, 0, 2 * DECODERS);
+    tcase_add_loop_test(tcase, a_transformer_decodes_with_a_cache, 0, DECODERS);
+    tcase_add_loop_test(tcase, capped_logits_in_chunks_equal_all_logits, 0, 4);
+    if (sizeof(size_t) == 8) /* its sizes need 64 bits */
+        tcase_add_test(tcase, capped_logits_need_the_memory_of_a_chunk);
     tcase_add_test(tcase, parameters_have_their_names_and_values);
     tcase_add_loop_test(tcase, pieces_have_the_same_bits_as_the_whole_sequence, 0, 2 * FAMILIES);
     tcase_add_loop_test(tcase, generated_tokens_are_the_likeliest, 0, FAMILIES);

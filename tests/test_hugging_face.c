@@ -460,10 +460,45 @@ START_TEST(test_other_options_than_config)
     ck_assert_int_eq(th_pretrained_options(ctx, FOLDER "llama", &o), TH_OK);
     o.block.attention_dropout = 0.5; /* this option and recompute may differ from config.json */
     o.block.recompute = true;
+    o.block.scores.rotary_width = 2; /* the whole head */
     ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_OK);
     o.block.scores.rotary_base = 0;
     expect_status(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_ERROR_ARGUMENT,
                   "rotary_base is 0, config.json");
+    const bool other_layers[64] = {true};
+    const struct {
+        th_language_model_options options;
+        const char *words;
+    } others[] = {
+        {{.block = {.parallel = true}}, "block.parallel is 1, config.json"},
+        {{.block = {.output_norm = true}}, "block.output_norm is 1"},
+        {{.block = {.unit_offset = true}}, "block.unit_offset is 1"},
+        {{.block = {.scale = 2}}, "block.scale is 2"},
+        {{.block = {.scores = {.soft_cap = 3}}}, "block.scores.soft_cap is 3"},
+        {{.block = {.scores = {.window = 3}}}, "block.scores.window is 3"},
+        {{.block = {.scores = {.alibi = true}}}, "block.scores.alibi is 1"},
+        {{.embedding_scale = 2}, "embedding_scale is 2"},
+        {{.logit_soft_cap = 30}, "logit_soft_cap is 30"},
+        {{.other_layers = other_layers}, "other_layers is 1"},
+        {{.scale_by_layer = true}, "scale_by_layer is 1"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const th_language_model_options *other = &others[i].options;
+        ck_assert_int_eq(th_pretrained_options(ctx, FOLDER "llama", &o), TH_OK);
+        o.block.parallel = other->block.parallel;
+        o.block.output_norm = other->block.output_norm;
+        o.block.unit_offset = other->block.unit_offset;
+        o.block.scale = other->block.scale;
+        o.block.scores.soft_cap = other->block.scores.soft_cap;
+        o.block.scores.window = other->block.scores.window;
+        o.block.scores.alibi = other->block.scores.alibi;
+        o.embedding_scale = other->embedding_scale;
+        o.logit_soft_cap = other->logit_soft_cap;
+        o.other_layers = other->other_layers;
+        o.scale_by_layer = other->scale_by_layer;
+        expect_status(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_ERROR_ARGUMENT,
+                      others[i].words);
+    }
     expect_status(th_pretrained_load(th_dense_new(ctx, 2, 2, NULL), FOLDER "llama", NULL), TH_ERROR_ARGUMENT, "dense");
 }
 END_TEST
@@ -605,8 +640,19 @@ START_TEST(test_options_that_cannot_be_expressed)
         {{.scores = {.qk_norm = true}}, ".block.scores.qk_norm"},
         {{.scores = {.soft_cap = 5}}, ".block.scores.soft_cap"},
         {{.scores = {.window = 3}}, ".block.scores.window"},
+        {{.scores = {.qk_norm_whole = true}}, ".block.scores.qk_norm_whole"},
+        {{.output_norm = true}, ".block.output_norm"},
+        {{.parallel = true}, ".block.parallel"},
+        {{.unit_offset = true}, ".block.unit_offset"},
+        {{.no_output_bias = true}, ".block.no_output_bias"},
+        {{.scale = 1}, ".block.scale"},
     };
-    th_language_model_options o;
+    const bool other_layers[1] = {true};
+    th_language_model_options o = gpt2;
+    o.embedding_scale = o.logit_soft_cap = 2;
+    o.other_layers = other_layers;
+    o.scale_by_layer = true;
+    expect_objection(o, ": .embedding_scale, .logit_soft_cap, .other_layers, .scale_by_layer");
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         o = gpt2;
         o.block = blocks[i].block;

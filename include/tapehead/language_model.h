@@ -71,8 +71,8 @@ TH_API th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
 
 /* Returns th_cross_entropy(th_module_forward(model, tokens), targets, options), a scalar. targets (B, T): targets[b, t]
  * is the token that follows tokens[b, t]. Classifier and loss run as one operation (th_dense_cross_entropy), which
- * holds only a chunk of the logits at a time; they run as separate operations if fusion is off, or with
- * logit_soft_cap. */
+ * holds only a chunk of the logits at a time; they run as separate operations if fusion is off. With logit_soft_cap,
+ * these operations run chunk by chunk, and backward computes the logits again. */
 TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 

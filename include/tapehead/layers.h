@@ -116,7 +116,8 @@ typedef struct th_attend_options {
 } th_attend_options;
 /* Runs multi-head attention: query (B, T, query_input), key (B, S, key_input) and value (B, S, value_input) -> (B, T,
  * output_width). B: any leading dimensions, or none; T: query length, S: key length; H: heads. th_attend(m, x, x, x,
- * NULL) is self-attention. th_module_forward fails for this layer, with TH_ERROR_ARGUMENT. options may be NULL. */
+ * NULL) is self-attention. th_module_forward fails for this layer, with TH_ERROR_ARGUMENT. If the program set
+ * attention->attend, it runs that instead; attention may then be any module. options may be NULL. */
 TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                             const th_attend_options *options);
 

@@ -75,8 +75,8 @@ typedef struct th_transformer_block_options {
  *   parallel, output_norm        x + drop(norm1_out(f1(norm1(x)))) + drop(norm2_out(f2(norm2(x))))
  *
  * Members: self_attn and multihead_attn (th_multi_head_attention_new), linear1 (mlp_width, E), linear2 (E, mlp_width)
- * and gate (mlp_width, E) (th_dense_new), norm1, norm2 and norm3 in the order of the branches, and norm1_out, norm2_out
- * and norm3_out with output_norm. The layers initialize their parameters. options may be NULL.
+ * and gate (mlp_width, E) (th_dense_new), norm1, norm2 and norm3 in the order of the branches. With output_norm also
+ * norm1_out, norm2_out and norm3_out. The layers initialize their parameters. options may be NULL.
  *
  * Errors (TH_ERROR_ARGUMENT): post_norm with output_norm, no_input_norm or parallel; no_input_norm without output_norm;
  * no_mlp with gated. All other options can be combined.
@@ -134,7 +134,8 @@ typedef struct th_transform_options {
     th_tensor **memory_weights; /* of cross attention, (B, H, T, S) */
 } th_transform_options;
 /* Runs a block or a stack: (B, T, E) -> (B, T, E). options may be NULL. th_module_forward(block, x) is
- * th_transform(block, x, NULL), so a list can run encoder blocks.
+ * th_transform(block, x, NULL), so a list can run encoder blocks. If the program set block->transform, it runs that
+ * instead; block may then be any module.
  *
  * A row that the mask excludes for every query is masked. Masked rows of the memory affect nothing. Masked rows of x
  * affect only the same rows of the result, and through them the gradients of parameters. If such a row is not finite,

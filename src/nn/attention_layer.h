@@ -24,6 +24,9 @@ typedef struct th_attention_layer {
     th_score_options scores;
 } th_attention_layer;
 
+/* Returns whether attention is the same without this mask. */
+bool th_mask_hides_nothing(const th_mask *mask);
+
 /* The type of modules that th_multi_head_attention_new makes. */
 extern const th_module_type th_attention_type;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nn/positions.h"
+#include "nn/soft_cap.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -49,17 +50,11 @@ static bool replaced_output(const language_model *l)
     return l->output && th_module_replaced(l->output);
 }
 
-/* Returns cap tanh(logits / cap); logits if cap is 0. */
-static th_tensor *soft_capped(th_tensor *logits, double cap)
-{
-    return cap == 0 ? logits : th_scale(th_tanh(th_scale(logits, 1 / cap)), cap);
-}
-
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = hidden(l, tokens, given);
     th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
-    logits = soft_capped(logits, l->options.logit_soft_cap);
+    logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
 
@@ -68,8 +63,8 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-static const th_module_type language_model_type = {"language_model", sizeof(language_model), language_model_forward,
-                                                   NULL};
+static const th_module_type language_model_type = {
+    .name = "language_model", .bytes = sizeof(language_model), .forward = language_model_forward};
 
 /* Begins a function that runs the model, such as th_language_model_logits. It would not run a replaced forward, so a
  * replaced forward is an error. */
@@ -90,17 +85,24 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
 
+static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets,
+                          const th_cross_entropy_options *options)
+{
+    static const th_language_model_logits_options usual = {0};
+    const double cap = l->options.logit_soft_cap;
+    if (!th_has_fusion(l->base.ctx) || replaced_output(l))
+        return th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
+    th_tensor *x = hidden(l, tokens, &usual);
+    return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
+                    : th_soft_capped_cross_entropy(x, l->classifier, cap, targets, options);
+}
+
 th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                   const th_cross_entropy_options *options)
 {
-    static const th_language_model_logits_options usual = {0};
     if (!begin(model, "language_model_loss"))
         return NULL;
-    const language_model *l = (const language_model *)model;
-    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(l) && l->options.logit_soft_cap == 0
-                          ? th_dense_cross_entropy(hidden(l, tokens, &usual), l->classifier, targets, options)
-                          : th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
-    return th_module_end(model, loss);
+    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, options));
 }
 
 const th_language_model_options *th_language_model_options_of(const th_module *model)

@@ -108,7 +108,7 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
                 "a member of %s needs a name of 1 to %d bytes without a dot, not \"%s\"", m->type, TH_NAME_SIZE - 1,
                 name ? name : "NULL");
-    else if (m->state->finished && m->forward == m->state->own_forward)
+    else if (m->state->finished && m->forward == m->state->own_forward && !m->attend && !m->transform)
         th_fail(
             m->ctx, TH_ERROR_ARGUMENT, operation,
             "%s would never use \"%s\": its forward uses its own members only. Replace its ->forward first, or make "

@@ -8,6 +8,7 @@
 
 const th_module_type th_attention_type = {.name = "multi_head_attention",
                                           .bytes = sizeof(th_attention_layer),
+                                          .attends = true,
                                           .no_forward = "takes query, key and value: call th_attend"};
 
 /* width: of one head of queries and keys. */

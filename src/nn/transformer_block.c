@@ -41,12 +41,6 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
                                  const th_transform_options *given)
 {
     th_tensor *h = normalize(norm, x);
-    if (th_module_replaced(b->self_attn)) {
-        const th_transform_options own = {
-            .mask = given->mask, .positions = given->positions, .cache = given->cache, .weights = given->weights};
-        th_tensor *y = th_transform_replaced(b->self_attn, h, &own);
-        return residual ? th_add(residual, y) : y;
-    }
     return th_attend(b->self_attn, h, h, h,
                      &(th_attend_options){.mask = given->mask,
                                           .positions = given->positions,
@@ -58,8 +52,6 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
 static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                   const th_transform_options *given)
 {
-    if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes only x and would not get the memory"))
-        return NULL;
     return th_attend(
         b->multihead_attn, normalize(norm, x), given->memory, given->memory,
         &(th_attend_options){
@@ -122,7 +114,7 @@ static th_tensor *with_residual(const transformer_block *b, branch_function *bra
         return branch(b, norm, x, residual, given);
     th_tensor *y = normalize(norm_out, branch(b, norm, x, NULL, given));
     return th_has_fusion(ctx) ? th_dropout_residual(y, b->dropout, residual)
-                              : th_add(residual, th_dropout(y, b->dropout));
+                              : th_dropout_residual(th_dropout(y, b->dropout), 0, residual); /* th_add */
 }
 
 static th_tensor *weights_or_null(th_tensor *const *weights)
@@ -201,10 +193,12 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
 
 static th_tensor *block_forward(th_module *m, th_tensor *x)
 {
-    return th_block_transform(m, x, &(th_transform_options){0});
+    const th_transform_options none = {0};
+    return th_module_runs_transform(m) ? m->transform(m, x, &none) : th_block_transform(m, x, &none);
 }
 
-const th_module_type th_block_type = {"transformer_block", sizeof(transformer_block), block_forward, NULL};
+const th_module_type th_block_type = {
+    .name = "transformer_block", .bytes = sizeof(transformer_block), .forward = block_forward, .transforms = true};
 
 /* -- construction -- */
 

@@ -24,7 +24,7 @@ typedef struct unsupported_option {
 static th_status fail_if_any_is_set(th_context *ctx, const char *architecture, const unsupported_option *unsupported,
                                     size_t count)
 {
-    char list[512] = "";
+    char list[1024] = ""; /* all options together have 800 bytes */
     for (size_t i = 0; i < count; i++)
         if (unsupported[i].is_set) {
             strcat(list, list[0] ? ", " : "");
@@ -61,6 +61,16 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
         {scores->qk_norm, ".block.scores.qk_norm"},
         {scores->soft_cap != 0, ".block.scores.soft_cap"},
         {scores->window != 0, ".block.scores.window"},
+        {scores->qk_norm_whole, ".block.scores.qk_norm_whole"},
+        {b->output_norm, ".block.output_norm"},
+        {b->parallel, ".block.parallel"},
+        {b->unit_offset, ".block.unit_offset"},
+        {b->no_output_bias, ".block.no_output_bias"},
+        {b->scale != 0, ".block.scale"},
+        {o->embedding_scale != 0, ".embedding_scale"},
+        {o->logit_soft_cap != 0, ".logit_soft_cap"},
+        {o->other_layers != NULL, ".other_layers"},
+        {o->scale_by_layer, ".scale_by_layer"},
     };
     return fail_if_any_is_set(ctx, gpt2 ? "GPT-2" : "Llama", unsupported, sizeof unsupported / sizeof unsupported[0]);
 }

@@ -162,6 +162,13 @@ static bool open_source(source *s)
     return s->file != NULL;
 }
 
+/* Returns the number of elements of each head that are rotated; 0: all. */
+static double rotated(const th_language_model_options *o)
+{
+    const int64_t width = o->block.scores.rotary_width;
+    return width == o->block.head_width ? 0 : (double)width;
+}
+
 /* Checks the options that shapes do not show against config.json. */
 static void check_options(const source *s, const th_module *model)
 {
@@ -175,11 +182,23 @@ static void check_options(const source *s, const th_module *model)
         {"block.activation", is->block.activation, wanted->block.activation},
         {"block.norm", is->block.norm, wanted->block.norm},
         {"block.post_norm", is->block.post_norm, wanted->block.post_norm},
+        {"block.output_norm", is->block.output_norm, wanted->block.output_norm},
+        {"block.parallel", is->block.parallel, wanted->block.parallel},
+        {"block.unit_offset", is->block.unit_offset, wanted->block.unit_offset},
+        {"block.scale", is->block.scale, wanted->block.scale},
         {"block.eps", is->block.eps, wanted->block.eps},
+        {"embedding_scale", is->embedding_scale, wanted->embedding_scale},
+        {"logit_soft_cap", is->logit_soft_cap, wanted->logit_soft_cap},
+        {"other_layers", is->other_layers != NULL, wanted->other_layers != NULL},
+        {"scale_by_layer", is->scale_by_layer, wanted->scale_by_layer},
         {"positions", is->positions, wanted->positions},
         {"block.scores.rotary", is->block.scores.rotary, wanted->block.scores.rotary},
         {"block.scores.rotary_pairing", is->block.scores.rotary_pairing, wanted->block.scores.rotary_pairing},
         {"block.scores.rotary_base", is->block.scores.rotary_base, wanted->block.scores.rotary_base},
+        {"block.scores.rotary_width", rotated(is), rotated(wanted)},
+        {"block.scores.alibi", is->block.scores.alibi, wanted->block.scores.alibi},
+        {"block.scores.soft_cap", is->block.scores.soft_cap, wanted->block.scores.soft_cap},
+        {"block.scores.window", (double)is->block.scores.window, (double)wanted->block.scores.window},
         {"block.scores.rotary_scaling.kind", scaling->kind, asked->kind},
         {"block.scores.rotary_scaling.factor", scaling->factor, asked->factor},
         {"block.scores.rotary_scaling.low_freq_factor", scaling->low_freq_factor, asked->low_freq_factor},
