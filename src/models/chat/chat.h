@@ -70,7 +70,7 @@ th_status th_chat_render(const th_chat_template *chat, const th_chat_message *me
 bool th_chat_usable(const th_chat_template *chat, const char *operation);
 
 /* Appends bytes, followed by NUL. Returns false if out of memory. */
-bool th_text_append(th_text *text, const char *bytes, size_t count);
+bool th_chat_append(th_text *text, const char *bytes, size_t count);
 
 /* Appends `count` equal marks. Returns false if out of memory. */
 bool th_add_marks(th_text *marks, unsigned char mark, size_t count);

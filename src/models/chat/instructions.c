@@ -127,8 +127,8 @@ static th_status encode_text(const example *e, const char *first, const char *se
     const char *eos = e->chat->eos;
     const size_t of_eos = strlen(eos), of_second = strlen(second);
     const bool ends = of_second >= of_eos && strcmp(second + of_second - of_eos, eos) == 0;
-    const bool joined = th_text_append(&text, first, strlen(first)) && th_text_append(&text, second, of_second) &&
-                        th_text_append(&text, eos, ends ? 0 : of_eos);
+    const bool joined = th_chat_append(&text, first, strlen(first)) && th_chat_append(&text, second, of_second) &&
+                        th_chat_append(&text, eos, ends ? 0 : of_eos);
     const th_status status = joined ? th_tokenizer_encode_document(e->tokenizer, text.bytes, text.count, e->tokens)
                                     : th_fail_memory(e->ctx, operation, of_second);
     th_text_free(&text);

@@ -7,7 +7,7 @@
 
 static const char operation[] = "chat_write";
 
-bool th_text_append(th_text *text, const char *bytes, size_t count)
+bool th_chat_append(th_text *text, const char *bytes, size_t count)
 {
     if (count > PTRDIFF_MAX - 1 - text->count || !TH_GROW(text->bytes, text->capacity, text->count + count + 1))
         return false;
@@ -48,7 +48,7 @@ typedef struct part {
 
 static void put_part(writer *w, part p)
 {
-    w->failed |= !th_text_append(&w->to->text, p.at, p.count);
+    w->failed |= !th_chat_append(&w->to->text, p.at, p.count);
 }
 
 static void put_date(writer *w)
@@ -326,7 +326,7 @@ th_status th_chat_render(const th_chat_template *chat, const th_chat_message *me
     writer w = {.chat = chat, .kind = chat->kind, .to = to, .all_thoughts = given.all_thoughts};
     if (check(&w, messages, count) != TH_OK)
         return th_error_code(chat->ctx);
-    w.failed = !th_text_append(&to->text, "", 0);
+    w.failed = !th_chat_append(&to->text, "", 0);
     put_messages(&w, messages, count, given.prompt);
     return w.failed ? th_fail_memory(chat->ctx, operation, to->text.count) : TH_OK;
 }
@@ -340,7 +340,7 @@ th_status th_chat_write(const th_chat_template *chat, const th_chat_message *mes
         return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
     th_chat_text written = {0};
     th_status status = th_chat_render(chat, messages, count, options, &written);
-    if (status == TH_OK && !th_text_append(text, written.text.bytes, written.text.count))
+    if (status == TH_OK && !th_chat_append(text, written.text.bytes, written.text.count))
         status = th_fail_memory(chat->ctx, operation, written.text.count);
     th_chat_text_free(&written);
     return status;

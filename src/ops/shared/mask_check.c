@@ -167,5 +167,5 @@ bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, c
         return false;
     }
     return check(ctx, operation, rules, tensors, additive->dtype, scores->ndim, scores->size) == TH_OK &&
-           th_mask_check_values(ctx, operation, tensors, scores->size[scores->ndim - 1]) == TH_OK;
+           th_mask_check_values(ctx, operation, rules, tensors, scores->size[scores->ndim - 1]) == TH_OK;
 }
