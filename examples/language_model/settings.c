@@ -7,6 +7,7 @@
 
 #include "../processes.h"
 #include "checkpoints.h"
+#include "factors.h"
 
 enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
 enum { DEFAULT_KEEP = 2, DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
@@ -237,9 +238,13 @@ void complete_settings(void)
  * all members of th_language_model_options except cross_attention, which such a model does not have
  * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
 static int64_t positions, activation, norm;
-static struct {
+static struct scores_as_settings {
     int64_t pairing, scaling;
-} enums_of_block, enums_of_others;
+    const char *short_factor, *long_factor;                       /* as texts */
+    double short_numbers[MAX_FACTORS], long_numbers[MAX_FACTORS]; /* of settings that were read */
+    int64_t short_count, long_count;                              /* of these; -1: the text is not a list of numbers */
+    char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];       /* of settings that are written */
+} of_block, of_others;
 static const char *other_layers; /* a digit for each layer, 1 or 0; "" without other_scores */
 #define MODEL chosen.model
 #define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
@@ -247,16 +252,25 @@ static const char *other_layers; /* a digit for each layer, 1 or 0; "" without o
 #define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
 #define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
 
+#define SHORT_FACTOR ".rotary_scaling.short_factor"
+#define LONG_FACTOR ".rotary_scaling.long_factor"
 /* All members of a th_score_options. */
-#define SCORE_SETTINGS(name, member, enums)                                                                            \
+#define SCORE_SETTINGS(name, member, other)                                                                            \
     {name ".rotary", .flag = &MODEL.member.rotary},                                                                    \
-        {name ".rotary_pairing", .integer = &(enums).pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},                  \
+        {name ".rotary_pairing", .integer = &(other).pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},                  \
         {name ".rotary_base", REAL(member.rotary_base)}, {name ".rotary_width", OTHER_SIZE(member.rotary_width)},      \
-        {name ".rotary_scaling.kind", .integer = &(enums).scaling, .low = 0, .high = TH_ROTARY_LLAMA3},                \
+        {name ".rotary_scaling.kind", .integer = &(other).scaling, .low = 0, .high = TH_ROTARY_LONGROPE},              \
         {name ".rotary_scaling.factor", REAL(member.rotary_scaling.factor)},                                           \
         {name ".rotary_scaling.low_freq_factor", REAL(member.rotary_scaling.low_freq_factor)},                         \
         {name ".rotary_scaling.high_freq_factor", REAL(member.rotary_scaling.high_freq_factor)},                       \
         {name ".rotary_scaling.original_length", OTHER_SIZE(member.rotary_scaling.original_length)},                   \
+        {name ".rotary_scaling.attention_factor", REAL(member.rotary_scaling.attention_factor)},                       \
+        {name ".rotary_scaling.beta_fast", REAL(member.rotary_scaling.beta_fast)},                                     \
+        {name ".rotary_scaling.beta_slow", REAL(member.rotary_scaling.beta_slow)},                                     \
+        {name ".rotary_scaling.mscale", REAL(member.rotary_scaling.mscale)},                                           \
+        {name ".rotary_scaling.mscale_all_dim", REAL(member.rotary_scaling.mscale_all_dim)},                           \
+        {name ".rotary_scaling.no_truncate", .flag = &MODEL.member.rotary_scaling.no_truncate},                        \
+        {name SHORT_FACTOR, .text = &(other).short_factor}, {name LONG_FACTOR, .text = &(other).long_factor},          \
         {name ".alibi", .flag = &MODEL.member.alibi}, {name ".qk_norm", .flag = &MODEL.member.qk_norm},                \
         {name ".qk_norm_whole", .flag = &MODEL.member.qk_norm_whole},                                                  \
         {name ".qk_norm_unit_offset", .flag = &MODEL.member.qk_norm_unit_offset},                                      \
@@ -302,8 +316,8 @@ static const program_option derived_settings[] = {
     {"model.block.scale", REAL(block.scale)},
     {"model.block.eps", RATE(block.eps)},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
-    SCORE_SETTINGS("model.block.scores", block.scores, enums_of_block),
-    SCORE_SETTINGS("model.other_scores", other_scores, enums_of_others),
+    SCORE_SETTINGS("model.block.scores", block.scores, of_block),
+    SCORE_SETTINGS("model.other_scores", other_scores, of_others),
     {"model.other_layers", .text = &other_layers},
     {"model.scale_by_layer", .flag = &MODEL.scale_by_layer},
     {0},
@@ -340,6 +354,28 @@ static const bool *other_layers_of_text(void)
     return other_layers[0] ? flag : NULL;
 }
 
+static void scores_to_settings(const th_score_options *scores, struct scores_as_settings *s)
+{
+    const th_rotary_scaling *scaling = &scores->rotary_scaling;
+    s->pairing = scores->rotary_pairing;
+    s->scaling = scaling->kind;
+    s->short_factor = factors_to_text(scaling->short_factor, scaling->n_factors, s->short_text);
+    s->long_factor = factors_to_text(scaling->long_factor, scaling->n_factors, s->long_text);
+    if (scaling->n_factors > 0 && s->short_factor == NULL)
+        give_up(PROGRAM, "a checkpoint stores at most 160 rotary factors");
+}
+
+/* Sets the members that settings do not store as they are. */
+static void settings_to_scores(const struct scores_as_settings *s, th_score_options *scores)
+{
+    th_rotary_scaling *scaling = &scores->rotary_scaling;
+    scores->rotary_pairing = (th_rotary_pairing)s->pairing;
+    scaling->kind = (th_rotary_scaling_kind)s->scaling;
+    scaling->n_factors = s->short_count;
+    scaling->short_factor = s->short_factor ? s->short_numbers : NULL;
+    scaling->long_factor = s->long_factor ? s->long_numbers : NULL;
+}
+
 char *settings_to_json(void)
 {
     const program_option *const tables[] = {options_of_a_run, derived_settings};
@@ -347,10 +383,8 @@ char *settings_to_json(void)
     positions = MODEL.positions;
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
-    enums_of_block.pairing = MODEL.block.scores.rotary_pairing;
-    enums_of_block.scaling = MODEL.block.scores.rotary_scaling.kind;
-    enums_of_others.pairing = MODEL.other_scores.rotary_pairing;
-    enums_of_others.scaling = MODEL.other_scores.rotary_scaling.kind;
+    scores_to_settings(&MODEL.block.scores, &of_block);
+    scores_to_settings(&MODEL.other_scores, &of_others);
     other_layers = other_layers_to_text();
     bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
@@ -387,7 +421,9 @@ static _Noreturn void refuse_member(const char *file, const char *name, const js
 
 static bool may_be_null(const program_option *o)
 {
-    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
+    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
+           o->text == &of_block.short_factor || o->text == &of_block.long_factor ||
+           o->text == &of_others.short_factor || o->text == &of_others.long_factor;
 }
 
 static bool is_valid(const program_option *o, const json_t *value)
@@ -436,7 +472,11 @@ static void add_older(json_t *all)
     /* Models of older versions had no such options: 0 is their default. */
     for (const program_option *o = derived_settings; o->name; o++)
         if (strncmp(o->name, "model.", strlen("model.")) == 0 && json_object_get(all, o->name) == NULL && o->low <= 0)
-            json_object_set_new(all, o->name, o->flag ? json_false() : o->text ? json_string("") : json_integer(0));
+            json_object_set_new(all, o->name,
+                                o->flag          ? json_false()
+                                : may_be_null(o) ? json_null()
+                                : o->text        ? json_string("")
+                                                 : json_integer(0));
     if (json_object_get(all, "precision") == NULL)
         json_object_set_new(all, "precision", json_string("float32"));
     if (json_object_get(all, "shards") == NULL)
@@ -445,6 +485,12 @@ static void add_older(json_t *all)
         json_object_set_new(all, "local-steps", json_integer(0));
     if (json_object_get(all, "keep") == NULL)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
+}
+
+static void read_factors(struct scores_as_settings *s)
+{
+    s->short_count = factors_from_text(s->short_factor, s->short_numbers);
+    s->long_count = factors_from_text(s->long_factor, s->long_numbers);
 }
 
 /* Checks that the settings are consistent. Each is already within its limits. */
@@ -465,6 +511,12 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.other_layers", "empty, or a digit for each layer, 0 or 1",
          other_layers[0] == 0 ||
              (strspn(other_layers, "01") == strlen(other_layers) && (int64_t)strlen(other_layers) == MODEL.layers)},
+        {"model.block.scores" SHORT_FACTOR, "null or at most 160 numbers", of_block.short_count >= 0},
+        {"model.block.scores" LONG_FACTOR, "as many numbers as there are short factors",
+         of_block.long_count == of_block.short_count},
+        {"model.other_scores" SHORT_FACTOR, "null or at most 160 numbers", of_others.short_count >= 0},
+        {"model.other_scores" LONG_FACTOR, "as many numbers as there are short factors",
+         of_others.long_count == of_others.short_count},
         {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
         {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
          local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},
@@ -494,13 +546,13 @@ void settings_from_json(const char *text, const char *file)
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
             from_json(o, json_object_get(all, o->name), file);
+    read_factors(&of_block);
+    read_factors(&of_others);
     refuse_inconsistent(all, file);
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;
-    MODEL.block.scores.rotary_pairing = (th_rotary_pairing)enums_of_block.pairing;
-    MODEL.block.scores.rotary_scaling.kind = (th_rotary_scaling_kind)enums_of_block.scaling;
-    MODEL.other_scores.rotary_pairing = (th_rotary_pairing)enums_of_others.pairing;
-    MODEL.other_scores.rotary_scaling.kind = (th_rotary_scaling_kind)enums_of_others.scaling;
+    settings_to_scores(&of_block, &MODEL.block.scores);
+    settings_to_scores(&of_others, &MODEL.other_scores);
     MODEL.other_layers = other_layers_of_text();
 }

@@ -192,8 +192,8 @@ TH_API th_status th_module_freeze(th_module *m, bool frozen) TH_MUST_CHECK;
  * parameter (th_tape_clear first). After an error nothing has changed. */
 TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 /* Stores the frozen weights of dense layers, attention projections and embeddings of the tree as a storage type
- * (TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0), in place. Their values are rounded as by th_cast. Forward and the
- * gradients of inputs are those of a model with the rounded weights. With TH_FLOAT32 or TH_FLOAT64, converts the stored
+ * (TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0), in place. The values are rounded as by th_cast. A model with the rounded
+ * values in float32 computes the same bits, forward and backward. With TH_FLOAT32 or TH_FLOAT64, converts the stored
  * weights of the tree back.
  *
  *     if (th_module_freeze(model, true) || th_module_store(model, TH_Q8_0))
@@ -203,8 +203,7 @@ TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
  * in the same blocks of memory move too, and their gradients are emptied. During the call both copies exist.
  *
  * Errors, after which nothing has changed: TH_ERROR_SHAPE if a weight (out, in) is stored in blocks and `in` is not a
- * multiple of 32, TH_ERROR_STATE if all weights require a gradient, or if the tape still uses a parameter
- * (th_tape_clear first). */
+ * multiple of 32. TH_ERROR_STATE if no weight is frozen, or if the tape still uses a parameter (th_tape_clear first). */
 TH_API th_status th_module_store(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 
 /* -- inspecting -- */

@@ -177,6 +177,26 @@ TH_API th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t
 TH_API th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *stream,
                                         FILE *file) TH_MUST_CHECK;
 
+/* A text that ends before the first of some stop strings. Set strings and count, and initialize the rest with zeros. */
+typedef struct th_stop_stream {
+    const char *const *strings; /* [count] UTF-8 of 1 to 255 bytes, which the caller keeps */
+    int count;                  /* 0: the text never ends */
+    bool found;                 /* a stop string has appeared, and the text before it is written */
+    th_text_stream text;
+    char held[256]; /* the end of the text, which may be the beginning of a stop string */
+    int n_held;
+} th_stop_stream;
+/* Writes the text of the tokens like th_tokenizer_write, up to the first stop string, which may span several tokens.
+ * If several end with the same character, the longest counts. Text that may be the beginning of a stop string waits in
+ * the stream. After .found the function writes nothing. For th_generate_options.emit:
+ *
+ *   return th_tokenizer_write_until(tokenizer, &id, 1, &stream, stdout) == TH_OK && !stream.found; */
+TH_API th_status th_tokenizer_write_until(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count,
+                                          th_stop_stream *stream, FILE *file) TH_MUST_CHECK;
+/* Writes the text that still waits in the stream. */
+TH_API th_status th_tokenizer_write_until_end(const th_tokenizer *tokenizer, th_stop_stream *stream,
+                                              FILE *file) TH_MUST_CHECK;
+
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_tokenizer_bytes_new(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_bytes_new(__VA_ARGS__))
@@ -189,6 +209,8 @@ TH_API th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_s
 #define th_tokenizer_decode(...) TH_AT_STATUS(th_tokenizer_decode(__VA_ARGS__))
 #define th_tokenizer_write(...) TH_AT_STATUS(th_tokenizer_write(__VA_ARGS__))
 #define th_tokenizer_write_end(...) TH_AT_STATUS(th_tokenizer_write_end(__VA_ARGS__))
+#define th_tokenizer_write_until(...) TH_AT_STATUS(th_tokenizer_write_until(__VA_ARGS__))
+#define th_tokenizer_write_until_end(...) TH_AT_STATUS(th_tokenizer_write_until_end(__VA_ARGS__))
 #endif
 
 TH_END_DECLS

@@ -27,13 +27,13 @@ static th_tensor *columns(th_tensor *product, const th_input_projection *p, int6
     return th_slice(product, -1, begin, begin + p->rows, 1);
 }
 
-/* x (N, input) -> x W^T + b (N, rows). */
+/* x (N, input) -> x W^T + b (N, rows), plus the adapter's part. */
 static th_tensor *project(const th_attention_layer *l, const th_input_projection *p, th_tensor *x)
 {
     const int64_t end = p->begin + p->rows;
     th_tensor *weight = p->weight ? p->weight : th_slice(l->in_proj_weight, 0, p->begin, end, 1);
     th_tensor *bias = l->in_proj_bias ? th_slice(l->in_proj_bias, 0, p->begin, end, 1) : NULL;
-    return th_dense(x, weight, &(th_dense_options){.bias = bias});
+    return th_dense(x, weight, &(th_dense_options){.bias = bias, .residual = th_lora_residual(p->lora, x, NULL)});
 }
 
 /* Self-attention: query, key and value are the same tensor. One product with in_proj_weight, (N, E) -> (N, 3 E). */
@@ -61,7 +61,7 @@ static qkv project_cross(const th_attention_layer *l, th_tensor *query, th_tenso
     return y;
 }
 
-/* Three tensors or three weights: three products. */
+/* Three tensors, three weights, or adapters: three products. */
 static qkv project_each(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
 {
     qkv y;
@@ -73,7 +73,8 @@ static qkv project_each(const th_attention_layer *l, th_tensor *query, th_tensor
 
 static qkv project_all(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
 {
-    const bool packed = l->in_proj_weight != NULL;
+    const bool adapted = th_lora_runs(l->query.lora) || th_lora_runs(l->key.lora) || th_lora_runs(l->value.lora);
+    const bool packed = l->in_proj_weight != NULL && !adapted;
     if (packed && query == key && key == value)
         return project_self(l, query);
     if (packed && key == value)

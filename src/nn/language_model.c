@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/dense_layer.h"
 #include "nn/positions.h"
+#include "nn/score_options.h"
 #include "nn/soft_cap.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
@@ -63,15 +65,16 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
     return l->norm ? th_module_forward(l->norm, x) : x;
 }
 
-static bool replaced_output(const language_model *l)
+/* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
+static bool runs_output(const language_model *l)
 {
-    return l->output && th_module_replaced(l->output);
+    return l->output && (th_module_replaced(l->output) || th_lora_runs(((const th_dense_layer *)l->output)->lora));
 }
 
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = given->documents ? hidden_of_documents(l, tokens, given) : hidden(l, tokens, given);
-    th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    th_tensor *logits = runs_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
     logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
@@ -108,7 +111,7 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
 {
     const th_language_model_logits_options given = {.documents = documents};
     const double cap = l->options.logit_soft_cap;
-    if (!th_has_fusion(l->base.ctx) || replaced_output(l))
+    if (!th_has_fusion(l->base.ctx) || runs_output(l))
         return th_cross_entropy(logits_of(l, tokens, &given), targets, options);
     th_tensor *x = documents ? hidden_of_documents(l, tokens, &given) : hidden(l, tokens, &given);
     return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
@@ -182,6 +185,29 @@ static th_status initialize(const language_model *l)
     return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
 }
 
+static void destroy(th_module *m)
+{
+    th_language_model_options *o = &((language_model *)m)->options;
+    th_score_options_release(m->ctx, &o->block.scores);
+    th_score_options_release(m->ctx, &o->other_scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked the options. */
+static void own_options(language_model *l)
+{
+    th_context *ctx = l->base.ctx;
+    th_score_options *others = &l->options.other_scores;
+    if (th_failed(ctx))
+        return;
+    l->base.destroy = destroy;
+    others->rotary &= l->options.other_layers != NULL; /* then the options are not checked */
+    if (th_score_options_copy(ctx, &l->options.block.scores, l->base.type) == TH_OK)
+        (void)th_score_options_copy(ctx, others, l->base.type);
+    else
+        others->rotary_scaling.n_factors = 0,
+        others->rotary_scaling.short_factor = others->rotary_scaling.long_factor = NULL;
+}
+
 static void complete(th_language_model_options *o)
 {
     o->block.no_mlp_dropout = true;
@@ -245,6 +271,7 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
         l->options.other_layers = memcpy(l->other_layers, given.other_layers, flags);
     complete(&l->options);
     add_members(l);
+    own_options(l);
     if (!th_failed(ctx))
         (void)initialize(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);

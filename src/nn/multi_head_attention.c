@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "nn/attention_layer.h"
+#include "nn/score_options.h"
 #include "ops/shared/rotary_scaling.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -41,7 +42,8 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
                        "rotary positions rotate pairs: %lld must be even and at most the %lld elements of a head",
                        (long long)rotated, (long long)width);
     char trouble[TH_ROTARY_TROUBLE];
-    if (!th_rotary_scaling_usable(&scores->rotary_scaling, trouble))
+    const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
+    if (!th_rotary_scaling_usable(&scores->rotary_scaling, base, rotated, trouble))
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_scaling: %s", trouble);
     return TH_OK;
 }
@@ -68,6 +70,11 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     if (!isfinite(o->scale))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "scale must be finite; it is %g", o->scale);
     return check_scores(ctx, &o->scores, key_width / heads);
+}
+
+static void destroy(th_module *m)
+{
+    th_score_options_release(m->ctx, &((th_attention_layer *)m)->scores);
 }
 
 static bool is_square(const th_input_projection *p, int64_t width)
@@ -130,6 +137,9 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
     l->dropout = given.dropout;
     l->scale = given.scale;
     l->scores = given.scores;
+    l->base.destroy = destroy;
+    if (th_score_options_copy(ctx, &l->scores, l->base.type) != TH_OK)
+        return th_module_finish(&l->base); /* releases l */
     l->query.input = given.query_input ? given.query_input : width;
     l->key.input = given.key_input ? given.key_input : width;
     l->value.input = given.value_input ? given.value_input : width;

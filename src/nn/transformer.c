@@ -3,7 +3,9 @@
 
 #include <math.h>
 
+#include "nn/dense_layer.h"
 #include "nn/positions.h"
+#include "nn/score_options.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -67,15 +69,15 @@ static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *mem
     return th_select_rows(x, given->rows);
 }
 
-static bool replaced_output(const transformer *t)
+/* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
+static bool runs_output(const transformer *t)
 {
-    return t->output && th_module_replaced(t->output);
+    return t->output && (th_module_replaced(t->output) || th_lora_runs(((const th_dense_layer *)t->output)->lora));
 }
 
 static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
 {
-    th_tensor *logits =
-        replaced_output(t) ? th_module_forward(t->output, hidden) : th_dense(hidden, t->classifier, NULL);
+    th_tensor *logits = runs_output(t) ? th_module_forward(t->output, hidden) : th_dense(hidden, t->classifier, NULL);
     return logits ? th_set_axes(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
 }
 
@@ -115,7 +117,7 @@ th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *s
     const transformer *t = (const transformer *)model;
     th_tensor *memory = encode(t, source, source_lengths);
     th_tensor *x = hidden(t, target, memory, &(th_transformer_decode_options){.memory_lengths = source_lengths});
-    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(t)
+    th_tensor *loss = th_has_fusion(model->ctx) && !runs_output(t)
                           ? th_dense_cross_entropy(x, t->classifier, next, options)
                           : th_cross_entropy(logits_of(t, x), next, options);
     return th_module_end(model, loss);
@@ -150,6 +152,20 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
+}
+
+static void destroy(th_module *m)
+{
+    th_score_options_release(m->ctx, &((transformer *)m)->options.block.scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked the options. */
+static void own_options(transformer *t)
+{
+    if (!th_failed(t->base.ctx)) {
+        t->base.destroy = destroy;
+        (void)th_score_options_copy(t->base.ctx, &t->options.block.scores, t->base.type);
+    }
 }
 
 static void complete(th_transformer_options *o)
@@ -230,5 +246,6 @@ th_module *th_transformer_new(th_context *ctx, const th_transformer_options *opt
     t->options = given;
     complete(&t->options);
     add_members(t);
+    own_options(t);
     return th_module_finish(&t->base);
 }

@@ -92,7 +92,7 @@ static bool fits(const th_stored *stored, const th_listed_parameter *p, bool exa
     const th_tensor_impl *t = p->tensor;
     const th_shape *shape = &stored->tensor.shape;
     const bool other_name = strcmp(stored->tensor.name, p->name) != 0;
-    if (shape->ndim != t->ndim || memcmp(shape->size, t->size, (size_t)t->ndim * sizeof *t->size) != 0) {
+    if (!th_stored_shape_fits(stored->type, shape, t->dtype, t->ndim, t->size)) {
         th_differ(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model", p->name,
                   other_name ? " (there \"" : "", other_name ? th_quote(stored->tensor.name, quoted) : "",
                   other_name ? "\")" : "", TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
@@ -116,7 +116,7 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
             continue;
         const int64_t at = index_of(file, name);
         if (at < 0) {
-            if (!options->allow_missing)
+            if (!options->allow_missing && !p->elsewhere)
                 th_differ(d, TH_MISSING, "missing: %s %s", name, TH_SIZES_TEXT(p->tensor->ndim, p->tensor->size));
             continue;
         }

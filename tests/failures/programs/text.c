@@ -23,6 +23,11 @@ static th_status there_and_back(program_run *r, th_tokenizer *t, const char *wor
         status = th_tokenizer_write(t, &tokens.token[i], 1, &stream, r->out);
     if (status == TH_OK)
         status = th_tokenizer_write_end(t, &stream, r->out);
+    th_stop_stream until = {.strings = (const char *const[]){"@@"}, .count = 1};
+    if (status == TH_OK)
+        status = th_tokenizer_write_until(t, tokens.token, tokens.count, &until, r->out);
+    if (status == TH_OK)
+        status = th_tokenizer_write_until_end(t, &until, r->out);
     if (status == TH_OK) {
         add_bytes(r, tokens.token, tokens.count * sizeof *tokens.token);
         add_bytes(r, back.bytes, back.count);
