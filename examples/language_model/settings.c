@@ -238,13 +238,13 @@ void complete_settings(void)
  * all members of th_language_model_options except cross_attention, which such a model does not have
  * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
 static int64_t positions, activation, norm;
-static struct scores_as_settings {
+typedef struct {
     int64_t pairing, scaling;
-    const char *short_factor, *long_factor;                       /* as texts */
+    const char *short_factor, *long_factor; /* as texts, "" without */
+    char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];
     double short_numbers[MAX_FACTORS], long_numbers[MAX_FACTORS]; /* of settings that were read */
-    int64_t short_count, long_count;                              /* of these; -1: the text is not a list of numbers */
-    char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];       /* of settings that are written */
-} of_block, of_others;
+} converted_scores;
+static converted_scores of_block, of_others;
 static const char *other_layers; /* a digit for each layer, 1 or 0; "" without other_scores */
 #define MODEL chosen.model
 #define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
@@ -252,14 +252,12 @@ static const char *other_layers; /* a digit for each layer, 1 or 0; "" without o
 #define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
 #define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
 
-#define SHORT_FACTOR ".rotary_scaling.short_factor"
-#define LONG_FACTOR ".rotary_scaling.long_factor"
 /* All members of a th_score_options. */
-#define SCORE_SETTINGS(name, member, other)                                                                            \
+#define SCORE_SETTINGS(name, member, enums)                                                                            \
     {name ".rotary", .flag = &MODEL.member.rotary},                                                                    \
-        {name ".rotary_pairing", .integer = &(other).pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},                  \
+        {name ".rotary_pairing", .integer = &(enums).pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},                  \
         {name ".rotary_base", REAL(member.rotary_base)}, {name ".rotary_width", OTHER_SIZE(member.rotary_width)},      \
-        {name ".rotary_scaling.kind", .integer = &(other).scaling, .low = 0, .high = TH_ROTARY_LONGROPE},              \
+        {name ".rotary_scaling.kind", .integer = &(enums).scaling, .low = 0, .high = TH_ROTARY_LONGROPE},              \
         {name ".rotary_scaling.factor", REAL(member.rotary_scaling.factor)},                                           \
         {name ".rotary_scaling.low_freq_factor", REAL(member.rotary_scaling.low_freq_factor)},                         \
         {name ".rotary_scaling.high_freq_factor", REAL(member.rotary_scaling.high_freq_factor)},                       \
@@ -270,7 +268,8 @@ static const char *other_layers; /* a digit for each layer, 1 or 0; "" without o
         {name ".rotary_scaling.mscale", REAL(member.rotary_scaling.mscale)},                                           \
         {name ".rotary_scaling.mscale_all_dim", REAL(member.rotary_scaling.mscale_all_dim)},                           \
         {name ".rotary_scaling.no_truncate", .flag = &MODEL.member.rotary_scaling.no_truncate},                        \
-        {name SHORT_FACTOR, .text = &(other).short_factor}, {name LONG_FACTOR, .text = &(other).long_factor},          \
+        {name ".rotary_scaling.short_factor", .text = &(enums).short_factor},                                          \
+        {name ".rotary_scaling.long_factor", .text = &(enums).long_factor},                                            \
         {name ".alibi", .flag = &MODEL.member.alibi}, {name ".qk_norm", .flag = &MODEL.member.qk_norm},                \
         {name ".qk_norm_whole", .flag = &MODEL.member.qk_norm_whole},                                                  \
         {name ".qk_norm_unit_offset", .flag = &MODEL.member.qk_norm_unit_offset},                                      \
@@ -354,26 +353,35 @@ static const bool *other_layers_of_text(void)
     return other_layers[0] ? flag : NULL;
 }
 
-static void scores_to_settings(const th_score_options *scores, struct scores_as_settings *s)
+/* Converts the members of scores that are neither numbers nor flags. */
+static void convert_scores(const th_score_options *scores, converted_scores *c)
 {
-    const th_rotary_scaling *scaling = &scores->rotary_scaling;
-    s->pairing = scores->rotary_pairing;
-    s->scaling = scaling->kind;
-    s->short_factor = factors_to_text(scaling->short_factor, scaling->n_factors, s->short_text);
-    s->long_factor = factors_to_text(scaling->long_factor, scaling->n_factors, s->long_text);
-    if (scaling->n_factors > 0 && s->short_factor == NULL)
+    const th_rotary_scaling *s = &scores->rotary_scaling;
+    c->pairing = scores->rotary_pairing;
+    c->scaling = s->kind;
+    c->short_factor = factors_to_text(s->short_factor, s->n_factors, c->short_text);
+    c->long_factor = factors_to_text(s->long_factor, s->n_factors, c->long_text);
+    if (c->short_factor == NULL || c->long_factor == NULL)
         give_up(PROGRAM, "a checkpoint stores at most 160 rotary factors");
 }
 
-/* Sets the members that settings do not store as they are. */
-static void settings_to_scores(const struct scores_as_settings *s, th_score_options *scores)
+/* The reverse of convert_scores, for texts that have been checked. */
+static void convert_scores_back(converted_scores *c, th_score_options *scores)
 {
-    th_rotary_scaling *scaling = &scores->rotary_scaling;
-    scores->rotary_pairing = (th_rotary_pairing)s->pairing;
-    scaling->kind = (th_rotary_scaling_kind)s->scaling;
-    scaling->n_factors = s->short_count;
-    scaling->short_factor = s->short_factor ? s->short_numbers : NULL;
-    scaling->long_factor = s->long_factor ? s->long_numbers : NULL;
+    th_rotary_scaling *s = &scores->rotary_scaling;
+    scores->rotary_pairing = (th_rotary_pairing)c->pairing;
+    s->kind = (th_rotary_scaling_kind)c->scaling;
+    s->n_factors = factors_from_text(c->short_factor, c->short_numbers);
+    (void)factors_from_text(c->long_factor, c->long_numbers);
+    s->short_factor = s->n_factors > 0 ? c->short_numbers : NULL;
+    s->long_factor = s->n_factors > 0 ? c->long_numbers : NULL;
+}
+
+/* Whether the texts are as many numbers as pairs of factors. */
+static bool factors_fit(converted_scores *c)
+{
+    const int64_t count = factors_from_text(c->short_factor, c->short_numbers);
+    return count >= 0 && factors_from_text(c->long_factor, c->long_numbers) == count;
 }
 
 char *settings_to_json(void)
@@ -383,8 +391,8 @@ char *settings_to_json(void)
     positions = MODEL.positions;
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
-    scores_to_settings(&MODEL.block.scores, &of_block);
-    scores_to_settings(&MODEL.other_scores, &of_others);
+    convert_scores(&MODEL.block.scores, &of_block);
+    convert_scores(&MODEL.other_scores, &of_others);
     other_layers = other_layers_to_text();
     bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
@@ -421,9 +429,7 @@ static _Noreturn void refuse_member(const char *file, const char *name, const js
 
 static bool may_be_null(const program_option *o)
 {
-    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
-           o->text == &of_block.short_factor || o->text == &of_block.long_factor ||
-           o->text == &of_others.short_factor || o->text == &of_others.long_factor;
+    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
 }
 
 static bool is_valid(const program_option *o, const json_t *value)
@@ -472,11 +478,7 @@ static void add_older(json_t *all)
     /* Models of older versions had no such options: 0 is their default. */
     for (const program_option *o = derived_settings; o->name; o++)
         if (strncmp(o->name, "model.", strlen("model.")) == 0 && json_object_get(all, o->name) == NULL && o->low <= 0)
-            json_object_set_new(all, o->name,
-                                o->flag          ? json_false()
-                                : may_be_null(o) ? json_null()
-                                : o->text        ? json_string("")
-                                                 : json_integer(0));
+            json_object_set_new(all, o->name, o->flag ? json_false() : o->text ? json_string("") : json_integer(0));
     if (json_object_get(all, "precision") == NULL)
         json_object_set_new(all, "precision", json_string("float32"));
     if (json_object_get(all, "shards") == NULL)
@@ -487,11 +489,7 @@ static void add_older(json_t *all)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
 }
 
-static void read_factors(struct scores_as_settings *s)
-{
-    s->short_count = factors_from_text(s->short_factor, s->short_numbers);
-    s->long_count = factors_from_text(s->long_factor, s->long_numbers);
-}
+#define FACTORS_WANTED "empty or at most 160 numbers, as many as long_factor"
 
 /* Checks that the settings are consistent. Each is already within its limits. */
 static void refuse_inconsistent(const json_t *all, const char *file)
@@ -508,15 +506,11 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
          block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
+        {"model.block.scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_block)},
+        {"model.other_scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_others)},
         {"model.other_layers", "empty, or a digit for each layer, 0 or 1",
          other_layers[0] == 0 ||
              (strspn(other_layers, "01") == strlen(other_layers) && (int64_t)strlen(other_layers) == MODEL.layers)},
-        {"model.block.scores" SHORT_FACTOR, "null or at most 160 numbers", of_block.short_count >= 0},
-        {"model.block.scores" LONG_FACTOR, "as many numbers as there are short factors",
-         of_block.long_count == of_block.short_count},
-        {"model.other_scores" SHORT_FACTOR, "null or at most 160 numbers", of_others.short_count >= 0},
-        {"model.other_scores" LONG_FACTOR, "as many numbers as there are short factors",
-         of_others.long_count == of_others.short_count},
         {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
         {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
          local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},
@@ -546,13 +540,11 @@ void settings_from_json(const char *text, const char *file)
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
             from_json(o, json_object_get(all, o->name), file);
-    read_factors(&of_block);
-    read_factors(&of_others);
     refuse_inconsistent(all, file);
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;
-    settings_to_scores(&of_block, &MODEL.block.scores);
-    settings_to_scores(&of_others, &MODEL.other_scores);
+    convert_scores_back(&of_block, &MODEL.block.scores);
+    convert_scores_back(&of_others, &MODEL.other_scores);
     MODEL.other_layers = other_layers_of_text();
 }

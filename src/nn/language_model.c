@@ -192,20 +192,14 @@ static void destroy(th_module *m)
     th_score_options_release(m->ctx, &o->other_scores);
 }
 
-/* Copies the arrays of the options. The blocks have checked the options. */
+/* Copies the arrays of the options. The blocks have checked those that they use. */
 static void own_options(language_model *l)
 {
-    th_context *ctx = l->base.ctx;
-    th_score_options *others = &l->options.other_scores;
-    if (th_failed(ctx))
-        return;
-    l->base.destroy = destroy;
-    others->rotary &= l->options.other_layers != NULL; /* then the options are not checked */
-    if (th_score_options_copy(ctx, &l->options.block.scores, l->base.type) == TH_OK)
-        (void)th_score_options_copy(ctx, others, l->base.type);
-    else
-        others->rotary_scaling.n_factors = 0,
-        others->rotary_scaling.short_factor = others->rotary_scaling.long_factor = NULL;
+    if (!th_failed(l->base.ctx)) {
+        l->base.destroy = destroy;
+        (void)th_score_options_copy(l->base.ctx, &l->options.block.scores, l->base.type);
+        (void)th_score_options_copy(l->base.ctx, &l->options.other_scores, l->base.type);
+    }
 }
 
 static void complete(th_language_model_options *o)
