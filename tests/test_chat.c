@@ -61,7 +61,7 @@ START_TEST(texts)
           "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
           "<|im_start|>user\nBye<|im_end|>\n");
     check("llama-2", 0, 5, false,
-          "<s>[INST] <<SYS>>\n Be brief. \n<</SYS>>\n\nHi [/INST] Hello </s><s>[INST] Bye [/INST] See you </s>");
+          "<s>[INST] <<SYS>>\n Be brief. \n<</SYS>>\n\n Hi [/INST] Hello </s><s>[INST] Bye [/INST] See you </s>");
     check("llama-3", 0, 2, true,
           "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>"
           "\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
@@ -151,7 +151,8 @@ START_TEST(templates_are_recognized)
     ck_assert_str_eq(th_chat_template_kind(
                          load("{%for message  in messages%}{{ '<|im_start|>'+message['role'] + '\\n" CHATML_END, NULL)),
                      "chatml");
-    chat = load(NULL, "{\"eos_token\": {\"content\": \"<e>\"}, \"bos_token\": null}");
+    chat = load(NULL, "{\"eos_token\": {\"content\": \"<e>\"}, \"bos_token\": null, \"model_max_length\": "
+                      "1000000000000000019884624838656}");
     ck_assert_str_eq(th_chat_template_kind(chat), "plain");
     ck_assert_str_eq(th_chat_template_end(chat), "<e>");
     ck_assert_ptr_null(th_chat_template_end(load(NULL, NULL)));

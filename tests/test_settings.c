@@ -1,9 +1,10 @@
 /* Tests that checkpoints preserve all settings of examples/language_model.c. A member that is missing in the tables of
- * settings.c would be lost on resume without a message. */
+ * settings_json.c would be lost on resume without a message. */
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../examples/language_model/settings.c"
+#include "../examples/language_model/settings_json.c"
 #include "tapehead/models.h"
 
 #include "suite.h"

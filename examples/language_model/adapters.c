@@ -5,17 +5,6 @@
 
 enum { MAX_TARGETS = 64 };
 
-bool find_storage(const char *name, th_dtype *dtype)
-{
-    static const th_dtype types[] = {TH_FLOAT32, TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(name, th_dtype_name(types[i])) == 0) {
-            *dtype = types[i];
-            return true;
-        }
-    return false;
-}
-
 /* Divides --lora-targets at its commas. Returns the number of patterns. */
 static int split_targets(char *text, const char *patterns[MAX_TARGETS])
 {

@@ -72,6 +72,7 @@ static void answer(conversation *c, const sample_options *options)
 {
     th_text prompt = {0}, text = {0};
     th_token_list tokens = {0};
+    static const char *const next_question = "\n\nUser:";
     sample_options how = *options;
     if (!write_prompt(c, how.generate.max_new_tokens, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
@@ -79,6 +80,10 @@ static void answer(conversation *c, const sample_options *options)
         return;
     }
     how.without_prompt = true;
+    if (strcmp(th_chat_template_kind(c->chat), "plain") == 0) { /* the model may write the next question too */
+        how.stop = &next_question;
+        how.n_stop = 1;
+    }
     how.answer = &tokens;
     how.end_tokens = c->end_tokens;
     how.n_end_tokens = c->n_end_tokens;

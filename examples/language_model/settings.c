@@ -152,6 +152,17 @@ static bool has_model_options(void)
            chosen.width != DEFAULT_WIDTH || chosen.mlp_width != 0;
 }
 
+bool find_storage(const char *name, th_dtype *dtype)
+{
+    static const th_dtype types[] = {TH_FLOAT32, TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(name, th_dtype_name(types[i])) == 0) {
+            *dtype = types[i];
+            return true;
+        }
+    return false;
+}
+
 bool local_steps_divide(int64_t steps)
 {
     return chosen.local_steps == 0 || steps % chosen.local_steps == 0;

@@ -91,6 +91,8 @@ th_status encode_instructions(trainer *t, const texts *text, const char *folder,
                         "%lld\n",
                 (long long)counts.examples, th_chat_template_kind(chat), (long long)counts.tokens,
                 (long long)counts.targets, (long long)counts.longest);
+    if (status == TH_OK && th_chat_template_end(chat) == NULL)
+        fprintf(stderr, PROGRAM ": the model has no end-of-text token, so answers will not end by themselves\n");
     th_chat_template_free(chat);
     if (status != TH_OK)
         th_token_writer_free(writer);

@@ -96,13 +96,26 @@ bool th_chat_usable(const th_chat_template *chat, const char *name)
 
 /* -- the files of a folder -- */
 
+enum { TEMPLATE, BOS, EOS, MEMBERS };
+static const char *const member_name[MEMBERS] = {"chat_template", "bos_token", "eos_token"};
+
+/* The members of a configuration that are used. Other members may have any value: model_max_length is often an integer
+ * that fits no type. */
+typedef struct configuration {
+    json_t *member[MEMBERS];
+} configuration;
+
 typedef struct folder {
     th_context *ctx;
     const char *path;
-    json_t *config; /* tokenizer_config.json; NULL: none */
-    size_t config_memory;
     char name[TH_MAX_PATH + 32]; /* of the file that is read */
 } folder;
+
+/* A file in memory. */
+typedef struct contents {
+    char *text; /* [size], of which the last byte is NUL */
+    size_t size;
+} contents;
 
 static bool has_file(folder *f, const char *name)
 {
@@ -110,29 +123,93 @@ static bool has_file(folder *f, const char *name)
     return access(f->name, F_OK) == 0;
 }
 
-static json_t *read_config(folder *f, size_t *memory)
+/* Reads the file f->name. Returns false with the error stored. */
+static bool read_file(const folder *f, int64_t most, contents *c)
 {
-    const th_json_source source = {f->ctx, operation, f->name};
-    const th_json_limits limits = {.bytes = MAX_CONFIG, .depth = CONFIG_DEPTH, .memory = 8 * (size_t)MAX_CONFIG};
-    json_t *value = th_json_read_file(&source, &limits, memory);
-    if (value == NULL || json_is_object(value))
-        return value;
-    th_json_release(f->ctx, value, *memory);
-    th_fail(f->ctx, TH_ERROR_FILE, operation, "%s is not a JSON object", f->name);
-    return NULL;
+    const char *trouble;
+    int64_t bytes;
+    FILE *file = th_regular_open(f->name, &bytes, &trouble);
+    *c = (contents){0};
+    if (file == NULL || bytes > most) {
+        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, file ? "the file is too large" : trouble);
+        if (file)
+            fclose(file);
+        return false;
+    }
+    c->size = (size_t)bytes + 1;
+    c->text = th_allocate(f->ctx, c->size);
+    const bool read = c->text && fread(c->text, 1, (size_t)bytes, file) == (size_t)bytes;
+    fclose(file);
+    if (c->text == NULL)
+        th_fail_memory(f->ctx, operation, c->size);
+    else if (!read)
+        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->name);
+    else
+        c->text[bytes] = 0;
+    return read;
 }
 
-/* Returns a token of a configuration, which is a text or an object with its content; NULL if there is none. */
-static const char *token_of(const json_t *config, const char *name)
+static void release_contents(const folder *f, contents *c)
 {
-    const json_t *token = json_object_get(config, name);
+    th_release(f->ctx, c->text, c->size);
+}
+
+static void release_configuration(configuration *c)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        json_decref(c->member[i]);
+}
+
+/* Builds the member if it is used. Returns false with the error stored. */
+static bool build_member(const th_json_source *source, const th_json_iterator *it, configuration *c)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        const size_t count = strlen(member_name[i]);
+        if (it->key_bytes != count + 2 || memcmp(it->key + 1, member_name[i], count) != 0)
+            continue;
+        json_decref(c->member[i]);
+        c->member[i] = th_json_build(source, it->value, it->value_bytes);
+        return c->member[i] != NULL;
+    }
+    return true;
+}
+
+/* Reads the members of the JSON file f->name. Returns false with the error stored. */
+static bool read_configuration(const folder *f, configuration *c)
+{
+    const th_json_source source = {f->ctx, operation, f->name};
+    const th_json_limits limits = {.bytes = MAX_CONFIG, .depth = CONFIG_DEPTH};
+    contents file;
+    size_t memory;
+    bool read = read_file(f, MAX_CONFIG, &file);
+    const char *begin = file.text;
+    size_t bytes = file.size > 0 ? file.size - 1 : 0;
+    for (; read && bytes > 0 && strchr(" \t\r\n", *begin); bytes--)
+        begin++;
+    if (read && (bytes == 0 || *begin != '{')) {
+        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s is not a JSON object", f->name);
+        read = false;
+    }
+    read = read && th_json_measure(&source, begin, bytes, &limits, &memory) == TH_OK;
+    if (read) {
+        th_json_iterator it = th_json_iterate(&source, begin, bytes);
+        while (read && th_json_next(&it))
+            read = build_member(&source, &it, c);
+        read = read && !it.failed;
+    }
+    release_contents(f, &file);
+    return read;
+}
+
+/* Returns a token, which is a text or an object with its content; NULL if there is none. */
+static const char *token_of(const json_t *token)
+{
     return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
 }
 
-/* Returns the template in tokenizer_config.json: a text, or the one with the name "default" of several. NULL: none. */
-static const char *template_of(const json_t *config)
+/* Returns the template of tokenizer_config.json: a text, or the one with the name "default" of several. NULL: none. */
+static const char *template_of(const json_t *value)
 {
-    const json_t *value = json_object_get(config, "chat_template");
     const json_t *one;
     size_t i;
     json_array_foreach (value, i, one) {
@@ -144,7 +221,7 @@ static const char *template_of(const json_t *config)
 }
 
 /* Recognizes a template; a NULL one is plain. Returns NULL with the error stored. */
-static const th_chat_kind *kind_of(folder *f, const char *jinja, size_t bytes)
+static const th_chat_kind *kind_of(const folder *f, const char *jinja, size_t bytes)
 {
     const th_chat_kind *kind = jinja ? th_chat_recognize(jinja, bytes) : &th_chat_table[TH_CHAT_PLAIN];
     char kinds[300];
@@ -157,58 +234,32 @@ static const th_chat_kind *kind_of(folder *f, const char *jinja, size_t bytes)
     return kind;
 }
 
-/* Reads chat_template.jinja. Returns its kind, or NULL with the error stored. */
-static const th_chat_kind *kind_of_file(folder *f)
+/* Returns the kind of the template, or NULL with the error stored. */
+static const th_chat_kind *find_kind(folder *f, const configuration *config)
 {
-    const char *trouble;
-    int64_t bytes;
-    FILE *file = th_regular_open(f->name, &bytes, &trouble);
-    if (file == NULL || bytes > MAX_TEMPLATE) {
-        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name,
-                file ? "a chat template has at most 1 MiB" : trouble);
-        if (file)
-            fclose(file);
-        return NULL;
-    }
-    const size_t size = (size_t)bytes + 1;
-    char *text = th_allocate(f->ctx, size);
+    const char *jinja = template_of(config->member[TEMPLATE]);
     const th_chat_kind *kind = NULL;
-    if (text == NULL)
-        th_fail_memory(f->ctx, operation, size);
-    else if (fread(text, 1, (size_t)bytes, file) != (size_t)bytes)
-        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: it cannot be read", f->name);
-    else
-        kind = kind_of(f, text, (size_t)bytes);
-    th_release(f->ctx, text, size);
-    fclose(file);
+    contents file;
+    if (!has_file(f, "chat_template.jinja")) {
+        (void)has_file(f, "tokenizer_config.json"); /* names it in messages */
+        return kind_of(f, jinja, jinja ? strlen(jinja) : 0);
+    }
+    if (read_file(f, MAX_TEMPLATE, &file))
+        kind = kind_of(f, file.text, file.size - 1);
+    release_contents(f, &file);
     return kind;
 }
 
-static const th_chat_kind *kind_of_config(folder *f, const char *jinja)
+/* Creates the template from the files. The caller releases both configurations. */
+static th_chat_template *load(folder *f, configuration *config, configuration *map)
 {
-    (void)has_file(f, "tokenizer_config.json"); /* names it in messages */
-    return kind_of(f, jinja, jinja ? strlen(jinja) : 0);
-}
-
-/* Creates the template from the files. f->config is released afterwards. */
-static th_chat_template *load(folder *f)
-{
-    if (has_file(f, "tokenizer_config.json") && (f->config = read_config(f, &f->config_memory)) == NULL)
+    if (has_file(f, "tokenizer_config.json") && !read_configuration(f, config))
         return NULL;
-    const char *jinja = template_of(f->config), *bos = token_of(f->config, "bos_token");
-    const char *eos = token_of(f->config, "eos_token");
-    const th_chat_kind *kind = has_file(f, "chat_template.jinja") ? kind_of_file(f) : kind_of_config(f, jinja);
-    if (kind == NULL)
+    const th_chat_kind *kind = find_kind(f, config);
+    if (kind == NULL || (has_file(f, "special_tokens_map.json") && !read_configuration(f, map)))
         return NULL;
-    size_t memory = 0;
-    json_t *map = NULL;
-    if ((bos == NULL || eos == NULL) && has_file(f, "special_tokens_map.json") &&
-        (map = read_config(f, &memory)) == NULL)
-        return NULL;
-    th_chat_template *chat =
-        make(f->ctx, kind, bos ? bos : token_of(map, "bos_token"), eos ? eos : token_of(map, "eos_token"));
-    th_json_release(f->ctx, map, memory);
-    return chat;
+    const char *bos = token_of(config->member[BOS]), *eos = token_of(config->member[EOS]);
+    return make(f->ctx, kind, bos ? bos : token_of(map->member[BOS]), eos ? eos : token_of(map->member[EOS]));
 }
 
 th_chat_template *th_chat_template_load(th_context *ctx, const char *path)
@@ -220,7 +271,9 @@ th_chat_template *th_chat_template_load(th_context *ctx, const char *path)
         return NULL;
     }
     folder f = {.ctx = ctx, .path = path};
-    th_chat_template *chat = load(&f);
-    th_json_release(ctx, f.config, f.config_memory);
+    configuration config = {{NULL}}, map = {{NULL}};
+    th_chat_template *chat = load(&f, &config, &map);
+    release_configuration(&config);
+    release_configuration(&map);
     return chat;
 }

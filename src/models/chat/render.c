@@ -235,7 +235,8 @@ static void put_question(writer *w, const th_chat_message *message, const th_cha
         put_part(w, content_of(w, system));
         put(w, w->kind->system.after);
     }
-    put_part(w, content_of(w, message));
+    const part raw = {message->content, strlen(message->content)};
+    put_part(w, system && has(w, TH_CHAT_TRIMS_USER) ? raw : content_of(w, message));
     if (has(w, TH_CHAT_TRIMS_USER) && !w->failed) { /* white space at the beginning only comes from the system's text */
         const part all = {w->to->text.bytes + begin, w->to->text.count - begin};
         w->to->text.count = (size_t)(trim(all).at + trim(all).count - w->to->text.bytes);
