@@ -13,7 +13,7 @@ awk 'BEGIN {
         printf "{\"messages\": [{\"role\": \"user\", \"content\": \"cat %d\"}, {\"role\": \"assistant\", \"content\": \"red\"}]}\n", i
 }' >data.jsonl
 awk 'BEGIN { for (i = 0; i < 30; i++) printf "{\"prompt\": \"cat %d is\", \"completion\": \" red\"}\n", i }' >pairs.jsonl
-expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 2 --heads 2 --width 16 --length 64 --steps 5 --eval-every 5 \
+expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 2 --heads 2 --width 32 --length 64 --steps 200 --eval-every 200 \
     --sample-tokens 0 --quiet
 expect 0 '' "$program" export base model
 
@@ -21,8 +21,8 @@ expect 0 '' "$program" export base model
 tune() {
     "$program" tune model "$@" --quiet --sample-tokens 5 --threads 1
 }
-expect 0 '' tune data.jsonl run --epochs 20 --lr 0.01
-grep language_model: said | grep -v -e --length -e examples >lines
+expect 0 '' tune data.jsonl run --epochs 60 --lr 0.01
+grep language_model: said | grep -v -e --length -e "chat template" >lines
 head -n 1 lines | grep -q 'the loss before tuning is [0-9.]* (perplexity [0-9.]*), over [0-9]* tokens' || fail "first line: $(head -n 1 lines)"
 tail -n 1 lines | grep -q 'the validation loss improved from' || fail "last line: $(tail -n 1 lines)"
 before=$(sed -n 's/.*before tuning is \([0-9.]*\).*/\1/p' said) after=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' said)
@@ -46,7 +46,7 @@ for weights in bfloat16 q8_0; do
     expect 0 'loss=' "$program" eval "run_$weights"
     expect 0 '' "$program" export "run_$weights" "merged_$weights"
 done
-expect 0 'improved from' tune pairs.jsonl pairs --epochs 20 --lr 0.01
+expect 0 'improved from' tune pairs.jsonl pairs --epochs 60 --lr 0.01
 expect 0 'improved from' tune texts documents --epochs 3 --lr 0.01
 expect 0 'improved from' tune data.jsonl full --lora 0 --epochs 5
 expect 0 '' tune data.jsonl whole --steps 8
