@@ -100,8 +100,8 @@ static void compare_fixture(const char *folder, double logits_limit, double grad
     th_safetensors_close(file);
 }
 
-/* The last three have norms at the end of branches. In bfloat16 they amplify the rounding errors of the small branches of
- * these models to 30 % of a gradient. */
+/* The last three have norms at the end of branches. In bfloat16 they amplify the rounding errors of the small branches
+ * of these models to 30 % of a gradient. */
 static const char *const folders[] = {"gpt2",  "llama", "gpt2_shards", "llama_shards", "mistral", "smollm3", "qwen2",
                                       "qwen3", "phi3",  "gpt_neox",    "gemma2",       "gemma3",  "olmo2"};
 enum { FOLDERS = sizeof folders / sizeof *folders };

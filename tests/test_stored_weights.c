@@ -22,8 +22,8 @@ static void assert_same_bits(th_tensor *a, th_tensor *b, const char *what)
     ck_assert_int_eq(th_dtype_of(a), th_dtype_of(b));
     ck_assert_int_eq(th_numel(a), th_numel(b));
     const size_t bytes = (size_t)th_numel(a) * th_dtype_size(th_dtype_of(a));
-    ck_assert_msg(memcmp(th_data_const(th_contiguous(a)), th_data_const(th_contiguous(b)), bytes) == 0, "%s differs",
-                  what);
+    ck_assert_msg(bytes == 0 || memcmp(th_data_const(th_contiguous(a)), th_data_const(th_contiguous(b)), bytes) == 0,
+                  "%s differs", what);
 }
 
 /* -- operations -- */
@@ -305,7 +305,7 @@ END_TEST
 /* No float32 copy of the weight is made: forward and backward take less memory than it would have. */
 START_TEST(no_whole_copy_of_a_weight_exists)
 {
-    enum { LARGE = 1024 };
+    enum { LARGE = 2048 };
     for (int type = 0; type < STORED; type++) {
         th_tensor *weight = th_keep(th_cast(th_randn(ctx, TH_FLOAT32, TH_SHAPE(LARGE, LARGE)), stored[type]));
         th_tape_clear(ctx);
@@ -316,7 +316,7 @@ START_TEST(no_whole_copy_of_a_weight_exists)
             ck_assert_int_eq(th_backward(th_sum(th_dense(x, weight, NULL), TH_ALL_AXES, NULL), NULL), TH_OK);
             const size_t values = 4 * (size_t)rows * LARGE * sizeof(float);
             const size_t packed = (size_t)(rows > 24 ? 6 << 20 : 0); /* what the team packs for a pass */
-            ck_assert_uint_lt(th_memory(ctx).peak - before, values + packed + (3 << 20));
+            ck_assert_uint_lt(th_memory(ctx).peak - before, values + packed + (6 << 20));
             th_tape_clear(ctx);
             th_tensor_free(x);
         }

@@ -71,14 +71,15 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
 /* Loads a tokenizer from a folder with tokenizer.json, or else with vocab.json and merges.txt: GPT-2's two files, with
  * GPT-2's pattern ("<|endoftext|>" is special if the vocabulary has it). path may also be a file in the format of
  * tokenizer.json. Supported:
- *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of them
+ *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of
+ *                   them
  *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, and a Sequence of them
  *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback
  *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
  *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing (th_tokenizer_encode_document)
  *   decoder         null, ByteLevel, Metaspace, Replace, Strip, ByteFallback, Fuse, and a Sequence of them, in which
  *                   only a Strip of the beginning follows Fuse. With null and ByteLevel the text of tokens is their
- *                   bytes one after another
+ *                   bytes one after another.
  *   truncation, padding   th_tokenizer_truncation, th_tokenizer_padding; they are not applied
  * Any other setting that could change a token is TH_ERROR_FILE, and the message names it: other normalizers, dropout,
  * prefixes and suffixes of subwords. So is every kind of damage, such as a merge of unknown tokens or an id that occurs
@@ -109,7 +110,7 @@ typedef enum th_truncation_strategy {
 } th_truncation_strategy;
 
 typedef struct th_truncation {
-    int64_t max_length; /* tokens of a text, including those of the post-processor */
+    int64_t max_length; /* tokens of a text, with the tokens that the post-processor adds */
     int64_t stride;     /* tokens that a part of a text shares with the part before */
     th_truncation_strategy strategy;
     bool left; /* tokens are removed from the beginning, not from the end */
@@ -123,17 +124,18 @@ typedef struct th_padding {
     bool left;           /* tokens are added at the beginning, not at the end */
 } th_padding;
 
-/* Returns the file's truncation, which belongs to the tokenizer; NULL if it has none. */
+/* Returns the file's truncation, which belongs to the tokenizer; NULL if the file has no truncation. */
 TH_API const th_truncation *th_tokenizer_truncation(const th_tokenizer *tokenizer);
-/* Returns the file's padding, which belongs to the tokenizer; NULL if it has none. */
+/* Returns the file's padding, which belongs to the tokenizer; NULL if the file has no padding. */
 TH_API const th_padding *th_tokenizer_padding(const th_tokenizer *tokenizer);
 
 /* -- text into tokens -- */
 
 /* Appends the tokens of a text. It first finds special and other added tokens (from the left, the longest), then
- * normalizes, splits and merges the rest. TH_ERROR_VALUE for a character without a token, unless the file names an unk_token. Also
- * TH_ERROR_VALUE if a file's pattern takes too many steps: 16 million for a text, and 1,024 more for each byte; or if replacements
- * would make the text longer than 64 times its bytes and 64 KiB. */
+ * normalizes, splits and merges the rest. TH_ERROR_VALUE for a character without a token, unless the file names
+ * an unk_token or has tokens for the character's bytes. Also TH_ERROR_VALUE if a file's patterns take too many steps:
+ * 16 million for a text, and 1,024 more for each byte. The same error if its replacements would make the text longer
+ * than 64 times its bytes and 64 KiB. */
 TH_API th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                      th_token_list *tokens) TH_MUST_CHECK;
 /* As th_tokenizer_encode, but adds the tokens that the file's post-processor puts around it, such as Llama's
@@ -145,8 +147,8 @@ TH_API th_status th_tokenizer_encode_document(th_tokenizer *tokenizer, const cha
 
 /* Returns the number of tokens. Ids are 0 .. size-1. */
 TH_API int64_t th_tokenizer_size(const th_tokenizer *tokenizer);
-/* Returns the text of a token inside a text, and sets *bytes to its length. It may be a part of a character. Valid until the next
- * th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
+/* Returns the text of a token inside a text, and sets *bytes to its length. It may be a part of a character. Valid
+ * until the next th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
 TH_API const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes);
 /* Returns true if a token is special; false if the id is not a token. */
 TH_API bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token);

@@ -170,12 +170,11 @@ static th_status check_types(th_context *ctx, const th_node *node, const char *o
 {
     for (int i = 0; i < node->n_inputs; i++) {
         const th_tensor_impl *input = node->operand[i].tensor;
-        char name[TH_LISTED_NAME];
         if (input && th_is_storage(input->dtype))
             return th_fail(ctx, TH_ERROR_TYPE, operation,
-                           "%s, an input of %s, is stored as %s, which is not exported; th_module_store converts the "
-                           "weights of a module back to float32",
-                           th_listing_name(input, name), node->op->name, th_dtype_name(input->dtype));
+                           "input %d of %s, recorded at %s:%d, is stored as %s, which is not exported; th_module_store "
+                           "converts the weights of a module back to float32",
+                           i, node->op->name, file_of(node->file), node->line, th_dtype_name(input->dtype));
     }
     return TH_OK;
 }

@@ -117,7 +117,7 @@ static th_status count_views(th_module *model, listing *l, const char *operation
         *count += found;
         if (found == 0)
             return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation,
-                           "the model has a parameter %s, for which %s in transformers has no name", p.name,
+                           "the model has a parameter %s, which %s does not have in transformers", p.name,
                            l->family->title);
     }
     return TH_OK;

@@ -81,6 +81,14 @@ const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char 
     return find_in(&a->all, content, bytes);
 }
 
+const th_added_token *th_added_tokens_normalized(const th_added_tokens *a, int32_t id)
+{
+    for (size_t i = 0; i < a->found[1].count; i++)
+        if (a->found[1].token[i].id == id)
+            return &a->found[1].token[i];
+    return NULL;
+}
+
 const th_added_token *th_added_tokens_conflict(const th_added_tokens *a, th_added_token token, const char *found,
                                                size_t bytes)
 {
@@ -93,8 +101,8 @@ bool th_added_tokens_add(th_added_tokens *a, th_added_token token, const char *f
     if (th_added_tokens_find(a, token.content, token.bytes))
         for (int normalized = 0; normalized < 2; normalized++)
             remove_id(&a->found[normalized], token.id);
-    return put(&a->all, token, token.content, token.bytes) &&
-           (bytes == 0 || put(&a->found[token.normalized], token, found, bytes));
+    return (bytes == 0 || put(&a->found[token.normalized], token, found, bytes)) &&
+           put(&a->all, token, token.content, token.bytes);
 }
 
 static size_t memory_of(const th_added_set *set)

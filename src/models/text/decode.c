@@ -37,8 +37,9 @@ static th_status text_of(const th_tokenizer *t, const char *operation, int32_t t
     *bytes = e->text_bytes;
     if (!is_first || !t->decoder.first_differs)
         return TH_OK;
-    if (th_decoder_token(&t->decoder, t->ctx, operation, th_vocabulary_bytes(&t->vocabulary, token), e->bytes, true,
-                         first))
+    const th_added_token *added = th_added_tokens_normalized(&t->added, token);
+    const char *written = added ? added->content : th_vocabulary_bytes(&t->vocabulary, token);
+    if (th_decoder_token(&t->decoder, t->ctx, operation, written, added ? added->bytes : e->bytes, true, first))
         return th_error_code(t->ctx);
     *text = first->bytes;
     *bytes = first->count;

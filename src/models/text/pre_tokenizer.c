@@ -81,7 +81,7 @@ static th_status read_split(part *p, const json_t *value)
     while (kind < sizeof behaviors / sizeof *behaviors && strcmp(behavior, behaviors[kind]) != 0)
         kind++;
     if (kind == sizeof behaviors / sizeof *behaviors)
-        return refuse(p, "the behavior of a Split is none of Isolated, Removed, Contiguous, MergedWithPrevious and "
+        return refuse(p, "the behavior of a Split must be Isolated, Removed, Contiguous, MergedWithPrevious or "
                          "MergedWithNext");
     if (json_object_size(pattern) != 1)
         return refuse(p, "the pattern of a Split is neither a Regex nor a String");

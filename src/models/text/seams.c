@@ -11,7 +11,7 @@ static uint64_t index_of(const th_seams *s, uint32_t left, uint32_t right)
     return th_hash_number(s->key, (uint64_t)left << 32 | right) & (TH_SEAM_BITS - 1);
 }
 
-/* Reads the character at text[at]; a byte that is not UTF-8 is a character of its own. */
+/* Reads the character at text[at]; a byte that is not UTF-8 counts as a character. */
 static uint32_t read_character(const char *text, size_t bytes, size_t at, size_t *length)
 {
     const unsigned char byte = (unsigned char)text[at];

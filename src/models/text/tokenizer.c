@@ -153,7 +153,7 @@ bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge)
     return th_merges_add(&t->merges, merge);
 }
 
-/* Sets `found` to the text by which a token is found. */
+/* Sets `found` to the text in which a token is found: its content, perhaps normalized. */
 static th_status find_by(th_tokenizer *t, const char *operation, const th_added_token *token, th_piece *found)
 {
     uint64_t budget = th_pattern_budget(token->bytes);

@@ -1,5 +1,5 @@
-/* What tokenizers need to know of characters, by utf8proc. The answers are those of the reference library, whatever
- * version of Unicode utf8proc has: tables name the differences. */
+/* What tokenizers need to know of characters, by utf8proc. The reference library gives the same answers, with
+ * any version of utf8proc: tables name the characters that differ. */
 #ifndef TH_MODELS_TEXT_UNICODE_H
 #define TH_MODELS_TEXT_UNICODE_H
 
@@ -20,8 +20,8 @@ bool th_unicode_is_mark(uint32_t code);
 /* Whether normalization in Unicode 9.0 may change a character, reorder it, or combine it with another. */
 bool th_unicode_may_normalize(uint32_t code);
 
-/* Returns the beginning of the character that ends at text[at - 1]. Returns `at` if there is none that begins at `from`
- * or later. */
+/* Returns the beginning of the character that ends at text[at - 1]; `at` if that character begins before `from`, or is
+ * not valid UTF-8. */
 size_t th_character_before(const char *text, size_t from, size_t at);
 /* Returns the beginning of the white space that ends at text[at - 1] and begins at `from` or later. */
 size_t th_spaces_before(const char *text, size_t from, size_t at);

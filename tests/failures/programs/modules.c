@@ -282,25 +282,24 @@ static th_status cache_continued(program_run *r)
     return status;
 }
 
+static th_status stored_setup(program_run *r)
+{
+    r->model = th_dense_new(r->ctx, 32, 4, NULL);
+    TRY(th_error_code(r->ctx));
+    return th_module_freeze(r->model, true);
+}
+
 static th_status stored_written(program_run *r)
 {
-    th_module *dense = th_dense_new(r->ctx, 32, 4, NULL);
-    if (dense == NULL)
-        return th_error_code(r->ctx);
-    r->model = dense;
-    TRY(th_module_freeze(dense, true));
-    TRY(th_module_store(dense, TH_Q8_0));
-    add_number(r, (double)th_dtype_numbers(th_dtype_of(th_module_find_parameter(dense, "weight"))));
-    add_number(r, th_module_crc32c(dense));
+    TRY(th_module_store(r->model, TH_Q8_0));
+    add_number(r, (double)th_dtype_numbers(th_dtype_of(th_module_find_parameter(r->model, "weight"))));
+    add_number(r, th_module_crc32c(r->model));
     return th_error_code(r->ctx);
 }
 
 static th_status stored_read(program_run *r)
 {
-    th_tensor *x = th_ones(r->ctx, TH_FLOAT32, TH_SHAPE(2, 32));
-    if (x == NULL)
-        return th_error_code(r->ctx);
-    th_set_requires_gradient(x, true);
+    th_tensor *x = leaf(r, TH_SHAPE(2, 32), 55);
     th_tensor *y = th_module_forward(r->model, x);
     add_tensor(r, y);
     TRY(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL));
@@ -310,7 +309,7 @@ static th_status stored_read(program_run *r)
     return th_error_code(r->ctx);
 }
 
-const program stored_weights = {.name = "stored_weights", .step = {stored_written, stored_read}};
+const program stored_weights = {.name = "stored_weights", .setup = stored_setup, .step = {stored_written, stored_read}};
 
 static th_status cache_retyped(program_run *r)
 {
