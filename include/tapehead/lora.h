@@ -34,11 +34,11 @@ typedef struct th_lora_options {
     bool rank_stabilized; /* scale = alpha / sqrt(r) (Kalajdzievski 2023, "A Rank Stabilization Scaling Factor for
                              Fine-Tuning with LoRA"), so that the output does not shrink as r grows */
     double dropout;       /* on x in front of A, in training; 0 <= p < 1 */
-    /* The projections that get an adapter. A pattern is matched against the projection's name below the module, as a
-     * shell matches file names (* also matches dots), or against the part behind any dot of it: "q_proj" matches
-     * "layers.0.self_attn.q_proj", as PEFT's target_modules do. "in_proj" matches q_proj, k_proj and v_proj of a layer
-     * together: their adapters share A, as PEFT's c_attn and qkv_proj do. [n_patterns]; NULL: all projections except
-     * the classifier (PEFT's "all-linear") */
+    /* The projections that get an adapter. A shell's pattern for file names is compared with the projection's name below
+     * the module (* also matches dots), and with the part of the name behind each dot. So "q_proj" matches
+     * "layers.0.self_attn.q_proj", as in PEFT's target_modules. "in_proj" matches q_proj, k_proj and v_proj of a layer
+     * together: their adapters share A, as in PEFT's c_attn and qkv_proj. [n_patterns]; NULL: all projections except the
+     * classifier (PEFT's "all-linear") */
     const char *const *patterns;
     int n_patterns;
 } th_lora_options;
@@ -49,9 +49,9 @@ typedef struct th_lora_options {
  * overflows, 0 times infinity is NaN.) Freezes all other parameters below m. A and B have the weight's type, or
  * float32 for a storage type. options may be NULL. After an error nothing has changed. Errors:
  *
- *   TH_ERROR_ARGUMENT  an option out of range; a pattern that matches nothing: the message lists the last parts of the
- *                      projections' names; a classifier that is the embedding (tied), and an embedding; both "in_proj"
- *                      and "q_proj"; a layer whose forward was replaced, because it might not run the adapter
+ *   TH_ERROR_ARGUMENT  An option is out of range. A pattern matches nothing, for example because the classifier is the
+ *                      embedding (tied). Both "in_proj" and "q_proj" are given. The forward of a layer was replaced,
+ *                      and might not run the adapter.
  *   TH_ERROR_STATE     a module below m has an adapter already
  *   TH_ERROR_MEMORY */
 TH_API th_status th_lora_attach(th_module *m, const th_lora_options *options) TH_MUST_CHECK;

@@ -32,32 +32,39 @@ th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype d
     l->base.destroy = destroy;
     l->setting = *setting;
     l->scale = setting->alpha / (setting->rank_stabilized ? sqrt((double)setting->rank) : (double)setting->rank);
-    if (shared) {
-        l->a = th_module_tie_parameter(&l->base, "A", shared);
-    } else {
-        const double bound = 1 / sqrt((double)input);
-        l->a = th_module_add_adapter_parameter(&l->base, "A", TH_SHAPE(setting->rank, input), dtype);
-        if (l->a && th_fill_uniform(l->a, -bound, bound) != TH_OK)
-            l->a = NULL;
-    }
+    l->a = shared ? th_module_tie_parameter(&l->base, "A", shared)
+                  : th_module_add_adapter_parameter(&l->base, "A", TH_SHAPE(setting->rank, input), dtype);
     l->b = th_module_add_adapter_parameter(&l->base, "B", TH_SHAPE(rows, setting->rank), dtype);
     return (th_lora *)th_module_finish(&l->base);
 }
 
-/* Returns scale drop(x) A^T, (N, r). The dropped x is not saved, but computed again. */
-static th_tensor *reduce(const th_lora *l, th_tensor *x)
+th_status th_lora_draw(const th_lora *l)
+{
+    const double bound = 1 / sqrt((double)th_size(l->a, 1));
+    return th_fill_uniform(l->a, -bound, bound);
+}
+
+th_tensor *th_lora_reduced(th_lora *l, th_tensor *x)
 {
     th_context *ctx = l->base.ctx;
-    th_scope_begin_recomputed(ctx, NULL);
+    if (!th_module_begin(&l->base))
+        return NULL;
+    th_scope_begin_recomputed(ctx, NULL); /* the dropped x is not saved, but computed again */
     th_tensor *h = th_scope_end(ctx, th_dense(th_dropout(x, l->setting.dropout), l->a, NULL));
-    return l->scale == 1 ? h : th_scale(h, l->scale);
+    return th_module_end(&l->base, l->scale == 1 ? h : th_scale(h, l->scale));
+}
+
+th_tensor *th_lora_expanded(th_lora *l, th_tensor *reduced, th_tensor *residual)
+{
+    if (!th_module_begin(&l->base))
+        return NULL;
+    return th_module_end(&l->base, th_dense(reduced, l->b, &(th_dense_options){.residual = residual}));
 }
 
 th_tensor *th_lora_residual(th_lora *l, th_tensor *x, th_tensor *residual)
 {
     if (!th_lora_runs(l))
         return residual;
-    if (!th_module_begin(&l->base))
-        return NULL;
-    return th_module_end(&l->base, th_dense(reduce(l, x), l->b, &(th_dense_options){.residual = residual}));
+    th_scope_begin(l->base.ctx, NULL);
+    return th_scope_end(l->base.ctx, th_lora_expanded(l, th_lora_reduced(l, x), residual));
 }

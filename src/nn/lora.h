@@ -25,14 +25,21 @@ typedef struct th_lora {
 
 /* -- one adapter (lora.c) -- */
 
-/* Creates an adapter for a weight (rows, input), with B = 0. A is drawn, or shared if it is not NULL. Returns NULL with
- * an error pending. */
+/* Creates an adapter for a weight (rows, input), with B = 0. A is 0, or shared if that is not NULL. Returns NULL with an
+ * error pending. */
 th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype dtype, int64_t rows, int64_t input,
                      th_tensor *shared);
+
+/* Draws A. */
+th_status th_lora_draw(const th_lora *l);
 
 /* Returns residual + scale drop(x) A^T B^T, the start of the sums of the base's product. residual may be NULL. Returns
  * residual if l is NULL or merged. */
 th_tensor *th_lora_residual(th_lora *l, th_tensor *x, th_tensor *residual);
+
+/* Its two parts: scale drop(x) A^T, (N, r), which adapters with the same A and x share, and the rest. */
+th_tensor *th_lora_reduced(th_lora *l, th_tensor *x);
+th_tensor *th_lora_expanded(th_lora *l, th_tensor *reduced, th_tensor *residual);
 
 /* Returns whether l is an adapter that must run. */
 static inline bool th_lora_runs(const th_lora *l)
@@ -69,6 +76,12 @@ TH_PRIVATE_API bool th_projection_next(th_projection *p);
 TH_PRIVATE_API bool th_projection_next_adapted(th_projection *p);
 
 /* -- all adapters of a tree (lora_attach.c) -- */
+
+/* Returns whether the user replaced the forward of a layer, which then might not run its adapter. */
+static inline bool th_lora_may_be_ignored(const th_module *owner)
+{
+    return owner->forward != owner->state->own_forward || owner->attend;
+}
 
 /* Gives a projection an adapter. shared: the A that it shares, or NULL. Returns NULL with an error pending. */
 TH_PRIVATE_API th_lora *th_lora_attach_to(const th_projection *p, const th_lora_setting *setting, th_tensor *shared);

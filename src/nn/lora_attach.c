@@ -118,7 +118,7 @@ static th_status check_projection(const th_projection *p, const choice *c)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                        "%s matches \"%.60s\", and \"%.60s\" matches query, key and value together: use one of both",
                        p->name, c->own, c->whole);
-    if (p->owner->forward != p->owner->state->own_forward || p->owner->attend)
+    if (th_lora_may_be_ignored(p->owner))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                        "the forward of the %s with %s was replaced, and might not run the adapter", p->owner->type,
                        p->name);
@@ -205,6 +205,16 @@ static th_status attach_all(th_module *m, const th_lora_options *o)
     return TH_OK;
 }
 
+/* Draws each A once. Nothing can fail after the first random number, so a repeated attempt draws the same numbers. */
+static th_status draw_all(th_module *m)
+{
+    const th_tensor *drawn = NULL;
+    for (th_projection p = th_projections_of(m); th_projection_next_adapted(&p); drawn = (*p.lora)->a)
+        if ((*p.lora)->a != drawn && th_lora_draw(*p.lora) != TH_OK)
+            return m->ctx->error;
+    return TH_OK;
+}
+
 th_status th_lora_attach(th_module *m, const th_lora_options *options)
 {
     const th_lora_options given = options ? *options : (th_lora_options){0};
@@ -214,7 +224,7 @@ th_status th_lora_attach(th_module *m, const th_lora_options *options)
     if (th_refuse_in_check(m->ctx, operation) != TH_OK || check_options(m->ctx, &given) != TH_OK ||
         check_tree(m, &given, &count) != TH_OK)
         return m->ctx->error;
-    if (attach_all(m, &given) == TH_OK)
+    if (attach_all(m, &given) == TH_OK && draw_all(m) == TH_OK)
         th_lora_freeze_base(m);
     else
         th_lora_remove_all(m);
