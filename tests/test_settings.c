@@ -1,9 +1,10 @@
 /* Tests that checkpoints preserve all settings of examples/language_model.c. A member that is missing in the tables of
- * settings.c would be lost on resume without a message. */
+ * settings_json.c would be lost on resume without a message. */
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../examples/language_model/settings.c"
+#include "../examples/language_model/settings_json.c"
 #include "tapehead/models.h"
 
 #include "suite.h"
@@ -183,7 +184,8 @@ START_TEST(test_each_setting_is_checked)
                 ck_assert_msg(strstr(message, expected) && strstr(message, "it must be "), "%s = %s: %s", o->name,
                               nonsense[k], message);
             }
-            const bool nullable = o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt;
+            const bool nullable = o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
+                                  o->text == &chosen.lora_targets || o->text == &chosen.chat;
             ck_assert_msg((refusal_of(o->name, "null")[0] == 0) == nullable, "%s = null", o->name);
         }
 }

@@ -8,6 +8,7 @@
 /* text, its tokens, windows of tokens */
 #include "tapehead/tokenizer.h"
 
+#include "tapehead/chat.h"
 #include "tapehead/token_file.h"
 
 /* generation */

@@ -26,10 +26,28 @@ typedef struct language_model {
 
 /* -- forward -- */
 
+static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given);
+
+/* The same for sequences of documents: their positions are those within each document. */
+static th_tensor *hidden_of_documents(const language_model *l, th_tensor *tokens,
+                                      const th_language_model_logits_options *given)
+{
+    th_language_model_logits_options placed = *given;
+    if (given->positions || given->cache) {
+        th_fail(l->base.ctx, TH_ERROR_ARGUMENT, l->base.type,
+                "documents have positions of their own and no cache: .positions and .cache must be NULL");
+        return NULL;
+    }
+    placed.positions = th_positions_in_documents(&l->base, given->documents);
+    return placed.positions ? hidden(l, tokens, &placed) : NULL;
+}
+
 /* (B, T) -> (B, T, E): the input of the classifier. */
 static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT,
+                            .positions = given->cache ? given->positions : NULL,
+                            .documents = given->documents};
     if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK ||
         !th_module_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
@@ -55,7 +73,7 @@ static bool runs_output(const language_model *l)
 
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    th_tensor *x = hidden(l, tokens, given);
+    th_tensor *x = given->documents ? hidden_of_documents(l, tokens, given) : hidden(l, tokens, given);
     th_tensor *logits = runs_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
     logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
@@ -88,14 +106,14 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
 
-static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets,
+static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets, th_tensor *documents,
                           const th_cross_entropy_options *options)
 {
-    static const th_language_model_logits_options usual = {0};
+    const th_language_model_logits_options given = {.documents = documents};
     const double cap = l->options.logit_soft_cap;
     if (!th_has_fusion(l->base.ctx) || runs_output(l))
-        return th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
-    th_tensor *x = hidden(l, tokens, &usual);
+        return th_cross_entropy(logits_of(l, tokens, &given), targets, options);
+    th_tensor *x = documents ? hidden_of_documents(l, tokens, &given) : hidden(l, tokens, &given);
     return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
                     : th_soft_capped_cross_entropy(x, l->classifier, cap, targets, options);
 }
@@ -105,7 +123,19 @@ th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor
 {
     if (!begin(model, "language_model_loss"))
         return NULL;
-    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, options));
+    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, NULL, options));
+}
+
+th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets, th_tensor *documents,
+                                         const th_cross_entropy_options *options)
+{
+    if (!begin(model, "language_model_packed_loss"))
+        return NULL;
+    if (documents == NULL) {
+        th_fail(model->ctx, TH_ERROR_ARGUMENT, "language_model_packed_loss", "documents is NULL");
+        return th_module_end(model, NULL);
+    }
+    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, documents, options));
 }
 
 const th_language_model_options *th_language_model_options_of(const th_module *model)

@@ -60,6 +60,7 @@ const program *const programs[] = {
     &loaded_document_tokenizer,
     &merges_of_a_folder,
     &token_files,
+    &instruction_data,
     &safetensors,
     &weights_alone,
     &checkpoints,
