@@ -116,10 +116,12 @@ int main(int argc, char **argv)
             best = t;
     }
     const double all = best.end - best.begin;
-    printf("batch=%lld load_ms=%.0f prompt_per_second=%.1f generation_per_second=%.2f tokens_per_second=%.1f prompt_ms=%.1f token_ms=%.2f peak_rss_mib=%.0f build=\"%s\"\n",
+    printf("batch=%lld load_ms=%.0f prompt_per_second=%.1f generation_per_second=%.2f tokens_per_second=%.1f "
+           "prompt_ms=%.1f token_ms=%.2f peak_rss_mib=%.0f build=\"%s\"\n",
            (long long)batch, load * 1e3, (double)(batch * prompt) / (best.first - best.begin),
-           (double)(batch * (tokens - 1)) / (best.end - best.first), (double)(batch * tokens) / all, (best.first - best.begin) * 1e3,
-           (best.end - best.first) / (double)(tokens - 1) * 1e3, peak_rss_mib(), th_build_info(ctx));
+           (double)(batch * (tokens - 1)) / (best.end - best.first), (double)(batch * tokens) / all,
+           (best.first - best.begin) * 1e3, (best.end - best.first) / (double)(tokens - 1) * 1e3, peak_rss_mib(),
+           th_build_info(ctx));
     th_context_free(ctx);
     return end_with_suggestion(program, argv[0], NULL, "generation", (const char *const[]){"--batch", "8", NULL});
 }
