@@ -11,6 +11,9 @@
  * few, and little memory is unused. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
+/* While weights_follow, the first write to a larger entry is the reading of its weights; only its padding is zeroed. */
+enum { LARGE_ENTRY = 1 << 20, PADDING = 64 };
+
 static size_t usual_capacity(const th_context *ctx, th_dtype dtype)
 {
     size_t capacity = 0;
@@ -82,8 +85,9 @@ static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t byt
         block->first = entry;
     block->last = entry;
     block->used += bytes;
+    const size_t zeros = ctx->weights_follow && bytes > LARGE_ENTRY ? PADDING : bytes;
     if (block->data)
-        memset(block->data + entry->offset, 0, bytes);
+        memset(block->data + entry->offset + bytes - zeros, 0, zeros);
     return entry;
 }
 
