@@ -42,6 +42,17 @@ awk -v f="$(field memory)" -v m="$memory" 'BEGIN { exit !(f <= m && m <= f + 100
 "$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 >second
 "$program" sample run --prompt "12 bottles" --tokens 40 --seed 4 >third
 cmp first second && grep -q '^12 bottles' first || fail "sample"
+"$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 --samples 2 >both
+sed -n 2p both >first_of_both
+[ "$(sed -n 1p both)" = "--- sample 1 of 2 ---" ] && grep -q '^--- sample 2 of 2 ---$' both || fail "samples: $(cat both)"
+head -n 1 first | cmp - first_of_both || fail "the first of two samples: $(cat both)"
+"$program" sample run --prompt "12 bottles" --tokens 40 --seed 3 --stop "$(head -c 25 first | tail -c 3)" >stopped
+[ "$(wc -c <stopped)" -le 24 ] && cmp -n "$(($(wc -c <stopped) - 1))" first stopped || fail "--stop: $(cat stopped)"
+"$program" sample run --prompt "12 bottles" --tokens 30 --temperature 5 --min-p 1 >most_probable
+"$program" sample run --prompt "12 bottles" --tokens 30 --temperature 0 >greedy
+cmp most_probable greedy || fail "--min-p 1"
+"$program" sample run --prompt "12 bottles" --tokens 20 --temperature 0 --no-repeat 2 >without_repeats
+cmp -s without_repeats greedy && fail "--no-repeat changes nothing"
 cmp -s first third && fail "another seed, the same text"
 expect 0 'wrote: page.html' "$program" sample run --prompt "12 bottles" --tokens 4 --page page.html
 grep -q '"tokens":\["1","2"," ","b"' page.html && grep -q '"name":"layers.1.self_attn.in_proj_weight"' page.html || fail "page"
@@ -78,6 +89,12 @@ expect 0 'loss=' train text ended --from ending --steps 2
 [ "$(wc -l <unended)" -gt 1 ] && [ "$(wc -l <ended_text)" -eq 1 ] || fail "the text continues after the end token"
 expect 0 '' "$program" export ended ended_model
 grep -q "\"eos_token_id\": $end" ended_model/config.json || fail "the end token was not exported"
+# A sample with a model folder ends at each of several end tokens, here those that end with a comma.
+commas=$(grep -o '"[^"]*,": *[0-9]*' ended_model/tokenizer.json | sed 's/.*: */, /' | tr -d '\n')
+cp -R ended_model several_ends && sed -i "s/\"eos_token_id\": $end/\"eos_token_id\": [$end$commas]/" several_ends/config.json
+"$program" sample ended_model --prompt 12 --tokens 400 --temperature 0 | tr -cd , >one_end
+"$program" sample several_ends --prompt 12 --tokens 400 --temperature 0 | tr -cd , >first_of_several
+[ "$(wc -c <one_end)" -gt 1 ] && [ "$(cat first_of_several)" = , ] || fail "several end tokens$commas: $(cat first_of_several)"
 # Windows have the default length, or the model's if that is smaller. A larger length is refused.
 long="--steps 1 --batch 2 --eval-batches 1 --sample-tokens 0 --quiet"
 # shellcheck disable=SC2086 # options are words
@@ -225,6 +242,8 @@ expect 2 'leaves nothing to train' train text other --freeze '*'
 expect 2 'are for new models' "$program" train text other --from model --layers 3
 expect 2 'unrecognized option' "$program" resume run --nonsense
 expect 2 'needs the folder' "$program" sample
+expect 2 '--stop needs 1 to 255 bytes' "$program" sample run --stop ''
+expect 2 'samples of temperature 0 are equal' "$program" sample run --samples 2 --temperature 0
 expect 2 'unknown command: nonsense' "$program" nonsense
 expect 1 'No such file' train nothing other
 : >empty

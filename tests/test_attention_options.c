@@ -50,13 +50,16 @@ static void assert_same_bits(th_tensor *a, th_tensor *b, const char *what)
 
 /* -- rotary -- */
 
+#define LLAMA3(by, low, high, length)                                                                                  \
+    .kind = TH_ROTARY_LLAMA3, .factor = by, .low_freq_factor = low, .high_freq_factor = high, .original_length = length
+
 static const th_rotary_options rotaries[] = {
     {.base = 0},
     {.pairing = TH_ROTARY_NEIGHBORS},
     {.base = 500000, .width = 12},
     {.base = 30, .pairing = TH_ROTARY_NEIGHBORS, .width = 18},
     {.scaling = {TH_ROTARY_LINEAR, .factor = 2.5}},
-    {.base = 500000, .pairing = TH_ROTARY_NEIGHBORS, .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 8192}},
+    {.base = 500000, .pairing = TH_ROTARY_NEIGHBORS, .scaling = {LLAMA3(8, 1, 4, 8192)}},
 };
 enum { ROTARIES = sizeof rotaries / sizeof *rotaries };
 
@@ -278,7 +281,7 @@ END_TEST
 static const th_multi_head_attention_options layers[] = {
     {.scores = {.rotary = true}},
     {.kv_heads = 2, .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBORS, .qk_norm = true}},
-    {.scores = {.rotary = true, .rotary_scaling = {TH_ROTARY_LLAMA3, 4, 1, 3, 20}}},
+    {.scores = {.rotary = true, .rotary_scaling = {LLAMA3(4, 1, 3, 20)}}},
     {.scores = {.alibi = true, .soft_cap = 2}},
     {.kv_heads = 1, .scores = {.rotary = true, .rotary_width = 4, .alibi = true, .window = 3, .soft_cap = 4}},
 };
@@ -448,16 +451,16 @@ START_TEST(rotary_errors)
         {{.width = 4, .base = -1}, TH_ERROR_ARGUMENT, "base = -1 must be a positive number"},
         {{.width = 4, .base = INFINITY}, TH_ERROR_ARGUMENT, "base = inf"},
         {{.width = 4, .pairing = 7}, TH_ERROR_ARGUMENT, "pairing is 7, which is not a th_rotary_pairing"},
-        {{.width = 4, .scaling = {.kind = 3}}, TH_ERROR_ARGUMENT, "scaling: kind is 3, which is no"},
+        {{.width = 4, .scaling = {.kind = 9}}, TH_ERROR_ARGUMENT, "scaling: kind is 9, which is no"},
         {{.width = 4, .scaling = {.kind = TH_ROTARY_LINEAR}},
          TH_ERROR_ARGUMENT,
          "scaling: factor = 0 must be a positive"},
         {{.width = 4, .scaling = {.kind = TH_ROTARY_LINEAR, .factor = NAN}}, TH_ERROR_ARGUMENT, "factor = nan"},
-        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 4, 4, 9}},
+        {{.width = 4, .scaling = {LLAMA3(8, 4, 4, 9)}},
          TH_ERROR_ARGUMENT,
          "low_freq_factor = 4 must be positive and less than high_freq_factor = 4"},
-        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 0, 4, 9}}, TH_ERROR_ARGUMENT, "low_freq_factor = 0"},
-        {{.width = 4, .scaling = {TH_ROTARY_LLAMA3, 8, 1, INFINITY, 9}}, TH_ERROR_ARGUMENT, "high_freq_factor = inf"},
+        {{.width = 4, .scaling = {LLAMA3(8, 0, 4, 9)}}, TH_ERROR_ARGUMENT, "low_freq_factor = 0"},
+        {{.width = 4, .scaling = {LLAMA3(8, 1, INFINITY, 9)}}, TH_ERROR_ARGUMENT, "high_freq_factor = inf"},
         {{.width = 4, .scaling = {.kind = TH_ROTARY_LLAMA3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4}},
          TH_ERROR_ARGUMENT,
          "original_length = 0"},

@@ -196,6 +196,48 @@ static int64_t end_token(const char *type, const char *fields)
     return token;
 }
 
+static void check_end_tokens(const char *config, const char *generation, int wanted, const int64_t *expected)
+{
+    int64_t tokens[8];
+    int count = -1;
+    char text[300], file_name[400];
+    snprintf(text, sizeof text, "{\"model_type\": \"llama\"%s}", config);
+    write_config(text);
+    snprintf(file_name, sizeof file_name, "%s/generation_config.json", directory);
+    remove(file_name);
+    if (generation) {
+        FILE *file = fopen(file_name, "w");
+        ck_assert_ptr_nonnull(file);
+        fputs(generation, file);
+        fclose(file);
+    }
+    ck_assert_msg(th_pretrained_end_tokens(ctx, directory, tokens, 8, &count) == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_int_eq(count, wanted);
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(tokens[i], expected[i]);
+}
+
+START_TEST(test_end_tokens)
+{
+    int64_t tokens[2];
+    int count;
+    check_end_tokens("", NULL, 1, (const int64_t[]){2});
+    check_end_tokens(", \"vocab_size\": 2", NULL, 0, NULL);
+    check_end_tokens(", \"eos_token_id\": null", NULL, 0, NULL);
+    check_end_tokens(", \"eos_token_id\": [7, 40000, 5, 7, -3]", NULL, 2, (const int64_t[]){7, 5});
+    check_end_tokens(", \"eos_token_id\": [7, 5]", "{}", 2, (const int64_t[]){7, 5});
+    check_end_tokens(", \"eos_token_id\": [7, 5]", "{\"eos_token_id\": null}", 2, (const int64_t[]){7, 5});
+    check_end_tokens(", \"eos_token_id\": 7", "{\"eos_token_id\": [9, 8, 7]}", 3, (const int64_t[]){9, 8, 7});
+    expect_status(th_pretrained_end_tokens(ctx, directory, tokens, 2, &count), TH_ERROR_ARGUMENT,
+                  "has 3 end tokens, but there is memory for 2");
+    check_end_tokens("", NULL, 1, (const int64_t[]){2}); /* removes generation_config.json */
+    expect_status(th_pretrained_end_tokens(ctx, directory, NULL, 2, &count), TH_ERROR_ARGUMENT, "needs a folder");
+    expect_status(th_pretrained_end_tokens(ctx, NULL, tokens, 2, &count), TH_ERROR_ARGUMENT, "needs a folder");
+    write_config("{\"model_type\": \"llama\", \"eos_token_id\": [1, \"2\"]}");
+    expect_status(th_pretrained_end_tokens(ctx, directory, tokens, 2, &count), TH_ERROR_FILE, "a list of integers");
+}
+END_TEST
+
 START_TEST(test_end_token)
 {
     ck_assert_int_eq(end_token("gpt2", ""), 50256); /* transformers' default */
@@ -264,6 +306,33 @@ START_TEST(test_rotary_scaling)
 }
 END_TEST
 
+/* Kinds that have more members, or take their defaults from other fields. */
+START_TEST(test_rotary_scaling_for_long_texts)
+{
+    th_rotary_scaling s = read_scaling("\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.5}", 10000);
+    ck_assert(s.kind == TH_ROTARY_DYNAMIC && s.factor == 2.5 && s.original_length == 99);
+    ck_assert_int_eq(read_options("{\"model_type\": \"llama\", \"max_position_embeddings\": 99,"
+                                  " \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.5}}")
+                         .length,
+                     247); /* floor(2.5 * 99) */
+    s = read_scaling("\"rope_scaling\": {\"type\": \"yarn\", \"original_max_position_embeddings\": 33}", 10000);
+    ck_assert(s.kind == TH_ROTARY_YARN && s.factor == 3 && s.original_length == 33 && !s.no_truncate);
+    ck_assert(s.attention_factor == 0 && s.beta_fast == 0 && s.beta_slow == 0 && s.mscale == 0 &&
+              s.mscale_all_dim == 0);
+    s = read_scaling("\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"attention_factor\": 1.25, "
+                     "\"beta_fast\": 20, \"beta_slow\": 2, \"mscale\": 0.5, \"mscale_all_dim\": 0.75, "
+                     "\"truncate\": false}",
+                     10000);
+    ck_assert(s.factor == 4 && s.attention_factor == 1.25 && s.beta_fast == 20 && s.beta_slow == 2 && s.mscale == 0.5 &&
+              s.mscale_all_dim == 0.75 && s.no_truncate && s.original_length == 99);
+    s = read_scaling("\"head_dim\": 6, \"original_max_position_embeddings\": 11, \"rope_scaling\": {\"rope_type\": "
+                     "\"longrope\", \"short_factor\": [1, 1.5, 2], \"long_factor\": [2, 3, 4.5]}",
+                     10000);
+    ck_assert(s.kind == TH_ROTARY_LONGROPE && s.factor == 9 && s.original_length == 11 && s.n_factors == 3);
+    ck_assert(s.short_factor[1] == 1.5 && s.long_factor[0] == 2 && s.long_factor[2] == 4.5);
+}
+END_TEST
+
 START_TEST(test_rejected_config)
 {
     static const char *const gpt2[][2] = {
@@ -285,9 +354,23 @@ START_TEST(test_rejected_config)
         {"\"tie_word_embeddings\": 1", "tie_word_embeddings"},
     };
     static const char *const llama[][2] = {
-        {"\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}", "rope_type \"dynamic\""},
-        {"\"rope_parameters\": {\"rope_type\": \"yarn\"}", "rope_type \"yarn\""},
-        {"\"rope_scaling\": {\"rope_type\": \"longrope\"}", "rope_type \"longrope\""},
+        {"\"rope_scaling\": {\"type\": \"su\"}", "rope_type \"su\" is not supported; default, linear, llama3, dynamic"},
+        {"\"rope_scaling\": {\"type\": \"dynamic\"}", "factor = 0"},
+        {"\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2, \"original_max_position_embeddings\": 9}",
+         "original_max_position_embeddings\" differs from max_position_embeddings"},
+        {"\"rope_parameters\": {\"rope_type\": \"yarn\", \"beta_slow\": 33}", "beta_slow = 33"},
+        {"\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 2, \"attention_factor\": 0}", "attention_factor"},
+        {"\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 2, \"truncate\": 1}", "truncate"},
+        {"\"rope_scaling\": {\"rope_type\": \"longrope\"}", "\"short_factor\" is not a list"},
+        {"\"head_dim\": 4, \"rope_scaling\": {\"rope_type\": \"longrope\", \"short_factor\": [1, 2]}",
+         "\"long_factor\" is not a list of one number for each pair"},
+        {"\"head_dim\": 4, \"rope_scaling\": {\"rope_type\": \"longrope\", \"short_factor\": [1, \"2\"]}",
+         "\"short_factor\" is not a list"},
+        {"\"head_dim\": 4, \"rope_scaling\": {\"rope_type\": \"longrope\", \"short_factor\": [1, 2, 3]}",
+         "\"short_factor\" is not a list"},
+        {"\"head_dim\": 4, \"rope_scaling\": {\"rope_type\": \"longrope\", \"short_factor\": [1, 0],"
+         " \"long_factor\": [1, 2]}",
+         "short_factor[1] = 0"},
         {"\"rope_scaling\": {\"type\": \"linear\"}", "factor = 0"},
         {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": \"2\"}", "\"factor\""},
         {"\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}", "low_freq_factor = 0"},
@@ -460,10 +543,45 @@ START_TEST(test_other_options_than_config)
     ck_assert_int_eq(th_pretrained_options(ctx, FOLDER "llama", &o), TH_OK);
     o.block.attention_dropout = 0.5; /* this option and recompute may differ from config.json */
     o.block.recompute = true;
+    o.block.scores.rotary_width = 2; /* the whole head */
     ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_OK);
     o.block.scores.rotary_base = 0;
     expect_status(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_ERROR_ARGUMENT,
                   "rotary_base is 0, config.json");
+    const bool other_layers[64] = {true};
+    const struct {
+        th_language_model_options options;
+        const char *words;
+    } others[] = {
+        {{.block = {.parallel = true}}, "block.parallel is 1, config.json"},
+        {{.block = {.output_norm = true}}, "block.output_norm is 1"},
+        {{.block = {.unit_offset = true}}, "block.unit_offset is 1"},
+        {{.block = {.scale = 2}}, "block.scale is 2"},
+        {{.block = {.scores = {.soft_cap = 3}}}, "block.scores.soft_cap is 3"},
+        {{.block = {.scores = {.window = 3}}}, "block.scores.window is 3"},
+        {{.block = {.scores = {.alibi = true}}}, "block.scores.alibi is 1"},
+        {{.embedding_scale = 2}, "embedding_scale is 2"},
+        {{.logit_soft_cap = 30}, "logit_soft_cap is 30"},
+        {{.other_layers = other_layers}, "other_layers is 1"},
+        {{.scale_by_layer = true}, "scale_by_layer is 1"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const th_language_model_options *other = &others[i].options;
+        ck_assert_int_eq(th_pretrained_options(ctx, FOLDER "llama", &o), TH_OK);
+        o.block.parallel = other->block.parallel;
+        o.block.output_norm = other->block.output_norm;
+        o.block.unit_offset = other->block.unit_offset;
+        o.block.scale = other->block.scale;
+        o.block.scores.soft_cap = other->block.scores.soft_cap;
+        o.block.scores.window = other->block.scores.window;
+        o.block.scores.alibi = other->block.scores.alibi;
+        o.embedding_scale = other->embedding_scale;
+        o.logit_soft_cap = other->logit_soft_cap;
+        o.other_layers = other->other_layers;
+        o.scale_by_layer = other->scale_by_layer;
+        expect_status(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_ERROR_ARGUMENT,
+                      others[i].words);
+    }
     expect_status(th_pretrained_load(th_dense_new(ctx, 2, 2, NULL), FOLDER "llama", NULL), TH_ERROR_ARGUMENT, "dense");
 }
 END_TEST
@@ -484,7 +602,12 @@ static void round_trip(th_module *model)
               a->block.no_bias == b->block.no_bias && a->block.attention_dropout == b->block.attention_dropout);
     const th_rotary_scaling *s = &a->block.scores.rotary_scaling, *t = &b->block.scores.rotary_scaling;
     ck_assert(s->kind == t->kind && s->factor == t->factor && s->low_freq_factor == t->low_freq_factor &&
-              s->high_freq_factor == t->high_freq_factor && s->original_length == t->original_length);
+              s->high_freq_factor == t->high_freq_factor && s->original_length == t->original_length &&
+              s->attention_factor == t->attention_factor && s->beta_fast == t->beta_fast &&
+              s->beta_slow == t->beta_slow && s->mscale == t->mscale && s->mscale_all_dim == t->mscale_all_dim &&
+              s->no_truncate == t->no_truncate && s->n_factors == t->n_factors);
+    for (int64_t i = 0; i < s->n_factors; i++)
+        ck_assert(s->short_factor[i] == t->short_factor[i] && s->long_factor[i] == t->long_factor[i]);
     ck_assert_uint_eq(th_module_crc32c(model), th_module_crc32c(again));
 }
 
@@ -538,8 +661,17 @@ END_TEST
 
 START_TEST(test_round_trip_of_scaling)
 {
-    static const th_rotary_scaling scalings[] = {{TH_ROTARY_LINEAR, .factor = 4. / 3},
-                                                 {TH_ROTARY_LLAMA3, 8, 1. / 3, 4, 8192}};
+    static const double short_factor[2] = {1, 1. / 3}, long_factor[2] = {1. / 7, 2};
+    static const th_rotary_scaling scalings[] = {
+        {TH_ROTARY_LINEAR, .factor = 4. / 3},
+        {TH_ROTARY_LLAMA3, .factor = 8, .low_freq_factor = 1. / 3, .high_freq_factor = 4, .original_length = 8192},
+        {TH_ROTARY_DYNAMIC, .factor = 1.5, .original_length = 4},
+        {TH_ROTARY_YARN, .factor = 4. / 3, .original_length = 3},
+        {TH_ROTARY_YARN, .factor = 4, .original_length = 3, .attention_factor = 1. / 3, .beta_fast = 20,
+         .beta_slow = 1. / 7, .mscale = 2, .mscale_all_dim = 3, .no_truncate = true},
+        {TH_ROTARY_LONGROPE, .factor = 4, .original_length = 3, .short_factor = short_factor,
+         .long_factor = long_factor, .n_factors = 2},
+    };
     th_language_model_options o = llama;
     o.block.scores.rotary_scaling = scalings[_i];
     th_module *model = th_language_model_new(ctx, &o);
@@ -547,6 +679,11 @@ START_TEST(test_round_trip_of_scaling)
     o.block.scores.rotary_base = 10000;
     o.block.eps = 1e-5;
     ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_OK);
+    if (scalings[_i].kind == TH_ROTARY_LONGROPE) {
+        o.block.scores.rotary_scaling.long_factor = short_factor;
+        expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
+                      "1 (short) and 1 (long) for pair 0");
+    }
     o.block.scores.rotary_scaling.factor = 9;
     expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
                   "rotary_scaling.factor is 9, config.json");
@@ -605,8 +742,19 @@ START_TEST(test_options_that_cannot_be_expressed)
         {{.scores = {.qk_norm = true}}, ".block.scores.qk_norm"},
         {{.scores = {.soft_cap = 5}}, ".block.scores.soft_cap"},
         {{.scores = {.window = 3}}, ".block.scores.window"},
+        {{.scores = {.qk_norm_whole = true}}, ".block.scores.qk_norm_whole"},
+        {{.output_norm = true}, ".block.output_norm"},
+        {{.parallel = true}, ".block.parallel"},
+        {{.unit_offset = true}, ".block.unit_offset"},
+        {{.no_output_bias = true}, ".block.no_output_bias"},
+        {{.scale = 1}, ".block.scale"},
     };
-    th_language_model_options o;
+    const bool other_layers[1] = {true};
+    th_language_model_options o = gpt2;
+    o.embedding_scale = o.logit_soft_cap = 2;
+    o.other_layers = other_layers;
+    o.scale_by_layer = true;
+    expect_objection(o, ": .embedding_scale, .logit_soft_cap, .other_layers, .scale_by_layer");
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         o = gpt2;
         o.block = blocks[i].block;
@@ -683,7 +831,9 @@ int main(void)
     tcase_add_test(tests, test_fields_that_are_missing_or_null);
     tcase_add_test(tests, test_fields_that_are_given);
     tcase_add_test(tests, test_end_token);
+    tcase_add_test(tests, test_end_tokens);
     tcase_add_test(tests, test_rotary_scaling);
+    tcase_add_test(tests, test_rotary_scaling_for_long_texts);
     tcase_add_test(tests, test_rejected_config);
     tcase_add_test(tests, test_weights_that_do_not_fit);
     tcase_add_test(tests, test_classifier_beside_a_tied_embedding);
@@ -691,7 +841,7 @@ int main(void)
     tcase_add_test(tests, test_other_options_than_config);
     tcase_add_loop_test(tests, test_round_trip, 0, 2);
     tcase_add_loop_test(tests, test_round_trip_of_biases, 0, 2);
-    tcase_add_loop_test(tests, test_round_trip_of_scaling, 0, 2);
+    tcase_add_loop_test(tests, test_round_trip_of_scaling, 0, 6);
     tcase_add_loop_test(tests, test_neighbors_become_halves, 0, 2);
     tcase_add_test(tests, test_options_that_cannot_be_expressed);
     tcase_add_test(tests, test_misuse);

@@ -19,7 +19,11 @@ static void setup(void)
 
 static th_sampling sampling_of(double temperature, int64_t top_k, double top_p, double penalty)
 {
-    return (th_sampling){th_kernels_for(&machine, TH_FLOAT64), temperature, top_k, top_p, penalty};
+    return (th_sampling){.kernels = th_kernels_for(&machine, TH_FLOAT64),
+                         .temperature = temperature,
+                         .top_k = top_k,
+                         .top_p = top_p,
+                         .repetition_penalty = penalty};
 }
 
 enum { V = 8 };
@@ -78,6 +82,67 @@ START_TEST(distributions_are_those_of_transformers)
         p[space.choices.token[i]] = space.choices.weight[i] / sum;
     for (int i = 0; i < V; i++)
         ck_assert_double_eq_tol(p[i], cases[_i].probability[i], 1e-6);
+}
+END_TEST
+
+/* The same with NoRepeatNGramLogitsProcessor after the penalty and MinPLogitsWarper at the end. */
+static const struct {
+    th_sampling options;
+    int64_t length;
+    int64_t history[6];
+    double probability[V];
+} more_cases[] = {
+    {{.temperature = 1, .min_p = 0.3}, 0, {0}, {0, 0, 0.404470772, 0, 0.404470772, 0, 0.191058457, 0}},
+    {{.temperature = 2, .min_p = 0.3},
+     0,
+     {0},
+     {0.135028422, 0, 0.252266288, 0.0818988681, 0.252266288, 0, 0.173379913, 0.105160229}},
+    {{.temperature = 1, .min_p = 1}, 0, {0}, {0, 0, 0.5, 0, 0.5, 0, 0, 0}},
+    {{.temperature = 0.7, .top_p = 0.95, .repetition_penalty = 1.3, .top_k = 6, .min_p = 0.2},
+     4,
+     {2, 1, 2, 6},
+     {0, 0, 0.28262794, 0, 0.593412459, 0, 0.123959579, 0}},
+    {{.temperature = 1, .no_repeat_ngram_size = 1},
+     4,
+     {2, 1, 2, 6},
+     {0.182379618, 0, 0, 0.0670937076, 0.636567414, 0.00334039913, 0, 0.11061883}},
+    {{.temperature = 1.5, .top_p = 0.9, .repetition_penalty = 1.2, .top_k = 5, .min_p = 0.1, .no_repeat_ngram_size = 1},
+     4,
+     {2, 1, 2, 6},
+     {0.220705509, 0, 0, 0.113313995, 0.50783807, 0, 0, 0.158142418}},
+    {{.temperature = 1, .no_repeat_ngram_size = 2},
+     6,
+     {2, 1, 2, 6, 4, 2},
+     {0.111440338, 0, 0.388964981, 0.0409966074, 0.388964981, 0.00204110099, 0, 0.0675919801}},
+    {{.temperature = 1, .no_repeat_ngram_size = 3},
+     6,
+     {2, 1, 2, 6, 1, 2},
+     {0.108736515, 0.0242623948, 0.379527718, 0.0400019251, 0.379527718, 0.00199157861, 0, 0.0659520254}},
+    {{.temperature = 1, .no_repeat_ngram_size = 3},
+     2,
+     {2, 1},
+     {0.0922061503, 0.0205739718, 0.321831077, 0.0339207463, 0.321831077, 0.00168881449, 0.152022228, 0.0559258573}},
+};
+enum { MORE_CASES = sizeof more_cases / sizeof *more_cases };
+
+START_TEST(distributions_with_more_options_are_those_of_transformers)
+{
+    th_sampling s = more_cases[_i].options;
+    s.kernels = th_kernels_for(&machine, TH_FLOAT64);
+    const th_logits_row row = {logits, TH_FLOAT32, V, more_cases[_i].history, more_cases[_i].length};
+    th_sampling_space space = th_sampling_space_at(memory, V);
+    ck_assert(th_sampling_choices(&s, &row, &space));
+    double p[V] = {0}, sum = 0;
+    for (int64_t i = 0; i < space.choices.count; i++)
+        sum += space.choices.weight[i];
+    for (int64_t i = 0; i < space.choices.count; i++)
+        p[space.choices.token[i]] = space.choices.weight[i] / sum;
+    for (int i = 0; i < V; i++)
+        ck_assert_double_eq_tol(p[i], more_cases[_i].probability[i], 1e-6);
+    for (int i = 0; i < V; i++) { /* the model's own distribution does not change */
+        const double own = exp(th_log_probability(&s, &row, i, &space));
+        ck_assert_double_eq_tol(own, cases[0].probability[i], 1e-7);
+    }
 }
 END_TEST
 
@@ -253,7 +318,7 @@ START_TEST(a_beam_search_by_hand)
     /* a second one ends, at -1.5 / 3; the best active beam, -1.6 / 3, is worse than both: the search ends */
     th_beam_step(&s, 4, (const th_ranked[]){{-1.5, 5}, {-1.6, 0}, {-1.7, 1}, {-3, 4}}, source);
     ck_assert(s.over && s.n_finished == 2);
-    const int64_t *tokens = th_beam_result(&s, &length, &score);
+    const int64_t *tokens = th_beam_result(&s, 0, &length, &score);
     ck_assert(length == 2 && tokens[0] == 1 && tokens[1] == 2);
     ck_assert_double_eq_tol(score, -0.4, 1e-12);
 }
@@ -301,7 +366,7 @@ START_TEST(a_full_search_continues_while_it_can_improve)
         ck_assert_double_eq_tol(s.finished[1].score, -0.55 / 3, 1e-12);
         ck_assert(second[0] == 1 && second[1] == 0 && second[2] == end);
     }
-    ck_assert_int_eq(th_beam_result(&s, &length, &score)[0], end);
+    ck_assert_int_eq(th_beam_result(&s, 0, &length, &score)[0], end);
     ck_assert(length == 1 && score == -0.1);
 }
 END_TEST
@@ -330,11 +395,11 @@ START_TEST(an_unfinished_search_has_a_result)
     int64_t source[2], length = -1;
     double score = -1;
     th_beam_begin(&s, memory);
-    th_beam_result(&s, &length, &score);
+    th_beam_result(&s, 0, &length, &score);
     ck_assert(length == 0 && score == 0);
     th_beam_step(&s, 4, (const th_ranked[]){{-0.5, 1}, {-1, 0}, {-1.5, 2}, {-1e9, 4}}, source);
     th_beam_step(&s, 4, (const th_ranked[]){{-0.8, 5}, {-1.2, 3}, {-1.4, 0}, {-2, 4}}, source);
-    const int64_t *tokens = th_beam_result(&s, &length, &score);
+    const int64_t *tokens = th_beam_result(&s, 0, &length, &score);
     ck_assert(length == 2 && tokens[0] == 0 && tokens[1] == 2);
     ck_assert_double_eq_tol(score, -0.8 / 4, 1e-12);
 }
@@ -344,6 +409,7 @@ int main(void)
 {
     TCase *tests = new_suite("sampling", setup, NULL);
     tcase_add_loop_test(tests, distributions_are_those_of_transformers, 0, sizeof cases / sizeof *cases);
+    tcase_add_loop_test(tests, distributions_with_more_options_are_those_of_transformers, 0, MORE_CASES);
     tcase_add_test(tests, tokens_are_drawn_by_their_probabilities);
     tcase_add_test(tests, the_first_of_equals_is_the_largest);
     tcase_add_test(tests, invalid_distributions_are_rejected);

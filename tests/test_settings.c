@@ -9,21 +9,23 @@
 #include "suite.h"
 
 /* Members without names, so that the compiler warns about an additional one. All are nonzero, except cross_attention,
- * which a language model does not have. Static, so that padding bytes are zero. */
+ * which a language model does not have, and arrays, which another test restores. Static, so that padding bytes are zero. */
 #define SCALING                                                                                                        \
     {                                                                                                                  \
-        TH_ROTARY_LLAMA3, 11, 12, 13, 14                                                                               \
+        TH_ROTARY_LONGROPE, 11, 12, 13, 14, 15, 16, 17, 18, 19, true, NULL, NULL, 0                                    \
     }
 #define SCORES                                                                                                         \
     {                                                                                                                  \
-        true, TH_ROTARY_NEIGHBORS, 9, 10, SCALING, true, true, 0.0625, 15, 16                                          \
+        true, TH_ROTARY_NEIGHBORS, 9, 10, SCALING, true, true, true, true, 0.0625, 15, 16                              \
     }
 #define BLOCK                                                                                                          \
     {                                                                                                                  \
-        6, true, true, true, false, TH_SILU, TH_RMS_NORM, 0.375, true, 0.5, true, true, true, 7, 8, SCORES, 0.125,     \
-            true                                                                                                       \
+        6, true, true, true, true, true, true, false, TH_SILU, TH_RMS_NORM, true, 0.375, true, 0.5, true, true, true,  \
+            true, 7, 8, 17, SCORES, 0.125, true                                                                        \
     }
-static const th_language_model_options every = {1, 2, 3, 14, 5, TH_POSITIONS_NONE, true, 0.125, 0.25, BLOCK};
+static const bool other[5] = {true, false, false, true};
+static const th_language_model_options every = {1,  2,     3,      14,    5,   TH_POSITIONS_NONE, true, 0.125, 0.25, 18,
+                                                19, BLOCK, SCORES, other, true};
 
 static void set_every(void)
 {
@@ -37,8 +39,34 @@ START_TEST(test_every_member_of_the_model_is_restored)
     char *text = settings_to_json();
     memset(&chosen.model, 0, sizeof every);
     settings_from_json(text, "test");
+    ck_assert_ptr_ne(chosen.model.other_layers, other);
+    ck_assert_int_eq(memcmp(chosen.model.other_layers, other, sizeof other), 0);
+    chosen.model.other_layers = other;
     ck_assert_int_eq(memcmp(&chosen.model, &every, sizeof every), 0);
     free(text);
+}
+END_TEST
+
+START_TEST(test_factors_are_restored)
+{
+    static const double factors[2][3] = {{1, 1. / 3, 1e-300}, {5e-324, 1.7976931348623157e308, 0.1}};
+    th_rotary_scaling *s = _i ? &chosen.model.other_scores.rotary_scaling : &chosen.model.block.scores.rotary_scaling;
+    s->short_factor = factors[0];
+    s->long_factor = factors[1];
+    s->n_factors = 3;
+    char *text = settings_to_json();
+    memset(&chosen.model, 0, sizeof chosen.model);
+    settings_from_json(text, "test");
+    free(text);
+    ck_assert_int_eq(s->n_factors, 3);
+    ck_assert_mem_eq(s->short_factor, factors[0], sizeof factors[0]);
+    ck_assert_mem_eq(s->long_factor, factors[1], sizeof factors[1]);
+    for (int again = 0; again < 2; again++) { /* settings that were read are written again */
+        text = settings_to_json();
+        settings_from_json(text, "test");
+        ck_assert_mem_eq(s->long_factor, factors[1], sizeof factors[1]);
+        free(text);
+    }
 }
 END_TEST
 
@@ -69,13 +97,18 @@ START_TEST(test_other_settings_are_restored)
 END_TEST
 
 /* Settings without a precision mean float32; settings without "keep" mean two checkpoints; settings without
- * "shards" mean one shard. */
+ * "shards" mean one shard. Options of the model that are missing are 0. */
 START_TEST(test_older_settings)
 {
     char *text = settings_to_json();
     char *precision = strstr(text, "\"precision\""), *keep = strstr(text, "\"keep\"");
-    char *shards = strstr(text, "\"shards\"");
-    ck_assert(precision && keep && shards);
+    char *shards = strstr(text, "\"shards\""), *parallel = strstr(text, "\"model.block.parallel\"");
+    char *cap = strstr(text, "\"model.logit_soft_cap\""), *layers = strstr(text, "\"model.other_layers\"");
+    ck_assert(precision && keep && shards && parallel && cap && layers);
+    char *beta = strstr(text, "\"model.block.scores.rotary_scaling.beta_fast\""),
+         *factors = strstr(text, "\"model.block.scores.rotary_scaling.short_factor\"");
+    ck_assert(beta && factors);
+    parallel[1] = cap[1] = layers[1] = beta[1] = factors[1] = 'M';
     precision[1] = 'P';
     keep[1] = 'K';
     shards[1] = 'S';
@@ -86,6 +119,9 @@ START_TEST(test_older_settings)
     ck_assert_str_eq(chosen.precision, "float32");
     ck_assert_int_eq(chosen.keep, 2);
     ck_assert_int_eq(chosen.shards, 1);
+    ck_assert(chosen.model.block.scores.rotary_scaling.beta_fast == 0 &&
+              chosen.model.block.scores.rotary_scaling.short_factor == NULL);
+    ck_assert(!chosen.model.block.parallel && chosen.model.logit_soft_cap == 0 && chosen.model.other_layers == NULL);
     free(text);
 }
 END_TEST
@@ -169,6 +205,11 @@ START_TEST(test_settings_that_do_not_fit_together)
         {"llama", "1", "\"llama\" is 1; it must be true or false"},
         {"model.block.kv_heads", "5", "\"model.block.kv_heads\" is 5; it must be 0 or a divisor of \"model.heads\""},
         {"model.block.head_width", "0", "\"model.heads\" is 14; it must be a divisor of \"model.width\""},
+        {"model.block.scores.rotary_scaling.short_factor", "\"1 x\"", "is \"1 x\"; it must be empty or at most 160"},
+        {"model.other_scores.rotary_scaling.long_factor", "\"1\"", "as many as long_factor"},
+        {"model.other_layers", "\"0110\"", "is \"0110\"; it must be empty, or a digit for each layer, 0 or 1"},
+        {"model.other_layers", "\"01102\"", "is \"01102\"; it must be empty, or a digit for each layer, 0 or 1"},
+        {"model.other_layers", "\"\"", ""},
         {"shards", "5", "\"shards\" is 5; it must be a divisor of \"batch\""},
         {"length", "3", "\"length\" is 3; it must be 1 to \"model.length\""},
         {"end token", "1", "\"end token\" is 1; it must be -1 or less than \"model.vocabulary\""},
@@ -228,6 +269,7 @@ int main(void)
     TCase *tests = new_suite("settings", set_every, NULL);
     tcase_add_test(tests, test_every_member_of_the_model_is_restored);
     tcase_add_test(tests, test_other_settings_are_restored);
+    tcase_add_loop_test(tests, test_factors_are_restored, 0, 2);
     tcase_add_test(tests, test_older_settings);
     tcase_add_test(tests, test_each_setting_is_checked);
     tcase_add_test(tests, test_settings_that_do_not_fit_together);

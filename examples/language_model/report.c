@@ -117,14 +117,15 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
 {
     if (chosen.sample_tokens == 0)
         return TH_OK;
-    const th_generate_options options = {
-        .max_new_tokens = chosen.sample_tokens, .temperature = chosen.temperature, .seed = (uint64_t)chosen.seed};
+    const sample_options options = {.generate = {.max_new_tokens = chosen.sample_tokens,
+                                                 .temperature = chosen.temperature,
+                                                 .seed = (uint64_t)chosen.seed}};
     char name[64], *text = NULL;
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     if (memory == NULL)
         give_up(PROGRAM, "out of memory");
-    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, false, memory, NULL);
+    th_status status = write_sample(model, tokenizer, chosen.prompt, &options, memory, NULL);
     if (fclose(memory) != 0)
         give_up(PROGRAM, "out of memory");
     if (status == TH_OK) {

@@ -6,13 +6,16 @@
 
 #include "settings.h"
 
+/* One text. */
 typedef struct writing {
     const th_tokenizer *tokenizer;
-    th_text_stream stream; /* a character may take several tokens */
+    th_stop_stream stream; /* a character may take several tokens */
     FILE *file;
-    bool escaped;        /* the file is a terminal */
+    bool escaped;        /* the text goes to a terminal */
     first_tokens *first; /* or NULL */
     bool ignore_end;     /* continues after an end token, and writes the token's name */
+    char *memory;        /* the text of one of several samples, which file writes to; otherwise NULL */
+    size_t bytes;
 } writing;
 
 /* Returns whether a terminal would execute a character instead of showing it: control characters except newline and
@@ -49,8 +52,8 @@ static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
     FILE *file = w->escaped ? open_memstream(&text, &size) : w->file;
     if (file == NULL)
         give_up(PROGRAM, "out of memory");
-    const th_status status = count > 0 ? th_tokenizer_write(w->tokenizer, tokens, count, &w->stream, file)
-                                       : th_tokenizer_write_end(w->tokenizer, &w->stream, file);
+    const th_status status = count > 0 ? th_tokenizer_write_until(w->tokenizer, tokens, count, &w->stream, file)
+                                       : th_tokenizer_write_until_end(w->tokenizer, &w->stream, file);
     if (w->escaped) {
         if (fclose(file) != 0)
             give_up(PROGRAM, "out of memory");
@@ -60,54 +63,100 @@ static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
     return status == TH_OK && fflush(w->file) == 0;
 }
 
+/* Writes a token of one of the texts. Returns false if that text ends. */
 static bool write_token(void *user, int64_t sequence, int64_t token)
 {
-    writing *w = user;
-    (void)sequence;
+    writing *w = (writing *)user + sequence;
     const bool named = w->ignore_end && token == chosen.end_token;
     if (token >= th_tokenizer_size(w->tokenizer) ||
         (!named && (token == chosen.end_token || th_tokenizer_is_special(w->tokenizer, token))))
         return true; /* the end token, or padding of the vocabulary: neither has a text */
-    return write_tokens(w, &(int32_t){(int32_t)token}, 1);
+    return write_tokens(w, &(int32_t){(int32_t)token}, 1) && !w->stream.found;
 }
 
-/* Generates the continuation of the prompt (1, T). */
-static th_status continue_text(th_module *model, th_tensor *prompt, const th_generate_options *options, writing *w)
+/* Generates the continuations of the prompt (1, T). */
+static th_status continue_texts(th_module *model, th_tensor *prompt, const sample_options *options, int64_t count,
+                                writing *texts)
 {
     const int64_t remaining = chosen.model.length - th_size(prompt, 1);
-    th_generate_options how = *options;
+    th_generate_options how = options->generate;
     how.prompts = prompt;
     how.slide = how.beams <= 1;
     if (!how.slide && how.max_new_tokens > remaining) /* beam search cannot exceed the model's length */
         how.max_new_tokens = remaining;
     how.emit = write_token;
-    how.user = w;
-    how.end_tokens = &chosen.end_token;
-    how.n_end_tokens = chosen.end_token >= 0 && !w->ignore_end ? 1 : 0;
+    how.user = texts;
+    how.end_tokens = options->n_end_tokens > 0 ? options->end_tokens : &chosen.end_token;
+    how.n_end_tokens = options->n_end_tokens > 0 ? options->n_end_tokens : chosen.end_token >= 0;
+    if (options->ignore_end)
+        how.n_end_tokens = 0;
+    for (int64_t i = 0; i < count; i++) { /* from here on, because the prompt may have a stop string */
+        texts[i].stream.strings = options->stop;
+        texts[i].stream.count = options->n_stop;
+    }
     if (th_generate(model, &how, NULL))
         return th_error_code(model->ctx);
-    return write_tokens(w, NULL, 0) ? TH_OK : th_error_code(model->ctx);
+    for (int64_t i = 0; i < count; i++)
+        if (!write_tokens(&texts[i], NULL, 0))
+            return th_error_code(model->ctx);
+    return TH_OK;
 }
 
-th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt,
-                       const th_generate_options *options, bool ignore_end, FILE *file, first_tokens *first)
+/* Begins the texts. Several of them are kept in memory, because their tokens are generated together. */
+static writing *begin_texts(const th_tokenizer *tokenizer, const sample_options *options, int64_t count, FILE *file,
+                            first_tokens *first)
 {
     const int descriptor = fileno(file); /* -1 if the file is in memory */
-    writing w = {.tokenizer = tokenizer,
-                 .file = file,
-                 .first = first,
-                 .escaped = descriptor >= 0 && isatty(descriptor),
-                 .ignore_end = ignore_end};
+    writing *texts = calloc((size_t)count, sizeof *texts);
+    for (int64_t i = 0; texts && i < count; i++) {
+        texts[i] = (writing){.tokenizer = tokenizer,
+                             .file = file,
+                             .first = i == 0 ? first : NULL,
+                             .escaped = descriptor >= 0 && isatty(descriptor),
+                             .ignore_end = options->ignore_end};
+        if (count > 1)
+            texts[i].file = open_memstream(&texts[i].memory, &texts[i].bytes);
+    }
+    if (texts == NULL || texts[count - 1].file == NULL)
+        give_up(PROGRAM, "out of memory");
+    return texts;
+}
+
+/* Writes texts that were kept in memory, and releases all. */
+static void end_texts(writing *texts, int64_t count, bool complete, FILE *file)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (texts[i].file == file)
+            continue;
+        if (fclose(texts[i].file) != 0)
+            give_up(PROGRAM, "out of memory");
+        if (complete) {
+            fprintf(file, "%s--- sample %lld of %lld ---\n", i ? "\n" : "", (long long)i + 1, (long long)count);
+            fwrite(texts[i].memory, 1, texts[i].bytes, file);
+        }
+        free(texts[i].memory);
+    }
+    free(texts);
+}
+
+th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt, const sample_options *options,
+                       FILE *file, first_tokens *first)
+{
+    const int64_t count = options->generate.sequences > 1 ? options->generate.sequences : 1;
+    writing *texts = begin_texts(tokenizer, options, count, file, first);
     th_token_list tokens = {0};
     size_t bytes = prompt ? strlen(prompt) : 1;
     if (prompt == NULL)
         prompt = th_tokenizer_find(tokenizer, "\n") >= 0 ? "\n" : th_tokenizer_bytes(tokenizer, 0, &bytes);
-    if (th_tokenizer_encode(tokenizer, prompt, bytes, &tokens) == TH_OK &&
-        write_tokens(&w, tokens.token, tokens.count)) {
+    bool good = th_tokenizer_encode(tokenizer, prompt, bytes, &tokens) == TH_OK;
+    for (int64_t i = 0; i < count && good; i++)
+        good = write_tokens(&texts[i], tokens.token, tokens.count);
+    if (good) {
         th_tensor *t = th_from_data(model->ctx, TH_INT32, TH_SHAPE(1, (int64_t)tokens.count), tokens.token);
-        (void)(continue_text(model, t, options, &w) == TH_OK);
+        good = continue_texts(model, t, options, count, texts) == TH_OK;
         th_tensor_free(t);
     }
+    end_texts(texts, count, good, file);
     th_token_list_free(&tokens);
     return th_error_code(model->ctx);
 }

@@ -7,6 +7,7 @@
 
 #include "../processes.h"
 #include "checkpoints.h"
+#include "factors.h"
 
 enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
 enum { DEFAULT_KEEP = 2, DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
@@ -236,12 +237,46 @@ void complete_settings(void)
 /* Settings without an option: the split of the text, and the model, which may come from a folder. The table contains
  * all members of th_language_model_options except cross_attention, which such a model does not have
  * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
-static int64_t positions, activation, norm, pairing, scaling;
+static int64_t positions, activation, norm;
+typedef struct {
+    int64_t pairing, scaling;
+    const char *short_factor, *long_factor; /* as texts, "" without */
+    char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];
+    double short_numbers[MAX_FACTORS], long_numbers[MAX_FACTORS]; /* of settings that were read */
+} converted_scores;
+static converted_scores of_block, of_others;
+static const char *other_layers; /* a digit for each layer, 1 or 0; "" without other_scores */
 #define MODEL chosen.model
 #define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
 #define OTHER_SIZE(member) .integer = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: computed from other settings */
 #define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
 #define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
+
+/* All members of a th_score_options. */
+#define SCORE_SETTINGS(name, member, enums)                                                                            \
+    {name ".rotary", .flag = &MODEL.member.rotary},                                                                    \
+        {name ".rotary_pairing", .integer = &(enums).pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},                  \
+        {name ".rotary_base", REAL(member.rotary_base)}, {name ".rotary_width", OTHER_SIZE(member.rotary_width)},      \
+        {name ".rotary_scaling.kind", .integer = &(enums).scaling, .low = 0, .high = TH_ROTARY_LONGROPE},              \
+        {name ".rotary_scaling.factor", REAL(member.rotary_scaling.factor)},                                           \
+        {name ".rotary_scaling.low_freq_factor", REAL(member.rotary_scaling.low_freq_factor)},                         \
+        {name ".rotary_scaling.high_freq_factor", REAL(member.rotary_scaling.high_freq_factor)},                       \
+        {name ".rotary_scaling.original_length", OTHER_SIZE(member.rotary_scaling.original_length)},                   \
+        {name ".rotary_scaling.attention_factor", REAL(member.rotary_scaling.attention_factor)},                       \
+        {name ".rotary_scaling.beta_fast", REAL(member.rotary_scaling.beta_fast)},                                     \
+        {name ".rotary_scaling.beta_slow", REAL(member.rotary_scaling.beta_slow)},                                     \
+        {name ".rotary_scaling.mscale", REAL(member.rotary_scaling.mscale)},                                           \
+        {name ".rotary_scaling.mscale_all_dim", REAL(member.rotary_scaling.mscale_all_dim)},                           \
+        {name ".rotary_scaling.no_truncate", .flag = &MODEL.member.rotary_scaling.no_truncate},                        \
+        {name ".rotary_scaling.short_factor", .text = &(enums).short_factor},                                          \
+        {name ".rotary_scaling.long_factor", .text = &(enums).long_factor},                                            \
+        {name ".alibi", .flag = &MODEL.member.alibi}, {name ".qk_norm", .flag = &MODEL.member.qk_norm},                \
+        {name ".qk_norm_whole", .flag = &MODEL.member.qk_norm_whole},                                                  \
+        {name ".qk_norm_unit_offset", .flag = &MODEL.member.qk_norm_unit_offset},                                      \
+        {name ".qk_norm_eps", RATE(member.qk_norm_eps)}, {name ".soft_cap", REAL(member.soft_cap)},                    \
+    {                                                                                                                  \
+        name ".window", OTHER_SIZE(member.window)                                                                      \
+    }
 
 static const program_option derived_settings[] = {
     {"training tokens", .integer = &chosen.training_tokens, .low = 0, .high = 1e15},
@@ -256,36 +291,34 @@ static const program_option derived_settings[] = {
     {"model.untied", .flag = &MODEL.untied},
     {"model.dropout", RATE(dropout)},
     {"model.embedding_dropout", RATE(embedding_dropout)},
+    {"model.embedding_scale", REAL(embedding_scale)},
+    {"model.logit_soft_cap", REAL(logit_soft_cap)},
     {"model.block.mlp_width", OTHER_SIZE(block.mlp_width)},
     {"model.block.no_mlp", .flag = &MODEL.block.no_mlp},
     {"model.block.gated", .flag = &MODEL.block.gated},
     {"model.block.post_norm", .flag = &MODEL.block.post_norm},
+    {"model.block.output_norm", .flag = &MODEL.block.output_norm},
+    {"model.block.no_input_norm", .flag = &MODEL.block.no_input_norm},
+    {"model.block.parallel", .flag = &MODEL.block.parallel},
     {"model.block.activation", .integer = &activation, .low = 0, .high = TH_SILU},
     {"model.block.norm", .integer = &norm, .low = 0, .high = TH_RMS_NORM},
+    {"model.block.unit_offset", .flag = &MODEL.block.unit_offset},
     {"model.block.dropout", RATE(block.dropout)},
     {"model.block.no_mlp_dropout", .flag = &MODEL.block.no_mlp_dropout},
     {"model.block.attention_dropout", RATE(block.attention_dropout)},
     {"model.block.no_bias", .flag = &MODEL.block.no_bias},
     {"model.block.no_attention_bias", .flag = &MODEL.block.no_attention_bias},
+    {"model.block.no_output_bias", .flag = &MODEL.block.no_output_bias},
     {"model.block.no_mlp_bias", .flag = &MODEL.block.no_mlp_bias},
     {"model.block.kv_heads", OTHER_SIZE(block.kv_heads)},
     {"model.block.head_width", OTHER_SIZE(block.head_width)},
+    {"model.block.scale", REAL(block.scale)},
     {"model.block.eps", RATE(block.eps)},
     {"model.block.recompute", .flag = &MODEL.block.recompute},
-    {"model.block.scores.rotary", .flag = &MODEL.block.scores.rotary},
-    {"model.block.scores.rotary_pairing", .integer = &pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},
-    {"model.block.scores.rotary_base", REAL(block.scores.rotary_base)},
-    {"model.block.scores.rotary_width", OTHER_SIZE(block.scores.rotary_width)},
-    {"model.block.scores.rotary_scaling.kind", .integer = &scaling, .low = 0, .high = TH_ROTARY_LLAMA3},
-    {"model.block.scores.rotary_scaling.factor", REAL(block.scores.rotary_scaling.factor)},
-    {"model.block.scores.rotary_scaling.low_freq_factor", REAL(block.scores.rotary_scaling.low_freq_factor)},
-    {"model.block.scores.rotary_scaling.high_freq_factor", REAL(block.scores.rotary_scaling.high_freq_factor)},
-    {"model.block.scores.rotary_scaling.original_length", OTHER_SIZE(block.scores.rotary_scaling.original_length)},
-    {"model.block.scores.alibi", .flag = &MODEL.block.scores.alibi},
-    {"model.block.scores.qk_norm", .flag = &MODEL.block.scores.qk_norm},
-    {"model.block.scores.qk_norm_eps", RATE(block.scores.qk_norm_eps)},
-    {"model.block.scores.soft_cap", REAL(block.scores.soft_cap)},
-    {"model.block.scores.window", OTHER_SIZE(block.scores.window)},
+    SCORE_SETTINGS("model.block.scores", block.scores, of_block),
+    SCORE_SETTINGS("model.other_scores", other_scores, of_others),
+    {"model.other_layers", .text = &other_layers},
+    {"model.scale_by_layer", .flag = &MODEL.scale_by_layer},
     {0},
 };
 
@@ -298,6 +331,59 @@ static json_t *to_json(const program_option *o)
                       : json_null();
 }
 
+/* Returns other_layers as digits. */
+static const char *other_layers_to_text(void)
+{
+    static char text[MAX_TEXT + 1];
+    const int64_t count = MODEL.other_layers ? MODEL.layers : 0;
+    if (count > MAX_TEXT)
+        give_up(PROGRAM, "a model with other_layers may have at most 4096 layers");
+    for (int64_t i = 0; i < count; i++)
+        text[i] = MODEL.other_layers[i] ? '1' : '0';
+    text[count] = 0;
+    return text;
+}
+
+/* The reverse of other_layers_to_text. */
+static const bool *other_layers_of_text(void)
+{
+    static bool flag[MAX_TEXT];
+    for (size_t i = 0; other_layers[i]; i++)
+        flag[i] = other_layers[i] == '1';
+    return other_layers[0] ? flag : NULL;
+}
+
+/* Converts the members of scores that are neither numbers nor flags. */
+static void convert_scores(const th_score_options *scores, converted_scores *c)
+{
+    const th_rotary_scaling *s = &scores->rotary_scaling;
+    c->pairing = scores->rotary_pairing;
+    c->scaling = s->kind;
+    c->short_factor = factors_to_text(s->short_factor, s->n_factors, c->short_text);
+    c->long_factor = factors_to_text(s->long_factor, s->n_factors, c->long_text);
+    if (c->short_factor == NULL || c->long_factor == NULL)
+        give_up(PROGRAM, "a checkpoint stores at most 160 rotary factors");
+}
+
+/* The reverse of convert_scores, for texts that have been checked. */
+static void convert_scores_back(converted_scores *c, th_score_options *scores)
+{
+    th_rotary_scaling *s = &scores->rotary_scaling;
+    scores->rotary_pairing = (th_rotary_pairing)c->pairing;
+    s->kind = (th_rotary_scaling_kind)c->scaling;
+    s->n_factors = factors_from_text(c->short_factor, c->short_numbers);
+    (void)factors_from_text(c->long_factor, c->long_numbers);
+    s->short_factor = s->n_factors > 0 ? c->short_numbers : NULL;
+    s->long_factor = s->n_factors > 0 ? c->long_numbers : NULL;
+}
+
+/* Whether the texts are as many numbers as pairs of factors. */
+static bool factors_fit(converted_scores *c)
+{
+    const int64_t count = factors_from_text(c->short_factor, c->short_numbers);
+    return count >= 0 && factors_from_text(c->long_factor, c->long_numbers) == count;
+}
+
 char *settings_to_json(void)
 {
     const program_option *const tables[] = {options_of_a_run, derived_settings};
@@ -305,8 +391,9 @@ char *settings_to_json(void)
     positions = MODEL.positions;
     activation = MODEL.block.activation;
     norm = MODEL.block.norm;
-    pairing = MODEL.block.scores.rotary_pairing;
-    scaling = MODEL.block.scores.rotary_scaling.kind;
+    convert_scores(&MODEL.block.scores, &of_block);
+    convert_scores(&MODEL.other_scores, &of_others);
+    other_layers = other_layers_to_text();
     bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
     for (int i = 0; i < 2; i++)
         for (const program_option *o = tables[i]; o->name; o++)
@@ -388,6 +475,10 @@ static void from_json(const program_option *o, const json_t *value, const char *
 /* Adds settings that runs of older versions lack. */
 static void add_older(json_t *all)
 {
+    /* Models of older versions had no such options: 0 is their default. */
+    for (const program_option *o = derived_settings; o->name; o++)
+        if (strncmp(o->name, "model.", strlen("model.")) == 0 && json_object_get(all, o->name) == NULL && o->low <= 0)
+            json_object_set_new(all, o->name, o->flag ? json_false() : o->text ? json_string("") : json_integer(0));
     if (json_object_get(all, "precision") == NULL)
         json_object_set_new(all, "precision", json_string("float32"));
     if (json_object_get(all, "shards") == NULL)
@@ -397,6 +488,8 @@ static void add_older(json_t *all)
     if (json_object_get(all, "keep") == NULL)
         json_object_set_new(all, "keep", json_integer(DEFAULT_KEEP));
 }
+
+#define FACTORS_WANTED "empty or at most 160 numbers, as many as long_factor"
 
 /* Checks that the settings are consistent. Each is already within its limits. */
 static void refuse_inconsistent(const json_t *all, const char *file)
@@ -413,6 +506,11 @@ static void refuse_inconsistent(const json_t *all, const char *file)
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
          block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
+        {"model.block.scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_block)},
+        {"model.other_scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_others)},
+        {"model.other_layers", "empty, or a digit for each layer, 0 or 1",
+         other_layers[0] == 0 ||
+             (strspn(other_layers, "01") == strlen(other_layers) && (int64_t)strlen(other_layers) == MODEL.layers)},
         {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
         {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
          local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},
@@ -446,6 +544,7 @@ void settings_from_json(const char *text, const char *file)
     MODEL.positions = (th_position_kind)positions;
     MODEL.block.activation = (th_activation)activation;
     MODEL.block.norm = (th_norm)norm;
-    MODEL.block.scores.rotary_pairing = (th_rotary_pairing)pairing;
-    MODEL.block.scores.rotary_scaling.kind = (th_rotary_scaling_kind)scaling;
+    convert_scores_back(&of_block, &MODEL.block.scores);
+    convert_scores_back(&of_others, &MODEL.other_scores);
+    MODEL.other_layers = other_layers_of_text();
 }

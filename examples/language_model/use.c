@@ -98,8 +98,9 @@ static void open_model(trainer *t, const char *run, bool last)
 int sample(int argc, char **argv)
 {
     const char *prompt = NULL, *run = NULL, *page = NULL;
-    int64_t tokens = 500, top_k = 0, seed = 1, beams = 0;
-    double temperature = -1, top_p = 0, penalty = 0;
+    const char *stop = NULL;
+    int64_t tokens = 500, top_k = 0, seed = 1, beams = 0, ngram = 0, samples = 1;
+    double temperature = -1, top_p = 0, min_p = 0, penalty = 0;
     bool last = false, ignore_end = false;
     const program_option options[] = {
         {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
@@ -109,8 +110,14 @@ int sample(int argc, char **argv)
         {"top-k", "draw from the k most probable tokens; 0: from all", .integer = &top_k, .low = 0, .high = 1e9},
         {"top-p", "draw from the most probable tokens with this share of the probability; 0: from all", .real = &top_p,
          .low = 0, .high = 1},
+        {"min-p", "draw from tokens at least this share as probable as the most probable one; 0: from all",
+         .real = &min_p, .low = 0, .high = 1},
         {"repetition-penalty", "above 1: earlier tokens become less likely; 0: no penalty", .real = &penalty, .low = 0,
          .high = 100},
+        {"no-repeat", "no sequence of this many tokens is written twice; 0: no limit", .integer = &ngram, .low = 0,
+         .high = 1e6},
+        {"stop", "the text ends before this string", .text = &stop},
+        {"samples", "of the same prompt; with --beams, the best ones", .integer = &samples, .low = 1, .high = 1000},
         {"beams", "more than 1: beam search, up to the length that the model sees at once", .integer = &beams, .low = 0,
          .high = 1000},
         {"seed", "of the random numbers", .integer = &seed, .low = 0, .high = 1e15},
@@ -126,19 +133,35 @@ int sample(int argc, char **argv)
         refuse(PROGRAM, "sample needs the folder of a run or a model", "");
     if (prompt && prompt[0] == 0)
         refuse(PROGRAM, "the prompt must not be empty", "");
+    if (stop && (stop[0] == 0 || strlen(stop) > 255))
+        refuse(PROGRAM, "--stop needs 1 to 255 bytes", "");
     if (temperature < 0)
         temperature = beams > 1 ? 0 : 0.8;
+    if (samples > 1 && temperature == 0 && beams < samples)
+        refuse(PROGRAM, "samples of temperature 0 are equal; --samples needs a temperature, or as many --beams", "");
     trainer t;
     open_model(&t, run, last);
-    const th_generate_options how = {.max_new_tokens = tokens,
-                                     .temperature = temperature,
-                                     .top_k = top_k,
-                                     .top_p = top_p,
-                                     .repetition_penalty = penalty,
-                                     .beams = beams,
-                                     .seed = (uint64_t)seed};
+    int64_t end_tokens[64];
+    int n_end_tokens = 0;
+    if (is_model_folder(run))
+        expect(&t, th_pretrained_end_tokens(t.ctx, run, end_tokens, 64, &n_end_tokens));
+    const sample_options how = {.generate = {.max_new_tokens = tokens,
+                                             .temperature = temperature,
+                                             .top_k = top_k,
+                                             .top_p = top_p,
+                                             .min_p = min_p,
+                                             .repetition_penalty = penalty,
+                                             .no_repeat_ngram_size = ngram,
+                                             .sequences = samples,
+                                             .beams = beams,
+                                             .seed = (uint64_t)seed},
+                                .ignore_end = ignore_end,
+                                .end_tokens = end_tokens,
+                                .n_end_tokens = n_end_tokens,
+                                .stop = &stop,
+                                .n_stop = stop != NULL};
     first_tokens first = {.count = 0};
-    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, ignore_end, stdout, &first));
+    expect(&t, write_sample(t.model, t.tokenizer, prompt, &how, stdout, &first));
     putchar('\n');
     finish_output(PROGRAM);
     if (page && first.count < 2)

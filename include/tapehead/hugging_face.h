@@ -23,15 +23,22 @@ TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char 
  * and recompute before creating the model; the other options belong to the weights. model_type must be gpt2 or llama.
  * Errors:
  *   GPT-2  scale_attn_weights off, scale_attn_by_inverse_layer_idx, cross attention
- *   Llama  rotary positions of a part of each head, or a rope_type other than default, linear and llama3
- *          (in rope_scaling or rope_parameters)
- *   both   quantized weights, activations that th_activation does not have */
+ *   Llama  rotary positions of a part of each head, or a rope_type other than default, linear, llama3, dynamic, yarn
+ *          and longrope (in rope_scaling or rope_parameters)
+ *   both   quantized weights, activations that th_activation does not have
+ * With dynamic scaling, .length is max_position_embeddings times the factor. The factors of longrope belong to the
+ * context, until it is freed. */
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
 /* Sets *token to the token that ends a text, for th_generate_options.end_tokens and TH_END_TOKEN. This is eos_token_id
  * of config.json, or its first entry if it is a list. It is -1 if eos_token_id is null or outside the model's
  * vocabulary. */
 TH_API th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *token) TH_MUST_CHECK;
+/* Sets tokens[0 .. *count - 1] to all tokens that end a text, for th_generate_options.end_tokens. They are eos_token_id
+ * of generation_config.json if that file has it, otherwise of config.json, without tokens outside the vocabulary.
+ * TH_ERROR_ARGUMENT if there are more than max_tokens. A file may have up to 64. */
+TH_API th_status th_pretrained_end_tokens(th_context *ctx, const char *folder, int64_t *tokens, int max_tokens,
+                                          int *count) TH_MUST_CHECK;
 /* Options of th_pretrained_load. */
 typedef struct th_pretrained_load_options {
     th_report_function *report; /* called with each difference as a line; may be NULL */
@@ -65,6 +72,7 @@ TH_API th_status th_language_model_export(th_module *model, const char *folder,
 #define th_language_model_from_pretrained(...) TH_AT_POINTER(th_module, th_language_model_from_pretrained(__VA_ARGS__))
 #define th_pretrained_options(...) TH_AT_STATUS(th_pretrained_options(__VA_ARGS__))
 #define th_pretrained_end_token(...) TH_AT_STATUS(th_pretrained_end_token(__VA_ARGS__))
+#define th_pretrained_end_tokens(...) TH_AT_STATUS(th_pretrained_end_tokens(__VA_ARGS__))
 #define th_pretrained_load(...) TH_AT_STATUS(th_pretrained_load(__VA_ARGS__))
 #define th_language_model_export(...) TH_AT_STATUS(th_language_model_export(__VA_ARGS__))
 #endif

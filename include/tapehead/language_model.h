@@ -22,14 +22,24 @@ typedef struct th_language_model_options {
     bool untied;                        /* the classifier has its own weight, without a bias */
     double dropout;                     /* in training, on the embedding and at the end of every branch; 0 <= p < 1 */
     double embedding_dropout;           /* on the embedding only; 0: dropout */
+    double embedding_scale;             /* multiplies the embedding's rows, but not the classifier (Gemma: sqrt(E));
+                                           0: 1 */
+    double logit_soft_cap;              /* logits become c tanh(logits / c) (Gemma 2); 0: none */
     th_transformer_block_options block; /* without cross_attention. If block.dropout is given, the branches use it
                                            instead of dropout */
+    /* If other_layers[i] is true, layer i has other_scores instead of block.scores, all members of it: another window,
+     * another rotary base, no rotary positions ... other_layers [layers] is copied; NULL: no such layer. */
+    th_score_options other_scores;
+    const bool *other_layers;
+    /* The scores of layer i are also divided by i + 1 (scale_attn_by_inverse_layer_idx of GPT-2). */
+    bool scale_by_layer;
 } th_language_model_options;
 /* Creates a language model. If all options except sizes are zero, it is GPT-2 (Radford et al. 2019):
  *
- *   x = drop(embedding[tokens] + position[0 .. T))
+ *   x = drop(embedding[tokens] embedding_scale + position[0 .. T))
  *   x = layers.i(x)                   causal blocks, pre-norm, without dropout inside the MLP
  *   logits = norm(x) embedding^T      the classifier is the embedding (tied)
+ *   logits = c tanh(logits / c)       if logit_soft_cap = c is given (Gemma Team 2024)
  *
  * Llama (Touvron et al. 2023) is
  *
@@ -42,7 +52,7 @@ typedef struct th_language_model_options {
  * (untied).
  *
  * Initialization: weights and embeddings N(0, 0.02^2); weights that end a residual branch (self_attn.out_proj, linear2)
- * N(0, 0.02^2 / n) with n branches in the model; biases 0, norms 1.
+ * N(0, 0.02^2 / n) with n branches in the model; biases 0, norms 1 (0 with block.unit_offset).
  *
  * th_module_forward(model, tokens) runs it: tokens (B, T) int32/int64 in [0, V), T <= length -> logits (B, T, V). */
 TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model_options *options);
@@ -61,12 +71,13 @@ TH_API th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
 
 /* Returns th_cross_entropy(th_module_forward(model, tokens), targets, options), a scalar. targets (B, T): targets[b, t]
  * is the token that follows tokens[b, t]. Classifier and loss run as one operation (th_dense_cross_entropy), which
- * holds only a chunk of the logits at a time; they run as two operations if fusion is off. */
+ * holds only a chunk of the logits at a time; they run as separate operations if fusion is off. With logit_soft_cap,
+ * these operations run chunk by chunk, and backward computes the logits again. */
 TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 
-/* Returns the options of a model, with defaults filled in for the block's sizes and the dropout rates. They live as
- * long as the model. NULL, without an error, for any other module. */
+/* Returns the options of a model, with defaults filled in for the block's sizes and the dropout rates. They and
+ * other_layers live as long as the model. NULL, without an error, for any other module. */
 TH_API const th_language_model_options *th_language_model_options_of(const th_module *model);
 
 /* -- with the caller's line -- */

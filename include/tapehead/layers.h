@@ -31,6 +31,7 @@ typedef struct th_norm_layer_options {
     double eps;     /* 0: 1e-5 */
     bool no_weight; /* neither weight nor bias */
     bool no_bias;
+    bool unit_offset; /* multiplies by 1 + weight, and weight starts at 0 (Gemma Team 2024). An error with no_weight */
 } th_norm_layer_options;
 /* Creates a layer that applies th_layer_norm to the last axis, (N, width) -> (N, width). Parameters: weight (width),
  * ones, and bias (width), zeros. options may be NULL. */
@@ -56,15 +57,20 @@ typedef struct th_score_options {
     /* th_rms_norm over each head of queries and keys before the rotation (as in Qwen 3 and Gemma 3). Parameters:
      * q_norm.weight and k_norm.weight (D), ones */
     bool qk_norm;
-    double qk_norm_eps; /* 0: 1e-5 */
-    double soft_cap;    /* th_attention_options.soft_cap; 0: none */
-    int64_t window;     /* a query attends to the last `window` keys up to its own; 0: all. Needs a causal mask */
+    /* Instead of qk_norm: one th_rms_norm over all heads of a query, and one over all heads of a key (as in OLMo 2).
+     * Parameters: q_norm.weight (key_width), k_norm.weight (key_width Hkv / H), ones */
+    bool qk_norm_whole;
+    bool qk_norm_unit_offset; /* both norms have .unit_offset */
+    double qk_norm_eps;       /* 0: 1e-5 */
+    double soft_cap;          /* th_attention_options.soft_cap; 0: none */
+    int64_t window;           /* a query attends to the last `window` keys up to its own; 0: all. Needs a causal mask */
 } th_score_options;
 
 /* Options of th_multi_head_attention_new. */
 typedef struct th_multi_head_attention_options {
     double dropout; /* on the attention weights, in training; 0 <= p < 1 */
     bool no_bias;
+    bool no_output_bias;  /* only the projections of query, key and value have biases (as in Qwen 2) */
     int64_t query_input;  /* width of the query tensor; 0: width */
     int64_t key_input;    /* width of the key tensor; 0: width */
     int64_t value_input;  /* width of the value tensor; 0: width */
@@ -88,7 +94,7 @@ typedef struct th_multi_head_attention_options {
  *   q_proj_weight (key_width, query_input), k_proj_weight (key_width Hkv / H, key_input),
  *   v_proj_weight (value_width Hkv / H, value_input)
  *   in_proj_bias                          b_q, b_k and b_v one after another, in both cases
- *   q_norm.weight, k_norm.weight (D)      with scores.qk_norm
+ *   q_norm.weight, k_norm.weight          with scores.qk_norm or scores.qk_norm_whole
  *   out_proj.weight (output_width, value_width), out_proj.bias (output_width)
  *
  * Initialization: input projections Xavier uniform (in_proj_weight as one matrix), out_proj.weight as in th_dense_new,
@@ -110,7 +116,8 @@ typedef struct th_attend_options {
 } th_attend_options;
 /* Runs multi-head attention: query (B, T, query_input), key (B, S, key_input) and value (B, S, value_input) -> (B, T,
  * output_width). B: any leading dimensions, or none; T: query length, S: key length; H: heads. th_attend(m, x, x, x,
- * NULL) is self-attention. th_module_forward fails for this layer, with TH_ERROR_ARGUMENT. options may be NULL. */
+ * NULL) is self-attention. th_module_forward fails for this layer, with TH_ERROR_ARGUMENT. If the program set
+ * attention->attend, it runs that instead; attention may then be any module. options may be NULL. */
 TH_API th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                             const th_attend_options *options);
 

@@ -39,7 +39,21 @@
  *     th_module_add(linear2, "adapter", adapter_new(ctx));
  *
  * A replaced forward gets only x and returns only y. For such a module, a call with a mask, an encoder output
- * (memory), a cache or positions gives TH_ERROR_ARGUMENT. A call that requests attention weights does too.
+ * (memory), a cache or positions gives TH_ERROR_ARGUMENT. A call that requests attention weights does too. To replace
+ * attention or a whole block in a model, set ->attend or ->transform, which get all options:
+ *
+ *     static th_tensor *own_attend(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
+ *                                  const th_attend_options *options)
+ *     {
+ *         th_tensor *y = th_attend(m, query, key, value, options);                the library's attention
+ *         return th_mul(y, th_sigmoid(th_module_forward(th_module_find(m, "output_gate"), query)));
+ *     }
+ *
+ *     th_module *attention = th_module_find(model, "layers.0.self_attn");
+ *     attention->attend = own_attend;
+ *     th_module_add(attention, "output_gate", th_dense_new(ctx, width, width, NULL));
+ *
+ * An attempt that cannot work is an error. The library never ignores a replaced function.
  *
  * The tree provides names of parameters ("norm.weight"), training and evaluation mode, counting, saving and freeing. A
  * constructor checks only its own allocation. It need not check the children that it creates, because the context
@@ -58,6 +72,16 @@ typedef struct th_module_state th_module_state;
 /* The forward of a module: one tensor in, one tensor out. */
 typedef th_tensor *th_forward_function(th_module *m, th_tensor *x);
 
+struct th_attend_options;
+struct th_transform_options;
+/* A function that th_attend runs for a module instead of the library's. options is not NULL, and its residual is NULL.
+ * It sets *options->weights if that is given. In it, th_attend(m, ...) runs the library's function. */
+typedef th_tensor *th_attend_function(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
+                                      const struct th_attend_options *options);
+/* A function that th_transform runs for a module instead of the library's. options is not NULL. In it,
+ * th_transform(m, ...) runs the library's function. */
+typedef th_tensor *th_transform_function(th_module *m, th_tensor *x, const struct th_transform_options *options);
+
 enum {
     TH_NAME_SIZE = 64,      /* bytes of a member's name, with its final 0 */
     TH_FULL_NAME_SIZE = 256 /* bytes of a dotted name: "layers.0.self_attn.out_proj.weight" */
@@ -70,14 +94,19 @@ typedef struct th_parameter {
     struct th_parameter *next;
 } th_parameter;
 
-/* A node of the tree. Programs may set forward (before its first use), destroy and part. The functions below set all
- * other fields. */
+/* A node of the tree. Programs may set forward, attend and transform (before their first use), destroy and part. The
+ * functions below set all other fields. */
 struct th_module {
     th_context *ctx;
     char type[TH_NAME_SIZE];      /* "attention_block": for messages */
     char name[TH_NAME_SIZE];      /* in the parent; "" without a parent */
     th_forward_function *forward; /* may be replaced, see above. NULL: th_module_forward is an error, because the module
                                      has functions of its own with other arguments */
+    /* Of multi-head attention, or of a module of your own: what th_attend runs. NULL: the library's function. */
+    th_attend_function *attend;
+    /* Of a block, a stack, or a module of your own: what th_transform runs, and th_module_forward of a block or a
+     * stack. NULL: the library's function. */
+    th_transform_function *transform;
     void (*destroy)(th_module *m); /* frees what your struct owns besides its members (parameters and children); called
                                       once, before the members are freed; may be NULL */
     th_module *parent, *first, *next; /* first: the first child; next: the next child of the same parent */
@@ -97,8 +126,8 @@ TH_API void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_f
  *
  *   - the name is empty, longer than 63 bytes, contains a dot or is taken
  *   - the child has a parent, or would contain itself
- *   - m is a library module, not a list, and its forward was not replaced: the library's forward would never use
- * the child
+ *   - m is a library module, not a list, and none of its functions was replaced: the library's forward would never
+ * use the child
  *
  * Parameters follow the same rules. */
 TH_API th_module *th_module_add(th_module *m, const char *name, th_module *child);
@@ -163,8 +192,8 @@ TH_API th_status th_module_freeze(th_module *m, bool frozen) TH_MUST_CHECK;
  * parameter (th_tape_clear first). After an error nothing has changed. */
 TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 /* Stores the frozen weights of dense layers, attention projections and embeddings of the tree as a storage type
- * (TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0), in place. Their values are rounded as by th_cast. Forward and the
- * gradients of inputs are those of a model with the rounded weights. With TH_FLOAT32 or TH_FLOAT64, converts the stored
+ * (TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0), in place. The values are rounded as by th_cast. A model with the rounded
+ * values in float32 computes the same bits, forward and backward. With TH_FLOAT32 or TH_FLOAT64, converts the stored
  * weights of the tree back.
  *
  *     if (th_module_freeze(model, true) || th_module_store(model, TH_Q8_0))
@@ -174,8 +203,7 @@ TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
  * in the same blocks of memory move too, and their gradients are emptied. During the call both copies exist.
  *
  * Errors, after which nothing has changed: TH_ERROR_SHAPE if a weight (out, in) is stored in blocks and `in` is not a
- * multiple of 32, TH_ERROR_STATE if all weights require a gradient, or if the tape still uses a parameter
- * (th_tape_clear first). */
+ * multiple of 32. TH_ERROR_STATE if no weight is frozen, or if the tape still uses a parameter (th_tape_clear first). */
 TH_API th_status th_module_store(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 
 /* -- inspecting -- */

@@ -257,7 +257,7 @@ typedef struct th_sample_input {
     double kinks[3];  /* [n_kinks] values to avoid: no derivative exists there, as at 0 for abs */
     double clearance; /* of TH_SAMPLE_REAL: every element is at least this far from each kink; 0 means 0.05 */
     bool constant;    /* no gradient is requested */
-    /* Of TH_SAMPLE_REAL: a storage type (TH_STORAGE_TYPES) to which the numbers are converted. `shape` is the shape of the
+    /* Of TH_SAMPLE_REAL: the numbers are converted to this storage type (TH_STORAGE_TYPES). `shape` is the shape of the
      * numbers. No gradient is requested. 0: the type under test. */
     th_dtype storage;
 } th_sample_input;

@@ -251,7 +251,7 @@ typedef enum th_rotary_pairing {
 } th_rotary_pairing;
 
 /* How to lower the frequencies base^(-2 i / width), in radians for each position. A model that was trained on short
- * texts can then read longer ones. */
+ * texts can then read longer ones. The formulas are those of transformers. */
 typedef enum th_rotary_scaling_kind {
     TH_ROTARY_UNSCALED,
     /* Every frequency f becomes f / factor (Chen et al. 2023). */
@@ -259,16 +259,46 @@ typedef enum th_rotary_scaling_kind {
     /* High frequencies stay and low ones become f / factor (Llama 3.1, Grattafiori et al. 2024): f becomes
      * s f + (1 - s) f / factor. Let r = original_length f / 2 pi, the rotations within original_length positions. s
      * rises linearly from 0 at r = low_freq_factor to 1 at r = high_freq_factor. */
-    TH_ROTARY_LLAMA3
+    TH_ROTARY_LLAMA3,
+    /* NTK-aware scaling by the length L of the sequence: if L > original_length, the base is multiplied by
+     * (factor L / original_length - factor + 1)^(width / (width - 2)). */
+    TH_ROTARY_DYNAMIC,
+    /* YaRN (Peng et al. 2023): the frequency f of pair i becomes (1 - r) f + r f / factor. r rises linearly with i,
+     * from 0 at d(beta_fast) to 1 at d(beta_slow). d(b) = width log(original_length / 2 pi b) / (2 log(base)) is the pair
+     * that makes b rotations within original_length positions. d is rounded down for beta_fast and up for beta_slow,
+     * unless no_truncate is set, and then limited to [0, width - 1]. Cosines and sines are multiplied by
+     * attention_factor. */
+    TH_ROTARY_YARN,
+    /* LongRoPE (Ding et al. 2024): the frequency f of pair i becomes f / long_factor[i] if the length L of the sequence
+     * is above original_length, otherwise f / short_factor[i]. Cosines and sines are multiplied by attention_factor. */
+    TH_ROTARY_LONGROPE
 } th_rotary_scaling_kind;
 
-/* Frequency scaling. The members have the names of rope_scaling in transformers' config.json, except original_length,
- * which is original_max_position_embeddings there. */
+/* Frequency scaling. The members have the names of rope_parameters in transformers' config.json, except
+ * original_length, which is original_max_position_embeddings there (TH_ROTARY_DYNAMIC: max_position_embeddings), and
+ * no_truncate, which is the opposite of truncate.
+ *
+ * The length L of a sequence is 1 + its largest position in the call of th_rotary: in its row of .positions, or in all
+ * of them if .positions is (T). Without .positions it is T. It does not depend on other sequences of a batch, while
+ * transformers uses the longest sequence of the batch. All positions of a call are rotated for the same L. Keys in a
+ * cache stay as they were rotated when they were stored. */
 typedef struct th_rotary_scaling {
     th_rotary_scaling_kind kind;
-    double factor;                            /* positive, for both kinds */
+    double factor;                            /* positive, for all kinds */
     double low_freq_factor, high_freq_factor; /* for TH_ROTARY_LLAMA3: 0 < low < high */
-    int64_t original_length;                  /* for TH_ROTARY_LLAMA3: the context length of the first training */
+    int64_t original_length; /* for all but TH_ROTARY_LINEAR: the context length of the first training */
+    /* For TH_ROTARY_YARN and TH_ROTARY_LONGROPE: the factor of cosines and sines. 0 means
+     *   YARN      m(1), where m(s) = 1 + 0.1 s log(factor), or 1 if factor <= 1;
+     *             m(mscale) / m(mscale_all_dim) if neither is 0
+     *   LONGROPE  sqrt(1 + log(factor) / log(original_length)), or 1 if factor <= 1 */
+    double attention_factor;
+    double beta_fast, beta_slow;   /* for TH_ROTARY_YARN: 0 < slow <= fast; 0 means 32 and 1 */
+    double mscale, mscale_all_dim; /* for TH_ROTARY_YARN; 0: none */
+    bool no_truncate;              /* for TH_ROTARY_YARN */
+    /* For TH_ROTARY_LONGROPE: [n_factors] positive numbers, n_factors = width / 2. Layers and models copy the arrays.
+     * th_rotary does not: its backward reads them. */
+    const double *short_factor, *long_factor;
+    int64_t n_factors;
 } th_rotary_scaling;
 
 /* Options of th_rotary. */
@@ -282,8 +312,10 @@ typedef struct th_rotary_options {
 
 /* Rotary positions (Su et al. 2021): x (N, T, D) -> (N, T, D). Each pair (a, b) of a row becomes (a cos - b sin, b cos
  * + a sin). For pair i of the row at position p the angle is p f, where f is the frequency base^(-2 i / width), changed
- * by .scaling if it is given. Angles are computed in float64. A row's bits depend on its position, not on its index in
- * the tensor. x may have any strides, such as the heads of a packed projection. Backward rotates the gradient back. */
+ * by .scaling if it is given. Some kinds of scaling also multiply cosines and sines by a factor. Angles are computed in
+ * float64. A row's bits depend on its position, and for some kinds of scaling on the length of its sequence. They do
+ * not depend on its index in the tensor. x may have any strides, such as the heads of a packed projection. Backward
+ * rotates the gradient back. */
 TH_API th_tensor *th_rotary(th_tensor *x, const th_rotary_options *options);
 
 /* -- attention -- */

@@ -32,17 +32,24 @@ typedef struct th_transformer_block_options {
     bool no_mlp;              /* attention only */
     bool gated;               /* the MLP has a gate */
     bool post_norm;           /* otherwise pre-norm */
+    bool output_norm;         /* a norm at the end of each branch, in addition to the one before it (Gemma 2) */
+    bool no_input_norm;       /* with output_norm: without the norm before each branch (OLMo 2) */
+    bool parallel;            /* all branches read the block's input (GPT-NeoX, GPT-J) */
     bool cross_attention;     /* a decoder block: attends to a memory too */
     th_activation activation; /* of the MLP */
     th_norm norm;
+    bool unit_offset;         /* all norms, also of queries and keys, multiply by 1 + weight, and weight starts at 0
+                                 (Gemma) */
     double dropout;           /* in training, at the end of every branch and inside the MLP; 0 <= p < 1 */
     bool no_mlp_dropout;      /* no dropout inside the MLP, as in GPT-2 */
     double attention_dropout; /* in training, on the attention weights; 0 <= p < 1 */
     bool no_bias;             /* in attention, MLP and norms */
     bool no_attention_bias;   /* in attention only */
+    bool no_output_bias;      /* only in the last projection of attention (Qwen 2) */
     bool no_mlp_bias;         /* in the MLP only */
     int64_t kv_heads;         /* heads of key and value, a divisor of heads; 0: heads */
     int64_t head_width;       /* of each head; 0: width / heads */
+    double scale;             /* of the scores of all attention; 0: 1 / sqrt(head_width) */
     th_score_options scores;  /* of self-attention: rotary positions, ALiBi, a window ... */
     double eps;               /* of the norms; 0: 1e-5 */
     /* The block's forward is a th_scope_begin_recomputed: only its result is saved. Backward runs the forward again.
@@ -56,17 +63,39 @@ typedef struct th_transformer_block_options {
  *   MLP               f(h) = linear2(drop(activation(linear1(h))))  unless no_mlp
  *       gated         f(h) = linear2(drop(activation(gate(h)) * linear1(h)))     Shazeer 2020; SwiGLU with TH_SILU
  *
- *   pre-norm   x + drop(f(norm(x)))     Xiong et al. 2020, GPT-2; the default
- *   post-norm  norm(x + drop(f(x)))     Vaswani et al. 2017
+ *   pre-norm                     x + drop(f(norm(x)))              Xiong et al. 2020, GPT-2; the default
+ *   post_norm                    norm(x + drop(f(x)))              Vaswani et al. 2017
+ *   output_norm                  x + drop(norm_out(f(norm(x))))    Gemma Team 2024 (Gemma 2)
+ *   output_norm, no_input_norm   x + drop(norm_out(f(x)))          OLMo Team 2025 (OLMo 2)
+ *
+ * A branch reads the result of the branch before it. With parallel, every branch reads the block's input x, and the
+ * results are added (Wang & Komatsuzaki 2021, Black et al. 2022):
+ *
+ *   parallel                     x + drop(f1(norm1(x))) + drop(f2(norm2(x)))
+ *   parallel, output_norm        x + drop(norm1_out(f1(norm1(x)))) + drop(norm2_out(f2(norm2(x))))
  *
  * Members: self_attn and multihead_attn (th_multi_head_attention_new), linear1 (mlp_width, E), linear2 (E, mlp_width)
- * and gate (mlp_width, E) (th_dense_new), norm1, norm2 and norm3 in the order of the branches. The layers initialize
- * their parameters. options may be NULL.
+ * and gate (mlp_width, E) (th_dense_new), norm1, norm2 and norm3 in the order of the branches. With output_norm also
+ * norm1_out, norm2_out and norm3_out. The layers initialize their parameters. options may be NULL.
+ *
+ * Errors (TH_ERROR_ARGUMENT): post_norm with output_norm, no_input_norm or parallel; no_input_norm without output_norm;
+ * no_mlp with gated. All other options can be combined.
  *
  * PyTorch's layers are this block with dropout = attention_dropout. A block of Llama is
  *
  *   {.norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .no_bias = true, .scores = {.rotary = true},
- *    .mlp_width = ..., .kv_heads = ...} */
+ *    .mlp_width = ..., .kv_heads = ...}
+ *
+ * Other families differ from Llama in
+ *
+ *   Qwen 2      .no_bias = false, .no_output_bias = true, .no_mlp_bias = true
+ *   Qwen 3      .head_width = ..., .scores = {.rotary = true, .qk_norm = true}
+ *   Gemma 2     .output_norm = true, .unit_offset = true, .activation = TH_GELU_TANH, .scale = ...,
+ *               .scores = {.rotary = true, .soft_cap = 50, .window = ...}, the window in every second layer
+ *   Gemma 3     as Gemma 2, with .scores.qk_norm = true and without .scores.soft_cap
+ *   OLMo 2      .output_norm = true, .no_input_norm = true, .scores = {.rotary = true, .qk_norm_whole = true}
+ *   GPT-NeoX    .norm = TH_LAYER_NORM, .parallel = true, .gated = false, .activation = TH_GELU, .no_bias = false,
+ *               .scores = {.rotary = true, .rotary_width = ...} */
 TH_API th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t heads,
                                            const th_transformer_block_options *options);
 
@@ -105,7 +134,8 @@ typedef struct th_transform_options {
     th_tensor **memory_weights; /* of cross attention, (B, H, T, S) */
 } th_transform_options;
 /* Runs a block or a stack: (B, T, E) -> (B, T, E). options may be NULL. th_module_forward(block, x) is
- * th_transform(block, x, NULL), so a list can run encoder blocks.
+ * th_transform(block, x, NULL), so a list can run encoder blocks. If the program set block->transform, it runs that
+ * instead; block may then be any module.
  *
  * A row that the mask excludes for every query is masked. Masked rows of the memory affect nothing. Masked rows of x
  * affect only the same rows of the result, and through them the gradients of parameters. If such a row is not finite,

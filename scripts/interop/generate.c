@@ -1,5 +1,6 @@
 /* generate FOLDER MODEL [OPTION VALUE]...: runs th_generate with a model that transformers saved. Reads prompts (B,
- * T) and lengths (B). Writes tokens, generated (the number of new tokens) and, for beam search, scores. */
+ * T) and lengths (B). Writes tokens, generated (the number of new tokens) and, for beam search, scores; with
+ * log_probabilities 1, log_probabilities. */
 #include "driver.h"
 
 int main(int argc, char **argv)
@@ -23,10 +24,13 @@ int main(int argc, char **argv)
         } names[] = {
             {"temperature", &options.temperature, NULL},
             {"top_p", &options.top_p, NULL},
+            {"min_p", &options.min_p, NULL},
             {"repetition_penalty", &options.repetition_penalty, NULL},
             {"length_penalty", &options.length_penalty, NULL},
             {"top_k", NULL, &options.top_k},
             {"beams", NULL, &options.beams},
+            {"sequences", NULL, &options.sequences},
+            {"no_repeat_ngram_size", NULL, &options.no_repeat_ngram_size},
             {"max_new_tokens", NULL, &options.max_new_tokens},
             {"end", NULL, &end},
         };
@@ -39,6 +43,8 @@ int main(int argc, char **argv)
             *names[n].whole = (int64_t)value;
         else if (strcmp(argv[i], "early_stopping") == 0)
             options.early_stopping = value != 0;
+        else if (strcmp(argv[i], "log_probabilities") == 0)
+            options.log_probabilities = value != 0;
         else
             return 2;
     }
@@ -50,5 +56,7 @@ int main(int argc, char **argv)
     driver_write(ctx, folder, "generated", result.lengths);
     if (result.scores)
         driver_write(ctx, folder, "scores", result.scores);
+    if (result.log_probabilities)
+        driver_write(ctx, folder, "log_probabilities", result.log_probabilities);
     th_context_free(ctx);
 }

@@ -4,17 +4,18 @@ exported models give the same logits there."""
 import contextlib
 import json
 import logging
-import math
 import os
 import pathlib
 import re
 import tempfile
+from unittest import mock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
 import torch
 import transformers
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama import modeling_llama
 
 import common
@@ -35,6 +36,9 @@ LLAMA = dict(
 )
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
 LLAMA3["original_max_position_embeddings"] = 24
+SHORT_FACTORS, LONG_FACTORS = [1.0, 1.1, 1.5, 2.0], [1.5, 3.0, 7.5, 20.0]
+LONGROPE = dict(rope_type="longrope", short_factor=SHORT_FACTORS, long_factor=LONG_FACTORS, rope_theta=1e4)
+YARN = dict(rope_type="yarn", factor=4.0, rope_theta=1e4)
 MODELS = {
     "gpt2": GPT2,
     "gpt2 inner, relu, eps": GPT2 | dict(n_inner=50, activation_function="relu", layer_norm_epsilon=1e-3),
@@ -51,6 +55,26 @@ MODELS = {
     "llama wide heads": LLAMA | dict(head_dim=10),
     "llama linear scaling": LLAMA | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),
     "llama 3.1's scaling": LLAMA | dict(rope_parameters=LLAMA3 | {"rope_theta": 5e3}, max_position_embeddings=96),
+    "llama dynamic scaling, longer": LLAMA
+    | dict(rope_parameters=dict(rope_type="dynamic", factor=4.0, rope_theta=1e4), max_position_embeddings=12),
+    "llama dynamic scaling, not longer": LLAMA
+    | dict(rope_parameters=dict(rope_type="dynamic", factor=4.0, rope_theta=1e4), max_position_embeddings=24),
+    "llama yarn": LLAMA | dict(rope_parameters=YARN | {"original_max_position_embeddings": 24}),
+    "llama yarn, all members": LLAMA
+    | dict(
+        head_dim=12,
+        rope_parameters=YARN
+        | dict(original_max_position_embeddings=6, beta_fast=2.0, beta_slow=0.25, truncate=False)
+        | dict(mscale=0.7, mscale_all_dim=1.3),
+    ),
+    "llama yarn, attention factor": LLAMA
+    | dict(rope_parameters=YARN | dict(attention_factor=0.75, rope_theta=50.0), max_position_embeddings=64),
+    "llama longrope, long": LLAMA | dict(rope_parameters=LONGROPE | {"original_max_position_embeddings": 6}),
+    "llama longrope, short": LLAMA | dict(rope_parameters=LONGROPE | {"original_max_position_embeddings": 17}),
+    "llama longrope, attention factor": LLAMA
+    | dict(
+        rope_parameters=LONGROPE | dict(original_max_position_embeddings=16, attention_factor=1.25, factor=2.0),
+    ),
 }
 LIMITS = {"float32": (1e-4, 1e-5, 1e-4), "float64": (1e-10, 1e-10, 1e-10)}  # logits, loss, gradients
 
@@ -78,15 +102,14 @@ def norm_forward(norm, x):
 
 
 def rotary_forward(rotary, x, position_ids):
-    parameters = rotary.config.rope_parameters
-    width = rotary.config.head_dim
-    frequency = parameters["rope_theta"] ** -(torch.arange(0, width, 2, dtype=x.dtype) / width)
-    if parameters["rope_type"] != "default":
-        turns = frequency * parameters.get("original_max_position_embeddings", 0) / (2 * math.pi)
-        low, high = parameters.get("low_freq_factor", 1), parameters.get("high_freq_factor", 2)
-        frequency = torch.lerp(frequency / parameters["factor"], frequency, ((turns - low) / (high - low)).clamp(0, 1))
+    """transformers' own formulas, which take their types from torch.float, torch.float32 and Tensor.float."""
+    kind = rotary.config.rope_parameters["rope_type"]
+    formula = ROPE_INIT_FUNCTIONS.get(kind, rotary.compute_default_rope_parameters)
+    types = mock.patch.multiple(torch, float=x.dtype, float32=x.dtype)
+    with types, mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+        frequency, factor = formula(rotary.config, seq_len=int(position_ids.max()) + 1)
     angle = (position_ids[..., None].to(x.dtype) * frequency).repeat(1, 1, 2)
-    return angle.cos(), angle.sin()
+    return angle.cos() * factor, angle.sin() * factor
 
 
 @contextlib.contextmanager
@@ -145,7 +168,8 @@ def compare_pretrained(c, folder, model, dtype, title, export=None):
     """Compares our results for the model in folder with those of `model`, which has the same values, in dtype."""
     config = model.config
     logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
-    tokens = torch.randint(config.vocab_size, (3, min(17, config.max_position_embeddings)))
+    dynamic = (getattr(config, "rope_parameters", None) or {}).get("rope_type") == "dynamic"
+    tokens = torch.randint(config.vocab_size, (3, 17 if dynamic else min(17, config.max_position_embeddings)))
     targets = torch.randint(config.vocab_size, tokens.shape)
     model = model.to(getattr(torch, dtype))
     model.zero_grad()

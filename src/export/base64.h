@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Begin with (th_base64){.file = file}; line_bytes > 0, a multiple of 3, breaks the text after so many bytes. */
+/* Begin with (th_base64){.file = file}; line_bytes > 0, a multiple of 3, is the number of bytes of a
+ * line. */
 typedef struct th_base64 {
     FILE *file;
     int line_bytes;

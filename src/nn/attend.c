@@ -110,13 +110,16 @@ static th_tensor *merge_heads(th_tensor *x)
     return th_reshape(swapped, shape);
 }
 
-/* Normalizes queries or keys (B, H, T, D) unless norm is NULL, then rotates them if the scores are rotary. positions:
- * (T) or (B, T); NULL: 0 .. T - 1. */
-static th_tensor *normalize_and_rotate(const th_attention_layer *l, th_tensor *heads, th_module *norm,
-                                       th_tensor *positions)
+/* Splits queries or keys (N, T, H D) into heads (N, H, T, D). Normalizes them before that, or each head, unless norm is
+ * NULL. Then rotates them if the scores are rotary. positions: (T) or (B, T); NULL: 0 .. T - 1. */
+static th_tensor *score_heads(const th_attention_layer *l, th_tensor *x, int64_t count, const char *axes,
+                              th_module *norm, th_tensor *positions)
 {
     const th_score_options *scores = &l->scores;
-    if (norm)
+    if (norm && scores->qk_norm_whole)
+        x = th_module_forward(norm, x);
+    th_tensor *heads = split_heads(x, count, axes);
+    if (norm && !scores->qk_norm_whole)
         heads = th_module_forward(norm, heads);
     if (!scores->rotary)
         return heads;
@@ -130,13 +133,13 @@ static th_tensor *normalize_and_rotate(const th_attention_layer *l, th_tensor *h
 /* (N, T, H D) -> (N, H, T, D) */
 static th_tensor *query_heads(const th_attention_layer *l, th_tensor *query, th_tensor *positions)
 {
-    return normalize_and_rotate(l, split_heads(query, l->heads, "BHTD"), l->q_norm, positions);
+    return score_heads(l, query, l->heads, "BHTD", l->q_norm, positions);
 }
 
 /* (N, S, Hkv D) -> (N, Hkv, S, D) */
 static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tensor *positions)
 {
-    return normalize_and_rotate(l, split_heads(key, l->kv_heads, "BHSD"), l->k_norm, positions);
+    return score_heads(l, key, l->kv_heads, "BHSD", l->k_norm, positions);
 }
 
 /* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, keys and values are
@@ -222,10 +225,61 @@ static bool check_operand(const th_attention_layer *l, th_tensor *handle, const 
     return false;
 }
 
+/* -- functions of the user -- */
+
+bool th_mask_hides_nothing(const th_mask *mask)
+{
+    return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
+                            mask->keep == NULL && mask->additive == NULL);
+}
+
+/* Returns y + residual, which must have the same shape, or y if residual is NULL. */
+static th_tensor *add_residual(th_tensor *y, th_tensor *residual)
+{
+    return residual ? th_dropout_residual(y, 0, residual) : y;
+}
+
+/* Runs the replaced forward of a layer. TH_ERROR_ARGUMENT if it would not get an argument. */
+static th_tensor *run_replaced(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
+                               const th_attend_options *given)
+{
+    const char *missed = query != key || key != value ? "it takes only x and would not get the key and the value"
+                         : !th_mask_hides_nothing(given->mask) ? "it takes only x and would not get the mask"
+                         : given->positions                    ? "it takes only x and would not get the positions"
+                         : given->cache                        ? "it takes only x and would not get the cache"
+                         : given->weights                      ? "it returns only y and no attention weights"
+                                                               : NULL;
+    if (missed && !th_module_not_replaced(m, "attend", missed))
+        return NULL;
+    return add_residual(th_module_forward(m, query), given->residual);
+}
+
+/* Runs the user's function of a module. */
+static th_tensor *run_own(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
+                          const th_attend_options *given)
+{
+    if (!th_module_begin(m))
+        return NULL;
+    th_tensor *weights = NULL;
+    th_attend_options own = *given;
+    own.residual = NULL;
+    own.weights = given->weights ? &weights : NULL;
+    th_tensor *y = add_residual(m->attend(m, query, key, value, &own), given->residual);
+    th_module_end_all(m, (th_tensor *const[]){y, weights}, 2);
+    if (given->weights)
+        *given->weights = th_failed(m->ctx) ? NULL : weights;
+    return th_failed(m->ctx) ? NULL : y;
+}
+
 th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                      const th_attend_options *options)
 {
     const th_attend_options given = options ? *options : (th_attend_options){0};
+    const bool usable = th_module_usable(attention, "attend");
+    if (usable && th_module_attends(attention))
+        return run_own(attention, query, key, value, &given);
+    if (usable && th_module_is(attention, &th_attention_type) && th_module_replaced(attention))
+        return run_replaced(attention, query, key, value, &given);
     if (!th_module_begin_as(attention, &th_attention_type, "attend", "multi_head_attention"))
         return NULL;
     const th_attention_layer *l = (const th_attention_layer *)attention;

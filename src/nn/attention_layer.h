@@ -17,12 +17,15 @@ typedef struct th_attention_layer {
     th_tensor *in_proj_weight; /* (3 E, E), the weights of query, key and value; NULL: each has its own */
     th_tensor *in_proj_bias;   /* (query.rows + key.rows + value.rows), or NULL */
     th_input_projection query, key, value;
-    th_module *q_norm, *k_norm; /* RMSNorm over each head, or NULL */
+    th_module *q_norm, *k_norm; /* RMSNorm over each head, or with scores.qk_norm_whole over all heads; or NULL */
     th_module *out_proj;        /* dense */
     int64_t heads, kv_heads;
     double dropout, scale;
     th_score_options scores;
 } th_attention_layer;
+
+/* Returns whether attention is the same without this mask. */
+bool th_mask_hides_nothing(const th_mask *mask);
 
 /* The type of modules that th_multi_head_attention_new makes. */
 extern const th_module_type th_attention_type;

@@ -3,8 +3,11 @@
 #include "tapehead/language_model.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "nn/positions.h"
+#include "nn/score_options.h"
+#include "nn/soft_cap.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -17,6 +20,7 @@ typedef struct language_model {
     th_module *output;     /* the module that owns classifier if the model is untied; otherwise NULL */
     th_positions positions;
     th_language_model_options options; /* with defaults filled in */
+    bool other_layers[];               /* options.other_layers, copied: [layers], or none */
 } language_model;
 
 /* -- forward -- */
@@ -29,6 +33,8 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
         !th_module_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
     th_tensor *x = th_module_forward(l->embedding, tokens);
+    if (l->options.embedding_scale != 0)
+        x = th_scale(x, l->options.embedding_scale);
     x = th_positions_add_to(&l->positions, x, given->positions);
     if (x)
         th_set_axes(x, "BTE");
@@ -49,6 +55,7 @@ static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th
 {
     th_tensor *x = hidden(l, tokens, given);
     th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
 
@@ -57,8 +64,8 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-static const th_module_type language_model_type = {"language_model", sizeof(language_model), language_model_forward,
-                                                   NULL};
+static const th_module_type language_model_type = {
+    .name = "language_model", .bytes = sizeof(language_model), .forward = language_model_forward};
 
 /* Begins a function that runs the model, such as th_language_model_logits. It would not run a replaced forward, so a
  * replaced forward is an error. */
@@ -79,17 +86,24 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
 
+static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets,
+                          const th_cross_entropy_options *options)
+{
+    static const th_language_model_logits_options usual = {0};
+    const double cap = l->options.logit_soft_cap;
+    if (!th_has_fusion(l->base.ctx) || replaced_output(l))
+        return th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
+    th_tensor *x = hidden(l, tokens, &usual);
+    return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
+                    : th_soft_capped_cross_entropy(x, l->classifier, cap, targets, options);
+}
+
 th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                   const th_cross_entropy_options *options)
 {
-    static const th_language_model_logits_options usual = {0};
     if (!begin(model, "language_model_loss"))
         return NULL;
-    const language_model *l = (const language_model *)model;
-    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(l)
-                          ? th_dense_cross_entropy(hidden(l, tokens, &usual), l->classifier, targets, options)
-                          : th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
-    return th_module_end(model, loss);
+    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, options));
 }
 
 const th_language_model_options *th_language_model_options_of(const th_module *model)
@@ -114,6 +128,12 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     if (o->block.cross_attention)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type,
                        "a decoder-only model has no memory: .block.cross_attention must be false");
+    const double multiplier[] = {o->embedding_scale, o->logit_soft_cap};
+    static const char *const multiplier_name[] = {"embedding_scale", "logit_soft_cap"};
+    for (int i = 0; i < 2; i++)
+        if (!(multiplier[i] >= 0) || !isfinite(multiplier[i]))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, type, "%s = %g must be a positive number, or 0 for none",
+                           multiplier_name[i], multiplier[i]);
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
@@ -133,6 +153,23 @@ static th_status initialize(const language_model *l)
     return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
 }
 
+static void destroy(th_module *m)
+{
+    th_language_model_options *o = &((language_model *)m)->options;
+    th_score_options_release(m->ctx, &o->block.scores);
+    th_score_options_release(m->ctx, &o->other_scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked those that they use. */
+static void own_options(language_model *l)
+{
+    if (!th_failed(l->base.ctx)) {
+        l->base.destroy = destroy;
+        (void)th_score_options_copy(l->base.ctx, &l->options.block.scores, l->base.type);
+        (void)th_score_options_copy(l->base.ctx, &l->options.other_scores, l->base.type);
+    }
+}
+
 static void complete(th_language_model_options *o)
 {
     o->block.no_mlp_dropout = true;
@@ -143,6 +180,26 @@ static void complete(th_language_model_options *o)
     th_block_complete(&o->block, o->width, o->heads);
 }
 
+/* Returns the options of block i. */
+static th_transformer_block_options block_options(const th_language_model_options *o, int64_t i)
+{
+    th_transformer_block_options block = o->block;
+    if (o->other_layers && o->other_layers[i])
+        block.scores = o->other_scores;
+    if (o->scale_by_layer)
+        block.scale = (block.scale != 0 ? block.scale : 1 / sqrt((double)block.head_width)) / (double)(i + 1);
+    return block;
+}
+
+static void add_blocks(const language_model *l)
+{
+    const th_language_model_options *o = &l->options;
+    for (int64_t i = 0; i < o->layers && !th_failed(l->base.ctx); i++) {
+        const th_transformer_block_options block = block_options(o, i);
+        th_module_list_add(l->layers, th_transformer_block_new(l->base.ctx, o->width, o->heads, &block));
+    }
+}
+
 static void add_members(language_model *l)
 {
     const th_language_model_options *o = &l->options;
@@ -151,8 +208,7 @@ static void add_members(language_model *l)
     th_positions_add(&l->positions, &l->base, "position", o->positions, o->length, o->width);
     l->classifier = th_module_find_parameter(l->embedding, "weight");
     l->layers = th_module_add(&l->base, "layers", th_module_list_new(ctx));
-    for (int64_t i = 0; i < o->layers && !th_failed(ctx); i++)
-        th_module_list_add(l->layers, th_transformer_block_new(ctx, o->width, o->heads, &o->block));
+    add_blocks(l);
     if (!o->block.post_norm)
         l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
     if (o->untied) {
@@ -168,12 +224,16 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
     const th_language_model_options given = options ? *options : (th_language_model_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
-    language_model *l = th_module_make(ctx, &language_model_type);
+    const size_t flags = given.other_layers ? (size_t)given.layers * sizeof *given.other_layers : 0;
+    language_model *l = th_module_make_longer(ctx, &language_model_type, flags);
     if (l == NULL)
         return NULL;
     l->options = given;
+    if (given.other_layers)
+        l->options.other_layers = memcpy(l->other_layers, given.other_layers, flags);
     complete(&l->options);
     add_members(l);
+    own_options(l);
     if (!th_failed(ctx))
         (void)initialize(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);

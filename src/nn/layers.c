@@ -36,12 +36,13 @@ static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
     return th_dense(x, l->weight, &(th_dense_options){.bias = l->bias});
 }
 
-static const th_module_type dense_type = {"dense", sizeof(dense_layer), dense_layer_forward, NULL};
+static const th_module_type dense_type = {
+    .name = "dense", .bytes = sizeof(dense_layer), .forward = dense_layer_forward};
 
 th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual)
 {
     if (th_module_usable(dense, "dense_residual") && th_module_is(dense, &dense_type) && th_module_replaced(dense))
-        return th_add(residual, th_module_forward(dense, x));
+        return th_dropout_residual(th_module_forward(dense, x), 0, residual); /* does not broadcast */
     if (!th_module_begin_as(dense, &dense_type, "dense_residual", "dense layer"))
         return NULL;
     const dense_layer *l = (const dense_layer *)dense;
@@ -76,7 +77,8 @@ static th_tensor *embedding_layer_forward(th_module *m, th_tensor *indices)
     return th_embedding(((const embedding_layer *)m)->weight, indices);
 }
 
-static const th_module_type embedding_type = {"embedding", sizeof(embedding_layer), embedding_layer_forward, NULL};
+static const th_module_type embedding_type = {
+    .name = "embedding", .bytes = sizeof(embedding_layer), .forward = embedding_layer_forward};
 
 th_module *th_embedding_new(th_context *ctx, int64_t count, int64_t width)
 {
@@ -96,6 +98,7 @@ typedef struct norm_layer {
     th_tensor *weight, *bias; /* (width) or NULL */
     int64_t width;
     double eps;
+    bool unit_offset;
 } norm_layer;
 
 /* Checks the width of x. Without a weight, the operation would accept any width. */
@@ -108,12 +111,18 @@ static bool fits(const norm_layer *l, th_tensor *x)
     return false;
 }
 
+/* Returns the factor of a row, (width) or NULL. */
+static th_tensor *factor(const norm_layer *l)
+{
+    return l->unit_offset ? th_add_scalar(l->weight, 1) : l->weight;
+}
+
 static th_tensor *layer_norm_layer_forward(th_module *m, th_tensor *x)
 {
     const norm_layer *l = (const norm_layer *)m;
     if (!fits(l, x))
         return NULL;
-    return th_layer_norm(x, &(th_norm_options){.weight = l->weight, .bias = l->bias, .eps = l->eps});
+    return th_layer_norm(x, &(th_norm_options){.weight = factor(l), .bias = l->bias, .eps = l->eps});
 }
 
 static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
@@ -121,11 +130,13 @@ static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
     const norm_layer *l = (const norm_layer *)m;
     if (!fits(l, x))
         return NULL;
-    return th_rms_norm(x, &(th_norm_options){.weight = l->weight, .eps = l->eps});
+    return th_rms_norm(x, &(th_norm_options){.weight = factor(l), .eps = l->eps});
 }
 
-static const th_module_type layer_norm_type = {"layer_norm", sizeof(norm_layer), layer_norm_layer_forward, NULL};
-static const th_module_type rms_norm_type = {"rms_norm", sizeof(norm_layer), rms_norm_layer_forward, NULL};
+static const th_module_type layer_norm_type = {
+    .name = "layer_norm", .bytes = sizeof(norm_layer), .forward = layer_norm_layer_forward};
+static const th_module_type rms_norm_type = {
+    .name = "rms_norm", .bytes = sizeof(norm_layer), .forward = rms_norm_layer_forward};
 
 static th_module *norm_new(th_context *ctx, const th_module_type *type, int64_t width,
                            const th_norm_layer_options *options)
@@ -135,14 +146,17 @@ static th_module *norm_new(th_context *ctx, const th_module_type *type, int64_t 
         return NULL;
     if (!(given.eps >= 0))
         th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "eps must not be negative; it is %g", given.eps);
+    if (given.no_weight && given.unit_offset)
+        th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "unit_offset adds 1 to the weight, but no_weight leaves it out");
     norm_layer *l = th_module_make(ctx, type); /* NULL if an error is pending */
     if (l == NULL)
         return NULL;
     l->width = width;
     l->eps = given.eps;
+    l->unit_offset = given.unit_offset;
     if (!given.no_weight) {
         l->weight = th_module_add_parameter(&l->base, "weight", TH_SHAPE(width));
-        if (l->weight && th_fill(l->weight, 1) != TH_OK)
+        if (l->weight && !given.unit_offset && th_fill(l->weight, 1) != TH_OK)
             l->weight = NULL;
     }
     if (type == &layer_norm_type && !given.no_weight && !given.no_bias)
@@ -172,7 +186,8 @@ static th_tensor *dropout_layer_forward(th_module *m, th_tensor *x)
     return th_dropout(x, ((const dropout_layer *)m)->p);
 }
 
-static const th_module_type dropout_type = {"dropout", sizeof(dropout_layer), dropout_layer_forward, NULL};
+static const th_module_type dropout_type = {
+    .name = "dropout", .bytes = sizeof(dropout_layer), .forward = dropout_layer_forward};
 
 th_module *th_dropout_new(th_context *ctx, double p)
 {

@@ -53,12 +53,17 @@ static th_tensor *fail_forward(th_module *m, th_tensor *x)
     return NULL;
 }
 
-void *th_module_make(th_context *ctx, const th_module_type *type)
+void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t more)
 {
-    th_module *m = th_module_new(ctx, type->bytes, type->name, type->forward ? type->forward : fail_forward);
+    th_module *m = th_module_new(ctx, type->bytes + more, type->name, type->forward ? type->forward : fail_forward);
     if (m)
         m->state->type = type;
     return m;
+}
+
+void *th_module_make(th_context *ctx, const th_module_type *type)
+{
+    return th_module_make_longer(ctx, type, 0);
 }
 
 /* Returns the length of m's dotted name, with a dot at its end. */
@@ -103,7 +108,7 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
                 "a member of %s needs a name of 1 to %d bytes without a dot, not \"%s\"", m->type, TH_NAME_SIZE - 1,
                 name ? name : "NULL");
-    else if (m->state->finished && m->forward == m->state->own_forward)
+    else if (m->state->finished && m->forward == m->state->own_forward && !m->attend && !m->transform)
         th_fail(
             m->ctx, TH_ERROR_ARGUMENT, operation,
             "%s would never use \"%s\": its forward uses its own members only. Replace its ->forward first, or make "

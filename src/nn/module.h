@@ -12,6 +12,7 @@ typedef struct th_module_type {
     size_t bytes;                 /* of the struct, which begins with a th_module */
     th_forward_function *forward; /* NULL: the module runs through functions of its type, such as th_attend */
     const char *no_forward;       /* without a forward: the error message of th_module_forward */
+    bool attends, transforms;     /* whether th_attend or th_transform runs it */
 } th_module_type;
 
 /* Internal state, stored behind the module's struct in the same allocation. */
@@ -34,6 +35,9 @@ typedef struct th_module_member {
 /* Creates a library module: th_module_new with a type descriptor. */
 void *th_module_make(th_context *ctx, const th_module_type *type);
 
+/* As th_module_make, with `more` bytes after the struct, for copies of arrays among the options. */
+void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t more);
+
 /* Ends a constructor. If an error is pending, frees m and returns NULL: constructors call functions without checking
  * each result, because those do nothing after the first error. Otherwise marks the members of m as parts, which are
  * freed with m only, and returns m. */
@@ -49,11 +53,33 @@ static inline bool th_module_is(const th_module *m, const th_module_type *type)
     return m->state->type == type;
 }
 
-/* Returns whether the user replaced m's forward, so that it must run instead of the library's. False while a forward of
- * m runs: the replacement may call library functions on m itself. */
+/* Returns whether the user set `attend` or `transform` although m never runs it: beginning m's forward is an error. */
+static inline bool th_module_misplaced(const th_module *m)
+{
+    const th_module_type *type = m->state->type;
+    return type && ((m->attend && !type->attends) || (m->transform && !type->transforms));
+}
+
+/* Returns whether the user replaced m's forward, so that it must run instead of the library's, or give its error. False
+ * while a forward of m runs: the replacement may call library functions on m itself. */
 static inline bool th_module_replaced(const th_module *m)
 {
-    return m->forward != m->state->own_forward && m->state->entered == 0;
+    return (m->forward != m->state->own_forward || th_module_misplaced(m)) && m->state->entered == 0;
+}
+
+/* Returns whether the user set m's `attend` or `transform`, so that it must run. False while a function of m runs. */
+static inline bool th_module_attends(const th_module *m)
+{
+    return m->attend && m->state->entered == 0;
+}
+static inline bool th_module_transforms(const th_module *m)
+{
+    return m->transform && m->state->entered == 0;
+}
+/* As th_module_transforms, in the forward of m: false in a call from the user's function. */
+static inline bool th_module_runs_transform(const th_module *m)
+{
+    return m->transform && m->state->entered == 1;
 }
 
 /* Returns false, with the error stored, if m's forward was replaced but cannot run here. why: the end of the

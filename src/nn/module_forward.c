@@ -33,9 +33,19 @@ static void leave(void *module)
         m->ctx->training = m->state->training_outside;
 }
 
+/* Returns false, with the error stored, if the user set a function that m never runs. */
+static bool check_functions(const th_module *m)
+{
+    if (!th_module_misplaced(m))
+        return true;
+    th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_forward", "%s never runs ->%s: set another function", m->type,
+            m->attend && !m->state->type->attends ? "attend" : "transform");
+    return false;
+}
+
 bool th_module_begin(th_module *m)
 {
-    if (!th_module_usable(m, "module_forward"))
+    if (!th_module_usable(m, "module_forward") || !check_functions(m))
         return false;
     /* The scope's name is relative to the nearest ancestor that runs. A list does not run while its members are called
      * one by one. */

@@ -9,7 +9,7 @@ static th_tensor *list_forward(th_module *list, th_tensor *x)
     return x;
 }
 
-static const th_module_type list_type = {"module_list", sizeof(th_module), list_forward, NULL};
+static const th_module_type list_type = {.name = "module_list", .bytes = sizeof(th_module), .forward = list_forward};
 
 th_module *th_module_list_new(th_context *ctx)
 {

@@ -2,12 +2,14 @@
 #include <math.h>
 
 #include "nn/attention_layer.h"
+#include "nn/score_options.h"
 #include "ops/shared/rotary_scaling.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
 const th_module_type th_attention_type = {.name = "multi_head_attention",
                                           .bytes = sizeof(th_attention_layer),
+                                          .attends = true,
                                           .no_forward = "takes query, key and value: call th_attend"};
 
 /* width: of one head of queries and keys. */
@@ -24,6 +26,9 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
     if (!(scores->qk_norm_eps >= 0) || !isfinite(scores->qk_norm_eps))
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "qk_norm_eps is %g, but it must be a positive number",
                        scores->qk_norm_eps);
+    if (scores->qk_norm && scores->qk_norm_whole)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, layer,
+                       "qk_norm normalizes each head, qk_norm_whole all heads together: only one can be given");
     if (!scores->rotary)
         return TH_OK;
     if (!(scores->rotary_base >= 0) || !isfinite(scores->rotary_base))
@@ -37,7 +42,8 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
                        "rotary positions rotate pairs: %lld must be even and at most the %lld elements of a head",
                        (long long)rotated, (long long)width);
     char trouble[TH_ROTARY_TROUBLE];
-    if (!th_rotary_scaling_usable(&scores->rotary_scaling, trouble))
+    const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
+    if (!th_rotary_scaling_usable(&scores->rotary_scaling, base, rotated, trouble))
         return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_scaling: %s", trouble);
     return TH_OK;
 }
@@ -61,7 +67,14 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     if (!(o->dropout >= 0 && o->dropout < 1))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "dropout must be in [0, 1); it is %g",
                        o->dropout);
+    if (!isfinite(o->scale))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, "multi_head_attention", "scale must be finite; it is %g", o->scale);
     return check_scores(ctx, &o->scores, key_width / heads);
+}
+
+static void destroy(th_module *m)
+{
+    th_score_options_release(m->ctx, &((th_attention_layer *)m)->scores);
 }
 
 static bool is_square(const th_input_projection *p, int64_t width)
@@ -75,10 +88,17 @@ static th_tensor *xavier_parameter(th_attention_layer *l, const char *name, int6
     return weight && th_fill_xavier_uniform(weight, 1) == TH_OK ? weight : NULL;
 }
 
-static void add_members(th_attention_layer *l, int64_t width, bool packed, bool no_bias, int64_t value_width,
-                        int64_t output_width)
+/* rows: of the projection of all heads. */
+static th_module *qk_norm_new(const th_attention_layer *l, int64_t rows, int64_t heads)
+{
+    const th_norm_layer_options norm = {.eps = l->scores.qk_norm_eps, .unit_offset = l->scores.qk_norm_unit_offset};
+    return th_rms_norm_new(l->base.ctx, l->scores.qk_norm_whole ? rows : rows / heads, &norm);
+}
+
+static void add_members(th_attention_layer *l, int64_t width, const th_multi_head_attention_options *o)
 {
     th_context *ctx = l->base.ctx;
+    const bool packed = is_square(&l->query, width) && is_square(&l->key, width) && is_square(&l->value, width);
     if (packed) {
         l->in_proj_weight = xavier_parameter(l, "in_proj_weight", 3 * width, width);
     } else {
@@ -86,15 +106,15 @@ static void add_members(th_attention_layer *l, int64_t width, bool packed, bool 
         l->key.weight = xavier_parameter(l, "k_proj_weight", l->key.rows, l->key.input);
         l->value.weight = xavier_parameter(l, "v_proj_weight", l->value.rows, l->value.input);
     }
-    if (!no_bias)
+    if (!o->no_bias)
         l->in_proj_bias = th_module_add_parameter(&l->base, "in_proj_bias", TH_SHAPE(l->value.begin + l->value.rows));
-    if (l->scores.qk_norm) {
-        const th_norm_layer_options norm = {.eps = l->scores.qk_norm_eps};
-        const int64_t head_width = l->query.rows / l->heads;
-        l->q_norm = th_module_add(&l->base, "q_norm", th_rms_norm_new(ctx, head_width, &norm));
-        l->k_norm = th_module_add(&l->base, "k_norm", th_rms_norm_new(ctx, head_width, &norm));
+    if (l->scores.qk_norm || l->scores.qk_norm_whole) {
+        l->q_norm = th_module_add(&l->base, "q_norm", qk_norm_new(l, l->query.rows, l->heads));
+        l->k_norm = th_module_add(&l->base, "k_norm", qk_norm_new(l, l->key.rows, l->kv_heads));
     }
-    th_module *out = th_dense_new(ctx, value_width, output_width, &(th_dense_layer_options){.no_bias = no_bias});
+    const th_dense_layer_options dense = {.no_bias = o->no_bias || o->no_output_bias};
+    th_module *out =
+        th_dense_new(ctx, o->value_width ? o->value_width : width, o->output_width ? o->output_width : width, &dense);
     l->out_proj = th_module_add(&l->base, "out_proj", out);
     th_tensor *out_bias = th_module_find_parameter(out, "bias");
     if (out_bias && th_fill(out_bias, 0) != TH_OK)
@@ -117,6 +137,9 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
     l->dropout = given.dropout;
     l->scale = given.scale;
     l->scores = given.scores;
+    l->base.destroy = destroy;
+    if (th_score_options_copy(ctx, &l->scores, l->base.type) != TH_OK)
+        return th_module_finish(&l->base); /* releases l */
     l->query.input = given.query_input ? given.query_input : width;
     l->key.input = given.key_input ? given.key_input : width;
     l->value.input = given.value_input ? given.value_input : width;
@@ -125,7 +148,6 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
     l->value.rows = value_width / heads * l->kv_heads;
     l->key.begin = l->query.rows;
     l->value.begin = l->query.rows + l->key.rows;
-    const bool packed = is_square(&l->query, width) && is_square(&l->key, width) && is_square(&l->value, width);
-    add_members(l, width, packed, given.no_bias, value_width, given.output_width ? given.output_width : width);
+    add_members(l, width, &given);
     return th_module_finish(&l->base);
 }

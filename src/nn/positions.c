@@ -24,7 +24,8 @@ static th_tensor *sinusoids_forward(th_module *m, th_tensor *positions)
     return th_embedding(((const sinusoids *)m)->table, positions);
 }
 
-static const th_module_type sinusoids_type = {"sinusoidal_positions", sizeof(sinusoids), sinusoids_forward, NULL};
+static const th_module_type sinusoids_type = {
+    .name = "sinusoidal_positions", .bytes = sizeof(sinusoids), .forward = sinusoids_forward};
 
 static void fill(double *table, int64_t length, int64_t width)
 {

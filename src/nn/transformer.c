@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "nn/positions.h"
+#include "nn/score_options.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -79,9 +80,18 @@ static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
     return logits ? th_set_axes(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
 }
 
+/* Begins a function that runs the model. It would not run a replaced forward, so a replaced forward is an error. */
+static bool begin(th_module *model, const char *operation)
+{
+    return th_module_usable(model, operation) &&
+           (!th_module_is(model, &transformer_type) ||
+            th_module_not_replaced(model, operation, "only th_module_forward runs it")) &&
+           th_module_begin_as(model, &transformer_type, operation, "transformer");
+}
+
 th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lengths)
 {
-    if (!th_module_begin_as(model, &transformer_type, "transformer_encode", "transformer"))
+    if (!begin(model, "transformer_encode"))
         return NULL;
     return th_module_end(model, encode((const transformer *)model, source, source_lengths));
 }
@@ -90,7 +100,7 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
                                  const th_transformer_decode_options *options)
 {
     const th_transformer_decode_options given = options ? *options : (th_transformer_decode_options){0};
-    if (!th_module_begin_as(model, &transformer_type, "transformer_decode", "transformer"))
+    if (!begin(model, "transformer_decode"))
         return NULL;
     const transformer *t = (const transformer *)model;
     th_tensor *logits = logits_of(t, hidden(t, target, memory, &given));
@@ -101,7 +111,7 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
 th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lengths, th_tensor *target,
                                th_tensor *next, const th_cross_entropy_options *options)
 {
-    if (!th_module_begin_as(model, &transformer_type, "transformer_loss", "transformer"))
+    if (!begin(model, "transformer_loss"))
         return NULL;
     const transformer *t = (const transformer *)model;
     th_tensor *memory = encode(t, source, source_lengths);
@@ -141,6 +151,20 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
+}
+
+static void destroy(th_module *m)
+{
+    th_score_options_release(m->ctx, &((transformer *)m)->options.block.scores);
+}
+
+/* Copies the arrays of the options. The blocks have checked the options. */
+static void own_options(transformer *t)
+{
+    if (!th_failed(t->base.ctx)) {
+        t->base.destroy = destroy;
+        (void)th_score_options_copy(t->base.ctx, &t->options.block.scores, t->base.type);
+    }
 }
 
 static void complete(th_transformer_options *o)
@@ -221,5 +245,6 @@ th_module *th_transformer_new(th_context *ctx, const th_transformer_options *opt
     t->options = given;
     complete(&t->options);
     add_members(t);
+    own_options(t);
     return th_module_finish(&t->base);
 }

@@ -2,6 +2,8 @@
  * attend.c contains attention. */
 #include "nn/transformer_block.h"
 
+#include <math.h>
+
 #include "nn/attention_layer.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
@@ -13,13 +15,14 @@ enum { BRANCHES = 3 };
 typedef struct transformer_block {
     th_module base;
     th_module *self_attn;
-    th_module *multihead_attn;    /* cross attention; NULL in an encoder block */
-    th_module *linear1, *linear2; /* of the MLP; NULL without one */
-    th_module *gate;              /* of a gated MLP; otherwise NULL */
-    th_module *norm[BRANCHES];    /* in the order of the branches */
+    th_module *multihead_attn;     /* cross attention; NULL in an encoder block */
+    th_module *linear1, *linear2;  /* of the MLP; NULL without one */
+    th_module *gate;               /* of a gated MLP; otherwise NULL */
+    th_module *norm[BRANCHES];     /* in the order of the branches; NULL without input norms */
+    th_module *norm_out[BRANCHES]; /* NULL without output norms */
     int64_t width;
     th_activation activation;
-    bool post_norm, recompute;
+    bool post_norm, parallel, recompute;
     double dropout, mlp_dropout;
 } transformer_block;
 
@@ -38,12 +41,6 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
                                  const th_transform_options *given)
 {
     th_tensor *h = normalize(norm, x);
-    if (th_module_replaced(b->self_attn)) {
-        const th_transform_options own = {
-            .mask = given->mask, .positions = given->positions, .cache = given->cache, .weights = given->weights};
-        th_tensor *y = th_transform_replaced(b->self_attn, h, &own);
-        return residual ? th_add(residual, y) : y;
-    }
     return th_attend(b->self_attn, h, h, h,
                      &(th_attend_options){.mask = given->mask,
                                           .positions = given->positions,
@@ -55,8 +52,6 @@ static th_tensor *self_attention(const transformer_block *b, th_module *norm, th
 static th_tensor *cross_attention(const transformer_block *b, th_module *norm, th_tensor *x, th_tensor *residual,
                                   const th_transform_options *given)
 {
-    if (!th_module_not_replaced(b->multihead_attn, b->base.type, "it takes only x and would not get the memory"))
-        return NULL;
     return th_attend(
         b->multihead_attn, normalize(norm, x), given->memory, given->memory,
         &(th_attend_options){
@@ -108,16 +103,18 @@ static th_tensor *mlp(const transformer_block *b, th_module *norm, th_tensor *x,
     return th_scope_end(b->base.ctx, narrow(b, th_mul(activate(gate, b->activation), h), residual));
 }
 
-/* Returns x + dropout(branch(x)). With fusion there is no separate addition. Without dropout, the last product of the
- * branch adds x. With dropout, the dropout operation adds x. */
-static th_tensor *with_residual(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
-                                const th_transform_options *given)
+/* Returns residual + dropout(norm_out(branch(x))). With fusion there is no separate addition. Without dropout and norm,
+ * the last product of the branch adds the residual. Otherwise the dropout operation adds it. */
+static th_tensor *with_residual(const transformer_block *b, branch_function *branch, int i, th_tensor *x,
+                                th_tensor *residual, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
-    if (th_has_fusion(ctx) && (b->dropout == 0 || !th_module_is_training(&b->base)))
-        return branch(b, norm, x, x, given);
-    th_tensor *y = branch(b, norm, x, NULL, given);
-    return th_has_fusion(ctx) ? th_dropout_residual(y, b->dropout, x) : th_add(x, th_dropout(y, b->dropout));
+    th_module *norm = b->post_norm ? NULL : b->norm[i], *norm_out = b->norm_out[i];
+    if (th_has_fusion(ctx) && norm_out == NULL && (b->dropout == 0 || !th_module_is_training(&b->base)))
+        return branch(b, norm, x, residual, given);
+    th_tensor *y = normalize(norm_out, branch(b, norm, x, NULL, given));
+    return th_has_fusion(ctx) ? th_dropout_residual(y, b->dropout, residual)
+                              : th_dropout_residual(th_dropout(y, b->dropout), 0, residual); /* th_add */
 }
 
 static th_tensor *weights_or_null(th_tensor *const *weights)
@@ -133,15 +130,27 @@ static th_tensor *end_scope(const transformer_block *b, th_tensor *x, const th_t
     return x;
 }
 
-/* Runs a branch with its norm before or after it, in a scope that releases its values before the next branch. */
-static th_tensor *run_branch(const transformer_block *b, branch_function *branch, th_module *norm, th_tensor *x,
-                             const th_transform_options *given)
+/* Runs branch i on x with its norms, and adds the residual, in a scope that releases its values before the next branch.
+ */
+static th_tensor *run_branch(const transformer_block *b, branch_function *branch, int i, th_tensor *x,
+                             th_tensor *residual, const th_transform_options *given)
 {
     th_context *ctx = b->base.ctx;
     th_scope_begin(ctx, NULL);
-    x = with_residual(b, branch, b->post_norm ? NULL : norm, x, given);
-    x = normalize(b->post_norm ? norm : NULL, x);
-    return end_scope(b, x, given);
+    th_tensor *y = with_residual(b, branch, i, x, residual, given);
+    y = normalize(b->post_norm ? b->norm[i] : NULL, y);
+    return end_scope(b, y, given);
+}
+
+/* Runs all branches. With .parallel each reads x, otherwise each reads the sum so far. */
+static th_tensor *run_branches(const transformer_block *b, th_tensor *x, const th_transform_options *given)
+{
+    branch_function *const branch[BRANCHES + 1] = {self_attention, b->multihead_attn ? cross_attention : mlp, mlp};
+    const int branches = 1 + (b->multihead_attn != NULL) + (b->linear1 != NULL);
+    th_tensor *sum = x;
+    for (int i = 0; i < branches; i++)
+        sum = run_branch(b, branch[i], i, b->parallel ? x : sum, sum, given);
+    return sum;
 }
 
 static th_status check_operands(const transformer_block *b, th_tensor *handle, const th_transform_options *given)
@@ -174,12 +183,7 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
         return NULL;
     if (b->recompute)
         th_scope_begin_recomputed(b->base.ctx, NULL);
-    th_module *const *norm = b->norm;
-    x = run_branch(b, self_attention, *norm++, x, given);
-    if (b->multihead_attn)
-        x = run_branch(b, cross_attention, *norm++, x, given);
-    if (b->linear1)
-        x = run_branch(b, mlp, *norm, x, given);
+    x = run_branches(b, x, given);
     if (b->recompute)
         end_scope(b, x, given);
     if (x && th_ndim(x) == 3)
@@ -189,10 +193,12 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
 
 static th_tensor *block_forward(th_module *m, th_tensor *x)
 {
-    return th_block_transform(m, x, &(th_transform_options){0});
+    const th_transform_options none = {0};
+    return th_module_runs_transform(m) ? m->transform(m, x, &none) : th_block_transform(m, x, &none);
 }
 
-const th_module_type th_block_type = {"transformer_block", sizeof(transformer_block), block_forward, NULL};
+const th_module_type th_block_type = {
+    .name = "transformer_block", .bytes = sizeof(transformer_block), .forward = block_forward, .transforms = true};
 
 /* -- construction -- */
 
@@ -217,6 +223,18 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown norm: %d", (int)o->norm);
     if (o->no_mlp && o->gated)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a block without an MLP (no_mlp) cannot be gated");
+    if (o->post_norm && (o->output_norm || o->no_input_norm || o->parallel))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "post_norm normalizes the sum after each branch: it cannot be combined with %s",
+                       o->output_norm     ? "output_norm"
+                       : o->no_input_norm ? "no_input_norm"
+                                          : "parallel");
+    if (o->no_input_norm && !o->output_norm)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type,
+                       "no_input_norm needs output_norm: the branches have no other norm");
+    if (!(o->scale >= 0) || !isfinite(o->scale))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, type, "scale = %g must be a positive number, or 0 for the usual one",
+                       o->scale);
     if (th_check_rate(ctx, type, "dropout", o->dropout) != TH_OK)
         return ctx->error;
     return th_check_rate(ctx, type, "attention_dropout", o->attention_dropout);
@@ -236,22 +254,38 @@ void th_block_complete(th_transformer_block_options *block, int64_t width, int64
 
 th_module *th_block_norm_new(th_context *ctx, int64_t width, const th_transformer_block_options *block)
 {
-    const th_norm_layer_options norm = {.eps = block->eps, .no_bias = block->no_bias};
+    const th_norm_layer_options norm = {
+        .eps = block->eps, .no_bias = block->no_bias, .unit_offset = block->unit_offset};
     return block->norm == TH_RMS_NORM ? th_rms_norm_new(ctx, width, &norm) : th_layer_norm_new(ctx, width, &norm);
+}
+
+static void add_norms(transformer_block *b, int branches, const th_transformer_block_options *o)
+{
+    static const char *const name[BRANCHES] = {"norm1", "norm2", "norm3"}, *const name_out[BRANCHES] = {
+                                                                               "norm1_out", "norm2_out", "norm3_out"};
+    th_context *ctx = b->base.ctx;
+    for (int i = 0; i < branches; i++) {
+        if (!o->no_input_norm)
+            b->norm[i] = th_module_add(&b->base, name[i], th_block_norm_new(ctx, b->width, o));
+        if (o->output_norm)
+            b->norm_out[i] = th_module_add(&b->base, name_out[i], th_block_norm_new(ctx, b->width, o));
+    }
 }
 
 static void add_members(transformer_block *b, int64_t heads, const th_transformer_block_options *o)
 {
-    static const char *const norm_name[BRANCHES] = {"norm1", "norm2", "norm3"};
     th_context *ctx = b->base.ctx;
     const int64_t inner = o->head_width ? heads * o->head_width : b->width; /* of all heads */
     const th_multi_head_attention_options cross = {.dropout = o->attention_dropout,
                                                    .no_bias = o->no_bias || o->no_attention_bias,
+                                                   .no_output_bias = o->no_output_bias,
+                                                   .scale = o->scale,
                                                    .kv_heads = o->kv_heads,
                                                    .key_width = inner,
                                                    .value_width = inner};
     th_multi_head_attention_options self = cross;
     self.scores = o->scores;
+    self.scores.qk_norm_unit_offset |= o->unit_offset;
     const th_dense_layer_options dense = {.no_bias = o->no_bias || o->no_mlp_bias};
     const int64_t mlp_width = o->mlp_width ? o->mlp_width : 4 * b->width;
 
@@ -265,9 +299,7 @@ static void add_members(transformer_block *b, int64_t heads, const th_transforme
     }
     if (o->gated)
         b->gate = th_module_add(&b->base, "gate", th_dense_new(ctx, b->width, mlp_width, &dense));
-    const int branches = 1 + o->cross_attention + !o->no_mlp;
-    for (int i = 0; i < branches; i++)
-        b->norm[i] = th_module_add(&b->base, norm_name[i], th_block_norm_new(ctx, b->width, o));
+    add_norms(b, 1 + o->cross_attention + !o->no_mlp, o);
 }
 
 /* -- initialization -- */
@@ -311,6 +343,7 @@ th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t head
     b->width = width;
     b->activation = given.activation;
     b->post_norm = given.post_norm;
+    b->parallel = given.parallel;
     b->recompute = given.recompute;
     b->dropout = given.dropout;
     b->mlp_dropout = given.no_mlp_dropout ? 0 : given.dropout;

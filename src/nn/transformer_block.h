@@ -18,10 +18,6 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
  * end a residual branch (self_attn.out_proj, linear2), the others from N(0, deviation^2). Biases become 0. */
 th_status th_block_initialize(const th_module *block, double deviation, double residual_deviation);
 
-/* Runs the replaced forward of a block, a stack or their attention on x. TH_ERROR_ARGUMENT if the options contain
- * something that the forward would not get. */
-th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_options *given);
-
 /* Ends a forward whose results are y and, unless NULL, count tensors each of weights and memory_weights. Returns y;
  * NULL with an error pending. */
 th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,

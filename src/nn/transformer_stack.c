@@ -1,6 +1,7 @@
 /* Stacks of transformer blocks, and th_transform, which runs a block or a stack. transformer_block.c contains the
  * block. */
 #include "autograd/tape.h"
+#include "nn/attention_layer.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -28,11 +29,14 @@ static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *
 
 static th_tensor *stack_forward(th_module *m, th_tensor *x)
 {
-    return run((const stack *)m, x, &(th_transform_options){0});
+    const th_transform_options none = {0};
+    return th_module_runs_transform(m) ? m->transform(m, x, &none) : run((const stack *)m, x, &none);
 }
 
-static const th_module_type encoder_type = {"transformer_encoder", sizeof(stack), stack_forward, NULL};
-static const th_module_type decoder_type = {"transformer_decoder", sizeof(stack), stack_forward, NULL};
+static const th_module_type encoder_type = {
+    .name = "transformer_encoder", .bytes = sizeof(stack), .forward = stack_forward, .transforms = true};
+static const th_module_type decoder_type = {
+    .name = "transformer_decoder", .bytes = sizeof(stack), .forward = stack_forward, .transforms = true};
 
 static bool is_stack(const th_module *m)
 {
@@ -63,16 +67,11 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
     return th_failed(ctx) ? NULL : y;
 }
 
-/* Returns whether attention is the same without this mask. */
-static bool hides_nothing(const th_mask *mask)
+/* Runs the replaced forward of a block or a stack. TH_ERROR_ARGUMENT if the options contain something that the forward
+ * would not get. */
+static th_tensor *run_replaced(th_module *m, th_tensor *x, const th_transform_options *given)
 {
-    return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
-                            mask->keep == NULL && mask->additive == NULL);
-}
-
-th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_options *given)
-{
-    const char *missed = !hides_nothing(given->mask)               ? "it takes only x and would not get the mask"
+    const char *missed = !th_mask_hides_nothing(given->mask)       ? "it takes only x and would not get the mask"
                          : given->memory || given->memory_mask     ? "it takes only x and would not get the memory"
                          : given->positions                        ? "it takes only x and would not get the positions"
                          : given->cache                            ? "it takes only x and would not get the cache"
@@ -83,12 +82,29 @@ th_tensor *th_transform_replaced(th_module *m, th_tensor *x, const th_transform_
     return th_module_forward(m, x);
 }
 
+/* Runs the user's function of a module. */
+static th_tensor *run_own(th_module *m, th_tensor *x, const th_transform_options *given)
+{
+    if (!th_module_begin(m))
+        return NULL;
+    const int64_t count = is_stack(m) ? th_module_list_length(((const stack *)m)->layers) : 1;
+    for (int64_t i = 0; i < count; i++) {
+        if (given->weights)
+            given->weights[i] = NULL;
+        if (given->memory_weights)
+            given->memory_weights[i] = NULL;
+    }
+    return th_module_end_with(m, m->transform(m, x, given), count, given->weights, given->memory_weights);
+}
+
 th_tensor *th_transform(th_module *block, th_tensor *x, const th_transform_options *options)
 {
     const th_transform_options given = options ? *options : (th_transform_options){0};
     const bool usable = th_module_usable(block, "transform"), stacked = usable && is_stack(block);
+    if (usable && th_module_transforms(block))
+        return run_own(block, x, &given);
     if (usable && (stacked || th_module_is(block, &th_block_type)) && th_module_replaced(block))
-        return th_transform_replaced(block, x, &given);
+        return run_replaced(block, x, &given);
     if (!th_module_begin_as(block, stacked ? block->state->type : &th_block_type, "transform",
                             "transformer_block or a stack of them"))
         return NULL;

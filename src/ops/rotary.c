@@ -55,16 +55,16 @@ static th_status rotary_shape(th_call *call)
     if (attributes->pairing != TH_ROTARY_HALVES && attributes->pairing != TH_ROTARY_NEIGHBORS)
         return th_call_fail(call, TH_ERROR_ARGUMENT, "pairing is %d, which is not a th_rotary_pairing",
                             (int)attributes->pairing);
-    char trouble[TH_ROTARY_TROUBLE];
-    if (!th_rotary_scaling_usable(&attributes->scaling, trouble))
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "scaling: %s", trouble);
-    const th_status status = check_positions(call);
-    if (status)
-        return status;
     if (attributes->base == 0)
         attributes->base = 10000;
     if (attributes->width == 0)
         attributes->width = length;
+    char trouble[TH_ROTARY_TROUBLE];
+    if (!th_rotary_scaling_usable(&attributes->scaling, attributes->base, attributes->width, trouble))
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "scaling: %s", trouble);
+    const th_status status = check_positions(call);
+    if (status)
+        return status;
     th_call_output(call, 0, x->dtype, x->ndim, x->size, x->axes);
     return TH_OK;
 }
@@ -75,6 +75,7 @@ typedef struct plan {
     th_rows rows;
     size_t table, frequency, angles; /* offsets in scratch memory */
     int64_t batches, queries;        /* of positions: B or 1, and T */
+    int64_t lengths;                 /* rows of frequencies: one for each sequence, or 1 */
     int64_t table_row;               /* elements: cosines and sines of a position */
 } plan;
 
@@ -86,6 +87,7 @@ static void rotary_plan(const th_call *call, bool backward, void *memory)
     const int query_axis = x->ndim - 2;
     p->batches = positions->given && positions->ndim == 2 ? positions->size[0] : 1;
     p->queries = x->size[query_axis];
+    p->lengths = th_rotary_depends_on_length(&attributes->scaling) ? p->batches : 1;
     p->table_row = attributes->pairing == TH_ROTARY_NEIGHBORS ? 2 * attributes->width : attributes->width;
 
     th_array table = {.given = true, .dtype = x->dtype, .ndim = x->ndim};
@@ -104,7 +106,7 @@ static void rotary_plan(const th_call *call, bool backward, void *memory)
 
     p->rows.scratch_offset = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
     p->table = th_plan_scratch(call, p->batches * p->queries, (size_t)p->table_row * th_dtype_size(x->dtype));
-    p->frequency = th_plan_scratch(call, attributes->width / 2, sizeof(double));
+    p->frequency = th_plan_scratch(call, p->lengths, (size_t)(attributes->width / 2) * sizeof(double));
     p->angles =
         th_plan_scratch(call, call->ctx->threads, (size_t)(attributes->width / 2 * 3 + p->table_row) * sizeof(double));
 }
@@ -114,10 +116,10 @@ static void rotary_plan(const th_call *call, bool backward, void *memory)
 typedef struct table_work {
     const th_call *call;
     const plan *plan;
-    const double *frequency; /* (width / 2) */
+    const double *frequency; /* (lengths, width / 2) */
     char *table;             /* (B T, table_row) */
     double *angles;          /* (threads, 3 width / 2 + table_row) */
-    double direction;        /* 1; -1 rotates back */
+    double cosine, sine;     /* factors: the attention factor; negative for the sine to rotate back */
 } table_work;
 
 static double position_at(const th_array *positions, int64_t batch, int64_t query)
@@ -131,19 +133,32 @@ static double position_at(const th_array *positions, int64_t batch, int64_t quer
     return (double)th_integer_load(positions->dtype, at);
 }
 
+/* Returns 1 + the largest position of a sequence. */
+static double length_of(const th_array *positions, int64_t batch, int64_t queries)
+{
+    double largest = -1;
+    if (!positions->given)
+        return (double)queries;
+    for (int64_t i = 0; i < queries; i++) {
+        const double position = position_at(positions, batch, i);
+        largest = position > largest ? position : largest;
+    }
+    return largest + 1;
+}
+
 /* Writes a row of the table from its cosines and sines. */
-static void write_table_row(bool neighbors, int64_t pairs, double direction, const double *cosine, const double *sine,
-                            double *row)
+static void write_table_row(const table_work *work, bool neighbors, int64_t pairs, const double *cosine,
+                            const double *sine, double *row)
 {
     for (int64_t i = 0; i < pairs; i++) {
-        const double signed_sine = direction * sine[i];
+        const double a = work->cosine * cosine[i], b = work->sine * sine[i];
         if (neighbors) {
-            row[2 * i] = row[2 * i + 1] = cosine[i];
-            row[2 * (pairs + i)] = -signed_sine;
-            row[2 * (pairs + i) + 1] = signed_sine;
+            row[2 * i] = row[2 * i + 1] = a;
+            row[2 * (pairs + i)] = -b;
+            row[2 * (pairs + i) + 1] = b;
         } else {
-            row[i] = cosine[i];
-            row[pairs + i] = signed_sine;
+            row[i] = a;
+            row[pairs + i] = b;
         }
     }
 }
@@ -160,11 +175,12 @@ static void table_rows(void *shared, int64_t first, int64_t end, int worker)
     double *cosine = angle + pairs, *sine = cosine + pairs, *row = sine + pairs;
     for (int64_t i = first; i < end; i++) {
         const double position = position_at(&work->call->input[POSITIONS], i / p->queries, i % p->queries);
+        const double *frequency = work->frequency + (p->lengths > 1 ? i / p->queries * pairs : 0);
         for (int64_t j = 0; j < pairs; j++)
-            angle[j] = position * work->frequency[j];
+            angle[j] = position * frequency[j];
         kernels->cos(pairs, (void *const[]){cosine, angle}, NULL);
         kernels->sin(pairs, (void *const[]){sine, angle}, NULL);
-        write_table_row(attributes->pairing == TH_ROTARY_NEIGHBORS, pairs, work->direction, cosine, sine, row);
+        write_table_row(work, attributes->pairing == TH_ROTARY_NEIGHBORS, pairs, cosine, sine, row);
         th_convert_run(p->table_row, dtype, work->table + i * p->table_row * (int64_t)th_dtype_size(dtype), TH_FLOAT64,
                        row);
     }
@@ -175,11 +191,18 @@ static void make_table(const th_call *call, double direction)
     const plan *p = call->plan;
     const th_rotary_attributes *attributes = call->attributes;
     double *frequency = th_call_scratch(call, p->frequency);
-    for (int64_t i = 0; i < attributes->width / 2; i++)
-        frequency[i] = th_rotary_scaled(&attributes->scaling,
-                                        th_scalar_pow(attributes->base, -2.0 * (double)i / (double)attributes->width));
-    table_work work = {call,     p, frequency, th_call_scratch(call, p->table), th_call_scratch(call, p->angles),
-                       direction};
+    for (int64_t i = 0; i < p->lengths; i++)
+        th_rotary_frequencies(&attributes->scaling, attributes->base, attributes->width,
+                              length_of(&call->input[POSITIONS], i, p->queries),
+                              frequency + i * (attributes->width / 2));
+    const double factor = th_rotary_attention_factor(&attributes->scaling);
+    table_work work = {.call = call,
+                       .plan = p,
+                       .frequency = frequency,
+                       .table = th_call_scratch(call, p->table),
+                       .angles = th_call_scratch(call, p->angles),
+                       .cosine = factor,
+                       .sine = direction * factor};
     th_for_rows(call->ctx, p->batches * p->queries, 16 * p->table_row, table_rows, &work);
 }
 
@@ -202,7 +225,8 @@ static void rotary_forward(const th_call *call)
     rotate(call, 1);
 }
 
-/* y = R x of every pair, R the rotation by its angle:  dL/dx = Rᵀ dL/dy, the rotation back. */
+/* y = c R x of every pair, R the rotation by its angle, c the attention factor:  dL/dx = c Rᵀ dL/dy, the rotation
+ * back. */
 static void rotary_backward(const th_call *call)
 {
     rotate(call, -1);
@@ -220,7 +244,19 @@ static const th_rotary_attributes halves = {0}, neighbors = {.pairing = TH_ROTAR
                                   neighbors_part = {.width = 6, .pairing = TH_ROTARY_NEIGHBORS},
                                   linear = {.scaling = {TH_ROTARY_LINEAR, .factor = 4}},
                                   llama3 = {.pairing = TH_ROTARY_NEIGHBORS, /* all three cases among its frequencies */
-                                            .scaling = {TH_ROTARY_LLAMA3, 8, 1, 4, 128}};
+                                            .scaling = {TH_ROTARY_LLAMA3, .factor = 8, .low_freq_factor = 1,
+                                                        .high_freq_factor = 4, .original_length = 128}},
+                                  dynamic = {.scaling = {TH_ROTARY_DYNAMIC, .factor = 3, .original_length = 20}},
+                                  yarn = {.base = 50, /* kept, partly scaled and scaled frequencies */
+                                          .scaling = {TH_ROTARY_YARN, .factor = 8, .original_length = 64,
+                                                      .beta_fast = 4}},
+                                  yarn_whole = {.pairing = TH_ROTARY_NEIGHBORS,
+                                                .scaling = {TH_ROTARY_YARN, .factor = 8, .original_length = 64,
+                                                            .mscale = 2, .mscale_all_dim = 0.5, .no_truncate = true}},
+                                  longrope = {.width = 6,
+                                              .scaling = {TH_ROTARY_LONGROPE, .factor = 4, .original_length = 25,
+                                                          .short_factor = (const double[]){1, 1.5, 2},
+                                                          .long_factor = (const double[]){2, 5, 9}, .n_factors = 3}};
 
 static const th_sample rotary_samples[] = {
     {"halves", &halves, INPUTS, {{.shape = {3, {2, 3, 6}}}, TH_ABSENT}, 0},
@@ -231,14 +267,19 @@ static const th_sample rotary_samples[] = {
     {"positions of each example", &neighbors_part, INPUTS, {{.shape = {4, {2, 2, 3, 8}}}, AT(2, 3)}, 0},
     {"scaled", &linear, INPUTS, {{.shape = {3, {2, 3, 6}}}, AT(3)}, 0},
     {"scaled by frequency", &llama3, INPUTS, {{.shape = {3, {2, 3, 8}}}, AT(2, 3)}, 0},
+    {"scaled by length", &dynamic, INPUTS, {{.shape = {3, {2, 3, 8}}}, AT(2, 3)}, 0},
+    {"scaled by length, no positions", &dynamic, INPUTS, {{.shape = {3, {1, 23, 4}}}, TH_ABSENT}, 0},
+    {"yarn", &yarn, INPUTS, {{.shape = {3, {2, 3, 16}}}, AT(3)}, 0},
+    {"yarn, another attention factor", &yarn_whole, INPUTS, {{.shape = {3, {2, 3, 8}}}, AT(2, 3)}, 0},
+    {"longrope", &longrope, INPUTS, {{.shape = {4, {2, 2, 3, 7}}}, AT(2, 3)}, 0},
     {.name = NULL},
 };
 
 const th_op th_op_rotary = {
     .name = "rotary",
-    .value =
-        "y = (a cos - b sin, b cos + a sin) of each pair (a, b) of x, angle = position scaled(base^(-2 pair / width))",
-    .gradient = "dx = dy rotated back",
+    .value = "y = c (a cos - b sin, b cos + a sin) of each pair (a, b) of x, angle = position scaled(base^(-2 pair / "
+             "width))",
+    .gradient = "dx = c (dy rotated back)",
     .n_inputs = INPUTS,
     .optional = TH_INPUT(POSITIONS),
     .attributes_size = sizeof(th_rotary_attributes),

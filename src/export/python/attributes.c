@@ -10,6 +10,7 @@
 #include "ops/shared/drop.h"
 #include "ops/shared/join.h"
 #include "ops/shared/norm.h"
+#include "ops/shared/rotary_scaling.h"
 
 typedef struct writer {
     FILE *file;
@@ -232,24 +233,65 @@ static void attention(const writer *w)
     put_number(w, "p", a->dropout);
 }
 
+/* Writes numbers as a Python list. */
+static void put_list(const writer *w, int64_t count, const double *numbers)
+{
+    for (int64_t i = 0; i < count; i++) {
+        fputs(i ? ", " : "[", w->file);
+        th_script_put_double(w->file, numbers[i]);
+    }
+    fputc(']', w->file);
+}
+
+/* The set of one kind of scaling, and of all kinds that have an original length. */
+#define KIND(name) (1u << TH_ROTARY_##name)
+#define WITH_LENGTH (KIND(LLAMA3) | KIND(DYNAMIC) | KIND(YARN) | KIND(LONGROPE))
+
+/* Writes the members of a scaling that its formula in NumPy and PyTorch reads. */
+static void put_scaling(const writer *w, const th_rotary_scaling *s)
+{
+    static const char *const kind[] = {"default", "linear", "llama3", "dynamic", "yarn", "longrope"};
+    const struct {
+        const char *name;
+        double number;
+        unsigned kinds; /* that have it */
+    } member[] = {
+        {"factor", s->factor, KIND(LINEAR) | KIND(LLAMA3) | KIND(DYNAMIC) | KIND(YARN)},
+        {"low_freq_factor", s->low_freq_factor, KIND(LLAMA3)},
+        {"high_freq_factor", s->high_freq_factor, KIND(LLAMA3)},
+        {"original_length", (double)s->original_length, WITH_LENGTH},
+        {"attention_factor", th_rotary_attention_factor(s), KIND(YARN) | KIND(LONGROPE)},
+        {"beta_fast", s->beta_fast == 0 ? 32 : s->beta_fast, KIND(YARN)},
+        {"beta_slow", s->beta_slow == 0 ? 1 : s->beta_slow, KIND(YARN)},
+        {"truncate", s->no_truncate ? 0 : 1, KIND(YARN)},
+    };
+    fprintf(w->file, "{\"kind\": \"%s\"", kind[s->kind]);
+    for (size_t i = 0; i < sizeof member / sizeof member[0]; i++)
+        if (member[i].kinds >> s->kind & 1) {
+            fprintf(w->file, ", \"%s\": ", member[i].name);
+            th_script_put_double(w->file, member[i].number);
+        }
+    if (s->kind == TH_ROTARY_LONGROPE) {
+        fputs(", \"short_factor\": ", w->file);
+        put_list(w, s->n_factors, s->short_factor);
+        fputs(", \"long_factor\": ", w->file);
+        put_list(w, s->n_factors, s->long_factor);
+    }
+    fputc('}', w->file);
+}
+#undef KIND
+#undef WITH_LENGTH
+
 static void rotary(const writer *w)
 {
     const th_rotary_attributes *a = w->attributes;
-    const th_rotary_scaling *s = &a->scaling;
     put_number(w, "base", a->base);
     put_integer(w, "width", a->width);
     fprintf(w->file, ", pairing=\"%s\", scaling=", a->pairing == TH_ROTARY_NEIGHBORS ? "neighbors" : "halves");
-    if (s->kind == TH_ROTARY_UNSCALED) {
+    if (a->scaling.kind == TH_ROTARY_UNSCALED)
         fputs("None", w->file);
-        return;
-    }
-    fprintf(w->file, "(\"%s\"", s->kind == TH_ROTARY_LLAMA3 ? "llama3" : "linear");
-    const double number_of[] = {s->factor, s->low_freq_factor, s->high_freq_factor, (double)s->original_length};
-    for (int i = 0; i < 4; i++) {
-        fputs(", ", w->file);
-        th_script_put_double(w->file, number_of[i]);
-    }
-    fputc(')', w->file);
+    else
+        put_scaling(w, &a->scaling);
 }
 
 /* -- the table -- */

@@ -638,37 +638,66 @@ def th_unsqueeze_gradient(dy, x, axis):
     return np.squeeze(dy, axis)
 
 
+def yarn_ramp(base, width, scaling):
+    """The pairs between which YaRN (Peng et al. 2023) changes from kept frequencies to scaled ones."""
+    turns = np.array([scaling["beta_fast"], scaling["beta_slow"]])
+    first, last = width * np.log(scaling["original_length"] / (turns * 2 * math.pi)) / (2 * math.log(base))
+    if scaling["truncate"]:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, width - 1)
+    return first, last + 0.001 if first == last else last
+
+
+def rotary_frequencies(position, base, width, scaling):
+    """The frequencies base^(-2 i / width) of the pairs, scaled. Two kinds use the length of the sequence."""
+    pair, kind = np.arange(width // 2), scaling and scaling["kind"]
+    length = 1 + position.max(-1, keepdims=True, initial=-1)[..., None]
+    if kind == "dynamic":
+        excess = np.maximum(length / scaling["original_length"], 1) - 1
+        base = base * (1 + scaling["factor"] * excess) ** (width / (width - 2))
+    frequency = base ** (-2 * pair / width)
+    if kind == "longrope":
+        is_long = length > scaling["original_length"]
+        return frequency / np.where(is_long, scaling["long_factor"], scaling["short_factor"])
+    if kind in (None, "dynamic"):
+        return frequency
+    share = 0
+    if kind == "llama3":
+        rotations = scaling["original_length"] * frequency / (2 * math.pi)
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        share = np.clip((rotations - low) / (high - low), 0, 1)
+    if kind == "yarn":
+        first, last = yarn_ramp(base, width, scaling)
+        share = 1 - np.clip((pair - first) / (last - first), 0, 1)
+    return share * frequency + (1 - share) * (frequency / scaling["factor"])
+
+
 def rotary_angles(x, positions, base, width, scaling):
     """The angle of pair i of a row at position p: p base^(-2 i / width)."""
-    frequency = base ** (-np.arange(0, width, 2) / width)
-    if scaling:
-        kind, factor, low, high, length = scaling
-        rotations = length * frequency / (2 * math.pi)
-        share = np.clip((rotations - low) / (high - low), 0, 1) if kind == "llama3" else 0
-        frequency = share * frequency + (1 - share) * (frequency / factor)
     position = np.arange(x.shape[-2]) if positions is None else positions
     if position.ndim == 2:
         position = position.reshape(x.shape[0], *[1] * (x.ndim - 3), x.shape[-2])
-    return position[..., None] * frequency
+    return position[..., None] * rotary_frequencies(position, base, width, scaling)
 
 
-def rotate(x, angle, width, pairing):
-    """Turns each pair (a, b) of a row into (a cos - b sin, b cos + a sin)."""
+def rotate(x, angle, width, pairing, scaling):
+    """Turns each pair (a, b) of a row into c (a cos - b sin, b cos + a sin)."""
     y = x.copy()
     first = slice(0, width, 2) if pairing == "neighbors" else slice(0, width // 2)
     second = slice(1, width, 2) if pairing == "neighbors" else slice(width // 2, width)
     a, b = x[..., first], x[..., second]
-    y[..., first] = a * np.cos(angle) - b * np.sin(angle)
-    y[..., second] = b * np.cos(angle) + a * np.sin(angle)
+    c = scaling.get("attention_factor", 1) if scaling else 1
+    y[..., first] = c * (a * np.cos(angle) - b * np.sin(angle))
+    y[..., second] = c * (b * np.cos(angle) + a * np.sin(angle))
     return y
 
 
 def th_rotary(x, positions, base, width, pairing, scaling):
-    return rotate(x, rotary_angles(x, positions, base, width, scaling), width, pairing)
+    return rotate(x, rotary_angles(x, positions, base, width, scaling), width, pairing, scaling)
 
 
 def th_rotary_gradient(dy, x, positions, base, width, pairing, scaling):
-    return rotate(dy, -rotary_angles(x, positions, base, width, scaling), width, pairing), None
+    return rotate(dy, -rotary_angles(x, positions, base, width, scaling), width, pairing, scaling), None
 
 
 def th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, window):

@@ -300,24 +300,55 @@ def th_unsqueeze(x, axis):
     return x.unsqueeze(axis)
 
 
+def yarn_ramp(base, width, scaling):
+    """The pairs between which YaRN (Peng et al. 2023) changes from kept frequencies to scaled ones."""
+    length = scaling["original_length"] / (2 * math.pi)
+    first = width * math.log(length / scaling["beta_fast"]) / (2 * math.log(base))
+    last = width * math.log(length / scaling["beta_slow"]) / (2 * math.log(base))
+    if scaling["truncate"]:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, width - 1)
+    return first, last + 0.001 if first == last else last
+
+
+def rotary_frequencies(position, base, width, scaling):
+    """The frequencies base^(-2 i / width) of the pairs, scaled. Two kinds use the length of the sequence."""
+    pair, kind = torch.arange(width // 2).double(), scaling and scaling["kind"]
+    if kind in ("dynamic", "longrope"):
+        length = 1 + (position.amax(-1, keepdim=True)[..., None] if position.numel() else position.new_zeros(1, 1))
+    if kind == "dynamic":
+        excess = (length / scaling["original_length"]).clamp(min=1) - 1
+        base = base * (1 + scaling["factor"] * excess) ** (width / (width - 2))
+    frequency = base ** (-2 * pair / width)
+    if kind == "longrope":
+        factors = torch.tensor([scaling["long_factor"], scaling["short_factor"]], dtype=torch.float64)
+        return frequency / torch.where(length > scaling["original_length"], factors[0], factors[1])
+    if kind in (None, "dynamic"):
+        return frequency
+    share = 0
+    if kind == "llama3":
+        rotations = scaling["original_length"] * frequency / (2 * math.pi)
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        share = ((rotations - low) / (high - low)).clamp(0, 1)
+    if kind == "yarn":
+        first, last = yarn_ramp(base, width, scaling)
+        share = 1 - ((pair - first) / (last - first)).clamp(0, 1)
+    return share * frequency + (1 - share) * (frequency / scaling["factor"])
+
+
 def th_rotary(x, positions, base, width, pairing, scaling):
     """Rotates pair i of a row at position p by the angle p base^(-2 i / width)."""
-    frequency = base ** (-torch.arange(0, width, 2).double() / width)
-    if scaling:
-        kind, factor, low, high, length = scaling
-        rotations = length * frequency / (2 * math.pi)
-        share = ((rotations - low) / (high - low)).clamp(0, 1) if kind == "llama3" else 0
-        frequency = share * frequency + (1 - share) * (frequency / factor)
-    position = torch.arange(x.shape[-2]) if positions is None else positions
+    position = (torch.arange(x.shape[-2]) if positions is None else positions).double()
     if position.ndim == 2:
         position = position.reshape(x.shape[0], *[1] * (x.ndim - 3), x.shape[-2])
-    angle = position.double()[..., None] * frequency
+    angle = position[..., None] * rotary_frequencies(position, base, width, scaling)
     rotated, rest = x[..., :width], x[..., width:]
     if pairing == "neighbors":
         a, b = rotated[..., 0::2], rotated[..., 1::2]
     else:
         a, b = rotated[..., : width // 2], rotated[..., width // 2 :]
-    turned = a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()
+    c = scaling.get("attention_factor", 1) if scaling else 1
+    turned = c * (a * angle.cos() - b * angle.sin()), c * (b * angle.cos() + a * angle.sin())
     turned = torch.stack(turned, -1).flatten(-2) if pairing == "neighbors" else torch.cat(turned, -1)
     return torch.cat([turned, rest], -1)
 

@@ -8,6 +8,7 @@
 
 double th_scalar_sin(double x);
 double th_scalar_cos(double x);
+double th_scalar_log(double x);
 TH_PRIVATE_API double th_scalar_pow(double x, double y);
 
 #endif

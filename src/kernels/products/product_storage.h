@@ -1,6 +1,6 @@
 /* Loads parts of stored operands of products (th_product.b_storage) as numbers of the product's type. Products load a
- * stored operand a part at a time, just before they pack or multiply it. So they do the same operations on the same
- * numbers as with an operand of their own type, and no whole copy of the operand exists. */
+ * part just before they pack or multiply it. So the operations and the numbers are the same as with a converted operand,
+ * and no whole copy of the operand exists. */
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_STORAGE_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_STORAGE_H
 

@@ -117,14 +117,15 @@ void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates,
     s->over = stuck || !can_improve(s) || (s->early_stopping && full(s));
 }
 
-const int64_t *th_beam_result(const th_beam_search *s, int64_t *length, double *score)
+const int64_t *th_beam_result(const th_beam_search *s, int64_t rank, int64_t *length, double *score)
 {
-    if (s->n_finished == 0) {
+    if (rank >= s->n_finished) {
+        rank -= s->n_finished;
         *length = s->length;
-        *score = s->length > 0 ? normalized(s, s->score[0], s->length) : 0;
-        return s->tokens;
+        *score = s->length > 0 ? normalized(s, s->score[rank], s->length) : 0;
+        return s->tokens + rank * s->max_new_tokens;
     }
-    *length = s->finished[0].length;
-    *score = s->finished[0].score;
-    return s->finished_tokens + s->finished[0].slot * s->max_new_tokens;
+    *length = s->finished[rank].length;
+    *score = s->finished[rank].score;
+    return s->finished_tokens + s->finished[rank].slot * s->max_new_tokens;
 }

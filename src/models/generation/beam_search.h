@@ -42,7 +42,8 @@ void th_beam_begin(th_beam_search *s, void *memory);
  * more, but at least `beams`). Each has its beam's score added, and its index is beam * vocabulary + token.
  * Afterwards source[i] (beams) is the previous beam that beam i continues; beam i's new token is its last. */
 void th_beam_step(th_beam_search *s, int64_t count, const th_ranked *candidates, int64_t *source);
-/* Returns the tokens of the best sequence. Sets *length to their number, and *score. */
-const int64_t *th_beam_result(const th_beam_search *s, int64_t *length, double *score);
+/* Returns the tokens of the sequence with this rank, 0 for the best: finished ones first, then active ones. Sets *length
+ * to their number, and *score. */
+const int64_t *th_beam_result(const th_beam_search *s, int64_t rank, int64_t *length, double *score);
 
 #endif

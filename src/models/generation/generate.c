@@ -12,7 +12,8 @@ static const char operation[] = "generate";
 /* Places the arrays of a generation in memory; returns the bytes. */
 static size_t lay_out(th_generation *g, char *memory)
 {
-    const size_t rows = (size_t)g->rows;
+    const size_t rows = (size_t)g->rows,
+                 numbers = g->options.log_probabilities ? rows * (size_t)g->options.max_new_tokens : 0;
     char *at = memory;
 #define TAKE(field, count) (g->field = (void *)at, at += th_aligned((count) * sizeof *g->field))
     TAKE(tokens, rows * (size_t)g->stride);
@@ -22,18 +23,19 @@ static size_t lay_out(th_generation *g, char *memory)
     TAKE(next, rows);
     TAKE(over, rows);
     TAKE(score, rows);
+    TAKE(log_probability, numbers);
 #undef TAKE
     return (size_t)(at - memory);
 }
 
-/* Copies the prompts, once for each beam. A token outside the vocabulary is an error. */
+/* Copies the prompts, once for each of their rows. A token outside the vocabulary is an error. */
 static th_status fill_prompts(th_generation *g)
 {
     const th_generate_options *o = &g->options;
     const th_array prompts = o->prompts ? th_tensor_array(th_tensor_impl_of(o->prompts)) : (th_array){.given = false};
     const th_array lengths = o->lengths ? th_tensor_array(th_tensor_impl_of(o->lengths)) : (th_array){.given = false};
     for (int64_t row = 0; row < g->rows; row++) {
-        const int64_t b = row / o->beams;
+        const int64_t b = row / (g->rows / g->prompts);
         g->prompt[row] = g->count[row] =
             lengths.data ? th_index_of(lengths.dtype, lengths.data, b * lengths.stride[0]) : g->longest;
         for (int64_t t = 0; t < g->count[row]; t++) {
@@ -62,28 +64,40 @@ static void put(th_tensor *t, int64_t i, int64_t value)
         ((int32_t *)data)[i] = (int32_t)value;
 }
 
+static void put_number(th_tensor *t, int64_t i, double value)
+{
+    double *data = t ? th_tensor_data(th_tensor_impl_of(t)) : NULL;
+    if (data)
+        data[i] = value;
+}
+
 static th_status make_result(const th_generation *g, th_generated *result)
 {
     th_context *ctx = g->ctx;
     const th_generate_options *o = &g->options;
-    const int64_t padding = o->n_end_tokens > 0 ? o->end_tokens[0] : 0;
-    *result = (th_generated){.tokens = th_empty(ctx, g->index_type, TH_SHAPE(g->batch, o->max_new_tokens)),
-                             .lengths = th_empty(ctx, g->index_type, TH_SHAPE(g->batch)),
-                             .scores = o->beams > 1 ? th_zeros(ctx, TH_FLOAT64, TH_SHAPE(g->batch)) : NULL};
-    for (int64_t b = 0; b < g->batch && !th_failed(ctx); b++) {
-        const int64_t row = b * o->beams, count = g->count[row] - g->prompt[row];
+    const int64_t padding = o->n_end_tokens > 0 ? o->end_tokens[0] : 0, results = g->prompts * o->sequences;
+    const th_shape all = TH_SHAPE(results, o->max_new_tokens);
+    *result = (th_generated){.tokens = th_empty(ctx, g->index_type, all),
+                             .lengths = th_empty(ctx, g->index_type, TH_SHAPE(results)),
+                             .scores = o->beams > 1 ? th_zeros(ctx, TH_FLOAT64, TH_SHAPE(results)) : NULL,
+                             .log_probabilities = o->log_probabilities ? th_zeros(ctx, TH_FLOAT64, all) : NULL};
+    for (int64_t b = 0; b < results && !th_failed(ctx); b++) {
+        const int64_t row = th_generation_row_of(g, b), count = g->count[row] - g->prompt[row];
         const int64_t *tokens = g->tokens + row * g->stride + g->prompt[row];
         for (int64_t i = 0; i < o->max_new_tokens; i++)
             put(result->tokens, b * o->max_new_tokens + i, i < count ? tokens[i] : padding);
         put(result->lengths, b, count);
-        if (result->scores && th_tensor_data(th_tensor_impl_of(result->scores)))
-            ((double *)th_tensor_data(th_tensor_impl_of(result->scores)))[b] = g->score[b];
+        put_number(result->scores, b, g->score[row]);
+        for (int64_t i = 0; o->log_probabilities && i < count; i++)
+            put_number(result->log_probabilities, b * o->max_new_tokens + i,
+                       g->log_probability[row * o->max_new_tokens + i]);
     }
     if (!th_failed(ctx))
         return TH_OK;
     th_tensor_free(result->tokens);
     th_tensor_free(result->lengths);
     th_tensor_free(result->scores);
+    th_tensor_free(result->log_probabilities);
     *result = (th_generated){.tokens = NULL};
     return th_error_code(ctx);
 }

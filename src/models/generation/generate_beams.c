@@ -1,5 +1,6 @@
 /* Generation by beam search. The model runs all beams of all sequences as rows of one batch; beam_search.c chooses
  * which continue. */
+#include <math.h>
 #include <string.h>
 
 #include "models/core.h"
@@ -77,13 +78,16 @@ static int64_t merge(const beams *s, int64_t sequence)
     return found;
 }
 
-/* Does one step of a sequence. Afterwards the rows of the cache must be reordered. */
-static void advance(const beams *s, int64_t sequence)
+/* Does one step of a sequence. Afterwards the rows of the cache must be reordered. Returns false, with the error stored,
+ * if no beam can continue. */
+static bool advance(const beams *s, int64_t sequence)
 {
     th_generation *g = s->g;
     th_beam_search *search = &s->search[sequence];
-    const int64_t begin = sequence * g->options.beams;
-    th_beam_step(search, merge(s, sequence), s->best, s->source + begin);
+    const int64_t begin = sequence * g->options.beams, found = merge(s, sequence);
+    if (!(s->best[0].score > -INFINITY))
+        return th_generation_no_choice(g, sequence) == TH_OK;
+    th_beam_step(search, found, s->best, s->source + begin);
     g->over[sequence] = search->over;
     for (int64_t beam = 0; beam < g->options.beams; beam++) {
         const int64_t row = begin + beam;
@@ -94,6 +98,7 @@ static void advance(const beams *s, int64_t sequence)
         memcpy(g->tokens + row * g->stride + g->prompt[row], search->tokens + beam * search->max_new_tokens,
                (size_t)search->length * sizeof *g->tokens);
     }
+    return true;
 }
 
 /* Whether any search continues. */
@@ -107,24 +112,26 @@ static bool step(const beams *s)
                 return th_generation_no_choice(g, sequence) == TH_OK;
             s->source[row] = row;
         }
-        if (!s->search[sequence].over)
-            advance(s, sequence);
+        if (!s->search[sequence].over && !advance(s, sequence))
+            return false;
         any |= !s->search[sequence].over;
     }
     return any && th_cache_follow(g->cache, s->source, s->first, s->past) == TH_OK;
 }
 
-/* Copies the best sequence of each search to its first row, and passes its tokens to the caller. */
+/* Copies the best sequences of each search to its first rows, and passes their tokens to the caller. */
 static void take_results(const beams *s)
 {
     th_generation *g = s->g;
-    for (int64_t sequence = 0; sequence < g->batch; sequence++) {
-        const int64_t row = sequence * g->options.beams;
+    const int64_t sequences = g->options.sequences;
+    for (int64_t result = 0; result < g->prompts * sequences; result++) {
+        const int64_t row = th_generation_row_of(g, result);
         int64_t length;
-        const int64_t *tokens = th_beam_result(&s->search[sequence], &length, &g->score[sequence]);
+        const int64_t *tokens =
+            th_beam_result(&s->search[result / sequences], result % sequences, &length, &g->score[row]);
         memcpy(g->tokens + row * g->stride + g->prompt[row], tokens, (size_t)length * sizeof *tokens);
         g->count[row] = g->prompt[row] + length;
-        for (int64_t i = 0; i < length && !th_failed(g->ctx) && th_generation_emit(g, sequence, tokens[i]); i++)
+        for (int64_t i = 0; i < length && !th_failed(g->ctx) && th_generation_emit(g, result, tokens[i]); i++)
             continue;
     }
 }
@@ -148,14 +155,15 @@ static void begin_searches(beams *s)
 static void search(beams *s)
 {
     th_generation *g = s->g;
-    bool whole = true;
+    bool whole = true, more;
     begin_searches(s);
     do {
         if (th_generation_run(g, whole) == TH_OK)
             th_parallel(g->threads, g->rows, rank_row, s);
         th_generation_done(g);
-        whole = false;
-    } while (!th_failed(g->ctx) && step(s));
+        more = !th_failed(g->ctx) && step(s);
+        whole = more && th_generation_switches(g);
+    } while (more);
     if (!th_failed(g->ctx))
         take_results(s);
 }

@@ -12,6 +12,23 @@ static th_status fail(const th_generation *g, th_status code, const char *senten
     return th_fail(g->ctx, code, operation, "%s", sentence);
 }
 
+static th_status check_sequences(const th_generation *g)
+{
+    const th_generate_options *o = &g->options;
+    if (o->sequences < 0 || o->sequences > INT32_MAX)
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "sequences must be 0 to 2147483647; it is %lld",
+                       (long long)o->sequences);
+    if (o->beams > 1 && o->sequences > o->beams)
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "%lld beams cannot give %lld sequences",
+                       (long long)o->beams, (long long)o->sequences);
+    if (o->beams <= 1 && o->sequences > 1 && o->temperature == 0)
+        return fail(g, TH_ERROR_ARGUMENT,
+                    "several sequences of one prompt would be equal: they need a temperature above 0, or beams");
+    if (o->beams > 1 && o->log_probabilities)
+        return fail(g, TH_ERROR_ARGUMENT, "log_probabilities are not available with beams, which return scores");
+    return TH_OK;
+}
+
 static th_status check_choice(const th_generation *g)
 {
     const th_generate_options *o = &g->options;
@@ -24,6 +41,10 @@ static th_status check_choice(const th_generation *g)
             g->ctx, TH_ERROR_ARGUMENT, operation,
             "temperature %g, top_k %lld and repetition_penalty %g must not be negative, and top_p %g must be in [0, 1]",
             o->temperature, (long long)o->top_k, o->repetition_penalty, o->top_p);
+    if (!(o->min_p >= 0 && o->min_p <= 1) || o->no_repeat_ngram_size < 0)
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation,
+                       "min_p %g must be in [0, 1], and no_repeat_ngram_size %lld must not be negative", o->min_p,
+                       (long long)o->no_repeat_ngram_size);
     if (o->beams < 0 || o->beams > INT32_MAX || !isfinite(o->length_penalty))
         return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation,
                        "beams must be 0 to 2147483647 and length_penalty finite; they are %lld and %g",
@@ -32,6 +53,8 @@ static th_status check_choice(const th_generation *g)
         return fail(g, TH_ERROR_ARGUMENT, "beam search does not sample: with beams the temperature must be 0");
     if (o->beams > 1 && o->slide)
         return fail(g, TH_ERROR_ARGUMENT, "beam search cannot slide: prompt and max_new_tokens must fit the model");
+    if (check_sequences(g) != TH_OK)
+        return th_error_code(g->ctx);
     if (o->n_end_tokens < 0 || (o->n_end_tokens > 0 && o->end_tokens == NULL))
         return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation, "n_end_tokens is %d and end_tokens is %s", o->n_end_tokens,
                        o->end_tokens ? "given" : "NULL");
@@ -106,6 +129,17 @@ static th_status check_beginning(th_generation *g)
     return check_lengths(g, o->lengths, "lengths", g->longest);
 }
 
+/* Notes how the model's rotary positions depend on the length of a sequence. */
+static void note_scaling(th_generation *g, const th_score_options *scores)
+{
+    const th_rotary_scaling *scaling = &scores->rotary_scaling;
+    if (!scores->rotary)
+        return;
+    g->by_length |= th_rotary_depends_on_length(scaling);
+    if (scaling->kind == TH_ROTARY_LONGROPE)
+        g->switch_length = scaling->original_length;
+}
+
 th_status th_generation_check(th_generation *g)
 {
     th_generate_options *o = &g->options;
@@ -117,6 +151,9 @@ th_status th_generation_check(th_generation *g)
     g->decoder_only = language != NULL;
     g->vocabulary = language ? language->vocabulary : transformer->target_vocabulary;
     g->length = language ? language->length : transformer->length;
+    note_scaling(g, language ? &language->block.scores : &transformer->block.scores);
+    if (language && language->other_layers)
+        note_scaling(g, &language->other_scores);
     if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
         return th_error_code(g->ctx);
     if (!o->slide && (o->max_new_tokens > g->length || g->longest + o->max_new_tokens - 1 > g->length))
@@ -126,6 +163,8 @@ th_status th_generation_check(th_generation *g)
                        (long long)g->longest, (long long)o->max_new_tokens, (long long)g->length);
     if (o->beams == 0)
         o->beams = 1;
+    if (o->sequences == 0)
+        o->sequences = 1;
     if (o->no_length_penalty)
         o->length_penalty = 0;
     else if (o->length_penalty == 0)
@@ -134,9 +173,13 @@ th_status th_generation_check(th_generation *g)
                                 .temperature = o->temperature,
                                 .top_k = o->top_k,
                                 .top_p = o->top_p,
-                                .repetition_penalty = o->repetition_penalty};
+                                .repetition_penalty = o->repetition_penalty,
+                                .no_repeat_ngram_size = o->no_repeat_ngram_size,
+                                .min_p = o->min_p};
     int64_t numbers;
+    g->prompts = g->batch;
     if (!th_checked_add(g->longest, o->max_new_tokens, &g->stride) ||
+        !th_checked_multiply(g->prompts, o->beams > 1 ? 1 : o->sequences, &g->batch) ||
         !th_checked_multiply(g->batch, o->beams, &g->rows) || !th_checked_multiply(g->rows, g->stride, &numbers) ||
         numbers > INT64_MAX / 64 || g->vocabulary > INT64_MAX / 256)
         return fail(g, TH_ERROR_SHAPE, "the size in bytes overflows");

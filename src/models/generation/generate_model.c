@@ -29,13 +29,13 @@ static th_tensor *integers(const th_generation *g, int ndim, const int64_t *size
 
 /* -- the encoder -- */
 
-/* Repeats the rows of each sequence for its beams. */
+/* Repeats the rows of each prompt for its sequences or beams. */
 static th_tensor *for_rows(const th_generation *g, th_tensor *memory)
 {
-    if (memory == NULL || g->rows == g->batch)
+    if (memory == NULL || g->rows == g->prompts)
         return memory;
-    const int64_t beams = g->options.beams, length = th_size(memory, 1), width = th_size(memory, 2);
-    th_tensor *spread = th_expand(th_unsqueeze(memory, 1), TH_SHAPE(g->batch, beams, length, width));
+    const int64_t copies = g->rows / g->prompts, length = th_size(memory, 1), width = th_size(memory, 2);
+    th_tensor *spread = th_expand(th_unsqueeze(memory, 1), TH_SHAPE(g->prompts, copies, length, width));
     return th_reshape(spread, TH_SHAPE(g->rows, length, width));
 }
 
@@ -53,7 +53,7 @@ th_status th_generation_encode(th_generation *g)
     const th_array given = th_tensor_array(th_tensor_impl_of(o->source_lengths));
     g->memory_lengths = integers(g, 1, &g->rows, true, &lengths);
     for (int64_t row = 0; lengths && row < g->rows; row++)
-        lengths[row] = th_index_of(given.dtype, given.data, row / o->beams * given.stride[0]);
+        lengths[row] = th_index_of(given.dtype, given.data, row / (g->rows / g->prompts) * given.stride[0]);
     return th_error_code(ctx);
 }
 
@@ -70,20 +70,32 @@ static int64_t tokens_of(const th_generation *g, int64_t row)
     return g->over[row / g->options.beams] ? 1 : g->count[row] - g->begin[row];
 }
 
-/* Returns all tokens from `begin` on, padded with token 0. */
+/* Returns positions (rows, longest) that give each row the length that it has without padding: padding repeats the last
+ * position. Together with the last token, it stores the same key there once more. */
+static th_tensor *positions_of_rows(const th_generation *g, int64_t longest)
+{
+    int64_t *position;
+    th_tensor *positions = integers(g, 2, (const int64_t[]){g->rows, longest}, false, &position);
+    for (int64_t row = 0; position && row < g->rows; row++)
+        for (int64_t t = 0; t < longest; t++)
+            position[row * longest + t] = th_smaller(t, tokens_of(g, row) - 1);
+    return positions;
+}
+
+/* Returns all tokens from `begin` on, padded with the last one. */
 static inputs all_tokens(const th_generation *g)
 {
     int64_t longest = 1, *token, *last;
     for (int64_t row = 0; row < g->rows; row++)
-        longest = tokens_of(g, row) > longest ? tokens_of(g, row) : longest;
-    inputs in = {.positions = NULL};
+        longest = th_larger(longest, tokens_of(g, row));
+    inputs in = {.positions = g->by_length && g->options.lengths ? positions_of_rows(g, longest) : NULL};
     in.tokens = integers(g, 2, (const int64_t[]){g->rows, longest}, false, &token);
     in.rows = integers(g, 1, &g->rows, false, &last);
     for (int64_t row = 0; token && last && row < g->rows; row++) {
         const int64_t count = tokens_of(g, row);
         last[row] = count - 1;
         for (int64_t t = 0; t < longest; t++)
-            token[row * longest + t] = t < count ? g->tokens[row * g->stride + g->begin[row] + t] : 0;
+            token[row * longest + t] = g->tokens[row * g->stride + g->begin[row] + th_smaller(t, count - 1)];
     }
     return in;
 }
@@ -128,14 +140,17 @@ th_status th_generation_run(th_generation *g, bool whole)
 
 th_status th_generation_forecast(th_generation *g)
 {
-    const bool slides = g->options.slide && g->longest + g->options.max_new_tokens - 1 > g->length;
-    const int64_t overlap = th_larger(g->length / 2, 1);
+    const int64_t end = g->longest + g->options.max_new_tokens - 1, overlap = th_larger(g->length / 2, 1);
+    const bool slides = g->options.slide && end > g->length;
+    const bool switches =
+        g->switch_length > 0 && end > g->switch_length && (g->options.lengths || g->longest <= g->switch_length);
     for (int64_t row = 0; slides && row < g->rows; row++) /* as generation slides before its first run */
         if (g->count[row] > g->length)
             g->begin[row] = g->count[row] - overlap;
-    /* the largest number of tokens of a later whole run: sequences of one length slide together */
-    const int64_t largest = g->options.lengths ? g->length : overlap;
-    for (int forward = 0; forward < (slides ? 3 : 2) && !th_failed(g->ctx); forward++) {
+    /* the largest number of tokens of a later whole run: sequences of one length slide and switch together */
+    const int64_t together = th_larger(slides ? overlap : 0, switches ? g->switch_length + 1 : 0),
+                  largest = g->options.lengths ? th_smaller(end, g->length) : together;
+    for (int forward = 0; forward < (slides || switches ? 3 : 2) && !th_failed(g->ctx); forward++) {
         if (forward == 2)
             for (int64_t row = 0; row < g->rows; row++)
                 g->count[row] = g->begin[row] + largest;

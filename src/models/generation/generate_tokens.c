@@ -19,7 +19,11 @@ static void choose(void *shared, int64_t row, int worker)
         return;
     th_sampling_space space = th_generation_space(g, worker);
     const th_logits_row logits = th_generation_row(g, row);
-    g->next[row] = th_sampling_token(&g->sampling, &logits, uniform(g, row, g->count[row] - g->prompt[row]), &space);
+    const int64_t i = g->count[row] - g->prompt[row];
+    g->next[row] = th_sampling_token(&g->sampling, &logits, uniform(g, row, i), &space);
+    if (g->options.log_probabilities && g->next[row] >= 0)
+        g->log_probability[row * g->options.max_new_tokens + i] =
+            th_log_probability(&g->sampling, &logits, g->next[row], &space);
 }
 
 /* Appends the chosen token to each sequence that has not ended, and passes it to the caller. Returns whether any
@@ -62,7 +66,7 @@ th_status th_generate_tokens(th_generation *g)
     if (th_is_shapes_only(g->ctx))
         return th_generation_forecast(g);
     do {
-        whole |= slide(g);
+        whole |= slide(g) || th_generation_switches(g);
         if (th_generation_run(g, whole) == TH_OK)
             th_parallel(g->threads, g->rows, choose, g);
         th_generation_done(g);

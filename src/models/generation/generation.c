@@ -7,6 +7,20 @@ th_sampling_space th_generation_space(const th_generation *g, int worker)
     return th_sampling_space_at((char *)g->space + (size_t)worker * th_sampling_bytes(g->vocabulary), g->vocabulary);
 }
 
+int64_t th_generation_row_of(const th_generation *g, int64_t result)
+{
+    const int64_t sequences = g->options.sequences;
+    return g->options.beams > 1 ? result / sequences * g->options.beams + result % sequences : result;
+}
+
+bool th_generation_switches(const th_generation *g)
+{
+    for (int64_t row = 0; g->switch_length > 0 && row < g->rows; row++)
+        if (!g->over[row / g->options.beams] && g->count[row] - g->begin[row] == g->switch_length + 1)
+            return true;
+    return false;
+}
+
 th_logits_row th_generation_row(const th_generation *g, int64_t row)
 {
     return (th_logits_row){.logits = (const char *)g->logits + (size_t)(row * g->vocabulary) * th_dtype_size(g->dtype),
@@ -20,8 +34,9 @@ th_status th_generation_no_choice(const th_generation *g, int64_t sequence)
 {
     const int64_t row = sequence * g->options.beams;
     return th_fail(g->ctx, TH_ERROR_VALUE, "generate",
-                   "the logits for token %lld of sequence %lld contain NaN or +inf, or all are -inf",
-                   (long long)(g->count[row] - g->prompt[row]), (long long)sequence);
+                   "the logits for token %lld of sequence %lld contain NaN or +inf, or all are -inf%s",
+                   (long long)(g->count[row] - g->prompt[row]), (long long)sequence,
+                   g->options.no_repeat_ngram_size ? ", or every token would repeat an n-gram" : "");
 }
 
 bool th_generation_emit(const th_generation *g, int64_t sequence, int64_t token)

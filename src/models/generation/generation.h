@@ -1,6 +1,6 @@
 /* The state of one th_generate. generate.c creates it, generate_model.c runs the model, and generate_tokens.c and
- * generate_beams.c choose tokens. A row is a sequence that the model runs: `beams` rows for each sequence of the
- * caller. */
+ * generate_beams.c choose tokens. A row is a sequence that the model runs. Without beams, a prompt has one row for each
+ * of its sequences. With beams it has `beams` rows, and its sequences are the best of them. */
 #ifndef TH_MODELS_GENERATION_GENERATION_H
 #define TH_MODELS_GENERATION_GENERATION_H
 
@@ -13,21 +13,25 @@ typedef struct th_generation {
     th_context *ctx;
     th_module *model;
     int threads;                 /* at the start: the caller may change the number during generation */
-    th_generate_options options; /* beams, length_penalty and repetition_penalty have their defaults filled in */
+    th_generate_options options; /* beams, sequences and length_penalty have their defaults filled in */
     th_sampling sampling;
     bool decoder_only;
-    int64_t vocabulary, length;   /* of the model */
-    int64_t batch, longest, rows; /* sequences, tokens of the longest prompt, batch * beams */
-    th_dtype index_type;          /* of the results */
-    int64_t stride;               /* longest + max_new_tokens */
-    int64_t *tokens;              /* (rows, stride): prompt and generated tokens */
-    int64_t *prompt;              /* (rows) tokens of the prompt */
-    int64_t *count;               /* (rows) tokens */
-    int64_t *begin;               /* (rows) the first token that is in the cache, at position 0 */
-    bool *over;                   /* (batch) the sequence has ended */
-    int64_t *next;                /* (rows) chosen tokens; -1: no token could be chosen */
-    double *score;                /* (batch) scores of beam search */
-    void *space;                  /* [threads] working memory of each worker; NULL in a shapes-only context */
+    int64_t vocabulary, length; /* of the model */
+    int64_t prompts, longest;   /* their number, tokens of the longest one */
+    int64_t batch, rows;        /* choices at each step: prompts * sequences, or prompts with beams; batch * beams */
+    bool by_length;             /* the model's rotary positions depend on the length of the sequence */
+    int64_t switch_length;      /* rotary positions change when a sequence becomes longer; 0: never */
+    th_dtype index_type;        /* of the results */
+    int64_t stride;             /* longest + max_new_tokens */
+    int64_t *tokens;            /* (rows, stride): prompt and generated tokens */
+    int64_t *prompt;            /* (rows) tokens of the prompt */
+    int64_t *count;             /* (rows) tokens */
+    int64_t *begin;             /* (rows) the first token that is in the cache, at position 0 */
+    bool *over;                 /* (batch) the sequence has ended */
+    int64_t *next;              /* (rows) chosen tokens; -1: no token could be chosen */
+    double *score;              /* (rows) scores of beam search */
+    double *log_probability;    /* (rows, max_new_tokens) if options.log_probabilities */
+    void *space;                /* [threads] working memory of each worker; NULL in a shapes-only context */
     th_cache *cache;
     th_tensor *memory, *memory_lengths; /* (rows, S, E), (rows); of an encoder-decoder model, owned */
     /* valid until th_generation_done */
@@ -59,6 +63,11 @@ th_status th_generate_tokens(th_generation *g);
 th_status th_generate_beams(th_generation *g);
 
 /* -- functions for choosing (generation.c) -- */
+/* Returns the row of a result: sequence number `result` % sequences of prompt `result` / sequences. */
+int64_t th_generation_row_of(const th_generation *g, int64_t result);
+/* Returns whether the next forward must run all tokens again, because the model rotates the keys of a sequence
+ * differently from now on. */
+bool th_generation_switches(const th_generation *g);
 /* Stores the error for a sequence with logits that are NaN or +inf, or all -inf. */
 th_status th_generation_no_choice(const th_generation *g, int64_t sequence);
 /* Passes a token to the caller. Returns false if the sequence ends. */

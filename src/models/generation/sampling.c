@@ -70,6 +70,18 @@ static void penalize(const th_sampling *s, const th_logits_row *row, double shif
     }
 }
 
+/* Excludes the tokens that would complete an n-gram which the history contains. */
+static void exclude_repeats(const th_sampling *s, const th_logits_row *row, double *score)
+{
+    const int64_t n = s->no_repeat_ngram_size;
+    if (n <= 0 || row->length < n)
+        return;
+    const int64_t *last = row->history + row->length - (n - 1);
+    for (int64_t i = 0; i + n <= row->length; i++)
+        if (memcmp(row->history + i, last, (size_t)(n - 1) * sizeof *last) == 0)
+            score[row->history[i + n - 1]] = -INFINITY;
+}
+
 /* Divides by the temperature. If the largest quotient would overflow, it first subtracts the largest score. The
  * distribution is the same; for the smallest temperatures it is the greedy choice. */
 static void divide_by_temperature(double temperature, int64_t n, double *score)
@@ -123,17 +135,40 @@ static void take_top_p(double p, double sum, th_sampling_space *space)
     }
 }
 
+/* Keeps the tokens that are at least p times as probable as the most probable one, which has the weight 1. */
+static void take_min_p(double p, th_choices *c)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < c->count; i++)
+        if (c->weight[i] >= p) {
+            c->token[count] = c->token[i];
+            c->weight[count++] = c->weight[i];
+        }
+    c->count = count;
+}
+
+/* Writes the scores of the logits with all penalties. Returns false if no token can be chosen. */
+static bool penalized(const th_sampling *s, const th_logits_row *row, double *score)
+{
+    if (!load(row, score))
+        return false;
+    penalize(s, row, 0, score);
+    exclude_repeats(s, row, score);
+    return s->no_repeat_ngram_size <= 0 || largest_of(row->vocabulary, score) > -INFINITY;
+}
+
 bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)
 {
-    if (!load(row, space->score))
+    if (!penalized(s, row, space->score))
         return false;
-    penalize(s, row, 0, space->score);
     divide_by_temperature(s->temperature, row->vocabulary, space->score);
     take_top_k(s->top_k, row->vocabulary, space);
     th_choices *c = &space->choices;
     const double sum = exponentials(s->kernels, c->count, largest_of(c->count, c->weight), c->weight);
     if (s->top_p > 0 && s->top_p < 1)
         take_top_p(s->top_p, sum, space);
+    if (s->min_p > 0)
+        take_min_p(s->min_p, c);
     return true;
 }
 
@@ -160,26 +195,40 @@ int64_t th_sampling_token(const th_sampling *s, const th_logits_row *row, double
 {
     if (s->temperature > 0)
         return th_sampling_choices(s, row, space) ? draw(&space->choices, u) : -1;
-    if (!load(row, space->score))
+    if (!penalized(s, row, space->score))
         return -1;
-    penalize(s, row, 0, space->score);
     int64_t first = 0;
     for (int64_t i = 1; i < row->vocabulary; i++)
         first = space->score[i] > space->score[first] ? i : first;
     return first;
 }
 
-bool th_log_probabilities(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)
+/* -- log-probabilities -- */
+
+/* Returns log(sum(exp(score))). Uses the weights of the space. */
+static double log_sum(const th_sampling *s, int64_t n, th_sampling_space *space)
 {
-    const int64_t n = row->vocabulary;
-    if (!load(row, space->score))
-        return false;
     const double largest = largest_of(n, space->score);
     memcpy(space->choices.weight, space->score, (size_t)n * sizeof *space->score);
-    double sum = exponentials(s->kernels, n, largest, space->choices.weight), log_sum;
-    s->kernels->log(1, (void *const[]){&log_sum, &sum}, NULL);
-    for (int64_t i = 0; i < n; i++)
-        space->score[i] -= largest + log_sum;
-    penalize(s, row, largest + log_sum, space->score);
+    double sum = exponentials(s->kernels, n, largest, space->choices.weight), logarithm;
+    s->kernels->log(1, (void *const[]){&logarithm, &sum}, NULL);
+    return largest + logarithm;
+}
+
+double th_log_probability(const th_sampling *s, const th_logits_row *row, int64_t token, th_sampling_space *space)
+{
+    (void)load(row, space->score);
+    return space->score[token] - log_sum(s, row->vocabulary, space);
+}
+
+bool th_log_probabilities(const th_sampling *s, const th_logits_row *row, th_sampling_space *space)
+{
+    if (!load(row, space->score))
+        return false;
+    const double shift = log_sum(s, row->vocabulary, space);
+    for (int64_t i = 0; i < row->vocabulary; i++)
+        space->score[i] -= shift;
+    penalize(s, row, shift, space->score);
+    exclude_repeats(s, row, space->score);
     return true;
 }

@@ -3,7 +3,7 @@
  * is that no token can be chosen.
  *
  * Logits are processed in the order of transformers' logits processors: repetition penalty (Keskar et al. 2019),
- * temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020). */
+ * repeated n-grams, temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020), min-p (Nguyen et al. 2024). */
 #ifndef TH_MODELS_GENERATION_SAMPLING_H
 #define TH_MODELS_GENERATION_SAMPLING_H
 
@@ -11,11 +11,13 @@
 #include "tapehead/base.h"
 
 typedef struct th_sampling {
-    const th_kernels *kernels; /* of float64 */
-    double temperature;        /* 0: the largest logit */
-    int64_t top_k;             /* 0: all */
-    double top_p;              /* 0: all */
-    double repetition_penalty; /* 0: none */
+    const th_kernels *kernels;    /* of float64 */
+    double temperature;           /* 0: the largest logit */
+    int64_t top_k;                /* 0: all */
+    double top_p;                 /* 0: all */
+    double repetition_penalty;    /* 0: none */
+    int64_t no_repeat_ngram_size; /* 0: n-grams may repeat */
+    double min_p;                 /* 0: all */
 } th_sampling;
 
 /* One row of logits, and the tokens before it. */
@@ -60,12 +62,15 @@ size_t th_sampling_bytes(int64_t vocabulary);
 th_sampling_space th_sampling_space_at(void *memory, int64_t vocabulary);
 
 /* Writes the tokens that can be drawn from a row to space->choices, for a temperature above 0. Returns false if no
- * token can be chosen: a logit is NaN or +inf, or all are -inf. */
+ * token can be chosen: a logit is NaN or +inf, or all are -inf or would repeat an n-gram. */
 bool th_sampling_choices(const th_sampling *s, const th_logits_row *row, th_sampling_space *space);
 /* Returns the token with the largest logit, or the one that u in [0, 1) draws. Returns -1 if no token can be chosen. */
 int64_t th_sampling_token(const th_sampling *s, const th_logits_row *row, double u, th_sampling_space *space);
-/* Writes the log softmax of a row after the repetition penalty, which beam search uses, to space->score. Returns
- * false if no token can be chosen. */
+/* Returns the log softmax of a row's logits at a token: the model's own, before any processing. The row has a token
+ * that can be chosen. */
+double th_log_probability(const th_sampling *s, const th_logits_row *row, int64_t token, th_sampling_space *space);
+/* Writes the log softmax of a row after the repetition penalty, which beam search uses, to space->score; -inf for
+ * tokens that would repeat an n-gram. Returns false if no token can be chosen. */
 bool th_log_probabilities(const th_sampling *s, const th_logits_row *row, th_sampling_space *space);
 
 #endif

@@ -14,16 +14,22 @@ bool th_hugging_face_path(th_context *ctx, const char *operation, const char *fo
                           char path[TH_MAX_PATH]);
 
 /* -- config.json (hugging_face_config.c) -- */
+enum { TH_MAX_END_TOKENS = 64 };
+
 /* The contents of config.json. */
 typedef struct th_foreign_config {
     th_architecture architecture;
     th_language_model_options options;
-    int64_t end_token; /* -1: none */
+    int64_t end_token;                     /* the first of the list, -1: none, or outside the vocabulary */
+    int64_t end_tokens[TH_MAX_END_TOKENS]; /* all that are inside the vocabulary */
+    int n_end_tokens;
 } th_foreign_config;
 
-/* Reads config.json in a folder. */
+/* Reads config.json in a folder. The caller releases the options' arrays. */
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
                                       th_foreign_config *described);
+/* Releases the arrays that the options point to. */
+void th_foreign_config_release(th_context *ctx, th_foreign_config *described);
 
 /* -- names (hugging_face_names.c) -- */
 /* All tensors of a model under the architecture's names, in the order of the model's parameters. Each is a view of a

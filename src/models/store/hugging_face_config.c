@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "models/core.h"
 #include "models/files/json.h"
@@ -157,21 +158,101 @@ static int64_t original_length(const config *c, const config *rope)
     return length;
 }
 
-static th_rotary_scaling rotary_scaling(const config *c, const config *rope)
+/* Returns the length that the model was first trained with. transformers takes it from another field for dynamic
+ * scaling, and ignores the one of the other kinds. */
+static int64_t length_before_dynamic(const config *c, const config *rope)
+{
+    const int64_t length = integer(c, "max_position_embeddings", max, 2048);
+    if (original_length(c, rope) != length)
+        refuse(c, "\"%s\" differs from max_position_embeddings, which dynamic scaling uses",
+               "original_max_position_embeddings");
+    return length;
+}
+
+/* Reads a field that is positive if it is given. Returns 0 if it is missing. */
+static double positive_or_missing(const config *c, const char *key)
+{
+    return given(c, key) ? positive(c, key, 0) : 0;
+}
+
+/* Whether the field is a list of one number for each pair. */
+static bool has_factors(const config *c, const config *rope, const char *key, int64_t pairs)
+{
+    const json_t *array = json_object_get(rope->object, key);
+    bool usable = json_is_array(array) && json_array_size(array) == (size_t)pairs;
+    for (size_t i = 0; i < json_array_size(array); i++)
+        usable &= json_is_number(json_array_get(array, i)) != 0;
+    if (!usable)
+        refuse(c, "\"%s\" is not a list of one number for each pair of a head", key);
+    return usable;
+}
+
+static void read_factors(const config *rope, const char *key, int64_t pairs, double *factors)
+{
+    for (int64_t i = 0; i < pairs; i++)
+        factors[i] = json_number_value(json_array_get(json_object_get(rope->object, key), (size_t)i));
+}
+
+/* Reads the factors of LongRoPE into memory that th_score_options_release releases. */
+static void read_longrope(const config *c, const config *rope, int64_t pairs, th_rotary_scaling *scaling)
+{
+    scaling->attention_factor = positive_or_missing(rope, "attention_factor");
+    if (!has_factors(c, rope, "short_factor", pairs) || !has_factors(c, rope, "long_factor", pairs) || pairs == 0)
+        return;
+    const size_t bytes = 2 * (size_t)pairs * sizeof(double);
+    double *factors = th_allocate(c->source.ctx, bytes);
+    if (factors == NULL) {
+        (void)th_fail_memory(c->source.ctx, c->source.operation, bytes);
+        return;
+    }
+    read_factors(rope, "short_factor", pairs, factors);
+    read_factors(rope, "long_factor", pairs, factors + pairs);
+    scaling->short_factor = factors;
+    scaling->long_factor = factors + pairs;
+    scaling->n_factors = pairs;
+}
+
+static void read_yarn(const config *rope, th_rotary_scaling *scaling)
+{
+    scaling->attention_factor = positive_or_missing(rope, "attention_factor");
+    scaling->beta_fast = number(rope, "beta_fast", 0);
+    scaling->beta_slow = number(rope, "beta_slow", 0);
+    scaling->mscale = number(rope, "mscale", 0);
+    scaling->mscale_all_dim = number(rope, "mscale_all_dim", 0);
+    scaling->no_truncate = !boolean(rope, "truncate", true);
+}
+
+/* Returns the factor of yarn and longrope if it is missing: how often the original length fits the model's. */
+static double missing_factor(const config *c, const th_rotary_scaling *scaling)
+{
+    const bool has_ratio = scaling->kind == TH_ROTARY_YARN || scaling->kind == TH_ROTARY_LONGROPE;
+    return has_ratio ? (double)integer(c, "max_position_embeddings", max, 2048) / (double)scaling->original_length : 0;
+}
+
+/* width: of a head. */
+static th_rotary_scaling rotary_scaling(const config *c, const config *rope, double base, int64_t width)
 {
     th_rotary_scaling scaling = {0};
     const char *type = string(rope, "rope_type", string(rope, "type", "default"));
     if (!th_rotary_scaling_find(type, &scaling.kind))
-        refuse(c, "rope_type \"%s\" is not supported; default, linear and llama3 are", type);
-    if (scaling.kind != TH_ROTARY_UNSCALED)
-        scaling.factor = number(rope, "factor", 0);
+        refuse(c, "rope_type \"%s\" is not supported; default, linear, llama3, dynamic, yarn and longrope are", type);
+    if (scaling.kind == TH_ROTARY_UNSCALED)
+        return scaling;
+    if (scaling.kind == TH_ROTARY_DYNAMIC)
+        scaling.original_length = length_before_dynamic(c, rope);
+    else if (scaling.kind != TH_ROTARY_LINEAR)
+        scaling.original_length = original_length(c, rope);
+    scaling.factor = number(rope, "factor", missing_factor(c, &scaling));
     if (scaling.kind == TH_ROTARY_LLAMA3) {
         scaling.low_freq_factor = number(rope, "low_freq_factor", 0);
         scaling.high_freq_factor = number(rope, "high_freq_factor", 0);
-        scaling.original_length = original_length(c, rope);
     }
+    if (scaling.kind == TH_ROTARY_YARN)
+        read_yarn(rope, &scaling);
+    if (scaling.kind == TH_ROTARY_LONGROPE)
+        read_longrope(c, rope, width / 2, &scaling);
     char trouble[TH_ROTARY_TROUBLE];
-    if (!th_rotary_scaling_usable(&scaling, trouble))
+    if (!th_rotary_scaling_usable(&scaling, base, width, trouble))
         refuse(c, "rotary positions: %s", trouble);
     return scaling;
 }
@@ -186,8 +267,8 @@ static bool has_members(const config *c, const char *key)
 }
 
 /* Reads base and scaling: rope_scaling with rope_theta beside it (transformers 4), or everything in rope_parameters
- * (5). If a file has both, rope_scaling is used. */
-static th_score_options rotary(const config *c)
+ * (5). If a file has both, rope_scaling is used. width: of a head. */
+static th_score_options rotary(const config *c, int64_t width)
 {
     th_score_options scores = {.rotary = true, .rotary_base = positive(c, "rope_theta", 10000)};
     const bool parameters = has_members(c, "rope_parameters"), scaled = has_members(c, "rope_scaling");
@@ -203,7 +284,7 @@ static th_score_options rotary(const config *c)
     if (number(&rope, "partial_rotary_factor", 1) != 1)
         refuse(c, "\"%s\" is not 1", "partial_rotary_factor");
     scores.rotary_base = positive(&rope, "rope_theta", scores.rotary_base);
-    scores.rotary_scaling = rotary_scaling(c, &rope);
+    scores.rotary_scaling = rotary_scaling(c, &rope, scores.rotary_base, width);
     return scores;
 }
 
@@ -222,14 +303,24 @@ static void refuse_others(const config *c)
     }
 }
 
+/* Returns the number of positions. Dynamic scaling lengthens max_position_embeddings, and all others have done so. */
+static int64_t llama_length(const config *c, const th_rotary_scaling *scaling)
+{
+    const int64_t length = integer(c, "max_position_embeddings", max, 2048);
+    const double longer = scaling->kind == TH_ROTARY_DYNAMIC ? floor((double)length * scaling->factor) : 0;
+    return longer > (double)max ? max : longer > (double)length ? (int64_t)longer : length;
+}
+
 static th_language_model_options llama(const config *c)
 {
     const int64_t width = integer(c, "hidden_size", max, 4096), heads = integer(c, "num_attention_heads", max, 32);
+    const int64_t head_width = integer(c, "head_dim", max, width / heads);
     const bool attention_bias = boolean(c, "attention_bias", false), mlp_bias = boolean(c, "mlp_bias", false);
+    const th_score_options scores = rotary(c, head_width);
     refuse_others(c);
     return (th_language_model_options){
         .vocabulary = integer(c, "vocab_size", max, 32000),
-        .length = integer(c, "max_position_embeddings", max, 2048),
+        .length = llama_length(c, &scores.rotary_scaling),
         .width = width,
         .heads = heads,
         .layers = integer(c, "num_hidden_layers", MAX_LAYERS, 32),
@@ -246,26 +337,48 @@ static th_language_model_options llama(const config *c)
                 .no_mlp_bias = !mlp_bias,
                 .attention_dropout = probability(c, "attention_dropout", 0),
                 .kv_heads = integer(c, "num_key_value_heads", max, heads),
-                .head_width = integer(c, "head_dim", max, width / heads),
+                .head_width = head_width,
                 .eps = positive(c, "rms_norm_eps", 1e-6),
-                .scores = rotary(c),
+                .scores = scores,
             },
     };
 }
 
 /* -- the architecture -- */
 
-/* Returns the first of several tokens. Small models often keep their architecture's default although it is outside
- * their vocabulary; in that case returns -1. */
-static int64_t end_token(const config *c, int64_t missing, int64_t vocabulary)
+/* Adds a token unless it is outside the vocabulary or already there. */
+static void add_end_token(const config *c, int64_t token, th_foreign_config *read)
+{
+    bool known = token < 0 || token >= read->options.vocabulary;
+    for (int i = 0; i < read->n_end_tokens && !known; i++)
+        known = read->end_tokens[i] == token;
+    if (known)
+        return;
+    if (read->n_end_tokens == TH_MAX_END_TOKENS)
+        refuse(c, "\"%s\" has more than 64 tokens", "eos_token_id");
+    else
+        read->end_tokens[read->n_end_tokens++] = token;
+}
+
+/* Reads eos_token_id, an integer or a list. `missing` is the token if it is missing. Small models often keep their
+ * architecture's default although it is outside their vocabulary. */
+static void read_end_tokens(const config *c, int64_t missing, th_foreign_config *read)
 {
     const json_t *value = json_object_get(c->object, "eos_token_id");
-    if (json_is_array(value) && json_array_size(value) > 0)
-        value = json_array_get(value, 0);
-    if (value && !json_is_null(value) && !json_is_integer(value))
+    const size_t count = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
+    int64_t first = value && json_is_null(value) ? -1 : missing;
+    if (value == NULL)
+        add_end_token(c, missing, read);
+    if (json_is_array(value) && count == 0)
         refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
-    const int64_t token = value ? (json_is_null(value) ? -1 : json_integer_value(value)) : missing;
-    return token >= 0 && token < vocabulary ? token : -1;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *token = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_integer(token))
+            refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
+        first = i == 0 ? json_integer_value(token) : first;
+        add_end_token(c, json_integer_value(token), read);
+    }
+    read->end_token = first >= 0 && first < read->options.vocabulary ? first : -1;
 }
 
 static void read_config(const config *c, th_foreign_config *read)
@@ -286,7 +399,7 @@ static void read_config(const config *c, th_foreign_config *read)
     const bool is_llama = strcmp(type, "llama") == 0;
     read->architecture = is_llama ? TH_LLAMA : TH_GPT2;
     read->options = is_llama ? llama(c) : gpt2(c);
-    read->end_token = end_token(c, is_llama ? 2 : 50256, read->options.vocabulary);
+    read_end_tokens(c, is_llama ? 2 : 50256, read);
 }
 
 th_status th_hugging_face_read_config(th_context *ctx, const char *operation, const char *folder,
@@ -303,9 +416,39 @@ th_status th_hugging_face_read_config(th_context *ctx, const char *operation, co
     th_foreign_config read = {0};
     read_config(&(config){source, object}, &read);
     th_json_release(ctx, object, memory);
-    if (!th_failed(ctx))
+    if (th_failed(ctx))
+        th_foreign_config_release(ctx, &read);
+    else
         *described = read;
     return th_error_code(ctx);
+}
+
+void th_foreign_config_release(th_context *ctx, th_foreign_config *described)
+{
+    th_score_options_release(ctx, &described->options.block.scores);
+}
+
+/* -- the public functions -- */
+
+static void release_kept(th_context *ctx, void *kept)
+{
+    th_foreign_config_release(ctx, kept);
+    th_release(ctx, kept, sizeof(th_foreign_config));
+}
+
+/* Gives the arrays of the options to the context, because th_language_model_options has no function that frees them. */
+static th_status keep_arrays(th_context *ctx, const char *operation, th_foreign_config *read)
+{
+    if (read->options.block.scores.rotary_scaling.n_factors == 0)
+        return TH_OK;
+    th_foreign_config *kept = th_allocate(ctx, sizeof *kept);
+    if (kept)
+        *kept = *read;
+    if (kept && th_attach(ctx, kept, release_kept))
+        return TH_OK;
+    th_release(ctx, kept, sizeof *kept);
+    th_foreign_config_release(ctx, read);
+    return th_fail_memory(ctx, operation, sizeof *kept);
 }
 
 th_status th_pretrained_options(th_context *ctx, const char *folder, th_language_model_options *options)
@@ -316,7 +459,8 @@ th_status th_pretrained_options(th_context *ctx, const char *folder, th_language
         return th_error_code(ctx);
     if (folder == NULL || options == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "options" : "the folder");
-    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK &&
+        keep_arrays(ctx, operation, &read) == TH_OK)
         *options = read.options;
     return th_error_code(ctx);
 }
@@ -329,7 +473,51 @@ th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *
         return th_error_code(ctx);
     if (folder == NULL || token == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", folder ? "token" : "the folder");
-    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK)
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) == TH_OK) {
         *token = read.end_token;
+        th_foreign_config_release(ctx, &read);
+    }
+    return th_error_code(ctx);
+}
+
+/* Replaces the end tokens by those of generation_config.json, if it has any. */
+static void read_generation_config(th_context *ctx, const char *operation, const char *folder, th_foreign_config *read)
+{
+    char path[TH_MAX_PATH];
+    if (!th_hugging_face_path(ctx, operation, folder, "generation_config.json", path) || access(path, F_OK) != 0)
+        return;
+    const th_json_source source = {ctx, operation, path};
+    size_t memory;
+    json_t *object = th_json_read_file(&source, &limits, &memory);
+    const config c = {source, object};
+    if (object && !json_is_object(object))
+        refuse(&c, "it is not a JSON %s", "object");
+    if (object && given(&c, "eos_token_id")) {
+        read->n_end_tokens = 0;
+        read_end_tokens(&c, -1, read);
+    }
+    th_json_release(ctx, object, memory);
+}
+
+th_status th_pretrained_end_tokens(th_context *ctx, const char *folder, int64_t *tokens, int max_tokens, int *count)
+{
+    static const char *const operation = "pretrained_end_tokens";
+    th_foreign_config read;
+    if (!th_usable_context(ctx, operation))
+        return th_error_code(ctx);
+    if (folder == NULL || count == NULL || max_tokens < 0 || (tokens == NULL && max_tokens > 0))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a folder, memory for tokens and a count");
+    if (th_hugging_face_read_config(ctx, operation, folder, &read) != TH_OK)
+        return th_error_code(ctx);
+    read_generation_config(ctx, operation, folder, &read);
+    if (!th_failed(ctx) && read.n_end_tokens > max_tokens)
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%.300s has %d end tokens, but there is memory for %d", folder,
+                read.n_end_tokens, max_tokens);
+    if (!th_failed(ctx)) {
+        *count = read.n_end_tokens;
+        for (int i = 0; i < read.n_end_tokens; i++)
+            tokens[i] = read.end_tokens[i];
+    }
+    th_foreign_config_release(ctx, &read);
     return th_error_code(ctx);
 }

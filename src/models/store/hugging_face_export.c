@@ -24,7 +24,7 @@ typedef struct unsupported_option {
 static th_status fail_if_any_is_set(th_context *ctx, const char *architecture, const unsupported_option *unsupported,
                                     size_t count)
 {
-    char list[512] = "";
+    char list[1024] = ""; /* all options together have 800 bytes */
     for (size_t i = 0; i < count; i++)
         if (unsupported[i].is_set) {
             strcat(list, list[0] ? ", " : "");
@@ -61,6 +61,16 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
         {scores->qk_norm, ".block.scores.qk_norm"},
         {scores->soft_cap != 0, ".block.scores.soft_cap"},
         {scores->window != 0, ".block.scores.window"},
+        {scores->qk_norm_whole, ".block.scores.qk_norm_whole"},
+        {b->output_norm, ".block.output_norm"},
+        {b->parallel, ".block.parallel"},
+        {b->unit_offset, ".block.unit_offset"},
+        {b->no_output_bias, ".block.no_output_bias"},
+        {b->scale != 0, ".block.scale"},
+        {o->embedding_scale != 0, ".embedding_scale"},
+        {o->logit_soft_cap != 0, ".logit_soft_cap"},
+        {o->other_layers != NULL, ".other_layers"},
+        {o->scale_by_layer, ".scale_by_layer"},
     };
     return fail_if_any_is_set(ctx, gpt2 ? "GPT-2" : "Llama", unsupported, sizeof unsupported / sizeof unsupported[0]);
 }
@@ -141,15 +151,49 @@ static void put_inner(object *o, const char *before, const char *key, double val
     put_number(o, NULL, value);
 }
 
+/* As put_inner, unless the value is 0, which is the default. */
+static void put_given(object *o, const char *key, double value)
+{
+    if (value != 0)
+        put_inner(o, ", ", key, value);
+}
+
+/* Writes , "key": [numbers] */
+static void put_factors(object *o, const char *key, const double *factors, int64_t count)
+{
+    fprintf(o->file, ", \"%s\": [", key);
+    for (int64_t i = 0; i < count; i++) {
+        fputs(i ? ", " : "", o->file);
+        put_number(o, NULL, factors[i]);
+    }
+    fputc(']', o->file);
+}
+
 static void put_scaling(object *o, const th_rotary_scaling *scaling)
 {
     fprintf(o->file, "\"rope_type\": \"%s\"", th_rotary_scaling_name(scaling->kind));
-    if (scaling->kind != TH_ROTARY_UNSCALED)
-        put_inner(o, ", ", "factor", scaling->factor);
-    if (scaling->kind != TH_ROTARY_LLAMA3)
+    if (scaling->kind == TH_ROTARY_UNSCALED)
         return;
-    put_inner(o, ", ", "low_freq_factor", scaling->low_freq_factor);
-    put_inner(o, ", ", "high_freq_factor", scaling->high_freq_factor);
+    put_inner(o, ", ", "factor", scaling->factor);
+    if (scaling->kind == TH_ROTARY_LINEAR || scaling->kind == TH_ROTARY_DYNAMIC)
+        return;
+    if (scaling->kind == TH_ROTARY_LLAMA3) {
+        put_inner(o, ", ", "low_freq_factor", scaling->low_freq_factor);
+        put_inner(o, ", ", "high_freq_factor", scaling->high_freq_factor);
+    } else {
+        put_given(o, "attention_factor", scaling->attention_factor);
+    }
+    if (scaling->kind == TH_ROTARY_YARN) {
+        put_given(o, "beta_fast", scaling->beta_fast);
+        put_given(o, "beta_slow", scaling->beta_slow);
+        put_given(o, "mscale", scaling->mscale);
+        put_given(o, "mscale_all_dim", scaling->mscale_all_dim);
+        fprintf(o->file, ", \"truncate\": %s", scaling->no_truncate ? "false" : "true");
+    }
+    if (scaling->kind == TH_ROTARY_LONGROPE) {
+        put_factors(o, "short_factor", scaling->short_factor, scaling->n_factors);
+        put_factors(o, "long_factor", scaling->long_factor, scaling->n_factors);
+    }
     fprintf(o->file, ", \"original_max_position_embeddings\": %lld", (long long)scaling->original_length);
 }
 
@@ -171,6 +215,13 @@ static void put_rotary(object *o, const th_score_options *scores)
     put_number(o, "rope_theta", base);
 }
 
+/* Returns max_position_embeddings, which is the length before scaling if the scaling is dynamic. */
+static int64_t positions_of(const th_language_model_options *m)
+{
+    const th_rotary_scaling *scaling = &m->block.scores.rotary_scaling;
+    return scaling->kind == TH_ROTARY_DYNAMIC ? scaling->original_length : m->length;
+}
+
 static void put_llama(object *o, const th_language_model_options *m)
 {
     put_bool(o, "attention_bias", !m->block.no_bias && !m->block.no_attention_bias);
@@ -179,7 +230,7 @@ static void put_llama(object *o, const th_language_model_options *m)
     put_text(o, "hidden_act", th_activation_name(m->block.activation));
     put_integer(o, "hidden_size", m->width);
     put_integer(o, "intermediate_size", m->block.mlp_width);
-    put_integer(o, "max_position_embeddings", m->length);
+    put_integer(o, "max_position_embeddings", positions_of(m));
     put_bool(o, "mlp_bias", !m->block.no_bias && !m->block.no_mlp_bias);
     put_integer(o, "num_attention_heads", m->heads);
     put_integer(o, "num_hidden_layers", m->layers);
@@ -267,6 +318,17 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     return TH_OK;
 }
 
+/* A folder has float32 or float64 weights. */
+static th_status check_types(const th_module *model)
+{
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        if (th_is_storage(th_dtype_of(p.tensor)))
+            return th_fail(model->ctx, TH_ERROR_TYPE, operation,
+                           "%s is stored as %s; th_module_store converts it back to float32", p.name,
+                           th_dtype_name(th_dtype_of(p.tensor)));
+    return TH_OK;
+}
+
 th_status th_language_model_export(th_module *model, const char *folder, const th_export_options *options)
 {
     const th_export_options given = options ? *options : (th_export_options){0};
@@ -277,7 +339,8 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
     if (m == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
     const th_architecture architecture = m->positions == TH_POSITIONS_NONE ? TH_LLAMA : TH_GPT2;
-    if (check_given(ctx, folder, m, &given) != TH_OK || check_options(ctx, m, architecture) != TH_OK)
+    if (check_given(ctx, folder, m, &given) != TH_OK || check_options(ctx, m, architecture) != TH_OK ||
+        check_types(model) != TH_OK)
         return th_error_code(ctx);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(errno));

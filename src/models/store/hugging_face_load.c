@@ -162,6 +162,25 @@ static bool open_source(source *s)
     return s->file != NULL;
 }
 
+/* Checks that the factors of LongRoPE are those of config.json. */
+static void check_factors(const source *s, const th_rotary_scaling *is, const th_rotary_scaling *wanted)
+{
+    for (int64_t i = 0; i < is->n_factors && !th_failed(s->ctx); i++)
+        if (is->short_factor[i] != wanted->short_factor[i] || is->long_factor[i] != wanted->long_factor[i])
+            th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,
+                    "the model's .block.scores.rotary_scaling has the factors %g (short) and %g (long) for pair %lld, "
+                    "config.json in %.300s asks for %g and %g",
+                    is->short_factor[i], is->long_factor[i], (long long)i, s->folder, wanted->short_factor[i],
+                    wanted->long_factor[i]);
+}
+
+/* Returns the number of elements of each head that are rotated; 0: all. */
+static double rotated(const th_language_model_options *o)
+{
+    const int64_t width = o->block.scores.rotary_width;
+    return width == o->block.head_width ? 0 : (double)width;
+}
+
 /* Checks the options that shapes do not show against config.json. */
 static void check_options(const source *s, const th_module *model)
 {
@@ -175,17 +194,36 @@ static void check_options(const source *s, const th_module *model)
         {"block.activation", is->block.activation, wanted->block.activation},
         {"block.norm", is->block.norm, wanted->block.norm},
         {"block.post_norm", is->block.post_norm, wanted->block.post_norm},
+        {"block.output_norm", is->block.output_norm, wanted->block.output_norm},
+        {"block.parallel", is->block.parallel, wanted->block.parallel},
+        {"block.unit_offset", is->block.unit_offset, wanted->block.unit_offset},
+        {"block.scale", is->block.scale, wanted->block.scale},
         {"block.eps", is->block.eps, wanted->block.eps},
+        {"embedding_scale", is->embedding_scale, wanted->embedding_scale},
+        {"logit_soft_cap", is->logit_soft_cap, wanted->logit_soft_cap},
+        {"other_layers", is->other_layers != NULL, wanted->other_layers != NULL},
+        {"scale_by_layer", is->scale_by_layer, wanted->scale_by_layer},
         {"positions", is->positions, wanted->positions},
         {"block.scores.rotary", is->block.scores.rotary, wanted->block.scores.rotary},
         {"block.scores.rotary_pairing", is->block.scores.rotary_pairing, wanted->block.scores.rotary_pairing},
         {"block.scores.rotary_base", is->block.scores.rotary_base, wanted->block.scores.rotary_base},
+        {"block.scores.rotary_width", rotated(is), rotated(wanted)},
+        {"block.scores.alibi", is->block.scores.alibi, wanted->block.scores.alibi},
+        {"block.scores.soft_cap", is->block.scores.soft_cap, wanted->block.scores.soft_cap},
+        {"block.scores.window", (double)is->block.scores.window, (double)wanted->block.scores.window},
         {"block.scores.rotary_scaling.kind", scaling->kind, asked->kind},
         {"block.scores.rotary_scaling.factor", scaling->factor, asked->factor},
         {"block.scores.rotary_scaling.low_freq_factor", scaling->low_freq_factor, asked->low_freq_factor},
         {"block.scores.rotary_scaling.high_freq_factor", scaling->high_freq_factor, asked->high_freq_factor},
         {"block.scores.rotary_scaling.original_length", (double)scaling->original_length,
          (double)asked->original_length},
+        {"block.scores.rotary_scaling.attention_factor", scaling->attention_factor, asked->attention_factor},
+        {"block.scores.rotary_scaling.beta_fast", scaling->beta_fast, asked->beta_fast},
+        {"block.scores.rotary_scaling.beta_slow", scaling->beta_slow, asked->beta_slow},
+        {"block.scores.rotary_scaling.mscale", scaling->mscale, asked->mscale},
+        {"block.scores.rotary_scaling.mscale_all_dim", scaling->mscale_all_dim, asked->mscale_all_dim},
+        {"block.scores.rotary_scaling.no_truncate", scaling->no_truncate, asked->no_truncate},
+        {"block.scores.rotary_scaling.n_factors", (double)scaling->n_factors, (double)asked->n_factors},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].is != fields[i].wanted) {
@@ -193,6 +231,7 @@ static void check_options(const source *s, const th_module *model)
                     fields[i].name, fields[i].is, s->folder, fields[i].wanted);
             return;
         }
+    check_factors(s, scaling, asked);
 }
 
 th_status th_pretrained_load(th_module *model, const char *folder, const th_pretrained_load_options *options)
@@ -211,6 +250,7 @@ th_status th_pretrained_load(th_module *model, const char *folder, const th_pret
             read_tensors(&s, model);
     }
     th_safetensors_close(s.file);
+    th_foreign_config_release(s.ctx, &s.config);
     return th_error_code(s.ctx);
 }
 
@@ -234,6 +274,7 @@ th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder
     if (model)
         read_tensors(&s, model);
     th_safetensors_close(s.file);
+    th_foreign_config_release(ctx, &s.config);
     if (model == NULL || !th_failed(ctx))
         return model;
     th_module_free(model);

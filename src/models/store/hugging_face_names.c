@@ -207,7 +207,7 @@ bool th_activation_find(const char *name, th_activation *activation)
 }
 
 /* In the order of the enumeration. */
-static const char *const rotary_scalings[] = {"default", "linear", "llama3"};
+static const char *const rotary_scalings[] = {"default", "linear", "llama3", "dynamic", "yarn", "longrope"};
 
 const char *th_rotary_scaling_name(th_rotary_scaling_kind kind)
 {
@@ -216,7 +216,7 @@ const char *th_rotary_scaling_name(th_rotary_scaling_kind kind)
 
 bool th_rotary_scaling_find(const char *name, th_rotary_scaling_kind *kind)
 {
-    for (int i = TH_ROTARY_UNSCALED; i <= TH_ROTARY_LLAMA3; i++)
+    for (int i = TH_ROTARY_UNSCALED; i <= TH_ROTARY_LONGROPE; i++)
         if (strcmp(rotary_scalings[i], name) == 0) {
             *kind = (th_rotary_scaling_kind)i;
             return true;

@@ -1,8 +1,8 @@
-/* Frequency scaling of rotary positions (rotary_scaling.h). The scaled frequency depends only on the frequency. Methods
- * that depend on the sequence's length, or that also scale the scores, are not supported. */
+/* Checks the options of frequency scaling (rotary_scaling.h). rotary_frequencies.c has the formulas. */
 #include "ops/shared/rotary_scaling.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 static bool positive(double value)
@@ -10,39 +10,91 @@ static bool positive(double value)
     return value > 0 && isfinite(value);
 }
 
-bool th_rotary_scaling_usable(const th_rotary_scaling *s, char trouble[TH_ROTARY_TROUBLE])
+static bool positive_or_default(double value)
 {
-    const bool by_frequency = s->kind == TH_ROTARY_LLAMA3;
-    if ((unsigned)s->kind > TH_ROTARY_LLAMA3)
-        snprintf(trouble, TH_ROTARY_TROUBLE, "kind is %d, which is not a th_rotary_scaling_kind", (int)s->kind);
-    else if (s->kind != TH_ROTARY_UNSCALED && !positive(s->factor))
-        snprintf(trouble, TH_ROTARY_TROUBLE, "factor = %g must be a positive number", s->factor);
-    else if (by_frequency && !(positive(s->low_freq_factor) && positive(s->high_freq_factor) &&
-                               s->low_freq_factor < s->high_freq_factor))
-        snprintf(trouble, TH_ROTARY_TROUBLE,
-                 "low_freq_factor = %g must be positive and less than high_freq_factor = %g", s->low_freq_factor,
-                 s->high_freq_factor);
-    else if (by_frequency && s->original_length <= 0)
-        snprintf(trouble, TH_ROTARY_TROUBLE, "original_length = %lld must be a number of positions",
-                 (long long)s->original_length);
-    else
-        return true;
+    return value == 0 || positive(value);
+}
+
+/* Writes the reason and returns false. */
+static bool refuse(char *trouble, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
+static bool refuse(char *trouble, const char *sentence, ...)
+{
+    va_list values;
+    va_start(values, sentence);
+    vsnprintf(trouble, TH_ROTARY_TROUBLE, sentence, values);
+    va_end(values);
     return false;
 }
 
-/* Returns s of TH_ROTARY_LLAMA3: 1 for frequencies with many rotations in original_length positions, 0 for few. */
-static double unscaled_share(const th_rotary_scaling *s, double frequency)
+static bool llama3_usable(const th_rotary_scaling *s, char *trouble)
 {
-    static const double pi = 3.14159265358979323846;
-    const double rotations = (double)s->original_length * frequency / (2 * pi);
-    const double share = (rotations - s->low_freq_factor) / (s->high_freq_factor - s->low_freq_factor);
-    return share < 0 ? 0 : share > 1 ? 1 : share;
+    if (positive(s->low_freq_factor) && positive(s->high_freq_factor) && s->low_freq_factor < s->high_freq_factor)
+        return true;
+    return refuse(trouble, "low_freq_factor = %g must be positive and less than high_freq_factor = %g",
+                  s->low_freq_factor, s->high_freq_factor);
 }
 
-double th_rotary_scaled(const th_rotary_scaling *s, double frequency)
+static bool attention_factor_usable(const th_rotary_scaling *s, char *trouble)
 {
+    return positive_or_default(s->attention_factor) ||
+           refuse(trouble, "attention_factor = %g must be a positive number, or 0 for the default",
+                  s->attention_factor);
+}
+
+static bool yarn_usable(const th_rotary_scaling *s, double base, char *trouble)
+{
+    const double fast = s->beta_fast == 0 ? 32 : s->beta_fast, slow = s->beta_slow == 0 ? 1 : s->beta_slow;
+    if (!(base > 1))
+        return refuse(trouble, "yarn needs a base above 1, it is %g", base);
+    if (!(positive(fast) && positive(slow) && slow <= fast))
+        return refuse(trouble, "beta_slow = %g must be positive and at most beta_fast = %g", slow, fast);
+    if (!positive_or_default(s->mscale) || !positive_or_default(s->mscale_all_dim))
+        return refuse(trouble, "mscale = %g and mscale_all_dim = %g must be positive numbers, or 0 for none", s->mscale,
+                      s->mscale_all_dim);
+    return attention_factor_usable(s, trouble);
+}
+
+static bool factors_usable(const double *factors, const char *name, int64_t pairs, char *trouble)
+{
+    for (int64_t i = 0; i < pairs; i++)
+        if (!positive(factors[i]))
+            return refuse(trouble, "%s[%lld] = %g must be a positive number", name, (long long)i, factors[i]);
+    return true;
+}
+
+static bool longrope_usable(const th_rotary_scaling *s, int64_t width, char *trouble)
+{
+    if (s->original_length < 2)
+        return refuse(trouble, "longrope needs an original_length of at least 2");
+    if (s->short_factor == NULL || s->long_factor == NULL)
+        return refuse(trouble, "%s is NULL", s->short_factor ? "long_factor" : "short_factor");
+    if (s->n_factors != width / 2)
+        return refuse(trouble, "short_factor and long_factor have %lld numbers, but %lld pairs are rotated",
+                      (long long)s->n_factors, (long long)(width / 2));
+    return factors_usable(s->short_factor, "short_factor", s->n_factors, trouble) &&
+           factors_usable(s->long_factor, "long_factor", s->n_factors, trouble) && attention_factor_usable(s, trouble);
+}
+
+bool th_rotary_scaling_usable(const th_rotary_scaling *s, double base, int64_t width, char trouble[TH_ROTARY_TROUBLE])
+{
+    if ((unsigned)s->kind > TH_ROTARY_LONGROPE)
+        return refuse(trouble, "kind is %d, which is not a th_rotary_scaling_kind", (int)s->kind);
     if (s->kind == TH_ROTARY_UNSCALED)
-        return frequency;
-    const double share = s->kind == TH_ROTARY_LLAMA3 ? unscaled_share(s, frequency) : 0;
-    return share * frequency + (1 - share) * (frequency / s->factor);
+        return true;
+    if (!positive(s->factor))
+        return refuse(trouble, "factor = %g must be a positive number", s->factor);
+    if (s->kind == TH_ROTARY_LLAMA3 && !llama3_usable(s, trouble))
+        return false;
+    if (s->kind != TH_ROTARY_LINEAR && s->original_length <= 0)
+        return refuse(trouble, "original_length = %lld must be a number of positions", (long long)s->original_length);
+    if (s->kind == TH_ROTARY_DYNAMIC && width == 2)
+        return refuse(trouble, "dynamic scaling needs more than one pair");
+    if (s->kind == TH_ROTARY_YARN)
+        return yarn_usable(s, base, trouble);
+    return s->kind != TH_ROTARY_LONGROPE || longrope_usable(s, width, trouble);
+}
+
+bool th_rotary_depends_on_length(const th_rotary_scaling *s)
+{
+    return s->kind == TH_ROTARY_DYNAMIC || s->kind == TH_ROTARY_LONGROPE;
 }

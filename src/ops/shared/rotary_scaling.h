@@ -1,5 +1,5 @@
-/* Frequency scaling of rotary positions: its checks and its formula, for the operation, the attention layer and the
- * reader of config.json. */
+/* Frequency scaling of rotary positions: its checks and its formulas, for the operation, the attention layer, the
+ * exporter of the tape and the reader of config.json. */
 #ifndef TH_OPS_SHARED_ROTARY_SCALING_H
 #define TH_OPS_SHARED_ROTARY_SCALING_H
 
@@ -8,9 +8,18 @@
 
 enum { TH_ROTARY_TROUBLE = 160 };
 
-/* Returns whether the scaling is valid; if not, writes the reason to trouble. */
-TH_PRIVATE_API bool th_rotary_scaling_usable(const th_rotary_scaling *scaling, char trouble[TH_ROTARY_TROUBLE]);
-/* Returns the scaled frequency. Frequencies are in radians from one position to the next. */
-double th_rotary_scaled(const th_rotary_scaling *scaling, double frequency);
+/* Returns whether the scaling is valid for `width` rotated elements; if not, writes the reason to trouble. */
+TH_PRIVATE_API bool th_rotary_scaling_usable(const th_rotary_scaling *scaling, double base, int64_t width,
+                                             char trouble[TH_ROTARY_TROUBLE]);
+
+/* Returns whether the frequencies depend on the length of the sequence. */
+TH_PRIVATE_API bool th_rotary_depends_on_length(const th_rotary_scaling *scaling);
+
+/* Writes the frequencies (width / 2) for a sequence of this length, in radians from one position to the next. */
+void th_rotary_frequencies(const th_rotary_scaling *scaling, double base, int64_t width, double length,
+                           double *frequency);
+
+/* Returns the factor of cosines and sines. */
+double th_rotary_attention_factor(const th_rotary_scaling *scaling);
 
 #endif

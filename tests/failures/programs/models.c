@@ -57,11 +57,18 @@ static th_status gpt_setup(program_run *r)
 
 static th_status llama_setup(program_run *r)
 {
+    static const double factors[2] = {1, 2};
+    const th_rotary_scaling scaling = {.kind = TH_ROTARY_LONGROPE,
+                                       .factor = 2,
+                                       .original_length = 4,
+                                       .short_factor = factors,
+                                       .long_factor = factors,
+                                       .n_factors = 2};
     const th_transformer_block_options block = {.norm = TH_RMS_NORM,
                                                 .gated = true,
                                                 .activation = TH_SILU,
                                                 .no_bias = true,
-                                                .scores = {.rotary = true},
+                                                .scores = {.rotary = true, .rotary_scaling = scaling},
                                                 .mlp_width = 12,
                                                 .kv_heads = 1};
     r->model = th_language_model_new(r->ctx, &(th_language_model_options){.vocabulary = 13,
@@ -151,7 +158,7 @@ static bool emitted(void *user, int64_t sequence, int64_t token)
 
 static th_status generated(program_run *r, th_generate_options options)
 {
-    th_generated result = {NULL, NULL, NULL};
+    th_generated result = {.tokens = NULL};
     options.max_new_tokens = 4;
     options.emit = emitted;
     options.user = r;
@@ -159,6 +166,7 @@ static th_status generated(program_run *r, th_generate_options options)
     add_tensor(r, result.tokens);
     add_tensor(r, result.lengths);
     add_tensor(r, result.scores);
+    add_tensor(r, result.log_probabilities);
     return th_error_code(r->ctx);
 }
 
@@ -176,6 +184,10 @@ static th_status generate_sampled(program_run *r)
                                               .top_k = 8,
                                               .top_p = 0.9,
                                               .repetition_penalty = 1.2,
+                                              .no_repeat_ngram_size = 5,
+                                              .min_p = 0.01,
+                                              .sequences = 2,
+                                              .log_probabilities = true,
                                               .seed = 3,
                                               .end_tokens = ends,
                                               .n_end_tokens = 2,

@@ -23,6 +23,11 @@ static th_status there_and_back(program_run *r, th_tokenizer *t, const char *wor
         status = th_tokenizer_write(t, &tokens.token[i], 1, &stream, r->out);
     if (status == TH_OK)
         status = th_tokenizer_write_end(t, &stream, r->out);
+    th_stop_stream until = {.strings = (const char *const[]){"@@"}, .count = 1};
+    if (status == TH_OK)
+        status = th_tokenizer_write_until(t, tokens.token, tokens.count, &until, r->out);
+    if (status == TH_OK)
+        status = th_tokenizer_write_until_end(t, &until, r->out);
     if (status == TH_OK) {
         add_bytes(r, tokens.token, tokens.count * sizeof *tokens.token);
         add_bytes(r, back.bytes, back.count);
@@ -43,6 +48,7 @@ static th_status add_special(program_run *r, th_tokenizer *t)
     add_bytes(r, content, bytes);
     add_number(r, (double)(th_tokenizer_size(t) * 1000 + id));
     add_number(r, th_tokenizer_is_special(t, id) + 2 * (th_tokenizer_find(t, "<|end|>") == id));
+    add_number(r, (th_tokenizer_truncation(t) != NULL) + 2 * (th_tokenizer_padding(t) != NULL));
     return TH_OK;
 }
 

@@ -165,6 +165,9 @@ static th_status imported(program_run *r, const char *folder)
     int64_t end = 0;
     TRY(th_pretrained_options(r->ctx, folder, &options));
     TRY(th_pretrained_end_token(r->ctx, folder, &end));
+    int64_t ends[4];
+    int n_ends;
+    TRY(th_pretrained_end_tokens(r->ctx, folder, ends, 4, &n_ends));
     r->model = th_language_model_new(r->ctx, &options);
     TRY(th_pretrained_load(r->model, folder,
                            &(th_pretrained_load_options){.report = th_report_print, .report_user = r->out}));

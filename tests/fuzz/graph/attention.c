@@ -341,7 +341,8 @@ static bool decode_rotary(decoder *d, line *l)
         return false;
     l->n[0] = chance(d, 2);
     l->n[1] = width % 2 || chance(d, 4) ? 2 * (1 + draw(d, (uint32_t)(width / 2))) : 0;
-    l->n[2] = draw(d, 3);
+    static const int independent[] = {TH_ROTARY_UNSCALED, TH_ROTARY_LINEAR, TH_ROTARY_LLAMA3, TH_ROTARY_YARN};
+    l->n[2] = independent[draw(d, 4)]; /* of the length, because pieces of a sequence are compared with all of it */
     const bool at = letter == 'T' && !chance(d, 3);
     add_operand(d,
                 at ? new_leaf(d, POSITIONS, shape_of(d, s.letter[0] == 'B' && s.ndim > 2 && chance(d, 2) ? "bt" : "t"))
@@ -365,7 +366,7 @@ static void build_rotary(run *r, const line *l, th_tensor **in, th_tensor **out)
                                                                .factor = l->n[2] ? 4 : 0,
                                                                .low_freq_factor = l->n[2] == 2 ? 1 : 0,
                                                                .high_freq_factor = l->n[2] == 2 ? 4 : 0,
-                                                               .original_length = l->n[2] == 2 ? 32 : 0},
+                                                               .original_length = l->n[2] >= 2 ? 32 : 0},
                                                    .positions = in[1]});
 }
 

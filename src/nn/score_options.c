@@ -1,0 +1,46 @@
+/* Copies and releases the factors of LongRoPE, the only arrays of th_score_options. */
+#include "nn/score_options.h"
+
+#include <string.h>
+
+#include "tensor/context.h"
+#include "tensor/memory.h"
+
+static size_t bytes_of(const th_rotary_scaling *s)
+{
+    return 2 * (size_t)s->n_factors * sizeof(double);
+}
+
+static void forget(th_rotary_scaling *s)
+{
+    s->short_factor = s->long_factor = NULL;
+    s->n_factors = 0;
+}
+
+th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation)
+{
+    th_rotary_scaling *s = &scores->rotary_scaling;
+    const bool given = s->short_factor && s->long_factor && s->n_factors > 0 && s->n_factors <= INT32_MAX;
+    if (!scores->rotary || s->kind != TH_ROTARY_LONGROPE || !given) {
+        forget(s);
+        return TH_OK;
+    }
+    const size_t bytes = bytes_of(s), half = bytes / 2;
+    double *copy = th_allocate(ctx, bytes);
+    if (copy == NULL) {
+        forget(s);
+        return th_fail_memory(ctx, operation, bytes);
+    }
+    memcpy(copy, s->short_factor, half);
+    memcpy(copy + s->n_factors, s->long_factor, half);
+    s->short_factor = copy;
+    s->long_factor = copy + s->n_factors;
+    return TH_OK;
+}
+
+void th_score_options_release(th_context *ctx, th_score_options *scores)
+{
+    th_rotary_scaling *s = &scores->rotary_scaling;
+    th_release(ctx, (void *)(uintptr_t)s->short_factor, bytes_of(s));
+    forget(s);
+}
