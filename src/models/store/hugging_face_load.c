@@ -257,9 +257,9 @@ th_status th_pretrained_load(th_module *model, const char *folder, const th_pret
 /* Returns the model. Its large weights have no values until they are read. */
 static th_module *new_model(const source *s)
 {
-    s->ctx->weights_follow = true;
+    th_weights_follow(s->ctx, true);
     th_module *model = th_language_model_new(s->ctx, &s->config.options);
-    s->ctx->weights_follow = false;
+    th_weights_follow(s->ctx, false);
     return model;
 }
 

@@ -85,7 +85,7 @@ static th_status read_bytes(th_context *ctx, const th_stored *stored, char *data
     const int64_t bytes = stored->tensor.bytes;
     team_reading r = {.stored = stored, .data = data};
     if (bytes >= 2 * PART) {
-        th_parallel(ctx->threads, th_ceil_div(bytes, PART), read_part, &r);
+        th_parallel(th_threads(ctx), th_ceil_div(bytes, PART), read_part, &r);
         if (!r.failed)
             return TH_OK;
     }
