@@ -46,6 +46,11 @@ run() {
     fi
 }
 
+no_repack=
+if [ -f "$folder/q8_0.gguf" ] && has llama_cpp && ! "$python" -W ignore "$root/bench/generation_llama.py" \
+    --file "$folder/q8_0.gguf" --tokens 2 --repeats 1 >/dev/null 2>&1; then
+    no_repack=--no-repack
+fi
 load_before=$(cut -d' ' -f1 /proc/loadavg)
 for round in $(seq "$rounds"); do
     for threads in 1 2; do
@@ -53,8 +58,11 @@ for round in $(seq "$rounds"); do
             storage=
             [ $type = float32 ] || storage="--storage $type"
             run tapehead $threads $type "$build/bench/generation" $model $storage
+            # llama.cpp's layout of q8_0 for AMX is a crash on machines whose system does not permit AMX.
+            repack=
+            [ $type != q8_0 ] || repack=$no_repack
             has llama_cpp && [ -f "$folder/$type.gguf" ] && run llama.cpp $threads $type \
-                "$python" -W ignore "$root/bench/generation_llama.py" --file "$folder/$type.gguf"
+                "$python" -W ignore "$root/bench/generation_llama.py" --file "$folder/$type.gguf" $repack
             [ $type != q8_0 ] && [ -f "$folder/config.json" ] && run transformers $threads $type \
                 "$python" -W ignore "$root/bench/generation_peer.py" --folder "$folder" --dtype $type
         done
@@ -68,16 +76,18 @@ bandwidth=$("$build/bench/probe" | sed -n 's/^triad_dram_\([1n]\)_gbs=/\1: /p' |
         "$(date -u +%F)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$(nproc)"
     printf 'a prompt of 256 and of the 63 tokens after the first one. Load: ms to create and fill the model. The fastest of\n'
     printf '%s interleaved rounds. Load average of the machine before the runs: %s (0 is a quiet machine).\n' "$rounds" "$load_before"
+    [ -z "$no_repack" ] || printf 'llama.cpp runs q8_0 without its own layout of the weights (use_extra_bufts off), with which it crashes here.\n'
     printf 'Triad from memory: %s GB/s.\n' "$bandwidth"
     printf '%s\n' "$(sed -n 's/.*build="\([^"]*\)".*/\1/p' "$lines" | sort -u | paste -sd ';' | sed 's/;/; /g')."
     printf '\n| threads | weights | engine | prompt | generation | load ms | peak RSS MiB |\n|---:|---|---|---:|---:|---:|---:|\n'
     awk '
         function better(name, higher) {
-            if (!((key, name) in best) || (higher ? value[name] > best[key, name] : value[name] < best[key, name]))
+            if (!((key, name) in best) || (higher ? value[name] + 0 > best[key, name] : value[name] + 0 < best[key, name]))
                 best[key, name] = value[name] + 0
         }
         {
-            for (i = 1; i <= NF; i++) { split($i, pair, "="); value[pair[1]] = pair[2] + 0 == pair[2] ? pair[2] + 0 : pair[2] }
+            sub(/ build=.*/, "")
+            for (i = 1; i <= NF; i++) { split($i, pair, "="); value[pair[1]] = pair[2] }
             key = "| " value["threads"] " | " value["type"] " | " value["engine"]
             keys[key] = 1
             better("prompt_per_second", 1)

@@ -15,13 +15,16 @@ parser.add_argument("--file", required=True)
 parser.add_argument("--prompt", type=int, default=256)
 parser.add_argument("--tokens", type=int, default=64)
 parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--no-repack", action="store_true", help="keeps the file's layout of q8_0 (see generation.sh)")
 parser.add_argument("--repeats", type=int, default=3)
 options = parser.parse_args()
 
 silent = llama_cpp.llama_log_callback(lambda level, text, user: None)
 llama_cpp.llama_log_set(silent, None)
 begin = time.monotonic()
-model = llama_cpp.llama_model_load_from_file(options.file.encode(), llama_cpp.llama_model_default_params())
+loading = llama_cpp.llama_model_default_params()
+loading.use_extra_bufts = not options.no_repack
+model = llama_cpp.llama_model_load_from_file(options.file.encode(), loading)
 load = time.monotonic() - begin
 settings = llama_cpp.llama_context_default_params()
 settings.n_ctx = 1024
