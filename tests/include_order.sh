@@ -30,7 +30,8 @@ folders="
     models/data:        models/core.h models/files
     models/text:        models/core.h models/files
     models/generation:  models/core.h
-    models/store:       models/core.h models/files"
+    models/families:    models/core.h models/files
+    models/store:       models/core.h models/files models/families"
 
 for folder in $(ls -d */ kernels/*/ models/*/ | sed 's|/$||' | grep -vx models); do
     below=$(printf '%s\n' "$folders" | sed -n "s,^ *$folder:,,p")

@@ -100,7 +100,11 @@ static void compare_fixture(const char *folder, double logits_limit, double grad
     th_safetensors_close(file);
 }
 
-static const char *const folders[] = {"gpt2", "llama", "gpt2_shards", "llama_shards"};
+/* The last three have norms at the end of branches. In bfloat16 they amplify the rounding errors of the small branches
+ * of these models to 30 % of a gradient. */
+static const char *const folders[] = {"gpt2",  "llama", "gpt2_shards", "llama_shards", "mistral", "smollm3", "qwen2",
+                                      "qwen3", "phi3",  "gpt_neox",    "gemma2",       "gemma3",  "olmo2"};
+enum { FOLDERS = sizeof folders / sizeof *folders };
 
 START_TEST(test_as_transformers_in_float32)
 {
@@ -336,8 +340,8 @@ END_TEST
 START_TEST(test_rejected_config)
 {
     static const char *const gpt2[][2] = {
-        {"\"scale_attn_weights\": false", "scale_attn_weights"},
-        {"\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx"},
+        {"\"scale_attn_weights\": 1", "scale_attn_weights"},
+        {"\"scale_attn_by_inverse_layer_idx\": 0", "scale_attn_by_inverse_layer_idx"},
         {"\"add_cross_attention\": true", "add_cross_attention"},
         {"\"activation_function\": \"quick_gelu\"", "quick_gelu"},
         {"\"quantization_config\": {}", "quantization_config"},
@@ -391,7 +395,7 @@ START_TEST(test_rejected_config)
     };
     static const char *const whole[][2] = {
         {"{}", "model_type"},
-        {"{\"model_type\": \"mistral\"}", "mistral"},
+        {"{\"model_type\": \"bloom\"}", "model type \"bloom\" is not supported; gpt2, llama, mistral, "},
         {"{\"model_type\": 3}", "model_type"},
         {"[]", "object"},
         {"{\"model_type\": \"gpt2\"", ""},
@@ -547,7 +551,7 @@ START_TEST(test_other_options_than_config)
     ck_assert_int_eq(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_OK);
     o.block.scores.rotary_base = 0;
     expect_status(th_pretrained_load(th_language_model_new(ctx, &o), FOLDER "llama", NULL), TH_ERROR_ARGUMENT,
-                  "rotary_base is 0, config.json");
+                  "rotary_base is 10000, config.json");
     const bool other_layers[64] = {true};
     const struct {
         th_language_model_options options;
@@ -562,7 +566,7 @@ START_TEST(test_other_options_than_config)
         {{.block = {.scores = {.alibi = true}}}, "block.scores.alibi is 1"},
         {{.embedding_scale = 2}, "embedding_scale is 2"},
         {{.logit_soft_cap = 30}, "logit_soft_cap is 30"},
-        {{.other_layers = other_layers}, "other_layers is 1"},
+        {{.other_layers = other_layers}, "the model's .other_scores.rotary is 0"},
         {{.scale_by_layer = true}, "scale_by_layer is 1"},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -682,7 +686,7 @@ START_TEST(test_round_trip_of_scaling)
     if (scalings[_i].kind == TH_ROTARY_LONGROPE) {
         o.block.scores.rotary_scaling.long_factor = short_factor;
         expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
-                      "1 (short) and 1 (long) for pair 0");
+                      "long_factor is 1, config.json in");
     }
     o.block.scores.rotary_scaling.factor = 9;
     expect_status(th_pretrained_load(th_language_model_new(ctx, &o), directory, NULL), TH_ERROR_ARGUMENT,
@@ -729,15 +733,17 @@ START_TEST(test_options_that_cannot_be_expressed)
         th_transformer_block_options block;
         const char *words;
     } blocks[] = {
-        {{.post_norm = true}, ".block.post_norm"},
+        {{.post_norm = true}, "The closest is GPT-2, which does not support this model's .block.post_norm"},
         {{.no_mlp = true}, ".block.no_mlp"},
-        {{.gated = true, .no_bias = true}, "GPT-2, which does not support: .block.gated, .block.no_bias"},
+        {{.gated = true, .no_bias = true}, "GPT-2, which does not support this model's .block.gated, .block.no_bias"},
         {{.no_attention_bias = true}, ".block.no_attention_bias"},
+        {{.no_output_bias = true}, "model's .block.no_output_bias"},
         {{.no_mlp_bias = true}, ".block.no_mlp_bias"},
-        {{.norm = TH_RMS_NORM}, "RMS norms"},
-        {{.kv_heads = 1}, "grouped heads"},
+        {{.norm = TH_RMS_NORM}, "model's .block.norm"},
+        {{.kv_heads = 1}, "model's .block.kv_heads"},
         {{.head_width = 6}, ".block.head_width"},
-        {{.scores = {.rotary = true}}, ".block.scores.rotary"},
+        {{.scale = 0.1}, "model's .block.scale"},
+        {{.scores = {.rotary = true}}, "GPT-2, which does not support this model's .block.scores.rotary"},
         {{.scores = {.alibi = true}}, ".block.scores.alibi"},
         {{.scores = {.qk_norm = true}}, ".block.scores.qk_norm"},
         {{.scores = {.soft_cap = 5}}, ".block.scores.soft_cap"},
@@ -747,14 +753,14 @@ START_TEST(test_options_that_cannot_be_expressed)
         {{.parallel = true}, ".block.parallel"},
         {{.unit_offset = true}, ".block.unit_offset"},
         {{.no_output_bias = true}, ".block.no_output_bias"},
-        {{.scale = 1}, ".block.scale"},
+        {{.scale = 0.2}, ".block.scale"},
     };
     const bool other_layers[1] = {true};
     th_language_model_options o = gpt2;
     o.embedding_scale = o.logit_soft_cap = 2;
     o.other_layers = other_layers;
-    o.scale_by_layer = true;
-    expect_objection(o, ": .embedding_scale, .logit_soft_cap, .other_layers, .scale_by_layer");
+    o.other_scores.soft_cap = 3;
+    expect_objection(o, "model's .embedding_scale, .logit_soft_cap, .other_scores.soft_cap");
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         o = gpt2;
         o.block = blocks[i].block;
@@ -762,14 +768,13 @@ START_TEST(test_options_that_cannot_be_expressed)
     }
     o = gpt2;
     o.positions = TH_POSITIONS_SINUSOIDAL;
-    expect_objection(o, "sinusoidal");
-    o.positions = TH_POSITIONS_NONE;
-    expect_objection(o, "Llama, which does not support: layer norms (.block.norm), an MLP without a gate");
+    expect_objection(o, "model's .positions");
+    o = gpt2;
+    o.embedding_scale = 2;
+    expect_objection(o, "model's .embedding_scale");
     o = llama;
-    o.block.scores.rotary_width = 2;
-    expect_objection(o, "rotary_width");
-    o.block.scores = (th_score_options){0};
-    expect_objection(o, "attention without positions");
+    o.logit_soft_cap = 2;
+    expect_objection(o, "Llama, which does not support this model's .logit_soft_cap");
 }
 END_TEST
 
@@ -824,10 +829,10 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("hugging_face", setup, teardown);
-    tcase_add_loop_test(tests, test_as_transformers_in_float32, 0, 4);
-    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16x3, 0, 4);
-    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16, 0, 4);
-    tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, 4);
+    tcase_add_loop_test(tests, test_as_transformers_in_float32, 0, FOLDERS);
+    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16x3, 0, FOLDERS);
+    tcase_add_loop_test(tests, test_as_transformers_in_bfloat16, 0, FOLDERS - 3);
+    tcase_add_loop_test(tests, test_as_transformers_in_float64, 0, FOLDERS);
     tcase_add_test(tests, test_fields_that_are_missing_or_null);
     tcase_add_test(tests, test_fields_that_are_given);
     tcase_add_test(tests, test_end_token);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/dense_layer.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
 #include "nn/soft_cap.h"
@@ -46,15 +47,16 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
     return l->norm ? th_module_forward(l->norm, x) : x;
 }
 
-static bool replaced_output(const language_model *l)
+/* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
+static bool runs_output(const language_model *l)
 {
-    return l->output && th_module_replaced(l->output);
+    return l->output && (th_module_replaced(l->output) || th_lora_runs(((const th_dense_layer *)l->output)->lora));
 }
 
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
     th_tensor *x = hidden(l, tokens, given);
-    th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    th_tensor *logits = runs_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
     logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
@@ -91,7 +93,7 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
 {
     static const th_language_model_logits_options usual = {0};
     const double cap = l->options.logit_soft_cap;
-    if (!th_has_fusion(l->base.ctx) || replaced_output(l))
+    if (!th_has_fusion(l->base.ctx) || runs_output(l))
         return th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
     th_tensor *x = hidden(l, tokens, &usual);
     return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)

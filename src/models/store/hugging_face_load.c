@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "models/core.h"
-#include "models/files/json.h"
+#include "models/families/options.h"
+#include "models/families/tensors.h"
 #include "models/store/differences.h"
 #include "models/store/hugging_face.h"
 #include "models/store/shapes_first.h"
@@ -12,10 +13,6 @@
 #include "tapehead/hugging_face.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
-
-static const char *const embeddings[] = {
-    [TH_GPT2] = "transformer.wte.weight", [TH_LLAMA] = "model.embed_tokens.weight"};
-static const char classifier[] = "lm_head.weight";
 
 /* A file and the settings for reading it. */
 typedef struct source {
@@ -29,46 +26,59 @@ typedef struct source {
 /* Returns the name without the prefix that a file may omit. */
 static const char *without_prefix(const source *s, const char *name)
 {
-    const char *prefix = th_foreign_prefix(s->config.architecture);
+    const char *prefix = s->config.family->prefix;
     const size_t length = strlen(prefix);
     return strncmp(name, prefix, length) == 0 ? name + length : name;
 }
 
-/* Returns the file's name for a tensor. The file may omit the prefix. A file with a tied embedding may have only the
- * classifier. */
+/* Returns the name of the classifier in the file, or NULL. */
+static const char *classifier_in_file(const source *s)
+{
+    const char *name = s->config.family->classifier, *other = s->config.family->other_classifier;
+    if (th_safetensors_find(s->file, name))
+        return name;
+    return other && th_safetensors_find(s->file, other) ? other : NULL;
+}
+
+/* Returns the file's name for a tensor. The file may omit the prefix, or have another name for the classifier. A file
+ * with a tied embedding may have only the classifier. */
 static const char *name_in_file(const source *s, const char *name)
 {
     if (th_safetensors_find(s->file, name))
         return name;
     if (th_safetensors_find(s->file, without_prefix(s, name)))
         return without_prefix(s, name);
-    const bool tied = !s->config.options.untied && strcmp(name, embeddings[s->config.architecture]) == 0;
-    return tied && th_safetensors_find(s->file, classifier) ? classifier : name;
+    const bool tied = !s->config.options.untied && strcmp(name, s->config.family->embedding) == 0;
+    const bool classifier = strcmp(name, s->config.family->classifier) == 0;
+    return (tied || classifier) && classifier_in_file(s) ? classifier_in_file(s) : name;
 }
 
 /* Whether a tensor is ignored: buffers that older versions saved, and the classifier of a model that uses the
  * embedding. */
 static bool is_ignored(const source *s, const char *name)
 {
-    if (strcmp(name, classifier) == 0)
+    const char *classifier = classifier_in_file(s);
+    if (classifier && strcmp(name, classifier) == 0)
         return !s->config.options.untied;
     return th_name_ends_with(name, ".attn.bias") || th_name_ends_with(name, ".attn.masked_bias") ||
+           th_name_ends_with(name, ".attention.bias") || th_name_ends_with(name, ".attention.masked_bias") ||
            th_name_ends_with(name, ".rotary_emb.inv_freq");
 }
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const th_named_tensor *)a)->name, ((const th_named_tensor *)b)->name);
+    return strcmp(((const th_foreign_tensor *)a)->name, ((const th_foreign_tensor *)b)->name);
 }
 
-static void compare(const th_named_tensor *wanted, const th_stored_tensor *stored, th_differences *d)
+static void compare(const th_foreign_tensor *wanted, const th_stored_tensor *stored, th_differences *d)
 {
     char quoted[TH_QUOTED];
-    const th_shape here = th_shape_of(wanted->tensor), *in_file = &stored->shape;
-    if (in_file->ndim != here.ndim || memcmp(in_file->size, here.size, (size_t)here.ndim * sizeof here.size[0]) != 0)
+    const th_shape *here = &wanted->shape, *in_file = &stored->shape;
+    if (in_file->ndim != here->ndim ||
+        memcmp(in_file->size, here->size, (size_t)here->ndim * sizeof here->size[0]) != 0)
         th_differ(d, TH_OTHER_SHAPE, "different shape: %s is %s in the file and %s in the model",
                   th_quote(stored->name, quoted), TH_SIZES_TEXT(in_file->ndim, in_file->size),
-                  TH_SIZES_TEXT(here.ndim, here.size));
+                  TH_SIZES_TEXT(here->ndim, here->size));
     else if (!stored->readable || !th_is_floating(stored->dtype))
         th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file", th_quote(stored->name, quoted),
                   stored->type);
@@ -80,7 +90,7 @@ static th_status match(const source *s, th_foreign_tensors *wanted)
     th_differences d = {s->ctx, s->operation, s->folder, s->given.report, s->given.report_user, {0}, ""};
     char quoted[TH_QUOTED];
     for (int64_t i = 0; i < wanted->count; i++) {
-        const th_named_tensor *t = &wanted->tensor[i];
+        const th_foreign_tensor *t = &wanted->tensor[i];
         const th_stored_tensor *stored = th_safetensors_find(s->file, t->name);
         if (stored)
             compare(t, stored, &d);
@@ -89,7 +99,7 @@ static th_status match(const source *s, th_foreign_tensors *wanted)
     }
     qsort(wanted->tensor, (size_t)wanted->count, sizeof wanted->tensor[0], by_name);
     for (int64_t i = 0; i < th_safetensors_count(s->file); i++) {
-        const th_named_tensor found = {.name = th_safetensors_at(s->file, i)->name};
+        const th_foreign_tensor found = {.name = th_safetensors_at(s->file, i)->name};
         if (!is_ignored(s, found.name) &&
             bsearch(&found, wanted->tensor, (size_t)wanted->count, sizeof found, by_name) == NULL)
             th_differ(&d, TH_UNEXPECTED, "unexpected: %s", th_quote(found.name, quoted));
@@ -101,7 +111,7 @@ static th_status match(const source *s, th_foreign_tensors *wanted)
  * false with the error stored in the file's context. */
 static bool list_tensors(const source *s, th_module *model, th_foreign_tensors *list)
 {
-    if (th_foreign_tensors_list(model, s->config.architecture, s->operation, list) != TH_OK)
+    if (th_foreign_tensors_list(model, s->config.family, s->operation, false, list) != TH_OK)
         return false;
     for (int64_t i = 0; i < list->count; i++)
         list->tensor[i].name = name_in_file(s, list->tensor[i].name);
@@ -122,7 +132,8 @@ static void compare_shapes(th_module *model, void *user)
 /* If config.json says that embedding and classifier are tied and the file has both, checks that they are equal. */
 static void check_tied(const source *s, th_tensor *embedding)
 {
-    if (s->config.options.untied || th_failed(s->ctx) || th_safetensors_find(s->file, classifier) == NULL)
+    const char *classifier = classifier_in_file(s);
+    if (s->config.options.untied || th_failed(s->ctx) || classifier == NULL)
         return;
     th_tensor *other = th_empty(s->ctx, th_dtype_of(embedding), th_shape_of(embedding));
     if (th_safetensors_read_into(s->file, classifier, other) != TH_OK)
@@ -136,13 +147,32 @@ static void check_tied(const source *s, th_tensor *embedding)
 
 /* -- reading -- */
 
+/* Reads a tensor of the file whose rows are parts of several parameters, or have another order. */
+static th_status read_parts(const source *s, const th_foreign_tensor *t)
+{
+    th_scope_begin(s->ctx, NULL);
+    th_no_grad_begin(s->ctx);
+    th_tensor *values = th_empty(s->ctx, th_dtype_of(t->view[0]), t->shape);
+    if (th_safetensors_read_into(s->file, t->name, values) == TH_OK)
+        (void)th_foreign_tensor_set(t, values); /* the error is stored */
+    th_no_grad_end(s->ctx);
+    th_scope_end(s->ctx, NULL);
+    return th_error_code(s->ctx);
+}
+
+static th_status read_tensor(const source *s, const th_foreign_tensor *t)
+{
+    th_tensor *view = th_foreign_tensor_view(t);
+    return view ? th_safetensors_read_into(s->file, t->name, view) : read_parts(s, t);
+}
+
 static void read_tensors(const source *s, th_module *model)
 {
     th_foreign_tensors list = {0};
     th_scope_begin(s->ctx, NULL);
     if (list_tensors(s, model, &list))
         for (int64_t i = 0; i < list.count && !th_failed(s->ctx); i++)
-            if (th_safetensors_read_into(s->file, list.tensor[i].name, list.tensor[i].tensor) != TH_OK)
+            if (read_tensor(s, &list.tensor[i]) != TH_OK)
                 break;
     check_tied(s, th_module_find_parameter(model, "embedding.weight"));
     th_foreign_tensors_free(s->ctx, &list);
@@ -162,76 +192,19 @@ static bool open_source(source *s)
     return s->file != NULL;
 }
 
-/* Checks that the factors of LongRoPE are those of config.json. */
-static void check_factors(const source *s, const th_rotary_scaling *is, const th_rotary_scaling *wanted)
-{
-    for (int64_t i = 0; i < is->n_factors && !th_failed(s->ctx); i++)
-        if (is->short_factor[i] != wanted->short_factor[i] || is->long_factor[i] != wanted->long_factor[i])
-            th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,
-                    "the model's .block.scores.rotary_scaling has the factors %g (short) and %g (long) for pair %lld, "
-                    "config.json in %.300s asks for %g and %g",
-                    is->short_factor[i], is->long_factor[i], (long long)i, s->folder, wanted->short_factor[i],
-                    wanted->long_factor[i]);
-}
-
-/* Returns the number of elements of each head that are rotated; 0: all. */
-static double rotated(const th_language_model_options *o)
-{
-    const int64_t width = o->block.scores.rotary_width;
-    return width == o->block.head_width ? 0 : (double)width;
-}
-
 /* Checks the options that shapes do not show against config.json. */
 static void check_options(const source *s, const th_module *model)
 {
-    const th_language_model_options *is = th_language_model_options_of(model), *wanted = &s->config.options;
-    const th_rotary_scaling *scaling = &is->block.scores.rotary_scaling, *asked = &wanted->block.scores.rotary_scaling;
-    const struct {
-        const char *name;
-        double is, wanted;
-    } fields[] = {
-        {"heads", (double)is->heads, (double)wanted->heads},
-        {"block.activation", is->block.activation, wanted->block.activation},
-        {"block.norm", is->block.norm, wanted->block.norm},
-        {"block.post_norm", is->block.post_norm, wanted->block.post_norm},
-        {"block.output_norm", is->block.output_norm, wanted->block.output_norm},
-        {"block.parallel", is->block.parallel, wanted->block.parallel},
-        {"block.unit_offset", is->block.unit_offset, wanted->block.unit_offset},
-        {"block.scale", is->block.scale, wanted->block.scale},
-        {"block.eps", is->block.eps, wanted->block.eps},
-        {"embedding_scale", is->embedding_scale, wanted->embedding_scale},
-        {"logit_soft_cap", is->logit_soft_cap, wanted->logit_soft_cap},
-        {"other_layers", is->other_layers != NULL, wanted->other_layers != NULL},
-        {"scale_by_layer", is->scale_by_layer, wanted->scale_by_layer},
-        {"positions", is->positions, wanted->positions},
-        {"block.scores.rotary", is->block.scores.rotary, wanted->block.scores.rotary},
-        {"block.scores.rotary_pairing", is->block.scores.rotary_pairing, wanted->block.scores.rotary_pairing},
-        {"block.scores.rotary_base", is->block.scores.rotary_base, wanted->block.scores.rotary_base},
-        {"block.scores.rotary_width", rotated(is), rotated(wanted)},
-        {"block.scores.alibi", is->block.scores.alibi, wanted->block.scores.alibi},
-        {"block.scores.soft_cap", is->block.scores.soft_cap, wanted->block.scores.soft_cap},
-        {"block.scores.window", (double)is->block.scores.window, (double)wanted->block.scores.window},
-        {"block.scores.rotary_scaling.kind", scaling->kind, asked->kind},
-        {"block.scores.rotary_scaling.factor", scaling->factor, asked->factor},
-        {"block.scores.rotary_scaling.low_freq_factor", scaling->low_freq_factor, asked->low_freq_factor},
-        {"block.scores.rotary_scaling.high_freq_factor", scaling->high_freq_factor, asked->high_freq_factor},
-        {"block.scores.rotary_scaling.original_length", (double)scaling->original_length,
-         (double)asked->original_length},
-        {"block.scores.rotary_scaling.attention_factor", scaling->attention_factor, asked->attention_factor},
-        {"block.scores.rotary_scaling.beta_fast", scaling->beta_fast, asked->beta_fast},
-        {"block.scores.rotary_scaling.beta_slow", scaling->beta_slow, asked->beta_slow},
-        {"block.scores.rotary_scaling.mscale", scaling->mscale, asked->mscale},
-        {"block.scores.rotary_scaling.mscale_all_dim", scaling->mscale_all_dim, asked->mscale_all_dim},
-        {"block.scores.rotary_scaling.no_truncate", scaling->no_truncate, asked->no_truncate},
-        {"block.scores.rotary_scaling.n_factors", (double)scaling->n_factors, (double)asked->n_factors},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (fields[i].is != fields[i].wanted) {
-            th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "the model's .%s is %g, config.json in %.300s asks for %g",
-                    fields[i].name, fields[i].is, s->folder, fields[i].wanted);
-            return;
-        }
-    check_factors(s, scaling, asked);
+    const th_language_model_options *given = th_language_model_options_of(model);
+    const th_language_model_options is = th_options_normal(given), wanted = th_options_normal(&s->config.options);
+    th_option_difference difference[TH_MAX_OPTIONS];
+    if (is.layers != wanted.layers)
+        th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,
+                "the model's .layers is %lld, config.json in %.300s asks for %lld", (long long)is.layers, s->folder,
+                (long long)wanted.layers);
+    else if (th_options_compare(&is, &wanted, difference) > 0)
+        th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "the model's %s is %g, config.json in %.300s asks for %g",
+                difference[0].name, difference[0].a, s->folder, difference[0].b);
 }
 
 th_status th_pretrained_load(th_module *model, const char *folder, const th_pretrained_load_options *options)

@@ -31,6 +31,7 @@ const program *const programs[] = {
     &attention_layers,
     &cache,
     &stored_weights,
+    &lora,
     &blocks,
     &gpt,
     &llama,
@@ -65,6 +66,7 @@ const program *const programs[] = {
     &resumed_training,
     &hugging_face_gpt2,
     &hugging_face_llama,
+    &peft,
 };
 const int program_count = sizeof programs / sizeof *programs;
 

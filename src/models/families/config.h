@@ -1,0 +1,34 @@
+/* Reads and writes config.json of a family. */
+#ifndef TH_MODELS_FAMILIES_CONFIG_H
+#define TH_MODELS_FAMILIES_CONFIG_H
+
+#include <stdio.h>
+
+#include "models/families/family.h"
+
+enum { TH_MAX_END_TOKENS = 64 };
+
+/* The contents of config.json. */
+typedef struct th_foreign_config {
+    const th_family *family;
+    th_language_model_options options;
+    int64_t end_token;                     /* the first of the list, -1: none, or outside the vocabulary */
+    int64_t end_tokens[TH_MAX_END_TOKENS]; /* all that are inside the vocabulary */
+    int n_end_tokens;
+} th_foreign_config;
+
+/* Reads a config.json. The caller releases the options' arrays. */
+th_status th_foreign_config_read(th_context *ctx, const char *operation, const char *path,
+                                 th_foreign_config *described);
+/* Reads the text of a config.json; `name` is its name in messages. */
+th_status th_foreign_config_parse(th_context *ctx, const char *operation, const char *name, const char *text,
+                                  size_t bytes, th_foreign_config *described);
+/* Releases the arrays that the options point to. */
+void th_foreign_config_release(th_context *ctx, th_foreign_config *described);
+
+/* Writes config.json for a model of the family with these options, as far as the family has them. end_token is -1 for
+ * none. type: "float32". */
+void th_foreign_config_write(FILE *file, const th_family *family, const th_language_model_options *options,
+                             int64_t end_token, const char *type);
+
+#endif

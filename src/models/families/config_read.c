@@ -1,0 +1,127 @@
+/* Reads config.json of any family as options of a language model. No weights are read. */
+#include <math.h>
+#include <string.h>
+
+#include "models/families/config.h"
+#include "models/families/end_tokens.h"
+#include "models/families/fields.h"
+#include "models/families/layers.h"
+
+const th_json_limits th_config_limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
+
+/* Fills in sizes that depend on others. */
+static void complete_sizes(th_language_model_options *o)
+{
+    th_transformer_block_options *b = &o->block;
+    if (b->mlp_width == 0)
+        b->mlp_width = 4 * o->width;
+    if (b->kv_heads == 0)
+        b->kv_heads = o->heads;
+    if (b->head_width == 0)
+        b->head_width = o->width / o->heads;
+}
+
+/* Fills in options that depend on others, and drops the equivalent of a default. */
+static void complete(const th_family *family, th_language_model_options *o)
+{
+    th_transformer_block_options *b = &o->block;
+    complete_sizes(o);
+    if (b->norm == TH_RMS_NORM && b->no_attention_bias && b->no_mlp_bias)
+        b->no_bias = true;
+    if (b->scores.qk_norm || b->scores.qk_norm_whole)
+        b->scores.qk_norm_eps = b->eps;
+    if (family->scaled_embedding)
+        o->embedding_scale = sqrt((double)o->width);
+}
+
+/* Dynamic scaling lengthens max_position_embeddings. All other kinds have done so. */
+static void lengthen(th_language_model_options *o, const th_rotary_scaling *scaling)
+{
+    const double longer =
+        scaling->kind == TH_ROTARY_DYNAMIC ? floor((double)scaling->original_length * scaling->factor) : 0;
+    if (longer > (double)o->length)
+        o->length = longer > TH_CONFIG_MAX_SIZE ? TH_CONFIG_MAX_SIZE : (int64_t)longer;
+}
+
+/* Returns the family, or NULL with the error stored. */
+static const th_family *find_family(const th_config *c)
+{
+    if (!json_is_object(c->object)) /* then it has no member either, but this error stays */
+        th_config_refuse(c, "it is not a JSON %s", "object");
+    if (!th_config_given(c, "model_type")) {
+        th_config_refuse(c, "it has no \"%s\"", "model_type");
+        return NULL;
+    }
+    char list[160], sentence[240];
+    const char *type = th_config_string(c, "model_type", "");
+    const th_family *family = th_family_find(type);
+    if (family == NULL) {
+        th_family_list(list, sizeof list);
+        snprintf(sentence, sizeof sentence, "model type \"%%s\" is not supported; %s are", list);
+        th_config_refuse(c, sentence, type);
+    }
+    return family;
+}
+
+static void read_config(const th_config *c, th_foreign_config *read)
+{
+    th_context *ctx = c->source.ctx;
+    const th_family *family = find_family(c);
+    if (family == NULL)
+        return;
+    if (th_config_given(c, "quantization_config"))
+        th_config_refuse(c, "the weights are quantized (\"%s\")", "quantization_config");
+    if (!th_config_flag(c, "is_causal", true))
+        th_config_refuse(c, "\"%s\" is false", "is_causal");
+    *read = (th_foreign_config){.family = family, .options = family->options};
+    th_language_model_options *o = &read->options;
+    th_fields_read(c, family, o);
+    if (th_failed(ctx))
+        return;
+    complete(family, o);
+    th_layers_read(c, family, o);
+    lengthen(o, &o->block.scores.rotary_scaling);
+    lengthen(o, &o->other_scores.rotary_scaling);
+    th_end_tokens_read(c, family->end_token, read);
+}
+
+/* Reads an object. *described stays as it was after an error. */
+static th_status read_object(const th_json_source *source, const json_t *object, th_foreign_config *described)
+{
+    th_foreign_config read = {0};
+    read_config(&(th_config){*source, object}, &read);
+    if (th_failed(source->ctx))
+        th_foreign_config_release(source->ctx, &read);
+    else
+        *described = read;
+    return th_error_code(source->ctx);
+}
+
+th_status th_foreign_config_read(th_context *ctx, const char *operation, const char *path, th_foreign_config *described)
+{
+    const th_json_source source = {ctx, operation, path};
+    size_t memory;
+    json_t *object = th_json_read_file(&source, &th_config_limits, &memory);
+    if (object == NULL)
+        return th_error_code(ctx);
+    const th_status status = read_object(&source, object, described);
+    th_json_release(ctx, object, memory);
+    return status;
+}
+
+th_status th_foreign_config_parse(th_context *ctx, const char *operation, const char *name, const char *text,
+                                  size_t bytes, th_foreign_config *described)
+{
+    const th_json_source source = {ctx, operation, name};
+    json_t *object = th_json_read(&source, text, bytes, &th_config_limits);
+    if (object == NULL)
+        return th_error_code(ctx);
+    const th_status status = read_object(&source, object, described);
+    json_decref(object);
+    return status;
+}
+
+void th_foreign_config_release(th_context *ctx, th_foreign_config *described)
+{
+    th_layers_release(ctx, &described->options);
+}

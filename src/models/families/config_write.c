@@ -1,0 +1,81 @@
+/* Writes config.json from the same table that reads it. */
+#include <math.h>
+
+#include "models/families/config.h"
+#include "models/families/fields.h"
+#include "models/families/layers.h"
+#include "models/families/options.h"
+
+static void put_field(th_writer *w, const th_family_field *f, const void *member)
+{
+    switch (f->kind) {
+    case TH_FIELD_SIZE:
+        th_put_integer(w, f->key, *(const int64_t *)member);
+        break;
+    case TH_FIELD_POSITIVE:
+        if (f->optional && *(const double *)member == 0)
+            th_put_null(w, f->key);
+        else
+            th_put_number(w, f->key, *(const double *)member);
+        break;
+    case TH_FIELD_RATE:
+        th_put_number(w, f->key, *(const double *)member);
+        break;
+    case TH_FIELD_FLAG:
+        th_put_flag(w, f->key, *(const bool *)member);
+        break;
+    case TH_FIELD_NOT:
+        th_put_flag(w, f->key, !*(const bool *)member);
+        break;
+    case TH_FIELD_ACTIVATION:
+        th_put_text(w, f->key, th_activation_name(*(const th_activation *)member, f->name));
+        break;
+    case TH_FIELD_INVERSE_ROOT: {
+        const double scale = *(const double *)member, root = fmin(1 / (scale * scale), TH_CONFIG_MAX_SIZE);
+        th_put_integer(w, f->key, (int64_t)fmax(1, nearbyint(root)));
+        break;
+    }
+    case TH_FIELD_SCALED:
+        th_put_flag(w, f->key, *(const double *)member != 1);
+        break;
+    case TH_FIELD_FALSE:
+    case TH_FIELD_NULL: /* these are the defaults */
+        break;
+    }
+}
+
+/* Returns max_position_embeddings, which is the length before scaling if the scaling is dynamic. */
+static int64_t positions_of(const th_language_model_options *m)
+{
+    const th_rotary_scaling *scaling = &m->block.scores.rotary_scaling;
+    if (scaling->kind != TH_ROTARY_DYNAMIC && m->other_layers)
+        scaling = &m->other_scores.rotary_scaling;
+    return scaling->kind == TH_ROTARY_DYNAMIC ? scaling->original_length : m->length;
+}
+
+static void put_token(th_writer *w, const char *key, int64_t token)
+{
+    if (token >= 0)
+        th_put_integer(w, key, token);
+    else
+        th_put_null(w, key);
+}
+
+void th_foreign_config_write(FILE *file, const th_family *family, const th_language_model_options *options,
+                             int64_t end_token, const char *type)
+{
+    th_writer w = {.file = file};
+    th_language_model_options o = th_options_normal(options);
+    o.length = positions_of(&o);
+    th_put_key(&w, "architectures");
+    fprintf(file, "[\"%s\"]", family->architecture);
+    th_put_text(&w, "model_type", family->model_type);
+    for (const th_family_field *f = family->fields; f->key; f++)
+        put_field(&w, f, (const char *)&o + f->member);
+    th_layers_write(&w, family, &o);
+    put_token(&w, "bos_token_id", end_token);
+    put_token(&w, "eos_token_id", end_token);
+    th_put_null(&w, "pad_token_id"); /* a default may be outside the vocabulary */
+    th_put_text(&w, "torch_dtype", type);
+    fputs("\n}\n", file);
+}

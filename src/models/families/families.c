@@ -1,0 +1,29 @@
+/* The list of all families. A new family needs one line here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/families/tables.h"
+
+const th_family *const th_families[TH_FAMILIES] = {
+    &th_family_gpt2, &th_family_llama, &th_family_mistral, &th_family_qwen2,  &th_family_qwen3,    &th_family_smollm3,
+    &th_family_phi3, &th_family_olmo2, &th_family_gemma2,  &th_family_gemma3, &th_family_gpt_neox,
+};
+
+const th_family *th_family_find(const char *model_type)
+{
+    for (int i = 0; i < TH_FAMILIES; i++)
+        if (strcmp(th_families[i]->model_type, model_type) == 0)
+            return th_families[i];
+    return NULL;
+}
+
+void th_family_list(char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (int i = 0; i < TH_FAMILIES && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+                                 i == 0                 ? ""
+                                 : i == TH_FAMILIES - 1 ? " and "
+                                                        : ", ",
+                                 th_families[i]->model_type);
+}

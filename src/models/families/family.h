@@ -1,0 +1,146 @@
+/* A family of language models as transformers knows it. One table has the names of the tensors, the fields of
+ * config.json, and the options of all models. Reading and writing use the same table. docs/families.md says how to add
+ * a family. */
+#ifndef TH_MODELS_FAMILIES_FAMILY_H
+#define TH_MODELS_FAMILIES_FAMILY_H
+
+#include <stddef.h>
+
+#include "models/core.h"
+#include "tapehead/language_model.h"
+
+/* -- tensors -- */
+
+/* The view of our parameter that a tensor of the file is. Our projections of attention are concatenated: the first
+ * rows, heads * head width of them, are the queries. Half of the remaining rows are the keys, the other half the
+ * values. */
+typedef enum th_foreign_view {
+    TH_VIEW_WHOLE,
+    TH_VIEW_TRANSPOSED,
+    TH_VIEW_QUERY,
+    TH_VIEW_KEY,
+    TH_VIEW_VALUE,
+    TH_VIEW_BY_HEAD /* the query, key and value of the first head, then of the second ... */
+} th_foreign_view;
+
+enum { TH_MAX_PLACES = 3 };
+typedef struct th_tensor_name {
+    const char *ours, *theirs; /* * is the index of a layer. {NULL} ends a table */
+    th_foreign_view view;
+    int place; /* 0, 1, 2: of several parameters whose rows are one tensor of the file, one below the other */
+} th_tensor_name;
+#define TH_NAME(ours, theirs)                                                                                          \
+    {                                                                                                                  \
+        ours, theirs, TH_VIEW_WHOLE, 0                                                                                 \
+    }
+
+/* -- fields of config.json -- */
+
+typedef enum th_field_kind {
+    TH_FIELD_SIZE,         /* a positive integer, int64_t */
+    TH_FIELD_POSITIVE,     /* a positive number, double */
+    TH_FIELD_RATE,         /* a number in [0, 1), double */
+    TH_FIELD_FLAG,         /* bool */
+    TH_FIELD_NOT,          /* bool, the opposite of the field */
+    TH_FIELD_ACTIVATION,   /* th_activation */
+    TH_FIELD_INVERSE_ROOT, /* an integer n, double: 1 / sqrt(n) */
+    TH_FIELD_SCALED,       /* a flag, double: true is 0 (the default), false is 1 */
+    TH_FIELD_FALSE,        /* a flag that must be false; it has no member */
+    TH_FIELD_NULL          /* must be null; it has no member */
+} th_field_kind;
+
+typedef struct th_family_field {
+    const char *key; /* NULL ends a table */
+    th_field_kind kind;
+    size_t member;     /* its offset in th_language_model_options */
+    double missing;    /* if the file does not have the field. A size of 0 depends on other sizes */
+    const char *name;  /* as missing, of an activation */
+    const char *other; /* another key for the same field, or NULL */
+    bool optional;     /* null means 0, which is none; otherwise null means missing */
+} th_family_field;
+
+#define TH_MEMBER(member) offsetof(th_language_model_options, member)
+#define TH_SIZE(member_) .kind = TH_FIELD_SIZE, .member = TH_MEMBER(member_)
+#define TH_POSITIVE(member_) .kind = TH_FIELD_POSITIVE, .member = TH_MEMBER(member_)
+#define TH_RATE(member_) .kind = TH_FIELD_RATE, .member = TH_MEMBER(member_)
+#define TH_FLAG(member_) .kind = TH_FIELD_FLAG, .member = TH_MEMBER(member_)
+#define TH_NOT(member_) .kind = TH_FIELD_NOT, .member = TH_MEMBER(member_)
+
+/* The fields that all families like Llama have under the same names, with the defaults of one family. */
+#define TH_LLAMA_SIZES(vocabulary_, length_, width_, mlp_width_, layers_, heads_)                                      \
+    {"vocab_size", TH_SIZE(vocabulary), .missing = vocabulary_},                                                       \
+        {"max_position_embeddings", TH_SIZE(length), .missing = length_},                                              \
+        {"hidden_size", TH_SIZE(width), .missing = width_},                                                            \
+        {"intermediate_size", TH_SIZE(block.mlp_width), .missing = mlp_width_},                                        \
+        {"num_hidden_layers", TH_SIZE(layers), .missing = layers_},                                                    \
+    {                                                                                                                  \
+        "num_attention_heads", TH_SIZE(heads), .missing = heads_                                                       \
+    }
+
+/* -- rotary positions -- */
+
+typedef struct th_family_rotary {
+    const char *base_key; /* beside rope_parameters; NULL: rope_theta */
+    double base;          /* if it is missing; 0: 10000 */
+    const char *part_key; /* beside rope_parameters: the part of each head that is rotated. NULL: all of it is */
+    double part;          /* if it is missing */
+    const char
+        *window_base_key; /* layers with a window have their own rope_parameters; NULL: all layers have the same */
+    double window_base;
+    int64_t original_length; /* original_max_position_embeddings if it is missing; 0: max_position_embeddings */
+    bool su;                 /* rope_type su and yarn are other names of longrope, and no other scaling exists */
+} th_family_rotary;
+
+/* -- kinds of layers -- */
+
+typedef enum th_windows {
+    TH_NO_WINDOWS,
+    TH_WINDOW_IN_ALL_LAYERS, /* sliding_window */
+    TH_WINDOW_BY_LAYER       /* sliding_window in the layers that layer_types names */
+} th_windows;
+
+typedef struct th_family_layers {
+    th_windows windows;
+    int64_t window;       /* sliding_window if it is missing; 0: none */
+    bool has_switch;      /* use_sliding_window, which is false if it is missing */
+    int64_t full_every;   /* without layer_types: each n-th layer has no window */
+    const char *full_key; /* the field of full_every, or NULL */
+    int64_t window_from; /* max_window_layers if it is missing: without layer_types, layers from this one have a window;
+                             0: no such field */
+    int64_t rotary_except; /* no_rope_layer_interval if it is missing: each n-th layer has no rotary positions, and
+                              without layer_types only such layers have a window. 0: no such field */
+} th_family_layers;
+
+/* -- a family -- */
+
+typedef struct th_family {
+    const char *model_type, *architecture; /* in config.json */
+    const char *title;                     /* in messages */
+    const char *prefix;                    /* of names; a file may omit it */
+    const char *embedding, *classifier;
+    const char *other_classifier;      /* another name in files, or NULL */
+    const th_tensor_name *tensors[3];  /* tables; NULL: none */
+    const th_family_field *fields;     /* a table */
+    th_language_model_options options; /* of all models */
+    bool scaled_embedding;             /* embedding_scale is sqrt(width) */
+    th_family_rotary rotary;
+    th_family_layers layers;
+    int64_t end_token; /* eos_token_id if it is missing; -1: none */
+} th_family;
+
+/* All families in the order in which export tries them, and their number. */
+extern const th_family *const th_families[];
+enum { TH_FAMILIES = 11 };
+
+/* Returns the family of a model_type, or NULL. */
+const th_family *th_family_find(const char *model_type);
+/* Writes the model types of all families to text: "gpt2, llama and ...". */
+void th_family_list(char *text, size_t bytes);
+
+/* The names of Llama's tensors, which other families share: all except the norms of a block, then these norms. */
+extern const th_tensor_name th_llama_tensors[], th_llama_norms[];
+#define TH_LLAMA_NAMES(norms)                                                                                          \
+    .prefix = "model.", .embedding = "model.embed_tokens.weight", .classifier = "lm_head.weight",                      \
+    .tensors = {th_llama_tensors, norms}
+
+#endif

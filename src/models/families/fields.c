@@ -1,0 +1,212 @@
+/* Reads the fields of config.json that a family's table lists. Every field that changes what the model computes is
+ * honored or rejected. */
+#include "models/families/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- one field -- */
+
+bool th_config_given(const th_config *c, const char *key)
+{
+    const json_t *member = json_object_get(c->object, key);
+    return member && !json_is_null(member);
+}
+
+void th_config_refuse(const th_config *c, const char *sentence, const char *detail)
+{
+    char trouble[320], quoted[TH_QUOTED];
+    snprintf(trouble, sizeof trouble, sentence, th_quote(detail, quoted));
+    th_fail(c->source.ctx, TH_ERROR_FILE, c->source.operation, "%.300s: %s", c->source.name, trouble);
+}
+
+static int64_t integer_to(const th_config *c, const char *key, int64_t lowest, int64_t highest, int64_t missing)
+{
+    int64_t value;
+    return th_config_given(c, key) && th_json_integer(&c->source, c->object, key, lowest, highest, &value) ? value
+                                                                                                           : missing;
+}
+
+int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t missing)
+{
+    return integer_to(c, key, lowest, TH_CONFIG_MAX_SIZE, missing);
+}
+
+double th_config_number(const th_config *c, const char *key, double missing)
+{
+    double value = missing;
+    if (th_config_given(c, key))
+        th_json_number(&c->source, c->object, key, &value);
+    return value;
+}
+
+double th_config_positive(const th_config *c, const char *key, double missing)
+{
+    const double value = th_config_number(c, key, missing);
+    if (!(value > 0))
+        th_config_refuse(c, "\"%s\" must be positive", key);
+    return value;
+}
+
+static double rate(const th_config *c, const char *key, double missing)
+{
+    const double value = th_config_number(c, key, missing);
+    if (!(value >= 0 && value < 1))
+        th_config_refuse(c, "\"%s\" must be at least 0 and less than 1", key);
+    return value;
+}
+
+bool th_config_flag(const th_config *c, const char *key, bool missing)
+{
+    bool value = missing;
+    if (th_config_given(c, key))
+        th_json_boolean(&c->source, c->object, key, &value);
+    return value;
+}
+
+const char *th_config_string(const th_config *c, const char *key, const char *missing)
+{
+    const char *value = missing;
+    if (th_config_given(c, key))
+        th_json_string(&c->source, c->object, key, &value);
+    return value;
+}
+
+const json_t *th_config_object(const th_config *c, const char *key)
+{
+    const json_t *member = json_object_get(c->object, key);
+    if (th_config_given(c, key) && !json_is_object(member))
+        th_config_refuse(c, "\"%s\" is neither null nor an object", key);
+    return json_object_size(member) > 0 ? member : NULL;
+}
+
+/* -- activations -- */
+
+/* If an activation has several names, the first one is written. */
+static const struct {
+    const char *name;
+    th_activation activation;
+} activations[] = {
+    {"gelu_new", TH_GELU_TANH},
+    {"gelu_pytorch_tanh", TH_GELU_TANH},
+    {"gelu_python_tanh", TH_GELU_TANH},
+    {"gelu_fast", TH_GELU_TANH},
+    {"gelu", TH_GELU},
+    {"gelu_python", TH_GELU},
+    {"relu", TH_RELU},
+    {"silu", TH_SILU},
+    {"swish", TH_SILU},
+};
+enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
+
+const char *th_activation_name(th_activation activation, const char *usual)
+{
+    th_activation other;
+    if (th_activation_find(usual, &other) && other == activation)
+        return usual;
+    for (int i = 0; i < ACTIVATIONS; i++)
+        if (activations[i].activation == activation)
+            return activations[i].name;
+    return NULL;
+}
+
+bool th_activation_find(const char *name, th_activation *activation)
+{
+    for (int i = 0; i < ACTIVATIONS; i++)
+        if (strcmp(activations[i].name, name) == 0) {
+            *activation = activations[i].activation;
+            return true;
+        }
+    return false;
+}
+
+static th_activation activation(const th_config *c, const char *key, const char *missing)
+{
+    th_activation value = TH_GELU_TANH;
+    const char *name = th_config_string(c, key, missing);
+    if (!th_activation_find(name, &value))
+        th_config_refuse(c, "activation \"%s\" is not supported; gelu_new, gelu, relu and silu are", name);
+    return value;
+}
+
+/* -- a table -- */
+
+/* Returns the key under which the file has the field. Two keys with different values are an error. */
+static const char *key_of(const th_config *c, const th_family_field *f)
+{
+    if (f->other == NULL || !th_config_given(c, f->other))
+        return f->key;
+    if (!th_config_given(c, f->key))
+        return f->other;
+    const int64_t value = integer_to(c, f->key, 1, INT32_MAX, 0);
+    if (integer_to(c, f->other, 1, INT32_MAX, value) != value)
+        th_config_refuse(c, "\"%s\" contradicts its other name in the same file", f->other);
+    return f->key;
+}
+
+static bool is_layers(const th_family_field *f)
+{
+    return f->member == TH_MEMBER(layers);
+}
+
+/* Reads a flag that can have one value only. */
+static void read_only_value(const th_config *c, const th_family_field *f)
+{
+    if (f->kind == TH_FIELD_NULL && th_config_given(c, f->key))
+        th_config_refuse(c, "\"%s\" is given, which is not supported", f->key);
+    if (f->kind == TH_FIELD_FALSE && th_config_flag(c, f->key, false))
+        th_config_refuse(c, "\"%s\" is true, which is not supported", f->key);
+}
+
+/* Reads a field into its member, whose type depends on the kind. */
+static void read_field(const th_config *c, const th_family_field *f, const char *key, void *member)
+{
+    switch (f->kind) {
+    case TH_FIELD_SIZE:
+        *(int64_t *)member =
+            integer_to(c, key, 1, is_layers(f) ? TH_CONFIG_MAX_LAYERS : TH_CONFIG_MAX_SIZE, (int64_t)f->missing);
+        break;
+    case TH_FIELD_POSITIVE:
+        *(double *)member = f->missing > 0 || th_config_given(c, key) ? th_config_positive(c, key, f->missing) : 0;
+        break;
+    case TH_FIELD_RATE:
+        *(double *)member = rate(c, key, f->missing);
+        break;
+    case TH_FIELD_FLAG:
+        *(bool *)member = th_config_flag(c, key, f->missing != 0);
+        break;
+    case TH_FIELD_NOT:
+        *(bool *)member = !th_config_flag(c, key, f->missing != 0);
+        break;
+    case TH_FIELD_ACTIVATION:
+        *(th_activation *)member = activation(c, key, f->name);
+        break;
+    case TH_FIELD_INVERSE_ROOT:
+        *(double *)member = 1 / sqrt((double)integer_to(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->missing));
+        break;
+    case TH_FIELD_SCALED:
+        *(double *)member = th_config_flag(c, key, true) ? 0 : 1;
+        break;
+    case TH_FIELD_FALSE:
+    case TH_FIELD_NULL:
+        read_only_value(c, f);
+        break;
+    }
+}
+
+/* Whether the file has a null that means none. */
+static bool is_none(const th_config *c, const th_family_field *f)
+{
+    return f->optional && json_is_null(json_object_get(c->object, f->key));
+}
+
+void th_fields_read(const th_config *c, const th_family *family, th_language_model_options *options)
+{
+    for (const th_family_field *f = family->fields; f->key; f++) {
+        th_family_field field = *f;
+        if (is_none(c, f))
+            field.missing = 0;
+        read_field(c, &field, key_of(c, f), (char *)options + f->member);
+    }
+}

@@ -1,0 +1,44 @@
+/* Reads single fields of config.json. A missing field, or one that is null, has a default. */
+#ifndef TH_MODELS_FAMILIES_FIELDS_H
+#define TH_MODELS_FAMILIES_FIELDS_H
+
+#include "models/families/family.h"
+#include "models/files/json.h"
+
+enum { TH_CONFIG_MAX_SIZE = INT32_MAX, TH_CONFIG_MAX_LAYERS = 4096 };
+
+/* Of config.json and generation_config.json. */
+extern const th_json_limits th_config_limits;
+
+typedef struct th_config {
+    th_json_source source;
+    const json_t *object; /* the fields: of the whole file, or of one of its members */
+} th_config;
+
+/* Whether the field exists and is not null. */
+bool th_config_given(const th_config *c, const char *key);
+/* Stores TH_ERROR_FILE: a sentence that contains %s, and the detail for it. */
+void th_config_refuse(const th_config *c, const char *sentence, const char *detail)
+    __attribute__((format(printf, 2, 0)));
+
+/* Each returns the field's value, or `missing`. A value of another type or range is an error. */
+int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t missing);
+double th_config_number(const th_config *c, const char *key, double missing);
+/* A positive number: 0 would select a default in our options. */
+double th_config_positive(const th_config *c, const char *key, double missing);
+bool th_config_flag(const th_config *c, const char *key, bool missing);
+const char *th_config_string(const th_config *c, const char *key, const char *missing);
+/* Returns a member that must be an object or null; NULL if it is missing, null or empty. */
+const json_t *th_config_object(const th_config *c, const char *key);
+
+/* -- the fields of a family -- */
+
+/* Sets the options that the family's fields describe. */
+void th_fields_read(const th_config *c, const th_family *family, th_language_model_options *options);
+
+/* Returns transformers' name of an activation; `usual` if that is another name of it. */
+const char *th_activation_name(th_activation activation, const char *usual);
+/* Finds the activation of a name. Returns false if the library does not have it. */
+bool th_activation_find(const char *name, th_activation *activation);
+
+#endif

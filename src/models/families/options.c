@@ -1,0 +1,209 @@
+/* Normal options, and their comparison by two tables of members. A new option of the model needs one line here. */
+#include "models/families/options.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+const th_score_options *th_scores_of_layer(const th_language_model_options *options, int64_t i)
+{
+    return options->other_layers && options->other_layers[i] ? &options->other_scores : &options->block.scores;
+}
+
+/* -- normal options -- */
+
+static void normalize_scores(th_score_options *s, const th_transformer_block_options *block)
+{
+    if (!s->rotary) {
+        s->rotary_pairing = TH_ROTARY_HALVES;
+        s->rotary_base = 0;
+        s->rotary_width = 0;
+        s->rotary_scaling = (th_rotary_scaling){0};
+    } else {
+        if (s->rotary_base == 0)
+            s->rotary_base = 10000;
+        if (s->rotary_width == 0)
+            s->rotary_width = block->head_width;
+    }
+    const bool has_norms = s->qk_norm || s->qk_norm_whole;
+    s->qk_norm_unit_offset = has_norms && (s->qk_norm_unit_offset || block->unit_offset);
+    if (!has_norms)
+        s->qk_norm_eps = 0;
+    else if (s->qk_norm_eps == 0)
+        s->qk_norm_eps = 1e-5;
+}
+
+th_language_model_options th_options_normal(const th_language_model_options *options)
+{
+    th_language_model_options o = *options;
+    th_transformer_block_options *b = &o.block;
+    b->no_attention_bias |= b->no_bias;
+    b->no_output_bias |= b->no_attention_bias;
+    b->no_mlp_bias |= b->no_bias;
+    b->no_bias &= b->norm == TH_LAYER_NORM; /* RMS norms have no bias */
+    if (b->scale == 0 && b->head_width > 0)
+        b->scale = 1 / sqrt((double)b->head_width);
+    if (o.embedding_scale == 0)
+        o.embedding_scale = 1;
+    normalize_scores(&b->scores, b);
+    normalize_scores(&o.other_scores, b);
+    return o;
+}
+
+/* -- comparison -- */
+
+typedef enum type { FLAG, ENUMERATION, INTEGER, REAL } type;
+typedef struct member {
+    const char *name;
+    type type;
+    size_t offset;
+    size_t flag; /* of a flag: if that differs, this member is not reported; its own offset: none */
+} member;
+
+#define MODEL_OF(flag, type, member)                                                                                   \
+    {                                                                                                                  \
+        "." #member, type, offsetof(th_language_model_options, member), offsetof(th_language_model_options, flag)      \
+    }
+#define MODEL(type, member) MODEL_OF(member, type, member)
+static const member of_model[] = {
+    MODEL(INTEGER, heads),
+    MODEL(ENUMERATION, positions),
+    MODEL(FLAG, untied),
+    MODEL(REAL, embedding_scale),
+    MODEL(REAL, logit_soft_cap),
+    MODEL(FLAG, scale_by_layer),
+    MODEL(FLAG, block.no_mlp),
+    MODEL(FLAG, block.gated),
+    MODEL(FLAG, block.post_norm),
+    MODEL(FLAG, block.output_norm),
+    MODEL(FLAG, block.no_input_norm),
+    MODEL(FLAG, block.parallel),
+    MODEL(ENUMERATION, block.activation),
+    MODEL(ENUMERATION, block.norm),
+    MODEL(FLAG, block.unit_offset),
+    MODEL(FLAG, block.no_bias),
+    MODEL_OF(block.no_bias, FLAG, block.no_attention_bias),
+    MODEL_OF(block.no_attention_bias, FLAG, block.no_output_bias),
+    MODEL_OF(block.no_bias, FLAG, block.no_mlp_bias),
+    MODEL(INTEGER, block.kv_heads),
+    MODEL(INTEGER, block.head_width),
+    MODEL(REAL, block.scale),
+    MODEL(REAL, block.eps),
+};
+
+#define SCORES_OF(flag, type, member)                                                                                  \
+    {                                                                                                                  \
+        "." #member, type, offsetof(th_score_options, member), offsetof(th_score_options, flag)                        \
+    }
+#define SCORES(type, member) SCORES_OF(member, type, member)
+static const member of_scores[] = {
+    SCORES(FLAG, rotary),
+    SCORES_OF(rotary, ENUMERATION, rotary_pairing),
+    SCORES_OF(rotary, REAL, rotary_base),
+    SCORES_OF(rotary, INTEGER, rotary_width),
+    SCORES_OF(rotary, ENUMERATION, rotary_scaling.kind),
+    SCORES_OF(rotary, REAL, rotary_scaling.factor),
+    SCORES_OF(rotary, REAL, rotary_scaling.low_freq_factor),
+    SCORES_OF(rotary, REAL, rotary_scaling.high_freq_factor),
+    SCORES_OF(rotary, INTEGER, rotary_scaling.original_length),
+    SCORES_OF(rotary, REAL, rotary_scaling.attention_factor),
+    SCORES_OF(rotary, REAL, rotary_scaling.beta_fast),
+    SCORES_OF(rotary, REAL, rotary_scaling.beta_slow),
+    SCORES_OF(rotary, REAL, rotary_scaling.mscale),
+    SCORES_OF(rotary, REAL, rotary_scaling.mscale_all_dim),
+    SCORES_OF(rotary, FLAG, rotary_scaling.no_truncate),
+    SCORES_OF(rotary, INTEGER, rotary_scaling.n_factors),
+    SCORES(FLAG, alibi),
+    SCORES(FLAG, qk_norm),
+    SCORES(FLAG, qk_norm_whole),
+    SCORES_OF(qk_norm, FLAG, qk_norm_unit_offset),
+    SCORES_OF(qk_norm, REAL, qk_norm_eps),
+    SCORES(REAL, soft_cap),
+    SCORES(INTEGER, window),
+};
+enum { OF_MODEL = sizeof of_model / sizeof *of_model, OF_SCORES = sizeof of_scores / sizeof *of_scores };
+_Static_assert(OF_MODEL + OF_SCORES + 2 <= TH_MAX_OPTIONS, "a list of differences has room for all members");
+_Static_assert(sizeof(th_norm) == sizeof(int) && sizeof(th_rotary_pairing) == sizeof(int),
+               "enumerations are read as int");
+
+static double value_of(const void *options, const member *m)
+{
+    const char *at = (const char *)options + m->offset;
+    int enumeration;
+    switch (m->type) {
+    case FLAG:
+        return *(const bool *)at;
+    case ENUMERATION:
+        memcpy(&enumeration, at, sizeof enumeration);
+        return enumeration;
+    case INTEGER:
+        return (double)*(const int64_t *)at;
+    case REAL:
+        break;
+    }
+    return *(const double *)at;
+}
+
+static bool same_flag(const void *a, const void *b, const member *m)
+{
+    return m->flag == m->offset || *((const bool *)a + m->flag) == *((const bool *)b + m->flag);
+}
+
+static void add(th_option_difference *list, int *count, const char *before, const char *name, double a, double b)
+{
+    th_option_difference *d = &list[(*count)++];
+    snprintf(d->name, sizeof d->name, "%s%s", before, name);
+    d->a = a;
+    d->b = b;
+}
+
+/* Compares one member in all layers; adds the first difference. */
+static void compare_scores(const th_language_model_options *a, const th_language_model_options *b, const member *m,
+                           th_option_difference *list, int *count)
+{
+    for (int64_t i = 0; i < a->layers; i++) {
+        const th_score_options *of_a = th_scores_of_layer(a, i);
+        const th_score_options *of_b = th_scores_of_layer(b, i);
+        const double x = value_of(of_a, m), y = value_of(of_b, m);
+        if (x == y || !same_flag(of_a, of_b, m))
+            continue;
+        add(list, count, of_a == &a->other_scores ? ".other_scores" : ".block.scores", m->name, x, y);
+        return;
+    }
+}
+
+/* Compares the factors of LongRoPE, which are arrays of the same length. */
+static void compare_factors(const th_language_model_options *a, const th_language_model_options *b,
+                            th_option_difference *list, int *count)
+{
+    for (int64_t i = 0; i < a->layers; i++) {
+        const th_score_options *of_a = th_scores_of_layer(a, i);
+        const char *before = of_a == &a->other_scores ? ".other_scores" : ".block.scores";
+        const th_rotary_scaling *x = &of_a->rotary_scaling, *y = &th_scores_of_layer(b, i)->rotary_scaling;
+        for (int64_t j = 0; j < x->n_factors && j < y->n_factors; j++) {
+            if (x->short_factor[j] != y->short_factor[j])
+                add(list, count, before, ".rotary_scaling.short_factor", x->short_factor[j], y->short_factor[j]);
+            else if (x->long_factor[j] != y->long_factor[j])
+                add(list, count, before, ".rotary_scaling.long_factor", x->long_factor[j], y->long_factor[j]);
+            else
+                continue;
+            return;
+        }
+    }
+}
+
+int th_options_compare(const th_language_model_options *a, const th_language_model_options *b,
+                       th_option_difference difference[TH_MAX_OPTIONS])
+{
+    int count = 0;
+    for (int i = 0; i < OF_MODEL; i++) {
+        const double x = value_of(a, &of_model[i]), y = value_of(b, &of_model[i]);
+        if (x != y && same_flag(a, b, &of_model[i]))
+            add(difference, &count, "", of_model[i].name, x, y);
+    }
+    for (int i = 0; i < OF_SCORES; i++)
+        compare_scores(a, b, &of_scores[i], difference, &count);
+    compare_factors(a, b, difference, &count);
+    return count;
+}

@@ -1,0 +1,58 @@
+/* Qwen 2 and 2.5 (biases of q, k and v) and Qwen 3 (norms of q and k). */
+#include "models/families/tables.h"
+
+#define LAYERS .layers = {.windows = TH_WINDOW_BY_LAYER, .window = 4096, .has_switch = true, .window_from = 28}
+
+static const th_family_field qwen2[] = {
+    TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
+    {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 32, .optional = true},
+    {"head_dim", TH_SIZE(block.head_width)},
+    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
+    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},
+    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
+    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    {0},
+};
+
+const th_family th_family_qwen2 = {
+    .model_type = "qwen2",
+    .architecture = "Qwen2ForCausalLM",
+    .title = "Qwen 2",
+    TH_LLAMA_NAMES(th_llama_norms),
+    .fields = qwen2,
+    .options = {.positions = TH_POSITIONS_NONE,
+                .block = {.norm = TH_RMS_NORM,
+                          .gated = true,
+                          .no_output_bias = true,
+                          .no_mlp_bias = true,
+                          .scores = {.rotary = true}}},
+    LAYERS,
+    .end_token = -1,
+};
+
+static const th_family_field qwen3[] = {
+    TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
+    {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 32, .optional = true},
+    {"head_dim", TH_SIZE(block.head_width), .missing = 128},
+    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
+    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},
+    {"attention_bias", TH_NOT(block.no_attention_bias), .missing = false},
+    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
+    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    {0},
+};
+
+const th_family th_family_qwen3 = {
+    .model_type = "qwen3",
+    .architecture = "Qwen3ForCausalLM",
+    .title = "Qwen 3",
+    TH_LLAMA_NAMES(th_llama_norms),
+    .fields = qwen3,
+    .options = {.positions = TH_POSITIONS_NONE,
+                .block = {.norm = TH_RMS_NORM,
+                          .gated = true,
+                          .no_mlp_bias = true,
+                          .scores = {.rotary = true, .qk_norm = true}}},
+    LAYERS,
+    .end_token = -1,
+};

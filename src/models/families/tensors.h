@@ -1,0 +1,41 @@
+/* The tensors of a model under its family's names. Reading and writing use the same list. */
+#ifndef TH_MODELS_FAMILIES_TENSORS_H
+#define TH_MODELS_FAMILIES_TENSORS_H
+
+#include "models/families/family.h"
+#include "tapehead/tensor.h"
+
+/* A tensor of the file: one view of one of our parameters, or several below each other. The views belong to the open
+ * scope. */
+typedef struct th_foreign_tensor {
+    const char *name;
+    th_shape shape; /* in the file */
+    int places;
+    th_tensor *view[TH_MAX_PLACES]; /* [places] */
+    int64_t heads;                  /* 0; otherwise the rows of the only view have another order: by head */
+} th_foreign_tensor;
+
+typedef struct th_foreign_tensors {
+    th_foreign_tensor *tensor; /* in the order of the model's parameters */
+    int64_t count;
+    size_t bytes; /* of the memory */
+} th_foreign_tensors;
+
+/* Writes the name of the file's tensor that has our parameter. Returns false if the entry is for other parameters. */
+bool th_foreign_name(const th_tensor_name *n, const char *ours, char theirs[TH_FULL_NAME_SIZE]);
+
+/* Lists the tensors. TH_ERROR_ARGUMENT if the family has no name for a parameter. With to_halves, the views are those
+ * of copies of parameters, whose rotary positions rotate halves and not neighbors. */
+th_status th_foreign_tensors_list(th_module *model, const th_family *family, const char *operation, bool to_halves,
+                                  th_foreign_tensors *list);
+/* Releases the list; the views belong to the scope. */
+void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list);
+
+/* Returns the view if the tensor is exactly one, in the same order; otherwise NULL. */
+th_tensor *th_foreign_tensor_view(const th_foreign_tensor *t);
+/* Returns the values as they are in the file: the view, or a copy that belongs to the scope. */
+th_tensor *th_foreign_tensor_values(const th_foreign_tensor *t);
+/* Copies the values of a file's tensor to the parameters. */
+th_status th_foreign_tensor_set(const th_foreign_tensor *t, th_tensor *values);
+
+#endif
