@@ -1,5 +1,6 @@
-/* Times th_generate on a GPT-2 with random weights: each sequence has a prompt and is continued token by token, by
- * default greedily. Prints one line of name=value pairs. generation.sh compares them with transformers. */
+/* Times th_generate on a language model with random weights, or on one in a folder: each sequence has a prompt and is
+ * continued token by token, by default greedily. Prints one line of name=value pairs. generation.sh compares them with
+ * transformers and llama.cpp. */
 #include <tapehead/models.h>
 
 #include "measure.h"
@@ -7,13 +8,20 @@
 #include "precision.h"
 #include "suggest.h"
 
+#include <string.h>
+
 static const char program[] = "generation";
 static int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, length = 1024, batch = 1, prompt = 32,
                tokens = 64, beams, threads, repeats = 3;
 static double temperature, top_p;
 static const char *precision = "float32";
+static const char *folder, *storage;
+static bool llama;
 static int64_t top_k;
 static const program_option options[] = {
+    {"folder", "of a model to load instead of making one", .text = &folder},
+    {"llama", "a Llama with an MLP of 8/3 of the width, not a GPT-2", .flag = &llama},
+    {"storage", "of frozen weights: bfloat16, float16, q8_0 or q4_0", .text = &storage},
     {"layers", "of the model", .integer = &layers, .low = 1, .high = 1000},
     {"width", "of the model", .integer = &width, .low = 1, .high = 1e6},
     {"heads", "attention heads; a divisor of the width", .integer = &heads, .low = 1, .high = 1e6},
@@ -45,14 +53,50 @@ static bool note(void *user, int64_t sequence, int64_t token)
     return true;
 }
 
+static th_module *make_model(th_context *ctx)
+{
+    if (folder)
+        return th_language_model_from_pretrained(ctx, folder);
+    th_language_model_options model = {
+        .vocabulary = vocabulary, .length = length, .width = width, .heads = heads, .layers = layers};
+    if (llama) {
+        model.positions = TH_POSITIONS_NONE;
+        model.untied = true;
+        model.block = (th_transformer_block_options){.norm = TH_RMS_NORM,
+                                                     .gated = true,
+                                                     .activation = TH_SILU,
+                                                     .no_bias = true,
+                                                     .mlp_width = (width * 8 / 3 + 31) / 32 * 32,
+                                                     .scores = {.rotary = true}};
+    }
+    return th_language_model_new(ctx, &model);
+}
+
+/* Stores the frozen weights as the type with this name. */
+static void store_weights(th_context *ctx, th_module *model)
+{
+    th_dtype dtype = TH_BFLOAT16;
+    while (dtype <= TH_Q4_0 && strcmp(th_dtype_name(dtype), storage) != 0)
+        dtype++;
+    if (dtype > TH_Q4_0)
+        give_up(program, "--storage must be bfloat16, float16, q8_0 or q4_0");
+    if (th_module_freeze(model, true) || th_module_store(model, dtype))
+        give_up(program, th_error_message(ctx));
+}
+
 int main(int argc, char **argv)
 {
-    parse_options(argc, argv, program, "generation: tokens per second of a GPT-2 with random weights", options);
+    parse_options(argc, argv, program, "generation: tokens per second of a language model", options);
     th_context *ctx = th_context_new(
         &(th_context_options){.seed = 1, .threads = (int)threads, .precision = precision_named(program, precision)});
-    th_module *model = th_language_model_new(
-        ctx, &(th_language_model_options){
-                 .vocabulary = vocabulary, .length = length, .width = width, .heads = heads, .layers = layers});
+    const double start = now();
+    th_module *model = make_model(ctx);
+    const double load = now() - start;
+    if (model == NULL)
+        give_up(program, th_error_message(ctx));
+    vocabulary = th_language_model_options_of(model)->vocabulary;
+    if (storage)
+        store_weights(ctx, model);
     th_tensor *prompts = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, prompt), 0, vocabulary);
     times best = {.end = 1e300};
     for (int64_t i = 0; i < repeats; i++) {
@@ -72,9 +116,12 @@ int main(int argc, char **argv)
             best = t;
     }
     const double all = best.end - best.begin;
-    printf("batch=%lld tokens_per_second=%.1f prompt_ms=%.1f token_ms=%.2f peak_rss_mib=%.0f build=\"%s\"\n",
-           (long long)batch, (double)(batch * tokens) / all, (best.first - best.begin) * 1e3,
-           (best.end - best.first) / (double)(tokens - 1) * 1e3, peak_rss_mib(), th_build_info(ctx));
+    printf("batch=%lld load_ms=%.0f prompt_per_second=%.1f generation_per_second=%.2f tokens_per_second=%.1f "
+           "prompt_ms=%.1f token_ms=%.2f peak_rss_mib=%.0f build=\"%s\"\n",
+           (long long)batch, load * 1e3, (double)(batch * prompt) / (best.first - best.begin),
+           (double)(batch * (tokens - 1)) / (best.end - best.first), (double)(batch * tokens) / all,
+           (best.first - best.begin) * 1e3, (best.end - best.first) / (double)(tokens - 1) * 1e3, peak_rss_mib(),
+           th_build_info(ctx));
     th_context_free(ctx);
     return end_with_suggestion(program, argv[0], NULL, "generation", (const char *const[]){"--batch", "8", NULL});
 }

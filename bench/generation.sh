@@ -1,8 +1,9 @@
 #!/bin/sh
-# generation.sh [PYTHON]: compares tokens per second with transformers' generate, on a GPT-2 with 124 million
-# parameters, for batches of 1 and 8. PYTHON must have transformers (default: the environment of scripts/interop.sh;
-# without it only Tapehead runs). Runs two rounds, prints a line for each run and writes bench/results/generation.md.
-# Run nothing else at the same time.
+# generation.sh [PYTHON]: compares generation with llama.cpp and transformers, on a Llama with 134 million random
+# parameters: 1 and 2 threads, weights in float32, bfloat16 and q8_0, a prompt of 256 tokens, then 64 tokens. PYTHON must have
+# transformers, gguf and llama-cpp-python (default: the environment of scripts/interop.sh; a package that is missing
+# leaves its rows out). Interleaved rounds; the fastest of each counts. ROUNDS: their number (default 3).
+# Prints a line for each run and writes bench/results/generation.md. Run nothing else at the same time.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,45 +14,92 @@ case ${1:-} in
 esac
 build=$root/build/bench
 python=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/interop/bin/python}
-threads=$(nproc)
-lines=$(mktemp)
-trap 'rm -f "$lines"' EXIT
+rounds=${ROUNDS:-3}
+export PYTHONDONTWRITEBYTECODE=1
+work=$(mktemp -d)
+lines=$work/lines
+trap 'rm -rf "$work"' EXIT
 
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_TESTS=OFF \
     -DTAPEHEAD_EXAMPLES=OFF >/dev/null
-cmake --build "$build" --parallel "$threads" --target bench_generation bench_probe >/dev/null
+cmake --build "$build" --parallel "$(nproc)" --target bench_generation bench_probe >/dev/null
 
-for batch in 1 8; do
-    for round in 1 2; do
-        echo "engine=tapehead $("$build/bench/generation" --batch $batch --threads "$threads")" | tee -a "$lines"
-        echo "engine=tapehead-bfloat16 $("$build/bench/generation" --batch $batch --threads "$threads" \
-            --precision bfloat16)" | tee -a "$lines"
-        [ -x "$python" ] || continue
-        echo "engine=transformers $(PYTHONDONTWRITEBYTECODE=1 "$python" -W ignore "$root/bench/generation_peer.py" \
-            --batch $batch --threads "$threads" 2>/dev/null)" | tee -a "$lines"
+has() {
+    [ -x "$python" ] && "$python" -c "import $1" 2>/dev/null
+}
+
+folder=$work/model
+model="--llama --vocabulary 32000"
+if has gguf && has transformers; then
+    "$python" -W ignore "$root/bench/generation_model.py" "$folder" >/dev/null 2>&1
+    model="--folder $folder"
+fi
+
+# run ENGINE THREADS TYPE COMMAND...: prints a line; nothing if the command fails.
+run() {
+    engine=$1 threads=$2 type=$3
+    shift 3
+    if result=$("$@" --prompt 256 --tokens 64 --repeats 2 --threads "$threads" 2>"$work/error"); then
+        echo "engine=$engine threads=$threads type=$type $result" | tee -a "$lines"
+    else
+        echo "$engine $type: $(tail -1 "$work/error")" >&2
+    fi
+}
+
+no_repack=
+if [ -f "$folder/q8_0.gguf" ] && has llama_cpp && ! "$python" -W ignore "$root/bench/generation_llama.py" \
+    --file "$folder/q8_0.gguf" --tokens 2 --repeats 1 >/dev/null 2>&1; then
+    no_repack=--no-repack
+fi
+load_before=$(cut -d' ' -f1 /proc/loadavg)
+for round in $(seq "$rounds"); do
+    for threads in 1 2; do
+        for type in float32 bfloat16 q8_0; do
+            storage=
+            [ $type = float32 ] || storage="--storage $type"
+            run tapehead $threads $type "$build/bench/generation" $model $storage
+            # llama.cpp's layout of q8_0 for AMX is a crash on machines whose system does not permit AMX.
+            repack=
+            [ $type != q8_0 ] || repack=$no_repack
+            has llama_cpp && [ -f "$folder/$type.gguf" ] && run llama.cpp $threads $type \
+                "$python" -W ignore "$root/bench/generation_llama.py" --file "$folder/$type.gguf" $repack
+            [ $type != q8_0 ] && [ -f "$folder/config.json" ] && run transformers $threads $type \
+                "$python" -W ignore "$root/bench/generation_peer.py" --folder "$folder" --dtype $type
+        done
     done
 done
-bandwidth=$("$build/bench/probe" | sed -n 's/^triad_dram_n_gbs=//p')
+bandwidth=$("$build/bench/probe" | sed -n 's/^triad_dram_\([1n]\)_gbs=/\1: /p' | paste -sd, | sed 's/,/, /; s/1: \([^,]*\)/\1 with one thread/; s/n: \(.*\)/\1 with all/')
 
 {
-    printf '# Generation, compared with transformers\n\n'
-    printf 'Measured on %s: %s, %s threads; GPT-2 of 124 million parameters in float32, random weights, greedy, prompts of\n' \
-        "$(date -u +%F)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$threads"
-    printf "32 tokens, 64 new ones each; the best of three runs in each of two rounds. tapehead-bfloat16 multiplies in bfloat16.\nTriad from memory: %s GB/s.\n" \
-        "$bandwidth"
+    printf '# Generation, compared with llama.cpp and transformers\n\n'
+    printf 'Measured on %s: %s, %s processors. Llama of 134 million random parameters, batch 1, greedy; tokens per second of\n' \
+        "$(date -u +%F)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$(nproc)"
+    printf 'a prompt of 256 and of the 63 tokens after the first one. Load: ms to create and fill the model. The fastest of\n'
+    printf '%s interleaved rounds. Load average of the machine before the runs: %s (0 is a quiet machine).\n' "$rounds" "$load_before"
+    [ -z "$no_repack" ] || printf 'llama.cpp runs q8_0 without its own layout of the weights (use_extra_bufts off), with which it crashes here.\n'
+    printf 'Triad from memory: %s GB/s.\n' "$bandwidth"
     printf '%s\n' "$(sed -n 's/.*build="\([^"]*\)".*/\1/p' "$lines" | sort -u | paste -sd ';' | sed 's/;/; /g')."
-    printf '\n| batch | engine | tokens/s | prompt ms | ms for each further token | peak RSS MiB |\n|---:|---|---:|---:|---:|---:|\n'
-    sort -t= -k4,4nr "$lines" | awk '
-        {
-            for (i = 1; i <= NF; i++) { split($i, pair, "="); value[pair[1]] = pair[2] }
-            key = value["batch"] " " value["engine"]
-            if (!(key in best) || value["tokens_per_second"] > best[key] + 0) {
-                best[key] = value["tokens_per_second"]
-                row[key] = sprintf("| %s | %s | %s | %s | %s | %s |", value["batch"], value["engine"],
-                                   value["tokens_per_second"], value["prompt_ms"], value["token_ms"], value["peak_rss_mib"])
-            }
+    printf '\n| threads | weights | engine | prompt | generation | load ms | peak RSS MiB |\n|---:|---|---|---:|---:|---:|---:|\n'
+    awk '
+        function better(name, higher) {
+            if (!((key, name) in best) || (higher ? value[name] + 0 > best[key, name] : value[name] + 0 < best[key, name]))
+                best[key, name] = value[name] + 0
         }
-        END { for (key in row) print row[key] }' | sort -t'|' -k2,2n -k3,3
+        {
+            sub(/ build=.*/, "")
+            for (i = 1; i <= NF; i++) { split($i, pair, "="); value[pair[1]] = pair[2] }
+            key = "| " value["threads"] " | " value["type"] " | " value["engine"]
+            keys[key] = 1
+            better("prompt_per_second", 1)
+            better("generation_per_second", 1)
+            better("load_ms", 0)
+            better("peak_rss_mib", 0)
+        }
+        END {
+            for (key in keys)
+                printf "%s | %.0f | %.1f | %.0f | %.0f |\n", key, best[key, "prompt_per_second"],
+                       best[key, "generation_per_second"], best[key, "load_ms"], best[key, "peak_rss_mib"]
+        }' "$lines" | sed 's/float32/1float32/; s/bfloat16/2bfloat16/; s/q8_0/3q8_0/' | sort -t'|' -k2,2n -k3,3 -k4,4r | sed 's/| [123]\([fbq]\)/| \1/'
 } >"$root/bench/results/generation.md"
 print_written "$root/bench/results/generation.md"
 print_next run.sh --quick

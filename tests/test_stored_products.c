@@ -199,6 +199,53 @@ START_TEST(large_products)
 }
 END_TEST
 
+/* The first rows of a product are those of the product with 1 to 12 rows: all plans that read few rows. With NULL the
+ * operand is not stored. */
+static void compare_batches(const th_machine *machine, const th_dtype *dtype, int64_t n, int64_t k)
+{
+    enum { ROWS = 40, FEW = 12 };
+    const weight w = weight_new(machine, TH_FLOAT32, dtype ? *dtype : TH_BFLOAT16, n, k, false);
+    float *a = malloc((size_t)(ROWS * k) * sizeof *a), *all = malloc((size_t)(ROWS * n) * sizeof *all),
+          *few = malloc((size_t)(FEW * n) * sizeof *few);
+    random_values(TH_FLOAT32, a, ROWS * k);
+    th_product p = {.n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b_row = 1, .c_row = n, .c_col = 1};
+    p.b = dtype ? w.stored : w.plain;
+    p.b_col = dtype ? w.stride : k;
+    p.b_storage = dtype ? *dtype : TH_FLOAT32;
+    p.m = ROWS;
+    p.c = all;
+    run(machine, TH_FLOAT32, &p, 1);
+    for (p.m = 1; p.m <= FEW; p.m++)
+        for (int threads = 1; threads <= 3; threads++) {
+            p.c = few;
+            run(machine, TH_FLOAT32, &p, threads);
+            ck_assert_msg(memcmp(few, all, (size_t)(p.m * n) * sizeof *few) == 0,
+                          "%s %s: %lld rows with %d threads differ from %d rows, n %lld k %lld", machine->isa->name,
+                          dtype ? th_dtype_name(*dtype) : "float32", (long long)p.m, threads, (int)ROWS, (long long)n,
+                          (long long)k);
+        }
+    free(a);
+    free(all);
+    free(few);
+}
+
+START_TEST(rows_do_not_depend_on_the_batch)
+{
+    static const int64_t sizes[][2] = {{1, 32}, {33, 64}, {47, 544}, {130, 1056}, {1024, 2080}};
+    for (int choice = 0; choice < ISAS; choice++) {
+        if (!supported(choice))
+            continue;
+        th_machine machine = machine_of(choice, 3);
+        machine.gemm = TH_GEMM_NATIVE;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            compare_batches(&machine, NULL, sizes[i][0], sizes[i][1]);
+            for (int type = 0; type < STORED; type++)
+                compare_batches(&machine, &stored[type], sizes[i][0], sizes[i][1]);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("stored products", NULL, NULL);
@@ -206,5 +253,6 @@ int main(void)
     tcase_add_test(tests, stored_operands_give_the_bits_of_loaded_ones);
     tcase_add_test(tests, openblas_too);
     tcase_add_test(tests, large_products);
+    tcase_add_test(tests, rows_do_not_depend_on_the_batch);
     return run_suites();
 }

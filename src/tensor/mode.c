@@ -98,3 +98,8 @@ bool th_is_shapes_only(const th_context *ctx)
 {
     return ctx->options.shapes_only;
 }
+
+void th_weights_follow(th_context *ctx, bool follow)
+{
+    ctx->weights_follow = follow;
+}

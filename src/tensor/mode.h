@@ -19,4 +19,7 @@ TH_PRIVATE_API void th_mode_restore(th_context *ctx, th_mode mode);
 /* Returns true in a context that was created with shapes_only. */
 TH_PRIVATE_API bool th_is_shapes_only(const th_context *ctx);
 
+/* Says whether the large weights of the modules that are created now will be read: then they are not initialized. */
+TH_PRIVATE_API void th_weights_follow(th_context *ctx, bool follow);
+
 #endif

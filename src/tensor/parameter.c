@@ -11,6 +11,9 @@
  * few, and little memory is unused. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
+/* While weights_follow, the first write to a larger entry is the reading of its weights; only its padding is zeroed. */
+enum { LARGE_ENTRY = 1 << 20, PADDING = 64 };
+
 /* Which parameters can be in a block together. */
 typedef struct block_kind {
     th_dtype dtype;
@@ -94,8 +97,9 @@ static th_parameter_entry *new_entry(th_context *ctx, block_kind kind, size_t by
         block->first = entry;
     block->last = entry;
     block->used += bytes;
+    const size_t zeros = ctx->weights_follow && bytes > LARGE_ENTRY ? PADDING : bytes;
     if (block->data)
-        memset(block->data + entry->offset, 0, bytes);
+        memset(block->data + entry->offset + bytes - zeros, 0, zeros);
     return entry;
 }
 

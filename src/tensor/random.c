@@ -100,7 +100,8 @@ static th_status fill(th_tensor_impl *t, th_stream stream, drawing *work)
         th_contiguous_strides(t->ndim, t->size, drawn.stride);
     }
     const th_random_call call = th_random_next(ctx, stream);
-    if (drawn.data && numel > 0) {
+    const bool replaced = ctx->weights_follow && stream == TH_STREAM_INITIALIZATION;
+    if (drawn.data && numel > 0 && !replaced) {
         work->draw.random = (th_philox){.key = {call.key[0], call.key[1]}, .call = call.call, .step = call.step};
         work->draw.kernels = th_context_kernels(ctx, t->dtype);
         work->draw.data = drawn.data;

@@ -1,6 +1,6 @@
 /* The forward of attention (attention.h). A task is a chunk of queries of one head, or several small heads. It visits
  * each block of keys of which its queries see some. There it packs the keys, copies the values, and processes its
- * queries in blocks:
+ * queries in blocks. Very few queries (a step of generation) read keys and values in place:
  *
  *     scores = q kᵀ;   weights = exp(scores scale + mask - maximum);   output = output factor + dropout(weights) v
  *
@@ -10,6 +10,7 @@
 
 #include "kernels/attention/attention_tile.h"
 #include "kernels/machine/parallel.h"
+#include "kernels/products/product_block.h"
 
 enum {
     KEY_BLOCK = 1024, /* keys between two changes of the running maximum */
@@ -33,8 +34,9 @@ typedef struct forward_work {
     size_t worker_bytes;
     int64_t chunk, chunks; /* queries that share packed keys; chunks of a head */
     int64_t together;      /* heads of a task, if heads are not divided */
-    bool one_key_block;    /* a block of queries is finished before the next begins */
-    int64_t output_rows;   /* queries whose output is in the workspace: one block if it is finished before the next
+    bool keys_in_place, values_in_place;
+    bool one_key_block;  /* a block of queries is finished before the next begins */
+    int64_t output_rows; /* queries whose output is in the workspace: one block if it is finished before the next
                               begins, otherwise a chunk */
 } forward_work;
 
@@ -66,9 +68,26 @@ static int64_t choose_chunk(const attention_problem *p, int threads, int64_t max
     return chunk * p->query_block;
 }
 
+/* Decides whether keys are read in place. Packing them would take longer than multiplying them by few queries. No bit
+ * depends on it. */
+static bool reads_keys_in_place(const attention_problem *p)
+{
+    return !p->parts && p->a->queries <= TH_STREAM_ROWS && p->a->width > 0 && p->a->k.column == 1;
+}
+
+/* The same for values. Every loaded row of them must be visible to the query. */
+static bool reads_values_in_place(const attention_problem *p)
+{
+    const th_attention *a = p->a;
+    return !p->parts && a->queries == 1 && a->value_width > 0 && a->value_width % LANES == 0 && a->v.column == 1 &&
+           !a->keep.data && !a->additive.data;
+}
+
 static forward_work make_work(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads)
 {
     forward_work work = {.problem = th_attention_problem(machine, dtype, a), .one_key_block = a->keys <= KEY_BLOCK};
+    work.keys_in_place = reads_keys_in_place(&work.problem);
+    work.values_in_place = reads_values_in_place(&work.problem);
     work.chunk = choose_chunk(&work.problem, threads, work.one_key_block ? INT64_MAX : CHUNK);
     work.chunks = work.chunk > 0 ? th_ceil_div(a->queries, work.chunk) : 0;
     work.together = 1;
@@ -91,12 +110,16 @@ size_t th_attention_forward_workspace(const th_machine *machine, th_dtype dtype,
 
 /* Computes one tile, whose keys and values are loaded. row: where the tile's queries begin in m->output, m->maximum and
  * m->sum. fresh: nothing is there yet. */
-static void forward_tile(const attention_problem *p, forward_memory *m, const attention_head *head,
+static void forward_tile(const forward_work *work, forward_memory *m, const attention_head *head,
                          const attention_tile *tile, int64_t row, bool fresh)
 {
+    const attention_problem *p = &work->problem;
     char *output = m->output.data + row * m->output.stride * p->size;
     th_attention_load(p, &m->q, 0, &p->a->q, head, tile->query, tile->rows);
-    th_attention_scores(p, tile, &m->q, &m->k, &m->scores);
+    if (work->keys_in_place)
+        th_attention_stream_scores(p, tile, &m->q, head, &m->scores);
+    else
+        th_attention_scores(p, tile, &m->q, &m->k, &m->scores);
     const th_attention_rows rows = th_attention_tile_rows(p, head, tile, &m->scores);
     p->kernels->attention_softmax(&rows, fresh, m->maximum + row * p->size, m->sum + row * p->size, p->a->value_width,
                                   output, m->output.stride);
@@ -118,15 +141,22 @@ static void finish_queries(const attention_problem *p, const forward_memory *m, 
 }
 
 /* Loads the keys among start .. start + count - 1 that some of the queries see. */
-static void load_keys(const attention_problem *p, forward_memory *m, const attention_head *head, int64_t query,
+static void load_keys(const forward_work *work, forward_memory *m, const attention_head *head, int64_t query,
                       int64_t past, int64_t start, int64_t count)
 {
+    const attention_problem *p = &work->problem;
     int64_t from, to;
+    if (work->values_in_place)
+        m->v = th_attention_in_place(p, &p->a->v, head, start, p->a->value_width);
+    if (work->keys_in_place && work->values_in_place)
+        return;
     if (!th_attention_visible(p, head, query, past - query, start, count, &from, &to))
         return;
     from = from / p->key_step * p->key_step;
-    th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, from, to);
-    th_attention_load(p, &m->v, from, &p->a->v, head, start + from, to - from);
+    if (!work->keys_in_place)
+        th_attention_pack(p, &m->k, p->a->width, &p->a->k, head, start, from, to);
+    if (!work->values_in_place)
+        th_attention_load(p, &m->v, from, &p->a->v, head, start + from, to - from);
 }
 
 /* Computes the queries query .. past - 1 of a head. */
@@ -138,7 +168,7 @@ static void forward_chunk(const forward_work *work, forward_memory *m, const att
     int64_t start = 0;
     do { /* once even without keys: finish_queries must write the result */
         const int64_t count = th_smaller(p->a->keys - start, KEY_BLOCK);
-        load_keys(p, m, head, query, past, start, count);
+        load_keys(work, m, head, query, past, start, count);
         for (int64_t t = query; t < past; t += p->query_block) {
             const int64_t row = work->one_key_block ? 0 : t - query;
             bool *has_started = &started[row / p->query_block];
@@ -148,7 +178,7 @@ static void forward_chunk(const forward_work *work, forward_memory *m, const att
             if (start == 0)
                 *has_started = false;
             if (visible)
-                forward_tile(p, m, head, &tile, row, !*has_started);
+                forward_tile(work, m, head, &tile, row, !*has_started);
             *has_started |= visible;
             if (start + count == p->a->keys)
                 finish_queries(p, m, head, &tile, row, *has_started);

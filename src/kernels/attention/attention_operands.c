@@ -144,6 +144,18 @@ void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t
         load_parts(p, copy, to, &from);
 }
 
+attention_copy th_attention_in_place(const attention_problem *p, const th_attention_array *array,
+                                     const attention_head *head, int64_t row, int64_t width)
+{
+    attention_copy rows = {.data = th_attention_at(array, head, row, 0, p->size),
+                           .width = width,
+                           .stride = array->row,
+                           .finite = true,
+                           .has_rows = true};
+    set_in_place(&rows.right, rows.data, p->multiply.columns, 1, array->row);
+    return rows;
+}
+
 /* -- keys -- */
 
 attention_operand th_attention_reserve_keys(const attention_problem *p, attention_space *space, int64_t keys,

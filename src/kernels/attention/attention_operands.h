@@ -61,6 +61,11 @@ attention_copy th_attention_reserve_copy(const attention_problem *p, attention_s
 void th_attention_load(const attention_problem *p, attention_copy *copy, int64_t to, const th_attention_array *array,
                        const attention_head *head, int64_t row, int64_t rows);
 
+/* Returns rows of an array as a right operand in place, from `row` on. Its columns are contiguous and fill whole lanes,
+ * and the rows are used for visible pairs only. So they need not be finite. Not for parts. */
+attention_copy th_attention_in_place(const attention_problem *p, const th_attention_array *array,
+                                     const attention_head *head, int64_t row, int64_t width);
+
 /* Reserves the right operand of scores, whose lines are rows of an array (keys, width). Always packed. */
 attention_operand th_attention_reserve_keys(const attention_problem *p, attention_space *space, int64_t keys,
                                             int64_t width);

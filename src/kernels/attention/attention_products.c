@@ -65,6 +65,27 @@ void th_attention_scores(const attention_problem *p, const attention_tile *tile,
     }
 }
 
+void th_attention_stream_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
+                                const attention_head *head, const attention_buffer *scores)
+{
+    const th_attention_array *keys = &p->a->k;
+    th_product_block product = {.m = tile->rows,
+                                .n = tile->past - tile->first,
+                                .k = a->width,
+                                .a = th_attention_operand_at(p, &a->left, 0, 0),
+                                .a_row = a->left.line,
+                                .a_col = 1,
+                                .b = th_attention_at(keys, head, tile->start + tile->first, 0, p->size),
+                                .c = scores->data + tile->first * p->size,
+                                .c_row = scores->stride};
+    /* the columns beside the visible ones, up to whole lanes */
+    p->kernels->product_copy(tile->rows, tile->first - tile->begin, th_zero(p->size), 0, 0,
+                             scores->data + tile->begin * p->size, scores->stride, 1);
+    p->kernels->product_copy(tile->rows, tile->end - tile->past, th_zero(p->size), 0, 0,
+                             scores->data + tile->past * p->size, scores->stride, 1);
+    p->kernels->product_stream(&product, 0, keys->row * p->size);
+}
+
 /* -- the other two forms -- */
 
 /* to (lines, width) += left (lines, steps) right (steps, width) */
@@ -141,7 +162,9 @@ void th_attention_rows_product(const attention_problem *p, const attention_tile 
         const bool together = visible_to_all_groups(tile, from, past);
         for (int g = 0; g < (together ? 1 : tile->groups); g++) {
             const int64_t row = g * tile->group_rows;
-            const int64_t visible = th_larger(together ? tile->begin : tile->group_begin[g], from);
+            /* (A single row sees all keys of its range: hidden values, which may be in place, are not read.) */
+            const int64_t begin = together && tile->rows > 1 ? tile->begin : tile->group_begin[g];
+            const int64_t visible = th_larger(begin, from);
             const int64_t key = p->parts ? visible / TH_PART_GROUP * TH_PART_GROUP : visible;
             const int64_t key_end = together ? past : th_smaller(tile->group_end[g], past);
             if (key < key_end)

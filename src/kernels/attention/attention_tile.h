@@ -61,6 +61,10 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
 void th_attention_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
                          const attention_operand *keys, const attention_buffer *scores);
 
+/* scores = a keysᵀ for at most TH_STREAM_ROWS rows, with keys in place whose columns are contiguous. */
+void th_attention_stream_scores(const attention_problem *p, const attention_tile *tile, const attention_copy *a,
+                                const attention_head *head, const attention_buffer *scores);
+
 /* to (rows, b's width) = a b, or add: += a b. Row 0 of b is the key at `start`. weights marks masked pairs and has the
  * strides of a. */
 void th_attention_rows_product(const attention_problem *p, const attention_tile *tile, const attention_buffer *a,

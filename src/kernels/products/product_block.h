@@ -16,6 +16,10 @@
  * packed. The second number is for bfloat16 parts. */
 enum { TH_FEW_ROWS = 24, TH_FEW_PART_ROWS = 16 };
 
+/* Up to this many rows, adding the products takes less time than reading and transposing B. A then stays in place, and
+ * a panel of B is read over all steps of k at once. */
+enum { TH_STREAM_ROWS = 3 };
+
 /* Returns the elements of `steps` steps in a packed panel, for each row of A or column of B. */
 static inline int64_t th_panel_elements(const th_product_kernels *kernels, int64_t steps)
 {

@@ -90,6 +90,22 @@ static th_product_matrix load_b(const th_product_plan *p, int64_t step, int64_t 
     return th_product_load(p->kernels, p->size, p->product.b_storage, b, step, steps, column, columns, loaded);
 }
 
+/* Columns of B that are contiguous. */
+typedef struct b_columns {
+    const char *data;
+    int64_t bytes; /* from one column to the next */
+} b_columns;
+
+/* Returns the columns from `column`, each from `step` on, which is a multiple of TH_PRODUCT_BLOCK. */
+static b_columns b_columns_at(const th_product_plan *p, int64_t step, int64_t column)
+{
+    const th_product *product = &p->product;
+    const int64_t numbers = product->b_storage ? th_dtype_numbers(product->b_storage) : 1;
+    const int64_t size = product->b_storage ? (int64_t)th_dtype_size(product->b_storage) : p->size;
+    const int64_t bytes = product->b_col / numbers * size;
+    return (b_columns){(const char *)product->b + column * bytes + step / numbers * size, bytes};
+}
+
 /* Packs columns of B, over some steps, from a multiple of a panel on. */
 static void pack_b(const th_product_plan *p, int64_t step, int64_t steps, int64_t column, int64_t columns, void *loaded,
                    char *panels)
@@ -99,6 +115,11 @@ static void pack_b(const th_product_plan *p, int64_t step, int64_t steps, int64_
     if (!product->b_storage) {
         p->multiply.pack_b(steps, columns, element(p, product->b, step * product->b_row + column * product->b_col),
                            product->b_row, product->b_col, panels, stride);
+        return;
+    }
+    if (th_product_packs_stored(p)) {
+        const b_columns b = b_columns_at(p, step, column);
+        p->kernels->product_pack_stored(steps, columns, b.data, (int)product->b_storage, b.bytes, panels, stride);
         return;
     }
     for (int64_t done = 0; done < columns; done += p->load_columns) {
@@ -219,8 +240,25 @@ static void multiply_few_rows(const th_product_plan *p, const task *t, int64_t s
     p->multiply.few_rows(block);
 }
 
-/* Multiplies few rows by a stored B. Columns are loaded, a few at a time. (A kernel that multiplies stored numbers without
- * this copy would replace this function; it must compute the same sums.) */
+/* Multiplies one to three rows by B in place, over all steps. */
+static void multiply_stream(const th_product_plan *p, const task *t)
+{
+    const th_product *product = &p->product;
+    th_product_block block = {.m = t->rows,
+                              .n = t->columns,
+                              .k = product->k,
+                              .a = element(p, product->a, t->row * product->a_row),
+                              .a_row = product->a_row,
+                              .a_col = 1,
+                              .c = t->c,
+                              .c_row = t->c_row};
+    const b_columns b = b_columns_at(p, 0, t->column);
+    set_init(p, t, 0, &block);
+    block.b = b.data;
+    p->kernels->product_stream(&block, (int)product->b_storage, b.bytes);
+}
+
+/* Multiplies few rows by a stored B that no kernel reads directly. Columns are loaded, a few at a time. */
 static void multiply_few_rows_stored(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const int64_t columns = block->n;
@@ -256,6 +294,10 @@ static void multiply_own(const th_product_plan *p, const task *t, int64_t step, 
 static void multiply_block(const product_pass *pass, const task *t)
 {
     const th_product_plan *p = pass->plan;
+    if (p->b_stream) {
+        multiply_stream(p, t);
+        return;
+    }
     for (int64_t step = pass->step; step < pass->step + pass->steps; step += TH_PRODUCT_BLOCK) {
         th_product_block block = {.m = t->rows,
                                   .n = t->columns,

@@ -7,7 +7,8 @@
  *
  *     in place, if its rows are contiguous and it fits into the L2 cache;
  *     in place, if C has few rows: transposed in registers, or split into bfloat16 parts a group of steps at a time;
- *     from a few loaded columns at a time, if it is stored (product_storage.h) and C has few rows;
+ *     in place, if C has one to three rows: a stream of panels over all steps;
+ *     from a few loaded columns at a time, if it is stored (product_storage.h), C has few rows and no kernel packs it;
  *     from a few panels at a time that the task packs, if only one block of rows needs them;
  *     otherwise from a block that the team has packed, one for each pass over C. */
 #include "kernels/products/product_plan.h"
@@ -76,14 +77,16 @@ static void plan_b(th_product_plan *p)
     p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
     p->b_in_place =
         !p->parts && !product->b_storage && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
-    p->b_few_rows = !p->b_in_place && p->multiply.few_rows && product->b_row == 1 &&
-                    (!product->b_storage || product->b_col != 1) &&
+    const bool lines = product->b_row == 1 && (!product->b_storage || product->b_col != 1); /* columns are contiguous */
+    p->b_stream = !p->b_in_place && !p->parts && lines && product->m <= TH_STREAM_ROWS && product->a_col == 1 &&
+                  (!product->b_storage || th_product_packs_stored(p));
+    p->b_few_rows = !p->b_in_place && !p->b_stream && p->multiply.few_rows && lines && !th_product_packs_stored(p) &&
                     product->m <= (p->parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS);
-    p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
+    p->b_shared = !p->b_in_place && !p->b_few_rows && !p->b_stream && product->m > p->row_block;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
     p->b_shared_bytes = 0;
-    p->b_bytes = p->b_few_rows ? 0 : (p->b_in_place ? 1 : OWN_PANELS) * p->panel_bytes;
+    p->b_bytes = p->b_few_rows || p->b_stream ? 0 : (p->b_in_place ? 1 : OWN_PANELS) * p->panel_bytes;
     if (p->b_shared) {
         const int64_t all = th_ceil_div(product->n, p->multiply.columns);
         const int64_t passes = th_ceil_div(all, SHARED_BYTES / (int64_t)p->panel_bytes); /* of about the same size */
@@ -96,7 +99,8 @@ static void plan_b(th_product_plan *p)
     }
     p->load_columns = 0;
     p->load_bytes = 0;
-    if (product->b_storage) { /* about a block of numbers, so that few blocks are loaded twice */
+    if (product->b_storage &&
+        !th_product_packs_stored(p)) { /* about a block of numbers, so that few blocks are loaded twice */
         p->load_columns = round_up(TH_BLOCK_NUMBERS, p->multiply.columns);
         p->load_bytes = th_product_load_bytes(p->size, steps, p->load_columns);
     }
@@ -163,7 +167,7 @@ static bool packing_a_pays(const th_product_plan *p)
 static void plan_a(th_product_plan *p)
 {
     const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
-    p->pack_a = p->parts || (p->product.m > 1 && (p->b_few_rows || packing_a_pays(p)));
+    p->pack_a = p->parts || (p->product.m > 1 && !p->b_stream && (p->b_few_rows || packing_a_pays(p)));
     p->a_bytes =
         p->pack_a
             ? th_aligned((size_t)(p->row_block * th_panel_elements(&p->multiply, steps) * p->size) + PANEL_PAD_BYTES)

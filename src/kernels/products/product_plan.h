@@ -13,11 +13,12 @@ typedef struct th_product_plan {
     th_product product;
     int64_t size; /* bytes of an element */
     bool parts; /* operands are split into bfloat16 parts when they are packed; with b_few_rows B is split when read */
-    bool pack_a, a_shared, b_in_place, b_few_rows, b_shared, c_buffer; /* shared: packed by the team for all tasks */
-    int64_t row_block, column_block;                                   /* of a task */
-    int64_t own_columns;                                               /* of B that a task packs at a time */
-    int64_t pack_columns;                                              /* of B that a task packs for the team */
-    int64_t pass_columns, pass_steps;                                  /* of C, and of k, in one pass */
+    bool pack_a, a_shared, b_in_place, b_few_rows, b_stream, b_shared,
+        c_buffer;                     /* shared: packed by the team for all tasks */
+    int64_t row_block, column_block;  /* of a task */
+    int64_t own_columns;              /* of B that a task packs at a time */
+    int64_t pack_columns;             /* of B that a task packs for the team */
+    int64_t pass_columns, pass_steps; /* of C, and of k, in one pass */
     int64_t load_columns; /* columns of a stored B that are loaded at a time, whole panels; 0 if B is not stored */
     size_t panel_bytes;   /* from one packed panel of B to the next, for TH_PRODUCT_BLOCK steps of k */
     size_t b_shared_bytes, a_shared_bytes; /* of the operands that the team packs for a pass */
@@ -30,6 +31,13 @@ typedef struct th_product_plan {
 static inline int64_t th_product_row_blocks(const th_product_plan *p)
 {
     return th_ceil_div(p->product.m, p->row_block);
+}
+
+/* Returns whether kernels read the stored B directly: if its columns are contiguous and the product is in float32. */
+static inline bool th_product_packs_stored(const th_product_plan *p)
+{
+    return p->product.b_storage && !p->parts && p->size == (int64_t)sizeof(float) && p->product.b_row == 1 &&
+           p->product.b_col != 1;
 }
 
 /* Returns the kernels that multiply in this precision. */

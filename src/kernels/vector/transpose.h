@@ -35,11 +35,11 @@ enum {
 #define HIGH HIGH_OF(0)
 #endif
 
-/* Transposes every block of QUAD x QUAD elements: afterwards quad q of row g * QUAD + s holds element q * QUAD + s of
- * rows g * QUAD ... */
-TH_INLINE void transpose_inside_quads(vec *row)
+/* Transposes every block of QUAD x QUAD elements of `rows` rows: afterwards quad q of row g * QUAD + s holds element
+ * q * QUAD + s of rows g * QUAD ... */
+TH_INLINE void transpose_quads(vec *row, int rows)
 {
-    UNROLLED_FOR (int g = 0; g < TH_REGISTER_LANES; g += QUAD) {
+    UNROLLED_FOR (int g = 0; g < rows; g += QUAD) {
 #if TH_REAL_BITS == 32
         const vec low02 = __builtin_shufflevector(row[g], row[g + 2], LOW);
         const vec high02 = __builtin_shufflevector(row[g], row[g + 2], HIGH);
@@ -57,10 +57,20 @@ TH_INLINE void transpose_inside_quads(vec *row)
     }
 }
 
+#if TH_VECTOR_BYTES > 16
+/* Collects the quads with even numbers of two rows in the first, those with odd numbers in the second. */
+TH_INLINE void swap_quads(vec *a, vec *b)
+{
+    const vec even = __builtin_shufflevector(*a, *b, EVEN);
+    *b = __builtin_shufflevector(*a, *b, ODD);
+    *a = even;
+}
+#endif
+
 /* Element j of row[i] becomes element i of row[j]. */
 TH_INLINE void transpose_registers(vec *row)
 {
-    transpose_inside_quads(row);
+    transpose_quads(row, TH_REGISTER_LANES);
 #if TH_VECTOR_BYTES == 64
     UNROLLED_FOR (int s = 0; s < QUAD; s++) {
         const vec even01 = __builtin_shufflevector(row[s], row[QUAD + s], EVEN);
@@ -73,11 +83,8 @@ TH_INLINE void transpose_registers(vec *row)
         row[3 * QUAD + s] = __builtin_shufflevector(odd01, odd23, ODD);
     }
 #elif TH_VECTOR_BYTES == 32
-    UNROLLED_FOR (int s = 0; s < QUAD; s++) {
-        const vec even = __builtin_shufflevector(row[s], row[QUAD + s], EVEN);
-        row[QUAD + s] = __builtin_shufflevector(row[s], row[QUAD + s], ODD);
-        row[s] = even;
-    }
+    UNROLLED_FOR (int s = 0; s < QUAD; s++)
+        swap_quads(&row[s], &row[QUAD + s]);
 #endif
 }
 

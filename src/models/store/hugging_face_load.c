@@ -227,6 +227,15 @@ th_status th_pretrained_load(th_module *model, const char *folder, const th_pret
     return th_error_code(s.ctx);
 }
 
+/* Returns the model. Its large weights have no values until they are read. */
+static th_module *new_model(const source *s)
+{
+    th_weights_follow(s->ctx, true);
+    th_module *model = th_language_model_new(s->ctx, &s->config.options);
+    th_weights_follow(s->ctx, false);
+    return model;
+}
+
 th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder)
 {
     source s = {.ctx = ctx, .operation = "language_model_from_pretrained", .folder = folder};
@@ -234,7 +243,7 @@ th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder
     if (!th_usable_context(ctx, s.operation))
         return NULL;
     if (open_source(&s) && th_shapes_first(s.file, &s.config.options, folder, s.operation, compare_shapes, &s) == TH_OK)
-        model = th_language_model_new(ctx, &s.config.options);
+        model = new_model(&s);
     if (model)
         read_tensors(&s, model);
     th_safetensors_close(s.file);

@@ -7,7 +7,10 @@
 #include "models/files/json.h"
 #include "models/store/safetensors.h"
 
-enum { CHUNK = 16 * 1024 }; /* a thread of musl has 128 KiB of stack */
+enum {
+    CHUNK = 16 * 1024, /* a thread of musl has 128 KiB of stack */
+    PART = 4 << 20     /* of a tensor that the team reads */
+};
 
 th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t begin, void *to, size_t bytes,
                           const char *operation)
@@ -59,6 +62,36 @@ static th_status read_converted(const th_stored *stored, const th_tensor_impl *t
     return TH_OK;
 }
 
+/* A tensor that is read by the team. */
+typedef struct team_reading {
+    const th_stored *stored;
+    char *data;
+    _Atomic bool failed;
+} team_reading;
+
+static void read_part(void *shared, int64_t index, int worker)
+{
+    (void)worker;
+    team_reading *r = shared;
+    const int64_t begin = index * PART, bytes = th_smaller(r->stored->tensor.bytes - begin, PART);
+    if (th_read_bytes_at(r->stored->file->descriptor, r->data + begin, (size_t)bytes,
+                         (off_t)(r->stored->begin + begin)) != (ssize_t)bytes)
+        r->failed = true;
+}
+
+/* Reads all bytes of a tensor. After a failure reads them again on this thread, which finds the reason. */
+static th_status read_bytes(th_context *ctx, const th_stored *stored, char *data, const char *operation)
+{
+    const int64_t bytes = stored->tensor.bytes;
+    team_reading r = {.stored = stored, .data = data};
+    if (bytes >= 2 * PART) {
+        th_parallel(th_threads(ctx), th_ceil_div(bytes, PART), read_part, &r);
+        if (!r.failed)
+            return TH_OK;
+    }
+    return th_stored_bytes(ctx, stored->file, stored->begin, data, (size_t)bytes, operation);
+}
+
 th_status th_stored_read(const th_stored *stored, const th_tensor_impl *t, const char *operation)
 {
     th_context *ctx = t->ctx;
@@ -68,7 +101,7 @@ th_status th_stored_read(const th_stored *stored, const th_tensor_impl *t, const
     if (stored->type != th_stored_type_of(t->dtype) || t->dtype == TH_BOOL ||
         !th_strides_contiguous(t->ndim, t->size, t->stride))
         return read_converted(stored, t, operation);
-    return th_stored_bytes(ctx, stored->file, stored->begin, data, (size_t)stored->tensor.bytes, operation);
+    return read_bytes(ctx, stored, data, operation);
 }
 
 th_status th_stored_range_checksum(th_context *ctx, const th_stored_file *file, int64_t begin, int64_t bytes,

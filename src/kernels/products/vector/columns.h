@@ -1,0 +1,362 @@
+/* Loads columns of B whose steps of k are contiguous in memory, one register of columns at a time: squares are
+ * transposed in registers, so that a lane is a column. In float32, B may have a storage type. Then units of 32 bits are
+ * transposed, which hold 1 to 8 numbers, and each step is widened when it is used. Every number has the value that
+ * storage_load computes. */
+#ifndef TH_KERNELS_PRODUCTS_VECTOR_COLUMNS_H
+#define TH_KERNELS_PRODUCTS_VECTOR_COLUMNS_H
+
+#include "kernels/products/product.h"
+#include "kernels/products/vector/product.h"
+#include "kernels/vector/registers.h"
+#include "kernels/vector/transpose.h"
+#include "tapehead/base.h"
+
+enum {
+    PLAIN = -1,                           /* numbers of this instance's type; otherwise a storage type */
+    PLAIN_STEPS = 64 / (int)sizeof(real), /* steps of a plain chunk: a cache line of each column */
+    CHUNK_STEPS = 32,                     /* of a stored chunk */
+    GROUPS = 2,                           /* registers of columns that are loaded together: a panel */
+    MOST_BLOCKS = TH_PRODUCT_BLOCK / TH_BLOCK_NUMBERS
+};
+
+/* A register of columns. Lanes after the last column repeat it. */
+typedef struct column_set {
+    const char *line[TH_REGISTER_LANES]; /* the first step of each column */
+#if TH_REAL_BITS == 32
+    uint16_t scale[MOST_BLOCKS][TH_REGISTER_LANES]; /* of each block of 32 steps */
+#endif
+} column_set;
+
+/* What to do with loaded steps: add their products to sums, or store them in a panel. */
+typedef struct column_use {
+    int groups; /* registers of columns, */
+    const column_set *set;
+    int rows; /* of the sums; 0: store */
+    const real *a;
+    int64_t a_row, a_col;
+    vec (*sum)[TILE_ROWS]; /* [groups][rows] */
+    real *panel;           /* (steps, TILE_COLUMNS) */
+    const char *ahead;     /* memory to prefetch meanwhile, of the size of the loaded memory; or NULL */
+} column_use;
+
+/* Prefetches what belongs to step i of a chunk of n steps and `bytes` bytes. Evenly, because prefetching takes the same
+ * buffers as loading. */
+TH_INLINE void prefetch_step(const column_use *use, int i, int n, int bytes)
+{
+    enum { LINE_BYTES = 64 };
+    if (use->ahead)
+        UNROLLED_FOR (int line = 0; line < 2; line++) {
+            const int at = (i * bytes / n + LINE_BYTES - 1) / LINE_BYTES + line;
+            if (at * LINE_BYTES < (i + 1) * bytes / n)
+                __builtin_prefetch(use->ahead + at * LINE_BYTES, 0, 2);
+        }
+}
+
+TH_INLINE void use_column(const column_use *use, int g, int64_t step, vec column)
+{
+    if (use->rows == 0)
+        *(vec *)(use->panel + step * TILE_COLUMNS + g * TH_REGISTER_LANES) = column;
+    UNROLLED_FOR (int i = 0; i < use->rows; i++)
+        use->sum[g][i] += (use->a[i * use->a_row + step * use->a_col] - (vec){0}) * column;
+}
+
+/* -- units -- */
+
+typedef real quad __attribute__((vector_size(16), aligned(TH_REAL_BITS / 8), may_alias));
+
+/* 16 bytes of every QUAD-th column from `first` on. */
+TH_INLINE vec load_quads(const column_set *set, int first, int64_t offset)
+{
+#if TH_VECTOR_BYTES == 64
+    typedef __m128i piece;
+    const __m512i a = _mm512_castsi128_si512(_mm_loadu_si128((const piece *)(set->line[first] + offset)));
+    const __m512i b =
+        _mm512_mask_broadcast_i32x4(a, 0x00f0, _mm_loadu_si128((const piece *)(set->line[first + QUAD] + offset)));
+    const __m512i c =
+        _mm512_mask_broadcast_i32x4(b, 0x0f00, _mm_loadu_si128((const piece *)(set->line[first + 2 * QUAD] + offset)));
+    return (vec)_mm512_mask_broadcast_i32x4(c, 0xf000,
+                                            _mm_loadu_si128((const piece *)(set->line[first + 3 * QUAD] + offset)));
+#elif TH_VECTOR_BYTES == 32
+    const __m128i *low = (const __m128i *)(set->line[first] + offset);
+    const __m128i *high = (const __m128i *)(set->line[first + QUAD] + offset);
+    return (vec)_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
+#else
+    return *(const vec *)(set->line[first] + offset);
+#endif
+}
+
+/* Loads QUAD units of each column. Lane j of unit[s] is unit s of column j. */
+TH_INLINE void load_quad_units(const column_set *set, int64_t offset, vec *unit)
+{
+    UNROLLED_FOR (int s = 0; s < QUAD; s++)
+        unit[s] = load_quads(set, s, offset);
+    transpose_quads(unit, QUAD);
+}
+
+/* Loads 2 QUAD units of each column. */
+TH_INLINE void load_units(const column_set *set, int64_t offset, vec *unit)
+{
+#if TH_VECTOR_BYTES == 64
+    UNROLLED_FOR (int s = 0; s < QUAD; s++)
+        UNROLLED_FOR (int g = 0; g < 2; g++) {
+            const int first = 2 * QUAD * g + s;
+            const __m256i *low = (const __m256i *)(set->line[first] + offset);
+            const __m256i *high = (const __m256i *)(set->line[first + QUAD] + offset);
+            unit[g * QUAD + s] =
+                (vec)_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(low)), _mm256_loadu_si256(high), 1);
+        }
+    transpose_quads(unit, 2 * QUAD);
+    UNROLLED_FOR (int s = 0; s < QUAD; s++)
+        swap_quads(&unit[s], &unit[QUAD + s]);
+#else
+    load_quad_units(set, offset, unit);
+    load_quad_units(set, offset + 16, unit + QUAD);
+#endif
+}
+
+/* Units of two registers of columns. Their steps alternate, because the additions of one sum wait for each other. */
+typedef vec column_units[GROUPS][2 * QUAD];
+
+TH_INLINE void use_plain_chunk(const column_use *use, int64_t step)
+{
+    UNROLLED_FOR (int part = 0; part < PLAIN_STEPS; part += 2 * QUAD) {
+        column_units unit;
+        UNROLLED_FOR (int g = 0; g < use->groups; g++)
+            load_units(&use->set[g], (step + part) * (int64_t)sizeof(real), unit[g]);
+        UNROLLED_FOR (int i = 0; i < 2 * QUAD; i++) {
+            prefetch_step(use, part + i, PLAIN_STEPS, use->groups * TH_REGISTER_LANES * 64);
+            UNROLLED_FOR (int g = 0; g < use->groups; g++)
+                use_column(use, g, step + part + i, unit[g][i]);
+        }
+    }
+}
+
+#if TH_REAL_BITS == 32
+
+/* -- numbers of 16 bits -- */
+
+typedef uint32_t vec_bits __attribute__((vector_size(TH_VECTOR_BYTES), aligned(4), may_alias));
+
+/* The float16 numbers in the low halves of the lanes. */
+TH_INLINE vec float16_values(vec_bits number)
+{
+#if TH_VECTOR_BYTES == 64
+    return (vec)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)number));
+#else
+    const vec_bits rest = number & 0x7fff, shifted = rest << 13;
+    const vec denormal = (vec)(shifted | 113u << 23) - (vec)((vec_bits){0} + (113u << 23));
+    const vec_bits is_special = (vec_bits)(rest >= 0x7c00), is_nan = (vec_bits)(rest > 0x7c00);
+    const vec_bits normal = shifted + (112u << 23);
+    const vec_bits special = shifted | 0x7f800000 | (is_nan & 0x400000);
+    const vec_bits is_denormal = (vec_bits)(rest < 0x400);
+    const vec_bits finite = (is_denormal & (vec_bits)denormal) | (~is_denormal & normal);
+    return (vec)((number & 0x8000) << 16 | (is_special & special) | (~is_special & finite));
+#endif
+}
+
+TH_INLINE vec half_values(int storage, vec_bits number)
+{
+    return storage == TH_BFLOAT16 ? (vec)(number << 16) : float16_values(number & 0xffff);
+}
+
+/* Number `which` of a pair. */
+TH_INLINE vec half_of(int storage, vec pair, int which)
+{
+    const vec_bits bits = (vec_bits)pair;
+    if (which == 0)
+        return half_values(storage, bits);
+    return storage == TH_BFLOAT16 ? (vec)(bits & 0xffff0000) : float16_values(bits >> 16);
+}
+
+TH_INLINE void use_half_chunk(int storage, const column_use *use, int64_t step)
+{
+    UNROLLED_FOR (int part = 0; part < CHUNK_STEPS; part += 4 * QUAD) {
+        column_units unit;
+        UNROLLED_FOR (int g = 0; g < use->groups; g++)
+            load_units(&use->set[g], 2 * (step + part), unit[g]);
+        UNROLLED_FOR (int i = 0; i < 4 * QUAD; i++) {
+            prefetch_step(use, part + i, CHUNK_STEPS, use->groups * TH_REGISTER_LANES * 2 * CHUNK_STEPS);
+            UNROLLED_FOR (int g = 0; g < use->groups; g++)
+                use_column(use, g, step + part + i, half_of(storage, unit[g][i / 2], i % 2));
+        }
+    }
+}
+
+/* -- blocks --
+ *
+ * A number of a block, moved to bits 8 to 15 (or 12 to 15) of a unit, is made the fraction of a float: 2^15 + number
+ * (or 2^11 + number). The weight is scale times the number without this offset. It is exact. Fused multiply-add computes
+ * it in one operation, because scale times the offset is exact too, with 24 bits at most. That would give other zeros,
+ * or NaN, if the scale is negative, zero or not finite. */
+
+/* (x & mask) ^ bits */
+TH_INLINE vec_bits choose_bits(vec_bits x, uint32_t mask, uint32_t bits)
+{
+#if TH_VECTOR_BYTES == 64
+    return (vec_bits)_mm512_ternarylogic_epi32((__m512i)x, _mm512_set1_epi32((int)mask), _mm512_set1_epi32((int)bits),
+                                               0x6a);
+#else
+    return (x & mask) ^ bits;
+#endif
+}
+
+/* The scale of a block, and scale times the offset. */
+typedef struct block_scale {
+    vec scale, shift[2];
+    bool usual; /* fused multiply-add gives the exact product for all columns */
+} block_scale;
+
+static const float q8_0_offset = 0x1p15F + 128, q4_0_offsets[2] = {0x1p15F + 8, 0x1p11F + 8};
+
+TH_INLINE vec weight_of(const block_scale *s, vec_bits number, float offset, int which)
+{
+    if (s->usual)
+        return vec_mul_add((vec)number, s->scale, s->shift[which]);
+    return vec_rounded(((vec)number - vec_broadcast(offset)) * s->scale);
+}
+
+TH_INLINE block_scale scale_at(const column_set *set, int64_t step, bool usual, float offset_0, float offset_1)
+{
+    typedef uint16_t halves __attribute__((vector_size(TH_VECTOR_BYTES / 2), aligned(2), may_alias));
+    const halves numbers = *(const halves *)set->scale[step / TH_BLOCK_NUMBERS];
+    block_scale s = {.scale = float16_values(__builtin_convertvector(numbers, vec_bits)), .usual = usual};
+    s.shift[0] = vec_rounded(s.scale * vec_broadcast(-offset_0));
+    s.shift[1] = vec_rounded(s.scale * vec_broadcast(-offset_1));
+    return s;
+}
+
+/* Moves byte j of each unit to bits 8 to 15. */
+TH_INLINE vec_bits move_byte(vec unit, int j)
+{
+    const vec_bits four = (vec_bits)unit;
+    return j == 0 ? four << 8 : j == 1 ? four : j == 2 ? four >> 8 : four >> 16;
+}
+
+TH_INLINE void use_q8_0_chunk(bool usual, const column_use *use, int64_t step)
+{
+    column_units unit;
+    block_scale s[GROUPS];
+    UNROLLED_FOR (int g = 0; g < use->groups; g++) {
+        load_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q8_0) + 2, unit[g]);
+        s[g] = scale_at(&use->set[g], step, usual, q8_0_offset, q8_0_offset);
+    }
+    UNROLLED_FOR (int i = 0; i < 2 * QUAD; i++)
+        UNROLLED_FOR (int j = 0; j < 4; j++) {
+            prefetch_step(use, 4 * i + j, CHUNK_STEPS, use->groups * TH_REGISTER_LANES * (int)sizeof(th_q8_0));
+            UNROLLED_FOR (int g = 0; g < use->groups; g++) {
+                const vec_bits number = choose_bits(move_byte(unit[g][i], j), 0xff00, 0x47000000 | 0x8000);
+                use_column(use, g, step + 4 * i + j, weight_of(&s[g], number, q8_0_offset, 0));
+            }
+        }
+}
+
+TH_INLINE void use_q4_0_chunk(bool usual, const column_use *use, int64_t step)
+{
+    vec unit[GROUPS][QUAD];
+    block_scale s[GROUPS];
+    UNROLLED_FOR (int g = 0; g < use->groups; g++) {
+        load_quad_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q4_0) + 2, unit[g]);
+        s[g] = scale_at(&use->set[g], step, usual, q4_0_offsets[0], q4_0_offsets[1]);
+    }
+    UNROLLED_FOR (int high = 0; high < 2; high++)
+        UNROLLED_FOR (int i = 0; i < QUAD; i++)
+            UNROLLED_FOR (int j = 0; j < 4; j++) {
+                const int at = TH_BLOCK_NUMBERS / 2 * high + 4 * i + j;
+                prefetch_step(use, at, CHUNK_STEPS, use->groups * TH_REGISTER_LANES * (int)sizeof(th_q4_0));
+                UNROLLED_FOR (int g = 0; g < use->groups; g++) {
+                    const vec_bits number =
+                        choose_bits(move_byte(unit[g][i], j), high ? 0xf000 : 0x0f00, high ? 0x45000000 : 0x47000000);
+                    use_column(use, g, step + at, weight_of(&s[g], number, q4_0_offsets[high], high));
+                }
+            }
+}
+
+/* Reads the scales of `blocks` blocks. Returns whether all are positive and finite. (Without the empty statements compilers
+ * collect the scales in registers, with shuffles, which already limit the speed.) */
+TH_INLINE bool read_scales(column_set *set, int64_t blocks, int64_t block_bytes)
+{
+    uint32_t largest = 0;
+    for (int64_t b = 0; b < blocks; b++)
+        UNROLLED_FOR (int j = 0; j < TH_REGISTER_LANES; j++) {
+            uint16_t scale;
+            memcpy(&scale, set->line[j] + b * block_bytes, sizeof scale);
+            set->scale[b][j] = scale;
+            const uint32_t less = scale - 1u;
+            largest = less > largest ? less : largest;
+            __asm__ volatile("" ::: "memory");
+        }
+    return TH_FUSED && largest < 0x7bff;
+}
+
+#endif
+
+/* -- any type -- */
+
+TH_INLINE int64_t chunk_steps(int storage)
+{
+    return storage == PLAIN ? PLAIN_STEPS : CHUNK_STEPS;
+}
+
+/* Returns the bytes of these steps of a column: whole blocks. */
+TH_INLINE int64_t steps_bytes(int storage, int64_t steps)
+{
+    return storage == PLAIN     ? steps * (int64_t)sizeof(real)
+           : storage == TH_Q8_0 ? steps / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q8_0)
+           : storage == TH_Q4_0 ? steps / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q4_0)
+                                : steps * 2;
+}
+
+/* Uses all steps of a chunk, in order. usual: what prepare_columns returned for all groups. */
+TH_INLINE void use_chunk(int storage, bool usual, const column_use *use, int64_t step)
+{
+    if (storage == PLAIN)
+        use_plain_chunk(use, step);
+#if TH_REAL_BITS == 32
+    else if (storage == TH_Q8_0)
+        use_q8_0_chunk(usual, use, step);
+    else if (storage == TH_Q4_0)
+        use_q4_0_chunk(usual, use, step);
+    else
+        use_half_chunk(storage, use, step);
+#endif
+    (void)usual;
+}
+
+/* Uses one step. Blocks have no step outside a chunk. */
+TH_INLINE void use_step(int storage, const column_use *use, int64_t step)
+{
+    UNROLLED_FOR (int g = 0; g < use->groups; g++) {
+        const column_set *set = &use->set[g];
+        if (storage == PLAIN) {
+            real column[TH_REGISTER_LANES];
+            for (int j = 0; j < TH_REGISTER_LANES; j++)
+                column[j] = *(const real *)(set->line[j] + step * (int64_t)sizeof(real));
+            use_column(use, g, step, *(const vec *)column);
+        }
+#if TH_REAL_BITS == 32
+        else {
+            uint32_t column[TH_REGISTER_LANES];
+            for (int j = 0; j < TH_REGISTER_LANES; j++)
+                column[j] = *(const uint16_t *)(set->line[j] + 2 * step);
+            use_column(use, g, step, half_values(storage, *(const vec_bits *)column));
+        }
+#endif
+    }
+}
+
+/* Sets the lines of `columns` columns, and reads the scales of blocks. */
+TH_INLINE bool prepare_columns(int storage, column_set *set, const char *base, int64_t line_bytes, int64_t columns,
+                               int64_t steps)
+{
+    for (int64_t j = 0; j < TH_REGISTER_LANES; j++)
+        set->line[j] = base + (j < columns ? j : columns - 1) * line_bytes;
+#if TH_REAL_BITS == 32
+    if (storage == TH_Q8_0 || storage == TH_Q4_0)
+        return read_scales(set, steps / TH_BLOCK_NUMBERS,
+                           (int64_t)(storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0)));
+#endif
+    (void)storage, (void)steps;
+    return true;
+}
+
+#endif
