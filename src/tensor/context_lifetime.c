@@ -1,7 +1,6 @@
 /* Creating and freeing a context. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "kernels/machine/locks.h"
 #include "tensor/context.h"
@@ -12,20 +11,9 @@
 
 static const size_t context_bytes = (sizeof(th_context) + 63) / 64 * 64;
 
-/* Large memory begins at a boundary of huge pages and asks for them: with pages of 4 KiB, reading weights from memory takes
- * up to twice as long, because of the misses in the processor's table of pages. */
 static void *default_allocate(void *user, size_t bytes)
 {
-    enum { LARGE = 16 << 20, HUGE_PAGE = 2 << 20 };
     (void)user;
-#ifdef MADV_HUGEPAGE
-    if (bytes >= LARGE) {
-        void *memory = aligned_alloc(HUGE_PAGE, bytes);
-        if (memory)
-            (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* only a hint */
-        return memory;
-    }
-#endif
     return aligned_alloc(64, bytes);
 }
 
