@@ -12,6 +12,7 @@ folders="
     kernels/vector:     $kernels
     kernels/elementwise: $kernels kernels/vector
     kernels/random:     $kernels kernels/vector
+    kernels/storage:    $kernels kernels/vector
     kernels/rows:       $kernels kernels/vector kernels/elementwise
     kernels/products:   $kernels kernels/vector kernels/machine
     kernels/bfloat16:   $kernels kernels/vector kernels/products

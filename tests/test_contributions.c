@@ -105,9 +105,12 @@ static void run_sample(const th_op *op, const th_sample *sample)
     char name[128];
     snprintf(name, sizeof name, "%s, %s", op->name, sample->name);
     ck_assert_int_eq(th_sample_inputs(ctx, sample, TH_FLOAT64, 5, inputs), TH_OK);
-    bool wanted = false;
+    bool wanted = false, stored = false; /* exports refuse stored inputs */
     for (int i = 0; i < sample->n_inputs; i++)
-        if (inputs[i] && th_dtype_of(inputs[i]) == TH_FLOAT64 && !sample->input[i % TH_MAX_INPUTS].constant) {
+        stored |= sample->input[i % TH_MAX_INPUTS].storage != 0;
+    for (int i = 0; i < sample->n_inputs; i++)
+        if (!stored && inputs[i] && th_dtype_of(inputs[i]) == TH_FLOAT64 &&
+            !sample->input[i % TH_MAX_INPUTS].constant) {
             th_set_requires_gradient(inputs[i], true);
             wanted = true;
         }

@@ -250,7 +250,7 @@ static const struct comparison {
 START_TEST(test_comparisons)
 {
     const struct comparison *f = &comparisons[_i];
-    for (int dtype = 0; dtype < TH_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype <= TH_BOOL; dtype++) {
         /* a column of 0, 1, 2 (bool: 0, 1, 1) against a row of the same */
         th_tensor *values = th_cast(th_arange(ctx, TH_INT32, 0, 3, 1), (th_dtype)dtype);
         th_tensor *y = f->operation(th_unsqueeze(values, 1), values);

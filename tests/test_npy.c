@@ -109,7 +109,7 @@ START_TEST(test_round_trips)
 {
     static const th_shape shapes[] = {
         {0, {0}}, {1, {0}}, {1, {7}}, {2, {3, 0}}, {3, {4, 5, 6}}, {8, {1, 2, 1, 3, 1, 2, 2, 1}}, {2, {300, 400}}};
-    for (int dtype = 0; dtype < TH_DTYPE_COUNT; dtype++)
+    for (int dtype = 0; dtype <= TH_BOOL; dtype++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             th_tensor *numbers = th_random_integers(ctx, TH_INT64, shapes[s], -100, 100),
                       *t = th_empty(ctx, (th_dtype)dtype, shapes[s]);

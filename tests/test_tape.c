@@ -679,8 +679,9 @@ static size_t peak_of_sample(const th_op *op, const th_sample *sample, th_dtype 
     th_tensor *inputs[TH_MAX_INPUTS];
     ck_assert_int_eq(th_sample_inputs(c, sample, dtype, 1, inputs), TH_OK);
     for (int i = 0; i < sample->n_inputs; i++) {
-        ck_assert(sample->input[i].kind > TH_SAMPLE_DISTINCT || th_dtype_of(inputs[i]) == dtype);
-        if (inputs[i] && sample->input[i].kind <= TH_SAMPLE_DISTINCT && !sample->input[i].constant)
+        const th_dtype storage = sample->input[i].storage;
+        ck_assert(sample->input[i].kind > TH_SAMPLE_DISTINCT || th_dtype_of(inputs[i]) == (storage ? storage : dtype));
+        if (inputs[i] && !storage && sample->input[i].kind <= TH_SAMPLE_DISTINCT && !sample->input[i].constant)
             ck_assert_ptr_nonnull(th_set_requires_gradient(inputs[i], true));
     }
     th_tensor *y = th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL);

@@ -299,7 +299,7 @@ static void compare_flipped(const th_op *op, const th_sample *sample)
         if (plain[i] == NULL)
             continue;
         const bool floating = th_dtype_of(plain[i]) == TH_FLOAT32;
-        if (th_ndim(plain[i]) > 0)
+        if (th_ndim(plain[i]) > 0 && !sample->input[i % TH_MAX_INPUTS].storage)
             base[i] = th_keep(th_contiguous(th_apply(&flip, NULL, plain[i])));
         else
             base[i] = th_keep(plain[i]);
@@ -312,7 +312,10 @@ static void compare_flipped(const th_op *op, const th_sample *sample)
     th_tensor *result[2];
     for (int flipped = 0; flipped < 2; flipped++) {
         for (int i = 0; i < sample->n_inputs; i++)
-            view[i] = !flipped ? plain[i] : base[i] && th_ndim(base[i]) > 0 ? th_apply(&flip, NULL, base[i]) : base[i];
+            view[i] = flipped && base[i] && th_ndim(base[i]) > 0 && !sample->input[i % TH_MAX_INPUTS].storage
+                          ? th_apply(&flip, NULL, base[i])
+                      : flipped ? base[i]
+                                : plain[i];
         th_set_step(ctx, 1); /* the same dropout */
         th_tensor *y = th_apply_n(op, sample->attributes, sample->n_inputs, view, NULL);
         ck_assert_msg(y != NULL, "%s (%s): %s", op->name, sample->name, th_error_message(ctx));

@@ -36,14 +36,42 @@ typedef struct th_tensor th_tensor;
     X(TH_INT64, "int64", int64_t)                                                                                      \
     X(TH_BOOL, "bool", bool)
 
+/* The storage types, as TH_DTYPES. They store frozen weights in less memory; no operation computes in them. th_dense,
+ * th_dense_cross_entropy and th_embedding read weights of these types, th_cast converts, and th_slice selects rows.
+ * All other operations refuse them. th_module_store converts a module.
+ *
+ * An element of TH_Q8_0 or TH_Q4_0 is a block: 32 consecutive numbers of a row. So a weight (out, in) has the shape
+ * (out, in / 32), and strides count blocks. The layouts are GGUF's. */
+#define TH_STORAGE_TYPES(X)                                                                                            \
+    X(TH_BFLOAT16, "bfloat16", uint16_t)                                                                               \
+    X(TH_FLOAT16, "float16", uint16_t)                                                                                 \
+    X(TH_Q8_0, "q8_0", th_q8_0)                                                                                        \
+    X(TH_Q4_0, "q4_0", th_q4_0)
+
+/* The numbers in a block. */
+enum { TH_BLOCK_NUMBERS = 32 };
+/* A block of TH_Q8_0: number i is scale * number[i]. */
+typedef struct th_q8_0 {
+    uint16_t scale; /* float16 */
+    int8_t number[TH_BLOCK_NUMBERS];
+} th_q8_0;
+/* A block of TH_Q4_0: number i is scale * ((pair[i] & 15) - 8), number i + 16 is scale * ((pair[i] >> 4) - 8). */
+typedef struct th_q4_0 {
+    uint16_t scale; /* float16 */
+    uint8_t pair[TH_BLOCK_NUMBERS / 2];
+} th_q4_0;
+
 #define TH_DTYPE_ENUM_(name, text, type) name,
-/* An element type: TH_FLOAT32, TH_FLOAT64, TH_INT32, TH_INT64 or TH_BOOL. */
-typedef enum th_dtype { TH_DTYPES(TH_DTYPE_ENUM_) TH_DTYPE_COUNT } th_dtype;
+/* An element type: TH_FLOAT32, TH_FLOAT64, TH_INT32, TH_INT64, TH_BOOL, or one of the storage types TH_BFLOAT16,
+ * TH_FLOAT16, TH_Q8_0, TH_Q4_0. */
+typedef enum th_dtype { TH_DTYPES(TH_DTYPE_ENUM_) TH_STORAGE_TYPES(TH_DTYPE_ENUM_) TH_DTYPE_COUNT } th_dtype;
 
 /* Returns the name of a type, such as "float32"; "?" for an invalid value. */
 TH_API const char *th_dtype_name(th_dtype dtype);
 /* Returns the bytes of one element; 0 for an invalid value. */
 TH_API size_t th_dtype_size(th_dtype dtype);
+/* Returns the numbers in one element: 32 for TH_Q8_0 and TH_Q4_0, 1 for other types; 0 for an invalid value. */
+TH_API int th_dtype_numbers(th_dtype dtype);
 
 /* The precision in which matrix products of float32 tensors use their operands. Sums and stored values are float32 in
  * every precision. A bfloat16 number is the upper half of a float32, with 8 of its 24 significant bits. */

@@ -185,12 +185,26 @@ TH_API void th_module_pin_evaluation(th_module *m, bool pinned);
  * evaluation. */
 TH_API bool th_module_is_training(const th_module *m);
 /* Freezes all parameters of the tree: they no longer require a gradient, and their gradients are emptied. With frozen =
- * false they require a gradient again. */
+ * false they require a gradient again. TH_ERROR_TYPE, and nothing has changed, if one of them has a storage type. */
 TH_API th_status th_module_freeze(th_module *m, bool frozen) TH_MUST_CHECK;
-/* Converts all floating-point parameters of the tree in place. Handles stay valid, values are rounded as in C,
+/* Converts all float32 and float64 parameters of the tree in place. Handles stay valid, values are rounded as in C,
  * gradients are emptied, and the moments of optimizers are converted too. TH_ERROR_STATE if the tape still uses a
  * parameter (th_tape_clear first). After an error nothing has changed. */
 TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
+/* Stores the frozen weights of dense layers, attention projections and embeddings of the tree as a storage type
+ * (TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0), in place. The values are rounded as by th_cast. A model with the rounded
+ * values in float32 computes the same bits, forward and backward. With TH_FLOAT32 or TH_FLOAT64, converts the stored
+ * weights of the tree back.
+ *
+ *     if (th_module_freeze(model, true) || th_module_store(model, TH_Q8_0))
+ *
+ * Handles stay valid. Weights that require a gradient, norms, biases and the parameters of your own modules keep their
+ * type. Optimizers forget the converted weights. The float32 memory is released: other parameters of the tree that are
+ * in the same blocks of memory move too, and their gradients are emptied. During the call both copies exist.
+ *
+ * Errors, after which nothing has changed: TH_ERROR_SHAPE if a weight (out, in) is stored in blocks and `in` is not a
+ * multiple of 32. TH_ERROR_STATE if no weight is frozen, or if the tape still uses a parameter (th_tape_clear first). */
+TH_API th_status th_module_store(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 
 /* -- inspecting -- */
 /* Visits every parameter of a tree once, with its dotted name. A module's own parameters come before its children's:
@@ -217,7 +231,7 @@ TH_API th_module *th_module_find(th_module *m, const char *name);
 /* Writes the dotted name of m relative to the root, such as "layers.0.norm", into name (TH_FULL_NAME_SIZE bytes).
  * Returns name. The name of a root is "". */
 TH_API const char *th_module_full_name(const th_module *m, char *name);
-/* Returns the number of elements in all parameters of the tree. */
+/* Returns the number of elements in all parameters of the tree. A block of TH_Q8_0 or TH_Q4_0 counts as 32. */
 TH_API int64_t th_module_count(const th_module *m);
 /* Returns the number of elements in the parameters that require a gradient. */
 TH_API int64_t th_module_count_trainable(const th_module *m);
@@ -255,6 +269,7 @@ TH_API int64_t th_module_gradients(th_module *m, th_gradient_range *ranges, int6
 #define th_module_evaluate(...) TH_AT(th_module_evaluate(__VA_ARGS__))
 #define th_module_freeze(...) TH_AT_STATUS(th_module_freeze(__VA_ARGS__))
 #define th_module_cast(...) TH_AT_STATUS(th_module_cast(__VA_ARGS__))
+#define th_module_store(...) TH_AT_STATUS(th_module_store(__VA_ARGS__))
 #endif
 
 TH_END_DECLS

@@ -109,6 +109,7 @@ typedef struct th_op {
     /* For a fused operation: computes the same output 0 with other operations. May be NULL. */
     th_tensor *(*composed)(const void *attributes, th_tensor *const *inputs, int n_inputs);
     const char *not_differentiable; /* the reason, if the operation lacks a gradient */
+    uint32_t storage;               /* TH_INPUT bits of inputs that may have a storage type (TH_STORAGE_TYPES) */
     const th_sample *samples;       /* the last entry has no name */
 } th_op;
 
@@ -256,6 +257,9 @@ typedef struct th_sample_input {
     double kinks[3];  /* [n_kinks] values to avoid: no derivative exists there, as at 0 for abs */
     double clearance; /* of TH_SAMPLE_REAL: every element is at least this far from each kink; 0 means 0.05 */
     bool constant;    /* no gradient is requested */
+    /* Of TH_SAMPLE_REAL: the numbers are converted to this storage type (TH_STORAGE_TYPES). `shape` is the shape of the
+     * numbers. No gradient is requested. 0: the type under test. */
+    th_dtype storage;
 } th_sample_input;
 
 /* clang-format off */

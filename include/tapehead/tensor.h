@@ -17,7 +17,8 @@ TH_BEGIN_DECLS
  * The random functions use the context's data stream: a sequence of random numbers that nothing else draws from. Each
  * call draws the next numbers of it (tapehead/context.h). */
 
-/* Creates a tensor with undefined elements. */
+/* Creates a tensor with undefined elements. With th_zeros, th_from_data, th_keep and th_cast, the functions that create
+ * tensors of a storage type. */
 TH_API th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape);
 /* Creates a tensor of zeros. */
 TH_API th_tensor *th_zeros(th_context *ctx, th_dtype dtype, th_shape shape);
@@ -81,7 +82,7 @@ TH_API int th_ndim(const th_tensor *t);
 TH_API th_shape th_shape_of(const th_tensor *t);
 /* Returns the size of an axis; -1 with TH_ERROR_SHAPE if t does not have the axis. */
 TH_API int64_t th_size(const th_tensor *t, int axis);
-/* Returns the number of elements. */
+/* Returns the number of elements; of TH_Q8_0 and TH_Q4_0 the number of blocks. */
 TH_API int64_t th_numel(const th_tensor *t);
 /* Returns the stride of an axis, in elements; -1 with TH_ERROR_SHAPE if t does not have the axis. */
 TH_API int64_t th_stride(const th_tensor *t, int axis);
@@ -95,7 +96,11 @@ TH_API th_tensor *th_set_axes(th_tensor *t, const char *letters);
 /* Returns the names of the axes; "" without names. */
 TH_API const char *th_axes_of(const th_tensor *t);
 
-/* -- access -- */
+/* -- access --
+ *
+ * Of a storage type, only th_data, th_data_const, th_copy_out and th_copy_in give elements, as they are stored. The
+ * functions that read or write numbers return TH_ERROR_TYPE, and so do the printing functions. th_copy_into and th_cast
+ * convert. */
 
 /* Returns the value of a tensor with one element. Returns NaN with an error for any other tensor. */
 TH_API double th_item(th_tensor *t);
@@ -115,8 +120,8 @@ TH_API th_status th_copy_out(th_tensor *t, void *data, size_t bytes) TH_MUST_CHE
 /* Copies all elements from data, row-major, in the tensor's type. bytes as in th_copy_out. Errors: TH_ERROR_STATE if
  * elements of t share memory, as in an expanded view. */
 TH_API th_status th_copy_in(th_tensor *t, const void *data, size_t bytes) TH_MUST_CHECK;
-/* Copies source to destination in place, broadcast and converted, without recording. Errors: TH_ERROR_STATE if
- * elements of the destination share memory. */
+/* Copies source to destination in place, broadcast and converted, without recording. From or to a storage type nothing
+ * broadcasts: both have the same numbers. Errors: TH_ERROR_STATE if elements of the destination share memory. */
 TH_API th_status th_copy_into(th_tensor *destination, th_tensor *source) TH_MUST_CHECK;
 /* Sets all elements to value. Errors: TH_ERROR_STATE if elements of t share memory (also in th_fill_uniform and the
  * other initializers). */

@@ -69,11 +69,22 @@ static th_tensor *sample_loss(th_context *ctx, const th_op *op, const th_sample 
     return loss;
 }
 
+/* Scripts of the tape refuse inputs of a storage type. */
+static bool has_stored_input(const th_sample *sample)
+{
+    for (int i = 0; i < sample->n_inputs; i++)
+        if (sample->input[i % TH_MAX_INPUTS].storage)
+            return true;
+    return false;
+}
+
 /* Writes one tape with all samples of an operation. */
 static void write_operation(th_context *ctx, const th_op *op)
 {
     th_tensor *loss = NULL;
     for (const th_sample *sample = op->samples; sample->name; sample++) {
+        if (has_stored_input(sample))
+            continue;
         th_tensor *more = sample_loss(ctx, op, sample);
         loss = loss ? th_add(loss, more) : more;
     }

@@ -76,6 +76,23 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
     return ctx->error == TH_OK;
 }
 
+/* Returns whether the operation can read every input's type. Otherwise stores an error. */
+static bool types_readable(const th_frame *frame, int n)
+{
+    const th_op *op = frame->call.op;
+    for (int i = 0; i < n; i++) {
+        const th_array *input = &frame->call.input[i];
+        if (input->given && th_is_storage(input->dtype) && !th_op_names(op, op->storage, i)) {
+            th_fail(frame->call.ctx, TH_ERROR_TYPE, op->name,
+                    "%s is %s, which this operation does not read: th_cast "
+                    "converts it to float32",
+                    name_of(i), th_dtype_name(input->dtype));
+            return false;
+        }
+    }
+    return true;
+}
+
 /* -- whether the call is recorded -- */
 
 static bool differentiable(const th_op *op)
@@ -267,7 +284,7 @@ static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const 
     for (int i = 0; i < n; i++)
         if (frame->operand[i])
             frame->call.input[i] = th_tensor_array(frame->operand[i]);
-    return th_frame_shape(frame);
+    return types_readable(frame, n) ? th_frame_shape(frame) : ctx->error;
 }
 
 th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)

@@ -85,12 +85,13 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
                       saves & ~(inputs | outputs << TH_MAX_INPUTS));
     if (beyond)
         return REFUSE("saves_for must have at most %d entries", entries);
-    if ((op->optional | op->precomputed | op->identity_gradients) & ~inputs)
+    if ((op->optional | op->precomputed | op->identity_gradients | op->storage) & ~inputs)
         return REFUSE("%s names an input that does not exist (bits 0x%x)",
                       op->optional & ~inputs      ? "optional"
                       : op->precomputed & ~inputs ? "precomputed"
+                      : op->storage & ~inputs     ? "storage"
                                                   : "identity_gradients",
-                      (op->optional | op->precomputed | op->identity_gradients) & ~inputs);
+                      (op->optional | op->precomputed | op->identity_gradients | op->storage) & ~inputs);
     if (op->differentiable_outputs & ~outputs)
         return REFUSE("differentiable_outputs names an output that does not exist (bits 0x%x)",
                       op->differentiable_outputs & ~outputs);

@@ -92,9 +92,13 @@ static th_tensor *sample_input(th_context *ctx, const th_sample_input *input, th
     if (t == NULL)
         return NULL;
     fill_sample(input, state, th_tensor_impl_of(t));
-    if (made != TH_FLOAT64 || dtype == TH_FLOAT64)
+    const th_dtype final = input->storage ? input->storage : dtype;
+    if (made != TH_FLOAT64 || final == TH_FLOAT64)
         return t;
-    th_tensor *narrowed = th_empty(ctx, dtype, input->shape);
+    th_shape shape = input->shape;
+    if (input->storage && shape.ndim > 0)
+        shape.size[shape.ndim - 1] /= th_dtype_numbers(input->storage);
+    th_tensor *narrowed = th_empty(ctx, final, shape);
     if (narrowed && th_copy_into(narrowed, t) != TH_OK) {
         th_tensor_free(narrowed);
         narrowed = NULL;
@@ -119,6 +123,10 @@ th_status th_check_description(th_context *ctx, const char *operation, const th_
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                            "input %d of a sample ranges from %g to %g; the absolute value of both must be at most %g",
                            i, input->low, input->high, largest);
+        if (input->storage && (input->kind != TH_SAMPLE_REAL || !th_is_storage(input->storage)))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                           "input %d of a sample has the type %d; only a TH_SAMPLE_REAL has a storage type", i,
+                           (int)input->storage);
         if (input->n_kinks < 0 || input->n_kinks > MAX_KINKS)
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "input %d of a sample has %d kinks; it must have 0 to %d",
                            i, input->n_kinks, (int)MAX_KINKS);

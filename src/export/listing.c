@@ -165,10 +165,26 @@ static th_status check_value(th_context *ctx, const th_node *node, const th_oper
     return TH_OK;
 }
 
+/* Fails if an operand has a storage type: pages and scripts show numbers. */
+static th_status check_types(th_context *ctx, const th_node *node, const char *operation)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        const th_tensor_impl *input = node->operand[i].tensor;
+        if (input && th_is_storage(input->dtype))
+            return th_fail(ctx, TH_ERROR_TYPE, operation,
+                           "input %d of %s, recorded at %s:%d, is stored as %s, which is not exported; th_module_store "
+                           "converts the weights of a module back to float32",
+                           i, node->op->name, file_of(node->file), node->line, th_dtype_name(input->dtype));
+    }
+    return TH_OK;
+}
+
 static th_status check_kept(th_listing *listing, const char *operation)
 {
     for (int64_t n = 0; n < listing->nodes; n++) {
         const th_node *node = th_listing_node(listing, n);
+        if (check_types(listing->ctx, node, operation) != TH_OK)
+            return listing->ctx->error;
         for (int i = 0; i < node->n_inputs + node->n_outputs; i++)
             if (check_value(listing->ctx, node, &node->operand[i], operation) != TH_OK)
                 return listing->ctx->error;

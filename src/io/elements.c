@@ -40,9 +40,10 @@ bool th_write_elements(const th_array *array, FILE *file, uint32_t *crc)
         th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, position.at[0],
                     iterator.array[0].stride[iterator.ndim - 1]);
         used += (size_t)run * element;
-        if ((used == CHUNK || done + run == iterator.numel) && !write_bytes(chunk, used, file, crc))
+        const bool full = CHUNK - used < element;
+        if ((full || done + run == iterator.numel) && !write_bytes(chunk, used, file, crc))
             return false;
-        used = used == CHUNK ? 0 : used;
+        used = full ? 0 : used;
     }
     return true;
 }

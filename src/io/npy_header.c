@@ -86,7 +86,7 @@ static void parse_dtype(parser *p, th_dtype *dtype)
     }
     parse_string(p, text, sizeof text);
     for (int i = 0; i < TH_DTYPE_COUNT; i++)
-        if (strcmp(text, descriptions[i]) == 0) {
+        if (descriptions[i] && strcmp(text, descriptions[i]) == 0) {
             *dtype = (th_dtype)i;
             return;
         }

@@ -39,6 +39,7 @@
 #include "tensor/random_state.h"
 #include "tensor/shape.h"
 #include "tensor/splitmix.h"
+#include "tensor/storage_types.h"
 #include "tensor/strided_iterator.h"
 #include "tensor/tensor.h"
 #include "tensor/utf8.h"

@@ -9,6 +9,11 @@ th_status th_module_freeze(th_module *m, bool frozen)
 {
     if (!th_module_usable(m, "module_freeze"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
+    for (th_parameter_iterator p = th_module_parameters(m); !frozen && th_parameter_next(&p);)
+        if (th_is_storage(th_dtype_of(p.tensor)))
+            return th_fail(m->ctx, TH_ERROR_TYPE, "module_freeze",
+                           "%s is stored as %s and stays frozen; th_module_store can store float32 again", p.name,
+                           th_dtype_name(th_dtype_of(p.tensor)));
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         if (frozen)
             th_empty_gradient(p.tensor);
@@ -22,15 +27,15 @@ static th_status reserve_all(th_module *m, th_dtype dtype)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         th_tensor_impl *t = th_tensor_impl_of(p.tensor);
-        if (t->dtype == dtype)
+        if (t->dtype == dtype || th_is_storage(t->dtype))
             continue;
         if (th_tensor_in_use(t))
             return th_fail(m->ctx, TH_ERROR_STATE, "module_cast", "the tape still uses %s: th_tape_clear first",
                            p.name);
-        if (th_parameter_reserve(t, dtype, "module_cast") != TH_OK)
+        if (th_parameter_reserve(t, dtype, 0, "module_cast") != TH_OK)
             return m->ctx->error;
     }
-    return th_optimizers_reserve(m->ctx);
+    return th_optimizers_reserve(m->ctx, "module_cast");
 }
 
 th_status th_module_cast(th_module *m, th_dtype dtype)
@@ -52,7 +57,7 @@ th_status th_module_cast(th_module *m, th_dtype dtype)
         th_tensor_impl *t = th_tensor_impl_of(p.tensor);
         if (status != TH_OK)
             th_parameter_unreserve(t);
-        else if (t->dtype != dtype)
+        else if (t->dtype != dtype && !th_is_storage(t->dtype))
             th_parameter_move(t);
     }
     return status;

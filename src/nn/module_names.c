@@ -143,7 +143,7 @@ int64_t th_module_count(const th_module *m)
 {
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count += th_numel(p.tensor);
+        count += th_numel(p.tensor) * th_dtype_numbers(th_dtype_of(p.tensor));
     return count;
 }
 

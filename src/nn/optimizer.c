@@ -99,9 +99,9 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
     th_context *ctx = m->ctx;
     int64_t count = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        count++;
+        count += !th_is_storage(th_dtype_of(p.tensor));
     if (count == 0) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s has no parameters", m->type);
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s has no parameters that could be trained", m->type);
         return NULL;
     }
     th_optimizer *o = th_allocate(ctx, sizeof *o);
@@ -129,6 +129,8 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
     o->groups[n_groups] = (th_optimizer_group){1, weight_decay};
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         int g = 0;
+        if (th_is_storage(th_dtype_of(p.tensor)))
+            continue;
         while (g < n_groups &&
                !(groups[g].pattern ? fnmatch(groups[g].pattern, p.name, 0) == 0
                                    : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))

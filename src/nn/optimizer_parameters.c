@@ -55,21 +55,26 @@ void th_optimizers_forget_module(th_context *ctx, const th_module *module)
             o->module = NULL;
 }
 
-th_status th_optimizers_reserve(th_context *ctx)
+/* Returns whether the moments of a parameter will move. */
+static bool moments_move(const th_optimizer_parameter *p)
+{
+    return p->moments && p->entry->successor && !th_is_storage(p->entry->successor->block->dtype);
+}
+
+th_status th_optimizers_reserve(th_context *ctx, const char *operation)
 {
     th_attachment *at = ctx->attachments;
     for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
         for (int64_t i = 0; i < o->count; i++) {
             const th_optimizer_parameter *moving = &o->parameters[i];
-            if (moving->moments && moving->entry->successor && o->diloco.local_steps > 0)
-                return th_fail(ctx, TH_ERROR_STATE, "module_cast",
+            if (moments_move(moving) && o->diloco.local_steps > 0)
+                return th_fail(ctx, TH_ERROR_STATE, operation,
                                "%s takes local steps: cast the module before the first step", o->operation);
-            if (moving->moments && moving->entry->successor && o->shards.processes > 1)
-                return th_fail(ctx, TH_ERROR_STATE, "module_cast",
+            if (moments_move(moving) && o->shards.processes > 1)
+                return th_fail(ctx, TH_ERROR_STATE, operation,
                                "several processes share the moments of %s: cast the module before the first step",
                                o->operation);
-            if (moving->moments && moving->entry->successor &&
-                th_moments_reserve(o, moving->entry->successor->block) != TH_OK)
+            if (moments_move(moving) && th_moments_reserve(o, moving->entry->successor->block) != TH_OK)
                 return ctx->error;
         }
     return TH_OK;

@@ -1,17 +1,49 @@
-/* cast: y = x converted to another element type by C's rules. Between floating types the gradient is cast back. */
+/* cast: y = x converted to another element type by C's rules. Between floating types the gradient is cast back. Storage types
+ * are rounded as in tensor/storage_types.h. */
+#include <string.h>
+
 #include "ops/shared/attributes.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
 #include "tensor/elementwise.h"
+#include "tensor/storage_types.h"
 #include "tensor/tensor.h"
+
+/* Declares the result of a conversion from or to a storage type: the numbers of a row stay together. */
+static th_status storage_shape(th_call *call, th_dtype to)
+{
+    const th_array *x = &call->input[0];
+    int64_t size[TH_MAX_DIMS];
+    const bool readable = th_is_floating(x->dtype) || th_is_storage(x->dtype),
+               writable = th_is_floating(to) || th_is_storage(to);
+    if (!readable || !writable)
+        return th_call_fail(call, TH_ERROR_TYPE,
+                            "%s does not convert to %s: storage types convert from and to float32, "
+                            "float64 and each other",
+                            th_dtype_name(x->dtype), th_dtype_name(to));
+    memcpy(size, x->size, sizeof size);
+    if (x->ndim == 0 && (th_dtype_numbers(to) > 1 || th_dtype_numbers(x->dtype) > 1))
+        return th_call_fail(call, TH_ERROR_SHAPE, "a block of %d numbers needs an axis, and x has none",
+                            TH_BLOCK_NUMBERS);
+    if (x->ndim > 0 && !th_storage_size(x->dtype, x->size[x->ndim - 1], to, &size[x->ndim - 1]))
+        return th_call_fail(call, TH_ERROR_SHAPE,
+                            "the last axis of x must be whole blocks of %d numbers for %s; x is "
+                            "%s",
+                            TH_BLOCK_NUMBERS, th_dtype_name(to), TH_TEXT(x));
+    th_call_output(call, 0, to, x->ndim, size, x->axes);
+    return TH_OK;
+}
 
 static th_status cast_shape(th_call *call)
 {
     const th_cast_attributes *attributes = call->attributes;
     const th_array *x = &call->input[0];
-    if (th_dtype_size((th_dtype)attributes->dtype) == 0)
+    const th_dtype to = (th_dtype)attributes->dtype;
+    if (th_dtype_size(to) == 0)
         return th_call_fail(call, TH_ERROR_TYPE, "%d is not an element type", (int)attributes->dtype);
-    th_call_output(call, 0, (th_dtype)attributes->dtype, x->ndim, x->size, x->axes);
+    if (th_is_storage(to) || th_is_storage(x->dtype))
+        return storage_shape(call, to);
+    th_call_output(call, 0, to, x->ndim, x->size, x->axes);
     return TH_OK;
 }
 
@@ -44,6 +76,7 @@ const th_op th_op_cast = {
     .forward = cast_forward,
     .backward = cast_backward,
     .samples = cast_samples,
+    .storage = TH_INPUT(0),
 };
 
 th_tensor *th_cast(th_tensor *x, th_dtype dtype)

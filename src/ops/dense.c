@@ -1,6 +1,7 @@
 /* dense: y = x Wᵀ + b + residual, a matrix product whose sums start with the bias and the residual. Matrix products are
  * in kernels/products/product.h; shared/weight_gradient.h says which rows of x take part in dW. */
 #include "ops/shared/letters.h"
+#include "ops/shared/stored_weight.h"
 #include "ops/shared/weight_gradient.h"
 #include "tapehead/op.h"
 #include "tapehead/ops.h"
@@ -10,8 +11,10 @@ enum { X, WEIGHT, BIAS, RESIDUAL };
 
 static th_status dense_shape(th_call *call)
 {
-    const th_array *x = &call->input[X], *weight = &call->input[WEIGHT], *bias = &call->input[BIAS];
-    if (th_call_floating(call, X) || th_call_floating(call, WEIGHT) || th_call_floating(call, BIAS) ||
+    const th_array *x = &call->input[X], *bias = &call->input[BIAS];
+    th_array numbers;
+    const th_array *weight = &numbers;
+    if (th_call_floating(call, X) || th_call_weight(call, WEIGHT, &numbers) || th_call_floating(call, BIAS) ||
         th_call_floating(call, RESIDUAL) || th_call_same_type(call))
         return TH_ERROR_TYPE;
     if (weight->ndim != 2)
@@ -74,7 +77,8 @@ static th_array as_matrix(const th_array *array, int64_t rows)
 static void plan_forward(const th_call *call, plan *p)
 {
     const th_array *x = &call->input[X], *bias = &call->input[BIAS], *residual = &call->input[RESIDUAL];
-    const th_array *y = &call->output[0], wt = th_array_transposed(&call->input[WEIGHT]);
+    const th_array *y = &call->output[0], weight = th_weight_numbers(&call->input[WEIGHT]);
+    const th_array wt = th_array_transposed(&weight);
     const bool product_adds_residual = residual->given && th_array_contiguous(residual) && th_array_contiguous(x);
     const int64_t outputs = wt.size[1], rows = outputs ? th_array_numel(y) / outputs : 0;
     const th_array x_rows = product_adds_residual ? as_matrix(x, rows) : as_rows(x),
@@ -106,8 +110,8 @@ static void plan_backward(const th_call *call, plan *p)
     }
     th_plan_reuse(call, 0);
     if (call->input_gradient[X].given) {
-        const th_array dx = as_rows(&call->input_gradient[X]);
-        p->dx = th_product_call_of(&dy, &call->input[WEIGHT], &dx);
+        const th_array dx = as_rows(&call->input_gradient[X]), weight = th_weight_numbers(&call->input[WEIGHT]);
+        p->dx = th_product_call_of(&dy, &weight, &dx);
         th_product_call_reserve(call, &p->dx);
     }
     th_plan_reuse(call, 0);
@@ -168,13 +172,13 @@ static void dense_backward(const th_call *call)
 
 static int64_t dense_multiply_adds(const th_call *call)
 {
-    return th_multiply_adds(&call->output[0], call->input[WEIGHT].size[1]);
+    return th_multiply_adds(&call->output[0], th_weight_numbers(&call->input[WEIGHT]).size[1]);
 }
 
 static th_tensor *dense_composed(const void *attributes, th_tensor *const *inputs, int n_inputs)
 {
     (void)attributes, (void)n_inputs;
-    th_tensor *product = th_matmul(inputs[X], th_swap_axes(inputs[WEIGHT], 0, 1));
+    th_tensor *product = th_matmul(inputs[X], th_swap_axes(th_weight_like(inputs[WEIGHT], inputs[X]), 0, 1));
     product = inputs[BIAS] ? th_add(product, inputs[BIAS]) : product;
     return inputs[RESIDUAL] ? th_add(product, inputs[RESIDUAL]) : product;
 }
@@ -195,6 +199,16 @@ static const th_sample dense_samples[] = {
      .input = {{.shape = {2, {4, 3}}}, {.shape = {2, {1, 3}}}, {.shape = {1, {1}}}, {.shape = {2, {4, 1}}}}},
     {"residual, no inputs", NULL, 4,
      .input = {{.shape = {2, {2, 0}}}, {.shape = {2, {3, 0}}}, {.shape = {1, {3}}}, {.shape = {2, {2, 3}}}}},
+    {"bfloat16 weight", NULL, 4,
+     .input =
+         {{.shape = {3, {2, 2, 3}}}, {.shape = {2, {4, 3}}, .storage = TH_BFLOAT16}, {.shape = {1, {4}}}, TH_ABSENT}},
+    {"float16 weight, one output", NULL, 4,
+     .input =
+         {{.shape = {2, {3, 5}}}, {.shape = {2, {1, 5}}, .storage = TH_FLOAT16}, TH_ABSENT, {.shape = {2, {3, 1}}}}},
+    {"q8_0 weight", NULL, 4,
+     .input = {{.shape = {2, {2, 64}}}, {.shape = {2, {3, 64}}, .storage = TH_Q8_0}, {.shape = {1, {3}}}, TH_ABSENT}},
+    {"q4_0 weight, one row", NULL, 4,
+     .input = {{.shape = {1, {32}}}, {.shape = {2, {2, 32}}, .storage = TH_Q4_0}, TH_ABSENT, TH_ABSENT}},
     {.name = NULL},
 };
 
@@ -215,6 +229,7 @@ const th_op th_op_dense = {
     .multiply_adds = dense_multiply_adds,
     .composed = dense_composed,
     .samples = dense_samples,
+    .storage = TH_INPUT(WEIGHT),
 };
 
 th_tensor *th_dense(th_tensor *x, th_tensor *weight, const th_dense_options *options)

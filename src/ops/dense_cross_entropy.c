@@ -5,6 +5,7 @@
  * that the logits are computed only once. The formulas of the loss are in shared/class_loss.h; shared/weight_gradient.h
  * says which rows take part in dW. */
 #include "ops/shared/class_loss.h"
+#include "ops/shared/stored_weight.h"
 #include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
@@ -18,8 +19,10 @@ enum {
 
 static th_status dense_cross_entropy_shape(th_call *call)
 {
-    const th_array *x = &call->input[X], *weight = &call->input[WEIGHT], *targets = &call->input[TARGETS];
-    if (th_call_floating(call, X) || th_call_floating(call, WEIGHT) || th_call_same_type(call) ||
+    const th_array *x = &call->input[X], *targets = &call->input[TARGETS];
+    th_array numbers;
+    const th_array *weight = &numbers;
+    if (th_call_floating(call, X) || th_call_weight(call, WEIGHT, &numbers) || th_call_same_type(call) ||
         th_call_index_type(call, TARGETS))
         return TH_ERROR_TYPE;
     if (weight->ndim != 2 || x->ndim == 0 || x->size[x->ndim - 1] != weight->size[1])
@@ -66,13 +69,14 @@ static th_array matrix(th_dtype dtype, int64_t rows, int64_t columns)
 /* The products of a chunk use the same scratch memory one after the other. The next chunk uses it again. */
 static chunk plan_chunk(const th_call *call, int64_t rows)
 {
-    const th_array *weight = &call->input[WEIGHT], wt = th_array_transposed(weight);
-    const th_array x = matrix(weight->dtype, rows, weight->size[1]), logits = matrix(weight->dtype, rows, wt.size[1]);
+    const th_dtype dtype = call->input[X].dtype;
+    const th_array weight = th_weight_numbers(&call->input[WEIGHT]), wt = th_array_transposed(&weight);
+    const th_array x = matrix(dtype, rows, weight.size[1]), logits = matrix(dtype, rows, wt.size[1]);
     chunk k = {.rows = rows, .logits = th_product_call_of(&x, &wt, &logits)};
     th_product_call_reserve(call, &k.logits);
     th_plan_reuse(call, k.logits.workspace);
     if (call->input_gradient[X].given) {
-        k.dx = th_product_call_of(&logits, weight, &x);
+        k.dx = th_product_call_of(&logits, &weight, &x);
         th_product_call_reserve(call, &k.dx);
         th_plan_reuse(call, k.logits.workspace);
     }
@@ -188,13 +192,14 @@ static void dense_cross_entropy_backward(const th_call *call)
 static int64_t dense_cross_entropy_multiply_adds(const th_call *call)
 {
     const th_array logits = {.ndim = 2, .size = {th_array_numel(&call->input[TARGETS]), call->input[WEIGHT].size[0]}};
-    return th_multiply_adds(&logits, call->input[WEIGHT].size[1]);
+    return th_multiply_adds(&logits, th_weight_numbers(&call->input[WEIGHT]).size[1]);
 }
 
 static th_tensor *dense_cross_entropy_composed(const void *attributes, th_tensor *const *inputs, int n_inputs)
 {
     (void)n_inputs;
-    return th_cross_entropy(th_dense(inputs[X], inputs[WEIGHT], NULL), inputs[TARGETS], attributes);
+    th_tensor *weight = th_weight_like(inputs[WEIGHT], inputs[X]);
+    return th_cross_entropy(th_dense(inputs[X], weight, NULL), inputs[TARGETS], attributes);
 }
 
 static const th_cross_entropy_options mean = {0}, all = {.normalizer = 7.5, TH_IGNORE(0), .label_smoothing = 0.1},
@@ -211,6 +216,12 @@ static const th_sample dense_cross_entropy_samples[] = {
                {.shape = {2, {3, 3}}},
                {.shape = {1, {2}}, .kind = TH_SAMPLE_INDEX, .low = 1, .high = 2}}},
     {"no rows", &mean, 3, {{.shape = {2, {0, 3}}}, {.shape = {2, {3, 3}}}, {.shape = {1, {0}}, CLASSES(3)}}, 0},
+    {"bfloat16 weight", &mean, 3,
+     .input = {{.shape = {2, {4, 3}}},
+               {.shape = {2, {5, 3}}, .storage = TH_BFLOAT16},
+               {.shape = {1, {4}}, CLASSES(5)}}},
+    {"q8_0 weight, all options", &all, 3,
+     .input = {{.shape = {2, {3, 32}}}, {.shape = {2, {3, 32}}, .storage = TH_Q8_0}, {.shape = {1, {3}}, CLASSES(3)}}},
     {.name = NULL},
 };
 
@@ -232,6 +243,7 @@ const th_op th_op_dense_cross_entropy = {
     .multiply_adds = dense_cross_entropy_multiply_adds,
     .composed = dense_cross_entropy_composed,
     .samples = dense_cross_entropy_samples,
+    .storage = TH_INPUT(WEIGHT),
 };
 
 th_tensor *th_dense_cross_entropy(th_tensor *x, th_tensor *weight, th_tensor *targets,

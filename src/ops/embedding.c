@@ -2,6 +2,7 @@
  * the indices, with any number of threads. */
 #include "ops/shared/indices.h"
 #include "ops/shared/letters.h"
+#include "ops/shared/stored_weight.h"
 #include "tapehead/ops.h"
 #include "tensor/context.h"
 #include "tensor/elementwise.h"
@@ -11,8 +12,9 @@
 
 static th_status embedding_shape(th_call *call)
 {
-    const th_array *table = &call->input[0];
-    if (th_call_floating(call, 0) || th_call_index_type(call, 1))
+    th_array numbers;
+    const th_array *table = &numbers;
+    if (th_call_weight(call, 0, &numbers) || th_call_index_type(call, 1))
         return TH_ERROR_TYPE;
     if (table->ndim != 2)
         return th_call_fail(call, TH_ERROR_SHAPE, "the table must have two dimensions, (V, E); it is %s",
@@ -22,7 +24,8 @@ static th_status embedding_shape(th_call *call)
     const int ndim = th_indices_shape(call, table->size[1], th_letter(table, 1), size, letters);
     if (ndim == 0)
         return TH_ERROR_SHAPE;
-    th_call_output(call, 0, table->dtype, ndim, size, letters);
+    th_call_output(call, 0, th_is_storage(table->dtype) ? th_default_dtype(call->ctx) : table->dtype, ndim, size,
+                   letters);
     return TH_OK;
 }
 
@@ -49,13 +52,28 @@ static void take_rows(void *shared, int64_t first, int64_t end, int worker)
                     table->stride[1] * element);
 }
 
+/* The same from a table of a storage type. */
+static void load_rows(void *shared, int64_t first, int64_t end, int worker)
+{
+    (void)worker;
+    const embedding_rows *rows = shared;
+    const th_array *table = &rows->call->input[0], *y = &rows->call->output[0];
+    const int64_t element = (int64_t)th_dtype_size(table->dtype), width = th_weight_numbers(table).size[1];
+    const th_kernels *kernels = th_context_kernels(rows->call->ctx, y->dtype);
+    for (int64_t i = first; i < end; i++)
+        kernels->storage_load(width, (int)table->dtype,
+                              (const char *)table->data + rows->index[i] * table->stride[0] * element,
+                              (char *)y->data + i * width * (int64_t)th_dtype_size(y->dtype));
+}
+
 static void embedding_forward(const th_call *call)
 {
     embedding_rows rows = rows_of(call);
     if (!th_indices_check(call, 1, "indices", call->input[0].size[0], rows.index))
         return;
     if (th_array_numel(&call->output[0]) > 0)
-        th_for_rows(call->ctx, rows.count, call->input[0].size[1], take_rows, &rows);
+        th_for_rows(call->ctx, rows.count, th_weight_numbers(&call->input[0]).size[1],
+                    th_is_storage(call->input[0].dtype) ? load_rows : take_rows, &rows);
 }
 
 enum { COLUMNS = 16 }; /* columns of every row for one task: a cache line of floats */
@@ -116,6 +134,7 @@ const th_op th_op_embedding = {
     .plan = th_indices_plan,
     .plan_size = sizeof(size_t),
     .samples = embedding_samples,
+    .storage = TH_INPUT(0),
 };
 
 th_tensor *th_embedding(th_tensor *table, th_tensor *indices)

@@ -52,6 +52,7 @@ const th_op th_op_slice = {
     .flags = TH_OP_VIEW,
     .shape = slice_shape,
     .samples = slice_samples,
+    .storage = TH_INPUT(0),
 };
 
 th_tensor *th_slice(th_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)

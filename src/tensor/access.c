@@ -8,6 +8,7 @@
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
+#include "tensor/storage_types.h"
 #include "tensor/tensor.h"
 
 /* -- properties -- */
@@ -108,10 +109,21 @@ const char *th_axes_of(const th_tensor *handle)
 
 /* -- single elements -- */
 
+bool th_check_elements(th_context *ctx, const char *operation, th_dtype dtype)
+{
+    if (!th_is_storage(dtype))
+        return true;
+    th_fail(ctx, TH_ERROR_TYPE, operation,
+            "elements of %s are not accessed one by one: th_cast converts from and to "
+            "float32",
+            th_dtype_name(dtype));
+    return false;
+}
+
 double th_item(th_tensor *handle)
 {
     const th_tensor_impl *t = th_usable(handle, NULL, "item", "t");
-    if (t == NULL)
+    if (t == NULL || !th_check_elements(t->ctx, "item", t->dtype))
         return NAN;
     if (th_tensor_numel(t) != 1) {
         th_fail(t->ctx, TH_ERROR_SHAPE, "item", "needs a tensor of one element, not %s",
@@ -160,7 +172,7 @@ double th_get(th_tensor *handle, th_shape index)
 {
     int64_t offset;
     const th_tensor_impl *t = th_usable(handle, NULL, "get", "t");
-    if (t == NULL || !find_element(t, "get", &index, &offset))
+    if (t == NULL || !th_check_elements(t->ctx, "get", t->dtype) || !find_element(t, "get", &index, &offset))
         return NAN;
     const char *data = existing_data(t, "get");
     return data ? th_number_load(t->dtype, data + offset) : NAN;
@@ -168,6 +180,8 @@ double th_get(th_tensor *handle, th_shape index)
 
 static th_status check_value(th_tensor_impl *t, const char *operation, double value)
 {
+    if (!th_check_elements(t->ctx, operation, t->dtype))
+        return TH_ERROR_TYPE;
     if (th_number_fits(t->dtype, value))
         return TH_OK;
     return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%s cannot hold %g", th_dtype_name(t->dtype), value);
@@ -299,6 +313,31 @@ static th_status copy_overlapping(th_context *ctx, const th_array *to, const th_
     return TH_OK;
 }
 
+/* Checks a copy from or to a storage type: floating on the other side, and the same numbers along each axis. */
+static th_status check_convertible(const th_tensor_impl *to, const th_tensor_impl *from)
+{
+    const int last = to->ndim - 1;
+    int64_t size = -1;
+    if (!(th_is_floating(to->dtype) || th_is_storage(to->dtype)) ||
+        !(th_is_floating(from->dtype) || th_is_storage(from->dtype)))
+        return th_fail(to->ctx, TH_ERROR_TYPE, "copy_into", "%s does not convert to %s", th_dtype_name(from->dtype),
+                       th_dtype_name(to->dtype));
+    bool same = to->ndim == from->ndim;
+    if (same && last >= 0)
+        same = th_storage_size(from->dtype, from->size[last], to->dtype, &size) && size == to->size[last];
+    else if (same)
+        same = th_dtype_numbers(to->dtype) == th_dtype_numbers(from->dtype);
+    for (int i = 0; same && i < last; i++)
+        same = to->size[i] == from->size[i];
+    if (!same)
+        return th_fail(to->ctx, TH_ERROR_SHAPE, "copy_into",
+                       "the numbers of the source, %s %s, are not those of the "
+                       "destination, %s %s",
+                       th_dtype_name(from->dtype), TH_SIZES_TEXT(from->ndim, from->size), th_dtype_name(to->dtype),
+                       TH_SIZES_TEXT(to->ndim, to->size));
+    return TH_OK;
+}
+
 th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
 {
     th_tensor_impl *destination = th_usable(to_handle, NULL, "copy_into", "destination");
@@ -308,7 +347,10 @@ th_status th_copy_into(th_tensor *to_handle, th_tensor *from_handle)
     const th_tensor_impl *source = th_usable(from_handle, ctx, "copy_into", "source");
     if (source == NULL)
         return th_refused(to_handle);
-    if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))
+    if (destination->dtype != source->dtype && (th_is_storage(destination->dtype) || th_is_storage(source->dtype))) {
+        if (check_convertible(destination, source) != TH_OK)
+            return ctx->error;
+    } else if (!th_broadcasts_to(source->ndim, source->size, destination->ndim, destination->size))
         return th_fail(ctx, TH_ERROR_SHAPE, "copy_into", "the source %s does not broadcast to the destination %s",
                        TH_SIZES_TEXT(source->ndim, source->size), TH_SIZES_TEXT(destination->ndim, destination->size));
     if (th_check_writable(destination, "copy_into") != TH_OK)

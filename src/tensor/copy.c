@@ -4,7 +4,9 @@
 #include "kernels/sizes.h"
 #include "tensor/context.h"
 #include "tensor/convert.h"
+#include "tensor/dtype.h"
 #include "tensor/elementwise.h"
+#include "tensor/storage_types.h"
 #include "tensor/strided_iterator.h"
 
 enum {
@@ -112,6 +114,8 @@ void th_convert_array(const th_context *ctx, const th_array *destination, const 
 {
     if (destination->dtype == source->dtype)
         th_copy_array(ctx, destination, source, false);
+    else if (th_is_storage(destination->dtype) || th_is_storage(source->dtype))
+        th_convert_storage(ctx, destination, source);
     else
         th_elementwise(ctx, convert, &(types){destination->dtype, source->dtype}, destination, false, 1, &source);
 }
@@ -138,7 +142,8 @@ static void fill_zero(int64_t n, void *const *operands, const void *parameters)
 void th_fill_array(const th_context *ctx, const th_array *destination, double value)
 {
     pattern p = {(int64_t)th_dtype_size(destination->dtype), {0}};
-    th_number_store(destination->dtype, p.bytes, value);
+    if (!th_is_storage(destination->dtype))
+        th_number_store(destination->dtype, p.bytes, value);
     const bool zero = memcmp(p.bytes, (char[sizeof p.bytes]){0}, sizeof p.bytes) == 0;
     th_elementwise(ctx, zero ? fill_zero : fill, &p, destination, false, 0, NULL);
 }

@@ -31,6 +31,8 @@ th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape)
 
 static th_tensor *constant(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double value)
 {
+    if (value != 0 && th_usable_context(ctx, operation) && !th_check_elements(ctx, operation, dtype))
+        return NULL;
     th_tensor_impl *t = new_tensor(ctx, operation, dtype, shape);
     if (t == NULL)
         return NULL;
@@ -51,7 +53,7 @@ th_tensor *th_ones(th_context *ctx, th_dtype dtype, th_shape shape)
 
 th_tensor *th_full(th_context *ctx, th_dtype dtype, th_shape shape, double value)
 {
-    if (th_usable_context(ctx, "full") && !th_number_fits(dtype, value))
+    if (th_usable_context(ctx, "full") && th_check_elements(ctx, "full", dtype) && !th_number_fits(dtype, value))
         th_fail(ctx, TH_ERROR_ARGUMENT, "full", "%s cannot hold %g", th_dtype_name(dtype), value);
     return constant(ctx, "full", dtype, &shape, value);
 }
@@ -77,6 +79,8 @@ th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop,
         th_fail(ctx, TH_ERROR_TYPE, "arange", "bool is not supported");
         return NULL;
     }
+    if (!th_check_elements(ctx, "arange", dtype))
+        return NULL;
     const double count = ceil((stop - start) / step);
     if (!isfinite(start) || !isfinite(stop) || step == 0 || !isfinite(step) || !(count < 0x1p62)) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "arange", "cannot count from %g to %g in steps of %g", start, stop, step);

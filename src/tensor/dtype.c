@@ -6,7 +6,7 @@
 static const struct {
     const char *name;
     size_t size;
-} dtypes[] = {TH_DTYPES(ROW)};
+} dtypes[] = {TH_DTYPES(ROW) TH_STORAGE_TYPES(ROW)};
 
 bool th_is_dtype(th_dtype dtype)
 {
@@ -23,6 +23,11 @@ size_t th_dtype_size(th_dtype dtype)
     return th_is_dtype(dtype) ? dtypes[dtype].size : 0;
 }
 
+int th_dtype_numbers(th_dtype dtype)
+{
+    return dtype == TH_Q8_0 || dtype == TH_Q4_0 ? TH_BLOCK_NUMBERS : th_is_dtype(dtype);
+}
+
 bool th_is_floating(th_dtype dtype)
 {
     return dtype == TH_FLOAT32 || dtype == TH_FLOAT64;
@@ -31,4 +36,9 @@ bool th_is_floating(th_dtype dtype)
 bool th_is_index(th_dtype dtype)
 {
     return dtype == TH_INT32 || dtype == TH_INT64;
+}
+
+bool th_is_storage(th_dtype dtype)
+{
+    return th_is_dtype(dtype) && dtype >= TH_BFLOAT16;
 }

@@ -25,9 +25,10 @@ const th_kernels *th_call_kernels(const th_call *call);
 
 /* destination = source, or += with add (floating types only). Both have one element type; the source broadcasts. */
 void th_copy_array(const th_context *ctx, const th_array *destination, const th_array *source, bool add);
-/* destination = source, converted as in tensor/convert.h. The source broadcasts. */
+/* destination = source, converted as in tensor/convert.h. The source broadcasts. With storage types as
+ * th_convert_storage: nothing broadcasts. */
 void th_convert_array(const th_context *ctx, const th_array *destination, const th_array *source);
-/* Sets every element of destination to value. */
+/* Sets every element of destination to value. Elements of a storage type become 0. */
 void th_fill_array(const th_context *ctx, const th_array *destination, double value);
 
 /* destination = sum of source, or += with add: over the axes that the destination lacks or has with size 1, the

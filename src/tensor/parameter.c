@@ -5,18 +5,26 @@
 #include "tensor/elementwise.h"
 #include "tensor/gradient_buffer.h"
 #include "tensor/parameter.h"
+#include "tensor/storage_types.h"
 
 /* A new block has 1 / GROWTH of the capacity of all blocks of its type, and at least FIRST_BLOCK bytes. So blocks are
  * few, and little memory is unused. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
-static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
+static size_t usual_capacity(const th_context *ctx, th_dtype dtype)
 {
     size_t capacity = 0;
     for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
         if (b->dtype == dtype)
             capacity += b->capacity;
-    capacity = capacity / GROWTH < FIRST_BLOCK ? FIRST_BLOCK : capacity / GROWTH;
+    return capacity / GROWTH < FIRST_BLOCK ? FIRST_BLOCK : capacity / GROWTH;
+}
+
+/* capacity: 0 for the usual one. */
+static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t bytes, size_t capacity,
+                                     const char *operation)
+{
+    capacity = capacity ? capacity : usual_capacity(ctx, dtype);
     capacity = capacity < bytes ? bytes : capacity;
     th_parameter_block *block = th_allocate(ctx, sizeof *block);
     if (block == NULL) {
@@ -48,10 +56,12 @@ static void release_block(th_context *ctx, th_parameter_block *block)
 
 /* Creates an entry of `bytes` (whole cache lines) of zeros: at the end of the newest block that has enough space and
  * no gradient yet, or in a new block. */
-static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t bytes, const char *operation)
+static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t bytes, size_t capacity,
+                                     const char *operation)
 {
     th_parameter_block *block = ctx->parameter_blocks;
-    while (block && (block->dtype != dtype || block->has_gradient || block->capacity - block->used < bytes))
+    while (block &&
+           (block->dtype != dtype || block->has_gradient || block->leaving || block->capacity - block->used < bytes))
         block = block->next;
     th_parameter_entry *entry = th_allocate(ctx, sizeof *entry);
     if (entry == NULL) {
@@ -59,7 +69,7 @@ static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t byt
         return NULL;
     }
     if (block == NULL)
-        block = new_block(ctx, dtype, bytes, operation);
+        block = new_block(ctx, dtype, bytes, capacity, operation);
     if (block == NULL) {
         th_release(ctx, entry, sizeof *entry);
         return NULL;
@@ -123,7 +133,7 @@ th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape
     th_tensor_impl *t = th_handle_new(ctx, true, operation);
     if (t == NULL)
         return NULL;
-    th_parameter_entry *entry = new_entry(ctx, dtype, bytes, operation);
+    th_parameter_entry *entry = new_entry(ctx, dtype, bytes, 0, operation);
     if (entry == NULL) {
         th_handle_free_owned(t);
         return NULL;
@@ -185,12 +195,35 @@ th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memo
     return TH_OK;
 }
 
-th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, const char *operation)
+/* Writes the sizes of t in elements of type dtype. Returns false if the last axis is not whole elements. */
+static bool sizes_as(const th_tensor_impl *t, th_dtype dtype, int64_t *size)
 {
+    const int last = t->ndim - 1;
+    memcpy(size, t->size, sizeof t->size);
+    return last < 0 ? th_dtype_numbers(dtype) == th_dtype_numbers(t->dtype)
+                    : th_storage_size(t->dtype, t->size[last], dtype, &size[last]);
+}
+
+size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype)
+{
+    int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
-    if (!th_checked_bytes(th_tensor_numel(t), th_dtype_size(dtype), &bytes))
+    return sizes_as(t, dtype, size) && th_checked_numel(t->ndim, size, &numel) &&
+                   th_checked_bytes(numel, th_dtype_size(dtype), &bytes)
+               ? bytes
+               : 0;
+}
+
+th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
+{
+    int64_t size[TH_MAX_DIMS], numel;
+    size_t bytes;
+    if (!sizes_as(t, dtype, size))
+        return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the last axis of a parameter %s is not whole blocks of %d",
+                       TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS);
+    if (!th_checked_numel(t->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the parameter's bytes overflow");
-    th_parameter_entry *successor = new_entry(t->ctx, dtype, bytes, operation);
+    th_parameter_entry *successor = new_entry(t->ctx, dtype, bytes, capacity, operation);
     th_parameter_entry_of(t)->successor = successor;
     return successor ? TH_OK : t->ctx->error;
 }
@@ -213,6 +246,10 @@ void th_parameter_move(th_tensor_impl *t)
     const uint32_t version = t->own_storage.version;
     to->tensor = t;
     to->owners = from->owners;
+    int64_t size[TH_MAX_DIMS];
+    (void)sizes_as(t, to->block->dtype, size); /* (th_parameter_reserve has checked it) */
+    memcpy(t->size, size, sizeof t->size);
+    th_contiguous_strides(t->ndim, t->size, t->stride);
     t->dtype = to->block->dtype;
     t->own_storage = storage_of(to);
     t->own_storage.version = version;

@@ -23,6 +23,7 @@ typedef struct th_parameter_block {
     char *data;            /* NULL in a shapes-only context */
     char *gradient;        /* same layout as data; NULL until has_gradient, and in a shapes-only context */
     bool has_gradient;     /* true: no more parameters are added to the block */
+    bool leaving;          /* its parameters are about to move: none is added */
     size_t gradient_bytes;
     th_parameter_entry *first, *last;
     struct th_parameter_block *next; /* in the context's list, newest first */
@@ -46,9 +47,12 @@ th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memo
 /* Converting a parameter to another type takes two steps, so that several parameters can be converted together:
  * reserve all, then move all, or unreserve all after an error. */
 
-/* Reserves an entry for t in a block of type dtype. Errors: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
-th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, const char *operation);
-/* Moves t to its reserved entry. Converts the values, empties the gradient, and keeps the handle. Cannot fail. */
+/* Reserves an entry for t in a block of type dtype. If it needs a new block, this has at least `capacity` bytes; 0: the
+ * usual growth. Errors: TH_ERROR_SHAPE if the last axis is not whole elements of dtype, TH_ERROR_MEMORY. */
+th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation);
+/* Returns the bytes of an entry for t in a block of type dtype; 0 if its last axis is not whole elements of dtype. */
+size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype);
+/* Moves t to its reserved entry. Converts the values, and the shape to or from blocks, empties the gradient, and keeps the handle. Cannot fail. */
 void th_parameter_move(th_tensor_impl *t);
 /* Releases the reserved entry, if there is one. */
 void th_parameter_unreserve(th_tensor_impl *t);

@@ -291,6 +291,11 @@ static bool prepare(printer *p, const th_tensor *handle, const char *operation, 
     const th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
     if (t == NULL)
         return false;
+    if (th_is_storage(t->dtype)) {
+        th_fail(t->ctx, TH_ERROR_TYPE, operation, "%s is not printed: th_cast converts it to float32",
+                th_dtype_name(t->dtype));
+        return false;
+    }
     p->t = t;
     p->options = options ? *options : (th_print_options){0};
     th_print_options *o = &p->options;

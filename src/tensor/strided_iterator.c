@@ -146,6 +146,8 @@ void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const 
         move_sized(n, 4, to, to_stride, from, from_stride);
     else if (element == 2)
         move_sized(n, 2, to, to_stride, from, from_stride);
-    else
+    else if (element == 1)
         move_sized(n, 1, to, to_stride, from, from_stride);
+    else
+        move(n, (size_t)element, to, to_stride, from, from_stride);
 }

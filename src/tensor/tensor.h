@@ -139,6 +139,9 @@ bool th_tensor_in_use(const th_tensor_impl *t);
 /* Frees the owned tensors that th_tensor_free could not free because the tape used them. th_tape_clear calls it. */
 void th_free_waiting(th_context *ctx);
 
+/* Returns true if the elements are numbers. Otherwise stores an error: a storage type is only read as a whole. */
+bool th_check_elements(th_context *ctx, const char *operation, th_dtype dtype);
+
 /* -- elements -- */
 
 /* Returns the first element; NULL in a shapes-only context. */

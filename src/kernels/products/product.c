@@ -22,7 +22,7 @@ static bool fold_dimension(th_product *p)
         p->c_row = c;
     } else if (b == 0 && a == p->m * p->a_row && c == p->m * p->c_row) {
         p->m *= size;
-    } else if (a == 0 && !biased && p->n == 1) {
+    } else if (a == 0 && !biased && p->n == 1 && p->b_storage == 0) {
         p->n = size;
         p->b_col = b;
         p->c_col = c;
@@ -54,6 +54,7 @@ static void transpose(th_product *p)
     p->m = was.n, p->n = was.m;
     p->a = was.b, p->a_row = was.b_col, p->a_col = was.b_row;
     p->b = was.a, p->b_row = was.a_col, p->b_col = was.a_row;
+    p->a_storage = was.b_storage, p->b_storage = was.a_storage;
     p->c_row = was.c_col, p->c_col = was.c_row;
     for (int d = 0; d < p->batch_dims; d++) {
         p->a_batch[d] = was.b_batch[d];
@@ -61,10 +62,17 @@ static void transpose(th_product *p)
     }
 }
 
-/* Returns whether to transpose: if C is one column, or if its rows, not its columns, are adjacent in memory. Kernels
- * compute a vector of results along the columns. */
-static bool wants_transposing(const th_product *p, th_precision precision)
+static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
+    return machine->gemm == TH_GEMM_OPENBLAS && th_product_precision(machine, dtype, product) == TH_PRECISION_FLOAT32;
+}
+
+/* Returns whether to transpose: if C is one column, or if its rows, not its columns, are adjacent in memory. Kernels
+ * compute a vector of results along the columns. Our own kernels load a stored B, but not a stored A. */
+static bool wants_transposing(const th_product *p, th_precision precision, bool native)
+{
+    if (p->b_storage && native)
+        return false;
     return precision != TH_PRECISION_BFLOAT16X3 && p->m > 1 && p->residual_row == 0 &&
            (p->n == 1 || (p->c_col != 1 && p->c_row == 1));
 }
@@ -80,14 +88,16 @@ static th_product simplify(const th_machine *machine, th_dtype dtype, const th_p
     while (p.batch_dims > 0 && fold_dimension(&p))
         continue;
     *fill = false;
-    if (wants_transposing(&p, th_product_precision(machine, dtype, given))) {
+    if (wants_transposing(&p, th_product_precision(machine, dtype, given), !is_for_openblas(machine, dtype, given))) {
         *fill = p.bias != NULL;
         transpose(&p);
         p.add = p.add || p.bias;
         p.bias = NULL;
     }
-    if (p.n == 1)
-        p.c_col = p.b_col = 1;
+    if (p.n == 1) {
+        p.c_col = 1;
+        p.b_col = p.b_storage ? p.b_col : 1;
+    }
     return p;
 }
 
@@ -119,11 +129,6 @@ static bool team_over_batch(const th_product *product, int64_t count, int thread
     const double work = th_product_work(product);
     return threads > 1 && count > 1 && work * (double)count >= (double)TH_PRODUCT_SERIAL &&
            (work < 8 * (double)TH_PRODUCT_SERIAL || count >= 4 * (int64_t)threads);
-}
-
-static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *product)
-{
-    return machine->gemm == TH_GEMM_OPENBLAS && th_product_precision(machine, dtype, product) == TH_PRECISION_FLOAT32;
 }
 
 static size_t workspace_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)

@@ -65,6 +65,11 @@ typedef struct th_product {
     int batch_dims;       /* leading dimensions that A, B and C share */
     int64_t batch[TH_PRODUCT_BATCH_DIMS];
     int64_t a_batch[TH_PRODUCT_BATCH_DIMS], b_batch[TH_PRODUCT_BATCH_DIMS], c_batch[TH_PRODUCT_BATCH_DIMS];
+    /* The storage type of B, or of A after a transposition (TH_STORAGE_TYPES); 0 for an operand of the product's type.
+     * Strides of a stored operand count numbers. One of them is 1: whole elements of the storage type are along it. The
+     * other one is a multiple of these elements. B is not batched. The result has the bits of the product with the
+     * loaded numbers. */
+    th_dtype a_storage, b_storage;
 } th_product;
 
 /* Returns the precision of every sum that is not short, and of all sums of attention. */

@@ -4,6 +4,7 @@
 #include "kernels/machine/parallel.h"
 #include "kernels/products/product_backends.h"
 #include "kernels/products/product_plan.h"
+#include "kernels/products/product_storage.h"
 
 void th_product_residual(const th_kernels *kernels, int64_t size, const th_product *p, int64_t row, int64_t rows,
                          int64_t column, int64_t columns)
@@ -42,6 +43,7 @@ typedef struct product_pass {
 typedef struct task {
     int64_t row, rows, column, columns; /* of C */
     void *a, *b;                        /* scratch for packed operands */
+    void *loaded;                       /* scratch for columns of a stored B */
     char *c;                            /* (rows, columns): C itself or its buffer */
     int64_t c_row;
 } task;
@@ -73,19 +75,51 @@ static void pack_a_task(const product_pass *pass, int64_t index)
                        product->a_row, product->a_col, packed_a_at(pass, index % blocks, block));
 }
 
+/* Returns a worker's scratch memory for columns of a stored B. */
+static void *loaded_by(const product_pass *pass, int worker)
+{
+    const th_product_plan *p = pass->plan;
+    return pass->workers + (size_t)(worker + 1) * p->worker_bytes - p->load_bytes;
+}
+
+/* Loads columns of a stored B. */
+static th_product_matrix load_b(const th_product_plan *p, int64_t step, int64_t steps, int64_t column, int64_t columns,
+                                void *loaded)
+{
+    const th_product_matrix b = {p->product.b, p->product.b_row, p->product.b_col};
+    return th_product_load(p->kernels, p->size, p->product.b_storage, b, step, steps, column, columns, loaded);
+}
+
+/* Packs columns of B, over some steps, from a multiple of a panel on. */
+static void pack_b(const th_product_plan *p, int64_t step, int64_t steps, int64_t column, int64_t columns, void *loaded,
+                   char *panels)
+{
+    const th_product *product = &p->product;
+    const int64_t stride = (int64_t)p->panel_bytes / p->size;
+    if (!product->b_storage) {
+        p->multiply.pack_b(steps, columns, element(p, product->b, step * product->b_row + column * product->b_col),
+                           product->b_row, product->b_col, panels, stride);
+        return;
+    }
+    for (int64_t done = 0; done < columns; done += p->load_columns) {
+        const int64_t n = th_smaller(columns - done, p->load_columns);
+        const th_product_matrix b = load_b(p, step, steps, column + done, n, loaded);
+        p->multiply.pack_b(steps, n, b.data, b.row, b.column,
+                           panels + done / p->multiply.columns * (int64_t)p->panel_bytes, stride);
+    }
+}
+
 /* Packs a few panels of one block of k. */
-static void pack_b_task(const product_pass *pass, int64_t index)
+static void pack_b_task(const product_pass *pass, int64_t index, int worker)
 {
     const th_product_plan *p = pass->plan;
     const int64_t group = p->pack_columns, groups = th_ceil_div(pass->columns, group);
     const int64_t block = index / groups, column = index % groups * group;
     const int64_t step = block * TH_PRODUCT_BLOCK, panels = th_ceil_div(pass->columns, p->multiply.columns);
     const int64_t panel = block * panels + column / p->multiply.columns;
-    p->multiply.pack_b(
-        th_smaller(pass->steps - step, TH_PRODUCT_BLOCK), th_smaller(pass->columns - column, group),
-        element(p, p->product.b, (pass->step + step) * p->product.b_row + (pass->column + column) * p->product.b_col),
-        p->product.b_row, p->product.b_col, pass->packed_b + panel * (int64_t)p->panel_bytes,
-        (int64_t)p->panel_bytes / p->size);
+    pack_b(p, pass->step + step, th_smaller(pass->steps - step, TH_PRODUCT_BLOCK), pass->column + column,
+           th_smaller(pass->columns - column, group), loaded_by(pass, worker),
+           pass->packed_b + panel * (int64_t)p->panel_bytes);
 }
 
 static int64_t b_tasks(const product_pass *pass)
@@ -101,13 +135,12 @@ static int64_t a_tasks(const product_pass *pass)
 
 static void pack_task(void *shared, int64_t index, int worker)
 {
-    (void)worker;
     const product_pass *pass = shared;
     const int64_t a = a_tasks(pass);
     if (index < a)
         pack_a_task(pass, index);
     else
-        pack_b_task(pass, index - a);
+        pack_b_task(pass, index - a, worker);
 }
 
 /* -- multiplying -- */
@@ -186,10 +219,26 @@ static void multiply_few_rows(const th_product_plan *p, const task *t, int64_t s
     p->multiply.few_rows(block);
 }
 
+/* Multiplies few rows by a stored B. Columns are loaded, a few at a time. (A kernel that multiplies stored numbers without
+ * this copy would replace this function; it must compute the same sums.) */
+static void multiply_few_rows_stored(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+{
+    const int64_t columns = block->n;
+    const char *init = block->init;
+    for (int64_t column = 0; column < columns; column += p->load_columns) {
+        block->n = th_smaller(columns - column, p->load_columns);
+        block->c = t->c + column * p->size;
+        block->init = init ? init + column * p->size : NULL;
+        const th_product_matrix b = load_b(p, step, block->k, t->column + column, block->n, t->loaded);
+        block->b = b.data;
+        block->b_panel = b.column;
+        p->multiply.few_rows(block);
+    }
+}
+
 /* Multiplies by panels that this task packs, a few at a time. */
 static void multiply_own(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
-    const th_product *product = &p->product;
     const int64_t group = p->own_columns, columns = block->n;
     const char *init = block->init;
     block->b = t->b;
@@ -199,9 +248,7 @@ static void multiply_own(const th_product_plan *p, const task *t, int64_t step, 
         block->n = th_smaller(columns - column, group);
         block->c = t->c + column * p->size;
         block->init = init ? init + column * p->size : NULL;
-        p->multiply.pack_b(block->k, block->n,
-                           element(p, product->b, step * product->b_row + (t->column + column) * product->b_col),
-                           product->b_row, product->b_col, t->b, block->b_panel);
+        pack_b(p, step, block->k, t->column + column, block->n, t->loaded, t->b);
         p->multiply.block(block);
     }
 }
@@ -219,6 +266,8 @@ static void multiply_block(const product_pass *pass, const task *t)
         set_init(p, t, step, &block);
         if (p->b_shared)
             multiply_shared(pass, t, step, &block);
+        else if (p->b_few_rows && p->product.b_storage)
+            multiply_few_rows_stored(p, t, step, &block);
         else if (p->b_few_rows)
             multiply_few_rows(p, t, step, &block);
         else if (p->b_in_place)
@@ -242,7 +291,8 @@ static void block_task(void *shared, int64_t index, int worker)
               .columns = th_smaller(pass->columns - column, p->column_block),
               .c = scratch,
               .a = scratch + th_aligned(p->c_bytes) + th_aligned(p->b_bytes),
-              .b = scratch + th_aligned(p->c_bytes)};
+              .b = scratch + th_aligned(p->c_bytes),
+              .loaded = loaded_by(pass, worker)};
     char *c = c_element(p, t.row, t.column);
     if (product->residual && pass->step == 0)
         th_product_residual(p->kernels, p->size, product, t.row, t.rows, t.column, t.columns);

@@ -8,6 +8,7 @@
 #include "kernels/machine/parallel.h"
 #include "kernels/products/product.h"
 #include "kernels/products/product_backends.h"
+#include "kernels/products/product_storage.h"
 #include "kernels/sizes.h"
 
 enum { BLOCK_ROWS = 384, BLOCK_COLUMNS = 768, MAX_STRIDE = 1 << 30 };
@@ -34,8 +35,11 @@ static bool fits(int64_t row, int64_t column, int64_t columns)
     return column == 1 && row >= columns && row <= MAX_STRIDE;
 }
 
-static access choose_access(int64_t rows, int64_t columns, int64_t row, int64_t column)
+/* A stored operand is loaded with the layout that it has, so that BLAS does the same as with an operand in place. */
+static access choose_access(int64_t rows, int64_t columns, int64_t row, int64_t column, th_dtype storage)
 {
+    if (storage)
+        return column == 1 ? IN_PLACE : TRANSPOSED;
     if (fits(row, column, columns))
         return IN_PLACE;
     return fits(column, row, rows) ? TRANSPOSED : COPIED;
@@ -51,13 +55,17 @@ static plan make_plan(th_dtype dtype, const th_machine *machine, const th_produc
     p.rows = th_smaller(product->m, BLOCK_ROWS);
     p.columns = th_smaller(product->n, BLOCK_COLUMNS);
     p.column_blocks = th_ceil_div(product->n, p.columns);
-    p.a = choose_access(product->m, product->k, product->a_row, product->a_col);
-    p.b = choose_access(product->k, product->n, product->b_row, product->b_col);
+    p.a = choose_access(product->m, product->k, product->a_row, product->a_col, product->a_storage);
+    p.b = choose_access(product->k, product->n, product->b_row, product->b_col, product->b_storage);
     p.c = fits(product->c_row, product->c_col, product->n) ? IN_PLACE : COPIED;
     /* The same blocks of k as in our own products: a product that is divided between blocks has the same bits. */
     p.steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
-    p.a_bytes = p.a == COPIED ? (size_t)(p.rows * p.steps * p.size) : 0;
-    p.b_bytes = p.b == COPIED ? (size_t)(p.steps * p.columns * p.size) : 0;
+    p.a_bytes = product->a_storage ? th_product_load_bytes(p.size, p.rows, p.steps)
+                : p.a == COPIED    ? (size_t)(p.rows * p.steps * p.size)
+                                   : 0;
+    p.b_bytes = product->b_storage ? th_product_load_bytes(p.size, p.steps, p.columns)
+                : p.b == COPIED    ? (size_t)(p.steps * p.columns * p.size)
+                                   : 0;
     p.c_bytes = p.c == COPIED ? (size_t)(p.rows * p.columns * p.size) : 0;
     p.worker_bytes = th_aligned(p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes);
     return p;
@@ -74,12 +82,19 @@ typedef struct operand {
     int64_t row, column; /* strides, one of them 1 */
 } operand;
 
-static operand take(const plan *p, access how, const void *base, int64_t rows, int64_t columns, int64_t row,
-                    int64_t column, void *copy)
+/* Returns a part of a matrix: in place, or in the memory of a copy. */
+static operand take(const plan *p, access how, th_dtype storage, th_product_matrix whole, int64_t row, int64_t rows,
+                    int64_t column, int64_t columns, void *copy)
 {
+    if (storage) {
+        const th_product_matrix loaded =
+            th_product_load(p->kernels, p->size, storage, whole, row, rows, column, columns, copy);
+        return (operand){loaded.data, loaded.row, loaded.column};
+    }
+    const char *base = (const char *)whole.data + (row * whole.row + column * whole.column) * p->size;
     if (how != COPIED)
-        return (operand){base, row, column};
-    p->kernels->product_copy(rows, columns, base, row, column, copy, columns, 1);
+        return (operand){base, whole.row, whole.column};
+    p->kernels->product_copy(rows, columns, base, whole.row, whole.column, copy, columns, 1);
     return (operand){copy, columns, 1};
 }
 
@@ -115,15 +130,13 @@ static void multiply_block(void *shared, int64_t index, int worker)
         p->kernels->product_copy(m, n, (const char *)product->bias + column * p->size, 0, 1, to, to_row, 1);
     else if (product->add && p->c == COPIED)
         p->kernels->product_copy(m, n, c, product->c_row, product->c_col, to, to_row, 1);
+    const th_product_matrix a_whole = {product->a, product->a_row, product->a_col},
+                            b_whole = {product->b, product->b_row, product->b_col};
     const th_openblas_threads before = th_openblas_begin();
     for (int64_t step = 0; step < product->k; step += p->steps) {
         const int64_t k = th_smaller(product->k - step, p->steps);
-        const operand a =
-            take(p, p->a, (const char *)product->a + (row * product->a_row + step * product->a_col) * p->size, m, k,
-                 product->a_row, product->a_col, a_copy);
-        const operand b =
-            take(p, p->b, (const char *)product->b + (step * product->b_row + column * product->b_col) * p->size, k, n,
-                 product->b_row, product->b_col, b_copy);
+        const operand a = take(p, p->a, product->a_storage, a_whole, row, m, step, k, a_copy);
+        const operand b = take(p, p->b, product->b_storage, b_whole, step, k, column, n, b_copy);
         call(p, m, n, k, a, b, step > 0 || product->add || product->bias, to, to_row);
     }
     th_openblas_end(&before);

@@ -7,11 +7,13 @@
  *
  *     in place, if its rows are contiguous and it fits into the L2 cache;
  *     in place, if C has few rows: transposed in registers, or split into bfloat16 parts a group of steps at a time;
+ *     from a few loaded columns at a time, if it is stored (product_storage.h) and C has few rows;
  *     from a few panels at a time that the task packs, if only one block of rows needs them;
  *     otherwise from a block that the team has packed, one for each pass over C. */
 #include "kernels/products/product_plan.h"
 
 #include "kernels/products/product_backends.h"
+#include "kernels/products/product_storage.h"
 
 enum {
     ROW_BLOCK = 96, /* max rows of a task: with TH_PRODUCT_BLOCK steps of A they take a fifth of a 1 MB L2 cache */
@@ -72,8 +74,10 @@ static void plan_b(th_product_plan *p)
     const th_product *product = &p->product;
     const int64_t steps = th_smaller(product->k, TH_PRODUCT_BLOCK);
     p->panel_bytes = (size_t)(th_panel_elements(&p->multiply, steps) * p->multiply.columns * p->size) + PANEL_PAD_BYTES;
-    p->b_in_place = !p->parts && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
+    p->b_in_place =
+        !p->parts && !product->b_storage && product->b_col == 1 && (product->m <= IN_PLACE_ROWS || b_is_small(p));
     p->b_few_rows = !p->b_in_place && p->multiply.few_rows && product->b_row == 1 &&
+                    (!product->b_storage || product->b_col != 1) &&
                     product->m <= (p->parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS);
     p->b_shared = !p->b_in_place && !p->b_few_rows && product->m > p->row_block;
     p->pass_columns = product->n;
@@ -89,6 +93,12 @@ static void plan_b(th_product_plan *p)
         p->pass_steps = th_smaller(product->k, blocks * TH_PRODUCT_BLOCK);
         p->b_shared_bytes = (size_t)(panels * th_ceil_div(p->pass_steps, TH_PRODUCT_BLOCK)) * p->panel_bytes;
         p->b_bytes = 0;
+    }
+    p->load_columns = 0;
+    p->load_bytes = 0;
+    if (product->b_storage) { /* about a block of numbers, so that few blocks are loaded twice */
+        p->load_columns = round_up(TH_BLOCK_NUMBERS, p->multiply.columns);
+        p->load_bytes = th_product_load_bytes(p->size, steps, p->load_columns);
     }
 }
 
@@ -194,6 +204,6 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     plan_a(&p);
     p.pack_columns = columns_to_pack(&p, threads);
     p.c_bytes = p.c_buffer ? (size_t)(p.row_block * p.column_block * p.size) : 0;
-    p.worker_bytes = (p.a_shared ? 0 : p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes);
+    p.worker_bytes = (p.a_shared ? 0 : p.a_bytes) + th_aligned(p.b_bytes) + th_aligned(p.c_bytes) + p.load_bytes;
     return p;
 }

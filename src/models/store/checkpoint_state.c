@@ -357,7 +357,8 @@ th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th
     }
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        p->tensor->requires_gradient = json_is_false(json_object_get(parameter_in(state, p->name), "frozen"));
+        p->tensor->requires_gradient =
+            th_is_floating(p->tensor->dtype) && json_is_false(json_object_get(parameter_in(state, p->name), "frozen"));
         if (p->in_optimizer >= 0)
             th_optimizer_set_steps(c->optimizer, p->in_optimizer, th_state_steps(state, p->name));
     }

@@ -92,7 +92,7 @@ static bool fits(const th_stored *stored, const th_listed_parameter *p, bool exa
     const th_tensor_impl *t = p->tensor;
     const th_shape *shape = &stored->tensor.shape;
     const bool other_name = strcmp(stored->tensor.name, p->name) != 0;
-    if (shape->ndim != t->ndim || memcmp(shape->size, t->size, (size_t)t->ndim * sizeof *t->size) != 0) {
+    if (!th_stored_shape_fits(stored->type, shape, t->dtype, t->ndim, t->size)) {
         th_differ(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model", p->name,
                   other_name ? " (there \"" : "", other_name ? th_quote(stored->tensor.name, quoted) : "",
                   other_name ? "\")" : "", TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));

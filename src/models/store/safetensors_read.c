@@ -33,8 +33,9 @@ static th_status read_converted(const th_stored *stored, const th_tensor_impl *t
 {
     char chunk[CHUNK];
     _Alignas(8) char converted[CHUNK];
-    const int64_t numel = th_tensor_numel(t), max = CHUNK / 8;
-    const int64_t from_bytes = stored->type->bits / 8, to_bytes = (int64_t)th_dtype_size(t->dtype);
+    const int64_t from_bytes = th_stored_element_bytes(stored->type, t->dtype);
+    const int64_t to_bytes = (int64_t)th_dtype_size(t->dtype), numel = th_tensor_numel(t);
+    const int64_t max = CHUNK / (from_bytes > 8 ? from_bytes : 8);
     const th_array array = th_tensor_array(t);
     th_iterator iterator;
     th_iterator_position position;
@@ -125,7 +126,7 @@ th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_te
     const th_shape *shape = &stored->tensor.shape;
     if (!th_stored_type_fits(stored->type, t->dtype))
         return refuse_type(file->ctx, stored, operation, th_dtype_name(t->dtype));
-    if (shape->ndim != t->ndim || memcmp(shape->size, t->size, (size_t)t->ndim * sizeof *t->size) != 0)
+    if (!th_stored_shape_fits(stored->type, shape, t->dtype, t->ndim, t->size))
         return th_fail(file->ctx, TH_ERROR_SHAPE, operation, "%.300s: tensor \"%s\" is %s, not %s", stored->file->path,
                        th_quote(name, quoted), TH_SIZES_TEXT(shape->ndim, shape->size),
                        TH_SIZES_TEXT(t->ndim, t->size));

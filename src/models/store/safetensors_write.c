@@ -21,6 +21,12 @@ static th_status fail_name(const th_storing *s, const char *name, const char *tr
                    trouble);
 }
 
+/* Blocks begin with two bytes. */
+static size_t alignment_of(th_dtype dtype)
+{
+    return th_dtype_numbers(dtype) > 1 ? 2 : th_dtype_size(dtype);
+}
+
 /* By the length of their elements, the longest first. Tensors of equal length keep the caller's order: the earlier one
  * has the lower address in the array. */
 void th_store_sort(th_to_store *tensor, int64_t count)
@@ -28,7 +34,7 @@ void th_store_sort(th_to_store *tensor, int64_t count)
     int64_t placed = 0;
     for (size_t element = 8; element > 0; element /= 2)
         for (int64_t i = placed; i < count; i++)
-            if (th_dtype_size(tensor[i].array.dtype) == element) {
+            if (alignment_of(tensor[i].array.dtype) == element) {
                 const th_to_store next = tensor[i];
                 memmove(&tensor[placed + 1], &tensor[placed], (size_t)(i - placed) * sizeof next);
                 tensor[placed++] = next;
@@ -43,12 +49,13 @@ static bool add(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value) == 0;
 }
 
-static json_t *describe(const char *type, int ndim, const int64_t *size, int64_t begin, int64_t end)
+/* The last size is `last`. */
+static json_t *describe(const char *type, int ndim, const int64_t *size, int64_t last, int64_t begin, int64_t end)
 {
     json_t *entry = json_object(), *shape = json_array(), *offsets = json_array();
     bool made = entry && shape && offsets;
     for (int i = 0; made && i < ndim; i++)
-        made = json_array_append_new(shape, json_integer(size[i])) == 0;
+        made = json_array_append_new(shape, json_integer(i == ndim - 1 ? last : size[i])) == 0;
     made = made && json_array_append_new(offsets, json_integer(begin)) == 0 &&
            json_array_append_new(offsets, json_integer(end)) == 0;
     if (made && add(entry, "dtype", json_string(type)) && json_object_set(entry, "shape", shape) == 0 &&
@@ -118,13 +125,14 @@ static th_status fill_header(const th_storing *s, json_t *header)
             !th_checked_multiply(numel, (int64_t)th_dtype_size(a->dtype), &bytes) ||
             !th_checked_add(begin, bytes, &end))
             return fail(s, "the size in bytes overflows");
+        const int64_t last = a->ndim > 0 ? th_stored_last_size(a->dtype, a->size[a->ndim - 1]) : 1;
         status = add_tensor(s, header, s->tensor[i].name,
-                            describe(th_stored_type_of(a->dtype)->name, a->ndim, a->size, begin, end));
+                            describe(th_stored_type_of(a->dtype)->name, a->ndim, a->size, last, begin, end));
     }
     if (status != TH_OK || s->checksums == NULL)
         return status;
     const int64_t sums = s->count + 1;
-    return add_tensor(s, header, s->checksums, describe("U32", 1, &sums, end, end + sums * 4));
+    return add_tensor(s, header, s->checksums, describe("U32", 1, &sums, sums, end, end + sums * 4));
 }
 
 /* Formats length and header in one block of memory, padded to a multiple of 8 bytes. */

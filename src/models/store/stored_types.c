@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "models/core.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers in this memory format");
 
 typedef enum kind { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, OTHER } kind;
@@ -50,7 +52,8 @@ const th_stored_type *th_stored_type_find(const char *name)
 const th_stored_type *th_stored_type_of(th_dtype dtype)
 {
     static const kind kinds[TH_DTYPE_COUNT] = {
-        [TH_FLOAT32] = F32, [TH_FLOAT64] = F64, [TH_INT32] = I32, [TH_INT64] = I64, [TH_BOOL] = BOOL};
+        [TH_FLOAT32] = F32,   [TH_FLOAT64] = F64, [TH_INT32] = I32, [TH_INT64] = I64, [TH_BOOL] = BOOL,
+        [TH_BFLOAT16] = BF16, [TH_FLOAT16] = F16, [TH_Q8_0] = U8,   [TH_Q4_0] = U8};
     return &types[kinds[dtype]];
 }
 
@@ -58,8 +61,39 @@ bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype)
 {
     const bool floating = type->dtype == TH_FLOAT32 || type->dtype == TH_FLOAT64;
     const bool index = type->dtype == TH_INT32 || type->dtype == TH_INT64;
-    return type->readable && ((floating && (dtype == TH_FLOAT32 || dtype == TH_FLOAT64)) ||
-                              (index && (dtype == TH_INT32 || dtype == TH_INT64)) || dtype == type->dtype);
+    const bool blocks = th_dtype_numbers(dtype) > 1 && kind_of(type) == U8;
+    return type->readable && ((floating && (th_is_floating(dtype) || th_is_storage(dtype))) ||
+                              (index && (dtype == TH_INT32 || dtype == TH_INT64)) || dtype == type->dtype || blocks);
+}
+
+/* -- blocks -- */
+
+/* Returns the elements of a file for one element of dtype. */
+static int64_t per_element(const th_stored_type *type, th_dtype dtype)
+{
+    const int64_t numbers = th_dtype_numbers(dtype);
+    return numbers > 1 && kind_of(type) == U8 ? (int64_t)th_dtype_size(dtype) : numbers;
+}
+
+int64_t th_stored_element_bytes(const th_stored_type *type, th_dtype dtype)
+{
+    return per_element(type, dtype) * type->bits / 8;
+}
+
+bool th_stored_shape_fits(const th_stored_type *type, const th_shape *stored, th_dtype dtype, int ndim,
+                          const int64_t *size)
+{
+    bool fits = stored->ndim == ndim;
+    for (int i = 0; fits && i < ndim; i++) {
+        const int64_t per = i == ndim - 1 ? per_element(type, dtype) : 1;
+        fits = stored->size[i] % per == 0 && stored->size[i] / per == size[i];
+    }
+    return fits;
+}
+
+int64_t th_stored_last_size(th_dtype dtype, int64_t size)
+{
+    return size * per_element(th_stored_type_of(dtype), dtype);
 }
 
 /* -- conversion -- */
@@ -126,6 +160,20 @@ static void store_floating(int64_t n, th_dtype dtype, void *to, kind type, const
     }
 }
 
+/* Rounds to a storage type, a few elements at a time. */
+static void store_rounded(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
+{
+    enum { SOME = 4 };
+    const int64_t bytes = types[type].bits / 8, numbers = th_dtype_numbers(dtype);
+    for (int64_t i = 0; i < n; i += SOME) {
+        double values[SOME * TH_BLOCK_NUMBERS];
+        const int64_t count = (n - i < SOME ? n - i : SOME) * numbers;
+        for (int64_t j = 0; j < count; j++)
+            values[j] = load_floating(type, from + (i * numbers + j) * bytes);
+        th_storage_store(count, dtype, (char *)to + (size_t)i * th_dtype_size(dtype), values);
+    }
+}
+
 static bool store_integers(int64_t n, th_dtype dtype, void *to, kind type, const char *from)
 {
     const int64_t bytes = types[type].bits / 8;
@@ -158,6 +206,8 @@ bool th_stored_convert(int64_t n, th_dtype dtype, void *to, const th_stored_type
         memcpy(to, from, (size_t)n * th_dtype_size(dtype));
     else if (dtype == TH_INT32 || dtype == TH_INT64)
         return store_integers(n, dtype, to, kind_of(type), from);
+    else if (th_is_storage(dtype))
+        store_rounded(n, dtype, to, kind_of(type), from);
     else
         store_floating(n, dtype, to, kind_of(type), from);
     return true;

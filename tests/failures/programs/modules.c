@@ -282,6 +282,35 @@ static th_status cache_continued(program_run *r)
     return status;
 }
 
+static th_status stored_setup(program_run *r)
+{
+    r->model = th_dense_new(r->ctx, 32, 4, NULL);
+    TRY(th_error_code(r->ctx));
+    return th_module_freeze(r->model, true);
+}
+
+static th_status stored_written(program_run *r)
+{
+    TRY(th_module_store(r->model, TH_Q8_0));
+    add_number(r, (double)th_dtype_numbers(th_dtype_of(th_module_find_parameter(r->model, "weight"))));
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+static th_status stored_read(program_run *r)
+{
+    th_tensor *x = leaf(r, TH_SHAPE(2, 32), 55);
+    th_tensor *y = th_module_forward(r->model, x);
+    add_tensor(r, y);
+    TRY(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL));
+    add_tensor(r, th_gradient(x));
+    th_tape_clear(r->ctx);
+    th_tensor_free(x);
+    return th_error_code(r->ctx);
+}
+
+const program stored_weights = {.name = "stored_weights", .setup = stored_setup, .step = {stored_written, stored_read}};
+
 static th_status cache_retyped(program_run *r)
 {
     TRY(th_module_cast(r->model, TH_FLOAT64));

@@ -30,6 +30,7 @@ const program *const programs[] = {
     &attention_of_heads,
     &attention_layers,
     &cache,
+    &stored_weights,
     &blocks,
     &gpt,
     &llama,

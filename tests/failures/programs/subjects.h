@@ -8,7 +8,7 @@ extern const program create_tensors, access_tensors, views, settings;
 extern const program elementwise_operations, reductions_and_losses, products_and_indices, operations_of_the_registry;
 extern const program scopes, gradients, looking_at_the_tape, many_nodes, gradient_checks, operation_check;
 extern const program own_operations;
-extern const program own_modules, layers, attention_of_heads, attention_layers, cache;
+extern const program own_modules, layers, attention_of_heads, attention_layers, cache, stored_weights;
 extern const program blocks, gpt, llama, translator, generation, beam_search, translation;
 extern const program sgd, adam, converted_training, micro_batches, reduced_precision, several_threads;
 extern const program shards_alone, shards_together, local_steps;

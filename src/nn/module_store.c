@@ -1,0 +1,130 @@
+/* Stores the frozen weights of a module tree as a storage type, and converts them back. */
+#include <string.h>
+
+#include "nn/module.h"
+#include "nn/optimizer_parameters.h"
+#include "tapehead/tape.h"
+#include "tensor/context.h"
+#include "tensor/parameter.h"
+
+static const char operation[] = "module_store";
+
+/* Returns whether the operations of the module read its two-dimensional parameters through th_dense or th_embedding. */
+static bool reads_storage(const th_module *m)
+{
+    static const char *const types[] = {"dense", "embedding", "multi_head_attention"};
+    for (size_t i = 0; m->state->type && i < sizeof types / sizeof *types; i++)
+        if (strcmp(m->state->type->name, types[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Returns whether the iterator's parameter is a weight that can be stored. */
+static bool is_weight(const th_parameter_iterator *p)
+{
+    return th_ndim(p->tensor) == 2 && reads_storage(p->module);
+}
+
+/* Returns the type that the iterator's parameter will have. */
+static th_dtype type_after(const th_parameter_iterator *p, th_dtype dtype)
+{
+    const th_dtype now = th_dtype_of(p->tensor);
+    if (th_is_storage(dtype))
+        return is_weight(p) && !th_requires_gradient(p->tensor) ? dtype : now;
+    return th_is_storage(now) ? dtype : now;
+}
+
+/* Checks the weights, and marks the blocks that lose one. */
+static th_status mark_blocks(th_module *m, th_dtype dtype)
+{
+    int64_t weights = 0, frozen = 0;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        const th_tensor_impl *t = th_tensor_impl_of(p.tensor);
+        const th_dtype after = type_after(&p, dtype);
+        weights += is_weight(&p);
+        frozen += is_weight(&p) && !t->requires_gradient;
+        if (after == t->dtype)
+            continue;
+        if (th_parameter_bytes(t, after) == 0 && th_tensor_numel(t) > 0)
+            return th_fail(m->ctx, TH_ERROR_SHAPE, operation,
+                           "%s is %s: the last size must be a multiple of %d to be stored as %s", p.name,
+                           TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS, th_dtype_name(after));
+        th_parameter_entry_of(t)->block->leaving = true;
+    }
+    if (th_is_storage(dtype) && frozen == 0)
+        return th_fail(m->ctx, TH_ERROR_STATE, operation, "%s has %s: th_module_freeze freezes them", m->type,
+                       weights ? "no frozen weights" : "no weights that can be stored");
+    return TH_OK;
+}
+
+static bool moves(const th_tensor_impl *t)
+{
+    return th_parameter_entry_of(t)->block->leaving;
+}
+
+/* Reserves memory for every parameter in a marked block: exactly as much as they need. */
+static th_status reserve_all(th_module *m, th_dtype dtype)
+{
+    size_t left[TH_DTYPE_COUNT] = {0};
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        if (moves(th_tensor_impl_of(p.tensor)))
+            left[type_after(&p, dtype)] += th_parameter_bytes(th_tensor_impl_of(p.tensor), type_after(&p, dtype));
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        th_tensor_impl *t = th_tensor_impl_of(p.tensor);
+        const th_dtype after = type_after(&p, dtype);
+        if (!moves(t))
+            continue;
+        if (th_tensor_in_use(t))
+            return th_fail(m->ctx, TH_ERROR_STATE, operation, "the tape still uses %s: th_tape_clear first", p.name);
+        if (th_parameter_reserve(t, after, left[after], operation) != TH_OK)
+            return m->ctx->error;
+        left[after] -= th_parameter_bytes(t, after);
+    }
+    return th_optimizers_reserve(m->ctx, operation);
+}
+
+static void move_all(th_module *m)
+{
+    th_context *ctx = m->ctx;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        const th_tensor_impl *t = th_tensor_impl_of(p.tensor);
+        const th_parameter_entry *successor = th_parameter_entry_of(t)->successor;
+        if (successor && th_is_storage(successor->block->dtype))
+            th_optimizers_forget_parameter(ctx, t);
+    }
+    th_optimizers_move(ctx);
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        th_tensor_impl *t = th_tensor_impl_of(p.tensor);
+        if (th_parameter_entry_of(t)->successor)
+            th_parameter_move(t);
+    }
+}
+
+static void unreserve_all(th_module *m)
+{
+    th_optimizers_unreserve(m->ctx);
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        th_parameter_unreserve(th_tensor_impl_of(p.tensor));
+}
+
+th_status th_module_store(th_module *m, th_dtype dtype)
+{
+    if (!th_module_usable(m, operation))
+        return m ? m->ctx->error : TH_ERROR_ARGUMENT;
+    th_context *ctx = m->ctx;
+    if (th_refuse_in_check(ctx, operation) != TH_OK)
+        return ctx->error;
+    if (!th_is_storage(dtype) && !th_is_floating(dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(dtype));
+    th_status status = mark_blocks(m, dtype);
+    if (status == TH_OK) {
+        status = reserve_all(m, dtype);
+        if (status == TH_OK)
+            move_all(m);
+        else
+            unreserve_all(m);
+    }
+    for (th_parameter_block *block = ctx->parameter_blocks; block; block = block->next)
+        block->leaving = false;
+    return status;
+}

@@ -1,0 +1,207 @@
+/* Conversion to and from the storage types: see storage_types.h. */
+#include "tensor/storage_types.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/sizes.h"
+#include "tensor/checked.h"
+#include "tensor/context.h"
+#include "tensor/convert.h"
+#include "tensor/dtype.h"
+#include "tensor/strided_iterator.h"
+#include "tensor/threaded_loop.h"
+
+enum { CHUNK = 512 }; /* numbers that are converted at a time: whole blocks */
+
+/* -- rounding -- */
+
+/* A format of 16 bits: 1 sign, then the exponent, then the fraction. */
+typedef struct half_format {
+    int fraction; /* bits */
+    int bias;
+} half_format;
+
+static const half_format bfloat16_format = {7, 127}, float16_format = {10, 15};
+
+/* Rounds to nearest, ties to even. Rounding directly from float64 never rounds twice. */
+static uint16_t round_half(half_format f, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint64_t sign = bits >> 63 << 15, infinity = (uint64_t)(2 * f.bias + 1) << f.fraction;
+    const uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    const int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
+    if (isnan(value)) /* quiet, with the upper bits of the payload */
+        return (uint16_t)(sign | infinity | UINT64_C(1) << (f.fraction - 1) | fraction >> (52 - f.fraction));
+    if (exponent > f.bias)
+        return (uint16_t)(sign | infinity);
+    const int least = 1 - f.bias, below = exponent < least ? least - exponent : 0;
+    const int shift = 52 - f.fraction + below;
+    if (shift > 53) /* less than half of the smallest number */
+        return (uint16_t)sign;
+    const uint64_t significand = fraction | UINT64_C(1) << 52, half = UINT64_C(1) << (shift - 1);
+    const uint64_t rest = significand & (2 * half - 1);
+    uint64_t result = significand >> shift;
+    result += rest > half || (rest == half && (result & 1));
+    if (below == 0) /* result contains the leading 1, which counts 1 in the exponent. A carry gives infinity */
+        result += (uint64_t)(exponent + f.bias - 1) << f.fraction;
+    return (uint16_t)(sign | result);
+}
+
+/* Returns the number with the largest magnitude in a block, the first one of several; NaN if a number is not finite. */
+static float extreme(const float *values)
+{
+    float found = 0;
+    for (int i = 0; i < TH_BLOCK_NUMBERS; i++) {
+        if (!isfinite(values[i]))
+            return NAN;
+        found = fabsf(values[i]) > fabsf(found) ? values[i] : found;
+    }
+    return found;
+}
+
+static void read_block(const double *values, float *block)
+{
+    for (int i = 0; i < TH_BLOCK_NUMBERS; i++)
+        block[i] = (float)values[i];
+}
+
+/* scale = max |x| / 127, number = round(x / scale) */
+static void round_q8_0(const double *values, th_q8_0 *to)
+{
+    float x[TH_BLOCK_NUMBERS];
+    read_block(values, x);
+    const float scale = fabsf(extreme(x)) / 127, inverse = scale > 0 ? 1 / scale : 0;
+    to->scale = round_half(float16_format, (double)scale);
+    for (int i = 0; i < TH_BLOCK_NUMBERS; i++) {
+        const float number = isnan(scale) ? 0 : roundf(x[i] * inverse);
+        to->number[i] = (int8_t)(number > 127 ? 127 : number < -127 ? -127 : number); /* 1 / scale may be infinite */
+    }
+}
+
+/* Returns floor(x / scale + 8.5) in 0 .. 15. The product is not rounded before the addition, as with fused
+ * multiply-add: ggml's reference is compiled so on most processors, and the package gguf computes so. */
+static uint8_t four_bits(float x, float inverse)
+{
+    const float number = (float)((double)x * (double)inverse + 8.5);
+    return number >= 15 ? 15 : number > 0 ? (uint8_t)number : 0;
+}
+
+/* scale = extreme / -8, number = x / scale + 8 */
+static void round_q4_0(const double *values, th_q4_0 *to)
+{
+    float x[TH_BLOCK_NUMBERS];
+    read_block(values, x);
+    const float scale = extreme(x) / -8, inverse = scale > 0 || scale < 0 ? 1 / scale : 0;
+    to->scale = round_half(float16_format, (double)scale);
+    for (int i = 0; i < TH_BLOCK_NUMBERS / 2; i++) {
+        const uint8_t low = isnan(scale) ? 8 : four_bits(x[i], inverse);
+        const uint8_t high = isnan(scale) ? 8 : four_bits(x[i + TH_BLOCK_NUMBERS / 2], inverse);
+        to->pair[i] = (uint8_t)(low | high << 4);
+    }
+}
+
+void th_storage_store(int64_t n, th_dtype dtype, void *to, const double *values)
+{
+    uint16_t *halves = to;
+    if (dtype == TH_BFLOAT16 || dtype == TH_FLOAT16)
+        for (int64_t i = 0; i < n; i++)
+            halves[i] = round_half(dtype == TH_BFLOAT16 ? bfloat16_format : float16_format, values[i]);
+    else if (dtype == TH_Q8_0)
+        for (int64_t i = 0; i < n / TH_BLOCK_NUMBERS; i++)
+            round_q8_0(values + i * TH_BLOCK_NUMBERS, (th_q8_0 *)to + i);
+    else
+        for (int64_t i = 0; i < n / TH_BLOCK_NUMBERS; i++)
+            round_q4_0(values + i * TH_BLOCK_NUMBERS, (th_q4_0 *)to + i);
+}
+
+void th_storage_load(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
+{
+    th_context_kernels(ctx, TH_FLOAT64)->storage_load(n, (int)dtype, from, values);
+}
+
+/* -- arrays -- */
+
+/* A row of an array, some numbers at a time. */
+typedef struct row {
+    th_dtype dtype;
+    int64_t element, stride; /* bytes; from one element to the next */
+    char *first;
+} row;
+
+static row row_of(const th_array *array, int64_t index)
+{
+    const int64_t element = (int64_t)th_dtype_size(array->dtype);
+    row r = {array->dtype, element, element, array->data};
+    if (array->ndim == 0)
+        return r;
+    r.stride = array->stride[array->ndim - 1] * element;
+    if (array->ndim > 1) {
+        int64_t at[TH_MAX_DIMS];
+        th_index_at(array->ndim - 1, array->size, index, at);
+        r.first += th_offset_of(array->ndim - 1, at, array->stride) * element;
+    }
+    return r;
+}
+
+typedef struct conversion {
+    const th_context *ctx;
+    const th_array *to, *from;
+    int64_t width; /* numbers in a row */
+} conversion;
+
+/* Loads n numbers of a storage type or a floating type. */
+static void load(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
+{
+    if (th_is_storage(dtype))
+        th_storage_load(ctx, n, dtype, from, values);
+    else
+        th_convert_run(n, TH_FLOAT64, values, dtype, from);
+}
+
+static void convert_rows(void *shared, int64_t first, int64_t end, int worker)
+{
+    (void)worker;
+    const conversion *c = shared;
+    for (int64_t index = first; index < end; index++) {
+        const row from = row_of(c->from, index), to = row_of(c->to, index);
+        for (int64_t at = 0; at < c->width; at += CHUNK) {
+            const int64_t n = th_smaller(c->width - at, CHUNK);
+            double values[CHUNK];
+            _Alignas(8) char elements[CHUNK * sizeof(double)];
+            const int64_t read = at / th_dtype_numbers(from.dtype), reads = n / th_dtype_numbers(from.dtype);
+            th_move_run(reads, from.element, elements, from.element, from.first + read * from.stride, from.stride);
+            if (th_is_floating(to.dtype)) {
+                th_context_kernels(c->ctx, to.dtype)->storage_load(n, (int)from.dtype, elements, values);
+                memcpy(elements, values, (size_t)(n * to.element));
+            } else {
+                load(c->ctx, n, from.dtype, elements, values);
+                th_storage_store(n, to.dtype, elements, values);
+            }
+            const int64_t written = at / th_dtype_numbers(to.dtype), writes = n / th_dtype_numbers(to.dtype);
+            th_move_run(writes, to.element, to.first + written * to.stride, to.stride, elements, to.element);
+        }
+    }
+}
+
+void th_convert_storage(const th_context *ctx, const th_array *destination, const th_array *source)
+{
+    conversion c = {ctx, destination, source, 1};
+    int64_t rows = 1;
+    for (int i = 0; i < source->ndim; i++)
+        *(i == source->ndim - 1 ? &c.width : &rows) *= source->size[i];
+    c.width *= th_dtype_numbers(source->dtype);
+    if (rows > 0 && c.width > 0)
+        th_for_rows(ctx, rows, 4 * c.width, convert_rows, &c);
+}
+
+bool th_storage_size(th_dtype from, int64_t size, th_dtype to, int64_t *result)
+{
+    int64_t numbers;
+    if (!th_checked_multiply(size, th_dtype_numbers(from), &numbers) || numbers % th_dtype_numbers(to) != 0)
+        return false;
+    *result = numbers / th_dtype_numbers(to);
+    return true;
+}

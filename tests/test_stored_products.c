@@ -1,0 +1,210 @@
+/* Products with a stored operand: the bits of the product with the loaded operand, for all storage types, instruction
+ * sets, precisions, sizes, layouts and teams. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/machine/openblas.h"
+#include "kernels/products/product.h"
+#include "tapehead/base.h"
+
+#include "guarded.h"
+#include "instances.h"
+#include "suite.h"
+
+static const th_dtype stored[] = {TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0};
+enum { STORED = sizeof stored / sizeof *stored };
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A float16 or bfloat16 number of moderate size. One of 64 is unusual if `special`. */
+static uint16_t half_number(th_dtype dtype, bool special)
+{
+    static const uint16_t unusual[2][6] = {{0x8000, 0x7f80, 0x7fc1, 0x0001, 0x80ff, 0xff80},
+                                           {0x8000, 0x7c00, 0x7e01, 0x0001, 0x83ff, 0xfc00}};
+    const int type = dtype == TH_FLOAT16, fraction = type ? 10 : 7, bias = type ? 15 : 127;
+    if (special && draw(64) == 0)
+        return unusual[type][draw(6)];
+    return (uint16_t)(draw(2) << 15 | (bias - 3 + draw(4)) << fraction | draw(1 << fraction));
+}
+
+static void fill_stored(th_dtype dtype, int64_t elements, void *to, bool special)
+{
+    const size_t size = th_dtype_size(dtype);
+    for (int64_t i = 0; i < elements; i++) {
+        char *at = (char *)to + (size_t)i * size;
+        for (size_t j = 2; j < size; j++)
+            at[j] = (char)draw(256);
+        const uint16_t first = half_number(dtype == TH_BFLOAT16 ? dtype : TH_FLOAT16, special);
+        memcpy(at, &first, sizeof first);
+    }
+}
+
+/* A matrix of `rows` stored rows of `length` numbers, `stride` numbers apart, and the same loaded. */
+typedef struct weight {
+    char *stored;
+    void *plain; /* (rows, length), contiguous */
+    int64_t stride;
+} weight;
+
+static weight weight_new(const th_machine *machine, th_dtype real, th_dtype dtype, int64_t rows, int64_t length,
+                         bool special)
+{
+    const int64_t numbers = th_dtype_numbers(dtype), size = (int64_t)th_dtype_size(dtype);
+    weight w = {.stride = length + numbers * (int64_t)draw(3)};
+    const int64_t elements = ((rows - 1) * w.stride + length) / numbers;
+    w.stored = memory_end(IN_B, (size_t)(elements * size));
+    fill_stored(dtype, elements, w.stored, special);
+    w.plain = memory_end(IN_RESIDUAL, (size_t)(rows * length) * th_dtype_size(real));
+    for (int64_t i = 0; i < rows; i++)
+        th_kernels_for(machine, real)
+            ->storage_load(length, (int)dtype, w.stored + i * w.stride / numbers * size,
+                           (char *)w.plain + (size_t)(i * length) * th_dtype_size(real));
+    return w;
+}
+
+static void run(const th_machine *machine, th_dtype real, const th_product *p, int threads)
+{
+    const size_t bytes = th_product_workspace(machine, real, p, threads);
+    void *workspace = bytes ? memory_end(IN_WORKSPACE, bytes) : NULL;
+    th_product_run(machine, real, p, threads, workspace);
+}
+
+static void random_values(th_dtype real, void *to, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double x = (double)(draw(1 << 20) - (1 << 19)) / (1 << 18);
+        if (real == TH_FLOAT64)
+            ((double *)to)[i] = x;
+        else
+            ((float *)to)[i] = (float)x;
+    }
+}
+
+typedef struct recipe {
+    int64_t m, n, k;
+    bool weight_along_k; /* B = Wᵀ, as in forward; else B = W, as in backward */
+    bool column_result;  /* C is contiguous by columns */
+    bool add, bias, special;
+} recipe;
+
+/* Compares one product with a stored B and the same with the loaded B. */
+static void compare(const th_machine *machine, th_dtype real, th_dtype dtype, const recipe *r, int threads)
+{
+    const size_t size = th_dtype_size(real);
+    const int64_t rows = r->weight_along_k ? r->n : r->k, length = r->weight_along_k ? r->k : r->n;
+    const weight w = weight_new(machine, real, dtype, rows, length, r->special);
+    th_product p = {.m = r->m, .n = r->n, .k = r->k, .a_row = r->k, .a_col = 1, .add = r->add};
+    void *a = malloc((size_t)larger(1, r->m * r->k) * size), *bias = malloc((size_t)r->n * size);
+    void *c[2] = {malloc((size_t)(r->m * r->n) * size), malloc((size_t)(r->m * r->n) * size)};
+    random_values(real, a, r->m * r->k);
+    random_values(real, bias, r->n);
+    random_values(real, c[0], r->m * r->n);
+    memcpy(c[1], c[0], (size_t)(r->m * r->n) * size);
+    p.a = a;
+    p.bias = r->bias ? bias : NULL;
+    p.biased = r->bias;
+    p.c_row = r->column_result ? 1 : r->n;
+    p.c_col = r->column_result ? r->m : 1;
+    for (int loaded = 0; loaded < 2; loaded++) {
+        const int64_t stride = loaded ? length : w.stride;
+        p.b = loaded ? w.plain : w.stored;
+        p.b_row = r->weight_along_k ? 1 : stride;
+        p.b_col = r->weight_along_k ? stride : 1;
+        p.b_storage = loaded ? TH_FLOAT32 : dtype;
+        p.c = c[loaded];
+        run(machine, real, &p, loaded ? 1 : threads);
+    }
+    for (int64_t i = 0; i < r->m * r->n; i++) {
+        const double first = real == TH_FLOAT64 ? ((double *)c[0])[i] : (double)((float *)c[0])[i];
+        const double second = real == TH_FLOAT64 ? ((double *)c[1])[i] : (double)((float *)c[1])[i];
+        ck_assert_msg(same(first, second),
+                      "%s %s %s, m %lld n %lld k %lld%s%s%s%s, %d threads: element %lld is %a with the stored operand, "
+                      "%a with the loaded one",
+                      machine->isa->name, th_precision_name(machine->precision), th_dtype_name(dtype), (long long)r->m,
+                      (long long)r->n, (long long)r->k, r->weight_along_k ? " transposed" : "",
+                      r->column_result ? " column" : "", r->add ? " add" : "", r->bias ? " bias" : "", threads,
+                      (long long)i, first, second);
+    }
+    free(a);
+    free(bias);
+    free(c[0]);
+    free(c[1]);
+}
+
+static void random_recipes(const th_machine *machine, th_dtype real, int count)
+{
+    static const int64_t rows[] = {1, 2, 3, 7, 12, 13, 16, 17, 24, 25, 40, 97, 200},
+                         sizes[] = {1, 2, 5, 16, 31, 32, 33, 47, 64, 80, 129, 300, 511, 513, 700, 1030};
+    for (int i = 0; i < count; i++) {
+        const th_dtype dtype = stored[i % STORED];
+        recipe r = {.m = PICK(rows), .n = PICK(sizes), .k = PICK(sizes)};
+        r.weight_along_k = draw(2);
+        r.column_result = draw(6) == 0;
+        r.add = draw(3) == 0;
+        r.bias = !r.add && draw(2);
+        r.special = draw(4) == 0;
+        int64_t *along = r.weight_along_k ? &r.k : &r.n;
+        *along = dtype == TH_Q8_0 || dtype == TH_Q4_0 ? (*along + 31) / 32 * 32 : *along;
+        compare(machine, real, dtype, &r, 1 + (int)draw(3));
+    }
+}
+
+/* Every instruction set and path, float32 and float64, in our own kernels and, if it is installed, OpenBLAS. */
+START_TEST(stored_operands_give_the_bits_of_loaded_ones)
+{
+    for (int choice = 0; choice < PRODUCT_PATHS; choice++) {
+        if (!supported(choice))
+            continue;
+        for (int precision = TH_PRECISION_FLOAT32; precision <= TH_PRECISION_BFLOAT16; precision++) {
+            th_machine machine = machine_of(choice, 3);
+            machine.gemm = TH_GEMM_NATIVE;
+            machine.precision = (th_precision)precision;
+            random_recipes(&machine, TH_FLOAT32, choice == AMX ? 24 : 120);
+            if (precision == TH_PRECISION_FLOAT32 && choice < ISAS)
+                random_recipes(&machine, TH_FLOAT64, 80);
+        }
+    }
+}
+END_TEST
+
+START_TEST(openblas_too)
+{
+    if (th_openblas() == NULL) {
+        printf("skipped: OpenBLAS is not installed\n");
+        return;
+    }
+    th_machine machine = machine_of(0, 3);
+    machine.gemm = TH_GEMM_OPENBLAS;
+    random_recipes(&machine, TH_FLOAT32, 200);
+    random_recipes(&machine, TH_FLOAT64, 100);
+}
+END_TEST
+
+/* More columns and steps than one pass packs, and more rows than one task has. */
+START_TEST(large_products)
+{
+    const th_machine machine = machine_of(supported(ISAS - 1) ? ISAS - 1 : 0, 3);
+    for (int type = 0; type < STORED; type++)
+        for (int along_k = 0; along_k < 2; along_k++) {
+            const recipe wide = {.m = 210, .n = 4096, .k = 800, .weight_along_k = along_k};
+            const recipe few = {.m = 3, .n = 2048, .k = 2080, .weight_along_k = along_k};
+            compare(&machine, TH_FLOAT32, stored[type], &wide, 3);
+            compare(&machine, TH_FLOAT32, stored[type], &few, 2);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("stored products", NULL, NULL);
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, stored_operands_give_the_bits_of_loaded_ones);
+    tcase_add_test(tests, openblas_too);
+    tcase_add_test(tests, large_products);
+    return run_suites();
+}
