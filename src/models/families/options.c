@@ -58,12 +58,14 @@ typedef struct member {
     const char *name;
     type type;
     size_t offset;
+    size_t flag; /* of a flag: if that differs, this member is not reported; its own offset: none */
 } member;
 
-#define MODEL(type, member)                                                                                            \
+#define MODEL_OF(flag, type, member)                                                                                   \
     {                                                                                                                  \
-        "." #member, type, offsetof(th_language_model_options, member)                                                 \
+        "." #member, type, offsetof(th_language_model_options, member), offsetof(th_language_model_options, flag)      \
     }
+#define MODEL(type, member) MODEL_OF(member, type, member)
 static const member of_model[] = {
     MODEL(INTEGER, heads),
     MODEL(ENUMERATION, positions),
@@ -90,10 +92,11 @@ static const member of_model[] = {
     MODEL(REAL, block.eps),
 };
 
-#define SCORES(type, member)                                                                                           \
+#define SCORES_OF(flag, type, member)                                                                                  \
     {                                                                                                                  \
-        "." #member, type, offsetof(th_score_options, member)                                                          \
+        "." #member, type, offsetof(th_score_options, member), offsetof(th_score_options, flag)                        \
     }
+#define SCORES(type, member) SCORES_OF(member, type, member)
 static const member of_scores[] = {
     SCORES(FLAG, rotary),
     SCORES_OF(rotary, ENUMERATION, rotary_pairing),
