@@ -182,7 +182,8 @@ START_TEST(what_files_and_exports_refuse)
     th_module *model = stored_model_new(TH_Q8_0);
     th_tensor *weight = th_module_find_parameter(model, "embedding.weight");
     expect_status(th_npy_write(weight, in_folder("array.npy")), TH_ERROR_TYPE, "q8_0");
-    ck_assert_ptr_nonnull(ctx);
+    expect_status(th_language_model_export(model, in_folder("exported"), NULL), TH_ERROR_TYPE, "stored as q8_0");
+    ck_assert_int_ne(access(in_folder("exported"), F_OK), 0);
     th_keep_values(ctx, true);
     th_tensor *tokens = th_zeros(ctx, TH_INT32, TH_SHAPE(1, 4));
     th_tensor *loss = th_language_model_loss(model, tokens, tokens, NULL);

@@ -31,8 +31,8 @@ typedef struct th_language_model_options {
      * another rotary base, no rotary positions ... other_layers [layers] is copied; NULL: no such layer. */
     th_score_options other_scores;
     const bool *other_layers;
-    bool
-        scale_by_layer; /* the scores of layer i are also divided by i + 1 (scale_attn_by_inverse_layer_idx of GPT-2) */
+    /* The scores of layer i are also divided by i + 1 (scale_attn_by_inverse_layer_idx of GPT-2). */
+    bool scale_by_layer;
 } th_language_model_options;
 /* Creates a language model. If all options except sizes are zero, it is GPT-2 (Radford et al. 2019):
  *

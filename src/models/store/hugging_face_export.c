@@ -162,6 +162,17 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     return TH_OK;
 }
 
+/* A folder has float32 or float64 weights. */
+static th_status check_types(const th_module *model)
+{
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        if (th_is_storage(th_dtype_of(p.tensor)))
+            return th_fail(model->ctx, TH_ERROR_TYPE, operation,
+                           "%s is stored as %s; th_module_store converts it back to float32", p.name,
+                           th_dtype_name(th_dtype_of(p.tensor)));
+    return TH_OK;
+}
+
 th_status th_language_model_export(th_module *model, const char *folder, const th_export_options *options)
 {
     const th_export_options given = options ? *options : (th_export_options){0};
@@ -171,7 +182,7 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
     const th_language_model_options *m = th_language_model_options_of(model);
     if (m == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
-    if (check_given(ctx, folder, m, &given) != TH_OK)
+    if (check_given(ctx, folder, m, &given) != TH_OK || check_types(model) != TH_OK)
         return th_error_code(ctx);
     const th_family *family = choose(ctx, m, given.family ? th_family_find(given.family) : NULL);
     if (family == NULL)
