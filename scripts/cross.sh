@@ -11,7 +11,7 @@
 # --build DIR  builds in this directory instead of build-aarch64; kernels uses its subdirectory core
 # --fresh      downloads the libraries again
 #
-# Installs the compiler and QEMU. The libraries for aarch64 (jansson, PCRE2, Check, OpenBLAS) are packages of this machine's Debian.
+# Installs the compiler and QEMU. The libraries for aarch64 (jansson, PCRE2, utf8proc, Check, OpenBLAS) are packages of this machine's Debian.
 # cross.sh downloads them to $XDG_CACHE_HOME/tapehead and does not install them. It uses the mirror of this machine's apt, or
 # DEBIAN_MIRROR from the environment. Exits with 77 and prints the reason if a download fails.
 set -eu
@@ -21,7 +21,10 @@ here=$(dirname "$(dirname "$(readlink -f "$0")")")
 
 build=$here/build-aarch64 fresh=
 # The libraries for the models library; then what only tests need.
-libraries="libjansson-dev libjansson4 libpcre2-dev libpcre2-8-0"
+libraries="libjansson-dev libjansson4 libpcre2-dev libpcre2-8-0 libutf8proc-dev"
+shared_utf8proc() { # shared_utf8proc DEBIAN: its package
+    if [ "$1" = bookworm ]; then echo libutf8proc2; else echo libutf8proc3; fi
+}
 for_tests="check libsubunit-dev libsubunit0 libopenblas0-pthread libgfortran5"
 
 while [ $# -gt 0 ]; do
@@ -86,7 +89,7 @@ download() {
     : >"$work/status"
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $debian main" >"$work/sources.list"
     # shellcheck disable=SC2086 # lists of words
-    apt update && (cd "$work/packages" && apt download $libraries $for_tests) || {
+    apt update && (cd "$work/packages" && apt download $libraries "$(shared_utf8proc "$debian")" $for_tests) || {
         tail -n 5 "$work/log" >&2
         skip "Debian's packages for aarch64 could not be downloaded from $mirror"
     }
@@ -97,7 +100,10 @@ download() {
     mv -T "$work/root" "$libraries_root"
     rm -rf --one-file-system "$work"
 }
-[ -e "$libraries_root" ] || download
+[ -e "$libraries_root/usr/include/utf8proc.h" ] || {
+    rm -rf --one-file-system "$libraries_root"
+    download
+}
 
 # -- build --
 
@@ -124,8 +130,8 @@ case $what in
 build)
     configure "$build" -DTAPEHEAD_TESTS=OFF
     compile "$build"
-    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4 and libpcre2-8-0.\n' \
-        "$build/examples"
+    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4, libpcre2-8-0 and %s.\n' \
+        "$build/examples" "$(shared_utf8proc "$debian")"
     print_next cross.sh --build "$build" aarch64 kernels
     ;;
 kernels)

@@ -6,9 +6,9 @@
 #           nothing else: no /proc, no /sys
 # Training must end with the checksums in tests/checksums.txt, which are the same with glibc and with OpenMP.
 # --build DIR  builds in this directory instead of build-musl
-# --fresh      builds jansson, PCRE2 and Check again
+# --fresh      builds jansson, PCRE2, utf8proc and Check again
 #
-# Installs musl's compiler. jansson, PCRE2 and Check are compiled for musl from this Debian's source packages; the results stay in
+# Installs musl's compiler. jansson, PCRE2, utf8proc and Check are compiled for musl from this Debian's source packages; the results stay in
 # $XDG_CACHE_HOME/tapehead. The script uses the mirror of this machine's apt, or DEBIAN_MIRROR from the environment. Exits with
 # 77 and prints the reason if the sources cannot be downloaded. Without root's rights, `static` needs user namespaces.
 set -eu
@@ -39,16 +39,17 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# -- jansson, PCRE2 and Check --
+# -- jansson, PCRE2, utf8proc and Check --
 
 . "$here/scripts/source_packages.sh"
 target=musl
 libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/musl
 build_libraries() {
-    download_sources jansson pcre2 check
+    download_sources jansson pcre2 utf8proc check
     set -- -DCMAKE_C_COMPILER=musl-gcc -DCMAKE_POSITION_INDEPENDENT_CODE=ON
     build_library jansson "$@" -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF
     build_library pcre2 "$@" -DPCRE2_SUPPORT_JIT=ON -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF
+    build_library utf8proc "$@"
     build_library check "$@" -DBUILD_TESTING=OFF -DCHECK_ENABLE_TESTS=OFF -DCHECK_ENABLE_SUBUNIT=OFF
     # musl comes without the kernel's headers. Only tests need them, and Random123, which consists of headers.
     for headers in linux asm-generic "$(gcc -print-multiarch)/asm" Random123; do
@@ -124,7 +125,7 @@ static_program() { # static_program DIRECTORY: with the core library of this bui
 case $what in
 quick | test)
     [ -z "$fresh" ] || rm -rf --one-file-system "$libraries"
-    [ -e "$libraries" ] || build_libraries
+    [ -e "$libraries/include/utf8proc.h" ] || build_libraries
     configure "$build" -DTAPEHEAD_TESTS=ON
     ;;
 esac

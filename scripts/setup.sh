@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh [TIER]: installs missing packages. The tiers are
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
-#   models   for both libraries and all examples: the packages of demo, jansson and PCRE2
+#   models   for both libraries and all examples: the packages of demo, jansson, PCRE2 and utf8proc
 #   mpi      for examples in several processes: the packages of models, and Open MPI
 #   matrix   for the tests of matrix.sh: the packages of models, and the tools and libraries of these tests
 #   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
@@ -92,6 +92,10 @@ has_pcre2() {
     echo '#define PCRE2_CODE_UNIT_WIDTH 8
           #include <pcre2.h>
           int main(void) { return pcre2_config(PCRE2_CONFIG_JIT, 0) < 0; }' | compiles "${CC:-cc}" c -lpcre2-8
+}
+has_utf8proc() {
+    echo '#include <utf8proc.h>
+          int main(void) { return utf8proc_tolower(65) != 97; }' | compiles "${CC:-cc}" c -lutf8proc
 }
 compiles_mpi() { # compiles_mpi MPICC: with the compiler that the build uses
     echo '#include <mpi.h>
@@ -309,6 +313,7 @@ for_models() {
     for_demo
     need libjansson-dev has_jansson "$c"
     need libpcre2-dev has_pcre2 "$c"
+    need libutf8proc-dev has_utf8proc "$c"
 }
 for_mpi() {
     for_models

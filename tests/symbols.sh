@@ -48,7 +48,7 @@ compare exported declared "a public function of the core"
 compare exported_private declared_private "a private function of the core"
 grep @ "$work/all" | grep -v "@@TAPEHEAD_PRIVATE_$version\$" && wrong "exported with another version than TAPEHEAD_PRIVATE_$version"
 echo "$(wc -l <"$work/exported") public and $(wc -l <"$work/exported_private") private functions exported by $(basename "$core")"
-if readelf -d "$core" | grep NEEDED | grep -E 'jansson|pcre'; then
+if readelf -d "$core" | grep NEEDED | grep -E 'jansson|pcre|utf8proc'; then
     wrong "the core needs a library of the models library"
 fi
 

@@ -358,7 +358,7 @@ START_TEST(test_failed_writes)
         ck_assert_int_le(guarded.stream.count, 3);
         ck_assert_mem_eq(guarded.behind, (unsigned char[32]){0}, sizeof guarded.behind);
     }
-    guarded.stream = (th_text_stream){{0xe2}, 1};
+    guarded.stream = (th_text_stream){.held = {0xe2}, .count = 1};
     expect_status(th_tokenizer_write_end(t, &guarded.stream, closed), TH_ERROR_FILE,
                   "tokenizer_write_end: the text could not be written");
     ck_assert_int_eq(guarded.stream.count, 0);

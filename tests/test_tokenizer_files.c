@@ -81,7 +81,8 @@ static th_tokenizer *load_fixture(const char *fixture)
     return t;
 }
 
-static const char *const fixtures[] = {"gpt2", "llama3", "o200k", "characters"};
+static const char *const fixtures[] = {"gpt2",  "llama3",  "o200k",     "characters", "llama2",
+                                       "gemma", "mistral", "metaspace", "qwen2"};
 
 /* Tokenizers as read, and after they were written and read again. */
 START_TEST(test_fixtures)
@@ -261,18 +262,24 @@ START_TEST(test_rejected)
     } edit[] = {
         {"\"1.0\"", "\"2.0\"", "its version is not"},
         {"\"1.0\"", "1.0", "its version is not"},
-        {"\"truncation\": null", "\"truncation\": {\"max_length\": 3}",
-         "\"truncation\" (without a type) is not supported"},
-        {"\"padding\": null", "\"padding\": {}", "\"padding\""},
-        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}", "\"normalizer\" (NFC) is not supported"},
+        {"\"truncation\": null", "\"truncation\": {\"max_length\": 3}", "\"stride\" is missing"},
+        {"\"truncation\": null", "\"truncation\": 3", "its truncation is not an object"},
+        {"\"truncation\": null", "\"truncation\": {\"max_length\": 3, \"stride\": 0, \"strategy\": \"None\"}",
+         "its truncation is none of"},
+        {"\"truncation\": null", "\"truncation\": {\"max_length\": 3, \"stride\": 0, \"direction\": \"Up\"}",
+         "neither Left nor Right"},
+        {"\"padding\": null", "\"padding\": []", "its padding is not an object"},
+        {"\"padding\": null", "\"padding\": {}", "neither BatchLongest nor Fixed"},
+        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"Nmt\"}", "its normalizer 'Nmt' is not supported"},
         {"\"id\": 4", "\"id\": 5", "'<s>' has id 5 where it should have 4"},
         {"\"id\": 4", "\"id\": 4.0", "\"id\""},
         {"\"id\": 4", "\"id\": -1", "\"id\""},
         {"\"id\": 4, \"content\": \"<s>\"", "\"id\": 4, \"content\": \"ab\"", "'ab' has id 4 where it should have 2"},
-        {"\"single_word\": false", "\"single_word\": true", "single_word"},
+        {"\"single_word\": false, ", "", "\"single_word\""},
         {"\"lstrip\": false, ", "", "\"lstrip\""},
-        {"\"Split\"", "\"Metaspace\"", "pre_tokenizer 'Metaspace' is not supported"},
-        {"\"Isolated\"", "\"Contiguous\"", "neither Isolated nor Removed"},
+        {"\"Split\"", "\"Whitespace\"", "pre_tokenizer 'Whitespace' is not supported"},
+        {"\"Split\"", "\"Metaspace\"", "\"replacement\" is missing"},
+        {"\"Isolated\"", "\"Merged\"", "must be Isolated, Removed, Contiguous"},
         {"{\"Regex\": ", "{\"Rogox\": ", "\"String\" is missing"},
         {"\\\\s+|[^\\\\s]+", "\\\\s*", "it can match the empty string"},
         {"\\\\s+|[^\\\\s]+", "\\\\b.", "\\b is not supported"},
@@ -294,8 +301,8 @@ START_TEST(test_rejected)
         {"\"TemplateProcessing\"", "\"BertProcessing\"", "post_processor is of a type that is not supported"},
         {"\"ids\": [4]", "\"ids\": [9]", "an id that is not in the vocabulary"},
         {"{\"Sequence\": {\"id\": \"A\"", "{\"Sequence\": {\"id\": \"B\"", "does not appear exactly once"},
-        {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"Metaspace\"}",
-         "decoder is not supported"},
+        {"\"decoder\": {\"type\": \"ByteLevel\"}", "\"decoder\": {\"type\": \"CTC\"}",
+         "decoder 'CTC' is not supported"},
         {"\"BPE\"", "\"Unigram\"", "its model is not BPE"},
         {"\"dropout\": null", "\"dropout\": 0.1", "BPE dropout"},
         {"\"unk_token\": null", "\"unk_token\": 3", "unk_token is not a string"},

@@ -192,6 +192,36 @@ static bool load_one_with_several_patterns(void)
     return good;
 }
 
+/* Normalizers, a Metaspace, bytes in the place of characters, a decoder, and a normalized added token. */
+static bool use_one_of_characters(void)
+{
+    static const char file[] =
+        "{\"added_tokens\": [{\"id\": 6, \"content\": \"FO\", \"single_word\": true, \"lstrip\": false, \"rstrip\": "
+        "false, \"normalized\": true, \"special\": false}], \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": "
+        "[{\"type\": \"NFKC\"}, {\"type\": \"Lowercase\"}, {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"x+\"}, "
+        "\"content\": \"aaaa\"}, {\"type\": \"Prepend\", \"prepend\": \"a\"}]}, \"pre_tokenizer\": {\"type\": "
+        "\"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"first\"}, \"decoder\": {\"type\": \"Sequence\", "
+        "\"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"abc\"}, {\"type\": "
+        "\"Metaspace\", \"replacement\": \"_\"}, {\"type\": \"ByteFallback\"}]}, \"model\": {\"byte_fallback\": true, "
+        "\"vocab\": {\"a\": 0, \"_\": 1, \"_a\": 2, \"<0xC3>\": 3, \"<0xA9>\": 4, \"<0x66>\": 5}, \"merges\": [\"_ "
+        "a\"]}}";
+    static const char words[] = "FO e\xcc\x81"
+                                "xAf";
+    write_file(file);
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    th_token_list tokens = {0};
+    th_text decoded = {0};
+    const bool good = t && th_tokenizer_encode(t, words, strlen(words), &tokens) == TH_OK &&
+                      th_tokenizer_decode(t, tokens.token, tokens.count, &decoded) == TH_OK &&
+                      th_tokenizer_save(t, folder) == TH_OK;
+    sound = sound && (!good || (tokens.count == 10 && tokens.token[0] == 6 && decoded.count == 24));
+    th_token_list_free(&tokens);
+    th_text_free(&decoded);
+    th_tokenizer_free(t);
+    unlink(path);
+    return good;
+}
+
 static bool save_a_small_one(void)
 {
     th_tokenizer *t = th_tokenizer_characters_new(ctx, "ab", 2);
@@ -207,6 +237,7 @@ static bool (*const actions[])(void) = {train,
                                         save,
                                         load_and_use_a_small_one,
                                         load_one_with_several_patterns,
+                                        use_one_of_characters,
                                         save_a_small_one};
 
 /* Returns whether this malloc is the one that is called. The sanitizers and valgrind have their own. */
@@ -329,9 +360,9 @@ static bool add_added_tokens(void)
     bool good = true;
     for (int i = 0; good && i < 40; i++) {
         const char content[] = {(char)('a' + i * 7 % 40), 0};
-        const size_t before = a.count;
-        good = th_added_tokens_add(&a, (th_added_token){.content = content, .bytes = 1, .id = i});
-        sound = sound && a.count == before + good && good == (th_added_tokens_find(&a, content, 1) != NULL);
+        const size_t before = a.all.count;
+        good = th_added_tokens_add(&a, (th_added_token){.content = content, .bytes = 1, .id = i}, content, 1);
+        sound = sound && a.all.count == before + good && good == (th_added_tokens_find(&a, content, 1) != NULL);
     }
     th_added_tokens_release(&a);
     return good;
@@ -464,9 +495,11 @@ START_TEST(test_counted_arrays)
                             t->vocabulary.slot,
                             t->merges.merge,
                             t->merges.slot,
-                            t->added.token,
-                            (char *)t->added.token->content};
-    ck_assert_uint_eq(t->added.count, 1);
+                            t->added.all.token,
+                            (char *)t->added.all.token->content,
+                            t->added.found[0].token,
+                            (char *)t->added.found[0].token->content};
+    ck_assert_uint_eq(t->added.all.count, 1);
     size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         bytes += malloc_usable_size(arrays[i]);

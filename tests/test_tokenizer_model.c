@@ -66,7 +66,6 @@ START_TEST(the_model_is_checked)
          "merge 1, of 'b' and 'a', uses or makes a token that is not in the vocabulary"},
         {"\"model\": {" VOCAB ", \"merges\": [\"a b\", \"ab\"]}",
          "merge 1, 'ab', is not two tokens with one space between them"},
-        {"\"model\": {" VOCAB ", \"merges\": [], \"byte_fallback\": true}", "its byte_fallback is not supported"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refused(load_members("", cases[i].model), path, cases[i].sentence);

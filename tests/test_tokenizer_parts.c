@@ -95,7 +95,8 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Sequence\"}", "its pre_tokenizer is a Sequence without a list \"pretokenizers\""},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [3]}", "its pre_tokenizer is not an object"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Sequence\", \"pretokenizers\": []}]}",
-         "its pre_tokenizer 'Sequence' is not supported; ByteLevel, Split, Digits and a Sequence of them are"},
+         "its pre_tokenizer 'Sequence' is not supported; ByteLevel, Metaspace, Split, Digits and a Sequence of them "
+         "are"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", {\"type\": \"Digits\"}]}",
          "a pre_tokenizer follows ByteLevel, which must be last"},
         {"{\"type\": \"Sequence\", \"pretokenizers\": [" BYTES ", " BYTES "]}",
@@ -106,8 +107,8 @@ START_TEST(the_pre_tokenizer_is_checked)
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}}", "\"behavior\" is missing; it should be a string"},
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Isolated\", \"invert\": 0}",
          "\"invert\" has another type; it should be true or false"},
-        {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"MergedWithNext\"}",
-         "a Split has a behavior that is neither Isolated nor Removed"},
+        {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"MergedWithBoth\"}",
+         "the behavior of a Split must be Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext"},
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\", \"Regex\": \"a\"}, \"behavior\": \"Removed\"}",
          "the pattern of a Split is neither a Regex nor a String"},
         {"{\"type\": \"Split\", \"pattern\": \"a\", \"behavior\": \"Removed\"}",
@@ -252,22 +253,29 @@ START_TEST(the_decoder_is_checked)
     static const char *const good[] = {
         "null", "{\"type\": \"Fuse\"}", "{\"type\": \"ByteLevel\"}", "{\"type\": \"Sequence\", \"decoders\": []}",
         "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Fuse\"}]}"};
-    static const char *const wrong[] = {
-        "{\"type\": \"Sequence\"}", "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Strip\"}]}",
-        "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"Sequence\", \"decoders\": []}]}",
-        "{\"type\": \"Strip\", \"decoders\": []}"};
-    static const char sentence[] =
-        "its decoder is not supported; ByteLevel (with such a pre_tokenizer), Fuse and a Sequence of them are";
+    static const struct {
+        const char *value, *sentence;
+    } wrong[] = {
+        {"{\"type\": \"Sequence\"}", "its decoder is a Sequence without a list \"decoders\""},
+        {"{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Sequence\", \"decoders\": []}]}",
+         "its decoder 'Sequence' is not supported; ByteLevel, Metaspace, Replace, Strip, ByteFallback, Fuse and a "
+         "Sequence of them are"},
+        {"{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}",
+         "its decoder changes tokens, but the pre_tokenizer is ByteLevel"},
+        {"{\"type\": \"ByteFallback\"}", "its decoder has a ByteFallback behind a Fuse, or for tokens of bytes"},
+        {"3", "its decoder is not an object"},
+    };
     char members[500];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         snprintf(members, sizeof members, "\"pre_tokenizer\": " BYTES ", \"decoder\": %s", good[i]);
         expect_tokens(load_members(members, MODEL), "ab", "2");
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        snprintf(members, sizeof members, "\"pre_tokenizer\": " BYTES ", \"decoder\": %s", wrong[i]);
-        expect_refused(load_members(members, MODEL), path, sentence);
+        snprintf(members, sizeof members, "\"pre_tokenizer\": " BYTES ", \"decoder\": %s", wrong[i].value);
+        expect_refused(load_members(members, MODEL), path, wrong[i].sentence);
     }
-    expect_refused(load_members("\"decoder\": {\"type\": \"ByteLevel\"}", MODEL), path, sentence);
+    expect_refused(load_members("\"decoder\": {\"type\": \"ByteLevel\"}", MODEL), path,
+                   "its decoder is ByteLevel, but the pre_tokenizer is not");
     expect_refused(load_members("\"decoder\": {}", MODEL), path, "\"type\" is missing; it should be a string");
 }
 END_TEST

@@ -14,7 +14,9 @@
  *
  * Encoding and training give the results of the reference library (tokenizers 0.23, Unicode 16.0). A tokenizer that
  * splits text by classes of characters uses PCRE2's classes. PCRE2 10.42 has Unicode 14.0; this library adds the
- * characters of 15.0 to 16.0. A PCRE2 with a newer Unicode than 16.0 knows more letters than the reference. */
+ * characters of 15.0 to 16.0. A PCRE2 with a newer Unicode than 16.0 knows more letters than the reference.
+ * Normalization follows Unicode 9.0, and lower case Unicode 17.0, with any version of utf8proc: so does the
+ * reference. */
 #ifndef TAPEHEAD_TOKENIZER_H
 #define TAPEHEAD_TOKENIZER_H
 
@@ -69,16 +71,19 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
 /* Loads a tokenizer from a folder with tokenizer.json, or else with vocab.json and merges.txt: GPT-2's two files, with
  * GPT-2's pattern ("<|endoftext|>" is special if the vocabulary has it). path may also be a file in the format of
  * tokenizer.json. Supported:
- *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk
- *   pre_tokenizer   null, ByteLevel, Split (Isolated, or Removed), Digits, and a Sequence of them
- *   added_tokens    special or not, with lstrip, rstrip, normalized; not single_word
+ *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of them
+ *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, and a Sequence of them
+ *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback
+ *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
  *   post_processor  null, ByteLevel (which changes no token), TemplateProcessing (th_tokenizer_encode_document)
- *   decoder         null, ByteLevel, Fuse: the text of tokens is always their bytes one after another
- * Any other setting that could change a token is TH_ERROR_FILE, and the message names it: normalizers, dropout,
- * prefixes and suffixes of subwords, truncation, padding. So is every kind of damage, such as a merge of unknown
- * tokens or an id that occurs twice. A file has at most 64 MiB, and its values take at most 512 MiB while they are
- * read. An added token has at most 512 bytes. Other files of a transformers folder (tokenizer_config.json) are not
- * read. */
+ *   decoder         null, ByteLevel, Metaspace, Replace, Strip, ByteFallback, Fuse, and a Sequence of them, in which
+ *                   only a Strip of the beginning follows Fuse. With null and ByteLevel the text of tokens is their
+ *                   bytes one after another.
+ *   truncation, padding   th_tokenizer_truncation, th_tokenizer_padding; they are not applied
+ * Any other setting that could change a token is TH_ERROR_FILE, and the message names it: other normalizers, dropout,
+ * prefixes and suffixes of subwords. So is every kind of damage, such as a merge of unknown tokens or an id that occurs
+ * twice. A file has at most 64 MiB, and its values take at most 512 MiB while they are read. An added token has at most
+ * 512 bytes. Other files of a transformers folder (tokenizer_config.json) are not read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
 /* Writes tokenizer.json, and a tokenizer_config.json, so that transformers' AutoTokenizer can open the folder. For
@@ -94,11 +99,42 @@ TH_API void th_tokenizer_free(th_tokenizer *tokenizer);
  * id, which is new unless the content is a token already. Returns -1 with the error stored. */
 TH_API int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content);
 
+/* -- settings for batches of texts: they are saved again, but th_tokenizer_encode does not apply them -- */
+
+/* Which text of a pair is truncated. */
+typedef enum th_truncation_strategy {
+    TH_TRUNCATE_LONGEST, /* the longer one first */
+    TH_TRUNCATE_FIRST,
+    TH_TRUNCATE_SECOND,
+} th_truncation_strategy;
+
+typedef struct th_truncation {
+    int64_t max_length; /* tokens of a text, with the tokens that the post-processor adds */
+    int64_t stride;     /* tokens that a part of a text shares with the part before */
+    th_truncation_strategy strategy;
+    bool left; /* tokens are removed from the beginning, not from the end */
+} th_truncation;
+
+typedef struct th_padding {
+    int64_t fixed;       /* the length of each text; -1: the longest text's */
+    int64_t multiple_of; /* the length becomes a multiple of this; 0: it need not */
+    int64_t token, type; /* the id that is added; its type id */
+    const char *content; /* the token that is added */
+    bool left;           /* tokens are added at the beginning, not at the end */
+} th_padding;
+
+/* Returns the file's truncation, which belongs to the tokenizer; NULL if the file has no truncation. */
+TH_API const th_truncation *th_tokenizer_truncation(const th_tokenizer *tokenizer);
+/* Returns the file's padding, which belongs to the tokenizer; NULL if the file has no padding. */
+TH_API const th_padding *th_tokenizer_padding(const th_tokenizer *tokenizer);
+
 /* -- text into tokens -- */
 
 /* Appends the tokens of a text. It first finds special and other added tokens (from the left, the longest), then
- * splits and merges the rest. TH_ERROR_VALUE for a character without a token, unless the file names an unk_token. Also
- * TH_ERROR_VALUE if a file's pattern takes too many steps: 16 million for a text, and 1,024 more for each byte. */
+ * normalizes, splits and merges the rest. TH_ERROR_VALUE for a character without a token,
+ * unless the file names an unk_token or has tokens for its bytes. Also TH_ERROR_VALUE if a file's patterns take too many
+ * steps (16 million for a text, and 1,024 more for each byte), or if its replacements would make the text too long (64
+ * times its bytes, and 64 KiB). */
 TH_API th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                      th_token_list *tokens) TH_MUST_CHECK;
 /* As th_tokenizer_encode, but adds the tokens that the file's post-processor puts around it, such as Llama's
@@ -110,23 +146,29 @@ TH_API th_status th_tokenizer_encode_document(th_tokenizer *tokenizer, const cha
 
 /* Returns the number of tokens. Ids are 0 .. size-1. */
 TH_API int64_t th_tokenizer_size(const th_tokenizer *tokenizer);
-/* Returns the text of a token, which may be a part of a character, and sets *bytes to its length. Valid until the next
+/* Returns the text of a token inside a text, and sets *bytes to its length. It may be a part of a character. Valid until the next
  * th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
 TH_API const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes);
 /* Returns true if a token is special; false if the id is not a token. */
 TH_API bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token);
-/* Returns the token with this text, a special one first: th_tokenizer_find(t, "<|endoftext|>"). Returns -1 if no token
- * has it. */
+/* Returns the token with these bytes, a special one first: th_tokenizer_find(t, "<|endoftext|>"). Returns -1 if no
+ * token has them. If tokens consist of characters, the bytes are those of files: "\u2581the", "<0x0A>". */
 TH_API int64_t th_tokenizer_find(const th_tokenizer *tokenizer, const char *content);
 
-/* Appends the text of the tokens, including special ones. TH_ERROR_INDEX for an id outside the vocabulary. */
+/* Appends the text of the tokens, including special ones. A decoder such as Llama's removes the space at the beginning
+ * of a text: here the first of these tokens is the beginning. Tokens such as <0xE2> become bytes, also if they are not
+ * valid UTF-8 together; the reference then returns U+FFFD for each byte. TH_ERROR_INDEX for an id outside the
+ * vocabulary. */
 TH_API th_status th_tokenizer_decode(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count,
                                      th_text *text) TH_MUST_CHECK;
 
-/* The beginning of a character that is not complete yet. Initialize it with zeros. */
+/* A text that is written in parts. Initialize it with zeros. Set `begun` to true and `stripped` to -1 if the text
+ * continues another one: then a space at its beginning remains. */
 typedef struct th_text_stream {
-    unsigned char held[4];
+    unsigned char held[4]; /* the beginning of a character that is not complete yet */
     int count;
+    bool begun;   /* a token has been written */
+    int stripped; /* characters that the decoder has removed from the beginning; -1: it removes no more */
 } th_text_stream;
 /* Writes the text of the tokens to a file, in whole characters. An incomplete character at the end waits in the stream
  * for the next call. Invalid UTF-8 becomes U+FFFD. */

@@ -4,6 +4,7 @@
  *     tokenizer characters FOLDER TEXT          saves a tokenizer of the text's characters
  *     tokenizer bytes FOLDER                    saves a tokenizer of bytes
  *     tokenizer again PATH FOLDER               loads a tokenizer and saves it
+ *     tokenizer decode|stream PATH IDS          prints the text of each line of ids, at once or token by token, and ff fe ff
  * TEXTS is a file with texts that are separated by the bytes ff fe ff. Seconds are printed to standard error. */
 #include <time.h>
 
@@ -69,6 +70,50 @@ static void encode(th_context *ctx, bool document, const char *path, const char 
     free(all);
 }
 
+/* Reads the ids of a line. Returns the next line. */
+static char *read_line(char *line, th_token_list *tokens)
+{
+    char *const end = line + strcspn(line, "\n");
+    tokens->count = 0;
+    for (char *next; line < end; line = next) {
+        const long token = strtol(line, &next, 10);
+        if (next == line || next > end)
+            break;
+        if (tokens->count == tokens->capacity) {
+            tokens->capacity = 2 * tokens->capacity + 16;
+            tokens->token = realloc(tokens->token, tokens->capacity * sizeof *tokens->token);
+        }
+        tokens->token[tokens->count++] = (int32_t)token;
+    }
+    return *end ? end + 1 : end;
+}
+
+static void decode(th_context *ctx, bool stream, const char *path, const char *ids)
+{
+    size_t bytes;
+    char *all = read_all(ids, &bytes);
+    th_tokenizer *t = th_tokenizer_load(ctx, path);
+    driver_check(ctx);
+    th_token_list tokens = {0};
+    th_text text = {0};
+    for (char *line = all; *line;) {
+        th_text_stream state = {.count = 0};
+        line = read_line(line, &tokens);
+        text.count = 0;
+        for (size_t i = 0; stream && i < tokens.count; i++)
+            if (th_tokenizer_write(t, &tokens.token[i], 1, &state, stdout))
+                driver_check(ctx);
+        if (stream ? th_tokenizer_write_end(t, &state, stdout)
+                   : th_tokenizer_decode(t, tokens.token, tokens.count, &text))
+            driver_check(ctx);
+        fwrite(text.bytes, 1, text.count, stdout);
+        fwrite(separator, 1, 3, stdout);
+    }
+    th_token_list_free(&tokens);
+    th_text_free(&text);
+    free(all);
+}
+
 static th_tokenizer *train(th_context *ctx, int count, char **argument)
 {
     size_t bytes;
@@ -105,6 +150,11 @@ int main(int count, char **argument)
     const char *folder = count > 2 ? argument[2] : "";
     if (count > 3 && (strcmp(command, "encode") == 0 || strcmp(command, "document") == 0)) {
         encode(ctx, command[0] == 'd', argument[2], argument[3]);
+        th_context_free(ctx);
+        return 0;
+    }
+    if (count > 3 && (strcmp(command, "decode") == 0 || strcmp(command, "stream") == 0)) {
+        decode(ctx, command[0] == 's', argument[2], argument[3]);
         th_context_free(ctx);
         return 0;
     }

@@ -41,11 +41,12 @@ static bool check_matches(th_pattern *p, fuzz_part text)
 static void check_split(th_pattern *p, fuzz_part text)
 {
     th_context *ctx = fuzz_context(1 << 20);
-    const th_text_split split = {.stage = {{p, TH_KEEP_ALL}}, .stages = 1};
+    const th_text_split split = {.stage = {{.pattern = p}}, .stages = 1};
     words w = {text.bytes, 0};
     uint64_t budget = th_pattern_budget(text.count);
     const th_status status =
-        th_split_text(&split, ctx, "splitting", text.bytes, text.count, &budget, (th_word_sink){take_word, &w});
+        th_split_text(&split, ctx, "splitting", (th_piece){.text = text.bytes, .bytes = text.count}, &budget,
+                      (th_word_sink){take_word, &w});
     if (!fuzz_failed_with(ctx, status != TH_OK, TH_ERROR_VALUE))
         FUZZ_CHECK(w.at == text.bytes + text.count, "the words end too early");
     fuzz_context_free(ctx);

@@ -6,6 +6,7 @@
 
 #include "models/text/grow.h"
 #include "models/text/split.h"
+#include "models/text/unicode.h"
 
 static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
@@ -14,12 +15,12 @@ static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 }
 
 /* Returns the index of the first token that is not less than this content. */
-static size_t index_of(const th_added_tokens *a, const char *content, size_t bytes)
+static size_t index_of(const th_added_set *set, const char *content, size_t bytes)
 {
-    size_t low = 0, high = a->count;
+    size_t low = 0, high = set->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (compare(a->token[middle].content, a->token[middle].bytes, content, bytes) < 0)
+        if (compare(set->token[middle].content, set->token[middle].bytes, content, bytes) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -27,88 +28,121 @@ static size_t index_of(const th_added_tokens *a, const char *content, size_t byt
     return low;
 }
 
-static bool is_at(const th_added_tokens *a, size_t index, const char *content, size_t bytes)
+static bool is_at(const th_added_set *set, size_t index, const char *content, size_t bytes)
 {
-    return index < a->count && compare(a->token[index].content, a->token[index].bytes, content, bytes) == 0;
+    return index < set->count && compare(set->token[index].content, set->token[index].bytes, content, bytes) == 0;
+}
+
+static const th_added_token *find_in(const th_added_set *set, const char *content, size_t bytes)
+{
+    const size_t index = index_of(set, content, bytes);
+    return is_at(set, index, content, bytes) ? &set->token[index] : NULL;
+}
+
+/* Adds a token with another content. Replaces a token with the same one. Returns false if out of memory. */
+static bool put(th_added_set *set, th_added_token token, const char *bytes, size_t count)
+{
+    const size_t index = index_of(set, bytes, count);
+    token.bytes = count;
+    if (is_at(set, index, bytes, count)) {
+        token.content = set->token[index].content;
+    } else {
+        char *content = malloc(count + 1);
+        if (content == NULL || !TH_GROW(set->token, set->capacity, set->count + 1)) {
+            free(content);
+            return false;
+        }
+        memcpy(content, bytes, count);
+        content[count] = 0;
+        token.content = content;
+        memmove(set->token + index + 1, set->token + index, (set->count - index) * sizeof *set->token);
+        set->count++;
+    }
+    set->token[index] = token;
+    set->begins[(unsigned char)token.content[0]] = true;
+    return true;
+}
+
+/* Removes the token with this id, if the set has it. */
+static void remove_id(th_added_set *set, int32_t id)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->token[i].id != id)
+            continue;
+        free((char *)set->token[i].content);
+        memmove(set->token + i, set->token + i + 1, (set->count - i - 1) * sizeof *set->token);
+        set->count--;
+        return;
+    }
 }
 
 const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes)
 {
-    const size_t index = index_of(a, content, bytes);
-    return is_at(a, index, content, bytes) ? &a->token[index] : NULL;
+    return find_in(&a->all, content, bytes);
 }
 
-bool th_added_tokens_add(th_added_tokens *a, th_added_token token)
+const th_added_token *th_added_tokens_normalized(const th_added_tokens *a, int32_t id)
 {
-    const size_t index = index_of(a, token.content, token.bytes);
-    if (is_at(a, index, token.content, token.bytes)) {
-        token.content = a->token[index].content;
-    } else {
-        char *content = malloc(token.bytes + 1);
-        if (content == NULL || !TH_GROW(a->token, a->capacity, a->count + 1)) {
-            free(content);
-            return false;
-        }
-        memcpy(content, token.content, token.bytes);
-        content[token.bytes] = 0;
-        token.content = content;
-        memmove(a->token + index + 1, a->token + index, (a->count - index) * sizeof *a->token);
-        a->count++;
-    }
-    a->token[index] = token;
-    a->begins[token.normalized][(unsigned char)token.content[0]] = true;
-    a->any[token.normalized] = true;
-    return true;
+    for (size_t i = 0; i < a->found[1].count; i++)
+        if (a->found[1].token[i].id == id)
+            return &a->found[1].token[i];
+    return NULL;
+}
+
+const th_added_token *th_added_tokens_conflict(const th_added_tokens *a, th_added_token token, const char *found,
+                                               size_t bytes)
+{
+    const th_added_token *other = find_in(&a->found[token.normalized], found, bytes);
+    return other && other->id != token.id ? other : NULL;
+}
+
+bool th_added_tokens_add(th_added_tokens *a, th_added_token token, const char *found, size_t bytes)
+{
+    if (th_added_tokens_find(a, token.content, token.bytes))
+        for (int normalized = 0; normalized < 2; normalized++)
+            remove_id(&a->found[normalized], token.id);
+    return (bytes == 0 || put(&a->found[token.normalized], token, found, bytes)) &&
+           put(&a->all, token, token.content, token.bytes);
+}
+
+static size_t memory_of(const th_added_set *set)
+{
+    size_t bytes = set->capacity * sizeof *set->token;
+    for (size_t i = 0; i < set->count; i++)
+        bytes += set->token[i].bytes + 1;
+    return bytes;
+}
+
+size_t th_added_tokens_memory(const th_added_tokens *a)
+{
+    return memory_of(&a->all) + memory_of(&a->found[0]) + memory_of(&a->found[1]);
+}
+
+static void release(th_added_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        free((char *)set->token[i].content);
+    free(set->token);
 }
 
 void th_added_tokens_release(th_added_tokens *a)
 {
-    for (size_t i = 0; i < a->count; i++)
-        free((char *)a->token[i].content);
-    free(a->token);
+    release(&a->all);
+    release(&a->found[0]);
+    release(&a->found[1]);
     *a = (th_added_tokens){0};
 }
 
-/* -- white space -- */
-
-/* Whether a character is in Unicode's White_Space. */
-static bool is_space(const char *character, int length)
-{
-    static const char *const spaces[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8", "\xe2\x80\xa9",
-                                         "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80", "\xe2\x80\x80", "\xe2\x80\x81",
-                                         "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86",
-                                         "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a"};
-    if (length == 1)
-        return *character == ' ' || (*character >= '\t' && *character <= '\r');
-    for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++)
-        if (strlen(spaces[i]) == (size_t)length && memcmp(spaces[i], character, (size_t)length) == 0)
-            return true;
-    return false;
-}
-
-static size_t spaces_before(const char *text, size_t from, size_t at)
-{
-    while (at > from) {
-        size_t begin = at - 1;
-        while (begin > from && ((unsigned char)text[begin] & 0xc0) == 0x80 && at - begin < 4)
-            begin--;
-        if (th_character_length(text + begin, at - begin) != (int)(at - begin) ||
-            !is_space(text + begin, (int)(at - begin)))
-            break;
-        at = begin;
-    }
-    return at;
-}
-
-static size_t spaces_after(const char *text, size_t bytes, size_t at)
-{
-    int length;
-    while (at < bytes && (length = th_character_length(text + at, bytes - at)) > 0 && is_space(text + at, length))
-        at += (size_t)length;
-    return at;
-}
-
 /* -- finding -- */
+
+/* Whether text[begin .. end-1] has no characters of words beside it. */
+static bool is_single_word(const char *text, size_t bytes, size_t begin, size_t end)
+{
+    const size_t before = th_character_before(text, 0, begin);
+    const int after = end < bytes ? th_character_length(text + end, bytes - end) : 0;
+    return !(before < begin && th_unicode_is_word(th_code_of(text + before, (int)(begin - before)))) &&
+           !(after > 0 && th_unicode_is_word(th_code_of(text + end, after)));
+}
 
 /* Returns byte `depth` of a token; -1 after its end, so that shorter tokens sort first. */
 static int byte_at(const th_added_token *token, size_t depth)
@@ -118,7 +152,7 @@ static int byte_at(const th_added_token *token, size_t depth)
 
 /* token[low .. high-1] have the same first `depth` bytes. Returns the first of them whose next byte is at least
  * `byte`. */
-static size_t lower_bound(const th_added_tokens *a, size_t low, size_t high, size_t depth, int byte)
+static size_t lower_bound(const th_added_set *a, size_t low, size_t high, size_t depth, int byte)
 {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -130,12 +164,12 @@ static size_t lower_bound(const th_added_tokens *a, size_t low, size_t high, siz
     return low;
 }
 
-static const th_added_token *longest_at(const th_added_tokens *a, bool normalized, const char *text, size_t bytes)
+static const th_added_token *longest_at(const th_added_set *a, const char *text, size_t bytes)
 {
     const th_added_token *longest = NULL;
     size_t low = 0, high = a->count;
     for (size_t depth = 0; low < high; depth++) {
-        if (a->token[low].bytes == depth && a->token[low].normalized == normalized)
+        if (a->token[low].bytes == depth)
             longest = &a->token[low];
         if (depth == bytes)
             break;
@@ -149,16 +183,18 @@ static const th_added_token *longest_at(const th_added_tokens *a, bool normalize
 }
 
 /* Extends the token at s->next by the white space that belongs to it. Returns false if the previous token already
- * includes all of it. */
+ * includes all of it, or if it must be a single word and is not. */
 static bool widen(th_added_search *s, const th_added_token *token, size_t from)
 {
     const size_t at = s->next;
     s->next += token->bytes;
-    s->begin = !token->lstrip ? at : at > from ? spaces_before(s->text, from, at) : from;
+    if (token->single_word && !is_single_word(s->text, s->bytes, at, s->next))
+        return false;
+    s->begin = !token->lstrip ? at : at > from ? th_spaces_before(s->text, from, at) : from;
     s->end = s->next;
     if (token->rstrip) {
         if (s->spaces_end < s->next)
-            s->spaces_end = spaces_after(s->text, s->bytes, s->next);
+            s->spaces_end = th_spaces_after(s->text, s->bytes, s->next);
         s->end = s->spaces_end;
     }
     return s->begin < s->end;
@@ -166,13 +202,12 @@ static bool widen(th_added_search *s, const th_added_token *token, size_t from)
 
 const th_added_token *th_added_search_next(th_added_search *s, size_t from)
 {
-    const th_added_tokens *a = s->tokens;
-    if (!a->any[s->normalized])
+    const th_added_set *a = s->tokens;
+    if (a->count == 0)
         return NULL;
     while (s->next < s->bytes) {
-        const bool begins = a->begins[s->normalized][(unsigned char)s->text[s->next]];
         const th_added_token *token =
-            begins ? longest_at(a, s->normalized, s->text + s->next, s->bytes - s->next) : NULL;
+            a->begins[(unsigned char)s->text[s->next]] ? longest_at(a, s->text + s->next, s->bytes - s->next) : NULL;
         if (token == NULL)
             s->next++;
         else if (widen(s, token, from))

@@ -13,29 +13,42 @@ typedef struct th_added_token {
     size_t bytes;
     int32_t id;
     bool special;
-    bool normalized;     /* found after all tokens that are not normalized */
+    bool normalized;     /* found in normalized text, after all tokens that are not normalized */
     bool lstrip, rstrip; /* includes the white space before it, or after it */
+    bool single_word;    /* only found between characters that do not belong to words */
 } th_added_token;
 
-typedef struct th_added_tokens {
-    th_added_token *token; /* [count], sorted by content */
+/* Tokens sorted by content, each only once. */
+typedef struct th_added_set {
+    th_added_token *token; /* [count] */
     size_t count, capacity;
-    bool begins[2][256]; /* whether a token begins with this byte; [normalized] */
-    bool any[2];
+    bool begins[256]; /* whether a token begins with this byte */
+} th_added_set;
+
+typedef struct th_added_tokens {
+    th_added_set all;
+    th_added_set found[2]; /* [normalized]; the content of a normalized token is normalized */
 } th_added_tokens;
 
-/* Copies the content, which has 1 to TH_MAX_ADDED_TOKEN_BYTES bytes, and replaces a token with the same content.
- * Returns false if out of memory. */
-bool th_added_tokens_add(th_added_tokens *a, th_added_token token);
+/* Adds a token that is found by the text found[0 .. bytes-1], which is the content itself unless a normalizer changes it; if it is
+ * empty, the token is never found. Copies both. Replaces a token with the same content. Returns false if out of
+ * memory. */
+bool th_added_tokens_add(th_added_tokens *a, th_added_token token, const char *found, size_t bytes);
 /* Returns the token with this content, or NULL. */
 const th_added_token *th_added_tokens_find(const th_added_tokens *a, const char *content, size_t bytes);
+/* Returns the normalized token with this id, whose content is normalized; NULL if there is none. */
+const th_added_token *th_added_tokens_normalized(const th_added_tokens *a, int32_t id);
+/* Returns another token that is found by the same text, or NULL. */
+const th_added_token *th_added_tokens_conflict(const th_added_tokens *a, th_added_token token, const char *found,
+                                               size_t bytes);
+/* Returns the number of bytes that the tokens take. */
+size_t th_added_tokens_memory(const th_added_tokens *a);
 /* Releases the memory. */
 void th_added_tokens_release(th_added_tokens *a);
 
 /* A search of a text for its tokens. The whole search takes time in proportion to the text. */
 typedef struct th_added_search {
-    const th_added_tokens *tokens;
-    bool normalized; /* whether it finds the normalized tokens or the others */
+    const th_added_set *tokens;
     const char *text;
     size_t bytes;
     size_t next;       /* the search continues here */

@@ -28,24 +28,62 @@ static th_status check(const th_tokenizer *t, const char *operation, const int32
     return TH_OK;
 }
 
+/* Sets *text to the text of a token. `first` is memory for the text of a first token that differs. */
+static th_status text_of(const th_tokenizer *t, const char *operation, int32_t token, bool is_first, th_text *first,
+                         const char **text, size_t *bytes)
+{
+    const th_token_entry *e = &t->vocabulary.entry[token];
+    *text = th_vocabulary_text(&t->vocabulary, token);
+    *bytes = e->text_bytes;
+    if (!is_first || !t->decoder.first_differs)
+        return TH_OK;
+    const th_added_token *added = th_added_tokens_normalized(&t->added, token);
+    const char *written = added ? added->content : th_vocabulary_bytes(&t->vocabulary, token);
+    if (th_decoder_token(&t->decoder, t->ctx, operation, written, added ? added->bytes : e->bytes, true, first))
+        return th_error_code(t->ctx);
+    *text = first->bytes;
+    *bytes = first->count;
+    return TH_OK;
+}
+
+/* Removes from text[from ..] what the decoder removes from the beginning of a text. */
+static void strip_start(const th_decoder *d, th_text *text, size_t from)
+{
+    const size_t length = strlen(d->start);
+    size_t end = from;
+    for (size_t i = 0;
+         i < d->start_count && text->count - end >= length && memcmp(text->bytes + end, d->start, length) == 0; i++)
+        end += length;
+    memmove(text->bytes + from, text->bytes + end, text->count - end);
+    text->count -= end - from;
+}
+
 th_status th_tokenizer_decode(const th_tokenizer *tokenizer, const int32_t *tokens, size_t count, th_text *text)
 {
     static const char operation[] = "tokenizer_decode";
     if (check(tokenizer, operation, tokens, count, text))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
-    const th_vocabulary *v = &tokenizer->vocabulary;
-    size_t bytes = text->count;
+    const size_t before = text->count;
+    size_t total = before;
     for (size_t i = 0; i < count; i++)
-        bytes += v->entry[tokens[i]].bytes;
-    if (!TH_GROW(text->bytes, text->capacity, bytes + 1))
-        return th_fail_memory(tokenizer->ctx, operation, bytes + 1);
-    for (size_t i = 0; i < count; i++) {
-        const th_token_entry *e = &v->entry[tokens[i]];
-        memcpy(text->bytes + text->count, v->pool + e->offset, e->bytes);
-        text->count += e->bytes;
+        total += tokenizer->vocabulary.entry[tokens[i]].text_bytes;
+    if (!TH_GROW(text->bytes, text->capacity, total + 1))
+        return th_fail_memory(tokenizer->ctx, operation, total + 1);
+    th_text first = {0};
+    for (size_t i = 0; i < count && !th_failed(tokenizer->ctx); i++) {
+        const char *bytes;
+        size_t n;
+        if (text_of(tokenizer, operation, tokens[i], i == 0, &first, &bytes, &n) == TH_OK &&
+            !th_text_append(text, bytes, n))
+            th_fail_memory(tokenizer->ctx, operation, n);
     }
+    th_text_free(&first);
+    if (th_failed(tokenizer->ctx))
+        text->count = before;
+    else
+        strip_start(&tokenizer->decoder, text, before);
     text->bytes[text->count] = 0;
-    return TH_OK;
+    return th_error_code(tokenizer->ctx);
 }
 
 /* -- streams -- */
@@ -65,8 +103,17 @@ static bool is_beginning(const unsigned char *bytes, int count)
     return false;
 }
 
+/* Whether the decoder removes the character held[0 .. length-1], because it is at the beginning of the text. */
+static bool is_stripped(const th_decoder *d, th_text_stream *s, int length)
+{
+    const bool stripped = s->stripped >= 0 && (size_t)s->stripped < d->start_count &&
+                          strlen(d->start) == (size_t)length && memcmp(s->held, d->start, (size_t)length) == 0;
+    s->stripped = stripped ? s->stripped + 1 : -1;
+    return stripped;
+}
+
 /* Writes the complete characters of the held bytes. Returns false if writing fails. */
-static bool write_held(th_text_stream *s, FILE *file)
+static bool write_held(const th_decoder *d, th_text_stream *s, FILE *file)
 {
     while (s->count > 0) {
         const int length = th_character_length((const char *)s->held, (size_t)s->count);
@@ -75,7 +122,8 @@ static bool write_held(th_text_stream *s, FILE *file)
         /* the bytes before the last one, which began a character, become one U+FFFD */
         const int consumed = length > 0 ? length : s->count > 1 ? s->count - 1 : 1;
         const size_t bytes = length > 0 ? (size_t)length : sizeof replacement - 1;
-        const bool good = fwrite(length > 0 ? (const char *)s->held : replacement, 1, bytes, file) == bytes;
+        const bool good = is_stripped(d, s, length) ||
+                          fwrite(length > 0 ? (const char *)s->held : replacement, 1, bytes, file) == bytes;
         s->count -= consumed;
         memmove(s->held, s->held + consumed, (size_t)s->count);
         if (!good) /* the held bytes must not become more with each further call */
@@ -96,16 +144,21 @@ th_status th_tokenizer_write(const th_tokenizer *tokenizer, const int32_t *token
     static const char operation[] = "tokenizer_write";
     if (check(tokenizer, operation, tokens, count, stream && file ? stream : NULL))
         return tokenizer ? th_error_code(tokenizer->ctx) : TH_ERROR_ARGUMENT;
-    const th_vocabulary *v = &tokenizer->vocabulary;
+    th_text first = {0};
     bool good = true;
     for (size_t i = 0; i < count; i++) {
-        const th_token_entry *e = &v->entry[tokens[i]];
-        for (size_t k = 0; good && k < e->bytes; k++) {
-            stream->held[stream->count++] = (unsigned char)v->pool[e->offset + k];
-            good = write_held(stream, file);
+        const char *text;
+        size_t bytes;
+        if (text_of(tokenizer, operation, tokens[i], !stream->begun, &first, &text, &bytes))
+            break;
+        stream->begun = true;
+        for (size_t k = 0; good && k < bytes; k++) {
+            stream->held[stream->count++] = (unsigned char)text[k];
+            good = write_held(&tokenizer->decoder, stream, file);
         }
     }
-    return written(tokenizer, operation, good, file);
+    th_text_free(&first);
+    return th_failed(tokenizer->ctx) ? th_error_code(tokenizer->ctx) : written(tokenizer, operation, good, file);
 }
 
 th_status th_tokenizer_write_end(const th_tokenizer *tokenizer, th_text_stream *stream, FILE *file)

@@ -1,5 +1,7 @@
 /* Converts text to tokens. Added tokens are found first. The text between them is split into words. Each word is looked
  * up in a cache or merged, in memory that later words reuse. */
+#include <string.h>
+
 #include "models/text/grow.h"
 #include "models/text/tokenizer.h"
 
@@ -38,34 +40,56 @@ static th_status append(const encoding *e, const int32_t *token, size_t count)
 
 /* -- words -- */
 
+/* Stores the error for a character without a token. */
+static th_status refuse_character(const encoding *e, const char *word, size_t bytes, size_t at, size_t length)
+{
+    char hexadecimal[16] = "";
+    for (size_t i = 0; i < length; i++)
+        snprintf(hexadecimal + 3 * i, sizeof hexadecimal - 3 * i, " %02x", (unsigned char)word[at + i]);
+    const bool inside = word >= e->text && word < e->text + e->bytes;
+    const bool visible = (unsigned char)word[at] >= ' ' && th_character_length(word + at, bytes - at) > 0;
+    return th_fail(e->t->ctx, TH_ERROR_VALUE, e->operation,
+                   "'%.*s' (bytes%s) at byte %zu%s is not in the vocabulary, which has no token for unknown text",
+                   visible ? (int)length : 0, word + at, hexadecimal, inside ? (size_t)(word - e->text) + at : at,
+                   inside ? "" : " of a normalized word");
+}
+
+/* Writes the tokens of a character's bytes, such as <0xE2>. Returns false if one of them has no token. */
+static bool write_fallback(th_tokenizer *t, const char *character, size_t length, size_t *count)
+{
+    for (size_t i = 0; i < length; i++)
+        if (t->fallback[(unsigned char)character[i]] < 0)
+            return false;
+    for (size_t i = 0; i < length; i++)
+        t->word.token[(*count)++] = t->fallback[(unsigned char)character[i]];
+    return true;
+}
+
 /* Writes the tokens of a word's single bytes or characters, before any merge, into t->word.token, which is large
- * enough. */
+ * enough. As in the reference, an unknown token waits for the next character that is in the vocabulary, so tokens of
+ * bytes come before it. */
 static th_status write_single_tokens(const encoding *e, const char *word, size_t bytes, size_t *count)
 {
     th_tokenizer *t = e->t;
-    bool unknown_before = false;
+    bool waits = false;
     *count = 0;
-    for (size_t at = 0; at < bytes;) {
+    for (size_t at = 0, length; at < bytes; at += length) {
         const int character = th_character_length(word + at, bytes - at);
-        const size_t length = t->byte_level || character == 0 ? 1 : (size_t)character;
-        int32_t token = t->byte_level ? t->byte_token[(unsigned char)word[at]]
-                                      : th_vocabulary_find(&t->vocabulary, word + at, length);
-        if (token < 0 && t->unknown < 0) {
-            char hexadecimal[16] = "";
-            for (size_t i = 0; i < length; i++)
-                snprintf(hexadecimal + 3 * i, sizeof hexadecimal - 3 * i, " %02x", (unsigned char)word[at + i]);
-            const bool inside = word >= e->text && word < e->text + e->bytes;
-            return th_fail(t->ctx, TH_ERROR_VALUE, e->operation,
-                           "'%.*s' (bytes%s) at byte %zu is not in the vocabulary, which has no token for unknown text",
-                           character && (unsigned char)word[at] >= ' ' ? (int)length : 0, word + at, hexadecimal,
-                           inside ? (size_t)(word - e->text) + at : at);
-        }
-        at += length;
-        const bool unknown = token < 0;
-        if (!unknown || !unknown_before || !t->fuse_unknown)
-            t->word.token[(*count)++] = unknown ? t->unknown : token;
-        unknown_before = unknown;
+        length = t->byte_level || character == 0 ? 1 : (size_t)character;
+        const int32_t token = t->byte_level ? t->byte_token[(unsigned char)word[at]]
+                                            : th_vocabulary_find(&t->vocabulary, word + at, length);
+        if (token < 0 && write_fallback(t, word + at, length, count))
+            continue;
+        if (token < 0 && t->unknown < 0)
+            return refuse_character(e, word, bytes, at, length);
+        if (waits && (token >= 0 || !t->fuse_unknown))
+            t->word.token[(*count)++] = t->unknown;
+        if (token >= 0)
+            t->word.token[(*count)++] = token;
+        waits = token < 0;
     }
+    if (waits)
+        t->word.token[(*count)++] = t->unknown;
     return TH_OK;
 }
 
@@ -84,9 +108,8 @@ static th_cached_word *slot_of(const th_tokenizer *t, const char *word, size_t b
     return &t->cache[th_hash_bytes(t->cache_key, word, bytes) & (TH_CACHED_WORDS - 1)];
 }
 
-static th_status take_word(void *user, const char *word, size_t bytes)
+static th_status take_word(const encoding *e, const char *word, size_t bytes)
 {
-    const encoding *e = user;
     th_tokenizer *t = e->t;
     th_cached_word *slot = bytes <= TH_CACHED_BYTES ? slot_of(t, word, bytes) : NULL;
     if (slot && slot->bytes == bytes && memcmp(slot->word, word, bytes) == 0)
@@ -108,40 +131,65 @@ static th_status take_word(void *user, const char *word, size_t bytes)
     return TH_OK;
 }
 
-/* -- texts -- */
-
-static th_status encode_plain(const encoding *e, const char *text, size_t bytes)
+/* Takes a piece, which the split does not cut any more. */
+static th_status take_piece(void *user, const char *piece, size_t bytes)
 {
-    th_tokenizer *t = e->t;
-    const th_word_sink sink = {take_word, (void *)(uintptr_t)e};
-    if (!t->prefix_space || bytes == 0 || *text == ' ')
-        return th_split_text(&t->split, t->ctx, e->operation, text, bytes, e->budget, sink);
-    if (!TH_GROW(t->padded, t->padded_capacity, bytes + 1))
-        return th_fail_memory(t->ctx, e->operation, bytes + 1);
-    t->padded[0] = ' ';
-    memcpy(t->padded + 1, text, bytes);
-    return th_split_text(&t->split, t->ctx, e->operation, t->padded, bytes + 1, e->budget, sink);
+    const encoding *e = user;
+    const th_tokenizer *t = e->t;
+    if (t->seams.bit == NULL)
+        return take_word(e, piece, bytes);
+    for (size_t at = 0, end; at < bytes; at = end) {
+        end = th_seams_next(&t->seams, &t->vocabulary, piece, bytes, at);
+        if (take_word(e, piece + at, end - at))
+            return th_error_code(t->ctx);
+    }
+    return TH_OK;
 }
 
-/* Finds added tokens, first those that are not `normalized`, then in the text between them the others. */
-static th_status encode_between(const encoding *e, bool normalized, const char *text, size_t bytes)
+/* -- texts -- */
+
+static th_status encode_plain(const encoding *e, th_piece piece)
 {
-    th_added_search search = {.tokens = &e->t->added, .normalized = normalized, .text = text, .bytes = bytes};
+    th_tokenizer *t = e->t;
+    const th_word_sink sink = {take_piece, (void *)(uintptr_t)e};
+    if (t->prefix_space && piece.bytes > 0 && *piece.text != ' ') {
+        if (!TH_GROW(t->padded, t->padded_capacity, piece.bytes + 1))
+            return th_fail_memory(t->ctx, e->operation, piece.bytes + 1);
+        t->padded[0] = ' ';
+        memcpy(t->padded + 1, piece.text, piece.bytes);
+        piece = (th_piece){.text = t->padded, .bytes = piece.bytes + 1, .first = piece.first > 0 ? piece.first + 1 : 0};
+    }
+    return th_split_text(&t->split, t->ctx, e->operation, piece, e->budget, sink);
+}
+
+/* Finds added tokens, and passes the pieces between them to `next`. */
+static th_status encode_between(const encoding *e, bool normalized, th_piece piece,
+                                th_status (*next)(const encoding *e, th_piece piece))
+{
+    th_added_search search = {.tokens = &e->t->added.found[normalized], .text = piece.text, .bytes = piece.bytes};
     size_t at = 0;
     const th_added_token *token;
     while ((token = th_added_search_next(&search, at))) {
-        if (search.begin > at) {
-            const size_t between = search.begin - at;
-            if (normalized ? encode_plain(e, text + at, between) : encode_between(e, true, text + at, between))
-                return th_error_code(e->t->ctx);
-        }
-        if (append(e, &token->id, 1))
+        if ((search.begin > at && next(e, th_piece_of(piece, at, search.begin))) || append(e, &token->id, 1))
             return th_error_code(e->t->ctx);
         at = search.end;
     }
-    if (at >= bytes)
-        return TH_OK;
-    return normalized ? encode_plain(e, text + at, bytes - at) : encode_between(e, true, text + at, bytes - at);
+    return at < piece.bytes ? next(e, th_piece_of(piece, at, piece.bytes)) : TH_OK;
+}
+
+/* Normalizes a piece, and then finds the tokens that are `normalized`. */
+static th_status encode_normalized(const encoding *e, th_piece piece)
+{
+    return th_normalizer_apply(&e->t->normalizer, e->t->ctx, e->operation, e->budget, &piece)
+               ? th_error_code(e->t->ctx)
+               : encode_between(e, true, piece, encode_plain);
+}
+
+static th_status encode_text(const encoding *e)
+{
+    const int first = th_character_length(e->text, e->bytes);
+    const th_piece text = {.text = e->text, .bytes = e->bytes, .first = first > 0 ? (size_t)first : 1};
+    return encode_between(e, false, text, encode_normalized);
 }
 
 /* Encodes a text. After an error nothing is appended. */
@@ -155,8 +203,7 @@ static th_status encode(th_tokenizer *t, const char *operation, const char *text
     uint64_t budget = th_pattern_budget(bytes);
     const encoding e = {t, operation, text, bytes, &budget, tokens};
     const size_t before = tokens->count;
-    if ((document && append(&e, t->template.before, t->template.n_before)) ||
-        (bytes > 0 && encode_between(&e, false, text, bytes)) ||
+    if ((document && append(&e, t->template.before, t->template.n_before)) || (bytes > 0 && encode_text(&e)) ||
         (document && append(&e, t->template.after, t->template.n_after))) {
         tokens->count = before;
         return th_error_code(t->ctx);

@@ -5,6 +5,7 @@
 #include "models/core.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/tokenizer.h"
+#include "models/text/unicode.h"
 
 th_tokenizer *th_tokenizer_bytes_new(th_context *ctx)
 {
@@ -26,20 +27,12 @@ th_tokenizer *th_tokenizer_bytes_new(th_context *ctx)
 
 enum { CODE_POINTS = 0x110000 };
 
-static uint32_t code_of(const unsigned char *text, int length)
-{
-    uint32_t code = length == 1 ? text[0] : text[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++)
-        code = code << 6 | (text[i] & 0x3f);
-    return code;
-}
-
 /* Marks the code points that occur in the text, with a bit for each. */
 static void mark(const char *text, size_t bytes, uint8_t *occurs)
 {
     for (size_t at = 0; at < bytes;) {
         const int length = th_character_length(text + at, bytes - at);
-        const uint32_t code = code_of((const unsigned char *)text + at, length);
+        const uint32_t code = th_code_of(text + at, length);
         occurs[code / 8] |= (uint8_t)(1 << code % 8);
         at += (size_t)length;
     }

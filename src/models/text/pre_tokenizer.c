@@ -1,8 +1,10 @@
 /* The "pre_tokenizer" of tokenizer.json: how a text is split into words, and whether merges work on bytes or on
  * characters. Unsupported types are rejected by name. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/files/json.h"
+#include "models/text/read_metaspace.h"
 #include "models/text/tokenizer.h"
 
 typedef struct part {
@@ -16,21 +18,30 @@ static th_status refuse(const part *p, const char *sentence)
     return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: %s", p->source->name, sentence);
 }
 
-static th_status add_stage(const part *p, const char *expression, size_t count, th_split_keep keep)
+static th_status add_stage(const part *p, th_split_stage stage)
 {
     th_text_split *split = &p->t->split;
-    char trouble[TH_PATTERN_TROUBLE], quoted[TH_QUOTED];
     if (split->stages == TH_MAX_STAGES)
         return refuse(p, "it splits more than 16 times");
+    split->stage[split->stages++] = stage;
+    return TH_OK;
+}
+
+static th_status add_pattern(const part *p, const char *expression, size_t count, th_split_behavior behavior,
+                             bool inverted)
+{
+    char trouble[TH_PATTERN_TROUBLE], quoted[TH_QUOTED];
     th_pattern *pattern = th_pattern_new(expression, count, trouble);
     if (pattern == NULL && trouble[0] == 0)
         return th_fail_memory(p->t->ctx, p->source->operation, count);
     if (pattern == NULL)
         return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: the pattern '%s' cannot be used: %s",
                        p->source->name, th_quote(expression, quoted), trouble);
-    split->stage[split->stages].pattern = pattern;
-    split->stage[split->stages++].keep = keep;
-    return TH_OK;
+    const th_status status =
+        add_stage(p, (th_split_stage){.pattern = pattern, .behavior = behavior, .inverted = inverted});
+    if (status)
+        th_pattern_free(pattern);
+    return status;
 }
 
 /* Sets *flag to a boolean member, or to `missing` if the member is missing. */
@@ -51,25 +62,33 @@ static th_status read_byte_level(part *p, const json_t *value)
         return refuse(p, "a ByteLevel with add_prefix_space follows another part, and would change every piece");
     p->t->prefix_space = prefix_space;
     p->t->byte_level = p->byte_level = true;
-    return use_regex ? add_stage(p, th_gpt2_pattern, strlen(th_gpt2_pattern), TH_KEEP_ALL) : TH_OK;
+    return use_regex ? add_pattern(p, th_gpt2_pattern, strlen(th_gpt2_pattern), TH_SPLIT_ISOLATED, false) : TH_OK;
 }
 
 static th_status read_split(part *p, const json_t *value)
 {
+    static const char *const behaviors[] = {
+        [TH_SPLIT_ISOLATED] = "Isolated",     [TH_SPLIT_REMOVED] = "Removed",
+        [TH_SPLIT_CONTIGUOUS] = "Contiguous", [TH_SPLIT_PREVIOUS] = "MergedWithPrevious",
+        [TH_SPLIT_NEXT] = "MergedWithNext",
+    };
     const char *behavior, *text;
     bool invert;
     const json_t *pattern = json_object_get(value, "pattern");
     if (!th_json_string(p->source, value, "behavior", &behavior) || !read_flag(p, value, "invert", false, &invert))
         return th_error_code(p->t->ctx);
-    const bool removed = strcmp(behavior, "Removed") == 0;
-    if (!removed && strcmp(behavior, "Isolated") != 0)
-        return refuse(p, "a Split has a behavior that is neither Isolated nor Removed");
-    const th_split_keep keep = !removed ? TH_KEEP_ALL : invert ? TH_KEEP_MATCHES : TH_KEEP_GAPS;
+    size_t kind = 0;
+    while (kind < sizeof behaviors / sizeof *behaviors && strcmp(behavior, behaviors[kind]) != 0)
+        kind++;
+    if (kind == sizeof behaviors / sizeof *behaviors)
+        return refuse(p, "the behavior of a Split must be Isolated, Removed, Contiguous, MergedWithPrevious or "
+                         "MergedWithNext");
     if (json_object_size(pattern) != 1)
         return refuse(p, "the pattern of a Split is neither a Regex nor a String");
     if (json_object_get(pattern, "Regex"))
-        return th_json_string(p->source, pattern, "Regex", &text) ? add_stage(p, text, strlen(text), keep)
-                                                                  : th_error_code(p->t->ctx);
+        return th_json_string(p->source, pattern, "Regex", &text)
+                   ? add_pattern(p, text, strlen(text), (th_split_behavior)kind, invert)
+                   : th_error_code(p->t->ctx);
     if (!th_json_string(p->source, pattern, "String", &text))
         return th_error_code(p->t->ctx);
     char expression[2 * TH_MAX_PATTERN];
@@ -79,7 +98,7 @@ static th_status read_split(part *p, const json_t *value)
             expression[count++] = '\\';
         expression[count++] = *c;
     }
-    return add_stage(p, expression, count, keep);
+    return add_pattern(p, expression, count, (th_split_behavior)kind, invert);
 }
 
 static th_status read_digits(part *p, const json_t *value)
@@ -88,7 +107,23 @@ static th_status read_digits(part *p, const json_t *value)
     if (!read_flag(p, value, "individual_digits", false, &individual))
         return th_error_code(p->t->ctx);
     const char *expression = individual ? "\\p{N}" : "\\p{N}+";
-    return add_stage(p, expression, strlen(expression), TH_KEEP_ALL);
+    return add_pattern(p, expression, strlen(expression), TH_SPLIT_ISOLATED, false);
+}
+
+static th_status read_metaspace(part *p, const json_t *value)
+{
+    th_metaspace metaspace;
+    if (!th_read_metaspace(p->source, value, &metaspace))
+        return th_error_code(p->t->ctx);
+    th_split_stage stage = {
+        .prepend = metaspace.prepend, .splits = metaspace.splits, .buffer = calloc(1, sizeof(th_text))};
+    if (stage.buffer == NULL)
+        return th_fail_memory(p->t->ctx, p->source->operation, sizeof(th_text));
+    memcpy(stage.space, metaspace.space, sizeof stage.space);
+    const th_status status = add_stage(p, stage);
+    if (status)
+        free(stage.buffer);
+    return status;
 }
 
 static th_status read_part(part *p, const json_t *value, bool within)
@@ -106,6 +141,8 @@ static th_status read_part(part *p, const json_t *value, bool within)
         return read_split(p, value);
     if (strcmp(type, "Digits") == 0)
         return read_digits(p, value);
+    if (strcmp(type, "Metaspace") == 0)
+        return read_metaspace(p, value);
     if (strcmp(type, "Sequence") == 0 && !within) {
         const json_t *parts = json_object_get(value, "pretokenizers"), *each;
         size_t i;
@@ -118,10 +155,10 @@ static th_status read_part(part *p, const json_t *value, bool within)
         return TH_OK;
     }
     char quoted[TH_QUOTED];
-    return th_fail(
-        p->t->ctx, TH_ERROR_FILE, p->source->operation,
-        "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Split, Digits and a Sequence of them are",
-        p->source->name, th_quote(type, quoted));
+    return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation,
+                   "%.300s: its pre_tokenizer '%s' is not supported; ByteLevel, Metaspace, Split, Digits and a "
+                   "Sequence of them are",
+                   p->source->name, th_quote(type, quoted));
 }
 
 th_status th_tokenizer_set_pre_tokenizer(th_tokenizer *t, const th_json_source *source, json_t *value)
@@ -140,7 +177,10 @@ json_t *th_byte_level_json(bool use_regex)
 bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *pre_tokenizer, json_t *decoder)
 {
     const th_json_source source = {t->ctx, operation, "the new tokenizer"};
-    t->decoder = decoder;
+    t->decoder_json = decoder;
+    t->truncation_json = json_null();
+    t->padding_json = json_null();
+    t->normalizer_json = json_null();
     t->post_processor = json_null();
     const bool set = pre_tokenizer && decoder && th_tokenizer_set_pre_tokenizer(t, &source, pre_tokenizer) == TH_OK;
     json_decref(pre_tokenizer);

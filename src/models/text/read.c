@@ -5,27 +5,16 @@
 #include <sys/stat.h>
 
 #include "models/core.h"
+#include "models/text/call_settings.h"
 #include "models/text/read_model.h"
 
 static const char operation[] = "tokenizer_load";
 
-/* -- members that must be absent, or have no effect -- */
+/* -- members -- */
 
 static bool refuse(const th_json_source *source, const char *sentence)
 {
     th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, sentence);
-    return false;
-}
-
-static bool absent(const th_json_source *source, const json_t *file, const char *key)
-{
-    const json_t *value = json_object_get(file, key);
-    const char *type = json_string_value(json_object_get(value, "type"));
-    char quoted[TH_QUOTED];
-    if (value == NULL || json_is_null(value))
-        return true;
-    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: its \"%s\" (%s) is not supported and must be null",
-            source->name, key, type ? th_quote(type, quoted) : "without a type");
     return false;
 }
 
@@ -62,39 +51,16 @@ static bool is_small(const th_json_source *source, const json_t *file, const cha
     return false;
 }
 
-/* Accepts decoders that concatenate the bytes of tokens. */
-static bool check_decoder(const th_json_source *source, const json_t *value, bool byte_level, bool within)
-{
-    const char *type;
-    if (value == NULL || json_is_null(value))
-        return true;
-    const bool typed = th_json_string(source, value, "type", &type);
-    if (!typed || strcmp(type, "Fuse") == 0 || (strcmp(type, "ByteLevel") == 0 && byte_level))
-        return typed;
-    const json_t *parts = json_object_get(value, "decoders"), *each;
-    if (strcmp(type, "Sequence") != 0 || within || !json_is_array(parts))
-        return refuse(source,
-                      "its decoder is not supported; ByteLevel (with such a pre_tokenizer), Fuse and a Sequence "
-                      "of them are");
-    size_t i;
-    json_array_foreach (parts, i, each) {
-        if (!check_decoder(source, each, byte_level, true))
-            return false;
-    }
-    return true;
-}
-
 /* -- added tokens -- */
 
 static bool read_added_token(th_tokenizer *t, const th_json_source *source, const json_t *value, const json_t *vocab)
 {
     const char *content;
     int64_t id;
-    bool single_word;
     th_added_token token = {0};
     if (!th_json_string(source, value, "content", &content) ||
         !th_json_integer(source, value, "id", 0, TH_MAX_TOKENS - 1, &id) ||
-        !th_json_boolean(source, value, "single_word", &single_word) ||
+        !th_json_boolean(source, value, "single_word", &token.single_word) ||
         !th_json_boolean(source, value, "lstrip", &token.lstrip) ||
         !th_json_boolean(source, value, "rstrip", &token.rstrip) ||
         !th_json_boolean(source, value, "normalized", &token.normalized) ||
@@ -105,11 +71,6 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
     token.id = (int32_t)id;
     char quoted[TH_QUOTED];
     th_quote(content, quoted);
-    if (single_word) {
-        th_fail(t->ctx, TH_ERROR_FILE, operation,
-                "%.300s: the added token '%s' is a single_word, which is not supported", source->name, quoted);
-        return false;
-    }
     if (token.bytes == 0) /* the reference ignores it */
         return true;
     if (token.bytes > TH_MAX_ADDED_TOKEN_BYTES) {
@@ -131,7 +92,7 @@ static bool read_added_token(th_tokenizer *t, const th_json_source *source, cons
                 source->name, quoted, (long long)id, (long long)expected);
         return false;
     }
-    return th_tokenizer_add_added(t, token);
+    return th_tokenizer_add_added(t, operation, token);
 }
 
 static bool read_added_tokens(th_tokenizer *t, const th_json_source *source, const json_t *list, const json_t *vocab)
@@ -156,6 +117,18 @@ static json_t *or_null(json_t *value)
     return value ? value : json_null();
 }
 
+/* Keeps truncation, padding, normalizer and decoder, and reads the first three. */
+static bool read_settings(th_tokenizer *t, const th_json_source *source, const json_t *file)
+{
+    t->truncation_json = json_incref(or_null(json_object_get(file, "truncation")));
+    t->padding_json = json_incref(or_null(json_object_get(file, "padding")));
+    t->normalizer_json = json_incref(or_null(json_object_get(file, "normalizer")));
+    t->decoder_json = json_incref(or_null(json_object_get(file, "decoder")));
+    return th_read_truncation(source, t->truncation_json, &t->truncation, &t->truncates) &&
+           th_read_padding(source, t->padding_json, &t->padding, &t->pads) &&
+           th_normalizer_read(&t->normalizer, source, t->normalizer_json) == TH_OK;
+}
+
 static bool read_file(th_tokenizer *t, const th_json_source *source, const json_t *file)
 {
     const json_t *version = json_object_get(file, "version"), *model = json_object_get(file, "model");
@@ -166,15 +139,17 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
         return false;
     if (version && (!json_is_string(version) || strcmp(json_string_value(version), "1.0") != 0))
         return refuse(source, "its version is not \"1.0\"");
-    if (!is_small(source, file, "pre_tokenizer") || !is_small(source, file, "post_processor") ||
-        !is_small(source, file, "decoder"))
-        return false;
-    t->decoder = json_incref(or_null(json_object_get(file, "decoder")));
-    return absent(source, file, "normalizer") && absent(source, file, "truncation") &&
-           absent(source, file, "padding") &&
+    static const char *const kept[] = {"truncation",    "padding",        "normalizer",
+                                       "pre_tokenizer", "post_processor", "decoder"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (!is_small(source, file, kept[i]))
+            return false;
+    return read_settings(t, source, file) &&
            th_tokenizer_set_pre_tokenizer(t, source, or_null(json_object_get(file, "pre_tokenizer"))) == TH_OK &&
-           check_decoder(source, t->decoder, t->byte_level, false) && th_read_model(t, source, model) &&
+           th_decoder_read(&t->decoder, source, t->decoder_json, t->byte_level) == TH_OK &&
+           th_read_model(t, source, model) &&
            read_added_tokens(t, source, json_object_get(file, "added_tokens"), vocab) &&
+           th_tokenizer_find_texts(t, operation) &&
            th_tokenizer_set_post_processor(t, source, or_null(json_object_get(file, "post_processor"))) == TH_OK;
 }
 

@@ -201,7 +201,6 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
 {
     const json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
     const json_t *unknown = json_object_get(model, "unk_token"), *vocab = json_object_get(model, "vocab");
-    bool byte_fallback;
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
         return refuse(source, "its model is not BPE");
     if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
@@ -209,7 +208,8 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
     if (unknown && !json_is_null(unknown) && !json_is_string(unknown))
         return refuse(source, "its unk_token is not a string");
     if (!empty(source, model, "continuing_subword_prefix") || !empty(source, model, "end_of_word_suffix") ||
-        !flag(source, model, "fuse_unk", &t->fuse_unknown) || !flag(source, model, "byte_fallback", &byte_fallback) ||
+        !flag(source, model, "fuse_unk", &t->fuse_unknown) ||
+        !flag(source, model, "byte_fallback", &t->byte_fallback) ||
         !flag(source, model, "ignore_merges", &t->ignore_merges) || !th_read_vocabulary(t, source, vocab) ||
         !read_merges(t, source, vocab, json_object_get(model, "merges")))
         return false;
@@ -218,7 +218,9 @@ bool th_read_model(th_tokenizer *t, const th_json_source *source, const json_t *
     bool all_bytes = t->byte_level;
     for (int i = 0; i < 256; i++)
         all_bytes = all_bytes && t->byte_token[i] >= 0;
-    if (byte_fallback && !all_bytes)
-        return refuse(source, "its byte_fallback is not supported");
-    return true;
+    if (t->byte_fallback && t->byte_level && !all_bytes)
+        return refuse(source,
+                      "its byte_fallback is not supported: the pre_tokenizer is ByteLevel, and a byte is missing");
+    return t->byte_level || t->ignore_merges || t->merges.count == 0 ||
+           th_seams_find(&t->seams, &t->merges, &t->vocabulary);
 }

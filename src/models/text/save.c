@@ -71,19 +71,20 @@ static int compare_ids(const void *a, const void *b)
 /* Returns the added tokens, in the order of their ids. */
 static json_t *added_json(const th_tokenizer *t)
 {
-    const size_t count = t->added.count;
+    const size_t count = t->added.all.count;
     th_added_token *token = calloc(count + 1, sizeof *token);
     json_t *list = json_array();
     bool made = token && list;
     for (size_t i = 0; made && i < count; i++)
-        token[i] = t->added.token[i];
+        token[i] = t->added.all.token[i];
     if (made)
         qsort(token, count, sizeof *token, compare_ids);
     for (size_t i = 0; made && i < count; i++)
-        made = json_array_append_new(list, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)token[i].id,
-                                                     "content", token[i].content, "single_word", 0, "lstrip",
-                                                     (int)token[i].lstrip, "rstrip", (int)token[i].rstrip, "normalized",
-                                                     (int)token[i].normalized, "special", (int)token[i].special)) == 0;
+        made = json_array_append_new(list,
+                                     json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)token[i].id, "content",
+                                               token[i].content, "single_word", (int)token[i].single_word, "lstrip",
+                                               (int)token[i].lstrip, "rstrip", (int)token[i].rstrip, "normalized",
+                                               (int)token[i].normalized, "special", (int)token[i].special)) == 0;
     free(token);
     if (!made)
         json_decref(list);
@@ -93,11 +94,12 @@ static json_t *added_json(const th_tokenizer *t)
 static json_t *tokenizer_json(const th_tokenizer *t)
 {
     json_t *unknown = t->unknown < 0 ? json_null() : written_json(t, t->unknown);
-    return json_pack("{s:s, s:n, s:n, s:o, s:n, s:O, s:O, s:O, s:{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", added_json(t), "normalizer",
-                     "pre_tokenizer", t->pre_tokenizer, "post_processor", t->post_processor, "decoder", t->decoder,
-                     "model", "type", "BPE", "dropout", "unk_token", unknown, "continuing_subword_prefix",
-                     "end_of_word_suffix", "fuse_unk", (int)t->fuse_unknown, "byte_fallback", 0, "ignore_merges",
+    return json_pack("{s:s, s:O, s:O, s:o, s:O, s:O, s:O, s:O, s:{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}}",
+                     "version", "1.0", "truncation", t->truncation_json, "padding", t->padding_json, "added_tokens",
+                     added_json(t), "normalizer", t->normalizer_json, "pre_tokenizer", t->pre_tokenizer,
+                     "post_processor", t->post_processor, "decoder", t->decoder_json, "model", "type", "BPE", "dropout",
+                     "unk_token", unknown, "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                     (int)t->fuse_unknown, "byte_fallback", (int)t->byte_fallback, "ignore_merges",
                      (int)t->ignore_merges, "vocab", vocabulary_json(t), "merges", merges_json(t));
 }
 
@@ -156,7 +158,8 @@ static th_status save_json(const th_tokenizer *t, const char *folder, const char
 /* Whether vocab.json and merges.txt can represent the whole tokenizer. */
 static bool fits_in_two_files(const th_tokenizer *t)
 {
-    bool fits = th_tokenizer_splits_as_gpt2(t) && !t->ignore_merges && t->unknown < 0;
+    bool fits = th_tokenizer_splits_as_gpt2(t) && !t->ignore_merges && t->unknown < 0 && t->normalizer.steps == 0 &&
+                !t->truncates && !t->pads;
     for (size_t i = 0; fits && i < t->vocabulary.size; i++)
         fits = t->vocabulary.entry[i].model;
     return fits;

@@ -1,6 +1,7 @@
 /* Splits a text into words: see split.h. */
 #include "models/text/split.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/core.h"
@@ -17,8 +18,11 @@ typedef struct cutting {
 
 void th_split_release(th_text_split *split)
 {
-    for (int i = 0; i < split->stages; i++)
+    for (int i = 0; i < split->stages; i++) {
         th_pattern_free(split->stage[i].pattern);
+        th_text_free(split->stage[i].buffer);
+        free(split->stage[i].buffer);
+    }
     *split = (th_text_split){0};
 }
 
@@ -47,38 +51,154 @@ size_t th_valid_bytes(const char *text, size_t bytes)
     return at;
 }
 
-static th_status cut(const cutting *c, int stage, const char *text, size_t bytes)
+static th_status cut(const cutting *c, int stage, th_piece piece);
+
+/* -- patterns -- */
+
+/* A match of a pattern, or a gap between matches. */
+typedef struct part {
+    size_t begin, end;
+    bool match;
+} part;
+
+/* Whether two neighboring parts become one word. */
+static bool belong_together(th_split_behavior behavior, bool left_matches, bool right_matches)
 {
-    if (stage == c->split->stages)
-        return c->sink.take(c->sink.user, text, bytes);
-    const th_split_keep keep = c->split->stage[stage].keep;
-    size_t at = 0;
-    while (at < bytes) {
-        size_t begin = bytes, end = bytes;
+    switch (behavior) {
+    case TH_SPLIT_CONTIGUOUS:
+        return left_matches == right_matches;
+    case TH_SPLIT_PREVIOUS:
+        return !left_matches && right_matches;
+    case TH_SPLIT_NEXT:
+        return left_matches && !right_matches;
+    default:
+        return false;
+    }
+}
+
+/* Passes a word to the next stage, unless it is removed. */
+static th_status finish_word(const cutting *c, int stage, th_piece piece, part word)
+{
+    const bool removed = word.match && c->split->stage[stage].behavior == TH_SPLIT_REMOVED;
+    return word.begin == word.end || removed ? TH_OK : cut(c, stage + 1, th_piece_of(piece, word.begin, word.end));
+}
+
+/* Adds a part, which perhaps extends the word before. Otherwise that word is complete, and goes to the next stage. */
+static th_status add_part(const cutting *c, int stage, th_piece piece, part *word, part next)
+{
+    const th_split_stage *s = &c->split->stage[stage];
+    next.match = next.match != s->inverted;
+    if (next.begin == next.end)
+        return TH_OK;
+    if (word->begin < word->end && belong_together(s->behavior, word->match, next.match)) {
+        word->end = next.end;
+        word->match = next.match;
+        return TH_OK;
+    }
+    const part complete = *word;
+    *word = next;
+    return finish_word(c, stage, piece, complete);
+}
+
+static th_status cut_by_pattern(const cutting *c, int stage, th_piece piece)
+{
+    part word = {0};
+    for (size_t at = 0; at < piece.bytes;) {
+        size_t begin = piece.bytes, end = piece.bytes;
         const th_match match =
-            th_pattern_next(c->split->stage[stage].pattern, text, bytes, at, c->budget, &begin, &end);
+            th_pattern_next(c->split->stage[stage].pattern, piece.text, piece.bytes, at, c->budget, &begin, &end);
         if (match == TH_MATCH_GAVE_UP)
             return th_fail(c->ctx, TH_ERROR_VALUE, c->operation,
                            "the pattern that splits the text takes too many steps");
-        if (begin > at && keep != TH_KEEP_MATCHES && cut(c, stage + 1, text + at, begin - at))
-            return th_error_code(c->ctx);
-        if (end > begin && keep != TH_KEEP_GAPS && cut(c, stage + 1, text + begin, end - begin))
+        if (add_part(c, stage, piece, &word, (part){at, begin, false}) ||
+            add_part(c, stage, piece, &word, (part){begin, end, true}))
             return th_error_code(c->ctx);
         at = end;
     }
-    return TH_OK;
+    return finish_word(c, stage, piece, word);
 }
 
-th_status th_split_text(const th_text_split *split, th_context *ctx, const char *operation, const char *text,
-                        size_t bytes, uint64_t *budget, th_word_sink sink)
+/* -- Metaspace -- */
+
+/* Whether `space` is added before a piece. */
+static bool begins_with_space(const th_split_stage *s, th_piece piece)
+{
+    const size_t space = strlen(s->space);
+    const bool begins = *piece.text == ' ' || (piece.bytes >= space && memcmp(piece.text, s->space, space) == 0);
+    return !begins && !piece.continues &&
+           (s->prepend == TH_PREPEND_ALWAYS || (s->prepend == TH_PREPEND_FIRST && piece.first > 0));
+}
+
+/* Writes the piece with `space` instead of spaces into the buffer. Returns false if out of memory. */
+static bool write_spaces(const th_split_stage *s, th_piece piece, size_t *first)
+{
+    const size_t space = strlen(s->space);
+    th_text *out = s->buffer;
+    out->count = *first = 0;
+    if (begins_with_space(s, piece)) {
+        if (!th_text_append(out, s->space, space))
+            return false;
+        *first = piece.first > 0 ? space : 0;
+    }
+    for (size_t at = 0; at < piece.bytes; at++) {
+        const char *found = memchr(piece.text + at, ' ', piece.bytes - at);
+        const size_t end = found ? (size_t)(found - piece.text) : piece.bytes;
+        if (!th_text_append(out, piece.text + at, end - at) || (found && !th_text_append(out, s->space, space)))
+            return false;
+        if (at < piece.first)
+            *first += (end < piece.first ? end : piece.first) - at;
+        if (end < piece.first)
+            *first += space;
+        at = end;
+    }
+    return true;
+}
+
+static th_status cut_by_spaces(const cutting *c, int stage, th_piece piece)
+{
+    const th_split_stage *s = &c->split->stage[stage];
+    const size_t space = strlen(s->space);
+    th_piece whole = {.continues = piece.continues};
+    if (!write_spaces(s, piece, &whole.first))
+        return th_fail_memory(c->ctx, c->operation, piece.bytes);
+    whole.text = s->buffer->bytes;
+    whole.bytes = s->buffer->count;
+    if (!s->splits)
+        return cut(c, stage + 1, whole);
+    size_t begin = 0;
+    for (size_t at = 1; at < whole.bytes; at++) {
+        const char *next = memchr(whole.text + at, s->space[0], whole.bytes - at);
+        at = next ? (size_t)(next - whole.text) : whole.bytes;
+        if (whole.bytes - at < space || memcmp(next, s->space, space) != 0)
+            continue;
+        if (cut(c, stage + 1, th_piece_of(whole, begin, at)))
+            return th_error_code(c->ctx);
+        begin = at;
+    }
+    return cut(c, stage + 1, th_piece_of(whole, begin, whole.bytes));
+}
+
+/* -- all stages -- */
+
+static th_status cut(const cutting *c, int stage, th_piece piece)
+{
+    if (stage == c->split->stages)
+        return c->sink.take(c->sink.user, piece.text, piece.bytes);
+    return c->split->stage[stage].pattern ? cut_by_pattern(c, stage, piece) : cut_by_spaces(c, stage, piece);
+}
+
+th_status th_split_text(const th_text_split *split, th_context *ctx, const char *operation, th_piece text,
+                        uint64_t *budget, th_word_sink sink)
 {
     const cutting c = {split, ctx, operation, budget, sink};
-    for (size_t at = 0; at < bytes; at++) { /* each run of valid UTF-8 is followed by an invalid byte */
-        const size_t valid = th_valid_bytes(text + at, bytes - at);
-        if (valid > 0 && cut(&c, 0, text + at, valid))
+    for (size_t at = 0; at < text.bytes; at++) { /* each run of valid UTF-8 is followed by an invalid byte */
+        const size_t valid = th_valid_bytes(text.text + at, text.bytes - at);
+        th_piece piece = th_piece_of(text, at, at + valid);
+        piece.continues = at > 0;
+        if (valid > 0 && cut(&c, 0, piece))
             return th_error_code(ctx);
         at += valid;
-        if (at < bytes && sink.take(sink.user, text + at, 1))
+        if (at < text.bytes && sink.take(sink.user, text.text + at, 1))
             return th_error_code(ctx);
     }
     return TH_OK;

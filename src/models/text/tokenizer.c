@@ -11,15 +11,21 @@
 static void release(th_context *ctx, void *object)
 {
     th_tokenizer *t = object;
+    th_normalizer_release(&t->normalizer);
     th_split_release(&t->split);
     th_vocabulary_release(&t->vocabulary);
     th_merges_release(&t->merges);
+    th_seams_release(&t->seams);
     th_added_tokens_release(&t->added);
     free(t->template.before);
     free(t->template.after);
+    th_decoder_release(&t->decoder);
+    json_decref(t->truncation_json);
+    json_decref(t->padding_json);
+    json_decref(t->normalizer_json);
     json_decref(t->pre_tokenizer);
     json_decref(t->post_processor);
-    json_decref(t->decoder);
+    json_decref(t->decoder_json);
     free(t->cache);
     th_word_memory_release(&t->word);
     free(t->padded);
@@ -40,7 +46,7 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
     }
     *t = (th_tokenizer){.ctx = ctx, .unknown = -1, .cache_key = th_hash_key_new()};
     for (int i = 0; i < 256; i++)
-        t->byte_token[i] = -1;
+        t->byte_token[i] = t->fallback[i] = -1;
     t->cache = calloc(TH_CACHED_WORDS, sizeof *t->cache);
     return th_tokenizer_made(t, operation, t->cache != NULL);
 }
@@ -53,9 +59,8 @@ static th_status count_memory(th_tokenizer *t, const char *operation)
     size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
     bytes += v->capacity * sizeof *v->entry + v->pool_capacity + v->slots * sizeof *v->slot;
     bytes += m->capacity * sizeof *m->merge + m->slots * sizeof *m->slot;
-    bytes += t->added.capacity * sizeof *t->added.token;
-    for (size_t i = 0; i < t->added.count; i++)
-        bytes += t->added.token[i].bytes + 1;
+    bytes += t->seams.bit ? TH_SEAM_BITS / 8 : 0;
+    bytes += th_added_tokens_memory(&t->added);
     bytes = (bytes + 63) / 64 * 64; /* the context counts multiples of 64 bytes */
     if (bytes <= t->counted)
         return TH_OK;
@@ -127,11 +132,19 @@ void th_tokenizer_find_alphabet(th_tokenizer *t)
     th_vocabulary *v = &t->vocabulary;
     for (int byte = 0; t->byte_level && byte < 256; byte++)
         t->byte_token[byte] = th_vocabulary_find(v, &(const char){(char)byte}, 1);
+    for (int byte = 0; t->byte_fallback && !t->byte_level && byte < 256; byte++) {
+        char name[8];
+        t->fallback[byte] =
+            th_vocabulary_find(v, name, (size_t)snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte));
+    }
     for (size_t i = 0; i < v->size; i++) {
         th_token_entry *e = &v->entry[i];
         const int first = th_character_length(v->pool + e->offset, e->bytes);
         e->made = e->indexed && (t->ignore_merges || e->bytes == (t->byte_level ? 1u : (unsigned)first));
     }
+    for (int byte = 0; byte < 256; byte++)
+        if (t->fallback[byte] >= 0)
+            v->entry[t->fallback[byte]].made = true;
 }
 
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge)
@@ -140,9 +153,63 @@ bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge)
     return th_merges_add(&t->merges, merge);
 }
 
-bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token)
+/* Sets `found` to the text in which a token is found: its content, perhaps normalized. */
+static th_status find_by(th_tokenizer *t, const char *operation, const th_added_token *token, th_piece *found)
+{
+    uint64_t budget = th_pattern_budget(token->bytes);
+    *found = (th_piece){.text = token->content, .bytes = token->bytes};
+    return token->normalized ? th_normalizer_apply(&t->normalizer, t->ctx, operation, &budget, found) : TH_OK;
+}
+
+/* Decodes a token of the model, or an added one that is found by `found`. */
+static th_status find_text(th_tokenizer *t, const char *operation, int32_t id, const th_piece *found)
 {
     th_vocabulary *v = &t->vocabulary;
+    const char *written = found ? found->text : th_vocabulary_bytes(v, id);
+    const size_t bytes = found ? found->bytes : v->entry[id].bytes;
+    th_text text = {0};
+    th_status status = th_decoder_token(&t->decoder, t->ctx, operation, written, bytes, false, &text);
+    if (status == TH_OK && !th_vocabulary_set_text(v, id, text.bytes, text.count))
+        status = th_fail_memory(t->ctx, operation, bytes);
+    th_text_free(&text);
+    return status;
+}
+
+bool th_tokenizer_find_texts(th_tokenizer *t, const char *operation)
+{
+    th_status status = TH_OK;
+    for (size_t i = 0; status == TH_OK && i < t->vocabulary.size && th_decoder_changes(&t->decoder); i++)
+        status = find_text(t, operation, (int32_t)i, NULL);
+    for (size_t i = 0; status == TH_OK && i < t->added.all.count; i++) {
+        const th_added_token *token = &t->added.all.token[i];
+        th_piece found;
+        status = find_by(t, operation, token, &found);
+        const bool changed = found.bytes != token->bytes || memcmp(found.text, token->content, found.bytes) != 0;
+        if (status == TH_OK && (changed || !t->byte_level))
+            status = find_text(t, operation, token->id, &found);
+    }
+    return status == TH_OK;
+}
+
+/* Stores an error if another token is found by the same text: the reference then finds either of them. */
+static bool is_found_alone(th_tokenizer *t, const char *operation, th_added_token token, const th_piece *found)
+{
+    const th_added_token *other =
+        found->bytes > 0 ? th_added_tokens_conflict(&t->added, token, found->text, found->bytes) : NULL;
+    char quoted[2][TH_QUOTED];
+    if (other == NULL)
+        return true;
+    th_fail(t->ctx, TH_ERROR_FILE, operation, "the added token '%s' is found by the same text '%s' as token %ld",
+            th_quote(token.content, quoted[0]), th_quote(other->content, quoted[1]), (long)other->id);
+    return false;
+}
+
+bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_token token)
+{
+    th_vocabulary *v = &t->vocabulary;
+    th_piece found;
+    if (find_by(t, operation, &token, &found) || !is_found_alone(t, operation, token, &found))
+        return false;
     if (token.id == (int64_t)v->size && !th_vocabulary_add(v, token.content, token.bytes))
         return false;
     th_token_entry *e = &v->entry[token.id];
@@ -154,7 +221,7 @@ bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token)
         e->literal = t->byte_level;
     }
     e->special = token.special;
-    return th_added_tokens_add(&t->added, token);
+    return th_added_tokens_add(&t->added, token, found.text, found.bytes);
 }
 
 /* -- queries -- */
@@ -173,8 +240,8 @@ const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, siz
 {
     const bool exists = alive(tokenizer) && th_vocabulary_has(&tokenizer->vocabulary, token);
     if (bytes)
-        *bytes = exists ? tokenizer->vocabulary.entry[token].bytes : 0;
-    return exists ? th_vocabulary_bytes(&tokenizer->vocabulary, (int32_t)token) : NULL;
+        *bytes = exists ? tokenizer->vocabulary.entry[token].text_bytes : 0;
+    return exists ? th_vocabulary_text(&tokenizer->vocabulary, (int32_t)token) : NULL;
 }
 
 bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token)
@@ -248,7 +315,7 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
     }
     if (id < 0)
         id = (int32_t)t->vocabulary.size;
-    if (id >= TH_MAX_TOKENS || t->added.count >= TH_MAX_ADDED_TOKENS) {
+    if (id >= TH_MAX_TOKENS || t->added.all.count >= TH_MAX_ADDED_TOKENS) {
         th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "a tokenizer has at most %d tokens, %d of them added",
                 TH_MAX_TOKENS, TH_MAX_ADDED_TOKENS);
         return -1;
@@ -261,9 +328,22 @@ int64_t th_tokenizer_add(th_tokenizer *tokenizer, const char *content)
         return -1;
     }
     const th_added_token token = {.content = content, .bytes = bytes, .id = id, .special = true};
-    if (!th_tokenizer_add_added(t, token)) {
-        th_fail_memory(t->ctx, operation, bytes);
+    const th_piece found = {.text = content, .bytes = bytes};
+    if (!th_tokenizer_add_added(t, operation, token) ||
+        (th_decoder_changes(&t->decoder) && find_text(t, operation, id, &found))) {
+        if (!th_failed(t->ctx))
+            th_fail_memory(t->ctx, operation, bytes);
         return -1;
     }
     return count_memory(t, operation) == TH_OK ? id : -1;
+}
+
+const th_truncation *th_tokenizer_truncation(const th_tokenizer *tokenizer)
+{
+    return alive(tokenizer) && tokenizer->truncates ? &tokenizer->truncation : NULL;
+}
+
+const th_padding *th_tokenizer_padding(const th_tokenizer *tokenizer)
+{
+    return alive(tokenizer) && tokenizer->pads ? &tokenizer->padding : NULL;
 }

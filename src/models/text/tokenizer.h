@@ -6,7 +6,10 @@
 #include "models/core.h"
 #include "models/files/json.h"
 #include "models/text/added_tokens.h"
+#include "models/text/decoder.h"
 #include "models/text/merges.h"
+#include "models/text/normalizer.h"
+#include "models/text/seams.h"
 #include "models/text/split.h"
 #include "models/text/vocabulary.h"
 #include "tapehead/tokenizer.h"
@@ -32,17 +35,26 @@ struct th_tokenizer {
 
     bool byte_level;   /* tokens consist of bytes; otherwise of characters */
     bool prefix_space; /* a space is added before a text that does not begin with one */
+    th_normalizer normalizer;
     th_text_split split;
     th_vocabulary vocabulary;
     int32_t byte_token[256]; /* byte_level; -1: none */
     th_merges merges;
+    th_seams seams;
     bool ignore_merges; /* a word that is a token is not merged from its parts */
-    int32_t unknown;    /* the token for characters without a token; -1: none */
-    bool fuse_unknown;  /* one token for several unknown characters in a row */
+    bool byte_fallback; /* a character without a token becomes the tokens of its bytes, such as <0xE2> */
+    int32_t fallback[256];
+    int32_t unknown;   /* the token for characters without a token; -1: none */
+    bool fuse_unknown; /* one token for several unknown characters in a row */
     th_added_tokens added;
     th_template template;
+    th_decoder decoder;
+    th_truncation truncation;
+    th_padding padding;
+    bool truncates, pads; /* the file has these settings */
 
-    json_t *pre_tokenizer, *post_processor, *decoder; /* as in tokenizer.json */
+    /* as in tokenizer.json */
+    json_t *truncation_json, *padding_json, *normalizer_json, *pre_tokenizer, *post_processor, *decoder_json;
 
     th_cached_word *cache; /* [TH_CACHED_WORDS]; a word has one possible slot */
     th_hash_key cache_key;
@@ -62,13 +74,16 @@ th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool mad
 bool th_tokenizer_usable(const th_tokenizer *t, const char *operation);
 /* Adds the next token of the model, in the form of files. Returns false if out of memory. */
 bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes);
-/* Finds the tokens of single bytes or characters, after all model tokens were added. */
+/* Finds the tokens of single bytes or characters, after all model tokens were added, and if byte_fallback is set, the
+ * tokens of bytes. */
 void th_tokenizer_find_alphabet(th_tokenizer *t);
 /* Adds a merge. Returns false if out of memory. */
 bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge);
 /* Adds an added token. Its id is the id of an existing token, or the next free one. Returns false if memory is
- * short. */
-bool th_tokenizer_add_added(th_tokenizer *t, th_added_token token);
+ * short, or with the error stored. */
+bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_token token);
+/* Decodes all tokens. Returns false if out of memory, or with the error stored. */
+bool th_tokenizer_find_texts(th_tokenizer *t, const char *operation);
 
 /* -- tokenizer.json's parts (pre_tokenizer.c, post_processor.c), for reading and for creating -- */
 /* Keeps the value (not NULL) and builds the split that it describes. */

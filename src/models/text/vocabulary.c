@@ -3,17 +3,26 @@
 
 #include "models/text/grow.h"
 
-/* Stores the bytes of an entry in the pool. */
-static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
+/* Stores bytes in the pool, and sets *offset. */
+static bool store(th_vocabulary *v, const char *bytes, size_t count, size_t *offset)
 {
     if (count >= UINT32_MAX || !TH_GROW(v->pool, v->pool_capacity, v->pool_bytes + count + 1))
         return false;
     if (count > 0)
         memcpy(v->pool + v->pool_bytes, bytes, count);
     v->pool[v->pool_bytes + count] = 0;
-    e->offset = v->pool_bytes;
-    e->bytes = (uint32_t)count;
+    *offset = v->pool_bytes;
     v->pool_bytes += count + 1;
+    return true;
+}
+
+/* Stores the bytes of an entry in the pool. They are also its text. */
+static bool write(th_vocabulary *v, th_token_entry *e, const char *bytes, size_t count)
+{
+    if (!store(v, bytes, count, &e->offset))
+        return false;
+    e->text = e->offset;
+    e->bytes = e->text_bytes = (uint32_t)count;
     return true;
 }
 
@@ -31,6 +40,20 @@ bool th_vocabulary_add(th_vocabulary *v, const char *bytes, size_t count)
 bool th_vocabulary_replace(th_vocabulary *v, int32_t id, const char *bytes, size_t count)
 {
     return write(v, &v->entry[id], bytes, count);
+}
+
+bool th_vocabulary_set_text(th_vocabulary *v, int32_t id, const char *text, size_t count)
+{
+    th_token_entry *e = &v->entry[id];
+    if (count == e->bytes && memcmp(v->pool + e->offset, text, count) == 0) {
+        e->text = e->offset;
+        e->text_bytes = e->bytes;
+        return true;
+    }
+    if (!store(v, text, count, &e->text))
+        return false;
+    e->text_bytes = (uint32_t)count;
+    return true;
 }
 
 static size_t first_slot(const th_vocabulary *v, const char *bytes, size_t count)

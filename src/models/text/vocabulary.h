@@ -11,8 +11,8 @@
 enum { TH_MAX_TOKENS = 1 << 22 }; /* ids are below it */
 
 typedef struct th_token_entry {
-    size_t offset; /* of its bytes in the pool */
-    uint32_t bytes;
+    size_t offset, text; /* its bytes in the pool, as the model has them; the text that it becomes */
+    uint32_t bytes, text_bytes;
     bool model;   /* it is in the model's vocabulary, not only among the added tokens */
     bool indexed; /* th_vocabulary_find finds it */
     bool made;    /* the model can make it: from a byte or character, or by a merge */
@@ -34,6 +34,8 @@ typedef struct th_vocabulary {
 bool th_vocabulary_add(th_vocabulary *v, const char *bytes, size_t count);
 /* Gives a token other bytes. th_vocabulary_find does not find it by them. Returns false if out of memory. */
 bool th_vocabulary_replace(th_vocabulary *v, int32_t id, const char *bytes, size_t count);
+/* Gives a token the text that it becomes, if that is not its bytes. Returns false if out of memory. */
+bool th_vocabulary_set_text(th_vocabulary *v, int32_t id, const char *text, size_t count);
 /* Makes th_vocabulary_find find the token. Returns false if out of memory. */
 bool th_vocabulary_index(th_vocabulary *v, int32_t id);
 /* Returns the token with these bytes; -1: none. */
@@ -42,6 +44,11 @@ int32_t th_vocabulary_find(const th_vocabulary *v, const char *bytes, size_t cou
 static inline const char *th_vocabulary_bytes(const th_vocabulary *v, int32_t id)
 {
     return v->pool + v->entry[id].offset;
+}
+/* Returns the text that a token becomes, followed by a NUL. */
+static inline const char *th_vocabulary_text(const th_vocabulary *v, int32_t id)
+{
+    return v->pool + v->entry[id].text;
 }
 /* Whether an id is a token. */
 static inline bool th_vocabulary_has(const th_vocabulary *v, int64_t id)

@@ -48,6 +48,7 @@ static th_status add_special(program_run *r, th_tokenizer *t)
     add_bytes(r, content, bytes);
     add_number(r, (double)(th_tokenizer_size(t) * 1000 + id));
     add_number(r, th_tokenizer_is_special(t, id) + 2 * (th_tokenizer_find(t, "<|end|>") == id));
+    add_number(r, (th_tokenizer_truncation(t) != NULL) + 2 * (th_tokenizer_padding(t) != NULL));
     return TH_OK;
 }
 

@@ -1,0 +1,115 @@
+/* Applies normalizers to texts: see normalizer.h. A byte that is not valid UTF-8 stays as it is. */
+#include "models/text/normalizer.h"
+
+#include <string.h>
+
+#include "models/text/grow.h"
+#include "models/text/split.h"
+#include "models/text/unicode.h"
+
+void th_normalizer_release(th_normalizer *n)
+{
+    for (int i = 0; i < n->steps; i++) {
+        th_normal_form_free(n->step[i].form);
+        th_replacement_release(&n->step[i].replace);
+    }
+    th_text_free(&n->text[0]);
+    th_text_free(&n->text[1]);
+    *n = (th_normalizer){0};
+}
+
+/* -- steps: each appends to `out`, and sets *first (th_piece). They return false if out of memory -- */
+
+static bool apply_form(th_normal_form *f, th_piece piece, th_text *out, size_t *first)
+{
+    if (piece.first > 0) { /* how many bytes the first character becomes */
+        if (!th_normal_form_apply(f, piece.text, piece.first < piece.bytes ? piece.first : piece.bytes, out))
+            return false;
+        *first = out->count;
+        out->count = 0;
+    }
+    return th_normal_form_apply(f, piece.text, piece.bytes, out);
+}
+
+/* Changes characters one by one: makes them lower case, or removes marks. */
+static bool apply_characters(th_normalizer_kind kind, th_piece piece, th_text *out, size_t *first)
+{
+    if (!TH_GROW(out->bytes, out->capacity, piece.bytes + 16))
+        return false;
+    for (size_t at = 0; at < piece.bytes;) {
+        const int length = th_character_length(piece.text + at, piece.bytes - at);
+        const uint32_t code = length > 0 ? th_code_of(piece.text + at, length) : 0;
+        uint32_t character[2] = {code};
+        const int count = length == 0                  ? 0
+                          : kind == TH_NORMALIZE_LOWER ? th_unicode_lower(code, character)
+                          : !th_unicode_is_mark(code)  ? 1
+                                                       : 0;
+        if (!TH_GROW(out->bytes, out->capacity, out->count + 9))
+            return false;
+        if (length == 0)
+            out->bytes[out->count++] = piece.text[at];
+        for (int i = 0; i < count; i++)
+            out->count += th_utf8_write(character[i], out->bytes + out->count);
+        if (at < piece.first)
+            *first = out->count;
+        at += length > 0 ? (size_t)length : 1;
+    }
+    return true;
+}
+
+static bool apply_prepend(const th_replacement *r, th_piece piece, th_text *out, size_t *first)
+{
+    if (piece.bytes == 0)
+        return true;
+    *first = piece.first > 0 ? piece.first + r->content_bytes : 0;
+    return th_text_append(out, r->content, r->content_bytes) && th_text_append(out, piece.text, piece.bytes);
+}
+
+static bool apply_strip(const th_normalizer_step *step, th_piece piece, th_text *out, size_t *first)
+{
+    const size_t begin = step->left ? th_spaces_after(piece.text, piece.bytes, 0) : 0;
+    const size_t end = step->right ? th_spaces_before(piece.text, begin, piece.bytes) : piece.bytes;
+    *first = th_piece_of(piece, begin, end).first;
+    return th_text_append(out, piece.text + begin, end - begin);
+}
+
+/* -- all steps -- */
+
+static th_status apply(const th_normalizer_step *step, th_context *ctx, const char *operation, uint64_t *budget,
+                       size_t limit, th_piece piece, th_text *out, size_t *first)
+{
+    bool good = false;
+    out->count = *first = 0;
+    switch (step->kind) {
+    case TH_NORMALIZE_FORM:
+        good = apply_form(step->form, piece, out, first);
+        break;
+    case TH_NORMALIZE_LOWER:
+    case TH_NORMALIZE_ACCENTS:
+        good = apply_characters(step->kind, piece, out, first);
+        break;
+    case TH_NORMALIZE_STRIP:
+        good = apply_strip(step, piece, out, first);
+        break;
+    case TH_NORMALIZE_PREPEND:
+        good = apply_prepend(&step->replace, piece, out, first);
+        break;
+    case TH_NORMALIZE_REPLACE:
+        return th_replacement_apply(&step->replace, ctx, operation, budget, limit, piece, out, first);
+    }
+    return good ? TH_OK : th_fail_memory(ctx, operation, piece.bytes);
+}
+
+th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, uint64_t *budget,
+                              th_piece *piece)
+{
+    const size_t limit = th_replacement_limit(piece->bytes);
+    for (int i = 0; i < n->steps; i++) {
+        th_text *out = &n->text[i % 2];
+        size_t first;
+        if (apply(&n->step[i], ctx, operation, budget, limit, *piece, out, &first))
+            return th_error_code(ctx);
+        *piece = (th_piece){.text = out->bytes ? out->bytes : "", .bytes = out->count, .first = first};
+    }
+    return TH_OK;
+}

@@ -1,0 +1,44 @@
+/* The "normalizer" of tokenizer.json: changes of a text before it is split. */
+#ifndef TH_MODELS_TEXT_NORMALIZER_H
+#define TH_MODELS_TEXT_NORMALIZER_H
+
+#include "models/core.h"
+#include "models/files/json.h"
+#include "models/text/normal_form.h"
+#include "models/text/pattern.h"
+#include "models/text/piece.h"
+#include "tapehead/tokenizer.h"
+
+enum { TH_MAX_NORMALIZERS = 16 };
+
+typedef enum th_normalizer_kind {
+    TH_NORMALIZE_FORM,
+    TH_NORMALIZE_LOWER,
+    TH_NORMALIZE_ACCENTS, /* removes marks */
+    TH_NORMALIZE_STRIP,
+    TH_NORMALIZE_PREPEND,
+    TH_NORMALIZE_REPLACE,
+} th_normalizer_kind;
+
+typedef struct th_normalizer_step {
+    th_normalizer_kind kind;
+    th_normal_form *form;
+    bool left, right;       /* the ends that STRIP changes */
+    th_replacement replace; /* REPLACE; PREPEND uses its `content` */
+} th_normalizer_step;
+
+typedef struct th_normalizer {
+    th_normalizer_step step[TH_MAX_NORMALIZERS];
+    int steps;
+    th_text text[2]; /* each step reads one and writes the other */
+} th_normalizer;
+
+/* Reads the value of a file, or null. Errors name what is not supported. */
+th_status th_normalizer_read(th_normalizer *n, const th_json_source *source, const json_t *value);
+/* Normalizes a piece of a text. The result is valid until the next call. *budget is the text's budget of steps. */
+th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, uint64_t *budget,
+                              th_piece *piece);
+/* Releases the memory. */
+void th_normalizer_release(th_normalizer *n);
+
+#endif

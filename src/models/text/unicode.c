@@ -1,0 +1,154 @@
+/* Properties of characters: see unicode.h. */
+#include "models/text/unicode.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+#include "models/text/split.h"
+#include "models/text/unicode_additions.h"
+#include "models/text/unicode_normal_characters.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+uint32_t th_code_of(const char *character, int length)
+{
+    const unsigned char *byte = (const unsigned char *)character;
+    uint32_t code = length == 1 ? byte[0] : byte[0] & (0x7fu >> length);
+    for (int i = 1; i < length; i++)
+        code = code << 6 | (byte[i] & 0x3f);
+    return code;
+}
+
+/* -- lower case: the reference has Unicode 17.0 -- */
+
+/* Upper-case letters that Unicode 15.1 to 17.0 added, and the first one's lower case; `step` is the distance between
+ * letters. */
+static const struct {
+    uint32_t first, last, lower, step;
+} lower_additions[] = {
+    {0x1c89, 0x1c89, 0x1c8a, 1}, {0xa7cb, 0xa7cb, 0x264, 1},     {0xa7cc, 0xa7cc, 0xa7cd, 1},
+    {0xa7ce, 0xa7ce, 0xa7cf, 1}, {0xa7d2, 0xa7d4, 0xa7d3, 2},    {0xa7da, 0xa7da, 0xa7db, 1},
+    {0xa7dc, 0xa7dc, 0x19b, 1},  {0x10d50, 0x10d65, 0x10d70, 1}, {0x16ea0, 0x16eb8, 0x16ebb, 1},
+};
+
+int th_unicode_lower(uint32_t code, uint32_t lower[2])
+{
+    if (code < 0x80) {
+        lower[0] = code >= 'A' && code <= 'Z' ? code + 32 : code;
+        return 1;
+    }
+    if (code == 0x130) { /* i with a dot above: a letter and a mark */
+        lower[0] = 'i';
+        lower[1] = 0x307;
+        return 2;
+    }
+    for (size_t i = 0; i < COUNT(lower_additions) && code >= lower_additions[0].first; i++) {
+        const uint32_t distance = code - lower_additions[i].first;
+        if (code >= lower_additions[i].first && code <= lower_additions[i].last &&
+            distance % lower_additions[i].step == 0) {
+            lower[0] = lower_additions[i].lower + distance;
+            return 1;
+        }
+    }
+    lower[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)code);
+    return 1;
+}
+
+/* -- classes -- */
+
+bool th_unicode_is_space(uint32_t code)
+{
+    if (code < 0x80)
+        return code == ' ' || (code >= '\t' && code <= '\r');
+    return code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
+           code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
+}
+
+/* Whether a character is a letter, a mark or a digit that Unicode 15.0 to 16.0 added. */
+static bool is_added_to_words(uint32_t code)
+{
+    for (size_t i = 0; i < COUNT(th_unicode_additions); i++) {
+        const th_unicode_range *range = &th_unicode_additions[i];
+        if (code >= range->first && code <= range->last && strchr("LMN", range->category[0]) &&
+            strcmp(range->category, "No") != 0)
+            return true;
+    }
+    return false;
+}
+
+bool th_unicode_is_word(uint32_t code)
+{
+    switch (utf8proc_category((utf8proc_int32_t)code)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    default: /* symbols that are letters in circles and squares; joiners */
+        return code == 0x200c || code == 0x200d || (code >= 0x24b6 && code <= 0x24e9) ||
+               (code >= 0x1f130 && code <= 0x1f149) || (code >= 0x1f150 && code <= 0x1f169) ||
+               (code >= 0x1f170 && code <= 0x1f189) || is_added_to_words(code);
+    }
+}
+
+bool th_unicode_may_normalize(uint32_t code)
+{
+    size_t low = 0, high = COUNT(th_normal_characters);
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (th_normal_characters[middle].last < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < COUNT(th_normal_characters) && th_normal_characters[low].first <= code;
+}
+
+bool th_unicode_is_mark(uint32_t code)
+{
+    if (code < 0x300 || !th_unicode_may_normalize(code))
+        return false;
+    if (code == 0x1cf2 || code == 0x1cf3 || code == 0x111c9) /* their category has changed since */
+        return code != 0x111c9;
+    const utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
+    return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
+}
+
+/* -- positions in texts -- */
+
+size_t th_character_before(const char *text, size_t from, size_t at)
+{
+    size_t begin = at;
+    while (begin > from && at - begin < 4) {
+        begin--;
+        if (((unsigned char)text[begin] & 0xc0) != 0x80)
+            return th_character_length(text + begin, at - begin) == (int)(at - begin) ? begin : at;
+    }
+    return at;
+}
+
+size_t th_spaces_before(const char *text, size_t from, size_t at)
+{
+    for (;;) {
+        const size_t begin = th_character_before(text, from, at);
+        if (begin == at || !th_unicode_is_space(th_code_of(text + begin, (int)(at - begin))))
+            return at;
+        at = begin;
+    }
+}
+
+size_t th_spaces_after(const char *text, size_t bytes, size_t at)
+{
+    int length;
+    while (at < bytes && (length = th_character_length(text + at, bytes - at)) > 0 &&
+           th_unicode_is_space(th_code_of(text + at, length)))
+        at += (size_t)length;
+    return at;
+}

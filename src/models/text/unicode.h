@@ -1,0 +1,31 @@
+/* What tokenizers need to know of characters, by utf8proc. The reference library gives the same answers, with
+ * any version of utf8proc: tables name the characters that differ. */
+#ifndef TH_MODELS_TEXT_UNICODE_H
+#define TH_MODELS_TEXT_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns the code point of a valid character. */
+uint32_t th_code_of(const char *character, int length);
+/* Writes the lower case of a character, in at most two. Returns their number. */
+int th_unicode_lower(uint32_t code, uint32_t lower[2]);
+/* Whether a character is in White_Space. */
+bool th_unicode_is_space(uint32_t code);
+/* Whether a character belongs to words, as \w in the reference's expressions. */
+bool th_unicode_is_word(uint32_t code);
+/* Whether a character is a mark, such as an accent, in Unicode 9.0. */
+bool th_unicode_is_mark(uint32_t code);
+/* Whether normalization in Unicode 9.0 may change a character, reorder it, or combine it with another. */
+bool th_unicode_may_normalize(uint32_t code);
+
+/* Returns the beginning of the character that ends at text[at - 1]; `at` if that character begins before `from`, or is
+ * not valid UTF-8. */
+size_t th_character_before(const char *text, size_t from, size_t at);
+/* Returns the beginning of the white space that ends at text[at - 1] and begins at `from` or later. */
+size_t th_spaces_before(const char *text, size_t from, size_t at);
+/* Returns the end of the white space that begins at text[at]. */
+size_t th_spaces_after(const char *text, size_t bytes, size_t at);
+
+#endif
