@@ -470,7 +470,7 @@ START_TEST(test_what_is_not_known)
         CHANGE("GGUF\3", "GGML\3", "not a GGUF file"),
         CHANGE("GGUF\3\0\0\0", "GGUF\0\0\0\3", "big-endian"),
         CHANGE("\5\0\0\0\0\0\0\0qwen2", "\5\0\0\0\0\0\0\0qwenX", "\"qwenX\" is not supported; qwen2, llama"),
-        CHANGE("qwen2.context_length", "qwen2.context_lengtX", "qwen2.context_length is missing"),
+        CHANGE("qwen2.context_length", "other.context_length", "qwen2.context_length is missing"),
         CHANGE("qwen2.vocab_size", "qwen2.vocab_sizX", "qwen2.vocab_sizX is not supported"),
         CHANGE("qwen2.vocab_size", "qwen2.block_coun", "qwen2.block_coun is not supported"),
         CHANGE("blk.0.ffn_up.weight", "blk.0.ffn_uX.weight", "blk.0.ffn_up.weight is missing"),
