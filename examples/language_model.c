@@ -41,7 +41,8 @@ static const struct {
     {"resume", "RUN           continues a stopped run, with the same result as without the stop", resume},
     {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
     {"eval", "RUN             prints loss, perplexity and bits per byte; RUN as for sample", eval},
-    {"export", "RUN FOLDER    writes the model for Hugging Face transformers", export},
+    {"export", "RUN FOLDER    writes the model for Hugging Face transformers; RUN --gguf FILE: for llama.cpp",
+     export_or_gguf},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 

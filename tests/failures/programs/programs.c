@@ -65,6 +65,7 @@ const program *const programs[] = {
     &resumed_training,
     &hugging_face_gpt2,
     &hugging_face_llama,
+    &gguf,
 };
 const int program_count = sizeof programs / sizeof *programs;
 

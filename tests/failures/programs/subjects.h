@@ -15,6 +15,7 @@ extern const program shards_alone, shards_together, local_steps;
 extern const program npy, pages, pictures, profile, progress, logs;
 extern const program simple_tokenizers, trained_tokenizer, loaded_tokenizer, loaded_document_tokenizer,
     merges_of_a_folder, token_files;
-extern const program safetensors, weights_alone, checkpoints, resumed_training, hugging_face_gpt2, hugging_face_llama;
+extern const program safetensors, weights_alone, checkpoints, resumed_training, hugging_face_gpt2, hugging_face_llama,
+    gguf;
 
 #endif
