@@ -356,6 +356,7 @@ START_TEST(test_tokenizers)
     ck_assert_int_eq(token, 0);
     th_text text = {0};
     ck_assert_int_eq(th_gguf_chat_template(ctx, in_folder("a.gguf"), &text), TH_OK);
+    ck_assert_uint_eq(text.count, 14);
     ck_assert_str_eq(text.bytes, "{{ messages }}");
     th_text_free(&text);
     ck_assert_ptr_nonnull(th_language_model_from_gguf(ctx, in_folder("a.gguf"), NULL));

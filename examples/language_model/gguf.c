@@ -1,16 +1,19 @@
 /* The option --gguf of the subcommand export: one file for llama.cpp. */
 #include <unistd.h>
 
+#include "checkpoints.h"
 #include "trainer.h"
 
 /* Returns the type of that name. */
 static th_dtype find_type(const char *name)
 {
     static const th_dtype types[] = {TH_FLOAT32, TH_FLOAT16, TH_BFLOAT16, TH_Q8_0, TH_Q4_0};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(name, th_dtype_name(types[i])) == 0)
-            return types[i];
-    refuse(PROGRAM, "--type is float32, float16, bfloat16, q8_0 or q4_0, not ", name);
+    size_t i = 0;
+    while (i < sizeof types / sizeof *types && strcmp(name, th_dtype_name(types[i])) != 0)
+        i++;
+    if (i == sizeof types / sizeof *types)
+        refuse(PROGRAM, "--type is float32, float16, bfloat16, q8_0 or q4_0, not ", name);
+    return types[i];
 }
 
 /* Opens a checkpoint of a run, or a model folder. */

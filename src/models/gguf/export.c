@@ -87,6 +87,8 @@ static int differences(const th_gguf_architecture *a, const th_language_model_op
         }
         th_gguf_close(&file);
     }
+    if (ctx && th_error_code(ctx) == TH_ERROR_MEMORY)
+        found = -2;
     th_context_free(ctx);
     free(text);
     return found;

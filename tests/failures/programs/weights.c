@@ -211,9 +211,8 @@ const program hugging_face_llama = {.name = "hugging_face_llama", .step = {impor
 
 /* -- GGUF -- */
 
-static th_status gguf_written(program_run *r)
+static th_status gguf_setup(program_run *r)
 {
-    static const char text[] = "the numbers of the words of the text";
     r->model = th_language_model_new(r->ctx, &(th_language_model_options){.vocabulary = 272,
                                                                           .length = 8,
                                                                           .width = 32,
@@ -225,6 +224,12 @@ static th_status gguf_written(program_run *r)
                                                                                     .activation = TH_SILU,
                                                                                     .no_bias = true,
                                                                                     .scores = {.rotary = true}}});
+    return th_error_code(r->ctx);
+}
+
+static th_status gguf_written(program_run *r)
+{
+    static const char text[] = "the numbers of the words of the text";
     th_tokenizer *tokenizer = th_tokenizer_train(r->ctx, text, sizeof text - 1, &(th_bpe_options){.vocabulary = 270});
     TRY(th_error_code(r->ctx));
     const th_status status = th_language_model_export_gguf(
@@ -256,4 +261,4 @@ static th_status gguf_read(program_run *r)
     return status;
 }
 
-const program gguf = {.name = "gguf", .step = {gguf_written, gguf_read}};
+const program gguf = {.name = "gguf", .setup = gguf_setup, .step = {gguf_written, gguf_read}};
