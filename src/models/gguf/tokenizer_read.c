@@ -78,28 +78,39 @@ static bool find_arrays(reading *r)
 
 /* -- the parts of tokenizer.json -- */
 
+/* Returns the text as JSON; NULL with the error stored. what: "token" or "merge". */
+static json_t *text_json(const reading *r, const char *what, int64_t index, const char *text, size_t bytes)
+{
+    if (th_valid_bytes(text, bytes) < bytes || memchr(text, 0, bytes)) {
+        th_gguf_refuse(r->file, "%s %lld is not UTF-8, or has a NUL character", what, (long long)index);
+        return NULL;
+    }
+    json_t *value = json_stringn(text, bytes);
+    if (value == NULL)
+        no_memory(r->file);
+    return value;
+}
+
+/* Adds a token that is found before the text is split. */
+static bool append_added(int64_t id, const char *content, bool special, json_t *added)
+{
+    return json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
+                                                  content, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
+                                                  "special", (int)special)) == 0;
+}
+
 static bool add_token(const reading *r, int64_t id, const char *text, size_t bytes, json_t *vocab, json_t *added)
 {
     const int32_t type = type_of(r, id);
-    json_t *value = json_integer((json_int_t)id), *content = json_stringn(text, bytes);
+    json_t *content = text_json(r, "token", id, text, bytes);
+    if (content == NULL)
+        return false;
     const char *name = json_string_value(content);
-    bool made = value && content;
-    if (!made || memchr(text, 0, bytes)) {
-        json_decref(value);
-        json_decref(content);
-        return th_gguf_refuse(r->file, "token %lld is not UTF-8, or has a NUL character", (long long)id);
-    }
-    if (json_object_get(vocab, name)) {
-        json_decref(value);
-        json_decref(content);
-        return th_gguf_refuse(r->file, "token %lld has the text of another token", (long long)id);
-    }
-    made = json_object_set_new(vocab, name, value) == 0;
-    if (made && (type == TH_GGUF_CONTROL || type == TH_GGUF_USER_DEFINED)) {
-        made = json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
-                                                      name, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
-                                                      "special", (int)(type == TH_GGUF_CONTROL))) == 0;
-    }
+    bool made = json_object_get(vocab, name) == NULL ||
+                th_gguf_refuse(r->file, "token %lld has the text of another token", (long long)id);
+    made = made && json_object_set_new(vocab, name, json_integer((json_int_t)id)) == 0;
+    if (made && (type == TH_GGUF_CONTROL || type == TH_GGUF_USER_DEFINED))
+        made = append_added(id, name, type == TH_GGUF_CONTROL, added);
     json_decref(content);
     return made || no_memory(r->file);
 }
@@ -122,11 +133,9 @@ static bool add_merges(const reading *r, json_t *merges)
     for (uint64_t i = 0; i < r->merges->count; i++) {
         size_t bytes;
         const char *text = th_gguf_next_string(&at, &bytes);
-        json_t *merge = json_stringn(text, bytes);
-        if (merge == NULL || memchr(text, 0, bytes)) {
-            json_decref(merge);
-            return th_gguf_refuse(r->file, "merge %llu is not UTF-8, or has a NUL character", (unsigned long long)i);
-        }
+        json_t *merge = text_json(r, "merge", (int64_t)i, text, bytes);
+        if (merge == NULL)
+            return false;
         if (json_array_append_new(merges, merge) != 0)
             return no_memory(r->file);
     }
@@ -244,8 +253,12 @@ th_status th_gguf_chat_template(th_context *ctx, const char *path, th_text *text
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
     if (!th_gguf_open(&file, ctx, operation, path))
         return th_error_code(ctx);
-    if (th_gguf_text(&file, "tokenizer.chat_template", &found, &bytes) && found && !th_text_append(text, found, bytes))
-        (void)th_fail_memory(ctx, operation, bytes);
+    if (th_gguf_text(&file, "tokenizer.chat_template", &found, &bytes)) {
+        if (th_text_append(text, found, bytes))
+            text->bytes[text->count] = '\0';
+        else
+            (void)th_fail_memory(ctx, operation, bytes);
+    }
     th_gguf_close(&file);
     return th_error_code(ctx);
 }
