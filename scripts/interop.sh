@@ -23,11 +23,11 @@ esac
 if [ $# -eq 0 ]; then
     for program in "$here"/*.py; do
         name=$(basename "$program" .py)
-        [ "$name" = common ] || set -- "$@" "$name"
+        case $name in common | chat_templates) ;; *) set -- "$@" "$name" ;; esac
     done
 fi
 for name; do
-    [ -e "$here/$name.py" ] && [ "$name" != common ] || refuse "there is no comparison called $name"
+    [ -e "$here/$name.py" ] && [ "$name" != common ] && [ "$name" != chat_templates ] || refuse "there is no comparison called $name"
 done
 
 # -- set-up: makes a new environment if requirements.txt has changed --

@@ -29,6 +29,7 @@ folders="
     models/logs:        models/core.h models/files
     models/data:        models/core.h models/files
     models/text:        models/core.h models/files
+    models/chat:        models/core.h models/files models/text
     models/generation:  models/core.h
     models/families:    models/core.h models/files
     models/store:       models/core.h models/files models/families

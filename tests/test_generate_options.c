@@ -1,5 +1,5 @@
-/* Options of th_generate beside greedy and sampled choice: several sequences for a prompt, log-probabilities, n-grams
- * that must not repeat, min_p, and rotary positions that depend on the length of a sequence. B prompts, V vocabulary. */
+/* Options of th_generate: several sequences for a prompt, log-probabilities, n-grams that must not repeat, min_p. Also
+ * models whose rotary positions depend on the length of a sequence. B prompts, V vocabulary. */
 #include <math.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ static th_generate_options prompted(void)
 
 /* -- several sequences -- */
 
-/* Sequences of one prompt are those of a batch that repeats each prompt. _i: without or with an encoder. */
+/* Several sequences of a prompt equal the sequences of a batch that repeats each prompt. _i: without or with an encoder. */
 START_TEST(sequences_are_those_of_repeated_prompts)
 {
     static const int32_t source_lengths[B] = {4, 2};
@@ -164,7 +164,7 @@ END_TEST
 
 /* -- log-probabilities -- */
 
-/* They are those of the model, whatever changes the choice. _i: greedy, or sampled with every option. */
+/* The model's own log-probabilities do not depend on the options of the choice. _i: greedy, or sampled with every option. */
 START_TEST(log_probabilities_are_those_of_the_model)
 {
     th_module *model = randomized(th_language_model_new(ctx, &gpt));
@@ -352,7 +352,7 @@ static void written_out(th_module *model, const int32_t *begin, int64_t n, int32
     }
 }
 
-/* LongRoPE: the tokens of a batch are those of whole sequences, wherever their frequencies change. */
+/* With LongRoPE, generation in a batch gives the same tokens as forwards over whole sequences. */
 START_TEST(longrope_generates_as_without_a_cache)
 {
     for (int64_t original = 2; original <= T + MAX_NEW; original++) {

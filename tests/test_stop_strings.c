@@ -49,7 +49,7 @@ static const struct {
     {"x abcd", {"abcd", "bc"}, "x a"},        /* bc ends first */
     {"\xc3\xa9t\xc3\xa9 fin", {"t\xc3\xa9"}, "\xc3\xa9"},
     {"\xc3\xa9\xc3\xa8 fin", {"\xc3\xaa"}, "\xc3\xa9\xc3\xa8 fin"}, /* the same first byte of another character */
-    {"bad \xff end", {"\xef\xbf\xbd"}, "bad "},                     /* U+FFFD stands for the invalid byte */
+    {"bad \xff end", {"\xef\xbf\xbd"}, "bad "},                     /* the invalid byte becomes U+FFFD */
     {"cut \xc3", {"t \xef\xbf\xbd"}, "cu"},                         /* also at the end of the text */
     {"\n\nUser: a", {"\nUser:", "\n\n"}, ""},
 };
@@ -96,7 +96,7 @@ START_TEST(every_short_text)
 }
 END_TEST
 
-/* Bytes 0 in a text are no end of a string, and the longest stop string fits. */
+/* A byte 0 in a text does not end it, and the longest stop string fits. */
 START_TEST(unusual_texts)
 {
     char longest[256], text[600];

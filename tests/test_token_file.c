@@ -160,12 +160,12 @@ START_TEST(hostile_headers)
         int64_t at, value;
         const char *sentence;
     } files[] = {
-        {8, 2, "its format version is not 1"},
+        {8, 3, "its format version is neither 1 nor 2"},
         {12, 4, "do not match"},
         {24, 0, "do not match"},
         {24, ((int64_t)1 << 31) + 1, "do not match"},
-        {32, 1, "has fields that version 1"},
-        {56, 1, "has fields that version 1"},
+        {32, 1, "has fields that versions 1"},
+        {56, 1, "has fields that versions 1"},
         {24, -1, "do not match"},
         {24, 70000, "do not match"},
         {24, (int64_t)1 << 32, "do not match"},
@@ -175,7 +175,7 @@ START_TEST(hostile_headers)
         {16, INT64_MAX / 8, "cut short"},
         {16, 101, "cut short"},
         {16, 99, "longer than it should be"},
-        {40, 1, "has fields that version 1"},
+        {40, 1, "has fields that versions 1"},
         {24, 10, "token 1 is outside its vocabulary of 10"},
     };
     write_tokens(100, 65, 100);

@@ -86,11 +86,17 @@ static th_status encode_document(th_tokenizer *tokenizer, const char *bytes, siz
                                  th_token_list *tokens, th_token_writer *writer)
 {
     th_status status = TH_OK;
+    bool begins = chosen.marked;
     for (size_t next; begin < end && status == TH_OK; begin = next) {
         next = end_of_piece(bytes, begin, end);
         tokens->count = 0;
         status = th_tokenizer_encode(tokenizer, bytes + begin, next - begin, tokens);
-        if (status == TH_OK)
+        if (status == TH_OK && begins && tokens->count > 0) { /* only the first token has a mark */
+            status = th_token_writer_append_marked(writer, tokens->token, &(unsigned char){TH_TOKEN_BEGINS}, 1);
+            begins = false;
+            if (status == TH_OK)
+                status = th_token_writer_append(writer, tokens->token + 1, (int64_t)tokens->count - 1);
+        } else if (status == TH_OK)
             status = th_token_writer_append(writer, tokens->token, (int64_t)tokens->count);
     }
     return status;
@@ -98,7 +104,8 @@ static th_status encode_document(th_tokenizer *tokenizer, const char *bytes, siz
 
 th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *text, const char *path)
 {
-    th_token_writer *writer = th_token_writer_open(ctx, path, th_tokenizer_size(tokenizer));
+    th_token_writer *writer = chosen.marked ? th_token_writer_open_marked(ctx, path, th_tokenizer_size(tokenizer))
+                                            : th_token_writer_open(ctx, path, th_tokenizer_size(tokenizer));
     th_token_list tokens = {0};
     const int32_t end_token = (int32_t)chosen.end_token;
     th_status status = writer ? TH_OK : th_error_code(ctx);

@@ -1,8 +1,8 @@
 /* The option --gguf of the subcommand export: one file for llama.cpp. */
 #include <unistd.h>
 
-#include "checkpoints.h"
 #include "trainer.h"
+#include "tuning.h"
 
 /* Returns the type of that name. */
 static th_dtype find_type(const char *name)
@@ -14,19 +14,6 @@ static th_dtype find_type(const char *name)
     if (i == sizeof types / sizeof *types)
         refuse(PROGRAM, "--type is float32, float16, bfloat16, q8_0 or q4_0, not ", name);
     return types[i];
-}
-
-/* Opens a checkpoint of a run, or a model folder. */
-static trainer open_exported(const char *run, bool last)
-{
-    trainer t = {.run = run, .ctx = NULL};
-    if (is_model_folder(run)) {
-        open_model_folder(&t, run);
-        return t;
-    }
-    t.ctx = th_context_new(NULL);
-    open_run(&t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
-    return t;
 }
 
 static int export_file(int argc, char **argv)
@@ -51,7 +38,10 @@ static int export_file(int argc, char **argv)
     if (!force && access(path, F_OK) == 0)
         refuse(PROGRAM, "there is a file already (--force replaces it): ", path);
     const th_dtype dtype = find_type(type);
-    trainer t = open_exported(run, last);
+    trainer t;
+    open_model(&t, run, last);
+    if (t.run && chosen.lora > 0)
+        merge_adapters(&t);
     const th_gguf_export_options given = {
         .type = dtype, .tokenizer = t.tokenizer, .end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
     expect(&t, th_language_model_export_gguf(t.model, path, &given));

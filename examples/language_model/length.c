@@ -7,7 +7,8 @@
 
 /* The tokens in a batch if --batch is not given: the same number as for a new model. */
 enum { DEFAULT_TOKENS = DEFAULT_LENGTH * DEFAULT_BATCH };
-enum { MAX_LENGTH = 4096 }; /* the largest default; --length may be larger */
+enum { TUNING_TOKENS = 2048 }; /* the same for a file with marks, in which only some tokens count */
+enum { MAX_LENGTH = 4096 };    /* the largest default; --length may be larger */
 
 /* Half of the machine's memory. The other half is for other programs. */
 static size_t usable_memory(void)
@@ -19,7 +20,8 @@ static size_t usable_memory(void)
 /* Returns the default of --batch, a multiple of the number of shards. */
 static int64_t batch_for(int64_t length)
 {
-    const int64_t windows = DEFAULT_TOKENS / length, most = windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
+    const int64_t windows = (chosen.marked ? TUNING_TOKENS : DEFAULT_TOKENS) / length,
+                  most = windows > DEFAULT_BATCH ? DEFAULT_BATCH : windows;
     const int64_t each = most / chosen.shards; /* windows of a shard */
     return chosen.shards * (each < 1 ? 1 : each);
 }
@@ -29,7 +31,7 @@ static bool fits(bool evaluate_only)
 {
     const th_context_options shapes = {
         .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
-    trainer t = {.ctx = th_context_new(&shapes)};
+    trainer t = {.ctx = th_context_new(&shapes), .shapes_only = true};
     make_model(&t);
     make_batch(&t);
     if (!evaluate_only)
@@ -63,7 +65,7 @@ void choose_windows(int64_t tokens, bool evaluate_only)
         }
         if (chosen.length > tokens - 1) {
             set_windows(tokens > 2 ? tokens - 1 : 1);
-            reason = "as many as the text has";
+            reason = chosen.marked ? "enough for the examples" : "as many as the text has";
         }
         while (chosen.length > DEFAULT_LENGTH && !fits(evaluate_only)) {
             set_windows(chosen.length / 2);

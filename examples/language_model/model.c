@@ -34,6 +34,8 @@ void make_model(trainer *t)
 {
     t->model = th_language_model_new(t->ctx, &chosen.model);
     expect_no_error(t);
+    if (chosen.lora > 0)
+        attach_adapters(t, !t->shapes_only);
 }
 
 void make_batch(trainer *t)
@@ -43,6 +45,8 @@ void make_batch(trainer *t)
     const th_shape shape = TH_SHAPE(chosen.batch / chosen.shards, chosen.length);
     t->tokens = th_zeros(t->ctx, TH_INT32, shape);
     t->targets = th_zeros(t->ctx, TH_INT32, shape);
+    if (chosen.marked)
+        t->starts = th_zeros(t->ctx, TH_INT32, shape);
     expect_no_error(t);
 }
 

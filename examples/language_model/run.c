@@ -372,8 +372,11 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
                 (long long)chosen.model.vocabulary, (long long)th_tokenizer_size(t->tokenizer));
         exit(EXIT_FAILURE);
     }
-    expect(t, th_language_model_check_weights(t->ctx, &chosen.model, path));
+    if (chosen.lora == 0)
+        expect(t, th_language_model_check_weights(t->ctx, &chosen.model, path));
     make_model(t);
-    if (weights)
+    if (weights && chosen.lora == 0)
         expect(t, th_weights_load(t->model, path, NULL));
+    else if (weights)
+        expect(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
 }

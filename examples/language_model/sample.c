@@ -11,10 +11,13 @@ typedef struct writing {
     const th_tokenizer *tokenizer;
     th_stop_stream stream; /* a character may take several tokens */
     FILE *file;
-    bool escaped;        /* the text goes to a terminal */
-    first_tokens *first; /* or NULL */
-    bool ignore_end;     /* continues after an end token, and writes the token's name */
-    char *memory;        /* the text of one of several samples, which file writes to; otherwise NULL */
+    bool escaped;              /* the text goes to a terminal */
+    first_tokens *first;       /* or NULL */
+    bool ignore_end;           /* continues after an end token, and writes the token's name */
+    th_token_list *answer;     /* or NULL */
+    const int64_t *end_tokens; /* [n_end_tokens] */
+    int n_end_tokens;
+    char *memory; /* the text of one of several samples, which file writes to; otherwise NULL */
     size_t bytes;
 } writing;
 
@@ -63,14 +66,36 @@ static bool write_tokens(writing *w, const int32_t *tokens, size_t count)
     return status == TH_OK && fflush(w->file) == 0;
 }
 
+static void keep_token(th_token_list *list, int32_t token)
+{
+    if (list->count == list->capacity) {
+        list->capacity = 2 * list->capacity + 64;
+        list->token = realloc(list->token, list->capacity * sizeof *list->token);
+        if (list->token == NULL)
+            give_up(PROGRAM, "out of memory");
+    }
+    list->token[list->count++] = token;
+}
+
+/* Returns whether a token ends the text. */
+static bool is_end(const writing *w, int64_t token)
+{
+    for (int i = 0; i < w->n_end_tokens; i++)
+        if (w->end_tokens[i] == token)
+            return true;
+    return false;
+}
+
 /* Writes a token of one of the texts. Returns false if that text ends. */
 static bool write_token(void *user, int64_t sequence, int64_t token)
 {
     writing *w = (writing *)user + sequence;
     const bool named = w->ignore_end && token == chosen.end_token;
     if (token >= th_tokenizer_size(w->tokenizer) ||
-        (!named && (token == chosen.end_token || th_tokenizer_is_special(w->tokenizer, token))))
+        (!named && (token == chosen.end_token || is_end(w, token) || th_tokenizer_is_special(w->tokenizer, token))))
         return true; /* the end token, or padding of the vocabulary: neither has a text */
+    if (w->answer)
+        keep_token(w->answer, (int32_t)token);
     return write_tokens(w, &(int32_t){(int32_t)token}, 1) && !w->stream.found;
 }
 
@@ -113,7 +138,10 @@ static writing *begin_texts(const th_tokenizer *tokenizer, const sample_options 
                              .file = file,
                              .first = i == 0 ? first : NULL,
                              .escaped = descriptor >= 0 && isatty(descriptor),
-                             .ignore_end = options->ignore_end};
+                             .ignore_end = options->ignore_end,
+                             .end_tokens = options->ignore_end ? NULL : options->end_tokens,
+                             .n_end_tokens = options->ignore_end ? 0 : options->n_end_tokens,
+                             .answer = i == 0 ? options->answer : NULL};
         if (count > 1)
             texts[i].file = open_memstream(&texts[i].memory, &texts[i].bytes);
     }
@@ -149,7 +177,7 @@ th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *pr
     if (prompt == NULL)
         prompt = th_tokenizer_find(tokenizer, "\n") >= 0 ? "\n" : th_tokenizer_bytes(tokenizer, 0, &bytes);
     bool good = th_tokenizer_encode(tokenizer, prompt, bytes, &tokens) == TH_OK;
-    for (int64_t i = 0; i < count && good; i++)
+    for (int64_t i = 0; i < count && good && !options->without_prompt; i++)
         good = write_tokens(&texts[i], tokens.token, tokens.count);
     if (good) {
         th_tensor *t = th_from_data(model->ctx, TH_INT32, TH_SHAPE(1, (int64_t)tokens.count), tokens.token);

@@ -13,7 +13,7 @@ enum { DEFAULT_LENGTH = 64, DEFAULT_BATCH = 12 }; /* of windows; with --from see
 
 /* Whether the command line has these options. With --from their defaults differ. */
 typedef struct given_options {
-    bool tokenizer, batch, lr;
+    bool tokenizer, batch, lr, steps, warmup, eval_every, epochs;
 } given_options;
 extern given_options was_given;
 
@@ -34,11 +34,16 @@ typedef struct settings {
     int64_t steps, batch, shards, local_steps, accumulate, warmup, seed, threads, patience;
     double lr, min_lr, beta1, beta2, weight_decay, clip;
     const char *precision;
+    /* tuning */
+    int64_t lora; /* the rank; 0: no adapters */
+    double lora_alpha, lora_dropout, epochs;
+    const char *lora_targets, *weights, *chat;
     /* reports */
     int64_t log_every, eval_every, eval_batches, sample_tokens;
     double temperature;
     const char *prompt;
     /* derived from these, the text and the pretrained model */
+    bool marked;             /* the token file has marks: examples are packed, and only answers count */
     int64_t training_tokens; /* of the token file; the rest is for validation */
     int64_t tokenizer_hash;  /* of tokenizer.json, because the model knows tokens only by their numbers */
     int64_t end_token;       /* the token that ends a text; -1: none */
@@ -49,12 +54,21 @@ typedef struct settings {
  * because there is one model at a time. */
 extern settings chosen;
 
+enum { MAX_TEXT = 4096 }; /* bytes of one text among the settings */
+enum { DEFAULT_KEEP = 2 };
+
+/* The options of the settings. The table ends with an entry without a name. */
+extern const program_option options_of_a_run[];
 /* Returns one table with the options of the settings, followed by `more`. */
 const program_option *options_with(const program_option *more);
 /* Rejects options that contradict each other, and fills in the options of the model. */
 void complete_settings(void);
 /* Rejects numbers of steps that --local-steps does not divide: only an outer step can be the last one, or be saved. */
 void check_local_steps(void);
+/* Returns whether --local-steps divides a number of steps. */
+bool local_steps_divide(int64_t steps);
+/* Sets *dtype to the storage of frozen weights. Returns false if the name is unknown. */
+bool find_storage(const char *name, th_dtype *dtype);
 /* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
 void complete_rates(void);
 

@@ -1,10 +1,17 @@
-/* The subcommand train: trains a new model on texts. */
+/* The subcommands train and tune: train a new model on texts, and a pretrained one on examples or documents. */
+#include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #include "../processes.h"
 #include "trainer.h"
+#include "tuning.h"
 
 static bool force, only_memory, quiet, other_tokenizer;
+static bool instructions; /* the words are files with examples, one in a line */
+
+enum { MARKED_LENGTH = 513 }; /* the smallest default length of windows of documents, and the last target */
+static int64_t longest;       /* tokens of the longest document */
 
 /* Returns the number of a text's tokens that are for training. The rest is for validation. */
 static int64_t training_share(int64_t tokens)
@@ -17,8 +24,10 @@ static void forecast(trainer *t, const char *const *words, int count)
 {
     texts text = open_texts(words, count);
     choose_model(t, &text, other_tokenizer);
-    if (chosen.from)
-        choose_windows(chosen.length > 0 ? 0 : training_share(count_tokens(t, &text)), false);
+    if (chosen.from && chosen.length == 0)
+        choose_windows(chosen.marked ? MARKED_LENGTH : training_share(count_tokens(t, &text)), false);
+    else if (chosen.from)
+        choose_windows(0, false);
     close_texts(&text);
     make_model(t);
     make_batch(t);
@@ -55,14 +64,24 @@ static void check_length(const texts *text, int64_t tokens)
 static void write_tokens(trainer *t, const texts *text)
 {
     const char *path = in_run(t->run, NEXT_TOKENS);
-    expect(t, encode_text(t->ctx, t->tokenizer, text, path));
+    expect(t, instructions ? encode_instructions(t, text, chosen.from, path)
+                           : encode_text(t->ctx, t->tokenizer, text, path));
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
     expect_no_error(t);
     const int64_t tokens = th_token_file_count(file);
+    chosen.training_tokens = chosen.marked ? split_documents(t, file) : training_share(tokens);
+    if (chosen.marked)
+        longest = longest_document(t, file);
     th_token_file_close(file);
     expect_no_error(t);
-    chosen.training_tokens = training_share(tokens);
-    check_length(text, tokens);
+    if (!chosen.marked)
+        check_length(text, tokens);
+}
+
+/* Returns the tokens for which choose_windows makes space: documents stay whole, and several share a window. */
+static int64_t wanted_tokens(void)
+{
+    return !chosen.marked ? chosen.training_tokens : longest > MARKED_LENGTH ? longest : MARKED_LENGTH;
 }
 
 static void print_documents(const trainer *t, const texts *text)
@@ -73,6 +92,16 @@ static void print_documents(const trainer *t, const texts *text)
                                                    : "the model has no end-of-text token to put between them");
 }
 
+/* Makes the model, the tensors of a batch and the optimizer, and loads the weights of --from. */
+static void make_pretrained(trainer *t)
+{
+    make_model(t);
+    make_batch(t);
+    make_optimizer(t);
+    if (chosen.from && chosen.lora == 0) /* with adapters, make_model has loaded them */
+        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
+}
+
 /* Prepares a run. Everything that can fail comes before the removal of the old run. */
 static void begin_run(trainer *t, const texts *text)
 {
@@ -80,13 +109,10 @@ static void begin_run(trainer *t, const texts *text)
     print_documents(t, text);
     write_tokens(t, text);
     if (chosen.from)
-        choose_windows(chosen.training_tokens, false);
+        choose_windows(wanted_tokens(), false);
     open_windows(t, NEXT_TOKENS);
-    make_model(t);
-    make_batch(t);
-    make_optimizer(t);
-    if (chosen.from)
-        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
+    choose_steps(t);
+    make_pretrained(t);
     replace_run(t->run);
     expect(t, th_tokenizer_save(t->tokenizer, t->run));
     chosen.tokenizer_hash = hash_of_tokenizer(t->run);
@@ -99,11 +125,7 @@ static void join_run(trainer *t)
     read_settings(t->run);
     load_tokenizer(t);
     open_windows(t, "text.tokens");
-    make_model(t);
-    make_batch(t);
-    make_optimizer(t);
-    if (chosen.from)
-        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
+    make_pretrained(t);
 }
 
 /* Trains a new run in the folder. The first process reads the words' texts. */
@@ -121,7 +143,54 @@ static int train_on(trainer *t, const char *const *words, int count)
     return run_training(t, false);
 }
 
-int train(int argc, char **argv)
+/* Takes the first word of `tune`, the model's folder, as --from. Its absolute path is stored, because a run with
+ * adapters needs the folder later. Returns the number of words that remain. */
+static int take_folder(const char **words, int count)
+{
+    static char path[PATH_MAX];
+    if (count < 2)
+        refuse(PROGRAM, "tune needs the folder of a model, and examples (.jsonl) or texts", "");
+    if (!is_model_folder(words[0]))
+        refuse(PROGRAM,
+               "this is not the folder of a model (config.json, model.safetensors, tokenizer.json): ", words[0]);
+    if (realpath(words[0], path) == NULL)
+        give_up_file(words[0], "found");
+    chosen.from = path;
+    memmove(words, words + 1, (size_t)(count - 1) * sizeof *words);
+    return count - 1;
+}
+
+/* Checks that the words are either all examples or all texts. */
+static void find_instructions(const char *const *words, int count)
+{
+    int lines = 0;
+    for (int i = 0; i < count; i++)
+        lines += is_instructions(words[i]);
+    if (lines > 0 && lines < count)
+        refuse(PROGRAM, "tune takes either files with examples (.jsonl) or texts, not both", "");
+    instructions = lines > 0;
+}
+
+static const char train_help[] =
+    "language_model train TEXT... [RUN] [OPTION...]\n"
+    "Trains a model on texts and writes it to the folder RUN, the last word (default, after one text: run).\n"
+    "A TEXT is a file, a pipe, - (standard input), or a folder. Each file in a folder is a document. If there are\n"
+    "several documents, each ends with an end-of-text token, and samples end at this token too.";
+static const char tune_help[] =
+    "language_model tune FOLDER DATA... [RUN] [OPTION...]\n"
+    "Trains the model in a transformers folder further, and writes a run to the folder RUN, the last word (default,\n"
+    "after one DATA: run). DATA is a file with an example in each line (.jsonl):\n"
+    "    {\"prompt\": \"...\", \"completion\": \"...\"}\n"
+    "    {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, {\"role\": \"assistant\", \"content\": "
+    "\"...\"}]}\n"
+    "or texts, as for train. Only completions and messages of the assistant count for the loss. Examples and "
+    "documents\n"
+    "share windows and do not see each other. These options have other defaults than in the list: --lora 16, --epochs "
+    "3,\n"
+    "--lr 0.0002 with --lora, --warmup 3 % of the steps, --weight-decay 0, --beta2 0.999, --validation 0.05,\n"
+    "--eval-batches 0, --sample-tokens 100.";
+
+static int start(int argc, char **argv, bool tuning)
 {
     static const program_option more[] = {
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
@@ -132,22 +201,24 @@ int train(int argc, char **argv)
     const char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         give_up(PROGRAM, "out of memory");
-    const int count = parse_options_and_words(
-        argc, argv, PROGRAM,
-        "language_model train TEXT... [RUN] [OPTION...]\n"
-        "Trains a model on texts and writes it to the folder RUN, the last word (default, after one text: run).\n"
-        "A TEXT is a file, a pipe, - (standard input), or a folder. Each file in a folder is a document. If there are\n"
-        "several documents, each ends with an end-of-text token, and samples end at this token too.",
-        options_with(more), words, argc);
+    int count =
+        parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help, options_with(more), words, argc);
+    if (tuning)
+        count = take_folder(words, count);
     if (count < 1)
         refuse(PROGRAM, "train needs a text: a file, a folder, or - for standard input", "");
+    if (tuning)
+        find_instructions(words, count > 1 ? count - 1 : 1);
+    if (was_given.steps && !was_given.epochs)
+        chosen.epochs = 0;
     complete_settings();
     const th_context_options options = {.seed = (uint64_t)chosen.seed,
                                         .threads = (int)chosen.threads,
                                         .shapes_only = only_memory,
                                         .precision = precision_called(PROGRAM, chosen.precision)};
     const int documents = count > 1 ? count - 1 : 1;
-    trainer t = {.run = count > 1 ? words[count - 1] : "run", .quiet = quiet, .best = INFINITY};
+    trainer t = {
+        .run = count > 1 ? words[count - 1] : "run", .quiet = quiet, .shapes_only = only_memory, .best = INFINITY};
     int status = EXIT_SUCCESS;
     start_processes(&argc, &argv);
     join_group(&t, &options);
@@ -161,4 +232,15 @@ int train(int argc, char **argv)
     th_context_free(t.ctx);
     end_processes();
     return status;
+}
+
+int train(int argc, char **argv)
+{
+    return start(argc, argv, false);
+}
+
+int tune(int argc, char **argv)
+{
+    set_tuning_defaults();
+    return start(argc, argv, true);
 }

@@ -9,8 +9,9 @@
 #include "settings.h"
 
 typedef struct trainer {
-    const char *run; /* the folder of the run */
-    bool quiet;      /* no progress line */
+    const char *run;  /* the folder of the run */
+    bool quiet;       /* no progress line */
+    bool shapes_only; /* the context has no values */
     th_context *ctx;
     th_group *group; /* the processes that train together; NULL: this process alone */
     th_tokenizer *tokenizer;
@@ -18,6 +19,7 @@ typedef struct trainer {
     th_optimizer *optimizer;
     th_windows *training, *validation;
     th_tensor *tokens, *targets; /* (B / shards, T) */
+    th_tensor *starts;           /* likewise: the documents of the tokens, if the token file has marks */
     th_windows_position next;    /* of the training windows, in a checkpoint */
     double best;                 /* the lowest validation loss */
     int64_t worse;               /* the number of evaluations since then */
@@ -29,8 +31,10 @@ typedef struct trainer {
 /* argv[0], for the next command that the program suggests at its end. */
 extern const char *program_path;
 
-/* -- the subcommands: train.c, resume.c, use.c. Each returns the program's exit status -- */
+/* -- the subcommands: train.c, resume.c, use.c, chat.c. Each returns the program's exit status -- */
 int train(int argc, char **argv);
+int tune(int argc, char **argv);
+int chat(int argc, char **argv);
 int resume(int argc, char **argv);
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
@@ -45,7 +49,18 @@ void make_batch(trainer *t);
 /* Creates the optimizer, AdamW, for all parameters that are not frozen. It decays matrices only. */
 void make_optimizer(trainer *t);
 
+/* -- adapters.c -- */
+/* Freezes the model, stores its weights as --weights says, and attaches the adapters of --lora. load: first loads the
+ * weights of --from. It ends the program on an error. */
+void attach_adapters(trainer *t, bool load);
+/* Adds the adapters to the weights, which become float32, and removes them. */
+void merge_adapters(trainer *t);
+
 /* -- training.c -- */
+/* Returns the loss of the current batch. options: NULL, or for th_cross_entropy. */
+th_tensor *loss_of_batch(const trainer *t, const th_cross_entropy_options *options);
+/* Reads the next batch of windows. */
+th_status next_batch(const trainer *t, th_windows *windows);
 /* Opens the windows of a token file in the run: the first tokens for training, the rest for validation. */
 void open_windows(trainer *t, const char *name);
 /* Trains from the current step to the end, and prints the result. Returns the program's exit status. */
@@ -106,6 +121,8 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 void choose_windows(int64_t tokens, bool evaluate_only);
 
 /* -- use.c -- */
+/* Opens a checkpoint of a run, or a model folder. */
+void open_model(trainer *t, const char *run, bool last);
 /* Returns the number of tokens in the text. */
 int64_t count_tokens(trainer *t, const texts *text);
 /* Prints the loss over all tokens of the token file `path` from `begin` on. */

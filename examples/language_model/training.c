@@ -5,13 +5,37 @@
 #include "../processes.h"
 #include "checkpoints.h"
 #include "trainer.h"
+#include "tuning.h"
 
 static volatile sig_atomic_t interrupted;
+
+th_tensor *loss_of_batch(const trainer *t, const th_cross_entropy_options *options)
+{
+    return t->starts ? th_language_model_packed_loss(t->model, t->tokens, t->targets, t->starts, options)
+                     : th_language_model_loss(t->model, t->tokens, t->targets, options);
+}
+
+th_status next_batch(const trainer *t, th_windows *windows)
+{
+    return t->starts ? th_windows_next_packed(windows, t->tokens, t->targets, t->starts)
+                     : th_windows_next(windows, t->tokens, t->targets);
+}
+
+/* Returns the number of targets of the batch that count. */
+static int64_t count_targets(const trainer *t)
+{
+    const int32_t *target = th_data(t->targets);
+    int64_t count = 0;
+    for (int64_t i = 0, n = th_numel(t->targets); i < n; i++)
+        count += target[i] != TH_NO_TARGET;
+    return count;
+}
 
 /* Runs forward and backward on the current batch, or shard of it. Adds its share of the step's loss to *loss. */
 static th_status add_batch(trainer *t, double *loss)
 {
-    th_tensor *part = th_language_model_loss(t->model, t->tokens, t->targets, NULL);
+    const th_cross_entropy_options answers = {TH_IGNORE(TH_NO_TARGET)};
+    th_tensor *part = loss_of_batch(t, t->starts ? &answers : NULL);
     if (chosen.accumulate > 1)
         part = th_scale(part, 1.0 / (double)chosen.accumulate);
     *loss += th_item(part);
@@ -27,7 +51,7 @@ static th_status add_shard(trainer *t, th_windows_position start, th_shard *shar
     const int64_t before = shard->index * (chosen.batch / chosen.shards);
     for (int64_t i = 0; i < chosen.accumulate; i++)
         if (th_windows_go_to(t->training, start) || th_windows_skip(t->training, i * chosen.batch + before) ||
-            th_windows_next(t->training, t->tokens, t->targets) || add_batch(t, &shard->loss))
+            next_batch(t, t->training) || add_batch(t, &shard->loss))
             return th_error_code(t->ctx);
     return TH_OK;
 }
@@ -54,7 +78,7 @@ static th_status evaluate_batch(trainer *t, double *loss)
     const th_cross_entropy_options sum = {TH_IGNORE(TH_NO_TARGET), .normalizer = 1};
     th_no_grad_begin(t->ctx);
     th_set_training(t->ctx, false);
-    *loss += th_item(th_language_model_loss(t->model, t->tokens, t->targets, &sum));
+    *loss += th_item(loss_of_batch(t, &sum));
     th_tape_clear(t->ctx);
     th_set_training(t->ctx, true);
     th_no_grad_end(t->ctx);
@@ -64,18 +88,19 @@ static th_status evaluate_batch(trainer *t, double *loss)
 th_status evaluate(trainer *t, th_windows *windows, int64_t batches, double *loss)
 {
     const int64_t rows = th_size(t->tokens, 0), most = batches * (chosen.batch / rows);
-    int64_t done = 0;
+    int64_t done = 0, targets = 0;
     bool all = false;
     *loss = 0;
     if (th_windows_go_to(windows, (th_windows_position){0}))
         return th_error_code(t->ctx);
     while (!all && (done < most || batches == 0)) {
-        if (th_windows_next(windows, t->tokens, t->targets) || evaluate_batch(t, loss))
+        if (next_batch(t, windows) || evaluate_batch(t, loss))
             return th_error_code(t->ctx);
+        targets += count_targets(t);
         done++;
         all = th_windows_where(windows).index == th_windows_count(windows);
     }
-    *loss /= (double)(all ? th_windows_targets(windows) : done * rows * chosen.length);
+    *loss /= (double)(targets > 0 ? targets : 1);
     return TH_OK;
 }
 
@@ -98,7 +123,8 @@ static th_status save(trainer *t, const char *name, bool everything)
                                       .optimizer = everything ? t->optimizer : NULL,
                                       .configuration = text,
                                       .numbers = numbers,
-                                      .n_numbers = NUMBERS};
+                                      .n_numbers = NUMBERS,
+                                      .without_frozen = chosen.lora > 0};
     list_numbers(t, numbers);
     t->next = th_windows_where(t->training);
     const th_status status = th_checkpoint_save(in_run(t->run, name), &checkpoint);
@@ -166,6 +192,8 @@ static th_status evaluate_and_save(trainer *t)
     report_pause(&t->report);
     const bool evaluated = evaluate(t, t->validation, chosen.eval_batches, &loss) == TH_OK;
     const bool best = evaluated && loss < t->best;
+    if (evaluated && chosen.marked && th_step(t->ctx) == 0 && is_first(t))
+        print_start(t, loss);
     if (evaluated)
         t->worse = best ? 0 : t->worse + 1;
     if (best)
@@ -224,8 +252,11 @@ void open_windows(trainer *t, const char *name)
     th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, name), NULL);
     if (file && th_token_file_vocabulary(file) != th_tokenizer_size(t->tokenizer))
         give_up(PROGRAM, "text.tokens was not made with the run's tokenizer");
-    th_windows_options options = {
-        .end = chosen.training_tokens, .length = chosen.length, .shuffle = true, .seed = (uint64_t)chosen.seed};
+    th_windows_options options = {.end = chosen.training_tokens,
+                                  .length = chosen.length,
+                                  .shuffle = true,
+                                  .seed = (uint64_t)chosen.seed,
+                                  .pack = chosen.marked};
     t->training = th_windows_new(file, &options);
     options.begin = chosen.training_tokens;
     options.end = 0;
@@ -259,7 +290,7 @@ static void print_end(trainer *t, double seconds)
 static void print_files(const trainer *t)
 {
     const char *const resume_words[] = {"resume", as_word(t->run), NULL};
-    const char *const sample_words[] = {"sample", as_word(t->run), NULL};
+    const char *const sample_words[] = {chosen.marked ? "chat" : "sample", as_word(t->run), NULL};
     print_written(in_run(t->run, "curves.svg"));
     print_written(in_run(t->run, "best.safetensors"));
     print_written(in_run(t->run, NEWEST_CHECKPOINT));
@@ -273,7 +304,11 @@ static void print_result(trainer *t)
     expect(t, report_close(&t->report, &seconds));
     if (t->stopped)
         fprintf(stderr, PROGRAM ": stopped and saved at step %lld\n", (long long)th_step(t->ctx));
-    else
+    else if (chosen.marked) { /* the last line tells what was gained */
+        print_files(t);
+        print_end(t, seconds);
+        return;
+    } else
         print_end(t, seconds);
     print_files(t);
 }

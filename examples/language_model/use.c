@@ -6,18 +6,23 @@
 #include "checkpoints.h"
 #include "sample.h"
 #include "trainer.h"
+#include "tuning.h"
 
 th_status print_loss(trainer *t, const char *path, int64_t begin)
 {
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
-    const th_windows_options options = {.begin = begin, .length = chosen.length};
+    const bool marked = th_token_file_has_marks(file);
+    const th_windows_options options = {.begin = begin, .length = chosen.length, .pack = marked};
     th_windows *windows = th_windows_new(file, &options);
     double loss;
     if (windows && evaluate(t, windows, 0, &loss) == TH_OK) {
         const int64_t end = th_token_file_count(file), tokens = end - begin - 1; /* the first is not predicted */
         const int64_t bytes = bytes_of_tokens(t->tokenizer, file, begin + 1, end);
         const double bits = loss * (double)tokens / log(2) / (double)(bytes > 0 ? bytes : 1);
-        if (th_error_code(t->ctx) == TH_OK)
+        if (th_error_code(t->ctx) == TH_OK && marked)
+            printf(PROGRAM ": loss=%.4f perplexity=%.4f tokens=%lld\n", loss, exp(loss),
+                   (long long)th_windows_targets(windows));
+        else if (th_error_code(t->ctx) == TH_OK)
             printf(PROGRAM ": loss=%.4f perplexity=%.4f bits_per_byte=%.4f tokens=%lld\n", loss, exp(loss), bits,
                    (long long)tokens);
     }
@@ -38,7 +43,8 @@ static th_status with_tokens(trainer *t, const texts *text, th_status (*use)(tra
         mkdtemp(folder) == NULL)
         refuse(PROGRAM, "a temporary folder cannot be created in ", temporary);
     snprintf(path, sizeof path, "%s/text.tokens", folder);
-    th_status status = encode_text(t->ctx, t->tokenizer, text, path);
+    th_status status =
+        chosen.marked ? encode_instructions(t, text, chosen.from, path) : encode_text(t->ctx, t->tokenizer, text, path);
     if (status == TH_OK)
         status = use(t, path);
     unlink(path);
@@ -76,14 +82,17 @@ static th_status print_loss_of_tokens(trainer *t, const char *path)
 static void print_loss_of_text(trainer *t, const char *path)
 {
     texts text = open_texts(&path, 1);
+    chosen.marked = chosen.from && is_instructions(path);
+    t->quiet = true;
+    if (t->tokens) /* of a run; examples need another tensor than texts */
+        make_batch(t);
     expect(t, with_tokens(t, &text, print_loss_of_tokens));
     close_texts(&text);
     if (counted < 2)
         give_up(PROGRAM, "the text has a single token; the loss needs at least 2, because the first is not predicted");
 }
 
-/* Opens a checkpoint of a run, or a model folder. */
-static void open_model(trainer *t, const char *run, bool last)
+void open_model(trainer *t, const char *run, bool last)
 {
     if (!is_model_folder(run)) {
         *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
@@ -230,6 +239,8 @@ int export(int argc, char **argv)
     need_folder(words[1]);
     if (unlink(config) != 0 && errno != ENOENT)
         give_up_file(config, "removed");
+    if (chosen.lora > 0)
+        merge_adapters(&t);
     expect(&t, th_tokenizer_save(t.tokenizer, words[1]));
     expect(&t, th_language_model_export(t.model, words[1], &given));
     print_written(in_run(words[1], "config.json"));

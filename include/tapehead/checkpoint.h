@@ -42,6 +42,10 @@ typedef struct th_checkpoint {
     const char *configuration;           /* a text for the program, usually JSON; loading ignores it; NULL: none */
     const th_checkpoint_number *numbers; /* [n_numbers] */
     int n_numbers;
+    /* Saving: without the frozen parameters, such as the base of adapters (tapehead/lora.h). The file is small, and has
+     * only their checksums. Loading finds this out by itself: the model must have these parameters already, and another
+     * value is an error. */
+    bool without_frozen;
     /* Loading: the optimizer keeps its options where the file has others (weight decay, betas, ...). Otherwise other
      * options are an error. */
     bool other_options;

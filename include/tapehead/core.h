@@ -21,6 +21,7 @@
 #include "tapehead/transformer_block.h"
 
 #include "tapehead/language_model.h"
+#include "tapehead/lora.h"
 #include "tapehead/transformer.h"
 
 /* training, also with several processes */

@@ -67,7 +67,7 @@ typedef struct th_generate_options {
     void *user;
 } th_generate_options;
 
-/* The results, with R = B sequences rows: all sequences of the first prompt, then those of the second. As for th_empty,
+/* The results have R rows: all sequences of the first prompt, then all of the second, and so on. As for th_empty,
  * the tape owns them inside a scope or after th_step_begin; otherwise the caller owns them. The integers have the type
  * of the prompts; without prompts, the type of the source. */
 typedef struct th_generated {
@@ -82,8 +82,9 @@ typedef struct th_generated {
 /* Generates tokens with a model from th_language_model_new or th_transformer_new. The model runs in evaluation mode and
  * without recording, independent of the context's modes. The call allocates a cache and releases it at the end. A
  * sequence's tokens do not depend on the other sequences of the batch. Nothing stays on the tape. After the first
- * tokens, the call allocates no more memory. In a shapes-only context it generates no tokens and does not call emit: it
- * only counts the memory that the same call allocates in a normal context. result may be NULL.
+ * tokens, the call allocates no more memory, unless all tokens run again. In a shapes-only context it generates no
+ * tokens and does not call emit. It only counts the memory that the same call allocates in a normal context. result may
+ * be NULL.
  *
  * Rotary positions that depend on the length of a sequence (th_rotary_scaling) have the length of each forward. With
  * TH_ROTARY_LONGROPE, all tokens run again when a sequence becomes longer than original_length, as in transformers'

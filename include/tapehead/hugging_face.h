@@ -1,6 +1,7 @@
 /* Reads and writes models in the format of Hugging Face transformers: a folder with config.json, which describes the
- * model, and model.safetensors, its weights. GPT-2 (GPT2LMHeadModel) and Llama (LlamaForCausalLM) become
- * th_language_model. A language model whose options describe one of the two is written so that
+ * model, and model.safetensors, its weights. Models of 11 families (docs/families.md) become th_language_model: GPT-2,
+ * Llama, Mistral, SmolLM 3, Qwen 2 and 3, Phi-3, OLMo 2, Gemma 2 and 3, GPT-NeoX. A language model with the options of
+ * a family is written so that
  *
  *     transformers.AutoModelForCausalLM.from_pretrained(folder)
  *
@@ -20,14 +21,12 @@ TH_BEGIN_DECLS
 TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder);
 
 /* Sets options for th_language_model_new as config.json in the folder describes them. The caller may change dropout
- * and recompute before creating the model; the other options belong to the weights. model_type must be gpt2 or llama.
- * Errors:
- *   GPT-2  scale_attn_weights off, scale_attn_by_inverse_layer_idx, cross attention
- *   Llama  rotary positions of a part of each head, or a rope_type other than default, linear, llama3, dynamic, yarn
- *          and longrope (in rope_scaling or rope_parameters)
- *   both   quantized weights, activations that th_activation does not have
- * With dynamic scaling, .length is max_position_embeddings times the factor. The factors of longrope belong to the
- * context, until it is freed. */
+ * and recompute before creating the model; the other options belong to the weights. Errors name the field: another
+ * model_type, quantized weights, a rope_type other than default, linear, llama3, dynamic, yarn and longrope,
+ * activations that th_activation does not have, attention that is not causal, and more than two kinds of attention in
+ * one model.
+ * With dynamic scaling, .length is max_position_embeddings times the factor. The factors of longrope and
+ * other_layers belong to the context, until it is freed. */
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
 /* Sets *token to the token that ends a text, for th_generate_options.end_tokens and TH_END_TOKEN. This is eos_token_id
@@ -47,7 +46,9 @@ typedef struct th_pretrained_load_options {
 /* Reads the weights in the folder into a model that was made with these options: model.safetensors, or the files that
  * model.safetensors.index.json names. Converts float32, float64, bfloat16 and float16 to the model's type, one tensor
  * after another. Finds every tensor that is missing, unexpected or of another shape before it changes the model. The
- * error message lists the first of them, report is called for all. options may be NULL. */
+ * error message lists the first of them, report is called for all. Tensors with rows of several parameters, as in Phi-3
+ * and GPT-NeoX, take memory for one of them meanwhile. Every option of the model that changes what it computes must be
+ * as config.json says; otherwise TH_ERROR_ARGUMENT names the option. options may be NULL. */
 TH_API th_status th_pretrained_load(th_module *model, const char *folder,
                                     const th_pretrained_load_options *options) TH_MUST_CHECK;
 
@@ -60,10 +61,11 @@ typedef struct th_export_options {
 /* Sets end_token and has_end_token. */
 #define TH_END_TOKEN(token) .end_token = (token), .has_end_token = true
 /* Writes the folder, and creates it if necessary: model.safetensors, the weights in the model's type, then config.json.
- * A model with learned positions becomes GPT-2, which has layer norms and biases. A model without (TH_POSITIONS_NONE)
- * becomes Llama, which has rotary positions, RMS norms and a gated MLP. Rotary positions that rotate neighbors become
- * positions that rotate halves, by another order of the rows of q and k. TH_ERROR_ARGUMENT names all options that the
- * architecture cannot express. Dropout matters for training only: Llama keeps only the dropout of attention weights.
+ * The model is written as the given family, or as the first one that has all of its options: gpt2, llama, mistral,
+ * qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox. TH_ERROR_ARGUMENT names the options that this
+ * family, or the closest one, does not have. Rotary positions that rotate neighbors become positions that rotate
+ * halves, by another order of the rows of q and k. Such rows, and packed tensors, are copied first. Dropout matters for
+ * training only: kinds of dropout that the family does not have are not written.
  * options may be NULL. */
 TH_API th_status th_language_model_export(th_module *model, const char *folder,
                                           const th_export_options *options) TH_MUST_CHECK;

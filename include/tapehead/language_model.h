@@ -61,7 +61,10 @@ TH_API th_module *th_language_model_new(th_context *ctx, const th_language_model
 typedef struct th_language_model_logits_options {
     th_tensor *positions; /* of the tokens, int32/int64 (T) or (B, T), in [0, length); NULL: 0 .. T - 1 */
     th_cache *cache;      /* later forwards attend to these tokens too (tapehead/cache.h) */
-    th_tensor *rows;      /* int32/int64 (B): computes only the logits (B, V) of token rows[b] of each sequence */
+    /* int32/int64 (T) or (B, T): the number of each token's document, as in th_mask.documents. Documents do not see each
+     * other, and positions begin at 0 in each. Without positions and cache. */
+    th_tensor *documents;
+    th_tensor *rows; /* int32/int64 (B): computes only the logits (B, V) of token rows[b] of each sequence */
 } th_language_model_logits_options;
 /* Returns the logits (B, T, V) of tokens (B, T), as th_module_forward does, for tokens at any positions. Each token
  * attends to the tokens before it in the tensor; with a cache, to all tokens at positions up to its own. options may be
@@ -76,6 +79,11 @@ TH_API th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
 TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                          const th_cross_entropy_options *options);
 
+/* As th_language_model_loss, for sequences that contain several documents (th_language_model_logits_options.documents,
+ * th_windows_next_packed). Logits have the bits of separate documents. */
+TH_API th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
+                                                th_tensor *documents, const th_cross_entropy_options *options);
+
 /* Returns the options of a model, with defaults filled in for the block's sizes and the dropout rates. They and
  * other_layers live as long as the model. NULL, without an error, for any other module. */
 TH_API const th_language_model_options *th_language_model_options_of(const th_module *model);
@@ -84,6 +92,7 @@ TH_API const th_language_model_options *th_language_model_options_of(const th_mo
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_language_model_new(...) TH_AT_POINTER(th_module, th_language_model_new(__VA_ARGS__))
 #define th_language_model_logits(...) TH_AT(th_language_model_logits(__VA_ARGS__))
+#define th_language_model_packed_loss(...) TH_AT(th_language_model_packed_loss(__VA_ARGS__))
 #define th_language_model_loss(...) TH_AT(th_language_model_loss(__VA_ARGS__))
 #endif
 

@@ -8,6 +8,7 @@
 /* text, its tokens, windows of tokens */
 #include "tapehead/tokenizer.h"
 
+#include "tapehead/chat.h"
 #include "tapehead/token_file.h"
 
 /* generation */
@@ -17,6 +18,7 @@
 #include "tapehead/checkpoint.h"
 #include "tapehead/gguf.h"
 #include "tapehead/hugging_face.h"
+#include "tapehead/peft.h"
 #include "tapehead/safetensors.h"
 
 /* logs of a training run */

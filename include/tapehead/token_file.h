@@ -23,16 +23,31 @@ TH_BEGIN_DECLS
  *     16  uint64 number of tokens          24  uint64 kinds of tokens (the vocabulary's size)
  *     32  zeros                            60  uint32 CRC-32C of the 60 bytes before
  *
- * Then the tokens, then a uint32 CRC-32C of each MiB of tokens (the last block is shorter). */
+ * Then the tokens, then a uint32 CRC-32C of each MiB of tokens (the last block is shorter).
+ *
+ * A file with marks is version 2. There a token always takes 4 bytes: its number in bits 0 to 29, TH_TOKEN_BEGINS in
+ * bit 30 and TH_TOKEN_GIVEN in bit 31. */
 typedef struct th_token_writer th_token_writer;
+
+/* Marks of a token, which are added. */
+enum {
+    TH_TOKEN_BEGINS = 1, /* it is the first token of a document, such as a conversation */
+    TH_TOKEN_GIVEN = 2   /* it is never a target: the loss does not count it. For example, it belongs to a prompt */
+};
 
 /* Begins a file of tokens in [0, vocabulary), vocabulary <= 2^31. The file appears at path when it is closed and
  * complete. Until then, and after an error or a crash, the old file stays. Returns NULL with the error stored. */
 TH_API th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t vocabulary);
+/* Begins a file with marks; otherwise as th_token_writer_open. vocabulary <= 2^30. */
+TH_API th_token_writer *th_token_writer_open_marked(th_context *ctx, const char *path, int64_t vocabulary);
 /* Appends `count` tokens. It may be called any number of times: memory grows by 4 bytes for each MiB of the file only.
  * TH_ERROR_INDEX for a token outside the vocabulary, TH_ERROR_FILE for a full disk. After an error nothing will appear
  * at path. */
 TH_API th_status th_token_writer_append(th_token_writer *writer, const int32_t *tokens, int64_t count) TH_MUST_CHECK;
+/* Appends `count` tokens with their marks [count], sums of TH_TOKEN_BEGINS and TH_TOKEN_GIVEN; NULL: no marks.
+ * TH_ERROR_STATE if the file has no marks, TH_ERROR_VALUE for an unknown mark. */
+TH_API th_status th_token_writer_append_marked(th_token_writer *writer, const int32_t *tokens,
+                                               const unsigned char *marks, int64_t count) TH_MUST_CHECK;
 /* Completes the file, waits until the disk has it, and frees the writer, even after an error. */
 TH_API th_status th_token_writer_close(th_token_writer *writer) TH_MUST_CHECK;
 /* Discards the unfinished file and frees the writer; NULL is allowed. */
@@ -56,8 +71,14 @@ TH_API th_token_file *th_token_file_open(th_context *ctx, const char *path, cons
 TH_API int64_t th_token_file_count(const th_token_file *file);
 /* Returns the vocabulary's size; 0 for NULL. */
 TH_API int64_t th_token_file_vocabulary(const th_token_file *file);
+/* Returns whether the file has marks. */
+TH_API bool th_token_file_has_marks(const th_token_file *file);
 /* Copies the tokens begin .. begin + count into tokens [count]. TH_ERROR_INDEX outside the file. */
 TH_API th_status th_token_file_read(th_token_file *file, int64_t begin, int64_t count, int32_t *tokens) TH_MUST_CHECK;
+/* Copies the marks of the tokens begin .. begin + count into marks [count]; all are 0 in a file without marks.
+ * TH_ERROR_INDEX outside the file. */
+TH_API th_status th_token_file_read_marks(th_token_file *file, int64_t begin, int64_t count,
+                                          unsigned char *marks) TH_MUST_CHECK;
 /* Closes the file; NULL is allowed. Windows of the file stay usable: they keep it open. */
 TH_API void th_token_file_close(th_token_file *file);
 
@@ -72,7 +93,16 @@ TH_API void th_token_file_close(th_token_file *file);
  * Shuffled (for training), each epoch begins at another offset below T, so that a token's position in its window
  * changes. It leaves out less than a window at each end. The order is a pseudo-random permutation, a function of
  * (seed, epoch) that takes no memory: a Feistel network whose rounds are Philox, applied repeatedly until the result
- * is the index of a window (Black & Rogaway 2002). A batch continues in the next epoch: it is always full. */
+ * is the index of a window (Black & Rogaway 2002). A batch continues in the next epoch: it is always full.
+ *
+ * Marks: a token with TH_TOKEN_GIVEN or TH_TOKEN_BEGINS is never a target. Its place in targets has TH_NO_TARGET.
+ *
+ * Packed: a window contains whole documents, as long as they fit. A document begins at a token with TH_TOKEN_BEGINS. A
+ * document of n tokens takes n - 1 places, because its last token is only a target. A document that is longer than a
+ * window is divided into windows of its own, and its rest. The documents are placed from the longest to the shortest,
+ * each into the fullest window with enough space (best-fit decreasing; Ding et al. 2024). The windows are the same in
+ * each epoch; shuffled, their order changes. Documents without a target are left out. th_windows_next_packed also
+ * returns where each document begins, so that attention does not cross documents. */
 typedef struct th_windows th_windows;
 enum { TH_NO_TARGET = -100 }; /* th_cross_entropy_options: TH_IGNORE(TH_NO_TARGET) */
 
@@ -81,6 +111,7 @@ typedef struct th_windows_options {
     int64_t length;     /* T; required */
     bool shuffle;       /* otherwise in order */
     uint64_t seed;      /* of the shuffled order */
+    bool pack;          /* whole documents; the file must have marks */
 } th_windows_options;
 
 /* Creates windows of a file. TH_ERROR_ARGUMENT if there are fewer tokens than a window and its last target take
@@ -89,9 +120,15 @@ TH_API th_windows *th_windows_new(th_token_file *file, const th_windows_options 
 /* Writes the next B windows into tokens (B, T) and targets (B, T), which are int32 and contiguous. A program may use
  * the same two tensors in every step. */
 TH_API th_status th_windows_next(th_windows *windows, th_tensor *tokens, th_tensor *targets) TH_MUST_CHECK;
+/* As th_windows_next, and writes to starts (B, T), int32 and contiguous, the place in the window where the document of
+ * each token begins. In windows that are not packed that is place 0, or the last token before it with TH_TOKEN_BEGINS.
+ * A place without a token is a document of its own. th_language_model_packed_loss takes the three tensors. */
+TH_API th_status th_windows_next_packed(th_windows *windows, th_tensor *tokens, th_tensor *targets,
+                                        th_tensor *starts) TH_MUST_CHECK;
 /* Returns the number of windows in the epoch of the next window; 0 for NULL. */
 TH_API int64_t th_windows_count(const th_windows *windows);
-/* Returns the number of targets in that epoch, without padding; 0 for NULL. */
+/* Returns the number of targets in that epoch, without padding and without tokens whose marks exclude them; 0 for
+ * NULL. The marks are read when the windows are created. */
 TH_API int64_t th_windows_targets(const th_windows *windows);
 
 /* The position of the next window. A checkpoint saves it; th_windows_go_to continues there, also inside an epoch. */
@@ -114,12 +151,16 @@ TH_API void th_windows_free(th_windows *windows);
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_token_writer_open(...) TH_AT_POINTER(th_token_writer, th_token_writer_open(__VA_ARGS__))
+#define th_token_writer_open_marked(...) TH_AT_POINTER(th_token_writer, th_token_writer_open_marked(__VA_ARGS__))
+#define th_token_writer_append_marked(...) TH_AT_STATUS(th_token_writer_append_marked(__VA_ARGS__))
 #define th_token_writer_append(...) TH_AT_STATUS(th_token_writer_append(__VA_ARGS__))
 #define th_token_writer_close(...) TH_AT_STATUS(th_token_writer_close(__VA_ARGS__))
 #define th_token_file_open(...) TH_AT_POINTER(th_token_file, th_token_file_open(__VA_ARGS__))
 #define th_token_file_read(...) TH_AT_STATUS(th_token_file_read(__VA_ARGS__))
+#define th_token_file_read_marks(...) TH_AT_STATUS(th_token_file_read_marks(__VA_ARGS__))
 #define th_windows_new(...) TH_AT_POINTER(th_windows, th_windows_new(__VA_ARGS__))
 #define th_windows_next(...) TH_AT_STATUS(th_windows_next(__VA_ARGS__))
+#define th_windows_next_packed(...) TH_AT_STATUS(th_windows_next_packed(__VA_ARGS__))
 #define th_windows_go_to(...) TH_AT_STATUS(th_windows_go_to(__VA_ARGS__))
 #define th_windows_skip(...) TH_AT_STATUS(th_windows_skip(__VA_ARGS__))
 #endif

@@ -71,7 +71,8 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
 /* Loads a tokenizer from a folder with tokenizer.json, or else with vocab.json and merges.txt: GPT-2's two files, with
  * GPT-2's pattern ("<|endoftext|>" is special if the vocabulary has it). path may also be a file in the format of
  * tokenizer.json. Supported:
- *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of them
+ *   normalizer      null, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, and a Sequence of
+ *                   them
  *   pre_tokenizer   null, ByteLevel, Metaspace, Split, Digits, and a Sequence of them
  *   model           BPE; merges as "a b" or as pairs; ignore_merges, unk_token, fuse_unk, byte_fallback
  *   added_tokens    special or not, with single_word, lstrip, rstrip, normalized
@@ -131,10 +132,10 @@ TH_API const th_padding *th_tokenizer_padding(const th_tokenizer *tokenizer);
 /* -- text into tokens -- */
 
 /* Appends the tokens of a text. It first finds special and other added tokens (from the left, the longest), then
- * normalizes, splits and merges the rest. TH_ERROR_VALUE for a character without a token,
- * unless the file names an unk_token or has tokens for its bytes. Also TH_ERROR_VALUE if a file's patterns take too many
- * steps (16 million for a text, and 1,024 more for each byte), or if its replacements would make the text too long (64
- * times its bytes, and 64 KiB). */
+ * normalizes, splits and merges the rest. TH_ERROR_VALUE for a character without a token, unless the file names
+ * an unk_token or has tokens for the character's bytes. Also TH_ERROR_VALUE if a file's patterns take too many steps:
+ * 16 million for a text, and 1,024 more for each byte. The same error if its replacements would make the text longer
+ * than 64 times its bytes and 64 KiB. */
 TH_API th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                      th_token_list *tokens) TH_MUST_CHECK;
 /* As th_tokenizer_encode, but adds the tokens that the file's post-processor puts around it, such as Llama's
@@ -146,8 +147,8 @@ TH_API th_status th_tokenizer_encode_document(th_tokenizer *tokenizer, const cha
 
 /* Returns the number of tokens. Ids are 0 .. size-1. */
 TH_API int64_t th_tokenizer_size(const th_tokenizer *tokenizer);
-/* Returns the text of a token inside a text, and sets *bytes to its length. It may be a part of a character. Valid until the next
- * th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
+/* Returns the text of a token inside a text, and sets *bytes to its length. It may be a part of a character. Valid
+ * until the next th_tokenizer_add or the end of the tokenizer. Returns NULL if the id is not a token. */
 TH_API const char *th_tokenizer_bytes(const th_tokenizer *tokenizer, int64_t token, size_t *bytes);
 /* Returns true if a token is special; false if the id is not a token. */
 TH_API bool th_tokenizer_is_special(const th_tokenizer *tokenizer, int64_t token);

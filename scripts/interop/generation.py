@@ -20,25 +20,24 @@ VOCABULARY, LENGTH, END = 50, 40, 7
 
 
 def models():
-    """Yields a GPT-2 and a Llama with large weights, so that their next-token probabilities are as sharp as after
-    training."""
+    """Yields a GPT-2, a Llama, and a Llama whose rotary positions depend on the length, with large weights, so that
+    their next-token probabilities are as sharp as after training."""
     torch.manual_seed(3)
     common_sizes = dict(vocab_size=VOCABULARY, bos_token_id=END, eos_token_id=END, pad_token_id=END)
     gpt2 = transformers.GPT2Config(n_positions=LENGTH, n_embd=32, n_layer=2, n_head=4, **common_sizes)
-    llama = transformers.LlamaConfig(
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=LENGTH,
-        **common_sizes,
+    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2)
+    sizes |= dict(num_attention_heads=4, num_key_value_heads=2)
+    llama = transformers.LlamaConfig(max_position_embeddings=LENGTH, **sizes, **common_sizes)
+    dynamic = transformers.LlamaConfig(  # longer than all prompts: transformers forgets earlier lengths then
+        max_position_embeddings=16, rope_parameters=dict(rope_type="dynamic", factor=4.0), **sizes, **common_sizes
     )
-    for model in (transformers.GPT2LMHeadModel(gpt2), transformers.LlamaForCausalLM(llama)):
+    kinds = transformers.GPT2LMHeadModel, transformers.LlamaForCausalLM, transformers.LlamaForCausalLM
+    for name, kind, config in zip(("gpt2", "llama", "llama dynamic"), kinds, (gpt2, llama, dynamic)):
+        model = kind(config)
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, 0, 0.3)
-        yield model.config.model_type, model.eval()
+        yield name, model.eval()
 
 
 def prompts():
@@ -93,7 +92,8 @@ def compare_deterministic(c, name, model, folder):
             for k, sequence in enumerate(result.sequences[:, length:].numpy()):
                 row = i * options.get("sequences", 1) + k
                 tokens_here = ours["tokens"][row]  # both fill up with the end token
-                same = np.array_equal(tokens_here[: len(sequence)], sequence) and (tokens_here[len(sequence) :] == END).all()
+                padding = tokens_here[len(sequence) :]
+                same = np.array_equal(tokens_here[: len(sequence)], sequence) and (padding == END).all()
                 title = f"{name}, {'greedy' if greedy else 'beams'}: the same tokens"
                 c.check(title, same, f"{options} of prompt {i}: {tokens_here} and {sequence}")
                 if not greedy:

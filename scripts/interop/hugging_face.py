@@ -1,5 +1,5 @@
-"""Compares GPT-2 and Llama with transformers: its saved models give the same logits, loss and gradients here, and our
-exported models give the same logits there."""
+"""Compares all families of language models (docs/families.md) with transformers: its saved models give the same logits,
+loss and gradients here, and our exported models give the same logits there."""
 
 import contextlib
 import json
@@ -16,7 +16,6 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 import torch
 import transformers
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.models.llama import modeling_llama
 
 import common
 
@@ -75,18 +74,113 @@ MODELS = {
     | dict(
         rope_parameters=LONGROPE | dict(original_max_position_embeddings=16, attention_factor=1.25, factor=2.0),
     ),
+    "gpt2 scores divided by the layer": GPT2 | dict(scale_attn_by_inverse_layer_idx=True),
+    "gpt2 scores without a scale": GPT2 | dict(scale_attn_weights=False),
+    "llama as SmolLM 2": LLAMA | dict(tie_word_embeddings=True, rope_theta=1e5, rms_norm_eps=1e-5),
 }
+
+# -- other families; the models of each are below --
+
+USUAL = LLAMA | dict(pad_token_id=None)  # transformers does not train the embedding of that token
+MISTRAL = USUAL | dict(model_type="mistral", sliding_window=5)
+SMOLLM3 = USUAL | dict(model_type="smollm3", num_hidden_layers=5)
+QWEN2 = USUAL | dict(model_type="qwen2")
+QWEN3 = USUAL | dict(model_type="qwen3", head_dim=10)
+PHI3 = USUAL | dict(model_type="phi3")
+OLMO2 = USUAL | dict(model_type="olmo2")
+GEMMA2 = USUAL | dict(model_type="gemma2", head_dim=10, query_pre_attn_scalar=7, sliding_window=5)
+GEMMA3 = USUAL | dict(model_type="gemma3_text", head_dim=10, query_pre_attn_scalar=7, sliding_window=5)
+GPT_NEOX = {key: value for key, value in USUAL.items() if key != "num_key_value_heads"} | dict(model_type="gpt_neox")
+WINDOWS = dict(use_sliding_window=True, sliding_window=5)
+TYPES = dict(layer_types=["full_attention", "sliding_attention", "full_attention"])
+BY_KIND = dict(
+    full_attention=dict(rope_type="linear", factor=8.0, rope_theta=5e3),
+    sliding_attention=dict(rope_type="default", rope_theta=50.0),
+)
+MODELS |= {
+    "mistral": MISTRAL,
+    "mistral without a window, head_dim": MISTRAL | dict(sliding_window=None, head_dim=10),
+    "mistral tied, scaled, no groups": MISTRAL
+    | dict(tie_word_embeddings=True, num_key_value_heads=4)
+    | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0)),
+    "smollm3": SMOLLM3,
+    "smollm3 biases, untied": SMOLLM3 | dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=False),
+    "smollm3 window without rotary positions": SMOLLM3 | WINDOWS | dict(no_rope_layer_interval=2),
+    "smollm3 list, yarn": SMOLLM3
+    | dict(no_rope_layers=[0, 1, 1, 0, 1], rope_parameters=YARN | {"original_max_position_embeddings": 24}),
+    "smollm3 no rotary positions": SMOLLM3 | dict(no_rope_layers=[0] * 5),
+    "qwen2": QWEN2,
+    "qwen2 tied, no groups": QWEN2 | dict(tie_word_embeddings=True, num_key_value_heads=4),
+    "qwen2 head_dim, dropout": QWEN2 | dict(head_dim=10, attention_dropout=0.1),
+    "qwen2 windows from a layer on": QWEN2 | WINDOWS | dict(max_window_layers=1),
+    "qwen2 windows by layer_types, longrope": QWEN2
+    | WINDOWS
+    | TYPES
+    | dict(rope_parameters=LONGROPE | {"original_max_position_embeddings": 6}),
+    "qwen3": QWEN3,
+    "qwen3 biases, tied, no groups": QWEN3
+    | dict(attention_bias=True, tie_word_embeddings=True, num_key_value_heads=4, rms_norm_eps=1e-3),
+    "qwen3 windows, all layers": QWEN3 | WINDOWS | dict(max_window_layers=0),
+    "qwen3 packed, yarn": QWEN3
+    | dict(head_dim=8, num_key_value_heads=4)
+    | dict(rope_parameters=YARN | {"original_max_position_embeddings": 24}),
+    "phi3": PHI3,
+    "phi3 no groups, window, tied": PHI3
+    | dict(num_key_value_heads=4, sliding_window=5, tie_word_embeddings=True, resid_pdrop=0.1),
+    "phi3 half of each head": PHI3 | dict(rope_parameters=dict(rope_theta=100.0, partial_rotary_factor=0.5)),
+    "phi3 longrope": PHI3
+    | dict(original_max_position_embeddings=6, rope_parameters=LONGROPE | dict(partial_rotary_factor=1.0)),
+    "phi3 longrope of half of each head": PHI3
+    | dict(num_key_value_heads=4, original_max_position_embeddings=6)
+    | dict(rope_parameters=LONGROPE | dict(partial_rotary_factor=0.5, short_factor=[1.0, 1.3], long_factor=[2.0, 9.0])),
+    "olmo2": OLMO2,
+    "olmo2 no groups, biases, eps": OLMO2 | dict(num_key_value_heads=4, attention_bias=True, rms_norm_eps=1e-3),
+    "olmo2 tied, scaled": OLMO2
+    | dict(tie_word_embeddings=True, rope_parameters=LLAMA3 | {"rope_theta": 5e3}, max_position_embeddings=96),
+    "gemma2": GEMMA2,
+    "gemma2 no caps, untied, biases": GEMMA2
+    | dict(attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False, attention_bias=True),
+    "gemma2 small caps, no groups, exact gelu": GEMMA2
+    | dict(attn_logit_softcapping=0.5, final_logit_softcapping=0.7, num_key_value_heads=4, head_dim=8)
+    | dict(hidden_activation="gelu"),
+    "gemma2 layer_types": GEMMA2 | TYPES,
+    "gemma3": GEMMA3 | dict(num_hidden_layers=7),
+    "gemma3 bases, scaling": GEMMA3 | TYPES | dict(rope_parameters=BY_KIND, final_logit_softcapping=0.7),
+    "gemma3 without windows, biases": GEMMA3 | dict(layer_types=["full_attention"] * 3, attention_bias=True),
+    "gemma3 all windows, packed": GEMMA3
+    | dict(layer_types=["sliding_attention"] * 3, head_dim=8, num_key_value_heads=4, tie_word_embeddings=False),
+    "gpt_neox": GPT_NEOX,
+    "gpt_neox sequential, tied, tanh": GPT_NEOX
+    | dict(use_parallel_residual=False, tie_word_embeddings=True, hidden_act="gelu_new", layer_norm_eps=1e-3),
+    "gpt_neox no biases of attention, half": GPT_NEOX
+    | dict(attention_bias=False, rope_parameters=dict(rope_theta=100.0, partial_rotary_factor=0.5)),
+    "gpt_neox whole heads, scaled": GPT_NEOX
+    | dict(rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=100.0, partial_rotary_factor=1.0)),
+    "gpt_neox odd sizes": GPT_NEOX | dict(vocab_size=257, hidden_size=24, num_attention_heads=3, hidden_dropout=0.1),
+}
+FAMILIES = sorted({name.split()[0].rstrip(",") for name in MODELS})
+# The family that export chooses by itself, if it is another one that has the same options.
+CHOSEN = {"phi3": "llama", "gemma3": "gemma3_text"}
 LIMITS = {"float32": (1e-4, 1e-5, 1e-4), "float64": (1e-10, 1e-10, 1e-10)}  # logits, loss, gradients
+
+
+def model_type(config):
+    return config.get("model_type", "llama" if "hidden_size" in config else "gpt2")
 
 
 def make(config):
     """Creates a model with random parameters, including norms and biases."""
     torch.manual_seed(len(str(config)))
-    llama = "hidden_size" in config
-    kind = transformers.LlamaForCausalLM if llama else transformers.GPT2LMHeadModel
-    model = kind((transformers.LlamaConfig if llama else transformers.GPT2Config)(**config))
+    kind = model_type(config)
+    fields = {key: value for key, value in config.items() if key != "model_type"}
+    # in transformers, only eager attention has soft caps
+    model = transformers.AutoModelForCausalLM.from_config(
+        transformers.AutoConfig.for_model(kind, **fields), attn_implementation="eager"
+    )
+    middle = 0 if kind.startswith("gemma") else 1  # of the weights of norms
     for name, parameter in model.named_parameters():
-        torch.nn.init.normal_(parameter, 1 if re.search(r"(norm|ln_\d|ln_f)\.weight$", name) else 0, 0.1)
+        is_norm = re.search(r"(norm|ln_\d|ln_f)\.weight$", name)
+        torch.nn.init.normal_(parameter, middle if is_norm else 0, 0.1)
     return model.eval()
 
 
@@ -94,62 +188,96 @@ def loss_of(logits, targets):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-# -- float64: transformers always computes Llama's norms and angles in float32; these functions replace them --
+# -- float64: transformers always computes norms, angles and softmax in float32; this code prevents it --
 
 
-def norm_forward(norm, x):
-    return norm.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
-
-
-def rotary_forward(rotary, x, position_ids):
-    """transformers' own formulas, which take their types from torch.float, torch.float32 and Tensor.float."""
-    kind = rotary.config.rope_parameters["rope_type"]
+def rotary_forward(rotary, x, position_ids, layer_type=None):
+    """transformers' own formulas, for one kind of layer if there are several."""
+    parameters = rotary.config.rope_parameters
+    kind = (parameters[layer_type] if layer_type else parameters)["rope_type"]
     formula = ROPE_INIT_FUNCTIONS.get(kind, rotary.compute_default_rope_parameters)
-    types = mock.patch.multiple(torch, float=x.dtype, float32=x.dtype)
-    with types, mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
-        frequency, factor = formula(rotary.config, seq_len=int(position_ids.max()) + 1)
+    kinds = dict(layer_type=layer_type) if layer_type else {}
+    frequency, factor = formula(rotary.config, seq_len=int(position_ids.max()) + 1, **kinds)
     angle = (position_ids[..., None].to(x.dtype) * frequency).repeat(1, 1, 2)
     return angle.cos() * factor, angle.sin() * factor
 
 
 @contextlib.contextmanager
-def all_in(dtype):
-    """Within this context, Llama's norms and angles are computed in float64 if dtype is float64."""
-    replaced = [(modeling_llama.LlamaRMSNorm, norm_forward), (modeling_llama.LlamaRotaryEmbedding, rotary_forward)]
-    before = [kind.forward for kind, _ in replaced]
-    if dtype == "float64":
-        for kind, forward in replaced:
-            kind.forward = forward
-    yield
-    for (kind, _), forward in zip(replaced, before):
-        kind.forward = forward
+def all_in(dtype, model):
+    """Within this context, the model computes in float64 only if dtype is float64: its code takes types from torch.float,
+    torch.float32 and Tensor.float."""
+    if dtype != "float64":
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        for module in model.modules():
+            if type(module).__name__.endswith("RotaryEmbedding"):
+                stack.enter_context(mock.patch.object(type(module), "forward", rotary_forward))
+            if hasattr(module, "scalar_embed_scale"):
+                module.embed_scale = torch.tensor(module.scalar_embed_scale, dtype=torch.float64)
+        stack.enter_context(mock.patch.multiple(torch, float=torch.float64, float32=torch.float64))
+        stack.enter_context(mock.patch.object(torch.Tensor, "float", torch.Tensor.double))
+        yield
 
 
 # -- our names for their tensors --
 
 RENAMED = [
-    (r"^transformer\.|^model\.", ""),
-    (r"^(wte|embed_tokens)\.", "embedding."),
+    (r"^transformer\.|^model\.|^gpt_neox\.", ""),
+    (r"^(wte|embed_tokens|embed_in)\.", "embedding."),
     (r"^wpe\.", "position."),
     (r"^h\.", "layers."),
-    (r"^ln_f\.", "norm."),
-    (r"^lm_head\.", "classifier."),
+    (r"^(ln_f|final_layer_norm)\.", "norm."),
+    (r"^(lm_head|embed_out)\.", "classifier."),
     (r"\.(ln_1|input_layernorm)\.", ".norm1."),
     (r"\.(ln_2|post_attention_layernorm)\.", ".norm2."),
     (r"\.attn\.c_attn\.", ".self_attn.in_proj_"),
-    (r"\.(attn\.c_proj|self_attn\.o_proj)\.", ".self_attn.out_proj."),
-    (r"\.mlp\.(c_fc|up_proj)\.", ".linear1."),
-    (r"\.mlp\.(c_proj|down_proj)\.", ".linear2."),
+    (r"\.(attn\.c_proj|self_attn\.o_proj|attention\.dense)\.", ".self_attn.out_proj."),
+    (r"\.mlp\.(c_fc|up_proj|dense_h_to_4h)\.", ".linear1."),
+    (r"\.mlp\.(c_proj|down_proj|dense_4h_to_h)\.", ".linear2."),
     (r"\.mlp\.gate_proj\.", ".gate."),
+]
+OUTPUT_NORMS = [  # of the families with norms at the end of branches
+    (r"\.post_attention_layernorm\.", ".norm1_out."),
+    (r"\.pre_feedforward_layernorm\.", ".norm2."),
+    (r"\.post_feedforward_layernorm\.", ".norm2_out."),
 ]
 
 
-def in_our_names(tensors, grouped):
-    """Converts {their name: tensor} to {our name: tensor}: transposes Conv1D, packs q, k and v."""
-    ours = {}
+def unpacked(tensors, config):
+    """Splits tensors that have the rows of several matrices."""
+    result = {}
     for name, tensor in tensors.items():
+        before, _, kind = name.rpartition(".")
+        if before.endswith("query_key_value"):  # by head
+            heads = tensor.unflatten(0, (config.num_attention_heads, 3, -1))
+            parts = dict(zip(("q_proj", "k_proj", "v_proj"), heads.transpose(0, 1).flatten(1, 2)))
+            before = before.replace("attention.query_key_value", "self_attn.")
+        elif before.endswith("qkv_proj"):
+            width = config.hidden_size // config.num_attention_heads
+            heads = [config.num_attention_heads, config.num_key_value_heads, config.num_key_value_heads]
+            parts = dict(zip(("q_proj", "k_proj", "v_proj"), tensor.split([n * width for n in heads])))
+            before = before.removesuffix("qkv_proj")
+        elif before.endswith("gate_up_proj"):
+            parts = dict(zip(("gate_proj", "up_proj"), tensor.chunk(2)))
+            before = before.removesuffix("gate_up_proj")
+        else:
+            result[name] = tensor
+            continue
+        result |= {f"{before}{part}.{kind}": value for part, value in parts.items()}
+    return result
+
+
+def in_our_names(tensors, config):
+    """Converts {their name: tensor} to {our name: tensor}: transposes Conv1D, packs q, k and v unless heads are grouped."""
+    ours = {}
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    grouped = getattr(config, "num_key_value_heads", config.num_attention_heads) != config.num_attention_heads
+    grouped = grouped or head_dim != config.hidden_size // config.num_attention_heads
+    output_norms = OUTPUT_NORMS if config.model_type in ("gemma2", "gemma3_text", "olmo2") else []
+    for name, tensor in unpacked(tensors, config).items():
         renamed = name
-        for pattern, replacement in RENAMED:
+        for pattern, replacement in output_norms + RENAMED:
             renamed = re.sub(pattern, replacement, renamed)
         packed = re.match(r"(.*self_attn\.)([qkv])_proj\.(weight|bias)$", renamed)
         if packed and (packed[3] == "bias" or not grouped):
@@ -164,8 +292,9 @@ def in_our_names(tensors, grouped):
 # -- importing from transformers and exporting to it --
 
 
-def compare_pretrained(c, folder, model, dtype, title, export=None):
-    """Compares our results for the model in folder with those of `model`, which has the same values, in dtype."""
+def compare_pretrained(c, folder, model, dtype, title, *export):
+    """Compares our results for the model in folder with those of `model`, which has the same values, in dtype. export: a
+    folder, and possibly the family."""
     config = model.config
     logits_limit, loss_limit, gradient_limit = LIMITS[dtype]
     dynamic = (getattr(config, "rope_parameters", None) or {}).get("rope_type") == "dynamic"
@@ -173,19 +302,15 @@ def compare_pretrained(c, folder, model, dtype, title, export=None):
     targets = torch.randint(config.vocab_size, tokens.shape)
     model = model.to(getattr(torch, dtype))
     model.zero_grad()
-    with all_in(dtype):
+    with all_in(dtype, model):
         logits = model(tokens).logits
         loss = loss_of(logits, targets)
         loss.backward()
-    ours = c.program(
-        "pretrained", folder, dtype, *([export] if export else []), inputs={"tokens": tokens, "targets": targets}
-    )
+    ours = c.program("pretrained", folder, dtype, *export, inputs={"tokens": tokens, "targets": targets})
     c.close(f"{title} {dtype}: logits", logits_limit, ours.pop("logits"), logits)
     c.close(f"{title} {dtype}: loss", loss_limit, ours.pop("loss"), loss)
-    packed = getattr(config, "num_key_value_heads", config.num_attention_heads) == config.num_attention_heads
-    packed = packed and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, grouped=not packed).items()}
+    theirs = {f"gradient.{name}": value for name, value in in_our_names(gradients, config).items()}
     c.all_close(f"{title} {dtype}: gradients", gradient_limit, ours, theirs)
     return tokens, logits
 
@@ -199,7 +324,9 @@ def load_exported(c, title, folder):
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING)
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, output_loading_info=True, attn_implementation="eager"
+    )
     logger.setLevel(level)
     logger.removeHandler(handler)
     trouble = [f"{key}: {sorted(value)}" for key, value in info.items() if value] + warnings
@@ -213,12 +340,25 @@ def compare_models(c, folder):
         model = make(config)
         saved, exported = folder / "saved", folder / "exported"
         model.save_pretrained(saved)
-        tokens, logits = compare_pretrained(c, saved, model, "float32", title, exported)
+        family = model.config.model_type
+        tokens, logits = compare_pretrained(c, saved, model, "float32", title, exported, family)
         again = load_exported(c, f"{title} exported", exported)
         c.close(f"{title} exported: logits", 1e-4, again(tokens).logits, logits)
         same = all(torch.equal(value, model.state_dict()[key]) for key, value in again.state_dict().items())
-        c.check(f"{title} exported: the same weights", same, name)
+        c.check(f"{title} exported: the same weights", same and again.config.model_type == family, name)
         compare_pretrained(c, saved, model, "float64", title)
+
+
+def compare_chosen(c, folder):
+    """Exports without naming the family: the chosen family gives the same logits."""
+    for name in FAMILIES:
+        model = make(MODELS[name])
+        model.save_pretrained(folder / "saved")
+        tokens, logits = compare_pretrained(c, folder / "saved", model, "float32", name, folder / "chosen")
+        again = load_exported(c, f"{name} exported as another family", folder / "chosen")
+        c.close(f"{name}, family chosen: logits", 1e-4, again(tokens).logits, logits)
+        kind = again.config.model_type
+        c.check(f"{name}, family chosen", kind == CHOSEN.get(name, name), kind)
 
 
 # -- other forms of files --
@@ -227,10 +367,12 @@ def compare_models(c, folder):
 def compare_files(c, folder):
     """Compares models with 16-bit weights, with shards, without the name prefix, with buffers and config.json of old
     versions."""
-    for name in ("gpt2", "llama"):
+    for name in FAMILIES:
         for dtype in ("bfloat16", "float16"):
             make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
-            model = transformers.AutoModelForCausalLM.from_pretrained(folder / dtype, dtype=torch.float32)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                folder / dtype, dtype=torch.float32, attn_implementation="eager"
+            )
             compare_pretrained(c, folder / dtype, model.eval(), "float32", f"{name} in {dtype}")
         model = make(MODELS[name])
         model.save_pretrained(folder / "shards", max_shard_size="20KB")
@@ -306,6 +448,7 @@ def compare(c):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         compare_models(c, folder)
+        compare_chosen(c, folder)
         compare_files(c, folder)
         compare_export_roundtrip(c, folder)
         compare_trained(c, folder)
@@ -331,11 +474,31 @@ SMALL = {
 }
 
 
+OTHERS = SMALL["llama"] | dict(pad_token_id=None)
+SMALL |= {
+    "mistral": OTHERS | dict(model_type="mistral", sliding_window=3),
+    "smollm3": OTHERS | dict(model_type="smollm3", no_rope_layers=[1, 0], use_sliding_window=True, sliding_window=3),
+    "qwen2": OTHERS | dict(model_type="qwen2"),
+    "qwen3": OTHERS | dict(model_type="qwen3", head_dim=4),
+    "phi3": OTHERS | dict(model_type="phi3", head_dim=2),
+    "olmo2": OTHERS | dict(model_type="olmo2"),
+    "gemma2": OTHERS | dict(model_type="gemma2", head_dim=4, query_pre_attn_scalar=3, sliding_window=3),
+    "gemma3": OTHERS
+    | dict(model_type="gemma3_text", head_dim=4, query_pre_attn_scalar=3, sliding_window=3)
+    | dict(layer_types=["sliding_attention", "full_attention"], rope_parameters=BY_KIND),
+    "gpt_neox": OTHERS
+    | dict(model_type="gpt_neox", num_attention_heads=2)
+    | dict(rope_parameters=dict(rope_theta=500.0, partial_rotary_factor=0.5)),
+}
+for key in ("num_key_value_heads", "rope_theta"):  # fields of Llama only
+    del SMALL["gpt_neox"][key]
+
+
 def fixtures(folder):
     from safetensors.torch import save_file
 
     for name, config in SMALL.items():
-        for kind in (name, f"{name}_shards"):
+        for kind in (name, f"{name}_shards") if name in ("gpt2", "llama") else (name,):
             model = make(config)
             if kind != name:
                 model = model.to(torch.bfloat16)
@@ -343,14 +506,14 @@ def fixtures(folder):
             model = model.double()
             tokens = torch.arange(16).view(2, 8) * 5 % 13
             targets = torch.arange(16).view(2, 8) * 7 % 13
-            with all_in("float64"):
+            with all_in("float64", model):
                 logits = model(tokens).logits
                 loss = loss_of(logits, targets)
                 loss.backward()
             values = {"tokens": tokens, "targets": targets, "logits": logits.detach(), "loss": loss.detach()}
             if kind == name:
                 gradients = {key: parameter.grad for key, parameter in model.named_parameters()}
-                renamed = in_our_names(gradients, grouped=name == "llama")
+                renamed = in_our_names(gradients, model.config)
                 values |= {f"gradient.{key}": value.contiguous() for key, value in renamed.items()}
             save_file(values, folder / kind / "expected.safetensors")
 

@@ -1,10 +1,11 @@
-/* pretrained FOLDER MODEL DTYPE [EXPORT]: runs a model that transformers saved. Reads tokens and targets (B, T); writes
- * logits (B, T, V), loss and the gradient of every parameter. With EXPORT, also exports the model to that folder. */
+/* pretrained FOLDER MODEL DTYPE [EXPORT [FAMILY]]: runs a model that transformers saved. Reads tokens and targets (B, T); writes
+ * logits (B, T, V), loss and the gradient of every parameter. With EXPORT, also exports the model to that folder,
+ * as FAMILY if it is given. */
 #include "driver.h"
 
 int main(int argc, char **argv)
 {
-    if (argc != 4 && argc != 5)
+    if (argc < 4 || argc > 6)
         return 2;
     const char *folder = argv[1];
     const bool wide = strcmp(argv[3], "float64") == 0;
@@ -20,7 +21,8 @@ int main(int argc, char **argv)
     if (th_backward(loss, NULL))
         driver_check(ctx);
     driver_write_gradients(model, folder);
-    if (argc == 5 && th_language_model_export(model, argv[4], &(th_export_options){TH_END_TOKEN(0)}))
+    const th_export_options options = {TH_END_TOKEN(0), .family = argc == 6 ? argv[5] : NULL};
+    if (argc >= 5 && th_language_model_export(model, argv[4], &options))
         driver_check(ctx);
     th_context_free(ctx);
 }

@@ -4,7 +4,8 @@
  *     tokenizer characters FOLDER TEXT          saves a tokenizer of the text's characters
  *     tokenizer bytes FOLDER                    saves a tokenizer of bytes
  *     tokenizer again PATH FOLDER               loads a tokenizer and saves it
- *     tokenizer decode|stream PATH IDS          prints the text of each line of ids, at once or token by token, and ff fe ff
+ *     tokenizer decode|stream PATH IDS          prints the text of each line of ids, and ff fe ff; at once, or
+ *                                             token by token
  * TEXTS is a file with texts that are separated by the bytes ff fe ff. Seconds are printed to standard error. */
 #include <time.h>
 

@@ -16,6 +16,7 @@
 #include "kernels/random/philox.h"
 #include "kernels/sizes.h"
 #include "nn/cache.h"
+#include "nn/lora.h"
 #include "nn/module.h"
 #include "nn/optimizer_saved.h"
 #include "nn/optimizer_state.h"

@@ -27,13 +27,20 @@ static th_tensor *columns(th_tensor *product, const th_input_projection *p, int6
     return th_slice(product, -1, begin, begin + p->rows, 1);
 }
 
-/* x (N, input) -> x W^T + b (N, rows). */
-static th_tensor *project(const th_attention_layer *l, const th_input_projection *p, th_tensor *x)
+/* x (N, input) -> x W^T + b (N, rows), plus the adapter's part. reduced: x in the rank of the adapter, or NULL. */
+static th_tensor *project_with(const th_attention_layer *l, const th_input_projection *p, th_tensor *x,
+                               th_tensor *reduced)
 {
     const int64_t end = p->begin + p->rows;
     th_tensor *weight = p->weight ? p->weight : th_slice(l->in_proj_weight, 0, p->begin, end, 1);
     th_tensor *bias = l->in_proj_bias ? th_slice(l->in_proj_bias, 0, p->begin, end, 1) : NULL;
-    return th_dense(x, weight, &(th_dense_options){.bias = bias});
+    th_tensor *delta = reduced ? th_lora_expanded(p->lora, reduced, NULL) : th_lora_residual(p->lora, x, NULL);
+    return th_dense(x, weight, &(th_dense_options){.bias = bias, .residual = delta});
+}
+
+static th_tensor *project(const th_attention_layer *l, const th_input_projection *p, th_tensor *x)
+{
+    return project_with(l, p, x, NULL);
 }
 
 /* Self-attention: query, key and value are the same tensor. One product with in_proj_weight, (N, E) -> (N, 3 E). */
@@ -61,19 +68,29 @@ static qkv project_cross(const th_attention_layer *l, th_tensor *query, th_tenso
     return y;
 }
 
-/* Three tensors or three weights: three products. */
+/* Returns whether query, key and value have adapters with the same A. */
+static bool share_a(const th_attention_layer *l)
+{
+    return th_lora_runs(l->query.lora) && th_lora_runs(l->key.lora) && th_lora_runs(l->value.lora) &&
+           l->query.lora->a == l->key.lora->a && l->query.lora->a == l->value.lora->a;
+}
+
+/* Three tensors, three weights, or adapters: three products. */
 static qkv project_each(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
 {
+    const bool shared = query == key && key == value && share_a(l);
+    th_tensor *reduced = shared ? th_lora_reduced(l->query.lora, query) : NULL;
     qkv y;
-    y.query = project(l, &l->query, query);
-    y.key = project(l, &l->key, key);
-    y.value = project(l, &l->value, value);
+    y.query = project_with(l, &l->query, query, reduced);
+    y.key = project_with(l, &l->key, key, reduced);
+    y.value = project_with(l, &l->value, value, reduced);
     return y;
 }
 
 static qkv project_all(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
 {
-    const bool packed = l->in_proj_weight != NULL;
+    const bool adapted = th_lora_runs(l->query.lora) || th_lora_runs(l->key.lora) || th_lora_runs(l->value.lora);
+    const bool packed = l->in_proj_weight != NULL && !adapted;
     if (packed && query == key && key == value)
         return project_self(l, query);
     if (packed && key == value)

@@ -2,7 +2,7 @@
 #ifndef TH_NN_ATTENTION_LAYER_H
 #define TH_NN_ATTENTION_LAYER_H
 
-#include "nn/module.h"
+#include "nn/lora.h"
 #include "tapehead/layers.h"
 
 /* The projection of query, key or value into all heads: y = x W^T + b, (N, input) -> (N, rows). */
@@ -10,6 +10,7 @@ typedef struct th_input_projection {
     th_tensor *weight; /* (rows, input), or NULL: W is rows begin .. begin + rows - 1 of in_proj_weight */
     int64_t input, rows;
     int64_t begin; /* b is rows begin .. begin + rows - 1 of in_proj_bias */
+    th_lora *lora; /* the adapter, or NULL */
 } th_input_projection;
 
 typedef struct th_attention_layer {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/dense_layer.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
 #include "nn/soft_cap.h"
@@ -25,10 +26,28 @@ typedef struct language_model {
 
 /* -- forward -- */
 
+static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given);
+
+/* The same for sequences of documents: their positions are those within each document. */
+static th_tensor *hidden_of_documents(const language_model *l, th_tensor *tokens,
+                                      const th_language_model_logits_options *given)
+{
+    th_language_model_logits_options placed = *given;
+    if (given->positions || given->cache) {
+        th_fail(l->base.ctx, TH_ERROR_ARGUMENT, l->base.type,
+                "documents have positions of their own and no cache: .positions and .cache must be NULL");
+        return NULL;
+    }
+    placed.positions = th_positions_in_documents(&l->base, given->documents);
+    return placed.positions ? hidden(l, tokens, &placed) : NULL;
+}
+
 /* (B, T) -> (B, T, E): the input of the classifier. */
 static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
+    const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT,
+                            .positions = given->cache ? given->positions : NULL,
+                            .documents = given->documents};
     if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK ||
         !th_module_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
@@ -46,15 +65,16 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
     return l->norm ? th_module_forward(l->norm, x) : x;
 }
 
-static bool replaced_output(const language_model *l)
+/* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
+static bool runs_output(const language_model *l)
 {
-    return l->output && th_module_replaced(l->output);
+    return l->output && (th_module_replaced(l->output) || th_lora_runs(((const th_dense_layer *)l->output)->lora));
 }
 
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    th_tensor *x = hidden(l, tokens, given);
-    th_tensor *logits = replaced_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    th_tensor *x = given->documents ? hidden_of_documents(l, tokens, given) : hidden(l, tokens, given);
+    th_tensor *logits = runs_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
     logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
@@ -86,14 +106,14 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
 
-static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets,
+static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor *targets, th_tensor *documents,
                           const th_cross_entropy_options *options)
 {
-    static const th_language_model_logits_options usual = {0};
+    const th_language_model_logits_options given = {.documents = documents};
     const double cap = l->options.logit_soft_cap;
-    if (!th_has_fusion(l->base.ctx) || replaced_output(l))
-        return th_cross_entropy(logits_of(l, tokens, &usual), targets, options);
-    th_tensor *x = hidden(l, tokens, &usual);
+    if (!th_has_fusion(l->base.ctx) || runs_output(l))
+        return th_cross_entropy(logits_of(l, tokens, &given), targets, options);
+    th_tensor *x = documents ? hidden_of_documents(l, tokens, &given) : hidden(l, tokens, &given);
     return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
                     : th_soft_capped_cross_entropy(x, l->classifier, cap, targets, options);
 }
@@ -103,7 +123,19 @@ th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor
 {
     if (!begin(model, "language_model_loss"))
         return NULL;
-    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, options));
+    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, NULL, options));
+}
+
+th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets, th_tensor *documents,
+                                         const th_cross_entropy_options *options)
+{
+    if (!begin(model, "language_model_packed_loss"))
+        return NULL;
+    if (documents == NULL) {
+        th_fail(model->ctx, TH_ERROR_ARGUMENT, "language_model_packed_loss", "documents is NULL");
+        return th_module_end(model, NULL);
+    }
+    return th_module_end(model, loss_of((const language_model *)model, tokens, targets, documents, options));
 }
 
 const th_language_model_options *th_language_model_options_of(const th_module *model)
@@ -160,20 +192,14 @@ static void destroy(th_module *m)
     th_score_options_release(m->ctx, &o->other_scores);
 }
 
-/* Copies the arrays of the options. The blocks have checked the options. */
+/* Copies the arrays of the options. The blocks have checked those that they use. */
 static void own_options(language_model *l)
 {
-    th_context *ctx = l->base.ctx;
-    th_score_options *others = &l->options.other_scores;
-    if (th_failed(ctx))
-        return;
-    l->base.destroy = destroy;
-    others->rotary &= l->options.other_layers != NULL; /* then the options are not checked */
-    if (th_score_options_copy(ctx, &l->options.block.scores, l->base.type) == TH_OK)
-        (void)th_score_options_copy(ctx, others, l->base.type);
-    else
-        others->rotary_scaling.n_factors = 0,
-        others->rotary_scaling.short_factor = others->rotary_scaling.long_factor = NULL;
+    if (!th_failed(l->base.ctx)) {
+        l->base.destroy = destroy;
+        (void)th_score_options_copy(l->base.ctx, &l->options.block.scores, l->base.type);
+        (void)th_score_options_copy(l->base.ctx, &l->options.other_scores, l->base.type);
+    }
 }
 
 static void complete(th_language_model_options *o)

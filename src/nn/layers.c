@@ -1,7 +1,7 @@
 /* Layers of one operation each, with its parameters: dense, embedding, layer norm, RMS norm, dropout. */
 #include <math.h>
 
-#include "nn/module.h"
+#include "nn/dense_layer.h"
 #include "tapehead/layers.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
@@ -25,37 +25,36 @@ static th_tensor *filled(th_tensor *parameter, th_status (*fill)(th_tensor *, do
 
 /* -- dense -- */
 
-typedef struct dense_layer {
-    th_module base;
-    th_tensor *weight, *bias; /* (out, in), (out) or NULL */
-} dense_layer;
+/* x W^T + b, plus the adapter's part and the residual, which may be NULL. */
+static th_tensor *apply_dense(const th_dense_layer *l, th_tensor *x, th_tensor *residual)
+{
+    return th_dense(x, l->weight,
+                    &(th_dense_options){.bias = l->bias, .residual = th_lora_residual(l->lora, x, residual)});
+}
 
 static th_tensor *dense_layer_forward(th_module *m, th_tensor *x)
 {
-    const dense_layer *l = (const dense_layer *)m;
-    return th_dense(x, l->weight, &(th_dense_options){.bias = l->bias});
+    return apply_dense((const th_dense_layer *)m, x, NULL);
 }
 
-static const th_module_type dense_type = {
-    .name = "dense", .bytes = sizeof(dense_layer), .forward = dense_layer_forward};
+const th_module_type th_dense_type = {.name = "dense", .bytes = sizeof(th_dense_layer), .forward = dense_layer_forward};
 
 th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual)
 {
-    if (th_module_usable(dense, "dense_residual") && th_module_is(dense, &dense_type) && th_module_replaced(dense))
+    if (th_module_usable(dense, "dense_residual") && th_module_is(dense, &th_dense_type) && th_module_replaced(dense))
         return th_dropout_residual(th_module_forward(dense, x), 0, residual); /* does not broadcast */
-    if (!th_module_begin_as(dense, &dense_type, "dense_residual", "dense layer"))
+    if (!th_module_begin_as(dense, &th_dense_type, "dense_residual", "dense layer"))
         return NULL;
-    const dense_layer *l = (const dense_layer *)dense;
     if (!th_usable(residual, dense->ctx, "dense_residual", "the residual"))
         return th_module_end(dense, NULL);
-    return th_module_end(dense, th_dense(x, l->weight, &(th_dense_options){.bias = l->bias, .residual = residual}));
+    return th_module_end(dense, apply_dense((const th_dense_layer *)dense, x, residual));
 }
 
 th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options)
 {
     if (!positive(ctx, "dense", "the input width", in) || !positive(ctx, "dense", "the output width", out))
         return NULL;
-    dense_layer *l = th_module_make(ctx, &dense_type);
+    th_dense_layer *l = th_module_make(ctx, &th_dense_type);
     if (l == NULL)
         return NULL;
     const double bound = 1.0 / sqrt((double)in);

@@ -187,6 +187,17 @@ th_module *th_module_add(th_module *m, const char *name, th_module *child)
     return child;
 }
 
+th_module *th_module_add_part(th_module *m, const char *name, th_module *child)
+{
+    const bool finished = m->state->finished;
+    m->state->finished = false;
+    th_module *added = th_module_add(m, name, child);
+    m->state->finished = finished;
+    if (added)
+        added->part = true;
+    return added;
+}
+
 static th_tensor *append_parameter(th_module *m, const char *name, th_tensor_impl *tensor, const char *operation)
 {
     th_module_member *p = th_allocate(m->ctx, sizeof *p);
@@ -205,19 +216,29 @@ static th_tensor *append_parameter(th_module *m, const char *name, th_tensor_imp
     return tensor->handle;
 }
 
-th_tensor *th_module_add_parameter(th_module *m, const char *name, th_shape shape)
+static th_tensor *add_parameter(th_module *m, const char *name, th_shape shape, th_dtype dtype, bool adapter)
 {
-    if (!th_module_usable(m, "module_add_parameter") || !legal_name(m, name, 0, "module_add_parameter"))
+    static const char operation[] = "module_add_parameter";
+    if (!th_module_usable(m, operation) || !legal_name(m, name, 0, operation))
         return NULL;
-    th_tensor_impl *t = th_parameter_new(m->ctx, m->ctx->default_dtype, shape, "module_add_parameter");
+    th_tensor_impl *t = th_parameter_new(m->ctx, dtype, shape, adapter, operation);
     if (t == NULL)
         return NULL;
-    if (th_set_requires_gradient(t->handle, true) == NULL ||
-        append_parameter(m, name, t, "module_add_parameter") == NULL) {
+    if (th_set_requires_gradient(t->handle, true) == NULL || append_parameter(m, name, t, operation) == NULL) {
         th_parameter_free(t);
         return NULL;
     }
     return t->handle;
+}
+
+th_tensor *th_module_add_parameter(th_module *m, const char *name, th_shape shape)
+{
+    return add_parameter(m, name, shape, m ? m->ctx->default_dtype : TH_FLOAT32, false);
+}
+
+th_tensor *th_module_add_adapter_parameter(th_module *m, const char *name, th_shape shape, th_dtype dtype)
+{
+    return add_parameter(m, name, shape, dtype, true);
 }
 
 th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *parameter)

@@ -23,7 +23,8 @@ struct th_module_state {
     int entered;                      /* number of forwards of this module that are running */
     bool training_outside;            /* the context's training mode before the first of them */
     bool finished;                    /* a complete library module: its forward uses only the members it has now */
-    bool freed;                       /* by th_module_free; the memory remains for error messages */
+    bool hidden; /* functions that visit the parameters or find members by name pass over it and what is below it */
+    bool freed;  /* by th_module_free; the memory remains for error messages */
 };
 
 /* One parameter in a module's list. The tensor uses the label if no module owned it before. */
@@ -42,6 +43,12 @@ void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t 
  * each result, because those do nothing after the first error. Otherwise marks the members of m as parts, which are
  * freed with m only, and returns m. */
 th_module *th_module_finish(th_module *m);
+
+/* Adds a part to a library module that is complete already: an adapter. Errors: those of th_module_add. */
+th_module *th_module_add_part(th_module *m, const char *name, th_module *child);
+
+/* As th_module_add_parameter, with this type. The parameter is in a block of memory with other parameters of adapters. */
+th_tensor *th_module_add_adapter_parameter(th_module *m, const char *name, th_shape shape, th_dtype dtype);
 
 /* Returns TH_ERROR_ARGUMENT unless the first two sizes (width and heads) are positive, the others (0 is a default) are
  * not negative, and none exceeds INT64_MAX / 4. */
@@ -99,6 +106,9 @@ void th_module_destroy(th_module *m);
 /* Writes the dotted name of m, relative to its ancestor `above` (NULL: the root), into name (TH_FULL_NAME_SIZE bytes).
  * Returns name. */
 const char *th_module_name_below(const th_module *m, const th_module *above, char *name);
+
+/* Returns the module after m in the tree below root, parents before children, without hidden ones; NULL at the end. */
+const th_module *th_module_after(const th_module *m, const th_module *root);
 
 /* Returns true if the name ends with `end`: th_name_ends_with("layers.0.norm1.bias", "bias"). */
 TH_PRIVATE_API bool th_name_ends_with(const char *name, const char *end);

@@ -15,6 +15,8 @@ th_status th_module_freeze(th_module *m, bool frozen)
                            "%s is stored as %s and stays frozen; th_module_store can store float32 again", p.name,
                            th_dtype_name(th_dtype_of(p.tensor)));
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
+        if (th_is_storage(th_dtype_of(p.tensor))) /* frozen already */
+            continue;
         if (frozen)
             th_empty_gradient(p.tensor);
         th_set_requires_gradient(p.tensor, !frozen);

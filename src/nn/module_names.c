@@ -46,14 +46,20 @@ bool th_name_ends_with(const char *name, const char *end)
 
 /* -- every parameter -- */
 
-/* Returns the module after m in the tree below root, parents before children; NULL at the end. */
-static const th_module *next_module(const th_module *m, const th_module *root)
+/* Returns the first module from m on, among children of the same parent, that is not hidden. */
+static const th_module *visible(const th_module *m)
 {
-    if (m->first)
-        return m->first;
-    while (m != root && m->next == NULL)
-        m = m->parent;
-    return m == root ? NULL : m->next;
+    while (m && m->state->hidden)
+        m = m->next;
+    return m;
+}
+
+const th_module *th_module_after(const th_module *m, const th_module *root)
+{
+    const th_module *next = visible(m->first);
+    for (; next == NULL && m != root; m = m->parent)
+        next = visible(m->next);
+    return next;
 }
 
 th_parameter_iterator th_module_parameters(const th_module *m)
@@ -64,7 +70,7 @@ th_parameter_iterator th_module_parameters(const th_module *m)
 /* Returns whether p is the first use of its tensor in the tree: tied parameters are visited once. */
 static bool comes_first(const th_module *root, const th_parameter *p)
 {
-    for (const th_module *m = root; m; m = next_module(m, root))
+    for (const th_module *m = root; m; m = th_module_after(m, root))
         for (const th_parameter *q = m->parameters; q; q = q->next)
             if (q->tensor == p->tensor)
                 return q == p;
@@ -78,7 +84,7 @@ bool th_parameter_next(th_parameter_iterator *it)
     while (it->module) {
         const th_parameter *p = it->parameter;
         if (p == NULL) {
-            it->module = next_module(it->module, it->root);
+            it->module = th_module_after(it->module, it->root);
             it->parameter = it->module ? it->module->parameters : NULL;
             continue;
         }
@@ -104,9 +110,9 @@ static const th_module *descend(const th_module *m, const char **name)
 {
     for (const char *dot = strchr(*name, '.'); m && dot; dot = strchr(*name, '.')) {
         const size_t length = (size_t)(dot - *name);
-        const th_module *child = m->first;
+        const th_module *child = visible(m->first);
         while (child && (strncmp(child->name, *name, length) != 0 || child->name[length] != 0))
-            child = child->next;
+            child = visible(child->next);
         m = child;
         *name = dot + 1;
     }
@@ -132,7 +138,7 @@ th_module *th_module_find(th_module *m, const char *name)
         return m;
     const th_module *above = descend(m, &name);
     for (th_module *child = above ? above->first : NULL; child; child = child->next)
-        if (strcmp(child->name, name) == 0)
+        if (strcmp(child->name, name) == 0 && !child->state->hidden)
             return child;
     return NULL;
 }

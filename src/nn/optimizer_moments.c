@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nn/optimizer_state.h"
+#include "nn/shared_step.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
@@ -159,21 +160,41 @@ void th_moments_adopt_reserved(th_optimizer *o)
     }
 }
 
+/* Returns whether the parameter needs moments that it does not have. Frozen parameters need none. */
+static bool lacks_moments(const th_optimizer_parameter *p)
+{
+    return p->moments == NULL && (p->tensor->requires_gradient || p->stored);
+}
+
+/* Assigns the moments to the parameters. In the middle of local steps, parameters with new moments have not changed since
+ * the first of these steps. */
+static void assign_moments(th_optimizer *o)
+{
+    for (int64_t i = 0; i < o->count; i++) {
+        th_optimizer_parameter *p = &o->parameters[i];
+        const th_moments *before = p->moments;
+        p->moments = moments_in(o->moments, p->entry->block);
+        if (before == NULL && p->moments && p->moments->start)
+            memcpy((char *)p->moments->start + p->entry->offset, p->entry->block->data + p->entry->offset,
+                   p->entry->bytes);
+    }
+}
+
 th_status th_moments_ensure(th_optimizer *o)
 {
     bool complete = true;
     for (int64_t i = 0; i < o->count && complete; i++)
-        complete = o->parameters[i].moments != NULL;
+        complete = !lacks_moments(&o->parameters[i]);
     if (complete)
         return TH_OK;
     for (int64_t i = 0; i < o->count; i++)
-        if (th_moments_reserve(o, o->parameters[i].entry->block) != TH_OK) {
+        if (lacks_moments(&o->parameters[i]) && th_moments_reserve(o, o->parameters[i].entry->block) != TH_OK) {
             th_moments_discard_reserved(o);
             return o->ctx->error;
         }
     th_moments_adopt_reserved(o);
-    for (int64_t i = 0; i < o->count; i++)
-        o->parameters[i].moments = moments_in(o->moments, o->parameters[i].entry->block);
+    assign_moments(o);
+    th_shared_step_end(o); /* its memory fits the parameters that had moments */
     return TH_OK;
 }
 

@@ -33,11 +33,12 @@ typedef struct th_moments {
 typedef struct th_optimizer_parameter {
     th_tensor_impl *tensor;
     th_parameter_entry *entry;
-    th_moments *moments; /* NULL until the first step */
+    th_moments *moments; /* NULL until the first step, and if all parameters of the block are frozen */
     int group;
     bool due;      /* has a gradient in the current step */
     bool summed;   /* required a gradient when the loop over the shards began */
     bool changed;  /* by a local step since the last outer step */
+    bool stored;   /* a checkpoint that is being loaded has its moments */
     int64_t steps; /* taken so far */
     int64_t outer; /* the number of outer steps that included it, the same in all processes */
 } th_optimizer_parameter;
@@ -88,7 +89,8 @@ th_optimizer *th_optimizer_next(th_attachment **at);
 void th_optimizer_sort(th_optimizer *o);
 
 /* -- moments -- */
-/* Allocates moments for every parameter, and what the outer step keeps. After an error nothing has changed. */
+/* Allocates moments, and what the outer step keeps, for the blocks with a parameter that is not frozen or `stored`. After
+ * an error nothing has changed. */
 TH_PRIVATE_API th_status th_moments_ensure(th_optimizer *o);
 /* Allocates moments, zeros, for all parameters that the block holds now, unless it has them. The caller adopts or
  * discards them. */

@@ -5,6 +5,7 @@
 #include "nn/module.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
+#include "tensor/convert.h"
 #include "tensor/tensor.h"
 
 /* -- sinusoids: a module without parameters, which frees the table with the model -- */
@@ -124,6 +125,34 @@ th_tensor *th_positions_add_to(const th_positions *p, th_tensor *x, th_tensor *p
     if (rows == NULL)
         return NULL;
     return th_add(x, th_cast(rows, th_dtype_of(x)));
+}
+
+th_tensor *th_positions_in_documents(const th_module *model, th_tensor *documents)
+{
+    const th_tensor_impl *impl = th_usable(documents, model->ctx, model->type, "documents");
+    if (impl == NULL)
+        return NULL;
+    const th_array numbers = th_tensor_array(impl);
+    if (!th_is_index(numbers.dtype) || numbers.ndim < 1 || numbers.ndim > 2) {
+        th_fail(model->ctx, TH_ERROR_SHAPE, model->type,
+                "documents must be int32 or int64 (T) or (B, T); they are %s %s", th_dtype_name(numbers.dtype),
+                TH_TEXT(&numbers));
+        return NULL;
+    }
+    th_tensor_impl *result = th_tensor_new(model->ctx, TH_INT64, numbers.ndim, numbers.size, false, model->type);
+    int64_t *position = result ? th_tensor_data(result) : NULL; /* NULL in a shapes-only context */
+    const int last = numbers.ndim - 1;
+    const int64_t rows = last > 0 ? numbers.size[0] : 1, count = numbers.size[last], stride = numbers.stride[last];
+    const int64_t size = (int64_t)th_dtype_size(numbers.dtype);
+    for (int64_t row = 0; position && row < rows; row++) {
+        const char *number = (const char *)numbers.data + (last > 0 ? row * numbers.stride[0] : 0) * size;
+        for (int64_t t = 0; t < count; t++, number += stride * size) {
+            const bool begins = t == 0 || th_integer_load(numbers.dtype, number) !=
+                                              th_integer_load(numbers.dtype, number - stride * size);
+            position[row * count + t] = begins ? 0 : position[row * count + t - 1] + 1;
+        }
+    }
+    return th_handle_of(result);
 }
 
 th_tensor *th_select_rows(th_tensor *x, th_tensor *rows)

@@ -20,7 +20,8 @@ static void forget(th_rotary_scaling *s)
 th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation)
 {
     th_rotary_scaling *s = &scores->rotary_scaling;
-    if (!scores->rotary || s->kind != TH_ROTARY_LONGROPE) {
+    const bool given = s->short_factor && s->long_factor && s->n_factors > 0 && s->n_factors <= INT32_MAX;
+    if (!scores->rotary || s->kind != TH_ROTARY_LONGROPE || !given) {
         forget(s);
         return TH_OK;
     }

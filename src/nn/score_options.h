@@ -5,7 +5,8 @@
 #include "private_api.h"
 #include "tapehead/layers.h"
 
-/* Replaces the arrays of valid options by copies. After an error the options have no arrays. */
+/* Replaces the arrays by copies. After an error the options have no arrays. Options that no layer uses may be invalid.
+ */
 th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation);
 
 /* Releases the arrays: one block of th_allocate with the short factors, then the long ones. */

@@ -73,7 +73,7 @@ static int64_t most_chunks(const th_optimizer *o, int64_t *filled)
     for (int64_t i = 0; i < o->count; i++) {
         const th_optimizer_parameter *p = &o->parameters[i];
         int owner;
-        for (int64_t first = 0, end; first < th_norm_chunks(p->tensor); first = end) {
+        for (int64_t first = 0, end; p->moments && first < th_norm_chunks(p->tensor); first = end) {
             end = chunks_of_owner(o, p, first, &owner);
             filled[owner] += end - first;
             most = filled[owner] > most ? filled[owner] : most;
@@ -146,7 +146,7 @@ static uint32_t parameters_crc32c(const th_optimizer *o)
     uint32_t crc = 0;
     for (int64_t i = 0; i < o->count; i++) {
         const th_optimizer_parameter *p = &o->parameters[i];
-        const char *start = p->moments->start;
+        const char *start = p->moments ? p->moments->start : NULL;
         const void *data = start ? start + p->entry->offset : th_tensor_data(p->tensor);
         crc = th_crc32c(crc, data, (size_t)th_tensor_numel(p->tensor) * th_dtype_size(p->tensor->dtype));
     }
@@ -163,7 +163,8 @@ static uint32_t layout_crc32c(const th_optimizer *o)
         const th_optimizer_parameter *p = o->layout[i];
         const uint64_t place[] = {(uint64_t)(p - o->parameters), p->entry->offset, p->entry->bytes,
                                   (uint64_t)p->tensor->dtype, p->tensor->requires_gradient};
-        crc = th_crc32c(th_crc32c(crc, place, sizeof place), p->moments->cut, cuts);
+        crc = th_crc32c(crc, place, sizeof place);
+        crc = p->moments ? th_crc32c(crc, p->moments->cut, cuts) : crc;
     }
     return crc;
 }

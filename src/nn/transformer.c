@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "nn/dense_layer.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
 #include "nn/transformer_block.h"
@@ -68,15 +69,15 @@ static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *mem
     return th_select_rows(x, given->rows);
 }
 
-static bool replaced_output(const transformer *t)
+/* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
+static bool runs_output(const transformer *t)
 {
-    return t->output && th_module_replaced(t->output);
+    return t->output && (th_module_replaced(t->output) || th_lora_runs(((const th_dense_layer *)t->output)->lora));
 }
 
 static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
 {
-    th_tensor *logits =
-        replaced_output(t) ? th_module_forward(t->output, hidden) : th_dense(hidden, t->classifier, NULL);
+    th_tensor *logits = runs_output(t) ? th_module_forward(t->output, hidden) : th_dense(hidden, t->classifier, NULL);
     return logits ? th_set_axes(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
 }
 
@@ -116,7 +117,7 @@ th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *s
     const transformer *t = (const transformer *)model;
     th_tensor *memory = encode(t, source, source_lengths);
     th_tensor *x = hidden(t, target, memory, &(th_transformer_decode_options){.memory_lengths = source_lengths});
-    th_tensor *loss = th_has_fusion(model->ctx) && !replaced_output(t)
+    th_tensor *loss = th_has_fusion(model->ctx) && !runs_output(t)
                           ? th_dense_cross_entropy(x, t->classifier, next, options)
                           : th_cross_entropy(logits_of(t, x), next, options);
     return th_module_end(model, loss);

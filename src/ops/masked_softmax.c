@@ -86,7 +86,8 @@ static void masked_softmax_forward(const th_call *call)
 {
     const th_array *scores = &call->input[SCORES];
     const plan *p = call->plan;
-    if (th_mask_check_values(call->ctx, call->op->name, &call->input[MASK], scores->size[scores->ndim - 1]) != TH_OK)
+    if (th_mask_check_values(call->ctx, call->op->name, call->attributes, &call->input[MASK],
+                             scores->size[scores->ndim - 1]) != TH_OK)
         return;
     mask_rows work = {.kernels = th_call_kernels(call), .element = (int64_t)th_dtype_size(scores->dtype)};
     th_mask_view_init(&work.mask, call->attributes, &call->input[MASK], scores->ndim, scores->size);
@@ -120,7 +121,9 @@ static void masked_softmax_backward(const th_call *call)
 static const th_mask_rules no_rules = {0}, top_left = {.causal = TH_CAUSAL_TOP_LEFT},
                            bottom_right = {.causal = TH_CAUSAL_BOTTOM_RIGHT},
                            window = {.has_window = 1, .left = 1, .right = 1},
-                           causal_window = {.causal = TH_CAUSAL_BOTTOM_RIGHT, .has_window = 1, .left = 2, .right = -1};
+                           causal_window = {.causal = TH_CAUSAL_BOTTOM_RIGHT, .has_window = 1, .left = 2, .right = -1},
+                           documents = {.documents = 1},
+                           causal_documents = {.causal = TH_CAUSAL_TOP_LEFT, .documents = 1};
 
 static const th_sample masked_softmax_samples[] = {
     {"no mask", &no_rules, INPUTS, {REAL(3, 5), UNMASKED}, 0},
@@ -136,6 +139,8 @@ static const th_sample masked_softmax_samples[] = {
     {"additive", &no_rules, INPUTS, {REAL(2, 3, 4), ADDS(2, 3, 4)}, 0},
     {"additive broadcast", &no_rules, INPUTS, {REAL(2, 3, 4), ADDS(1, 4)}, 0},
     {"additive, scores constant", &top_left, INPUTS, {{.shape = {3, {2, 3, 4}}, .constant = true}, ADDS(3, 1)}, 0},
+    {"documents", &documents, INPUTS, {REAL(2, 7, 7), LENGTHS(0, 2, 2, 7)}, 0},
+    {"documents, causal, heads between", &causal_documents, INPUTS, {REAL(2, 2, 5, 5), LENGTHS(0, 2, 5)}, 0},
     {"everything", &causal_window, INPUTS,
      .input = {REAL(2, 2, 3, 4), INTEGERS(2, 5, 2), KEEP(2, 1, 3, 4), REAL(2, 3, 4), TH_ABSENT}},
     {.name = NULL},

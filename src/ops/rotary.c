@@ -75,7 +75,7 @@ typedef struct plan {
     th_rows rows;
     size_t table, frequency, angles; /* offsets in scratch memory */
     int64_t batches, queries;        /* of positions: B or 1, and T */
-    int64_t lengths;                 /* sequences with frequencies of their own: batches, or 1 */
+    int64_t lengths;                 /* rows of frequencies: one for each sequence, or 1 */
     int64_t table_row;               /* elements: cosines and sines of a position */
 } plan;
 

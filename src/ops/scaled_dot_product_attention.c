@@ -73,6 +73,17 @@ static th_status check_alibi(th_call *call)
                         TH_TEXT(q));
 }
 
+/* Grouped heads divide their dimension, so without a batch before it, documents must be the same for all heads. */
+static th_status check_documents(th_call *call)
+{
+    const th_attention_attributes *attributes = call->attributes;
+    const th_array *q = &call->input[Q], *k = &call->input[K];
+    if (!attributes->rules.documents || q->ndim != 3 || call->input[MASK].ndim != 2 || q->size[0] == k->size[0])
+        return TH_OK;
+    return th_call_fail(call, TH_ERROR_SHAPE, "documents is %s, but q %s with grouped heads takes documents (T)",
+                        TH_TEXT(&call->input[MASK]), TH_TEXT(q));
+}
+
 static th_status attention_shape(th_call *call)
 {
     th_attention_attributes *attributes = th_call_attributes(call);
@@ -94,7 +105,7 @@ static th_status attention_shape(th_call *call)
     const th_status mask = th_mask_check(call, &attributes->rules, MASK, q->dtype, q->ndim, scores);
     if (mask != TH_OK)
         return mask;
-    if (check_alibi(call) != TH_OK)
+    if (check_alibi(call) != TH_OK || check_documents(call) != TH_OK)
         return TH_ERROR_SHAPE;
     attributes->scale = th_attention_scale(attributes, q->size[q->ndim - 1]);
     memcpy(size, q->size, sizeof size);
@@ -119,9 +130,10 @@ static th_status attention_shape(th_call *call)
 static void attention_forward(const th_call *call)
 {
     const th_attention_plan *p = call->plan;
-    if (th_mask_check_values(call->ctx, call->op->name, &call->input[MASK], p->attention.keys) == TH_OK)
-        th_attention_forward(&call->ctx->machine, call->input[Q].dtype, &p->attention, call->ctx->threads,
-                             th_call_scratch(call, p->workspace));
+    const th_attention_attributes *attributes = call->attributes;
+    if (th_mask_check_values(call->ctx, call->op->name, &attributes->rules, &call->input[MASK], p->attention.keys) ==
+        TH_OK)
+        th_attention_run(call, &p->attention, th_attention_forward, th_call_scratch(call, p->workspace));
 }
 
 /* Clears the gradients of k and v if no query head uses them: no kernel writes them then. */
@@ -151,8 +163,7 @@ static void attention_backward(const th_call *call)
     a.add_additive = call->add[ADDITIVE];
     a.add_alibi = call->add[ALIBI];
     clear_without_heads(call);
-    th_attention_backward(&call->ctx->machine, call->input[Q].dtype, &a, call->ctx->threads,
-                          th_call_scratch(call, p->workspace));
+    th_attention_run(call, &a, th_attention_backward, th_call_scratch(call, p->workspace));
 }
 
 static int64_t attention_multiply_adds(const th_call *call)
@@ -180,7 +191,10 @@ static const th_attention_attributes
     behind = {.rules = {.causal = TH_CAUSAL_TOP_LEFT, .has_window = 1, .left = 1, .right = -1}},
     dropped = {.dropout = 0.3},
     causal_dropped = {.rules = {.causal = TH_CAUSAL_TOP_LEFT}, .dropout = 0.25, .scale = -0.5},
-    capped = {.soft_cap = 0.8},
+    capped = {.soft_cap = 0.8}, documents = {.rules = {.documents = 1}},
+    causal_documents = {.rules = {.causal = TH_CAUSAL_TOP_LEFT, .has_window = 1, .left = 3, .documents = 1},
+                        .soft_cap = 1.5,
+                        .dropout = 0.25},
     all_of_it = {.rules = {.causal = TH_CAUSAL_TOP_LEFT, .has_window = 1, .left = 2},
                  .soft_cap = 1.5,
                  .dropout = 0.25,
@@ -209,6 +223,11 @@ static const th_sample attention_samples[] = {
     {"slope, no order", &plain, INPUTS, {REAL(4, 3), REAL(5, 3), REAL(5, 3), UNMASKED, {.shape = {.ndim = 0}}}, 0},
     {"slopes of each example, grouped heads", &bottom_right, INPUTS,
      .input = {REAL(2, 4, 3, 2), REAL(2, 2, 4, 2), REAL(2, 2, 4, 3), UNMASKED, REAL(2, 4)}},
+    {"documents", &documents, INPUTS, {REAL(2, 7, 3), REAL(2, 7, 3), REAL(2, 7, 2), LENGTHS(0, 2, 2, 7), TH_ABSENT}, 0},
+    {"documents, causal, a window, slopes, grouped heads", &causal_documents, INPUTS,
+     .input = {REAL(2, 4, 7, 2), REAL(2, 2, 7, 2), REAL(2, 2, 7, 3), LENGTHS(0, 2, 2, 7), REAL(4)}},
+    {"documents of all examples", &documents, INPUTS,
+     .input = {REAL(2, 2, 5, 2), REAL(2, 2, 5, 2), REAL(2, 2, 5, 3), LENGTHS(0, 2, 5), REAL(2, 2)}},
     {"every mask", &causal_dropped, INPUTS,
      .input = {REAL(2, 4, 3, 2), REAL(2, 2, 4, 2), REAL(2, 2, 4, 3), INTEGERS(2, 5, 2), KEEP(2, 1, 1, 4), REAL(4, 3, 1),
                TH_ABSENT, TH_ABSENT}},

@@ -11,27 +11,39 @@
  * few, and little memory is unused. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
-static size_t usual_capacity(const th_context *ctx, th_dtype dtype)
+/* Which parameters can be in a block together. */
+typedef struct block_kind {
+    th_dtype dtype;
+    bool adapters;
+} block_kind;
+
+static bool is_kind(const th_parameter_block *block, block_kind kind)
+{
+    return block->dtype == kind.dtype && block->adapters == kind.adapters;
+}
+
+static size_t usual_capacity(const th_context *ctx, block_kind kind)
 {
     size_t capacity = 0;
     for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
-        if (b->dtype == dtype)
+        if (is_kind(b, kind))
             capacity += b->capacity;
     return capacity / GROWTH < FIRST_BLOCK ? FIRST_BLOCK : capacity / GROWTH;
 }
 
 /* capacity: 0 for the usual one. */
-static th_parameter_block *new_block(th_context *ctx, th_dtype dtype, size_t bytes, size_t capacity,
+static th_parameter_block *new_block(th_context *ctx, block_kind kind, size_t bytes, size_t capacity,
                                      const char *operation)
 {
-    capacity = capacity ? capacity : usual_capacity(ctx, dtype);
+    capacity = capacity ? capacity : usual_capacity(ctx, kind);
     capacity = capacity < bytes ? bytes : capacity;
     th_parameter_block *block = th_allocate(ctx, sizeof *block);
     if (block == NULL) {
         th_fail_memory(ctx, operation, sizeof *block);
         return NULL;
     }
-    *block = (th_parameter_block){.dtype = dtype, .capacity = capacity, .next = ctx->parameter_blocks};
+    *block = (th_parameter_block){
+        .dtype = kind.dtype, .adapters = kind.adapters, .capacity = capacity, .next = ctx->parameter_blocks};
     void *data;
     if (th_allocate_numbers(ctx, capacity, &data, operation) != TH_OK) {
         th_release(ctx, block, sizeof *block);
@@ -56,12 +68,12 @@ static void release_block(th_context *ctx, th_parameter_block *block)
 
 /* Creates an entry of `bytes` (whole cache lines) of zeros: at the end of the newest block that has enough space and
  * no gradient yet, or in a new block. */
-static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t bytes, size_t capacity,
+static th_parameter_entry *new_entry(th_context *ctx, block_kind kind, size_t bytes, size_t capacity,
                                      const char *operation)
 {
     th_parameter_block *block = ctx->parameter_blocks;
     while (block &&
-           (block->dtype != dtype || block->has_gradient || block->leaving || block->capacity - block->used < bytes))
+           (!is_kind(block, kind) || block->has_gradient || block->leaving || block->capacity - block->used < bytes))
         block = block->next;
     th_parameter_entry *entry = th_allocate(ctx, sizeof *entry);
     if (entry == NULL) {
@@ -69,7 +81,7 @@ static th_parameter_entry *new_entry(th_context *ctx, th_dtype dtype, size_t byt
         return NULL;
     }
     if (block == NULL)
-        block = new_block(ctx, dtype, bytes, capacity, operation);
+        block = new_block(ctx, kind, bytes, capacity, operation);
     if (block == NULL) {
         th_release(ctx, entry, sizeof *entry);
         return NULL;
@@ -118,7 +130,7 @@ static th_storage storage_of(th_parameter_entry *entry)
     };
 }
 
-th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation)
+th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, bool adapter, const char *operation)
 {
     int64_t numel;
     size_t bytes;
@@ -133,7 +145,7 @@ th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape
     th_tensor_impl *t = th_handle_new(ctx, true, operation);
     if (t == NULL)
         return NULL;
-    th_parameter_entry *entry = new_entry(ctx, dtype, bytes, 0, operation);
+    th_parameter_entry *entry = new_entry(ctx, (block_kind){dtype, adapter}, bytes, 0, operation);
     if (entry == NULL) {
         th_handle_free_owned(t);
         return NULL;
@@ -223,8 +235,10 @@ th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacit
                        TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS);
     if (!th_checked_numel(t->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the parameter's bytes overflow");
-    th_parameter_entry *successor = new_entry(t->ctx, dtype, bytes, capacity, operation);
-    th_parameter_entry_of(t)->successor = successor;
+    th_parameter_entry *entry = th_parameter_entry_of(t);
+    th_parameter_entry *successor =
+        new_entry(t->ctx, (block_kind){dtype, entry->block->adapters}, bytes, capacity, operation);
+    entry->successor = successor;
     return successor ? TH_OK : t->ctx->error;
 }
 

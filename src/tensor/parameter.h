@@ -24,14 +24,15 @@ typedef struct th_parameter_block {
     char *gradient;        /* same layout as data; NULL until has_gradient, and in a shapes-only context */
     bool has_gradient;     /* true: no more parameters are added to the block */
     bool leaving;          /* its parameters are about to move: none is added */
+    bool adapters;         /* it has parameters of adapters only, because gradients have the size of their block */
     size_t gradient_bytes;
     th_parameter_entry *first, *last;
     struct th_parameter_block *next; /* in the context's list, newest first */
 } th_parameter_block;
 
-/* Creates a parameter of zeros that one module owns. It does not require a gradient yet. Returns NULL with an error
- * pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
-th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, const char *operation);
+/* Creates a parameter of zeros that one module owns. It does not require a gradient yet. adapter: it is in a block with
+ * other parameters of adapters. Returns NULL with an error pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
+th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, bool adapter, const char *operation);
 /* Adds an owner. */
 void th_parameter_share(th_tensor_impl *t);
 /* Removes an owner. The last one frees the parameter, at the next th_tape_clear if the tape still uses it. */

@@ -82,10 +82,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK((th_pretrained_end_token(ctx, fuzz_path("model"), &end) != TH_OK) == failed, "the end token differs");
     (void)fuzz_failed_with(ctx, failed, TH_ERROR_FILE);
     FUZZ_CHECK(failed || (end >= -1 && end < options.vocabulary), "the end token is %lld", (long long)end);
-    fuzz_context_free(ctx);
     if (!failed && is_small(&options)) {
         check_export(&options);
         check_weights(&options);
     }
+    fuzz_context_free(ctx); /* it owns what the options point to */
     return 0;
 }

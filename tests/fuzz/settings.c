@@ -17,6 +17,7 @@ static _Noreturn void end_input(int status)
 #undef stderr
 #define stderr said
 #include "../../examples/language_model/settings.c"
+#include "../../examples/language_model/settings_json.c"
 #undef exit
 #undef stderr
 #define stderr stderr

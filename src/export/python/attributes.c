@@ -61,6 +61,8 @@ static void put_rules(const writer *w, const th_mask_rules *rules)
         th_script_put_integers(w->file, 2, (const int64_t[]){rules->left, rules->right});
     else
         fputs("None", w->file);
+    if (rules->documents)
+        fputs(", documents=True", w->file);
 }
 
 /* -- one function for each kind of attributes -- */

@@ -27,6 +27,11 @@ def over_scores(x, ndim, lengths):
     return x[..., None]
 
 
+def over_keys(x, ndim):
+    """Gives numbers (T) or (B, T) the axes of scores (B, .., T, S), along the keys."""
+    return x.reshape(x.shape[0], *[1] * (ndim - 2), x.shape[1]) if x.ndim == 2 else x
+
+
 def positions_of(shape, positions, causal):
     """The position of each query of scores (.., T, S) among the keys."""
     if positions is not None:
@@ -34,7 +39,7 @@ def positions_of(shape, positions, causal):
     return np.arange(shape[-2])[:, None] + (shape[-1] - shape[-2] if causal == "bottom right" else 0)
 
 
-def visible_pairs(shape, valid_lengths, keep, additive, positions, causal, window):
+def visible_pairs(shape, valid_lengths, keep, additive, positions, causal, window, documents):
     """Which pairs of a query and a key a mask leaves visible, for scores of this shape (.., T, S)."""
     key = np.arange(shape[-1])
     query = positions_of(shape, positions, causal)
@@ -45,7 +50,11 @@ def visible_pairs(shape, valid_lengths, keep, additive, positions, causal, windo
         visible = visible & (key >= query - window[0])
     if window and window[1] >= 0:
         visible = visible & (key <= query + window[1])
-    if valid_lengths is not None:
+    if documents:  # valid_lengths has the number of each token's document
+        begins = valid_lengths != np.roll(valid_lengths, 1, -1)
+        document = begins.cumsum(-1)
+        visible = visible & (over_scores(document, len(shape), False) == over_keys(document, len(shape)))
+    elif valid_lengths is not None:
         visible = visible & (key < over_scores(valid_lengths, len(shape), True))
     if keep is not None:
         visible = visible & keep
@@ -700,18 +709,18 @@ def th_rotary_gradient(dy, x, positions, base, width, pairing, scaling):
     return rotate(dy, -rotary_angles(x, positions, base, width, scaling), width, pairing, scaling), None
 
 
-def th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, window):
-    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window)
+def th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, window, documents=False):
+    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window, documents)
     return softmax_of_visible(scores if additive is None else scores + additive, visible)[0]
 
 
-def th_masked_softmax_gradient(dy, scores, valid_lengths, keep, additive, positions, causal, window):
-    y = th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, window)
+def th_masked_softmax_gradient(dy, scores, valid_lengths, keep, additive, positions, causal, window, documents=False):
+    y = th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, window, documents)
     dz = np.where(y == 0, 0, y * (dy - (dy * y).sum(axis=-1, keepdims=True)))
     return dz, None, None, None if additive is None else sum_to(dz, additive), None
 
 
-def attention_parts(q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap):
+def attention_parts(q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, documents):
     """Returns K and V for each head of Q, X / cap, P, the log-sum-exp, and |key - position|."""
     if q.ndim > 2 and q.shape[-3] != k.shape[-3]:  # each head of k and v serves a group of heads of q
         group = q.shape[-3] // k.shape[-3]
@@ -723,19 +732,19 @@ def attention_parts(q, k, v, valid_lengths, keep, additive, positions, alibi, ca
     distance = np.abs(np.arange(k.shape[-2]) - positions_of(scores.shape, positions, causal))
     if alibi is not None:
         scores = scores - alibi[..., None, None] * distance
-    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window)
+    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window, documents)
     weights, log_sum_exp = softmax_of_visible(scores if additive is None else scores + additive, visible)
     return k, v, bent, weights, log_sum_exp, distance
 
 
 def th_scaled_dot_product_attention(
-    q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept
+    q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept, documents=False
 ):
     """Returns O = (P m) V with P = softmax(cap(Q Kᵀ scale) + alibi + mask), and the log-sum-exp of each row of scores.
 
     m is dropout: 0 or 1 / (1 - p)."""
     k, v, _, weights, log_sum_exp, _ = attention_parts(
-        q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap
+        q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, documents
     )
     if kept is not None:
         weights = np.where(kept, weights / (1 - p), 0)
@@ -743,14 +752,14 @@ def th_scaled_dot_product_attention(
 
 
 def th_scaled_dot_product_attention_gradient(
-    do, dlse, q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept
+    do, dlse, q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept, documents=False
 ):
     """With X = Q Kᵀ scale, S = cap(X) + alibi + mask, P = softmax(S), A = P m, O = A V:
 
     dV = Aᵀ dO, dA = dO Vᵀ, dP = dA m, dS = P (dP - rowsum(P dP)) + P dlse, dX = dS (1 - tanh²(X / soft_cap)),
     dQ = dX K scale, dK = dXᵀ Q scale, dmask = dS, dslope = -sum |key - position| dS."""
     keys, values, bent, weights, _, distance = attention_parts(
-        q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap
+        q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, documents
     )
     m = 1 if kept is None else kept / (1 - p)
     do = np.zeros(q.shape[:-1] + v.shape[-1:]) if do is None else do

@@ -7,6 +7,11 @@ def over_scores(x, ndim, lengths):
     return x[..., None]
 
 
+def over_keys(x, ndim):
+    """Gives numbers (T) or (B, T) the axes of scores (B, .., T, S), along the keys."""
+    return x.reshape(x.shape[0], *[1] * (ndim - 2), x.shape[1]) if x.ndim == 2 else x
+
+
 def positions_of(shape, positions, causal):
     """The position of each query of scores (.., T, S) among the keys."""
     if positions is not None:
@@ -14,7 +19,7 @@ def positions_of(shape, positions, causal):
     return torch.arange(shape[-2])[:, None] + (shape[-1] - shape[-2] if causal == "bottom right" else 0)
 
 
-def visible_pairs(shape, valid_lengths, keep, additive, positions, causal, window):
+def visible_pairs(shape, valid_lengths, keep, additive, positions, causal, window, documents):
     """Which pairs of a query and a key a mask leaves visible, for scores of this shape (.., T, S)."""
     key = torch.arange(shape[-1])
     query = positions_of(shape, positions, causal)
@@ -25,7 +30,11 @@ def visible_pairs(shape, valid_lengths, keep, additive, positions, causal, windo
         visible = visible & (key >= query - window[0])
     if window and window[1] >= 0:
         visible = visible & (key <= query + window[1])
-    if valid_lengths is not None:
+    if documents:  # valid_lengths has the number of each token's document
+        begins = valid_lengths != torch.roll(valid_lengths, 1, -1)
+        document = begins.cumsum(-1)
+        visible = visible & (over_scores(document, len(shape), False) == over_keys(document, len(shape)))
+    elif valid_lengths is not None:
         visible = visible & (key < over_scores(valid_lengths, len(shape), True))
     if keep is not None:
         visible = visible & keep
@@ -353,13 +362,13 @@ def th_rotary(x, positions, base, width, pairing, scaling):
     return torch.cat([turned, rest], -1)
 
 
-def th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, window):
-    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window)
+def th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, window, documents=False):
+    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window, documents)
     return softmax_of_visible(scores if additive is None else scores + additive, visible)[0]
 
 
 def th_scaled_dot_product_attention(
-    q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept
+    q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept, documents=False
 ):
     """Returns O = (P m) V with P = softmax(cap(Q Kᵀ scale) + alibi + mask), and the log-sum-exp of each row of scores.
 
@@ -373,7 +382,7 @@ def th_scaled_dot_product_attention(
     if alibi is not None:
         distance = (torch.arange(scores.shape[-1]) - positions_of(scores.shape, positions, causal)).abs()
         scores = scores - alibi[..., None, None] * distance
-    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window)
+    visible = visible_pairs(scores.shape, valid_lengths, keep, additive, positions, causal, window, documents)
     weights, log_sum_exp = softmax_of_visible(scores if additive is None else scores + additive, visible)
     if kept is not None:
         weights = torch.where(kept, weights / (1 - p), 0)

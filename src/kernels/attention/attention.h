@@ -56,8 +56,12 @@ typedef struct th_attention {
 
     th_attention_array alibi; /* (N) slopes, row and column 0: adds -slope |key - position of the query| */
 
-    bool drops; /* dropout of the weights; row: the index of (n, t) in row-major order, column: s */
+    /* Dropout of the weights; row: the index of (n, t) in row-major order, column: s. If the problem is a part of a larger
+     * one, it uses that one's rows and columns: rows_of_head (T of the larger one; 0: T), and its own first row and
+     * column. */
+    bool drops;
     th_dropout_mask dropout;
+    int64_t rows_of_head, first_row, first_column;
 
     /* Backward. A missing cotangent counts as 0; a missing gradient is not computed. */
     th_attention_array o_gradient;           /* (N, T, Dv) */

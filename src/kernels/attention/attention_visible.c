@@ -138,6 +138,7 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
                                          const attention_tile *tile, const attention_buffer *scores)
 {
     const th_attention *a = p->a;
+    const int64_t rows_of_head = a->rows_of_head > 0 ? a->rows_of_head : a->queries;
     return (th_attention_rows){
         .rows = tile->rows,
         .begin = tile->begin,
@@ -154,8 +155,8 @@ th_attention_rows th_attention_tile_rows(const attention_problem *p, const atten
         .additive_row = a->additive.row,
         .additive_column = a->additive.column,
         .dropout = a->drops ? &a->dropout : NULL,
-        .dropout_row = head->number * a->queries + tile->query,
-        .dropout_column = tile->start,
+        .dropout_row = a->first_row + head->number * rows_of_head + tile->query,
+        .dropout_column = a->first_column + tile->start,
         .scores = scores->data,
         .stride = scores->stride,
     };

@@ -23,6 +23,8 @@ static void widen(const th_token_file *f, int64_t begin, int64_t count, int32_t 
     const unsigned char *from = f->map + TH_TOKEN_HEADER + begin * f->header.width;
     if (f->header.width == 4) {
         memcpy(tokens, from, (size_t)count * sizeof *tokens);
+        for (int64_t i = 0; f->header.marked && i < count; i++)
+            tokens[i] &= (1 << TH_TOKEN_MARKS_AT) - 1;
         return;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -67,7 +69,8 @@ static th_status check_block(th_token_file *f, int64_t block)
     return TH_OK;
 }
 
-th_status th_token_file_get(th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
+/* Verifies the checksums of the blocks of some tokens. */
+static th_status check_tokens(th_token_file *f, int64_t begin, int64_t count)
 {
     if (count == 0)
         return TH_OK;
@@ -76,21 +79,72 @@ th_status th_token_file_get(th_token_file *f, int64_t begin, int64_t count, int3
     for (int64_t block = first; block <= last; block++)
         if (!f->checked[block] && check_block(f, block) != TH_OK)
             return th_error_code(f->ctx);
+    return TH_OK;
+}
+
+th_status th_token_file_get(th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
+{
+    if (check_tokens(f, begin, count) != TH_OK)
+        return th_error_code(f->ctx);
     widen(f, begin, count, tokens);
     return TH_OK;
 }
 
-th_status th_token_file_read(th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
+/* Returns the marks of a token of a file with marks. */
+static unsigned char marks_of(const th_token_file *f, int64_t token)
 {
-    if (f == NULL || tokens == NULL)
-        return th_fail_last(TH_ERROR_ARGUMENT, operation, "needs a file and a buffer for the tokens");
+    uint32_t stored;
+    memcpy(&stored, f->map + TH_TOKEN_HEADER + token * (int64_t)sizeof stored, sizeof stored);
+    return (unsigned char)(stored >> TH_TOKEN_MARKS_AT);
+}
+
+th_status th_token_file_get_marks(th_token_file *f, int64_t begin, int64_t count, unsigned char *marks)
+{
+    if (check_tokens(f, begin, count) != TH_OK)
+        return th_error_code(f->ctx);
+    for (int64_t i = 0; i < count; i++)
+        marks[i] = f->header.marked ? marks_of(f, begin + i) : 0;
+    return TH_OK;
+}
+
+int64_t th_token_file_count_unmarked(const th_token_file *f, int64_t begin, int64_t end)
+{
+    int64_t count = f->header.marked ? 0 : end - begin;
+    for (int64_t i = begin; f->header.marked && i < end; i++)
+        count += marks_of(f, i) == 0;
+    return count;
+}
+
+/* -- reading -- */
+
+static th_status check_range(th_token_file *f, int64_t begin, int64_t count, const void *to)
+{
+    if (f == NULL || to == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "needs a file and a buffer");
     if (th_failed(f->ctx))
         return th_error_code(f->ctx);
     if (begin < 0 || count < 0 || begin > f->header.count || count > f->header.count - begin)
         return th_fail(f->ctx, TH_ERROR_INDEX, operation,
                        "%lld tokens starting at token %lld are outside %.300s, which has %lld", (long long)count,
                        (long long)begin, f->path, (long long)f->header.count);
-    return th_token_file_get(f, begin, count, tokens);
+    return TH_OK;
+}
+
+th_status th_token_file_read(th_token_file *f, int64_t begin, int64_t count, int32_t *tokens)
+{
+    const th_status status = check_range(f, begin, count, tokens);
+    return status != TH_OK ? status : th_token_file_get(f, begin, count, tokens);
+}
+
+th_status th_token_file_read_marks(th_token_file *f, int64_t begin, int64_t count, unsigned char *marks)
+{
+    const th_status status = check_range(f, begin, count, marks);
+    return status != TH_OK ? status : th_token_file_get_marks(f, begin, count, marks);
+}
+
+bool th_token_file_has_marks(const th_token_file *f)
+{
+    return f && f->header.marked;
 }
 
 int64_t th_token_file_count(const th_token_file *f)

@@ -61,18 +61,20 @@ static bool put_header(th_token_writer *w)
     return fwrite(bytes, 1, sizeof bytes, w->file.file) == sizeof bytes;
 }
 
-th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t vocabulary)
+static th_token_writer *open_writer(th_context *ctx, const char *path, int64_t vocabulary, bool marked)
 {
     if (!th_usable_context(ctx, operation))
         return NULL;
-    if (path == NULL || vocabulary < 1 || vocabulary > (int64_t)1 << 31) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and a vocabulary of 1 to 2^31, not %lld",
-                (long long)vocabulary);
+    if (path == NULL || vocabulary < 1 || vocabulary > th_token_max_vocabulary(marked)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and a vocabulary of 1 to 2^%d, not %lld",
+                marked ? TH_TOKEN_MARKS_AT : 31, (long long)vocabulary);
         return NULL;
     }
     th_token_writer *w = th_allocate(ctx, sizeof *w);
     if (w)
-        *w = (th_token_writer){.ctx = ctx, .header = {.width = th_token_width(vocabulary), .vocabulary = vocabulary}};
+        *w = (th_token_writer){
+            .ctx = ctx,
+            .header = {.width = th_token_width(vocabulary, marked), .vocabulary = vocabulary, .marked = marked}};
     if (w == NULL || !grow(w, 0) || !th_attach(ctx, w, release)) {
         if (w)
             release(ctx, w);
@@ -87,6 +89,16 @@ th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t
     fail_file(w);
     th_token_writer_free(w);
     return NULL;
+}
+
+th_token_writer *th_token_writer_open(th_context *ctx, const char *path, int64_t vocabulary)
+{
+    return open_writer(ctx, path, vocabulary, false);
+}
+
+th_token_writer *th_token_writer_open_marked(th_context *ctx, const char *path, int64_t vocabulary)
+{
+    return open_writer(ctx, path, vocabulary, true);
 }
 
 /* Writes whole tokens, at most up to the end of a block. */
@@ -107,6 +119,25 @@ static bool put_bytes(th_token_writer *w, size_t bytes)
     return false;
 }
 
+/* Adds the marks to tokens in the buffer. Returns false at an unknown mark. */
+static bool mark(th_token_writer *w, const unsigned char *marks, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t stored;
+        if (marks[i] > (TH_TOKEN_BEGINS | TH_TOKEN_GIVEN)) {
+            w->failed = true;
+            th_fail(w->ctx, TH_ERROR_VALUE, operation, "the marks of token %lld of %.300s are %d, which is unknown",
+                    (long long)(w->header.count + i), w->path, (int)marks[i]);
+            return false;
+        }
+        unsigned char *at = w->buffer + i * (int64_t)sizeof stored;
+        memcpy(&stored, at, sizeof stored);
+        stored |= (uint32_t)marks[i] << TH_TOKEN_MARKS_AT;
+        memcpy(at, &stored, sizeof stored);
+    }
+    return true;
+}
+
 /* Converts tokens to the file's width in the buffer. Returns false at a token outside the vocabulary. */
 static bool narrow(th_token_writer *w, const int32_t *tokens, int64_t count)
 {
@@ -124,10 +155,19 @@ static bool narrow(th_token_writer *w, const int32_t *tokens, int64_t count)
 
 th_status th_token_writer_append(th_token_writer *w, const int32_t *tokens, int64_t count)
 {
+    return th_token_writer_append_marked(w, tokens, NULL, count);
+}
+
+th_status th_token_writer_append_marked(th_token_writer *w, const int32_t *tokens, const unsigned char *marks,
+                                        int64_t count)
+{
     if (w == NULL)
         return th_fail_last(TH_ERROR_ARGUMENT, operation, "the writer is NULL");
     if (th_failed(w->ctx))
         return th_error_code(w->ctx);
+    if (marks && !w->header.marked)
+        return th_fail(w->ctx, TH_ERROR_STATE, operation,
+                       "%.300s has no marks; th_token_writer_open_marked begins a file with marks", w->path);
     if (w->failed || count < 0 || (tokens == NULL && count > 0))
         return th_fail(w->ctx, TH_ERROR_ARGUMENT, operation,
                        "the tokens are NULL, their number is negative, or an earlier call failed");
@@ -135,7 +175,8 @@ th_status th_token_writer_append(th_token_writer *w, const int32_t *tokens, int6
     for (int64_t done = 0, n; done < count; done += n) {
         const int64_t filled = w->header.count * w->header.width % BUFFER, space = (BUFFER - filled) / w->header.width;
         n = count - done < space ? count - done : space;
-        if (!narrow(w, tokens + done, n) || !put_bytes(w, (size_t)(n * w->header.width)))
+        if (!narrow(w, tokens + done, n) || (marks && !mark(w, marks + done, n)) ||
+            !put_bytes(w, (size_t)(n * w->header.width)))
             return th_error_code(w->ctx);
     }
     return TH_OK;

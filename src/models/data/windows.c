@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/core.h"
+#include "models/data/packing.h"
 #include "models/data/permutation.h"
 #include "models/data/token_file.h"
 
@@ -10,8 +11,9 @@ struct th_windows {
     th_context *ctx;
     th_token_file *file;
     int64_t begin, tokens, length; /* first token of the range, its number of tokens, tokens of a window */
-    bool shuffle;
+    bool shuffle, packed;
     uint64_t seed;
+    th_packing packing;
     th_windows_position position;
     /* computed for the epoch of the position */
     th_permutation order;
@@ -29,12 +31,14 @@ static int64_t least(int64_t a, int64_t b)
 static void begin_epoch(th_windows *w, int64_t epoch)
 {
     w->position = (th_windows_position){.epoch = epoch};
-    w->count = (w->tokens - 1 + w->length - 1) / w->length;
+    w->count = w->packed ? w->packing.windows : (w->tokens - 1 + w->length - 1) / w->length;
     if (!w->shuffle)
         return;
-    const th_permutation any = th_permutation_make(w->seed, (uint64_t)epoch, 1);
-    w->offset = (int64_t)th_permutation_draw(&any, (uint64_t)least(w->length, w->tokens - w->length));
-    w->count = (w->tokens - 1 - w->offset) / w->length;
+    if (!w->packed) {
+        const th_permutation any = th_permutation_make(w->seed, (uint64_t)epoch, 1);
+        w->offset = (int64_t)th_permutation_draw(&any, (uint64_t)least(w->length, w->tokens - w->length));
+        w->count = (w->tokens - 1 - w->offset) / w->length;
+    }
     w->order = th_permutation_make(w->seed, (uint64_t)epoch, (uint64_t)w->count);
 }
 
@@ -43,6 +47,7 @@ static void begin_epoch(th_windows *w, int64_t epoch)
 static void release(th_context *ctx, void *object)
 {
     th_windows *w = object;
+    th_packing_free(ctx, &w->packing);
     th_token_file_drop(w->file);
     th_release(ctx, w, sizeof *w);
 }
@@ -55,12 +60,15 @@ static th_status check_options(const th_token_file *f, const th_windows_options 
     if (o->begin < 0 || end < o->begin || end > f->header.count)
         return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation, "tokens %lld to %lld are outside %.300s, which has %lld",
                        (long long)o->begin, (long long)end, f->path, (long long)f->header.count);
-    const int64_t needed = o->shuffle ? o->length + 1 : 2;
+    if (o->pack && !f->header.marked)
+        return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation, "%.300s has no marks, so its documents cannot be packed",
+                       f->path);
+    const int64_t needed = o->shuffle && !o->pack ? o->length + 1 : 2;
     if (end - o->begin < needed)
         return th_fail(f->ctx, TH_ERROR_ARGUMENT, operation,
                        "the range in %.300s has %lld tokens, but %s%lld need %lld, including the last target", f->path,
-                       (long long)(end - o->begin), o->shuffle ? "windows of length " : "even windows of length ",
-                       (long long)(o->shuffle ? o->length : 1), (long long)needed);
+                       (long long)(end - o->begin), needed > 2 ? "windows of length " : "even windows of length ",
+                       (long long)(needed - 1), (long long)needed);
     return TH_OK;
 }
 
@@ -87,8 +95,13 @@ th_windows *th_windows_new(th_token_file *f, const th_windows_options *options)
                       .tokens = end - o.begin,
                       .length = o.length,
                       .shuffle = o.shuffle,
+                      .packed = o.pack,
                       .seed = o.seed};
     f->holds++;
+    if (o.pack && th_pack(f, o.begin, end, o.length, &w->packing) != TH_OK) {
+        th_windows_free(w);
+        return NULL;
+    }
     begin_epoch(w, 0);
     return w;
 }
@@ -110,7 +123,11 @@ int64_t th_windows_count(const th_windows *w)
 
 int64_t th_windows_targets(const th_windows *w)
 {
-    return w ? (w->shuffle ? w->count * w->length : w->tokens - 1) : 0;
+    if (w == NULL || w->packed)
+        return w ? w->packing.targets : 0;
+    const int64_t first = w->begin + w->offset + 1;
+    return th_token_file_count_unmarked(w->file, first,
+                                        w->shuffle ? first + w->count * w->length : w->begin + w->tokens);
 }
 
 th_windows_position th_windows_where(const th_windows *w)
@@ -161,41 +178,91 @@ th_status th_windows_skip(th_windows *w, int64_t count)
 
 /* -- the next batch -- */
 
-/* Pads a row, starting at token `from`. */
-static void pad_row(const th_windows *w, int64_t from, int32_t *tokens, int32_t *targets)
+/* The memory of a batch, or of one of its rows; all NULL in a shapes-only context. */
+typedef struct batch_memory {
+    int32_t *tokens, *targets;
+    int32_t *starts; /* or NULL */
+} batch_memory;
+
+/* Pads a row, starting at place `from`. */
+static void pad_row(const th_windows *w, int64_t from, batch_memory row)
 {
     for (int64_t i = from; i < w->length; i++) {
-        tokens[i] = 0;
-        targets[i] = TH_NO_TARGET;
+        row.tokens[i] = 0;
+        row.targets[i] = TH_NO_TARGET;
+        if (row.starts)
+            row.starts[i] = (int32_t)i;
     }
 }
 
-/* Writes the next window into a row of each tensor, and pads it after the end of the range. Returns false
- * with the error stored. */
-static bool fill_row(th_windows *w, int32_t *tokens, int32_t *targets)
+/* Excludes the targets that their marks exclude, and finds where documents begin. `at`: the token at place `from`. */
+static th_status apply_marks(const th_windows *w, int64_t at, int64_t from, int64_t count, batch_memory row)
+{
+    enum { SOME = 4096 };
+    unsigned char marks[SOME + 1];
+    int32_t start = (int32_t)from;
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = least(count - i, SOME);
+        if (th_token_file_get_marks(w->file, at + i, n + 1, marks) != TH_OK)
+            return th_error_code(w->ctx);
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t place = from + i + k;
+            start = marks[k] & TH_TOKEN_BEGINS ? (int32_t)place : start;
+            if (row.starts)
+                row.starts[place] = start;
+            if (marks[k + 1])
+                row.targets[place] = TH_NO_TARGET;
+        }
+    }
+    return TH_OK;
+}
+
+/* Writes `count` tokens from token `at` of the file on, and their targets, to the places from `from` on. */
+static bool fill_places(const th_windows *w, int64_t at, int64_t from, int64_t count, batch_memory row)
+{
+    return th_token_file_get(w->file, at, count, row.tokens + from) == TH_OK &&
+           th_token_file_get(w->file, at + 1, count, row.targets + from) == TH_OK &&
+           ((row.starts == NULL && !w->file->header.marked) || apply_marks(w, at, from, count, row) == TH_OK);
+}
+
+/* Writes the next window into a row, and pads it. Returns false with the error stored. */
+static bool fill_row(const th_windows *w, batch_memory row)
 {
     const int64_t index = w->position.index;
     const int64_t window = w->shuffle ? (int64_t)th_permutation_at(&w->order, (uint64_t)index) : index;
-    const int64_t at = w->offset + window * w->length, count = least(w->length, w->tokens - 1 - at);
-    pad_row(w, count, tokens, targets);
-    return th_token_file_get(w->file, w->begin + at, count, tokens) == TH_OK &&
-           th_token_file_get(w->file, w->begin + at + 1, count, targets) == TH_OK;
+    if (!w->packed) {
+        const int64_t at = w->offset + window * w->length, count = least(w->length, w->tokens - 1 - at);
+        pad_row(w, count, row);
+        return fill_places(w, w->begin + at, 0, count, row);
+    }
+    int64_t place = 0;
+    for (int64_t i = w->packing.begin[window]; i < w->packing.begin[window + 1]; i++) {
+        const th_piece piece = w->packing.piece[i];
+        if (!fill_places(w, piece.first, place, piece.places, row))
+            return false;
+        place += piece.places;
+    }
+    pad_row(w, place, row);
+    return true;
 }
 
-/* Writes a batch of rows; tokens is NULL in a shapes-only context. Returns false with the error stored. */
-static bool fill_rows(th_windows *w, int64_t batch, int32_t *tokens, int32_t *targets)
+/* Writes a batch of rows. Returns false with the error stored. */
+static bool fill_rows(th_windows *w, int64_t rows, batch_memory all)
 {
     if (w->position.index == w->count)
         begin_epoch(w, w->position.epoch + 1);
-    for (int64_t row = 0; row < batch; row++) {
-        const size_t at = (size_t)(row * w->length);
+    for (int64_t r = 0; r < rows; r++) {
+        const size_t at = (size_t)(r * w->length);
+        batch_memory row = {0};
+        if (all.tokens)
+            row = (batch_memory){all.tokens + at, all.targets + at, all.starts ? all.starts + at : NULL};
         if (w->position.index == w->count && w->shuffle)
             begin_epoch(w, w->position.epoch + 1);
-        if (w->position.index == w->count && tokens)
-            pad_row(w, 0, tokens + at, targets + at);
+        if (w->position.index == w->count && row.tokens)
+            pad_row(w, 0, row);
         if (w->position.index == w->count)
             continue;
-        if (tokens && !fill_row(w, tokens + at, targets + at))
+        if (row.tokens && !fill_row(w, row))
             return false;
         w->position.index++;
     }
@@ -220,20 +287,35 @@ static th_status check_operand(const th_windows *w, const th_tensor *handle, con
     return TH_OK;
 }
 
-th_status th_windows_next(th_windows *w, th_tensor *tokens, th_tensor *targets)
+/* Writes the next batch; starts may be NULL. */
+static th_status next_batch(th_windows *w, th_tensor *tokens, th_tensor *targets, th_tensor *starts)
 {
-    if (w == NULL)
-        return th_fail_last(TH_ERROR_ARGUMENT, operation, "the windows are NULL");
-    int64_t batch = -1;
-    if (th_failed(w->ctx) || check_operand(w, tokens, "tokens", &batch) != TH_OK ||
-        check_operand(w, targets, "targets", &batch) != TH_OK)
+    int64_t rows = -1;
+    if (th_failed(w->ctx) || check_operand(w, tokens, "tokens", &rows) != TH_OK ||
+        check_operand(w, targets, "targets", &rows) != TH_OK ||
+        (starts && check_operand(w, starts, "starts", &rows) != TH_OK))
         return th_error_code(w->ctx);
     const bool data = !th_is_shapes_only(w->ctx);
-    int32_t *token = data ? th_data(tokens) : NULL, *target = data ? th_data(targets) : NULL;
+    const batch_memory all = {data ? th_data(tokens) : NULL, data ? th_data(targets) : NULL,
+                              data && starts ? th_data(starts) : NULL};
     const th_windows_position before = w->position;
-    if (fill_rows(w, batch, token, target))
+    if (fill_rows(w, rows, all))
         return TH_OK;
     begin_epoch(w, before.epoch);
     w->position = before;
     return th_error_code(w->ctx);
+}
+
+th_status th_windows_next(th_windows *w, th_tensor *tokens, th_tensor *targets)
+{
+    if (w == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "the windows are NULL");
+    return next_batch(w, tokens, targets, NULL);
+}
+
+th_status th_windows_next_packed(th_windows *w, th_tensor *tokens, th_tensor *targets, th_tensor *starts)
+{
+    if (w == NULL || starts == NULL)
+        return th_fail_last(TH_ERROR_ARGUMENT, operation, "the windows or the starts are NULL");
+    return next_batch(w, tokens, targets, starts);
 }

@@ -42,7 +42,7 @@ static void lengthen(th_language_model_options *o, const th_rotary_scaling *scal
         o->length = longer > TH_CONFIG_MAX_SIZE ? TH_CONFIG_MAX_SIZE : (int64_t)longer;
 }
 
-/* Returns the family; NULL with the error stored if there is none. */
+/* Returns the family, or NULL with the error stored. */
 static const th_family *find_family(const th_config *c)
 {
     if (!json_is_object(c->object)) /* then it has no member either, but this error stays */

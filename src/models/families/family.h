@@ -1,6 +1,6 @@
-/* A family of language models as transformers knows it: one table with the names of its tensors, the fields of its
- * config.json, and the options that all of its models have. Reading, writing and comparing use the same table.
- * docs/families.md says how to add one. */
+/* A family of language models as transformers knows it. One table has the names of the tensors, the fields of
+ * config.json, and the options of all models. Reading and writing use the same table. docs/families.md says how to add
+ * a family. */
 #ifndef TH_MODELS_FAMILIES_FAMILY_H
 #define TH_MODELS_FAMILIES_FAMILY_H
 

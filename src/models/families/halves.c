@@ -1,5 +1,5 @@
-/* Heads that rotate neighbors become heads that rotate halves, by another order of the rows of queries and keys: of
- * the rotated rows of each head, first the even ones, then the odd ones. Scores do not depend on the order of rows. */
+/* Heads that rotate neighbors become heads that rotate halves, by another order of the rows of queries and keys. Of the
+ * rotated rows of each head, the even ones come first, then the odd ones. Scores do not depend on the order of rows. */
 #include "models/families/halves.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static th_tensor *reorder(th_tensor *t, int64_t head_width, int64_t rotated)
     return th_reshape(rotated < head_width ? th_concat(parts, 2, 1) : parts[0], shape);
 }
 
-/* Returns the number of leading rows that are queries or keys; 0 if there are none. */
+/* Returns the number of leading rows that are queries or keys; 0 for other parameters. */
 static int64_t rows_of(const char *name, const th_tensor *t, const th_language_model_options *o)
 {
     if (th_name_ends_with(name, ".self_attn.in_proj_weight") || th_name_ends_with(name, ".self_attn.in_proj_bias"))

@@ -5,8 +5,9 @@
 #include "models/core.h"
 #include "tapehead/language_model.h"
 
-/* Returns the parameter; or, if it is a projection or norm of queries or keys in a layer whose rotary positions rotate
- * neighbors, a copy for rotary positions that rotate halves. The copy belongs to the scope. */
+/* Returns the parameter as it is for rotary positions that rotate halves. If the layer rotates neighbors, and the
+ * parameter projects or normalizes queries or keys, this is a copy that belongs to the scope. Otherwise it is the
+ * parameter. */
 th_tensor *th_halves_of(const th_parameter_iterator *parameter, const th_language_model_options *options);
 
 #endif

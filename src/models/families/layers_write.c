@@ -3,7 +3,7 @@
 #include "models/families/options.h"
 #include "models/families/rotary.h"
 
-/* Returns the scores of the first layer with rotary positions, and with or without a window; NULL if there is none. */
+/* Returns the scores of the first layer with rotary positions, and with or without a window, or NULL. */
 static const th_score_options *find(const th_language_model_options *o, bool window)
 {
     for (int64_t i = 0; i < o->layers; i++) {
@@ -22,7 +22,7 @@ static int64_t window_of(const th_language_model_options *o)
     return 0;
 }
 
-/* Returns the first layer from which on all have a window; `layers` if there is none. */
+/* Returns the first layer from which on all have a window; `layers` if the last layer has no window. */
 static int64_t first_of_windows(const th_language_model_options *o)
 {
     int64_t first = o->layers;

@@ -41,7 +41,7 @@ th_language_model_options th_options_normal(const th_language_model_options *opt
     b->no_attention_bias |= b->no_bias;
     b->no_output_bias |= b->no_attention_bias;
     b->no_mlp_bias |= b->no_bias;
-    b->no_bias &= b->norm == TH_LAYER_NORM; /* RMS norms have none */
+    b->no_bias &= b->norm == TH_LAYER_NORM; /* RMS norms have no bias */
     if (b->scale == 0 && b->head_width > 0)
         b->scale = 1 / sqrt((double)b->head_width);
     if (o.embedding_scale == 0)

@@ -8,7 +8,7 @@
 /* Returns the options of layer i's scores. */
 const th_score_options *th_scores_of_layer(const th_language_model_options *options, int64_t i);
 
-/* Returns the options with every default filled in, and with members that have no effect at 0, so that equal models have
+/* Returns the options with every default filled in, and with members that have no effect at 0. So equal models have
  * equal options. Arrays are shared, not copied. */
 th_language_model_options th_options_normal(const th_language_model_options *options);
 

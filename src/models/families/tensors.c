@@ -34,6 +34,16 @@ static void put_number(const char *theirs, const char *number, int digits, char 
         snprintf(name, TH_FULL_NAME_SIZE, "%s", theirs);
 }
 
+bool th_foreign_name(const th_tensor_name *n, const char *ours, char theirs[TH_FULL_NAME_SIZE])
+{
+    const char *number;
+    int digits;
+    if (!matches(n->ours, ours, &number, &digits))
+        return false;
+    put_number(n->theirs, number, digits, theirs);
+    return true;
+}
+
 static th_tensor *view_of(th_tensor *parameter, th_foreign_view view, int64_t queries)
 {
     if (view == TH_VIEW_WHOLE || view == TH_VIEW_BY_HEAD)
@@ -119,7 +129,7 @@ static th_status count_views(th_module *model, listing *l, const char *operation
         *count += found;
         if (found == 0)
             return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation,
-                           "the model has a parameter %s, for which %s in transformers has no name", p.name,
+                           "the model has a parameter %s, which %s does not have in transformers", p.name,
                            l->family->title);
     }
     return TH_OK;

@@ -22,6 +22,9 @@ typedef struct th_foreign_tensors {
     size_t bytes; /* of the memory */
 } th_foreign_tensors;
 
+/* Writes the name of the file's tensor that has our parameter. Returns false if the entry is for other parameters. */
+bool th_foreign_name(const th_tensor_name *n, const char *ours, char theirs[TH_FULL_NAME_SIZE]);
+
 /* Lists the tensors. TH_ERROR_ARGUMENT if the family has no name for a parameter. With to_halves, the views are those
  * of copies of parameters, whose rotary positions rotate halves and not neighbors. */
 th_status th_foreign_tensors_list(th_module *model, const th_family *family, const char *operation, bool to_halves,

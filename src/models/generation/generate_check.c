@@ -152,6 +152,8 @@ th_status th_generation_check(th_generation *g)
     g->vocabulary = language ? language->vocabulary : transformer->target_vocabulary;
     g->length = language ? language->length : transformer->length;
     note_scaling(g, language ? &language->block.scores : &transformer->block.scores);
+    if (language && language->other_layers)
+        note_scaling(g, &language->other_scores);
     if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
         return th_error_code(g->ctx);
     if (!o->slide && (o->max_new_tokens > g->length || g->longest + o->max_new_tokens - 1 > g->length))

@@ -22,6 +22,7 @@ typedef struct th_listed_parameter {
     th_tensor_impl *tensor;
     int64_t in_optimizer;    /* index in the optimizer, or -1 */
     const th_stored *stored; /* the tensor in the file; NULL: the parameter stays as it is */
+    bool elsewhere;          /* a checkpoint has only its checksum */
     char name[TH_FULL_NAME_SIZE];
 } th_listed_parameter;
 
@@ -50,6 +51,12 @@ void th_report_unused(const th_safetensors *file, const bool *used, th_differenc
 /* Reads every parameter that was found, and clears the gradients. */
 th_status th_parameter_list_read(const th_parameter_list *list, const char *operation);
 
+/* Returns whether the checkpoint is saved without the parameter: without_frozen, and it is frozen. */
+static inline bool th_saved_elsewhere(const th_checkpoint *c, const th_listed_parameter *p)
+{
+    return c->without_frozen && !p->tensor->requires_gradient;
+}
+
 /* -- the state (checkpoint_state.c) -- */
 /* Returns the state as a text, which the caller releases with free. Returns NULL with the error stored. */
 char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const char *operation);
@@ -57,6 +64,10 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
 json_t *th_state_read(const th_json_source *source, const char *text);
 /* Returns how often a parameter was updated. If it is not 0, the file has the parameter's moments. */
 int64_t th_state_steps(const json_t *state, const char *parameter);
+/* Returns whether the file has no tensor for the parameter, only a checksum. Sets *crc to it. */
+bool th_state_elsewhere(const json_t *state, const char *parameter, uint32_t *crc);
+/* Returns the checksum (CRC-32C) of a parameter's bytes. */
+uint32_t th_parameter_crc32c(const th_tensor_impl *t);
 /* Reads a real as checkpoints write it. Returns false if it is not one. */
 bool th_state_real(const json_t *json, double *value);
 /* Reports the differences between the state and the checkpoint (checkpoint_compare.c). */

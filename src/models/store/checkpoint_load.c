@@ -76,6 +76,17 @@ static th_status read_moment(const th_stored *stored, const th_optimizer *o, con
     return status;
 }
 
+/* Allocates the moments that the file has. */
+static th_status ensure_moments(const json_t *state, th_optimizer *o, const th_parameter_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        if (p->in_optimizer >= 0)
+            o->parameters[p->in_optimizer].stored = th_state_steps(state, p->name) > 0;
+    }
+    return th_moments_ensure(o);
+}
+
 static th_status read_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
                               const th_parameter_list *list)
 {
@@ -88,6 +99,22 @@ static th_status read_moments(const th_safetensors *file, const json_t *state, c
                 return th_error_code(list->ctx);
     }
     return TH_OK;
+}
+
+/* -- parameters that are not in the file -- */
+
+/* Compares the frozen parameters of which the file has only a checksum. */
+static void compare_elsewhere(const json_t *state, th_parameter_list *list, th_differences *d)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        th_listed_parameter *p = &list->parameter[i];
+        uint32_t crc;
+        p->elsewhere = th_state_elsewhere(state, p->name, &crc);
+        if (p->elsewhere && crc != th_parameter_crc32c(p->tensor))
+            th_differ(d, TH_OTHER_VALUE,
+                      "different values: %s was frozen and is not in the file; the model must have it as it was then",
+                      p->name);
+    }
 }
 
 /* -- the whole checkpoint -- */
@@ -103,6 +130,7 @@ static th_status compare(const th_safetensors *file, const json_t *state, const 
     memset(used, 0, bytes);
     th_differences d = {list->ctx, operation, path, c->report, c->report_user, {0}, ""};
     th_state_compare(state, c, list, &d);
+    compare_elsewhere(state, list, &d);
     th_parameter_list_match(list, file, &all, true, used, &d);
     th_report_unused(file, used, &d);
     if (c->optimizer)
@@ -118,7 +146,7 @@ static th_status load(const th_safetensors *file, const json_t *state, const th_
     if (status == TH_OK) /* (a file that does not fit is not read to its end) */
         status = th_checksums_verify_all(file, operation);
     if (status == TH_OK && c->optimizer)
-        status = th_moments_ensure(c->optimizer);
+        status = ensure_moments(state, c->optimizer, list);
     if (status == TH_OK)
         status = th_parameter_list_read(list, operation_that_changes);
     if (status == TH_OK && c->optimizer)

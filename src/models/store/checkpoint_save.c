@@ -17,7 +17,7 @@ typedef struct saving {
     bool writes;     /* this process writes the file */
     th_parameter_list list;
     th_to_store *tensor; /* [count] */
-    int64_t count;
+    int64_t count, capacity;
     th_saved_moment *moment; /* [n_moments] */
     int64_t n_moments;
     char *state;
@@ -82,14 +82,15 @@ static bool has_moments(const th_optimizer *o, const th_listed_parameter *p)
     return p->in_optimizer >= 0 && th_saved_updates(o, p->in_optimizer) > 0;
 }
 
-/* Lists the weights, then the moments of parameters that have taken steps. */
-static void fill(const saving *s)
+/* Lists the weights, then the moments of parameters that have taken steps. Sets the number of tensors. */
+static void fill(saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
     th_to_store *next = s->tensor;
     for (int64_t i = 0; i < s->list.count; i++) {
         const th_listed_parameter *p = &s->list.parameter[i];
-        *next++ = (th_to_store){.name = p->name, .array = th_tensor_array(p->tensor)};
+        if (!th_saved_elsewhere(s->checkpoint, p))
+            *next++ = (th_to_store){.name = p->name, .array = th_tensor_array(p->tensor)};
     }
     th_saved_moment *moment = s->moment;
     for (int64_t i = 0; i < s->list.count; i++) {
@@ -103,6 +104,7 @@ static void fill(const saving *s)
                 (th_to_store){.name = moment->name, .array = th_saved_tensor(o, p->in_optimizer, k), .source = moment};
         }
     }
+    s->count = next - s->tensor;
 }
 
 /* Lists the tensors in the order of the file. */
@@ -111,8 +113,8 @@ static th_status list_tensors(saving *s)
     const th_optimizer *o = s->checkpoint->optimizer;
     for (int64_t i = 0; o && i < s->list.count; i++)
         s->n_moments += has_moments(o, &s->list.parameter[i]) ? th_saved_tensor_count(o) : 0;
-    s->count = s->list.count + s->n_moments;
-    const size_t tensors = (size_t)(s->count + 1) * sizeof *s->tensor;
+    s->capacity = s->list.count + s->n_moments + 1;
+    const size_t tensors = (size_t)s->capacity * sizeof *s->tensor;
     const size_t moments = (size_t)(s->n_moments + 1) * sizeof *s->moment;
     s->tensor = th_allocate(s->list.ctx, tensors);
     s->moment = th_allocate(s->list.ctx, moments);
@@ -155,7 +157,7 @@ static void release(saving *s)
     th_context *ctx = s->list.ctx;
     if (ctx) {
         th_release(ctx, s->moment, (size_t)(s->n_moments + 1) * sizeof *s->moment);
-        th_release(ctx, s->tensor, (size_t)(s->count + 1) * sizeof *s->tensor);
+        th_release(ctx, s->tensor, (size_t)s->capacity * sizeof *s->tensor);
     }
     free(s->state);
     th_gathering_end(&s->gathering);

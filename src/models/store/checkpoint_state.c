@@ -8,6 +8,7 @@
  *                    "groups": [{"learning_rate_factor": 1.0, "weight_decay": 0.1}]},
  *      "parameters": {"embedding.weight": {"steps": 100, "group": 0, "frozen": false}, ...}}
  *
+ * A frozen parameter that is not in the file also has "crc32c", the checksum of its bytes.
  * steps: with local steps (nn/outer_step.h) the number of outer steps.
  *
  * Reals are written with enough digits to restore the same bits. Reals that JSON cannot express are the strings "inf",
@@ -111,8 +112,14 @@ static int group_of(const th_optimizer *o, const th_listed_parameter *p)
     return p->in_optimizer >= 0 ? o->parameters[p->in_optimizer].group : -1;
 }
 
-static json_t *parameters_json(const th_optimizer *o, const th_parameter_list *list, bool *complete)
+uint32_t th_parameter_crc32c(const th_tensor_impl *t)
 {
+    return th_crc32c(0, th_tensor_data(t), (size_t)th_tensor_numel(t) * th_dtype_size(t->dtype));
+}
+
+static json_t *parameters_json(const th_checkpoint *c, const th_parameter_list *list, bool *complete)
+{
+    const th_optimizer *o = c->optimizer;
     json_t *parameters = json_object();
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
@@ -121,6 +128,8 @@ static json_t *parameters_json(const th_optimizer *o, const th_parameter_list *l
             complete);
         put(parameter, "group", json_integer(group_of(o, p)), complete);
         put(parameter, "frozen", json_boolean(!p->tensor->requires_gradient), complete);
+        if (th_saved_elsewhere(c, p))
+            put(parameter, "crc32c", json_integer(th_parameter_crc32c(p->tensor)), complete);
         put(parameters, p->name, parameter, complete);
     }
     return parameters;
@@ -161,7 +170,7 @@ char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const
     put(state, "random", random_json(list->ctx, &complete), &complete);
     put(state, "numbers", numbers_json(c, &complete), &complete);
     put(state, "optimizer", optimizer_json(c->optimizer, &complete), &complete);
-    put(state, "parameters", parameters_json(c->optimizer, list, &complete), &complete);
+    put(state, "parameters", parameters_json(c, list, &complete), &complete);
     char *text = complete ? text_of(state) : NULL;
     json_decref(state);
     if (text == NULL && names_are_utf8(c, list))
@@ -290,7 +299,9 @@ static bool read_parameters(const th_json_source *s, json_t *parameters)
     json_object_foreach (parameters, name, parameter) {
         valid = valid && th_json_integer(s, parameter, "steps", 0, INT64_MAX / 2, &number) &&
                 th_json_integer(s, parameter, "group", -1, INT32_MAX, &number) &&
-                th_json_boolean(s, parameter, "frozen", &frozen);
+                th_json_boolean(s, parameter, "frozen", &frozen) &&
+                (json_object_get(parameter, "crc32c") == NULL ||
+                 th_json_integer(s, parameter, "crc32c", 0, UINT32_MAX, &number));
     }
     return valid;
 }
@@ -324,6 +335,13 @@ static const json_t *parameter_in(const json_t *state, const char *name)
 int64_t th_state_steps(const json_t *state, const char *parameter)
 {
     return json_integer_value(json_object_get(parameter_in(state, parameter), "steps"));
+}
+
+bool th_state_elsewhere(const json_t *state, const char *parameter, uint32_t *crc)
+{
+    const json_t *checksum = json_object_get(parameter_in(state, parameter), "crc32c");
+    *crc = (uint32_t)json_integer_value(checksum);
+    return checksum != NULL;
 }
 
 /* -- restoring -- */

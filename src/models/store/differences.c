@@ -28,8 +28,9 @@ void th_differ(th_differences *d, th_difference kind, const char *format, ...)
 
 th_status th_differences_end(const th_differences *d)
 {
-    static const char *const words[TH_DIFFERENCES] = {"missing", "unexpected", "of a different shape",
-                                                      "of a different type", "different options"};
+    static const char *const words[TH_DIFFERENCES] = {
+        "missing",           "unexpected",         "of a different shape", "of a different type",
+        "different options", "of different values"};
     char all[160] = "";
     for (int i = 0; i < TH_DIFFERENCES; i++)
         if (d->found[i] > 0)

@@ -12,6 +12,7 @@ typedef enum th_difference {
     TH_OTHER_SHAPE,
     TH_OTHER_TYPE,
     TH_OTHER_OPTION,
+    TH_OTHER_VALUE,
     TH_DIFFERENCES
 } th_difference;
 

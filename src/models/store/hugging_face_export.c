@@ -21,8 +21,8 @@ static const char *const operation = "language_model_export";
 
 /* -- the family -- */
 
-/* Reads what config.json would say about the model as one of the family, in a context of its own, and compares that
- * with the model. Returns the number of differences; -1 if config.json could not be read, -2 without memory. */
+/* Writes config.json for the family to memory, reads it in another context, and compares the options with the model's.
+ * Returns the number of differences; -1 if config.json could not be read, -2 without memory. */
 static int differences(const th_family *family, const th_language_model_options *model,
                        th_option_difference difference[TH_MAX_OPTIONS])
 {
@@ -41,13 +41,15 @@ static int differences(const th_family *family, const th_language_model_options 
         found = th_options_compare(model, &expressed, difference);
         th_foreign_config_release(ctx, &again);
     }
+    if (found == -1 && th_error_code(ctx) == TH_ERROR_MEMORY)
+        found = -2; /* this family might have been the right one */
     th_context_free(ctx);
     free(text);
     return found;
 }
 
 /* Refuses a model that no family expresses: names the options that the closest family does not have. */
-static void refuse(th_context *ctx, const th_family *closest, const char *before,
+static void refuse(th_context *ctx, const char *asker, const th_family *closest, const char *before,
                    const th_option_difference *difference, int count)
 {
     char list[512] = "";
@@ -55,14 +57,14 @@ static void refuse(th_context *ctx, const th_family *closest, const char *before
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", difference[i].name);
     if (closest == NULL)
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "no family of transformers can express the model's options");
+        th_fail(ctx, TH_ERROR_ARGUMENT, asker, "no family of transformers can express the model's options");
     else
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s%s, which does not support this model's %s", before,
-                closest->title, list);
+        th_fail(ctx, TH_ERROR_ARGUMENT, asker, "%s%s, which does not support this model's %s", before, closest->title,
+                list);
 }
 
-/* Returns the first family that expresses the options, or only the given one; NULL with the error stored. */
-static const th_family *choose(th_context *ctx, const th_language_model_options *options, const th_family *only)
+const th_family *th_hugging_face_family(th_context *ctx, const char *asker, const th_language_model_options *options,
+                                        const th_family *only)
 {
     th_language_model_options model = th_options_normal(options);
     model.block.scores.rotary_pairing = model.other_scores.rotary_pairing =
@@ -75,7 +77,7 @@ static const th_family *choose(th_context *ctx, const th_language_model_options 
         const int found = differences(family, &model, difference);
         th_use_context(ctx);
         if (found == -2) {
-            (void)th_fail_memory(ctx, operation, 0);
+            (void)th_fail_memory(ctx, asker, 0);
             return NULL;
         }
         const int distance = found + (family->options.positions != model.positions ? TH_MAX_OPTIONS : 0);
@@ -90,7 +92,7 @@ static const th_family *choose(th_context *ctx, const th_language_model_options 
     }
     if (least == 0)
         return closest;
-    refuse(ctx, closest, only ? "the family is " : "no family has all options of the model. The closest is ",
+    refuse(ctx, asker, closest, only ? "the family is " : "no family has all options of the model. The closest is ",
            of_closest, fewest);
     return NULL;
 }
@@ -184,7 +186,8 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
     if (check_given(ctx, folder, m, &given) != TH_OK || check_types(model) != TH_OK)
         return th_error_code(ctx);
-    const th_family *family = choose(ctx, m, given.family ? th_family_find(given.family) : NULL);
+    const th_family *family =
+        th_hugging_face_family(ctx, operation, m, given.family ? th_family_find(given.family) : NULL);
     if (family == NULL)
         return th_error_code(ctx);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)

@@ -31,7 +31,7 @@ static const char *without_prefix(const source *s, const char *name)
     return strncmp(name, prefix, length) == 0 ? name + length : name;
 }
 
-/* Returns the name of the classifier in the file; NULL if the file has none. */
+/* Returns the name of the classifier in the file, or NULL. */
 static const char *classifier_in_file(const source *s)
 {
     const char *name = s->config.family->classifier, *other = s->config.family->other_classifier;

@@ -116,7 +116,7 @@ void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file
             continue;
         const int64_t at = index_of(file, name);
         if (at < 0) {
-            if (!options->allow_missing)
+            if (!options->allow_missing && !p->elsewhere)
                 th_differ(d, TH_MISSING, "missing: %s %s", name, TH_SIZES_TEXT(p->tensor->ndim, p->tensor->size));
             continue;
         }

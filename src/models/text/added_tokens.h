@@ -30,7 +30,7 @@ typedef struct th_added_tokens {
     th_added_set found[2]; /* [normalized]; the content of a normalized token is normalized */
 } th_added_tokens;
 
-/* Adds a token that is found by the text found[0 .. bytes-1], which is the content itself unless a normalizer changes it; if it is
+/* Adds a token that is found by the text found[0 .. bytes-1]: its content, or that content normalized. If this text is
  * empty, the token is never found. Copies both. Replaces a token with the same content. Returns false if out of
  * memory. */
 bool th_added_tokens_add(th_added_tokens *a, th_added_token token, const char *found, size_t bytes);

@@ -5,7 +5,8 @@
 #include "models/files/json.h"
 #include "tapehead/tokenizer.h"
 
-/* Both read the value of a file, or null, in which case *there is false. Strings belong to the value. They return false with the error stored. */
+/* Both read the value of a file; if it is null, they set *there to false. Strings belong to the value. They return
+ * false with the error stored. */
 bool th_read_truncation(const th_json_source *source, const json_t *value, th_truncation *truncation, bool *there);
 bool th_read_padding(const th_json_source *source, const json_t *value, th_padding *padding, bool *there);
 

@@ -1,5 +1,6 @@
 /* Normalizes texts: see normal_form.h. A text consists of stable characters, which stay and do not combine with the
- * character before, and of others. Only the others are normalized, each run of them with the stable character before. */
+ * character before, and of others. Only the others are normalized, each run of them with the stable character before
+ * it. */
 #include "models/text/normal_form.h"
 
 #include <stdlib.h>

@@ -20,8 +20,8 @@ bool th_seams_find(th_seams *s, const th_merges *m, const th_vocabulary *v);
 /* Releases the memory. */
 void th_seams_release(th_seams *s);
 
-/* Returns the end of the word that begins at text[from]: the first seam, or the end of the text. Both characters at a seam are
- * tokens: so are all tokens that merges may make of their neighbors. */
+/* Returns the end of the word that begins at text[from]: the first seam, or the end of the text. Both characters at a
+ * seam are tokens, so unknown text does not continue across it. */
 size_t th_seams_next(const th_seams *s, const th_vocabulary *v, const char *text, size_t bytes, size_t from);
 
 #endif

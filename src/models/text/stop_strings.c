@@ -20,7 +20,7 @@ static th_status check(const th_tokenizer *t, const char *operation, const th_st
     return TH_OK;
 }
 
-/* Returns the length of the longest stop string that the held text ends with; 0 if there is none. */
+/* Returns the length of the longest stop string that the held text ends with, or 0. */
 static int ending(const th_stop_stream *s)
 {
     int longest = 0;

@@ -38,6 +38,14 @@ typedef struct th_attention_plan {
 /* The .plan of the operation: writes a th_attention_plan. */
 void th_attention_plan_call(const th_call *call, bool backward, void *plan);
 
+/* A kernel: th_attention_forward or th_attention_backward. */
+typedef void (*th_attention_kernel)(const th_machine *machine, th_dtype dtype, const th_attention *a, int threads,
+                                    void *workspace);
+/* Runs a kernel on a planned problem: once, or for each document of the mask (attention_documents.c). */
+void th_attention_run(const th_call *call, const th_attention *a, th_attention_kernel kernel, void *workspace);
+/* Returns the largest problem of a single run, for its workspace. */
+th_attention th_attention_largest(const th_call *call, const th_attention *a);
+
 /* Composes attention from other operations. weights: NULL, or receives the softmax weights before dropout. */
 th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_tensor *const *inputs,
                                 th_tensor **weights);

@@ -84,7 +84,8 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     const th_mask_rules *rules = &attributes->rules;
     const th_mask mask = {.causal = (th_causal)rules->causal,
                           .window = {rules->has_window != 0, rules->left, rules->right},
-                          .valid_lengths = tensors[TH_MASK_VALID_LENGTHS],
+                          .valid_lengths = rules->documents ? NULL : tensors[TH_MASK_VALID_LENGTHS],
+                          .documents = rules->documents ? tensors[TH_MASK_VALID_LENGTHS] : NULL,
                           .keep = tensors[TH_MASK_KEEP],
                           .additive = tensors[TH_MASK_ADDITIVE],
                           .positions = tensors[TH_MASK_POSITIONS]};

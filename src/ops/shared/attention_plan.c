@@ -88,6 +88,7 @@ static void plan_operands(const th_call *call, th_attention *a)
                         .grouped = group > 1,
                         .queries = q->size[last - 1],
                         .keys = k->size[last - 1],
+                        .rows_of_head = q->size[last - 1],
                         .width = q->size[last],
                         .value_width = v->size[last],
                         .scale = attributes->scale,
@@ -131,7 +132,8 @@ void th_attention_plan_call(const th_call *call, bool backward, void *plan)
     plan_mask(call, a);
     if (backward)
         plan_gradients(call, a);
-    const size_t bytes = backward ? th_attention_backward_workspace(&ctx->machine, dtype, a, ctx->threads)
-                                  : th_attention_forward_workspace(&ctx->machine, dtype, a, ctx->threads);
+    const th_attention largest = th_attention_largest(call, a);
+    const size_t bytes = backward ? th_attention_backward_workspace(&ctx->machine, dtype, &largest, ctx->threads)
+                                  : th_attention_forward_workspace(&ctx->machine, dtype, &largest, ctx->threads);
     p->workspace = th_plan_scratch(call, 1, bytes);
 }

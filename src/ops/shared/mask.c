@@ -17,13 +17,14 @@ th_mask_rules th_mask_rules_of(const th_mask *mask)
         rules.has_window = mask->window.given;
         rules.left = mask->window.given ? mask->window.left : 0;
         rules.right = mask->window.given ? mask->window.right : 0;
+        rules.documents = mask->documents == NULL ? 0 : mask->valid_lengths ? 2 : 1;
     }
     return rules;
 }
 
 void th_mask_tensors(const th_mask *mask, th_tensor **tensors)
 {
-    tensors[TH_MASK_VALID_LENGTHS] = mask ? mask->valid_lengths : NULL;
+    tensors[TH_MASK_VALID_LENGTHS] = mask == NULL ? NULL : mask->documents ? mask->documents : mask->valid_lengths;
     tensors[TH_MASK_KEEP] = mask ? mask->keep : NULL;
     tensors[TH_MASK_ADDITIVE] = mask ? mask->additive : NULL;
     tensors[TH_MASK_POSITIONS] = mask ? mask->positions : NULL;
@@ -75,7 +76,9 @@ void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_
     const bool positions = tensors[TH_MASK_POSITIONS].given;
     *view = (th_mask_view){.band = band_of(rules, positions, scores[ndim - 2], scores[ndim - 1]), .ndim = ndim};
     memcpy(view->size, scores, (size_t)ndim * sizeof *scores);
-    if (tensors[TH_MASK_VALID_LENGTHS].given)
+    if (tensors[TH_MASK_VALID_LENGTHS].given && rules->documents)
+        view->documents = positions_over(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);
+    else if (tensors[TH_MASK_VALID_LENGTHS].given)
         view->valid_lengths = lengths_over(&tensors[TH_MASK_VALID_LENGTHS], ndim, scores);
     if (tensors[TH_MASK_KEEP].given)
         view->keep = th_broadcast_array(&tensors[TH_MASK_KEEP], ndim, scores);
@@ -94,6 +97,29 @@ int64_t th_mask_position(const th_mask_view *view, const int64_t *index)
                : index[view->ndim - 2] + view->band.position;
 }
 
+th_key_range th_mask_document(const th_array *numbers, int64_t offset, int64_t stride, int64_t token, int64_t count)
+{
+    const int64_t number = th_mask_integer(numbers, offset + token * stride);
+    th_key_range tokens = {token, token + 1};
+    while (tokens.first > 0 && th_mask_integer(numbers, offset + (tokens.first - 1) * stride) == number)
+        tokens.first--;
+    while (tokens.past < count && th_mask_integer(numbers, offset + tokens.past * stride) == number)
+        tokens.past++;
+    return tokens;
+}
+
+/* Limits a query's keys to its document. */
+static th_key_range within_document(const th_mask_view *view, const int64_t *index, th_key_range keys)
+{
+    const th_array *numbers = &view->documents;
+    const int query_axis = view->ndim - 2;
+    const th_key_range document =
+        th_mask_document(numbers, th_offset_of(query_axis, index, numbers->stride), numbers->stride[query_axis],
+                         index[query_axis], view->size[query_axis]);
+    keys = (th_key_range){th_larger(keys.first, document.first), th_smaller(keys.past, document.past)};
+    return keys.first < keys.past ? keys : (th_key_range){0, 0};
+}
+
 th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index)
 {
     const int key_axis = view->ndim - 1;
@@ -102,6 +128,8 @@ th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index)
     if (lengths->given)
         length = th_mask_integer(lengths, th_offset_of(key_axis, index, lengths->stride));
     th_visible_row row = {.keys = th_keys_visible(th_band_edges(&view->band), th_mask_position(view, index), length)};
+    if (view->documents.given)
+        row.keys = within_document(view, index, row.keys);
     if (keep->given) {
         row.keep = (const bool *)keep->data + th_offset_of(key_axis, index, keep->stride);
         row.keep_stride = keep->stride[key_axis];

@@ -1,7 +1,7 @@
 /* Masks: the rules of a th_mask as plain data, their checks, and the visible keys of one query.
  *
  * An operation with a mask (masked_softmax, attention) has the rules in its attributes, as a th_mask_rules. It has the
- * mask's tensors as four consecutive optional inputs: valid_lengths, keep, additive, positions. Letters: N the
+ * mask's tensors as four consecutive optional inputs: valid_lengths or documents, keep, additive, positions. Letters: N the
  * dimensions before the last two, starting with the batch B; T queries, S keys. */
 #ifndef TH_OPS_SHARED_MASK_H
 #define TH_OPS_SHARED_MASK_H
@@ -15,6 +15,7 @@ typedef struct th_mask_rules {
     int32_t causal; /* th_causal */
     int32_t has_window;
     int64_t left, right; /* the window; negative: unlimited */
+    int64_t documents;   /* 1: input TH_MASK_VALID_LENGTHS has the numbers of documents; 2: it should have both */
 } th_mask_rules;
 
 enum {
@@ -40,19 +41,24 @@ typedef struct th_mask_view {
     int ndim;
     int64_t size[TH_MAX_DIMS]; /* of the scores */
     /* With the scores' dimensions; stride 0 where they broadcast. */
-    th_array valid_lengths, keep, additive, positions;
+    th_array valid_lengths, keep, additive, positions, documents;
 } th_mask_view;
 
 /* Builds the view. tensors[TH_MASK_INPUTS]: arrays, given or not, checked by th_mask_check. */
 void th_mask_view_init(th_mask_view *view, const th_mask_rules *rules, const th_array *tensors, int ndim,
                        const int64_t *scores);
 
+/* Returns the tokens of the document of token `token`. numbers: of the documents of `count` tokens, the first one at
+ * `offset`, the next one `stride` elements further. */
+th_key_range th_mask_document(const th_array *numbers, int64_t offset, int64_t stride, int64_t token, int64_t count);
+
 /* Returns the keys that the query at this index over (N, T) sees. */
 th_visible_row th_mask_row(const th_mask_view *view, const int64_t *index);
 
 /* For forwards: checks that every length is in [0, S] and that no position is negative. Otherwise TH_ERROR_INDEX; the
  * message names the first bad value ("valid_lengths[1] = 9 is outside [0, 6]"). */
-th_status th_mask_check_values(th_context *ctx, const char *operation, const th_array *tensors, int64_t keys);
+th_status th_mask_check_values(th_context *ctx, const char *operation, const th_mask_rules *rules,
+                               const th_array *tensors, int64_t keys);
 
 /* -- for th_mask_keep and th_mask_explain -- */
 

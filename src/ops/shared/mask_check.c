@@ -37,6 +37,27 @@ static th_status check_positions(th_context *ctx, const char *operation, const t
     return TH_OK;
 }
 
+static th_status check_documents(th_context *ctx, const char *operation, const th_mask_rules *rules,
+                                 const th_array *tensors, int ndim, const int64_t *scores)
+{
+    const th_array *documents = &tensors[TH_MASK_VALID_LENGTHS];
+    for (int i = 0; i < TH_MASK_INPUTS; i++)
+        if (rules->documents > 1 || (i != TH_MASK_VALID_LENGTHS && tensors[i].given))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                           "the mask has documents and %s; documents combine with causal order, window and ALiBi only",
+                           th_mask_names[i]);
+    if (!th_is_index(documents->dtype))
+        return th_fail(ctx, TH_ERROR_TYPE, operation, "documents is %s, but numbers of documents are int32 or int64",
+                       th_dtype_name(documents->dtype));
+    if (scores[ndim - 1] != scores[ndim - 2] || !positions_fit(documents, ndim, scores))
+        return th_fail(ctx, TH_ERROR_SHAPE, operation, "documents is %s, but scores %s need %s", TH_TEXT(documents),
+                       TH_SIZES_TEXT(ndim, scores),
+                       scores[ndim - 1] != scores[ndim - 2] ? "as many keys as queries for documents"
+                       : ndim == 2                          ? "documents of shape (T)"
+                                                            : "documents of shape (T) or (B, T)");
+    return TH_OK;
+}
+
 static th_status check(th_context *ctx, const char *operation, const th_mask_rules *rules, const th_array *tensors,
                        th_dtype dtype, int ndim, const int64_t *scores)
 {
@@ -46,7 +67,9 @@ static th_status check(th_context *ctx, const char *operation, const th_mask_rul
     if (rules->causal < TH_CAUSAL_NONE || rules->causal > TH_CAUSAL_BOTTOM_RIGHT)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "causal is %d, which is not a th_causal", (int)rules->causal);
     const th_array *lengths = &tensors[TH_MASK_VALID_LENGTHS];
-    if (lengths->given) {
+    if (rules->documents && check_documents(ctx, operation, rules, tensors, ndim, scores) != TH_OK)
+        return ctx->error;
+    if (lengths->given && !rules->documents) {
         if (!th_is_index(lengths->dtype))
             return th_fail(ctx, TH_ERROR_TYPE, operation, "valid_lengths is %s, but lengths are int32 or int64",
                            th_dtype_name(lengths->dtype));
@@ -109,8 +132,11 @@ static th_status check_integers(th_context *ctx, const char *operation, const th
     return TH_OK;
 }
 
-th_status th_mask_check_values(th_context *ctx, const char *operation, const th_array *tensors, int64_t keys)
+th_status th_mask_check_values(th_context *ctx, const char *operation, const th_mask_rules *rules,
+                               const th_array *tensors, int64_t keys)
 {
+    if (rules->documents)
+        return TH_OK; /* any numbers */
     const th_status lengths = check_integers(ctx, operation, tensors, TH_MASK_VALID_LENGTHS, keys);
     return lengths != TH_OK ? lengths : check_integers(ctx, operation, tensors, TH_MASK_POSITIONS, INT64_MAX);
 }
@@ -141,5 +167,5 @@ bool th_mask_open(th_context *ctx, const char *operation, const th_mask *mask, c
         return false;
     }
     return check(ctx, operation, rules, tensors, additive->dtype, scores->ndim, scores->size) == TH_OK &&
-           th_mask_check_values(ctx, operation, tensors, scores->size[scores->ndim - 1]) == TH_OK;
+           th_mask_check_values(ctx, operation, rules, tensors, scores->size[scores->ndim - 1]) == TH_OK;
 }

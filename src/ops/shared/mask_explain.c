@@ -93,6 +93,19 @@ static void explain_tensor(const question *q, const th_array *tensors, int which
     th_append(q->text, q->size, "%s", which == TH_MASK_KEEP ? " is false" : " is -inf");
 }
 
+/* Checks whether the pair is within a document. */
+static void explain_documents(const question *q, const th_array *tensors)
+{
+    const th_mask_rules rules = {.documents = 1};
+    th_array one[TH_MASK_INPUTS] = {[TH_MASK_VALID_LENGTHS] = tensors[TH_MASK_VALID_LENGTHS]};
+    th_mask_view view;
+    th_mask_view_init(&view, &rules, one, q->scores->ndim, q->scores->size);
+    const th_key_range keys = th_mask_row(&view, q->index->size).keys;
+    if (q->key < keys.first || q->key >= keys.past)
+        add_reason(q, "key %" PRId64 " is outside the query's document, which has keys %" PRId64 " to %" PRId64, q->key,
+                   keys.first, keys.past - 1);
+}
+
 static th_status check_question(const question *q, const char *operation, const char *text, size_t size)
 {
     const th_shape *index = q->index, *scores = q->scores;
@@ -131,8 +144,10 @@ th_status th_mask_explain(th_context *ctx, const th_mask *mask, th_shape scores,
     text[0] = '\0';
     explain_band(&q, &rules, tensors);
     for (int i = 0; i <= TH_MASK_ADDITIVE; i++)
-        if (tensors[i].given)
+        if (tensors[i].given && !rules.documents)
             explain_tensor(&q, tensors, i);
+    if (rules.documents)
+        explain_documents(&q, tensors);
     if (!text[0])
         th_append(text, size, "query %" PRId64 " sees key %" PRId64 ": no rule masks it", q.query, q.key);
     return TH_OK;

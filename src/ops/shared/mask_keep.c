@@ -12,7 +12,8 @@ static th_shape compact_shape(const th_mask_view *view)
     th_shape compact = {.ndim = view->ndim};
     for (int i = 0; i < view->ndim; i++) {
         const bool by_position = view->band.causal || view->band.window;
-        const bool banded = by_position && (i == view->ndim - 2 || view->positions.stride[i]);
+        const bool banded = (by_position && (i == view->ndim - 2 || view->positions.stride[i])) ||
+                            (view->documents.given && (i == view->ndim - 2 || view->documents.stride[i]));
         const bool used = i == view->ndim - 1 || banded || view->valid_lengths.stride[i] || view->keep.stride[i] ||
                           view->additive.stride[i];
         compact.size[i] = used || view->size[i] == 0 ? view->size[i] : 1;

@@ -90,6 +90,7 @@ static th_status language_step(program_run *r)
     add_tensor(r, loss);
     TRY(th_backward(loss, NULL));
     add_gradients(r, r->model);
+    add_tensor(r, th_language_model_packed_loss(r->model, tokens, next, integers(r, TH_SHAPE(8), 2, 65), NULL));
     return th_error_code(r->ctx);
 }
 

@@ -311,6 +311,60 @@ static th_status stored_read(program_run *r)
 
 const program stored_weights = {.name = "stored_weights", .setup = stored_setup, .step = {stored_written, stored_read}};
 
+static th_status lora_setup(program_run *r)
+{
+    static const th_language_model_options options = {
+        .vocabulary = 5, .length = 4, .width = 8, .heads = 2, .layers = 1, .untied = true};
+    r->model = th_language_model_new(r->ctx, &options);
+    return th_error_code(r->ctx);
+}
+
+static th_status lora_attached(program_run *r)
+{
+    static const char *const patterns[] = {"in_proj"};
+    TRY(th_lora_attach(r->model, &(th_lora_options){.rank = 2, .patterns = patterns, .n_patterns = 1}));
+    th_lora_adapter adapter;
+    for (int64_t i = 0; th_lora_find(r->model, i, &adapter); i++)
+        TRY(th_fill(adapter.b, 0.5));
+    add_number(r, (double)th_lora_count(r->model));
+    return th_error_code(r->ctx);
+}
+
+static th_status lora_trained(program_run *r)
+{
+    const int32_t token[] = {1, 2, 3, 4};
+    th_tensor *tokens = th_from_data(r->ctx, TH_INT32, TH_SHAPE(1, 4), token);
+    th_tensor *loss = th_language_model_loss(r->model, tokens, tokens, NULL);
+    add_tensor(r, loss);
+    TRY(th_backward(loss, NULL));
+    th_lora_adapter adapter;
+    for (int64_t i = 0; th_lora_find(r->model, i, &adapter); i++) {
+        add_tensor(r, th_gradient(adapter.b));
+        th_empty_gradient(adapter.b);
+        th_empty_gradient(adapter.a);
+    }
+    th_tape_clear(r->ctx);
+    return th_error_code(r->ctx);
+}
+
+static th_status lora_merged(program_run *r)
+{
+    TRY(th_lora_merge(r->model));
+    add_number(r, th_module_crc32c(r->model));
+    TRY(th_lora_unmerge(r->model));
+    return th_error_code(r->ctx);
+}
+
+static th_status lora_detached(program_run *r)
+{
+    TRY(th_lora_detach(r->model));
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+const program lora = {
+    .name = "lora", .setup = lora_setup, .step = {lora_attached, lora_trained, lora_merged, lora_detached}};
+
 static th_status cache_retyped(program_run *r)
 {
     TRY(th_module_cast(r->model, TH_FLOAT64));

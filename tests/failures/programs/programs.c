@@ -31,6 +31,7 @@ const program *const programs[] = {
     &attention_layers,
     &cache,
     &stored_weights,
+    &lora,
     &blocks,
     &gpt,
     &llama,
@@ -59,6 +60,7 @@ const program *const programs[] = {
     &loaded_document_tokenizer,
     &merges_of_a_folder,
     &token_files,
+    &instruction_data,
     &safetensors,
     &weights_alone,
     &checkpoints,
@@ -66,6 +68,7 @@ const program *const programs[] = {
     &hugging_face_gpt2,
     &hugging_face_llama,
     &gguf,
+    &peft,
 };
 const int program_count = sizeof programs / sizeof *programs;
 

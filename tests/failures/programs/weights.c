@@ -262,3 +262,28 @@ static th_status gguf_read(program_run *r)
 }
 
 const program gguf = {.name = "gguf", .setup = gguf_setup, .step = {gguf_written, gguf_read}};
+
+static th_status adapted(program_run *r)
+{
+    TRY(imported(r, FIXTURES "/hugging_face/llama"));
+    return th_lora_attach(r->model, &(th_lora_options){.rank = 2});
+}
+
+static th_status adapter_saved(program_run *r)
+{
+    TRY(th_lora_save(r->model, in_folder(r, "adapter"), NULL));
+    add_file(r, in_folder(r, "adapter/adapter_config.json"));
+    add_file(r, in_folder(r, "adapter/adapter_model.safetensors"));
+    return th_error_code(r->ctx);
+}
+
+static th_status adapter_loaded(program_run *r)
+{
+    if (th_lora_count(r->model) > 0)
+        TRY(th_lora_detach(r->model));
+    TRY(th_lora_load(r->model, in_folder(r, "adapter")));
+    add_number(r, th_module_crc32c(r->model));
+    return th_error_code(r->ctx);
+}
+
+const program peft = {.name = "peft", .setup = adapted, .step = {adapter_saved, adapter_loaded}};

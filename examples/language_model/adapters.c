@@ -1,0 +1,49 @@
+/* A pretrained model with adapters: the frozen base comes from its folder, and only the adapters are in a run. */
+#include <string.h>
+
+#include "trainer.h"
+
+enum { MAX_TARGETS = 64 };
+
+/* Divides --lora-targets at its commas. Returns the number of patterns. */
+static int split_targets(char *text, const char *patterns[MAX_TARGETS])
+{
+    int count = 0;
+    for (const char *pattern; (pattern = strsep(&text, ",")) != NULL;) {
+        if (count == MAX_TARGETS || pattern[0] == 0)
+            refuse(PROGRAM, "--lora-targets needs 1 to 64 patterns between commas, not ", chosen.lora_targets);
+        patterns[count++] = pattern;
+    }
+    return count;
+}
+
+void attach_adapters(trainer *t, bool load)
+{
+    th_dtype storage = TH_FLOAT32;
+    const char *patterns[MAX_TARGETS];
+    char *targets = chosen.lora_targets ? strdup(chosen.lora_targets) : NULL;
+    if (load)
+        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
+    expect(t, th_module_freeze(t->model, true));
+    if (!find_storage(chosen.weights, &storage))
+        refuse(PROGRAM, "--weights must be float32, bfloat16, float16, q8_0 or q4_0, not ", chosen.weights);
+    if (storage != TH_FLOAT32)
+        expect(t, th_module_store(t->model, storage));
+    th_lora_options options = {.rank = chosen.lora,
+                               .alpha = chosen.lora_alpha > 0 ? chosen.lora_alpha : 2 * (double)chosen.lora,
+                               .dropout = chosen.lora_dropout};
+    if (targets) {
+        options.n_patterns = split_targets(targets, patterns);
+        options.patterns = patterns;
+    }
+    expect(t, th_lora_attach(t->model, &options));
+    free(targets);
+}
+
+void merge_adapters(trainer *t)
+{
+    if (strcmp(chosen.weights, "float32") != 0)
+        expect(t, th_module_store(t->model, TH_FLOAT32));
+    expect(t, th_lora_merge(t->model));
+    expect(t, th_lora_detach(t->model));
+}

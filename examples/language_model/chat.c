@@ -1,0 +1,182 @@
+/* The subcommand chat: a conversation with a model, line by line. */
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoints.h"
+#include "sample.h"
+#include "tuning.h"
+
+enum { MAX_MESSAGES = 1000 };
+
+typedef struct conversation {
+    trainer *t;
+    th_chat_template *chat;
+    th_chat_message message[MAX_MESSAGES]; /* contents are allocated */
+    size_t count;
+    int64_t end_tokens[66];
+    int n_end_tokens;
+} conversation;
+
+static void add_message(conversation *c, const char *role, char *content)
+{
+    if (c->count == MAX_MESSAGES)
+        give_up(PROGRAM, "the conversation has more than 1000 messages");
+    if (content == NULL)
+        give_up(PROGRAM, "out of memory");
+    c->message[c->count++] = (th_chat_message){role, content};
+}
+
+/* Removes the oldest question and its answer, but not the system message. Returns false if there is none. */
+static bool forget_oldest(conversation *c)
+{
+    const size_t first = strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
+    if (c->count < first + 3)
+        return false;
+    free((char *)(uintptr_t)c->message[first].content);
+    free((char *)(uintptr_t)c->message[first + 1].content);
+    memmove(&c->message[first], &c->message[first + 2], (c->count - first - 2) * sizeof c->message[0]);
+    c->count -= 2;
+    return true;
+}
+
+/* Writes the conversation up to the next answer. The oldest messages are left out if there is no space for an answer of
+ * `reserve` tokens. Returns false if a single question is too long, or the template refuses it, with a message. */
+static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
+{
+    for (;;) {
+        th_token_list tokens = {0};
+        prompt->count = 0;
+        if (th_chat_write(c->chat, c->message, c->count, NULL, prompt) ||
+            th_tokenizer_encode(c->t->tokenizer, prompt->bytes, prompt->count, &tokens)) {
+            fprintf(stderr, PROGRAM ": %s\n", th_error_text(c->t->ctx));
+            th_error_clear(c->t->ctx);
+            th_token_list_free(&tokens);
+            return false;
+        }
+        const int64_t length = (int64_t)tokens.count;
+        th_token_list_free(&tokens);
+        if (length + reserve <= chosen.model.length)
+            return true;
+        if (forget_oldest(c))
+            continue;
+        if (length < chosen.model.length)
+            return true;
+        fprintf(stderr, PROGRAM ": this message has %lld tokens; the model sees %lld\n", (long long)length,
+                (long long)chosen.model.length);
+        return false;
+    }
+}
+
+/* Writes the model's answer to standard output, and adds it to the conversation. */
+static void answer(conversation *c, const sample_options *options)
+{
+    th_text prompt = {0}, text = {0};
+    th_token_list tokens = {0};
+    static const char *const next_question = "\n\nUser:";
+    sample_options how = *options;
+    if (!write_prompt(c, how.generate.max_new_tokens, &prompt)) {
+        free((char *)(uintptr_t)c->message[--c->count].content);
+        th_text_free(&prompt);
+        return;
+    }
+    how.without_prompt = true;
+    if (strcmp(th_chat_template_kind(c->chat), "plain") == 0) { /* the model may write the next question too */
+        how.stop = &next_question;
+        how.n_stop = 1;
+    }
+    how.answer = &tokens;
+    how.end_tokens = c->end_tokens;
+    how.n_end_tokens = c->n_end_tokens;
+    expect(c->t, write_sample(c->t->model, c->t->tokenizer, prompt.bytes, &how, stdout, NULL));
+    putchar('\n');
+    fflush(stdout);
+    expect(c->t, th_tokenizer_decode(c->t->tokenizer, tokens.token, tokens.count, &text));
+    add_message(c, "assistant", strdup(text.bytes ? text.bytes : ""));
+    th_text_free(&prompt);
+    th_text_free(&text);
+    th_token_list_free(&tokens);
+}
+
+/* Finds the tokens that end an answer: those of the model, and the template's. */
+static void find_ends(conversation *c, const char *folder)
+{
+    const char *end = th_chat_template_end(c->chat);
+    if (folder)
+        expect(c->t, th_pretrained_end_tokens(c->t->ctx, folder, c->end_tokens, 64, &c->n_end_tokens));
+    if (chosen.end_token >= 0)
+        c->end_tokens[c->n_end_tokens++] = chosen.end_token;
+    const int64_t token = end ? th_tokenizer_find(c->t->tokenizer, end) : -1;
+    if (token >= 0)
+        c->end_tokens[c->n_end_tokens++] = token;
+}
+
+static void talk(conversation *c, const sample_options *options)
+{
+    const bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    char *line = NULL;
+    size_t capacity = 0;
+    for (;;) {
+        if (terminal) {
+            fputs("> ", stdout);
+            fflush(stdout);
+        }
+        ssize_t length = getline(&line, &capacity, stdin);
+        if (length < 0)
+            break;
+        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+            line[--length] = 0;
+        if (length == 0 || memchr(line, 0, (size_t)length))
+            continue;
+        add_message(c, "user", strdup(line));
+        answer(c, options);
+    }
+    if (terminal)
+        putchar('\n');
+    free(line);
+}
+
+int chat(int argc, char **argv)
+{
+    const char *run = NULL, *system = NULL, *kind = NULL;
+    int64_t tokens = 300, top_k = 0, seed = 1;
+    double temperature = 0.8, top_p = 0.95;
+    bool last = false;
+    const program_option options[] = {
+        {"system", "a system message, such as \"Answer in one sentence.\"", .text = &system},
+        {"chat", "the kind of chat template, or plain (default: the model's)", .text = &kind},
+        {"tokens", "of the longest answer", .integer = &tokens, .low = 1, .high = 1e6},
+        {"temperature", "0: always the most probable token", .real = &temperature, .low = 0, .high = 100},
+        {"top-k", "draw from the k most probable tokens; 0: from all", .integer = &top_k, .low = 0, .high = 1e9},
+        {"top-p", "draw from the most probable tokens with this share of the probability; 0: from all", .real = &top_p,
+         .low = 0, .high = 1},
+        {"seed", "of the random numbers", .integer = &seed, .low = 0, .high = 1e15},
+        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {0}};
+    if (parse_options_and_words(
+            argc, argv, PROGRAM,
+            "language_model chat RUN [OPTION...]\n"
+            "Answers each line of standard input, until its end (Ctrl-D). RUN is the folder of a run,\n"
+            "or of a model of transformers.",
+            options, &run, 1) < 1)
+        refuse(PROGRAM, "chat needs the folder of a run or a model", "");
+    trainer t;
+    open_model(&t, run, last);
+    if (kind)
+        chosen.chat = kind;
+    static conversation c;
+    const char *folder = chosen.from ? chosen.from : run;
+    c = (conversation){.t = &t, .chat = choose_chat(&t, folder)};
+    find_ends(&c, chosen.from);
+    if (system)
+        add_message(&c, "system", strdup(system));
+    const sample_options how = {.generate = {.max_new_tokens = tokens,
+                                             .temperature = temperature,
+                                             .top_k = top_k,
+                                             .top_p = top_p,
+                                             .seed = (uint64_t)seed}};
+    talk(&c, &how);
+    for (size_t i = 0; i < c.count; i++)
+        free((char *)(uintptr_t)c.message[i].content);
+    th_context_free(t.ctx);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,337 @@
+/* The settings as JSON in checkpoints and config.json, and back: see settings.h. */
+#include <jansson.h>
+#include <string.h>
+
+#include "../options.h"
+#include "factors.h"
+#include "settings.h"
+
+/* Settings without an option: the split of the text, and the model, which may come from a folder. The table contains
+ * all members of th_language_model_options except cross_attention, which such a model does not have
+ * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
+static int64_t positions, activation, norm;
+typedef struct {
+    int64_t pairing, scaling;
+    const char *short_factor, *long_factor; /* as texts, "" without */
+    char short_text[FACTORS_TEXT], long_text[FACTORS_TEXT];
+    double short_numbers[MAX_FACTORS], long_numbers[MAX_FACTORS]; /* of settings that were read */
+} converted_scores;
+static converted_scores of_block, of_others;
+static const char *other_layers; /* a digit for each layer, 1 or 0; "" without other_scores */
+#define MODEL chosen.model
+#define SIZE(member) .integer = &MODEL.member, .low = 1, .high = INT32_MAX
+#define OTHER_SIZE(member) .integer = &MODEL.member, .low = 0, .high = INT32_MAX /* 0: computed from other settings */
+#define RATE(member) .real = &MODEL.member, .low = 0, .high = 0.999999
+#define REAL(member) .real = &MODEL.member, .low = 0, .high = 1e300
+
+/* All members of a th_score_options. */
+#define SCORE_SETTINGS(name, member, enums)                                                                            \
+    {name ".rotary", .flag = &MODEL.member.rotary},                                                                    \
+        {name ".rotary_pairing", .integer = &(enums).pairing, .low = 0, .high = TH_ROTARY_NEIGHBORS},                  \
+        {name ".rotary_base", REAL(member.rotary_base)}, {name ".rotary_width", OTHER_SIZE(member.rotary_width)},      \
+        {name ".rotary_scaling.kind", .integer = &(enums).scaling, .low = 0, .high = TH_ROTARY_LONGROPE},              \
+        {name ".rotary_scaling.factor", REAL(member.rotary_scaling.factor)},                                           \
+        {name ".rotary_scaling.low_freq_factor", REAL(member.rotary_scaling.low_freq_factor)},                         \
+        {name ".rotary_scaling.high_freq_factor", REAL(member.rotary_scaling.high_freq_factor)},                       \
+        {name ".rotary_scaling.original_length", OTHER_SIZE(member.rotary_scaling.original_length)},                   \
+        {name ".rotary_scaling.attention_factor", REAL(member.rotary_scaling.attention_factor)},                       \
+        {name ".rotary_scaling.beta_fast", REAL(member.rotary_scaling.beta_fast)},                                     \
+        {name ".rotary_scaling.beta_slow", REAL(member.rotary_scaling.beta_slow)},                                     \
+        {name ".rotary_scaling.mscale", REAL(member.rotary_scaling.mscale)},                                           \
+        {name ".rotary_scaling.mscale_all_dim", REAL(member.rotary_scaling.mscale_all_dim)},                           \
+        {name ".rotary_scaling.no_truncate", .flag = &MODEL.member.rotary_scaling.no_truncate},                        \
+        {name ".rotary_scaling.short_factor", .text = &(enums).short_factor},                                          \
+        {name ".rotary_scaling.long_factor", .text = &(enums).long_factor},                                            \
+        {name ".alibi", .flag = &MODEL.member.alibi}, {name ".qk_norm", .flag = &MODEL.member.qk_norm},                \
+        {name ".qk_norm_whole", .flag = &MODEL.member.qk_norm_whole},                                                  \
+        {name ".qk_norm_unit_offset", .flag = &MODEL.member.qk_norm_unit_offset},                                      \
+        {name ".qk_norm_eps", RATE(member.qk_norm_eps)}, {name ".soft_cap", REAL(member.soft_cap)},                    \
+    {                                                                                                                  \
+        name ".window", OTHER_SIZE(member.window)                                                                      \
+    }
+
+static const program_option derived_settings[] = {
+    {"training tokens", .integer = &chosen.training_tokens, .low = 0, .high = 1e15},
+    {"end token", .integer = &chosen.end_token, .low = -1, .high = INT32_MAX},
+    {"marked", .flag = &chosen.marked},
+    {"tokenizer.json hash", .integer = &chosen.tokenizer_hash, .low = 0, .high = UINT32_MAX},
+    {"model.vocabulary", SIZE(vocabulary)},
+    {"model.length", SIZE(length)},
+    {"model.width", SIZE(width)},
+    {"model.heads", SIZE(heads)},
+    {"model.layers", .integer = &MODEL.layers, .low = 1, .high = 65536},
+    {"model.positions", .integer = &positions, .low = 0, .high = TH_POSITIONS_NONE},
+    {"model.untied", .flag = &MODEL.untied},
+    {"model.dropout", RATE(dropout)},
+    {"model.embedding_dropout", RATE(embedding_dropout)},
+    {"model.embedding_scale", REAL(embedding_scale)},
+    {"model.logit_soft_cap", REAL(logit_soft_cap)},
+    {"model.block.mlp_width", OTHER_SIZE(block.mlp_width)},
+    {"model.block.no_mlp", .flag = &MODEL.block.no_mlp},
+    {"model.block.gated", .flag = &MODEL.block.gated},
+    {"model.block.post_norm", .flag = &MODEL.block.post_norm},
+    {"model.block.output_norm", .flag = &MODEL.block.output_norm},
+    {"model.block.no_input_norm", .flag = &MODEL.block.no_input_norm},
+    {"model.block.parallel", .flag = &MODEL.block.parallel},
+    {"model.block.activation", .integer = &activation, .low = 0, .high = TH_SILU},
+    {"model.block.norm", .integer = &norm, .low = 0, .high = TH_RMS_NORM},
+    {"model.block.unit_offset", .flag = &MODEL.block.unit_offset},
+    {"model.block.dropout", RATE(block.dropout)},
+    {"model.block.no_mlp_dropout", .flag = &MODEL.block.no_mlp_dropout},
+    {"model.block.attention_dropout", RATE(block.attention_dropout)},
+    {"model.block.no_bias", .flag = &MODEL.block.no_bias},
+    {"model.block.no_attention_bias", .flag = &MODEL.block.no_attention_bias},
+    {"model.block.no_output_bias", .flag = &MODEL.block.no_output_bias},
+    {"model.block.no_mlp_bias", .flag = &MODEL.block.no_mlp_bias},
+    {"model.block.kv_heads", OTHER_SIZE(block.kv_heads)},
+    {"model.block.head_width", OTHER_SIZE(block.head_width)},
+    {"model.block.scale", REAL(block.scale)},
+    {"model.block.eps", RATE(block.eps)},
+    {"model.block.recompute", .flag = &MODEL.block.recompute},
+    SCORE_SETTINGS("model.block.scores", block.scores, of_block),
+    SCORE_SETTINGS("model.other_scores", other_scores, of_others),
+    {"model.other_layers", .text = &other_layers},
+    {"model.scale_by_layer", .flag = &MODEL.scale_by_layer},
+    {0},
+};
+
+static json_t *to_json(const program_option *o)
+{
+    return o->integer ? json_integer((json_int_t)*o->integer)
+           : o->real  ? json_real(*o->real)
+           : o->flag  ? json_boolean(*o->flag)
+           : *o->text ? json_string(*o->text)
+                      : json_null();
+}
+
+/* Returns other_layers as digits. */
+static const char *other_layers_to_text(void)
+{
+    static char text[MAX_TEXT + 1];
+    const int64_t count = MODEL.other_layers ? MODEL.layers : 0;
+    if (count > MAX_TEXT)
+        give_up(PROGRAM, "a model with other_layers may have at most 4096 layers");
+    for (int64_t i = 0; i < count; i++)
+        text[i] = MODEL.other_layers[i] ? '1' : '0';
+    text[count] = 0;
+    return text;
+}
+
+/* The reverse of other_layers_to_text. */
+static const bool *other_layers_of_text(void)
+{
+    static bool flag[MAX_TEXT];
+    for (size_t i = 0; other_layers[i]; i++)
+        flag[i] = other_layers[i] == '1';
+    return other_layers[0] ? flag : NULL;
+}
+
+/* Converts the members of scores that are neither numbers nor flags. */
+static void convert_scores(const th_score_options *scores, converted_scores *c)
+{
+    const th_rotary_scaling *s = &scores->rotary_scaling;
+    c->pairing = scores->rotary_pairing;
+    c->scaling = s->kind;
+    c->short_factor = factors_to_text(s->short_factor, s->n_factors, c->short_text);
+    c->long_factor = factors_to_text(s->long_factor, s->n_factors, c->long_text);
+    if (c->short_factor == NULL || c->long_factor == NULL)
+        give_up(PROGRAM, "a checkpoint stores at most 160 rotary factors");
+}
+
+/* The reverse of convert_scores, for texts that have been checked. */
+static void convert_scores_back(converted_scores *c, th_score_options *scores)
+{
+    th_rotary_scaling *s = &scores->rotary_scaling;
+    scores->rotary_pairing = (th_rotary_pairing)c->pairing;
+    s->kind = (th_rotary_scaling_kind)c->scaling;
+    s->n_factors = factors_from_text(c->short_factor, c->short_numbers);
+    (void)factors_from_text(c->long_factor, c->long_numbers);
+    s->short_factor = s->n_factors > 0 ? c->short_numbers : NULL;
+    s->long_factor = s->n_factors > 0 ? c->long_numbers : NULL;
+}
+
+/* Whether the texts are as many numbers as pairs of factors. */
+static bool factors_fit(converted_scores *c)
+{
+    const int64_t count = factors_from_text(c->short_factor, c->short_numbers);
+    return count >= 0 && factors_from_text(c->long_factor, c->long_numbers) == count;
+}
+
+char *settings_to_json(void)
+{
+    const program_option *const tables[] = {options_of_a_run, derived_settings};
+    json_t *all = json_object();
+    positions = MODEL.positions;
+    activation = MODEL.block.activation;
+    norm = MODEL.block.norm;
+    convert_scores(&MODEL.block.scores, &of_block);
+    convert_scores(&MODEL.other_scores, &of_others);
+    other_layers = other_layers_to_text();
+    bool complete = json_object_set_new(all, "program", json_string(PROGRAM)) == 0;
+    for (int i = 0; i < 2; i++)
+        for (const program_option *o = tables[i]; o->name; o++)
+            complete = json_object_set_new(all, o->name, to_json(o)) == 0 && complete;
+    char *text = complete ? json_dumps(all, JSON_INDENT(2)) : NULL; /* with 17 digits, which preserve every double */
+    json_decref(all);
+    if (text == NULL)
+        give_up(PROGRAM, "the settings cannot be written as JSON: an option is not UTF-8, or memory ran out");
+    return text;
+}
+
+/* Returns a value as JSON in visible ASCII characters, or NULL; the caller releases it with free. */
+static char *to_visible(const json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT) : NULL;
+    for (char *c = text; c && *c; c++)
+        if (*c == 127) /* jansson escapes all other control characters */
+            *c = '?';
+    return text;
+}
+
+/* Ends the program: the member `name` is wrong, or missing (value is NULL). */
+static _Noreturn void refuse_member(const char *file, const char *name, const json_t *value, const char *wanted)
+{
+    char problem[512];
+    char *written = to_visible(value);
+    snprintf(problem, sizeof problem, "the settings in %.200s: \"%s\" is %.60s%s; it must be %s", file, name,
+             written ? written : "missing", written && strlen(written) > 60 ? "..." : "", wanted);
+    free(written);
+    give_up(PROGRAM, problem);
+    abort(); /* not reached */
+}
+
+static bool may_be_null(const program_option *o)
+{
+    return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
+           o->text == &chosen.lora_targets || o->text == &chosen.chat;
+}
+
+static bool is_valid(const program_option *o, const json_t *value)
+{
+    const double number = json_number_value(value); /* 0 if it is not a number */
+    const bool in_range = number >= o->low && number <= o->high;
+    return o->flag      ? json_is_boolean(value)
+           : o->integer ? json_is_integer(value) && in_range
+           : o->real    ? json_is_number(value) && in_range
+                        : (json_is_string(value) && json_string_length(value) <= MAX_TEXT) ||
+                           (json_is_null(value) && may_be_null(o));
+}
+
+/* Describes the values that is_valid accepts. */
+static const char *describe(const program_option *o, char *text, size_t bytes)
+{
+    char low[32], high[32];
+    if (o->flag)
+        return "true or false";
+    if (o->text)
+        return may_be_null(o) ? "a text of at most 4096 bytes, or null" : "a text of at most 4096 bytes";
+    snprintf(text, bytes, "a%s number, %s to %s", o->integer ? " whole" : "", spell_number(o->low, low),
+             spell_number(o->high, high));
+    return text;
+}
+
+/* Stores one value. */
+static void from_json(const program_option *o, const json_t *value, const char *file)
+{
+    char wanted[100];
+    if (!is_valid(o, value))
+        refuse_member(file, o->name, value, describe(o, wanted, sizeof wanted));
+    if (o->flag)
+        *o->flag = json_is_true(value);
+    if (o->integer)
+        *o->integer = json_integer_value(value);
+    if (o->real)
+        *o->real = json_number_value(value);
+    if (o->text)
+        *o->text = json_string_value(value); /* NULL for null */
+}
+
+static void add_missing(json_t *all, const char *name, json_t *value)
+{
+    if (json_object_get(all, name) == NULL)
+        json_object_set(all, name, value);
+    json_decref(value);
+}
+
+/* Adds settings that runs of older versions lack. */
+static void add_older(json_t *all)
+{
+    /* Models of older versions had no such options: 0 is their default. */
+    for (const program_option *o = derived_settings; o->name; o++)
+        if (strncmp(o->name, "model.", strlen("model.")) == 0 && json_object_get(all, o->name) == NULL && o->low <= 0)
+            json_object_set_new(all, o->name, o->flag ? json_false() : o->text ? json_string("") : json_integer(0));
+    add_missing(all, "precision", json_string("float32"));
+    add_missing(all, "shards", json_integer(1));
+    add_missing(all, "local-steps", json_integer(0));
+    add_missing(all, "keep", json_integer(DEFAULT_KEEP));
+    add_missing(all, "marked", json_false());
+    add_missing(all, "lora", json_integer(0));
+    add_missing(all, "lora-alpha", json_integer(0));
+    add_missing(all, "lora-dropout", json_integer(0));
+    add_missing(all, "lora-targets", json_null());
+    add_missing(all, "weights", json_string("float32"));
+    add_missing(all, "chat", json_null());
+    add_missing(all, "epochs", json_integer(0));
+}
+
+#define FACTORS_WANTED "empty or at most 160 numbers, as many as long_factor"
+
+/* Checks that the settings are consistent. Each is already within its limits. */
+static void refuse_inconsistent(const json_t *all, const char *file)
+{
+    const th_transformer_block_options *block = &MODEL.block;
+    th_precision precision;
+    th_dtype storage;
+    const struct {
+        const char *name, *wanted;
+        bool fits;
+    } rules[] = {
+        {"precision", "float32, bfloat16x3 or bfloat16", find_precision(chosen.precision, &precision)},
+        {"weights", "float32, bfloat16, float16, q8_0 or q4_0", find_storage(chosen.weights, &storage)},
+        {"heads", "a divisor of \"width\"", chosen.width % chosen.heads == 0},
+        {"kv-heads", "0 or a divisor of \"heads\"", chosen.kv_heads == 0 || chosen.heads % chosen.kv_heads == 0},
+        {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
+        {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",
+         block->kv_heads == 0 || MODEL.heads % block->kv_heads == 0},
+        {"model.block.scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_block)},
+        {"model.other_scores.rotary_scaling.short_factor", FACTORS_WANTED, factors_fit(&of_others)},
+        {"model.other_layers", "empty, or a digit for each layer, 0 or 1",
+         other_layers[0] == 0 ||
+             (strspn(other_layers, "01") == strlen(other_layers) && (int64_t)strlen(other_layers) == MODEL.layers)},
+        {"shards", "a divisor of \"batch\"", chosen.batch % chosen.shards == 0},
+        {"local-steps", "0 or a divisor of \"steps\" and \"eval-every\"",
+         local_steps_divide(chosen.steps) && local_steps_divide(chosen.eval_every)},
+        {"length", "1 to \"model.length\"", chosen.length >= 1 && chosen.length <= MODEL.length},
+        {"end token", "-1 or less than \"model.vocabulary\"", chosen.end_token < MODEL.vocabulary},
+        {"min-lr", "0 to \"lr\"", chosen.min_lr >= 0 && chosen.min_lr <= chosen.lr},
+        {"prompt", "null or a text that is not empty", chosen.prompt == NULL || chosen.prompt[0] != 0},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (!rules[i].fits)
+            refuse_member(file, rules[i].name, json_object_get(all, rules[i].name), rules[i].wanted);
+}
+
+void settings_from_json(const char *text, const char *file)
+{
+    const program_option *const tables[] = {options_of_a_run, derived_settings};
+    static json_t *all; /* not freed, because settings point to its strings */
+    char problem[300];
+    json_decref(all);
+    all = strlen(text) <= MAX_SETTINGS ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (!json_is_object(all) || !json_is_string(json_object_get(all, "program")) ||
+        strcmp(json_string_value(json_object_get(all, "program")), PROGRAM) != 0) {
+        snprintf(problem, sizeof problem, "%.200s is not a checkpoint of this program", file);
+        give_up(PROGRAM, problem);
+    }
+    add_older(all);
+    for (int i = 0; i < 2; i++)
+        for (const program_option *o = tables[i]; o->name; o++)
+            from_json(o, json_object_get(all, o->name), file);
+    refuse_inconsistent(all, file);
+    MODEL.positions = (th_position_kind)positions;
+    MODEL.block.activation = (th_activation)activation;
+    MODEL.block.norm = (th_norm)norm;
+    convert_scores_back(&of_block, &MODEL.block.scores);
+    convert_scores_back(&of_others, &MODEL.other_scores);
+    MODEL.other_layers = other_layers_of_text();
+}

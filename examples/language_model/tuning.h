@@ -1,0 +1,28 @@
+/* Tuning a pretrained model on instructions: its defaults, its data as tokens with marks, and what was gained. */
+#ifndef EXAMPLES_LANGUAGE_MODEL_TUNING_H
+#define EXAMPLES_LANGUAGE_MODEL_TUNING_H
+
+#include "trainer.h"
+
+/* Sets the defaults of `tune`. The command line is read afterwards. */
+void set_tuning_defaults(void);
+/* Sets the steps, the warm-up and the evaluations by --epochs, when the windows are open. */
+void choose_steps(const trainer *t);
+
+/* Returns whether a path is a file with lines of JSON, by its name. */
+bool is_instructions(const char *path);
+/* Returns the chat template of --chat, or else of the folder; --chat has priority. It ends the program on an error. */
+th_chat_template *choose_chat(trainer *t, const char *folder);
+/* Writes the examples of the texts to a token file with marks. folder: of the chat template. */
+th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path);
+
+/* Returns the token at which the validation part of a file with marks begins: at the beginning of a document, with at
+ * least one before and one after it. Ends the program if there is a single document. */
+int64_t split_documents(trainer *t, th_token_file *file);
+/* Returns the tokens of the longest document. */
+int64_t longest_document(trainer *t, th_token_file *file);
+
+/* Prints the loss before the first step. */
+void print_start(const trainer *t, double loss);
+
+#endif

@@ -1,0 +1,124 @@
+/* Conversations: the texts and tokens that chat models expect, and instruction data for tuning.
+ *
+ *     th_chat_template *chat = th_chat_template_load(ctx, "model");
+ *     const th_chat_message messages[] = {{"user", "What is 2 + 2?"}};
+ *     th_token_list tokens = {0};
+ *     if (th_chat_encode(chat, tokenizer, messages, 1, NULL, &tokens, NULL)) ...
+ *
+ * A chat template in a folder of transformers is a program in the Jinja language. It is not executed. This library knows
+ * the templates of some model families by their text, and writes what they write (th_chat_kind_name). Any other
+ * template is an error: another program could write almost the same text, and a model tuned on it would be slightly wrong
+ * without a message. */
+#ifndef TAPEHEAD_CHAT_H
+#define TAPEHEAD_CHAT_H
+
+#include "tapehead/token_file.h"
+#include "tapehead/tokenizer.h"
+
+TH_BEGIN_DECLS
+
+/* -- templates -- */
+
+/* How a conversation is written. It belongs to its context, which frees it. */
+typedef struct th_chat_template th_chat_template;
+
+/* Returns the name of a known kind of templates: 0 is "plain", 1 is "chatml", ... NULL after the last one.
+ *
+ * plain is for models without a template. A system message is its text, the others begin with "User: " or
+ * "Assistant: ". A blank line follows each; after the assistant's messages it follows the end-of-text token, and the
+ * last of these has no blank line:
+ *
+ *     Answer in one word.
+ *
+ *     User: Which color has the sky?
+ *
+ *     Assistant: Blue<|endoftext|>
+ */
+TH_API const char *th_chat_kind_name(int index);
+
+/* Loads the template of a transformers folder: chat_template.jinja, or else chat_template in tokenizer_config.json.
+ * Without both it is plain. bos_token and eos_token come from tokenizer_config.json, or special_tokens_map.json.
+ * A template is recognized by its whole text, without regard to comments, spaces inside tags, and spaces at the end of
+ * the file. TH_ERROR_FILE for any other template; the message says how to continue. NULL with the error stored. */
+TH_API th_chat_template *th_chat_template_load(th_context *ctx, const char *folder);
+
+/* Creates a template of a kind (th_chat_kind_name), with these texts of the beginning-of-text and end-of-text tokens; NULL:
+ * none. TH_ERROR_ARGUMENT for an unknown kind; the message lists all. NULL with the error stored. */
+TH_API th_chat_template *th_chat_template_new(th_context *ctx, const char *kind, const char *bos_token,
+                                              const char *eos_token);
+/* Returns the kind's name; NULL for NULL. */
+TH_API const char *th_chat_template_kind(const th_chat_template *chat);
+/* Returns the text that ends an answer, such as "<|im_end|>"; NULL if the template has none. */
+TH_API const char *th_chat_template_end(const th_chat_template *chat);
+/* Frees the template; NULL is allowed. */
+TH_API void th_chat_template_free(th_chat_template *chat);
+
+/* -- conversations -- */
+
+/* A message. Texts are UTF-8 and end with NUL. */
+typedef struct th_chat_message {
+    const char *role; /* "system", "user" or "assistant" */
+    const char *content;
+} th_chat_message;
+
+typedef struct th_chat_options {
+    bool prompt; /* the text ends where the assistant's next message begins */
+    /* Qwen 3: each answer has its thoughts, as in training. Otherwise as the model's own template: earlier answers have
+     * none. */
+    bool all_thoughts;
+} th_chat_options;
+
+/* Appends the text of a conversation. options may be NULL: a prompt. TH_ERROR_VALUE for a conversation that the
+ * template refuses, such as two messages of the user in a row. */
+TH_API th_status th_chat_write(const th_chat_template *chat, const th_chat_message *messages, size_t count,
+                               const th_chat_options *options, th_text *text) TH_MUST_CHECK;
+
+/* Appends the tokens of a conversation. marks, which may be NULL, gets a byte for each token: TH_TOKEN_GIVEN unless the
+ * token belongs to an answer of the assistant or ends it. A token that is partly in the answer belongs to it. */
+TH_API th_status th_chat_encode(const th_chat_template *chat, th_tokenizer *tokenizer, const th_chat_message *messages,
+                                size_t count, const th_chat_options *options, th_token_list *tokens,
+                                th_text *marks) TH_MUST_CHECK;
+
+/* -- instruction data: JSON lines -- */
+
+/* What th_instructions_append has written. */
+typedef struct th_instruction_counts {
+    int64_t examples, tokens, targets;
+    int64_t longest; /* tokens of the longest example */
+} th_instruction_counts;
+
+/* Appends one example, a JSON object in one line, as tokens with marks. The first token has TH_TOKEN_BEGINS, tokens
+ * that the loss must not count have TH_TOKEN_GIVEN. The object has one of these:
+ *
+ *   "messages": [{"role": "user", "content": "..."}, ...]    a conversation; the assistant's messages count
+ *   "prompt": [...messages], "completion": [...messages]     everything after the prompt counts
+ *   "prompt": "text", "completion": "text"                   the same; texts are used as they are, with the tokens that
+ *                                                            the tokenizer puts around a text, and eos_token at the end
+ *   "text": "text"                                           everything counts; likewise
+ *
+ * Other members are ignored, except "tools" and "tool_calls", which are errors. The tokens and marks are those of TRL
+ * with assistant_only_loss for messages, and with completion_only_loss for prompts. source: for messages, such as
+ * "data.jsonl, line 3". An example without a token that counts is TH_ERROR_VALUE. */
+TH_API th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *tokenizer, const char *line,
+                                       size_t bytes, const char *source, th_token_list *tokens,
+                                       th_text *marks) TH_MUST_CHECK;
+
+/* Appends all lines of a JSON-lines text to a file with marks. Empty lines are ignored. name: the text's, for messages,
+ * which add the line. counts, which may be NULL, grows by what was written. */
+TH_API th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tokenizer, const char *text,
+                                        size_t bytes, const char *name, th_token_writer *writer,
+                                        th_instruction_counts *counts) TH_MUST_CHECK;
+
+/* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
+#define th_chat_template_load(...) TH_AT_POINTER(th_chat_template, th_chat_template_load(__VA_ARGS__))
+#define th_chat_template_new(...) TH_AT_POINTER(th_chat_template, th_chat_template_new(__VA_ARGS__))
+#define th_chat_write(...) TH_AT_STATUS(th_chat_write(__VA_ARGS__))
+#define th_chat_encode(...) TH_AT_STATUS(th_chat_encode(__VA_ARGS__))
+#define th_instruction_encode(...) TH_AT_STATUS(th_instruction_encode(__VA_ARGS__))
+#define th_instructions_append(...) TH_AT_STATUS(th_instructions_append(__VA_ARGS__))
+#endif
+
+TH_END_DECLS
+
+#endif

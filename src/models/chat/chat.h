@@ -1,0 +1,81 @@
+/* The internals of chat templates: the kinds as data, and the text of a conversation with the parts that count. */
+#ifndef TH_MODELS_CHAT_CHAT_H
+#define TH_MODELS_CHAT_CHAT_H
+
+#include "models/core.h"
+#include "tapehead/chat.h"
+
+/* In the texts of a kind: */
+#define TH_BOS "\1" /* the beginning-of-text token */
+#define TH_EOS "\2" /* the end-of-text token */
+#define TH_DAY "\3" /* the date: "26 Jul 2024", or today's */
+
+/* What differs from "each message is before + content + after". */
+typedef enum th_chat_rule {
+    TH_CHAT_TRIMS = 1,               /* white space around a content is removed */
+    TH_CHAT_ALTERNATES = 2,          /* user and assistant alternate, beginning with the user */
+    TH_CHAT_NO_SYSTEM = 4,           /* a system message is an error */
+    TH_CHAT_SYSTEM_INSIDE = 8,       /* the system's text is inside the first message of the user */
+    TH_CHAT_SYSTEM_AS_IS = 16,       /* the system's content is not trimmed */
+    TH_CHAT_ALWAYS_SYSTEM = 32,      /* the system's text is always there, with an empty content */
+    TH_CHAT_SKIPS_EMPTY_SYSTEM = 64, /* a system message without content is not written */
+    TH_CHAT_COUNTS_LEAD = 128,       /* the last byte before an answer, a space or newline, belongs to it */
+    TH_CHAT_THINKS = 256,            /* Qwen 3's thoughts */
+    TH_CHAT_TODAY = 512,             /* TH_DAY is today */
+    TH_CHAT_LAST_OPEN = 1024,        /* nothing follows the end-of-text token of the last answer */
+    TH_CHAT_TRIMS_USER = 2048        /* contents of the user are trimmed together with the system's text */
+} th_chat_rule;
+
+typedef struct th_chat_turn {
+    const char *before, *after;
+} th_chat_turn;
+
+typedef struct th_chat_kind {
+    const char *name;
+    const char *begin; /* before the first message */
+    th_chat_turn system, user, assistant;
+    const char *prompt;         /* before the next answer */
+    const char *end;            /* after the last message, unless a prompt is asked for */
+    const char *default_system; /* a system message that is added if there is none; NULL: none is */
+    const char *stop;           /* the token that ends an answer */
+    unsigned rules;
+} th_chat_kind;
+
+extern const th_chat_kind th_chat_table[];
+enum { TH_CHAT_KINDS = 18, TH_CHAT_PLAIN = 0 };
+
+struct th_chat_template {
+    th_context *ctx;
+    const th_chat_kind *kind;
+    char *bos, *eos; /* "" if there is none */
+};
+
+/* A part of a text that counts for the loss: bytes begin .. end - 1. */
+typedef struct th_chat_span {
+    size_t begin, end;
+} th_chat_span;
+
+/* The text of a conversation. Initialize it with zeros. */
+typedef struct th_chat_text {
+    th_text text;
+    th_chat_span *span; /* [spans], ascending */
+    size_t spans, capacity;
+} th_chat_text;
+void th_chat_text_free(th_chat_text *text);
+
+/* Writes a conversation (render.c). */
+th_status th_chat_render(const th_chat_template *chat, const th_chat_message *messages, size_t count,
+                         const th_chat_options *options, th_chat_text *to);
+/* Whether the template and the tokenizer can be used together. */
+bool th_chat_usable(const th_chat_template *chat, const char *operation);
+
+/* Appends bytes, followed by NUL. Returns false if out of memory. */
+bool th_chat_append(th_text *text, const char *bytes, size_t count);
+
+/* Appends `count` equal marks. Returns false if out of memory. */
+bool th_add_marks(th_text *marks, unsigned char mark, size_t count);
+
+/* Returns the kind of a template by its text; NULL if it is unknown (recognize.c). */
+const th_chat_kind *th_chat_recognize(const char *jinja, size_t bytes);
+
+#endif

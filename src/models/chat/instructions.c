@@ -1,0 +1,269 @@
+/* Instruction data: lines of JSON become tokens with marks. */
+#include <string.h>
+
+#include "models/chat/chat.h"
+#include "models/files/json.h"
+#include "models/text/grow.h"
+
+static const char operation[] = "instructions";
+enum { MAX_LINE = 64 << 20, DEPTH = 64 };
+
+/* One line and where its tokens go. */
+typedef struct example {
+    th_context *ctx;
+    const th_chat_template *chat;
+    th_tokenizer *tokenizer;
+    const char *source;
+    th_token_list *tokens;
+    th_text *marks;
+} example;
+
+static th_status refuse(const example *e, const char *problem)
+{
+    return th_fail(e->ctx, TH_ERROR_VALUE, operation, "%.300s: %s", e->source, problem);
+}
+
+/* -- messages -- */
+
+typedef struct message_list {
+    th_chat_message *message; /* texts belong to the JSON value */
+    size_t count, capacity;
+} message_list;
+
+/* Appends the messages of an array. */
+static th_status add_messages(const example *e, const json_t *array, const char *name, message_list *list)
+{
+    char problem[200];
+    const json_t *value;
+    size_t i;
+    if (!json_is_array(array) || json_array_size(array) == 0) {
+        snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty", name);
+        return refuse(e, problem);
+    }
+    json_array_foreach (array, i, value) {
+        const char *role = json_string_value(json_object_get(value, "role"));
+        const json_t *content = json_object_get(value, "content");
+        if (json_object_get(value, "tool_calls")) {
+            snprintf(problem, sizeof problem, "message %zu of \"%s\" calls tools, which are not supported", i + 1,
+                     name);
+            return refuse(e, problem);
+        }
+        if (role == NULL || !json_is_string(content)) {
+            snprintf(problem, sizeof problem,
+                     "message %zu of \"%s\" must be like {\"role\": \"user\", \"content\": \"a text\"}", i + 1, name);
+            return refuse(e, problem);
+        }
+        if (!TH_GROW(list->message, list->capacity, list->count + 1))
+            return th_fail_memory(e->ctx, operation, list->count * sizeof *list->message);
+        list->message[list->count++] = (th_chat_message){role, json_string_value(content)};
+    }
+    return TH_OK;
+}
+
+/* Adds the place to an error of th_chat_encode, whose message begins with the operation. */
+static th_status name_source(const example *e, th_status status)
+{
+    char text[600];
+    if (status != TH_ERROR_VALUE)
+        return status;
+    snprintf(text, sizeof text, "%s", th_error_text(e->ctx));
+    th_error_clear(e->ctx);
+    return th_fail(e->ctx, TH_ERROR_VALUE, operation, "%.300s: %s", e->source, text);
+}
+
+static th_status encode_conversation(const example *e, const json_t *messages)
+{
+    message_list list = {0};
+    const th_chat_options whole = {.all_thoughts = true};
+    th_status status = add_messages(e, messages, "messages", &list);
+    if (status == TH_OK)
+        status = name_source(
+            e, th_chat_encode(e->chat, e->tokenizer, list.message, list.count, &whole, e->tokens, e->marks));
+    free(list.message);
+    return status;
+}
+
+/* -- prompt and completion -- */
+
+/* Marks the new tokens from `from` on: those that they have in common with the prompt's are given. */
+static th_status mark_completion(const example *e, size_t from, const th_token_list *prompt)
+{
+    const size_t count = e->tokens->count - from;
+    size_t same = 0;
+    while (same < prompt->count && same < count && prompt->token[same] == e->tokens->token[from + same])
+        same++;
+    return th_add_marks(e->marks, TH_TOKEN_GIVEN, same) && th_add_marks(e->marks, 0, count - same)
+               ? TH_OK
+               : th_fail_memory(e->ctx, operation, count);
+}
+
+static th_status encode_message_pair(const example *e, const json_t *prompt, const json_t *completion)
+{
+    message_list list = {0};
+    th_token_list question = {0};
+    const size_t from = e->tokens->count;
+    const th_chat_options whole = {0};
+    th_status status = add_messages(e, prompt, "prompt", &list);
+    if (status == TH_OK)
+        status = name_source(e, th_chat_encode(e->chat, e->tokenizer, list.message, list.count, NULL, &question, NULL));
+    if (status == TH_OK)
+        status = add_messages(e, completion, "completion", &list);
+    if (status == TH_OK)
+        status =
+            name_source(e, th_chat_encode(e->chat, e->tokenizer, list.message, list.count, &whole, e->tokens, NULL));
+    if (status == TH_OK)
+        status = mark_completion(e, from, &question);
+    th_token_list_free(&question);
+    free(list.message);
+    return status;
+}
+
+/* -- texts -- */
+
+/* Appends the tokens of a text, which ends with eos_token; it is added unless it is there. */
+static th_status encode_text(const example *e, const char *first, const char *second)
+{
+    th_text text = {0};
+    const char *eos = e->chat->eos;
+    const size_t of_eos = strlen(eos), of_second = strlen(second);
+    const bool ends = of_second >= of_eos && strcmp(second + of_second - of_eos, eos) == 0;
+    const bool joined = th_chat_append(&text, first, strlen(first)) && th_chat_append(&text, second, of_second) &&
+                        th_chat_append(&text, eos, ends ? 0 : of_eos);
+    const th_status status = joined ? th_tokenizer_encode_document(e->tokenizer, text.bytes, text.count, e->tokens)
+                                    : th_fail_memory(e->ctx, operation, of_second);
+    th_text_free(&text);
+    return name_source(e, status);
+}
+
+static th_status encode_text_pair(const example *e, const char *prompt, const char *completion)
+{
+    th_token_list question = {0};
+    const size_t from = e->tokens->count;
+    th_status status = name_source(e, th_tokenizer_encode_document(e->tokenizer, prompt, strlen(prompt), &question));
+    if (status == TH_OK)
+        status = encode_text(e, prompt, completion);
+    if (status == TH_OK)
+        status = mark_completion(e, from, &question);
+    th_token_list_free(&question);
+    return status;
+}
+
+static th_status encode_whole_text(const example *e, const char *text)
+{
+    const size_t from = e->tokens->count;
+    const th_status status = encode_text(e, "", text);
+    if (status != TH_OK)
+        return status;
+    return th_add_marks(e->marks, 0, e->tokens->count - from) ? TH_OK : th_fail_memory(e->ctx, operation, from);
+}
+
+/* -- lines -- */
+
+static th_status encode_object(const example *e, const json_t *object)
+{
+    const json_t *messages = json_object_get(object, "messages"), *text = json_object_get(object, "text");
+    const json_t *prompt = json_object_get(object, "prompt"), *completion = json_object_get(object, "completion");
+    const json_t *tools = json_object_get(object, "tools");
+    if (json_array_size(tools) > 0 || json_is_string(tools))
+        return refuse(e, "\"tools\" are not supported");
+    if (messages)
+        return encode_conversation(e, messages);
+    if (json_is_array(prompt) && json_is_array(completion))
+        return encode_message_pair(e, prompt, completion);
+    if (json_is_string(prompt) && json_is_string(completion))
+        return encode_text_pair(e, json_string_value(prompt), json_string_value(completion));
+    if (json_is_string(text))
+        return encode_whole_text(e, json_string_value(text));
+    return refuse(e, "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two "
+                     "arrays of messages), or with \"text\"");
+}
+
+/* Checks the marks of the new tokens, and marks the first one. */
+static th_status finish(const example *e, size_t from)
+{
+    unsigned char *marks = (unsigned char *)e->marks->bytes + from;
+    const size_t count = e->marks->count - from;
+    size_t targets = 0;
+    for (size_t i = 1; i < count; i++) /* the first token is never a target */
+        targets += marks[i] == 0;
+    if (targets == 0)
+        return refuse(e, "nothing in this example counts: it has no answer of the assistant, or an empty completion");
+    marks[0] |= TH_TOKEN_BEGINS;
+    return TH_OK;
+}
+
+th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *tokenizer, const char *line, size_t bytes,
+                                const char *source, th_token_list *tokens, th_text *marks)
+{
+    if (!th_chat_usable(chat, operation))
+        return chat ? th_error_code(chat->ctx) : TH_ERROR_ARGUMENT;
+    if (tokenizer == NULL || line == NULL || tokens == NULL || marks == NULL || tokens->count != marks->count)
+        return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation,
+                       "needs a tokenizer, a line, and lists of tokens and marks of the same length");
+    const example e = {chat->ctx, chat, tokenizer, source ? source : "the line", tokens, marks};
+    const th_json_source json = {chat->ctx, operation, e.source};
+    const th_json_limits limits = {.bytes = MAX_LINE, .depth = DEPTH};
+    const size_t from = tokens->count;
+    json_t *value = th_json_read(&json, line, bytes, &limits);
+    if (value == NULL)
+        return th_error_code(chat->ctx);
+    th_status status = json_is_object(value) ? encode_object(&e, value) : refuse(&e, "the line is not a JSON object");
+    if (status == TH_OK)
+        status = finish(&e, from);
+    json_decref(value);
+    if (status != TH_OK)
+        tokens->count = marks->count = from;
+    return status;
+}
+
+/* -- whole files -- */
+
+static bool is_blank(const char *line, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r')
+            return false;
+    return true;
+}
+
+static void count_example(th_instruction_counts *counts, const th_token_list *tokens, const th_text *marks)
+{
+    counts->examples++;
+    counts->tokens += (int64_t)tokens->count;
+    counts->longest = th_larger(counts->longest, (int64_t)tokens->count);
+    for (size_t i = 0; i < marks->count; i++)
+        counts->targets += marks->bytes[i] == 0;
+}
+
+th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tokenizer, const char *text, size_t bytes,
+                                 const char *name, th_token_writer *writer, th_instruction_counts *counts)
+{
+    th_token_list tokens = {0};
+    th_text marks = {0};
+    th_instruction_counts none = {0};
+    char source[400];
+    if (!th_chat_usable(chat, operation))
+        return chat ? th_error_code(chat->ctx) : TH_ERROR_ARGUMENT;
+    if (text == NULL || writer == NULL)
+        return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the text or the writer is NULL");
+    const char *at = text, *end = text + bytes;
+    th_status status = TH_OK;
+    for (int64_t number = 1; at < end && status == TH_OK; number++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t count = (size_t)((newline ? newline : end) - at);
+        tokens.count = marks.count = 0;
+        snprintf(source, sizeof source, "%.300s, line %lld", name ? name : "the text", (long long)number);
+        if (!is_blank(at, count)) {
+            status = th_instruction_encode(chat, tokenizer, at, count, source, &tokens, &marks);
+            if (status == TH_OK)
+                status = th_token_writer_append_marked(writer, tokens.token, (const unsigned char *)marks.bytes,
+                                                       (int64_t)tokens.count);
+            if (status == TH_OK)
+                count_example(counts ? counts : &none, &tokens, &marks);
+        }
+        at = newline ? newline + 1 : end;
+    }
+    th_token_list_free(&tokens);
+    th_text_free(&marks);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* Recognizes a chat template by its text. The text is first brought into a normal form, so that these do not matter:
+ * carriage returns, white space at both ends, the text of comments, spaces inside tags, and whether a newline in a
+ * string is written as \n. All of them leave the template's output as it is. The normal form is compared by its length
+ * and its hash, which scripts/interop/chat_templates.py prints. */
+#include <ctype.h>
+#include <string.h>
+
+#include "models/chat/chat.h"
+#include "models/chat/known_templates.h"
+
+typedef struct scanner {
+    const char *at, *end;
+    uint64_t hash; /* FNV-1a */
+    uint64_t count;
+    char last; /* the last byte of the normal form */
+} scanner;
+
+static void add(scanner *s, char c)
+{
+    s->hash = (s->hash ^ (unsigned char)c) * UINT64_C(1099511628211);
+    s->count++;
+    s->last = c;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+static bool begins(const scanner *s, char first, char second)
+{
+    return s->end - s->at >= 2 && s->at[0] == first && s->at[1] == second;
+}
+
+/* Reads a comment, whose text does not matter, but whose hyphens remove white space. */
+static void scan_comment(scanner *s)
+{
+    add(s, '{');
+    add(s, '#');
+    s->at += 2;
+    if (s->at < s->end && *s->at == '-')
+        add(s, '-');
+    while (s->at < s->end && !begins(s, '#', '}'))
+        s->at++;
+    if (s->at < s->end && s->at[-1] == '-')
+        add(s, '!');
+    add(s, '#');
+    s->at = s->end - s->at >= 2 ? s->at + 2 : s->end;
+}
+
+static void scan_string(scanner *s)
+{
+    const char quote = *s->at;
+    add(s, *s->at++);
+    while (s->at < s->end && *s->at != quote) {
+        if (*s->at == '\n') {
+            add(s, '\\');
+            add(s, 'n');
+        } else if (*s->at != '\r')
+            add(s, *s->at);
+        if (*s->at++ == '\\' && s->at < s->end)
+            add(s, *s->at++);
+    }
+    if (s->at < s->end)
+        add(s, *s->at++);
+}
+
+/* Reads a tag up to its end, "%}" or "}}". */
+static void scan_tag(scanner *s)
+{
+    const char end = s->at[1] == '{' ? '}' : '%';
+    add(s, *s->at++);
+    add(s, *s->at++);
+    bool space = false;
+    while (s->at < s->end && !begins(s, end, '}')) {
+        if (is_space(*s->at)) {
+            space = true;
+            s->at++;
+            continue;
+        }
+        if (space && is_word(s->last) && is_word(*s->at))
+            add(s, ' ');
+        space = false;
+        if (*s->at == '\'' || *s->at == '"')
+            scan_string(s);
+        else
+            add(s, *s->at++);
+    }
+    for (int i = 0; i < 2 && s->at < s->end; i++)
+        add(s, *s->at++);
+}
+
+static scanner normalize(const char *jinja, size_t bytes)
+{
+    scanner s = {.at = jinja, .end = jinja + bytes, .hash = UINT64_C(14695981039346656037)};
+    while (s.at < s.end && is_space(*s.at))
+        s.at++;
+    while (s.end > s.at && is_space(s.end[-1]))
+        s.end--;
+    while (s.at < s.end)
+        if (begins(&s, '{', '#'))
+            scan_comment(&s);
+        else if (begins(&s, '{', '%') || begins(&s, '{', '{'))
+            scan_tag(&s);
+        else if (*s.at == '\r')
+            s.at++;
+        else
+            add(&s, *s.at++);
+    return s;
+}
+
+const th_chat_kind *th_chat_recognize(const char *jinja, size_t bytes)
+{
+    const scanner s = normalize(jinja, bytes);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].hash == s.hash && known[i].count == s.count)
+            for (int kind = 0; kind < TH_CHAT_KINDS; kind++)
+                if (strcmp(th_chat_table[kind].name, known[i].kind) == 0)
+                    return &th_chat_table[kind];
+    return NULL;
+}

@@ -1,0 +1,106 @@
+/* Chat templates, instruction data, marks of tokens and packed windows. */
+#include "subjects.h"
+
+#include <string.h>
+
+static const char lines[] =
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n"
+    "{\"prompt\": \"abc\", \"completion\": \"de\"}\n"
+    "{\"prompt\": [{\"role\": \"user\", \"content\": \"x\"}], \"completion\": [{\"role\": \"assistant\", \"content\": "
+    "\"yz\"}]}\n";
+
+static th_status template_loaded(program_run *r)
+{
+    static const char config[] = "{\"eos_token\": {\"content\": \"</s>\"}, \"model_max_length\": 1e30}";
+    FILE *file = fopen(in_folder(r, "tokenizer_config.json"), "w");
+    if (file) {
+        fputs(config, file);
+        fclose(file);
+    }
+    th_chat_template *chat = th_chat_template_load(r->ctx, in_folder(r, "."));
+    if (chat == NULL)
+        return th_error_code(r->ctx);
+    add_bytes(r, th_chat_template_kind(chat), strlen(th_chat_template_kind(chat)));
+    add_bytes(r, th_chat_template_end(chat), strlen(th_chat_template_end(chat)));
+    th_chat_template_free(chat);
+    return TH_OK;
+}
+
+static th_status conversation_encoded(program_run *r)
+{
+    static const th_chat_message message = {"user", "Hello"};
+    th_tokenizer *tokenizer = th_tokenizer_bytes_new(r->ctx);
+    th_chat_template *chat = th_chat_template_new(r->ctx, th_chat_kind_name(1), NULL, NULL);
+    th_text text = {0}, marks = {0};
+    th_token_list tokens = {0};
+    th_status status = th_error_code(r->ctx);
+    if (status == TH_OK)
+        status = th_chat_write(chat, &message, 1, NULL, &text);
+    if (status == TH_OK)
+        status = th_chat_encode(chat, tokenizer, &message, 1, NULL, &tokens, &marks);
+    if (status == TH_OK)
+        status = th_instruction_encode(chat, tokenizer, lines, strcspn(lines, "\n"), "line", &tokens, &marks);
+    if (status == TH_OK) {
+        add_bytes(r, text.bytes, text.count);
+        add_bytes(r, tokens.token, tokens.count * sizeof *tokens.token);
+        add_bytes(r, marks.bytes, marks.count);
+    }
+    th_text_free(&text);
+    th_text_free(&marks);
+    th_token_list_free(&tokens);
+    th_chat_template_free(chat);
+    th_tokenizer_free(tokenizer);
+    return status;
+}
+
+static th_status lines_written(program_run *r)
+{
+    th_tokenizer *tokenizer = th_tokenizer_bytes_new(r->ctx);
+    th_chat_template *chat = th_chat_template_new(r->ctx, "plain", NULL, "\n");
+    th_token_writer *writer = th_token_writer_open_marked(r->ctx, in_folder(r, "marked.tokens"), 256);
+    th_status status = th_error_code(r->ctx);
+    if (status == TH_OK)
+        status = th_instructions_append(chat, tokenizer, lines, sizeof lines - 1, "lines", writer, NULL);
+    if (status == TH_OK)
+        status = th_token_writer_append_marked(writer, (const int32_t[]){1, 2},
+                                               (const unsigned char[]){TH_TOKEN_BEGINS, 0}, 2);
+    if (status == TH_OK)
+        status = th_token_writer_close(writer);
+    else
+        th_token_writer_free(writer);
+    th_chat_template_free(chat);
+    th_tokenizer_free(tokenizer);
+    return status;
+}
+
+static th_status windows_read(program_run *r, th_windows *windows)
+{
+    th_tensor *batch[3];
+    for (int i = 0; i < 3; i++)
+        batch[i] = th_empty(r->ctx, TH_INT32, TH_SHAPE(2, 24));
+    TRY(th_error_code(r->ctx));
+    TRY(th_windows_next_packed(windows, batch[0], batch[1], batch[2]));
+    for (int i = 0; i < 3; i++)
+        add_tensor(r, batch[i]);
+    return TH_OK;
+}
+
+static th_status windows_packed(program_run *r)
+{
+    unsigned char marks[8];
+    th_token_file *file = th_token_file_open(r->ctx, in_folder(r, "marked.tokens"), NULL);
+    if (file == NULL)
+        return th_error_code(r->ctx);
+    add_number(r, th_token_file_has_marks(file));
+    th_status status = th_token_file_read_marks(file, 0, 8, marks);
+    add_bytes(r, marks, status == TH_OK ? sizeof marks : 0);
+    th_windows *windows = th_windows_new(file, &(th_windows_options){.length = 24, .pack = true});
+    th_token_file_close(file);
+    if (status == TH_OK)
+        status = windows ? windows_read(r, windows) : th_error_code(r->ctx);
+    th_windows_free(windows);
+    return status;
+}
+
+const program instruction_data = {.name = "instruction_data",
+                                  .step = {template_loaded, conversation_encoded, lines_written, windows_packed}};

@@ -1,0 +1,82 @@
+#!/bin/sh
+# language_model_tune.sh LANGUAGE_MODEL: tunes a small model on instructions: first and last line, chat, evaluation, export, a stop and
+# resume with the same bits, and the messages for wrong data.
+set -eu
+program=$1
+. "$(dirname "$0")/language_model_checks.sh"
+
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "The cat number %d is red. User: Assistant: black\n", i % 7 }' >text
+mkdir texts
+cp text texts/1 && cp text texts/2
+awk 'BEGIN {
+    for (i = 0; i < 40; i++)
+        printf "{\"messages\": [{\"role\": \"user\", \"content\": \"cat %d\"}, {\"role\": \"assistant\", \"content\": \"red\"}]}\n", i
+}' >data.jsonl
+awk 'BEGIN { for (i = 0; i < 30; i++) printf "{\"prompt\": \"cat %d is\", \"completion\": \" red\"}\n", i }' >pairs.jsonl
+expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 2 --heads 2 --width 32 --length 64 --steps 200 --eval-every 200 \
+    --sample-tokens 0 --quiet
+expect 0 '' "$program" export base model
+
+# -- tune: the first line tells the loss before, the last what was gained --
+tune() {
+    "$program" tune model "$@" --quiet --sample-tokens 5 --threads 1
+}
+expect 0 '' tune data.jsonl run --epochs 60 --lr 0.01
+grep language_model: said | grep -v -e --length -e "chat template" >lines
+head -n 1 lines | grep -q 'the loss before tuning is [0-9.]* (perplexity [0-9.]*), over [0-9]* tokens' || fail "first line: $(head -n 1 lines)"
+tail -n 1 lines | grep -q 'the validation loss improved from' || fail "last line: $(tail -n 1 lines)"
+before=$(sed -n 's/.*before tuning is \([0-9.]*\).*/\1/p' said) after=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' said)
+awk -v a="$after" -v b="$before" 'BEGIN { exit !(a < 0.7 * b) }' || fail "the loss went from $before to $after"
+[ "$(wc -c <run/best.safetensors)" -lt "$(wc -c <model/model.safetensors)" ] || fail "the checkpoint contains the base"
+
+# -- the tuned run and its export agree --
+expect 0 "loss=$after" "$program" eval run
+expect 0 'perplexity' "$program" eval run --text data.jsonl
+all=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' said)
+expect 0 '' "$program" export run merged
+expect 0 "loss=$all" "$program" eval merged --text data.jsonl
+expect 0 '' "$program" sample run --prompt cat --tokens 5
+printf 'cat 3\n\ncat 5\n' | "$program" chat run --temperature 0 --tokens 20 >said
+[ "$(grep -c red said)" -ge 2 ] || fail "chat says: $(cat said)"
+printf 'cat 3\n' | "$program" chat merged --temperature 0 --tokens 20 | grep -q red || fail "the exported model answers otherwise"
+
+# -- base weights in fewer bits; prompts and completions; texts as documents; a stop and resume give the same bits --
+for weights in bfloat16 q8_0; do
+    expect 0 'improved from' tune data.jsonl "run_$weights" --epochs 5 --lr 0.01 --weights $weights
+    expect 0 'loss=' "$program" eval "run_$weights"
+    expect 0 '' "$program" export "run_$weights" "merged_$weights"
+done
+expect 0 'improved from' tune pairs.jsonl pairs --epochs 60 --lr 0.01
+expect 0 'improved from' tune texts documents --epochs 3 --lr 0.01
+expect 0 'improved from' tune data.jsonl full --lora 0 --epochs 5
+expect 0 '' tune data.jsonl whole --steps 8
+crc=$(sed -n 's/.*parameters_crc32c=//p' said)
+expect 0 '' tune data.jsonl part --steps 8 --eval-every 4
+rm part/last.safetensors # the next older one is that of step 4
+expect 0 "parameters_crc32c=" "$program" resume part --quiet
+[ "$(sed -n 's/.*parameters_crc32c=//p' said)" = "$crc" ] || fail "resume has other bits"
+
+# -- wrong data and folders --
+echo '{"prompt": 3}' >bad.jsonl
+expect 1 'bad.jsonl, line 1: an example is an object with' tune bad.jsonl wrong
+printf '{"text": "a"}\n{"text": \n' >bad.jsonl
+expect 1 'bad.jsonl, line 2' tune bad.jsonl wrong
+echo '{"text": "one example"}' >bad.jsonl
+expect 1 'at least 2 examples' tune bad.jsonl wrong
+: >empty.jsonl
+expect 1 '' tune empty.jsonl wrong
+expect 2 'not the folder of a model' "$program" tune texts data.jsonl wrong
+expect 2 'tune needs the folder of a model' "$program" tune model
+expect 2 'either files with examples' tune data.jsonl text wrong
+expect 2 'must be float32, bfloat16' tune data.jsonl wrong --weights q3
+expect 2 'needs --lora' tune data.jsonl wrong --weights q8_0 --lora 0
+expect 1 'matches' tune data.jsonl wrong --lora-targets elbow
+expect 1 'the kind klingon is unknown' tune data.jsonl wrong --chat klingon
+echo '{{ messages }}' >model/chat_template.jinja
+expect 1 'is not one of those that this library knows' tune data.jsonl wrong
+grep -q -e '--chat KIND' said || fail "no advice"
+expect 0 'improved from' tune data.jsonl wrong --chat plain --epochs 5 --lr 0.01
+rm model/chat_template.jinja
+[ -c /dev/full ] && { "$program" chat run </dev/null >/dev/full 2>said && :; }
+mv model elsewhere
+expect 1 'model' "$program" eval run

@@ -1,0 +1,314 @@
+/* Chat templates: the text of each kind, which templates are recognized, the tokens that count, and lines of
+ * instruction data. scripts/interop/instructions.py compares with transformers and TRL. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tapehead/models.h"
+
+#include "context.h"
+#include "folder.h"
+
+static th_tokenizer *tokenizer;
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.threads = 1});
+    make_folder();
+    tokenizer = th_tokenizer_bytes_new(ctx);
+    ck_assert_int_eq(th_tokenizer_add(tokenizer, "<|im_start|>"), 256);
+    ck_assert_int_eq(th_tokenizer_add(tokenizer, "<|im_end|>"), 257);
+    ck_assert_int_eq(th_tokenizer_add(tokenizer, "</s>"), 258);
+}
+
+static void teardown(void)
+{
+    close_context();
+    remove_folder();
+}
+
+static const th_chat_message talk[] = {
+    {"system", " Be brief. "}, {"user", " Hi\n"}, {"assistant", "Hello "}, {"user", "Bye"}, {"assistant", "See you"}};
+
+/* The text of `count` messages from `first` on. */
+static char *text_of(const char *kind, size_t first, size_t count, th_chat_options options)
+{
+    th_text text = {0};
+    th_chat_template *chat = th_chat_template_new(ctx, kind, "<s>", "</s>");
+    ck_assert_int_eq(th_chat_write(chat, talk + first, count, &options, &text), TH_OK);
+    th_chat_template_free(chat);
+    return text.bytes;
+}
+
+static void check(const char *kind, size_t first, size_t count, bool prompt, const char *wanted)
+{
+    char *text = text_of(kind, first, count, (th_chat_options){.prompt = prompt});
+    ck_assert_msg(strcmp(text, wanted) == 0, "%s: \"%s\", not \"%s\"", kind, text, wanted);
+    free(text);
+}
+
+START_TEST(texts)
+{
+    check("plain", 0, 2, true, " Be brief. \n\nUser:  Hi\n\n\nAssistant:");
+    check("plain", 3, 2, false, "User: Bye\n\nAssistant: See you</s>");
+    check("chatml", 0, 3, false,
+          "<|im_start|>system\n Be brief. <|im_end|>\n<|im_start|>user\n Hi\n<|im_end|>\n<|im_start|>assistant\nHello "
+          "<|im_end|>\n");
+    check("chatml", 3, 1, true, "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n");
+    check("qwen-2.5", 3, 1, true,
+          "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
+          "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n");
+    check("smollm-2", 3, 1, false,
+          "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+          "<|im_start|>user\nBye<|im_end|>\n");
+    check("llama-2", 0, 5, false,
+          "<s>[INST] <<SYS>>\n Be brief. \n<</SYS>>\n\n Hi [/INST] Hello </s><s>[INST] Bye [/INST] See you </s>");
+    check("llama-3", 0, 2, true,
+          "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>"
+          "\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+    check("llama-3.1", 3, 1, false,
+          "<s><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 26 Jul "
+          "2024\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>");
+    check("mistral-1", 1, 4, false, "<s>[INST]  Hi\n [/INST]Hello </s>[INST] Bye [/INST]See you</s>");
+    check("mistral-1-system", 0, 2, true, "<s> [INST]  Be brief. \n\n Hi\n [/INST]");
+    check("gemma", 1, 2, false, "<s><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n");
+    check("gemma-3", 0, 2, true, "<s><start_of_turn>user\n Be brief. \n\nHi<end_of_turn>\n<start_of_turn>model\n");
+    check("phi-3", 1, 2, false, "<|user|>\n Hi\n<|end|>\n<|assistant|>\nHello <|end|>\n</s>");
+    check("phi-3", 1, 1, true, "<|user|>\n Hi\n<|end|>\n<|assistant|>\n");
+    check("olmo-2", 1, 4, false,
+          "<s><|user|>\n Hi\n\n<|assistant|>\nHello </s>\n<|user|>\nBye\n<|assistant|>\nSee you</s>");
+    check("zephyr", 3, 2, false, "<|user|>\nBye</s>\n<|assistant|>\nSee you</s>\n");
+}
+END_TEST
+
+START_TEST(thoughts)
+{
+    const th_chat_message deep[] = {
+        {"user", "1"}, {"assistant", "<think>\nA\n</think>\n\nB"}, {"user", "2"}, {"assistant", "C"}};
+    th_chat_template *chat = th_chat_template_new(ctx, "qwen-3", NULL, NULL);
+    th_text own = {0}, all = {0};
+    ck_assert_int_eq(th_chat_write(chat, deep, 4, &(th_chat_options){0}, &own), TH_OK);
+    ck_assert_int_eq(th_chat_write(chat, deep, 4, &(th_chat_options){.all_thoughts = true}, &all), TH_OK);
+    ck_assert_str_eq(own.bytes, "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\nB<|im_end|>\n<|im_start|>user\n2"
+                                "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nC<|im_end|>\n");
+    ck_assert_ptr_nonnull(strstr(all.bytes, "<|im_start|>assistant\n<think>\nA\n</think>\n\nB<|im_end|>"));
+    th_text_free(&own);
+    th_text_free(&all);
+}
+END_TEST
+
+START_TEST(refused_conversations)
+{
+    const struct {
+        const char *kind, *words;
+        th_chat_message message[3];
+        size_t count;
+    } cases[] = {
+        {"gemma", "message 1: the model does not know system messages", {{"system", "a"}, {"user", "b"}}, 2},
+        {"llama-2", "message 2: user and assistant must alternate", {{"user", "a"}, {"user", "b"}}, 2},
+        {"llama-2", "message 1: user and assistant must alternate", {{"assistant", "a"}}, 1},
+        {"gemma-3", "message 1: the system message needs", {{"system", "a"}}, 1},
+        {"llama-3.1", "message 2: only the first message may be", {{"user", "a"}, {"system", "b"}}, 2},
+        {"chatml", "message 1: the role is \"tool\\u001b\"", {{"tool\x1b", "a"}}, 1},
+        {"chatml", "the role or the content is NULL", {{"user", NULL}}, 1},
+        {"chatml", "no messages", {{NULL, NULL}}, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        th_text text = {0};
+        th_chat_template *chat = th_chat_template_new(ctx, cases[i].kind, NULL, NULL);
+        expect_status(th_chat_write(chat, cases[i].message, cases[i].count, NULL, &text), TH_ERROR_VALUE,
+                      cases[i].words);
+        th_text_free(&text);
+    }
+    expect_failure(th_chat_template_new(ctx, "klingon", NULL, NULL) == NULL, TH_ERROR_ARGUMENT,
+                   "the kind klingon is unknown; the known kinds are plain, chatml");
+}
+END_TEST
+
+/* Loads the template of a folder with these files; NULL: without the file. */
+static th_chat_template *load(const char *jinja, const char *config)
+{
+    unlink(in_folder("chat_template.jinja"));
+    unlink(in_folder("tokenizer_config.json"));
+    if (jinja)
+        write_bytes(in_folder("chat_template.jinja"), jinja, strlen(jinja));
+    if (config)
+        write_bytes(in_folder("tokenizer_config.json"), config, strlen(config));
+    return th_chat_template_load(ctx, folder);
+}
+
+#define CHATML_BEGIN "{% for message in messages %}{{'<|im_start|>' + message['role'] + '"
+#define CHATML_END                                                                                                     \
+    "' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}"                        \
+    "{{ '<|im_start|>assistant\\n' }}{% endif %}"
+
+START_TEST(templates_are_recognized)
+{
+    th_chat_template *chat = load(CHATML_BEGIN "\\n" CHATML_END, NULL);
+    no_error();
+    ck_assert_str_eq(th_chat_template_kind(chat), "chatml");
+    ck_assert_str_eq(th_chat_template_end(chat), "<|im_end|>");
+    ck_assert_str_eq(th_chat_template_kind(load("  " CHATML_BEGIN "\n" CHATML_END "\r\n", NULL)), "chatml");
+    ck_assert_str_eq(th_chat_template_kind(
+                         load("{%for message  in messages%}{{ '<|im_start|>'+message['role'] + '\\n" CHATML_END, NULL)),
+                     "chatml");
+    chat = load(NULL, "{\"eos_token\": {\"content\": \"<e>\"}, \"bos_token\": null, \"model_max_length\": "
+                      "1000000000000000019884624838656}");
+    ck_assert_str_eq(th_chat_template_kind(chat), "plain");
+    ck_assert_str_eq(th_chat_template_end(chat), "<e>");
+    ck_assert_ptr_null(th_chat_template_end(load(NULL, NULL)));
+    ck_assert_str_eq(
+        th_chat_template_kind(load(NULL, "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"x\"}, "
+                                         "{\"name\": \"default\", \"template\": \"" CHATML_BEGIN
+                                         "\\\\n' + message['content'] + '<|im_end|>' + '\\\\n'}}{% endfor %}"
+                                         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\\\n' }}"
+                                         "{% endif %}\"}]}")),
+        "chatml");
+    no_error();
+}
+END_TEST
+
+START_TEST(other_templates_are_refused)
+{
+    expect_failure(load(CHATML_BEGIN "\\n\\n" CHATML_END, NULL) == NULL, TH_ERROR_FILE,
+                   "chat_template.jinja is not one of those");
+    expect_failure(load(CHATML_BEGIN "\\n" CHATML_END "!", NULL) == NULL, TH_ERROR_FILE, "name that kind");
+    expect_failure(load("", NULL) == NULL, TH_ERROR_FILE, "is not one of those");
+    expect_failure(load(NULL, "{\"chat_template\": \"{{ x }}\"}") == NULL, TH_ERROR_FILE,
+                   "tokenizer_config.json is not one of those");
+    expect_failure(load(NULL, "[1]") == NULL, TH_ERROR_FILE, "is not a JSON object");
+    expect_failure(load(NULL, "{") == NULL, TH_ERROR_FILE, "tokenizer_config.json");
+    static const char *const cut[] = {"{", "{%", "{{", "{#", "{{ '", "{{ '\\", "{# #", "{%-", "{{}"};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
+        expect_failure(load(cut[i], NULL) == NULL, TH_ERROR_FILE, "is not one of those");
+}
+END_TEST
+
+/* Checks the tokens and marks of a line; wanted: the text, in which brackets enclose what counts. */
+static void check_line(const char *kind, const char *line, const char *wanted)
+{
+    th_token_list tokens = {0};
+    th_text marks = {0}, text = {0};
+    char shown[1000] = "";
+    th_chat_template *chat = th_chat_template_new(ctx, kind, NULL, "</s>");
+    const th_status status = th_instruction_encode(chat, tokenizer, line, strlen(line), "line 1", &tokens, &marks);
+    no_error();
+    ck_assert_int_eq(status, TH_OK);
+    ck_assert_uint_eq(tokens.count, marks.count);
+    ck_assert(marks.bytes[0] & TH_TOKEN_BEGINS);
+    bool inside = false;
+    for (size_t i = 0; i < tokens.count; i++) {
+        const bool counts = (marks.bytes[i] & TH_TOKEN_GIVEN) == 0;
+        strcat(shown, counts == inside ? "" : counts ? "[" : "]");
+        inside = counts;
+        text.count = 0;
+        ck_assert_int_eq(th_tokenizer_decode(tokenizer, &tokens.token[i], 1, &text), TH_OK);
+        strcat(shown, text.bytes);
+    }
+    strcat(shown, inside ? "]" : "");
+    ck_assert_str_eq(shown, wanted);
+    th_token_list_free(&tokens);
+    th_text_free(&marks);
+    th_text_free(&text);
+}
+
+START_TEST(tokens_that_count)
+{
+    check_line(
+        "chatml",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}, "
+        "{\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"\\nd\"}]}",
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>\n]<|im_start|>user\nc<|im_end|>\n"
+        "<|im_start|>assistant\n[\nd<|im_end|>\n]");
+    check_line(
+        "qwen-2.5",
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
+        "<|im_start|>system\n<|im_end|>\n<|im_start|>assistant[\nb<|im_end|>\n]");
+    check_line("chatml",
+               "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": [{\"role\": \"assistant\", "
+               "\"content\": \"b\"}]}",
+               "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>\n]");
+    check_line("chatml", "{\"prompt\": \"a: \", \"completion\": \"b\"}", "a: [b</s>]");
+    check_line("chatml", "{\"prompt\": \"\", \"completion\": \"b</s>\"}", "[b</s>]");
+    check_line("chatml", "{\"text\": \"ab\", \"id\": 7}", "[ab</s>]");
+    check_line("plain",
+               "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}",
+               "User: a\n\nAssistant:[ b</s>]");
+}
+END_TEST
+
+START_TEST(refused_lines)
+{
+    const struct {
+        const char *line, *words;
+        th_status code;
+    } lines[] = {
+        {"{", "line 7", TH_ERROR_FILE},
+        {"[]", "line 7: the line is not a JSON object", TH_ERROR_VALUE},
+        {"{}", "line 7: an example is an object with \"messages\"", TH_ERROR_VALUE},
+        {"{\"prompt\": \"a\"}", "an example is an object", TH_ERROR_VALUE},
+        {"{\"prompt\": \"a\", \"completion\": []}", "an example is an object", TH_ERROR_VALUE},
+        {"{\"prompt\": [], \"completion\": []}", "\"prompt\" must be an array of messages, and not empty",
+         TH_ERROR_VALUE},
+        {"{\"messages\": 3}", "\"messages\" must be an array", TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"user\"}]}", "message 1 of \"messages\" must be like", TH_ERROR_VALUE},
+        {"{\"messages\": [3]}", "message 1 of \"messages\" must be like", TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [\"a\"]}]}", "must be like", TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}", "line 7: chat_write: message 1: the role is",
+         TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "nothing in this example counts",
+         TH_ERROR_VALUE},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": []}]}", "calls tools",
+         TH_ERROR_VALUE},
+        {"{\"messages\": [], \"tools\": [1]}", "\"tools\" are not supported", TH_ERROR_VALUE},
+        {"{\"prompt\": \"a\", \"prompt\": \"a\"}", "line 7", TH_ERROR_FILE},
+        {"{\"text\": \"\\ud800\"}", "line 7", TH_ERROR_FILE},
+    };
+    th_chat_template *chat = th_chat_template_new(ctx, "chatml", NULL, NULL);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        th_token_list tokens = {0};
+        th_text marks = {0};
+        const th_status status =
+            th_instruction_encode(chat, tokenizer, lines[i].line, strlen(lines[i].line), "line 7", &tokens, &marks);
+        ck_assert_msg(status == lines[i].code, "%s: %s", lines[i].line, th_error_text(ctx));
+        expect_status(status, lines[i].code, lines[i].words);
+        ck_assert_uint_eq(tokens.count, 0);
+        ck_assert_uint_eq(marks.count, 0);
+        th_token_list_free(&tokens);
+        th_text_free(&marks);
+    }
+}
+END_TEST
+
+START_TEST(files_of_lines)
+{
+    static const char text[] = "{\"prompt\": \"ab\", \"completion\": \"c\"}\r\n\n   \n{\"text\": \"de\"}";
+    static const char bad[] = "{\"text\": \"a\"}\n\n{\"text\": 3}\n";
+    th_instruction_counts counts = {0};
+    th_chat_template *chat = th_chat_template_new(ctx, "plain", NULL, "</s>");
+    th_token_writer *writer = th_token_writer_open_marked(ctx, in_folder("a.tokens"), th_tokenizer_size(tokenizer));
+    ck_assert_int_eq(th_instructions_append(chat, tokenizer, text, sizeof text - 1, "data", writer, &counts), TH_OK);
+    ck_assert_int_eq(th_token_writer_close(writer), TH_OK);
+    ck_assert_int_eq(counts.examples, 2);
+    ck_assert_int_eq(counts.tokens, 7);
+    ck_assert_int_eq(counts.targets, 4); /* the first token of the second example is none */
+    ck_assert_int_eq(counts.longest, 4);
+    writer = th_token_writer_open_marked(ctx, in_folder("b.tokens"), th_tokenizer_size(tokenizer));
+    expect_status(th_instructions_append(chat, tokenizer, bad, sizeof bad - 1, "data", writer, NULL), TH_ERROR_VALUE,
+                  "data, line 3: an example is");
+    th_token_writer_free(writer);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("chat", setup, teardown);
+    tcase_add_test(tests, texts);
+    tcase_add_test(tests, thoughts);
+    tcase_add_test(tests, refused_conversations);
+    tcase_add_test(tests, templates_are_recognized);
+    tcase_add_test(tests, other_templates_are_refused);
+    tcase_add_test(tests, tokens_that_count);
+    tcase_add_test(tests, refused_lines);
+    tcase_add_test(tests, files_of_lines);
+    return run_suites();
+}

@@ -1,0 +1,239 @@
+/* Documents that share a sequence: logits and gradients have the bits of separate sequences, for every kind of
+ * positions and every team. Targets that do not count have a gradient of exactly 0. */
+#include <string.h>
+
+#include "tapehead/models.h"
+
+#include "context.h"
+
+enum { T = 150, V = 31, WIDTH = 24, MAX_DOCUMENTS = 8 };
+
+static void setup(void)
+{
+    ctx = th_context_new(&(th_context_options){.threads = 2, .seed = 3});
+}
+
+/* The lengths of the documents of each case; they fill T tokens. */
+static const int lengths[][MAX_DOCUMENTS] = {{150},        {1, 149}, {149, 1}, {17, 1, 1, 64, 48, 19},
+                                             {50, 49, 51}, {100, 50}};
+enum { CASES = sizeof lengths / sizeof *lengths };
+
+static th_tensor *numbers_of(const int *length)
+{
+    int32_t number[T];
+    int at = 0;
+    for (int d = 0; d < MAX_DOCUMENTS && length[d]; d++)
+        for (int i = 0; i < length[d]; i++)
+            number[at++] = 7 - d; /* any numbers */
+    ck_assert_int_eq(at, T);
+    return th_from_data(ctx, TH_INT32, TH_SHAPE(T), number);
+}
+
+static th_tensor *random_tokens(int64_t batch, int64_t count)
+{
+    return th_cast(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(batch, count), 0, (double)V - 0.01), TH_INT32);
+}
+
+static const th_language_model_options models[] = {
+    {.vocabulary = V, .length = T, .width = WIDTH, .heads = 4, .layers = 2},
+    {.vocabulary = V,
+     .length = T,
+     .width = WIDTH,
+     .heads = 4,
+     .layers = 2,
+     .positions = TH_POSITIONS_NONE,
+     .untied = true,
+     .block = {.norm = TH_RMS_NORM,
+               .gated = true,
+               .activation = TH_SILU,
+               .no_bias = true,
+               .kv_heads = 2,
+               .scores = {.rotary = true, .window = 40}}},
+    {.vocabulary = V,
+     .length = T,
+     .width = WIDTH,
+     .heads = 3,
+     .layers = 1,
+     .positions = TH_POSITIONS_SINUSOIDAL,
+     .block = {.scores = {.alibi = true, .soft_cap = 3}}},
+};
+
+static void check_bytes(th_tensor *a, th_tensor *b)
+{
+    no_error();
+    a = th_contiguous(a), b = th_contiguous(b);
+    ck_assert_int_eq(th_numel(a), th_numel(b));
+    ck_assert_mem_eq(th_data(a), th_data(b), (size_t)th_numel(a) * th_dtype_size(th_dtype_of(a)));
+}
+
+START_TEST(logits_have_the_bits_of_separate_documents)
+{
+    th_module *model = th_language_model_new(ctx, &models[_i]);
+    th_set_training(ctx, false);
+    for (int c = 0; c < CASES; c++) {
+        th_tensor *tokens = random_tokens(2, T);
+        const th_language_model_logits_options packed = {.documents = numbers_of(lengths[c])};
+        th_tensor *all = th_language_model_logits(model, tokens, &packed);
+        for (int d = 0, at = 0; d < MAX_DOCUMENTS && lengths[c][d]; at += lengths[c][d++]) {
+            th_tensor *alone = th_module_forward(model, th_contiguous(th_slice(tokens, 1, at, at + lengths[c][d], 1)));
+            check_bytes(th_slice(all, 1, at, at + lengths[c][d], 1), alone);
+        }
+    }
+}
+END_TEST
+
+/* Runs attention on q, k, v, and backward from a fixed cotangent. */
+static th_tensor *attend(th_tensor *const *qkv, th_tensor *cotangent, th_tensor *documents)
+{
+    const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .documents = documents};
+    th_tensor *y = th_scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], &(th_attention_options){.mask = &mask});
+    const th_status status = th_backward(th_sum(th_mul(y, cotangent), TH_ALL_AXES, NULL), NULL);
+    no_error();
+    ck_assert_int_eq(status, TH_OK);
+    return y;
+}
+
+START_TEST(gradients_have_the_bits_of_separate_documents)
+{
+    const int *length = lengths[_i];
+    th_tensor *all[3], *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, T, 8));
+    for (int i = 0; i < 3; i++)
+        all[i] = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, i ? 2 : 4, T, 8)), true);
+    th_tensor *y = attend(all, cotangent, numbers_of(length));
+    for (int d = 0, at = 0; d < MAX_DOCUMENTS && length[d]; at += length[d++]) {
+        th_tensor *part[3];
+        for (int i = 0; i < 3; i++)
+            part[i] = th_set_requires_gradient(th_keep(th_slice(th_detach(all[i]), 2, at, at + length[d], 1)), true);
+        th_tensor *alone = attend(part, th_slice(cotangent, 2, at, at + length[d], 1), NULL);
+        check_bytes(th_slice(y, 2, at, at + length[d], 1), alone);
+        for (int i = 0; i < 3; i++)
+            check_bytes(th_slice(th_gradient(all[i]), 2, at, at + length[d], 1), th_gradient(part[i]));
+    }
+}
+END_TEST
+
+START_TEST(each_example_has_its_own_documents)
+{
+    int64_t number[2][T];
+    th_module *model = th_language_model_new(ctx, &models[1]);
+    th_tensor *tokens = random_tokens(2, T);
+    for (int t = 0; t < T; t++) {
+        number[0][t] = t / 40;
+        number[1][t] = t / 7 % 2; /* equal numbers that are apart are different documents */
+    }
+    th_set_training(ctx, false);
+    const th_language_model_logits_options packed = {.documents = th_from_data(ctx, TH_INT64, TH_SHAPE(2, T), number)};
+    th_tensor *all = th_language_model_logits(model, tokens, &packed);
+    for (int b = 0; b < 2; b++)
+        for (int at = 0, size = b ? 7 : 40; at < T; at += size) {
+            const int past = at + size < T ? at + size : T;
+            th_tensor *row = th_slice(th_slice(tokens, 0, b, b + 1, 1), 1, at, past, 1);
+            check_bytes(th_slice(th_slice(all, 0, b, b + 1, 1), 1, at, past, 1),
+                        th_module_forward(model, th_contiguous(row)));
+        }
+}
+END_TEST
+
+START_TEST(fused_and_composed_losses_agree)
+{
+    th_module *model = th_language_model_new(ctx, &models[1]);
+    th_tensor *tokens = random_tokens(1, T), *targets = random_tokens(1, T), *documents = numbers_of(lengths[3]);
+    const double fused = th_item(th_language_model_packed_loss(model, tokens, targets, documents, NULL));
+    th_set_fusion(ctx, false);
+    const double composed = th_item(th_language_model_packed_loss(model, tokens, targets, documents, NULL));
+    th_set_fusion(ctx, true);
+    const double joined = th_item(th_language_model_loss(model, tokens, targets, NULL));
+    no_error();
+    ck_assert_double_eq_tol(fused, composed, 1e-5);
+    ck_assert_double_ne(fused, joined);
+}
+END_TEST
+
+/* Tokens from 20 on occur only after the last target that counts: their embeddings must not get any gradient. Nor may
+ * the rows of a given target. */
+START_TEST(given_tokens_have_a_gradient_of_zero)
+{
+    enum { COUNTED = 60, FROM = 20 };
+    int32_t token[T], target[T];
+    for (int t = 0; t < T; t++) {
+        token[t] = t < COUNTED ? t % FROM : FROM + t % (V - FROM);
+        target[t] = t < COUNTED && t % 3 == 0 ? (t + 1) % FROM : TH_NO_TARGET;
+    }
+    th_module *model = th_language_model_new(ctx, &models[1]);
+    th_tensor *tokens = th_from_data(ctx, TH_INT32, TH_SHAPE(1, T), token);
+    th_tensor *targets = th_from_data(ctx, TH_INT32, TH_SHAPE(1, T), target);
+    const th_cross_entropy_options ignore = {TH_IGNORE(TH_NO_TARGET)};
+    ck_assert_int_eq(
+        th_backward(th_language_model_packed_loss(model, tokens, targets, numbers_of(lengths[5]), &ignore), NULL),
+        TH_OK);
+    th_tensor *gradient = th_gradient(th_module_find_parameter(model, "embedding.weight"));
+    int counted = 0;
+    for (int64_t v = 0; v < V; v++)
+        for (int64_t e = 0; e < WIDTH; e++) {
+            const double g = th_get(gradient, TH_INDEX(v, e));
+            ck_assert(v < FROM || g == 0);
+            counted += g != 0;
+        }
+    ck_assert_int_gt(counted, FROM * WIDTH / 2);
+    th_tensor *logits = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, T, V)), true);
+    ck_assert_int_eq(th_backward(th_cross_entropy(logits, targets, &ignore), NULL), TH_OK);
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t v = 0; v < V; v++)
+            ck_assert((th_get(th_gradient(logits), TH_INDEX(0, t, v)) == 0) == (target[t] == TH_NO_TARGET));
+}
+END_TEST
+
+START_TEST(wrong_masks)
+{
+    th_tensor *q = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 5, 3)),
+              *k = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, 6, 3));
+    th_tensor *number = th_zeros(ctx, TH_INT32, TH_SHAPE(5)), *each = th_zeros(ctx, TH_INT32, TH_SHAPE(4, 5));
+    th_tensor *real = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(5)), *heads = th_randn(ctx, TH_FLOAT32, TH_SHAPE(4, 5, 3));
+    th_tensor *pair = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 3));
+    const th_mask two = {.documents = number, .valid_lengths = th_zeros(ctx, TH_INT32, TH_SHAPE(2))};
+    const th_mask placed = {.documents = number, .positions = number}, usual = {.documents = number};
+    const th_mask of_reals = {.documents = real}, of_each = {.documents = each};
+    const th_mask kept = {.documents = number, .keep = th_zeros(ctx, TH_BOOL, TH_SHAPE(5, 5))};
+#define ATTEND(q, k, m) th_scaled_dot_product_attention(q, k, k, &(th_attention_options){.mask = &(m)})
+    assert_error(ATTEND(q, q, two), TH_ERROR_ARGUMENT, "the mask has documents and valid_lengths");
+    assert_error(ATTEND(q, q, placed), TH_ERROR_ARGUMENT, "the mask has documents and positions");
+    assert_error(ATTEND(q, q, kept), TH_ERROR_ARGUMENT, "the mask has documents and keep");
+    assert_error(ATTEND(q, k, usual), TH_ERROR_SHAPE, "as many keys as queries");
+    assert_error(ATTEND(q, q, of_reals), TH_ERROR_TYPE, "documents is float32");
+    assert_error(ATTEND(q, q, of_each), TH_ERROR_SHAPE, "documents of shape (T) or (B, T)");
+    assert_error(ATTEND(heads, pair, of_each), TH_ERROR_SHAPE, "with grouped heads takes documents (T)");
+    assert_error(th_language_model_packed_loss(th_language_model_new(ctx, &models[0]), each, each, NULL, NULL),
+                 TH_ERROR_ARGUMENT, "documents is NULL");
+}
+END_TEST
+
+START_TEST(explanations)
+{
+    char text[200];
+    const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .documents = numbers_of(lengths[4])};
+    const th_shape scores = TH_SHAPE(1, T, T);
+    ck_assert_int_eq(th_mask_explain(ctx, &mask, scores, TH_SHAPE(0, 60, 55), text, sizeof text), TH_OK);
+    ck_assert_str_eq(text, "query 60 sees key 55: no rule masks it");
+    ck_assert_int_eq(th_mask_explain(ctx, &mask, scores, TH_SHAPE(0, 60, 49), text, sizeof text), TH_OK);
+    ck_assert_str_eq(text, "key 49 is outside the query's document, which has keys 50 to 98");
+    th_tensor *keep = th_mask_keep(ctx, &mask, scores);
+    int visible = 0;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t s = 0; s < T; s++)
+            visible += th_get(keep, TH_INDEX(0, t, s)) != 0;
+    ck_assert_int_eq(visible, 50 * 51 / 2 + 49 * 50 / 2 + 51 * 52 / 2);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("documents", setup, close_context);
+    tcase_add_loop_test(tests, logits_have_the_bits_of_separate_documents, 0, 3);
+    tcase_add_loop_test(tests, gradients_have_the_bits_of_separate_documents, 0, CASES);
+    tcase_add_test(tests, each_example_has_its_own_documents);
+    tcase_add_test(tests, fused_and_composed_losses_agree);
+    tcase_add_test(tests, given_tokens_have_a_gradient_of_zero);
+    tcase_add_test(tests, wrong_masks);
+    tcase_add_test(tests, explanations);
+    return run_suites();
+}
