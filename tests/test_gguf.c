@@ -217,7 +217,7 @@ START_TEST(test_stored_rows_in_another_order)
 }
 END_TEST
 
-/* Rows that are no whole blocks become float16. */
+/* Rows that are not whole blocks become float16. */
 START_TEST(test_short_rows)
 {
     th_language_model_options o = models[0].options;
@@ -391,7 +391,7 @@ START_TEST(test_other_tokenizers)
         th_tokenizer_train(ctx, corpus, sizeof corpus - 1, &(th_bpe_options){.vocabulary = 280, .pattern = "[a-z]+"}),
         th_tokenizer_train(ctx, corpus, sizeof corpus - 1, &(th_bpe_options){.vocabulary = 320}),
     };
-    static const char *const expected[] = {"byte-level", "splits text", "has 3"};
+    static const char *const expected[] = {"byte-level", "another split", "has 3"};
     no_error();
     for (int i = 0; i < 3; i++) {
         const th_gguf_export_options given = {.tokenizer = wrong[i]};

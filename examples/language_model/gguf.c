@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "trainer.h"
-#include "tuning.h"
 
 /* Returns the type of that name. */
 static th_dtype find_type(const char *name)

@@ -41,7 +41,7 @@ bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_to
         return refuse(ctx, operation, "is not byte-level BPE, the only kind that is written");
     if (th_gguf_split_of(t) == NULL || (t->normalizer.steps > 0 && !th_gguf_split_of(t)->nfc)) {
         th_gguf_list_splits(list, sizeof list);
-        snprintf(reason, sizeof reason, "splits text in a way for which GGUF has no name that is supported: %s", list);
+        snprintf(reason, sizeof reason, "has another split than those of GGUF: %s", list);
         return refuse(ctx, operation, reason);
     }
     if (!has_simple_template(t))

@@ -25,7 +25,7 @@ th_gguf_tensor *th_gguf_find_tensor(const th_gguf *file, const char *name)
     return bsearch(name, file->tensor, (size_t)file->n_tensors, sizeof *file->tensor, compare_name);
 }
 
-/* Returns an integer; false if the value is none. */
+/* Sets *result to an integer value. Returns false for other values. */
 static bool integer_of(const th_gguf_value *v, int64_t *result)
 {
     uint64_t bits = 0;
