@@ -39,6 +39,7 @@ int resume(int argc, char **argv);
 int sample(int argc, char **argv);
 int eval(int argc, char **argv);
 int export(int argc, char **argv);
+int export_or_gguf(int argc, char **argv);
 
 /* -- model.c. Each function ends the program on an error -- */
 /* Creates the model of the settings, with new weights. */

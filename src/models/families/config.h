@@ -23,6 +23,8 @@ th_status th_foreign_config_read(th_context *ctx, const char *operation, const c
 /* Reads the text of a config.json; `name` is its name in messages. */
 th_status th_foreign_config_parse(th_context *ctx, const char *operation, const char *name, const char *text,
                                   size_t bytes, th_foreign_config *described);
+/* Fills in options that depend on others, and drops the equivalent of a default. */
+void th_family_complete(const th_family *family, th_language_model_options *options);
 /* Releases the arrays that the options point to. */
 void th_foreign_config_release(th_context *ctx, th_foreign_config *described);
 

@@ -21,8 +21,7 @@ static void complete_sizes(th_language_model_options *o)
         b->head_width = o->width / o->heads;
 }
 
-/* Fills in options that depend on others, and drops the equivalent of a default. */
-static void complete(const th_family *family, th_language_model_options *o)
+void th_family_complete(const th_family *family, th_language_model_options *o)
 {
     th_transformer_block_options *b = &o->block;
     complete_sizes(o);
@@ -78,7 +77,7 @@ static void read_config(const th_config *c, th_foreign_config *read)
     th_fields_read(c, family, o);
     if (th_failed(ctx))
         return;
-    complete(family, o);
+    th_family_complete(family, o);
     th_layers_read(c, family, o);
     lengthen(o, &o->block.scores.rotary_scaling);
     lengthen(o, &o->other_scores.rotary_scaling);

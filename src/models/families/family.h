@@ -119,7 +119,7 @@ typedef struct th_family {
     const char *prefix;                    /* of names; a file may omit it */
     const char *embedding, *classifier;
     const char *other_classifier;      /* another name in files, or NULL */
-    const th_tensor_name *tensors[3];  /* tables; NULL: none */
+    const th_tensor_name *tensors[4];  /* tables; NULL: none */
     const th_family_field *fields;     /* a table */
     th_language_model_options options; /* of all models */
     bool scaled_embedding;             /* embedding_scale is sqrt(width) */

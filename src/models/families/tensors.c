@@ -87,13 +87,15 @@ static void enter_layer(listing *l, const char *number, int digits)
     l->begin = l->list->count;
 }
 
-static void add(listing *l, const th_tensor_name *n, const char *number, int digits, th_tensor *parameter)
+static void add(listing *l, const th_tensor_name *n, const char *number, int digits, th_tensor *parameter,
+                th_tensor *values)
 {
     char name[TH_FULL_NAME_SIZE];
     put_number(n->theirs, number, digits, name);
     enter_layer(l, number, digits);
     th_foreign_tensor *t = tensor_of(l, name);
-    t->view[n->place] = view_of(parameter, n->view, l->options->heads * l->options->block.head_width);
+    t->parameter[n->place] = parameter;
+    t->view[n->place] = view_of(values, n->view, l->options->heads * l->options->block.head_width);
     if (t->places <= n->place)
         t->places = n->place + 1;
     if (n->view == TH_VIEW_BY_HEAD)
@@ -105,14 +107,14 @@ static int add_parameter(listing *l, const th_parameter_iterator *p)
 {
     int found = 0;
     th_tensor *tensor = l->names && l->to_halves ? th_halves_of(p, l->options) : p->tensor;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         for (const th_tensor_name *n = l->family->tensors[i]; n && n->ours; n++) {
             const char *number;
             int digits;
             if (!matches(n->ours, p->name, &number, &digits))
                 continue;
             if (l->names)
-                add(l, n, number, digits, tensor);
+                add(l, n, number, digits, p->tensor, tensor);
             found++;
         }
     return found;

@@ -11,8 +11,9 @@ typedef struct th_foreign_tensor {
     const char *name;
     th_shape shape; /* in the file */
     int places;
-    th_tensor *view[TH_MAX_PLACES]; /* [places] */
-    int64_t heads;                  /* 0; otherwise the rows of the only view have another order: by head */
+    th_tensor *view[TH_MAX_PLACES];      /* [places] */
+    th_tensor *parameter[TH_MAX_PLACES]; /* [places] of the model; the view is of it, or of a copy */
+    int64_t heads;                       /* 0; otherwise the rows of the only view have another order: by head */
 } th_foreign_tensor;
 
 typedef struct th_foreign_tensors {

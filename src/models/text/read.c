@@ -153,14 +153,18 @@ static bool read_file(th_tokenizer *t, const th_json_source *source, const json_
            th_tokenizer_set_post_processor(t, source, or_null(json_object_get(file, "post_processor"))) == TH_OK;
 }
 
+th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file)
+{
+    th_tokenizer *t = th_tokenizer_make(source->ctx, source->operation);
+    return t ? th_tokenizer_made(t, source->operation, read_file(t, source, file)) : NULL;
+}
+
 static th_tokenizer *load_json(th_context *ctx, const char *path)
 {
     const th_json_source source = {ctx, operation, path};
     size_t memory;
     json_t *file = th_json_read_file(&source, &th_model_limits, &memory);
-    th_tokenizer *t = file ? th_tokenizer_make(ctx, operation) : NULL;
-    if (t)
-        t = th_tokenizer_made(t, operation, read_file(t, &source, file));
+    th_tokenizer *t = file ? th_tokenizer_of_json(&source, file) : NULL;
     th_json_release(ctx, file, memory);
     return t;
 }

@@ -10,8 +10,7 @@ static const char operation[] = "tokenizer_save";
 
 /* -- values -- */
 
-/* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
-static char *written(const th_tokenizer *t, int32_t id)
+char *th_tokenizer_written(const th_tokenizer *t, int32_t id)
 {
     const th_token_entry *e = &t->vocabulary.entry[id];
     const char *bytes = th_vocabulary_bytes(&t->vocabulary, id);
@@ -25,7 +24,7 @@ static char *written(const th_tokenizer *t, int32_t id)
 
 static json_t *written_json(const th_tokenizer *t, int32_t id)
 {
-    char *text = written(t, id);
+    char *text = th_tokenizer_written(t, id);
     json_t *value = text ? json_string(text) : NULL;
     free(text);
     return value;
@@ -38,7 +37,7 @@ static json_t *vocabulary_json(const th_tokenizer *t)
     for (size_t i = 0; made && i < t->vocabulary.size; i++) {
         if (!t->vocabulary.entry[i].model)
             continue;
-        char *text = written(t, (int32_t)i);
+        char *text = th_tokenizer_written(t, (int32_t)i);
         made = text && json_object_set_new(vocab, text, json_integer((json_int_t)i)) == 0;
         free(text);
     }
@@ -124,7 +123,7 @@ static bool write_merges(const th_tokenizer *t, FILE *file)
         const th_merge *m = &t->merges.merge[i];
         if (!th_merges_counts(&t->merges, i))
             continue;
-        char *left = written(t, m->left), *right = written(t, m->right);
+        char *left = th_tokenizer_written(t, m->left), *right = th_tokenizer_written(t, m->right);
         good = left && right && fprintf(file, "%s %s\n", left, right) > 0;
         free(left);
         free(right);

@@ -96,6 +96,10 @@ json_t *th_byte_level_json(bool use_regex);
 /* Keeps the value (not NULL) and reads its template. */
 th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value);
 
+/* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
+char *th_tokenizer_written(const th_tokenizer *t, int32_t id);
+/* Returns the tokenizer that the contents of a tokenizer.json describe; NULL with the error stored. */
+th_tokenizer *th_tokenizer_of_json(const th_json_source *source, const json_t *file);
 /* Whether the split is GPT-2's, which vocab.json and merges.txt imply. */
 bool th_tokenizer_splits_as_gpt2(const th_tokenizer *t);
 

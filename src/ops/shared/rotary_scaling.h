@@ -16,10 +16,10 @@ TH_PRIVATE_API bool th_rotary_scaling_usable(const th_rotary_scaling *scaling, d
 TH_PRIVATE_API bool th_rotary_depends_on_length(const th_rotary_scaling *scaling);
 
 /* Writes the frequencies (width / 2) for a sequence of this length, in radians from one position to the next. */
-void th_rotary_frequencies(const th_rotary_scaling *scaling, double base, int64_t width, double length,
-                           double *frequency);
+TH_PRIVATE_API void th_rotary_frequencies(const th_rotary_scaling *scaling, double base, int64_t width, double length,
+                                          double *frequency);
 
 /* Returns the factor of cosines and sines. */
-double th_rotary_attention_factor(const th_rotary_scaling *scaling);
+TH_PRIVATE_API double th_rotary_attention_factor(const th_rotary_scaling *scaling);
 
 #endif

@@ -67,6 +67,7 @@ const program *const programs[] = {
     &resumed_training,
     &hugging_face_gpt2,
     &hugging_face_llama,
+    &gguf,
     &peft,
 };
 const int program_count = sizeof programs / sizeof *programs;

@@ -17,6 +17,6 @@ extern const program simple_tokenizers, trained_tokenizer, loaded_tokenizer, loa
     merges_of_a_folder, token_files;
 extern const program instruction_data;
 extern const program safetensors, weights_alone, checkpoints, resumed_training, hugging_face_gpt2, hugging_face_llama,
-    peft;
+    peft, gguf;
 
 #endif

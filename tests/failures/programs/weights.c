@@ -209,6 +209,60 @@ static th_status exported_loaded(program_run *r)
 const program hugging_face_gpt2 = {.name = "hugging_face_gpt2", .step = {imported_gpt2, exported, exported_loaded}};
 const program hugging_face_llama = {.name = "hugging_face_llama", .step = {imported_llama, exported, exported_loaded}};
 
+/* -- GGUF -- */
+
+static th_status gguf_setup(program_run *r)
+{
+    r->model = th_language_model_new(r->ctx, &(th_language_model_options){.vocabulary = 272,
+                                                                          .length = 8,
+                                                                          .width = 32,
+                                                                          .heads = 2,
+                                                                          .layers = 1,
+                                                                          .positions = TH_POSITIONS_NONE,
+                                                                          .block = {.norm = TH_RMS_NORM,
+                                                                                    .gated = true,
+                                                                                    .activation = TH_SILU,
+                                                                                    .no_bias = true,
+                                                                                    .scores = {.rotary = true}}});
+    return th_error_code(r->ctx);
+}
+
+static th_status gguf_written(program_run *r)
+{
+    static const char text[] = "the numbers of the words of the text";
+    th_tokenizer *tokenizer = th_tokenizer_train(r->ctx, text, sizeof text - 1, &(th_bpe_options){.vocabulary = 270});
+    TRY(th_error_code(r->ctx));
+    const th_status status = th_language_model_export_gguf(
+        r->model, in_folder(r, "model.gguf"),
+        &(th_gguf_export_options){.type = TH_Q8_0, .tokenizer = tokenizer, .chat_template = "{}", TH_END_TOKEN(3)});
+    th_tokenizer_free(tokenizer);
+    TRY(status);
+    add_file(r, in_folder(r, "model.gguf"));
+    return th_error_code(r->ctx);
+}
+
+static th_status gguf_read(program_run *r)
+{
+    int64_t end = 0;
+    th_text text = {0};
+    r->other = th_language_model_from_gguf(r->ctx, in_folder(r, "model.gguf"), &(th_gguf_load_options){.stored = true});
+    TRY(th_error_code(r->ctx));
+    add_number(r, (double)th_module_crc32c(r->other));
+    th_tokenizer *tokenizer = th_tokenizer_from_gguf(r->ctx, in_folder(r, "model.gguf"));
+    TRY(th_error_code(r->ctx));
+    add_number(r, (double)th_tokenizer_size(tokenizer));
+    th_tokenizer_free(tokenizer);
+    TRY(th_gguf_end_token(r->ctx, in_folder(r, "model.gguf"), &end));
+    add_number(r, (double)end);
+    const th_status status = th_gguf_chat_template(r->ctx, in_folder(r, "model.gguf"), &text);
+    if (status == TH_OK)
+        add_text(r, text.bytes);
+    th_text_free(&text);
+    return status;
+}
+
+const program gguf = {.name = "gguf", .setup = gguf_setup, .step = {gguf_written, gguf_read}};
+
 static th_status adapted(program_run *r)
 {
     TRY(imported(r, FIXTURES "/hugging_face/llama"));

@@ -1,0 +1,58 @@
+/* The option --gguf of the subcommand export: one file for llama.cpp. */
+#include <unistd.h>
+
+#include "trainer.h"
+
+/* Returns the type of that name. */
+static th_dtype find_type(const char *name)
+{
+    static const th_dtype types[] = {TH_FLOAT32, TH_FLOAT16, TH_BFLOAT16, TH_Q8_0, TH_Q4_0};
+    size_t i = 0;
+    while (i < sizeof types / sizeof *types && strcmp(name, th_dtype_name(types[i])) != 0)
+        i++;
+    if (i == sizeof types / sizeof *types)
+        refuse(PROGRAM, "--type is float32, float16, bfloat16, q8_0 or q4_0, not ", name);
+    return types[i];
+}
+
+static int export_file(int argc, char **argv)
+{
+    const char *path = NULL, *type = "float32", *run = NULL;
+    bool last = false, force = false;
+    const program_option options[] = {
+        {"gguf", "the file to write", .text = &path},
+        {"type", "of matrices: float32, float16, bfloat16, q8_0 or q4_0 (default: float32)", .text = &type},
+        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {"force", "replace a file that is there", .flag = &force},
+        {0}};
+    if (parse_options_and_words(
+            argc, argv, PROGRAM,
+            "language_model export RUN --gguf FILE [OPTION...]\n"
+            "Writes model and tokenizer as a GGUF file, which llama.cpp reads. RUN is the folder of a\n"
+            "run, or of a model of transformers.",
+            options, &run, 1) < 1)
+        refuse(PROGRAM, "export needs the folder of a run or a model", "");
+    if (path == NULL || path[0] == 0)
+        refuse(PROGRAM, "--gguf needs a file", "");
+    if (!force && access(path, F_OK) == 0)
+        refuse(PROGRAM, "there is a file already (--force replaces it): ", path);
+    const th_dtype dtype = find_type(type);
+    trainer t;
+    open_model(&t, run, last);
+    if (t.run && chosen.lora > 0)
+        merge_adapters(&t);
+    const th_gguf_export_options given = {
+        .type = dtype, .tokenizer = t.tokenizer, .end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
+    expect(&t, th_language_model_export_gguf(t.model, path, &given));
+    print_written(path);
+    th_context_free(t.ctx);
+    return EXIT_SUCCESS;
+}
+
+int export_or_gguf(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--gguf") == 0 || strncmp(argv[i], "--gguf=", 7) == 0)
+            return export_file(argc, argv);
+    return export(argc, argv);
+}

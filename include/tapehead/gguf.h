@@ -1,0 +1,72 @@
+/* Reads and writes language models in GGUF files, the format of llama.cpp: one file with the model, its tokenizer and
+ * its chat template. These architectures become th_language_model, and back:
+ *
+ *     llama (also Mistral and SmolLM 2), qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3, gptneox, gpt2
+ *
+ * Errors are TH_ERROR_FILE: for damaged files, and for features that this library does not have. The message names the
+ * file and the feature. No value that changes a result is ignored. docs/gguf.md describes how values and tensors
+ * correspond. */
+#ifndef TAPEHEAD_GGUF_H
+#define TAPEHEAD_GGUF_H
+
+#include "tapehead/hugging_face.h"
+#include "tapehead/language_model.h"
+#include "tapehead/tokenizer.h"
+
+TH_BEGIN_DECLS
+
+/* Options of th_language_model_from_gguf. */
+typedef struct th_gguf_load_options {
+    /* The model is frozen (th_module_freeze), and its dense weights and embeddings are stored as they are in the file:
+     * bfloat16, float16, Q8_0 or Q4_0, bit for bit. Weights of other types become float32 (th_module_store). */
+    bool stored;
+} th_gguf_load_options;
+
+/* Returns the model in a file of version 2 or 3. Types of tensors: F32, F64, F16, BF16, Q8_0 and Q4_0; they become
+ * the context's default type unless options ask for stored weights. The model has no dropout. options may be NULL.
+ * Returns NULL with the error stored. */
+TH_API th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options);
+
+/* Returns the tokenizer in a file: byte-level BPE (tokenizer.ggml.model "gpt2"), whose tokenizer.ggml.pre is one of
+ * gpt-2, llama-bpe, qwen2, smollm, olmo and dbrx, or another name for the same pattern. Returns NULL with the error
+ * stored; other kinds are TH_ERROR_FILE, which names the kind. */
+TH_API th_tokenizer *th_tokenizer_from_gguf(th_context *ctx, const char *path);
+
+/* Appends the chat template (Jinja) in a file to text; appends nothing if the file has none. */
+TH_API th_status th_gguf_chat_template(th_context *ctx, const char *path, th_text *text) TH_MUST_CHECK;
+/* Sets *token to the token that ends a text (tokenizer.ggml.eos_token_id); -1 if the file has none. */
+TH_API th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token) TH_MUST_CHECK;
+
+/* Options of th_language_model_export_gguf. */
+typedef struct th_gguf_export_options {
+    /* The type of matrices and embeddings: TH_FLOAT32 (0, the default), TH_FLOAT16, TH_BFLOAT16, TH_Q8_0 or TH_Q4_0.
+     * A matrix whose rows are not multiples of 32 numbers becomes TH_FLOAT16 instead of Q8_0 or Q4_0. Norms, biases and
+     * learned positions are always F32. */
+    th_dtype type;
+    const th_tokenizer *tokenizer; /* byte-level BPE with a pattern of th_tokenizer_from_gguf; NULL: none */
+    const char *chat_template;     /* Jinja; NULL: none */
+    const char *name;              /* general.name; NULL: none */
+    const char *architecture;      /* general.architecture; NULL: the first one that has the model's options */
+    int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
+    bool has_end_token;
+} th_gguf_export_options;
+
+/* Writes a file of version 3. The model may have stored weights. A weight that is stored in the wanted type keeps its
+ * bits. llama.cpp gives the same logits, up to rounding; in Q8_0 and Q4_0 it also rounds the inputs of products.
+ * TH_ERROR_ARGUMENT names all options of the model that no architecture has. The file appears only when it is complete.
+ * options may be NULL. */
+TH_API th_status th_language_model_export_gguf(th_module *model, const char *path,
+                                               const th_gguf_export_options *options) TH_MUST_CHECK;
+
+/* -- with the caller's line -- */
+#ifndef TAPEHEAD_NO_LOCATIONS
+#define th_language_model_from_gguf(...) TH_AT_POINTER(th_module, th_language_model_from_gguf(__VA_ARGS__))
+#define th_tokenizer_from_gguf(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_from_gguf(__VA_ARGS__))
+#define th_gguf_chat_template(...) TH_AT_STATUS(th_gguf_chat_template(__VA_ARGS__))
+#define th_gguf_end_token(...) TH_AT_STATUS(th_gguf_end_token(__VA_ARGS__))
+#define th_language_model_export_gguf(...) TH_AT_STATUS(th_language_model_export_gguf(__VA_ARGS__))
+#endif
+
+TH_END_DECLS
+
+#endif

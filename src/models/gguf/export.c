@@ -1,0 +1,251 @@
+/* Writes a language model as a GGUF file. The model's options decide about the architecture: the first one whose values,
+ * read again, give the same options. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/families/layers.h"
+#include "models/families/options.h"
+#include "models/gguf/export.h"
+#include "models/gguf/options.h"
+#include "models/gguf/tokenizer.h"
+#include "tapehead/gguf.h"
+#include "tapehead/tape.h"
+
+static const char operation[] = "language_model_export_gguf";
+
+/* -- the architecture -- */
+
+/* Writes the header of a file that has only the options, in memory. */
+static bool write_options(const th_gguf_architecture *a, const th_language_model_options *model, char **text,
+                          size_t *bytes)
+{
+    FILE *file = open_memstream(text, bytes);
+    if (file == NULL)
+        return false;
+    th_gguf_writer w = {.file = file};
+    fwrite("GGUF\3\0\0\0", 1, 8, file);
+    th_gguf_write_uint64(file, 0);
+    th_gguf_write_uint64(file, 0);
+    th_gguf_write_options(&w, a, model);
+    const bool written = fclose(file) == 0 && *text;
+    if (written)
+        memcpy(*text + 16, &w.values, sizeof w.values);
+    return written;
+}
+
+/* Copies what tensors say, and values do not. */
+static void copy_from_tensors(const th_gguf_architecture *a, const th_language_model_options *model,
+                              th_language_model_options *read)
+{
+    const th_rotary_scaling *scaling = &model->block.scores.rotary_scaling;
+    read->untied = model->untied;
+    if (a->attention_biases) {
+        read->block.no_attention_bias = model->block.no_attention_bias;
+        read->block.no_output_bias = model->block.no_output_bias;
+    }
+    if (a->mlp_biases)
+        read->block.no_mlp_bias = model->block.no_mlp_bias;
+    if (a->attention_biases || a->mlp_biases)
+        read->block.no_bias = model->block.no_bias;
+    if (read->block.scores.rotary && th_gguf_has_factors(a, scaling))
+        read->block.scores.rotary_scaling = *scaling;
+    read->block.scores.rotary_pairing = read->other_scores.rotary_pairing = TH_ROTARY_HALVES;
+}
+
+/* Removes differences that vanish in float32, the type of real numbers in the file. Returns the number of the others. */
+static int remove_rounding(th_option_difference difference[TH_MAX_OPTIONS], int count)
+{
+    int left = 0;
+    for (int i = 0; i < count; i++)
+        if ((float)difference[i].a != (float)difference[i].b)
+            difference[left++] = difference[i];
+    return left;
+}
+
+/* Compares the model with what a file of the architecture would say. Returns the number of differences; -1 if the values
+ * could not be read, -2 without memory. */
+static int differences(const th_gguf_architecture *a, const th_language_model_options *model,
+                       th_option_difference difference[TH_MAX_OPTIONS])
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    th_gguf file;
+    th_language_model_options read;
+    th_context *ctx = th_context_new(&(th_context_options){.shapes_only = true});
+    int found = -2;
+    if (ctx && write_options(a, model, &text, &bytes) &&
+        th_gguf_open_bytes(&file, ctx, operation, "the values", text, bytes)) {
+        found = -1;
+        if (th_gguf_read_options(&file, a, &read) == TH_OK) {
+            th_language_model_options same = read;
+            copy_from_tensors(a, model, &same);
+            same = th_options_normal(&same);
+            found = remove_rounding(difference, th_options_compare(model, &same, difference));
+            th_layers_release(ctx, &read);
+        }
+        th_gguf_close(&file);
+    }
+    if (ctx && th_error_code(ctx) == TH_ERROR_MEMORY)
+        found = -2;
+    th_context_free(ctx);
+    free(text);
+    return found;
+}
+
+static void refuse(th_context *ctx, const th_gguf_architecture *closest, bool only,
+                   const th_option_difference *difference, int count)
+{
+    char list[400] = "";
+    for (int i = 0; i < count; i++)
+        th_append(list, sizeof list, "%s%s", i ? ", " : "", difference[i].name);
+    if (closest == NULL)
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "no architecture of GGUF can express the model's options");
+    else
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s %s, which does not support this model's %s",
+                only ? "the architecture is" : "no architecture has all options of the model. The closest is",
+                closest->name, list);
+}
+
+/* Returns the first architecture that has the options, or only the one of that name; NULL with the error stored. */
+static const th_gguf_architecture *choose(th_context *ctx, const th_language_model_options *options, const char *only)
+{
+    th_language_model_options model = th_options_normal(options);
+    model.block.scores.rotary_pairing = model.other_scores.rotary_pairing =
+        TH_ROTARY_HALVES; /* rows can be reordered */
+    const th_gguf_architecture *closest = NULL;
+    th_option_difference difference[TH_MAX_OPTIONS], of_closest[TH_MAX_OPTIONS];
+    int fewest = 0, least = INT_MAX;
+    for (int i = 0; i < TH_GGUF_ARCHITECTURES && least > 0; i++) {
+        const th_gguf_architecture *a = &th_gguf_architectures[i];
+        if (only && strcmp(only, a->name) != 0)
+            continue;
+        const int found = differences(a, &model, difference);
+        th_use_context(ctx);
+        if (found == -2) {
+            (void)th_fail_memory(ctx, operation, 0);
+            return NULL;
+        }
+        const bool other = th_family_find(a->family)->options.positions != model.positions;
+        if (found < 0 || found + (other ? TH_MAX_OPTIONS : 0) >= least)
+            continue;
+        least = found + (other ? TH_MAX_OPTIONS : 0);
+        fewest = found;
+        closest = a;
+        memcpy(of_closest, difference, sizeof of_closest);
+    }
+    if (least == 0)
+        return closest;
+    refuse(ctx, closest, only != NULL, of_closest, fewest);
+    return NULL;
+}
+
+/* -- checks -- */
+
+static bool has_architecture(const char *name)
+{
+    for (int i = 0; i < TH_GGUF_ARCHITECTURES; i++)
+        if (strcmp(name, th_gguf_architectures[i].name) == 0)
+            return true;
+    return false;
+}
+
+static th_status check_given(th_context *ctx, const char *path, const th_language_model_options *m,
+                             const th_gguf_export_options *given)
+{
+    if (path == NULL || strlen(path) + 32 > TH_MAX_PATH)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, path ? "the path is too long" : "the path is NULL");
+    if (given->type != TH_FLOAT32 && !th_is_storage(given->type))
+        return th_fail(ctx, TH_ERROR_TYPE, operation,
+                       "the type is %s; float32, float16, bfloat16, q8_0 and q4_0 are allowed",
+                       th_dtype_name(given->type));
+    if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "end token %lld is outside the vocabulary of %lld",
+                       (long long)given->end_token, (long long)m->vocabulary);
+    if (given->architecture && !has_architecture(given->architecture)) {
+        char list[160];
+        th_gguf_list_architectures(list, sizeof list);
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown architecture \"%.60s\"; %s are supported",
+                       given->architecture, list);
+    }
+    if (given->tokenizer && !th_gguf_tokenizer_check(ctx, operation, given->tokenizer, m->vocabulary))
+        return th_error_code(ctx);
+    if (th_is_shapes_only(ctx))
+        return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
+    return TH_OK;
+}
+
+/* -- the public function -- */
+
+/* Writes the values. Returns false if out of memory. */
+static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gguf_export_options *given)
+{
+    th_gguf_write_options(w, e->architecture, e->options);
+    th_gguf_put_uint32(w, "general.file_type", th_gguf_file_type(given->type));
+    if (given->type == TH_Q8_0 || given->type == TH_Q4_0)
+        th_gguf_put_uint32(w, "general.quantization_version", 2);
+    if (given->name)
+        th_gguf_put_text(w, "general.name", given->name, strlen(given->name));
+    const bool written = th_gguf_write_tokenizer(w, given->tokenizer, e->options->vocabulary,
+                                                 given->has_end_token ? given->end_token : -1);
+    if (given->chat_template)
+        th_gguf_put_text(w, "tokenizer.chat_template", given->chat_template, strlen(given->chat_template));
+    return written;
+}
+
+/* Writes the whole file. */
+static th_status write_file(const th_gguf_export *e, const char *path, const th_gguf_export_options *given)
+{
+    th_context *ctx = e->ctx;
+    th_atomic_file f;
+    char *values = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&values, &bytes);
+    th_gguf_writer w = {.file = memory};
+    const bool made = memory && write_values(&w, e, given);
+    if (memory == NULL || fclose(memory) != 0 || values == NULL || !made) {
+        free(values);
+        return th_fail_memory(ctx, operation, bytes);
+    }
+    errno = 0;
+    bool written = th_atomic_begin(&f, path);
+    if (written) {
+        errno = 0;
+        th_gguf_write_all(e, f.file, values, bytes, w.values);
+        written = th_atomic_end(&f, !ferror(f.file) && !th_failed(ctx));
+    }
+    const int trouble = errno;
+    free(values);
+    if (th_failed(ctx) || written)
+        return th_error_code(ctx);
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(trouble));
+}
+
+th_status th_language_model_export_gguf(th_module *model, const char *path, const th_gguf_export_options *options)
+{
+    const th_gguf_export_options given = options ? *options : (th_gguf_export_options){0};
+    if (!th_module_usable(model, operation))
+        return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
+    th_context *ctx = model->ctx;
+    const th_language_model_options *m = th_language_model_options_of(model);
+    if (m == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+    if (check_given(ctx, path, m, &given) != TH_OK)
+        return th_error_code(ctx);
+    const th_language_model_options normal = th_options_normal(m);
+    th_gguf_export e = {.ctx = ctx, .operation = operation, .options = &normal, .type = given.type};
+    e.architecture = choose(ctx, m, given.architecture);
+    if (e.architecture == NULL)
+        return th_error_code(ctx);
+    const th_family family = th_gguf_family(e.architecture);
+    th_scope_begin(ctx, NULL);
+    th_no_grad_begin(ctx);
+    if (th_gguf_list(&e, model, &family) == TH_OK) {
+        (void)(write_file(&e, path, &given) == TH_OK); /* the error is stored */
+        th_gguf_list_free(&e);
+    }
+    th_no_grad_end(ctx);
+    th_scope_end(ctx, NULL);
+    return th_error_code(ctx);
+}

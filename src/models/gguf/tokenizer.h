@@ -1,0 +1,42 @@
+/* Tokenizers in GGUF files. */
+#ifndef TH_MODELS_GGUF_TOKENIZER_H
+#define TH_MODELS_GGUF_TOKENIZER_H
+
+#include "models/gguf/writer.h"
+#include "models/text/tokenizer.h"
+
+/* The types of tokens, with their codes. */
+enum {
+    TH_GGUF_NORMAL = 1,
+    TH_GGUF_CONTROL = 3,      /* special */
+    TH_GGUF_USER_DEFINED = 4, /* added, but not special */
+    TH_GGUF_UNUSED = 5
+};
+
+/* A way to split text before merging. */
+typedef struct th_gguf_split {
+    const char *name;    /* tokenizer.ggml.pre */
+    const char *pattern; /* NULL: GPT-2's */
+    bool digits;         /* each digit is a separate word */
+    bool ignore_merges;  /* as llama.cpp does for this name */
+    bool nfc;            /* the tokenizers of this name have a normalizer NFC */
+} th_gguf_split;
+
+/* Returns the split of that name, or NULL. */
+const th_gguf_split *th_gguf_split_find(const char *name, size_t bytes);
+/* Returns the split of a tokenizer; NULL if GGUF has no name for its split. */
+const th_gguf_split *th_gguf_split_of(const th_tokenizer *t);
+/* Writes the names of all splits to text. */
+void th_gguf_list_splits(char *text, size_t bytes);
+/* Returns the pre_tokenizer of tokenizer.json; NULL if out of memory. */
+json_t *th_gguf_split_json(const th_gguf_split *split);
+
+/* Checks that the tokenizer can be written; otherwise stores TH_ERROR_ARGUMENT with the reason in ctx. vocabulary: the
+ * number of the model's tokens. */
+bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary);
+/* Writes the tokenizer's values, with further unused tokens up to the model's vocabulary. t may be NULL: the file
+ * then says "none". end_token: the token that begins and ends a text; -1: none. Returns false if out of
+ * memory. */
+bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t end_token);
+
+#endif

@@ -1,0 +1,281 @@
+/* Reads tokenizers from GGUF files: builds the tokenizer.json that the values describe. */
+#include <string.h>
+
+#include "models/gguf/tokenizer.h"
+#include "models/text/piece.h"
+#include "tapehead/gguf.h"
+
+typedef struct reading {
+    const th_gguf *file;
+    const th_gguf_split *split;
+    const th_gguf_value *tokens, *types, *merges; /* types may be NULL */
+    int64_t count;                                /* of the tokens without unused ones at the end */
+} reading;
+
+static bool no_memory(const th_gguf *file)
+{
+    if (!th_failed(file->ctx))
+        (void)th_fail_memory(file->ctx, file->operation, 0);
+    return false;
+}
+
+/* -- the values -- */
+
+static int32_t type_of(const reading *r, int64_t id)
+{
+    int32_t type = TH_GGUF_NORMAL;
+    if (r->types)
+        memcpy(&type, r->types->bytes + (size_t)id * sizeof type, sizeof type);
+    return type;
+}
+
+static bool find_split(reading *r)
+{
+    const char *text = "";
+    size_t bytes = 0;
+    char list[200], name[TH_QUOTED], quoted[TH_QUOTED];
+    if (!th_gguf_text(r->file, "tokenizer.ggml.model", &text, &bytes))
+        return false;
+    if (bytes != 4 || memcmp(text, "gpt2", 4) != 0) {
+        snprintf(name, sizeof name, "%.*s", (int)(bytes < 60 ? bytes : 60), text);
+        return th_gguf_refuse(r->file, "its tokenizer is of the kind \"%s\", which is not supported; gpt2 is",
+                              th_quote(name, quoted));
+    }
+    text = "";
+    bytes = 0;
+    if (!th_gguf_text(r->file, "tokenizer.ggml.pre", &text, &bytes))
+        return false;
+    r->split = th_gguf_split_find(text, bytes);
+    if (r->split)
+        return true;
+    snprintf(name, sizeof name, "%.*s", (int)(bytes < 60 ? bytes : 60), text);
+    th_gguf_list_splits(list, sizeof list);
+    return th_gguf_refuse(r->file, "tokenizer.ggml.pre \"%s\" is not supported; %s are", th_quote(name, quoted), list);
+}
+
+static bool find_arrays(reading *r)
+{
+    bool space = false;
+    r->tokens = th_gguf_array(r->file, "tokenizer.ggml.tokens", TH_GGUF_STRING);
+    r->types = th_gguf_array(r->file, "tokenizer.ggml.token_type", TH_GGUF_INT32);
+    r->merges = th_gguf_array(r->file, "tokenizer.ggml.merges", TH_GGUF_STRING);
+    if (!th_gguf_flag(r->file, "tokenizer.ggml.add_space_prefix", &space))
+        return false;
+    if (space)
+        return th_gguf_refuse(r->file, "tokenizer.ggml.add_space_prefix is true, which is not supported");
+    if (r->tokens == NULL || r->merges == NULL)
+        return th_gguf_refuse(r->file, "it has no tokenizer.ggml.%s", r->tokens ? "merges" : "tokens");
+    if (r->tokens->count > TH_MAX_TOKENS || r->merges->count > TH_MAX_MERGES)
+        return th_gguf_refuse(r->file, "the tokenizer has too many tokens or merges");
+    if (r->types && r->types->count != r->tokens->count)
+        return th_gguf_refuse(r->file, "it has %llu tokens, but types of %llu", (unsigned long long)r->tokens->count,
+                              (unsigned long long)r->types->count);
+    r->count = (int64_t)r->tokens->count;
+    while (r->count > 0 && type_of(r, r->count - 1) == TH_GGUF_UNUSED)
+        r->count--;
+    return true;
+}
+
+/* -- the parts of tokenizer.json -- */
+
+/* Returns the text as JSON; NULL with the error stored. what: "token" or "merge". */
+static json_t *text_json(const reading *r, const char *what, int64_t index, const char *text, size_t bytes)
+{
+    if (th_valid_bytes(text, bytes) < bytes || memchr(text, 0, bytes)) {
+        th_gguf_refuse(r->file, "%s %lld is not UTF-8, or has a NUL character", what, (long long)index);
+        return NULL;
+    }
+    json_t *value = json_stringn(text, bytes);
+    if (value == NULL)
+        no_memory(r->file);
+    return value;
+}
+
+/* Adds a token that is found before the text is split. */
+static bool append_added(int64_t id, const char *content, bool special, json_t *added)
+{
+    return json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
+                                                  content, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
+                                                  "special", (int)special)) == 0;
+}
+
+static bool add_token(const reading *r, int64_t id, const char *text, size_t bytes, json_t *vocab, json_t *added)
+{
+    const int32_t type = type_of(r, id);
+    json_t *content = text_json(r, "token", id, text, bytes);
+    if (content == NULL)
+        return false;
+    const char *name = json_string_value(content);
+    bool made = json_object_get(vocab, name) == NULL ||
+                th_gguf_refuse(r->file, "token %lld has the text of another token", (long long)id);
+    made = made && json_object_set_new(vocab, name, json_integer((json_int_t)id)) == 0;
+    if (made && (type == TH_GGUF_CONTROL || type == TH_GGUF_USER_DEFINED))
+        made = append_added(id, name, type == TH_GGUF_CONTROL, added);
+    json_decref(content);
+    return made || no_memory(r->file);
+}
+
+static bool add_tokens(const reading *r, json_t *vocab, json_t *added)
+{
+    const char *at = r->tokens->bytes;
+    for (int64_t i = 0; i < r->count; i++) {
+        size_t bytes;
+        const char *text = th_gguf_next_string(&at, &bytes);
+        if (!add_token(r, i, text, bytes, vocab, added))
+            return false;
+    }
+    return true;
+}
+
+static bool add_merges(const reading *r, json_t *merges)
+{
+    const char *at = r->merges->bytes;
+    for (uint64_t i = 0; i < r->merges->count; i++) {
+        size_t bytes;
+        const char *text = th_gguf_next_string(&at, &bytes);
+        json_t *merge = text_json(r, "merge", (int64_t)i, text, bytes);
+        if (merge == NULL)
+            return false;
+        if (json_array_append_new(merges, merge) != 0)
+            return no_memory(r->file);
+    }
+    return true;
+}
+
+/* Returns the id of a token around texts; -1 if no token is added there, or with the error stored. */
+static int64_t around(const reading *r, const char *flag, const char *key)
+{
+    bool added = false;
+    int64_t id = -1;
+    if (!th_gguf_flag(r->file, flag, &added) || !added)
+        return -1;
+    if (th_gguf_integer(r->file, key, 0, r->count - 1, &id) && id < 0)
+        th_gguf_refuse(r->file, "%s is true, but there is no %s", flag, key);
+    return id;
+}
+
+/* Adds a token to the template and to its special tokens. */
+static bool add_special(json_t *single, json_t *specials, const char *name, int64_t id)
+{
+    return json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", 0)) == 0 &&
+           json_object_set_new(specials, name,
+                               json_pack("{s:s, s:[i], s:[s]}", "id", name, "ids", (int)id, "tokens", name)) == 0;
+}
+
+/* Returns the post_processor; NULL with the error stored. */
+static json_t *template_json(const reading *r)
+{
+    const int64_t begin = around(r, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id");
+    const int64_t end = around(r, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id");
+    if (th_failed(r->file->ctx))
+        return NULL;
+    if (begin < 0 && end < 0)
+        return json_null();
+    json_t *single = json_array(), *specials = json_object();
+    bool made = single && specials && (begin < 0 || add_special(single, specials, "begin", begin));
+    made = made && json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0)) == 0;
+    made = made && (end < 0 || add_special(single, specials, "end", end));
+    json_t *value = made ? json_pack("{s:s, s:O, s:[], s:O}", "type", "TemplateProcessing", "single", single, "pair",
+                                     "special_tokens", specials)
+                         : NULL;
+    json_decref(single);
+    json_decref(specials);
+    if (value == NULL)
+        no_memory(r->file);
+    return value;
+}
+
+static json_t *normalizer_json(const reading *r)
+{
+    return r->split->nfc ? json_pack("{s:s}", "type", "NFC") : json_null();
+}
+
+/* Returns the whole tokenizer.json; NULL with the error stored. */
+static json_t *tokenizer_json(const reading *r)
+{
+    json_t *vocab = json_object(), *added = json_array(), *merges = json_array(), *value = NULL, *template = NULL;
+    bool made = (vocab && added && merges) || no_memory(r->file);
+    made = made && add_tokens(r, vocab, added) && add_merges(r, merges) && (template = template_json(r)) != NULL;
+    if (made)
+        value = json_pack(
+            "{s:s, s:n, s:n, s:O, s:o, s:o, s:o, s:o, s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:O, s:O}}", "version",
+            "1.0", "truncation", "padding", "added_tokens", added, "normalizer", normalizer_json(r), "pre_tokenizer",
+            th_gguf_split_json(r->split), "post_processor", template, "decoder", th_byte_level_json(true), "model",
+            "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+            "byte_fallback", 0, "ignore_merges", (int)r->split->ignore_merges, "vocab", vocab, "merges", merges);
+    json_decref(vocab);
+    json_decref(added);
+    json_decref(merges);
+    if (made && value == NULL)
+        no_memory(r->file);
+    return value;
+}
+
+/* -- the public functions -- */
+
+static th_tokenizer *read_tokenizer(const th_gguf *file)
+{
+    reading r = {.file = file};
+    if (!find_split(&r) || !find_arrays(&r))
+        return NULL;
+    /* jansson's values take some hundred bytes for each token and merge, which the context counts */
+    const size_t memory = 256 * ((size_t)r.tokens->count + (size_t)r.merges->count) + 2 * file->capacity;
+    if (th_count_memory(file->ctx, memory, file->operation) != TH_OK)
+        return NULL;
+    const th_json_source source = {file->ctx, file->operation, file->path};
+    json_t *value = tokenizer_json(&r);
+    th_tokenizer *t = value ? th_tokenizer_of_json(&source, value) : NULL;
+    json_decref(value);
+    th_uncount_memory(file->ctx, memory);
+    return t;
+}
+
+th_tokenizer *th_tokenizer_from_gguf(th_context *ctx, const char *path)
+{
+    static const char operation[] = "tokenizer_from_gguf";
+    th_gguf file;
+    if (!th_usable_context(ctx, operation) || !th_gguf_open(&file, ctx, operation, path))
+        return NULL;
+    th_tokenizer *t = read_tokenizer(&file);
+    th_gguf_close(&file);
+    return t;
+}
+
+th_status th_gguf_chat_template(th_context *ctx, const char *path, th_text *text)
+{
+    static const char operation[] = "gguf_chat_template";
+    th_gguf file;
+    const char *found = NULL;
+    size_t bytes = 0;
+    if (!th_usable_context(ctx, operation))
+        return th_error_code(ctx);
+    if (text == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
+    if (!th_gguf_open(&file, ctx, operation, path))
+        return th_error_code(ctx);
+    if (th_gguf_text(&file, "tokenizer.chat_template", &found, &bytes)) {
+        if (th_text_append(text, found, bytes))
+            text->bytes[text->count] = '\0';
+        else
+            (void)th_fail_memory(ctx, operation, bytes);
+    }
+    th_gguf_close(&file);
+    return th_error_code(ctx);
+}
+
+th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token)
+{
+    static const char operation[] = "gguf_end_token";
+    th_gguf file;
+    int64_t found = -1;
+    if (!th_usable_context(ctx, operation))
+        return th_error_code(ctx);
+    if (token == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "token is NULL");
+    if (!th_gguf_open(&file, ctx, operation, path))
+        return th_error_code(ctx);
+    if (th_gguf_integer(&file, "tokenizer.ggml.eos_token_id", 0, INT32_MAX, &found))
+        *token = found;
+    th_gguf_close(&file);
+    return th_error_code(ctx);
+}

@@ -1,0 +1,142 @@
+/* Writes a byte-level BPE tokenizer as values of a GGUF file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/gguf/tokenizer.h"
+
+/* -- checks -- */
+
+static bool refuse(th_context *ctx, const char *operation, const char *reason)
+{
+    th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer %s", reason);
+    return false;
+}
+
+/* Whether the tokens around a text are at most one token before it and one behind it. */
+static bool has_simple_template(const th_tokenizer *t)
+{
+    return t->template.n_before <= 1 && t->template.n_after <= 1;
+}
+
+static bool has_plain_added_tokens(const th_tokenizer *t)
+{
+    for (size_t i = 0; i < t->added.all.count; i++) {
+        const th_added_token *a = &t->added.all.token[i];
+        if (a->lstrip || a->rstrip || a->single_word || (a->normalized && t->normalizer.steps > 0))
+            return false;
+    }
+    return true;
+}
+
+bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary)
+{
+    char list[200], reason[400];
+    if (!th_tokenizer_usable(t, operation)) {
+        if (!th_failed(ctx))
+            th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer was freed, or its context has an error");
+        return false;
+    }
+    if (!t->byte_level)
+        return refuse(ctx, operation, "is not byte-level BPE, the only kind that is written");
+    if (th_gguf_split_of(t) == NULL || (t->normalizer.steps > 0 && !th_gguf_split_of(t)->nfc)) {
+        th_gguf_list_splits(list, sizeof list);
+        snprintf(reason, sizeof reason, "has another split than those of GGUF: %s", list);
+        return refuse(ctx, operation, reason);
+    }
+    if (!has_simple_template(t))
+        return refuse(ctx, operation, "puts several tokens before or behind a text");
+    if (!has_plain_added_tokens(t))
+        return refuse(ctx, operation,
+                      "has an added token with lstrip, rstrip, single_word or normalized, which GGUF does not have");
+    if ((int64_t)t->vocabulary.size > vocabulary) {
+        snprintf(reason, sizeof reason, "has %zu tokens, and the model %lld", t->vocabulary.size,
+                 (long long)vocabulary);
+        return refuse(ctx, operation, reason);
+    }
+    return true;
+}
+
+/* -- writing -- */
+
+static int type_of(const th_tokenizer *t, int32_t id)
+{
+    for (size_t i = 0; i < t->added.all.count; i++)
+        if (t->added.all.token[i].id == id)
+            return t->added.all.token[i].special ? TH_GGUF_CONTROL : TH_GGUF_USER_DEFINED;
+    return TH_GGUF_NORMAL;
+}
+
+static bool write_tokens(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary)
+{
+    const int64_t size = (int64_t)t->vocabulary.size;
+    th_gguf_put_array(w, "tokenizer.ggml.tokens", TH_GGUF_STRING, (uint64_t)vocabulary);
+    for (int64_t i = 0; i < size; i++) {
+        char *text = th_tokenizer_written(t, (int32_t)i);
+        if (text == NULL)
+            return false;
+        th_gguf_write_string(w->file, text, strlen(text));
+        free(text);
+    }
+    for (int64_t i = size; i < vocabulary; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "[PAD%lld]", (long long)i);
+        th_gguf_write_string(w->file, text, strlen(text));
+    }
+    th_gguf_put_array(w, "tokenizer.ggml.token_type", TH_GGUF_INT32, (uint64_t)vocabulary);
+    for (int64_t i = 0; i < vocabulary; i++)
+        th_gguf_write_uint32(w->file, (uint32_t)(i < size ? type_of(t, (int32_t)i) : TH_GGUF_UNUSED));
+    return true;
+}
+
+static bool write_merges(th_gguf_writer *w, const th_tokenizer *t)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < t->merges.count; i++)
+        count += th_merges_counts(&t->merges, i);
+    th_gguf_put_array(w, "tokenizer.ggml.merges", TH_GGUF_STRING, count);
+    bool written = true;
+    for (size_t i = 0; written && i < t->merges.count; i++) {
+        if (!th_merges_counts(&t->merges, i))
+            continue;
+        const th_merge *m = &t->merges.merge[i];
+        char *left = th_tokenizer_written(t, m->left), *right = th_tokenizer_written(t, m->right);
+        written = left && right;
+        if (written) {
+            th_gguf_write_uint64(w->file, strlen(left) + 1 + strlen(right));
+            fprintf(w->file, "%s %s", left, right);
+        }
+        free(left);
+        free(right);
+    }
+    return written;
+}
+
+/* Writes the tokens around a text. */
+static void write_template(th_gguf_writer *w, const th_tokenizer *t, int64_t end_token)
+{
+    const bool before = t && t->template.n_before == 1, after = t && t->template.n_after == 1;
+    const int64_t begin = before ? t->template.before[0] : end_token, end = after ? t->template.after[0] : end_token;
+    if (begin >= 0)
+        th_gguf_put_uint32(w, "tokenizer.ggml.bos_token_id", (uint32_t)begin);
+    if (end >= 0)
+        th_gguf_put_uint32(w, "tokenizer.ggml.eos_token_id", (uint32_t)end);
+    if (t == NULL)
+        return;
+    th_gguf_put_flag(w, "tokenizer.ggml.add_bos_token", before);
+    th_gguf_put_flag(w, "tokenizer.ggml.add_eos_token", after);
+}
+
+bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t end_token)
+{
+    const char *model = t ? "gpt2" : "none";
+    bool written = true;
+    th_gguf_put_text(w, "tokenizer.ggml.model", model, strlen(model));
+    if (t) {
+        const char *name = th_gguf_split_of(t)->name;
+        th_gguf_put_text(w, "tokenizer.ggml.pre", name, strlen(name));
+        written = write_tokens(w, t, vocabulary) && write_merges(w, t);
+    }
+    write_template(w, t, end_token);
+    return written;
+}
