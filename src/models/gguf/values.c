@@ -71,13 +71,24 @@ bool th_gguf_integer(const th_gguf *file, const char *key, int64_t low, int64_t 
     return true;
 }
 
+/* Returns the exponent of the first decimal digit of a positive number. */
+static int decimal_exponent(double x)
+{
+    int exponent = 0;
+    for (; x >= 10; x /= 10)
+        exponent++;
+    for (; x < 1; x *= 10)
+        exponent--;
+    return exponent;
+}
+
 /* Returns the number with the fewest decimal digits that rounds to this float32. */
 static double shortest(float value)
 {
     const double wanted = (double)value;
     if (!(fabs(wanted) > 1e-20 && fabs(wanted) < 1e20))
         return wanted;
-    const int exponent = (int)floor(log10(fabs(wanted)));
+    const int exponent = decimal_exponent(fabs(wanted));
     for (int digits = 1; digits <= 9; digits++) {
         const int shift = digits - 1 - exponent; /* at most 28; powers up to 22 are exact */
         double power = 1;
