@@ -247,7 +247,7 @@ static bool check_operand(const th_attention_layer *l, th_tensor *handle, const 
 bool th_mask_hides_nothing(const th_mask *mask)
 {
     return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
-                            mask->keep == NULL && mask->additive == NULL);
+                            mask->documents == NULL && mask->keep == NULL && mask->additive == NULL);
 }
 
 /* Returns y + residual, which must have the same shape, or y if residual is NULL. */
