@@ -1,12 +1,13 @@
 /* Documents that share a sequence: logits and gradients have the bits of separate sequences, for every kind of
  * positions and every team. Targets that do not count have a gradient of exactly 0. */
+#include <math.h>
 #include <string.h>
 
 #include "tapehead/models.h"
 
 #include "context.h"
 
-enum { T = 150, V = 31, WIDTH = 24, MAX_DOCUMENTS = 8 };
+enum { T = 150, V = 31, WIDTH = 24, MAX_DOCUMENTS = 8, HEADS = 4000 };
 
 static void setup(void)
 {
@@ -225,6 +226,46 @@ START_TEST(explanations)
 }
 END_TEST
 
+static th_tensor *first_argument(th_module *m, th_tensor *x)
+{
+    (void)m;
+    return x;
+}
+
+/* A replaced forward does not get the mask, so documents are an error even without causal order. */
+START_TEST(a_replaced_forward_does_not_ignore_documents)
+{
+    const th_mask mask = {.documents = th_zeros(ctx, TH_INT32, TH_SHAPE(5))};
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 5, 4));
+    th_module *attention = th_multi_head_attention_new(ctx, 4, 2, NULL);
+    th_module *block = th_transformer_block_new(ctx, 4, 2, NULL);
+    attention->forward = block->forward = first_argument;
+    assert_error(th_attend(attention, x, x, x, &(th_attend_options){.mask = &mask}), TH_ERROR_ARGUMENT,
+                 "would not get the mask");
+    assert_error(th_transform(block, x, &(th_transform_options){.mask = &mask}), TH_ERROR_ARGUMENT,
+                 "would not get the mask");
+}
+END_TEST
+
+/* Without examples the gradient of slopes is 0, not the memory's former content. */
+START_TEST(an_empty_batch_has_a_gradient_of_zero)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        th_tensor *number = th_zeros(ctx, TH_INT32, shared ? TH_SHAPE(5) : TH_SHAPE(0, 5));
+        const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .documents = number};
+        th_tensor *q = th_set_requires_gradient(th_zeros(ctx, TH_FLOAT32, TH_SHAPE(0, HEADS, 5, 3)), true);
+        th_tensor *slopes = th_set_requires_gradient(th_ones(ctx, TH_FLOAT32, TH_SHAPE(HEADS)), true);
+        th_tensor *gradient = th_full(ctx, TH_FLOAT32, TH_SHAPE(HEADS), NAN);
+        th_tensor_free(gradient); /* the next tensor of this size may get this memory */
+        th_tensor *y =
+            th_scaled_dot_product_attention(q, q, q, &(th_attention_options){.mask = &mask, .alibi = slopes});
+        ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+        for (int64_t h = 0; h < HEADS; h++)
+            ck_assert_double_eq(th_get(th_gradient(slopes), TH_INDEX(h)), 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("documents", setup, close_context);
@@ -235,5 +276,7 @@ int main(void)
     tcase_add_test(tests, given_tokens_have_a_gradient_of_zero);
     tcase_add_test(tests, wrong_masks);
     tcase_add_test(tests, explanations);
+    tcase_add_test(tests, a_replaced_forward_does_not_ignore_documents);
+    tcase_add_test(tests, an_empty_batch_has_a_gradient_of_zero);
     return run_suites();
 }

@@ -2,6 +2,7 @@
  * ROPE_INIT_FUNCTIONS[rope_type](config, seq_len=length) for a LlamaConfig with max_position_embeddings =
  * original_length for "dynamic". transformers computes them in float32. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tapehead/tapehead.h"
@@ -211,6 +212,43 @@ START_TEST(layers_and_models_copy_the_factors)
 END_TEST
 
 /* Options of another kind may point anywhere, and the model forgets it. */
+/* Memory that is released gets other content. */
+static void *allocate(void *user, size_t bytes)
+{
+    (void)user;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void overwrite(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    for (size_t i = 0; i < bytes; i++) /* volatile: compilers leave out a memset before free */
+        ((volatile unsigned char *)memory)[i] = 0xff;
+    free(memory);
+}
+
+/* Backward of what a layer has computed works after the layer is freed. */
+START_TEST(backward_reads_the_factors_of_a_freed_layer)
+{
+    th_context_free(ctx);
+    ctx = th_context_new(&(th_context_options){.threads = 2, .seed = 5, .allocator = {allocate, overwrite, NULL}});
+    static float gradient[2][40 * 24];
+    for (int freed = 0; freed < 2; freed++) {
+        const th_multi_head_attention_options o = {.scores = {.rotary = true, .rotary_scaling = {LONGROPE}}};
+        th_set_seed(ctx, 7);
+        th_module *attention = th_multi_head_attention_new(ctx, 24, 2, &o);
+        th_tensor *x = th_set_requires_gradient(th_uniform(ctx, TH_FLOAT32, TH_SHAPE(1, 40, 24), -1, 1), true);
+        th_tensor *y = th_attend(attention, x, x, x, NULL);
+        if (freed)
+            th_module_free(attention);
+        ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+        memcpy(gradient[freed], data_of(th_gradient(x)), sizeof gradient[freed]);
+        th_tape_clear(ctx);
+    }
+    ck_assert_mem_eq(gradient[0], gradient[1], sizeof gradient[0]);
+}
+END_TEST
+
 START_TEST(other_kinds_have_no_factors)
 {
     th_language_model_options o = {
@@ -287,6 +325,7 @@ int main(void)
     tcase_add_loop_test(tests, a_sequence_has_its_own_length, 0, 2);
     tcase_add_test(tests, without_positions);
     tcase_add_test(tests, layers_and_models_copy_the_factors);
+    tcase_add_test(tests, backward_reads_the_factors_of_a_freed_layer);
     tcase_add_test(tests, other_kinds_have_no_factors);
     tcase_add_loop_test(tests, numbers_are_checked, 0, ERRORS);
     return run_suites();

@@ -9,6 +9,7 @@
 #include "kernels/elementwise/scalar.h"
 #include "nn/attention_layer.h"
 #include "nn/cache.h"
+#include "nn/score_options.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/convert.h"
@@ -140,10 +141,13 @@ static th_tensor *score_heads(const th_attention_layer *l, th_tensor *x, int64_t
         heads = th_module_forward(norm, heads);
     if (!scores->rotary)
         return heads;
+    th_rotary_scaling scaling = scores->rotary_scaling;
+    if (!th_score_factors_on_tape(l->base.ctx, &scaling, l->base.type))
+        return NULL;
     return th_rotary(heads, &(th_rotary_options){.base = scores->rotary_base,
                                                  .pairing = scores->rotary_pairing,
                                                  .width = scores->rotary_width,
-                                                 .scaling = scores->rotary_scaling,
+                                                 .scaling = scaling,
                                                  .positions = positions});
 }
 
@@ -247,7 +251,7 @@ static bool check_operand(const th_attention_layer *l, th_tensor *handle, const 
 bool th_mask_hides_nothing(const th_mask *mask)
 {
     return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
-                            mask->keep == NULL && mask->additive == NULL);
+                            mask->documents == NULL && mask->keep == NULL && mask->additive == NULL);
 }
 
 /* Returns y + residual, which must have the same shape, or y if residual is NULL. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "tensor/context.h"
 #include "tensor/memory.h"
 
@@ -36,6 +37,22 @@ th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const
     s->short_factor = copy;
     s->long_factor = copy + s->n_factors;
     return TH_OK;
+}
+
+bool th_score_factors_on_tape(th_context *ctx, th_rotary_scaling *scaling, const char *operation)
+{
+    if (scaling->n_factors == 0 || th_failed(ctx))
+        return !th_failed(ctx);
+    th_tape *tape = th_tape_of(ctx, operation);
+    double *copy = tape ? th_bump_take(ctx, &tape->bytes, bytes_of(scaling)) : NULL;
+    if (copy == NULL) {
+        th_fail_memory(ctx, operation, bytes_of(scaling));
+        return false;
+    }
+    memcpy(copy, scaling->short_factor, bytes_of(scaling)); /* the long factors follow the short ones */
+    scaling->short_factor = copy;
+    scaling->long_factor = copy + scaling->n_factors;
+    return true;
 }
 
 void th_score_options_release(th_context *ctx, th_score_options *scores)

@@ -77,7 +77,8 @@ void th_attention_run(const th_call *call, const th_attention *a, th_attention_k
 {
     const th_array *q = &call->input[TH_ATTENTION_Q];
     const documents d = {call, &call->input[TH_ATTENTION_MASK], (int64_t)th_dtype_size(q->dtype)};
-    if (!has_documents(call) || a->queries == 0) {
+    const bool empty = a->queries == 0 || (has_documents(call) && each_example(call) && a->size[0] == 0);
+    if (!has_documents(call) || empty) { /* an empty problem still writes gradients of slopes */
         kernel(&call->ctx->machine, q->dtype, a, call->ctx->threads, workspace);
         return;
     }
