@@ -9,6 +9,7 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/dtype.h"
+#include "tensor/format.h"
 #include "tensor/parameter.h"
 
 static const char operation[] = "lora_attach";
@@ -84,7 +85,7 @@ static void list_last_part(char *list, size_t bytes, const char *name)
         if ((at == list || at[-1] == ' ') && (at[length] == 0 || at[length] == ','))
             return;
     if (end + length + 3 < bytes)
-        snprintf(list + end, bytes - end, "%s%s", end ? ", " : "", last);
+        th_append(list, bytes, "%s%s", end ? ", " : "", last);
 }
 
 /* Returns an error unless each pattern matches a projection. */

@@ -90,7 +90,7 @@ struct th_context {
     size_t refused;                  /* bytes of the last request if it exceeded the memory limit, else 0 */
     th_block_allocator step_memory;  /* values, gradients, saved results of the current step */
     th_block_allocator owned_memory; /* tensors that the user owns */
-    bool weights_follow; /* a new module does not initialize large weights, because they will be read */
+    bool weights_follow;             /* a new module does not initialize large weights, because they will be read */
     struct th_parameter_block *parameter_blocks;
     th_quarantined quarantine;
 
