@@ -26,6 +26,7 @@
  *
  * B batch, T length, V vocabulary. */
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -72,6 +73,7 @@ static void keep_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
+    signal(SIGXFSZ, SIG_IGN); /* beyond the limit of `ulimit -f`, writing fails with a message as on a full disk */
     program_path = argv[0] ? argv[0] : PROGRAM;
     for (int i = 0; argc > 1 && i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0) {

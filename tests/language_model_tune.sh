@@ -40,6 +40,16 @@ printf 'cat 3\n\ncat 5\n' | "$program" chat run --temperature 0 --tokens 20 >sai
 [ "$(grep -c red said)" -ge 2 ] || fail "chat says: $(cat said)"
 printf 'cat 3\n' | "$program" chat merged --temperature 0 --tokens 20 | grep -q red || fail "the exported model answers otherwise"
 
+# -- chat: the second question follows the first answer as the template writes it, without the stop string --
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "User: cat %d\n\nAssistant: red %d\n\n", i % 7, i % 3 }' >text2
+mkdir dialogs && cp text2 dialogs/1 && mv text2 dialogs/2
+expect 0 '' "$program" train dialogs talker --llama --tokenizer bytes --layers 2 --heads 2 --width 32 --length 128 --steps 200 \
+    --eval-every 200 --sample-tokens 0 --quiet
+printf 'cat 3\ncat 5\n' | "$program" chat talker --temperature 0 --tokens 24 >said
+prompt=$(printf 'User: cat 3\n\nAssistant:%s<|endoftext|>\n\nUser: cat 5\n\nAssistant:' "$(head -n 1 said)")
+"$program" sample talker --temperature 0 --tokens 24 --prompt "$prompt" --stop "$(printf '\n\nUser:')" >wanted
+[ "Assistant:$(tail -n 1 said)" = "$(tail -n 1 wanted)" ] || fail "chat says: $(cat said)"
+
 # -- base weights in fewer bits; prompts and completions; texts as documents; a stop and resume give the same bits --
 for weights in bfloat16 q8_0; do
     expect 0 'improved from' tune data.jsonl "run_$weights" --epochs 5 --lr 0.01 --weights $weights
@@ -77,6 +87,8 @@ expect 1 'is not one of those that this library knows' tune data.jsonl wrong
 grep -q -e '--chat KIND' said || fail "no advice"
 expect 0 'improved from' tune data.jsonl wrong --chat plain --epochs 5 --lr 0.01
 rm model/chat_template.jinja
+(ulimit -f 60 && expect 1 'File too large' tune data.jsonl limited --epochs 5) || exit 1
+[ ! -e limited/best.safetensors ] && ! ls limited/*.unfinished* 2>/dev/null || fail "a file stays that is not complete"
 [ -c /dev/full ] && { "$program" chat run </dev/null >/dev/full 2>said && :; }
 mv model elsewhere
 expect 1 'model' "$program" eval run

@@ -230,6 +230,11 @@ START_TEST(tokens_that_count)
     check_line("chatml", "{\"prompt\": \"a: \", \"completion\": \"b\"}", "a: [b</s>]");
     check_line("chatml", "{\"prompt\": \"\", \"completion\": \"b</s>\"}", "[b</s>]");
     check_line("chatml", "{\"text\": \"ab\", \"id\": 7}", "[ab</s>]");
+    check_line("chatml", "{\"messages\": null, \"prompt\": null, \"text\": \"ab\"}", "[ab</s>]");
+    check_line("chatml",
+               "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"tool_calls\": []}, "
+               "{\"role\": \"assistant\", \"content\": \"b\", \"tool_calls\": null}]}",
+               "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>\n]");
     check_line("plain",
                "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}",
                "User: a\n\nAssistant:[ b</s>]");
@@ -257,8 +262,9 @@ START_TEST(refused_lines)
          TH_ERROR_VALUE},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "nothing in this example counts",
          TH_ERROR_VALUE},
-        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": []}]}", "calls tools",
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": [1]}]}", "calls tools",
          TH_ERROR_VALUE},
+        {"{\"messages\": null}", "an example is an object", TH_ERROR_VALUE},
         {"{\"messages\": [], \"tools\": [1]}", "\"tools\" are not supported", TH_ERROR_VALUE},
         {"{\"prompt\": \"a\", \"prompt\": \"a\"}", "line 7", TH_ERROR_FILE},
         {"{\"text\": \"\\ud800\"}", "line 7", TH_ERROR_FILE},

@@ -159,6 +159,7 @@ START_TEST(settings_that_change_the_result_are_refused_by_name)
         {"\"rank_pattern\": {\".*proj\": 3},", "\"rank_pattern\" has \".*proj\"; only names"},
         {"\"alpha_pattern\": {\"q_proj\": 0},", "\"alpha_pattern\" of \"q_proj\" must be a positive number"},
         {"\"rank_pattern\": [3],", "\"rank_pattern\" is not supported"},
+        {"\"rank_pattern\": {\"q_proj\": 3.5},", "\"rank_pattern\" of \"q_proj\" must be a positive integer"},
         {"\"r\": 0,", "\"r\""},
         {"\"r\": 2,", "must be floating and (2,"},
         {"\"lora_alpha\": -1,", "\"lora_alpha\" is -1"},

@@ -26,6 +26,11 @@ static void add_message(conversation *c, const char *role, char *content)
     c->message[c->count++] = (th_chat_message){role, content};
 }
 
+static bool is_plain(const conversation *c)
+{
+    return strcmp(th_chat_template_kind(c->chat), "plain") == 0;
+}
+
 /* Removes the oldest question and its answer, but not the system message. Returns false if there is none. */
 static bool forget_oldest(conversation *c)
 {
@@ -67,6 +72,18 @@ static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
     }
 }
 
+/* Adds the answer. The template writes the space before it, and the stop string is the beginning of the next question. */
+static void add_answer(conversation *c, const th_text *text, const char *stop)
+{
+    char *answer = strdup(text->bytes ? text->bytes : "");
+    char *end = answer && stop ? strstr(answer, stop) : NULL;
+    if (end)
+        *end = 0;
+    if (answer && is_plain(c) && answer[0] == ' ')
+        memmove(answer, answer + 1, strlen(answer));
+    add_message(c, "assistant", answer);
+}
+
 /* Writes the model's answer to standard output, and adds it to the conversation. */
 static void answer(conversation *c, const sample_options *options)
 {
@@ -80,7 +97,7 @@ static void answer(conversation *c, const sample_options *options)
         return;
     }
     how.without_prompt = true;
-    if (strcmp(th_chat_template_kind(c->chat), "plain") == 0) { /* the model may write the next question too */
+    if (is_plain(c)) { /* the model may write the next question too */
         how.stop = &next_question;
         how.n_stop = 1;
     }
@@ -91,7 +108,7 @@ static void answer(conversation *c, const sample_options *options)
     putchar('\n');
     fflush(stdout);
     expect(c->t, th_tokenizer_decode(c->t->tokenizer, tokens.token, tokens.count, &text));
-    add_message(c, "assistant", strdup(text.bytes ? text.bytes : ""));
+    add_answer(c, &text, is_plain(c) ? next_question : NULL);
     th_text_free(&prompt);
     th_text_free(&text);
     th_token_list_free(&tokens);

@@ -30,6 +30,12 @@ typedef struct message_list {
     size_t count, capacity;
 } message_list;
 
+/* Whether a value has content. Datasets with columns write null, or an empty list, if an example does not have it. */
+static bool is_used(const json_t *value)
+{
+    return value && !json_is_null(value) && !(json_is_array(value) && json_array_size(value) == 0);
+}
+
 /* Appends the messages of an array. */
 static th_status add_messages(const example *e, const json_t *array, const char *name, message_list *list)
 {
@@ -43,7 +49,7 @@ static th_status add_messages(const example *e, const json_t *array, const char 
     json_array_foreach (array, i, value) {
         const char *role = json_string_value(json_object_get(value, "role"));
         const json_t *content = json_object_get(value, "content");
-        if (json_object_get(value, "tool_calls")) {
+        if (is_used(json_object_get(value, "tool_calls"))) {
             snprintf(problem, sizeof problem, "message %zu of \"%s\" calls tools, which are not supported", i + 1,
                      name);
             return refuse(e, problem);
@@ -166,7 +172,7 @@ static th_status encode_object(const example *e, const json_t *object)
     const json_t *tools = json_object_get(object, "tools");
     if (json_array_size(tools) > 0 || json_is_string(tools))
         return refuse(e, "\"tools\" are not supported");
-    if (messages)
+    if (messages && !json_is_null(messages))
         return encode_conversation(e, messages);
     if (json_is_array(prompt) && json_is_array(completion))
         return encode_message_pair(e, prompt, completion);

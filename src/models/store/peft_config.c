@@ -95,8 +95,8 @@ static bool is_name(const char *text)
     return text[0] && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")] == 0;
 }
 
-/* Sets *pattern to an object of numbers, whose keys must be names. */
-static bool read_pattern(const th_json_source *s, json_t *root, const char *key, const json_t **pattern)
+/* Sets *pattern to an object of positive numbers; its keys must be names. whole: only integers are allowed. */
+static bool read_pattern(const th_json_source *s, json_t *root, const char *key, bool whole, const json_t **pattern)
 {
     json_t *object = json_object_get(root, key), *value;
     const char *name;
@@ -113,9 +113,10 @@ static bool read_pattern(const th_json_source *s, json_t *root, const char *key,
             return false;
         }
         const double number = json_number_value(value);
-        if (!json_is_number(value) || !(number > 0) || !isfinite(number) || number > INT32_MAX) {
-            th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"%s\" of \"%s\" must be a positive number", s->name,
-                    key, th_quote(name, quoted));
+        if (!json_is_number(value) || !(number > 0) || !isfinite(number) || number > INT32_MAX ||
+            (whole && !json_is_integer(value))) {
+            th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"%s\" of \"%s\" must be a positive %s", s->name, key,
+                    th_quote(name, quoted), whole ? "integer" : "number");
             return false;
         }
     }
@@ -179,8 +180,8 @@ th_status th_peft_config_read(th_context *ctx, const char *operation, const char
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: it is not an object", path);
     else if (root && check_choice(&s, root, "peft_type", "LORA") && check_choice(&s, root, "bias", "none") &&
              check_initialization(&s, root) && check_unknown(&s, root) && read_setting(&s, root, &config->setting) &&
-             read_pattern(&s, root, "rank_pattern", &config->rank_pattern))
-        (void)read_pattern(&s, root, "alpha_pattern", &config->alpha_pattern);
+             read_pattern(&s, root, "rank_pattern", true, &config->rank_pattern))
+        (void)read_pattern(&s, root, "alpha_pattern", false, &config->alpha_pattern);
     return th_error_code(ctx);
 }
 
