@@ -393,6 +393,24 @@ START_TEST(frozen_weights_have_no_gradients_and_no_moments)
 }
 END_TEST
 
+/* The memory of adapters is exactly as large as they are, so gradients and moments are too. */
+START_TEST(adapters_take_no_unused_memory)
+{
+    static const char *const lists[][2] = {{"in_proj", "linear1"}, {"q_proj", "v_proj"}, {"*", "*"}};
+    static const th_dtype types[] = {TH_FLOAT32, TH_FLOAT64};
+    for (int i = 0; i < 6; i++) {
+        th_module *model = th_language_model_new(
+            ctx, &(th_language_model_options){.vocabulary = V, .length = LENGTH, .width = 96, .heads = 2, .layers = 3});
+        ck_assert_int_eq(th_module_cast(model, types[i % 2]), TH_OK);
+        const size_t before = th_memory(ctx).live;
+        attach(model, &(th_lora_options){.rank = 48, .patterns = lists[i / 2], .n_patterns = 2});
+        const size_t bytes = (size_t)th_module_count_trainable(model) * th_dtype_size(types[i % 2]);
+        ck_assert_uint_lt(th_memory(ctx).live - before, bytes + bytes / 20); /* bytes / 20: records of modules */
+        th_module_free(model);
+    }
+}
+END_TEST
+
 /* -- merging -- */
 
 START_TEST(merging_adds_and_unmerging_restores_the_bits)
@@ -541,6 +559,7 @@ int main(void)
     tcase_add_test(tests, encoder_and_decoder_have_adapters);
     tcase_add_test(tests, only_a_and_b_change);
     tcase_add_test(tests, frozen_weights_have_no_gradients_and_no_moments);
+    tcase_add_test(tests, adapters_take_no_unused_memory);
     tcase_add_test(tests, merging_adds_and_unmerging_restores_the_bits);
     tcase_add_test(tests, detaching_a_merged_adapter_keeps_the_sum);
     tcase_add_test(tests, unmerging_needs_the_merged_weights);

@@ -7,6 +7,7 @@
 #include "tapehead/lora.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
+#include "tensor/checked.h"
 #include "tensor/context.h"
 #include "tensor/dtype.h"
 #include "tensor/format.h"
@@ -146,17 +147,22 @@ static th_status check_tree(th_module *m, const th_lora_options *o, int64_t *cou
     return check_patterns(m, o);
 }
 
+static th_dtype adapter_type(const th_projection *p)
+{
+    const th_dtype stored = th_dtype_of(p->weight);
+    return th_is_storage(stored) ? TH_FLOAT32 : stored;
+}
+
 th_lora *th_lora_attach_to(const th_projection *p, const th_lora_setting *setting, th_tensor *shared)
 {
     th_context *ctx = p->owner->ctx;
-    const th_dtype stored = th_dtype_of(p->weight), dtype = th_is_storage(stored) ? TH_FLOAT32 : stored;
     if (shared && th_size(shared, 1) != p->input) {
         th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                 "%s has %lld inputs and the query %lld: only projections of one tensor can share A", p->name,
                 (long long)p->input, (long long)th_size(shared, 1));
         return NULL;
     }
-    th_lora *l = th_lora_new(ctx, setting, dtype, p->rows, p->input, shared);
+    th_lora *l = th_lora_new(ctx, setting, adapter_type(p), p->rows, p->input, shared);
     if (l && th_module_add_part(p->owner, p->child, &l->base) == NULL) {
         th_module_free(&l->base);
         return NULL;
@@ -183,6 +189,37 @@ void th_lora_remove_all(th_module *m)
         lora->part = false;
         th_module_free(lora);
     }
+}
+
+/* Adds the bytes of a matrix to *sum. Returns false if they overflow. */
+static bool add_bytes(int64_t *sum, int64_t rows, int64_t columns, th_dtype dtype)
+{
+    int64_t numel;
+    size_t bytes;
+    return th_checked_multiply(rows, columns, &numel) && th_checked_bytes(numel, th_dtype_size(dtype), &bytes) &&
+           bytes <= INT64_MAX && th_checked_add(*sum, (int64_t)bytes, sum);
+}
+
+/* Returns the bytes of all adapters. 0 if they overflow or have several types. */
+static size_t bytes_of_all(th_module *m, const th_lora_options *o, int64_t rank)
+{
+    const th_module *layer = NULL; /* whose A is counted */
+    th_dtype dtype = TH_FLOAT32;
+    int64_t sum = 0;
+    for (th_projection p = th_projections_of(m); th_projection_next(&p);) {
+        const choice c = choose(o, &p);
+        if (!c.own && !c.whole)
+            continue;
+        if (sum > 0 && adapter_type(&p) != dtype)
+            return 0;
+        dtype = adapter_type(&p);
+        if (!(c.whole && p.owner == layer) && !add_bytes(&sum, rank, p.input, dtype))
+            return 0;
+        if (!add_bytes(&sum, p.rows, rank, dtype))
+            return 0;
+        layer = c.whole ? p.owner : layer;
+    }
+    return (uint64_t)sum > SIZE_MAX ? 0 : (size_t)sum;
 }
 
 static th_status attach_all(th_module *m, const th_lora_options *o)
@@ -225,7 +262,10 @@ th_status th_lora_attach(th_module *m, const th_lora_options *options)
     if (th_refuse_in_check(m->ctx, operation) != TH_OK || check_options(m->ctx, &given) != TH_OK ||
         check_tree(m, &given, &count) != TH_OK)
         return m->ctx->error;
-    if (attach_all(m, &given) == TH_OK && draw_all(m) == TH_OK)
+    m->ctx->adapters_follow = bytes_of_all(m, &given, setting_of(&given).rank);
+    const th_status attached = attach_all(m, &given);
+    m->ctx->adapters_follow = 0;
+    if (attached == TH_OK && draw_all(m) == TH_OK)
         th_lora_freeze_base(m);
     else
         th_lora_remove_all(m);

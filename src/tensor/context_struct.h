@@ -91,6 +91,7 @@ struct th_context {
     th_block_allocator step_memory;  /* values, gradients, saved results of the current step */
     th_block_allocator owned_memory; /* tensors that the user owns */
     bool weights_follow;             /* a new module does not initialize large weights, because they will be read */
+    size_t adapters_follow;          /* bytes of the adapters that follow: their block has this capacity; else 0 */
     struct th_parameter_block *parameter_blocks;
     th_quarantined quarantine;
 

@@ -27,6 +27,8 @@ static bool is_kind(const th_parameter_block *block, block_kind kind)
 
 static size_t usual_capacity(const th_context *ctx, block_kind kind)
 {
+    if (kind.adapters && ctx->adapters_follow)
+        return ctx->adapters_follow;
     size_t capacity = 0;
     for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
         if (is_kind(b, kind))
