@@ -22,14 +22,14 @@ static void check_model(const char *path)
     th_context *ctx = fuzz_context(MEMORY);
     th_module *model = th_language_model_from_gguf(ctx, path, NULL);
     const bool failed = fuzz_failed(ctx, model == NULL);
-    th_module *stored = th_language_model_from_gguf(ctx, path, &(th_gguf_load_options){.stored = true});
-    if (fuzz_failed(ctx, stored == NULL) || failed) {
+    th_module *frozen = th_language_model_from_gguf(ctx, path, &(th_gguf_load_options){.stored = true});
+    if (fuzz_failed(ctx, frozen == NULL) || failed) {
         fuzz_context_free(ctx);
         return;
     }
-    FUZZ_CHECK(th_module_count(stored) == th_module_count(model), "the stored model has another size");
-    FUZZ_CHECK(th_module_store(stored, TH_FLOAT32) == TH_OK, "%s", th_error_message(ctx));
-    FUZZ_CHECK(th_module_crc32c(stored) == th_module_crc32c(model), "stored weights differ");
+    FUZZ_CHECK(th_module_count(frozen) == th_module_count(model), "the stored model has another size");
+    FUZZ_CHECK(th_module_store(frozen, TH_FLOAT32) == TH_OK, "%s", th_error_message(ctx));
+    FUZZ_CHECK(th_module_crc32c(frozen) == th_module_crc32c(model), "stored weights differ");
     if (th_module_count(model) <= MAX_PARAMETERS)
         check_export(ctx, model);
     fuzz_context_free(ctx);

@@ -48,7 +48,7 @@ void th_gguf_put_float32(th_gguf_writer *w, const char *key, double value)
 void th_gguf_put_flag(th_gguf_writer *w, const char *key, bool value)
 {
     begin(w, key, TH_GGUF_BOOL);
-    fputc(value, w->file);
+    fputc(value ? 1 : 0, w->file);
 }
 
 void th_gguf_put_text(th_gguf_writer *w, const char *key, const char *text, size_t bytes)

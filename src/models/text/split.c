@@ -104,7 +104,7 @@ static th_status cut_by_pattern(const cutting *c, int stage, th_piece piece)
 {
     part word = {0};
     for (size_t at = 0; at < piece.bytes;) {
-        size_t begin = piece.bytes, end = piece.bytes;
+        size_t begin = piece.bytes, end = begin;
         const th_match match =
             th_pattern_next(c->split->stage[stage].pattern, piece.text, piece.bytes, at, c->budget, &begin, &end);
         if (match == TH_MATCH_GAVE_UP)
