@@ -80,7 +80,8 @@ TH_API th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th
                                          const th_cross_entropy_options *options);
 
 /* As th_language_model_loss, for sequences that contain several documents (th_language_model_logits_options.documents,
- * th_windows_next_packed). Logits have the bits of separate documents. */
+ * th_windows_next_packed). Logits have the bits of separate documents. Exception: with dynamic or LongRoPE scaling, the
+ * longest document of a sequence chooses the frequencies of the whole sequence. */
 TH_API th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                                 th_tensor *documents, const th_cross_entropy_options *options);
 
