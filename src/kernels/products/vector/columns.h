@@ -93,21 +93,32 @@ TH_INLINE void load_quad_units(const column_set *set, int64_t offset, vec *unit)
     transpose_quads(unit, QUAD);
 }
 
+#if TH_VECTOR_BYTES == 64
+
+/* Loads `units` units of each column, 2 QUAD or 4 QUAD. */
+TH_INLINE void load_more_units(const column_set *set, int64_t offset, int units, vec *unit)
+{
+    UNROLLED_FOR (int j = 0; j < 2 * QUAD; j++)
+        UNROLLED_FOR (int half = 0; half < units / (2 * QUAD); half++) {
+            const int first = j / QUAD * 2 * QUAD + j % QUAD;
+            const __m256i *low = (const __m256i *)(set->line[first] + offset) + half;
+            const __m256i *high = (const __m256i *)(set->line[first + QUAD] + offset) + half;
+            unit[half * 2 * QUAD + j] =
+                (vec)_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(low)), _mm256_loadu_si256(high), 1);
+        }
+    transpose_quads(unit, units);
+    UNROLLED_FOR (int half = 0; half < units; half += 2 * QUAD)
+        UNROLLED_FOR (int s = 0; s < QUAD; s++)
+            swap_quads(&unit[half + s], &unit[half + QUAD + s]);
+}
+
+#endif
+
 /* Loads 2 QUAD units of each column. */
 TH_INLINE void load_units(const column_set *set, int64_t offset, vec *unit)
 {
 #if TH_VECTOR_BYTES == 64
-    UNROLLED_FOR (int s = 0; s < QUAD; s++)
-        UNROLLED_FOR (int g = 0; g < 2; g++) {
-            const int first = 2 * QUAD * g + s;
-            const __m256i *low = (const __m256i *)(set->line[first] + offset);
-            const __m256i *high = (const __m256i *)(set->line[first + QUAD] + offset);
-            unit[g * QUAD + s] =
-                (vec)_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(low)), _mm256_loadu_si256(high), 1);
-        }
-    transpose_quads(unit, 2 * QUAD);
-    UNROLLED_FOR (int s = 0; s < QUAD; s++)
-        swap_quads(&unit[s], &unit[QUAD + s]);
+    load_more_units(set, offset, 2 * QUAD, unit);
 #else
     load_quad_units(set, offset, unit);
     load_quad_units(set, offset + 16, unit + QUAD);
@@ -116,6 +127,24 @@ TH_INLINE void load_units(const column_set *set, int64_t offset, vec *unit)
 
 /* Units of two registers of columns. Their steps alternate, because the additions of one sum wait for each other. */
 typedef vec column_units[GROUPS][2 * QUAD];
+
+#if TH_VECTOR_BYTES == 64
+
+/* Loads a whole cache line of each column in one register of columns, then the next register. If the columns are a
+ * multiple of 4096 bytes apart, their lines compete for 8 places in the cache, so half a line would not stay there. */
+TH_INLINE void use_plain_chunk(const column_use *use, int64_t step)
+{
+    UNROLLED_FOR (int g = 0; g < use->groups; g++) {
+        vec unit[PLAIN_STEPS];
+        load_more_units(&use->set[g], step * (int64_t)sizeof(real), PLAIN_STEPS, unit);
+        UNROLLED_FOR (int i = 0; i < PLAIN_STEPS; i++) {
+            prefetch_step(use, g * PLAIN_STEPS + i, use->groups * PLAIN_STEPS, use->groups * TH_REGISTER_LANES * 64);
+            use_column(use, g, step + i, unit[i]);
+        }
+    }
+}
+
+#else
 
 TH_INLINE void use_plain_chunk(const column_use *use, int64_t step)
 {
@@ -130,6 +159,8 @@ TH_INLINE void use_plain_chunk(const column_use *use, int64_t step)
         }
     }
 }
+
+#endif
 
 #if TH_REAL_BITS == 32
 
