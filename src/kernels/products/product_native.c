@@ -106,6 +106,23 @@ static b_columns b_columns_at(const th_product_plan *p, int64_t step, int64_t co
     return (b_columns){(const char *)product->b + column * bytes + step / numbers * size, bytes};
 }
 
+/* Packs columns of a stored B that kernels read directly. */
+static void pack_stored(const th_product_plan *p, int64_t step, int64_t steps, int64_t column, int64_t columns,
+                        char *panels)
+{
+    const th_product *product = &p->product;
+    const int64_t stride = (int64_t)p->panel_bytes / p->size;
+    if (product->b_col == 1) {
+        const int64_t bytes =
+            product->b_row / th_dtype_numbers(product->b_storage) * (int64_t)th_dtype_size(product->b_storage);
+        p->kernels->product_pack_stored_rows(steps, columns, (const char *)product->b + step * bytes,
+                                             (int)product->b_storage, bytes, column, panels, stride);
+        return;
+    }
+    const b_columns b = b_columns_at(p, step, column);
+    p->kernels->product_pack_stored(steps, columns, b.data, (int)product->b_storage, b.bytes, panels, stride);
+}
+
 /* Packs columns of B, over some steps, from a multiple of a panel on. */
 static void pack_b(const th_product_plan *p, int64_t step, int64_t steps, int64_t column, int64_t columns, void *loaded,
                    char *panels)
@@ -118,8 +135,7 @@ static void pack_b(const th_product_plan *p, int64_t step, int64_t steps, int64_
         return;
     }
     if (th_product_packs_stored(p)) {
-        const b_columns b = b_columns_at(p, step, column);
-        p->kernels->product_pack_stored(steps, columns, b.data, (int)product->b_storage, b.bytes, panels, stride);
+        pack_stored(p, step, steps, column, columns, panels);
         return;
     }
     for (int64_t done = 0; done < columns; done += p->load_columns) {

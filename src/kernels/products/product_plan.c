@@ -21,6 +21,8 @@ enum {
     /* or this many panels, if they have more rows: AMX has the largest panels, and its processors a 2 MB L2 cache */
     ROW_PANELS = 8,
     SHORT_ROW_BLOCK = 24,
+    STORED_ROW_BLOCK = 192,     /* max rows of a task that packs a stored B itself: two fifths of a 1 MB L2 cache */
+    STORED_PANELS = 8,          /* of B for each thread, so that the tasks end at about the same time */
     ROW_UNIT = 12,              /* whole tiles in every instruction set */
     SHARED_BYTES = 6 << 20,     /* max bytes that the team packs for a pass: stays in an L3 cache */
     IN_PLACE_BYTES = 512 << 10, /* max bytes of B in place: stays in an L2 cache */
@@ -60,10 +62,22 @@ static int64_t row_unit(const th_product_plan *p)
     return p->parts ? p->multiply.rows : ROW_UNIT;
 }
 
+/* Returns whether each task computes all rows of its columns and packs its own panels of a stored B. The panels then
+ * stay in the cache of one processor. A block that the team packs does not, and it takes more memory. */
+static bool takes_all_rows(const th_product_plan *p, int threads)
+{
+    return th_product_packs_stored(p) && p->product.m <= STORED_ROW_BLOCK &&
+           p->product.n >= (int64_t)STORED_PANELS * threads * p->multiply.columns;
+}
+
 /* Divides rows into blocks of about the same size. The blocks are short if long ones would be too few for the team and
  * B is in a cache. */
-static void plan_rows(th_product_plan *p, int64_t tasks)
+static void plan_rows(th_product_plan *p, int64_t tasks, int threads)
 {
+    if (takes_all_rows(p, threads)) {
+        p->row_block = round_up(p->product.m, row_unit(p));
+        return;
+    }
     const int64_t long_blocks = th_ceil_div(p->product.m, th_larger(ROW_BLOCK, ROW_PANELS * p->multiply.rows));
     const int64_t short_blocks = b_is_small(p) ? th_smaller(tasks, th_ceil_div(p->product.m, SHORT_ROW_BLOCK)) : 1;
     p->row_block = round_up(th_ceil_div(p->product.m, th_larger(short_blocks, long_blocks)), row_unit(p));
@@ -201,7 +215,7 @@ th_product_plan th_product_plan_of(const th_machine *machine, th_dtype dtype, co
     p.own_columns = OWN_PANELS * p.multiply.columns;
     p.c_buffer = product->c_col != 1;
     const int64_t tasks = tasks_wanted(product, threads);
-    plan_rows(&p, tasks);
+    plan_rows(&p, tasks, threads);
     plan_b(&p);
     plan_columns(&p, tasks);
     balance_rows(&p, threads);

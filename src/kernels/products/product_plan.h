@@ -33,11 +33,10 @@ static inline int64_t th_product_row_blocks(const th_product_plan *p)
     return th_ceil_div(p->product.m, p->row_block);
 }
 
-/* Returns whether kernels read the stored B directly: if its columns are contiguous and the product is in float32. */
+/* Returns whether kernels read the stored B directly: if the product is in float32. */
 static inline bool th_product_packs_stored(const th_product_plan *p)
 {
-    return p->product.b_storage && !p->parts && p->size == (int64_t)sizeof(float) && p->product.b_row == 1 &&
-           p->product.b_col != 1;
+    return p->product.b_storage && !p->parts && p->size == (int64_t)sizeof(float);
 }
 
 /* Returns the kernels that multiply in this precision. */
