@@ -20,6 +20,8 @@ typedef struct th_product_kernels {
     /* For few rows, with B in place and its columns contiguous: element (k, j) is b[k + j * b_panel]. NULL if this path
      * has no such kernel. */
     void (*few_rows)(const th_product_block *block);
+    /* The same for a B stored as bfloat16. Strides count its numbers. */
+    void (*few_rows_stored)(const th_product_block *block);
 } th_product_kernels;
 
 #endif

@@ -250,10 +250,12 @@ static void multiply_in_place(const th_product_plan *p, const task *t, int64_t s
 /* Multiplies few rows by B in place, with contiguous columns. */
 static void multiply_few_rows(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
-    const th_product *product = &p->product;
-    block->b = element(p, product->b, step + t->column * product->b_col);
-    block->b_panel = product->b_col;
-    p->multiply.few_rows(block);
+    block->b = b_columns_at(p, step, t->column).data;
+    block->b_panel = p->product.b_col;
+    if (p->product.b_storage)
+        p->multiply.few_rows_stored(block);
+    else
+        p->multiply.few_rows(block);
 }
 
 /* Multiplies one to three rows by B in place, over all steps. */
@@ -275,7 +277,7 @@ static void multiply_stream(const th_product_plan *p, const task *t)
 }
 
 /* Multiplies few rows by a stored B that no kernel reads directly. Columns are loaded, a few at a time. */
-static void multiply_few_rows_stored(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
+static void multiply_few_rows_loaded(const th_product_plan *p, const task *t, int64_t step, th_product_block *block)
 {
     const int64_t columns = block->n;
     const char *init = block->init;
@@ -314,18 +316,18 @@ static void multiply_block(const product_pass *pass, const task *t)
         multiply_stream(p, t);
         return;
     }
-    for (int64_t step = pass->step; step < pass->step + pass->steps; step += TH_PRODUCT_BLOCK) {
+    for (int64_t step = pass->step; step < pass->step + pass->steps; step += p->block_steps) {
         th_product_block block = {.m = t->rows,
                                   .n = t->columns,
-                                  .k = th_smaller(pass->step + pass->steps - step, TH_PRODUCT_BLOCK),
+                                  .k = th_smaller(pass->step + pass->steps - step, p->block_steps),
                                   .c = t->c,
                                   .c_row = t->c_row};
         set_a(pass, t, step, &block);
         set_init(p, t, step, &block);
         if (p->b_shared)
             multiply_shared(pass, t, step, &block);
-        else if (p->b_few_rows && p->product.b_storage)
-            multiply_few_rows_stored(p, t, step, &block);
+        else if (p->b_few_rows && p->load_columns > 0)
+            multiply_few_rows_loaded(p, t, step, &block);
         else if (p->b_few_rows)
             multiply_few_rows(p, t, step, &block);
         else if (p->b_in_place)

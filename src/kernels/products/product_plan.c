@@ -6,7 +6,8 @@
  * them and the team packs them. B is read
  *
  *     in place, if its rows are contiguous and it fits into the L2 cache;
- *     in place, if C has few rows: transposed in registers, or split into bfloat16 parts a group of steps at a time;
+ *     in place, if C has few rows: transposed in registers, or split into bfloat16 parts a group of steps at a time (a
+ *         B stored as bfloat16 is one part already);
  *     in place, if C has one to three rows: a stream of panels over all steps;
  *     from a few loaded columns at a time, if it is stored (product_storage.h), C has few rows and no kernel packs it;
  *     from a few panels at a time that the task packs, if only one block of rows needs them;
@@ -113,7 +114,10 @@ static void plan_b(th_product_plan *p)
     }
     p->load_columns = 0;
     p->load_bytes = 0;
-    if (product->b_storage &&
+    /* A sum of one part has no blocks. All steps at once are in the order of memory. */
+    const bool few_stored = p->b_few_rows && product->b_storage == TH_BFLOAT16 && p->multiply.few_rows_stored;
+    p->block_steps = few_stored ? th_larger(product->k, TH_PRODUCT_BLOCK) : TH_PRODUCT_BLOCK;
+    if (product->b_storage && !few_stored &&
         !th_product_packs_stored(p)) { /* about a block of numbers, so that few blocks are loaded twice */
         p->load_columns = round_up(TH_BLOCK_NUMBERS, p->multiply.columns);
         p->load_bytes = th_product_load_bytes(p->size, steps, p->load_columns);
@@ -180,7 +184,7 @@ static bool packing_a_pays(const th_product_plan *p)
  * parts, which are slower to pack. */
 static void plan_a(th_product_plan *p)
 {
-    const int64_t steps = th_smaller(p->product.k, TH_PRODUCT_BLOCK);
+    const int64_t steps = th_smaller(p->product.k, p->block_steps);
     p->pack_a = p->parts || (p->product.m > 1 && !p->b_stream && (p->b_few_rows || packing_a_pays(p)));
     p->a_bytes =
         p->pack_a
@@ -188,7 +192,8 @@ static void plan_a(th_product_plan *p)
             : 0;
     const int64_t a_block = th_product_row_blocks(p) * (int64_t)p->a_bytes;
     const bool pays = p->b_shared || (p->parts && p->product.m * steps > LITTLE_A);
-    p->a_shared = p->pack_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES;
+    p->a_shared = p->pack_a && pays && p->column_block < p->pass_columns && a_block <= SHARED_BYTES &&
+                  p->block_steps == TH_PRODUCT_BLOCK;
     p->a_shared_bytes = 0;
     if (p->a_shared) {
         p->pass_steps = th_smaller(p->pass_steps, SHARED_BYTES / a_block * TH_PRODUCT_BLOCK);

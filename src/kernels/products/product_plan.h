@@ -19,7 +19,8 @@ typedef struct th_product_plan {
     int64_t own_columns;              /* of B that a task packs at a time */
     int64_t pack_columns;             /* of B that a task packs for the team */
     int64_t pass_columns, pass_steps; /* of C, and of k, in one pass */
-    int64_t load_columns; /* columns of a stored B that are loaded at a time, whole panels; 0 if B is not stored */
+    int64_t block_steps;              /* of k that one call of a kernel multiplies: TH_PRODUCT_BLOCK, or all */
+    int64_t load_columns; /* columns of a stored B that are loaded at a time, whole panels; 0 if none is loaded */
     size_t panel_bytes;   /* from one packed panel of B to the next, for TH_PRODUCT_BLOCK steps of k */
     size_t b_shared_bytes, a_shared_bytes; /* of the operands that the team packs for a pass */
     size_t a_bytes, b_bytes, c_bytes;      /* of a task: one block of A (shared or its own), panels of B, buffered C */

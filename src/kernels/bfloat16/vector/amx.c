@@ -369,6 +369,6 @@ extern const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS];
 
 /* [parts - 1] */
 const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS] = {
-    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows},
-    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows, NULL},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL, NULL},
 };

@@ -109,6 +109,11 @@ static void few_rows(const th_product_block *block)
     multiply_in_state(few_rows_dpbf16, block);
 }
 
+static void few_rows_stored(const th_product_block *block)
+{
+    multiply_in_state(few_rows_stored_dpbf16, block);
+}
+
 /* -- the functions of th_product_kernels -- */
 
 PART_KERNELS(1, pack_dpbf16, multiply_dpbf16, GROUP_OF_A);
@@ -118,6 +123,7 @@ extern const th_product_kernels TH_KERNEL(product_dpbf16)[MAX_PARTS];
 
 /* [parts - 1] */
 const th_product_kernels TH_KERNEL(product_dpbf16)[MAX_PARTS] = {
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1, few_rows},
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2, NULL},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1, few_rows,
+     few_rows_stored},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2, NULL, NULL},
 };

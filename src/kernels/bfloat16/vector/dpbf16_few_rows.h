@@ -1,6 +1,6 @@
-/* Multiplies few rows by B in place, in one bfloat16 part, with dot products (for dpbf16.c). The time to read B limits
- * the speed, so B is read once. A square of B is a register of columns over a group of steps. It is turned into pairs
- * in registers and used at once. */
+/* Multiplies few rows by B in place, in one bfloat16 part, with dot products (for dpbf16.c). B is float32, or stored as
+ * bfloat16. The time to read B limits the speed, so B is read once. A square of B is a register of columns over a group
+ * of steps. It is turned into pairs in registers and used at once. */
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_DPBF16_FEW_ROWS_H
 
@@ -30,6 +30,14 @@ TH_INLINE vec add_square(const pair *a, const vec pair_of[GROUP_PAIRS], vec c)
     return c + (sum[0] + sum[1]);
 }
 
+/* Like load_lines, for numbers that are stored as bfloat16. Dot products count denormal numbers as 0. */
+TH_INLINE void load_stored_lines(const uint16_t *from, int64_t line, int64_t lines, int64_t steps, square to)
+{
+    const __mmask32 given = (__mmask32)(steps >= TH_PART_GROUP ? 0xffffffff : (1U << steps) - 1);
+    UNROLLED_FOR (int i = 0; i < PART_LANES; i++)
+        to[0][i] = (vec)quads_to_pairs(_mm512_maskz_loadu_epi16(given, from + (i < lines ? i : lines - 1) * line));
+}
+
 /* Prefetches the columns after a square into the second-level cache. */
 TH_INLINE void prefetch_behind(const float *at, int64_t column)
 {
@@ -39,21 +47,44 @@ TH_INLINE void prefetch_behind(const float *at, int64_t column)
     }
 }
 
-/* Computes a register of columns from j, or fewer at the end. */
-TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t j)
+/* The same for stored columns, in the order of memory. first: the first steps of the columns. */
+TH_INLINE void prefetch_stored_behind(const uint16_t *first, int64_t column, int64_t step)
 {
-    const int64_t columns = th_smaller(block->n - j, PART_LANES), column = block->b_panel;
-    const float *at = (const float *)block->b + j * column;
+    UNROLLED_FOR (int i = 0; i < PART_LANES; i++)
+        __builtin_prefetch(first + PART_LANES * (column + step) + i * TH_PART_GROUP, 0, 2);
+}
+
+TH_INLINE void load_columns(bool stored, const th_product_block *block, int64_t j, int64_t columns, int64_t step,
+                            square pair_of)
+{
+    const int64_t column = block->b_panel, steps = block->k - step;
+    if (stored) {
+        const uint16_t *first = (const uint16_t *)block->b + j * column, *at = first + step;
+        prefetch_stored_behind(first, column, step);
+        if (columns == PART_LANES && steps >= TH_PART_GROUP)
+            load_stored_lines(at, column, PART_LANES, TH_PART_GROUP, pair_of);
+        else
+            load_stored_lines(at, column, columns, steps, pair_of);
+    } else {
+        const float *at = (const float *)block->b + j * column + step;
+        prefetch_behind(at, column);
+        if (columns == PART_LANES && steps >= TH_PART_GROUP)
+            load_lines(1, PART_LANES, at, column, PART_LANES, TH_PART_GROUP, pair_of);
+        else
+            load_lines(1, PART_LANES, at, column, columns, steps, pair_of);
+    }
+}
+
+/* Computes a register of columns from j, or fewer at the end. */
+TH_INLINE void few_columns(bool stored, int64_t rows, const th_product_block *block, int64_t j)
+{
+    const int64_t columns = th_smaller(block->n - j, PART_LANES);
     vec c[TH_FEW_PART_ROWS];
     for (int64_t i = 0; i < rows; i++)
         c[i] = block->init ? vec_load_part((const float *)block->init + i * block->init_row + j, columns, 0) : (vec){0};
-    for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, at += TH_PART_GROUP) {
+    for (int64_t step = 0; step < block->k; step += TH_PART_GROUP) {
         square pair_of;
-        prefetch_behind(at, column);
-        if (columns == PART_LANES && block->k - step >= TH_PART_GROUP)
-            load_lines(1, PART_LANES, at, column, PART_LANES, TH_PART_GROUP, pair_of);
-        else
-            load_lines(1, PART_LANES, at, column, columns, block->k - step, pair_of);
+        load_columns(stored, block, j, columns, step, pair_of);
         transpose_registers(pair_of[0]);
         for (int64_t i = 0; i < rows; i++)
             c[i] = add_square(a_of_rows(block, i, step / TH_PART_GROUP), pair_of[0], c[i]);
@@ -62,14 +93,25 @@ TH_INLINE void few_columns(int64_t rows, const th_product_block *block, int64_t 
         vec_store_part((float *)block->c + i * block->c_row + j, columns, c[i]);
 }
 
-/* th_product_kernels.few_rows for one part. */
-static __attribute__((noinline)) void few_rows_dpbf16(const th_product_block *block)
+TH_INLINE void few_rows_by(bool stored, const th_product_block *block)
 {
     for (int64_t j = 0; j < block->n; j += PART_LANES)
         if (block->m == 1)
-            few_columns(1, block, j);
+            few_columns(stored, 1, block, j);
         else
-            few_columns(block->m, block, j);
+            few_columns(stored, block->m, block, j);
+}
+
+/* th_product_kernels.few_rows for one part. */
+static __attribute__((noinline)) void few_rows_dpbf16(const th_product_block *block)
+{
+    few_rows_by(false, block);
+}
+
+/* th_product_kernels.few_rows_stored */
+static __attribute__((noinline)) void few_rows_stored_dpbf16(const th_product_block *block)
+{
+    few_rows_by(true, block);
 }
 
 #endif
