@@ -77,6 +77,25 @@ typedef struct th_family_field {
         "num_attention_heads", TH_SIZE(heads), .missing = heads_                                                       \
     }
 
+/* The gate of a gated MLP, and the epsilon of all norms. */
+#define TH_SILU_AND_EPS(eps_)                                                                                          \
+    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},                \
+    {                                                                                                                  \
+        "rms_norm_eps", TH_POSITIVE(block.eps), .missing = eps_                                                        \
+    }
+#define TH_ATTENTION_BIAS                                                                                              \
+    {                                                                                                                  \
+        "attention_bias", TH_NOT(block.no_attention_bias), .missing = false                                            \
+    }
+#define TH_ATTENTION_DROPOUT                                                                                           \
+    {                                                                                                                  \
+        "attention_dropout", TH_RATE(block.attention_dropout), .missing = 0                                            \
+    }
+#define TH_TIED(missing_)                                                                                              \
+    {                                                                                                                  \
+        "tie_word_embeddings", TH_NOT(untied), .missing = missing_                                                     \
+    }
+
 /* -- rotary positions -- */
 
 typedef struct th_family_rotary {
