@@ -42,7 +42,7 @@ START_TEST(patterns_match_as_target_modules_do)
     ck_assert_int_eq(count_matches(model, "layers.0.self_attn.in_proj", "layers.1.self_attn.q_proj"), 4);
     ck_assert_int_eq(count_matches(model, "classifier", NULL), 1);
     ck_assert_int_eq(count_matches(model, "*", NULL), 15);
-    ck_assert_int_eq(th_lora_attach(model, NULL), TH_OK); /* all but the classifier */
+    ck_assert_int_eq(th_lora_attach(model, NULL), TH_OK); /* all except the classifier */
     ck_assert_int_eq(th_lora_count(model), 14);
     ck_assert_int_eq(th_lora_detach(model), TH_OK);
     ck_assert_int_eq(count_matches(th_module_find(model, "layers.0"), "self_attn.q_proj", NULL), 1);

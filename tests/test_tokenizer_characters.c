@@ -1,5 +1,5 @@
 /* Tokenizers whose tokens consist of characters: normalizers, Metaspace, byte fallback, decoders, added tokens that are
- * single words or normalized. The expected tokens and texts are those of the reference library. */
+ * single words or normalized. The reference library made the expected tokens and texts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -56,7 +56,7 @@ typedef struct th_family_field {
     double missing;    /* if the file does not have the field. A size of 0 depends on other sizes */
     const char *name;  /* as missing, of an activation */
     const char *other; /* another key for the same field, or NULL */
-    bool optional;     /* null means 0, which is none; otherwise null means missing */
+    bool optional;     /* null means 0: the model lacks it. Otherwise null means missing */
 } th_family_field;
 
 #define TH_MEMBER(member) offsetof(th_language_model_options, member)
