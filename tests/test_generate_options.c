@@ -313,6 +313,20 @@ static th_module *scaled_model(int64_t original, bool dynamic)
     return randomized(th_language_model_new(ctx, &o));
 }
 
+START_TEST(layers_with_different_original_lengths_are_an_error)
+{
+    static const bool second[2] = {false, true};
+    th_language_model_options o = *th_language_model_options_of(scaled_model(8, false));
+    o.other_layers = second;
+    o.other_scores = o.block.scores;
+    o.other_scores.rotary_scaling.original_length = 10;
+    const th_generate_options options = prompted();
+    th_generated result;
+    ck_assert_int_ne(th_generate(randomized(th_language_model_new(ctx, &o)), &options, &result), TH_OK);
+    expect_error(TH_ERROR_ARGUMENT, "layers with LongRoPE must have the same original_length; the model has 8 and 10");
+}
+END_TEST
+
 /* Greedy tokens of one prompt, each from a forward over the whole sequence. */
 static void written_out(th_module *model, const int32_t *begin, int64_t n, int32_t *expected)
 {
@@ -439,6 +453,7 @@ int main(void)
     tcase_add_test(tests, ngrams_do_not_repeat_in_beams);
     tcase_add_loop_test(tests, a_sequence_in_which_every_token_repeats_is_an_error, 1, 3);
     tcase_add_test(tests, min_p_excludes_improbable_tokens);
+    tcase_add_test(tests, layers_with_different_original_lengths_are_an_error);
     tcase_add_test(tests, longrope_generates_as_without_a_cache);
     tcase_add_loop_test(tests, sequences_with_their_own_length_do_not_depend_on_the_batch, 0, 2);
     tcase_add_test(tests, forecasts_count_the_change_of_frequencies);
