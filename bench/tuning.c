@@ -1,5 +1,5 @@
-/* Times training steps of a Llama with random weights on random tokens, and counts their memory: tuning of all
- * parameters in float32, or LoRA beside frozen weights that are stored in some type. Prints one line of name=value
+/* Times training steps of a Llama with random weights on random tokens, and counts their memory. It tunes all
+ * parameters in float32, or adapters (LoRA) beside frozen weights of a storage type. Prints one line of name=value
  * pairs. tuning.sh compares the cases.
  *
  *     tuning                                         all parameters

@@ -37,7 +37,7 @@ enum {
     CLASS_MASKS
 };
 
-/* Creates a model and its optimizer (Adam). The arguments, with copy_task's defaults in brackets:
+/* Creates a model and its optimizer (Adam). The arguments have these ranges, and copy_task has the defaults in brackets.
  *       seed 0 .. 2^53 [1], length 1 .. 120 [16], symbols 2 .. 62 [26], width 1 .. 4096 [64], heads 1 .. 32 [4],
  *       batch 1 .. 4096 [32], steps 0 .. 1e7 [400], rate > 0 [5e-3], 0 <= dropout < 1 [0.1], mask CLASS_MASK_* [causal]
  * The number of heads must divide the width. steps: the rate rises for 20 steps to `rate`, and falls to 0 at this step

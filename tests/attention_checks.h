@@ -6,8 +6,8 @@
 
 #include "attention_cases.h"
 
-/* Checks results and gradients against plain loops. */
-void check_values(const attention_case *c, const th_machine *machine, th_dtype dtype, double tolerance);
+/* Checks results and gradients of every machine of a list against plain loops. */
+void check_values(const attention_case *c, const th_machine *machine, int machines, th_dtype dtype, double tolerance);
 
 /* Fails unless all results of both problems have the same bits. */
 void assert_same_bits(const problem *a, const problem *b, const char *what);

@@ -1,5 +1,5 @@
 /* Attention of few queries (a step of generation) has the bits of the same queries in a whole sequence, although it reads keys
- * and values in place: with windows, groups of heads, strided operands, both types, and NaN at hidden keys. B sequences, H
+ * and values in place. The tests have windows, groups of heads, strided operands, both types, and NaN at hidden keys. B sequences, H
  * heads, KV heads of keys and values, S keys. */
 #include <math.h>
 #include <string.h>

@@ -29,11 +29,10 @@ START_TEST(values_and_gradients_are_as_defined)
     th_machine list[PRODUCT_PATHS];
     for (int precision = 0; precision < PRECISIONS; precision++) {
         const int count = machines(precision, list);
-        for (int m = 0; m < count; m++)
-            check_values(&cases[_i], &list[m], TH_FLOAT32, precisions[precision].tolerance);
+        check_values(&cases[_i], list, count, TH_FLOAT32, precisions[precision].tolerance);
         th_machine plainest = machine_of(0, 1);
         plainest.precision = precisions[precision].precision;
-        check_values(&cases[_i], &plainest, TH_FLOAT32, precisions[precision].tolerance);
+        check_values(&cases[_i], &plainest, 1, TH_FLOAT32, precisions[precision].tolerance);
     }
 }
 END_TEST

@@ -278,7 +278,7 @@ static th_module *decoder_new(int i, bool recompute)
     return block;
 }
 
-/* Runs a member on x; returns x if there is no such member. */
+/* Runs a member on x; returns x if the block lacks it. */
 static th_tensor *member(th_module *block, const char *name, th_tensor *x)
 {
     th_module *m = th_module_find(block, name);

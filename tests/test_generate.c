@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "tapehead/models.h"
 
-#include "context.h"
+#include "drawn_models.h"
 
 static void setup(void)
 {
@@ -33,16 +33,6 @@ static const th_transformer_options encoder_decoder = {.source_vocabulary = 7,
                                                        .heads = 3,
                                                        .encoder_layers = 1,
                                                        .decoder_layers = 2};
-
-/* Sets parameters to numbers that give a varied distribution. */
-static th_module *randomized(th_module *m)
-{
-    no_error();
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (th_ndim(p.tensor) > 1)
-            ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.4), TH_OK);
-    return m;
-}
 
 static const int32_t prompt[B * T] = {1, 5, 2, 7, 3, 4, 9, -1, 99, 0, 6, 2, 8, 0, 1};
 static const int64_t prompt_len[B] = {5, 2, 4};

@@ -6,7 +6,7 @@
 
 #include "tapehead/models.h"
 
-#include "context.h"
+#include "drawn_models.h"
 
 enum { B = 4, T = 6, V = 8, LENGTH = 64, MAX_NEW = 40 };
 
@@ -18,19 +18,6 @@ static void setup(void)
 
 static const th_language_model_options small = {
     .vocabulary = V, .length = LENGTH, .width = 8, .heads = 2, .layers = 1, .dropout = 0.5};
-
-/* Returns a model with these logits after any tokens. */
-static th_module *model_with(const double *logits)
-{
-    th_module *m = th_language_model_new(ctx, &small);
-    th_tensor *bias = th_module_find_parameter(m, "norm.bias"), *rows = th_module_find_parameter(m, "embedding.weight");
-    ck_assert_int_eq(th_fill(th_module_find_parameter(m, "norm.weight"), 0), TH_OK);
-    ck_assert_int_eq(th_fill(bias, 0), TH_OK);
-    ck_assert_int_eq(th_set(bias, TH_INDEX(1), 1), TH_OK);
-    for (int64_t v = 0; v < V; v++)
-        ck_assert_int_eq(th_set(rows, TH_INDEX(v, 1), logits[v]), TH_OK);
-    return m;
-}
 
 static th_tensor *integers(th_shape shape, const int32_t *data)
 {
@@ -79,7 +66,7 @@ static tokens drawn(th_module *model, uint64_t seed, const int32_t *lengths)
 START_TEST(draws_count_from_the_first_generated_token)
 {
     static const int32_t lengths[][B] = {{1, 1, 1, 1}, {6, 6, 6, 6}, {1, 2, 3, 4}, {5, 1, 6, 2}};
-    th_module *model = model_with(equal);
+    th_module *model = new_with_logits(&small, equal);
     for (uint64_t seed = 0; seed < 4; seed++) {
         const tokens first = drawn(model, seed, lengths[0]);
         for (int i = 1; i < 4; i++) {
@@ -103,7 +90,7 @@ START_TEST(every_draw_has_its_own_number)
 {
     static const int32_t lengths[B] = {3, 3, 3, 3};
     enum { HALF = MAX_NEW / 2, SEEDS = 5 };
-    th_module *model = model_with(equal);
+    th_module *model = new_with_logits(&small, equal);
     tokens of[SEEDS];
     int count[V] = {0}, shifted = 0;
     for (int s = 0; s < SEEDS; s++) {
@@ -151,11 +138,11 @@ START_TEST(the_penalty_sees_the_prompt_and_what_was_generated)
     static const int32_t prompt[B * T] = {0, 0, 0, 0, 0, 0, 7, 6, 0, 0, 0, 0, 3, 1, 2, 7, 7, 7, 0, 1, 0, 1, 2, 5};
     static const int32_t lengths[B] = {1, 2, 3, 6};
     const double penalty = penalties[_i / 2], *logits = uneven[_i % 2];
-    const tokens got =
-        generated_by(model_with(logits), &(th_generate_options){.prompts = integers(TH_SHAPE(B, T), prompt),
-                                                                .lengths = integers(TH_SHAPE(B), lengths),
-                                                                .max_new_tokens = MAX_NEW,
-                                                                .repetition_penalty = penalty});
+    const tokens got = generated_by(new_with_logits(&small, logits),
+                                    &(th_generate_options){.prompts = integers(TH_SHAPE(B, T), prompt),
+                                                           .lengths = integers(TH_SHAPE(B), lengths),
+                                                           .max_new_tokens = MAX_NEW,
+                                                           .repetition_penalty = penalty});
     for (int b = 0; b < B; b++) {
         double score[V];
         memcpy(score, logits, sizeof score);

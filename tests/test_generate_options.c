@@ -5,7 +5,7 @@
 
 #include "tapehead/models.h"
 
-#include "context.h"
+#include "drawn_models.h"
 
 static void setup(void)
 {
@@ -24,16 +24,6 @@ static const th_transformer_options encoder_decoder = {.source_vocabulary = V,
                                                        .heads = 2,
                                                        .encoder_layers = 1,
                                                        .decoder_layers = 1};
-
-/* Sets parameters to numbers that give a varied distribution. */
-static th_module *randomized(th_module *m)
-{
-    no_error();
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (th_ndim(p.tensor) > 1)
-            ck_assert_int_eq(th_fill_normal(p.tensor, 0, 0.4), TH_OK);
-    return m;
-}
 
 static th_tensor *integers(th_shape shape, const int32_t *data)
 {
@@ -201,19 +191,6 @@ END_TEST
 
 /* -- n-grams -- */
 
-/* Returns a model with these logits after any tokens. */
-static th_module *model_with(const double *logits)
-{
-    th_module *m = th_language_model_new(ctx, &gpt);
-    th_tensor *bias = th_module_find_parameter(m, "norm.bias"), *rows = th_module_find_parameter(m, "embedding.weight");
-    ck_assert_int_eq(th_fill(th_module_find_parameter(m, "norm.weight"), 0), TH_OK);
-    ck_assert_int_eq(th_fill(bias, 0), TH_OK);
-    ck_assert_int_eq(th_set(bias, TH_INDEX(1), 1), TH_OK);
-    for (int64_t v = 0; v < V; v++)
-        ck_assert_int_eq(th_set(rows, TH_INDEX(v, 1), logits[v]), TH_OK);
-    return m;
-}
-
 static const double descending[V] = {12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
 
 /* Greedy after logits that prefer token 0, then 1 and so on. The prompts are {1, 5, 2, 7} and {3, 4, 9}. */
@@ -228,7 +205,7 @@ START_TEST(ngrams_do_not_repeat)
         {3, {{0, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0}, {0, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0}}},
         {20, {{0}, {0}}},
     };
-    th_module *model = model_with(descending);
+    th_module *model = new_with_logits(&gpt, descending);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         th_generate_options o = prompted();
         o.no_repeat_ngram_size = cases[i].n;
@@ -255,7 +232,7 @@ END_TEST
 /* With beams no sequence repeats an n-gram either, and neither the prompt's. */
 START_TEST(ngrams_do_not_repeat_in_beams)
 {
-    th_module *model = model_with(descending);
+    th_module *model = new_with_logits(&gpt, descending);
     th_generate_options o = prompted();
     o.beams = o.sequences = SEQUENCES;
     o.no_repeat_ngram_size = 2;
@@ -278,7 +255,7 @@ START_TEST(a_sequence_in_which_every_token_repeats_is_an_error)
     th_generate_options o = prompted();
     o.no_repeat_ngram_size = 1;
     o.beams = _i;
-    expect_status(th_generate(model_with(descending), &o, NULL), TH_ERROR_VALUE,
+    expect_status(th_generate(new_with_logits(&gpt, descending), &o, NULL), TH_ERROR_VALUE,
                   "or every token would repeat an n-gram");
     th_tape_clear(ctx);
 }
@@ -289,7 +266,7 @@ END_TEST
 /* Only tokens 0 and 1 are at least e^-1.5 times as probable as the best one. Greedy choice ignores it. */
 START_TEST(min_p_excludes_improbable_tokens)
 {
-    th_module *model = model_with(descending);
+    th_module *model = new_with_logits(&gpt, descending);
     th_generate_options o = prompted();
     o.temperature = 1;
     o.min_p = exp(-1.5);
@@ -335,6 +312,20 @@ static th_module *scaled_model(int64_t original, bool dynamic)
                                                 .n_factors = 6}}}};
     return randomized(th_language_model_new(ctx, &o));
 }
+
+START_TEST(layers_with_different_original_lengths_are_an_error)
+{
+    static const bool second[2] = {false, true};
+    th_language_model_options o = *th_language_model_options_of(scaled_model(8, false));
+    o.other_layers = second;
+    o.other_scores = o.block.scores;
+    o.other_scores.rotary_scaling.original_length = 10;
+    const th_generate_options options = prompted();
+    th_generated result;
+    ck_assert_int_ne(th_generate(randomized(th_language_model_new(ctx, &o)), &options, &result), TH_OK);
+    expect_error(TH_ERROR_ARGUMENT, "layers with LongRoPE must have the same original_length; the model has 8 and 10");
+}
+END_TEST
 
 /* Greedy tokens of one prompt, each from a forward over the whole sequence. */
 static void written_out(th_module *model, const int32_t *begin, int64_t n, int32_t *expected)
@@ -462,6 +453,7 @@ int main(void)
     tcase_add_test(tests, ngrams_do_not_repeat_in_beams);
     tcase_add_loop_test(tests, a_sequence_in_which_every_token_repeats_is_an_error, 1, 3);
     tcase_add_test(tests, min_p_excludes_improbable_tokens);
+    tcase_add_test(tests, layers_with_different_original_lengths_are_an_error);
     tcase_add_test(tests, longrope_generates_as_without_a_cache);
     tcase_add_loop_test(tests, sequences_with_their_own_length_do_not_depend_on_the_batch, 0, 2);
     tcase_add_test(tests, forecasts_count_the_change_of_frequencies);

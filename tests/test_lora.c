@@ -1,4 +1,4 @@
-/* Tests adapters: the bits at B = 0, the formula, gradients, what is trained, merging. */
+/* Tests adapters: the bits at B = 0, the formula, gradients, trained parameters, merging. */
 #include <math.h>
 #include <string.h>
 

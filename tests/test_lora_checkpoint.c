@@ -3,6 +3,7 @@
 
 #include "tapehead/models.h"
 
+#include "adapter_model.h"
 #include "folder.h"
 #include "models.h"
 
@@ -17,23 +18,6 @@ static void teardown(void)
 {
     close_context();
     remove_folder();
-}
-
-enum { V = 11, LENGTH = 8 };
-static const th_language_model_options small = {
-    .vocabulary = V, .length = LENGTH, .width = 16, .heads = 2, .layers = 2, .block = {.gated = true}};
-
-static th_tensor *tokens_new(void)
-{
-    int32_t token[2 * LENGTH];
-    for (int i = 0; i < 2 * LENGTH; i++)
-        token[i] = i * 5 % V;
-    return th_from_data(ctx, TH_INT32, TH_SHAPE(2, LENGTH), token);
-}
-
-static th_tensor *loss_of(th_module *model)
-{
-    return th_language_model_loss(model, tokens_new(), tokens_new(), NULL);
 }
 
 /* Trains until step `steps`, from a checkpoint unless `from` is NULL, and saves one. Returns the bits of the model. */

@@ -4,29 +4,13 @@
 
 #include "tapehead/tapehead.h"
 
+#include "adapter_model.h"
 #include "models.h"
 
 static void setup(void)
 {
     ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 1});
     ck_assert_ptr_nonnull(ctx);
-}
-
-enum { V = 11, LENGTH = 8 };
-static const th_language_model_options small = {
-    .vocabulary = V, .length = LENGTH, .width = 16, .heads = 2, .layers = 2, .block = {.gated = true}};
-
-static th_tensor *tokens_new(void)
-{
-    int32_t token[2 * LENGTH];
-    for (int i = 0; i < 2 * LENGTH; i++)
-        token[i] = i * 5 % V;
-    return th_from_data(ctx, TH_INT32, TH_SHAPE(2, LENGTH), token);
-}
-
-static th_tensor *loss_of(th_module *model)
-{
-    return th_language_model_loss(model, tokens_new(), tokens_new(), NULL);
 }
 
 /* -- patterns -- */
@@ -58,7 +42,7 @@ START_TEST(patterns_match_as_target_modules_do)
     ck_assert_int_eq(count_matches(model, "layers.0.self_attn.in_proj", "layers.1.self_attn.q_proj"), 4);
     ck_assert_int_eq(count_matches(model, "classifier", NULL), 1);
     ck_assert_int_eq(count_matches(model, "*", NULL), 15);
-    ck_assert_int_eq(th_lora_attach(model, NULL), TH_OK); /* all but the classifier */
+    ck_assert_int_eq(th_lora_attach(model, NULL), TH_OK); /* all except the classifier */
     ck_assert_int_eq(th_lora_count(model), 14);
     ck_assert_int_eq(th_lora_detach(model), TH_OK);
     ck_assert_int_eq(count_matches(th_module_find(model, "layers.0"), "self_attn.q_proj", NULL), 1);

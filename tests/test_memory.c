@@ -64,7 +64,8 @@ static void run(th_context *ctx, const program *p, int steps)
                                           .dropout = p->dropout,
                                           .block = {.attention_dropout = p->dropout, .no_mlp = p->no_mlp}});
     th_optimizer *optimizer = optimizer_new(model, p->rule);
-    th_tensor *text = th_random_integers(ctx, TH_INT32, TH_SHAPE(p->batch, p->length + 1), 0, p->vocabulary);
+    const int64_t batch = UNDER_SANITIZER && p->batch > 8 ? 8 : p->batch; /* the sanitizers are slow */
+    th_tensor *text = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, p->length + 1), 0, p->vocabulary);
     for (int step = 0; step < steps; step++) {
         th_tensor *tokens = th_slice(text, 1, 0, p->length, 1), *next = th_slice(text, 1, 1, p->length + 1, 1);
         th_status status = TH_OK;

@@ -87,7 +87,7 @@ static int64_t read_epoch(th_windows *windows, int *seen)
             seen[target[i]]++;
             ck_assert_int_eq(mark[target[i]], 0);
             ck_assert_int_eq(target[i], in[i] + 1);
-            ck_assert_int_eq(in[i] - in[begin], i - begin); /* from there on it is one document */
+            ck_assert_int_eq(in[i] - in[begin], i - begin); /* one document from in[begin] to in[i] */
             for (int k = begin + 1; k <= i; k++)
                 ck_assert_int_eq(mark[in[k]] & TH_TOKEN_BEGINS, 0);
         }

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "kernels/machine/openblas.h"
 #include "kernels/products/product.h"
+#include "memory.h"
 #include "suite.h"
 
 /* One machine for every instruction set of this processor with fused multiply-add. */
@@ -413,10 +414,12 @@ static const struct {
 };
 enum { LARGE = sizeof large / sizeof *large };
 
-/* Each size in both types. */
+/* Each size in both types; under the sanitizers, which are slow, in one of them. */
 START_TEST(test_large)
 {
     const int i = _i / 2;
+    if (UNDER_SANITIZER && (i + _i) % 2)
+        return;
     th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
@@ -441,7 +444,7 @@ START_TEST(test_many_threads)
     th_machine list[ISAS];
     const int count = machines(list);
     for (int m = 0; m < count; m++) {
-        for (int threads = 16; threads <= 64; threads += 24) {
+        for (int threads = 16; threads <= 64; threads += UNDER_SANITIZER ? 48 : 24) {
             const recipe r = {.dtype = _i % 2 ? TH_FLOAT64 : TH_FLOAT32,
                               .m = sizes[_i / 2][0],
                               .n = sizes[_i / 2][1],

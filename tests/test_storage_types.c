@@ -1,4 +1,4 @@
-/* The storage types: rounding and loading against the package gguf and against arithmetic, the same bits with every
+/* The storage types: rounding and loading against the package gguf and against arithmetic. Also the same bits with every
  * instruction set, copies, and refusals by every operation and function that does not read them. */
 #include <math.h>
 #include <string.h>

@@ -199,7 +199,7 @@ START_TEST(large_products)
 }
 END_TEST
 
-/* The first rows of a product are those of the product with 1 to 12 rows: all plans that read few rows. With NULL the
+/* The first rows of a product equal the product with 1 to 12 rows: all plans that read few rows. With NULL the
  * operand is not stored. */
 static void compare_batches(const th_machine *machine, const th_dtype *dtype, int64_t n, int64_t k)
 {

@@ -1,5 +1,5 @@
 /* Tokenizers whose tokens consist of characters: normalizers, Metaspace, byte fallback, decoders, added tokens that are
- * single words or normalized. The expected tokens and texts are those of the reference library. */
+ * single words or normalized. The reference library made the expected tokens and texts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +62,20 @@ static void expect_ids(th_tokenizer *t, const char *text, const char *expected)
     th_token_list_free(&tokens);
 }
 
+typedef struct one_member {
+    const char *value, *text, *tokens;
+} one_member;
+
+/* Checks the tokens of each text, with a tokenizer that has this value of a member. */
+static void expect_ids_of(const char *name, const one_member *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char member[600];
+        snprintf(member, sizeof member, "\"%s\": %s", name, cases[i].value);
+        expect_ids(load(member), cases[i].text, cases[i].tokens);
+    }
+}
+
 /* At once, and token by token in a stream. */
 static void expect_text(th_tokenizer *t, const int32_t *tokens, size_t count, const char *expected)
 {
@@ -87,9 +101,7 @@ static void expect_text(th_tokenizer *t, const int32_t *tokens, size_t count, co
 
 START_TEST(metaspace_replaces_spaces)
 {
-    static const struct {
-        const char *pre_tokenizer, *text, *tokens;
-    } cases[] = {
+    static const one_member cases[] = {
         {METASPACE("always", "true"), "ab a", "4 2 4"},
         {METASPACE("always", "false"), " ab", "4 2"},
         {METASPACE("never", "true"), "ab a", "5 4"},
@@ -107,11 +119,7 @@ START_TEST(metaspace_replaces_spaces)
          "abba", "4 2 3 2 4"},
         {"{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Contiguous\"}", "aab", "1 1 2"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char members[600];
-        snprintf(members, sizeof members, "\"pre_tokenizer\": %s", cases[i].pre_tokenizer);
-        expect_ids(load(members), cases[i].text, cases[i].tokens);
-    }
+    expect_ids_of("pre_tokenizer", cases, sizeof cases / sizeof *cases);
 }
 END_TEST
 
@@ -183,9 +191,7 @@ END_TEST
 
 START_TEST(texts_are_normalized)
 {
-    static const struct {
-        const char *normalizer, *text, *tokens;
-    } cases[] = {
+    static const one_member cases[] = {
         {"{\"type\": \"NFC\"}",
          "e\xcc\x81"
          "a",
@@ -206,11 +212,7 @@ START_TEST(texts_are_normalized)
         {"{\"type\": \"Strip\", \"strip_left\": true, \"strip_right\": false}", "\xe3\x80\x80 a ", "1 14"},
         {"{\"type\": \"Strip\", \"strip_left\": false, \"strip_right\": true}", " a \xc2\xa0", "14 1"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char members[600];
-        snprintf(members, sizeof members, "\"normalizer\": %s", cases[i].normalizer);
-        expect_ids(load(members), cases[i].text, cases[i].tokens);
-    }
+    expect_ids_of("normalizer", cases, sizeof cases / sizeof *cases);
 }
 END_TEST
 

@@ -27,14 +27,14 @@ typedef struct th_gguf_load_options {
  * Returns NULL with the error stored. */
 TH_API th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options);
 
-/* Returns the tokenizer in a file: byte-level BPE (tokenizer.ggml.model "gpt2"), whose tokenizer.ggml.pre is one of
- * gpt-2, llama-bpe, qwen2, smollm, olmo and dbrx, or another name for the same pattern. Returns NULL with the error
+/* Returns the tokenizer in a file: byte-level BPE (tokenizer.ggml.model is "gpt2"). tokenizer.ggml.pre must be gpt-2,
+ * llama-bpe, qwen2, smollm, olmo, dbrx, or another name for one of their patterns. Returns NULL with the error
  * stored; other kinds are TH_ERROR_FILE, which names the kind. */
 TH_API th_tokenizer *th_tokenizer_from_gguf(th_context *ctx, const char *path);
 
-/* Appends the chat template (Jinja) in a file to text; appends nothing if the file has none. */
+/* Appends the chat template (Jinja) in a file to text; appends nothing if the file lacks a template. */
 TH_API th_status th_gguf_chat_template(th_context *ctx, const char *path, th_text *text) TH_MUST_CHECK;
-/* Sets *token to the token that ends a text (tokenizer.ggml.eos_token_id); -1 if the file has none. */
+/* Sets *token to the token that ends a text (tokenizer.ggml.eos_token_id); -1 if the file lacks it. */
 TH_API th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token) TH_MUST_CHECK;
 
 /* Options of th_language_model_export_gguf. */

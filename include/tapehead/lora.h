@@ -71,7 +71,7 @@ TH_API th_status th_lora_merge(th_module *m) TH_MUST_CHECK;
  * merged, or if a weight was changed, loaded or cast since then; after an error nothing has changed. */
 TH_API th_status th_lora_unmerge(th_module *m) TH_MUST_CHECK;
 /* Frees all adapters below m. Merged weights stay merged. The other parameters stay frozen; th_module_freeze(m, false)
- * changes this. Optimizers forget A and B. TH_ERROR_STATE if there is no adapter, or if a forward of a layer with an
+ * changes this. Optimizers forget A and B. TH_ERROR_STATE if m has no adapters, or if a forward of a layer with an
  * adapter runs. */
 TH_API th_status th_lora_detach(th_module *m) TH_MUST_CHECK;
 

@@ -5,8 +5,8 @@
  *     if (th_lora_load(model, "adapter"))
  *         return report(ctx);
  *
- * In Python, PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("base"), "adapter") gives the same logits. The
- * names of modules are those of the model's family, as in tapehead/hugging_face.h. */
+ * In Python, PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("base"), "adapter") gives the same logits. Modules
+ * have the names of the model's family, as in tapehead/hugging_face.h. */
 #ifndef TAPEHEAD_PEFT_H
 #define TAPEHEAD_PEFT_H
 

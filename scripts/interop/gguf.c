@@ -1,5 +1,5 @@
-/* gguf FOLDER export MODEL FILE TYPE ARCHITECTURE: writes a model that transformers saved, with its tokenizer if it has one, as
- * a GGUF file with matrices of the type (float32, float16, bfloat16, q8_0, q4_0).
+/* gguf FOLDER export MODEL FILE TYPE ARCHITECTURE: writes a model that transformers saved as a GGUF file, with its tokenizer
+ * if it has one. TYPE is the type of matrices: float32, float16, bfloat16, q8_0 or q4_0.
  * gguf FOLDER read FILE [stored]: reads tokens (B, T) and prompt (1, T), runs the model in a GGUF file, and writes logits
  * (B, T, V) and greedy (1, 24), the tokens that the model generates. If FOLDER has bytes, a text, also writes ids, its
  * tokens. */

@@ -1,5 +1,4 @@
 /* The list of all families. A new family needs one line here. */
-#include <stdio.h>
 #include <string.h>
 
 #include "models/families/tables.h"
@@ -19,11 +18,7 @@ const th_family *th_family_find(const char *model_type)
 
 void th_family_list(char *text, size_t bytes)
 {
-    size_t used = 0;
-    for (int i = 0; i < TH_FAMILIES && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
-                                 i == 0                 ? ""
-                                 : i == TH_FAMILIES - 1 ? " and "
-                                                        : ", ",
-                                 th_families[i]->model_type);
+    text[0] = '\0';
+    for (int i = 0; i < TH_FAMILIES; i++)
+        th_append_item(text, bytes, i, TH_FAMILIES, th_families[i]->model_type);
 }

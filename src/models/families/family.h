@@ -56,7 +56,7 @@ typedef struct th_family_field {
     double missing;    /* if the file does not have the field. A size of 0 depends on other sizes */
     const char *name;  /* as missing, of an activation */
     const char *other; /* another key for the same field, or NULL */
-    bool optional;     /* null means 0, which is none; otherwise null means missing */
+    bool optional;     /* null means 0: the model lacks it. Otherwise null means missing */
 } th_family_field;
 
 #define TH_MEMBER(member) offsetof(th_language_model_options, member)
@@ -75,6 +75,25 @@ typedef struct th_family_field {
         {"num_hidden_layers", TH_SIZE(layers), .missing = layers_},                                                    \
     {                                                                                                                  \
         "num_attention_heads", TH_SIZE(heads), .missing = heads_                                                       \
+    }
+
+/* The gate of a gated MLP, and the epsilon of all norms. */
+#define TH_SILU_AND_EPS(eps_)                                                                                          \
+    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},                \
+    {                                                                                                                  \
+        "rms_norm_eps", TH_POSITIVE(block.eps), .missing = eps_                                                        \
+    }
+#define TH_ATTENTION_BIAS                                                                                              \
+    {                                                                                                                  \
+        "attention_bias", TH_NOT(block.no_attention_bias), .missing = false                                            \
+    }
+#define TH_ATTENTION_DROPOUT                                                                                           \
+    {                                                                                                                  \
+        "attention_dropout", TH_RATE(block.attention_dropout), .missing = 0                                            \
+    }
+#define TH_TIED(missing_)                                                                                              \
+    {                                                                                                                  \
+        "tie_word_embeddings", TH_NOT(untied), .missing = missing_                                                     \
     }
 
 /* -- rotary positions -- */

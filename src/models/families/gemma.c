@@ -17,9 +17,7 @@ static const th_tensor_name norms[] = {
          .name = "gelu_pytorch_tanh"},                                                                                 \
         {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},                                                     \
         {"query_pre_attn_scalar", .kind = TH_FIELD_INVERSE_ROOT, .member = TH_MEMBER(block.scale), .missing = 256},    \
-        {"attention_bias", TH_NOT(block.no_attention_bias), .missing = false},                                         \
-        {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},                                         \
-        {"tie_word_embeddings", TH_NOT(untied), .missing = true},                                                      \
+        TH_ATTENTION_BIAS, TH_ATTENTION_DROPOUT, TH_TIED(true),                                                        \
     {                                                                                                                  \
         "use_bidirectional_attention", .kind = TH_FIELD_FALSE                                                          \
     }

@@ -37,7 +37,7 @@ static const th_family_field fields[] = {
     {"scale_attn_weights", .kind = TH_FIELD_SCALED, .member = TH_MEMBER(block.scale), .missing = true},
     {"scale_attn_by_inverse_layer_idx", TH_FLAG(scale_by_layer), .missing = false},
     {"add_cross_attention", .kind = TH_FIELD_FALSE},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = true},
+    TH_TIED(true),
     {0},
 };
 

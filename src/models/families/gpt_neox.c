@@ -28,8 +28,8 @@ static const th_family_field fields[] = {
     {"attention_bias", TH_NOT(block.no_attention_bias), .missing = true},
     {"use_parallel_residual", TH_FLAG(block.parallel), .missing = true},
     {"hidden_dropout", TH_RATE(dropout), .missing = 0},
-    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    TH_ATTENTION_DROPOUT,
+    TH_TIED(false),
     {"head_dim", .kind = TH_FIELD_NULL}, /* parts of transformers use it, others width / heads */
     {0},
 };

@@ -38,12 +38,11 @@ static const th_family_field llama[] = {
     TH_LLAMA_SIZES(32000, 2048, 4096, 11008, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads)},
     {"head_dim", TH_SIZE(block.head_width)},
-    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
-    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},
-    {"attention_bias", TH_NOT(block.no_attention_bias), .missing = false},
+    TH_SILU_AND_EPS(1e-6),
+    TH_ATTENTION_BIAS,
     {"mlp_bias", TH_NOT(block.no_mlp_bias), .missing = false},
-    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    TH_ATTENTION_DROPOUT,
+    TH_TIED(false),
     {0},
 };
 
@@ -62,10 +61,9 @@ static const th_family_field mistral[] = {
     TH_LLAMA_SIZES(32000, 131072, 4096, 14336, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 8, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
-    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
-    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},
-    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    TH_SILU_AND_EPS(1e-6),
+    TH_ATTENTION_DROPOUT,
+    TH_TIED(false),
     {0},
 };
 
@@ -85,12 +83,11 @@ static const th_family_field smollm3[] = {
     TH_LLAMA_SIZES(128256, 32768, 2048, 11008, 36, 16),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 4, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
-    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
-    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},
-    {"attention_bias", TH_NOT(block.no_attention_bias), .missing = false},
+    TH_SILU_AND_EPS(1e-6),
+    TH_ATTENTION_BIAS,
     {"mlp_bias", TH_NOT(block.no_mlp_bias), .missing = false},
-    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = true},
+    TH_ATTENTION_DROPOUT,
+    TH_TIED(true),
     {0},
 };
 

@@ -22,11 +22,10 @@ static const th_family_field fields[] = {
     TH_LLAMA_SIZES(32064, 4096, 3072, 8192, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads)},
     {"head_dim", TH_SIZE(block.head_width)},
-    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
-    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-5},
-    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
+    TH_SILU_AND_EPS(1e-5),
+    TH_ATTENTION_DROPOUT,
     {"resid_pdrop", TH_RATE(block.dropout), .missing = 0},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    TH_TIED(false),
     {0},
 };
 

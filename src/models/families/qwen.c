@@ -7,10 +7,9 @@ static const th_family_field qwen2[] = {
     TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 32, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
-    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
-    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},
-    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    TH_SILU_AND_EPS(1e-6),
+    TH_ATTENTION_DROPOUT,
+    TH_TIED(false),
     {0},
 };
 
@@ -34,11 +33,10 @@ static const th_family_field qwen3[] = {
     TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
     {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 32, .optional = true},
     {"head_dim", TH_SIZE(block.head_width), .missing = 128},
-    {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},
-    {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},
-    {"attention_bias", TH_NOT(block.no_attention_bias), .missing = false},
-    {"attention_dropout", TH_RATE(block.attention_dropout), .missing = 0},
-    {"tie_word_embeddings", TH_NOT(untied), .missing = false},
+    TH_SILU_AND_EPS(1e-6),
+    TH_ATTENTION_BIAS,
+    TH_ATTENTION_DROPOUT,
+    TH_TIED(false),
     {0},
 };
 

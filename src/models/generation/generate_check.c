@@ -130,14 +130,20 @@ static th_status check_beginning(th_generation *g)
 }
 
 /* Notes how the model's rotary positions depend on the length of a sequence. */
-static void note_scaling(th_generation *g, const th_score_options *scores)
+static th_status note_scaling(th_generation *g, const th_score_options *scores)
 {
     const th_rotary_scaling *scaling = &scores->rotary_scaling;
     if (!scores->rotary)
-        return;
+        return TH_OK;
     g->by_length |= th_rotary_depends_on_length(scaling);
-    if (scaling->kind == TH_ROTARY_LONGROPE)
-        g->switch_length = scaling->original_length;
+    if (scaling->kind != TH_ROTARY_LONGROPE)
+        return TH_OK;
+    if (g->switch_length > 0 && g->switch_length != scaling->original_length)
+        return th_fail(g->ctx, TH_ERROR_ARGUMENT, operation,
+                       "layers with LongRoPE must have the same original_length; the model has %lld and %lld",
+                       (long long)g->switch_length, (long long)scaling->original_length);
+    g->switch_length = scaling->original_length;
+    return TH_OK;
 }
 
 th_status th_generation_check(th_generation *g)
@@ -151,9 +157,10 @@ th_status th_generation_check(th_generation *g)
     g->decoder_only = language != NULL;
     g->vocabulary = language ? language->vocabulary : transformer->target_vocabulary;
     g->length = language ? language->length : transformer->length;
-    note_scaling(g, language ? &language->block.scores : &transformer->block.scores);
-    if (language && language->other_layers)
-        note_scaling(g, &language->other_scores);
+    if (note_scaling(g, language ? &language->block.scores : &transformer->block.scores) != TH_OK)
+        return th_error_code(g->ctx);
+    if (language && language->other_layers && note_scaling(g, &language->other_scores) != TH_OK)
+        return th_error_code(g->ctx);
     if (check_choice(g) != TH_OK || check_beginning(g) != TH_OK)
         return th_error_code(g->ctx);
     if (!o->slide && (o->max_new_tokens > g->length || g->longest + o->max_new_tokens - 1 > g->length))

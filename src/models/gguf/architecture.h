@@ -29,7 +29,8 @@ typedef struct th_gguf_architecture {
     int64_t window_except;   /* attention.sliding_window is the window of all layers but each n-th; 1: of all layers */
     double window_base;      /* the base of rotary positions in layers with a window; 0: as in the others */
     int64_t rotary_except;   /* each n-th layer has no rotary positions; 0: all have them */
-    int64_t wide_scale_layers; /* a model of so many layers divides scores by sqrt(width / heads); 0: none does */
+    int64_t
+        wide_scale_layers; /* a model with this number of layers divides scores by sqrt(width / heads); 0: no model */
     th_gguf_factors factors;
 } th_gguf_architecture;
 

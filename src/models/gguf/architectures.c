@@ -141,11 +141,7 @@ void th_gguf_list_architectures(char *text, size_t bytes)
 {
     text[0] = '\0';
     for (int i = 0; i < TH_GGUF_ARCHITECTURES; i++)
-        th_append(text, bytes, "%s%s",
-                  i == 0                           ? ""
-                  : i == TH_GGUF_ARCHITECTURES - 1 ? " and "
-                                                   : ", ",
-                  th_gguf_architectures[i].name);
+        th_append_item(text, bytes, i, TH_GGUF_ARCHITECTURES, th_gguf_architectures[i].name);
 }
 
 th_family th_gguf_family(const th_gguf_architecture *a)

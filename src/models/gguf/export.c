@@ -1,12 +1,11 @@
 /* Writes a language model as a GGUF file. The model's options decide about the architecture: the first one whose values,
  * read again, give the same options. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/families/choice.h"
 #include "models/families/layers.h"
-#include "models/families/options.h"
 #include "models/gguf/export.h"
 #include "models/gguf/options.h"
 #include "models/gguf/tokenizer.h"
@@ -66,9 +65,9 @@ static int remove_rounding(th_option_difference difference[TH_MAX_OPTIONS], int 
 
 /* Compares the model with what a file of the architecture would say. Returns the number of differences; -1 if the values
  * could not be read, -2 without memory. */
-static int differences(const th_gguf_architecture *a, const th_language_model_options *model,
-                       th_option_difference difference[TH_MAX_OPTIONS])
+static int differences(int i, const th_language_model_options *model, th_option_difference difference[TH_MAX_OPTIONS])
 {
+    const th_gguf_architecture *a = &th_gguf_architectures[i];
     char *text = NULL;
     size_t bytes = 0;
     th_gguf file;
@@ -94,62 +93,35 @@ static int differences(const th_gguf_architecture *a, const th_language_model_op
     return found;
 }
 
-static void refuse(th_context *ctx, const th_gguf_architecture *closest, bool only,
-                   const th_option_difference *difference, int count)
+static const char *name_of(int i)
 {
-    char list[400] = "";
-    for (int i = 0; i < count; i++)
-        th_append(list, sizeof list, "%s%s", i ? ", " : "", difference[i].name);
-    if (closest == NULL)
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "no architecture of GGUF can express the model's options");
-    else
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s %s, which does not support this model's %s",
-                only ? "the architecture is" : "no architecture has all options of the model. The closest is",
-                closest->name, list);
+    return th_gguf_architectures[i].name;
+}
+
+static const th_family *family_of(int i)
+{
+    return th_family_find(th_gguf_architectures[i].family);
+}
+
+/* Returns the number of the architecture of that name, or -1. */
+static int find(const char *name)
+{
+    for (int i = 0; name && i < TH_GGUF_ARCHITECTURES; i++)
+        if (strcmp(name, th_gguf_architectures[i].name) == 0)
+            return i;
+    return -1;
 }
 
 /* Returns the first architecture that has the options, or only the one of that name; NULL with the error stored. */
 static const th_gguf_architecture *choose(th_context *ctx, const th_language_model_options *options, const char *only)
 {
-    th_language_model_options model = th_options_normal(options);
-    model.block.scores.rotary_pairing = model.other_scores.rotary_pairing =
-        TH_ROTARY_HALVES; /* rows can be reordered */
-    const th_gguf_architecture *closest = NULL;
-    th_option_difference difference[TH_MAX_OPTIONS], of_closest[TH_MAX_OPTIONS];
-    int fewest = 0, least = INT_MAX;
-    for (int i = 0; i < TH_GGUF_ARCHITECTURES && least > 0; i++) {
-        const th_gguf_architecture *a = &th_gguf_architectures[i];
-        if (only && strcmp(only, a->name) != 0)
-            continue;
-        const int found = differences(a, &model, difference);
-        th_use_context(ctx);
-        if (found == -2) {
-            (void)th_fail_memory(ctx, operation, 0);
-            return NULL;
-        }
-        const bool other = th_family_find(a->family)->options.positions != model.positions;
-        if (found < 0 || found + (other ? TH_MAX_OPTIONS : 0) >= least)
-            continue;
-        least = found + (other ? TH_MAX_OPTIONS : 0);
-        fewest = found;
-        closest = a;
-        memcpy(of_closest, difference, sizeof of_closest);
-    }
-    if (least == 0)
-        return closest;
-    refuse(ctx, closest, only != NULL, of_closest, fewest);
-    return NULL;
+    static const th_candidates architectures = {"architecture", "GGUF",    TH_GGUF_ARCHITECTURES,
+                                                name_of,        family_of, differences};
+    const int chosen = th_choose(ctx, operation, &architectures, options, find(only));
+    return chosen < 0 ? NULL : &th_gguf_architectures[chosen];
 }
 
 /* -- checks -- */
-
-static bool has_architecture(const char *name)
-{
-    for (int i = 0; i < TH_GGUF_ARCHITECTURES; i++)
-        if (strcmp(name, th_gguf_architectures[i].name) == 0)
-            return true;
-    return false;
-}
 
 static th_status check_given(th_context *ctx, const char *path, const th_language_model_options *m,
                              const th_gguf_export_options *given)
@@ -163,7 +135,7 @@ static th_status check_given(th_context *ctx, const char *path, const th_languag
     if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "end token %lld is outside the vocabulary of %lld",
                        (long long)given->end_token, (long long)m->vocabulary);
-    if (given->architecture && !has_architecture(given->architecture)) {
+    if (given->architecture && find(given->architecture) < 0) {
         char list[160];
         th_gguf_list_architectures(list, sizeof list);
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown architecture \"%.60s\"; %s are supported",

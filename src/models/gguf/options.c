@@ -52,7 +52,7 @@ static const size_key sizes[] = {
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Keys that a file may have beside those of the tables and of positions.c. */
+/* Keys that a file may have beside the keys of the tables and of positions.c. */
 static const char *const other_keys[] = {
     "attention.value_length",
     "attention.layer_norm_rms_epsilon",
@@ -181,7 +181,7 @@ static void complete(const th_gguf *file, const th_gguf_architecture *a, th_lang
     }
 }
 
-/* Sets the defaults of the family: those of an empty config.json. */
+/* Sets the defaults of the family, as for an empty config.json. */
 static bool set_defaults(const th_gguf *file, const th_family *family, th_language_model_options *o)
 {
     json_t *empty = json_object();

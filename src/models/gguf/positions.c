@@ -167,7 +167,7 @@ static void read_full(const positions *p, th_score_options *scores)
     scores->rotary_scaling = read_scaling(p, base);
 }
 
-/* Sets the positions of the other layers from those of the first kind. */
+/* Sets the positions of the other layers from the positions of the first kind. */
 static void set_other(const positions *p, int64_t window, th_score_options *scores)
 {
     if (p->a->rotary_except > 0) {

@@ -36,7 +36,7 @@ void th_gguf_list_splits(char *text, size_t bytes)
 {
     text[0] = '\0';
     for (int i = 0; i < SPLITS; i++)
-        th_append(text, bytes, "%s%s", i == 0 ? "" : i == SPLITS - 1 ? " and " : ", ", splits[i].name);
+        th_append_item(text, bytes, i, SPLITS, splits[i].name);
 }
 
 json_t *th_gguf_split_json(const th_gguf_split *s)

@@ -1,14 +1,13 @@
 /* Writes a language model as a folder that transformers loads. The model's options decide about the family: the first
  * one whose config.json, read again, gives the same options. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "models/core.h"
-#include "models/families/options.h"
+#include "models/families/choice.h"
 #include "models/families/tensors.h"
 #include "models/store/hugging_face.h"
 #include "tapehead/context.h"
@@ -23,15 +22,14 @@ static const char *const operation = "language_model_export";
 
 /* Writes config.json for the family to memory, reads it in another context, and compares the options with the model's.
  * Returns the number of differences; -1 if config.json could not be read, -2 without memory. */
-static int differences(const th_family *family, const th_language_model_options *model,
-                       th_option_difference difference[TH_MAX_OPTIONS])
+static int differences(int i, const th_language_model_options *model, th_option_difference difference[TH_MAX_OPTIONS])
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
     if (file == NULL)
         return -2;
-    th_foreign_config_write(file, family, model, -1, "float32");
+    th_foreign_config_write(file, th_families[i], model, -1, "float32");
     const bool written = fclose(file) == 0 && text;
     th_context *ctx = th_context_new(&(th_context_options){.shapes_only = true});
     int found = written && ctx ? -1 : -2;
@@ -42,59 +40,32 @@ static int differences(const th_family *family, const th_language_model_options 
         th_foreign_config_release(ctx, &again);
     }
     if (found == -1 && th_error_code(ctx) == TH_ERROR_MEMORY)
-        found = -2; /* this family might have been the right one */
+        found = -2;
     th_context_free(ctx);
     free(text);
     return found;
 }
 
-/* Refuses a model that no family expresses: names the options that the closest family does not have. */
-static void refuse(th_context *ctx, const char *asker, const th_family *closest, const char *before,
-                   const th_option_difference *difference, int count)
+static const char *title(int i)
 {
-    char list[512] = "";
-    size_t used = 0;
-    for (int i = 0; i < count && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", difference[i].name);
-    if (closest == NULL)
-        th_fail(ctx, TH_ERROR_ARGUMENT, asker, "no family of transformers can express the model's options");
-    else
-        th_fail(ctx, TH_ERROR_ARGUMENT, asker, "%s%s, which does not support this model's %s", before, closest->title,
-                list);
+    return th_families[i]->title;
+}
+
+static const th_family *family_of(int i)
+{
+    return th_families[i];
 }
 
 const th_family *th_hugging_face_family(th_context *ctx, const char *asker, const th_language_model_options *options,
                                         const th_family *only)
 {
-    th_language_model_options model = th_options_normal(options);
-    model.block.scores.rotary_pairing = model.other_scores.rotary_pairing =
-        TH_ROTARY_HALVES; /* as th_halves_of writes */
-    const th_family *closest = NULL;
-    th_option_difference difference[TH_MAX_OPTIONS], of_closest[TH_MAX_OPTIONS];
-    int fewest = 0, least = INT_MAX;
-    for (int i = 0; i < TH_FAMILIES && least > 0; i++) {
-        const th_family *family = only ? only : th_families[i];
-        const int found = differences(family, &model, difference);
-        th_use_context(ctx);
-        if (found == -2) {
-            (void)th_fail_memory(ctx, asker, 0);
-            return NULL;
-        }
-        const int distance = found + (family->options.positions != model.positions ? TH_MAX_OPTIONS : 0);
-        if (found >= 0 && distance < least) {
-            fewest = found;
-            least = distance;
-            closest = family;
-            memcpy(of_closest, difference, sizeof of_closest);
-        }
-        if (only)
-            break;
-    }
-    if (least == 0)
-        return closest;
-    refuse(ctx, asker, closest, only ? "the family is " : "no family has all options of the model. The closest is ",
-           of_closest, fewest);
-    return NULL;
+    static const th_candidates families = {"family", "transformers", TH_FAMILIES, title, family_of, differences};
+    int number = -1;
+    for (int i = 0; i < TH_FAMILIES; i++)
+        if (th_families[i] == only)
+            number = i;
+    const int chosen = th_choose(ctx, asker, &families, options, number);
+    return chosen < 0 ? NULL : th_families[chosen];
 }
 
 /* -- config.json -- */

@@ -40,7 +40,7 @@ th_status th_peft_parts_list(th_module *model, const th_family *family, const ch
 void th_peft_parts_end(th_context *ctx, th_peft_parts *list);
 /* Returns the end of the parts of one module that begin at `first`. */
 int64_t th_peft_module_end(const th_peft_parts *list, int64_t first);
-/* Returns the first part of a module; -1 if there is none. */
+/* Returns the first part of a module; -1 if it is not in the list. */
 int64_t th_peft_module_find(const th_peft_parts *list, const char *module);
 /* Returns a matrix whose rows are in our order as one with the module's order of rows, or the other way round. */
 th_tensor *th_peft_rows_to_module(const th_peft_part *part, th_tensor *rows);

@@ -5,8 +5,8 @@
 #include "models/files/json.h"
 #include "models/store/peft.h"
 
-/* Settings that are read below, and those that do not change what a finished adapter computes: which modules get one (the
- * tensors show that), the layout of the base's weights, names and versions. */
+/* Settings that are read below, and settings that do not change a finished adapter's results. They are the modules that get
+ * one (the tensors show that), the layout of the base's weights, names and versions. */
 static const char *const known[] = {
     "alpha_pattern",
     "auto_mapping",

@@ -194,7 +194,7 @@ static void put_real(FILE *file, double value)
         th_put_value(&w, value);
 }
 
-/* Writes the ranks or alphas that differ from those of the first adapter. */
+/* Writes the ranks or alphas that differ from the first adapter. */
 static void put_pattern(th_writer *w, const char *key, const saving *s, bool ranks)
 {
     const char *separator = "";

@@ -1,4 +1,4 @@
-/* Loads columns of B whose steps of k are contiguous in memory, one register of columns at a time: squares are
+/* Loads columns of B whose steps of k are contiguous in memory, one register of columns at a time. Squares are
  * transposed in registers, so that a lane is a column. In float32, B may have a storage type. Then units of 32 bits are
  * transposed, which hold 1 to 8 numbers, and each step is widened when it is used. Every number has the value that
  * storage_load computes. */
