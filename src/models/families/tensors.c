@@ -98,6 +98,7 @@ static void add(listing *l, const th_tensor_name *n, const char *number, int dig
     t->view[n->place] = view_of(values, n->view, l->options->heads * l->options->block.head_width);
     if (t->places <= n->place)
         t->places = n->place + 1;
+    t->transposed = n->view == TH_VIEW_TRANSPOSED;
     if (n->view == TH_VIEW_BY_HEAD)
         t->heads = l->options->heads;
 }
