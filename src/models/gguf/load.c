@@ -113,23 +113,27 @@ static th_module *new_frozen_model(const source *s)
 
 /* -- values -- */
 
+/* Returns the view of the parameter if the tensor can be read into it without another copy; otherwise NULL. */
+static th_tensor *direct_view(const th_foreign_tensor *wanted, th_dtype dtype)
+{
+    th_tensor *view = th_foreign_tensor_view(wanted);
+    return view && th_dtype_of(view) == dtype && th_is_contiguous(view) ? view : NULL;
+}
+
+/* Reads the tensor into values of its type. */
+static th_status read_into(const source *s, const th_gguf_tensor *t, th_tensor *values)
+{
+    void *data = th_is_shapes_only(s->file->ctx) ? NULL : th_data(values);
+    return data && t->bytes > 0 ? th_gguf_read(s->file, t, data) : th_error_code(s->file->ctx);
+}
+
 /* Returns the tensor of the file, in its own type. */
 static th_tensor *read_tensor(const source *s, const th_gguf_tensor *t)
 {
     th_shape shape = t->shape;
     shape.size[shape.ndim - 1] /= t->type->numbers;
     th_tensor *values = th_empty(s->file->ctx, t->type->dtype, shape);
-    void *data = th_data(values);
-    if (data && t->bytes > 0)
-        (void)th_gguf_read(s->file, t, data); /* the error is stored */
-    return th_failed(s->file->ctx) ? NULL : values;
-}
-
-/* Returns the memory of the parameter, or of its part, if the tensor can be read into it; otherwise NULL. */
-static void *find_memory(const th_foreign_tensor *wanted, th_dtype dtype)
-{
-    th_tensor *view = th_foreign_tensor_view(wanted);
-    return view && th_dtype_of(view) == dtype && th_is_contiguous(view) ? th_data(view) : NULL;
+    return read_into(s, t, values) == TH_OK ? values : NULL;
 }
 
 static void read_values(const source *s, const th_foreign_tensor *wanted)
@@ -137,9 +141,9 @@ static void read_values(const source *s, const th_foreign_tensor *wanted)
     th_context *ctx = s->file->ctx;
     const th_gguf_tensor *t = th_gguf_find_tensor(s->file, wanted->name);
     const bool plus_one = s->architecture->norms_plus_one && th_name_ends_with(wanted->name, "norm.weight");
-    void *memory = plus_one ? NULL : find_memory(wanted, t->type->dtype);
-    if (memory) {
-        (void)th_gguf_read(s->file, t, memory); /* the error is stored */
+    th_tensor *view = plus_one ? NULL : direct_view(wanted, t->type->dtype);
+    if (view) {
+        (void)read_into(s, t, view); /* the error is stored */
         return;
     }
     th_scope_begin(ctx, NULL);
@@ -158,7 +162,7 @@ static void read_all(const source *s, th_module *model)
     th_scope_begin(ctx, NULL);
     th_no_grad_begin(ctx);
     if (th_foreign_tensors_list(model, &s->family, s->file->operation, false, &list) == TH_OK) {
-        for (int64_t i = 0; i < list.count && !th_failed(ctx) && !th_is_shapes_only(ctx); i++)
+        for (int64_t i = 0; i < list.count && !th_failed(ctx); i++)
             if (!th_placing_is_mapped(&list.tensor[i]))
                 read_values(s, &list.tensor[i]);
         th_foreign_tensors_free(ctx, &list);

@@ -25,18 +25,18 @@ static th_found_tensor find_tensor(const void *source, const char *name)
     return (th_found_tensor){th_stored_type_dtype(stored->type), stored->file->descriptor, stored->begin};
 }
 
-/* Returns the tensor of the file, in its own type. A tensor by heads becomes float32 or float64, because storage types
- * cannot be reordered. */
+/* Returns the tensor of the file, in its own type. A tensor in another order becomes float32 or float64, because no
+ * operation reorders storage types. */
 static th_tensor *read_values(const th_folder_source *s, const th_foreign_tensor *t)
 {
     const th_stored *stored = stored_of(s, t->name);
-    const th_dtype own = th_stored_type_dtype(stored->type);
-    th_tensor *values = th_empty(s->ctx, t->heads > 0 ? stored->tensor.dtype : own, stored->tensor.shape);
+    const bool reordered = t->heads > 0 || t->transposed;
+    const th_dtype dtype = reordered ? stored->tensor.dtype : th_stored_type_dtype(stored->type);
+    th_tensor *values = th_empty(s->ctx, dtype, stored->tensor.shape);
     return th_safetensors_read_into(s->file, t->name, values) == TH_OK ? values : NULL;
 }
 
-/* Reads a tensor through memory of its own. Blocks of a transposed matrix have other numbers than the file's, so the
- * values are transposed and not the parameter. */
+/* Reads a tensor through memory of its own. */
 static th_status read_converted(const th_folder_source *s, const th_foreign_tensor *t)
 {
     th_scope_begin(s->ctx, NULL);
@@ -51,8 +51,8 @@ static th_status read_converted(const th_folder_source *s, const th_foreign_tens
 
 static th_status read_frozen(const th_folder_source *s, const th_foreign_tensor *t)
 {
-    th_tensor *view = th_foreign_tensor_view(t);
-    if (th_placing_is_mapped(t) || th_is_shapes_only(s->ctx))
+    th_tensor *view = t->transposed ? NULL : th_foreign_tensor_view(t);
+    if (th_placing_is_mapped(t))
         return TH_OK;
     if (view && th_is_contiguous(view) && th_dtype_of(view) == th_stored_type_dtype(stored_of(s, t->name)->type))
         return th_safetensors_read_into(s->file, t->name, view);
