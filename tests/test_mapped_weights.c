@@ -35,8 +35,8 @@ static void teardown(void)
 #define GATED .norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .mlp_width = MLP, .no_bias = true
 #define ROTARY .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_HALVES}
 
-/* Every layout of a file: whole matrices; query, key and value below each other; transposed; by head; several parameters
- * in one tensor. */
+/* Every layout of a file: whole matrices; query, key and value below each other; transposed; by head; several
+ * parameters in one tensor. */
 static const struct written {
     const char *family, *architecture; /* of a folder and of a GGUF file */
     th_language_model_options options;
@@ -238,8 +238,8 @@ static void pad_header(size_t more)
     free(longer);
 }
 
-/* Matrices are mapped at every multiple of their elements, and copied elsewhere. The last one of a file that ends with its
- * page is copied if it is not whole cache lines. */
+/* Matrices are mapped at every multiple of their elements, and copied elsewhere. If the file ends with its page, the
+ * last one is copied unless it is whole cache lines. */
 START_TEST(test_places_in_the_file)
 {
     struct written w = models[WHOLE];
@@ -289,8 +289,8 @@ static const th_language_model_options large = {.vocabulary = 8000,
                                                 .positions = TH_POSITIONS_NONE,
                                                 .block = {GATED, .kv_heads = 2, ROTARY}};
 
-/* A load takes the memory of the stored weights, not of float32 ones; a conversion also takes one tensor. The forecast of
- * a shapes-only context is exact. */
+/* A load takes the memory of the stored weights, not of float32 ones; a conversion also takes one tensor. The forecast
+ * of a shapes-only context is exact. */
 START_TEST(test_memory_of_loading)
 {
     const struct written w = {"llama", "llama", large};

@@ -49,8 +49,8 @@ void make_batch(trainer *t);
 void make_optimizer(trainer *t);
 
 /* -- adapters.c -- */
-/* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the program
- * on an error. */
+/* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the
+ * program on an error. */
 void make_adapted_model(trainer *t);
 /* Adds the adapters to the weights, which become float32, and removes them. */
 void merge_adapters(trainer *t);
@@ -108,8 +108,8 @@ void load_tokenizer(trainer *t);
 void choose_model(trainer *t, const texts *text, bool other_tokenizer);
 /* Returns whether a folder contains a model of transformers instead of a run. */
 bool is_model_folder(const char *folder);
-/* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. The model is frozen, and parts of
- * the file are mapped. stored: its weights may have a storage type. */
+/* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. The model is frozen, and
+ * parts of the file are mapped. stored: its weights may have a storage type. */
 void open_model_folder(trainer *t, const char *folder, bool stored);
 /* Loads settings, tokenizer and model of a run into a trainer with a context. weights: also the weights of the
  * checkpoint. */

@@ -23,20 +23,22 @@ TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char 
 /* Options of th_language_model_from_folder. */
 typedef struct th_folder_load_options {
     bool frozen;     /* the model is frozen (th_module_freeze) */
-    bool stored;     /* and its dense weights and embeddings are stored as in the file: BF16 as bfloat16, F16 as float16, bit
-                        for bit; those of other types as without .stored */
-    th_dtype type;   /* TH_BFLOAT16, TH_FLOAT16, TH_Q8_0 or TH_Q4_0: the model is frozen, and all of these weights are stored
-                        so; TH_FLOAT32 (0): not */
+    bool stored;     /* the same, and its dense weights and embeddings are stored as in the file: BF16 as bfloat16,
+                        F16 as float16, bit for bit. Weights of other types have the context's default type */
+    th_dtype type;   /* TH_BFLOAT16, TH_FLOAT16, TH_Q8_0 or TH_Q4_0: the model is frozen, and all dense weights and
+                        embeddings are stored so. TH_FLOAT32 (0): as .stored says */
     bool no_mapping; /* of a frozen model, all parameters are copies of the file */
     const th_language_model_options *model; /* NULL: as config.json says; otherwise as th_pretrained_options sets them,
                                                with other dropout and recompute */
 } th_folder_load_options;
-/* Does what th_language_model_from_pretrained does, with options, which may be NULL. A frozen model never has its weights
- * in another type than the final one: the peak of memory is the model and one tensor. A matrix of a frozen model that
- * the file contains with the same type and layout is not copied. The parameter is a private mapping of the file
- * (th_memory_usage.mapped), which ends with the parameter. Writing to the parameter, or training it, does not change the
- * file. While the model lives, another program may replace the file by rename or remove it, as this library's writers do. If it
- * truncates the file, the next access kills the process (SIGBUS): .no_mapping excludes that. */
+/* Does what th_language_model_from_pretrained does, with options, which may be NULL. A frozen model has its weights only
+ * in their final type: the peak of memory is the model and one tensor.
+ *
+ * A matrix of a frozen model is not copied if the file has it with the same type and layout. The parameter is then a
+ * private mapping of the file (th_memory_usage.mapped), which ends with the parameter. Writing to the parameter, or
+ * training it, does not change the file. Programs may remove the file, or replace it by rename, as this library does.
+ * If a program truncates the file, or writes into it, the model's weights change, or the process ends with SIGBUS.
+ * .no_mapping excludes that. */
 TH_API th_module *th_language_model_from_folder(th_context *ctx, const char *folder,
                                                 const th_folder_load_options *options);
 

@@ -1,6 +1,6 @@
-/* Gives memory to the matrices of a model that is frozen and loaded from a file: in the type in which they will stay. So
- * a model with stored weights never has them in float32. A matrix that is in the file exactly as in the model is mapped,
- * not copied. */
+/* Gives memory to the matrices of a frozen model that is loaded from a file, in their final type. So a model with
+ * stored weights never has them in float32. A matrix that is in the file exactly as in the model is mapped, not copied.
+ */
 #ifndef TH_MODELS_FAMILIES_PLACING_H
 #define TH_MODELS_FAMILIES_PLACING_H
 

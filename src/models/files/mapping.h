@@ -1,5 +1,5 @@
-/* Maps parts of files as memory of parameters. The mapping is private: a write to it changes the memory of this process,
- * and not the file. A file that another program truncates meanwhile kills this process (SIGBUS), so a file in use must
+/* Maps parts of files as memory of parameters. The mapping is private: a write changes the memory of this process, and
+ * not the file. A file that another program truncates meanwhile kills this process (SIGBUS), so a file in use must
  * be replaced by rename. */
 #ifndef TH_MODELS_FILES_MAPPING_H
 #define TH_MODELS_FILES_MAPPING_H

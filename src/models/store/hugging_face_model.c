@@ -36,7 +36,7 @@ static th_tensor *read_values(const th_folder_source *s, const th_foreign_tensor
     return th_safetensors_read_into(s->file, t->name, values) == TH_OK ? values : NULL;
 }
 
-/* Reads a tensor through memory of its own. */
+/* Reads a tensor into temporary memory, and converts it. */
 static th_status read_converted(const th_folder_source *s, const th_foreign_tensor *t)
 {
     th_scope_begin(s->ctx, NULL);
