@@ -1,4 +1,4 @@
-/* Times th_generate on a language model with random weights, or on one in a folder: each sequence has a prompt and is
+/* Times th_generate on a language model with random weights, or on one in a folder or a GGUF file: each sequence has a prompt and is
  * continued token by token, by default greedily. Prints one line of name=value pairs. generation.sh compares them with
  * transformers and llama.cpp. */
 #include <tapehead/models.h>
@@ -16,10 +16,11 @@ static int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, length 
 static double temperature, top_p;
 static const char *precision = "float32";
 static const char *folder, *storage;
-static bool llama;
+static bool llama, no_mapping;
 static int64_t top_k;
 static const program_option options[] = {
-    {"folder", "of a model to load instead of making one", .text = &folder},
+    {"folder", "of a model, or a GGUF file, to load instead of making one", .text = &folder},
+    {"no-mapping", "copy all of the file", .flag = &no_mapping},
     {"llama", "a Llama with an MLP of 8/3 of the width, not a GPT-2", .flag = &llama},
     {"storage", "of frozen weights: bfloat16, float16, q8_0 or q4_0", .text = &storage},
     {"layers", "of the model", .integer = &layers, .low = 1, .high = 1000},
@@ -53,10 +54,35 @@ static bool note(void *user, int64_t sequence, int64_t token)
     return true;
 }
 
+/* Returns the type with this name. */
+static th_dtype find_storage(void)
+{
+    th_dtype dtype = TH_BFLOAT16;
+    while (dtype <= TH_Q4_0 && strcmp(th_dtype_name(dtype), storage) != 0)
+        dtype++;
+    if (dtype > TH_Q4_0)
+        give_up(program, "--storage must be bfloat16, float16, q8_0 or q4_0");
+    return dtype;
+}
+
+/* Loads the frozen model of --folder. */
+static th_module *load_model(th_context *ctx)
+{
+    const char *ending = strrchr(folder, '.');
+    const th_dtype type = storage ? find_storage() : TH_FLOAT32;
+    if (ending && strcmp(ending, ".gguf") == 0)
+        return th_language_model_from_gguf(
+            ctx, folder,
+            &(th_gguf_load_options){.stored = !storage, .frozen = true, .type = type, .no_mapping = no_mapping});
+    return th_language_model_from_folder(
+        ctx, folder,
+        &(th_folder_load_options){.stored = !storage, .frozen = true, .type = type, .no_mapping = no_mapping});
+}
+
 static th_module *make_model(th_context *ctx)
 {
     if (folder)
-        return th_language_model_from_pretrained(ctx, folder);
+        return load_model(ctx);
     th_language_model_options model = {
         .vocabulary = vocabulary, .length = length, .width = width, .heads = heads, .layers = layers};
     if (llama) {
@@ -72,15 +98,10 @@ static th_module *make_model(th_context *ctx)
     return th_language_model_new(ctx, &model);
 }
 
-/* Stores the frozen weights as the type with this name. */
+/* Stores the weights of a new model as --storage says. */
 static void store_weights(th_context *ctx, th_module *model)
 {
-    th_dtype dtype = TH_BFLOAT16;
-    while (dtype <= TH_Q4_0 && strcmp(th_dtype_name(dtype), storage) != 0)
-        dtype++;
-    if (dtype > TH_Q4_0)
-        give_up(program, "--storage must be bfloat16, float16, q8_0 or q4_0");
-    if (th_module_freeze(model, true) || th_module_store(model, dtype))
+    if (th_module_freeze(model, true) || th_module_store(model, find_storage()))
         give_up(program, th_error_message(ctx));
 }
 
@@ -95,7 +116,7 @@ int main(int argc, char **argv)
     if (model == NULL)
         give_up(program, th_error_message(ctx));
     vocabulary = th_language_model_options_of(model)->vocabulary;
-    if (storage)
+    if (storage && folder == NULL)
         store_weights(ctx, model);
     th_tensor *prompts = th_random_integers(ctx, TH_INT32, TH_SHAPE(batch, prompt), 0, vocabulary);
     times best = {.end = 1e300};

@@ -55,9 +55,10 @@ load_before=$(cut -d' ' -f1 /proc/loadavg)
 for round in $(seq "$rounds"); do
     for threads in 1 2; do
         for type in float32 bfloat16 q8_0; do
-            storage=
-            [ $type = float32 ] || storage="--storage $type"
-            run tapehead $threads $type "$build/bench/generation" $model $storage
+            source=$model
+            [ -f "$folder/$type.gguf" ] && source="--folder $folder/$type.gguf"
+            [ $type = float32 ] || [ -f "$folder/$type.gguf" ] || source="$model --storage $type"
+            run tapehead $threads $type "$build/bench/generation" $source
             # llama.cpp's layout of q8_0 for AMX is a crash on machines whose system does not permit AMX.
             repack=
             [ $type != q8_0 ] || repack=$no_repack

@@ -17,18 +17,16 @@ static int split_targets(char *text, const char *patterns[MAX_TARGETS])
     return count;
 }
 
-void attach_adapters(trainer *t, bool load)
+void make_adapted_model(trainer *t)
 {
     th_dtype storage = TH_FLOAT32;
     const char *patterns[MAX_TARGETS];
     char *targets = chosen.lora_targets ? strdup(chosen.lora_targets) : NULL;
-    if (load)
-        expect(t, th_pretrained_load(t->model, chosen.from, NULL));
-    expect(t, th_module_freeze(t->model, true));
     if (!find_storage(chosen.weights, &storage))
         refuse(PROGRAM, "--weights must be float32, bfloat16, float16, q8_0 or q4_0, not ", chosen.weights);
-    if (storage != TH_FLOAT32)
-        expect(t, th_module_store(t->model, storage));
+    const th_folder_load_options load = {.frozen = true, .type = storage, .model = &chosen.model};
+    t->model = th_language_model_from_folder(t->ctx, chosen.from, &load);
+    expect_no_error(t);
     th_lora_options options = {.rank = chosen.lora,
                                .alpha = chosen.lora_alpha > 0 ? chosen.lora_alpha : 2 * (double)chosen.lora,
                                .dropout = chosen.lora_dropout};

@@ -177,7 +177,7 @@ int chat(int argc, char **argv)
             options, &run, 1) < 1)
         refuse(PROGRAM, "chat needs the folder of a run or a model", "");
     trainer t;
-    open_model(&t, run, last);
+    open_model(&t, run, last, true);
     if (kind)
         chosen.chat = kind;
     static conversation c;

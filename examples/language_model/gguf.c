@@ -38,7 +38,7 @@ static int export_file(int argc, char **argv)
         refuse(PROGRAM, "there is a file already (--force replaces it): ", path);
     const th_dtype dtype = find_type(type);
     trainer t;
-    open_model(&t, run, last);
+    open_model(&t, run, last, false);
     if (t.run && chosen.lora > 0)
         merge_adapters(&t);
     const th_gguf_export_options given = {

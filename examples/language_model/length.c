@@ -31,14 +31,15 @@ static bool fits(bool evaluate_only)
 {
     const th_context_options shapes = {
         .threads = (int)chosen.threads, .shapes_only = true, .precision = precision_called(PROGRAM, chosen.precision)};
-    trainer t = {.ctx = th_context_new(&shapes), .shapes_only = true};
+    trainer t = {.ctx = th_context_new(&shapes)};
     make_model(&t);
     make_batch(&t);
     if (!evaluate_only)
         make_optimizer(&t);
     for (int step = 0; step < (evaluate_only ? 1 : 2); step++)
         expect(&t, rehearse(&t, evaluate_only));
-    const size_t taken = th_memory(t.ctx).reserved_peak;
+    const th_memory_usage memory = th_memory(t.ctx);
+    const size_t taken = memory.reserved_peak + memory.mapped;
     th_context_free(t.ctx);
     return taken <= usable_memory();
 }

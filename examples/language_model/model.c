@@ -32,10 +32,11 @@ static bool is_vector(const char *name, th_tensor *parameter, void *user)
 
 void make_model(trainer *t)
 {
-    t->model = th_language_model_new(t->ctx, &chosen.model);
-    expect_no_error(t);
     if (chosen.lora > 0)
-        attach_adapters(t, !t->shapes_only);
+        make_adapted_model(t);
+    else
+        t->model = th_language_model_new(t->ctx, &chosen.model);
+    expect_no_error(t);
 }
 
 void make_batch(trainer *t)

@@ -292,7 +292,7 @@ bool is_model_folder(const char *folder)
             access(in_run(folder, "model.safetensors.index.json"), F_OK) == 0);
 }
 
-void open_model_folder(trainer *t, const char *folder)
+void open_model_folder(trainer *t, const char *folder, bool stored)
 {
     *t = (trainer){.ctx = th_context_new(NULL)};
     chosen.from = chosen.tokenizer = folder;
@@ -301,8 +301,9 @@ void open_model_folder(trainer *t, const char *folder)
     expect_no_error(t);
     compare_vocabularies(t, folder);
     choose_end_token(t);
-    t->model = th_language_model_new(t->ctx, &chosen.model);
-    expect(t, th_pretrained_load(t->model, folder, NULL));
+    const th_folder_load_options options = {.frozen = true, .stored = stored, .model = &chosen.model};
+    t->model = th_language_model_from_folder(t->ctx, folder, &options);
+    expect_no_error(t);
 }
 
 int64_t hash_of_tokenizer(const char *run)

@@ -217,8 +217,7 @@ static int start(int argc, char **argv, bool tuning)
                                         .shapes_only = only_memory,
                                         .precision = precision_called(PROGRAM, chosen.precision)};
     const int documents = count > 1 ? count - 1 : 1;
-    trainer t = {
-        .run = count > 1 ? words[count - 1] : "run", .quiet = quiet, .shapes_only = only_memory, .best = INFINITY};
+    trainer t = {.run = count > 1 ? words[count - 1] : "run", .quiet = quiet, .best = INFINITY};
     int status = EXIT_SUCCESS;
     start_processes(&argc, &argv);
     join_group(&t, &options);

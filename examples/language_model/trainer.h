@@ -9,9 +9,8 @@
 #include "settings.h"
 
 typedef struct trainer {
-    const char *run;  /* the folder of the run */
-    bool quiet;       /* no progress line */
-    bool shapes_only; /* the context has no values */
+    const char *run; /* the folder of the run */
+    bool quiet;      /* no progress line */
     th_context *ctx;
     th_group *group; /* the processes that train together; NULL: this process alone */
     th_tokenizer *tokenizer;
@@ -50,9 +49,9 @@ void make_batch(trainer *t);
 void make_optimizer(trainer *t);
 
 /* -- adapters.c -- */
-/* Freezes the model, stores its weights as --weights says, and attaches the adapters of --lora. load: first loads the
- * weights of --from. It ends the program on an error. */
-void attach_adapters(trainer *t, bool load);
+/* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the
+ * program on an error. */
+void make_adapted_model(trainer *t);
 /* Adds the adapters to the weights, which become float32, and removes them. */
 void merge_adapters(trainer *t);
 
@@ -109,8 +108,9 @@ void load_tokenizer(trainer *t);
 void choose_model(trainer *t, const texts *text, bool other_tokenizer);
 /* Returns whether a folder contains a model of transformers instead of a run. */
 bool is_model_folder(const char *folder);
-/* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. */
-void open_model_folder(trainer *t, const char *folder);
+/* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. The model is frozen, and
+ * parts of the file are mapped. stored: its weights may have a storage type. */
+void open_model_folder(trainer *t, const char *folder, bool stored);
 /* Loads settings, tokenizer and model of a run into a trainer with a context. weights: also the weights of the
  * checkpoint. */
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
@@ -121,8 +121,8 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 void choose_windows(int64_t tokens, bool evaluate_only);
 
 /* -- use.c -- */
-/* Opens a checkpoint of a run, or a model folder. */
-void open_model(trainer *t, const char *run, bool last);
+/* Opens a checkpoint of a run, or a model folder. stored: as for open_model_folder. */
+void open_model(trainer *t, const char *run, bool last, bool stored);
 /* Returns the number of tokens in the text. */
 int64_t count_tokens(trainer *t, const texts *text);
 /* Prints the loss over all tokens of the token file `path` from `begin` on. */

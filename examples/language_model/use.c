@@ -92,7 +92,7 @@ static void print_loss_of_text(trainer *t, const char *path)
         give_up(PROGRAM, "the text has a single token; the loss needs at least 2, because the first is not predicted");
 }
 
-void open_model(trainer *t, const char *run, bool last)
+void open_model(trainer *t, const char *run, bool last, bool stored)
 {
     if (!is_model_folder(run)) {
         *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
@@ -101,7 +101,7 @@ void open_model(trainer *t, const char *run, bool last)
     }
     if (last)
         refuse(PROGRAM, "--last is for the checkpoints of a run; this folder has one model: ", run);
-    open_model_folder(t, run);
+    open_model_folder(t, run, stored);
 }
 
 int sample(int argc, char **argv)
@@ -149,7 +149,7 @@ int sample(int argc, char **argv)
     if (samples > 1 && temperature == 0 && beams < samples)
         refuse(PROGRAM, "samples of temperature 0 are equal; --samples needs a temperature, or as many --beams", "");
     trainer t;
-    open_model(&t, run, last);
+    open_model(&t, run, last, page == NULL);
     int64_t end_tokens[64];
     int n_end_tokens = 0;
     if (is_model_folder(run))
@@ -175,6 +175,8 @@ int sample(int argc, char **argv)
     finish_output(PROGRAM);
     if (page && first.count < 2)
         give_up(PROGRAM, "a page needs a text of at least 2 tokens");
+    if (page && t.run == NULL) /* the page shows gradients of the weights */
+        expect(&t, th_module_freeze(t.model, false));
     if (page) {
         expect(&t, write_page(t.model, t.tokenizer, &first, page));
         print_written(page);
@@ -203,7 +205,7 @@ int eval(int argc, char **argv)
     if (!text_path && is_model_folder(run))
         refuse(PROGRAM, "a model folder has no text to measure on; name one with --text FILE: ", run);
     trainer t;
-    open_model(&t, run, last);
+    open_model(&t, run, last, true);
     if (t.run)
         make_batch(&t);
     if (text_path)

@@ -166,12 +166,13 @@ TH_API const char *th_version(void);
  * holds them until th_context_free, so that later steps take none. reserved is more than live, because a chunk is
  * larger than the request that needed it, and because there are gaps between blocks. */
 typedef struct th_memory_usage {
-    size_t live;          /* bytes in use: step values, owned tensors, parameters, gradients, moments */
+    size_t live;          /* bytes in use: step values, owned tensors, parameters, gradients, moments, mapped */
     size_t peak;          /* maximum of live since th_context_new or th_memory_reset_peak */
     size_t reserved;      /* bytes taken from the allocator; memory_limit limits it */
     size_t reserved_peak; /* maximum of reserved since th_context_new or th_memory_reset_peak */
     size_t allocations;   /* number of calls of the allocator */
     size_t owned;         /* the part of live that belongs to tensors that you own; if it grows, see th_step_begin */
+    size_t mapped;        /* the part of live that is in mapped files (tapehead/hugging_face.h); not in reserved */
 } th_memory_usage;
 /* Returns the memory in use, and the maximum so far.
  *

@@ -20,6 +20,10 @@ typedef struct th_gguf_load_options {
     /* The model is frozen (th_module_freeze), and its dense weights and embeddings are stored as they are in the file:
      * bfloat16, float16, Q8_0 or Q4_0, bit for bit. Weights of other types become float32 (th_module_store). */
     bool stored;
+    bool frozen;   /* the model is frozen, in the context's default type unless stored or type ask for another one */
+    th_dtype type; /* TH_BFLOAT16, TH_FLOAT16, TH_Q8_0 or TH_Q4_0: the model is frozen, and its weights are stored so */
+    bool no_mapping; /* of a frozen model, all parameters are copies. Otherwise matrices may be parts of the file: see
+                        th_folder_load_options, tapehead/hugging_face.h */
 } th_gguf_load_options;
 
 /* Returns the model in a file of version 2 or 3. Types of tensors: F32, F64, F16, BF16, Q8_0 and Q4_0; they become

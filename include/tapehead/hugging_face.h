@@ -20,6 +20,28 @@ TH_BEGIN_DECLS
  * row. Returns NULL with the error stored. */
 TH_API th_module *th_language_model_from_pretrained(th_context *ctx, const char *folder);
 
+/* Options of th_language_model_from_folder. */
+typedef struct th_folder_load_options {
+    bool frozen;     /* the model is frozen (th_module_freeze) */
+    bool stored;     /* the same, and its dense weights and embeddings are stored as in the file: BF16 as bfloat16,
+                        F16 as float16, bit for bit. Weights of other types have the context's default type */
+    th_dtype type;   /* TH_BFLOAT16, TH_FLOAT16, TH_Q8_0 or TH_Q4_0: the model is frozen, and all dense weights and
+                        embeddings are stored so. TH_FLOAT32 (0): as .stored says */
+    bool no_mapping; /* of a frozen model, all parameters are copies of the file */
+    const th_language_model_options *model; /* NULL: as config.json says; otherwise as th_pretrained_options sets them,
+                                               with other dropout and recompute */
+} th_folder_load_options;
+/* Does what th_language_model_from_pretrained does, with options, which may be NULL. A frozen model has its weights only
+ * in their final type: the peak of memory is the model and one tensor.
+ *
+ * A matrix of a frozen model is not copied if the file has it with the same type and layout. The parameter is then a
+ * private mapping of the file (th_memory_usage.mapped), which ends with the parameter. Writing to the parameter, or
+ * training it, does not change the file. Programs may remove the file, or replace it by rename, as this library does.
+ * If a program truncates the file, or writes into it, the model's weights change, or the process ends with SIGBUS.
+ * .no_mapping excludes that. */
+TH_API th_module *th_language_model_from_folder(th_context *ctx, const char *folder,
+                                                const th_folder_load_options *options);
+
 /* Sets options for th_language_model_new as config.json in the folder describes them. The caller may change dropout
  * and recompute before creating the model; the other options belong to the weights. Errors name the field: another
  * model_type, quantized weights, a rope_type other than default, linear, llama3, dynamic, yarn and longrope,
@@ -73,6 +95,7 @@ TH_API th_status th_language_model_export(th_module *model, const char *folder,
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_language_model_from_pretrained(...) TH_AT_POINTER(th_module, th_language_model_from_pretrained(__VA_ARGS__))
+#define th_language_model_from_folder(...) TH_AT_POINTER(th_module, th_language_model_from_folder(__VA_ARGS__))
 #define th_pretrained_options(...) TH_AT_STATUS(th_pretrained_options(__VA_ARGS__))
 #define th_pretrained_end_token(...) TH_AT_STATUS(th_pretrained_end_token(__VA_ARGS__))
 #define th_pretrained_end_tokens(...) TH_AT_STATUS(th_pretrained_end_tokens(__VA_ARGS__))

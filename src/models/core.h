@@ -37,6 +37,7 @@
 #include "tensor/gradient_buffer.h"
 #include "tensor/memory.h"
 #include "tensor/mode.h"
+#include "tensor/parameter.h"
 #include "tensor/random_state.h"
 #include "tensor/shape.h"
 #include "tensor/splitmix.h"

@@ -110,6 +110,9 @@ const char *th_module_name_below(const th_module *m, const th_module *above, cha
 /* Returns the module after m in the tree below root, parents before children, without hidden ones; NULL at the end. */
 const th_module *th_module_after(const th_module *m, const th_module *root);
 
+/* Returns whether th_module_store can store the iterator's parameter: only th_dense and th_embedding read it. */
+TH_PRIVATE_API bool th_module_can_store(const th_parameter_iterator *p);
+
 /* Returns true if the name ends with `end`: th_name_ends_with("layers.0.norm1.bias", "bias"). */
 TH_PRIVATE_API bool th_name_ends_with(const char *name, const char *end);
 

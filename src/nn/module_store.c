@@ -19,8 +19,7 @@ static bool reads_storage(const th_module *m)
     return false;
 }
 
-/* Returns whether the iterator's parameter is a weight that can be stored. */
-static bool is_weight(const th_parameter_iterator *p)
+bool th_module_can_store(const th_parameter_iterator *p)
 {
     return th_ndim(p->tensor) == 2 && reads_storage(p->module);
 }
@@ -30,7 +29,7 @@ static th_dtype type_after(const th_parameter_iterator *p, th_dtype dtype)
 {
     const th_dtype now = th_dtype_of(p->tensor);
     if (th_is_storage(dtype))
-        return is_weight(p) && !th_requires_gradient(p->tensor) ? dtype : now;
+        return th_module_can_store(p) && !th_requires_gradient(p->tensor) ? dtype : now;
     return th_is_storage(now) ? dtype : now;
 }
 
@@ -41,8 +40,8 @@ static th_status mark_blocks(th_module *m, th_dtype dtype)
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         const th_tensor_impl *t = th_tensor_impl_of(p.tensor);
         const th_dtype after = type_after(&p, dtype);
-        weights += is_weight(&p);
-        frozen += is_weight(&p) && !t->requires_gradient;
+        weights += th_module_can_store(&p);
+        frozen += th_module_can_store(&p) && !t->requires_gradient;
         if (after == t->dtype)
             continue;
         if (th_parameter_bytes(t, after) == 0 && th_tensor_numel(t) > 0)

@@ -151,6 +151,19 @@ void th_uncount_memory(th_context *ctx, size_t bytes)
     th_release_numbers(ctx, NULL, bytes);
 }
 
+void th_count_mapped(th_context *ctx, size_t bytes)
+{
+    ctx->mapped += bytes;
+    ctx->live_other += bytes;
+    count_peak(ctx);
+}
+
+void th_uncount_mapped(th_context *ctx, size_t bytes)
+{
+    ctx->mapped -= bytes;
+    ctx->live_other -= bytes;
+}
+
 th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation)
 {
     th_block *block = th_block_allocate(allocator, bytes);
@@ -172,6 +185,7 @@ th_memory_usage th_memory(const th_context *ctx)
         .reserved_peak = ctx->reserved_peak,
         .allocations = ctx->allocations,
         .owned = ctx->owned_memory.live,
+        .mapped = ctx->mapped,
     };
 }
 

@@ -86,11 +86,13 @@ struct th_context {
     size_t reserved, reserved_peak;  /* bytes taken from the allocator: now, and the maximum */
     size_t allocations;              /* number of calls of the allocator */
     size_t live_other;               /* bytes in use outside step_memory and owned_memory */
+    size_t mapped;                   /* bytes in live_other that mapped files provide */
     size_t peak;                     /* maximum of all bytes in use */
     size_t refused;                  /* bytes of the last request if it exceeded the memory limit, else 0 */
     th_block_allocator step_memory;  /* values, gradients, saved results of the current step */
     th_block_allocator owned_memory; /* tensors that the user owns */
     bool weights_follow;             /* a new module does not initialize large weights, because they will be read */
+    bool matrices_absent;            /* a new parameter with two or more axes has no memory yet */
     size_t adapters_follow;          /* bytes of the adapters that follow: their block has this capacity; else 0 */
     struct th_parameter_block *parameter_blocks;
     th_quarantined quarantine;

@@ -24,6 +24,11 @@ TH_PRIVATE_API th_status th_count_memory(th_context *ctx, size_t bytes, const ch
 /* Undoes th_count_memory. */
 TH_PRIVATE_API void th_uncount_memory(th_context *ctx, size_t bytes);
 
+/* Counts memory that a mapped file provides: it is in use, but not reserved. */
+void th_count_mapped(th_context *ctx, size_t bytes);
+/* Undoes th_count_mapped. */
+void th_uncount_mapped(th_context *ctx, size_t bytes);
+
 /* Allocates a block from step_memory or owned_memory. Returns NULL with TH_ERROR_MEMORY pending if memory runs out. */
 th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
 

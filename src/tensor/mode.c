@@ -103,3 +103,8 @@ void th_weights_follow(th_context *ctx, bool follow)
 {
     ctx->weights_follow = follow;
 }
+
+void th_matrices_absent(th_context *ctx, bool absent)
+{
+    ctx->matrices_absent = absent;
+}

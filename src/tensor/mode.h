@@ -22,4 +22,8 @@ TH_PRIVATE_API bool th_is_shapes_only(const th_context *ctx);
 /* Says whether the large weights of the modules that are created now will be read: then they are not initialized. */
 TH_PRIVATE_API void th_weights_follow(th_context *ctx, bool follow);
 
+/* Says whether the matrices of the modules that are created now have no memory until th_parameter_place or
+ * th_parameter_lend gives it to them (tensor/parameter.h). */
+TH_PRIVATE_API void th_matrices_absent(th_context *ctx, bool absent);
+
 #endif

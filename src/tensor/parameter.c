@@ -1,4 +1,4 @@
-/* Blocks of parameters: allocation, growth, gradients, conversion. */
+/* Blocks of parameters: allocation, growth, gradients, conversion, lent memory. */
 #include <string.h>
 
 #include "tensor/checked.h"
@@ -18,11 +18,12 @@ enum { LARGE_ENTRY = 1 << 20, PADDING = 64 };
 typedef struct block_kind {
     th_dtype dtype;
     bool adapters;
+    th_block_place place;
 } block_kind;
 
 static bool is_kind(const th_parameter_block *block, block_kind kind)
 {
-    return block->dtype == kind.dtype && block->adapters == kind.adapters;
+    return block->dtype == kind.dtype && block->adapters == kind.adapters && block->place == kind.place;
 }
 
 static size_t usual_capacity(const th_context *ctx, block_kind kind)
@@ -36,26 +37,40 @@ static size_t usual_capacity(const th_context *ctx, block_kind kind)
     return capacity / GROWTH < FIRST_BLOCK ? FIRST_BLOCK : capacity / GROWTH;
 }
 
+/* Returns a block without memory that is not in the context's list. */
+static th_parameter_block *make_block(th_context *ctx, block_kind kind, size_t capacity, const char *operation)
+{
+    th_parameter_block *block = th_allocate(ctx, sizeof *block);
+    if (block == NULL)
+        th_fail_memory(ctx, operation, sizeof *block);
+    else
+        *block = (th_parameter_block){
+            .dtype = kind.dtype, .adapters = kind.adapters, .place = kind.place, .capacity = capacity};
+    return block;
+}
+
+static void add_block(th_context *ctx, th_parameter_block *block)
+{
+    block->next = ctx->parameter_blocks;
+    ctx->parameter_blocks = block;
+}
+
 /* capacity: 0 for the usual one. */
 static th_parameter_block *new_block(th_context *ctx, block_kind kind, size_t bytes, size_t capacity,
                                      const char *operation)
 {
     capacity = capacity ? capacity : usual_capacity(ctx, kind);
-    capacity = capacity < bytes ? bytes : capacity;
-    th_parameter_block *block = th_allocate(ctx, sizeof *block);
-    if (block == NULL) {
-        th_fail_memory(ctx, operation, sizeof *block);
+    capacity = kind.place == TH_BLOCK_ABSENT ? SIZE_MAX : capacity < bytes ? bytes : capacity;
+    th_parameter_block *block = make_block(ctx, kind, capacity, operation);
+    if (block == NULL)
         return NULL;
-    }
-    *block = (th_parameter_block){
-        .dtype = kind.dtype, .adapters = kind.adapters, .capacity = capacity, .next = ctx->parameter_blocks};
-    void *data;
-    if (th_allocate_numbers(ctx, capacity, &data, operation) != TH_OK) {
+    void *data = NULL;
+    if (kind.place == TH_BLOCK_ALLOCATED && th_allocate_numbers(ctx, capacity, &data, operation) != TH_OK) {
         th_release(ctx, block, sizeof *block);
         return NULL;
     }
     block->data = data;
-    ctx->parameter_blocks = block;
+    add_block(ctx, block);
     return block;
 }
 
@@ -65,10 +80,36 @@ static void release_block(th_context *ctx, th_parameter_block *block)
     while (*link != block)
         link = &(*link)->next;
     *link = block->next;
-    th_release_numbers(ctx, block->data, block->capacity);
+    if (block->place == TH_BLOCK_ALLOCATED)
+        th_release_numbers(ctx, block->data, block->capacity);
+    if (block->place == TH_BLOCK_LENT)
+        th_uncount_mapped(ctx, block->capacity);
+    if (block->release && block->data)
+        block->release(block->data, block->capacity);
     if (block->has_gradient)
         th_release_numbers(ctx, block->gradient, block->gradient_bytes);
     th_release(ctx, block, sizeof *block);
+}
+
+/* Adds an entry at the end of the block. */
+static void add_entry(th_parameter_block *block, th_parameter_entry *entry, size_t bytes)
+{
+    *entry = (th_parameter_entry){
+        .block = block, .offset = block->used, .bytes = bytes, .owners = 1, .previous = block->last};
+    if (block->last)
+        block->last->next = entry;
+    else
+        block->first = entry;
+    block->last = entry;
+    block->used += bytes;
+}
+
+static th_parameter_entry *make_entry(th_context *ctx, const char *operation)
+{
+    th_parameter_entry *entry = th_allocate(ctx, sizeof *entry);
+    if (entry == NULL)
+        th_fail_memory(ctx, operation, sizeof *entry);
+    return entry;
 }
 
 /* Creates an entry of `bytes` (whole cache lines) of zeros: at the end of the newest block that has enough space and
@@ -80,25 +121,16 @@ static th_parameter_entry *new_entry(th_context *ctx, block_kind kind, size_t by
     while (block &&
            (!is_kind(block, kind) || block->has_gradient || block->leaving || block->capacity - block->used < bytes))
         block = block->next;
-    th_parameter_entry *entry = th_allocate(ctx, sizeof *entry);
-    if (entry == NULL) {
-        th_fail_memory(ctx, operation, sizeof *entry);
+    th_parameter_entry *entry = make_entry(ctx, operation);
+    if (entry == NULL)
         return NULL;
-    }
     if (block == NULL)
         block = new_block(ctx, kind, bytes, capacity, operation);
     if (block == NULL) {
         th_release(ctx, entry, sizeof *entry);
         return NULL;
     }
-    *entry = (th_parameter_entry){
-        .block = block, .offset = block->used, .bytes = bytes, .owners = 1, .previous = block->last};
-    if (block->last)
-        block->last->next = entry;
-    else
-        block->first = entry;
-    block->last = entry;
-    block->used += bytes;
+    add_entry(block, entry, bytes);
     const size_t zeros = ctx->weights_follow && bytes > LARGE_ENTRY ? PADDING : bytes;
     if (block->data)
         memset(block->data + entry->offset + bytes - zeros, 0, zeros);
@@ -151,7 +183,9 @@ th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape
     th_tensor_impl *t = th_handle_new(ctx, true, operation);
     if (t == NULL)
         return NULL;
-    th_parameter_entry *entry = new_entry(ctx, (block_kind){dtype, adapter}, bytes, 0, operation);
+    const bool absent = ctx->matrices_absent && shape.ndim >= 2 && !adapter;
+    const block_kind kind = {dtype, adapter, absent ? TH_BLOCK_ABSENT : TH_BLOCK_ALLOCATED};
+    th_parameter_entry *entry = new_entry(ctx, kind, bytes, 0, operation);
     if (entry == NULL) {
         th_handle_free_owned(t);
         return NULL;
@@ -243,7 +277,7 @@ th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacit
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the parameter's bytes overflow");
     th_parameter_entry *entry = th_parameter_entry_of(t);
     th_parameter_entry *successor =
-        new_entry(t->ctx, (block_kind){dtype, entry->block->adapters}, bytes, capacity, operation);
+        new_entry(t->ctx, (block_kind){dtype, entry->block->adapters, TH_BLOCK_ALLOCATED}, bytes, capacity, operation);
     entry->successor = successor;
     return successor ? TH_OK : t->ctx->error;
 }
@@ -275,9 +309,43 @@ void th_parameter_move(th_tensor_impl *t)
     t->own_storage.version = version;
     th_storage_changed(&t->own_storage);
     const th_array after = th_tensor_array(t);
-    if (to->block->data)
+    if (to->block->place != TH_BLOCK_LENT && after.data && before.data)
         th_convert_array(ctx, &after, &before);
     free_entry(ctx, from);
+}
+
+th_status th_parameter_place(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
+{
+    if (th_parameter_reserve(t, dtype, capacity, operation) != TH_OK)
+        return t->ctx->error;
+    th_parameter_move(t);
+    return TH_OK;
+}
+
+th_status th_parameter_lend(th_tensor_impl *t, th_dtype dtype, const th_lent_memory *memory, const char *operation)
+{
+    th_context *ctx = t->ctx;
+    const size_t bytes = th_parameter_bytes(t, dtype);
+    th_parameter_entry *entry = make_entry(ctx, operation);
+    th_parameter_block *block =
+        entry ? make_block(ctx, (block_kind){dtype, false, TH_BLOCK_LENT}, bytes, operation) : NULL;
+    if (block == NULL) {
+        th_release(ctx, entry, sizeof *entry);
+        return ctx->error;
+    }
+    block->data = memory->data;
+    block->release = memory->release;
+    th_count_mapped(ctx, bytes);
+    add_block(ctx, block);
+    add_entry(block, entry, bytes);
+    th_parameter_entry_of(t)->successor = entry;
+    th_parameter_move(t);
+    return TH_OK;
+}
+
+bool th_parameter_is_lent(const th_tensor_impl *t)
+{
+    return th_parameter_entry_of(t)->block->place == TH_BLOCK_LENT;
 }
 
 void th_parameter_blocks_destroy(th_context *ctx)

@@ -6,6 +6,19 @@
 
 #include "tensor/tensor.h"
 
+/* Where the numbers of a block are. */
+typedef enum th_block_place {
+    TH_BLOCK_ALLOCATED,
+    TH_BLOCK_LENT,  /* in memory of the caller, such as a mapped file; the block has one entry */
+    TH_BLOCK_ABSENT /* nowhere: the parameters wait for th_parameter_place or th_parameter_lend */
+} th_block_place;
+
+/* Memory for one parameter that the context's allocator does not provide. */
+typedef struct th_lent_memory {
+    void *data;                                /* aligned to elements; NULL in a shapes-only context */
+    void (*release)(void *data, size_t bytes); /* called once with data that is not NULL */
+} th_lent_memory;
+
 /* The position of one parameter in a block. Gaps between entries contain only zeros. */
 typedef struct th_parameter_entry {
     struct th_parameter_block *block;
@@ -19,19 +32,22 @@ typedef struct th_parameter_entry {
 
 typedef struct th_parameter_block {
     th_dtype dtype;
-    size_t capacity, used; /* bytes */
-    char *data;            /* NULL in a shapes-only context */
-    char *gradient;        /* same layout as data; NULL until has_gradient, and in a shapes-only context */
-    bool has_gradient;     /* true: no more parameters are added to the block */
-    bool leaving;          /* its parameters are about to move: none is added */
-    bool adapters;         /* it has parameters of adapters only, because gradients have the size of their block */
+    th_block_place place;
+    size_t capacity, used;                     /* bytes */
+    char *data;                                /* NULL in a shapes-only context, and if absent */
+    void (*release)(void *data, size_t bytes); /* of a lent block; otherwise NULL */
+    char *gradient;    /* same layout as data; NULL until has_gradient, and in a shapes-only context */
+    bool has_gradient; /* true: no more parameters are added to the block */
+    bool leaving;      /* its parameters are about to move: none is added */
+    bool adapters;     /* it has parameters of adapters only, because gradients have the size of their block */
     size_t gradient_bytes;
     th_parameter_entry *first, *last;
     struct th_parameter_block *next; /* in the context's list, newest first */
 } th_parameter_block;
 
 /* Creates a parameter of zeros that one module owns. It does not require a gradient yet. adapter: it is in a block with
- * other parameters of adapters. Returns NULL with an error pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
+ * other parameters of adapters. After th_matrices_absent, other parameters with two or more axes have no memory.
+ * Returns NULL with an error pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
 th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, bool adapter, const char *operation);
 /* Adds an owner. */
 void th_parameter_share(th_tensor_impl *t);
@@ -52,11 +68,23 @@ th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memo
  * usual growth. Errors: TH_ERROR_SHAPE if the last axis is not whole elements of dtype, TH_ERROR_MEMORY. */
 th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation);
 /* Returns the bytes of an entry for t in a block of type dtype; 0 if its last axis is not whole elements of dtype. */
-size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype);
+TH_PRIVATE_API size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype);
 /* Moves t to its reserved entry. Converts the values, and the shape to or from blocks, empties the gradient, and keeps the handle. Cannot fail. */
 void th_parameter_move(th_tensor_impl *t);
 /* Releases the reserved entry, if there is one. */
 void th_parameter_unreserve(th_tensor_impl *t);
+
+/* Gives new memory to a parameter, which may have had no memory. The parameter then has this type, and the shape that
+ * belongs to it; its values are undefined. capacity: as for th_parameter_reserve. Errors: TH_ERROR_SHAPE,
+ * TH_ERROR_MEMORY. */
+TH_PRIVATE_API th_status th_parameter_place(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation);
+/* Does the same with the caller's memory, which has the parameter's values. The type must fit (th_parameter_bytes is
+ * not 0), and all of these bytes must be accessible: blocks are copied in whole cache lines. They count as mapped.
+ * After an error the caller still owns the memory. Errors: TH_ERROR_MEMORY. */
+TH_PRIVATE_API th_status th_parameter_lend(th_tensor_impl *t, th_dtype dtype, const th_lent_memory *memory,
+                                           const char *operation);
+/* Returns whether the parameter is in lent memory. */
+TH_PRIVATE_API bool th_parameter_is_lent(const th_tensor_impl *t);
 
 /* Removes the parameter of a storage from its block. tensor/handle.c calls it when nothing holds the bytes. */
 void th_parameter_release(th_context *ctx, th_storage *storage);

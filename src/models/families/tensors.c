@@ -48,8 +48,8 @@ static th_tensor *view_of(th_tensor *parameter, th_foreign_view view, int64_t qu
 {
     if (view == TH_VIEW_WHOLE || view == TH_VIEW_BY_HEAD)
         return parameter;
-    if (view == TH_VIEW_TRANSPOSED)
-        return th_swap_axes(parameter, 0, 1);
+    if (view == TH_VIEW_TRANSPOSED) /* storage types have no transposed views */
+        return th_is_storage(th_dtype_of(parameter)) ? parameter : th_swap_axes(parameter, 0, 1);
     const int64_t rows = th_size(parameter, 0), each = (rows - queries) / 2;
     const int64_t begin = view == TH_VIEW_QUERY ? 0 : queries + (view == TH_VIEW_KEY ? 0 : each);
     return th_slice(parameter, 0, begin, begin + (view == TH_VIEW_QUERY ? queries : each), 1);
@@ -98,6 +98,7 @@ static void add(listing *l, const th_tensor_name *n, const char *number, int dig
     t->view[n->place] = view_of(values, n->view, l->options->heads * l->options->block.head_width);
     if (t->places <= n->place)
         t->places = n->place + 1;
+    t->transposed = n->view == TH_VIEW_TRANSPOSED;
     if (n->view == TH_VIEW_BY_HEAD)
         t->heads = l->options->heads;
 }

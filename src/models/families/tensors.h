@@ -13,6 +13,7 @@ typedef struct th_foreign_tensor {
     int places;
     th_tensor *view[TH_MAX_PLACES];      /* [places] */
     th_tensor *parameter[TH_MAX_PLACES]; /* [places] of the model; the view is of it, or of a copy */
+    bool transposed;                     /* the only view is of the transposed parameter; of a stored one, it is not */
     int64_t heads;                       /* 0; otherwise the rows of the only view have another order: by head */
 } th_foreign_tensor;
 

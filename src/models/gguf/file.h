@@ -6,8 +6,8 @@
  *     padding up to a multiple of general.alignment (32), then the elements of all tensors
  *
  * Numbers are little-endian. A string is a uint64 length and its bytes. All file input is untrusted: opening checks
- * every length, count, type and offset. Files are read, not mapped, so a file that is truncated while it is open gives
- * an error, not a signal. */
+ * every length, count, type and offset. The header is read, not mapped. Tensors are read, or mapped as parameters of a
+ * frozen model (models/files/mapping.h). */
 #ifndef TH_MODELS_GGUF_FILE_H
 #define TH_MODELS_GGUF_FILE_H
 

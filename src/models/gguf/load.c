@@ -4,6 +4,7 @@
 
 #include "models/families/config.h"
 #include "models/families/layers.h"
+#include "models/families/placing.h"
 #include "models/families/tensors.h"
 #include "models/gguf/options.h"
 #include "tapehead/gguf.h"
@@ -15,6 +16,7 @@ typedef struct source {
     const th_gguf_architecture *architecture;
     th_family family;
     th_language_model_options options;
+    th_gguf_load_options given;
 } source;
 
 /* -- comparing -- */
@@ -78,60 +80,52 @@ static th_status compare_shapes(const source *s)
     return th_error_code(ctx); /* (without memory, making the real model reports it) */
 }
 
-/* -- stored weights -- */
+/* -- frozen models -- */
 
-/* Returns the type in which a parameter is stored: that of its tensors if all have the same storage type. */
-static th_dtype stored_type(const source *s, const th_foreign_tensors *list, const th_tensor *parameter, th_dtype usual)
+static th_status list_tensors(const void *user, th_module *model, th_foreign_tensors *list)
 {
-    th_dtype found = TH_DTYPE_COUNT;
-    for (int64_t i = 0; i < list->count; i++)
-        for (int place = 0; place < list->tensor[i].places; place++) {
-            if (list->tensor[i].parameter[place] != parameter)
-                continue;
-            const th_dtype type = th_gguf_find_tensor(s->file, list->tensor[i].name)->type->dtype;
-            if (found != TH_DTYPE_COUNT && found != type)
-                return usual;
-            found = type;
-        }
-    return found != TH_DTYPE_COUNT && th_is_storage(found) ? found : usual;
+    const source *s = user;
+    return th_foreign_tensors_list(model, &s->family, s->file->operation, false, list);
 }
 
-/* Sets the type in which each parameter is stored, in the iterator's order. */
-static th_status find_types(const source *s, th_module *model, th_dtype *type)
+static th_found_tensor find_tensor(const void *user, const char *name)
 {
-    const th_dtype usual = th_dtype_of(th_module_find_parameter(model, "norm.weight"));
-    th_foreign_tensors list;
-    th_scope_begin(model->ctx, NULL);
-    const th_status status = th_foreign_tensors_list(model, &s->family, s->file->operation, false, &list);
-    if (status == TH_OK) {
-        for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p); type++)
-            *type = th_ndim(p.tensor) == 2 ? stored_type(s, &list, p.tensor, usual) : usual;
-        th_foreign_tensors_free(model->ctx, &list);
-    }
-    th_scope_end(model->ctx, NULL); /* the views end here: a parameter with views cannot change its type */
-    return status;
+    const source *s = user;
+    const th_gguf_tensor *t = th_gguf_find_tensor(s->file, name);
+    return (th_found_tensor){t->type->dtype, s->file->descriptor, t->begin};
 }
 
-/* Stores each matrix as it is in the file. */
-static th_status store_weights(const source *s, th_module *model)
+/* Returns a frozen model. The parameters that are not mapped have no values yet. */
+static th_module *new_frozen_model(const source *s)
 {
-    size_t count = 0, i = 0;
-    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
-        count++;
-    th_dtype *type = th_allocate(model->ctx, count * sizeof *type);
-    if (type == NULL)
-        return th_fail_memory(model->ctx, s->file->operation, count * sizeof *type);
-    th_status status = th_module_freeze(model, true);
-    if (status == TH_OK)
-        status = find_types(s, model, type);
-    for (th_parameter_iterator p = th_module_parameters(model); status == TH_OK && th_parameter_next(&p); i++)
-        if (th_ndim(p.tensor) == 2 && type[i] != th_dtype_of(p.tensor))
-            status = th_module_store((th_module *)(uintptr_t)p.module, type[i]);
-    th_release(model->ctx, type, count * sizeof *type);
-    return status;
+    const th_placing how = {.operation = s->file->operation,
+                            .stored = s->given.stored,
+                            .type = s->given.type,
+                            .no_mapping = s->given.no_mapping,
+                            .list = list_tensors,
+                            .find = find_tensor,
+                            .source = s};
+    th_module *model = th_placing_new_model(s->file->ctx, &s->options);
+    if (model)
+        (void)th_placing_place(&how, model); /* the error is stored */
+    return model;
 }
 
 /* -- values -- */
+
+/* Returns the view of the parameter if the tensor can be read into it without another copy; otherwise NULL. */
+static th_tensor *direct_view(const th_foreign_tensor *wanted, th_dtype dtype)
+{
+    th_tensor *view = th_foreign_tensor_view(wanted);
+    return view && th_dtype_of(view) == dtype && th_is_contiguous(view) ? view : NULL;
+}
+
+/* Reads the tensor into values of its type. */
+static th_status read_into(const source *s, const th_gguf_tensor *t, th_tensor *values)
+{
+    void *data = th_is_shapes_only(s->file->ctx) ? NULL : th_data(values);
+    return data && t->bytes > 0 ? th_gguf_read(s->file, t, data) : th_error_code(s->file->ctx);
+}
 
 /* Returns the tensor of the file, in its own type. */
 static th_tensor *read_tensor(const source *s, const th_gguf_tensor *t)
@@ -139,19 +133,22 @@ static th_tensor *read_tensor(const source *s, const th_gguf_tensor *t)
     th_shape shape = t->shape;
     shape.size[shape.ndim - 1] /= t->type->numbers;
     th_tensor *values = th_empty(s->file->ctx, t->type->dtype, shape);
-    void *data = th_data(values);
-    if (data && t->bytes > 0)
-        (void)th_gguf_read(s->file, t, data); /* the error is stored */
-    return th_failed(s->file->ctx) ? NULL : values;
+    return read_into(s, t, values) == TH_OK ? values : NULL;
 }
 
 static void read_values(const source *s, const th_foreign_tensor *wanted)
 {
     th_context *ctx = s->file->ctx;
     const th_gguf_tensor *t = th_gguf_find_tensor(s->file, wanted->name);
+    const bool plus_one = s->architecture->norms_plus_one && th_name_ends_with(wanted->name, "norm.weight");
+    th_tensor *view = plus_one ? NULL : direct_view(wanted, t->type->dtype);
+    if (view) {
+        (void)read_into(s, t, view); /* the error is stored */
+        return;
+    }
     th_scope_begin(ctx, NULL);
     th_tensor *values = read_tensor(s, t);
-    if (values && s->architecture->norms_plus_one && th_name_ends_with(wanted->name, "norm.weight"))
+    if (values && plus_one)
         values = th_add_scalar(th_is_storage(t->type->dtype) ? th_cast(values, TH_FLOAT32) : values, -1);
     if (values)
         (void)th_foreign_tensor_set(wanted, values); /* the error is stored */
@@ -165,8 +162,9 @@ static void read_all(const source *s, th_module *model)
     th_scope_begin(ctx, NULL);
     th_no_grad_begin(ctx);
     if (th_foreign_tensors_list(model, &s->family, s->file->operation, false, &list) == TH_OK) {
-        for (int64_t i = 0; i < list.count && !th_failed(ctx) && !th_is_shapes_only(ctx); i++)
-            read_values(s, &list.tensor[i]);
+        for (int64_t i = 0; i < list.count && !th_failed(ctx); i++)
+            if (!th_placing_is_mapped(&list.tensor[i]))
+                read_values(s, &list.tensor[i]);
         th_foreign_tensors_free(ctx, &list);
     }
     th_no_grad_end(ctx);
@@ -175,7 +173,18 @@ static void read_all(const source *s, th_module *model)
 
 /* -- the public function -- */
 
-static th_module *load(source *s, const th_gguf_load_options *given)
+static th_module *new_model(const source *s)
+{
+    th_context *ctx = s->file->ctx;
+    if (s->given.frozen || s->given.stored || th_is_storage(s->given.type))
+        return new_frozen_model(s);
+    th_weights_follow(ctx, true);
+    th_module *model = th_language_model_new(ctx, &s->options);
+    th_weights_follow(ctx, false);
+    return model;
+}
+
+static th_module *load(source *s)
 {
     th_context *ctx = s->file->ctx;
     th_module *model = NULL;
@@ -184,8 +193,8 @@ static th_module *load(source *s, const th_gguf_load_options *given)
         return NULL;
     s->family = th_gguf_family(s->architecture);
     if (compare_shapes(s) == TH_OK)
-        model = th_language_model_new(ctx, &s->options);
-    if (model && (!given->stored || store_weights(s, model) == TH_OK))
+        model = new_model(s);
+    if (model && !th_failed(ctx))
         read_all(s, model);
     th_layers_release(ctx, &s->options);
     if (model == NULL || !th_failed(ctx))
@@ -197,12 +206,19 @@ static th_module *load(source *s, const th_gguf_load_options *given)
 th_module *th_language_model_from_gguf(th_context *ctx, const char *path, const th_gguf_load_options *options)
 {
     static const char operation[] = "language_model_from_gguf";
-    const th_gguf_load_options given = options ? *options : (th_gguf_load_options){0};
     th_gguf file;
-    if (!th_usable_context(ctx, operation) || !th_gguf_open(&file, ctx, operation, path))
-        return NULL;
     source s = {.file = &file};
-    th_module *model = load(&s, &given);
+    if (options)
+        s.given = *options;
+    if (!th_usable_context(ctx, operation))
+        return NULL;
+    if (s.given.type != TH_FLOAT32 && !th_is_storage(s.given.type)) {
+        th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(s.given.type));
+        return NULL;
+    }
+    if (!th_gguf_open(&file, ctx, operation, path))
+        return NULL;
+    th_module *model = load(&s);
     th_gguf_close(&file);
     return model;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models/files/mapping.h"
 #include "models/files/regular_file.h"
 #include "models/gguf/file.h"
 
@@ -439,5 +440,8 @@ void th_gguf_close(th_gguf *file)
 
 th_status th_gguf_read(const th_gguf *file, const th_gguf_tensor *tensor, void *to)
 {
-    return read_bytes(file, tensor->begin, to, (size_t)tensor->bytes) ? TH_OK : th_error_code(file->ctx);
+    const th_file_part part = {file->descriptor, tensor->begin, (size_t)tensor->bytes};
+    if (th_part_read(file->ctx, &part, to) || read_bytes(file, part.begin, to, part.bytes)) /* which finds the reason */
+        return TH_OK;
+    return th_error_code(file->ctx);
 }

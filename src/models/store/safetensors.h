@@ -1,6 +1,6 @@
 /* The internals of an open safetensors file: safetensors_header.c verifies one file, safetensors_open.c opens one
  * file or the files of an index, safetensors_read.c reads tensors. (Writing: safetensors_write.h.) Files are read,
- * not mapped, so a file that is truncated while it is open gives an error, not a signal. */
+ * so a file that is truncated while it is open gives an error, not a signal. Only hugging_face_model.c maps matrices. */
 #ifndef TH_MODELS_STORE_SAFETENSORS_H
 #define TH_MODELS_STORE_SAFETENSORS_H
 

@@ -5,12 +5,10 @@
 
 #include "models/core.h"
 #include "models/files/json.h"
+#include "models/files/mapping.h"
 #include "models/store/safetensors.h"
 
-enum {
-    CHUNK = 16 * 1024, /* a thread of musl has 128 KiB of stack */
-    PART = 4 << 20     /* of a tensor that the team reads */
-};
+enum { CHUNK = 16 * 1024 }; /* a thread of musl has 128 KiB of stack */
 
 th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t begin, void *to, size_t bytes,
                           const char *operation)
@@ -62,34 +60,13 @@ static th_status read_converted(const th_stored *stored, const th_tensor_impl *t
     return TH_OK;
 }
 
-/* A tensor that is read by the team. */
-typedef struct team_reading {
-    const th_stored *stored;
-    char *data;
-    _Atomic bool failed;
-} team_reading;
-
-static void read_part(void *shared, int64_t index, int worker)
-{
-    (void)worker;
-    team_reading *r = shared;
-    const int64_t begin = index * PART, bytes = th_smaller(r->stored->tensor.bytes - begin, PART);
-    if (th_read_bytes_at(r->stored->file->descriptor, r->data + begin, (size_t)bytes,
-                         (off_t)(r->stored->begin + begin)) != (ssize_t)bytes)
-        r->failed = true;
-}
-
 /* Reads all bytes of a tensor. After a failure reads them again on this thread, which finds the reason. */
 static th_status read_bytes(th_context *ctx, const th_stored *stored, char *data, const char *operation)
 {
-    const int64_t bytes = stored->tensor.bytes;
-    team_reading r = {.stored = stored, .data = data};
-    if (bytes >= 2 * PART) {
-        th_parallel(th_threads(ctx), th_ceil_div(bytes, PART), read_part, &r);
-        if (!r.failed)
-            return TH_OK;
-    }
-    return th_stored_bytes(ctx, stored->file, stored->begin, data, (size_t)bytes, operation);
+    const th_file_part part = {stored->file->descriptor, stored->begin, (size_t)stored->tensor.bytes};
+    if (th_part_read(ctx, &part, data))
+        return TH_OK;
+    return th_stored_bytes(ctx, stored->file, part.begin, data, part.bytes, operation);
 }
 
 th_status th_stored_read(const th_stored *stored, const th_tensor_impl *t, const char *operation)

@@ -57,6 +57,15 @@ const th_stored_type *th_stored_type_of(th_dtype dtype)
     return &types[kinds[dtype]];
 }
 
+th_dtype th_stored_type_dtype(const th_stored_type *type)
+{
+    static const th_dtype all[] = {TH_FLOAT32, TH_FLOAT64, TH_BFLOAT16, TH_FLOAT16};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (type == th_stored_type_of(all[i]))
+            return all[i];
+    return TH_DTYPE_COUNT;
+}
+
 bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype)
 {
     const bool floating = type->dtype == TH_FLOAT32 || type->dtype == TH_FLOAT64;

@@ -17,6 +17,8 @@ typedef struct th_stored_type {
 const th_stored_type *th_stored_type_find(const char *name);
 /* Returns the type as which a tensor is written. */
 const th_stored_type *th_stored_type_of(th_dtype dtype);
+/* Returns our floating or storage type that has the same elements, or TH_DTYPE_COUNT. */
+th_dtype th_stored_type_dtype(const th_stored_type *type);
 /* Whether a type can be read as dtype: floating types as floating and storage types, integers as integers, bool as bool,
  * U8 as blocks. */
 bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype);

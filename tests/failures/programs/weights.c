@@ -203,6 +203,9 @@ static th_status exported_loaded(program_run *r)
     th_module *again = th_language_model_from_pretrained(r->ctx, in_folder(r, "exported"));
     add_number(r, th_module_crc32c(again));
     th_module_free(again);
+    again = th_language_model_from_folder(r->ctx, in_folder(r, "exported"), &(th_folder_load_options){.stored = true});
+    add_number(r, th_module_crc32c(again));
+    th_module_free(again);
     return th_error_code(r->ctx);
 }
 
