@@ -285,6 +285,31 @@ START_TEST(the_logits_are_never_stored_as_a_whole)
 }
 END_TEST
 
+/* A frozen weight has no dW, so its chunks have fewer rows. */
+START_TEST(a_stored_weight_takes_shorter_chunks_with_the_same_bits)
+{
+    enum { MANY = 40000, INPUTS = 32, SHORT = 150, SHORT_CHUNK = (2 << 20) / MANY };
+    th_tensor *stored = th_keep(th_cast(th_randn(ctx, TH_FLOAT32, TH_SHAPE(MANY, INPUTS)), TH_Q8_0));
+    th_tensor *h = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(SHORT, INPUTS)), true);
+    th_tensor *t = th_random_integers(ctx, TH_INT32, TH_SHAPE(SHORT), 0, MANY);
+    th_tensor *converted = th_keep(th_cast(stored, TH_FLOAT32)), *loss[2], *dh[2];
+    for (int i = 0; i < 2; i++) {
+        th_tape_clear(ctx);
+        const size_t before = th_memory(ctx).live, chunk = sizeof(float) * MANY * SHORT_CHUNK;
+        th_memory_reset_peak(ctx);
+        loss[i] = th_dense_cross_entropy(h, i ? converted : stored, t, NULL);
+        ck_assert_msg(th_backward(loss[i], NULL) == TH_OK, "%s", th_error_message(ctx));
+        loss[i] = th_keep(loss[i]);
+        dh[i] = th_keep(th_gradient(h));
+        th_empty_gradient(h);
+        ck_assert_uint_gt(th_memory(ctx).peak - before, chunk);
+        ck_assert(i == 1 || th_memory(ctx).peak - before < 2 * chunk);
+    }
+    ck_assert_int_eq(memcmp(th_data_const(loss[0]), th_data_const(loss[1]), sizeof(float)), 0);
+    ck_assert_int_eq(memcmp(th_data_const(dh[0]), th_data_const(dh[1]), sizeof(float) * SHORT * INPUTS), 0);
+}
+END_TEST
+
 START_TEST(ignored_rows_have_no_effect)
 {
     const th_cross_entropy_options options = {TH_IGNORE(0)};
@@ -373,6 +398,7 @@ int main(void)
     tcase_add_loop_test(tests, gradients_equal_those_of_the_composition, 0,
                         (int)(sizeof scenarios / sizeof *scenarios));
     tcase_add_loop_test(tests, chunks_have_their_rows, 0, 2);
+    tcase_add_test(tests, a_stored_weight_takes_shorter_chunks_with_the_same_bits);
     tcase_add_loop_test(tests, a_short_last_chunk_has_the_precision_of_the_others, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_test(tests, only_requested_gradients_are_computed);
     tcase_add_test(tests, the_logits_are_never_stored_as_a_whole);

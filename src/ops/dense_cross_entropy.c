@@ -9,12 +9,15 @@
 #include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
+#include "tensor/dtype.h"
 #include "tensor/elementwise.h"
 
 enum { X, WEIGHT, TARGETS };
 enum { LOSS, SAVED };
 enum {
-    CHUNK_LOGITS = 2 << 20 /* for a chunk, but at least TH_PRODUCT_BLOCK rows: each chunk reads and writes dW once */
+    CHUNK_LOGITS = 2 << 20,  /* for a chunk, but at least TH_PRODUCT_BLOCK rows: each chunk reads and writes dW once */
+    LEAST_STORED_ROWS = 48,  /* of a chunk with a stored weight: with fewer, packing the weight takes too much time */
+    ENOUGH_STORED_ROWS = 192 /* with more, products are not faster */
 };
 
 static th_status dense_cross_entropy_shape(th_call *call)
@@ -36,6 +39,17 @@ static th_status dense_cross_entropy_shape(th_call *call)
     return th_class_loss_outputs(call, x, call->attributes);
 }
 
+/* Returns the number of rows of a chunk with a stored weight. No dW limits it. The logits are the largest values of a
+ * short step, so that a chunk is a third of the rows. */
+static int64_t stored_chunk_rows(int64_t all, int64_t classes)
+{
+    const int64_t third = (all + 2) / 3, few = CHUNK_LOGITS / classes;
+    const int64_t rows = third < LEAST_STORED_ROWS    ? LEAST_STORED_ROWS
+                         : third < ENOUGH_STORED_ROWS ? third
+                                                      : ENOUGH_STORED_ROWS;
+    return few > rows ? few : rows;
+}
+
 /* Returns the number of rows of a chunk. Chunks are whole blocks of the sum dW, except a short last one, so that they
  * add up to the bits of one product. Every chunk reads and packs all weights twice, and reads and writes all of dW. In
  * the faster precisions products wait for this memory traffic, so a chunk has at least two blocks. */
@@ -43,8 +57,10 @@ static int64_t chunk_rows(const th_call *call)
 {
     const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
     const int64_t least = th_precision_of(call->ctx) == TH_PRECISION_FLOAT32 ? 1 : 2;
-    const int64_t rows = (blocks > least ? blocks : least) * TH_PRODUCT_BLOCK;
     const int64_t all = th_array_numel(&call->input[TARGETS]);
+    const int64_t rows = th_is_storage(call->input[WEIGHT].dtype) && least == 1
+                             ? stored_chunk_rows(all, call->input[WEIGHT].size[0])
+                             : (blocks > least ? blocks : least) * TH_PRODUCT_BLOCK;
     return rows < all ? rows : all;
 }
 
