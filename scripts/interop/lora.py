@@ -189,7 +189,7 @@ def fixtures(folder):
     warnings.filterwarnings("ignore")
     for name, (targets, settings) in ADAPTERS.items():
         model = attach(common.ROOT / "tests" / "fixtures" / "hugging_face" / name, targets, settings, random=True)
-        model.peft_config["default"].base_model_name_or_path = None  # a path of this machine
+        model.peft_config["default"].base_model_name_or_path = "base"  # not a path of this machine
         model.save_pretrained(folder / name)
         (folder / name / "README.md").unlink()
         tokens = torch.arange(16).view(2, 8) * 5 % 13
