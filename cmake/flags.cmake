@@ -37,7 +37,8 @@ if(TAPEHEAD_SANITIZE STREQUAL "thread")
     add_compile_options(-fsanitize=thread -g)
     add_link_options(-fsanitize=thread)
 elseif(TAPEHEAD_SANITIZE)
-    set(TAPEHEAD_OPTIMIZE_FLAGS -O1)
+    # The group "undefined" has no check of conversions to integers. Kernels select a result after such a conversion.
+    set(TAPEHEAD_OPTIMIZE_FLAGS -O1 -fsanitize=float-cast-overflow)
     set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS -O1 $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
     # These checks of pointers at each vector load cost minutes of compilation. AddressSanitizer finds the same errors.
     set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=alignment,null,object-size,bounds,pointer-overflow)

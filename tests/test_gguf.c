@@ -476,6 +476,8 @@ START_TEST(test_what_is_not_known)
         CHANGE("qwen2.vocab_size", "qwen2.block_coun", "qwen2.block_coun is not supported"),
         CHANGE("blk.0.ffn_up.weight", "blk.0.ffn_uX.weight", "blk.0.ffn_up.weight is missing"),
         CHANGE("blk.0.attn_q.bias", "blk.1.attn_q.bias", "occurs twice"),
+        CHANGE("head_count_kv\4\0\0\0\2", "head_count_kv\4\0\0\0\3", "kv_heads = 3 must divide the 4 heads"),
+        CHANGE("dimension_count\4\0\0\0\20", "dimension_count\4\0\0\0\17", "is 15, which is not even"),
     };
     size_t bytes;
     ck_assert_int_eq(th_language_model_export_gguf(model_new(&models[4].options), in_folder("a.gguf"), NULL), TH_OK);
@@ -488,6 +490,8 @@ START_TEST(test_what_is_not_known)
         ck_assert_ptr_null(th_language_model_from_gguf(ctx, in_folder("b.gguf"), NULL));
         ck_assert_msg(th_error_code(ctx) == TH_ERROR_FILE && strstr(th_error_message(ctx), changes[i].expected),
                       "%zu: %s", i, th_error_message(ctx));
+        const char *place = strstr(th_error_message(ctx), "; at ");
+        ck_assert_msg(place && strstr(place + 1, "; at ") == NULL, "%s", th_error_message(ctx)); /* the caller's only */
         th_error_clear(ctx);
         free(file);
     }

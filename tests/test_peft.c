@@ -187,10 +187,12 @@ START_TEST(tensors_that_do_not_fit_are_refused_by_name)
     th_tensor *a = th_zeros(ctx, TH_FLOAT32, TH_SHAPE(3, 1));
     static const char *const names[] = {"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
                                         "base_model.model.model.layers.0.mlp.other.lora_A.weight",
-                                        "base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector"},
+                                        "base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
+                                        "base_model.model.model.layers.0.self_attn.v_proj.base_layer.weight"},
                              *const words[] = {"q_proj.lora_A.weight\" is F32 (3, 1), but",
-                                               "is not A or B of a projection", "is not A or B of a projection"};
-    for (int i = 0; i < 3; i++) {
+                                               "is not A or B of a projection", "is not A or B of a projection",
+                                               "v_proj.lora_A.weight\" is missing"};
+    for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(th_safetensors_write(ctx, file_name, &(th_named_tensor){names[i], a}, 1, NULL, 0), TH_OK);
         th_lora_load(model, path) == TH_OK ? ck_abort() : expect_error(TH_ERROR_FILE, words[i]);
     }
@@ -207,6 +209,23 @@ START_TEST(tensors_that_do_not_fit_are_refused_by_name)
     expect_status(th_lora_load(model, path), TH_ERROR_FILE, "it has no adapter");
     th_safetensors_close(file);
     ck_assert_int_eq(th_lora_count(model), 0);
+}
+END_TEST
+
+/* PEFT writes a copy of the base's weight for a classifier only, which is never packed. */
+START_TEST(a_weight_of_a_packed_module_is_refused)
+{
+    th_module *model = base_of("gpt2");
+    char file_name[600];
+    snprintf(file_name, sizeof file_name, "%s/adapter_model.safetensors", with_setting(""));
+    const th_named_tensor tensors[] = {
+        {"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", th_zeros(ctx, TH_FLOAT32, TH_SHAPE(4, 8))},
+        {"base_model.model.transformer.h.0.attn.c_attn.lora_B.weight", th_zeros(ctx, TH_FLOAT32, TH_SHAPE(24, 4))},
+        {"base_model.model.transformer.h.0.attn.c_attn.base_layer.weight", th_ones(ctx, TH_FLOAT32, TH_SHAPE(8, 24))}};
+    ck_assert_int_eq(th_safetensors_write(ctx, file_name, tensors, 3, NULL, 0), TH_OK);
+    expect_status(th_lora_load(model, in_folder("changed")), TH_ERROR_FILE, "base_layer.weight\" is not supported");
+    ck_assert_int_eq(th_safetensors_write(ctx, file_name, tensors, 2, NULL, 0), TH_OK);
+    ck_assert_int_eq(th_lora_load(model, in_folder("changed")), TH_OK);
 }
 END_TEST
 
@@ -252,6 +271,7 @@ int main(void)
     tcase_add_test(tests, parts_of_a_packed_module_are_saved_as_one);
     tcase_add_test(tests, settings_that_change_the_result_are_refused_by_name);
     tcase_add_test(tests, tensors_that_do_not_fit_are_refused_by_name);
+    tcase_add_test(tests, a_weight_of_a_packed_module_is_refused);
     tcase_add_test(tests, models_that_do_not_fit_are_refused);
     return run_suites();
 }

@@ -364,20 +364,26 @@ def compare_chosen(c, folder):
 # -- other forms of files --
 
 
+def compare_file(c, saved, name, dtype, shard_size, title):
+    """Compares the model in files of the type with transformers' float32 model of the same files, and its export."""
+    make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(saved, max_shard_size=shard_size)
+    files = len(list(saved.glob("*.safetensors")))
+    c.check(f"{name}{title}: {'several files' if title else 'one file'}", files > 2 if title else files == 1, files)
+    model = transformers.AutoModelForCausalLM.from_pretrained(saved, dtype=torch.float32, attn_implementation="eager")
+    exported, family = saved.with_name(saved.name + "_exported"), model.config.model_type
+    tokens, logits = compare_pretrained(c, saved, model.eval(), "float32", f"{name} in {dtype}{title}", exported, family)
+    again = load_exported(c, f"{name} in {dtype}{title}, exported", exported)
+    c.close(f"{name} in {dtype}{title}, exported: logits", 1e-4, again(tokens).logits, logits)
+
+
 def compare_files(c, folder):
     """Compares models with 16-bit weights, with shards, without the name prefix, with buffers and config.json of old
     versions."""
     for name in FAMILIES:
         for dtype in ("bfloat16", "float16"):
-            make(MODELS[name]).to(getattr(torch, dtype)).save_pretrained(folder / dtype)
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                folder / dtype, dtype=torch.float32, attn_implementation="eager"
-            )
-            compare_pretrained(c, folder / dtype, model.eval(), "float32", f"{name} in {dtype}")
-        model = make(MODELS[name])
-        model.save_pretrained(folder / "shards", max_shard_size="20KB")
-        c.check(f"{name} in shards", len(list((folder / "shards").glob("*.safetensors"))) > 2)
-        compare_pretrained(c, folder / "shards", model, "float32", f"{name} in shards")
+            compare_file(c, folder / dtype, name, dtype, "1GB", "")
+        for dtype in ("float32", "bfloat16", "float16"):
+            compare_file(c, folder / f"{dtype}_shards", name, dtype, "20KB", " in shards")
 
     from safetensors.torch import save_file
 

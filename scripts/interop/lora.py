@@ -1,6 +1,7 @@
 """Compares LoRA adapters with PEFT: its folders give the same logits here, ours the same logits there, and training with
 AdamW has the same losses."""
 
+import json
 import os
 import pathlib
 import tempfile
@@ -35,6 +36,13 @@ BASES = {
     "qwen2": transformers.Qwen2Config(**LLAMA),
     "gemma2": transformers.Gemma2Config(**LLAMA | dict(head_dim=8), hidden_activation="gelu_pytorch_tanh"),
     "phi3": transformers.Phi3Config(**LLAMA, sliding_window=5),
+    "mistral": transformers.MistralConfig(**LLAMA, sliding_window=5),
+    "smollm3": transformers.SmolLM3Config(**LLAMA | dict(num_hidden_layers=4)),
+    "qwen3": transformers.Qwen3Config(**LLAMA | dict(head_dim=10)),
+    "olmo2": transformers.Olmo2Config(**LLAMA),
+    "gemma3": transformers.Gemma3TextConfig(
+        **LLAMA | dict(num_hidden_layers=7, head_dim=8), hidden_activation="gelu_pytorch_tanh", sliding_window=5
+    ),
     "gpt_neox": transformers.GPTNeoXConfig(
         **{name: value for name, value in LLAMA.items() if name != "num_key_value_heads"}
     ),
@@ -189,9 +197,13 @@ def fixtures(folder):
     warnings.filterwarnings("ignore")
     for name, (targets, settings) in ADAPTERS.items():
         model = attach(common.ROOT / "tests" / "fixtures" / "hugging_face" / name, targets, settings, random=True)
-        model.peft_config["default"].base_model_name_or_path = None  # a path of this machine
+        model.peft_config["default"].base_model_name_or_path = "base"  # not a path of this machine
         model.save_pretrained(folder / name)
         (folder / name / "README.md").unlink()
+        path = folder / name / "adapter_config.json"
+        config = json.loads(path.read_text())
+        config["target_modules"].sort()  # PEFT has a set, whose order changes from run to run
+        path.write_text(json.dumps(config, indent=2, sort_keys=True))
         tokens = torch.arange(16).view(2, 8) * 5 % 13
         save_file({"tokens": tokens, "logits": logits_of(model, tokens)}, folder / name / "expected.safetensors")
 

@@ -68,6 +68,13 @@ static void read_block(const double *values, float *block)
         block[i] = (float)values[i];
 }
 
+/* Rounds x / scale to -127 .. 127. 1 / scale is infinite for the smallest scales, and then 0 / scale is NaN. */
+static int8_t eight_bits(float x, float inverse)
+{
+    const float number = roundf(x * inverse);
+    return number >= 127 ? 127 : number <= -127 ? -127 : isnan(number) ? 0 : (int8_t)number;
+}
+
 /* scale = max |x| / 127, number = round(x / scale) */
 static void round_q8_0(const double *values, th_q8_0 *to)
 {
@@ -75,10 +82,8 @@ static void round_q8_0(const double *values, th_q8_0 *to)
     read_block(values, x);
     const float scale = fabsf(extreme(x)) / 127, inverse = scale > 0 ? 1 / scale : 0;
     to->scale = round_half(float16_format, (double)scale);
-    for (int i = 0; i < TH_BLOCK_NUMBERS; i++) {
-        const float number = isnan(scale) ? 0 : roundf(x[i] * inverse);
-        to->number[i] = (int8_t)(number > 127 ? 127 : number < -127 ? -127 : number); /* 1 / scale may be infinite */
-    }
+    for (int i = 0; i < TH_BLOCK_NUMBERS; i++)
+        to->number[i] = isnan(scale) ? 0 : eight_bits(x[i], inverse);
 }
 
 /* Returns floor(x / scale + 8.5) in 0 .. 15. The product is not rounded before the addition, as with fused

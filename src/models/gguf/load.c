@@ -69,11 +69,11 @@ static th_status compare_shapes(const source *s)
             check_used(s);
             th_foreign_tensors_free(shapes, &list);
         } else {
-            th_gguf_refuse(s->file, "%s", th_error_message(shapes));
+            th_gguf_refuse(s->file, "%s", th_error_text(shapes));
         }
         th_scope_end(shapes, NULL);
     } else if (shapes && th_error_code(shapes) != TH_ERROR_MEMORY) {
-        th_gguf_refuse(s->file, "%s", th_error_message(shapes));
+        th_gguf_refuse(s->file, "%s", th_error_text(shapes));
     }
     th_context_free(shapes);
     th_use_context(ctx);

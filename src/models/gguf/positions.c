@@ -192,7 +192,10 @@ void th_gguf_read_positions(const th_gguf *file, const th_gguf_architecture *a, 
         return;
     const int64_t width = o->block.head_width, rotated = size(&p, "rope.dimension_count", 2, width);
     p.pairs = rotated / 2;
-    if (rotated % 2 != 0 || rotated > width || (rotated < width && !a->part_is_rotated))
+    if (rotated % 2 != 0)
+        th_gguf_refuse(file, "%s is %lld, which is not even", th_gguf_key(a, "rope.dimension_count", key),
+                       (long long)rotated);
+    if (rotated > width || (rotated < width && !a->part_is_rotated))
         th_gguf_refuse(file, "%s is %lld, but heads have a width of %lld", th_gguf_key(a, "rope.dimension_count", key),
                        (long long)rotated, (long long)width);
     const int64_t window = size(&p, "attention.sliding_window", 0, 0);

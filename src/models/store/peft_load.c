@@ -116,12 +116,17 @@ static th_status check_shape(const loading *l, const th_stored_tensor *t, const 
                    (long long)rows, (long long)columns);
 }
 
-/* Compares the copy of the base's weight that PEFT writes beside the adapter of a classifier. */
-static th_status check_base(const loading *l, const th_peft_part *part)
+/* Compares the copy of the base's weight that PEFT writes beside the adapter of a classifier. whole: the module is one
+ * projection; PEFT writes no copy of others. */
+static th_status check_base(const loading *l, const th_peft_part *part, bool whole)
 {
     const th_stored_tensor *stored = find(l, part->module, TH_PEFT_BASE);
+    char quoted[TH_QUOTED];
     if (stored == NULL)
         return TH_OK;
+    if (!whole)
+        return th_fail(l->ctx, TH_ERROR_FILE, operation, "%.300s: \"%s\" is not supported", l->path,
+                       quote(stored->name, quoted));
     th_tensor *weight = part->projection.weight;
     th_tensor *copy = th_safetensors_read(l->file, stored->name);
     copy = copy && th_dtype_of(copy) != th_dtype_of(weight) ? th_cast(copy, th_dtype_of(weight)) : copy;
@@ -129,7 +134,6 @@ static th_status check_base(const loading *l, const th_peft_part *part)
         return th_error_code(l->ctx);
     const th_shape a = th_shape_of(copy), b = th_shape_of(weight);
     const size_t bytes = (size_t)th_numel(weight) * th_dtype_size(th_dtype_of(weight));
-    char quoted[TH_QUOTED];
     if (a.ndim == b.ndim && memcmp(a.size, b.size, (size_t)a.ndim * sizeof *a.size) == 0 &&
         memcmp(th_data_const(copy), th_data_const(weight), bytes) == 0)
         return TH_OK;
@@ -159,13 +163,14 @@ static th_status check_module(const loading *l, int64_t first, int64_t end)
                            "the forward of the %s with %s was replaced, and might not run the adapter", owner->type,
                            l->parts.part[i].projection.name);
     }
-    return end - first == 1 ? check_base(l, part) : TH_OK;
+    return check_base(l, part, end - first == 1);
 }
 
+/* Returns whether the file has a tensor of the part's module. */
 static bool in_file(const loading *l, int64_t part)
 {
     const char *module = l->parts.part[part].module;
-    return find(l, module, TH_PEFT_A) || find(l, module, TH_PEFT_B);
+    return find(l, module, TH_PEFT_A) || find(l, module, TH_PEFT_B) || find(l, module, TH_PEFT_BASE);
 }
 
 static th_status check_all(const loading *l)

@@ -205,8 +205,9 @@ static void rows_task(void *shared, int64_t first, int64_t end, int worker)
 {
     const rows_run *run = shared;
     const int64_t past = end * run->unit; /* at most rows + unit: no overflow */
-    run_range(run->rows, first * run->unit, past < run->rows->rows ? past : run->rows->rows,
-              run->scratch + (size_t)worker * run->rows->scratch, run->kernel, run->parameters);
+    char *scratch = run->scratch ? run->scratch + (size_t)worker * run->rows->scratch : NULL;
+    run_range(run->rows, first * run->unit, past < run->rows->rows ? past : run->rows->rows, scratch, run->kernel,
+              run->parameters);
 }
 
 /* Returns whether rows without elements need no run: no operand has numbers of a row besides its elements. */
