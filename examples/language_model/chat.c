@@ -15,16 +15,8 @@ typedef struct conversation {
     size_t count;
     int64_t end_tokens[66];
     int n_end_tokens;
+    bool forgets; /* the user knows that the oldest messages are left out */
 } conversation;
-
-static void add_message(conversation *c, const char *role, char *content)
-{
-    if (c->count == MAX_MESSAGES)
-        give_up(PROGRAM, "the conversation has more than 1000 messages");
-    if (content == NULL)
-        give_up(PROGRAM, "out of memory");
-    c->message[c->count++] = (th_chat_message){role, content};
-}
 
 static bool is_plain(const conversation *c)
 {
@@ -41,7 +33,21 @@ static bool forget_oldest(conversation *c)
     free((char *)(uintptr_t)c->message[first + 1].content);
     memmove(&c->message[first], &c->message[first + 2], (c->count - first - 2) * sizeof c->message[0]);
     c->count -= 2;
+    if (!c->forgets)
+        fprintf(stderr,
+                PROGRAM ": the conversation has become too long; from now on the model forgets its beginning\n");
+    c->forgets = true;
     return true;
+}
+
+/* Adds a message. The oldest ones are left out beyond MAX_MESSAGES. */
+static void add_message(conversation *c, const char *role, char *content)
+{
+    if (c->count == MAX_MESSAGES)
+        (void)forget_oldest(c);
+    if (content == NULL)
+        give_up(PROGRAM, "out of memory");
+    c->message[c->count++] = (th_chat_message){role, content};
 }
 
 /* Writes the conversation up to the next answer. The oldest messages are left out if there is no space for an answer of
@@ -181,9 +187,8 @@ int chat(int argc, char **argv)
     if (kind)
         chosen.chat = kind;
     static conversation c;
-    const char *folder = chosen.from ? chosen.from : run;
-    c = (conversation){.t = &t, .chat = choose_chat(&t, folder)};
-    find_ends(&c, chosen.from);
+    c = (conversation){.t = &t, .chat = choose_chat(&t, chat_folder(&t))};
+    find_ends(&c, chosen.from && is_model_folder(chosen.from) ? chosen.from : NULL);
     if (system)
         add_message(&c, "system", strdup(system));
     const sample_options how = {.generate = {.max_new_tokens = tokens,

@@ -115,6 +115,7 @@ static void begin_run(trainer *t, const texts *text)
     make_pretrained(t);
     replace_run(t->run);
     expect(t, th_tokenizer_save(t->tokenizer, t->run));
+    keep_chat(t, instructions);
     chosen.tokenizer_hash = hash_of_tokenizer(t->run);
     write_settings(t->run);
 }

@@ -58,8 +58,7 @@ static char *copy_token(const trainer *t, int64_t token)
 th_chat_template *choose_chat(trainer *t, const char *folder)
 {
     char *end = copy_token(t, chosen.end_token);
-    th_chat_template *chat =
-        chosen.chat ? th_chat_template_new(t->ctx, chosen.chat, NULL, end) : th_chat_template_load(t->ctx, folder);
+    th_chat_template *chat = th_chat_template_load_as(t->ctx, folder, chosen.chat);
     if (chat == NULL && th_error_code(t->ctx) == TH_ERROR_FILE)
         fprintf(stderr, PROGRAM ": --chat KIND names the kind of a template; --chat plain uses none\n");
     expect_no_error(t);
