@@ -23,7 +23,7 @@ static bool is_plain(const conversation *c)
     return strcmp(th_chat_template_kind(c->chat), "plain") == 0;
 }
 
-/* Removes the oldest question and its answer, but not the system message. Returns false if there is none. */
+/* Removes the oldest question and its answer, but not the system message. Returns false if only one question is left. */
 static bool forget_oldest(conversation *c)
 {
     const size_t first = strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
@@ -50,8 +50,8 @@ static void add_message(conversation *c, const char *role, char *content)
     c->message[c->count++] = (th_chat_message){role, content};
 }
 
-/* Writes the conversation up to the next answer. The oldest messages are left out if there is no space for an answer of
- * `reserve` tokens. Returns false if a single question is too long, or the template refuses it, with a message. */
+/* Writes the conversation up to the next answer. The oldest messages are left out to keep space for an answer of
+ * `reserve` tokens. Returns false with a message if a single question is too long, or if the template refuses it. */
 static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
 {
     for (;;) {
@@ -97,7 +97,8 @@ static void answer(conversation *c, const sample_options *options)
     th_token_list tokens = {0};
     static const char *const next_question = "\n\nUser:";
     sample_options how = *options;
-    if (!write_prompt(c, how.generate.max_new_tokens, &prompt)) {
+    const int64_t half = chosen.model.length / 2, longest = how.generate.max_new_tokens; /* of the answer */
+    if (!write_prompt(c, longest < half ? longest : half, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
         th_text_free(&prompt);
         return;
@@ -120,7 +121,7 @@ static void answer(conversation *c, const sample_options *options)
     th_token_list_free(&tokens);
 }
 
-/* Finds the tokens that end an answer: those of the model, and the template's. */
+/* Finds the tokens that end an answer: the end tokens of the model and of the template. */
 static void find_ends(conversation *c, const char *folder)
 {
     const char *end = th_chat_template_end(c->chat);

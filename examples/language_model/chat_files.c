@@ -12,11 +12,11 @@ static const char template_file[] = "chat_template.jinja";
 static const char *const settings_files[] = {"tokenizer_config.json", "special_tokens_map.json",
                                              "generation_config.json"};
 
-/* Writes what the kind plain writes. */
+/* Writes what the kind plain writes. scripts/interop/chat_templates.py has the same text. */
 static const char plain_template[] =
     "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
     "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n\\n' }}"
-    "{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] + eos_token }}"
+    "{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] }}{{ eos_token }}"
     "{% if not loop.last %}{{ '\\n\\n' }}{% endif %}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}";
 
@@ -64,7 +64,7 @@ static bool copy_file(const char *from, const char *to, const char *name)
     return true;
 }
 
-/* Writes the chat template of one folder to another; removes an old one if there is none. */
+/* Writes the chat template of one folder to another; removes an old template if the first folder lacks one. */
 static void copy_template(trainer *t, const char *from, const char *to)
 {
     th_text jinja = {0};

@@ -43,7 +43,7 @@ static void export_adapter(trainer *t, const char *folder, const char *family)
     print_written(in_run(folder, "adapter_model.safetensors"));
 }
 
-/* Ends the program if the folder's name is that of a file, because --gguf was forgotten. */
+/* Ends the program if the folder has the name of a GGUF file: the user has forgotten --gguf. */
 static void refuse_file_name(const char *folder)
 {
     const size_t length = strlen(folder);
@@ -70,12 +70,12 @@ int export(int argc, char **argv)
                                 options, words, 2) < 2)
         refuse(PROGRAM, "export needs the folder of a run and one to write, or --gguf FILE", "");
     refuse_file_name(words[1]);
+    if (has_checkpoint(words[1]))
+        refuse(PROGRAM, "this is the folder of a run; export needs another folder to write: ", words[1]);
     if (!force && access(in_run(words[1], adapter ? "adapter_config.json" : "config.json"), F_OK) == 0)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
     if (is_model_folder(words[0]))
         refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
-    if (has_checkpoint(words[1]))
-        refuse(PROGRAM, "this is the folder of a run; export needs another folder to write: ", words[1]);
     trainer t = {.run = words[0], .ctx = th_context_new(NULL)};
     open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
     (adapter ? export_adapter : export_model)(&t, words[1], family);

@@ -162,14 +162,16 @@ int sample(int argc, char **argv)
 
 int eval(int argc, char **argv)
 {
-    const char *text_path = NULL, *run = NULL;
+    const char *text_path = NULL, *run = NULL, *kind = NULL;
     bool last = false;
-    const program_option options[] = {{"text",
-                                       "measure on this file, folder or pipe (-), instead of the run's validation "
-                                       "text; required for a transformers model",
-                                       .text = &text_path},
-                                      {"last", "the newest checkpoint, instead of the best", .flag = &last},
-                                      {0}};
+    const program_option options[] = {
+        {"text",
+         "measure on this file, folder or pipe (-), instead of the run's validation "
+         "text; required for a transformers model",
+         .text = &text_path},
+        {"chat", "the kind of chat template for examples (default: the model's)", .text = &kind},
+        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {0}};
     if (parse_options_and_words(
             argc, argv, PROGRAM,
             "language_model eval RUN [OPTION...]\n"
@@ -181,6 +183,8 @@ int eval(int argc, char **argv)
         refuse(PROGRAM, "a model folder has no text to measure on; name one with --text FILE: ", run);
     trainer t;
     open_model(&t, run, last);
+    if (kind)
+        chosen.chat = kind;
     if (t.run)
         make_batch(&t);
     if (text_path)

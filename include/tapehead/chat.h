@@ -47,7 +47,7 @@ TH_API th_chat_template *th_chat_template_load(th_context *ctx, const char *fold
  * th_chat_template_load. TH_ERROR_ARGUMENT for an unknown kind; the message lists all. */
 TH_API th_chat_template *th_chat_template_load_as(th_context *ctx, const char *folder, const char *kind);
 
-/* Appends the template of a transformers folder (Jinja) to text; appends nothing if the folder has none. */
+/* Appends the template of a transformers folder (Jinja) to text; a folder without a template appends nothing. */
 TH_API th_status th_chat_template_text(th_context *ctx, const char *folder, th_text *text) TH_MUST_CHECK;
 
 /* Creates a template of a kind (th_chat_kind_name), with these texts of the beginning-of-text and end-of-text tokens; NULL:
@@ -56,7 +56,7 @@ TH_API th_chat_template *th_chat_template_new(th_context *ctx, const char *kind,
                                               const char *eos_token);
 /* Returns the kind's name; NULL for NULL. */
 TH_API const char *th_chat_template_kind(const th_chat_template *chat);
-/* Returns the text that ends an answer, such as "<|im_end|>"; NULL if the template has none. */
+/* Returns the text that ends an answer, such as "<|im_end|>"; NULL for a template without such a text. */
 TH_API const char *th_chat_template_end(const th_chat_template *chat);
 /* Frees the template; NULL is allowed. */
 TH_API void th_chat_template_free(th_chat_template *chat);
@@ -71,8 +71,8 @@ typedef struct th_chat_message {
 
 typedef struct th_chat_options {
     bool prompt; /* the text ends where the assistant's next message begins */
-    /* Qwen 3: each answer has its thoughts, as in training. Otherwise as the model's own template: earlier answers have
-     * none. */
+    /* Qwen 3: each answer has its thoughts, as in training. Otherwise only the last answer keeps its
+     * thoughts, as in the model's own template. */
     bool all_thoughts;
 } th_chat_options;
 

@@ -88,8 +88,13 @@ PHI_4_MINI = ("{% for message in messages %}{% if message['role'] == 'system' an
               "message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}{{ '<|' + message['role'] + '|>' + "
               "message['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
               "{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}")
+PLAIN = ("{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
+         "{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n\\n' }}"
+         "{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] }}{{ eos_token }}"
+         "{% if not loop.last %}{{ '\\n\\n' }}{% endif %}{% endif %}{% endfor %}"
+         "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}")
 
-OWN = [("chatml", CHATML), ("chatml", CHATML_WITHOUT_SWITCH), ("chatml", NOT_DEFINED + CHATML),
+OWN = [("plain", PLAIN), ("chatml", CHATML), ("chatml", CHATML_WITHOUT_SWITCH), ("chatml", NOT_DEFINED + CHATML),
        ("chatml-bos", "{{ bos_token }}" + CHATML), ("chatml-bos", NOT_DEFINED + "{{ bos_token }}" + CHATML),
        ("qwen-1.5", DEFAULT % "You are a helpful assistant"), ("qwen-2", DEFAULT % "You are a helpful assistant."),
        ("smollm-2", DEFAULT % "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),

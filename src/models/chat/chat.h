@@ -39,8 +39,8 @@ typedef struct th_chat_kind {
     const char *begin; /* before the first message */
     th_chat_turn system, user, assistant;
     const char *prompt;         /* before the next answer */
-    const char *end;            /* after the last message, unless a prompt is asked for */
-    const char *default_system; /* a system message that is added if there is none; NULL: none is */
+    const char *end;            /* after the last message, unless a prompt follows */
+    const char *default_system; /* the system message of conversations without one; NULL: none */
     const char *stop;           /* the token that ends an answer */
     unsigned rules;
 } th_chat_kind;
@@ -51,7 +51,7 @@ enum { TH_CHAT_KINDS = 30, TH_CHAT_PLAIN = 0 };
 struct th_chat_template {
     th_context *ctx;
     const th_chat_kind *kind;
-    char *bos, *eos; /* "" if there is none */
+    char *bos, *eos; /* "" for a tokenizer without the token */
     char *thinking;  /* SmolLM 3: the long system message in the file of the template; NULL if it is not known */
 };
 
@@ -80,7 +80,7 @@ bool th_chat_append(th_text *text, const char *bytes, size_t count);
 /* Appends `count` equal marks. Returns false if out of memory. */
 bool th_add_marks(th_text *marks, unsigned char mark, size_t count);
 
-/* Returns the long system message in SmolLM 3's template, allocated in the context; NULL if it has none (thoughts.c). */
+/* Returns the long system message in SmolLM 3's template, allocated in the context; NULL if it is missing (thoughts.c). */
 char *th_chat_smollm_thinking(th_context *ctx, const char *jinja);
 
 /* -- template.c -- */

@@ -29,7 +29,7 @@ typedef struct folder {
 
 /* A file in memory. */
 typedef struct contents {
-    char *text; /* [size], of which the last byte is NUL */
+    char *text; /* [size]; the last byte is NUL */
     size_t size;
 } contents;
 
@@ -117,7 +117,7 @@ static bool read_configuration(const folder *f, configuration *c)
     return read;
 }
 
-/* Returns a token, which is a text or an object with its content; NULL if there is none. */
+/* Returns a token, which is a text or an object with its content; NULL if it is missing. */
 static const char *token_of(const json_t *token)
 {
     return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);

@@ -1,7 +1,10 @@
-/* Recognizes a chat template by its text. The text is first brought into a normal form, so that these do not matter:
- * carriage returns, white space at both ends, the text of comments, spaces inside tags, white space that a hyphen of a
- * tag removes, and whether a newline in a string is written as \n. All of them leave the template's output as it is. The
- * normal form is compared by its length and its hash, which scripts/interop/chat_templates.py prints. */
+/* Recognizes a chat template by its text. The text is first brought into a normal form, without what never
+ * changes the output:
+ *
+ *   carriage returns, white space at both ends, the text of comments, spaces inside tags, white space that a hyphen of a
+ *   tag removes, and whether a newline in a string is written as \n
+ *
+ * The normal form is compared by its length and its hash, which scripts/interop/chat_templates.py prints. */
 #include <ctype.h>
 #include <string.h>
 

@@ -25,7 +25,7 @@ static void end_span(th_chat_writer *w)
         w->to->span[w->to->spans - 1].end = w->to->text.count;
 }
 
-/* Returns the content of a system message that comes first; NULL if there is none. */
+/* Returns the content of a system message that comes first; NULL without one. */
 static const char *system_of(const th_chat_message *messages)
 {
     return strcmp(messages[0].role, "system") == 0 ? messages[0].content : NULL;

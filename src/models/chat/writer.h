@@ -22,7 +22,7 @@ typedef struct th_chat_part {
 bool th_chat_has(const th_chat_writer *w, th_chat_rule rule);
 /* Writes a part as it is. */
 void th_chat_put_part(th_chat_writer *w, th_chat_part p);
-/* Writes a text of the kind, whose marks stand for tokens and the date. NULL: nothing. */
+/* Writes a text of the kind. Its marks stand for tokens and the date. NULL: nothing. */
 void th_chat_put(th_chat_writer *w, const char *text);
 /* Writes the date of today: 05 Jul 2026, or 05 July 2026. */
 void th_chat_put_today(th_chat_writer *w, bool whole_month);
@@ -38,7 +38,7 @@ void th_chat_put_thoughts(th_chat_writer *w, const th_chat_message *messages, si
 /* Returns whether SmolLM 3's system message can be written: without instructions it is long, and only the template's
  * file has it. */
 bool th_chat_smollm_complete(const th_chat_writer *w, const char *system);
-/* Writes the system message of SmolLM 3. system: NULL if there is none. */
+/* Writes the system message of SmolLM 3. system: its text, or NULL. */
 void th_chat_put_smollm_system(th_chat_writer *w, const char *system);
 /* Writes the empty thoughts of an answer of SmolLM 3, if the system message wants them, and the content, unless NULL. */
 void th_chat_put_smollm_answer(th_chat_writer *w, const char *system, const char *content);
