@@ -39,6 +39,21 @@ expect 0 '' "$program" sample run --prompt cat --tokens 5
 printf 'cat 3\n\ncat 5\n' | "$program" chat run --temperature 0 --tokens 20 >said
 [ "$(grep -c red said)" -ge 2 ] || fail "chat says: $(cat said)"
 printf 'cat 3\n' | "$program" chat merged --temperature 0 --tokens 20 | grep -q red || fail "the exported model answers otherwise"
+cmp -s run/chat_template.jinja merged/chat_template.jinja || fail "the exported model has no chat template"
+
+# -- export: adapters for PEFT, a file for llama.cpp with the template, another family, and what it refuses --
+expect 0 'wrote: adapter/adapter_model.safetensors' "$program" export run adapter --adapter
+grep -q '"base_model_name_or_path": ".*/model"' adapter/adapter_config.json || fail "the adapter does not name its base"
+expect 2 'there is a model already' "$program" export run adapter --adapter
+expect 0 'wrote: one.gguf' "$program" export run --gguf one.gguf
+grep -aq 'User: ' one.gguf || fail "the GGUF file has no chat template"
+expect 0 '' "$program" export run mistral --family mistral
+grep -q '"model_type": "mistral"' mistral/config.json || fail "export ignores --family"
+expect 1 'unknown family "klingon"' "$program" export run klingon --family klingon
+[ ! -e klingon/config.json ] || fail "a folder looks complete"
+expect 2 'needs the option --gguf' "$program" export run two.gguf
+expect 2 'is the folder of a run' "$program" export run run --force
+expect 2 'there is a model already' "$program" export run merged
 
 # -- chat: the second question follows the first answer as the template writes it, without the stop string --
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "User: cat %d\n\nAssistant: red %d\n\n", i % 7, i % 3 }' >text2
@@ -50,6 +65,12 @@ prompt=$(printf 'User: cat 3\n\nAssistant:%s<|endoftext|>\n\nUser: cat 5\n\nAssi
 "$program" sample talker --temperature 0 --tokens 24 --prompt "$prompt" --stop "$(printf '\n\nUser:')" >wanted
 [ "Assistant:$(tail -n 1 said)" = "$(tail -n 1 wanted)" ] || fail "chat says: $(cat said)"
 
+# -- chat: more questions than the model sees --
+awk 'BEGIN { for (i = 0; i < 20; i++) print "cat " i }' >questions
+"$program" chat run --temperature 0 --tokens 10 <questions >answers 2>said || fail "chat ends early: $(cat said)"
+[ "$(wc -l <answers)" -ge 20 ] || fail "chat does not answer all questions"
+[ "$(grep -c 'forgets its beginning' said)" -eq 1 ] || fail "chat does not tell once that it forgets"
+
 # -- base weights in fewer bits; prompts and completions; texts as documents; a stop and resume give the same bits --
 for weights in bfloat16 q8_0; do
     expect 0 'improved from' tune data.jsonl "run_$weights" --epochs 5 --lr 0.01 --weights $weights
@@ -59,6 +80,9 @@ done
 expect 0 'improved from' tune pairs.jsonl pairs --epochs 60 --lr 0.01
 expect 0 'improved from' tune texts documents --epochs 3 --lr 0.01
 expect 0 'improved from' tune data.jsonl full --lora 0 --epochs 5
+expect 2 'whole weights' "$program" export full full_adapter --adapter
+{ printf '\357\273\277' && cat data.jsonl; } >mark.jsonl # a byte order mark
+expect 0 'improved from' tune mark.jsonl mark --epochs 2
 expect 0 '' tune data.jsonl whole --steps 8
 crc=$(sed -n 's/.*parameters_crc32c=//p' said)
 expect 0 '' tune data.jsonl part --steps 8 --eval-every 4
@@ -85,8 +109,31 @@ expect 1 'the kind klingon is unknown' tune data.jsonl wrong --chat klingon
 echo '{{ messages }}' >model/chat_template.jinja
 expect 1 'is not one of those that this library knows' tune data.jsonl wrong
 grep -q -e '--chat KIND' said || fail "no advice"
+tail -n 1 said | grep -q -e '--chat KIND' || fail "the advice comes before the error"
+mkdir temporary
+TMPDIR=$PWD/temporary
+export TMPDIR
+expect 1 'is not one of those that this library knows' "$program" eval model --text data.jsonl
+echo '{' >bad.jsonl
+expect 1 'bad.jsonl, line 1' "$program" eval run --text bad.jsonl
+expect 0 'loss=' "$program" eval model --text data.jsonl --chat plain
+[ -z "$(ls temporary)" ] || fail "a temporary folder stays"
 expect 0 'improved from' tune data.jsonl wrong --chat plain --epochs 5 --lr 0.01
+printf 'cat 3\n' | "$program" chat wrong --temperature 0 --tokens 5 >said || fail "chat does not know --chat of the run"
 rm model/chat_template.jinja
+
+# -- the template of the folder: the run and its export keep it, also without the folder --
+template="{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+printf '%s' "$template{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}" >model/chat_template.jinja
+expect 0 'improved from' tune data.jsonl own --lora 0 --epochs 2
+cmp -s model/chat_template.jinja own/chat_template.jinja || fail "the run loses the chat template"
+expect 0 'the run keeps llama-3' tune data.jsonl other --chat llama-3 --epochs 2
+[ ! -e other/chat_template.jinja ] || fail "the run keeps a template that it did not use"
+expect 0 '' "$program" export own kept
+cmp -s model/chat_template.jinja kept/chat_template.jinja || fail "export loses the chat template"
+cp -r model aside && rm -r model
+printf 'cat 3\n' | "$program" chat own --temperature 0 --tokens 5 >said 2>&1 || fail "chat needs the base of whole weights: $(cat said)"
+mv aside model && rm model/chat_template.jinja
 (ulimit -f 60 && expect 1 'File too large' tune data.jsonl limited --epochs 5) || exit 1
 [ ! -e limited/best.safetensors ] && ! ls limited/*.unfinished* 2>/dev/null || fail "a file stays that is not complete"
 [ -c /dev/full ] && { "$program" chat run </dev/null >/dev/full 2>said && :; }

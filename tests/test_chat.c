@@ -76,6 +76,16 @@ START_TEST(texts)
     check("phi-3", 1, 1, true, "<|user|>\n Hi\n<|end|>\n<|assistant|>\n");
     check("olmo-2", 1, 4, false,
           "<s><|user|>\n Hi\n\n<|assistant|>\nHello </s>\n<|user|>\nBye\n<|assistant|>\nSee you</s>");
+    check("tulu", 3, 2, false, "<|user|>\nBye\n<|assistant|>\nSee you</s>");
+    check("chatml-bos", 3, 1, true, "<s><|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n");
+    check("mistral-0.1", 1, 2, false, "<s>[INST]  Hi\n [/INST]Hello </s> ");
+    check("mistral-0.3", 0, 4, true, "<s>[INST]  Hi\n[/INST] Hello </s>[INST]  Be brief. \n\nBye[/INST]");
+    check("mistral-0.3-trim", 1, 2, false, "<s>[INST]  Hi\n[/INST] Hello</s>");
+    check("mistral-nemo", 1, 3, true, "<s>[INST] Hi\n[/INST]Hello </s>[INST]Bye[/INST]");
+    check("mistral-small", 0, 2, true, "<s>[SYSTEM_PROMPT] Be brief. [/SYSTEM_PROMPT][INST] Hi\n[/INST]");
+    check("phi-3-medium", 1, 3, true,
+          "<s><|user|>\n Hi\n<|end|>\n<|assistant|>\nHello <|end|>\n<|user|>\nBye<|end|>\n<|assistant|>\n");
+    check("phi-4-mini", 3, 2, false, "<|user|>Bye<|end|><|assistant|>See you<|end|></s>");
     check("zephyr", 3, 2, false, "<|user|>\nBye</s>\n<|assistant|>\nSee you</s>\n");
 }
 END_TEST
@@ -96,6 +106,47 @@ START_TEST(thoughts)
 }
 END_TEST
 
+/* The text of SmolLM 3 with a system message, after the date. */
+static void check_smollm(const th_chat_template *chat, const char *system, const char *wanted)
+{
+    const th_chat_message messages[] = {{"system", system}, {"user", "1"}, {"assistant", "\n2"}};
+    th_text text = {0};
+    const size_t first = system ? 0 : 1;
+    ck_assert_int_eq(th_chat_write(chat, messages + first, 3 - first, &(th_chat_options){0}, &text), TH_OK);
+    const char *mode = strstr(text.bytes, "Reasoning Mode");
+    ck_assert_str_eq(mode ? mode : text.bytes, wanted);
+    th_text_free(&text);
+}
+
+START_TEST(smollm_3)
+{
+    static const char template[] = "{%- elif reasoning_mode == \"/think\" -%}\n  {{- \"Think.\\n\\n\" -}}\n";
+    write_bytes(in_folder("chat_template.jinja"), template, sizeof template - 1);
+    const th_chat_template *chat = th_chat_template_load_as(ctx, folder, "smollm-3");
+    check_smollm(chat, NULL,
+                 "Reasoning Mode: /think\n\n## Custom Instructions\n\nThink.\n\n<|im_start|>user\n1<|im_end|>\n"
+                 "<|im_start|>assistant\n2<|im_end|>\n");
+    check_smollm(chat, "Hi /think ",
+                 "Reasoning Mode: /think\n\n## Custom Instructions\n\nHi\n\n<|im_start|>user\n1<|im_end|>\n"
+                 "<|im_start|>assistant\n2<|im_end|>\n");
+    check_smollm(chat, "/no_think",
+                 "Reasoning Mode: /no_think\n\n## Custom Instructions\n\nYou are a helpful AI assistant named SmolLM, "
+                 "trained by Hugging Face.\n\n<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>"
+                 "\n2<|im_end|>\n");
+    check_smollm(
+        chat, "Hi/system_override",
+        "<|im_start|>system\nHi<|im_end|>\n<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n2<|im_end|>\n");
+    chat = th_chat_template_new(ctx, "smollm-3", NULL, NULL);
+    check_smollm(chat, "Hi",
+                 "Reasoning Mode: /think\n\n## Custom Instructions\n\nHi\n\n<|im_start|>user\n1<|im_end|>\n"
+                 "<|im_start|>assistant\n2<|im_end|>\n");
+    th_text text = {0};
+    expect_status(th_chat_write(chat, &(th_chat_message){"user", "1"}, 1, NULL, &text), TH_ERROR_VALUE,
+                  "without the template's file, SmolLM 3 needs a system message");
+    th_text_free(&text);
+}
+END_TEST
+
 START_TEST(refused_conversations)
 {
     const struct {
@@ -108,6 +159,11 @@ START_TEST(refused_conversations)
         {"llama-2", "message 1: user and assistant must alternate", {{"assistant", "a"}}, 1},
         {"gemma-3", "message 1: the system message needs", {{"system", "a"}}, 1},
         {"llama-3.1", "message 2: only the first message may be", {{"user", "a"}, {"system", "b"}}, 2},
+        {"mistral-nemo",
+         "message 1: the template leaves a system message out",
+         {{"system", "a"}, {"user", "b"}, {"assistant", "c"}},
+         3},
+        {"smollm-3", "message 2: only the first message may be", {{"user", "a"}, {"system", "b"}}, 2},
         {"chatml", "message 1: the role is \"tool\\u001b\"", {{"tool\x1b", "a"}}, 1},
         {"chatml", "the role or the content is NULL", {{"user", NULL}}, 1},
         {"chatml", "no messages", {{NULL, NULL}}, 0},
@@ -164,6 +220,100 @@ START_TEST(templates_are_recognized)
                                          "{% endif %}\"}]}")),
         "chatml");
     no_error();
+}
+END_TEST
+
+/* Hyphens remove the white space between these tags, so its amount does not matter. */
+START_TEST(removed_white_space)
+{
+#define LINE(space, text) "{%- " text " %}" space
+    static const char mistral[] = LINE("    ", "if messages[0]['role'] == 'system'")
+        LINE("", "set system_message = messages[0]['content']") LINE("\n\n", "set loop_messages = messages[1:]")
+            LINE(" ", "else") LINE("", "set loop_messages = messages") "{%- endif %}{{- bos_token }}" LINE(
+                "", "for message in loop_messages")
+                LINE("\n",
+                     "if (message['role'] == 'user') != (loop.index0 % 2 "
+                     "== 0)") "\t{{- raise_exception('After the optional "
+                              "system message, conversation roles must "
+                              "alternate "
+                              "user/assistant/user/assistant/...') }}" LINE("", "endif")
+                                  LINE("", "if message['role'] == "
+                                           "'user'")
+                                      LINE(
+                                          "\n", "if loop.last and "
+                                                "system_message is defined") "{{- '[INST] ' + system_message + "
+                                                                             "'\\n\\n' + message['content'] + "
+                                                                             "'[/INST]' }}" LINE("\n",
+                                                                                                 "else") "{{- '[INST] "
+                                                                                                         "' + "
+                                                                                                         "message['"
+                                                                                                         "content'] + "
+                                                                                                         "'[/INST]' "
+                                                                                                         "}}" LINE(
+                                                                                                             "", "endi"
+                                                                                                                 "f")
+                                                                                                             LINE(
+                                                                                                                 "\n",
+                                                                                                                 "elif "
+                                                                                                                 "messa"
+                                                                                                                 "ge['"
+                                                                                                                 "role'"
+                                                                                                                 "] == "
+                                                                                                                 "'assi"
+                                                                                                                 "stant"
+                                                                                                                 "'") "{{- ' ' + message['content'] + eos_token}}" LINE("",
+                                                                                                                                                                        "else") "{{- "
+                                                                                                                                                                                "raise_"
+                                                                                                                                                                                "exception('"
+                                                                                                                                                                                "Only user "
+                                                                                                                                                                                "and "
+                                                                                                                                                                                "assistant "
+                                                                                                                                                                                "roles are "
+                                                                                                                                                                                "supported, "
+                                                                                                                                                                                "with the "
+                                                                                                                                                                                "exception "
+                                                                                                                                                                                "of an "
+                                                                                                                                                                                "initial "
+                                                                                                                                                                                "optional "
+                                                                                                                                                                                "system "
+                                                                                                                                                                                "message!') "
+                                                                                                                                                                                "}}" LINE(
+                                                                                                                                                                                    "\n",
+                                                                                                                                                                                    "endif")
+                                                                                                                                                                                    LINE(
+                                                                                                                                                                                        "\n",
+                                                                                                                                                                                        "endf"
+                                                                                                                                                                                        "or");
+    const th_chat_template *chat = load(mistral, NULL);
+    no_error();
+    ck_assert_str_eq(th_chat_template_kind(chat), "mistral-0.3");
+}
+END_TEST
+
+START_TEST(kinds_of_a_folder)
+{
+    th_text text = {0};
+    th_chat_template *chat = load("{{ x }}", "{\"bos_token\": \"<b>\", \"eos_token\": \"<e>\"}");
+    expect_failure(chat == NULL, TH_ERROR_FILE, "is not one of those");
+    chat = th_chat_template_load_as(ctx, folder, "gemma");
+    ck_assert_int_eq(th_chat_write(chat, talk + 3, 1, &(th_chat_options){0}, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "<b><start_of_turn>user\nBye<end_of_turn>\n");
+    text.count = 0;
+    ck_assert_int_eq(th_chat_template_text(ctx, folder, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "{{ x }}");
+    th_text_free(&text);
+    load(NULL, "{\"chat_template\": \"{{ y }}\"}");
+    th_error_clear(ctx);
+    ck_assert_int_eq(th_chat_template_text(ctx, folder, &text), TH_OK);
+    ck_assert_str_eq(text.bytes, "{{ y }}");
+    th_text_free(&text);
+    load(NULL, NULL);
+    ck_assert_int_eq(th_chat_template_text(ctx, folder, &text), TH_OK);
+    ck_assert_ptr_null(text.bytes);
+    expect_failure(th_chat_template_load_as(ctx, folder, "klingon") == NULL, TH_ERROR_ARGUMENT,
+                   "the kind klingon is unknown");
+    expect_status(th_chat_template_text(ctx, NULL, &text), TH_ERROR_ARGUMENT, "the path is NULL");
+    expect_status(th_chat_template_text(ctx, folder, NULL), TH_ERROR_ARGUMENT, "the text is NULL");
 }
 END_TEST
 
@@ -285,9 +435,31 @@ START_TEST(refused_lines)
 }
 END_TEST
 
+/* With time that grows with the square of the turns, this takes minutes. */
+START_TEST(many_turns)
+{
+    enum { TURNS = 40000 };
+    th_chat_message *messages = malloc(2 * TURNS * sizeof *messages);
+    th_token_list tokens = {0};
+    th_text marks = {0};
+    size_t counted = 0;
+    for (size_t i = 0; i < 2 * TURNS; i++)
+        messages[i] = i % 2 ? (th_chat_message){"assistant", "yes"} : (th_chat_message){"user", "a"};
+    th_chat_template *chat = th_chat_template_new(ctx, "mistral-0.1", "", "</s>");
+    ck_assert_int_eq(th_chat_encode(chat, tokenizer, messages, 2 * TURNS, &(th_chat_options){0}, &tokens, &marks),
+                     TH_OK);
+    for (size_t i = 0; i < marks.count; i++)
+        counted += marks.bytes[i] == 0;
+    ck_assert_uint_eq(counted, (size_t)TURNS * 5); /* y, e, s, the end token and a space */
+    free(messages);
+    th_token_list_free(&tokens);
+    th_text_free(&marks);
+}
+END_TEST
+
 START_TEST(files_of_lines)
 {
-    static const char text[] = "{\"prompt\": \"ab\", \"completion\": \"c\"}\r\n\n   \n{\"text\": \"de\"}";
+    static const char text[] = "\xef\xbb\xbf{\"prompt\": \"ab\", \"completion\": \"c\"}\r\n\n   \n{\"text\": \"de\"}";
     static const char bad[] = "{\"text\": \"a\"}\n\n{\"text\": 3}\n";
     th_instruction_counts counts = {0};
     th_chat_template *chat = th_chat_template_new(ctx, "plain", NULL, "</s>");
@@ -310,11 +482,15 @@ int main(void)
     TCase *tests = new_suite("chat", setup, teardown);
     tcase_add_test(tests, texts);
     tcase_add_test(tests, thoughts);
+    tcase_add_test(tests, smollm_3);
     tcase_add_test(tests, refused_conversations);
     tcase_add_test(tests, templates_are_recognized);
+    tcase_add_test(tests, removed_white_space);
+    tcase_add_test(tests, kinds_of_a_folder);
     tcase_add_test(tests, other_templates_are_refused);
     tcase_add_test(tests, tokens_that_count);
     tcase_add_test(tests, refused_lines);
+    tcase_add_test(tests, many_turns);
     tcase_add_test(tests, files_of_lines);
     return run_suites();
 }

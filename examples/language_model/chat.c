@@ -15,23 +15,15 @@ typedef struct conversation {
     size_t count;
     int64_t end_tokens[66];
     int n_end_tokens;
+    bool forgets; /* the user knows that the oldest messages are left out */
 } conversation;
-
-static void add_message(conversation *c, const char *role, char *content)
-{
-    if (c->count == MAX_MESSAGES)
-        give_up(PROGRAM, "the conversation has more than 1000 messages");
-    if (content == NULL)
-        give_up(PROGRAM, "out of memory");
-    c->message[c->count++] = (th_chat_message){role, content};
-}
 
 static bool is_plain(const conversation *c)
 {
     return strcmp(th_chat_template_kind(c->chat), "plain") == 0;
 }
 
-/* Removes the oldest question and its answer, but not the system message. Returns false if there is none. */
+/* Removes the oldest question and its answer, but not the system message. Returns false if only one question is left. */
 static bool forget_oldest(conversation *c)
 {
     const size_t first = strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
@@ -41,11 +33,25 @@ static bool forget_oldest(conversation *c)
     free((char *)(uintptr_t)c->message[first + 1].content);
     memmove(&c->message[first], &c->message[first + 2], (c->count - first - 2) * sizeof c->message[0]);
     c->count -= 2;
+    if (!c->forgets)
+        fprintf(stderr,
+                PROGRAM ": the conversation has become too long; from now on the model forgets its beginning\n");
+    c->forgets = true;
     return true;
 }
 
-/* Writes the conversation up to the next answer. The oldest messages are left out if there is no space for an answer of
- * `reserve` tokens. Returns false if a single question is too long, or the template refuses it, with a message. */
+/* Adds a message. The oldest ones are left out beyond MAX_MESSAGES. */
+static void add_message(conversation *c, const char *role, char *content)
+{
+    if (c->count == MAX_MESSAGES)
+        (void)forget_oldest(c);
+    if (content == NULL)
+        give_up(PROGRAM, "out of memory");
+    c->message[c->count++] = (th_chat_message){role, content};
+}
+
+/* Writes the conversation up to the next answer. The oldest messages are left out to keep space for an answer of
+ * `reserve` tokens. Returns false with a message if a single question is too long, or if the template refuses it. */
 static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
 {
     for (;;) {
@@ -91,7 +97,8 @@ static void answer(conversation *c, const sample_options *options)
     th_token_list tokens = {0};
     static const char *const next_question = "\n\nUser:";
     sample_options how = *options;
-    if (!write_prompt(c, how.generate.max_new_tokens, &prompt)) {
+    const int64_t half = chosen.model.length / 2, longest = how.generate.max_new_tokens; /* of the answer */
+    if (!write_prompt(c, longest < half ? longest : half, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
         th_text_free(&prompt);
         return;
@@ -114,7 +121,7 @@ static void answer(conversation *c, const sample_options *options)
     th_token_list_free(&tokens);
 }
 
-/* Finds the tokens that end an answer: those of the model, and the template's. */
+/* Finds the tokens that end an answer: the end tokens of the model and of the template. */
 static void find_ends(conversation *c, const char *folder)
 {
     const char *end = th_chat_template_end(c->chat);
@@ -181,9 +188,8 @@ int chat(int argc, char **argv)
     if (kind)
         chosen.chat = kind;
     static conversation c;
-    const char *folder = chosen.from ? chosen.from : run;
-    c = (conversation){.t = &t, .chat = choose_chat(&t, folder)};
-    find_ends(&c, chosen.from);
+    c = (conversation){.t = &t, .chat = choose_chat(&t, chat_folder(&t))};
+    find_ends(&c, chosen.from && is_model_folder(chosen.from) ? chosen.from : NULL);
     if (system)
         add_message(&c, "system", strdup(system));
     const sample_options how = {.generate = {.max_new_tokens = tokens,

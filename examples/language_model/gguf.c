@@ -1,7 +1,7 @@
 /* The option --gguf of the subcommand export: one file for llama.cpp. */
 #include <unistd.h>
 
-#include "trainer.h"
+#include "tuning.h"
 
 /* Returns the type of that name. */
 static th_dtype find_type(const char *name)
@@ -25,12 +25,11 @@ static int export_file(int argc, char **argv)
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {"force", "replace a file that is there", .flag = &force},
         {0}};
-    if (parse_options_and_words(
-            argc, argv, PROGRAM,
-            "language_model export RUN --gguf FILE [OPTION...]\n"
-            "Writes model and tokenizer as a GGUF file, which llama.cpp reads. RUN is the folder of a\n"
-            "run, or of a model of transformers.",
-            options, &run, 1) < 1)
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model export RUN --gguf FILE [OPTION...]\n"
+                                "Writes model, tokenizer and chat template as a GGUF file, which llama.cpp\n"
+                                "reads. RUN is the folder of a run, or of a model of transformers.",
+                                options, &run, 1) < 1)
         refuse(PROGRAM, "export needs the folder of a run or a model", "");
     if (path == NULL || path[0] == 0)
         refuse(PROGRAM, "--gguf needs a file", "");
@@ -41,9 +40,15 @@ static int export_file(int argc, char **argv)
     open_model(&t, run, last, false);
     if (t.run && chosen.lora > 0)
         merge_adapters(&t);
-    const th_gguf_export_options given = {
-        .type = dtype, .tokenizer = t.tokenizer, .end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
+    th_text jinja = {0};
+    expect(&t, th_chat_template_text(t.ctx, chat_folder(&t), &jinja));
+    const th_gguf_export_options given = {.type = dtype,
+                                          .tokenizer = t.tokenizer,
+                                          .chat_template = jinja.bytes,
+                                          .end_token = chosen.end_token,
+                                          .has_end_token = chosen.end_token >= 0};
     expect(&t, th_language_model_export_gguf(t.model, path, &given));
+    th_text_free(&jinja);
     print_written(path);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;

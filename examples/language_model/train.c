@@ -78,7 +78,7 @@ static void write_tokens(trainer *t, const texts *text)
         check_length(text, tokens);
 }
 
-/* Returns the tokens for which choose_windows makes space: documents stay whole, and several share a window. */
+/* Returns the tokens for which choose_windows makes space: documents stay whole, and share windows. */
 static int64_t wanted_tokens(void)
 {
     return !chosen.marked ? chosen.training_tokens : longest > MARKED_LENGTH ? longest : MARKED_LENGTH;
@@ -115,6 +115,7 @@ static void begin_run(trainer *t, const texts *text)
     make_pretrained(t);
     replace_run(t->run);
     expect(t, th_tokenizer_save(t->tokenizer, t->run));
+    keep_chat(t, instructions);
     chosen.tokenizer_hash = hash_of_tokenizer(t->run);
     write_settings(t->run);
 }

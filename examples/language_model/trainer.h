@@ -30,7 +30,7 @@ typedef struct trainer {
 /* argv[0], for the next command that the program suggests at its end. */
 extern const char *program_path;
 
-/* -- the subcommands: train.c, resume.c, use.c, chat.c. Each returns the program's exit status -- */
+/* -- the subcommands: train.c, resume.c, use.c, chat.c, export.c. Each returns the program's exit status -- */
 int train(int argc, char **argv);
 int tune(int argc, char **argv);
 int chat(int argc, char **argv);
@@ -119,6 +119,11 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 /* Chooses --length and --batch for a pretrained model unless they are given, and prints them to standard error. tokens:
  * the number of tokens for training; with evaluate_only, for measuring. */
 void choose_windows(int64_t tokens, bool evaluate_only);
+
+/* -- temporary.c -- */
+/* Calls `use` with a token file of the text, in a temporary folder that only this user can open. Then it removes
+ * both. */
+th_status with_tokens(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path));
 
 /* -- use.c -- */
 /* Opens a checkpoint of a run, or a model folder. stored: as for open_model_folder. */

@@ -47,7 +47,7 @@ bool is_instructions(const char *path)
     return false;
 }
 
-/* Returns a copy of a token's text; NULL if there is no such token. The caller frees it. */
+/* Returns a copy of a token's text; NULL for an unknown token. The caller frees it. */
 static char *copy_token(const trainer *t, int64_t token)
 {
     size_t bytes = 0;
@@ -55,13 +55,21 @@ static char *copy_token(const trainer *t, int64_t token)
     return text ? strndup(text, bytes) : NULL;
 }
 
+/* Ends the program with the reason why a template cannot be used, and advice. */
+static void refuse_template(const trainer *t)
+{
+    begin_last_message(PROGRAM);
+    fprintf(stderr, "%s\n" PROGRAM ": --chat KIND names the kind of a template; --chat plain uses none\n",
+            th_error_text(t->ctx));
+    exit(EXIT_FAILURE);
+}
+
 th_chat_template *choose_chat(trainer *t, const char *folder)
 {
     char *end = copy_token(t, chosen.end_token);
-    th_chat_template *chat =
-        chosen.chat ? th_chat_template_new(t->ctx, chosen.chat, NULL, end) : th_chat_template_load(t->ctx, folder);
-    if (chat == NULL && th_error_code(t->ctx) == TH_ERROR_FILE)
-        fprintf(stderr, PROGRAM ": --chat KIND names the kind of a template; --chat plain uses none\n");
+    th_chat_template *chat = th_chat_template_load_as(t->ctx, folder, chosen.chat);
+    if (chat == NULL && th_error_code(t->ctx) == TH_ERROR_FILE && chosen.chat == NULL)
+        refuse_template(t);
     expect_no_error(t);
     if (th_chat_template_end(chat) == NULL && end) /* a folder without tokenizer_config.json */
         chat = th_chat_template_new(t->ctx, th_chat_template_kind(chat), NULL, end);

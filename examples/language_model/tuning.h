@@ -11,10 +11,19 @@ void choose_steps(const trainer *t);
 
 /* Returns whether a path is a file with lines of JSON, by its name. */
 bool is_instructions(const char *path);
-/* Returns the chat template of --chat, or else of the folder; --chat has priority. It ends the program on an error. */
+/* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
 th_chat_template *choose_chat(trainer *t, const char *folder);
 /* Writes the examples of the texts to a token file with marks. folder: of the chat template. */
 th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path);
+
+/* -- chat_files.c -- */
+/* Returns the folder that has the chat template: the run, or the model folder. */
+const char *chat_folder(const trainer *t);
+/* Copies the files for chatting from the folder of --from to the run. instructions: the run trains on examples. It ends
+ * the program on an error. */
+void keep_chat(trainer *t, bool instructions);
+/* Copies them from the run to a folder. */
+void export_chat(trainer *t, const char *folder);
 
 /* Returns the token at which the validation part of a file with marks begins: at the beginning of a document, with at
  * least one before and one after it. Ends the program if there is a single document. */

@@ -1,7 +1,5 @@
-/* The subcommands sample, eval and export. Each uses the best checkpoint of a run, or the newest. */
-#include <errno.h>
+/* The subcommands sample and eval. Each uses the best checkpoint of a run, or the newest. */
 #include <math.h>
-#include <unistd.h>
 
 #include "checkpoints.h"
 #include "sample.h"
@@ -29,27 +27,6 @@ th_status print_loss(trainer *t, const char *path, int64_t begin)
     th_windows_free(windows);
     th_token_file_close(file);
     return th_error_code(t->ctx);
-}
-
-/* Calls `use` with a token file of the text, in a temporary folder that only this user can open. Then it removes
- * both. */
-static th_status with_tokens(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path))
-{
-    const char *temporary = getenv("TMPDIR");
-    char folder[2048], path[2100];
-    if (temporary == NULL || temporary[0] == 0)
-        temporary = "/tmp";
-    if (snprintf(folder, sizeof folder, "%s/language_model_XXXXXX", temporary) >= (int)sizeof folder ||
-        mkdtemp(folder) == NULL)
-        refuse(PROGRAM, "a temporary folder cannot be created in ", temporary);
-    snprintf(path, sizeof path, "%s/text.tokens", folder);
-    th_status status =
-        chosen.marked ? encode_instructions(t, text, chosen.from, path) : encode_text(t->ctx, t->tokenizer, text, path);
-    if (status == TH_OK)
-        status = use(t, path);
-    unlink(path);
-    rmdir(folder);
-    return status;
 }
 
 static int64_t counted;
@@ -187,14 +164,16 @@ int sample(int argc, char **argv)
 
 int eval(int argc, char **argv)
 {
-    const char *text_path = NULL, *run = NULL;
+    const char *text_path = NULL, *run = NULL, *kind = NULL;
     bool last = false;
-    const program_option options[] = {{"text",
-                                       "measure on this file, folder or pipe (-), instead of the run's validation "
-                                       "text; required for a transformers model",
-                                       .text = &text_path},
-                                      {"last", "the newest checkpoint, instead of the best", .flag = &last},
-                                      {0}};
+    const program_option options[] = {
+        {"text",
+         "measure on this file, folder or pipe (-), instead of the run's validation "
+         "text; required for a transformers model",
+         .text = &text_path},
+        {"chat", "the kind of chat template for examples (default: the model's)", .text = &kind},
+        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {0}};
     if (parse_options_and_words(
             argc, argv, PROGRAM,
             "language_model eval RUN [OPTION...]\n"
@@ -206,49 +185,14 @@ int eval(int argc, char **argv)
         refuse(PROGRAM, "a model folder has no text to measure on; name one with --text FILE: ", run);
     trainer t;
     open_model(&t, run, last, true);
+    if (kind)
+        chosen.chat = kind;
     if (t.run)
         make_batch(&t);
     if (text_path)
         print_loss_of_text(&t, text_path);
     else
         expect(&t, print_loss(&t, in_run(run, "text.tokens"), chosen.training_tokens));
-    th_context_free(t.ctx);
-    return EXIT_SUCCESS;
-}
-
-int export(int argc, char **argv)
-{
-    bool last = false, force = false;
-    const program_option options[] = {{"last", "the newest checkpoint, instead of the best", .flag = &last},
-                                      {"force", "replace a model that is there", .flag = &force},
-                                      {0}};
-    const char *words[2] = {NULL};
-    if (parse_options_and_words(argc, argv, PROGRAM,
-                                "language_model export RUN FOLDER [OPTION...]\n"
-                                "Writes model and tokenizer for Hugging Face transformers:\n"
-                                "AutoModelForCausalLM.from_pretrained(FOLDER) reads them.",
-                                options, words, 2) < 2)
-        refuse(PROGRAM, "export needs the folder of a run and one to write", "");
-    if (!force && access(in_run(words[1], "config.json"), F_OK) == 0)
-        refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
-    if (is_model_folder(words[0]))
-        refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
-    trainer t = {.run = words[0], .ctx = th_context_new(NULL)};
-    open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
-    const th_export_options given = {.end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0};
-    /* config.json is removed first and written last: a folder that has it has a complete model. */
-    const char *config = in_run(words[1], "config.json");
-    need_folder(words[1]);
-    if (unlink(config) != 0 && errno != ENOENT)
-        give_up_file(config, "removed");
-    if (chosen.lora > 0)
-        merge_adapters(&t);
-    expect(&t, th_tokenizer_save(t.tokenizer, words[1]));
-    expect(&t, th_language_model_export(t.model, words[1], &given));
-    print_written(in_run(words[1], "config.json"));
-    print_written(in_run(words[1], "model.safetensors"));
-    print_written(in_run(words[1], "tokenizer.json"));
-    print_next(program_path, PROGRAM, (const char *const[]){"sample", as_word(words[1]), NULL});
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

@@ -38,9 +38,17 @@ TH_API const char *th_chat_kind_name(int index);
 
 /* Loads the template of a transformers folder: chat_template.jinja, or else chat_template in tokenizer_config.json.
  * Without both it is plain. bos_token and eos_token come from tokenizer_config.json, or special_tokens_map.json.
- * A template is recognized by its whole text, without regard to comments, spaces inside tags, and spaces at the end of
- * the file. TH_ERROR_FILE for any other template; the message says how to continue. NULL with the error stored. */
+ * A template is recognized by its whole text, without regard to comments, spaces inside tags, and white space that
+ * hyphens of tags remove. TH_ERROR_FILE for any other template; the message says how to continue. NULL with the error
+ * stored. */
 TH_API th_chat_template *th_chat_template_load(th_context *ctx, const char *folder);
+
+/* The same, but the caller names the kind (th_chat_kind_name), and the folder's template may be any. kind NULL:
+ * th_chat_template_load. TH_ERROR_ARGUMENT for an unknown kind; the message lists all. */
+TH_API th_chat_template *th_chat_template_load_as(th_context *ctx, const char *folder, const char *kind);
+
+/* Appends the template of a transformers folder (Jinja) to text; a folder without a template appends nothing. */
+TH_API th_status th_chat_template_text(th_context *ctx, const char *folder, th_text *text) TH_MUST_CHECK;
 
 /* Creates a template of a kind (th_chat_kind_name), with these texts of the beginning-of-text and end-of-text tokens; NULL:
  * none. TH_ERROR_ARGUMENT for an unknown kind; the message lists all. NULL with the error stored. */
@@ -48,7 +56,7 @@ TH_API th_chat_template *th_chat_template_new(th_context *ctx, const char *kind,
                                               const char *eos_token);
 /* Returns the kind's name; NULL for NULL. */
 TH_API const char *th_chat_template_kind(const th_chat_template *chat);
-/* Returns the text that ends an answer, such as "<|im_end|>"; NULL if the template has none. */
+/* Returns the text that ends an answer, such as "<|im_end|>"; NULL for a template without such a text. */
 TH_API const char *th_chat_template_end(const th_chat_template *chat);
 /* Frees the template; NULL is allowed. */
 TH_API void th_chat_template_free(th_chat_template *chat);
@@ -63,8 +71,8 @@ typedef struct th_chat_message {
 
 typedef struct th_chat_options {
     bool prompt; /* the text ends where the assistant's next message begins */
-    /* Qwen 3: each answer has its thoughts, as in training. Otherwise as the model's own template: earlier answers have
-     * none. */
+    /* Qwen 3: each answer has its thoughts, as in training. Otherwise only the last answer keeps its
+     * thoughts, as in the model's own template. */
     bool all_thoughts;
 } th_chat_options;
 
@@ -112,6 +120,8 @@ TH_API th_status th_instructions_append(const th_chat_template *chat, th_tokeniz
 /* -- with the caller's line -- */
 #ifndef TAPEHEAD_NO_LOCATIONS
 #define th_chat_template_load(...) TH_AT_POINTER(th_chat_template, th_chat_template_load(__VA_ARGS__))
+#define th_chat_template_load_as(...) TH_AT_POINTER(th_chat_template, th_chat_template_load_as(__VA_ARGS__))
+#define th_chat_template_text(...) TH_AT_STATUS(th_chat_template_text(__VA_ARGS__))
 #define th_chat_template_new(...) TH_AT_POINTER(th_chat_template, th_chat_template_new(__VA_ARGS__))
 #define th_chat_write(...) TH_AT_STATUS(th_chat_write(__VA_ARGS__))
 #define th_chat_encode(...) TH_AT_STATUS(th_chat_encode(__VA_ARGS__))

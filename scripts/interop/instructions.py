@@ -2,6 +2,7 @@
 of 1,000 random conversations against TRL: assistant_only_loss for messages, completion_only_loss for prompts."""
 
 import json
+import os
 import pathlib
 import random
 import tempfile
@@ -14,8 +15,8 @@ SPECIALS = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>", 
             "<start_of_turn>", "<end_of_turn>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>"]
 PIECES = ["Hello", " world", "\n", "\n\n", "  ", " ", "2 + 2 = 4.", "Grüße", "日本語", "def f(x):\n    return x", "!", "😀",
           "\t", "naïve", "<b>", "a" * 30, "The cat", " sat", "\u00a0", "É"]
-ALTERNATING = {"llama-2", "mistral-1", "mistral-1-system", "gemma", "gemma-3"}
-WITHOUT_SYSTEM = {"mistral-1", "gemma"}
+WITHOUT_SYSTEM = {"mistral-1", "mistral-0.1", "gemma", "phi-3-medium"}
+SYSTEM_IN_LAST_QUESTION = {"mistral-0.3", "mistral-0.3-trim", "mistral-nemo"}
 
 
 def content(draw):
@@ -24,8 +25,12 @@ def content(draw):
 
 def conversation(draw, kind, last="assistant"):
     messages = []
-    if kind not in WITHOUT_SYSTEM and draw.random() < 0.4:
-        messages.append({"role": "system", "content": content(draw)})
+    without = kind in WITHOUT_SYSTEM or (kind in SYSTEM_IN_LAST_QUESTION and last == "assistant")
+    if not without and draw.random() < 0.4:
+        text = content(draw)
+        if kind == "smollm-3":
+            text += draw.choice(["", "/think", " /no_think", "/system_override", "/no_think /system_override "])
+        messages.append({"role": "system", "content": text})
     for _ in range(draw.randint(1, 4)):
         messages += [{"role": "user", "content": content(draw)}, {"role": "assistant", "content": content(draw)}]
     return messages if last == "assistant" else messages[:-1]
@@ -134,6 +139,12 @@ def compare(c):
     known = {name: (kind, text) for kind, name, text, _ in chat_templates.templates()}
     for kind, name, text, _ in chat_templates.templates():
         compare_texts(c, kind, name, text)
+    for path in sorted(pathlib.Path(os.environ.get("CHAT_TEMPLATES", "/nonexistent")).glob("*.jinja")):
+        text = path.read_text(encoding="utf-8")
+        kind = chat_templates.kind_of(text)
+        c.check(f"{path.name} is known", kind is not None)
+        if kind:
+            compare_texts(c, kind, path.name, text)
     for name in ("llama3", "phi3", "phi3_5", "gemma", "gemma3", "qwen2_5", "qwen3", "qwen3_instruct_2507"):
         kind, text = known[name]
         compare_masks(c, f"messages, {name}", text, kind, messages, assistant_only=True)

@@ -23,7 +23,11 @@ typedef enum th_chat_rule {
     TH_CHAT_THINKS = 256,            /* Qwen 3's thoughts */
     TH_CHAT_TODAY = 512,             /* TH_DAY is today */
     TH_CHAT_LAST_OPEN = 1024,        /* nothing follows the end-of-text token of the last answer */
-    TH_CHAT_TRIMS_USER = 2048        /* contents of the user are trimmed together with the system's text */
+    TH_CHAT_TRIMS_USER = 2048,       /* contents of the user are trimmed together with the system's text */
+    TH_CHAT_SYSTEM_LAST = 4096,      /* the system's text is inside the last message, which must be the user's */
+    TH_CHAT_TRIMS_ANSWER = 8192,     /* white space around an answer is removed */
+    TH_CHAT_COUNTS_HEADER = 16384,   /* the text before an answer belongs to it */
+    TH_CHAT_SMOLLM_3 = 32768         /* SmolLM 3's system message and empty thoughts */
 } th_chat_rule;
 
 typedef struct th_chat_turn {
@@ -35,19 +39,20 @@ typedef struct th_chat_kind {
     const char *begin; /* before the first message */
     th_chat_turn system, user, assistant;
     const char *prompt;         /* before the next answer */
-    const char *end;            /* after the last message, unless a prompt is asked for */
-    const char *default_system; /* a system message that is added if there is none; NULL: none is */
+    const char *end;            /* after the last message, unless a prompt follows */
+    const char *default_system; /* the system message of conversations without one; NULL: none */
     const char *stop;           /* the token that ends an answer */
     unsigned rules;
 } th_chat_kind;
 
 extern const th_chat_kind th_chat_table[];
-enum { TH_CHAT_KINDS = 18, TH_CHAT_PLAIN = 0 };
+enum { TH_CHAT_KINDS = 30, TH_CHAT_PLAIN = 0 };
 
 struct th_chat_template {
     th_context *ctx;
     const th_chat_kind *kind;
-    char *bos, *eos; /* "" if there is none */
+    char *bos, *eos; /* "" for a tokenizer without the token */
+    char *thinking;  /* SmolLM 3: the long system message in the file of the template; NULL if it is not known */
 };
 
 /* A part of a text that counts for the loss: bytes begin .. end - 1. */
@@ -74,6 +79,18 @@ bool th_chat_append(th_text *text, const char *bytes, size_t count);
 
 /* Appends `count` equal marks. Returns false if out of memory. */
 bool th_add_marks(th_text *marks, unsigned char mark, size_t count);
+
+/* Returns the long system message in SmolLM 3's template, allocated in the context; NULL if it is missing (thoughts.c). */
+char *th_chat_smollm_thinking(th_context *ctx, const char *jinja);
+
+/* -- template.c -- */
+enum { TH_CHAT_LIST = 600 };
+/* Writes the names of all kinds: "plain, chatml, ...". */
+void th_chat_list_kinds(char text[TH_CHAT_LIST]);
+/* Returns the kind with that name; NULL with the error stored. */
+const th_chat_kind *th_chat_find_kind(th_context *ctx, const char *name);
+/* Creates a template. Returns NULL with the error stored. */
+th_chat_template *th_chat_template_make(th_context *ctx, const th_chat_kind *kind, const char *bos, const char *eos);
 
 /* Returns the kind of a template by its text; NULL if it is unknown (recognize.c). */
 const th_chat_kind *th_chat_recognize(const char *jinja, size_t bytes);

@@ -32,10 +32,10 @@ static bool find_bytes(const th_tokenizer *tokenizer, const th_token_list *token
     return at == text->count;
 }
 
-/* Returns the tokens that contain the bytes of the span. */
-static token_range range_by_bytes(const size_t *begin, size_t count, th_chat_span span)
+/* Returns the tokens that contain the bytes of the span. from: the first token of the span before, or 0. */
+static token_range range_by_bytes(const size_t *begin, size_t count, size_t from, th_chat_span span)
 {
-    token_range r = {0, 0};
+    token_range r = {from, from};
     while (r.first < count && begin[r.first + 1] <= span.begin)
         r.first++;
     for (r.past = r.first; r.past < count && begin[r.past] < span.end;)
@@ -83,10 +83,10 @@ static th_status mark(th_context *ctx, th_tokenizer *tokenizer, const th_chat_te
     const bool by_bytes = find_bytes(tokenizer, tokens, from, &written->text, begin);
     th_status status = TH_OK;
     memset(marks, TH_TOKEN_GIVEN, count);
+    token_range r = {0, 0};
     for (size_t i = 0; i < written->spans && status == TH_OK; i++) {
-        token_range r = {0, 0};
         if (by_bytes)
-            r = range_by_bytes(begin, count, written->span[i]);
+            r = range_by_bytes(begin, count, r.first, written->span[i]);
         else
             status = range_by_prefix(tokenizer, &written->text, tokens->token + from, count, written->span[i], &r);
         if (status == TH_OK && r.past > r.first)

@@ -253,6 +253,8 @@ th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tok
     if (text == NULL || writer == NULL)
         return th_fail(chat->ctx, TH_ERROR_ARGUMENT, operation, "the text or the writer is NULL");
     const char *at = text, *end = text + bytes;
+    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        at += 3; /* a byte order mark */
     th_status status = TH_OK;
     for (int64_t number = 1; at < end && status == TH_OK; number++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));

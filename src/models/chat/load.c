@@ -1,4 +1,4 @@
-/* Creates chat templates: of a kind, or from the files of a transformers folder. */
+/* Creates chat templates from the files of a transformers folder. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,92 +9,6 @@
 
 static const char operation[] = "chat_template";
 enum { MAX_TEMPLATE = 1 << 20, MAX_CONFIG = 64 << 20, CONFIG_DEPTH = 64 };
-
-/* -- creating -- */
-
-static void release_text(th_context *ctx, char *text)
-{
-    th_release(ctx, text, text ? strlen(text) + 1 : 0);
-}
-
-static void release(th_context *ctx, void *object)
-{
-    th_chat_template *chat = object;
-    release_text(ctx, chat->bos);
-    release_text(ctx, chat->eos);
-    th_release(ctx, chat, sizeof *chat);
-}
-
-static char *copy(th_context *ctx, const char *text)
-{
-    text = text ? text : "";
-    char *copied = th_allocate(ctx, strlen(text) + 1);
-    return copied ? strcpy(copied, text) : NULL;
-}
-
-static th_chat_template *make(th_context *ctx, const th_chat_kind *kind, const char *bos, const char *eos)
-{
-    th_chat_template *chat = th_allocate(ctx, sizeof *chat);
-    if (chat)
-        *chat = (th_chat_template){.ctx = ctx, .kind = kind, .bos = copy(ctx, bos), .eos = copy(ctx, eos)};
-    if (chat && chat->bos && chat->eos && th_attach(ctx, chat, release))
-        return chat;
-    if (chat)
-        release(ctx, chat);
-    th_fail_memory(ctx, operation, sizeof *chat);
-    return NULL;
-}
-
-/* Writes the names of all kinds: "plain, chatml, ...". */
-static void list_kinds(char *text, size_t size)
-{
-    text[0] = 0;
-    for (int i = 0; i < TH_CHAT_KINDS; i++)
-        th_append(text, size, "%s%s", i ? ", " : "", th_chat_table[i].name);
-}
-
-th_chat_template *th_chat_template_new(th_context *ctx, const char *kind, const char *bos, const char *eos)
-{
-    if (!th_usable_context(ctx, operation))
-        return NULL;
-    for (int i = 0; kind && i < TH_CHAT_KINDS; i++)
-        if (strcmp(kind, th_chat_table[i].name) == 0)
-            return make(ctx, &th_chat_table[i], bos, eos);
-    char quoted[TH_QUOTED], kinds[300];
-    list_kinds(kinds, sizeof kinds);
-    th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the kind %s is unknown; the known kinds are %s",
-            kind ? th_quote(kind, quoted) : "NULL", kinds);
-    return NULL;
-}
-
-void th_chat_template_free(th_chat_template *chat)
-{
-    if (chat == NULL)
-        return;
-    th_detach_object(chat->ctx, chat);
-    release(chat->ctx, chat);
-}
-
-const char *th_chat_template_kind(const th_chat_template *chat)
-{
-    return chat ? chat->kind->name : NULL;
-}
-
-const char *th_chat_template_end(const th_chat_template *chat)
-{
-    const char *stop = chat == NULL ? NULL : strcmp(chat->kind->stop, TH_EOS) == 0 ? chat->eos : chat->kind->stop;
-    return stop && stop[0] ? stop : NULL;
-}
-
-bool th_chat_usable(const th_chat_template *chat, const char *name)
-{
-    if (chat)
-        return !th_failed(chat->ctx);
-    th_fail_last(TH_ERROR_ARGUMENT, name, "the chat template is NULL");
-    return false;
-}
-
-/* -- the files of a folder -- */
 
 enum { TEMPLATE, BOS, EOS, MEMBERS };
 static const char *const member_name[MEMBERS] = {"chat_template", "bos_token", "eos_token"};
@@ -109,11 +23,13 @@ typedef struct folder {
     th_context *ctx;
     const char *path;
     char name[TH_MAX_PATH + 32]; /* of the file that is read */
+    th_text jinja;               /* the template, if the folder has one */
+    bool has_template;
 } folder;
 
 /* A file in memory. */
 typedef struct contents {
-    char *text; /* [size], of which the last byte is NUL */
+    char *text; /* [size]; the last byte is NUL */
     size_t size;
 } contents;
 
@@ -201,7 +117,7 @@ static bool read_configuration(const folder *f, configuration *c)
     return read;
 }
 
-/* Returns a token, which is a text or an object with its content; NULL if there is none. */
+/* Returns a token, which is a text or an object with its content; NULL if it is missing. */
 static const char *token_of(const json_t *token)
 {
     return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
@@ -220,12 +136,29 @@ static const char *template_of(const json_t *value)
     return json_string_value(value);
 }
 
-/* Recognizes a template; a NULL one is plain. Returns NULL with the error stored. */
-static const th_chat_kind *kind_of(const folder *f, const char *jinja, size_t bytes)
+/* Reads the template. Returns false with the error stored. */
+static bool read_template(folder *f, const configuration *config)
 {
-    const th_chat_kind *kind = jinja ? th_chat_recognize(jinja, bytes) : &th_chat_table[TH_CHAT_PLAIN];
-    char kinds[300];
-    list_kinds(kinds, sizeof kinds);
+    contents file;
+    if (has_file(f, "chat_template.jinja")) {
+        f->has_template = read_file(f, MAX_TEMPLATE, &file);
+        const bool kept = f->has_template && th_chat_append(&f->jinja, file.text, file.size - 1);
+        release_contents(f, &file);
+        return kept;
+    }
+    (void)has_file(f, "tokenizer_config.json"); /* names it in messages */
+    const char *jinja = template_of(config->member[TEMPLATE]);
+    f->has_template = jinja != NULL;
+    return jinja == NULL || th_chat_append(&f->jinja, jinja, strlen(jinja));
+}
+
+/* Recognizes the template; without one it is plain. Returns NULL with the error stored. */
+static const th_chat_kind *find_kind(const folder *f)
+{
+    const th_chat_kind *kind =
+        f->has_template ? th_chat_recognize(f->jinja.bytes, f->jinja.count) : &th_chat_table[TH_CHAT_PLAIN];
+    char kinds[TH_CHAT_LIST];
+    th_chat_list_kinds(kinds);
     if (kind == NULL)
         th_fail(f->ctx, TH_ERROR_FILE, operation,
                 "the chat template in %.200s is not one of those that this library knows (%s). If it writes the same "
@@ -234,46 +167,74 @@ static const th_chat_kind *kind_of(const folder *f, const char *jinja, size_t by
     return kind;
 }
 
-/* Returns the kind of the template, or NULL with the error stored. */
-static const th_chat_kind *find_kind(folder *f, const configuration *config)
-{
-    const char *jinja = template_of(config->member[TEMPLATE]);
-    const th_chat_kind *kind = NULL;
-    contents file;
-    if (!has_file(f, "chat_template.jinja")) {
-        (void)has_file(f, "tokenizer_config.json"); /* names it in messages */
-        return kind_of(f, jinja, jinja ? strlen(jinja) : 0);
-    }
-    if (read_file(f, MAX_TEMPLATE, &file))
-        kind = kind_of(f, file.text, file.size - 1);
-    release_contents(f, &file);
-    return kind;
-}
-
-/* Creates the template from the files. The caller releases both configurations. */
-static th_chat_template *load(folder *f, configuration *config, configuration *map)
+/* Reads tokenizer_config.json and the template. Returns false with the error stored. */
+static bool read_folder(folder *f, configuration *config)
 {
     if (has_file(f, "tokenizer_config.json") && !read_configuration(f, config))
+        return false;
+    const bool read = read_template(f, config);
+    if (!read && th_error_code(f->ctx) == TH_OK)
+        th_fail_memory(f->ctx, operation, MAX_TEMPLATE);
+    return read;
+}
+
+/* Creates the template from the files. name: of the kind; NULL: it is recognized. The caller releases both
+ * configurations and the text. */
+static th_chat_template *load(folder *f, const char *name, configuration *config, configuration *map)
+{
+    if (!read_folder(f, config))
         return NULL;
-    const th_chat_kind *kind = find_kind(f, config);
+    const th_chat_kind *kind = name ? th_chat_find_kind(f->ctx, name) : find_kind(f);
     if (kind == NULL || (has_file(f, "special_tokens_map.json") && !read_configuration(f, map)))
         return NULL;
     const char *bos = token_of(config->member[BOS]), *eos = token_of(config->member[EOS]);
-    return make(f->ctx, kind, bos ? bos : token_of(map->member[BOS]), eos ? eos : token_of(map->member[EOS]));
+    th_chat_template *chat = th_chat_template_make(f->ctx, kind, bos ? bos : token_of(map->member[BOS]),
+                                                   eos ? eos : token_of(map->member[EOS]));
+    if (chat && kind->rules & TH_CHAT_SMOLLM_3 && f->has_template)
+        chat->thinking = th_chat_smollm_thinking(f->ctx, f->jinja.bytes);
+    return chat;
+}
+
+/* Checks the arguments. */
+static bool usable_path(th_context *ctx, const char *path)
+{
+    if (!th_usable_context(ctx, operation))
+        return false;
+    if (path && strlen(path) < TH_MAX_PATH)
+        return true;
+    th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL or too long");
+    return false;
+}
+
+th_chat_template *th_chat_template_load_as(th_context *ctx, const char *path, const char *kind)
+{
+    if (!usable_path(ctx, path))
+        return NULL;
+    folder f = {.ctx = ctx, .path = path};
+    configuration config = {{NULL}}, map = {{NULL}};
+    th_chat_template *chat = load(&f, kind, &config, &map);
+    th_text_free(&f.jinja);
+    release_configuration(&config);
+    release_configuration(&map);
+    return chat;
 }
 
 th_chat_template *th_chat_template_load(th_context *ctx, const char *path)
 {
-    if (!th_usable_context(ctx, operation))
-        return NULL;
-    if (path == NULL || strlen(path) >= TH_MAX_PATH) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL or too long");
-        return NULL;
-    }
+    return th_chat_template_load_as(ctx, path, NULL);
+}
+
+th_status th_chat_template_text(th_context *ctx, const char *path, th_text *text)
+{
+    if (!usable_path(ctx, path))
+        return ctx ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
+    if (text == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the text is NULL");
     folder f = {.ctx = ctx, .path = path};
-    configuration config = {{NULL}}, map = {{NULL}};
-    th_chat_template *chat = load(&f, &config, &map);
+    configuration config = {{NULL}};
+    if (read_folder(&f, &config) && f.has_template && !th_chat_append(text, f.jinja.bytes, f.jinja.count))
+        th_fail_memory(ctx, operation, f.jinja.count);
+    th_text_free(&f.jinja);
     release_configuration(&config);
-    release_configuration(&map);
-    return chat;
+    return th_error_code(ctx);
 }

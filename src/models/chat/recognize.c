@@ -1,7 +1,10 @@
-/* Recognizes a chat template by its text. The text is first brought into a normal form, so that these do not matter:
- * carriage returns, white space at both ends, the text of comments, spaces inside tags, and whether a newline in a
- * string is written as \n. All of them leave the template's output as it is. The normal form is compared by its length
- * and its hash, which scripts/interop/chat_templates.py prints. */
+/* Recognizes a chat template by its text. The text is first brought into a normal form, without what never
+ * changes the output:
+ *
+ *   carriage returns, white space at both ends, the text of comments, spaces inside tags, white space that a hyphen of a
+ *   tag removes, and whether a newline in a string is written as \n
+ *
+ * The normal form is compared by its length and its hash, which scripts/interop/chat_templates.py prints. */
 #include <ctype.h>
 #include <string.h>
 
@@ -35,6 +38,30 @@ static bool is_word(char c)
 static bool begins(const scanner *s, char first, char second)
 {
     return s->end - s->at >= 2 && s->at[0] == first && s->at[1] == second;
+}
+
+/* Returns whether the tag or comment that ends before s->at removes the white space after it. */
+static bool strips_after(const scanner *s, const char *begin)
+{
+    return s->at - begin >= 5 && s->at[-3] == '-';
+}
+
+/* Reads text up to a tag or a comment, or to the end. strip: a hyphen removes the white space before it. */
+static void scan_text(scanner *s, bool strip)
+{
+    while (strip && s->at < s->end && is_space(*s->at))
+        s->at++;
+    const char *end = s->at;
+    while (end < s->end && !(s->end - end >= 2 && *end == '{' && strchr("#%{", end[1]) && end[1]))
+        end++;
+    const char *kept = end;
+    if (s->end - end >= 3 && end[2] == '-')
+        while (kept > s->at && is_space(kept[-1]))
+            kept--;
+    for (; s->at < kept; s->at++)
+        if (*s->at != '\r')
+            add(s, *s->at);
+    s->at = end;
 }
 
 /* Reads a comment, whose text does not matter, but whose hyphens remove white space. */
@@ -102,15 +129,15 @@ static scanner normalize(const char *jinja, size_t bytes)
         s.at++;
     while (s.end > s.at && is_space(s.end[-1]))
         s.end--;
-    while (s.at < s.end)
+    for (bool strip = false; s.at < s.end;) {
+        scan_text(&s, strip);
+        const char *begin = s.at;
         if (begins(&s, '{', '#'))
             scan_comment(&s);
-        else if (begins(&s, '{', '%') || begins(&s, '{', '{'))
+        else if (s.at < s.end)
             scan_tag(&s);
-        else if (*s.at == '\r')
-            s.at++;
-        else
-            add(&s, *s.at++);
+        strip = strips_after(&s, begin);
+    }
     return s;
 }
 

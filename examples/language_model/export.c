@@ -1,0 +1,84 @@
+/* The subcommand export: a folder for transformers, or a folder of adapters for PEFT. gguf.c: a file for llama.cpp. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoints.h"
+#include "tuning.h"
+
+/* Removes a file, so that the folder is incomplete until the file is written as the last one. */
+static void remove_first(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        give_up_file(path, "removed");
+}
+
+static void export_model(trainer *t, const char *folder, const char *family)
+{
+    const th_export_options given = {
+        .end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0, .family = family};
+    need_folder(folder);
+    remove_first(in_run(folder, "config.json"));
+    if (chosen.lora > 0)
+        merge_adapters(t);
+    expect(t, th_tokenizer_save(t->tokenizer, folder));
+    export_chat(t, folder);
+    expect(t, th_language_model_export(t->model, folder, &given));
+    print_written(in_run(folder, "config.json"));
+    print_written(in_run(folder, "model.safetensors"));
+    print_written(in_run(folder, "tokenizer.json"));
+    if (access(in_run(folder, "chat_template.jinja"), F_OK) == 0)
+        print_written(in_run(folder, "chat_template.jinja"));
+    print_next(program_path, PROGRAM, (const char *const[]){"sample", as_word(folder), NULL});
+}
+
+static void export_adapter(trainer *t, const char *folder, const char *family)
+{
+    if (chosen.lora == 0)
+        refuse(PROGRAM, "--adapter needs a run of tune with adapters; this run trained whole weights: ", t->run);
+    need_folder(folder);
+    remove_first(in_run(folder, "adapter_config.json"));
+    expect(t, th_lora_save(t->model, folder, &(th_lora_save_options){.base_model = chosen.from, .family = family}));
+    print_written(in_run(folder, "adapter_config.json"));
+    print_written(in_run(folder, "adapter_model.safetensors"));
+}
+
+/* Ends the program if the folder has the name of a GGUF file: the user has forgotten --gguf. */
+static void refuse_file_name(const char *folder)
+{
+    const size_t length = strlen(folder);
+    if (length > 5 && strcmp(folder + length - 5, ".gguf") == 0)
+        refuse(PROGRAM, "a GGUF file needs the option --gguf: export RUN --gguf ", folder);
+}
+
+int export(int argc, char **argv)
+{
+    const char *family = NULL, *words[2] = {NULL};
+    bool last = false, force = false, adapter = false;
+    const program_option options[] = {
+        {"adapter", "only the adapters of tune, for PEFT; the model stays in its folder", .flag = &adapter},
+        {"family", "the model_type of transformers to write (default: one that has the model's options)",
+         .text = &family},
+        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        {"force", "replace a model that is there", .flag = &force},
+        {0}};
+    if (parse_options_and_words(argc, argv, PROGRAM,
+                                "language_model export RUN FOLDER [OPTION...]\n"
+                                "Writes model, tokenizer and chat template for Hugging Face transformers:\n"
+                                "AutoModelForCausalLM.from_pretrained(FOLDER) reads them.\n"
+                                "export RUN --gguf FILE writes one file for llama.cpp.",
+                                options, words, 2) < 2)
+        refuse(PROGRAM, "export needs the folder of a run and one to write, or --gguf FILE", "");
+    refuse_file_name(words[1]);
+    if (has_checkpoint(words[1]))
+        refuse(PROGRAM, "this is the folder of a run; export needs another folder to write: ", words[1]);
+    if (!force && access(in_run(words[1], adapter ? "adapter_config.json" : "config.json"), F_OK) == 0)
+        refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
+    if (is_model_folder(words[0]))
+        refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
+    trainer t = {.run = words[0], .ctx = th_context_new(NULL)};
+    open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
+    (adapter ? export_adapter : export_model)(&t, words[1], family);
+    th_context_free(t.ctx);
+    return EXIT_SUCCESS;
+}

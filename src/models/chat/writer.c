@@ -1,0 +1,117 @@
+/* Pieces of a conversation: appending to the text, tokens and the date, white space. */
+#include <string.h>
+#include <time.h>
+
+#include "models/chat/writer.h"
+#include "models/text/grow.h"
+
+bool th_chat_append(th_text *text, const char *bytes, size_t count)
+{
+    if (count > PTRDIFF_MAX - 1 - text->count || !TH_GROW(text->bytes, text->capacity, text->count + count + 1))
+        return false;
+    if (count > 0)
+        memcpy(text->bytes + text->count, bytes, count);
+    text->count += count;
+    text->bytes[text->count] = 0;
+    return true;
+}
+
+void th_chat_text_free(th_chat_text *text)
+{
+    th_text_free(&text->text);
+    free(text->span);
+    *text = (th_chat_text){0};
+}
+
+bool th_chat_has(const th_chat_writer *w, th_chat_rule rule)
+{
+    return (w->kind->rules & (unsigned)rule) != 0;
+}
+
+/* -- pieces of text -- */
+
+void th_chat_put_part(th_chat_writer *w, th_chat_part p)
+{
+    w->failed |= !th_chat_append(&w->to->text, p.at, p.count);
+}
+
+void th_chat_put_today(th_chat_writer *w, bool whole_month)
+{
+    static const char *const month[] = {"January", "February", "March",     "April",   "May",      "June",
+                                        "July",    "August",   "September", "October", "November", "December"};
+    char text[40] = "";
+    const time_t now = time(NULL);
+    struct tm day;
+    if (localtime_r(&now, &day))
+        snprintf(text, sizeof text, "%02d %.*s %04d", day.tm_mday, whole_month ? 9 : 3, month[day.tm_mon],
+                 day.tm_year + 1900);
+    th_chat_put_part(w, (th_chat_part){text, strlen(text)});
+}
+
+static void put_date(th_chat_writer *w)
+{
+    static const char usual[] = "26 Jul 2024"; /* the template's own date */
+    if (th_chat_has(w, TH_CHAT_TODAY))
+        th_chat_put_today(w, false);
+    else
+        th_chat_put_part(w, (th_chat_part){usual, sizeof usual - 1});
+}
+
+void th_chat_put(th_chat_writer *w, const char *text)
+{
+    for (; text && *text; text++)
+        if (*text == TH_BOS[0])
+            th_chat_put_part(w, (th_chat_part){w->chat->bos, strlen(w->chat->bos)});
+        else if (*text == TH_EOS[0])
+            th_chat_put_part(w, (th_chat_part){w->chat->eos, strlen(w->chat->eos)});
+        else if (*text == TH_DAY[0])
+            put_date(w);
+        else
+            th_chat_put_part(w, (th_chat_part){text, 1});
+}
+
+/* -- white space -- */
+
+/* The length of the white space character at p, as Python's str.strip has them; 0 for another character. */
+static size_t space_at(const char *p, size_t count)
+{
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } others[] = {{"\xc2\x85", 2},     {"\xc2\xa0", 2},     {"\xe1\x9a\x80", 3}, {"\xe2\x80\xa8", 3},
+                  {"\xe2\x80\xa9", 3}, {"\xe2\x80\xaf", 3}, {"\xe2\x81\x9f", 3}, {"\xe3\x80\x80", 3}};
+    if (count == 0)
+        return 0;
+    const unsigned char c = (unsigned char)*p;
+    if (c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f))
+        return 1;
+    if (count >= 3 && memcmp(p, "\xe2\x80", 2) == 0 && (unsigned char)p[2] >= 0x80 && (unsigned char)p[2] <= 0x8a)
+        return 3;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (count >= others[i].count && memcmp(p, others[i].bytes, others[i].count) == 0)
+            return others[i].count;
+    return 0;
+}
+
+th_chat_part th_chat_trim(th_chat_part p)
+{
+    for (size_t n; (n = space_at(p.at, p.count)) > 0; p.count -= n)
+        p.at += n;
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t n = 1; n <= 3 && n <= p.count && !again; n++)
+            if (space_at(p.at + p.count - n, n) == n) {
+                p.count -= n;
+                again = true;
+            }
+    }
+    return p;
+}
+
+th_chat_part th_chat_content(const th_chat_writer *w, const th_chat_message *message)
+{
+    const th_chat_part all = {message->content, strlen(message->content)};
+    const bool system = strcmp(message->role, "system") == 0, answer = strcmp(message->role, "assistant") == 0;
+    const bool trims = th_chat_has(w, TH_CHAT_TRIMS) && !(system && th_chat_has(w, TH_CHAT_SYSTEM_AS_IS));
+    return trims || (answer && th_chat_has(w, TH_CHAT_TRIMS_ANSWER)) ? th_chat_trim(all) : all;
+}
