@@ -1,5 +1,5 @@
 #!/bin/sh
-# interop.sh [--fixtures] [NAME...]: compares Tapehead with PyTorch, transformers, safetensors, tokenizers and TensorBoard.
+# interop.sh [--fixtures] [NAME...]: compares Tapehead with PyTorch, transformers, PEFT, TRL, tokenizers, tiktoken, GGUF and others.
 # Runs all comparisons scripts/interop/NAME.py, or the named ones, and prints their measurements; fails if one fails. Each
 # comparison also checks that it would write the same files in tests/fixtures; --fixtures writes them again instead.
 # The Python packages (scripts/interop/requirements.txt) are installed once, into ~/.cache/tapehead/interop.

@@ -1,4 +1,4 @@
-/* Runs tokenizers for the comparison with Hugging Face's tokenizers (bpe.py):
+/* Runs tokenizers for the comparisons with Hugging Face's tokenizers (bpe.py) and tiktoken (tiktoken_encodings.py):
  *     tokenizer encode|document PATH TEXTS      prints a line for each text: its ids, or "error: " and the message
  *     tokenizer train FOLDER VOCABULARY MIN_FREQUENCY MAX_BYTES PATTERN TEXT SPECIAL...   PATTERN "" means GPT-2's
  *     tokenizer characters FOLDER TEXT          saves a tokenizer of the text's characters
@@ -6,18 +6,18 @@
  *     tokenizer again PATH FOLDER               loads a tokenizer and saves it
  *     tokenizer decode|stream PATH IDS          prints the text of each line of ids, and ff fe ff; at once, or
  *                                             token by token
- * TEXTS is a file with texts that are separated by the bytes ff fe ff. Seconds are printed to standard error. */
+ * TEXTS is a file with texts that are separated by the bytes ff fe ff. Seconds of processor time are printed to standard
+ * error. */
 #include <time.h>
 
 #include "driver.h"
 
 static const char separator[] = "\xff\xfe\xff";
 
+/* Returns the processor time of this process, which other processes change less than the time of day. */
 static double now(void)
 {
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (double)clock() / CLOCKS_PER_SEC;
 }
 
 static char *read_all(const char *path, size_t *bytes)

@@ -5,6 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
 enum { PIECE = 4 << 20 }; /* bytes that one thread reads at a time */
 
 static int64_t page_bytes(void)

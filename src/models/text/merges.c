@@ -5,7 +5,7 @@
 
 #include "models/text/grow.h"
 
-enum { SHORT_WORD = 48, NO_RANK = -1 };
+enum { SHORT_WORD = 48 };
 
 /* A token of a long word, and its remaining neighbors. */
 typedef struct th_link {
@@ -100,14 +100,24 @@ void th_merges_release(th_merges *m)
 /* -- short words -- */
 
 typedef struct ranked {
-    int64_t rank; /* of the pair that begins with this token; NO_RANK: not a merge */
+    uint32_t rank; /* of the pair that begins with this token; no_rank: not a merge */
     int32_t result;
 } ranked;
+static const uint32_t no_rank = UINT32_MAX;
 
 static ranked rank_of(const th_merges *m, int32_t left, int32_t right)
 {
     const th_merge_slot *slot = find(m, left, right);
-    return slot ? (ranked){slot->rank, slot->result} : (ranked){NO_RANK, 0};
+    return slot ? (ranked){slot->rank, slot->result} : (ranked){no_rank, 0};
+}
+
+/* Returns the pair with the lowest rank; 0 if no pair is a merge. */
+static size_t lowest(const ranked *pair, size_t pairs)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < pairs; i++)
+        best = pair[i].rank < pair[best].rank ? i : best;
+    return best;
 }
 
 static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
@@ -115,13 +125,10 @@ static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
     ranked pair[SHORT_WORD];
     for (size_t i = 0; i + 1 < count; i++)
         pair[i] = rank_of(m, token[i], token[i + 1]);
-    for (;;) {
-        size_t best = count;
-        for (size_t i = 0; i + 1 < count; i++)
-            if (pair[i].rank != NO_RANK && (best == count || pair[i].rank < pair[best].rank))
-                best = i;
-        if (best == count)
-            return count;
+    while (count > 1) {
+        const size_t best = lowest(pair, count - 1);
+        if (pair[best].rank == no_rank)
+            break;
         token[best] = pair[best].result;
         count--;
         for (size_t i = best + 1; i < count; i++) {
@@ -133,6 +140,7 @@ static size_t merge_short(const th_merges *m, int32_t *token, size_t count)
         if (best > 0)
             pair[best - 1] = rank_of(m, token[best - 1], token[best]);
     }
+    return count;
 }
 
 /* -- long words: a heap of rank << 32 | position, the smallest first -- */
