@@ -320,6 +320,29 @@ START_TEST(test_round_trips)
 }
 END_TEST
 
+/* The file has the rounded weights, and an option that it does not have is an error. */
+START_TEST(test_rounded)
+{
+    th_module *model = fixture(_i / 2);
+    const th_export_options rounded = {.family = models[_i / 2].family, .type = _i % 2 ? TH_FLOAT16 : TH_BFLOAT16};
+    ck_assert_int_eq(th_language_model_export(model, directory, &rounded), TH_OK);
+    th_module *again = th_language_model_from_pretrained(ctx, directory);
+    no_error();
+    for (th_parameter_iterator p = th_module_parameters(model), q = th_module_parameters(again);
+         th_parameter_next(&p) && th_parameter_next(&q);) {
+        const float *expected = th_data_const(th_cast(th_cast(p.tensor, rounded.type), TH_FLOAT32));
+        no_error();
+        ck_assert(memcmp(expected, th_data_const(q.tensor), (size_t)th_numel(p.tensor) * sizeof *expected) == 0);
+    }
+    th_safetensors *file = th_safetensors_open(ctx, directory);
+    for (int64_t i = 0; i < th_safetensors_count(file); i++)
+        ck_assert_str_eq(th_safetensors_at(file, i)->type, _i % 2 ? "F16" : "BF16");
+    th_safetensors_close(file);
+    expect_status(th_language_model_export(model, directory, &(th_export_options){.type = TH_Q8_0}), TH_ERROR_TYPE,
+                  "q8_0");
+}
+END_TEST
+
 /* The order of rows changes, in norms of queries and keys too, but the logits do not. */
 START_TEST(test_neighbors_become_halves)
 {
@@ -446,6 +469,7 @@ int main(void)
     tcase_add_test(tests, test_rotary_positions);
     tcase_add_test(tests, test_refused_fields);
     tcase_add_loop_test(tests, test_round_trips, 0, MODELS);
+    tcase_add_loop_test(tests, test_rounded, 0, 2 * MODELS);
     tcase_add_loop_test(tests, test_neighbors_become_halves, 1, MODELS);
     tcase_add_test(tests, test_named_family);
     tcase_add_test(tests, test_options_that_differ);

@@ -13,10 +13,10 @@ static void remove_first(const char *path)
         give_up_file(path, "removed");
 }
 
-static void export_model(trainer *t, const char *folder, const char *family)
+static void export_model(trainer *t, const char *folder, const char *family, th_dtype type)
 {
     const th_export_options given = {
-        .end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0, .family = family};
+        .end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0, .family = family, .type = type};
     need_folder(folder);
     remove_first(in_run(folder, "config.json"));
     if (chosen.lora > 0)
@@ -53,12 +53,13 @@ static void refuse_file_name(const char *folder)
 
 int export(int argc, char **argv)
 {
-    const char *family = NULL, *words[2] = {NULL};
+    const char *family = NULL, *type = "float32", *words[2] = {NULL};
     bool last = false, force = false, adapter = false;
     const program_option options[] = {
         {"adapter", "only the adapters of tune, for PEFT; the model stays in its folder", .flag = &adapter},
         {"family", "the model_type of transformers to write (default: one that has the model's options)",
          .text = &family},
+        {"type", "of weights: float32, float16 or bfloat16 (default: float32)", .text = &type},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {"force", "replace a model that is there", .flag = &force},
         {0}};
@@ -69,6 +70,7 @@ int export(int argc, char **argv)
                                 "export RUN --gguf FILE writes one file for llama.cpp.",
                                 options, words, 2) < 2)
         refuse(PROGRAM, "export needs the folder of a run and one to write, or --gguf FILE", "");
+    const th_dtype dtype = type_to_write(type, false);
     refuse_file_name(words[1]);
     if (has_checkpoint(words[1]))
         refuse(PROGRAM, "this is the folder of a run; export needs another folder to write: ", words[1]);
@@ -78,7 +80,10 @@ int export(int argc, char **argv)
         refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
     trainer t = {.run = words[0], .ctx = th_context_new(NULL)};
     open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
-    (adapter ? export_adapter : export_model)(&t, words[1], family);
+    if (adapter)
+        export_adapter(&t, words[1], family);
+    else
+        export_model(&t, words[1], family, dtype);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

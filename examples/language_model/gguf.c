@@ -3,15 +3,18 @@
 
 #include "tuning.h"
 
-/* Returns the type of that name. */
-static th_dtype find_type(const char *name)
+th_dtype type_to_write(const char *name, bool blocks)
 {
     static const th_dtype types[] = {TH_FLOAT32, TH_FLOAT16, TH_BFLOAT16, TH_Q8_0, TH_Q4_0};
-    size_t i = 0;
-    while (i < sizeof types / sizeof *types && strcmp(name, th_dtype_name(types[i])) != 0)
+    const int count = blocks ? 5 : 3;
+    int i = 0;
+    while (i < count && strcmp(name, th_dtype_name(types[i])) != 0)
         i++;
-    if (i == sizeof types / sizeof *types)
-        refuse(PROGRAM, "--type is float32, float16, bfloat16, q8_0 or q4_0, not ", name);
+    if (i == count)
+        refuse(PROGRAM,
+               blocks ? "--type is float32, float16, bfloat16, q8_0 or q4_0, not "
+                      : "--type is float32, float16 or bfloat16 (with --gguf also q8_0 or q4_0), not ",
+               name);
     return types[i];
 }
 
@@ -35,7 +38,7 @@ static int export_file(int argc, char **argv)
         refuse(PROGRAM, "--gguf needs a file", "");
     if (!force && access(path, F_OK) == 0)
         refuse(PROGRAM, "there is a file already (--force replaces it): ", path);
-    const th_dtype dtype = find_type(type);
+    const th_dtype dtype = type_to_write(type, true);
     trainer t;
     open_model(&t, run, last, false);
     if (t.run && chosen.lora > 0)

@@ -25,6 +25,11 @@ void keep_chat(trainer *t, bool instructions);
 /* Copies them from the run to a folder. */
 void export_chat(trainer *t, const char *folder);
 
+/* -- gguf.c -- */
+/* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another
+ * name. */
+th_dtype type_to_write(const char *name, bool blocks);
+
 /* Returns the token at which the validation part of a file with marks begins: at the beginning of a document, with at
  * least one before and one after it. Ends the program if there is a single document. */
 int64_t split_documents(trainer *t, th_token_file *file);

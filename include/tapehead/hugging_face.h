@@ -79,14 +79,16 @@ typedef struct th_export_options {
     int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
     bool has_end_token;
     const char *family; /* model_type of config.json; NULL: the first family that has the model's options */
+    th_dtype type;      /* of all weights in the file: TH_BFLOAT16, TH_FLOAT16, or TH_FLOAT32 (0): the model's type */
 } th_export_options;
 /* Sets end_token and has_end_token. */
 #define TH_END_TOKEN(token) .end_token = (token), .has_end_token = true
-/* Writes the folder, and creates it if necessary: model.safetensors, the weights in the model's type, then config.json.
+/* Writes the folder, and creates it if necessary: model.safetensors, the weights, then config.json.
  * The model is written as the given family, or as the first one that has all of its options: gpt2, llama, mistral,
  * qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox. TH_ERROR_ARGUMENT names the options that this
  * family, or the closest one, does not have. Rotary positions that rotate neighbors become positions that rotate
- * halves, by another order of the rows of q and k. Such rows, and packed tensors, are copied first. Dropout matters for
+ * halves, by another order of the rows of q and k. Such rows, packed tensors and rounded weights are copied first. TH_ERROR_TYPE
+ * for another type, and for a model with stored weights. Dropout matters for
  * training only: kinds of dropout that the family does not have are not written.
  * options may be NULL. */
 TH_API th_status th_language_model_export(th_module *model, const char *folder,

@@ -88,8 +88,8 @@ static th_status write_config(th_context *ctx, const char *folder, const th_fami
 
 /* -- model.safetensors -- */
 
-/* Writes the tensors of the list. */
-static void write_list(th_context *ctx, const char *path, const th_foreign_tensors *list)
+/* Writes the tensors of the list, rounded to a storage type if that is given. */
+static void write_list(th_context *ctx, const char *path, const th_foreign_tensors *list, th_dtype type)
 {
     static const th_named_text metadata = {"format", "pt"}; /* transformers rejects a file without it */
     const size_t bytes = (size_t)list->count * sizeof(th_named_tensor);
@@ -98,8 +98,10 @@ static void write_list(th_context *ctx, const char *path, const th_foreign_tenso
         (void)th_fail_memory(ctx, operation, bytes);
         return;
     }
-    for (int64_t i = 0; i < list->count; i++)
-        named[i] = (th_named_tensor){list->tensor[i].name, th_foreign_tensor_values(&list->tensor[i])};
+    for (int64_t i = 0; i < list->count; i++) {
+        th_tensor *values = th_foreign_tensor_values(&list->tensor[i]);
+        named[i] = (th_named_tensor){list->tensor[i].name, th_is_storage(type) ? th_cast(values, type) : values};
+    }
     if (!th_failed(ctx)) {
         th_status status = th_safetensors_write(ctx, path, named, list->count, &metadata, 1);
         (void)status; /* the error is stored */
@@ -107,14 +109,14 @@ static void write_list(th_context *ctx, const char *path, const th_foreign_tenso
     th_release(ctx, named, bytes);
 }
 
-static void write_weights(th_module *model, const char *folder, const th_family *family)
+static void write_weights(th_module *model, const char *folder, const th_family *family, th_dtype type)
 {
     char path[TH_MAX_PATH];
     th_foreign_tensors list;
     if (!th_hugging_face_path(model->ctx, operation, folder, "model.safetensors", path) ||
         th_foreign_tensors_list(model, family, operation, true, &list) != TH_OK)
         return;
-    write_list(model->ctx, path, &list);
+    write_list(model->ctx, path, &list, type);
     th_foreign_tensors_free(model->ctx, &list);
 }
 
@@ -128,6 +130,10 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "end token %lld is outside the vocabulary of %lld",
                        (long long)given->end_token, (long long)m->vocabulary);
+    if (given->type != TH_FLOAT32 && given->type != TH_BFLOAT16 && given->type != TH_FLOAT16)
+        return th_fail(ctx, TH_ERROR_TYPE, operation,
+                       "a folder cannot have the type %s; float32, bfloat16 and float16 are possible",
+                       th_dtype_name(given->type));
     if (given->family && th_family_find(given->family) == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown family \"%.60s\"", given->family);
     if (th_is_shapes_only(ctx))
@@ -135,7 +141,7 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     return TH_OK;
 }
 
-/* A folder has float32 or float64 weights. */
+/* Checks that no weight is stored. */
 static th_status check_types(const th_module *model)
 {
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
@@ -163,12 +169,13 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
         return th_error_code(ctx);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(errno));
-    const th_dtype dtype = th_dtype_of(th_module_find_parameter(model, "embedding.weight"));
+    const th_dtype own = th_dtype_of(th_module_find_parameter(model, "embedding.weight"));
     th_scope_begin(ctx, NULL);
     th_no_grad_begin(ctx);
-    write_weights(model, folder, family);
+    write_weights(model, folder, family, given.type);
     th_no_grad_end(ctx);
     th_scope_end(ctx, NULL);
     /* written last: a folder with config.json has a whole model */
-    return th_failed(ctx) ? th_error_code(ctx) : write_config(ctx, folder, family, m, dtype, &given);
+    return th_failed(ctx) ? th_error_code(ctx)
+                          : write_config(ctx, folder, family, m, th_is_storage(given.type) ? given.type : own, &given);
 }
