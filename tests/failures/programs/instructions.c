@@ -20,10 +20,19 @@ static th_status template_loaded(program_run *r)
     th_chat_template *chat = th_chat_template_load(r->ctx, in_folder(r, "."));
     if (chat == NULL)
         return th_error_code(r->ctx);
-    add_bytes(r, th_chat_template_kind(chat), strlen(th_chat_template_kind(chat)));
-    add_bytes(r, th_chat_template_end(chat), strlen(th_chat_template_end(chat)));
+    add_text(r, th_chat_template_kind(chat));
+    add_text(r, th_chat_template_end(chat));
     th_chat_template_free(chat);
-    return TH_OK;
+    chat = th_chat_template_load_as(r->ctx, in_folder(r, "."), "chatml");
+    if (chat == NULL)
+        return th_error_code(r->ctx);
+    add_text(r, th_chat_template_end(chat));
+    th_chat_template_free(chat);
+    th_text text = {0};
+    const th_status status = th_chat_template_text(r->ctx, in_folder(r, "."), &text);
+    add_number(r, (double)text.count);
+    th_text_free(&text);
+    return status;
 }
 
 static th_status conversation_encoded(program_run *r)
