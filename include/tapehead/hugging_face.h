@@ -87,9 +87,9 @@ typedef struct th_export_options {
  * The model is written as the given family, or as the first one that has all of its options: gpt2, llama, mistral,
  * qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox. TH_ERROR_ARGUMENT names the options that this
  * family, or the closest one, does not have. Rotary positions that rotate neighbors become positions that rotate
- * halves, by another order of the rows of q and k. Such rows, packed tensors and rounded weights are copied first. TH_ERROR_TYPE
- * for another type, and for a model with stored weights. Dropout matters for
- * training only: kinds of dropout that the family does not have are not written.
+ * halves, by another order of the rows of q and k. Such rows, packed tensors and rounded weights are copied first.
+ * TH_ERROR_TYPE for another type, and for a model with stored weights. Dropout matters for training only: kinds of
+ * dropout that the family does not have are not written.
  * options may be NULL. */
 TH_API th_status th_language_model_export(th_module *model, const char *folder,
                                           const th_export_options *options) TH_MUST_CHECK;
