@@ -72,7 +72,7 @@ static void read_block(const double *values, float *block)
 static int8_t eight_bits(float x, float inverse)
 {
     const float number = roundf(x * inverse);
-    return number >= 127 ? 127 : number <= -127 ? -127 : isnan(number) ? 0 : (int8_t)number;
+    return (int8_t)(number >= 127 ? 127 : number <= -127 ? -127 : isnan(number) ? 0 : (int)number);
 }
 
 /* scale = max |x| / 127, number = round(x / scale) */
@@ -91,7 +91,7 @@ static void round_q8_0(const double *values, th_q8_0 *to)
 static uint8_t four_bits(float x, float inverse)
 {
     const float number = (float)((double)x * (double)inverse + 8.5);
-    return number >= 15 ? 15 : number > 0 ? (uint8_t)number : 0;
+    return (uint8_t)(number >= 15 ? 15 : number > 0 ? (int)number : 0);
 }
 
 /* scale = extreme / -8, number = x / scale + 8 */
