@@ -226,89 +226,33 @@ END_TEST
 /* Hyphens remove the white space between these tags, so its amount does not matter. */
 START_TEST(removed_white_space)
 {
-#define LINE(space, text) "{%- " text " %}" space
-    static const char mistral[] = LINE("    ", "if messages[0]['role'] == 'system'") LINE(
-        "", "set system_message = messages[0]['content']") LINE("\n\n", "set loop_messages = messages[1:]") LINE(" ",
-                                                                                                                 "else")
-        LINE("", "set loop_messages = messages") "{%- endif %}{{- bos_token }}" LINE("", "for message in loop_messages")
-            LINE(
-                "\n",
-                "if (message['role'] == 'user') != (loop.index0 % 2 "
-                "== 0)") "\t{{- raise_exception('After the optional "
-                         "system message, conversation roles must "
-                         "alternate "
-                         "user/assistant/user/assistant/...') }}" LINE("", "endif") LINE("", "if message['role'] == "
-                                                                                             "'user'")
-                             LINE(
-                                 "\n",
-                                 "if loop.last and "
-                                 "system_message is defined") "{{- '[INST] ' + system_message + "
-                                                              "'\\n\\n' + message['content'] + "
-                                                              "'[/INST]' }}" LINE(
-                                                                  "\n",
-                                                                  "else") "{{- '[INST] "
-                                                                          "' + "
-                                                                          "message['"
-                                                                          "content'] + "
-                                                                          "'[/INST]' "
-                                                                          "}}" LINE("", "endi"
-                                                                                        "f")
-                                                                              LINE(
-                                                                                  "\n",
-                                                                                  "elif "
-                                                                                  "messa"
-                                                                                  "ge['"
-                                                                                  "role'"
-                                                                                  "] == "
-                                                                                  "'assi"
-                                                                                  "stant"
-                                                                                  "'") "{{- ' ' + message['content'] + "
-                                                                                       "eos_token}}" LINE("",
-                                                                                                          "else") "{{- "
-                                                                                                                  "rais"
-                                                                                                                  "e_"
-                                                                                                                  "exce"
-                                                                                                                  "ptio"
-                                                                                                                  "n('"
-                                                                                                                  "Only"
-                                                                                                                  " use"
-                                                                                                                  "r "
-                                                                                                                  "and "
-                                                                                                                  "assi"
-                                                                                                                  "stan"
-                                                                                                                  "t "
-                                                                                                                  "role"
-                                                                                                                  "s "
-                                                                                                                  "are "
-                                                                                                                  "supp"
-                                                                                                                  "orte"
-                                                                                                                  "d, "
-                                                                                                                  "with"
-                                                                                                                  " the"
-                                                                                                                  " "
-                                                                                                                  "exce"
-                                                                                                                  "ptio"
-                                                                                                                  "n "
-                                                                                                                  "of "
-                                                                                                                  "an "
-                                                                                                                  "init"
-                                                                                                                  "ial "
-                                                                                                                  "opti"
-                                                                                                                  "onal"
-                                                                                                                  " "
-                                                                                                                  "syst"
-                                                                                                                  "em "
-                                                                                                                  "mess"
-                                                                                                                  "age!"
-                                                                                                                  "') "
-                                                                                                                  "}"
-                                                                                                                  "}" LINE(
-                                                                                                                      "\n",
-                                                                                                                      "endif")
-                                                                                                                      LINE(
-                                                                                                                          "\n",
-                                                                                                                          "endf"
-                                                                                                                          "or");
+    /* clang-format off */
+    static const char mistral[] =
+        "{%- if messages[0]['role'] == 'system' %}    "
+        "{%- set system_message = messages[0]['content'] %}"
+        "{%- set loop_messages = messages[1:] %}\n\n"
+        "{%- else %} "
+        "{%- set loop_messages = messages %}"
+        "{%- endif %}{{- bos_token }}"
+        "{%- for message in loop_messages %}"
+        "{%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\n\t"
+        "{{- raise_exception('After the optional system message, conversation roles must alternate "
+        "user/assistant/user/assistant/...') }}"
+        "{%- endif %}"
+        "{%- if message['role'] == 'user' %}"
+        "{%- if loop.last and system_message is defined %}\n"
+        "{{- '[INST] ' + system_message + '\\n\\n' + message['content'] + '[/INST]' }}"
+        "{%- else %}\n"
+        "{{- '[INST] ' + message['content'] + '[/INST]' }}"
+        "{%- endif %}"
+        "{%- elif message['role'] == 'assistant' %}\n"
+        "{{- ' ' + message['content'] + eos_token}}"
+        "{%- else %}"
+        "{{- raise_exception('Only user and assistant roles are supported, with the exception of an initial optional "
+        "system message!') }}"
+        "{%- endif %}\n"
+        "{%- endfor %}\n";
+    /* clang-format on */
     const th_chat_template *chat = load(mistral, NULL);
     no_error();
     ck_assert_str_eq(th_chat_template_kind(chat), "mistral-0.3");

@@ -45,18 +45,21 @@ static bool copy_file(const char *from, const char *to, const char *name)
 {
     char buffer[1 << 16];
     FILE *file = fopen(in_run(from, name), "r");
-    if (file == NULL && errno == ENOENT)
+    if (file == NULL && errno != ENOENT)
+        give_up_file(in_run(from, name), "read");
+    if (file == NULL)
         return false;
     char *bytes = NULL;
     size_t count = 0, n = 0;
-    while (file && (n = fread(buffer, 1, sizeof buffer, file)) > 0) {
+    while ((n = fread(buffer, 1, sizeof buffer, file)) > 0) {
         char *more = realloc(bytes, count + n);
         if (more == NULL)
             give_up(PROGRAM, "out of memory");
-        bytes = memcpy(more + count, buffer, n) ? more : NULL;
+        bytes = more;
+        memcpy(bytes + count, buffer, n);
         count += n;
     }
-    if (file == NULL || ferror(file))
+    if (ferror(file))
         give_up_file(in_run(from, name), "read");
     fclose(file);
     write_bytes(to, name, bytes ? bytes : "", count);
