@@ -1,5 +1,5 @@
-/* Times th_generate on a language model with random weights, or on one in a folder or a GGUF file: each sequence has a prompt and is
- * continued token by token, by default greedily. Prints one line of name=value pairs. generation.sh compares them with
+/* Times th_generate on a language model with random weights, or on one in a folder or a GGUF file. Each sequence has a
+ * prompt and is continued token by token, by default greedily. Prints one line of name=value pairs. generation.sh compares them with
  * transformers and llama.cpp. */
 #include <tapehead/models.h>
 

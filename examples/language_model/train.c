@@ -78,7 +78,7 @@ static void write_tokens(trainer *t, const texts *text)
         check_length(text, tokens);
 }
 
-/* Returns the tokens for which choose_windows makes space: documents stay whole, and share windows. */
+/* Returns the tokens for which choose_windows makes space. Documents stay whole, and share windows. */
 static int64_t wanted_tokens(void)
 {
     return !chosen.marked ? chosen.training_tokens : longest > MARKED_LENGTH ? longest : MARKED_LENGTH;

@@ -1,8 +1,11 @@
 /* Recognizes a chat template by its text. The text is first brought into a normal form, without what never
  * changes the output:
  *
- *   carriage returns, white space at both ends, the text of comments, spaces inside tags, white space that a hyphen of a
- *   tag removes, and whether a newline in a string is written as \n
+ *   - carriage returns
+ *   - white space at both ends, and white space that a hyphen of a tag removes
+ *   - spaces inside tags
+ *   - the text of comments
+ *   - whether a newline in a string is written as \n
  *
  * The normal form is compared by its length and its hash, which scripts/interop/chat_templates.py prints. */
 #include <ctype.h>
