@@ -29,7 +29,7 @@ static const program_option options[] = {
     {"most", "the largest number of threads", .integer = &most, .low = 1, .high = SCHEDULE_WORKERS},
     {"steps", "for each number of threads, at least", .integer = &steps, .low = 1, .high = 1e6},
     {"seconds", "for each number of threads, at least", .real = &seconds, .low = 0, .high = 1e5},
-    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"precision", "of matrix products: float32, bfloat16x3, bfloat16 or int8", .text = &precision},
     {"regions", "print the regions of the largest number of threads instead, summed by kind of task",
      .flag = &by_region},
     {0},

@@ -34,7 +34,7 @@ static const program_option options[] = {
     {"top-k", "0: all", .integer = &top_k, .low = 0, .high = 1e7},
     {"top-p", "0: all", .real = &top_p, .low = 0, .high = 1},
     {"beams", "0: no beam search", .integer = &beams, .low = 0, .high = 1000},
-    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"precision", "of matrix products: float32, bfloat16x3, bfloat16 or int8", .text = &precision},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"repeats", "the fastest counts", .integer = &repeats, .low = 1, .high = 1000},
     {0},

@@ -18,7 +18,7 @@ static int64_t threads;
 static double seconds = 0.2;
 static const char *precision = "float32";
 static const program_option options[] = {
-    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"precision", "of matrix products: float32, bfloat16x3, bfloat16 or int8", .text = &precision},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"seconds", "for each shape", .real = &seconds, .low = 0, .high = 100},
     {0},

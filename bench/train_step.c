@@ -32,7 +32,7 @@ static const program_option options[] = {
     {"no-mlp", "layers have attention only", .flag = &no_mlp},
     {"dropout", "of the embedding, the branches and the attention weights", .real = &sizes.dropout, .low = 0,
      .high = 0.99},
-    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"precision", "of matrix products: float32, bfloat16x3, bfloat16 or int8", .text = &precision},
     {"no-fusion", "replace fused operations by their compositions", .flag = &no_fusion},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"steps", "in total; 0: until --seconds have passed", .integer = &steps, .low = 0, .high = 1e6},

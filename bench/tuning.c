@@ -38,7 +38,7 @@ static const program_option options[] = {
     {"attention", "adapters of q_proj and v_proj only, not of all projections", .flag = &attention},
     {"storage", "of frozen weights: float32, bfloat16, float16, q8_0 or q4_0", .text = &storage},
     {"recompute", "saves only the result of each block", .flag = &recompute},
-    {"precision", "of matrix products: float32, bfloat16x3 or bfloat16", .text = &precision},
+    {"precision", "of matrix products: float32, bfloat16x3, bfloat16 or int8", .text = &precision},
     {"threads", "0: one for each processor", .integer = &threads, .low = 0, .high = 1024},
     {"steps", "to measure, after two steps that are not measured", .integer = &steps, .low = 1, .high = MAX_STEPS},
     {"profile", "profile one more step: print a table to standard error, write a Chrome trace to this file",

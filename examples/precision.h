@@ -7,15 +7,14 @@
 
 #include "options.h"
 
-#define PRECISION_HELP "of matrix products: float32, bfloat16x3 or bfloat16"
+#define PRECISION_HELP "of matrix products: float32, bfloat16x3, bfloat16 or int8"
 
 /* Finds a precision by its name. Returns false for an unknown name. */
 static inline bool find_precision(const char *word, th_precision *precision)
 {
-    static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(word, th_precision_name(all[i])) == 0) {
-            *precision = all[i];
+    for (int p = TH_PRECISION_FLOAT32; p <= TH_PRECISION_INT8; p++)
+        if (strcmp(word, th_precision_name((th_precision)p)) == 0) {
+            *precision = (th_precision)p;
             return true;
         }
     return false;
@@ -26,7 +25,7 @@ static inline th_precision precision_called(const char *program, const char *wor
 {
     th_precision precision = TH_PRECISION_FLOAT32;
     if (!find_precision(word, &precision))
-        refuse(program, "--precision takes float32, bfloat16x3 or bfloat16, not ", word);
+        refuse(program, "--precision takes float32, bfloat16x3, bfloat16 or int8, not ", word);
     return precision;
 }
 

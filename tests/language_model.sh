@@ -69,7 +69,7 @@ expect 0 'precision=bfloat16 ' train text reduced --precision bfloat16 --steps 2
 loss_in_bfloat16=$(field loss)
 expect 0 "loss=$loss_in_bfloat16 " "$program" eval reduced --last
 expect 0 'precision=bfloat16 ' "$program" resume reduced --steps 21 --quiet
-expect 2 'takes float32, bfloat16x3 or bfloat16, not half' train text other --precision half
+expect 2 'takes float32, bfloat16x3, bfloat16 or int8, not half' train text other --precision half
 
 # -- train from a model of transformers, with frozen parameters --
 expect 0 'loss=' train text tuned --from model --freeze 'embedding.*,layers.0.*'

@@ -218,7 +218,7 @@ START_TEST(test_settings_that_do_not_fit_together)
 {
     static const char *const cases[][3] = {
         {"precision", "null", "\"precision\" is null; it must be a text of at most 4096 bytes"},
-        {"precision", "\"half\"", "\"precision\" is \"half\"; it must be float32, bfloat16x3 or bfloat16"},
+        {"precision", "\"half\"", "\"precision\" is \"half\"; it must be float32, bfloat16x3, bfloat16 or int8"},
         {"tokenizer", "\"\\u001b[2J\"", ""},
         {"precision", "\"\\u001b[2J\"", "is \"\\u001B[2J\"; it must be"},
         {"precision", "\"\177\"", "is \"?\"; it must be"},

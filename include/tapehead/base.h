@@ -78,10 +78,11 @@ TH_API int th_dtype_numbers(th_dtype dtype);
 typedef enum th_precision {
     TH_PRECISION_FLOAT32,    /* operands are not changed */
     TH_PRECISION_BFLOAT16X3, /* each operand is a sum of two bfloat16 numbers; three products */
-    TH_PRECISION_BFLOAT16    /* each operand is rounded to bfloat16 */
+    TH_PRECISION_BFLOAT16,   /* each operand is rounded to bfloat16 */
+    TH_PRECISION_INT8        /* the operand of stored 8-bit or 4-bit weights is rounded to blocks of int8 numbers */
 } th_precision;
 
-/* Returns "float32", "bfloat16x3" or "bfloat16"; "?" for an invalid value. */
+/* Returns "float32", "bfloat16x3", "bfloat16" or "int8"; "?" for an invalid value. */
 TH_API const char *th_precision_name(th_precision precision);
 
 /* The result of a function that can fail. TH_OK is 0, so an error can be tested with

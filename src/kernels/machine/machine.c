@@ -63,7 +63,7 @@ const char *th_machine_detect(th_machine *machine)
 
 bool th_machine_set_precision(th_machine *machine, th_precision precision)
 {
-    if (precision != TH_PRECISION_FLOAT32 && precision != TH_PRECISION_BFLOAT16X3 && precision != TH_PRECISION_BFLOAT16)
+    if (precision < TH_PRECISION_FLOAT32 || precision > TH_PRECISION_INT8)
         return false;
     machine->precision = precision;
     const struct th_product_kernels *better =
@@ -82,6 +82,8 @@ const char *th_precision_name(th_precision precision)
         return "bfloat16x3";
     case TH_PRECISION_BFLOAT16:
         return "bfloat16";
+    case TH_PRECISION_INT8:
+        return "int8";
     }
     return "?";
 }
@@ -89,11 +91,12 @@ const char *th_precision_name(th_precision precision)
 int th_machine_describe(const th_machine *machine, char *text, size_t size)
 {
     const bool reduced = machine->precision != TH_PRECISION_FLOAT32;
+    const bool parts = reduced && machine->precision != TH_PRECISION_INT8;
     const th_openblas_functions *openblas = machine->gemm == TH_GEMM_OPENBLAS ? th_openblas() : NULL;
     return snprintf(text, size, "isa=%s gemm=%s threads=%d%s%s%s%s%s%s%s%s%s", machine->isa->name,
                     openblas ? "openblas" : "native", machine->threads, openblas ? " openblas=" : "",
                     openblas ? openblas->version : "", openblas ? " (" : "", openblas ? openblas->core : "",
                     openblas ? ")" : "", reduced ? " precision=" : "",
-                    reduced ? th_precision_name(machine->precision) : "", reduced ? " products=" : "",
-                    reduced ? machine->products->name : "");
+                    reduced ? th_precision_name(machine->precision) : "", parts ? " products=" : "",
+                    parts ? machine->products->name : "");
 }

@@ -1,6 +1,7 @@
 /* The instruction sets of x86-64 (isa.h). */
 #include "kernels/machine/isa.h"
 
+#include <cpuid.h>
 #include <stddef.h>
 
 #include "kernels/machine/amx.h"
@@ -26,10 +27,17 @@ const th_isa th_isas[ISAS] = {
 };
 const int th_isa_count = ISAS;
 
+/* Clang 14 has no name for F16C in __builtin_cpu_supports. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
 static bool has_avx2(void)
 {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool has_avx512(void)
@@ -45,7 +53,7 @@ static bool has_avx512_bf16(void)
 
 static const char *missing_avx2(void)
 {
-    return has_avx2() ? NULL : "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add";
+    return has_avx2() ? NULL : "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add and F16C";
 }
 
 static const char *missing_avx512(void)

@@ -1,5 +1,5 @@
 /* Matrix products: turns any strided batch into single products that the backends (product_native.c,
- * product_openblas.c) accept, and divides a batch among the team. */
+ * product_openblas.c, product_int8.c) accept, and divides a batch among the team. */
 #include "kernels/products/product.h"
 
 #include "kernels/kernels.h"
@@ -64,7 +64,8 @@ static void transpose(th_product *p)
 
 static bool is_for_openblas(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
-    return machine->gemm == TH_GEMM_OPENBLAS && th_product_precision(machine, dtype, product) == TH_PRECISION_FLOAT32;
+    return machine->gemm == TH_GEMM_OPENBLAS && !th_product_is_int8(machine, dtype, product) &&
+           th_product_precision(machine, dtype, product) == TH_PRECISION_FLOAT32;
 }
 
 /* Returns whether to transpose: if C is one column, or if its rows, not its columns, are adjacent in memory. Kernels
@@ -133,14 +134,17 @@ static bool team_over_batch(const th_product *product, int64_t count, int thread
 
 static size_t workspace_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
 {
-    return is_for_openblas(machine, dtype, product) ? th_product_openblas_workspace(machine, dtype, product, threads)
-                                                    : th_product_native_workspace(machine, dtype, product, threads);
+    return th_product_is_int8(machine, dtype, product) ? th_product_int8_workspace(machine, dtype, product, threads)
+           : is_for_openblas(machine, dtype, product)  ? th_product_openblas_workspace(machine, dtype, product, threads)
+                                                       : th_product_native_workspace(machine, dtype, product, threads);
 }
 
 static void run_product(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
                         void *workspace)
 {
-    if (is_for_openblas(machine, dtype, product))
+    if (th_product_is_int8(machine, dtype, product))
+        th_product_int8_run(machine, dtype, product, threads, workspace);
+    else if (is_for_openblas(machine, dtype, product))
         th_product_openblas_run(machine, dtype, product, threads, workspace);
     else
         th_product_native_run(machine, dtype, product, threads, workspace);

@@ -26,6 +26,18 @@
  * Otherwise infinity times 1 would be NaN: it would add infinity times the second part of 1, which is 0. The sign and
  * payload of NaN may differ.
  *
+ * Int8. Only products x W whose W is stored in blocks along k (TH_Q8_0, TH_Q4_0) differ from float32. Each row of A is
+ * rounded to blocks of 32 numbers. Let most be the largest |x| of a block:
+ *
+ *     x becomes scale n, with scale = most / 127, n = the integer nearest to x (127 / most), ties to even
+ *     most < 2^-118: scale = 0, all n = 0; most is not finite: scale = NaN, all n = 0
+ *
+ * Let w be the integers of a column's block and s its scale. 8 partial sums of a block add four products each, as
+ * integers. Partial sum i is multiplied by (scale s) and added, by a fused multiply-add, to sum i in even blocks, and to
+ * sum i + 8 in odd blocks; both begin with 0. An odd number of blocks is made even by a block of zeros. In the end the 16
+ * sums are added: sum i += sum i + 8, then + 4, + 2, + 1. The result is added to C, to the bias, or to nothing. So an
+ * element depends only on its row and its column.
+ *
  * In bfloat16x3, products with k < TH_SHORT_SUM are computed in float32: the errors of two parts need many steps to
  * average out. A product that is a piece of a long sum never counts as short (long_sum). Nor do attention's sums: their
  * length depends on other sequences of the batch and on the cache, which must not change a bit
@@ -72,14 +84,21 @@ typedef struct th_product {
     th_dtype a_storage, b_storage;
 } th_product;
 
-/* Returns the precision of every sum that is not short, and of all sums of attention. */
+/* Returns the precision of every sum that is not short, and of all sums of attention: float32 or bfloat16 parts. */
 static inline th_precision th_long_sum_precision(const th_machine *machine, th_dtype dtype)
 {
-    return dtype == TH_FLOAT32 ? machine->precision : TH_PRECISION_FLOAT32;
+    return dtype == TH_FLOAT32 && machine->precision != TH_PRECISION_INT8 ? machine->precision : TH_PRECISION_FLOAT32;
 }
 
-/* Returns the precision of this product. If it is not float32, our own kernels multiply, even if the backend is
- * OpenBLAS. */
+/* Returns whether this product is computed in int8 (product_int8.c). */
+static inline bool th_product_is_int8(const th_machine *machine, th_dtype dtype, const th_product *p)
+{
+    return machine->precision == TH_PRECISION_INT8 && dtype == TH_FLOAT32 && p->b_row == 1 &&
+           p->k % TH_BLOCK_NUMBERS == 0 && (p->b_storage == TH_Q8_0 || p->b_storage == TH_Q4_0);
+}
+
+/* Returns the precision of a product that is not computed in int8. If it is not float32, our own kernels multiply, even if
+ * the backend is OpenBLAS. */
 static inline th_precision th_product_precision(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
     const bool short_sum = product->k < TH_SHORT_SUM && !product->long_sum;

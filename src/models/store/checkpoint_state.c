@@ -202,12 +202,11 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation)
 /* Finds the precision of products. Files from before this setting have float32. */
 static bool precision_in(const json_t *state, th_precision *precision)
 {
-    static const th_precision all[] = {TH_PRECISION_FLOAT32, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16};
     const json_t *name = json_object_get(state, "precision");
     *precision = TH_PRECISION_FLOAT32;
-    for (size_t i = 0; json_is_string(name) && i < sizeof all / sizeof *all; i++)
-        if (strcmp(json_string_value(name), th_precision_name(all[i])) == 0) {
-            *precision = all[i];
+    for (int p = TH_PRECISION_FLOAT32; json_is_string(name) && p <= TH_PRECISION_INT8; p++)
+        if (strcmp(json_string_value(name), th_precision_name((th_precision)p)) == 0) {
+            *precision = (th_precision)p;
             return true;
         }
     return name == NULL;

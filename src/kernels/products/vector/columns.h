@@ -173,6 +173,9 @@ TH_INLINE vec float16_values(vec_bits number)
 {
 #if TH_VECTOR_BYTES == 64
     return (vec)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)number));
+#elif TH_VECTOR_BYTES == 32
+    const __m256i twice = _mm256_packus_epi32((__m256i)number, (__m256i)number);
+    return (vec)_mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(twice, 0x08)));
 #else
     const vec_bits rest = number & 0x7fff, shifted = rest << 13;
     const vec denormal = (vec)(shifted | 113u << 23) - (vec)((vec_bits){0} + (113u << 23));

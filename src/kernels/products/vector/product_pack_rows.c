@@ -4,7 +4,7 @@
 
 #if TH_REAL_BITS == 32
 
-enum { PACK_AHEAD = 8 }; /* rows to prefetch ahead: each may be on another page */
+enum { STORED_AHEAD = 8 }; /* rows to prefetch ahead: each may be on another page */
 
 typedef uint16_t register_halves __attribute__((vector_size(2 * TH_REGISTER_LANES), aligned(2), may_alias));
 typedef int8_t register_bytes __attribute__((vector_size(TH_REGISTER_LANES), aligned(1), may_alias));
@@ -74,14 +74,14 @@ TH_INLINE void pack_panel_row(int storage, const char *row, int64_t column, real
         pack_halves(storage, (const uint16_t *)from, to);
 }
 
-TH_INLINE void pack_rows(int storage, int64_t k, int64_t n, const char *b, int64_t b_bytes, int64_t column,
+TH_INLINE void pack_stored_rows(int storage, int64_t k, int64_t n, const char *b, int64_t b_bytes, int64_t column,
                          real *panels, int64_t stride)
 {
     const int64_t full = n / TILE_COLUMNS * TILE_COLUMNS;
     for (int64_t step = 0; step < k; step++, b += b_bytes) {
         real *to = panels + step * TILE_COLUMNS;
         for (int64_t j = 0; j < full; j += TILE_COLUMNS, to += stride) {
-            __builtin_prefetch(number_at(storage, b + PACK_AHEAD * b_bytes, column + j));
+            __builtin_prefetch(number_at(storage, b + STORED_AHEAD * b_bytes, column + j));
             pack_panel_row(storage, b, column + j, to);
         }
         if (full < n) { /* only plain numbers: a panel is a part of a block */
@@ -102,16 +102,16 @@ void TH_KERNEL(product_pack_stored_rows)(int64_t k, int64_t n, const void *b, in
 #if TH_REAL_BITS == 32
     switch (b_storage) {
     case TH_BFLOAT16:
-        pack_rows(TH_BFLOAT16, k, n, b, b_bytes, column, panels, stride);
+        pack_stored_rows(TH_BFLOAT16, k, n, b, b_bytes, column, panels, stride);
         return;
     case TH_FLOAT16:
-        pack_rows(TH_FLOAT16, k, n, b, b_bytes, column, panels, stride);
+        pack_stored_rows(TH_FLOAT16, k, n, b, b_bytes, column, panels, stride);
         return;
     case TH_Q8_0:
-        pack_rows(TH_Q8_0, k, n, b, b_bytes, column, panels, stride);
+        pack_stored_rows(TH_Q8_0, k, n, b, b_bytes, column, panels, stride);
         return;
     default:
-        pack_rows(TH_Q4_0, k, n, b, b_bytes, column, panels, stride);
+        pack_stored_rows(TH_Q4_0, k, n, b, b_bytes, column, panels, stride);
         return;
     }
 #else

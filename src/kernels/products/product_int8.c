@@ -1,0 +1,85 @@
+/* Products in the precision int8. Each task rounds its rows of A, and multiplies them by some columns of the stored B,
+ * which it reads in place. Rounding takes little of the time, so tasks with the same rows repeat it. */
+#include "kernels/products/product_int8.h"
+
+#include "kernels/machine/parallel.h"
+#include "kernels/products/product_backends.h"
+#include "kernels/sizes.h"
+
+enum {
+    ROW_BLOCK = 64,      /* max rows of a task: with 2048 steps they take 256 KB when rounded */
+    TASKS_PER_THREAD = 4 /* few, because each rounds its rows */
+};
+
+typedef struct int8_plan {
+    const th_kernels *kernels;
+    const th_product *product;
+    int64_t row_block, column_block; /* of a task */
+    int64_t column_blocks;
+    size_t worker_bytes;
+    char *workspace;
+} int8_plan;
+
+static int8_plan plan_of(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+{
+    const int64_t row_block = th_smaller(product->m, ROW_BLOCK), row_blocks = th_ceil_div(product->m, row_block);
+    const double work = th_product_work(product) / (double)TH_PRODUCT_TASK;
+    const int64_t max = threads > 1 ? (int64_t)TASKS_PER_THREAD * threads : 1;
+    const int64_t tasks = work < (double)max ? (int64_t)work + 1 : max;
+    const int64_t column_blocks = th_smaller(th_ceil_div(tasks, row_blocks), product->n);
+    const int64_t column_block = th_ceil_div(product->n, column_blocks);
+    return (int8_plan){.kernels = th_kernels_for(machine, dtype),
+                       .product = product,
+                       .row_block = row_block,
+                       .column_block = column_block,
+                       .column_blocks = th_ceil_div(product->n, column_block),
+                       .worker_bytes =
+                           th_aligned((size_t)(row_block * th_int8_pairs(product->k)) * sizeof(th_int8_pair))};
+}
+
+size_t th_product_int8_workspace(const th_machine *machine, th_dtype dtype, const th_product *product, int threads)
+{
+    return (size_t)threads * plan_of(machine, dtype, product, threads).worker_bytes;
+}
+
+static void int8_task(void *shared, int64_t index, int worker)
+{
+    const int8_plan *plan = shared;
+    const th_product *p = plan->product;
+    const int64_t row = index / plan->column_blocks * plan->row_block;
+    const int64_t column = index % plan->column_blocks * plan->column_block;
+    const int64_t rows = th_smaller(p->m - row, plan->row_block);
+    const int64_t columns = th_smaller(p->n - column, plan->column_block);
+    th_int8_pair *a = (th_int8_pair *)(plan->workspace + (size_t)worker * plan->worker_bytes);
+    plan->kernels->product_int8_round(rows, p->k, (const float *)p->a + row * p->a_row, p->a_row, p->a_col, a);
+    const int64_t b_bytes = p->b_col / TH_BLOCK_NUMBERS * (int64_t)th_dtype_size(p->b_storage);
+    th_int8_product block = {.m = rows,
+                             .n = columns,
+                             .k = p->k,
+                             .a = a,
+                             .b = (const char *)p->b + column * b_bytes,
+                             .b_bytes = b_bytes,
+                             .c = (float *)p->c + row * p->c_row + column * p->c_col,
+                             .c_row = p->c_row,
+                             .c_col = p->c_col};
+    if (p->residual)
+        th_product_residual(plan->kernels, (int64_t)sizeof(float), p, row, rows, column, columns);
+    if (p->add || p->residual) {
+        block.init = block.c;
+        block.init_row = p->c_row;
+        block.init_col = p->c_col;
+    } else if (p->bias) {
+        block.init = (const float *)p->bias + column;
+        block.init_col = 1;
+    }
+    plan->kernels->product_int8((int)p->b_storage, &block);
+}
+
+void th_product_int8_run(const th_machine *machine, th_dtype dtype, const th_product *product, int threads,
+                         void *workspace)
+{
+    int8_plan plan = plan_of(machine, dtype, product, threads);
+    plan.workspace = workspace;
+    const int team = th_product_work(product) < (double)TH_PRODUCT_SERIAL ? 1 : threads;
+    th_parallel(team, th_ceil_div(product->m, plan.row_block) * plan.column_blocks, int8_task, &plan);
+}

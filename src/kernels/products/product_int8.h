@@ -1,0 +1,36 @@
+/* Products in the precision int8: rows of A, rounded to blocks of int8 numbers, by columns of a B that is stored in such
+ * blocks (TH_Q8_0, TH_Q4_0). product.h defines the sums. product_int8.c drives the kernels (vector/product_int8.c). */
+#ifndef TH_KERNELS_PRODUCTS_PRODUCT_INT8_H
+#define TH_KERNELS_PRODUCTS_PRODUCT_INT8_H
+
+#include "kernels/products/product.h"
+#include "tapehead/base.h"
+
+enum { TH_INT8_SUMS = TH_BLOCK_NUMBERS / 4 /* partial sums of a block */ };
+
+/* A pair of rounded blocks of a row of A. The scale of each block is there 8 times, once for each partial sum. If the
+ * number of blocks is odd, zeros fill the last pair. */
+typedef struct th_int8_pair {
+    int8_t number[2 * TH_BLOCK_NUMBERS];
+    float scale[2 * TH_INT8_SUMS];
+} th_int8_pair;
+
+/* Returns the pairs of blocks in a row of k numbers, k a multiple of TH_BLOCK_NUMBERS. */
+static inline int64_t th_int8_pairs(int64_t k)
+{
+    return (k / TH_BLOCK_NUMBERS + 1) / 2;
+}
+
+/* C = init + A B. */
+typedef struct th_int8_product {
+    int64_t m, n, k;
+    const th_int8_pair *a; /* (m, th_int8_pairs(k)) */
+    const void *b;         /* blocks of the first column */
+    int64_t b_bytes;       /* from one column to the next */
+    float *c;
+    int64_t c_row, c_col;
+    const float *init; /* or NULL */
+    int64_t init_row, init_col;
+} th_int8_product;
+
+#endif

@@ -1,0 +1,236 @@
+/* Rounds rows of A to blocks of int8 numbers, and multiplies them by stored blocks (product_int8.h). The products of the
+ * numbers are added as integers, four at a time, so these sums are exact. */
+#include "kernels/products/product_int8.h"
+
+#include "kernels/storage/vector/float16.h"
+#include "kernels/vector/vector_math.h"
+
+#if TH_REAL_BITS == 32
+
+enum {
+    INT8_ROWS = 4,          /* rows of a tile: its sums stay in registers */
+    INT8_COLUMNS = 32,      /* columns that all rows use before the next ones: they stay in an L2 cache */
+    INT8_AHEAD_BYTES = 1024 /* prefetched before they are used */
+};
+
+/* -- rounding -- */
+
+/* Rounds one block. */
+TH_INLINE void round_to_int8(const real *x, int8_t *number, real *scale)
+{
+    const real magic = 0x1.8p23F; /* added to a small number, leaves it rounded in the lowest bits */
+    int32_t rounded[TH_BLOCK_NUMBERS];
+    vec largest = {0};
+    UNROLLED_FOR (int i = 0; i < TH_BLOCK_NUMBERS; i += TH_REGISTER_LANES)
+        largest = vec_maximum(largest, vec_abs(vec_load(x + i)));
+    const real most = vec_largest(largest);
+    const bool is_zero = most < 0x1p-118F;
+    const real inverse = is_zero ? 0 : 127 / most;
+    *scale = non_finite(most) ? most - most : is_zero ? 0 : most / 127;
+    UNROLLED_FOR (int i = 0; i < TH_BLOCK_NUMBERS; i += TH_REGISTER_LANES) {
+        const vec multiple = vec_rounded(vec_load(x + i) * vec_broadcast(inverse));
+        *(vec_int *)(rounded + i) = (vec_int)(multiple + vec_broadcast(magic)) - (vec_int)vec_broadcast(magic);
+    }
+    for (int i = 0; i < TH_BLOCK_NUMBERS; i++)
+        number[i] = (int8_t)(non_finite(most) ? 0 : rounded[i]);
+}
+
+#endif
+
+/* Rounds m rows of k numbers. Float32 only. */
+void TH_KERNEL(product_int8_round)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column,
+                                   th_int8_pair *pairs)
+{
+#if TH_REAL_BITS == 32
+    const int64_t blocks = k / TH_BLOCK_NUMBERS;
+    for (int64_t i = 0; i < m; i++) {
+        th_int8_pair *to = pairs + i * th_int8_pairs(k);
+        if (blocks % 2 != 0)
+            to[blocks / 2] = (th_int8_pair){.number = {0}};
+        for (int64_t b = 0; b < blocks; b++) {
+            const real *from = (const real *)a + i * row + b * TH_BLOCK_NUMBERS * column;
+            real copy[TH_BLOCK_NUMBERS], scale;
+            for (int j = 0; j < TH_BLOCK_NUMBERS && column != 1; j++)
+                copy[j] = from[j * column];
+            round_to_int8(column == 1 ? from : copy, to[b / 2].number + b % 2 * TH_BLOCK_NUMBERS, &scale);
+            for (int j = 0; j < TH_INT8_SUMS; j++)
+                to[b / 2].scale[b % 2 * TH_INT8_SUMS + j] = scale;
+        }
+    }
+#else
+    (void)m, (void)k, (void)a, (void)row, (void)column, (void)pairs;
+#endif
+}
+
+#if TH_REAL_BITS == 32
+
+/* -- weights -- */
+
+typedef int8_t vec_bytes __attribute__((vector_size(TH_VECTOR_BYTES), aligned(1), may_alias));
+typedef int8_t piece __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint8_t unsigned_piece __attribute__((vector_size(16), aligned(1), may_alias));
+
+/* A pair of stored blocks of one column. */
+typedef struct weight_pair {
+    vec_bytes number[TH_REGISTERS];
+    vec scale[TH_REGISTERS];
+} weight_pair;
+
+/* Numbers 16 * which ... of a stored block. */
+TH_INLINE piece load_piece(int storage, const char *block, int which)
+{
+    if (storage == TH_Q8_0)
+        return *(const piece *)(block + sizeof(uint16_t) + 16 * which);
+    const unsigned_piece both = *(const unsigned_piece *)(block + sizeof(uint16_t));
+    return (which == 0 ? (piece)(both & 15) : (piece)(both >> 4)) - 8;
+}
+
+#if TH_VECTOR_BYTES > 16
+
+/* The numbers of a stored block. */
+TH_INLINE __m256i load_block(int storage, const char *block)
+{
+    if (storage == TH_Q8_0)
+        return _mm256_loadu_si256((const __m256i *)(block + sizeof(uint16_t)));
+    return _mm256_set_m128i((__m128i)load_piece(storage, block, 1), (__m128i)load_piece(storage, block, 0));
+}
+
+TH_INLINE float scale_of(const char *block)
+{
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    return _cvtsh_ss(scale);
+}
+
+#else
+
+TH_INLINE float scale_of(const char *block)
+{
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    return float16_value(scale);
+}
+
+#endif
+
+TH_INLINE weight_pair load_weight_pair(int storage, const char *first, const char *second)
+{
+    weight_pair w;
+#if TH_VECTOR_BYTES == 64
+    w.number[0] = (vec_bytes)_mm512_inserti64x4(_mm512_castsi256_si512(load_block(storage, first)),
+                                                load_block(storage, second), 1);
+    w.scale[0] = (vec)_mm512_mask_blend_ps(0xff00, _mm512_set1_ps(scale_of(first)), _mm512_set1_ps(scale_of(second)));
+#elif TH_VECTOR_BYTES == 32
+    w.number[0] = (vec_bytes)load_block(storage, first);
+    w.number[1] = (vec_bytes)load_block(storage, second);
+    w.scale[0] = vec_broadcast(scale_of(first));
+    w.scale[1] = vec_broadcast(scale_of(second));
+#else
+    UNROLLED_FOR (int i = 0; i < TH_REGISTERS; i++) {
+        const char *block = i < TH_REGISTERS / 2 ? first : second;
+        w.number[i] = load_piece(storage, block, i % 2);
+        w.scale[i] = vec_broadcast(scale_of(block));
+    }
+#endif
+    return w;
+}
+
+/* -- products -- */
+
+/* Lane i is the sum of four products, those of numbers 4 i to 4 i + 3. No step overflows, because numbers of A are -127
+ * to 127, and those of B -128 to 127. */
+TH_INLINE vec_int sums_of_four(vec_bytes a, vec_bytes b)
+{
+#if TH_VECTOR_BYTES == 64
+    const __m512i x = (__m512i)a, w = (__m512i)b;
+    const __m512i signed_x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+    const __m512i twos = _mm512_maddubs_epi16(_mm512_abs_epi8(w), signed_x);
+    return (vec_int)_mm512_madd_epi16(twos, _mm512_set1_epi16(1));
+#elif TH_VECTOR_BYTES == 32
+    const __m256i x = (__m256i)a, w = (__m256i)b;
+    const __m256i twos = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    return (vec_int)_mm256_madd_epi16(twos, _mm256_set1_epi16(1));
+#else
+    typedef int8_t half __attribute__((vector_size(8)));
+    typedef int16_t products __attribute__((vector_size(16)));
+    vec_int twos[2];
+    UNROLLED_FOR (int i = 0; i < 2; i++) {
+        half x, w;
+        memcpy(&x, (const char *)&a + 8 * i, sizeof x);
+        memcpy(&w, (const char *)&b + 8 * i, sizeof w);
+        const vec_int pair = (vec_int)(__builtin_convertvector(x, products) * __builtin_convertvector(w, products));
+        twos[i] = (pair << 16 >> 16) + (pair >> 16);
+    }
+    return __builtin_shufflevector(twos[0], twos[1], 0, 2, 4, 6) +
+           __builtin_shufflevector(twos[0], twos[1], 1, 3, 5, 7);
+#endif
+}
+
+/* Adds the products of a pair of blocks, for each row. */
+TH_INLINE void add_pair(int rows, int storage, const th_int8_pair *a, int64_t pairs, const char *first,
+                        const char *second, lanes *sum)
+{
+    const weight_pair w = load_weight_pair(storage, first, second);
+    UNROLLED_FOR (int r = 0; r < TH_REGISTERS; r++)
+        UNROLLED_FOR (int i = 0; i < rows; i++) {
+            const vec_bytes x = *(const vec_bytes *)(a[i * pairs].number + r * TH_VECTOR_BYTES);
+            const vec scale = vec_rounded(vec_load(a[i * pairs].scale + r * TH_REGISTER_LANES) * w.scale[r]);
+            const vec product = __builtin_convertvector(sums_of_four(x, w.number[r]), vec);
+            sum[i].part[r] = vec_mul_add(scale, product, sum[i].part[r]);
+        }
+}
+
+/* Computes one column of a tile. */
+TH_INLINE void int8_column(int rows, int storage, const th_int8_product *p, int64_t row, int64_t j)
+{
+    static const th_q8_0 zero_block;
+    const int64_t block_bytes = storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0), pairs = th_int8_pairs(p->k);
+    const th_int8_pair *a = p->a + row * pairs;
+    const char *b = (const char *)p->b + j * p->b_bytes;
+    int64_t blocks = p->k / TH_BLOCK_NUMBERS;
+    lanes sum[INT8_ROWS];
+    UNROLLED_FOR (int i = 0; i < rows; i++)
+        sum[i] = lanes_broadcast(0);
+    for (; blocks >= 2; blocks -= 2) {
+        __builtin_prefetch(b + INT8_AHEAD_BYTES);
+        add_pair(rows, storage, a++, pairs, b, b + block_bytes, sum);
+        b += 2 * block_bytes;
+    }
+    if (blocks > 0)
+        add_pair(rows, storage, a, pairs, b, (const char *)&zero_block, sum);
+    UNROLLED_FOR (int i = 0; i < rows; i++) {
+        const real total = lanes_sum(sum[i]);
+        real *c = p->c + (row + i) * p->c_row + j * p->c_col;
+        *c = p->init ? p->init[(row + i) * p->init_row + j * p->init_col] + total : total;
+    }
+}
+
+/* Multiplies by some columns. */
+TH_INLINE void int8_columns(int storage, const th_int8_product *p, int64_t column, int64_t columns)
+{
+    int64_t row = 0;
+    for (; row + INT8_ROWS <= p->m; row += INT8_ROWS)
+        for (int64_t j = column; j < column + columns; j++)
+            int8_column(INT8_ROWS, storage, p, row, j);
+    for (; row < p->m; row++)
+        for (int64_t j = column; j < column + columns; j++)
+            int8_column(1, storage, p, row, j);
+}
+
+#endif
+
+/* Multiplies by a B with this storage type. Float32 only. */
+void TH_KERNEL(product_int8)(int storage, const th_int8_product *p)
+{
+#if TH_REAL_BITS == 32
+    for (int64_t j = 0; j < p->n; j += INT8_COLUMNS) {
+        const int64_t columns = p->n - j < INT8_COLUMNS ? p->n - j : INT8_COLUMNS;
+        if (storage == TH_Q8_0)
+            int8_columns(TH_Q8_0, p, j, columns);
+        else
+            int8_columns(TH_Q4_0, p, j, columns);
+    }
+#else
+    (void)storage, (void)p;
+#endif
+}

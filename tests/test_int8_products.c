@@ -1,0 +1,314 @@
+/* Products in the precision int8: the sums that product.h defines, for all instruction sets, sizes, layouts and teams; the
+ * size of the error; and everything that the precision must not change. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/machine/openblas.h"
+#include "kernels/products/product.h"
+#include "tapehead/base.h"
+
+#include "guarded.h"
+#include "instances.h"
+#include "suite.h"
+
+enum { SUMS = 16, BLOCK = TH_BLOCK_NUMBERS };
+
+/* A matrix (n, k) of stored blocks, and its integers and scales. */
+typedef struct weight {
+    th_dtype dtype;
+    int64_t n, k;
+    char *stored;
+    int *number;  /* (n, k) */
+    float *scale; /* (n, k / BLOCK) */
+} weight;
+
+static float usual_scale(uint16_t bits)
+{
+    return ldexpf((float)(1024 + (bits & 0x3ff)), (bits >> 10 & 31) - 25) * (bits & 0x8000 ? -1 : 1);
+}
+
+static weight weight_new(th_dtype dtype, int64_t n, int64_t k)
+{
+    weight w = {.dtype = dtype, .n = n, .k = k};
+    const size_t size = th_dtype_size(dtype), blocks = (size_t)(n * k / BLOCK);
+    w.stored = memory_end(IN_B, blocks * size);
+    w.number = malloc((size_t)(n * k) * sizeof *w.number);
+    w.scale = malloc(blocks * sizeof *w.scale);
+    for (size_t b = 0; b < blocks; b++) {
+        char *block = w.stored + b * size;
+        const uint16_t bits = (uint16_t)(draw(2) << 15 | (8 + draw(6)) << 10 | draw(1024));
+        memcpy(block, &bits, sizeof bits);
+        w.scale[b] = usual_scale(bits);
+        for (size_t i = sizeof bits; i < size; i++)
+            block[i] = (char)(draw(8) == 0 ? 128 : draw(256));
+        for (int i = 0; i < BLOCK; i++) {
+            const int byte = (unsigned char)block[2 + (dtype == TH_Q8_0 ? i : i % (BLOCK / 2))];
+            w.number[b * BLOCK + (size_t)i] = dtype == TH_Q8_0 ? (int8_t)byte
+                                              : i < BLOCK / 2  ? (byte & 15) - 8
+                                                               : (byte >> 4) - 8;
+        }
+    }
+    return w;
+}
+
+static void weight_free(weight *w)
+{
+    free(w->number);
+    free(w->scale);
+}
+
+/* Rounds a block as product.h says. */
+static float round_block(const float *x, int *number)
+{
+    float most = 0;
+    for (int i = 0; i < BLOCK; i++)
+        most = isnan(x[i]) || isnan(most) ? NAN : fmaxf(most, fabsf(x[i]));
+    const bool usual = isfinite(most) && most >= 0x1p-118F;
+    const volatile float inverse = usual ? 127 / most : 0;
+    for (int i = 0; i < BLOCK; i++) {
+        const volatile float multiple = x[i] * inverse;
+        number[i] = usual ? (int)lrintf(multiple) : 0;
+    }
+    return usual ? most / 127 : isfinite(most) ? 0 : NAN;
+}
+
+/* Element (row, column) without what it is added to. */
+static float expected(bool fused, const float *x, const weight *w, int64_t column)
+{
+    float sum[SUMS] = {0};
+    for (int64_t b = 0; b < w->k / BLOCK; b++) {
+        int number[BLOCK];
+        const int *weights = w->number + column * w->k + b * BLOCK;
+        const volatile float scale = round_block(x + b * BLOCK, number) * w->scale[column * (w->k / BLOCK) + b];
+        for (int i = 0; i < BLOCK / 4; i++) {
+            int exact = 0;
+            for (int j = 4 * i; j < 4 * i + 4; j++)
+                exact += number[j] * weights[j];
+            float *to = &sum[b % 2 * SUMS / 2 + i];
+            const volatile float product = scale * (float)exact;
+            *to = fused ? fmaf(scale, (float)exact, *to) : *to + product;
+        }
+    }
+    for (int half = SUMS / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            sum[i] += sum[i + half];
+    return sum[0];
+}
+
+static void run(const th_machine *machine, const th_product *p, int threads)
+{
+    const size_t bytes = th_product_workspace(machine, TH_FLOAT32, p, threads);
+    th_product_run(machine, TH_FLOAT32, p, threads, bytes ? memory_end(IN_WORKSPACE, bytes) : NULL);
+}
+
+static float *random_values(int64_t n)
+{
+    float *x = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = ldexpf((float)(draw(1 << 20) - (1 << 19)), -18 - (int)draw(12));
+    return x;
+}
+
+/* Puts unusual numbers into some blocks of x. */
+static void make_special(float *x, int64_t n)
+{
+    static const float special[] = {INFINITY, -INFINITY, NAN, 3e38F, -3.4e38F, 1e-40F, 0x1p-118F, 0x1p-119F, -0.0F};
+    for (int64_t b = 0; b < n / BLOCK; b++)
+        if (draw(4) == 0)
+            x[b * BLOCK + (int64_t)draw(BLOCK)] = PICK(special);
+        else if (draw(4) == 0)
+            for (int64_t i = 0; i < BLOCK; i++)
+                x[b * BLOCK + i] *= draw(2) ? 0 : 0x1p-120F;
+}
+
+typedef struct recipe {
+    int64_t m, n, k;
+    bool columns_of_a, columns_of_c, add, bias, residual, special;
+} recipe;
+
+static void check(const th_machine *machine, th_dtype dtype, const recipe *r, int threads)
+{
+    weight w = weight_new(dtype, r->n, r->k);
+    float *x = random_values(r->m * r->k), *bias = random_values(r->n), *residual = random_values(r->m * r->n),
+          *c = random_values(r->m * r->n), *a = malloc((size_t)(r->m * r->k) * sizeof *a),
+          *before = malloc((size_t)(r->m * r->n) * sizeof *before);
+    if (r->special)
+        make_special(x, r->m * r->k);
+    memcpy(before, c, (size_t)(r->m * r->n) * sizeof *c);
+    for (int64_t i = 0; i < r->m * r->k; i++)
+        a[r->columns_of_a ? i % r->k * r->m + i / r->k : i] = x[i];
+    const th_product p = {.m = r->m,
+                          .n = r->n,
+                          .k = r->k,
+                          .a = a,
+                          .a_row = r->columns_of_a ? 1 : r->k,
+                          .a_col = r->columns_of_a ? r->m : 1,
+                          .b = w.stored,
+                          .b_row = 1,
+                          .b_col = r->k,
+                          .b_storage = dtype,
+                          .c = c,
+                          .c_row = r->columns_of_c ? 1 : r->n,
+                          .c_col = r->columns_of_c ? r->m : 1,
+                          .add = r->add,
+                          .bias = r->bias ? bias : NULL,
+                          .biased = r->bias,
+                          .residual = r->residual ? residual : NULL,
+                          .residual_row = r->residual ? r->n : 0};
+    run(machine, &p, threads);
+    for (int64_t i = 0; i < r->m; i++)
+        for (int64_t j = 0; j < r->n; j++) {
+            const int64_t at = i * p.c_row + j * p.c_col;
+            const float sum = expected(machine->isa->fused, x + i * r->k, &w, j);
+            const float begin = r->residual ? residual[i * r->n + j] + (r->bias ? bias[j] : 0)
+                                : r->bias   ? bias[j]
+                                            : before[at];
+            const float right = r->add || r->bias || r->residual ? begin + sum : sum;
+            ck_assert_msg(same((double)c[at], (double)right),
+                          "%s %s, m %lld n %lld k %lld, %d threads: element (%lld, %lld) is %a, not %a",
+                          machine->isa->name, th_dtype_name(dtype), (long long)r->m, (long long)r->n, (long long)r->k,
+                          threads, (long long)i, (long long)j, (double)c[at], (double)right);
+        }
+    free(x), free(bias), free(residual), free(c), free(a), free(before);
+    weight_free(&w);
+}
+
+static th_machine int8_machine(int choice)
+{
+    th_machine machine = machine_of(choice, 3);
+    machine.precision = TH_PRECISION_INT8;
+    return machine;
+}
+
+START_TEST(every_path_computes_the_sums)
+{
+    static const int64_t rows[] = {1, 2, 3, 4, 5, 9, 67, 130}, columns[] = {1, 2, 5, 31, 33, 70},
+                         blocks[] = {1, 2, 3, 5, 16, 33};
+    for (int choice = 0; choice < ISAS; choice++) {
+        if (!supported(choice))
+            continue;
+        const th_machine machine = int8_machine(choice);
+        for (int i = 0; i < 120; i++) {
+            recipe r = {.m = PICK(rows), .n = PICK(columns), .k = BLOCK * PICK(blocks)};
+            r.columns_of_a = draw(4) == 0;
+            r.add = draw(3) == 0;
+            r.bias = !r.add && draw(2);
+            r.residual = !r.add && draw(3) == 0;
+            r.columns_of_c = !r.residual && draw(6) == 0;
+            r.special = draw(3) == 0;
+            check(&machine, i % 2 ? TH_Q8_0 : TH_Q4_0, &r, 1 + (int)draw(3));
+        }
+    }
+}
+END_TEST
+
+/* The team divides this product's rows and columns. */
+START_TEST(a_large_product)
+{
+    const th_machine machine = int8_machine(supported(ISAS - 1) ? ISAS - 1 : 0);
+    check(&machine, TH_Q8_0, &(recipe){.m = 70, .n = 300, .k = 1056}, 3);
+    check(&machine, TH_Q4_0, &(recipe){.m = 1, .n = 3000, .k = 1056, .bias = true}, 3);
+}
+END_TEST
+
+/* An x differs from its rounded value by at most half the scale of its block. */
+START_TEST(the_error_is_bounded)
+{
+    enum { M = 5, N = 40, K = 512 };
+    const th_machine machine = int8_machine(supported(ISAS - 1) ? ISAS - 1 : 0);
+    weight w = weight_new(TH_Q8_0, N, K);
+    float *x = random_values(M * K), c[M * N];
+    const th_product p = {.m = M,
+                          .n = N,
+                          .k = K,
+                          .a = x,
+                          .a_row = K,
+                          .a_col = 1,
+                          .b = w.stored,
+                          .b_row = 1,
+                          .b_col = K,
+                          .b_storage = TH_Q8_0,
+                          .c = c,
+                          .c_row = N,
+                          .c_col = 1};
+    run(&machine, &p, 1);
+    double largest = 0;
+    for (int i = 0; i < M * N; i++) {
+        double exact = 0, bound = 0, sizes = 0;
+        for (int k = 0; k < K; k++) {
+            int number[BLOCK];
+            const float *row = x + i / N * K;
+            const double v = (double)w.scale[(i % N * K + k) / BLOCK] * w.number[i % N * K + k];
+            exact += v * (double)row[k];
+            sizes += fabs(v * (double)row[k]);
+            bound += fabs(v) * (double)round_block(row + k / BLOCK * BLOCK, number) / 2;
+        }
+        const double error = fabs((double)c[i] - exact);
+        ck_assert_double_le(error, bound * (1 + 1e-5) + sizes * 1e-5);
+        largest = fmax(largest, error / sizes);
+    }
+    ck_assert_double_gt(largest, 1e-5); /* or nothing was rounded */
+    free(x);
+    weight_free(&w);
+}
+END_TEST
+
+/* Products that the precision does not apply to: no stored B, a B that is stored along n, bfloat16, float64. */
+START_TEST(other_products_are_float32)
+{
+    enum { M = 6, N = 64, K = 96 };
+    static const struct {
+        th_dtype real, storage;
+        bool along_k;
+    } cases[] = {{TH_FLOAT32, TH_FLOAT32, true}, {TH_FLOAT32, TH_FLOAT32, false}, {TH_FLOAT32, TH_Q8_0, false},
+                 {TH_FLOAT32, TH_Q4_0, false},   {TH_FLOAT32, TH_BFLOAT16, true}, {TH_FLOAT32, TH_FLOAT16, true},
+                 {TH_FLOAT64, TH_Q8_0, true}};
+    static char b[K * N * 8];
+    static double a[M * K], c[2][M * N]; /* memory for either type */
+    float *random = random_values(M * K);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t j = 0; j < sizeof b; j++)
+            b[j] = (char)(j % 2 ? 0x30 + draw(8) : draw(256));
+        for (int64_t j = 0; j < M * K; j++)
+            if (cases[i].real == TH_FLOAT64)
+                a[j] = (double)random[j];
+            else
+                ((float *)a)[j] = random[j];
+        for (int int8 = 0; int8 < 2; int8++) {
+            th_machine machine = int8_machine(0);
+            machine.precision = int8 ? TH_PRECISION_INT8 : TH_PRECISION_FLOAT32;
+            const th_product p = {.m = M,
+                                  .n = N,
+                                  .k = K,
+                                  .a = a,
+                                  .a_row = K,
+                                  .a_col = 1,
+                                  .b = b,
+                                  .b_row = cases[i].along_k ? 1 : N,
+                                  .b_col = cases[i].along_k ? K : 1,
+                                  .b_storage = cases[i].storage,
+                                  .c = c[int8],
+                                  .c_row = N,
+                                  .c_col = 1};
+            const size_t bytes = th_product_workspace(&machine, cases[i].real, &p, 1);
+            th_product_run(&machine, cases[i].real, &p, 1, bytes ? memory_end(IN_WORKSPACE, bytes) : NULL);
+        }
+        ck_assert_msg(memcmp(c[0], c[1], (size_t)(M * N) * th_dtype_size(cases[i].real)) == 0, "case %d differs",
+                      (int)i);
+    }
+    free(random);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("int8 products", NULL, NULL);
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, every_path_computes_the_sums);
+    tcase_add_test(tests, a_large_product);
+    tcase_add_test(tests, the_error_is_bounded);
+    tcase_add_test(tests, other_products_are_float32);
+    return run_suites();
+}
