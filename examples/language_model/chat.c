@@ -90,8 +90,9 @@ static void add_answer(conversation *c, const th_text *text, const char *stop)
     add_message(c, "assistant", answer);
 }
 
-/* Writes the model's answer to standard output, and adds it to the conversation. */
-static void answer(conversation *c, const sample_options *options)
+/* Writes the model's answer to standard output, and adds it to the conversation. Returns false, after a message, if the
+ * question cannot be answered. */
+static bool answer(conversation *c, const sample_options *options)
 {
     th_text prompt = {0}, text = {0};
     th_token_list tokens = {0};
@@ -101,7 +102,7 @@ static void answer(conversation *c, const sample_options *options)
     if (!write_prompt(c, longest < half ? longest : half, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
         th_text_free(&prompt);
-        return;
+        return false;
     }
     how.without_prompt = true;
     if (is_plain(c)) { /* the model may write the next question too */
@@ -119,6 +120,7 @@ static void answer(conversation *c, const sample_options *options)
     th_text_free(&prompt);
     th_text_free(&text);
     th_token_list_free(&tokens);
+    return true;
 }
 
 /* Finds the tokens that end an answer: the end tokens of the model and of the template. */
@@ -134,9 +136,23 @@ static void find_ends(conversation *c, const char *folder)
         c->end_tokens[c->n_end_tokens++] = token;
 }
 
-static void talk(conversation *c, const sample_options *options)
+/* Adds the line as a question and answers it. Returns false, after a message, if that is not possible. */
+static bool ask(conversation *c, const char *line, size_t length, const sample_options *options)
+{
+    if (memchr(line, 0, length)) {
+        fprintf(stderr, PROGRAM ": a message must not contain a NUL byte\n");
+        return false;
+    }
+    add_message(c, "user", strdup(line));
+    return answer(c, options);
+}
+
+/* Answers lines until the end of standard input. Returns false if a line of a file or a pipe has no answer. At a
+ * terminal the user has read the message. */
+static bool talk(conversation *c, const sample_options *options)
 {
     const bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    bool complete = true;
     char *line = NULL;
     size_t capacity = 0;
     for (;;) {
@@ -149,14 +165,15 @@ static void talk(conversation *c, const sample_options *options)
             break;
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             line[--length] = 0;
-        if (length == 0 || memchr(line, 0, (size_t)length))
-            continue;
-        add_message(c, "user", strdup(line));
-        answer(c, options);
+        if (length > 0)
+            complete = ask(c, line, (size_t)length, options) && complete;
     }
+    if (ferror(stdin))
+        give_up_file("standard input", "read");
     if (terminal)
         putchar('\n');
     free(line);
+    return complete || terminal;
 }
 
 int chat(int argc, char **argv)
@@ -180,7 +197,7 @@ int chat(int argc, char **argv)
             argc, argv, PROGRAM,
             "language_model chat RUN [OPTION...]\n"
             "Answers each line of standard input, until its end (Ctrl-D). RUN is the folder of a run,\n"
-            "or of a model of transformers.",
+            "or of a model of transformers. The status is 1 if a line of a file or a pipe has no answer.",
             options, &run, 1) < 1)
         refuse(PROGRAM, "chat needs the folder of a run or a model", "");
     trainer t;
@@ -197,9 +214,9 @@ int chat(int argc, char **argv)
                                              .top_k = top_k,
                                              .top_p = top_p,
                                              .seed = (uint64_t)seed}};
-    talk(&c, &how);
+    const bool complete = talk(&c, &how);
     for (size_t i = 0; i < c.count; i++)
         free((char *)(uintptr_t)c.message[i].content);
     th_context_free(t.ctx);
-    return EXIT_SUCCESS;
+    return complete ? EXIT_SUCCESS : EXIT_FAILURE;
 }

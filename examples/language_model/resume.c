@@ -66,7 +66,7 @@ int resume(int argc, char **argv)
             options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
     if (is_model_folder(run))
-        refuse(PROGRAM, "this is a model, not a run; train TEXT --from FOLDER trains it further: ", run);
+        refuse(PROGRAM, "this is a model, not a run; tune, or train TEXT --from FOLDER, trains it further: ", run);
     trainer t = {.run = run, .quiet = quiet};
     start_processes(&argc, &argv);
     join_group(&t, NULL);

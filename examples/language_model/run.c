@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -120,19 +121,72 @@ void lock_run(const char *run)
     }
 }
 
-/* The files of a run that has not begun yet. They are removed if the program ends early. */
+/* The files of a run before its first checkpoint. They are removed if the program ends early. */
 static struct beginning {
     const char *run; /* NULL: there is nothing to remove */
+    int folder;      /* a descriptor */
     bool made;       /* the folder is new */
+    bool replaced;   /* the new tokens have replaced an old run */
 } begun;
+
+#define WITH_UNFINISHED(name) name, name UNFINISHED
+
+/* Removes the files that begin_run writes. It calls only functions that a signal handler may call. */
+static void remove_first_files(void)
+{
+    static const char *const tokens[] = {WITH_UNFINISHED(NEXT_TOKENS)};
+    static const char *const others[] = {WITH_UNFINISHED("tokenizer.json"),
+                                         WITH_UNFINISHED("vocab.json"),
+                                         WITH_UNFINISHED("merges.txt"),
+                                         WITH_UNFINISHED("tokenizer_config.json"),
+                                         "text.tokens",
+                                         "special_tokens_map.json",
+                                         "generation_config.json",
+                                         "chat_template.jinja",
+                                         "config.json"};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        unlinkat(begun.folder, tokens[i], 0);
+    for (size_t i = 0; begun.made && i < sizeof others / sizeof *others; i++)
+        unlinkat(begun.folder, others[i], 0);
+    if (begun.made)
+        rmdir(begun.run); /* fails if the folder has other files */
+}
 
 static void remove_beginning(void)
 {
     if (begun.run == NULL)
         return;
-    unlink(in_run(begun.run, NEXT_TOKENS));
-    if (begun.made)
-        rmdir(begun.run);
+    if (begun.made && begun.replaced) { /* training has begun: logs, pictures, samples, the first model */
+        static const char *const files[] = {"*.safetensors", "*.unfinished*", "events.out.tfevents.*", "log.jsonl",
+                                            "curves.svg"};
+        remove_files(in_run(begun.run, "samples"), "step_*.txt");
+        rmdir(in_run(begun.run, "samples"));
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+            remove_files(begun.run, files[i]);
+    }
+    remove_first_files();
+    begun.run = NULL;
+}
+
+/* Ends the program by the signal, as without this function. */
+static void remove_and_end(int received)
+{
+    if (begun.run)
+        remove_first_files();
+    signal(received, SIG_DFL);
+    raise(received);
+}
+
+/* Removes the files of the beginning at every end of the program except SIGKILL. From the first step on, training
+ * catches signals itself. */
+static void remove_at_end(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    if (atexit(remove_beginning) != 0)
+        give_up(PROGRAM, "out of memory");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (signal(ends[i], remove_and_end) == SIG_IGN) /* of nohup, for example */
+            signal(ends[i], SIG_IGN);
 }
 
 void make_folder(const char *run, bool force)
@@ -152,9 +206,13 @@ void make_folder(const char *run, bool force)
         refuse(PROGRAM, "this folder contains something other than a run: ", run);
     if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
-    begun = (struct beginning){run, made};
-    if (atexit(remove_beginning) != 0)
-        give_up(PROGRAM, "out of memory");
+    begun = (struct beginning){.run = run, .folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .made = made};
+    remove_at_end();
+}
+
+void keep_run(void)
+{
+    begun.run = NULL;
 }
 
 static void empty_folder(const char *run)
@@ -177,7 +235,7 @@ void replace_run(const char *run)
     empty_folder(run);
     if (rename(in_run(run, NEXT_TOKENS), in_run(run, "text.tokens")) != 0)
         give_up_file(in_run(run, "text.tokens"), "written");
-    begun.run = NULL;
+    begun.replaced = true;
 }
 
 /* Takes the options of the pretrained model, except the training options. */
@@ -358,7 +416,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 {
     const char *path = in_run(run, checkpoint);
     if (access(path, F_OK) != 0)
-        refuse(PROGRAM, "this is not the folder of a run, or the run was stopped before its first checkpoint: ", run);
+        refuse_folder(run, "a run");
     const char *text = th_checkpoint_configuration(t->ctx, path);
     expect_no_error(t);
     settings_from_json(text, path);
