@@ -22,7 +22,7 @@ done
 for words in 'chat one.gguf' 'sample one.gguf' 'tune one.gguf data.jsonl run'; do
     expect 2 'it is a GGUF file' "$program" $words
 done
-expect 2 'it is a file' "$program" chat text
+expect 2 'not the folder of a run or a model (it is a file' "$program" chat text
 expect 2 'it is a run; `export` writes its model' tune base data.jsonl run
 mkdir peft && : >peft/adapter_config.json
 expect 2 'it has adapters without their model' tune peft data.jsonl run

@@ -25,7 +25,8 @@ static bool is_gguf(const char *path)
 /* Returns what the file is. */
 static const char *describe_file(const char *path)
 {
-    return is_gguf(path) ? "it is a GGUF file, which only export writes; the folder of the model is needed"
+    return is_gguf(path) ? "it is a GGUF file, which only export writes; transformers converts it: gguf_file of "
+                           "from_pretrained, save_pretrained"
                          : "it is a file, not a folder";
 }
 

@@ -71,6 +71,8 @@ static void print_loss_of_text(trainer *t, const char *path)
 
 void open_model(trainer *t, const char *run, bool last, bool stored)
 {
+    if (!is_model_folder(run) && !has_checkpoint(run))
+        refuse_folder(run, "a run or a model");
     if (!is_model_folder(run)) {
         *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
         open_run(t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
