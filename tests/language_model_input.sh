@@ -115,6 +115,12 @@ printf 'cat 1\n\ncat 2' | "$program" chat run --tokens 3 >said 2>&1 || fail "cha
 awk 'BEGIN { printf "%0500d\ncat\n", 1 }' >questions
 expect 1 'this message has 5[0-9]* tokens; the model sees 64' "$program" chat run --tokens 3 <questions
 [ "$(wc -l <said)" -ge 2 ] || fail "the second question has no answer"
+printf 'cat 1\ncat 2\n' >questions
+"$program" chat run --tokens 3 --temperature 0 <questions >answers
+{ echo 'cat 1' && awk 'BEGIN { printf "%0500d\n", 1 }' && echo 'cat 2'; } >questions
+expect 1 'this message has 5' "$program" chat run --tokens 3 --temperature 0 <questions
+! grep -q 'forgets its beginning' said || fail "chat forgets the conversation for a message that it does not answer"
+[ "$(tail -n 1 said)" = "$(tail -n 1 answers)" ] || fail "a message without an answer changes the next one: $(cat said answers)"
 printf 'a\000b\n' >questions
 expect 1 'must not contain a NUL byte' "$program" chat run --tokens 3 <questions
 expect 1 'standard input cannot be read' "$program" chat run --tokens 3 <.

@@ -50,31 +50,55 @@ static void add_message(conversation *c, const char *role, char *content)
     c->message[c->count++] = (th_chat_message){role, content};
 }
 
+/* Writes messages up to the next answer. Sets *length to the number of tokens. Returns false with a message if the
+ * template refuses them. */
+static bool write_messages(conversation *c, const th_chat_message *messages, size_t count, th_text *prompt,
+                           int64_t *length)
+{
+    th_token_list tokens = {0};
+    prompt->count = 0;
+    const bool written = th_chat_write(c->chat, messages, count, NULL, prompt) == TH_OK &&
+                         th_tokenizer_encode(c->t->tokenizer, prompt->bytes, prompt->count, &tokens) == TH_OK;
+    if (!written)
+        fprintf(stderr, PROGRAM ": %s\n", th_error_text(c->t->ctx));
+    th_error_clear(c->t->ctx);
+    *length = (int64_t)tokens.count;
+    th_token_list_free(&tokens);
+    return written;
+}
+
+/* Returns whether the last question, with the system message, leaves space for a token of an answer. Otherwise prints
+ * a message. The conversation before it is kept for the next question. */
+static bool last_fits(conversation *c, th_text *prompt)
+{
+    const bool system = strcmp(c->message[0].role, "system") == 0 && c->count > 1;
+    const th_chat_message messages[] = {c->message[0], c->message[c->count - 1]};
+    int64_t length = 0;
+    if (!write_messages(c, system ? messages : messages + 1, system ? 2 : 1, prompt, &length))
+        return false;
+    if (length < chosen.model.length)
+        return true;
+    fprintf(stderr, PROGRAM ": this message has %lld tokens; the model sees %lld\n", (long long)length,
+            (long long)chosen.model.length);
+    return false;
+}
+
 /* Writes the conversation up to the next answer. The oldest messages are left out to keep space for an answer of
  * `reserve` tokens. Returns false with a message if a single question is too long, or if the template refuses it. */
 static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
 {
+    int64_t length = 0;
+    bool checked = false;
     for (;;) {
-        th_token_list tokens = {0};
-        prompt->count = 0;
-        if (th_chat_write(c->chat, c->message, c->count, NULL, prompt) ||
-            th_tokenizer_encode(c->t->tokenizer, prompt->bytes, prompt->count, &tokens)) {
-            fprintf(stderr, PROGRAM ": %s\n", th_error_text(c->t->ctx));
-            th_error_clear(c->t->ctx);
-            th_token_list_free(&tokens);
+        if (!write_messages(c, c->message, c->count, prompt, &length))
             return false;
-        }
-        const int64_t length = (int64_t)tokens.count;
-        th_token_list_free(&tokens);
         if (length + reserve <= chosen.model.length)
             return true;
-        if (forget_oldest(c))
-            continue;
-        if (length < chosen.model.length)
-            return true;
-        fprintf(stderr, PROGRAM ": this message has %lld tokens; the model sees %lld\n", (long long)length,
-                (long long)chosen.model.length);
-        return false;
+        if (!checked && !last_fits(c, prompt))
+            return false;
+        checked = true;
+        if (!forget_oldest(c)) /* the prompt has the last question only, and a shorter answer has space */
+            return write_messages(c, c->message, c->count, prompt, &length);
     }
 }
 
