@@ -125,6 +125,13 @@ printf 'a\000b\n' >questions
 expect 1 'must not contain a NUL byte' "$program" chat run --tokens 3 <questions
 expect 1 'standard input cannot be read' "$program" chat run --tokens 3 <.
 mv model elsewhere
+expect 0 '' "$program" train texts other --llama --tokenizer bytes --layers 1 --heads 2 --width 16 --length 64 --steps 3 --seed 2 \
+    --sample-tokens 0 --quiet
+expect 0 '' "$program" export other model
+for words in 'chat run' 'eval run' 'resume run'; do
+    expect 1 'adapters belong to the model in .*/model as it was' "$program" $words
+done
+rm -r model
 for words in 'chat run' 'eval run' 'resume run' 'export run out'; do
     expect 1 'the folder of their model is missing: .*/model\. Put it back' "$program" $words
 done

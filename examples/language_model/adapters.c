@@ -47,6 +47,20 @@ void make_adapted_model(trainer *t)
     free(targets);
 }
 
+void expect_adapters(const trainer *t, th_status status)
+{
+    const char *error = status == TH_OK ? "" : th_error_text(t->ctx);
+    if (chosen.lora > 0 && strstr(error, "was frozen")) {
+        begin_last_message(PROGRAM);
+        fprintf(
+            stderr,
+            "the run's adapters belong to the model in %s as it was when the run began; it has changed since (%s)\n",
+            chosen.from, error);
+        exit(EXIT_FAILURE);
+    }
+    expect(t, status);
+}
+
 void merge_adapters(trainer *t)
 {
     if (strcmp(chosen.weights, "float32") != 0)

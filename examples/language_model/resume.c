@@ -35,7 +35,7 @@ static const char *continue_run(trainer *t, int64_t steps, int64_t threads)
     if (steps > 0)
         chosen.steps = steps;
     check_local_steps();
-    expect(t, load_checkpoint(t, checkpoint));
+    expect_adapters(t, load_checkpoint(t, checkpoint));
     check_steps(t, steps);
     return checkpoint;
 }

@@ -437,5 +437,5 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     if (weights && chosen.lora == 0)
         expect(t, th_weights_load(t->model, path, NULL));
     else if (weights)
-        expect(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
+        expect_adapters(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
 }

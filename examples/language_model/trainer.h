@@ -52,6 +52,8 @@ void make_optimizer(trainer *t);
 /* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the
  * program on an error. */
 void make_adapted_model(trainer *t);
+/* Ends the program if a checkpoint could not be loaded. Of adapters, the reason may be that their model has changed. */
+void expect_adapters(const trainer *t, th_status status);
 /* Adds the adapters to the weights, which become float32, and removes them. */
 void merge_adapters(trainer *t);
 
