@@ -124,7 +124,7 @@ void lock_run(const char *run)
 /* The files of a run before its first checkpoint. They are removed if the program ends early. */
 static struct beginning {
     const char *run; /* NULL: there is nothing to remove */
-    int folder;      /* a descriptor */
+    int folder;      /* a descriptor; -1 until this process may change its files */
     bool made;       /* the folder is new */
     bool replaced;   /* the new tokens have replaced an old run */
 } begun;
@@ -189,13 +189,29 @@ static void remove_at_end(void)
             signal(ends[i], SIG_IGN);
 }
 
+/* Creates the folder, with the signals blocked: one that arrives afterwards removes it. Returns false on an error. */
+static bool make_new_folder(const char *run)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    const bool made = mkdir(run, 0777) == 0;
+    const int error = errno;
+    if (made)
+        begun = (struct beginning){.run = run, .folder = -1, .made = true};
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return made;
+}
+
 void make_folder(const char *run, bool force)
 {
     struct stat status;
     const bool exists = stat(run, &status) == 0;
+    remove_at_end();
     if (exists && !S_ISDIR(status.st_mode))
         refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
-    const bool made = !exists && mkdir(run, 0777) == 0;
+    const bool made = !exists && make_new_folder(run);
     if (!exists && !made && errno != EEXIST) {
         char problem[200];
         snprintf(problem, sizeof problem, "this folder cannot be created (%.100s): ", strerror(errno));
@@ -206,8 +222,8 @@ void make_folder(const char *run, bool force)
         refuse(PROGRAM, "this folder contains something other than a run: ", run);
     if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
-    begun = (struct beginning){.run = run, .folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .made = made};
-    remove_at_end();
+    begun.run = run;
+    begun.folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 void keep_run(void)
