@@ -61,6 +61,8 @@ expect 0 'loss=[0-9.]* perplexity=[0-9.]* tokens=200' "$program" eval run --text
 rm -r run
 cp text examples/2
 expect 2 'some of the files have examples' tune model examples run
+expect 0 '' "$program" train examples run --from model --steps 1 --sample-tokens 0 --quiet
+rm -r run
 expect 0 'tune reads examples' "$program" train data.jsonl run --from model --steps 1 --sample-tokens 0 --quiet
 rm -r run
 printf '[\n{"text": "a"},\n{"text": "b"}\n]\n' >array.json

@@ -23,10 +23,13 @@ static int64_t training_share(int64_t tokens)
 /* Finds out what the texts are: examples, documents that are packed, or one text that is cut anywhere. */
 static void choose_kind(const texts *text)
 {
-    const bool examples = hold_instructions(text);
+    const size_t examples = count_instructions(text);
+    const bool all = examples == text->documents;
+    if (tuning && !instructions && examples > 0 && !all)
+        refuse(PROGRAM, "some of the files have examples (lines of JSON) and others are texts; give one kind only", "");
     if (tuning)
-        instructions = instructions || examples;
-    else if (examples && chosen.from)
+        instructions = instructions || all;
+    else if (all && chosen.from)
         fprintf(stderr, PROGRAM ": these are examples, but train reads them as texts; tune reads examples\n");
     if (tuning && !instructions && text->documents == 1)
         chosen.marked = false;

@@ -129,14 +129,12 @@ static bool begins_with_example(const char *bytes, size_t count)
     return false;
 }
 
-bool hold_instructions(const texts *text)
+size_t count_instructions(const texts *text)
 {
     size_t examples = 0;
     for (size_t i = 0, begin = 0; i < text->documents; begin = text->end[i++])
         examples += begins_with_example(text->bytes + begin, text->end[i] - begin);
-    if (examples > 0 && examples < text->documents)
-        refuse(PROGRAM, "some of the files have examples (lines of JSON) and others are texts; give one kind only", "");
-    return examples > 0;
+    return examples;
 }
 
 /* Returns a copy of a token's text; NULL for an unknown token. The caller frees it. */

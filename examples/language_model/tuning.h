@@ -14,9 +14,9 @@ void choose_steps(const trainer *t);
 
 /* Returns whether a path is a file with lines of JSON, by its name. */
 bool is_instructions(const char *path);
-/* Returns whether each of the texts begins with an example, a line of JSON. Then all are examples, whatever their names
- * are: of a pipe, or of files in a folder. Ends the program if only some of them do. */
-bool hold_instructions(const texts *text);
+/* Returns how many of the texts begin with an example, a line of JSON. If all do, all are examples, whatever their names
+ * are: of a pipe, or of files in a folder. */
+size_t count_instructions(const texts *text);
 /* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
 th_chat_template *choose_chat(trainer *t, const char *folder);
 /* Writes the examples of the texts to a token file with marks. folder: of the chat template. */
