@@ -1,7 +1,11 @@
-/* Trains a language model, a small GPT-2 or Llama, on any text.
+/* Trains a language model, a small GPT-2 or Llama, on any text, and tunes pretrained models.
  *
  *     language_model train shakespeare.txt run        less than a minute on two cores
  *     language_model sample run --prompt "ROMEO:"
+ *
+ *     language_model tune FOLDER data.jsonl tuned     FOLDER: a model of Hugging Face transformers
+ *     language_model chat tuned
+ *     language_model export tuned merged              or --adapter for PEFT, or --gguf FILE for llama.cpp
  *
  * This file selects the subcommand. The folder language_model/ contains the rest. The global variable `chosen` contains
  * the settings, from the command line or from a checkpoint. Where to make a change:
@@ -41,7 +45,7 @@ static const struct {
     {"train", "TEXT... [RUN]  trains a model on texts: files, folders, pipes, or -", train},
     {"tune", "FOLDER DATA [RUN]  trains a pretrained model further, on examples or texts", tune},
     {"resume", "RUN           continues a stopped run, with the same result as without the stop", resume},
-    {"chat", "RUN             answers messages; RUN may also be a transformers folder", chat},
+    {"chat", "RUN             answers each line of standard input; RUN may also be a transformers folder", chat},
     {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
     {"eval", "RUN             prints loss, perplexity and bits per byte; RUN as for sample", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers; RUN --gguf FILE: for llama.cpp",
@@ -51,14 +55,18 @@ enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static void print_subcommands(FILE *file)
 {
-    fputs("language_model: trains a language model on any text\n\n", file);
+    fputs("language_model: trains a language model on any text, or tunes a pretrained one\n\n", file);
     for (int i = 0; i < SUBCOMMANDS; i++)
         fprintf(file, "  language_model %s %s\n", subcommands[i].name, subcommands[i].about);
-    fputs("\nEach has options: language_model train --help. --version prints the version. A first model in about a "
-          "minute:\n\n"
-          "  language_model train input.txt run\n"
-          "  language_model sample run --prompt \"Once\"\n",
-          file);
+    fputs(
+        "\nEach has options: language_model train --help. --version prints the version. A first model in about a "
+        "minute:\n\n"
+        "  language_model train input.txt run\n"
+        "  language_model sample run --prompt \"Once\"\n\n"
+        "A model of Hugging Face transformers, tuned on lines like {\"prompt\": \"...\", \"completion\": \"...\"}:\n\n"
+        "  language_model tune FOLDER data.jsonl tuned\n"
+        "  language_model chat tuned\n",
+        file);
 }
 
 /* If standard output or error is closed, the next file that is opened would get its descriptor and receive the output.

@@ -29,8 +29,9 @@ typedef struct {
     const char **text;
     bool *flag;
     double low, high;
-    const char *group; /* a line above it in --help; NULL: none */
-    bool *given;       /* becomes true if the command line has the option; may be NULL */
+    const char *group;    /* a line above it in --help; NULL: none */
+    bool *given;          /* becomes true if the command line has the option; may be NULL */
+    const char *standard; /* the default in --help, instead of the variable's value; NULL: that value */
 } program_option;
 
 enum { MAX_OPTIONS = 60 };
@@ -101,9 +102,9 @@ static inline void print_help(const char *about, const program_option *options)
         printf("  --%-18s %s", o->name, o->help);
         if (o->integer || o->real)
             printf(" (%s to %s, default %s)", spell_number(o->low, low), spell_number(o->high, high),
-                   spell_number(o->integer ? (double)*o->integer : *o->real, standard));
-        if (o->text && *o->text)
-            printf(" (default %s)", *o->text);
+                   o->standard ? o->standard : spell_number(o->integer ? (double)*o->integer : *o->real, standard));
+        if (o->text && (o->standard || *o->text))
+            printf(" (default %s)", o->standard ? o->standard : *o->text);
         printf("\n");
     }
     printf("%s  -h, --%-14s %s\n  --%-18s %s\n", options->name ? "\n" : "", "help", "print this help and exit",
@@ -166,7 +167,7 @@ static inline int parse_options_and_words(int argc, char **argv, const char *pro
     for (int i = optind; i < argc && i - optind < max; i++)
         words[i - optind] = argv[i];
     if (argc - optind > max)
-        refuse(program, "unknown option: ", argv[optind + max]);
+        refuse(program, "this word is one too many: ", argv[optind + max]);
     return argc - optind;
 }
 

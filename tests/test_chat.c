@@ -446,6 +446,21 @@ START_TEST(files_of_lines)
 }
 END_TEST
 
+START_TEST(files_of_other_kinds)
+{
+    static const char array[] = "\n [\n{\"text\": \"a\"}]", little[] = "\xff\xfe{\0\"\0", big[] = "\xfe\xff\0{\0\"";
+    th_chat_template *chat = th_chat_template_new(ctx, "plain", NULL, "</s>");
+    th_token_writer *writer = th_token_writer_open_marked(ctx, in_folder("c.tokens"), th_tokenizer_size(tokenizer));
+    expect_status(th_instructions_append(chat, tokenizer, array, sizeof array - 1, "data", writer, NULL),
+                  TH_ERROR_VALUE, "data is a JSON array");
+    expect_status(th_instructions_append(chat, tokenizer, little, sizeof little - 1, "data", writer, NULL),
+                  TH_ERROR_VALUE, "data is UTF-16");
+    expect_status(th_instructions_append(chat, tokenizer, big, sizeof big - 1, NULL, writer, NULL), TH_ERROR_VALUE,
+                  "the text is UTF-16");
+    th_token_writer_free(writer);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("chat", setup, teardown);
@@ -461,5 +476,6 @@ int main(void)
     tcase_add_test(tests, refused_lines);
     tcase_add_test(tests, many_turns);
     tcase_add_test(tests, files_of_lines);
+    tcase_add_test(tests, files_of_other_kinds);
     return run_suites();
 }

@@ -1,5 +1,6 @@
 /* A pretrained model with adapters: the frozen base comes from its folder, and only the adapters are in a run. */
 #include <string.h>
+#include <unistd.h>
 
 #include "trainer.h"
 
@@ -24,6 +25,14 @@ void make_adapted_model(trainer *t)
     char *targets = chosen.lora_targets ? strdup(chosen.lora_targets) : NULL;
     if (!find_storage(chosen.weights, &storage))
         refuse(PROGRAM, "--weights must be float32, bfloat16, float16, q8_0 or q4_0, not ", chosen.weights);
+    if (access(in_run(chosen.from, "config.json"), F_OK) != 0) {
+        char problem[400];
+        snprintf(problem, sizeof problem,
+                 "the run has adapters only, and the folder of their model is missing: %.200s. Put it back there, or a "
+                 "symbolic link to it",
+                 chosen.from);
+        give_up(PROGRAM, problem);
+    }
     const th_folder_load_options load = {.frozen = true, .type = storage, .model = &chosen.model};
     t->model = th_language_model_from_folder(t->ctx, chosen.from, &load);
     expect_no_error(t);
@@ -36,6 +45,20 @@ void make_adapted_model(trainer *t)
     }
     expect(t, th_lora_attach(t->model, &options));
     free(targets);
+}
+
+void expect_adapters(const trainer *t, th_status status)
+{
+    const char *error = status == TH_OK ? "" : th_error_text(t->ctx);
+    if (chosen.lora > 0 && strstr(error, "was frozen")) {
+        begin_last_message(PROGRAM);
+        fprintf(
+            stderr,
+            "the run's adapters belong to the model in %s as it was when the run began; it has changed since (%s)\n",
+            chosen.from, error);
+        exit(EXIT_FAILURE);
+    }
+    expect(t, status);
 }
 
 void merge_adapters(trainer *t)

@@ -50,31 +50,55 @@ static void add_message(conversation *c, const char *role, char *content)
     c->message[c->count++] = (th_chat_message){role, content};
 }
 
+/* Writes messages up to the next answer. Sets *length to the number of tokens. Returns false with a message if the
+ * template refuses them. */
+static bool write_messages(conversation *c, const th_chat_message *messages, size_t count, th_text *prompt,
+                           int64_t *length)
+{
+    th_token_list tokens = {0};
+    prompt->count = 0;
+    const bool written = th_chat_write(c->chat, messages, count, NULL, prompt) == TH_OK &&
+                         th_tokenizer_encode(c->t->tokenizer, prompt->bytes, prompt->count, &tokens) == TH_OK;
+    if (!written)
+        fprintf(stderr, PROGRAM ": %s\n", th_error_text(c->t->ctx));
+    th_error_clear(c->t->ctx);
+    *length = (int64_t)tokens.count;
+    th_token_list_free(&tokens);
+    return written;
+}
+
+/* Returns whether the last question, with the system message, leaves space for a token of an answer. Otherwise prints
+ * a message. The conversation before it is kept for the next question. */
+static bool last_fits(conversation *c, th_text *prompt)
+{
+    const bool system = strcmp(c->message[0].role, "system") == 0 && c->count > 1;
+    const th_chat_message messages[] = {c->message[0], c->message[c->count - 1]};
+    int64_t length = 0;
+    if (!write_messages(c, system ? messages : messages + 1, system ? 2 : 1, prompt, &length))
+        return false;
+    if (length < chosen.model.length)
+        return true;
+    fprintf(stderr, PROGRAM ": this message has %lld tokens; the model sees %lld\n", (long long)length,
+            (long long)chosen.model.length);
+    return false;
+}
+
 /* Writes the conversation up to the next answer. The oldest messages are left out to keep space for an answer of
  * `reserve` tokens. Returns false with a message if a single question is too long, or if the template refuses it. */
 static bool write_prompt(conversation *c, int64_t reserve, th_text *prompt)
 {
+    int64_t length = 0;
+    bool checked = false;
     for (;;) {
-        th_token_list tokens = {0};
-        prompt->count = 0;
-        if (th_chat_write(c->chat, c->message, c->count, NULL, prompt) ||
-            th_tokenizer_encode(c->t->tokenizer, prompt->bytes, prompt->count, &tokens)) {
-            fprintf(stderr, PROGRAM ": %s\n", th_error_text(c->t->ctx));
-            th_error_clear(c->t->ctx);
-            th_token_list_free(&tokens);
+        if (!write_messages(c, c->message, c->count, prompt, &length))
             return false;
-        }
-        const int64_t length = (int64_t)tokens.count;
-        th_token_list_free(&tokens);
         if (length + reserve <= chosen.model.length)
             return true;
-        if (forget_oldest(c))
-            continue;
-        if (length < chosen.model.length)
-            return true;
-        fprintf(stderr, PROGRAM ": this message has %lld tokens; the model sees %lld\n", (long long)length,
-                (long long)chosen.model.length);
-        return false;
+        if (!checked && !last_fits(c, prompt))
+            return false;
+        checked = true;
+        if (!forget_oldest(c)) /* the prompt has the last question only, and a shorter answer has space */
+            return write_messages(c, c->message, c->count, prompt, &length);
     }
 }
 
@@ -90,8 +114,9 @@ static void add_answer(conversation *c, const th_text *text, const char *stop)
     add_message(c, "assistant", answer);
 }
 
-/* Writes the model's answer to standard output, and adds it to the conversation. */
-static void answer(conversation *c, const sample_options *options)
+/* Writes the model's answer to standard output, and adds it to the conversation. Returns false, after a message, if the
+ * question cannot be answered. */
+static bool answer(conversation *c, const sample_options *options)
 {
     th_text prompt = {0}, text = {0};
     th_token_list tokens = {0};
@@ -101,7 +126,7 @@ static void answer(conversation *c, const sample_options *options)
     if (!write_prompt(c, longest < half ? longest : half, &prompt)) {
         free((char *)(uintptr_t)c->message[--c->count].content);
         th_text_free(&prompt);
-        return;
+        return false;
     }
     how.without_prompt = true;
     if (is_plain(c)) { /* the model may write the next question too */
@@ -119,6 +144,7 @@ static void answer(conversation *c, const sample_options *options)
     th_text_free(&prompt);
     th_text_free(&text);
     th_token_list_free(&tokens);
+    return true;
 }
 
 /* Finds the tokens that end an answer: the end tokens of the model and of the template. */
@@ -134,9 +160,23 @@ static void find_ends(conversation *c, const char *folder)
         c->end_tokens[c->n_end_tokens++] = token;
 }
 
-static void talk(conversation *c, const sample_options *options)
+/* Adds the line as a question and answers it. Returns false, after a message, if that is not possible. */
+static bool ask(conversation *c, const char *line, size_t length, const sample_options *options)
+{
+    if (memchr(line, 0, length)) {
+        fprintf(stderr, PROGRAM ": a message must not contain a NUL byte\n");
+        return false;
+    }
+    add_message(c, "user", strdup(line));
+    return answer(c, options);
+}
+
+/* Answers lines until the end of standard input. Returns false if a line of a file or a pipe has no answer. At a
+ * terminal the user has read the message. */
+static bool talk(conversation *c, const sample_options *options)
 {
     const bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    bool complete = true;
     char *line = NULL;
     size_t capacity = 0;
     for (;;) {
@@ -149,14 +189,15 @@ static void talk(conversation *c, const sample_options *options)
             break;
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             line[--length] = 0;
-        if (length == 0 || memchr(line, 0, (size_t)length))
-            continue;
-        add_message(c, "user", strdup(line));
-        answer(c, options);
+        if (length > 0)
+            complete = ask(c, line, (size_t)length, options) && complete;
     }
+    if (ferror(stdin))
+        give_up_file("standard input", "read");
     if (terminal)
         putchar('\n');
     free(line);
+    return complete || terminal;
 }
 
 int chat(int argc, char **argv)
@@ -180,7 +221,7 @@ int chat(int argc, char **argv)
             argc, argv, PROGRAM,
             "language_model chat RUN [OPTION...]\n"
             "Answers each line of standard input, until its end (Ctrl-D). RUN is the folder of a run,\n"
-            "or of a model of transformers.",
+            "or of a model of transformers. The status is 1 if a line of a file or a pipe has no answer.",
             options, &run, 1) < 1)
         refuse(PROGRAM, "chat needs the folder of a run or a model", "");
     trainer t;
@@ -197,9 +238,9 @@ int chat(int argc, char **argv)
                                              .top_k = top_k,
                                              .top_p = top_p,
                                              .seed = (uint64_t)seed}};
-    talk(&c, &how);
+    const bool complete = talk(&c, &how);
     for (size_t i = 0; i < c.count; i++)
         free((char *)(uintptr_t)c.message[i].content);
     th_context_free(t.ctx);
-    return EXIT_SUCCESS;
+    return complete ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -7,6 +7,7 @@
 
 #include "report.h"
 #include "settings.h"
+#include "trainer.h"
 
 /* Returns the name of the newest (0) or an older checkpoint. It is valid for two calls. */
 static const char *name_of(int number)
@@ -75,7 +76,7 @@ const char *find_intact_checkpoint(const char *run)
     }
     th_context_free(ctx);
     if (!any)
-        refuse(PROGRAM, "this is not the folder of a run, or the run was stopped before its first checkpoint: ", run);
+        refuse_folder(run, "a run");
     if (found[0] == 0)
         give_up(PROGRAM, "no checkpoint of the run is intact: begin it again with train --force");
     return found;

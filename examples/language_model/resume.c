@@ -35,7 +35,7 @@ static const char *continue_run(trainer *t, int64_t steps, int64_t threads)
     if (steps > 0)
         chosen.steps = steps;
     check_local_steps();
-    expect(t, load_checkpoint(t, checkpoint));
+    expect_adapters(t, load_checkpoint(t, checkpoint));
     check_steps(t, steps);
     return checkpoint;
 }
@@ -66,7 +66,7 @@ int resume(int argc, char **argv)
             options, &run, 1) < 1)
         refuse(PROGRAM, "resume needs the folder of a run", "");
     if (is_model_folder(run))
-        refuse(PROGRAM, "this is a model, not a run; train TEXT --from FOLDER trains it further: ", run);
+        refuse(PROGRAM, "this is a model, not a run; tune, or train TEXT --from FOLDER, trains it further: ", run);
     trainer t = {.run = run, .quiet = quiet};
     start_processes(&argc, &argv);
     join_group(&t, NULL);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -120,28 +121,97 @@ void lock_run(const char *run)
     }
 }
 
-/* The files of a run that has not begun yet. They are removed if the program ends early. */
+/* The files of a run before its first checkpoint. They are removed if the program ends early. */
 static struct beginning {
     const char *run; /* NULL: there is nothing to remove */
+    int folder;      /* a descriptor; -1 until this process may change its files */
     bool made;       /* the folder is new */
+    bool replaced;   /* the new tokens have replaced an old run */
 } begun;
+
+#define WITH_UNFINISHED(name) name, name UNFINISHED
+
+/* Removes the files that begin_run writes. It calls only functions that a signal handler may call. */
+static void remove_first_files(void)
+{
+    static const char *const tokens[] = {WITH_UNFINISHED(NEXT_TOKENS)};
+    static const char *const others[] = {WITH_UNFINISHED("tokenizer.json"),
+                                         WITH_UNFINISHED("vocab.json"),
+                                         WITH_UNFINISHED("merges.txt"),
+                                         WITH_UNFINISHED("tokenizer_config.json"),
+                                         "text.tokens",
+                                         "special_tokens_map.json",
+                                         "generation_config.json",
+                                         "chat_template.jinja",
+                                         "config.json"};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        unlinkat(begun.folder, tokens[i], 0);
+    for (size_t i = 0; begun.made && i < sizeof others / sizeof *others; i++)
+        unlinkat(begun.folder, others[i], 0);
+    if (begun.made)
+        rmdir(begun.run); /* fails if the folder has other files */
+}
 
 static void remove_beginning(void)
 {
     if (begun.run == NULL)
         return;
-    unlink(in_run(begun.run, NEXT_TOKENS));
-    if (begun.made)
-        rmdir(begun.run);
+    if (begun.made && begun.replaced) { /* training has begun: logs, pictures, samples, the first model */
+        static const char *const files[] = {"*.safetensors", "*.unfinished*", "events.out.tfevents.*", "log.jsonl",
+                                            "curves.svg"};
+        remove_files(in_run(begun.run, "samples"), "step_*.txt");
+        rmdir(in_run(begun.run, "samples"));
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+            remove_files(begun.run, files[i]);
+    }
+    remove_first_files();
+    begun.run = NULL;
+}
+
+/* Ends the program by the signal, as without this function. */
+static void remove_and_end(int received)
+{
+    if (begun.run)
+        remove_first_files();
+    signal(received, SIG_DFL);
+    raise(received);
+}
+
+/* Removes the files of the beginning at every end of the program except SIGKILL. From the first step on, training
+ * catches signals itself. */
+static void remove_at_end(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    if (atexit(remove_beginning) != 0)
+        give_up(PROGRAM, "out of memory");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (signal(ends[i], remove_and_end) == SIG_IGN) /* of nohup, for example */
+            signal(ends[i], SIG_IGN);
+}
+
+/* Creates the folder, with the signals blocked: one that arrives afterwards removes it. Returns false on an error. */
+static bool make_new_folder(const char *run)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    const bool made = mkdir(run, 0777) == 0;
+    const int error = errno;
+    if (made)
+        begun = (struct beginning){.run = run, .folder = -1, .made = true};
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return made;
 }
 
 void make_folder(const char *run, bool force)
 {
     struct stat status;
     const bool exists = stat(run, &status) == 0;
+    remove_at_end();
     if (exists && !S_ISDIR(status.st_mode))
         refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
-    const bool made = !exists && mkdir(run, 0777) == 0;
+    const bool made = !exists && make_new_folder(run);
     if (!exists && !made && errno != EEXIST) {
         char problem[200];
         snprintf(problem, sizeof problem, "this folder cannot be created (%.100s): ", strerror(errno));
@@ -152,9 +222,13 @@ void make_folder(const char *run, bool force)
         refuse(PROGRAM, "this folder contains something other than a run: ", run);
     if (!force && has_checkpoint(run))
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
-    begun = (struct beginning){run, made};
-    if (atexit(remove_beginning) != 0)
-        give_up(PROGRAM, "out of memory");
+    begun.run = run;
+    begun.folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void keep_run(void)
+{
+    begun.run = NULL;
 }
 
 static void empty_folder(const char *run)
@@ -177,7 +251,7 @@ void replace_run(const char *run)
     empty_folder(run);
     if (rename(in_run(run, NEXT_TOKENS), in_run(run, "text.tokens")) != 0)
         give_up_file(in_run(run, "text.tokens"), "written");
-    begun.run = NULL;
+    begun.replaced = true;
 }
 
 /* Takes the options of the pretrained model, except the training options. */
@@ -358,7 +432,7 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 {
     const char *path = in_run(run, checkpoint);
     if (access(path, F_OK) != 0)
-        refuse(PROGRAM, "this is not the folder of a run, or the run was stopped before its first checkpoint: ", run);
+        refuse_folder(run, "a run");
     const char *text = th_checkpoint_configuration(t->ctx, path);
     expect_no_error(t);
     settings_from_json(text, path);
@@ -379,5 +453,5 @@ void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
     if (weights && chosen.lora == 0)
         expect(t, th_weights_load(t->model, path, NULL));
     else if (weights)
-        expect(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
+        expect_adapters(t, th_checkpoint_load(path, &(th_checkpoint){.model = t->model}));
 }

@@ -11,7 +11,7 @@ enum { DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
 /* docs/tuning.md explains how the rate was found for a model of this width. */
 static const double TUNING_LR = 3e-4, TUNED_WIDTH = 128;
 
-/* Adapters begin at 0 and their product is scaled, so one rate suits all widths (docs/tuning.md). */
+/* Adapters begin at 0 and their product is scaled, so one rate suits all widths. */
 static const double LORA_LR = 2e-4;
 
 given_options was_given;

@@ -5,13 +5,14 @@
 
 #include "tuning.h"
 
-static char folder[2048], path[2100];
+static char folder[2048], path[2100], unfinished[2120];
 
 static void remove_temporary(void)
 {
     if (folder[0] == 0)
         return;
     unlink(path);
+    unlink(unfinished);
     rmdir(folder);
     folder[0] = 0;
 }
@@ -46,6 +47,7 @@ static void make_temporary(void)
     if (snprintf(name, sizeof name, "%s/language_model_XXXXXX", parent) >= (int)sizeof name || mkdtemp(name) == NULL)
         refuse(PROGRAM, "a temporary folder cannot be created in ", parent);
     snprintf(path, sizeof path, "%s/text.tokens", name);
+    snprintf(unfinished, sizeof unfinished, "%s" UNFINISHED, path);
     memcpy(folder, name, sizeof folder);
 }
 

@@ -8,6 +8,7 @@
 #include "tuning.h"
 
 static bool force, only_memory, quiet, other_tokenizer;
+static bool tuning;       /* the subcommand is tune */
 static bool instructions; /* the words are files with examples, one in a line */
 
 enum { MARKED_LENGTH = 513 }; /* the smallest default length of windows of documents, and the last target */
@@ -19,10 +20,26 @@ static int64_t training_share(int64_t tokens)
     return tokens - (int64_t)ceil((double)tokens * chosen.validation);
 }
 
+/* Finds out what the texts are: examples, documents that are packed, or one text that is cut anywhere. */
+static void choose_kind(const texts *text)
+{
+    const size_t examples = count_instructions(text);
+    const bool all = examples == text->documents;
+    if (tuning && !instructions && examples > 0 && !all)
+        refuse(PROGRAM, "some of the files have examples (lines of JSON) and others are texts; give one kind only", "");
+    if (tuning)
+        instructions = instructions || all;
+    else if (all && chosen.from)
+        fprintf(stderr, PROGRAM ": these are examples, but train reads them as texts; tune reads examples\n");
+    if (tuning && !instructions && text->documents == 1)
+        chosen.marked = false;
+}
+
 /* Prints the memory that training takes, measured in a shapes-only context. */
 static void forecast(trainer *t, const char *const *words, int count)
 {
     texts text = open_texts(words, count);
+    choose_kind(&text);
     choose_model(t, &text, other_tokenizer);
     if (chosen.from && chosen.length == 0)
         choose_windows(chosen.marked ? MARKED_LENGTH : training_share(count_tokens(t, &text)), false);
@@ -110,6 +127,12 @@ static void begin_run(trainer *t, const texts *text)
     write_tokens(t, text);
     if (chosen.from)
         choose_windows(wanted_tokens(), false);
+    if (instructions && longest > chosen.length + 1)
+        fprintf(stderr,
+                PROGRAM
+                ": the longest example has %lld tokens, more than --length: longer ones are divided, and a part "
+                "does not see the parts before it\n",
+                (long long)longest);
     open_windows(t, NEXT_TOKENS);
     choose_steps(t);
     make_pretrained(t);
@@ -134,6 +157,7 @@ static int train_on(trainer *t, const char *const *words, int count)
 {
     if (is_first(t)) {
         texts text = open_texts(words, count);
+        choose_kind(&text);
         make_folder(t->run, force);
         begin_run(t, &text);
         close_texts(&text);
@@ -152,8 +176,7 @@ static int take_folder(const char **words, int count)
     if (count < 2)
         refuse(PROGRAM, "tune needs the folder of a model, and examples (.jsonl) or texts", "");
     if (!is_model_folder(words[0]))
-        refuse(PROGRAM,
-               "this is not the folder of a model (config.json, model.safetensors, tokenizer.json): ", words[0]);
+        refuse_folder(words[0], "a model");
     if (realpath(words[0], path) == NULL)
         give_up_file(words[0], "found");
     chosen.from = path;
@@ -186,12 +209,11 @@ static const char tune_help[] =
     "\"...\"}]}\n"
     "or texts, as for train. Only completions and messages of the assistant count for the loss. Examples and "
     "documents\n"
-    "share windows and do not see each other. These options have other defaults than in the list: --lora 16, --epochs "
-    "3,\n"
-    "--lr 0.0002 with --lora, --warmup 3 % of the steps, --weight-decay 0, --beta2 0.999, --validation 0.05,\n"
-    "--eval-batches 0, --sample-tokens 100.";
+    "share windows and do not see each other. By default the weights stay as they are, and adapters of rank 16 are "
+    "trained\n"
+    "(LoRA). Then `language_model chat RUN` talks to the model, and `export` writes it.";
 
-static int start(int argc, char **argv, bool tuning)
+static int start(int argc, char **argv)
 {
     static const program_option more[] = {
         {"force", "replace a run that is there", .flag = &force, .group = "This time only"},
@@ -202,8 +224,8 @@ static int start(int argc, char **argv, bool tuning)
     const char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)
         give_up(PROGRAM, "out of memory");
-    int count =
-        parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help, options_with(more), words, argc);
+    int count = parse_options_and_words(argc, argv, PROGRAM, tuning ? tune_help : train_help,
+                                        tuning ? tuning_options(more) : options_with(more), words, argc);
     if (tuning)
         count = take_folder(words, count);
     if (count < 1)
@@ -236,11 +258,12 @@ static int start(int argc, char **argv, bool tuning)
 
 int train(int argc, char **argv)
 {
-    return start(argc, argv, false);
+    return start(argc, argv);
 }
 
 int tune(int argc, char **argv)
 {
+    tuning = true;
     set_tuning_defaults();
-    return start(argc, argv, true);
+    return start(argc, argv);
 }

@@ -52,6 +52,8 @@ void make_optimizer(trainer *t);
 /* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the
  * program on an error. */
 void make_adapted_model(trainer *t);
+/* Ends the program if a checkpoint could not be loaded. Of adapters, the reason may be that their model has changed. */
+void expect_adapters(const trainer *t, th_status status);
 /* Adds the adapters to the weights, which become float32, and removes them. */
 void merge_adapters(trainer *t);
 
@@ -89,10 +91,14 @@ void follow_first(const trainer *t);
 /* Locks the run against other processes until this one ends. Ends the program if another process holds the lock. */
 void lock_run(const char *run);
 /* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends
- * before replace_run, the folder does not change. */
+ * before replace_run, the folder does not change. If it ends before keep_run, a new folder is removed. */
 void make_folder(const char *run, bool force);
+/* The run has a checkpoint: its files stay. */
+void keep_run(void);
 /* The tokens of a new run, until it replaces the old one. */
 #define NEXT_TOKENS "next.tokens"
+/* What follows the name of a token file while it is written. A signal may leave such a file. */
+#define UNFINISHED ".unfinished0"
 /* Removes the files of the old run from the folder, and renames NEXT_TOKENS to text.tokens. */
 void replace_run(const char *run);
 /* Returns a hash of the run's tokenizer.json, which shows whether the file was changed. */
@@ -106,6 +112,12 @@ void load_tokenizer(trainer *t);
 /* Chooses the tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the
  * program if the tokenizer is not the one of the model in the folder, unless other_tokenizer. */
 void choose_model(trainer *t, const texts *text, bool other_tokenizer);
+/* -- folder.c -- */
+/* Ends the program because a path is not the folder of what is wanted ("a run", "a model"), with what it is instead and
+ * what to do. */
+_Noreturn void refuse_folder(const char *path, const char *wanted);
+
+/* -- run.c again -- */
 /* Returns whether a folder contains a model of transformers instead of a run. */
 bool is_model_folder(const char *folder);
 /* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. The model is frozen, and

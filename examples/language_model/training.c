@@ -320,8 +320,10 @@ int run_training(trainer *t, bool resume)
     signal(SIGTERM, interrupt);
     if (is_first(t))
         (void)report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet);
-    if (resume || evaluate_and_save(t) == TH_OK)
+    if (resume || evaluate_and_save(t) == TH_OK) {
+        keep_run();
         (void)train_until_finished(t);
+    }
     agree(t);
     if (is_first(t))
         print_result(t);

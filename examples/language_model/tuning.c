@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 void set_tuning_defaults(void)
 {
@@ -14,6 +15,58 @@ void set_tuning_defaults(void)
     chosen.validation = 0.05;
     chosen.eval_batches = 0;
     chosen.sample_tokens = 100;
+}
+
+/* The options whose defaults depend on the data or the model. */
+static const struct {
+    const char *name, *help, *standard;
+} of_tune[] = {
+    {"tokenizer", "a transformers folder with the model's tokens", "the model's own"},
+    {"length", "tokens of a window; longer examples are divided",
+     "as the longest example, at least 512, at most the model's length and 4096; halved while training needs over half "
+     "of the memory"},
+    {"steps", "of the optimizer, instead of --epochs", "by --epochs"},
+    {"batch", "windows in a batch", "as many as 2048 tokens fill, or 768 of a single text, 1 to 12"},
+    {"lr", "the highest learning rate", "0.0002; with --lora 0 0.0003, or 0.0384 / width for a width above 128"},
+    {"warmup", "steps up to the highest learning rate", "3 % of the steps"},
+    {"eval-every", "steps from one evaluation, sample and checkpoint to the next", "a tenth of the steps"},
+};
+
+static bool is_of_new_models(const char *name)
+{
+    static const char *const names[] = {"vocabulary", "layers",    "heads", "kv-heads",
+                                        "width",      "mlp-width", "llama", "from"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static program_option with_tuning_default(program_option option)
+{
+    for (size_t i = 0; i < sizeof of_tune / sizeof *of_tune; i++)
+        if (strcmp(option.name, of_tune[i].name) == 0) {
+            option.help = of_tune[i].help;
+            option.standard = of_tune[i].standard;
+        }
+    return option;
+}
+
+const program_option *tuning_options(const program_option *more)
+{
+    static program_option table[MAX_OPTIONS + 1];
+    const char *group = NULL; /* of an option that is left out: it goes to the next one */
+    int count = 0;
+    for (const program_option *o = options_with(more); o->name; o++) {
+        group = o->group ? o->group : group;
+        if (is_of_new_models(o->name))
+            continue;
+        table[count] = with_tuning_default(*o);
+        table[count++].group = group;
+        group = NULL;
+    }
+    table[count] = (program_option){0};
+    return table;
 }
 
 void choose_steps(const trainer *t)
@@ -41,10 +94,47 @@ bool is_instructions(const char *path)
     const size_t length = strlen(path);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const size_t count = strlen(endings[i]);
-        if (length > count && strcmp(path + length - count, endings[i]) == 0)
+        if (length > count && strcasecmp(path + length - count, endings[i]) == 0)
             return true;
     }
     return false;
+}
+
+static bool contains(const char *bytes, size_t count, const char *word)
+{
+    const size_t length = strlen(word);
+    for (size_t i = 0; i + length <= count; i++)
+        if (memcmp(bytes + i, word, length) == 0)
+            return true;
+    return false;
+}
+
+/* Returns whether the first line that is not blank is an object with a key of examples. */
+static bool begins_with_example(const char *bytes, size_t count)
+{
+    static const char *const keys[] = {"\"messages\"", "\"prompt\"",        "\"completion\"",
+                                       "\"text\"",     "\"conversations\"", "\"instruction\""};
+    size_t begin = count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (begin < count && strchr(" \t\r\n", bytes[begin]) && bytes[begin])
+        begin++;
+    const char *newline = memchr(bytes + begin, '\n', count - begin);
+    size_t end = newline ? (size_t)(newline - bytes) : count;
+    while (end > begin && (bytes[end - 1] == ' ' || bytes[end - 1] == '\t' || bytes[end - 1] == '\r'))
+        end--;
+    if (end - begin < 2 || bytes[begin] != '{' || bytes[end - 1] != '}')
+        return false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (contains(bytes + begin, end - begin, keys[i]))
+            return true;
+    return false;
+}
+
+size_t count_instructions(const texts *text)
+{
+    size_t examples = 0;
+    for (size_t i = 0, begin = 0; i < text->documents; begin = text->end[i++])
+        examples += begins_with_example(text->bytes + begin, text->end[i] - begin);
+    return examples;
 }
 
 /* Returns a copy of a token's text; NULL for an unknown token. The caller frees it. */
@@ -99,8 +189,15 @@ th_status encode_instructions(trainer *t, const texts *text, const char *folder,
                         "%lld\n",
                 (long long)counts.examples, th_chat_template_kind(chat), (long long)counts.tokens,
                 (long long)counts.targets, (long long)counts.longest);
-    if (status == TH_OK && th_chat_template_end(chat) == NULL)
+    const char *ends = th_chat_template_end(chat);
+    if (status == TH_OK && ends == NULL)
         fprintf(stderr, PROGRAM ": the model has no end-of-text token, so answers will not end by themselves\n");
+    else if (status == TH_OK && th_tokenizer_find(t->tokenizer, ends) < 0)
+        fprintf(stderr,
+                PROGRAM
+                ": the template %s ends answers with %s, which is not a token of the model: answers may not end "
+                "by themselves\n",
+                th_chat_template_kind(chat), ends);
     th_chat_template_free(chat);
     if (status != TH_OK)
         th_token_writer_free(writer);

@@ -6,11 +6,17 @@
 
 /* Sets the defaults of `tune`. The command line is read afterwards. */
 void set_tuning_defaults(void);
+/* Returns the options of `tune` with its defaults: those of `train` without the options of new models. more: as for
+ * options_with. */
+const program_option *tuning_options(const program_option *more);
 /* Sets the steps, the warm-up and the evaluations by --epochs, when the windows are open. */
 void choose_steps(const trainer *t);
 
 /* Returns whether a path is a file with lines of JSON, by its name. */
 bool is_instructions(const char *path);
+/* Returns how many of the texts begin with an example, a line of JSON. If all do, all are examples, whatever their names
+ * are: of a pipe, or of files in a folder. */
+size_t count_instructions(const texts *text);
 /* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
 th_chat_template *choose_chat(trainer *t, const char *folder);
 /* Writes the examples of the texts to a token file with marks. folder: of the chat template. */

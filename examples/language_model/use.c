@@ -59,7 +59,7 @@ static th_status print_loss_of_tokens(trainer *t, const char *path)
 static void print_loss_of_text(trainer *t, const char *path)
 {
     texts text = open_texts(&path, 1);
-    chosen.marked = chosen.from && is_instructions(path);
+    chosen.marked = chosen.from && (is_instructions(path) || count_instructions(&text) == text.documents);
     t->quiet = true;
     if (t->tokens) /* of a run; examples need another tensor than texts */
         make_batch(t);
@@ -71,6 +71,8 @@ static void print_loss_of_text(trainer *t, const char *path)
 
 void open_model(trainer *t, const char *run, bool last, bool stored)
 {
+    if (!is_model_folder(run) && !has_checkpoint(run))
+        refuse_folder(run, "a run or a model");
     if (!is_model_folder(run)) {
         *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
         open_run(t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);

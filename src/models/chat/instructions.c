@@ -232,6 +232,20 @@ static bool is_blank(const char *line, size_t bytes)
     return true;
 }
 
+/* Refuses files that are not lines of JSON at all, with a reason that the error of the first line does not give. */
+static th_status check_kind(th_context *ctx, const char *text, size_t bytes, const char *name)
+{
+    size_t first = 0;
+    if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+        return th_fail(ctx, TH_ERROR_VALUE, operation, "%.300s is UTF-16; convert it to UTF-8", name);
+    while (first < bytes && (is_blank(text + first, 1) || text[first] == '\n'))
+        first++;
+    if (first < bytes && text[first] == '[')
+        return th_fail(ctx, TH_ERROR_VALUE, operation,
+                       "%.300s is a JSON array; write each of its examples as an object in a line of its own", name);
+    return TH_OK;
+}
+
 static void count_example(th_instruction_counts *counts, const th_token_list *tokens, const th_text *marks)
 {
     counts->examples++;
@@ -255,7 +269,7 @@ th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tok
     const char *at = text, *end = text + bytes;
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         at += 3; /* a byte order mark */
-    th_status status = TH_OK;
+    th_status status = check_kind(chat->ctx, at, (size_t)(end - at), name ? name : "the text");
     for (int64_t number = 1; at < end && status == TH_OK; number++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t count = (size_t)((newline ? newline : end) - at);

@@ -1,0 +1,61 @@
+/* What a path is, if it is not the folder that a subcommand needs: the reason for the message, and what to do. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoints.h"
+#include "trainer.h"
+
+static bool has(const char *folder, const char *name)
+{
+    return access(in_run(folder, name), F_OK) == 0;
+}
+
+static bool is_gguf(const char *path)
+{
+    char magic[4] = "";
+    FILE *file = fopen(path, "r");
+    const bool found = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* Returns what the file is. */
+static const char *describe_file(const char *path)
+{
+    return is_gguf(path) ? "it is a GGUF file, which only export writes; transformers converts it: gguf_file of "
+                           "from_pretrained, save_pretrained"
+                         : "it is a file, not a folder";
+}
+
+/* Returns what the folder is, or what it lacks. */
+static const char *describe_folder(const char *path)
+{
+    if (has_checkpoint(path))
+        return "it is a run; `export` writes its model to a folder, which can be tuned further";
+    if (has(path, "adapter_config.json"))
+        return "it has adapters without their model; PEFT's merge_and_unload and save_pretrained write a whole model";
+    if (has(path, "text.tokens"))
+        return "the run was stopped before its first checkpoint; begin it again";
+    if (has(path, "pytorch_model.bin") || has(path, "pytorch_model.bin.index.json"))
+        return "its weights are in pytorch_model.bin; save_pretrained of transformers writes model.safetensors";
+    if (has(path, "config.json"))
+        return "it has no model.safetensors";
+    if (has(path, "model.safetensors") || has(path, "model.safetensors.index.json"))
+        return "it has no config.json";
+    return "a model has config.json, model.safetensors and tokenizer.json; a run has " NEWEST_CHECKPOINT;
+}
+
+_Noreturn void refuse_folder(const char *path, const char *wanted)
+{
+    struct stat status;
+    char problem[400];
+    const char *what = stat(path, &status) != 0   ? strerror(errno)
+                       : !S_ISDIR(status.st_mode) ? describe_file(path)
+                                                  : describe_folder(path);
+    snprintf(problem, sizeof problem, "this is not the folder of %s (%s): ", wanted, what);
+    refuse(PROGRAM, problem, path);
+    abort(); /* not reached */
+}
