@@ -41,6 +41,25 @@ printf 'cat 3\n\ncat 5\n' | "$program" chat run --temperature 0 --tokens 20 >sai
 printf 'cat 3\n' | "$program" chat merged --temperature 0 --tokens 20 | grep -q red || fail "the exported model answers otherwise"
 cmp -s run/chat_template.jinja merged/chat_template.jinja || fail "the exported model has no chat template"
 
+# -- stored weights, and the precision int8: nearly the same loss --
+loss() {
+    "$program" eval "$@" | sed -n 's/.*loss=\([0-9.]*\).*/\1/p'
+}
+for path in merged run; do
+    exact=$(loss $path --text data.jsonl)
+    for options in '--weights q8_0' '--weights q8_0 --precision int8' '--weights bfloat16'; do
+        stored=$(loss $path --text data.jsonl $options)
+        awk -v a="$exact" -v b="$stored" 'BEGIN { d = a - b; exit !(b > 0 && d < 0.01 && d > -0.01) }' ||
+            fail "the loss of $path is $exact, with $options $stored"
+    done
+    printf 'cat 3\n' | "$program" chat $path --weights q8_0 --precision int8 --temperature 0 --tokens 20 | grep -q red ||
+        fail "$path answers otherwise in int8"
+done
+expect 0 '' "$program" sample merged --weights q4_0 --precision int8 --tokens 5
+expect 2 'q8_0 or q4_0, not q9' "$program" sample merged --weights q9
+expect 2 'bfloat16 or int8, not half' "$program" chat merged --precision half
+expect 2 'leave out --weights' "$program" sample merged --weights q8_0 --page page.html
+
 # -- export: adapters for PEFT, a file for llama.cpp with the template, another family, and what it refuses --
 expect 0 'wrote: adapter/adapter_model.safetensors' "$program" export run adapter --adapter
 grep -q '"base_model_name_or_path": ".*/model"' adapter/adapter_config.json || fail "the adapter does not name its base"

@@ -20,11 +20,9 @@ static int split_targets(char *text, const char *patterns[MAX_TARGETS])
 
 void make_adapted_model(trainer *t)
 {
-    th_dtype storage = TH_FLOAT32;
+    const th_dtype storage = storage_called(chosen.weights);
     const char *patterns[MAX_TARGETS];
     char *targets = chosen.lora_targets ? strdup(chosen.lora_targets) : NULL;
-    if (!find_storage(chosen.weights, &storage))
-        refuse(PROGRAM, "--weights must be float32, bfloat16, float16, q8_0 or q4_0, not ", chosen.weights);
     if (access(in_run(chosen.from, "config.json"), F_OK) != 0) {
         char problem[400];
         snprintf(problem, sizeof problem,

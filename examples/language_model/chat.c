@@ -205,7 +205,7 @@ int chat(int argc, char **argv)
     const char *run = NULL, *system = NULL, *kind = NULL;
     int64_t tokens = 300, top_k = 0, seed = 1;
     double temperature = 0.8, top_p = 0.95;
-    bool last = false;
+    model_use use = {0};
     const program_option options[] = {
         {"system", "a system message, such as \"Answer in one sentence.\"", .text = &system},
         {"chat", "the kind of chat template, or plain (default: the model's)", .text = &kind},
@@ -215,7 +215,7 @@ int chat(int argc, char **argv)
         {"top-p", "draw from the most probable tokens with this share of the probability; 0: from all", .real = &top_p,
          .low = 0, .high = 1},
         {"seed", "of the random numbers", .integer = &seed, .low = 0, .high = 1e15},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        MODEL_USE_OPTIONS(use),
         {0}};
     if (parse_options_and_words(
             argc, argv, PROGRAM,
@@ -225,7 +225,7 @@ int chat(int argc, char **argv)
             options, &run, 1) < 1)
         refuse(PROGRAM, "chat needs the folder of a run or a model", "");
     trainer t;
-    open_model(&t, run, last, true);
+    open_model(&t, run, &use, true);
     if (kind)
         chosen.chat = kind;
     static conversation c;

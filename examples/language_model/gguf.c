@@ -40,7 +40,7 @@ static int export_file(int argc, char **argv)
         refuse(PROGRAM, "there is a file already (--force replaces it): ", path);
     const th_dtype dtype = type_to_write(type, true);
     trainer t;
-    open_model(&t, run, last, false);
+    open_model(&t, run, &(model_use){.last = last}, false);
     if (t.run && chosen.lora > 0)
         merge_adapters(&t);
     th_text jinja = {0};

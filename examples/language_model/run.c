@@ -366,8 +366,9 @@ bool is_model_folder(const char *folder)
             access(in_run(folder, "model.safetensors.index.json"), F_OK) == 0);
 }
 
-void open_model_folder(trainer *t, const char *folder, bool stored)
+void open_model_folder(trainer *t, const char *folder, bool stored, const char *weights)
 {
+    const th_dtype type = weights ? storage_called(weights) : TH_FLOAT32;
     *t = (trainer){.ctx = th_context_new(NULL)};
     chosen.from = chosen.tokenizer = folder;
     expect(t, th_pretrained_options(t->ctx, folder, &chosen.model));
@@ -375,7 +376,8 @@ void open_model_folder(trainer *t, const char *folder, bool stored)
     expect_no_error(t);
     compare_vocabularies(t, folder);
     choose_end_token(t);
-    const th_folder_load_options options = {.frozen = true, .stored = stored, .model = &chosen.model};
+    const th_folder_load_options options = {
+        .frozen = true, .stored = stored && !weights, .type = type, .model = &chosen.model};
     t->model = th_language_model_from_folder(t->ctx, folder, &options);
     expect_no_error(t);
 }

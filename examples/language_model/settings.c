@@ -163,6 +163,14 @@ bool find_storage(const char *name, th_dtype *dtype)
     return false;
 }
 
+th_dtype storage_called(const char *name)
+{
+    th_dtype dtype = TH_FLOAT32;
+    if (!find_storage(name, &dtype))
+        refuse(PROGRAM, "--weights must be float32, bfloat16, float16, q8_0 or q4_0, not ", name);
+    return dtype;
+}
+
 bool local_steps_divide(int64_t steps)
 {
     return chosen.local_steps == 0 || steps % chosen.local_steps == 0;

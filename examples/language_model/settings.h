@@ -69,6 +69,8 @@ void check_local_steps(void);
 bool local_steps_divide(int64_t steps);
 /* Sets *dtype to the storage of frozen weights. Returns false if the name is unknown. */
 bool find_storage(const char *name, th_dtype *dtype);
+/* Returns this type. Ends the program if the name is unknown. */
+th_dtype storage_called(const char *name);
 /* Fills in the learning rates when the options of the model are known. complete_settings() calls it for a new model. */
 void complete_rates(void);
 

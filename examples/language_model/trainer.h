@@ -121,8 +121,8 @@ _Noreturn void refuse_folder(const char *path, const char *wanted);
 /* Returns whether a folder contains a model of transformers instead of a run. */
 bool is_model_folder(const char *folder);
 /* Loads tokenizer, model and weights from such a folder, without an optimizer and a batch. The model is frozen, and
- * parts of the file are mapped. stored: its weights may have a storage type. */
-void open_model_folder(trainer *t, const char *folder, bool stored);
+ * parts of the file are mapped. stored: its weights may have a storage type. weights: the name of the type, or NULL. */
+void open_model_folder(trainer *t, const char *folder, bool stored, const char *weights);
 /* Loads settings, tokenizer and model of a run into a trainer with a context. weights: also the weights of the
  * checkpoint. */
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
@@ -138,8 +138,19 @@ void choose_windows(int64_t tokens, bool evaluate_only);
 th_status with_tokens(trainer *t, const texts *text, th_status (*use)(trainer *t, const char *path));
 
 /* -- use.c -- */
+/* How sample, eval and chat use a model. */
+typedef struct model_use {
+    const char *weights, *precision; /* or NULL: the run's or the file's weights, the run's precision or float32 */
+    bool last;
+} model_use;
+#define MODEL_USE_OPTIONS(use)                                                                                         \
+    {"weights", "store them as bfloat16, float16, q8_0 or q4_0 (default: as they are)", .text = &(use).weights},       \
+        {"precision", PRECISION_HELP, .text = &(use).precision},                                                       \
+    {                                                                                                                  \
+        "last", "the newest checkpoint, instead of the best", .flag = &(use).last                                      \
+    }
 /* Opens a checkpoint of a run, or a model folder. stored: as for open_model_folder. */
-void open_model(trainer *t, const char *run, bool last, bool stored);
+void open_model(trainer *t, const char *run, const model_use *use, bool stored);
 /* Returns the number of tokens in the text. */
 int64_t count_tokens(trainer *t, const texts *text);
 /* Prints the loss over all tokens of the token file `path` from `begin` on. */

@@ -69,18 +69,31 @@ static void print_loss_of_text(trainer *t, const char *path)
         give_up(PROGRAM, "the text has a single token; the loss needs at least 2, because the first is not predicted");
 }
 
-void open_model(trainer *t, const char *run, bool last, bool stored)
+/* Stores the weights of a run's model. Adapters are not stored: they are not frozen. */
+static void store_weights(trainer *t, const char *weights)
 {
+    if (chosen.lora == 0)
+        expect(t, th_module_freeze(t->model, true));
+    expect(t, th_module_store(t->model, storage_called(weights)));
+}
+
+void open_model(trainer *t, const char *run, const model_use *use, bool stored)
+{
+    const th_precision precision = precision_called(PROGRAM, use->precision ? use->precision : "float32");
     if (!is_model_folder(run) && !has_checkpoint(run))
         refuse_folder(run, "a run or a model");
     if (!is_model_folder(run)) {
         *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
-        open_run(t, run, last ? NEWEST_CHECKPOINT : "best.safetensors", true);
-        return;
-    }
-    if (last)
+        open_run(t, run, use->last ? NEWEST_CHECKPOINT : "best.safetensors", true);
+        if (use->weights)
+            store_weights(t, use->weights);
+    } else if (use->last) {
         refuse(PROGRAM, "--last is for the checkpoints of a run; this folder has one model: ", run);
-    open_model_folder(t, run, stored);
+    } else {
+        open_model_folder(t, run, stored, use->weights);
+    }
+    if (use->precision)
+        expect(t, th_set_precision(t->ctx, precision));
 }
 
 int sample(int argc, char **argv)
@@ -89,7 +102,8 @@ int sample(int argc, char **argv)
     const char *stop = NULL;
     int64_t tokens = 500, top_k = 0, seed = 1, beams = 0, ngram = 0, samples = 1;
     double temperature = -1, top_p = 0, min_p = 0, penalty = 0;
-    bool last = false, ignore_end = false;
+    bool ignore_end = false;
+    model_use use = {0};
     const program_option options[] = {
         {"prompt", "what the text begins with (default: a new line)", .text = &prompt},
         {"tokens", "to write", .integer = &tokens, .low = 1, .high = 1e7},
@@ -110,7 +124,7 @@ int sample(int argc, char **argv)
          .high = 1000},
         {"seed", "of the random numbers", .integer = &seed, .low = 0, .high = 1e15},
         {"ignore-eos", "continue after an end-of-text token, up to --tokens", .flag = &ignore_end},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        MODEL_USE_OPTIONS(use),
         {"page", "file for a page (HTML) that shows the model on the first 32 tokens, node by node", .text = &page},
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
@@ -123,12 +137,14 @@ int sample(int argc, char **argv)
         refuse(PROGRAM, "the prompt must not be empty", "");
     if (stop && (stop[0] == 0 || strlen(stop) > 255))
         refuse(PROGRAM, "--stop needs 1 to 255 bytes", "");
+    if (page && use.weights)
+        refuse(PROGRAM, "a page shows gradients of weights, so it needs them in float32: leave out --weights", "");
     if (temperature < 0)
         temperature = beams > 1 ? 0 : 0.8;
     if (samples > 1 && temperature == 0 && beams < samples)
         refuse(PROGRAM, "samples of temperature 0 are equal; --samples needs a temperature, or as many --beams", "");
     trainer t;
-    open_model(&t, run, last, page == NULL);
+    open_model(&t, run, &use, page == NULL);
     int64_t end_tokens[64];
     int n_end_tokens = 0;
     if (is_model_folder(run))
@@ -167,14 +183,14 @@ int sample(int argc, char **argv)
 int eval(int argc, char **argv)
 {
     const char *text_path = NULL, *run = NULL, *kind = NULL;
-    bool last = false;
+    model_use use = {0};
     const program_option options[] = {
         {"text",
          "measure on this file, folder or pipe (-), instead of the run's validation "
          "text; required for a transformers model",
          .text = &text_path},
         {"chat", "the kind of chat template for examples (default: the model's)", .text = &kind},
-        {"last", "the newest checkpoint, instead of the best", .flag = &last},
+        MODEL_USE_OPTIONS(use),
         {0}};
     if (parse_options_and_words(
             argc, argv, PROGRAM,
@@ -186,7 +202,7 @@ int eval(int argc, char **argv)
     if (!text_path && is_model_folder(run))
         refuse(PROGRAM, "a model folder has no text to measure on; name one with --text FILE: ", run);
     trainer t;
-    open_model(&t, run, last, true);
+    open_model(&t, run, &use, true);
     if (kind)
         chosen.chat = kind;
     if (t.run)
