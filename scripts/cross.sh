@@ -135,7 +135,7 @@ build)
     print_next cross.sh --build "$build" aarch64 kernels
     ;;
 kernels)
-    kernels="test_elementwise test_machine test_optimizer_kernels test_philox test_rows test_vector_math"
+    kernels="test_elementwise test_int8_products test_machine test_optimizer_kernels test_philox test_rows test_vector_math"
     configure "$build/core" -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=ON -DTAPEHEAD_WERROR=ON
     # shellcheck disable=SC2086 # a list of words
     compile "$build/core" copy_task small_step $kernels

@@ -179,6 +179,7 @@ static th_machine int8_machine(int choice)
 {
     th_machine machine = machine_of(choice, 3);
     machine.precision = TH_PRECISION_INT8;
+    machine.gemm = TH_GEMM_NATIVE;
     return machine;
 }
 
