@@ -191,6 +191,17 @@ expect 1 'model.safetensors' "$program" export 'run 2' exported
 rm -r exported/model.safetensors
 expect 0 '^wrote: exported/model.safetensors$' "$program" export 'run 2' exported
 next
+# Several files of weights: the sample is the same, and a later export in one file leaves none of them.
+"$program" sample exported --tokens 20 >one_file
+expect 0 '^wrote: exported/model.safetensors.index.json$' "$program" export 'run 2' exported --force --max-shard-size 1.5KB
+[ ! -e exported/model.safetensors ] || fail "the single file was left"
+[ "$(ls exported/model-*-of-*.safetensors | wc -l)" -gt 2 ] || fail "shards: $(ls exported)"
+"$program" sample exported --tokens 20 | cmp - one_file || fail "another sample from shards"
+expect 0 '^wrote: exported/model.safetensors$' "$program" export 'run 2' exported --force --max-shard-size 1GB
+[ -z "$(ls exported | grep -e -of- -e index)" ] || fail "shards were left: $(ls exported)"
+for size in 5 GB -1GB 5gb 5GiB 0KB nanGB 1e30TB; do
+    expect 2 '--max-shard-size takes a number and a unit' "$program" export 'run 2' other_folder "--max-shard-size=$size"
+done
 
 # -- control characters --
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "\033[31m%d\007\302\233\342\200\256\303\251\t\n", i % 10 }' >controls

@@ -5,35 +5,12 @@
 
 #include "tapehead/models.h"
 
-#include "folder.h"
-#include "memory.h"
-
-#include "context.h"
-
-enum { V = 40, E = 64, H = 4, MLP = 96, T = 7, LENGTH = 16 };
-
-static test_memory memory;
-
-static void setup(void)
-{
-    memory = (test_memory){0};
-    ctx = th_context_new(&(th_context_options){.seed = 3, .threads = 1, .allocator = allocator_of(&memory)});
-    ck_assert_ptr_nonnull(ctx);
-    make_folder();
-}
-
-static void teardown(void)
-{
-    remove_folder();
-    close_context();
-    ck_assert_uint_eq(memory.bytes, 0);
-}
+#include "written_models.h"
 
 /* -- architectures -- */
 
-#define SIZES .vocabulary = V, .length = LENGTH, .width = E, .heads = H, .positions = TH_POSITIONS_NONE
-#define BLOCK .norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .mlp_width = MLP, .eps = 1e-6
-#define ROTARY .rotary = true, .rotary_pairing = TH_ROTARY_HALVES
+#define HEADER SIZES, .positions = TH_POSITIONS_NONE
+#define GATED BLOCK, .eps = 1e-6
 static const bool windows6[7] = {true, true, true, true, true, false, true},
                   no_rotary[5] = {false, false, false, true, false};
 static const double short_factors[4] = {1, 1.5, 2, 3}, long_factors[4] = {2, 2.5, 4, 8};
@@ -42,43 +19,43 @@ static const double short_factors[4] = {1, 1.5, 2, 3}, long_factors[4] = {2, 2.5
     .norm = TH_RMS_NORM, .gated = true, .activation = TH_GELU_TANH, .mlp_width = MLP, .no_bias = true,                 \
     .output_norm = true, .unit_offset = true, .eps = 1e-6, .kv_heads = 2, .head_width = 32
 
-static const struct written {
+static const struct described {
     const char *architecture;
     th_language_model_options options;
-} models[] = {
+} architectures[] = {
     {"llama",
-     {SIZES, .layers = 2, .block = {BLOCK, .no_bias = true, .kv_heads = 2, .scores = {ROTARY, .rotary_base = 5e5}}}},
+     {HEADER, .layers = 2, .block = {GATED, .no_bias = true, .kv_heads = 2, .scores = {HALVES, .rotary_base = 5e5}}}},
     {"llama",
-     {SIZES, .layers = 2, .untied = true,
-      .block = {BLOCK, .head_width = 32,
+     {HEADER, .layers = 2, .untied = true,
+      .block = {GATED, .head_width = 32,
                 .scores = {.rotary = true, .rotary_scaling = {.kind = TH_ROTARY_LINEAR, .factor = 4}}}}},
     {"llama",
-     {SIZES, .layers = 1,
-      .block = {BLOCK, .no_bias = true,
-                .scores = {ROTARY, .rotary_scaling = {.kind = TH_ROTARY_LLAMA3,
+     {HEADER, .layers = 1,
+      .block = {GATED, .no_bias = true,
+                .scores = {HALVES, .rotary_scaling = {.kind = TH_ROTARY_LLAMA3,
                                                       .factor = 8,
                                                       .low_freq_factor = 1,
                                                       .high_freq_factor = 4,
                                                       .original_length = 8}}}}},
     {"llama",
-     {SIZES, .layers = 1,
-      .block = {BLOCK, .no_bias = true,
-                .scores = {ROTARY, .rotary_scaling = {.kind = TH_ROTARY_YARN, .factor = 4, .original_length = 4}}}}},
+     {HEADER, .layers = 1,
+      .block = {GATED, .no_bias = true,
+                .scores = {HALVES, .rotary_scaling = {.kind = TH_ROTARY_YARN, .factor = 4, .original_length = 4}}}}},
     {"qwen2",
-     {SIZES, .layers = 2,
-      .block = {BLOCK, .no_output_bias = true, .no_mlp_bias = true, .kv_heads = 2,
-                .scores = {ROTARY, .rotary_base = 1e6}}}},
+     {HEADER, .layers = 2,
+      .block = {GATED, .no_output_bias = true, .no_mlp_bias = true, .kv_heads = 2,
+                .scores = {HALVES, .rotary_base = 1e6}}}},
     {"qwen3",
-     {SIZES, .layers = 2, .untied = true,
-      .block = {BLOCK, .no_bias = true, .kv_heads = 1, .head_width = 32,
-                .scores = {ROTARY, .qk_norm = true, .qk_norm_eps = 1e-6}}}},
+     {HEADER, .layers = 2, .untied = true,
+      .block = {GATED, .no_bias = true, .kv_heads = 1, .head_width = 32,
+                .scores = {HALVES, .qk_norm = true, .qk_norm_eps = 1e-6}}}},
     {"smollm3",
-     {SIZES, .layers = 5, .block = {BLOCK, .no_bias = true, .scores = {ROTARY, .rotary_base = 2e6}},
+     {HEADER, .layers = 5, .block = {GATED, .no_bias = true, .scores = {HALVES, .rotary_base = 2e6}},
       .other_layers = no_rotary}},
     {"phi3",
-     {SIZES, .layers = 2, .untied = true,
-      .block = {BLOCK, .no_bias = true, .kv_heads = 2,
-                .scores = {ROTARY, .rotary_width = 8, .window = 5,
+     {HEADER, .layers = 2, .untied = true,
+      .block = {GATED, .no_bias = true, .kv_heads = 2,
+                .scores = {HALVES, .rotary_width = 8, .window = 5,
                            .rotary_scaling = {.kind = TH_ROTARY_LONGROPE,
                                               .factor = 4,
                                               .original_length = 4,
@@ -86,46 +63,25 @@ static const struct written {
                                               .short_factor = short_factors,
                                               .long_factor = long_factors}}}}},
     {"olmo2",
-     {SIZES, .layers = 2, .untied = true,
-      .block = {BLOCK, .no_bias = true, .output_norm = true, .no_input_norm = true,
-                .scores = {ROTARY, .qk_norm_whole = true, .qk_norm_eps = 1e-6}}}},
+     {HEADER, .layers = 2, .untied = true,
+      .block = {GATED, .no_bias = true, .output_norm = true, .no_input_norm = true,
+                .scores = {HALVES, .qk_norm_whole = true, .qk_norm_eps = 1e-6}}}},
     {"gemma2",
-     {SIZES, .layers = 3, .embedding_scale = 8, .logit_soft_cap = 30,
-      .block = {GEMMA, .scores = {ROTARY, .soft_cap = 50, .window = 3}}, .other_scores = {ROTARY, .soft_cap = 50},
+     {HEADER, .layers = 3, .embedding_scale = 8, .logit_soft_cap = 30,
+      .block = {GEMMA, .scores = {HALVES, .soft_cap = 50, .window = 3}}, .other_scores = {HALVES, .soft_cap = 50},
       .other_layers = (const bool[]){false, true, false}}},
     {"gemma3",
-     {SIZES, .layers = 7, .embedding_scale = 8,
-      .block = {GEMMA, .scores = {ROTARY, .rotary_base = 1e6, .qk_norm = true, .qk_norm_eps = 1e-6,
+     {HEADER, .layers = 7, .embedding_scale = 8,
+      .block = {GEMMA, .scores = {HALVES, .rotary_base = 1e6, .qk_norm = true, .qk_norm_eps = 1e-6,
                                   .rotary_scaling = {.kind = TH_ROTARY_LINEAR, .factor = 8}}},
-      .other_scores = {ROTARY, .qk_norm = true, .qk_norm_eps = 1e-6, .window = 3}, .other_layers = windows6}},
+      .other_scores = {HALVES, .qk_norm = true, .qk_norm_eps = 1e-6, .window = 3}, .other_layers = windows6}},
     {"gptneox",
-     {SIZES, .layers = 2, .untied = true,
-      .block = {.activation = TH_GELU, .parallel = true, .scores = {ROTARY, .rotary_width = 4}}}},
+     {HEADER, .layers = 2, .untied = true,
+      .block = {.activation = TH_GELU, .parallel = true, .scores = {HALVES, .rotary_width = 4}}}},
     {"gpt2",
      {.vocabulary = V, .length = LENGTH, .width = E, .heads = H, .layers = 2, .block = {.activation = TH_GELU_TANH}}},
 };
-enum { MODELS = sizeof models / sizeof *models };
-
-static th_module *model_new(const th_language_model_options *options)
-{
-    th_module *model = th_language_model_new(ctx, options);
-    no_error();
-    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
-        ck_assert_int_eq(th_fill_normal(p.tensor, strstr(p.name, "norm") ? 0.9 : 0, 0.2), TH_OK);
-    return model;
-}
-
-static th_tensor *logits_of(th_module *model)
-{
-    int32_t token[2 * T];
-    for (int i = 0; i < 2 * T; i++)
-        token[i] = (i * 7 + i / 3) % V;
-    th_no_grad_begin(ctx);
-    th_tensor *logits = th_module_forward(model, th_from_data(ctx, TH_INT32, TH_SHAPE(2, T), token));
-    th_no_grad_end(ctx);
-    no_error();
-    return logits;
-}
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* Returns the largest difference, relative to the largest element of b. */
 static double difference(th_tensor *a, th_tensor *b)
@@ -144,8 +100,8 @@ static double difference(th_tensor *a, th_tensor *b)
  * bytes. */
 START_TEST(test_every_architecture)
 {
-    const struct written *w = &models[_i];
-    th_module *model = model_new(&w->options);
+    const struct described *w = &architectures[_i];
+    th_module *model = model_of(ctx, &w->options);
     if (th_language_model_export_gguf(model, in_folder("a.gguf"), NULL) != TH_OK)
         ck_abort_msg("%s: %s", w->architecture, th_error_message(ctx));
     size_t bytes;
@@ -171,7 +127,7 @@ static const th_dtype types[] = {TH_FLOAT16, TH_BFLOAT16, TH_Q8_0, TH_Q4_0};
 START_TEST(test_types_of_matrices)
 {
     const th_dtype type = types[_i];
-    th_module *model = model_new(&models[4].options);
+    th_module *model = model_of(ctx, &architectures[4].options);
     ck_assert_int_eq(th_module_freeze(model, true), TH_OK);
     ck_assert_int_eq(th_language_model_export_gguf(model, in_folder("a.gguf"), &(th_gguf_export_options){.type = type}),
                      TH_OK);
@@ -201,7 +157,7 @@ END_TEST
 /* Rows of queries and keys of Llama change their order also as blocks. */
 START_TEST(test_stored_rows_in_another_order)
 {
-    th_module *model = model_new(&models[0].options);
+    th_module *model = model_of(ctx, &architectures[0].options);
     ck_assert_int_eq(th_module_freeze(model, true), TH_OK);
     ck_assert_int_eq(th_module_store(model, TH_Q8_0), TH_OK);
     ck_assert_int_eq(
@@ -220,9 +176,9 @@ END_TEST
 /* Rows that are not whole blocks become float16. */
 START_TEST(test_short_rows)
 {
-    th_language_model_options o = models[0].options;
+    th_language_model_options o = architectures[0].options;
     o.block.mlp_width = 40;
-    th_module *model = model_new(&o);
+    th_module *model = model_of(ctx, &o);
     ck_assert_int_eq(
         th_language_model_export_gguf(model, in_folder("a.gguf"), &(th_gguf_export_options){.type = TH_Q4_0}), TH_OK);
     th_module *again = th_language_model_from_gguf(ctx, in_folder("a.gguf"), &(th_gguf_load_options){.stored = true});
@@ -240,26 +196,26 @@ START_TEST(test_options_that_cannot_be_expressed)
         th_language_model_options options;
         const char *architecture, *expected;
     } wrong[] = {
-        {{SIZES, .layers = 1, .block = {BLOCK, .no_bias = true, .scores = {ROTARY, .alibi = true}}},
+        {{HEADER, .layers = 1, .block = {GATED, .no_bias = true, .scores = {HALVES, .alibi = true}}},
          NULL,
          ".scores.alibi"},
-        {{SIZES, .layers = 1, .block = {BLOCK, .no_bias = true, .scores = {ROTARY, .window = 4}}},
+        {{HEADER, .layers = 1, .block = {GATED, .no_bias = true, .scores = {HALVES, .window = 4}}},
          "llama",
          ".scores.window"},
-        {{SIZES, .layers = 1, .block = {BLOCK, .no_bias = true, .scale = 0.3, .scores = {ROTARY}}},
+        {{HEADER, .layers = 1, .block = {GATED, .no_bias = true, .scale = 0.3, .scores = {HALVES}}},
          "llama",
          ".block.scale"},
-        {{SIZES, .layers = 1, .block = {BLOCK, .no_bias = true, .scores = {ROTARY}}}, "gemma2", ".block.output_norm"},
-        {{SIZES, .layers = 1,
-          .block = {BLOCK, .no_bias = true,
-                    .scores = {ROTARY,
+        {{HEADER, .layers = 1, .block = {GATED, .no_bias = true, .scores = {HALVES}}}, "gemma2", ".block.output_norm"},
+        {{HEADER, .layers = 1,
+          .block = {GATED, .no_bias = true,
+                    .scores = {HALVES,
                                .rotary_scaling = {.kind = TH_ROTARY_DYNAMIC, .factor = 2, .original_length = 8}}}},
          NULL,
          ".rotary_scaling.kind"},
-        {{SIZES, .layers = 1, .block = {BLOCK, .no_bias = true, .scores = {ROTARY}}}, "mamba", "unknown architecture"},
+        {{HEADER, .layers = 1, .block = {GATED, .no_bias = true, .scores = {HALVES}}}, "mamba", "unknown architecture"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        th_module *model = model_new(&wrong[i].options);
+        th_module *model = model_of(ctx, &wrong[i].options);
         const th_gguf_export_options given = {.architecture = wrong[i].architecture};
         ck_assert_int_eq(th_language_model_export_gguf(model, in_folder("a.gguf"), &given), TH_ERROR_ARGUMENT);
         ck_assert_msg(strstr(th_error_message(ctx), wrong[i].expected) != NULL, "%s", th_error_message(ctx));
@@ -271,7 +227,7 @@ END_TEST
 
 START_TEST(test_misuse)
 {
-    th_module *model = model_new(&models[0].options), *dense = th_dense_new(ctx, 2, 2, NULL);
+    th_module *model = model_of(ctx, &architectures[0].options), *dense = th_dense_new(ctx, 2, 2, NULL);
     const struct {
         th_module *model;
         const char *path;
@@ -341,9 +297,9 @@ START_TEST(test_tokenizers)
         ctx, corpus, sizeof corpus - 1,
         &(th_bpe_options){.vocabulary = 300, .specials = specials, .n_specials = 1, .pattern = patterns[_i]});
     no_error();
-    th_language_model_options o = models[0].options;
+    th_language_model_options o = architectures[0].options;
     o.vocabulary = th_tokenizer_size(t) + 3;
-    th_module *model = model_new(&o);
+    th_module *model = model_of(ctx, &o);
     const th_gguf_export_options given = {
         .tokenizer = t, .chat_template = "{{ messages }}", .name = "small", TH_END_TOKEN(0)};
     ck_assert_int_eq(th_language_model_export_gguf(model, in_folder("a.gguf"), &given), TH_OK);
@@ -367,11 +323,11 @@ END_TEST
 START_TEST(test_byte_tokenizers)
 {
     th_tokenizer *t = th_tokenizer_bytes_new(ctx);
-    th_language_model_options o = models[0].options;
+    th_language_model_options o = architectures[0].options;
     o.vocabulary = 256;
-    ck_assert_int_eq(
-        th_language_model_export_gguf(model_new(&o), in_folder("a.gguf"), &(th_gguf_export_options){.tokenizer = t}),
-        TH_OK);
+    ck_assert_int_eq(th_language_model_export_gguf(model_of(ctx, &o), in_folder("a.gguf"),
+                                                   &(th_gguf_export_options){.tokenizer = t}),
+                     TH_OK);
     th_tokenizer *again = th_tokenizer_from_gguf(ctx, in_folder("a.gguf"));
     no_error();
     expect_same_tokens(t, again);
@@ -383,9 +339,9 @@ END_TEST
 
 START_TEST(test_other_tokenizers)
 {
-    th_language_model_options o = models[0].options;
+    th_language_model_options o = architectures[0].options;
     o.vocabulary = 300;
-    th_module *model = model_new(&o);
+    th_module *model = model_of(ctx, &o);
     th_tokenizer *wrong[] = {
         th_tokenizer_characters_new(ctx, "abc", 3),
         th_tokenizer_train(ctx, corpus, sizeof corpus - 1, &(th_bpe_options){.vocabulary = 280, .pattern = "[a-z]+"}),
@@ -412,13 +368,13 @@ END_TEST
  * without a leak. */
 START_TEST(test_damaged_files)
 {
-    th_language_model_options o = models[2].options;
+    th_language_model_options o = architectures[2].options;
     o.width = 32;
     o.heads = 1;
     o.block.mlp_width = 32;
     th_tokenizer *t = th_tokenizer_bytes_new(ctx);
     o.vocabulary = 256;
-    ck_assert_int_eq(th_language_model_export_gguf(model_new(&o), in_folder("a.gguf"),
+    ck_assert_int_eq(th_language_model_export_gguf(model_of(ctx, &o), in_folder("a.gguf"),
                                                    &(th_gguf_export_options){.type = TH_Q4_0, .tokenizer = t}),
                      TH_OK);
     size_t bytes;
@@ -480,7 +436,8 @@ START_TEST(test_what_is_not_known)
         CHANGE("dimension_count\4\0\0\0\20", "dimension_count\4\0\0\0\17", "is 15, which is not even"),
     };
     size_t bytes;
-    ck_assert_int_eq(th_language_model_export_gguf(model_new(&models[4].options), in_folder("a.gguf"), NULL), TH_OK);
+    ck_assert_int_eq(th_language_model_export_gguf(model_of(ctx, &architectures[4].options), in_folder("a.gguf"), NULL),
+                     TH_OK);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         char *file = read_bytes(in_folder("a.gguf"), &bytes);
         char *at = memmem(file, bytes, changes[i].from, changes[i].length);
@@ -501,7 +458,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("gguf", setup, teardown);
-    tcase_add_loop_test(tests, test_every_architecture, 0, MODELS);
+    tcase_add_loop_test(tests, test_every_architecture, 0, ARCHITECTURES);
     tcase_add_loop_test(tests, test_types_of_matrices, 0, 4);
     tcase_add_test(tests, test_stored_rows_in_another_order);
     tcase_add_test(tests, test_short_rows);

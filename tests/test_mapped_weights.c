@@ -5,61 +5,7 @@
 
 #include "tapehead/models.h"
 
-#include "folder.h"
-#include "memory.h"
-
-#include "context.h"
-
-enum { V = 41, E = 64, H = 4, MLP = 96, T = 7, LENGTH = 16 };
-
-static test_memory memory;
-
-static void setup(void)
-{
-    memory = (test_memory){0};
-    ctx = th_context_new(&(th_context_options){.seed = 5, .threads = 2, .allocator = allocator_of(&memory)});
-    ck_assert_ptr_nonnull(ctx);
-    make_folder();
-}
-
-static void teardown(void)
-{
-    remove_folder();
-    close_context();
-    ck_assert_uint_eq(memory.bytes, 0);
-}
-
-/* -- models -- */
-
-#define SIZES .vocabulary = V, .length = LENGTH, .width = E, .heads = H, .layers = 2
-#define GATED .norm = TH_RMS_NORM, .gated = true, .activation = TH_SILU, .mlp_width = MLP, .no_bias = true
-#define ROTARY .scores = {.rotary = true, .rotary_pairing = TH_ROTARY_HALVES}
-
-/* Every layout of a file: whole matrices; query, key and value below each other; transposed; by head; several
- * parameters in one tensor. */
-static const struct written {
-    const char *family, *architecture; /* of a folder and of a GGUF file */
-    th_language_model_options options;
-} models[] = {
-    {"llama", "llama", {SIZES, .positions = TH_POSITIONS_NONE, .block = {GATED, .kv_heads = 2, ROTARY}}},
-    {"llama", "llama", {SIZES, .positions = TH_POSITIONS_NONE, .untied = true, .block = {GATED, ROTARY}}},
-    {"gpt2", "gpt2", {SIZES, .block = {.activation = TH_GELU_TANH}}},
-    {"gpt_neox",
-     "gptneox",
-     {SIZES, .positions = TH_POSITIONS_NONE, .untied = true,
-      .block = {.activation = TH_GELU, .parallel = true, ROTARY}}},
-    {"phi3", "phi3", {SIZES, .positions = TH_POSITIONS_NONE, .untied = true, .block = {GATED, .kv_heads = 2, ROTARY}}},
-};
-enum { MODELS = sizeof models / sizeof *models, WHOLE = 0 };
-
-static th_module *model_of(th_context *c, const th_language_model_options *options)
-{
-    th_module *model = th_language_model_new(c, options);
-    ck_assert_msg(model != NULL, "%s", th_error_message(c));
-    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
-        ck_assert_int_eq(th_fill_normal(p.tensor, strstr(p.name, "norm") ? 0.9 : 0, 0.2), TH_OK);
-    return model;
-}
+#include "written_models.h"
 
 /* Writes a model into the folder "model". */
 static th_module *export_model(const struct written *w)
@@ -120,24 +66,11 @@ static int count_mappings(void)
     return found;
 }
 
-static th_tensor *tokens_of(th_context *c)
-{
-    int32_t token[2 * T];
-    for (int i = 0; i < 2 * T; i++)
-        token[i] = (i * 7 + i / 3) % V;
-    return th_from_data(c, TH_INT32, TH_SHAPE(2, T), token);
-}
-
 /* Checks that two models have the same weights and the same logits, bit for bit, and frees a. */
 static void expect_same(th_module *a, th_module *b, const char *what)
 {
     ck_assert_msg(th_module_crc32c(a) == th_module_crc32c(b), "%s: the weights differ", what);
-    th_no_grad_begin(ctx);
-    th_tensor *x = th_module_forward(a, tokens_of(ctx)), *y = th_module_forward(b, tokens_of(ctx));
-    th_no_grad_end(ctx);
-    no_error();
-    ck_assert_msg(memcmp(th_data_const(x), th_data_const(y), (size_t)th_numel(x) * sizeof(float)) == 0, "%s: logits",
-                  what);
+    expect_same_logits(a, b, what);
     th_module_free(a);
 }
 
@@ -287,7 +220,7 @@ static const th_language_model_options large = {.vocabulary = 8000,
                                                 .heads = 4,
                                                 .layers = 4,
                                                 .positions = TH_POSITIONS_NONE,
-                                                .block = {GATED, .kv_heads = 2, ROTARY}};
+                                                .block = {BLOCK, .no_bias = true, .kv_heads = 2, .scores = {HALVES}}};
 
 /* A load takes the memory of the stored weights, not of float32 ones; a conversion also takes one tensor. The forecast
  * of a shapes-only context is exact. */

@@ -286,6 +286,37 @@ START_TEST(tape_clear_releases_the_memory_of_the_step)
 }
 END_TEST
 
+/* Blocks of parameters have space for more of them. That space is reserved, and not live: of a model with any number of
+ * layers, live is the bytes of its parameters and those of its modules. */
+START_TEST(space_for_more_parameters_is_not_live)
+{
+    enum { WIDTH = 256, LAYERS = 9, SOME = 2 << 10 }; /* SOME: for the structs of a layer */
+    const size_t weight = (size_t)WIDTH * WIDTH * sizeof(float);
+    bool space_seen = false;
+    for (int shapes = 0; shapes < 2; shapes++) {
+        th_context *ctx = th_context_new(&(th_context_options){.threads = 1, .shapes_only = shapes});
+        th_module *layer[LAYERS], *first = th_dense_new(ctx, 4, 4, NULL); /* takes memory that the context keeps */
+        ck_assert_ptr_nonnull(first);
+        const th_memory_usage before = th_memory(ctx);
+        for (int i = 0; i < LAYERS; i++) {
+            layer[i] = th_dense_new(ctx, WIDTH, WIDTH, &(th_dense_layer_options){.no_bias = true});
+            const th_memory_usage now = th_memory(ctx);
+            const size_t live = now.live - before.live, needed = (size_t)(i + 1) * weight;
+            ck_assert_msg(live >= needed && live < needed + (size_t)(i + 1) * SOME, "%d layers: %zu, not %zu", i + 1,
+                          live, needed);
+            ck_assert_uint_eq(now.peak, now.live);
+            ck_assert_uint_ge(now.reserved - before.reserved, live);
+            space_seen = space_seen || now.reserved - before.reserved > live + weight;
+        }
+        for (int i = 0; i < LAYERS; i++)
+            th_module_free(layer[(i * 4) % LAYERS]); /* in another order */
+        ck_assert_uint_le(th_memory(ctx).live, before.live + SOME);
+        th_context_free(ctx);
+    }
+    ck_assert(space_seen); /* otherwise the test would prove nothing */
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("memory", NULL, NULL);
@@ -295,5 +326,6 @@ int main(void)
     tcase_add_test(tcase, a_loop_that_creates_its_batches_takes_no_more_memory);
     tcase_add_test(tcase, the_limit_names_the_line_that_created_most);
     tcase_add_test(tcase, tape_clear_releases_the_memory_of_the_step);
+    tcase_add_test(tcase, space_for_more_parameters_is_not_live);
     return run_suites();
 }

@@ -1,4 +1,5 @@
 /* The subcommand export: a folder for transformers, or a folder of adapters for PEFT. gguf.c: a file for llama.cpp. */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,10 +14,33 @@ static void remove_first(const char *path)
         give_up_file(path, "removed");
 }
 
-static void export_model(trainer *t, const char *folder, const char *family, th_dtype type)
+/* Returns the bytes that a word like 5GB or 1.5MB says, with transformers' units. Ends the program for another word. */
+static int64_t size_of(const char *word)
 {
-    const th_export_options given = {
-        .end_token = chosen.end_token, .has_end_token = chosen.end_token >= 0, .family = family, .type = type};
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+    char *unit = NULL;
+    const double number = isdigit((unsigned char)*word) ? strtod(word, &unit) : 0;
+    for (size_t i = 0; unit && i < sizeof units / sizeof *units; i++)
+        if (strcmp(unit, units[i].name) == 0 && number * units[i].bytes >= 1 && number * units[i].bytes < 0x1p62)
+            return (int64_t)(number * units[i].bytes);
+    refuse(PROGRAM, "--max-shard-size takes a number and a unit, such as 500MB or 5GB (KB, MB, GB, TB), not ", word);
+    return 0;
+}
+
+/* Prints the file of weights, or the index of several. Only one of them is there. */
+static void print_weights(const char *folder)
+{
+    const char *index = in_run(folder, "model.safetensors.index.json");
+    print_written(access(index, F_OK) == 0 ? index : in_run(folder, "model.safetensors"));
+}
+
+static void export_model(trainer *t, const char *folder, th_export_options given)
+{
+    given.end_token = chosen.end_token;
+    given.has_end_token = chosen.end_token >= 0;
     need_folder(folder);
     remove_first(in_run(folder, "config.json"));
     if (chosen.lora > 0)
@@ -25,7 +49,7 @@ static void export_model(trainer *t, const char *folder, const char *family, th_
     export_chat(t, folder);
     expect(t, th_language_model_export(t->model, folder, &given));
     print_written(in_run(folder, "config.json"));
-    print_written(in_run(folder, "model.safetensors"));
+    print_weights(folder);
     print_written(in_run(folder, "tokenizer.json"));
     if (access(in_run(folder, "chat_template.jinja"), F_OK) == 0)
         print_written(in_run(folder, "chat_template.jinja"));
@@ -53,13 +77,15 @@ static void refuse_file_name(const char *folder)
 
 int export(int argc, char **argv)
 {
-    const char *family = NULL, *type = "float32", *words[2] = {NULL};
+    const char *family = NULL, *type = "float32", *shard_size = NULL, *words[2] = {NULL};
     bool last = false, force = false, adapter = false;
     const program_option options[] = {
         {"adapter", "only the adapters of tune, for PEFT; the model stays in its folder", .flag = &adapter},
         {"family", "the model_type of transformers to write (default: one that has the model's options)",
          .text = &family},
         {"type", "of weights: float32, float16 or bfloat16 (default: float32)", .text = &type},
+        {"max-shard-size", "several files of weights of at most this size, such as 5GB (default: one file)",
+         .text = &shard_size},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
         {"force", "replace a model that is there", .flag = &force},
         {0}};
@@ -70,7 +96,8 @@ int export(int argc, char **argv)
                                 "export RUN --gguf FILE writes one file for llama.cpp.",
                                 options, words, 2) < 2)
         refuse(PROGRAM, "export needs the folder of a run and one to write, or --gguf FILE", "");
-    const th_dtype dtype = type_to_write(type, false);
+    const th_export_options given = {
+        .family = family, .type = type_to_write(type, false), .shard_bytes = shard_size ? size_of(shard_size) : 0};
     refuse_file_name(words[1]);
     if (has_checkpoint(words[1]))
         refuse(PROGRAM, "this is the folder of a run; export needs another folder to write: ", words[1]);
@@ -83,7 +110,7 @@ int export(int argc, char **argv)
     if (adapter)
         export_adapter(&t, words[1], family);
     else
-        export_model(&t, words[1], family, dtype);
+        export_model(&t, words[1], given);
     th_context_free(t.ctx);
     return EXIT_SUCCESS;
 }

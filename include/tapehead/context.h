@@ -170,8 +170,10 @@ TH_API const char *th_version(void);
 /* -- memory, counted by the context -- */
 
 /* The memory of a context. All values are stored in chunks. The context takes chunks from the allocator on demand and
- * holds them until th_context_free, so that later steps take none. reserved is more than live without mapped, because a
- * chunk is larger than the request that needed it, and because there are gaps between blocks. */
+ * holds them until th_context_free, so that later steps take none. reserved is more than live without mapped for three
+ * reasons: a chunk is larger than the request that needed it, there are gaps between blocks, and memory for parameters
+ * is taken before they are created, up to half as much again as they need. Pages of memory that no program has written
+ * yet are not in the process's resident memory. */
 typedef struct th_memory_usage {
     size_t live;          /* bytes in use: step values, owned tensors, parameters, gradients, moments, mapped */
     size_t peak;          /* maximum of live since th_context_new or th_memory_reset_peak */

@@ -78,18 +78,31 @@ TH_API th_status th_pretrained_load(th_module *model, const char *folder,
 typedef struct th_export_options {
     int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
     bool has_end_token;
-    const char *family; /* model_type of config.json; NULL: the first family that has the model's options */
-    th_dtype type;      /* of all weights in the file: TH_BFLOAT16, TH_FLOAT16, or TH_FLOAT32 (0): the model's type */
+    const char *family;  /* model_type of config.json; NULL: the first family that has the model's options */
+    th_dtype type;       /* of all weights in the files: TH_BFLOAT16, TH_FLOAT16, or TH_FLOAT32 (0): the model's type.
+                           Stored weights then have the type of the other weights, usually float32 */
+    int64_t shard_bytes; /* the largest size of the weights in a file; 0: one file */
 } th_export_options;
 /* Sets end_token and has_end_token. */
 #define TH_END_TOKEN(token) .end_token = (token), .has_end_token = true
-/* Writes the folder, and creates it if necessary: model.safetensors, the weights, then config.json.
+/* Writes the folder, and creates it if necessary: model.safetensors, the weights, and config.json.
+ * With .shard_bytes, weights that need more bytes are in several files, model-00001-of-00002.safetensors and so on, and
+ * model.safetensors.index.json lists them. transformers' max_shard_size has the same meaning. A file has the next
+ * tensors of the model that fit; a larger tensor is alone in a file.
+ *
+ * All files are first written beside the old ones, so an error or a crash meanwhile changes nothing. Then config.json is
+ * removed, and the new files replace the old ones. All other weights of the old model are removed: model.safetensors,
+ * the index, and all files with the names of shards. The new config.json comes last: a folder with config.json has one
+ * whole model. Until then the files stay open, so the process must be allowed to open that many.
+ *
  * The model is written as the given family, or as the first one that has all of its options: gpt2, llama, mistral,
  * qwen2, qwen3, smollm3, phi3, olmo2, gemma2, gemma3_text, gpt_neox. TH_ERROR_ARGUMENT names the options that this
  * family, or the closest one, does not have. Rotary positions that rotate neighbors become positions that rotate
- * halves, by another order of the rows of q and k. Such rows, packed tensors and rounded weights are copied first.
- * TH_ERROR_TYPE for another type, and for a model with stored weights. Dropout matters for training only: kinds of
- * dropout that the family does not have are not written.
+ * halves, by another order of the rows of q and k. Such rows, packed tensors and converted weights are copied, one tensor
+ * at a time. Weights that are stored in the wanted type keep their bits. Others are converted: loading is exact, and
+ * rounding to bfloat16 or float16 is to nearest.
+ * TH_ERROR_TYPE for another type. Dropout matters for training only: kinds of dropout that the family does not have are
+ * not written.
  * options may be NULL. */
 TH_API th_status th_language_model_export(th_module *model, const char *folder,
                                           const th_export_options *options) TH_MUST_CHECK;

@@ -414,6 +414,53 @@ def compare_files(c, folder):
         compare_pretrained(c, old, model, "float32", "llama of transformers 4, scaled")
 
 
+# -- several files, stored weights --
+
+
+def tensors_in(folder):
+    """Returns the tensors of all files of weights in a folder."""
+    from safetensors.torch import load_file
+
+    return {name: value for path in folder.glob("*.safetensors") for name, value in load_file(path).items()}
+
+
+def check_index(c, title, exported, saved, limit):
+    """Checks our index and files against those of save_pretrained for the same weights."""
+    ours, theirs = [json.loads((f / "model.safetensors.index.json").read_text()) for f in (exported, saved)]
+    c.check(f"{title}: metadata of the index", ours["metadata"] == theirs["metadata"], ours["metadata"])
+    c.check(f"{title}: names in the index", ours["weight_map"].keys() == theirs["weight_map"].keys(), exported)
+    files = {path.name for path in exported.glob("*.safetensors")}
+    c.check(f"{title}: files of the index", files == set(ours["weight_map"].values()) and len(files) > 2, files)
+    largest = max(value.nbytes for value in tensors_in(exported).values())
+    c.check(f"{title}: size", all((exported / f).stat().st_size <= max(limit, largest) + 5000 for f in files), files)
+
+
+def compare_stored(c, folder):
+    """Exports models of every family whose weights are stored, in several files. Weights that are written in the type in
+    which transformers saved them have the same bits; transformers computes our logits from all."""
+    limit = 20000
+    for name in FAMILIES:
+        config = MODELS[name] | (dict(n_embd=64) if name == "gpt2" else dict(hidden_size=64, intermediate_size=64))
+        kind = model_type(config)
+        for dtype in ("float32", "bfloat16", "float16", "q8_0", "q4_0"):
+            written = dtype if dtype.startswith(("b", "f")) else "float32"
+            saved, exported = folder / f"stored_{dtype}", folder / f"exported_{dtype}"
+            model = make(config | dict(head_dim=32) if "head_dim" in config else config)
+            model.to(getattr(torch, written)).save_pretrained(saved, max_shard_size=limit)
+            tokens = torch.randint(config["vocab_size"], (3, 17))
+            title = f"stored as {dtype}, in shards"
+            arguments = (saved, dtype, written, exported, kind, limit)
+            logits = c.program("export_stored", *arguments, inputs={"tokens": tokens})["logits"]
+            check_index(c, title, exported, saved, limit)
+            again = load_exported(c, title, exported)
+            c.check(f"{title}: type", again.dtype == getattr(torch, written), again.dtype)
+            c.close(f"{title}: logits", 1e-4, again.float()(tokens).logits, logits, name)
+            if written == dtype:
+                ours, theirs = tensors_in(exported), tensors_in(saved)
+                same = all(torch.equal(value, theirs[key]) for key, value in ours.items())
+                c.check(f"{title}: the same bits", same and ours.keys() == theirs.keys(), name)
+
+
 def compare_export_roundtrip(c, folder):
     """Exports models that were created here; transformers loads them and generates with them."""
     tokens = torch.randint(37, (3, 20))
@@ -456,6 +503,7 @@ def compare(c):
         compare_models(c, folder)
         compare_chosen(c, folder)
         compare_files(c, folder)
+        compare_stored(c, folder)
         compare_export_roundtrip(c, folder)
         compare_trained(c, folder)
 

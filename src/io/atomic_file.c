@@ -107,9 +107,8 @@ static bool is_leftover(int descriptor, const char *name)
            status.st_nlink == 1 && th_lock_file(descriptor, LOCK_EX | LOCK_NB) == 0 && has_name(descriptor, name);
 }
 
-/* Removes the file that a killed process left under this name. The file is not used again, because another process may
- * have opened it. Returns false for anything else. (Opening must not wait for a pipe.) */
-static bool remove_leftover(const char *name)
+/* The file is not used again, because another process may have opened it. (Opening must not wait for a pipe.) */
+bool th_remove_leftover(const char *name)
 {
     const int descriptor = th_open_file(name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0);
     if (descriptor < 0)
@@ -128,7 +127,7 @@ static int open_temporary(th_atomic_file *f, mode_t mode)
         }
         int descriptor = create_and_lock(f->temporary, mode);
         const bool taken = descriptor < 0 && errno == EEXIST;
-        if (taken && remove_leftover(f->temporary))
+        if (taken && th_remove_leftover(f->temporary))
             descriptor = create_and_lock(f->temporary, mode);
         if (descriptor >= 0 || !taken)
             return descriptor;
@@ -253,28 +252,64 @@ static int finish_stream(th_atomic_file *f)
     return closed ? 0 : errno ? errno : EIO;
 }
 
-/* Gives the complete file its name. Returns false with errno. */
-static bool replace(const th_atomic_file *f)
+/* Does everything before the file gets its name. Returns 0 or the value of errno. */
+static int complete(const th_atomic_file *f)
 {
-    return (!f->replaces || keep_permissions(f)) && (f->unsynchronized || th_synchronize_file(f->descriptor) == 0) &&
-           report_as_close(f->descriptor) && rename(f->temporary, f->target) == 0;
+    const bool done = (!f->replaces || keep_permissions(f)) &&
+                      (f->unsynchronized || th_synchronize_file(f->descriptor) == 0) && report_as_close(f->descriptor);
+    return done ? 0 : errno;
 }
 
-bool th_atomic_end(th_atomic_file *f, bool written)
+bool th_atomic_finish(th_atomic_file *f, bool written)
 {
     int trouble = written ? 0 : errno ? errno : EIO;
     const int first = finish_stream(f);
     if (first != 0)
         trouble = first;
-    if (!f->direct && trouble == 0 && !replace(f))
-        trouble = errno;
-    /* Before the lock is released: another process may remove an unlocked file as a leftover. */
-    if (!f->direct && trouble != 0)
+    if (!f->direct && trouble == 0)
+        trouble = complete(f);
+    if (trouble != 0)
+        th_atomic_discard(f);
+    errno = trouble;
+    return trouble == 0;
+}
+
+void th_atomic_discard(th_atomic_file *f)
+{
+    if (!f->direct) /* before the lock is released: another process may remove an unlocked file as a leftover */
         unlink(f->temporary);
-    if (th_close_file(f->descriptor) != 0 && f->direct && trouble == 0)
+    (void)th_close_file(f->descriptor);
+}
+
+bool th_atomic_publish(th_atomic_file *f)
+{
+    int trouble = 0;
+    if (!f->direct && rename(f->temporary, f->target) != 0) {
+        trouble = errno;
+        unlink(f->temporary);
+    }
+    if (th_close_file(f->descriptor) != 0 && f->direct)
         trouble = errno;
     if (!f->direct && !f->unsynchronized && trouble == 0 && !synchronize_directory(f->target))
         trouble = errno;
     errno = trouble;
     return trouble == 0;
+}
+
+bool th_atomic_end(th_atomic_file *f, bool written)
+{
+    return th_atomic_finish(f, written) && th_atomic_publish(f);
+}
+
+bool th_remove_file(const char *path)
+{
+    char folder[TH_MAX_PATH];
+    if (strlen(path) >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    strcpy(folder, path);
+    if (unlink(path) != 0)
+        return errno == ENOENT;
+    return synchronize_directory(folder);
 }

@@ -15,7 +15,10 @@
  * The new file gets the permissions and the group of the old one; if an administrator writes it, also the owner. A link
  * at the path is followed if this user owns it and it leads to a name in its own folder (newest.safetensors ->
  * step_1000.safetensors). The new file replaces any other link, so nothing in a folder makes a program write outside
- * that folder. The system's names of open files and devices (/dev/stdout, /proc/self/fd/1) are always followed. */
+ * that folder. The system's names of open files and devices (/dev/stdout, /proc/self/fd/1) are always followed.
+ *
+ * A writer of several files that belong together calls th_atomic_finish for each of them, and th_atomic_publish when
+ * all are complete. */
 #ifndef TH_IO_ATOMIC_FILE_H
 #define TH_IO_ATOMIC_FILE_H
 
@@ -55,5 +58,20 @@ TH_PRIVATE_API bool th_atomic_begin(th_atomic_file *f, const char *path);
  * 0 becomes EIO. An error of writing to f->file counts even if the caller missed it. If only the directory cannot be
  * synchronized, the new file stays. */
 TH_PRIVATE_API bool th_atomic_end(th_atomic_file *f, bool written);
+
+/* The two halves of th_atomic_end. The first one completes the file under its temporary name, where it stays open and
+ * locked. After an error the file is discarded. */
+TH_PRIVATE_API bool th_atomic_finish(th_atomic_file *f, bool written);
+/* Gives a complete file its name. After an error the file is discarded, except if only the directory cannot be
+ * synchronized. */
+TH_PRIVATE_API bool th_atomic_publish(th_atomic_file *f);
+/* Discards a complete file instead. */
+TH_PRIVATE_API void th_atomic_discard(th_atomic_file *f);
+
+/* Removes a file, or a link, and synchronizes its directory. Returns true if the path does not exist. Returns false with
+ * errno. */
+TH_PRIVATE_API bool th_remove_file(const char *path);
+/* Removes a temporary file that a killed process left under this name. Returns false for anything else. */
+TH_PRIVATE_API bool th_remove_leftover(const char *name);
 
 #endif

@@ -140,6 +140,27 @@ void th_release_numbers(th_context *ctx, void *memory, size_t bytes)
     unreserve(ctx, round_up(bytes), memory);
 }
 
+th_status th_reserve_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation)
+{
+    return take_chunk(ctx, bytes, memory) ? TH_OK : th_fail_memory(ctx, operation, bytes);
+}
+
+void th_unreserve_numbers(th_context *ctx, void *memory, size_t bytes)
+{
+    give(ctx, memory, bytes);
+}
+
+void th_count_used(th_context *ctx, size_t bytes)
+{
+    ctx->live_other += bytes;
+    count_peak(ctx);
+}
+
+void th_uncount_used(th_context *ctx, size_t bytes)
+{
+    ctx->live_other -= bytes;
+}
+
 th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation)
 {
     void *none;
@@ -154,14 +175,13 @@ void th_uncount_memory(th_context *ctx, size_t bytes)
 void th_count_mapped(th_context *ctx, size_t bytes)
 {
     ctx->mapped += bytes;
-    ctx->live_other += bytes;
-    count_peak(ctx);
+    th_count_used(ctx, bytes);
 }
 
 void th_uncount_mapped(th_context *ctx, size_t bytes)
 {
     ctx->mapped -= bytes;
-    ctx->live_other -= bytes;
+    th_uncount_used(ctx, bytes);
 }
 
 th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation)

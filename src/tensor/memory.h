@@ -18,6 +18,16 @@ TH_PRIVATE_API th_status th_allocate_numbers(th_context *ctx, size_t bytes, void
 /* Releases memory of th_allocate_numbers. */
 TH_PRIVATE_API void th_release_numbers(th_context *ctx, void *memory, size_t bytes);
 
+/* Takes memory for numbers that is not in use yet: it counts as reserved, not as live. Otherwise as
+ * th_allocate_numbers. */
+th_status th_reserve_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
+/* Releases memory of th_reserve_numbers, which is no longer in use. */
+void th_unreserve_numbers(th_context *ctx, void *memory, size_t bytes);
+/* Counts a part of such memory as live: its use begins. bytes: whole cache lines. */
+void th_count_used(th_context *ctx, size_t bytes);
+/* Undoes th_count_used. */
+void th_uncount_used(th_context *ctx, size_t bytes);
+
 /* Counts memory that the C library or another library allocates for the context. Errors: TH_ERROR_MEMORY beyond the
  * context's memory_limit. */
 TH_PRIVATE_API th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation);

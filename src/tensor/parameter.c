@@ -65,7 +65,7 @@ static th_parameter_block *new_block(th_context *ctx, block_kind kind, size_t by
     if (block == NULL)
         return NULL;
     void *data = NULL;
-    if (kind.place == TH_BLOCK_ALLOCATED && th_allocate_numbers(ctx, capacity, &data, operation) != TH_OK) {
+    if (kind.place == TH_BLOCK_ALLOCATED && th_reserve_numbers(ctx, capacity, &data, operation) != TH_OK) {
         th_release(ctx, block, sizeof *block);
         return NULL;
     }
@@ -81,7 +81,7 @@ static void release_block(th_context *ctx, th_parameter_block *block)
         link = &(*link)->next;
     *link = block->next;
     if (block->place == TH_BLOCK_ALLOCATED)
-        th_release_numbers(ctx, block->data, block->capacity);
+        th_unreserve_numbers(ctx, block->data, block->capacity);
     if (block->place == TH_BLOCK_LENT)
         th_uncount_mapped(ctx, block->capacity);
     if (block->release && block->data)
@@ -91,8 +91,8 @@ static void release_block(th_context *ctx, th_parameter_block *block)
     th_release(ctx, block, sizeof *block);
 }
 
-/* Adds an entry at the end of the block. */
-static void add_entry(th_parameter_block *block, th_parameter_entry *entry, size_t bytes)
+/* Adds an entry at the end of the block. The rest of the block's memory is reserved, and not in use. */
+static void add_entry(th_context *ctx, th_parameter_block *block, th_parameter_entry *entry, size_t bytes)
 {
     *entry = (th_parameter_entry){
         .block = block, .offset = block->used, .bytes = bytes, .owners = 1, .previous = block->last};
@@ -102,6 +102,8 @@ static void add_entry(th_parameter_block *block, th_parameter_entry *entry, size
         block->first = entry;
     block->last = entry;
     block->used += bytes;
+    if (block->place == TH_BLOCK_ALLOCATED)
+        th_count_used(ctx, bytes);
 }
 
 static th_parameter_entry *make_entry(th_context *ctx, const char *operation)
@@ -130,7 +132,7 @@ static th_parameter_entry *new_entry(th_context *ctx, block_kind kind, size_t by
         th_release(ctx, entry, sizeof *entry);
         return NULL;
     }
-    add_entry(block, entry, bytes);
+    add_entry(ctx, block, entry, bytes);
     const size_t zeros = ctx->weights_follow && bytes > LARGE_ENTRY ? PADDING : bytes;
     if (block->data)
         memset(block->data + entry->offset + bytes - zeros, 0, zeros);
@@ -149,6 +151,8 @@ static void free_entry(th_context *ctx, th_parameter_entry *entry)
         entry->next->previous = entry->previous;
     else
         block->last = entry->previous;
+    if (block->place == TH_BLOCK_ALLOCATED)
+        th_uncount_used(ctx, entry->bytes);
     th_release(ctx, entry, sizeof *entry);
     block->used = block->last ? block->last->offset + block->last->bytes : 0;
     if (block->last == NULL)
@@ -337,7 +341,7 @@ th_status th_parameter_lend(th_tensor_impl *t, th_dtype dtype, const th_lent_mem
     block->release = memory->release;
     th_count_mapped(ctx, bytes);
     add_block(ctx, block);
-    add_entry(block, entry, bytes);
+    add_entry(ctx, block, entry, bytes);
     th_parameter_entry_of(t)->successor = entry;
     th_parameter_move(t);
     return TH_OK;

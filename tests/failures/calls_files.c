@@ -173,6 +173,17 @@ static bool is_allowed(const calls_file *file, const calls_file *old, const call
     return equal(file, old) || equal(file, new) || complain("it is neither the old file nor the new one", file->name);
 }
 
+/* Whether the file is in the folder of a model that is being replaced: a folder without config.json is not a model. */
+static bool is_of_no_model(const calls_files *now, const calls_files *old, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    char config[LONGEST_NAME + 16];
+    if (slash == NULL)
+        return false;
+    snprintf(config, sizeof config, "%.*s/config.json", (int)(slash - name), name);
+    return find(old, config) && find(now, config) == NULL;
+}
+
 bool calls_files_allowed(const calls_files *now, const calls_files *old, const calls_files *new, bool leftovers)
 {
     bool good = true;
@@ -181,7 +192,8 @@ bool calls_files_allowed(const calls_files *now, const calls_files *old, const c
         good &= is_allowed(&now->file[i], find(old, name), find(new, name), leftovers);
     }
     for (int i = 0; i < old->count; i++)
-        if (find(new, old->file[i].name) && find(now, old->file[i].name) == NULL)
+        if (find(new, old->file[i].name) && find(now, old->file[i].name) == NULL &&
+            !is_of_no_model(now, old, old->file[i].name))
             good = complain("it is gone", old->file[i].name);
     return good;
 }

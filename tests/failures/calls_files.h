@@ -27,8 +27,8 @@ void calls_files_free(calls_files *files);
 void calls_folder_empty(const char *folder);
 
 /* Whether every file is the old one or the new one, and complete. A JSON log (*.jsonl) may have whole lines of either,
- * a file of TensorBoard (events.*) whole records. With `leftovers`, unfinished files and lines may be there too. Prints
- * what is wrong. */
+ * a file of TensorBoard (events.*) whole records. Files in a folder whose config.json is gone may be gone too. With
+ * `leftovers`, unfinished files and lines may be there. Prints what is wrong. */
 bool calls_files_allowed(const calls_files *now, const calls_files *old, const calls_files *new, bool leftovers);
 /* Whether every file is the new one. Files of `old` that are not in `new` may be there. Prints what is wrong. */
 bool calls_files_new(const calls_files *now, const calls_files *old, const calls_files *new);

@@ -122,6 +122,65 @@ static bool export_model(calls_setting *s)
     return th_language_model_export(s->model, in(s, "hf"), NULL) == TH_OK;
 }
 
+/* -- in several files -- */
+
+static uint32_t old_model; /* its checksum; 0: none */
+
+static bool export_files(calls_setting *s, int64_t bytes)
+{
+    return th_language_model_export(s->model, in(s, "hf"), &(th_export_options){.shard_bytes = bytes}) == TH_OK;
+}
+
+static void no_old(calls_setting *s)
+{
+    (void)s;
+    old_model = 0;
+}
+
+static void export_old_file(calls_setting *s)
+{
+    old_model = th_module_crc32c(s->model);
+    export_old(s);
+}
+
+static void export_old_shards(calls_setting *s)
+{
+    old_model = th_module_crc32c(s->model);
+    calls_expect(s, export_files(s, 300));
+    calls_train(s, 1);
+}
+
+/* Checks that the folder has a whole model, the old or the new one, or none that loads. */
+static void check_folder(const calls_setting *s)
+{
+    th_context *ctx = th_context_new(NULL);
+    const th_module *m = th_language_model_from_pretrained(ctx, in(s, "hf"));
+    const uint32_t crc = m ? th_module_crc32c(m) : 0;
+    th_context_free(ctx);
+    if (m == NULL || crc == th_module_crc32c(s->model) || (old_model && crc == old_model))
+        return;
+    printf("a mixture of the old and the new model loads\n");
+    exit(EXIT_FAILURE);
+}
+
+static bool export_checked(calls_setting *s, int64_t bytes)
+{
+    const bool done = export_files(s, bytes);
+    if (!done)
+        check_folder(s);
+    return done;
+}
+
+static bool export_shards(calls_setting *s)
+{
+    return export_checked(s, 800);
+}
+
+static bool export_one_file(calls_setting *s)
+{
+    return export_checked(s, 0);
+}
+
 static bool import_model(calls_setting *s)
 {
     th_module *m = th_language_model_from_pretrained(s->ctx, in(s, "hf"));
@@ -314,6 +373,10 @@ const calls_operation calls_operations[] = {
     {"load weights from a folder", save_weights_only, load_weights},
     {"export a model", nothing, export_model},
     {"replace an exported model", export_old, export_model},
+    {"export shards", no_old, export_shards},
+    {"replace an exported model by shards", export_old_file, export_shards},
+    {"replace shards by fewer", export_old_shards, export_shards},
+    {"replace shards by one file", export_old_shards, export_one_file},
     {"import a model", export_old, import_model},
     {"read shards", nothing, import_shards},
     {"write and read an array", array_old, write_array},

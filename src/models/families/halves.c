@@ -34,17 +34,27 @@ static int64_t rows_of(const char *name, const th_tensor *t, const th_language_m
     return 0;
 }
 
-th_tensor *th_halves_of(const th_parameter_iterator *parameter, const th_language_model_options *options)
+th_halves th_halves_of(const th_parameter_iterator *parameter, const th_language_model_options *options)
 {
     static const char layers[] = "layers.";
-    th_tensor *t = parameter->tensor;
-    const int64_t rows = rows_of(parameter->name, t, options);
+    const int64_t rows = rows_of(parameter->name, parameter->tensor, options);
     if (rows == 0 || strncmp(parameter->name, layers, strlen(layers)) != 0)
-        return t;
+        return (th_halves){0};
     const th_score_options *scores = th_scores_of_layer(options, strtoll(parameter->name + strlen(layers), NULL, 10));
     if (!scores->rotary || scores->rotary_pairing != TH_ROTARY_NEIGHBORS)
+        return (th_halves){0};
+    const int64_t width = options->block.head_width;
+    return (th_halves){rows, width, scores->rotary_width > 0 ? scores->rotary_width : width};
+}
+
+th_tensor *th_halves_order(th_tensor *t, const th_halves *halves)
+{
+    const int64_t rows = halves->rows, all = th_size(t, 0);
+    if (rows == 0)
         return t;
-    const int64_t width = options->block.head_width, rotated = scores->rotary_width > 0 ? scores->rotary_width : width;
-    th_tensor *parts[] = {reorder(th_slice(t, 0, 0, rows, 1), width, rotated), th_slice(t, 0, rows, th_size(t, 0), 1)};
-    return rows < th_size(t, 0) ? th_concat(parts, 2, 0) : parts[0];
+    if (rows == all)
+        return reorder(t, halves->head_width, halves->rotated);
+    th_tensor *parts[] = {reorder(th_slice(t, 0, 0, rows, 1), halves->head_width, halves->rotated),
+                          th_slice(t, 0, rows, all, 1)};
+    return th_concat(parts, 2, 0);
 }

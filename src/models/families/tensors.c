@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/families/halves.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 
@@ -87,15 +86,26 @@ static void enter_layer(listing *l, const char *number, int digits)
     l->begin = l->list->count;
 }
 
-static void add(listing *l, const th_tensor_name *n, const char *number, int digits, th_tensor *parameter,
-                th_tensor *values)
+/* Returns the rows of a view whose order changes. No family has transposed views and rotary positions. */
+static th_halves halves_of_view(th_halves parameter, const th_tensor *view, th_foreign_view kind)
+{
+    if (parameter.rows > 0 && (kind == TH_VIEW_QUERY || kind == TH_VIEW_KEY))
+        parameter.rows = th_size(view, 0);
+    else if (kind == TH_VIEW_VALUE || kind == TH_VIEW_TRANSPOSED)
+        parameter.rows = 0;
+    return parameter;
+}
+
+static void add(listing *l, const th_tensor_name *n, const char *number, int digits, const th_parameter_iterator *p)
 {
     char name[TH_FULL_NAME_SIZE];
     put_number(n->theirs, number, digits, name);
     enter_layer(l, number, digits);
     th_foreign_tensor *t = tensor_of(l, name);
-    t->parameter[n->place] = parameter;
-    t->view[n->place] = view_of(values, n->view, l->options->heads * l->options->block.head_width);
+    t->parameter[n->place] = p->tensor;
+    t->view[n->place] = view_of(p->tensor, n->view, l->options->heads * l->options->block.head_width);
+    if (l->to_halves)
+        t->halves[n->place] = halves_of_view(th_halves_of(p, l->options), t->view[n->place], n->view);
     if (t->places <= n->place)
         t->places = n->place + 1;
     t->transposed = n->view == TH_VIEW_TRANSPOSED;
@@ -107,7 +117,6 @@ static void add(listing *l, const th_tensor_name *n, const char *number, int dig
 static int add_parameter(listing *l, const th_parameter_iterator *p)
 {
     int found = 0;
-    th_tensor *tensor = l->names && l->to_halves ? th_halves_of(p, l->options) : p->tensor;
     for (int i = 0; i < 4; i++)
         for (const th_tensor_name *n = l->family->tensors[i]; n && n->ours; n++) {
             const char *number;
@@ -115,7 +124,7 @@ static int add_parameter(listing *l, const th_parameter_iterator *p)
             if (!matches(n->ours, p->name, &number, &digits))
                 continue;
             if (l->names)
-                add(l, n, number, digits, p->tensor, tensor);
+                add(l, n, number, digits, p);
             found++;
         }
     return found;
@@ -178,7 +187,7 @@ void th_foreign_tensors_free(th_context *ctx, th_foreign_tensors *list)
 
 th_tensor *th_foreign_tensor_view(const th_foreign_tensor *t)
 {
-    return t->places == 1 && t->heads == 0 ? t->view[0] : NULL;
+    return t->places == 1 && t->heads == 0 && t->halves[0].rows == 0 ? t->view[0] : NULL;
 }
 
 /* Returns x, whose rows are `outer` times `inner` groups, with the rows of its groups in the other order. */
@@ -190,11 +199,59 @@ static th_tensor *swap_groups(th_tensor *x, int64_t outer, int64_t inner)
     return th_reshape(th_swap_axes(groups, 0, 1), shape);
 }
 
-th_tensor *th_foreign_tensor_values(const th_foreign_tensor *t)
+th_tensor *th_foreign_tensor_part(const th_foreign_tensor *t, int place)
 {
+    th_tensor *view = t->view[place];
+    if (t->halves[place].rows == 0)
+        return view;
+    return th_halves_order(th_is_storage(th_dtype_of(view)) ? th_cast(view, TH_FLOAT32) : view, &t->halves[place]);
+}
+
+/* Whether the view is of a stored parameter that the file has transposed. */
+static bool is_transposed_later(const th_foreign_tensor *t)
+{
+    return t->transposed && th_is_storage(th_dtype_of(t->view[0]));
+}
+
+th_shape th_foreign_tensor_numbers(const th_foreign_tensor *t)
+{
+    th_shape shape = t->shape;
+    shape.size[shape.ndim - 1] *= th_dtype_numbers(th_dtype_of(t->view[0]));
+    if (is_transposed_later(t)) {
+        const int64_t rows = shape.size[0];
+        shape.size[0] = shape.size[1];
+        shape.size[1] = rows;
+    }
+    return shape;
+}
+
+/* Returns the floating type that has the values of all views. */
+static th_dtype floating_type(const th_foreign_tensor *t)
+{
+    for (int i = 0; i < t->places; i++)
+        if (th_dtype_of(t->view[i]) == TH_FLOAT64)
+            return TH_FLOAT64;
+    return TH_FLOAT32;
+}
+
+/* Returns the values in the order of the file. They are converted first: no operation reorders storage types. */
+static th_tensor *ordered_values(const th_foreign_tensor *t)
+{
+    th_tensor *parts[TH_MAX_PLACES];
+    for (int i = 0; i < t->places; i++)
+        parts[i] = th_cast(th_foreign_tensor_part(t, i), floating_type(t));
     if (t->heads > 0)
-        return swap_groups(t->view[0], 3, t->heads);
-    return t->places == 1 ? t->view[0] : th_concat((th_tensor **)(uintptr_t)t->view, t->places, 0);
+        return swap_groups(parts[0], 3, t->heads);
+    if (is_transposed_later(t))
+        return th_swap_axes(parts[0], 0, 1);
+    return t->places == 1 ? parts[0] : th_concat(parts, t->places, 0);
+}
+
+th_tensor *th_foreign_tensor_values(const th_foreign_tensor *t, th_dtype type)
+{
+    th_tensor *view = th_foreign_tensor_view(t);
+    const bool as_it_is = view && th_dtype_of(view) == type && !is_transposed_later(t);
+    return as_it_is ? view : th_cast(ordered_values(t), type);
 }
 
 th_status th_foreign_tensor_set(const th_foreign_tensor *t, th_tensor *values)

@@ -188,7 +188,7 @@ static void write_tensor(const th_gguf_export *e, const th_gguf_out *o, FILE *fi
     const bool reorder = e->reorder && has_pairs(o->name);
     for (int i = 0; i < o->source->places && !th_failed(e->ctx); i++) {
         th_scope_begin(e->ctx, NULL);
-        th_tensor *values = converted(o->source->view[i], o->type->dtype, plus);
+        th_tensor *values = converted(th_foreign_tensor_part(o->source, i), o->type->dtype, plus);
         const void *data = values ? th_data_const(values) : NULL;
         if (data) {
             const int64_t rows = th_size(values, 0);

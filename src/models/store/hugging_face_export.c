@@ -10,9 +10,9 @@
 #include "models/families/choice.h"
 #include "models/families/tensors.h"
 #include "models/store/hugging_face.h"
+#include "models/store/hugging_face_files.h"
 #include "tapehead/context.h"
 #include "tapehead/hugging_face.h"
-#include "tapehead/safetensors.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 
@@ -68,56 +68,124 @@ const th_family *th_hugging_face_family(th_context *ctx, const char *asker, cons
     return chosen < 0 ? NULL : th_families[chosen];
 }
 
-/* -- config.json -- */
+/* -- the files -- */
 
-static th_status write_config(th_context *ctx, const char *folder, const th_family *family,
-                              const th_language_model_options *m, th_dtype dtype, const th_export_options *given)
+typedef struct exporting {
+    th_module *model;
+    const char *folder;
+    const th_family *family;
+    const th_export_options *given;
+    th_dtype stored_as; /* the type in the files of stored weights, without a type of the caller */
+} exporting;
+
+static th_status fail_file(const exporting *e, const char *path)
+{
+    return th_fail(e->model->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+}
+
+/* Returns the type in the files of a parameter, or of a part of it. */
+static th_dtype type_in_file(const exporting *e, const th_tensor *parameter)
+{
+    const th_dtype own = th_dtype_of(parameter);
+    return th_is_storage(e->given->type) ? e->given->type : th_is_storage(own) ? e->stored_as : own;
+}
+
+/* Writes config.json under a temporary name. */
+static th_status write_config(const exporting *e, th_atomic_file *f)
 {
     char path[TH_MAX_PATH];
-    th_atomic_file f;
-    if (!th_hugging_face_path(ctx, operation, folder, "config.json", path))
-        return th_error_code(ctx);
-    bool written = th_atomic_begin(&f, path);
+    const th_export_options *given = e->given;
+    const th_dtype type = type_in_file(e, th_module_find_parameter(e->model, "embedding.weight"));
+    if (!th_hugging_face_path(e->model->ctx, operation, e->folder, "config.json", path))
+        return th_error_code(e->model->ctx);
+    bool written = th_atomic_begin(f, path);
     if (written) {
         errno = 0;
-        th_foreign_config_write(f.file, family, m, given->has_end_token ? given->end_token : -1, th_dtype_name(dtype));
-        written = th_atomic_end(&f, !ferror(f.file));
+        th_foreign_config_write(f->file, e->family, th_language_model_options_of(e->model),
+                                given->has_end_token ? given->end_token : -1, th_dtype_name(type));
+        written = th_atomic_finish(f, !ferror(f->file));
     }
-    return written ? TH_OK : th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    return written ? TH_OK : fail_file(e, path);
 }
 
-/* -- model.safetensors -- */
-
-/* Writes the tensors of the list, rounded to a storage type if that is given. */
-static void write_list(th_context *ctx, const char *path, const th_foreign_tensors *list, th_dtype type)
+/* Replaces the model of the folder. Meanwhile the folder has no config.json, so it is not a model. */
+static th_status publish(const exporting *e, th_weight_files *files, th_atomic_file *config)
 {
-    static const th_named_text metadata = {"format", "pt"}; /* transformers rejects a file without it */
-    const size_t bytes = (size_t)list->count * sizeof(th_named_tensor);
-    th_named_tensor *named = th_allocate(ctx, bytes);
-    if (named == NULL) {
-        (void)th_fail_memory(ctx, operation, bytes);
-        return;
+    if (!config->direct && !th_remove_file(config->target)) {
+        const th_status status = fail_file(e, config->target);
+        th_atomic_discard(config);
+        return status;
     }
-    for (int64_t i = 0; i < list->count; i++) {
-        th_tensor *values = th_foreign_tensor_values(&list->tensor[i]);
-        named[i] = (th_named_tensor){list->tensor[i].name, th_is_storage(type) ? th_cast(values, type) : values};
+    const th_status status = th_weight_files_publish(files);
+    if (status != TH_OK) {
+        th_atomic_discard(config);
+        return status;
     }
-    if (!th_failed(ctx)) {
-        th_status status = th_safetensors_write(ctx, path, named, list->count, &metadata, 1);
-        (void)status; /* the error is stored */
-    }
-    th_release(ctx, named, bytes);
+    return th_atomic_publish(config) ? TH_OK : fail_file(e, config->target);
 }
 
-static void write_weights(th_module *model, const char *folder, const th_family *family, th_dtype type)
+/* -- the weights -- */
+
+static th_tensor *values_of(const th_to_store *tensor)
 {
-    char path[TH_MAX_PATH];
+    return th_foreign_tensor_values(tensor->source, tensor->array.dtype);
+}
+
+static th_to_store describe(const exporting *e, const th_foreign_tensor *t)
+{
+    const th_shape shape = th_foreign_tensor_numbers(t);
+    th_to_store to = {
+        .name = t->name, .array = {.dtype = type_in_file(e, t->view[0]), .ndim = shape.ndim}, .source = t};
+    memcpy(to.array.size, shape.size, (size_t)shape.ndim * sizeof *shape.size);
+    return to;
+}
+
+static th_status write_files(const exporting *e, th_weight_files *files)
+{
+    th_atomic_file config;
+    th_status status = th_weight_files_plan(files, e->given->shard_bytes);
+    if (status == TH_OK)
+        status = th_weight_files_write(files, values_of);
+    if (status == TH_OK)
+        status = write_config(e, &config);
+    if (status == TH_OK)
+        status = publish(e, files, &config);
+    th_weight_files_free(files);
+    return status;
+}
+
+static th_status write_list(const exporting *e, const th_foreign_tensors *list)
+{
+    th_context *ctx = e->model->ctx;
+    const size_t bytes = (size_t)list->count * sizeof(th_to_store);
+    th_to_store *tensors = th_allocate(ctx, bytes);
+    if (tensors == NULL)
+        return th_fail_memory(ctx, operation, bytes);
+    for (int64_t i = 0; i < list->count; i++)
+        tensors[i] = describe(e, &list->tensor[i]);
+    th_weight_files files = {
+        .ctx = ctx, .operation = operation, .folder = e->folder, .tensor = tensors, .n_tensors = list->count};
+    const th_status status = write_files(e, &files);
+    th_release(ctx, tensors, bytes);
+    return status;
+}
+
+static th_status write_folder(const exporting *e)
+{
+    th_context *ctx = e->model->ctx;
     th_foreign_tensors list;
-    if (!th_hugging_face_path(model->ctx, operation, folder, "model.safetensors", path) ||
-        th_foreign_tensors_list(model, family, operation, true, &list) != TH_OK)
-        return;
-    write_list(model->ctx, path, &list, type);
-    th_foreign_tensors_free(model->ctx, &list);
+    if (mkdir(e->folder, 0777) != 0 && errno != EEXIST)
+        return fail_file(e, e->folder);
+    th_scope_begin(ctx, NULL);
+    th_no_grad_begin(ctx);
+    th_status status = th_foreign_tensors_list(e->model, e->family, operation, true, &list);
+    if (status == TH_OK) {
+        status = write_list(e, &list);
+        th_foreign_tensors_free(ctx, &list);
+    }
+    th_no_grad_end(ctx);
+    th_scope_end(ctx, NULL);
+    return status;
 }
 
 /* -- the public function -- */
@@ -134,6 +202,9 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
         return th_fail(ctx, TH_ERROR_TYPE, operation,
                        "a folder cannot have the type %s; float32, bfloat16 and float16 are possible",
                        th_dtype_name(given->type));
+    if (given->shard_bytes < 0)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "shard_bytes must not be negative, it is %lld",
+                       (long long)given->shard_bytes);
     if (given->family && th_family_find(given->family) == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown family \"%.60s\"", given->family);
     if (th_is_shapes_only(ctx))
@@ -141,15 +212,13 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     return TH_OK;
 }
 
-/* Checks that no weight is stored. */
-static th_status check_types(const th_module *model)
+/* Returns the type of the parameters that are not stored. */
+static th_dtype floating_type(const th_module *model)
 {
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
-        if (th_is_storage(th_dtype_of(p.tensor)))
-            return th_fail(model->ctx, TH_ERROR_TYPE, operation,
-                           "%s is stored as %s; th_module_store converts it back to float32", p.name,
-                           th_dtype_name(th_dtype_of(p.tensor)));
-    return TH_OK;
+        if (!th_is_storage(th_dtype_of(p.tensor)))
+            return th_dtype_of(p.tensor);
+    return TH_FLOAT32;
 }
 
 th_status th_language_model_export(th_module *model, const char *folder, const th_export_options *options)
@@ -161,21 +230,11 @@ th_status th_language_model_export(th_module *model, const char *folder, const t
     const th_language_model_options *m = th_language_model_options_of(model);
     if (m == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
-    if (check_given(ctx, folder, m, &given) != TH_OK || check_types(model) != TH_OK)
+    if (check_given(ctx, folder, m, &given) != TH_OK)
         return th_error_code(ctx);
     const th_family *family =
         th_hugging_face_family(ctx, operation, m, given.family ? th_family_find(given.family) : NULL);
     if (family == NULL)
         return th_error_code(ctx);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", folder, strerror(errno));
-    const th_dtype own = th_dtype_of(th_module_find_parameter(model, "embedding.weight"));
-    th_scope_begin(ctx, NULL);
-    th_no_grad_begin(ctx);
-    write_weights(model, folder, family, given.type);
-    th_no_grad_end(ctx);
-    th_scope_end(ctx, NULL);
-    /* written last: a folder with config.json has a whole model */
-    return th_failed(ctx) ? th_error_code(ctx)
-                          : write_config(ctx, folder, family, m, th_is_storage(given.type) ? given.type : own, &given);
+    return write_folder(&(exporting){model, folder, family, &given, floating_type(model)});
 }

@@ -230,7 +230,7 @@ void th_store_next(th_store_file *f, const th_array *elements)
         check_write(f, th_write_elements(elements, f->file.file, sum));
 }
 
-th_status th_store_end(th_store_file *f, th_status status)
+th_status th_store_finish(th_store_file *f, th_status status)
 {
     const th_storing *s = f->storing;
     const size_t sums = (size_t)s->count + 1;
@@ -238,10 +238,21 @@ th_status th_store_end(th_store_file *f, th_status status)
     if (status == TH_OK && f->trouble == 0 && f->sums)
         check_write(f, fwrite(f->sums, sizeof *f->sums, sums, f->file.file) == sums);
     errno = f->trouble;
-    if (!th_atomic_end(&f->file, status == TH_OK && f->trouble == 0) && status == TH_OK)
+    if (!th_atomic_finish(&f->file, status == TH_OK && f->trouble == 0) && status == TH_OK)
         status = fail(s, strerror(errno));
     release(f);
     return status;
+}
+
+th_status th_store_publish(th_store_file *f)
+{
+    return th_atomic_publish(&f->file) ? TH_OK : fail(f->storing, strerror(errno));
+}
+
+th_status th_store_end(th_store_file *f, th_status status)
+{
+    status = th_store_finish(f, status);
+    return status == TH_OK ? th_store_publish(f) : status;
 }
 
 th_status th_store(const th_storing *s)

@@ -58,4 +58,8 @@ void th_store_next(th_store_file *f, const th_array *elements);
 /* Completes the file. If status is not TH_OK, an error is pending: discards the file and returns status. */
 th_status th_store_end(th_store_file *f, th_status status);
 
+/* The two halves of th_store_end, as of th_atomic_end: the file is complete, and then gets its name. */
+th_status th_store_finish(th_store_file *f, th_status status);
+th_status th_store_publish(th_store_file *f);
+
 #endif

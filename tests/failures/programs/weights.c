@@ -198,19 +198,46 @@ static th_status exported(program_run *r)
     return th_error_code(r->ctx);
 }
 
-static th_status exported_loaded(program_run *r)
+static th_status folder_loaded(program_run *r, const char *name)
 {
-    th_module *again = th_language_model_from_pretrained(r->ctx, in_folder(r, "exported"));
+    th_module *again = th_language_model_from_pretrained(r->ctx, in_folder(r, name));
     add_number(r, th_module_crc32c(again));
     th_module_free(again);
-    again = th_language_model_from_folder(r->ctx, in_folder(r, "exported"), &(th_folder_load_options){.stored = true});
+    again = th_language_model_from_folder(r->ctx, in_folder(r, name), &(th_folder_load_options){.stored = true});
     add_number(r, th_module_crc32c(again));
     th_module_free(again);
     return th_error_code(r->ctx);
 }
 
-const program hugging_face_gpt2 = {.name = "hugging_face_gpt2", .step = {imported_gpt2, exported, exported_loaded}};
-const program hugging_face_llama = {.name = "hugging_face_llama", .step = {imported_llama, exported, exported_loaded}};
+static th_status exported_loaded(program_run *r)
+{
+    return folder_loaded(r, "exported");
+}
+
+static th_status shards_loaded(program_run *r)
+{
+    return folder_loaded(r, "shards");
+}
+
+/* Writes stored weights to several files. */
+static th_status shards_exported(program_run *r)
+{
+    const th_export_options options = {.type = TH_BFLOAT16, .shard_bytes = 1000};
+    TRY(th_module_freeze(r->model, true));
+    TRY(th_module_store(r->model, TH_FLOAT16));
+    TRY(th_language_model_export(r->model, in_folder(r, "shards"), &options));
+    add_file(r, in_folder(r, "shards/model.safetensors.index.json"));
+    th_safetensors *file = th_safetensors_open(r->ctx, in_folder(r, "shards"));
+    for (int64_t i = 0; i < th_safetensors_count(file); i++)
+        add_text(r, th_safetensors_at(file, i)->name);
+    th_safetensors_close(file);
+    return th_error_code(r->ctx);
+}
+
+const program hugging_face_gpt2 = {.name = "hugging_face_gpt2",
+                                   .step = {imported_gpt2, exported, exported_loaded, shards_exported, shards_loaded}};
+const program hugging_face_llama = {
+    .name = "hugging_face_llama", .step = {imported_llama, exported, exported_loaded, shards_exported, shards_loaded}};
 
 /* -- GGUF -- */
 
