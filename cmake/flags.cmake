@@ -34,7 +34,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND NOT CMAKE_C_FLAGS 
 endif()
 set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS $<IF:$<CONFIG:Debug>,-O2,-O3>)
 if(TAPEHEAD_SANITIZE STREQUAL "thread")
-    add_compile_options(-fsanitize=thread -g)
+    add_compile_options(-fsanitize=thread -g1)
+    set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS -O2)
     add_link_options(-fsanitize=thread)
 elseif(TAPEHEAD_SANITIZE)
     # The group "undefined" has no check of conversions to integers. Kernels select a result after such a conversion.
