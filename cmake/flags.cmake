@@ -43,7 +43,8 @@ elseif(TAPEHEAD_SANITIZE)
     set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS -O1 $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
     # These checks of pointers at each vector load cost minutes of compilation. AddressSanitizer finds the same errors.
     set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=alignment,null,object-size,bounds,pointer-overflow)
-    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    # -g1: reports need lines, and no variables.
+    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
     add_link_options(-fsanitize=address,undefined)
 endif()
 
