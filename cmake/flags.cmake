@@ -34,7 +34,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND NOT CMAKE_C_FLAGS 
 endif()
 set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS $<IF:$<CONFIG:Debug>,-O2,-O3>)
 if(TAPEHEAD_SANITIZE STREQUAL "thread")
-    add_compile_options(-fsanitize=thread -g)
+    add_compile_options(-fsanitize=thread -g1)
+    set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS -O2)
     add_link_options(-fsanitize=thread)
 elseif(TAPEHEAD_SANITIZE)
     # The group "undefined" has no check of conversions to integers. Kernels select a result after such a conversion.
@@ -42,7 +43,8 @@ elseif(TAPEHEAD_SANITIZE)
     set(TAPEHEAD_OPTIMIZE_KERNEL_FLAGS -O1 $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
     # These checks of pointers at each vector load cost minutes of compilation. AddressSanitizer finds the same errors.
     set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=alignment,null,object-size,bounds,pointer-overflow)
-    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    # -g1: reports need lines, and no variables.
+    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
     add_link_options(-fsanitize=address,undefined)
 endif()
 

@@ -49,6 +49,11 @@ function(tapehead_kernel_instance bits isa)
     # One compilation for several files: reading the compiler's header of intrinsics takes longer than compiling most files.
     # (So names of static functions must be unique in all vector/ folders.)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_RELOCATABLE ON)
+    # Half of a build with sanitizers is the compilation of these kernels. TAPEHEAD_SANITIZE_ISA selects one of the instruction sets for
+    # which all of them are compiled.
+    if(TAPEHEAD_SANITIZE_ISA IN_LIST TAPEHEAD_ISAS AND isa IN_LIST TAPEHEAD_ISAS AND NOT isa STREQUAL TAPEHEAD_SANITIZE_ISA)
+        set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=all)
+    endif()
     # -Wno-psabi: only functions of the same file pass vectors to each other. -fno-lto: tables of pointers lead to the kernels, so that
     # optimization at link time gains nothing.
     tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} ${TAPEHEAD_CONTRACT_FLAGS} -Wno-psabi -fno-lto

@@ -65,61 +65,119 @@ static double *expected_at(const problem *p, expected *e, int which, int64_t b, 
     return e->value[which] + offset(&p->operands[which], b, h, g, row, column);
 }
 
-static void define_row(const problem *p, expected *e, int64_t b, int64_t h, int64_t g, int64_t t, double *weight,
-                       double *dz, double *slope)
+/* Numbers of one head, and of one query. The definition reads them once for each pair of a query and a key. */
+typedef struct numbers {
+    double *k, *v;               /* (S, width), (S, value_width) */
+    double *q, *o_gradient;      /* (width), (value_width) */
+    double *weight, *dz, *slope; /* (S) each */
+} numbers;
+
+static numbers make_numbers(const problem *p)
+{
+    const int64_t keys = p->keys, width = p->width, value_width = p->value_width;
+    numbers n = {.k = calloc((size_t)((keys + 1) * (width + value_width + 3) + 1), sizeof(double))};
+    ck_assert_ptr_nonnull(n.k);
+    n.v = n.k + keys * width;
+    n.q = n.v + keys * value_width;
+    n.o_gradient = n.q + width;
+    n.weight = n.o_gradient + value_width;
+    n.dz = n.weight + keys;
+    n.slope = n.dz + keys;
+    return n;
+}
+
+static void read_row(const problem *p, int which, int64_t b, int64_t h, int64_t g, int64_t row, int64_t columns,
+                     double *to)
+{
+    for (int64_t d = 0; d < columns; d++)
+        to[d] = get(p, which, b, h, g, row, d);
+}
+
+static double dot_product(int64_t n, const double *x, const double *y)
+{
+    double sum = 0;
+    for (int64_t d = 0; d < n; d++)
+        sum += x[d] * y[d];
+    return sum;
+}
+
+/* Adds factor * x to a row of expected results. */
+static void add_row(const problem *p, expected *e, int which, int64_t b, int64_t h, int64_t g, int64_t row,
+                    int64_t columns, double factor, const double *x)
+{
+    double *y = expected_at(p, e, which, b, h, g, row, 0);
+    const int64_t step = p->operands[which].view.column;
+    for (int64_t d = 0; d < columns; d++)
+        y[d * step] += factor * x[d];
+}
+
+/* Computes the logits of query t; those of hidden keys are -INFINITY. */
+static void define_logits(const problem *p, const numbers *n, int64_t b, int64_t h, int64_t g, int64_t t)
 {
     const th_attention *a = &p->attention;
     const int64_t position = position_of(p, b, t);
-    double max = -INFINITY, sum = 0, dot = 0;
-    bool any = false;
     for (int64_t s = 0; s < p->keys; s++) {
+        n->weight[s] = -INFINITY;
         if (!is_visible(p, b, h, g, t, s))
             continue;
-        double z = 0;
-        for (int64_t d = 0; d < p->width; d++)
-            z += get(p, Q, b, h, g, t, d) * get(p, K, b, h, g, s, d);
-        z *= a->scale;
+        double z = dot_product(p->width, n->q, n->k + s * p->width) * a->scale;
         if (a->soft_cap > 0) {
             const double x = tanh(z / a->soft_cap);
             z = a->soft_cap * x;
-            slope[s] = 1 - x * x;
+            n->slope[s] = 1 - x * x;
         }
         if (a->alibi.data)
             z -= get(p, SLOPES, b, h, g, 0, 0) * fabs((double)(s - position));
-        weight[s] = z + (a->additive.data ? get(p, ADDITIVE, b, h, g, t, s) : 0);
-        max = fmax(max, weight[s]);
-        any = true;
+        n->weight[s] = z + (a->additive.data ? get(p, ADDITIVE, b, h, g, t, s) : 0);
     }
+}
+
+/* Turns the logits into weights, and defines the log-sum-exp. */
+static void define_weights(const problem *p, expected *e, const numbers *n, int64_t b, int64_t h, int64_t g, int64_t t)
+{
+    double max = -INFINITY, sum = 0;
+    for (int64_t s = 0; s < p->keys; s++)
+        max = fmax(max, n->weight[s]);
+    const bool any = max > -INFINITY;
     for (int64_t s = 0; s < p->keys; s++) {
-        weight[s] = is_visible(p, b, h, g, t, s) ? exp(weight[s] - max) : 0;
-        sum += weight[s];
+        n->weight[s] = any ? exp(n->weight[s] - max) : 0;
+        sum += n->weight[s];
     }
-    const double lse = any ? max + log(sum) : -INFINITY;
-    *expected_at(p, e, LSE, b, h, g, t, 0) = lse;
-    for (int64_t d = 0; d < p->value_width; d++)
+    for (int64_t s = 0; any && s < p->keys; s++)
+        n->weight[s] /= sum;
+    *expected_at(p, e, LSE, b, h, g, t, 0) = any ? max + log(sum) : -INFINITY;
+}
+
+/* A key with the weight 0 adds nothing. */
+static void define_row(const problem *p, expected *e, const numbers *n, int64_t b, int64_t h, int64_t g, int64_t t)
+{
+    const th_attention *a = &p->attention;
+    const int64_t position = position_of(p, b, t), width = p->width, value_width = p->value_width;
+    define_logits(p, n, b, h, g, t);
+    define_weights(p, e, n, b, h, g, t);
+    for (int64_t d = 0; d < value_width; d++)
         *expected_at(p, e, O, b, h, g, t, d) = 0;
+    double dot = 0;
     for (int64_t s = 0; s < p->keys; s++) {
-        weight[s] = any ? weight[s] / sum : 0;
-        const double m = multiplier(p, b, h, g, t, s);
-        dz[s] = 0;
-        for (int64_t d = 0; d < p->value_width; d++) {
-            *expected_at(p, e, O, b, h, g, t, d) += weight[s] * m * get(p, V, b, h, g, s, d);
-            *expected_at(p, e, DV, b, h, g, s, d) += weight[s] * m * get(p, DO, b, h, g, t, d);
-            dz[s] += m * get(p, DO, b, h, g, t, d) * get(p, V, b, h, g, s, d);
-        }
-        dot += weight[s] * dz[s];
+        if (n->weight[s] == 0)
+            continue;
+        const double m = multiplier(p, b, h, g, t, s), *v = n->v + s * value_width;
+        add_row(p, e, O, b, h, g, t, value_width, n->weight[s] * m, v);
+        add_row(p, e, DV, b, h, 0, s, value_width, n->weight[s] * m, n->o_gradient);
+        n->dz[s] = m * dot_product(value_width, n->o_gradient, v);
+        dot += n->weight[s] * n->dz[s];
     }
     for (int64_t s = 0; s < p->keys; s++) {
-        dz[s] = weight[s] * (dz[s] - dot + (p->c.with_lse ? get(p, DLSE, b, h, g, t, 0) : 0));
+        if (n->weight[s] == 0)
+            continue;
+        const double dz = n->weight[s] * (n->dz[s] - dot + (p->c.with_lse ? get(p, DLSE, b, h, g, t, 0) : 0));
         if (a->additive.data)
-            *expected_at(p, e, DADDITIVE, b, h, g, t, s) += dz[s];
+            *expected_at(p, e, DADDITIVE, b, h, g, t, s) += dz;
         if (a->alibi.data)
-            *expected_at(p, e, DSLOPES, b, h, g, 0, 0) -= dz[s] * fabs((double)(s - position));
-        const double dx = a->soft_cap > 0 && dz[s] != 0 ? dz[s] * slope[s] : dz[s];
-        for (int64_t d = 0; d < p->width; d++) {
-            *expected_at(p, e, DQ, b, h, g, t, d) += dx * a->scale * get(p, K, b, h, g, s, d);
-            *expected_at(p, e, DK, b, h, g, s, d) += dx * a->scale * get(p, Q, b, h, g, t, d);
-        }
+            *expected_at(p, e, DSLOPES, b, h, g, 0, 0) -= dz * fabs((double)(s - position));
+        const double dx = (a->soft_cap > 0 ? dz * n->slope[s] : dz) * a->scale;
+        add_row(p, e, DQ, b, h, g, t, width, dx, n->k + s * width);
+        add_row(p, e, DK, b, h, 0, s, width, dx, n->q);
     }
 }
 
@@ -143,15 +201,21 @@ static expected define(const problem *p)
         e.value[DK] = e.value[DQ] + p->heads * p->width;
         e.value[DV] = e.value[DQ] + 2 * p->heads * p->width;
     }
-    double *weight = calloc((size_t)p->keys + 1, 3 * sizeof(double));
-    double *dz = weight + p->keys, *slope = dz + p->keys;
-    ck_assert_ptr_nonnull(weight);
+    const numbers n = make_numbers(p);
     for (int64_t b = 0; b < p->batch; b++)
-        for (int64_t h = 0; h < p->heads; h++)
+        for (int64_t h = 0; h < p->heads; h++) {
+            for (int64_t row = 0; row < p->keys; row++) {
+                read_row(p, K, b, h, 0, row, p->width, n.k + row * p->width);
+                read_row(p, V, b, h, 0, row, p->value_width, n.v + row * p->value_width);
+            }
             for (int64_t g = 0; g < p->group; g++)
-                for (int64_t t = 0; t < p->queries; t++)
-                    define_row(p, &e, b, h, g, t, weight, dz, slope);
-    free(weight);
+                for (int64_t t = 0; t < p->queries; t++) {
+                    read_row(p, Q, b, h, g, t, p->width, n.q);
+                    read_row(p, DO, b, h, g, t, p->value_width, n.o_gradient);
+                    define_row(p, &e, &n, b, h, g, t);
+                }
+        }
+    free(n.k);
     return e;
 }
 

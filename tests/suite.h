@@ -5,6 +5,20 @@
 #include <check.h>
 #include <stdlib.h>
 
+/* Check writes the line of each assertion to a file, for the message after a crash. A loop over thousands of elements would write
+ * the same line thousands of times. */
+static inline void mark_line(const char *file, int line)
+{
+    static _Thread_local const char *last_file;
+    static _Thread_local int last_line;
+    if (file == last_file && line == last_line)
+        return;
+    last_file = file;
+    last_line = line;
+    _mark_point(file, line);
+}
+#define _mark_point(file, line) mark_line(file, line)
+
 static SRunner *runner;
 
 /* Creates a suite. Each of its tests runs between setup and teardown (NULL: none), in a separate process. */

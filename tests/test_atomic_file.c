@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "io/atomic_file.h"
 
@@ -471,14 +472,16 @@ static pid_t start_writer(int letter)
 /* A writer that is killed at any time leaves at most one file, and later writers remove it. */
 START_TEST(concurrent_writers_do_not_conflict)
 {
-    enum { WRITERS = 3, ROUNDS = 6 };
+    enum { WRITERS = 3, ROUNDS = 6, LOOKS = 50 };
+    static const struct timespec millisecond = {.tv_nsec = 1000000};
     write_whole(path, "");
     for (int round = 0; round < ROUNDS; round++) {
         pid_t writer[WRITERS];
         int status;
         for (int i = 0; i < WRITERS; i++)
             writer[i] = start_writer('a' + i);
-        for (int look = 0; look < 8; look++) {
+        for (int look = 0; look < LOOKS; look++) {
+            nanosleep(&millisecond, NULL);
             size_t bytes;
             char *text = read_bytes(path, &bytes);
             for (size_t i = 1; i < bytes; i++)
