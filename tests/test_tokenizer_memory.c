@@ -495,12 +495,13 @@ START_TEST(test_counted_arrays)
                             t->vocabulary.slot,
                             t->merges.merge,
                             t->merges.slot,
+                            t->merges.filter,
                             t->added.all.token,
                             (char *)t->added.all.token->content,
                             t->added.found[0].token,
                             (char *)t->added.found[0].token->content};
     ck_assert_uint_eq(t->added.all.count, 1);
-    size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
+    size_t bytes = TH_CACHED_WORDS * (sizeof *t->cache + sizeof *t->cache_mark);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         bytes += malloc_usable_size(arrays[i]);
     ck_assert_msg(t->counted < bytes + 64 && t->counted + 300 > bytes, "%zu bytes counted, %zu taken", t->counted,
