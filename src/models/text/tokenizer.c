@@ -63,6 +63,8 @@ static th_status count_memory(th_tokenizer *t, const char *operation)
     bytes += m->capacity * sizeof *m->merge + m->slots * (sizeof *m->slot + sizeof *m->filter);
     bytes += t->seams.bit ? TH_SEAM_BITS / 8 : 0;
     bytes += th_added_tokens_memory(&t->added);
+    for (int i = 0; i < t->split.stages; i++)
+        bytes += th_pattern_memory(t->split.stage[i].pattern);
     bytes = (bytes + 63) / 64 * 64; /* the context counts multiples of 64 bytes */
     if (bytes <= t->counted)
         return TH_OK;
