@@ -73,7 +73,7 @@ static pcre2_code *code_of(const char *expression)
     return code;
 }
 
-/* Returns the end of PCRE2's match at text[at]; `at` if there is none. */
+/* Returns the end of PCRE2's match at text[at]; `at` without a match. */
 static size_t expected_end(pcre2_code *code, pcre2_match_data *data, const char *text, size_t count, size_t at)
 {
     const int found = pcre2_match(code, (PCRE2_SPTR)text, count, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, data, NULL);

@@ -41,7 +41,7 @@ static uint64_t members_of(const th_automaton *a, uint32_t code, int category)
     return members;
 }
 
-/* Returns the class of characters in these sets; a->classes if there is none. */
+/* Returns the class of characters in these sets; a->classes if it does not exist. */
 static int find_class(const th_automaton *a, uint64_t members)
 {
     int i = FIRST_CLASS;

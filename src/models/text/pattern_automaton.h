@@ -16,7 +16,7 @@ bool th_automaton_new(const char *expression, size_t count, th_automaton **autom
 void th_automaton_free(th_automaton *automaton);
 /* Returns the memory of an automaton; 0 for NULL. */
 size_t th_automaton_memory(const th_automaton *automaton);
-/* Matches at text[at], in UTF-8. Returns the end of the match; `at` if there is none. Sets *seen to the end of the
+/* Matches at text[at], in UTF-8. Returns the end of the match; `at` without a match. Sets *seen to the end of the
  * characters that were read. */
 size_t th_automaton_match(th_automaton *automaton, const char *text, size_t count, size_t at, size_t *seen);
 

@@ -52,7 +52,7 @@ static bool is_empty(const reader *r, const th_tree_node *node)
     }
 }
 
-/* Returns the index of a new node; 0 if there are too many. */
+/* Returns the index of a new node; 0 after a failure. */
 static int add(reader *r, th_tree_node node)
 {
     require(r, r->tree->nodes < TH_MAX_TREE_NODES);
@@ -258,7 +258,7 @@ static int read_repetition(reader *r, int item)
         return item;
     }
     node.lazy = accept(r, "?");
-    /* an engine ends a repetition of the empty string by a rule of its own */
+    /* engines have special rules for repetitions of the empty string */
     require(r, !next_is(r, "+") && !(r->tree->node[item].empty && node.most == TH_ANY_COUNT));
     return add(r, node);
 }
