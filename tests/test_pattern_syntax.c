@@ -340,32 +340,55 @@ START_TEST(matches_begin_at_or_after_a_position)
     ck_assert(begin == 4 && end == 6);
     ck_assert_int_eq(match("b+", "abbabb", 6, &budget, &begin, &end), TH_NO_MATCH);
     ck_assert_int_eq(match("c", "abbabb", 0, &budget, &begin, &end), TH_NO_MATCH);
+    ck_assert_int_eq(match("(?<!x)c", "abbabb", 0, &budget, &begin, &end), TH_NO_MATCH);
+    ck_assert(begin == 4 && end == 6);                                             /* without a match they stay */
     ck_assert_int_eq(match("(?<=a)b", "abb", 1, &budget, &begin, &end), TH_MATCH); /* it sees the text before */
     ck_assert(begin == 1 && end == 2 && budget == 1000);
 }
 END_TEST
 
-/* The first attempt sees 1024 bytes. The next one sees four times as many, which it subtracts from the budget. */
+/* PCRE2's first attempt sees 1024 bytes. The next one sees four times as many, which it subtracts from the budget. */
 START_TEST(a_longer_attempt_takes_from_the_budget)
 {
     static char text[4001];
     memset(text, 'a', 4000);
     uint64_t budget = 10000;
     size_t begin, end;
-    ck_assert_int_eq(match("a+b", text, 0, &budget, &begin, &end), TH_NO_MATCH);
+    ck_assert_int_eq(match("(?<!x)a+b", text, 0, &budget, &begin, &end), TH_NO_MATCH);
     ck_assert_uint_lt(budget, 10000);
     budget = 10000;
-    ck_assert_int_eq(match("a+", text, 0, &budget, &begin, &end), TH_MATCH);
+    ck_assert_int_eq(match("(?<!x)a+", text, 0, &budget, &begin, &end), TH_MATCH);
     ck_assert(begin == 0 && end == 4000);
     ck_assert_uint_eq(budget, 10000 - 4096);
     budget = 4096;
-    ck_assert_int_eq(match("a+", text, 0, &budget, &begin, &end), TH_MATCH);
+    ck_assert_int_eq(match("(?<!x)a+", text, 0, &budget, &begin, &end), TH_MATCH);
     ck_assert_uint_eq(budget, 0);
     budget = 4095;
-    ck_assert_int_eq(match("a+", text, 0, &budget, &begin, &end), TH_MATCH_GAVE_UP);
+    ck_assert_int_eq(match("(?<!x)a+", text, 0, &budget, &begin, &end), TH_MATCH_GAVE_UP);
     ck_assert_uint_eq(budget, 4095);
     ck_assert_uint_eq(th_pattern_budget(0), 1 << 24);
     ck_assert_uint_eq(th_pattern_budget(1000), (1 << 24) + 1024000);
+}
+END_TEST
+
+/* An automaton has no attempts. It subtracts the characters that it reads behind a match, if they are many. */
+START_TEST(an_automaton_takes_from_the_budget)
+{
+    static char text[5001];
+    memset(text, 'a', 5000);
+    size_t begin, end;
+    uint64_t budget = 0;
+    ck_assert_int_eq(match("a+", text, 0, &budget, &begin, &end), TH_MATCH);
+    ck_assert(begin == 0 && end == 5000);
+    ck_assert_int_eq(match("a+b|a", text, 5000 - 1025, &budget, &begin, &end), TH_MATCH);
+    budget = 4998;
+    ck_assert_int_eq(match("a+b|a", text, 0, &budget, &begin, &end), TH_MATCH_GAVE_UP);
+    budget = 4999;
+    ck_assert_int_eq(match("a+b|a", text, 0, &budget, &begin, &end), TH_MATCH);
+    ck_assert(begin == 0 && end == 1 && budget == 0);
+    budget = 5000 + 4999;
+    ck_assert_int_eq(match("a+b", text, 0, &budget, &begin, &end), TH_MATCH_GAVE_UP);
+    ck_assert_uint_eq(budget, 0);
 }
 END_TEST
 
@@ -378,7 +401,7 @@ START_TEST(a_match_has_limited_memory)
     text[BYTES] = 0;
     uint64_t budget = UINT64_MAX;
     size_t begin, end;
-    ck_assert_int_eq(match("(?:a|b)+c", text, 0, &budget, &begin, &end), TH_MATCH_GAVE_UP);
+    ck_assert_int_eq(match("(?<!x)(?:a|b)+c", text, 0, &budget, &begin, &end), TH_MATCH_GAVE_UP);
     ck_assert_uint_gt(budget, UINT64_MAX / 2);
     free(text);
 }
@@ -399,6 +422,7 @@ int main(void)
     tcase_add_test(tests, a_new_pattern_says_what_is_wrong);
     tcase_add_test(tests, matches_begin_at_or_after_a_position);
     tcase_add_test(tests, a_longer_attempt_takes_from_the_budget);
+    tcase_add_test(tests, an_automaton_takes_from_the_budget);
     tcase_add_test(tests, a_match_has_limited_memory);
     return run_suites();
 }

@@ -371,7 +371,7 @@ END_TEST
 /* A pattern that takes exponential time on a text stops with an error. */
 START_TEST(test_slow_pattern)
 {
-    write_edited("\\\\s+|[^\\\\s]+", "(?:(?:a|b|ab)+)+[cd]");
+    write_edited("\\\\s+|[^\\\\s]+", "(?<!x)(?:(?:a|b|ab)+)+[cd]");
     th_tokenizer *t = th_tokenizer_load(ctx, path);
     no_error();
     th_token_list tokens = {0};

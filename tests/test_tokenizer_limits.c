@@ -246,7 +246,7 @@ START_TEST(all_matches_in_a_text_share_a_budget)
     static const struct {
         const char *pattern;
         size_t bytes;
-    } slow[] = {{"(?:a+a+a+b|a)", 4000}, {"(?:a*+b|a)", 200000}, {"(?:[^x]*x|a)", 200000}};
+    } slow[] = {{"(?:(?<!x)a+a+a+b|a)", 4000}, {"(?:a*+b|a)", 200000}, {"(?:[^x]*x|a)", 200000}};
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
         th_tokenizer *t = load_with("", slow[i].pattern);
         no_error();

@@ -392,12 +392,20 @@ START_TEST(test_tables)
 }
 END_TEST
 
-/* Without memory a pattern has no trouble of its own, so the caller reports the lack of memory. */
+/* Without memory a pattern has no trouble of its own, so the caller reports the lack of memory. The context counts the
+ * memory of a pattern that an automaton matches. */
 START_TEST(test_pattern)
 {
+    char none[TH_PATTERN_TROUBLE];
+    const size_t before_any = bytes_of_malloc();
+    th_pattern *made = th_pattern_new("a+", 2, none);
+    const size_t taken = bytes_of_malloc() - before_any, counted = th_pattern_memory(made);
+    ck_assert_uint_gt(counted, 1 << 17);
+    ck_assert(taken == 0 || !OWN_MALLOC || (counted < taken && counted > taken - taken / 8));
+    th_pattern_free(made);
     if (!counts_malloc())
         return;
-    for (long n = 1; n <= 4; n++) {
+    for (long n = 1; n <= 10; n++) {
         char trouble[TH_PATTERN_TROUBLE] = "x";
         const long before = live;
         calls = 0;
@@ -490,17 +498,14 @@ START_TEST(test_counted_arrays)
 {
     const th_tokenizer *t = th_tokenizer_load(ctx, FIXTURES "/bpe/gpt2.json");
     no_error();
-    void *const arrays[] = {t->vocabulary.entry,
-                            t->vocabulary.pool,
-                            t->vocabulary.slot,
-                            t->merges.merge,
-                            t->merges.slot,
-                            t->added.all.token,
-                            (char *)t->added.all.token->content,
-                            t->added.found[0].token,
-                            (char *)t->added.found[0].token->content};
+    void *const arrays[] = {t->vocabulary.entry,     t->vocabulary.pool,
+                            t->vocabulary.slot,      t->merges.merge,
+                            t->merges.slot,          t->merges.filter,
+                            t->added.all.token,      (char *)t->added.all.token->content,
+                            t->added.found[0].token, (char *)t->added.found[0].token->content};
     ck_assert_uint_eq(t->added.all.count, 1);
-    size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
+    size_t bytes = TH_CACHED_WORDS * (sizeof *t->cache + sizeof *t->cache_mark);
+    bytes += th_pattern_memory(t->split.stage[0].pattern);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         bytes += malloc_usable_size(arrays[i]);
     ck_assert_msg(t->counted < bytes + 64 && t->counted + 300 > bytes, "%zu bytes counted, %zu taken", t->counted,

@@ -61,8 +61,8 @@ def compare(c):
             tokenizer.save(str(path))
             encoding = encoding_of(name, tokenizer)
             bpe.same(c, f"tokens, {name}", texts, ours.encode(path, texts), [encoding.encode_ordinary(text) for text in texts])
-            compare_speed(c, ours, path, encoding, f"{name}, English", repeated, 0.9)
-            compare_speed(c, ours, path, encoding, f"{name}, mixed scripts", mixed, 0.75)
+            compare_speed(c, ours, path, encoding, f"{name}, English", repeated, 1.5)
+            compare_speed(c, ours, path, encoding, f"{name}, mixed scripts", mixed, 1.2)
 
 
 common.main(compare)

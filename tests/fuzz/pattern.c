@@ -1,6 +1,12 @@
 /* Fuzz target: patterns of tokenizers. The input is a pattern, NUL, and a text. A pattern is compiled or refused with a
- * sentence. Matches are in order, not empty, and whole characters; the words of a split make up the text. */
+ * sentence. Matches are in order, not empty, and whole characters; the words of a split make up the text. An automaton
+ * finds PCRE2's matches. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+
 #include "models/text/pattern.h"
+#include "models/text/pattern_automaton.h"
 #include "models/text/split.h"
 
 #include "fuzz.h"
@@ -52,6 +58,36 @@ static void check_split(th_pattern *p, fuzz_part text)
     fuzz_context_free(ctx);
 }
 
+/* Checks the automaton of a pattern, if it has one, at every character of the text. */
+static void check_automaton(fuzz_part pattern, const char *translated, fuzz_part text)
+{
+    th_automaton *a = NULL;
+    if (!th_automaton_new(pattern.bytes, pattern.count, &a) || a == NULL)
+        return;
+    int error;
+    PCRE2_SIZE offset;
+    pcre2_compile_context *newlines = pcre2_compile_context_create(NULL);
+    pcre2_set_newline(newlines, PCRE2_NEWLINE_LF);
+    pcre2_code *code =
+        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &offset, newlines);
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    for (size_t at = 0, seen; at < text.count; at++) {
+        if (((unsigned char)text.bytes[at] & 0xc0) == 0x80)
+            continue;
+        const size_t end = th_automaton_match(a, text.bytes, text.count, at, &seen);
+        const int found =
+            pcre2_match(code, (PCRE2_SPTR)text.bytes, text.count, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, data, NULL);
+        if (found < PCRE2_ERROR_NOMATCH) /* too many steps */
+            break;
+        FUZZ_CHECK(end == (found > 0 ? pcre2_get_ovector_pointer(data)[1] : at), "the automaton's match is another");
+        FUZZ_CHECK(seen >= end && seen <= text.count, "the automaton reads outside the text");
+    }
+    pcre2_match_data_free(data);
+    pcre2_code_free(code);
+    pcre2_compile_context_free(newlines);
+    th_automaton_free(a);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char translated[1 << 18];
@@ -66,6 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(valid || p == NULL, "the pattern is compiled, but not translated");
     FUZZ_CHECK(p || trouble[0], "the pattern is refused without a reason");
     const fuzz_part valid_text = {text, th_valid_bytes(text, part[1].count)};
+    if (p)
+        check_automaton((fuzz_part){expression, part[0].count}, translated, valid_text);
     if (p && check_matches(p, valid_text))
         check_split(p, (fuzz_part){text, part[1].count});
     th_pattern_free(p);

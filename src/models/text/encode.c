@@ -65,6 +65,15 @@ static bool write_fallback(th_tokenizer *t, const char *character, size_t length
     return true;
 }
 
+/* Writes the tokens of a word's bytes into t->word.token. Returns whether each byte has one. */
+static bool write_bytes(th_tokenizer *t, const char *word, size_t bytes)
+{
+    int32_t all = 0;
+    for (size_t i = 0; i < bytes; i++)
+        all |= t->word.token[i] = t->byte_token[(unsigned char)word[i]];
+    return all >= 0;
+}
+
 /* Writes the tokens of a word's single bytes or characters, before any merge, into t->word.token, which is large
  * enough. As in the reference, an unknown token waits for the next character that is in the vocabulary, so tokens of
  * bytes come before it. */
@@ -72,6 +81,9 @@ static th_status write_single_tokens(const encoding *e, const char *word, size_t
 {
     th_tokenizer *t = e->t;
     bool waits = false;
+    *count = bytes;
+    if (t->byte_level && write_bytes(t, word, bytes))
+        return TH_OK;
     *count = 0;
     for (size_t at = 0, length; at < bytes; at += length) {
         const int character = th_character_length(word + at, bytes - at);
@@ -103,31 +115,45 @@ static th_status merge_word(const encoding *e, const char *word, size_t bytes, s
     return th_merges_apply(&e->t->merges, memory, *count, count) ? TH_OK : out_of_memory(e, bytes);
 }
 
-static th_cached_word *slot_of(const th_tokenizer *t, const char *word, size_t bytes)
+/* Returns the mark of a word in the cache: not 0, the mark of an empty slot. */
+static uint32_t mark_of(uint64_t hash)
 {
-    return &t->cache[th_hash_bytes(t->cache_key, word, bytes) & (TH_CACHED_WORDS - 1)];
+    return (uint32_t)(hash >> 32) | 1;
+}
+
+/* Puts the last tokens of the list into the cache. */
+static void remember(const encoding *e, uint64_t hash, const char *word, size_t bytes, size_t count)
+{
+    const size_t at = hash & (TH_CACHED_WORDS - 1);
+    th_cached_word *slot = &e->t->cache[at];
+    e->t->cache_mark[at] = mark_of(hash);
+    slot->bytes = (uint8_t)bytes;
+    slot->count = (uint8_t)count;
+    for (size_t i = 0; i < bytes; i++)
+        slot->word[i] = word[i];
+    const int32_t *token = e->tokens->token + e->tokens->count - count;
+    for (size_t i = 0; i < count; i++)
+        slot->token[i] = token[i];
 }
 
 static th_status take_word(const encoding *e, const char *word, size_t bytes)
 {
     th_tokenizer *t = e->t;
-    th_cached_word *slot = bytes <= TH_CACHED_BYTES ? slot_of(t, word, bytes) : NULL;
-    if (slot && slot->bytes == bytes && memcmp(slot->word, word, bytes) == 0)
-        return append(e, slot->token, slot->count);
+    const uint64_t hash = th_hash_bytes(t->vocabulary.key, word, bytes);
+    const size_t at = hash & (TH_CACHED_WORDS - 1);
+    const th_cached_word *known = t->cache_mark[at] == mark_of(hash) ? &t->cache[at] : NULL;
+    if (known && known->bytes == bytes && th_same_bytes(known->word, word, bytes))
+        return append(e, known->token, known->count);
     size_t count = 1;
-    const int32_t whole = t->ignore_merges ? th_vocabulary_find(&t->vocabulary, word, bytes) : -1;
+    const int32_t whole = t->ignore_merges ? th_vocabulary_find_hashed(&t->vocabulary, hash, word, bytes) : -1;
     if (whole >= 0) {
         if (append(e, &whole, 1))
             return th_error_code(t->ctx);
     } else if (merge_word(e, word, bytes, &count) || append(e, t->word.token, count)) {
         return th_error_code(t->ctx);
     }
-    if (slot && count <= TH_CACHED_TOKENS) {
-        slot->bytes = (uint8_t)bytes;
-        slot->count = (uint8_t)count;
-        memcpy(slot->word, word, bytes);
-        memcpy(slot->token, e->tokens->token + e->tokens->count - count, count * sizeof(int32_t));
-    }
+    if (bytes <= TH_CACHED_BYTES && count <= TH_CACHED_TOKENS)
+        remember(e, hash, word, bytes, count);
     return TH_OK;
 }
 

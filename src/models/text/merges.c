@@ -20,39 +20,67 @@ static uint64_t pair_of(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* Returns the pair's slot, or the empty slot for it. */
-static th_merge_slot *slot_of(const th_merges *m, uint64_t pair)
+/* Returns the slot of the pair with this hash, or the empty slot for it. */
+static th_merge_slot *slot_of(const th_merges *m, uint64_t pair, uint64_t hash)
 {
-    size_t at = (size_t)th_hash_number(m->key, pair) & (m->slots - 1);
+    size_t at = (size_t)hash & (m->slots - 1);
     while (m->slot[at].pair != pair && m->slot[at].pair != TH_NO_PAIR)
         at = (at + 1) & (m->slots - 1);
     return &m->slot[at];
+}
+
+/* Returns the byte of the filter that has the bit of a hash. Its bits are others than those that choose the slot. */
+static uint8_t *filter_of(const th_merges *m, uint64_t hash)
+{
+    return &m->filter[(size_t)(hash >> 32) & (m->slots - 1)];
+}
+
+static uint8_t filter_bit(uint64_t hash)
+{
+    return (uint8_t)(1u << (hash >> 61));
 }
 
 static const th_merge_slot *find(const th_merges *m, int32_t left, int32_t right)
 {
     if (m->slots == 0)
         return NULL;
-    const th_merge_slot *slot = slot_of(m, pair_of(left, right));
+    const uint64_t pair = pair_of(left, right), hash = th_hash_number(m->key, pair);
+    if ((*filter_of(m, hash) & filter_bit(hash)) == 0)
+        return NULL;
+    const th_merge_slot *slot = slot_of(m, pair, hash);
     return slot->pair == TH_NO_PAIR ? NULL : slot;
+}
+
+/* Returns the slot for a new pair, or the slot of the same pair, which the filter then passes. */
+static th_merge_slot *open_slot(th_merges *m, uint64_t pair)
+{
+    const uint64_t hash = th_hash_number(m->key, pair);
+    *filter_of(m, hash) |= filter_bit(hash);
+    return slot_of(m, pair, hash);
 }
 
 static bool grow_table(th_merges *m)
 {
     const size_t slots = m->slots ? 2 * m->slots : 1024;
     th_merge_slot *const old = m->slot, *const slot = malloc(slots * sizeof *slot);
-    if (slot == NULL)
+    uint8_t *const filter = calloc(slots, 1);
+    if (slot == NULL || filter == NULL) {
+        free(slot);
+        free(filter);
         return false;
+    }
     for (size_t i = 0; i < slots; i++)
         slot[i].pair = TH_NO_PAIR;
     if (m->slots == 0)
         m->key = th_hash_key_new();
     const size_t before = m->slots;
+    free(m->filter);
+    m->filter = filter;
     m->slot = slot;
     m->slots = slots;
     for (size_t i = 0; i < before; i++)
         if (old[i].pair != TH_NO_PAIR)
-            *slot_of(m, old[i].pair) = old[i];
+            *open_slot(m, old[i].pair) = old[i];
     free(old);
     return true;
 }
@@ -65,7 +93,7 @@ static void remove_replaced(th_merges *m)
         const th_merge merge = m->merge[i];
         if (!th_merges_counts(m, i))
             continue;
-        slot_of(m, pair_of(merge.left, merge.right))->rank = (uint32_t)count;
+        open_slot(m, pair_of(merge.left, merge.right))->rank = (uint32_t)count;
         m->merge[count++] = merge;
     }
     m->count = count;
@@ -78,7 +106,7 @@ bool th_merges_add(th_merges *m, th_merge merge)
     if ((2 * (m->pairs + 1) > m->slots && !grow_table(m)) || !TH_GROW(m->merge, m->capacity, m->count + 1))
         return false;
     const uint64_t pair = pair_of(merge.left, merge.right);
-    th_merge_slot *slot = slot_of(m, pair);
+    th_merge_slot *slot = open_slot(m, pair);
     m->pairs += slot->pair == TH_NO_PAIR;
     *slot = (th_merge_slot){pair, (uint32_t)m->count, merge.result};
     m->merge[m->count++] = merge;
@@ -94,6 +122,7 @@ void th_merges_release(th_merges *m)
 {
     free(m->merge);
     free(m->slot);
+    free(m->filter);
     *m = (th_merges){0};
 }
 

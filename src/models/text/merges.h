@@ -26,6 +26,7 @@ typedef struct th_merges {
     th_merge *merge; /* [count], in order: index 0 is applied first */
     size_t count, capacity;
     th_merge_slot *slot; /* [slots], open addressing */
+    uint8_t *filter;     /* [slots]: a bit for the hash of each pair, so most other pairs are rejected without a slot */
     size_t slots, pairs; /* pairs: slots in use. The other count - pairs merges are replaced by a later one */
     th_hash_key key;     /* generated with the first slots */
 } th_merges;

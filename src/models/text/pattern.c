@@ -1,4 +1,5 @@
-/* Runs a pattern with PCRE2: see pattern.h. pattern_translate.c translates it. */
+/* Runs a pattern: see pattern.h. pattern_translate.c translates it for PCRE2, which checks it. If possible, an automaton
+ * (pattern_automaton.c) then matches it, several times as fast, and otherwise PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "models/text/pattern.h"
 
@@ -6,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "models/text/pattern_automaton.h"
 
 /* The first attempt at a match gets few bytes and few steps, which is enough for the words of real texts. Each further
  * attempt gets MORE times the bytes or MORE times the steps, which are subtracted from the text's budget. */
@@ -17,6 +20,7 @@ enum { MAX_KIBIBYTES = 64 * 1024, FIRST_STACK = 32 * 1024, MAX_STACK = 16 * 1024
 enum { MAX_TRANSLATED = 256 * 1024 };
 
 struct th_pattern {
+    th_automaton *automaton; /* NULL: PCRE2 matches */
     pcre2_code *code;
     pcre2_match_data *data;
     pcre2_match_context *context;
@@ -48,8 +52,21 @@ static bool compile(th_pattern *p, const char *translated, char *trouble)
         snprintf(trouble, TH_PATTERN_TROUBLE, "it can match the empty string");
         return false;
     }
+    return true;
+}
+
+/* Prepares matches by PCRE2. Returns false if out of memory. */
+static bool prepare(th_pattern *p)
+{
     /* Without a just-in-time compiler the pattern is interpreted. */
     (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+    p->data = pcre2_match_data_create(1, NULL);
+    p->context = pcre2_match_context_create(NULL);
+    p->stack = pcre2_jit_stack_create(FIRST_STACK, MAX_STACK, NULL);
+    if (!p->data || !p->context || !p->stack)
+        return false;
+    pcre2_set_heap_limit(p->context, MAX_KIBIBYTES);
+    pcre2_jit_stack_assign(p->context, NULL, p->stack);
     return true;
 }
 
@@ -58,28 +75,27 @@ th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH
     trouble[0] = 0;
     char *translated = malloc(MAX_TRANSLATED);
     th_pattern *p = calloc(1, sizeof *p);
-    bool made = translated && p && th_pattern_translate(expression, count, translated, MAX_TRANSLATED, trouble) &&
-                compile(p, translated, trouble);
+    const bool made = translated && p && th_pattern_translate(expression, count, translated, MAX_TRANSLATED, trouble) &&
+                      compile(p, translated, trouble) && th_automaton_new(expression, count, &p->automaton) &&
+                      (p->automaton || prepare(p));
     free(translated);
-    if (made) {
-        p->data = pcre2_match_data_create(1, NULL);
-        p->context = pcre2_match_context_create(NULL);
-        p->stack = pcre2_jit_stack_create(FIRST_STACK, MAX_STACK, NULL);
-        made = p->data && p->context && p->stack;
-    }
     if (!made) {
         th_pattern_free(p);
         return NULL;
     }
-    pcre2_set_heap_limit(p->context, MAX_KIBIBYTES);
-    pcre2_jit_stack_assign(p->context, NULL, p->stack);
     return p;
+}
+
+size_t th_pattern_memory(const th_pattern *pattern)
+{
+    return pattern ? th_automaton_memory(pattern->automaton) : 0;
 }
 
 void th_pattern_free(th_pattern *pattern)
 {
     if (pattern == NULL)
         return;
+    th_automaton_free(pattern->automaton);
     pcre2_code_free(pattern->code);
     pcre2_match_data_free(pattern->data);
     pcre2_match_context_free(pattern->context);
@@ -139,9 +155,30 @@ static uint64_t widen(search *s, int found, const char *text, size_t count)
     }
 }
 
+/* th_pattern_next by the automaton. Characters that it reads behind a match cost a step each, if they are many. */
+static th_match next_by_automaton(th_automaton *automaton, const char *text, size_t count, size_t from,
+                                  uint64_t *budget, size_t *begin, size_t *end)
+{
+    for (size_t at = from, seen; at < count; at = character_end(text, count, at + 1)) {
+        const size_t stop = th_automaton_match(automaton, text, count, at, &seen);
+        const uint64_t cost = seen - stop > FIRST_BYTES ? seen - stop : 0;
+        if (cost > *budget)
+            return TH_MATCH_GAVE_UP;
+        *budget -= cost;
+        if (stop > at) {
+            *begin = at;
+            *end = stop;
+            return TH_MATCH;
+        }
+    }
+    return TH_NO_MATCH;
+}
+
 th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, uint64_t *budget,
                          size_t *begin, size_t *end)
 {
+    if (pattern->automaton)
+        return next_by_automaton(pattern->automaton, text, count, from, budget, begin, end);
     search s = {.at = from, .bytes = FIRST_BYTES, .steps = FIRST_STEPS};
     while (s.at < count) {
         const int found = attempt(pattern, text, count, &s);

@@ -1,5 +1,5 @@
 /* The regular expressions with which tokenizers split text. Files have Oniguruma's (Ruby's) syntax, which the
- * reference library runs; here PCRE2 runs them. Syntax with the same meaning in both is translated, and the few
+ * reference library runs; here PCRE2 or an automaton runs them. Syntax with the same meaning in both is translated, and the few
  * classes of characters that differ are spelled out. All other syntax is rejected, so no file splits text
  * differently than in the reference. */
 #ifndef TH_MODELS_TEXT_PATTERN_H
@@ -18,13 +18,15 @@ typedef struct th_pattern th_pattern;
 th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH_PATTERN_TROUBLE]);
 /* Frees a pattern; NULL is allowed. */
 void th_pattern_free(th_pattern *pattern);
+/* Returns the memory of a pattern, without PCRE2's. */
+size_t th_pattern_memory(const th_pattern *pattern);
 
 typedef enum th_match { TH_MATCH, TH_NO_MATCH, TH_MATCH_GAVE_UP } th_match;
 /* Returns the number of steps that all matches in a text of this length may take together. */
 uint64_t th_pattern_budget(size_t bytes);
 /* Finds the next match in a text, starting at `from`; patterns may look back at the bytes before. The text must be
  * UTF-8. Subtracts the steps of slow matches from *budget. GAVE_UP: the budget is exhausted, or the match needs too
- * much memory. */
+ * much memory. Without a match, *begin and *end stay as they are. */
 th_match th_pattern_next(th_pattern *pattern, const char *text, size_t count, size_t from, uint64_t *budget,
                          size_t *begin, size_t *end);
 

@@ -27,6 +27,7 @@ static void release(th_context *ctx, void *object)
     json_decref(t->post_processor);
     json_decref(t->decoder_json);
     free(t->cache);
+    free(t->cache_mark);
     th_word_memory_release(&t->word);
     free(t->padded);
     th_uncount_memory(ctx, t->counted);
@@ -44,11 +45,12 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
         th_fail_memory(ctx, operation, sizeof *t);
         return NULL;
     }
-    *t = (th_tokenizer){.ctx = ctx, .unknown = -1, .cache_key = th_hash_key_new()};
+    *t = (th_tokenizer){.ctx = ctx, .unknown = -1};
     for (int i = 0; i < 256; i++)
         t->byte_token[i] = t->fallback[i] = -1;
     t->cache = calloc(TH_CACHED_WORDS, sizeof *t->cache);
-    return th_tokenizer_made(t, operation, t->cache != NULL);
+    t->cache_mark = calloc(TH_CACHED_WORDS, sizeof *t->cache_mark);
+    return th_tokenizer_made(t, operation, t->cache && t->cache_mark);
 }
 
 /* Makes the context count the memory that the tokenizer now has. */
@@ -56,11 +58,13 @@ static th_status count_memory(th_tokenizer *t, const char *operation)
 {
     const th_vocabulary *v = &t->vocabulary;
     const th_merges *m = &t->merges;
-    size_t bytes = TH_CACHED_WORDS * sizeof *t->cache;
+    size_t bytes = TH_CACHED_WORDS * (sizeof *t->cache + sizeof *t->cache_mark);
     bytes += v->capacity * sizeof *v->entry + v->pool_capacity + v->slots * sizeof *v->slot;
-    bytes += m->capacity * sizeof *m->merge + m->slots * sizeof *m->slot;
+    bytes += m->capacity * sizeof *m->merge + m->slots * (sizeof *m->slot + sizeof *m->filter);
     bytes += t->seams.bit ? TH_SEAM_BITS / 8 : 0;
     bytes += th_added_tokens_memory(&t->added);
+    for (int i = 0; i < t->split.stages; i++)
+        bytes += th_pattern_memory(t->split.stage[i].pattern);
     bytes = (bytes + 63) / 64 * 64; /* the context counts multiples of 64 bytes */
     if (bytes <= t->counted)
         return TH_OK;

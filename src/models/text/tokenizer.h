@@ -18,7 +18,7 @@ enum { TH_CACHED_BYTES = 22, TH_CACHED_TOKENS = 10, TH_CACHED_WORDS = 1 << 15 };
 
 /* A word and its tokens: one cache line. */
 typedef struct th_cached_word {
-    uint8_t bytes, count; /* bytes 0: empty */
+    uint8_t bytes, count;
     char word[TH_CACHED_BYTES];
     int32_t token[TH_CACHED_TOKENS];
 } th_cached_word;
@@ -57,8 +57,8 @@ struct th_tokenizer {
     json_t *truncation_json, *padding_json, *normalizer_json, *pre_tokenizer, *post_processor, *decoder_json;
 
     th_cached_word *cache; /* [TH_CACHED_WORDS]; a word has one possible slot */
-    th_hash_key cache_key;
-    size_t counted; /* bytes of the parts above, as counted by the context */
+    uint32_t *cache_mark;  /* [TH_CACHED_WORDS]: a part of each word's hash; 0: empty */
+    size_t counted;        /* bytes of the parts above, as counted by the context */
     th_word_memory word;
     char *padded; /* a text with a space before it */
     size_t padded_capacity;

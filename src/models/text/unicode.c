@@ -54,6 +54,42 @@ int th_unicode_lower(uint32_t code, uint32_t lower[2])
     return 1;
 }
 
+/* -- categories -- */
+
+uint32_t th_unicode_categories(const char *name)
+{
+    static const char names[TH_CATEGORIES][3] = {
+        [UTF8PROC_CATEGORY_CN] = "Cn", [UTF8PROC_CATEGORY_LU] = "Lu", [UTF8PROC_CATEGORY_LL] = "Ll",
+        [UTF8PROC_CATEGORY_LT] = "Lt", [UTF8PROC_CATEGORY_LM] = "Lm", [UTF8PROC_CATEGORY_LO] = "Lo",
+        [UTF8PROC_CATEGORY_MN] = "Mn", [UTF8PROC_CATEGORY_MC] = "Mc", [UTF8PROC_CATEGORY_ME] = "Me",
+        [UTF8PROC_CATEGORY_ND] = "Nd", [UTF8PROC_CATEGORY_NL] = "Nl", [UTF8PROC_CATEGORY_NO] = "No",
+        [UTF8PROC_CATEGORY_PC] = "Pc", [UTF8PROC_CATEGORY_PD] = "Pd", [UTF8PROC_CATEGORY_PS] = "Ps",
+        [UTF8PROC_CATEGORY_PE] = "Pe", [UTF8PROC_CATEGORY_PI] = "Pi", [UTF8PROC_CATEGORY_PF] = "Pf",
+        [UTF8PROC_CATEGORY_PO] = "Po", [UTF8PROC_CATEGORY_SM] = "Sm", [UTF8PROC_CATEGORY_SC] = "Sc",
+        [UTF8PROC_CATEGORY_SK] = "Sk", [UTF8PROC_CATEGORY_SO] = "So", [UTF8PROC_CATEGORY_ZS] = "Zs",
+        [UTF8PROC_CATEGORY_ZL] = "Zl", [UTF8PROC_CATEGORY_ZP] = "Zp", [UTF8PROC_CATEGORY_CC] = "Cc",
+        [UTF8PROC_CATEGORY_CF] = "Cf", [UTF8PROC_CATEGORY_CS] = "Cs", [UTF8PROC_CATEGORY_CO] = "Co",
+    };
+    uint32_t categories = 0;
+    for (int i = 0; i < TH_CATEGORIES; i++)
+        if (name[0] == names[i][0] && (name[1] == 0 || strcmp(name, names[i]) == 0))
+            categories |= 1u << i;
+    return categories;
+}
+
+int th_unicode_category(uint32_t code)
+{
+    const int category = (int)utf8proc_category((utf8proc_int32_t)code);
+    if (category != UTF8PROC_CATEGORY_CN)
+        return category;
+    for (size_t i = 0; i < COUNT(th_unicode_additions); i++) {
+        const th_unicode_range *range = &th_unicode_additions[i];
+        if (code >= range->first && code <= range->last)
+            return __builtin_ctz(th_unicode_categories(range->category));
+    }
+    return category;
+}
+
 /* -- classes -- */
 
 bool th_unicode_is_space(uint32_t code)

@@ -7,10 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { TH_CATEGORIES = 30 };
+
 /* Returns the code point of a valid character. */
 uint32_t th_code_of(const char *character, int length);
 /* Writes the lower case of a character, in at most two. Returns their number. */
 int th_unicode_lower(uint32_t code, uint32_t lower[2]);
+/* Returns the general category of a character in Unicode 16.0, from 0 to TH_CATEGORIES - 1. Of the characters that 15.0
+ * to 16.0 added, marks have the same category, and so do signs of punctuation, and symbols. */
+int th_unicode_category(uint32_t code);
+/* Returns the sum of 1 << category for the categories with a name such as "L" or "Lu"; 0 if there is none. */
+uint32_t th_unicode_categories(const char *name);
 /* Whether a character is in White_Space. */
 bool th_unicode_is_space(uint32_t code);
 /* Whether a character belongs to words, as \w in the reference's expressions. */

@@ -56,24 +56,20 @@ bool th_vocabulary_set_text(th_vocabulary *v, int32_t id, const char *text, size
     return true;
 }
 
-static size_t first_slot(const th_vocabulary *v, const char *bytes, size_t count)
-{
-    return (size_t)th_hash_bytes(v->key, bytes, count) & (v->slots - 1);
-}
-
 static void insert(th_vocabulary *v, int32_t id)
 {
-    size_t at = first_slot(v, th_vocabulary_bytes(v, id), v->entry[id].bytes);
-    while (v->slot[at] >= 0)
+    const uint64_t hash = th_hash_bytes(v->key, th_vocabulary_bytes(v, id), v->entry[id].bytes);
+    size_t at = (size_t)hash & (v->slots - 1);
+    while (v->slot[at].id >= 0)
         at = (at + 1) & (v->slots - 1);
-    v->slot[at] = id;
+    v->slot[at] = (th_vocabulary_slot){id, (uint32_t)(hash >> 32)};
 }
 
 bool th_vocabulary_index(th_vocabulary *v, int32_t id)
 {
     if (2 * (v->used + 1) > v->slots) {
         const size_t slots = v->slots ? 2 * v->slots : 512;
-        int32_t *slot = malloc(slots * sizeof *slot);
+        th_vocabulary_slot *slot = malloc(slots * sizeof *slot);
         if (slot == NULL)
             return false;
         memset(slot, 0xff, slots * sizeof *slot);
@@ -92,16 +88,23 @@ bool th_vocabulary_index(th_vocabulary *v, int32_t id)
     return true;
 }
 
-int32_t th_vocabulary_find(const th_vocabulary *v, const char *bytes, size_t count)
+int32_t th_vocabulary_find_hashed(const th_vocabulary *v, uint64_t hash, const char *bytes, size_t count)
 {
     if (v->slots == 0)
         return -1;
-    for (size_t at = first_slot(v, bytes, count); v->slot[at] >= 0; at = (at + 1) & (v->slots - 1)) {
-        const th_token_entry *e = &v->entry[v->slot[at]];
-        if (e->bytes == count && memcmp(v->pool + e->offset, bytes, count) == 0)
-            return v->slot[at];
+    for (size_t at = (size_t)hash & (v->slots - 1); v->slot[at].id >= 0; at = (at + 1) & (v->slots - 1)) {
+        if (v->slot[at].mark != (uint32_t)(hash >> 32))
+            continue;
+        const th_token_entry *e = &v->entry[v->slot[at].id];
+        if (e->bytes == count && th_same_bytes(v->pool + e->offset, bytes, count))
+            return v->slot[at].id;
     }
     return -1;
+}
+
+int32_t th_vocabulary_find(const th_vocabulary *v, const char *bytes, size_t count)
+{
+    return th_vocabulary_find_hashed(v, th_hash_bytes(v->key, bytes, count), bytes, count);
 }
 
 void th_vocabulary_release(th_vocabulary *v)

@@ -20,12 +20,17 @@ typedef struct th_token_entry {
     bool literal; /* in byte-level BPE: files have its bytes, not the characters that represent them */
 } th_token_entry;
 
+typedef struct th_vocabulary_slot {
+    int32_t id;    /* -1: empty */
+    uint32_t mark; /* a part of the hash: most other words are rejected without a look at the token's bytes */
+} th_vocabulary_slot;
+
 typedef struct th_vocabulary {
     th_token_entry *entry; /* [size] */
     size_t size, capacity;
     char *pool; /* bytes of all tokens, each followed by a NUL */
     size_t pool_bytes, pool_capacity;
-    int32_t *slot; /* [slots], open addressing; -1: empty */
+    th_vocabulary_slot *slot; /* [slots], open addressing */
     size_t slots, used;
     th_hash_key key; /* generated with the first slots */
 } th_vocabulary;
@@ -40,6 +45,8 @@ bool th_vocabulary_set_text(th_vocabulary *v, int32_t id, const char *text, size
 bool th_vocabulary_index(th_vocabulary *v, int32_t id);
 /* Returns the token with these bytes; -1: none. */
 int32_t th_vocabulary_find(const th_vocabulary *v, const char *bytes, size_t count);
+/* Does the same for bytes whose hash, with the vocabulary's key, the caller has. */
+int32_t th_vocabulary_find_hashed(const th_vocabulary *v, uint64_t hash, const char *bytes, size_t count);
 /* Returns the bytes of a token, followed by a NUL. */
 static inline const char *th_vocabulary_bytes(const th_vocabulary *v, int32_t id)
 {

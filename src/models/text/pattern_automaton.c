@@ -1,0 +1,361 @@
+/* Builds and runs automata: see pattern_automaton.h.
+ *
+ * 1. The tree becomes a program: steps that read a character of a set, look ahead at one, or continue at two steps, the
+ *    preferred one first.
+ * 2. A state is a list of steps, in order of preference, at which matches that are still possible continue. Reading a
+ *    character leads from one list to another. If one of the steps ends the program, there is a match; it ends before
+ *    this character, and the steps behind it are dropped. So a transition depends on the state and on the next
+ *    character, or on the end of the text.
+ * 3. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has the
+ *    class of each character that was seen before. */
+#include "models/text/pattern_automaton.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/text/pattern_tree.h"
+#include "models/text/unicode.h"
+
+enum { MAX_STEPS = 256, MAX_STATES = 192, MAX_CLASSES = 192, KEPT_CODES = 0x20000 };
+enum { NO_CLASS = 0, END_OF_TEXT = 1, FIRST_CLASS = 2 };
+enum { DEAD = 0, START = 1 };
+
+struct th_automaton {
+    uint16_t *transition; /* [states][classes]: 2 * the next state, + 1 if a match ends before the character */
+    int states, classes;  /* their numbers, with NO_CLASS and END_OF_TEXT */
+    int sets;
+    th_character_set *set;         /* [sets] */
+    uint64_t members[MAX_CLASSES]; /* which sets have the characters of a class: bit i for set i */
+    uint8_t class_of[KEPT_CODES];  /* NO_CLASS: not known yet */
+};
+
+/* -- classes -- */
+
+/* Returns the sets that have a character. */
+static uint64_t members_of(const th_automaton *a, uint32_t code, int category)
+{
+    uint64_t members = 0;
+    for (int i = 0; i < a->sets; i++)
+        members |= (uint64_t)th_character_set_has(&a->set[i], code, category) << i;
+    return members;
+}
+
+/* Returns the class of characters in these sets; a->classes if it does not exist. */
+static int find_class(const th_automaton *a, uint64_t members)
+{
+    int i = FIRST_CLASS;
+    while (i < a->classes && a->members[i] != members)
+        i++;
+    return i;
+}
+
+static bool add_class(th_automaton *a, uint64_t members)
+{
+    if (find_class(a, members) < a->classes)
+        return true;
+    if (a->classes == MAX_CLASSES)
+        return false;
+    a->members[a->classes++] = members;
+    return true;
+}
+
+/* Adds the classes of characters from `code` to the next one at which a range of some set begins or ends: one class for
+ * each category that they could have. Characters of ASCII are known. */
+static bool add_classes_from(th_automaton *a, uint32_t code)
+{
+    if (code < 0x80)
+        return add_class(a, members_of(a, code, th_unicode_category(code)));
+    bool added = true;
+    for (int category = 0; added && category < TH_CATEGORIES; category++)
+        added = add_class(a, members_of(a, code, category));
+    return added;
+}
+
+/* Finds all possible classes. Returns false if there are too many. */
+static bool find_classes(th_automaton *a)
+{
+    a->classes = FIRST_CLASS;
+    bool found = true;
+    for (uint32_t code = 0; found && code <= 0x80; code++)
+        found = add_classes_from(a, code);
+    for (int i = 0; i < a->sets; i++)
+        for (uint32_t k = 0; found && k < a->set[i].ranges; k++)
+            found = add_classes_from(a, a->set[i].range[k].first) && add_classes_from(a, a->set[i].range[k].last + 1);
+    return found;
+}
+
+/* Returns the class of a character that is not in the table, and keeps it there. */
+static __attribute__((noinline)) int class_of_code(th_automaton *a, uint32_t code)
+{
+    const int class = find_class(a, members_of(a, code, th_unicode_category(code)));
+    if (code < KEPT_CODES)
+        a->class_of[code] = (uint8_t) class;
+    return class;
+}
+
+/* -- the program -- */
+
+typedef enum step_kind { READ, AHEAD, NOT_AHEAD, BRANCH, ACCEPT } step_kind;
+
+typedef struct step {
+    step_kind kind;
+    int set;
+    int next, other; /* BRANCH: next is preferred */
+} step;
+
+typedef struct program {
+    const th_pattern_tree *tree;
+    step step[MAX_STEPS];
+    int steps;
+    bool fits;
+} program;
+
+static int add_step(program *p, step new_step)
+{
+    if (p->steps == MAX_STEPS)
+        p->fits = false;
+    if (!p->fits)
+        return 0;
+    p->step[p->steps] = new_step;
+    return p->steps++;
+}
+
+static int compile(program *p, int node, int next);
+
+/* Adds a branch to the steps of a repeated node, or else to `next`. */
+static int add_choice(program *p, const th_tree_node *node, int repeated, int next)
+{
+    return add_step(p, node->lazy ? (step){.kind = BRANCH, .next = next, .other = repeated}
+                                  : (step){.kind = BRANCH, .next = repeated, .other = next});
+}
+
+static int compile_repeat(program *p, const th_tree_node *node, int next)
+{
+    int entry = next;
+    if (node->most == TH_ANY_COUNT) {
+        const int loop = add_choice(p, node, 0, next), body = compile(p, node->first, loop);
+        *(node->lazy ? &p->step[loop].other : &p->step[loop].next) = body;
+        entry = loop;
+    }
+    for (int i = node->least; p->fits && i < node->most; i++)
+        entry = add_choice(p, node, compile(p, node->first, entry), next);
+    for (int i = 0; p->fits && i < node->least; i++)
+        entry = compile(p, node->first, entry);
+    return entry;
+}
+
+/* Adds the steps of a node, which then continue at `next`. Returns the first of them. */
+static int compile(program *p, int node, int next)
+{
+    const th_tree_node *n = &p->tree->node[node];
+    if (!p->fits)
+        return 0;
+    switch (n->kind) {
+    case TH_TREE_SET:
+        return add_step(p, (step){.kind = READ, .set = n->set, .next = next});
+    case TH_TREE_AHEAD:
+        return add_step(p, (step){.kind = AHEAD, .set = n->set, .next = next});
+    case TH_TREE_NOT_AHEAD:
+        return add_step(p, (step){.kind = NOT_AHEAD, .set = n->set, .next = next});
+    case TH_TREE_SEQUENCE:
+        return compile(p, n->first, compile(p, n->second, next));
+    case TH_TREE_EITHER: {
+        const int second = compile(p, n->second, next), first = compile(p, n->first, next);
+        return add_step(p, (step){.kind = BRANCH, .next = first, .other = second});
+    }
+    case TH_TREE_REPEAT:
+        return compile_repeat(p, n, next);
+    default:
+        return next;
+    }
+}
+
+/* -- states -- */
+
+/* Steps in order of preference; each at most once. */
+typedef struct list {
+    int count;
+    uint8_t step[MAX_STEPS];
+} list;
+
+typedef struct building {
+    th_automaton *a;
+    const program *p;
+    list state[MAX_STATES];
+    int states;
+} building;
+
+/* A transition in progress. */
+typedef struct moving {
+    const program *p;
+    uint64_t members; /* of the next character; 0 at the end of the text */
+    bool ends;
+    bool visited[MAX_STEPS], listed[MAX_STEPS];
+    bool accepts;
+    list next;
+} moving;
+
+/* Follows a step up to those that read a character. */
+static void follow(moving *m, int at)
+{
+    const step *s = &m->p->step[at];
+    if (m->accepts || m->visited[at])
+        return;
+    m->visited[at] = true;
+    const bool has = !m->ends && (m->members >> s->set & 1);
+    if (s->kind == ACCEPT) {
+        m->accepts = true;
+    } else if (s->kind == BRANCH) {
+        follow(m, s->next);
+        follow(m, s->other);
+    } else if (s->kind != READ) {
+        if (has == (s->kind == AHEAD))
+            follow(m, s->next);
+    } else if (has && !m->listed[s->next]) {
+        m->listed[s->next] = true;
+        m->next.step[m->next.count++] = (uint8_t)s->next;
+    }
+}
+
+/* Returns the number of a state, which is perhaps new. Returns MAX_STATES if there are too many. */
+static int state_of(building *b, const list *steps)
+{
+    int i = 0;
+    while (i < b->states &&
+           (b->state[i].count != steps->count || memcmp(b->state[i].step, steps->step, (size_t)steps->count) != 0))
+        i++;
+    if (i == b->states && i < MAX_STATES)
+        b->state[b->states++] = *steps;
+    return i;
+}
+
+/* Sets the transition from a state by a character of a class. Returns false if there are too many states. */
+static bool set_transition(building *b, int state, int class)
+{
+    moving m = {.p = b->p, .members = b->a->members[class], .ends = class == END_OF_TEXT};
+    for (int i = 0; i < b->state[state].count; i++)
+        follow(&m, b->state[state].step[i]);
+    const int next = state_of(b, &m.next);
+    b->a->transition[state * b->a->classes + class] = (uint16_t)(2 * next + m.accepts);
+    return next < MAX_STATES;
+}
+
+/* Sets *fits to false if there are too many states. Returns false if out of memory. */
+static bool find_states(building *b, int entry, bool *fits)
+{
+    th_automaton *a = b->a;
+    (void)state_of(b, &(list){.count = 0}); /* DEAD */
+    (void)state_of(b, &(list){.count = 1, .step = {(uint8_t)entry}});
+    const size_t row = (size_t)a->classes * sizeof *a->transition;
+    for (int state = DEAD; *fits && state < b->states; state++) {
+        uint16_t *grown = realloc(a->transition, ((size_t)state + 1) * row);
+        if (grown == NULL)
+            return false;
+        a->transition = grown;
+        for (int class = NO_CLASS; *fits && class < a->classes; class ++)
+            *fits = set_transition(b, state, class);
+    }
+    a->states = b->states;
+    return true;
+}
+
+/* -- automata -- */
+
+/* Builds the automaton of a tree. Sets *fits to false if it is too large. Returns false if out of memory. */
+static bool build(th_automaton *a, const th_pattern_tree *tree, bool *fits)
+{
+    const size_t bytes = (size_t)tree->sets * sizeof *a->set;
+    a->sets = tree->sets;
+    a->set = malloc(bytes ? bytes : 1);
+    program *p = calloc(1, sizeof *p);
+    building *b = calloc(1, sizeof *b);
+    bool built = a->set && p && b;
+    if (built) {
+        memcpy(a->set, tree->set, bytes);
+        *p = (program){.tree = tree, .fits = true};
+        *b = (building){.a = a, .p = p};
+        const int entry = compile(p, tree->root, add_step(p, (step){.kind = ACCEPT}));
+        *fits = p->fits && find_classes(a);
+        built = !*fits || find_states(b, entry, fits);
+    }
+    free(p);
+    free(b);
+    return built;
+}
+
+bool th_automaton_new(const char *expression, size_t count, th_automaton **automaton)
+{
+    th_pattern_tree *tree = malloc(sizeof *tree);
+    th_automaton *a = NULL;
+    bool fits = tree && th_pattern_tree_read(expression, count, tree), built = tree != NULL;
+    if (fits) {
+        a = calloc(1, sizeof *a);
+        built = a && build(a, tree, &fits);
+    }
+    free(tree);
+    if (!built || !fits) {
+        th_automaton_free(a);
+        a = NULL;
+    }
+    *automaton = a;
+    return built;
+}
+
+void th_automaton_free(th_automaton *automaton)
+{
+    if (automaton == NULL)
+        return;
+    free(automaton->transition);
+    free(automaton->set);
+    free(automaton);
+}
+
+size_t th_automaton_memory(const th_automaton *automaton)
+{
+    const th_automaton *a = automaton;
+    return a ? sizeof *a + (size_t)a->sets * sizeof *a->set +
+                   (size_t)a->states * (size_t)a->classes * sizeof *a->transition
+             : 0;
+}
+
+/* Returns the code point at text[0], which is not ASCII, and sets *length. The text is valid. */
+static inline uint32_t code_at(const unsigned char *text, size_t *length)
+{
+    const uint32_t first = text[0], second = text[1] & 0x3f;
+    if (first < 0xe0) {
+        *length = 2;
+        return (first & 0x1f) << 6 | second;
+    }
+    if (first < 0xf0) {
+        *length = 3;
+        return (first & 0xf) << 12 | second << 6 | (text[2] & 0x3f);
+    }
+    *length = 4;
+    return (first & 0x7) << 18 | second << 12 | (uint32_t)(text[2] & 0x3f) << 6 | (text[3] & 0x3f);
+}
+
+size_t th_automaton_match(th_automaton *automaton, const char *text, size_t count, size_t at, size_t *seen)
+{
+    const unsigned char *byte = (const unsigned char *)text;
+    const uint16_t *const transition = automaton->transition;
+    const size_t classes = (size_t)automaton->classes;
+    size_t end = at, state = START;
+    while (at < count) {
+        size_t length = 1;
+        const uint32_t code = byte[at] < 0x80 ? byte[at] : code_at(byte + at, &length);
+        size_t class = code < KEPT_CODES ? automaton->class_of[code] : NO_CLASS;
+        if (class == NO_CLASS)
+            class = (size_t)class_of_code(automaton, code);
+        const unsigned entry = transition[state * classes + class];
+        end = entry & 1 ? at : end;
+        state = entry >> 1;
+        if (state == DEAD) {
+            *seen = at;
+            return end;
+        }
+        at += length;
+    }
+    *seen = count;
+    return transition[state * classes + END_OF_TEXT] & 1 ? count : end;
+}

@@ -1,0 +1,309 @@
+/* Automata of patterns, compared with PCRE2: each expression has the same matches in random texts, and each class has
+ * the same characters. Expressions that an automaton cannot match are left to PCRE2. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "models/text/pattern.h"
+#include "models/text/pattern_automaton.h"
+#include "models/text/unicode.h"
+#include "models/text/unicode_additions.h"
+
+#include "suite.h"
+
+enum { TRANSLATED = 1 << 18, TEXT = 1 << 12 };
+
+#define END "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define ALTERNATIVES "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define CAPITAL "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SMALL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+
+static const char *const expressions[] = {
+    /* of published tokenizers */
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+    ALTERNATIVES "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" END,
+    ALTERNATIVES "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" END,
+    "[^\\r\\n\\p{L}\\p{N}]?" CAPITAL "*" SMALL "+" ALTERNATIVES "?|[^\\r\\n\\p{L}\\p{N}]?" CAPITAL "+" SMALL
+    "*" ALTERNATIVES "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" END,
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
+    " ?[\\p{P}\\p{S}]+[\\r\\n]*|" END,
+    /* preferences, repetitions, what is ahead */
+    "a|ab|abc",
+    "abc|ab|a",
+    "a+?b?",
+    "a*?b|[ab]",
+    "(?:a|ab)(?:c|bcd)?",
+    "(?:ab?)+?c|.",
+    "(?:a|b(?:c|d)*)+",
+    "a??b",
+    "a{2}|b{2,}?|c{1,3}|(?:ab){0,2}d",
+    "(a|b)(?=c)|[abc]+(?!\\p{L})",
+    "(?!a)[abc]+",
+    "(?:(?=a)|b)[ab]c",
+    "(?i:k+s)|(?i:A(?:b|C))",
+    "[a-c\\-]+|[\\]-]|[^a-z]",
+    "[\\x41-\\u0044\\n]|\\x{e9}+|\\t|\\.|]|}",
+    "é{2}|[é-漢]+",
+    "\\D\\S|\\P{L}{2}",
+    "\\d+\\s|\\p{Lu}(?!\\s)",
+    " ",
+};
+
+static th_automaton *automaton_of(const char *expression)
+{
+    th_automaton *a;
+    ck_assert(th_automaton_new(expression, strlen(expression), &a));
+    return a;
+}
+
+static pcre2_code *code_of(const char *expression)
+{
+    char trouble[TH_PATTERN_TROUBLE], *translated = malloc(TRANSLATED);
+    int error;
+    PCRE2_SIZE offset;
+    ck_assert_msg(th_pattern_translate(expression, strlen(expression), translated, TRANSLATED, trouble), "%s: %s",
+                  expression, trouble);
+    pcre2_code *code =
+        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &offset, NULL);
+    ck_assert_msg(code != NULL, "%s", expression);
+    free(translated);
+    return code;
+}
+
+/* Returns the end of PCRE2's match at text[at]; `at` without a match. */
+static size_t expected_end(pcre2_code *code, pcre2_match_data *data, const char *text, size_t count, size_t at)
+{
+    const int found = pcre2_match(code, (PCRE2_SPTR)text, count, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, data, NULL);
+    return found > 0 ? pcre2_get_ovector_pointer(data)[1] : at;
+}
+
+static uint32_t draw(uint32_t below)
+{
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % below;
+}
+
+static size_t write_random(char *text)
+{
+    static const char *const pieces[] = {
+        "a",
+        "b",
+        "c",
+        "d",
+        "A",
+        "B",
+        "C",
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\t",
+        "1",
+        "23",
+        "'s",
+        "'ll",
+        "'\xc5\xbf",
+        "'",
+        "k",
+        "\xe2\x84\xaa",
+        "S",
+        "-",
+        "]",
+        ".",
+        "/",
+        "\xc3\xa9",
+        "\xe6\xbc\xa2",
+        "\xc2\xa0",
+        "\xcc\x81",
+        "\xf0\x9f\x98\x80",
+        "\xe0\xb8\x81",
+        "\xd9\xa1",
+        "\xf0\x9d\x9f\x98",
+        "\xf0\xa0\x80\x80",
+    };
+    const uint32_t kinds = 1 + draw(sizeof pieces / sizeof *pieces), length = draw(60);
+    size_t count = 0;
+    for (uint32_t i = 0; i < length; i++) {
+        const char *piece = pieces[draw(kinds)];
+        memcpy(text + count, piece, strlen(piece));
+        count += strlen(piece);
+    }
+    return count;
+}
+
+START_TEST(matches_are_those_of_pcre2)
+{
+    const char *expression = expressions[_i];
+    th_automaton *a = automaton_of(expression);
+    ck_assert_msg(a != NULL, "no automaton for %s", expression);
+    pcre2_code *code = code_of(expression);
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    static char text[TEXT];
+    size_t matches = 0;
+    for (int round = 0; round < 3000; round++) {
+        const size_t count = write_random(text);
+        /* a copy without anything behind it: the sanitizers detect reads there */
+        char *copy = malloc(count ? count : 1);
+        memcpy(copy, text, count);
+        for (size_t at = 0, seen; at < count; at++) {
+            if (((unsigned char)text[at] & 0xc0) == 0x80)
+                continue;
+            const size_t end = th_automaton_match(a, copy, count, at, &seen);
+            const size_t expected = expected_end(code, data, text, count, at);
+            ck_assert_msg(end == expected, "%s in '%.*s' from %zu: to %zu, not %zu", expression, (int)count, text, at,
+                          end, expected);
+            ck_assert(seen >= end && seen <= count);
+            matches += end > at;
+        }
+        free(copy);
+    }
+    ck_assert_uint_gt(matches, 100);
+    pcre2_match_data_free(data);
+    pcre2_code_free(code);
+    th_automaton_free(a);
+}
+END_TEST
+
+/* Writes a character. Returns its length; 0 if it is a surrogate. */
+static size_t write_code(char *text, uint32_t code)
+{
+    return code >= 0xd800 && code < 0xe000
+               ? 0
+               : (size_t)utf8proc_encode_char((utf8proc_int32_t)code, (utf8proc_uint8_t *)text);
+}
+
+/* Whether unicode_additions.h has a character. */
+static bool is_added(uint32_t code)
+{
+    for (size_t i = 0; i < sizeof th_unicode_additions / sizeof *th_unicode_additions; i++)
+        if (code >= th_unicode_additions[i].first && code <= th_unicode_additions[i].last)
+            return true;
+    return false;
+}
+
+/* Whether a character belongs to a category C: a control character, or not assigned. */
+static bool is_other(uint32_t code)
+{
+    return th_unicode_categories("C") >> th_unicode_category(code) & 1;
+}
+
+/* PCRE2 and utf8proc may have different versions of Unicode. A character that one of them does not have is not
+ * compared, unless unicode_additions.h has it. */
+START_TEST(classes_have_the_same_characters)
+{
+    static const char *const classes[] = {
+        "\\p{L}",
+        "\\p{Lu}",
+        "\\p{Ll}",
+        "\\p{Lt}",
+        "\\p{Lm}",
+        "\\p{Lo}",
+        "\\p{M}",
+        "\\p{N}",
+        "\\p{Nd}",
+        "\\p{Nl}",
+        "\\p{No}",
+        "\\p{P}",
+        "\\p{S}",
+        "\\p{Z}",
+        "\\p{Zs}",
+        "\\p{Zl}",
+        "\\p{Zp}",
+        "\\s",
+        "\\d",
+        ".",
+        "[^\\s\\p{L}\\p{N}]",
+        "[^\\r\\n\\p{L}\\p{N}]",
+    };
+    th_automaton *a = automaton_of(classes[_i]);
+    ck_assert_ptr_nonnull(a);
+    pcre2_code *code = code_of(classes[_i]), *other = code_of("[^\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Z}]");
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    char text[4];
+    uint32_t compared = 0;
+    for (uint32_t c = 0; c < 0x110000; c += c >= 0x40000 && c < 0xe0000 ? 251 : 1) {
+        const size_t length = write_code(text, c);
+        size_t seen;
+        if (length == 0 || (!is_added(c) && is_other(c) != (expected_end(other, data, text, length, 0) > 0)))
+            continue;
+        compared++;
+        const size_t expected = expected_end(code, data, text, length, 0);
+        ck_assert_msg(th_automaton_match(a, text, length, 0, &seen) == expected, "%s, U+%04X: not %zu", classes[_i],
+                      (unsigned)c, expected);
+        ck_assert_uint_eq(th_automaton_match(a, text, length, 0, &seen), expected); /* from the table */
+    }
+    ck_assert_uint_gt(compared, 260000);
+    pcre2_match_data_free(data);
+    pcre2_code_free(other);
+    pcre2_code_free(code);
+    th_automaton_free(a);
+}
+END_TEST
+
+START_TEST(other_syntax_is_left_to_pcre2)
+{
+    static const char *const others[] = {
+        "a++",     "a*+b",     "a?+b",     "(?>a)",    "(?<=a)b",     "(?<!a)b", "\\p{Han}",   "[\\p{Han}]",
+        "(?=ab)a", "(?=a|b)a", "(?:a?)+b", "(?:a*)*b", "(?:(?=a))*a", "[a-z-9]", "(?!(?:a))b",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        th_automaton *a = automaton_of(others[i]);
+        ck_assert_msg(a == NULL, "%s", others[i]);
+        ck_assert_uint_eq(th_automaton_memory(NULL), 0);
+        th_automaton_free(a);
+    }
+}
+END_TEST
+
+/* Repeats `piece` and returns whether there is an automaton. */
+static bool repeated_fits(const char *piece, int times, const char *end)
+{
+    char *expression = malloc((size_t)times * strlen(piece) + strlen(end) + 1), *at = expression;
+    for (int i = 0; i < times; i++)
+        at = stpcpy(at, piece);
+    strcpy(at, end);
+    th_automaton *a = automaton_of(expression);
+    const bool fits = a != NULL;
+    if (fits)
+        ck_assert_uint_gt(th_automaton_memory(a), 1 << 17);
+    th_automaton_free(a);
+    free(expression);
+    return fits;
+}
+
+/* Steps, states, sets, classes, nodes and ranges have limits. The last two expressions have states for every
+ * combination of positions, and far more steps. */
+START_TEST(large_expressions_are_left_to_pcre2)
+{
+    ck_assert(repeated_fits("ab", 60, "") && !repeated_fits("ab", 300, ""));
+    ck_assert(repeated_fits("a?", 30, "b") && !repeated_fits("a?", 200, "b"));
+    char sets[4 * 60], *at = sets;
+    for (int i = 0; i < 50; i++) {
+        at += sprintf(at, "%c|", 'A' + i + (i > 25 ? 6 : 0));
+        if (i == 40 || i == 49) {
+            at[-1] = 0;
+            th_automaton *a = automaton_of(sets);
+            ck_assert_int_eq(a != NULL, i == 40);
+            th_automaton_free(a);
+            at[-1] = '|';
+        }
+    }
+    ck_assert(!repeated_fits("[", 1, "!#%')+-/13579;=?ACEGIKMOQSUWY_acegikmoqsuwy{ÀÂÄÆÈÊÌÎÐÒÔÖØÚÜÞàâäæèêìîðòô]"));
+    ck_assert(!repeated_fits("[ab]*a[ab]{8}", 1, ""));
+    ck_assert(!repeated_fits("(?:(?:(?:a{9999}){9999}){9999}){9999}", 1, ""));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = new_suite("pattern automaton", NULL, NULL);
+    tcase_add_loop_test(tests, matches_are_those_of_pcre2, 0, sizeof expressions / sizeof *expressions);
+    tcase_add_loop_test(tests, classes_have_the_same_characters, 0, 22);
+    tcase_add_test(tests, other_syntax_is_left_to_pcre2);
+    tcase_add_test(tests, large_expressions_are_left_to_pcre2);
+    return run_suites();
+}
