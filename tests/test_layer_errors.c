@@ -415,7 +415,7 @@ START_TEST(settings_outside_their_range)
     ck_assert_int_eq(th_step(ctx), INT64_MAX / 2);
     th_set_step(ctx, 0);
     ck_assert_int_eq(th_step(ctx), 0);
-    expect_status(th_set_precision(ctx, (th_precision)3), TH_ERROR_ARGUMENT, "set_precision: the precision must be");
+    expect_status(th_set_precision(ctx, (th_precision)4), TH_ERROR_ARGUMENT, "set_precision: the precision must be");
     expect_status(th_set_precision(ctx, (th_precision)-1), TH_ERROR_ARGUMENT, "it is -1");
     expect_status(th_set_default_dtype(ctx, TH_BOOL), TH_ERROR_TYPE, "set_default_dtype: the default type must be");
     const th_context_options wrong[] = {{.threads = TH_MAX_THREADS + 1}, {.precision = (th_precision)7}};
