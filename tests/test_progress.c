@@ -274,7 +274,7 @@ END_TEST
 
 START_TEST(more_figures_than_fit)
 {
-    char *text = NULL, name[16];
+    char *text = NULL, name[32];
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
     th_progress *bar = th_progress_new(ctx, &(th_progress_options){.file = file});
