@@ -17,6 +17,8 @@ typedef struct th_product_kernels {
     void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);
     void (*pack_b)(int64_t k, int64_t n, const void *b, int64_t row, int64_t column, void *panels, int64_t stride);
     void (*block)(const th_product_block *block);
+    /* Packs A for the two kernels below. */
+    void (*pack_few)(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels);
     /* For few rows, with B in place and its columns contiguous: element (k, j) is b[k + j * b_panel]. NULL if this path
      * has no such kernel. */
     void (*few_rows)(const th_product_block *block);

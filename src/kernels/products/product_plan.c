@@ -97,6 +97,8 @@ static void plan_b(th_product_plan *p)
                   (!product->b_storage || th_product_packs_stored(p));
     p->b_few_rows = !p->b_in_place && !p->b_stream && p->multiply.few_rows && lines && !th_product_packs_stored(p) &&
                     product->m <= (p->parts ? TH_FEW_PART_ROWS : TH_FEW_ROWS);
+    if (p->b_few_rows)
+        p->multiply.pack_a = p->multiply.pack_few;
     p->b_shared = !p->b_in_place && !p->b_few_rows && !p->b_stream && product->m > p->row_block;
     p->pass_columns = product->n;
     p->pass_steps = product->k;
@@ -168,6 +170,7 @@ th_product_kernels th_product_kernels_of(const th_machine *machine, th_dtype dty
                                 .pack_a = kernels->product_pack_a,
                                 .pack_b = kernels->product_pack_b,
                                 .block = kernels->product_block,
+                                .pack_few = kernels->product_pack_a,
                                 .few_rows = kernels->product_few_rows};
 }
 

@@ -1,6 +1,6 @@
 /* Products of bfloat16 parts with Intel AMX. Only the instruction tdpbf16ps computes here: it defines the bits
  * (product.h). One instance is compiled, if the compiler supports AMX. It runs only after th_amx_detect
- * (kernels/machine/amx.h) has permitted it. amx_panels.h packs the panels.
+ * (kernels/machine/amx.h) has permitted it. amx_panels.h packs the panels; amx_few_rows.h multiplies few rows.
  *
  * An AMX tile has 16 rows of 64 bytes: 16 x 16 numbers of C, 16 rows of A with 32 steps, or 16 pairs of steps of 16
  * columns of B. 2 x 2 tiles of C stay in registers. For one group of steps they need 4 products, which take 64 cycles,
@@ -11,37 +11,9 @@
  *                  and the panels of A come from the level-2 cache.
  *     two parts    12 products load 8 tiles (two of them twice), two thirds of what the level-2 cache delivers. So a
  *                  block is computed at once. */
-#include "kernels/bfloat16/vector/amx_panels.h"
+#include "kernels/bfloat16/vector/amx_few_rows.h"
 
 enum { GROUPS_AT_ONCE = 8, AHEAD_GROUPS = 2 /* groups to prefetch ahead */ };
-
-/* -- tile registers -- */
-
-/* Register numbers, which the intrinsics need as constants: tiles of C, rows of A, columns of B. */
-#define C00 0
-#define C01 1
-#define C10 2
-#define C11 3
-#define A0 4
-#define A1 5
-#define B0 6
-#define B1 7
-
-typedef struct tile_configuration {
-    uint8_t palette, start_row, zeros[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_configuration;
-
-/* Static, because gcc's intrinsic does not declare that it reads all of the structure. */
-static const tile_configuration whole_tiles = {
-    .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-
-/* Completes earlier stores. Compilers do not know that loading a tile reads memory. */
-TH_INLINE void finish_stores(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
 
 /* Up to 2 x 2 tiles of C, and their operands. */
 typedef struct tile_panels {
@@ -50,12 +22,6 @@ typedef struct tile_panels {
     const char *a, *b;  /* panels, from the first of these groups */
     const char *next_b; /* the next panel of B, to be prefetched meanwhile; or NULL */
 } tile_panels;
-
-/* Rows of numbers. The stride `row` may be 0. */
-typedef struct tile_rows {
-    float *at;
-    int64_t row;
-} tile_rows;
 
 TH_INLINE void load_sums(bool low, bool right, const tile_rows *from)
 {
@@ -183,29 +149,6 @@ TH_INLINE void multiply_panels(int parts, bool both, const tile_panels *t, const
 
 /* -- partial tiles, and elements that are NaN -- */
 
-typedef struct tile_buffer {
-    _Alignas(64) float at[PANEL_LINES][PANEL_LINES];
-} tile_buffer;
-
-/* Copies `rows` rows and `columns` columns into the buffer. */
-static void fill_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *from)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j += TILE_LINES) {
-            const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->at + i * from->row + j);
-            _mm512_store_ps(&buffer->at[i][j], numbers);
-        }
-    finish_stores();
-}
-
-static void store_buffer(const tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *to)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j += TILE_LINES)
-            _mm512_mask_storeu_ps(to->at + i * to->row + j, first_lanes(columns - j),
-                                  _mm512_load_ps(&buffer->at[i][j]));
-}
-
 static bool has_nan(const tile_buffer *buffer, int64_t rows, int64_t columns)
 {
     __mmask16 found = 0;
@@ -290,74 +233,14 @@ TH_INLINE void multiply_amx(int parts, const th_product_block *block)
     _tile_release();
 }
 
-/* -- few rows -- */
-
-_Static_assert((int)TH_FEW_PART_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
-
-/* Prefetches the columns after a panel of one group of steps into the level-2 cache. */
-TH_INLINE void prefetch_behind(const part_operand *group)
-{
-    for (int i = PANEL_LINES; i < 2 * PANEL_LINES; i++)
-        for (int byte = 0; byte < TH_PART_GROUP * (int)sizeof(float); byte += TILE_ROW_BYTES)
-            _mm_prefetch((const char *)(group->at + i * group->line) + byte, _MM_HINT_T1);
-}
-
-/* C += A B for the tiles of a panel of columns from `column`. B is packed one group of steps at a time. */
-TH_INLINE void add_few(bool right, const th_product_block *block, int64_t column)
-{
-    _Alignas(64) char panel[PANEL_PART_BYTES];
-    const tile_prefetch nothing = {{NULL}, {NULL}};
-    part_operand group = {.lines = th_smaller(block->n - column, PANEL_LINES),
-                          .at = (const float *)block->b + column * block->b_panel,
-                          .line = block->b_panel,
-                          .step = 1,
-                          .panels = panel};
-    for (int64_t step = 0; step < block->k; step += TH_PART_GROUP, group.at += TH_PART_GROUP) {
-        group.k = th_smaller(block->k - step, TH_PART_GROUP);
-        prefetch_behind(&group);
-        pack_tile(1, false, STEPS_DENSE, &group, 0, 0);
-        if (right)
-            pack_tile(1, false, STEPS_DENSE, &group, TILE_LINES, 0);
-        finish_stores();
-        add_products(false, right, true, (const char *)block->a + step / TH_PART_GROUP * PANEL_PART_BYTES, panel,
-                     &nothing);
-    }
-}
-
-/* Computes a panel of columns from `column`. right: it has a second tile. */
-TH_INLINE void few_columns(bool right, const th_product_block *block, int64_t column)
-{
-    tile_buffer sums;
-    const int64_t columns = th_smaller(block->n - column, PANEL_LINES);
-    const tile_rows memory = {&sums.at[0][0], PANEL_LINES};
-    if (block->init) {
-        const tile_rows init = {(float *)block->init + column, block->init_row};
-        fill_buffer(&sums, block->m, columns, &init);
-        load_sums(false, right, &memory);
-    } else {
-        zero_sums();
-    }
-    add_few(right, block, column);
-    store_sums(false, right, &memory);
-    finish_stores();
-    store_buffer(&sums, block->m, columns, &(tile_rows){(float *)block->c + column, block->c_row});
-}
-
-/* th_product_kernels.few_rows for one part. */
-static __attribute__((noinline)) void few_rows_amx(const th_product_block *block)
-{
-    _tile_loadconfig(&whole_tiles);
-    for (int64_t column = 0; column < block->n; column += PANEL_LINES)
-        if (block->n - column > TILE_LINES)
-            few_columns(true, block, column);
-        else
-            few_columns(false, block, column);
-    _tile_release();
-}
-
 static void few_rows(const th_product_block *block)
 {
     multiply_in_state(few_rows_amx, block);
+}
+
+static void few_rows_stored(const th_product_block *block)
+{
+    multiply_in_state(few_rows_stored_amx, block);
 }
 
 /* -- the functions of th_product_kernels -- */
@@ -365,10 +248,17 @@ static void few_rows(const th_product_block *block)
 PART_KERNELS(1, pack_amx, multiply_amx, PANEL_PART_BYTES / (int)sizeof(float));
 PART_KERNELS(2, pack_amx, multiply_amx, PANEL_PART_BYTES / (int)sizeof(float));
 
+/* Packs few rows of A like columns of B. */
+static void pack_few(int64_t m, int64_t k, const void *a, int64_t row, int64_t column, void *panels)
+{
+    pack_b_1(k, m, a, column, row, panels, 0);
+}
+
 extern const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS];
 
 /* [parts - 1] */
 const th_product_kernels TH_KERNEL(product_amx)[MAX_PARTS] = {
-    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP / 2, pack_a_1, pack_b_1, block_1, few_rows, NULL},
-    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL, NULL},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP / 2, pack_a_1, pack_b_1, block_1, pack_few, few_rows,
+     few_rows_stored},
+    {"amx", PANEL_LINES, PANEL_LINES, TH_PART_GROUP, TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL, NULL, NULL},
 };

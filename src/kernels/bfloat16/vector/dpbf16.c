@@ -123,7 +123,8 @@ extern const th_product_kernels TH_KERNEL(product_dpbf16)[MAX_PARTS];
 
 /* [parts - 1] */
 const th_product_kernels TH_KERNEL(product_dpbf16)[MAX_PARTS] = {
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1, few_rows,
-     few_rows_stored},
-    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2, NULL, NULL},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, GROUP_PAIRS, pack_a_1, pack_b_1, block_1, pack_a_1,
+     few_rows, few_rows_stored},
+    {"avx512_bf16", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * GROUP_PAIRS, pack_a_2, pack_b_2, block_2, NULL, NULL,
+     NULL},
 };

@@ -168,6 +168,7 @@ extern const th_product_kernels TH_KERNEL(product_fma)[MAX_PARTS];
 
 /* [parts - 1] */
 const th_product_kernels TH_KERNEL(product_fma)[MAX_PARTS] = {
-    {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, TH_PART_GROUP, pack_a_1, pack_b_1, block_1, few_rows, NULL},
-    {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL, NULL},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, TH_PART_GROUP, pack_a_1, pack_b_1, block_1, pack_a_1, few_rows,
+     NULL},
+    {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL, NULL, NULL},
 };

@@ -1,0 +1,63 @@
+/* Tile registers of Intel AMX, and the memory that they are loaded from and stored to (for amx.c). */
+#ifndef TH_KERNELS_BFLOAT16_VECTOR_AMX_TILES_H
+#define TH_KERNELS_BFLOAT16_VECTOR_AMX_TILES_H
+
+#include "kernels/bfloat16/vector/amx_panels.h"
+
+/* Register numbers, which the intrinsics need as constants: tiles of C, rows of A, columns of B. */
+#define C00 0
+#define C01 1
+#define C10 2
+#define C11 3
+#define A0 4
+#define A1 5
+#define B0 6
+#define B1 7
+
+typedef struct tile_configuration {
+    uint8_t palette, start_row, zeros[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_configuration;
+
+/* Static, because gcc's intrinsic does not declare that it reads all of the structure. */
+static const tile_configuration whole_tiles = {
+    .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+/* Completes earlier stores. Compilers do not know that loading a tile reads memory. */
+TH_INLINE void finish_stores(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Rows of numbers. The stride `row` may be 0. */
+typedef struct tile_rows {
+    float *at;
+    int64_t row;
+} tile_rows;
+
+/* Sums that do not fill tiles. */
+typedef struct tile_buffer {
+    _Alignas(64) float at[PANEL_LINES][PANEL_LINES];
+} tile_buffer;
+
+/* Copies `rows` rows and `columns` columns into the buffer. */
+static void fill_buffer(tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *from)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += TILE_LINES) {
+            const __m512 numbers = _mm512_maskz_loadu_ps(first_lanes(columns - j), from->at + i * from->row + j);
+            _mm512_store_ps(&buffer->at[i][j], numbers);
+        }
+    finish_stores();
+}
+
+static void store_buffer(const tile_buffer *buffer, int64_t rows, int64_t columns, const tile_rows *to)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += TILE_LINES)
+            _mm512_mask_storeu_ps(to->at + i * to->row + j, first_lanes(columns - j),
+                                  _mm512_load_ps(&buffer->at[i][j]));
+}
+
+#endif
