@@ -35,6 +35,13 @@ cp -r model unnamed && rm unnamed/config.json
 expect 2 'it has no config.json' "$program" chat unnamed
 expect 2 'a model has config.json, model.safetensors and tokenizer.json' "$program" chat texts
 expect 2 'one too many: second' "$program" chat base second
+mkdir best && cp base/tokenizer.json base/text.tokens base/best.safetensors best
+expect 0 '' "$program" sample best --tokens 5
+expect 2 'it has best.safetensors only' "$program" resume best
+expect 2 'it has best.safetensors only' "$program" sample best --last
+cp -r base newest && rm newest/best.safetensors
+expect 2 'checkpoint of the run is missing (--last: the newest, instead of the best): newest/best.safetensors' "$program" chat newest
+expect 0 '' "$program" sample newest --last --tokens 5
 
 # -- tune knows its options: those of new models are unknown, and defaults are its own --
 expect 2 "unrecognized option '--llama'" tune model data.jsonl run --llama
