@@ -1,6 +1,6 @@
 /* Loads numbers of storage types as this instance's floating type. Every number is exact in float32 and in float64, so all
  * instances give the same values. Plain loops: the compiler vectorizes them. */
-#include "kernels/storage/vector/float16.h"
+#include "kernels/vector/float16.h"
 #include "kernels/vector/vector.h"
 #include "tapehead/base.h"
 

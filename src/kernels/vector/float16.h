@@ -1,6 +1,6 @@
 /* The values of stored numbers with 16 bits. */
-#ifndef TH_KERNELS_STORAGE_VECTOR_FLOAT16_H
-#define TH_KERNELS_STORAGE_VECTOR_FLOAT16_H
+#ifndef TH_KERNELS_VECTOR_FLOAT16_H
+#define TH_KERNELS_VECTOR_FLOAT16_H
 
 #include "kernels/vector/vector.h"
 
