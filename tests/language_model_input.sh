@@ -35,6 +35,13 @@ cp -r model unnamed && rm unnamed/config.json
 expect 2 'it has no config.json' "$program" chat unnamed
 expect 2 'a model has config.json, model.safetensors and tokenizer.json' "$program" chat texts
 expect 2 'one too many: second' "$program" chat base second
+mkdir best && cp base/tokenizer.json base/text.tokens base/best.safetensors best
+expect 0 '' "$program" sample best --tokens 5
+expect 2 'it has best.safetensors only' "$program" resume best
+expect 2 'it has best.safetensors only' "$program" sample best --last
+cp -r base newest && rm newest/best.safetensors
+expect 2 'checkpoint of the run is missing (--last: the newest, instead of the best): newest/best.safetensors' "$program" chat newest
+expect 0 '' "$program" sample newest --last --tokens 5
 
 # -- tune knows its options: those of new models are unknown, and defaults are its own --
 expect 2 "unrecognized option '--llama'" tune model data.jsonl run --llama
@@ -92,9 +99,9 @@ mkdir temporary
 wait_for() { # wait_for FILE PROCESS: until the file is there, or the process has ended
     while [ ! -e "$1" ] && kill -0 "$2" 2>/dev/null; do :; done
 }
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
     # A shell starts background commands with SIGINT ignored; this one gets the default.
-    env --default-signal=INT "$program" tune model large.jsonl run --quiet >said 2>&1 &
+    env --default-signal=INT,HUP "$program" tune model large.jsonl run --quiet >said 2>&1 &
     process=$!
     wait_for run $process
     kill -s $signal $process || fail "the program ended too early: $(cat said)"
@@ -102,12 +109,26 @@ for signal in INT TERM; do
     wait $process || status=$?
     [ $status -gt 128 ] || fail "status $status after SIG$signal"
     [ ! -e run ] || fail "files stay after SIG$signal: $(ls -a run)"
-    TMPDIR=$PWD/temporary env --default-signal=INT "$program" eval model --text large.jsonl >said 2>&1 &
+    TMPDIR=$PWD/temporary env --default-signal=INT,HUP "$program" eval model --text large.jsonl >said 2>&1 &
     process=$!
     while [ -z "$(ls temporary)" ] && kill -0 $process 2>/dev/null; do :; done
     kill -s $signal $process || fail "the program ended too early: $(cat said)"
     wait $process || :
     [ -z "$(ls temporary)" ] || fail "files stay after SIG$signal: $(find temporary)"
+done
+# From the first loss on, a signal saves the run. A closed terminal sends SIGHUP.
+head -n 4000 large.jsonl >several.jsonl
+for signal in INT TERM HUP; do
+    env --default-signal=INT,HUP "$program" tune model several.jsonl run --quiet >said 2>&1 &
+    process=$!
+    wait_for run/log.jsonl $process
+    kill -s $signal $process || fail "the program ended too early: $(cat said)"
+    status=0
+    wait $process || status=$?
+    [ $status -gt 128 ] || fail "status $status after SIG$signal"
+    grep -q 'stopped and saved at step' said || fail "SIG$signal does not save the run: $(ls -a run)"
+    expect 0 '' "$program" eval run
+    rm -r run
 done
 
 # -- chat: the status tells whether every line has an answer --

@@ -552,6 +552,63 @@ START_TEST(a_failed_file_is_removed)
 }
 END_TEST
 
+static void finish(th_atomic_file *f, const char *text)
+{
+    begin(f, path);
+    ck_assert(fputs(text, f->file) >= 0);
+    ck_assert_msg(th_atomic_finish(f, true), "%s", strerror(errno));
+}
+
+/* Until a complete file is published, the old one stays, and the temporary file is locked. */
+START_TEST(a_complete_file_waits_for_its_name)
+{
+    th_atomic_file f;
+    put(path, "old");
+    finish(&f, "new");
+    expect_text(path, "old");
+    expect_text(temporary, "new");
+    ck_assert(!th_remove_leftover(temporary));
+    ck_assert_msg(th_atomic_publish(&f), "%s", strerror(errno));
+    expect_text(path, "new");
+    ck_assert_int_eq(count_files(), 1);
+    finish(&f, "newer");
+    th_atomic_discard(&f);
+    expect_text(path, "new");
+    ck_assert_int_eq(count_files(), 1);
+    finish(&f, "newest");
+    ck_assert(th_remove_file(path));
+    ck_assert_int_eq(mkdir(path, 0777), 0); /* now no file can get this name */
+    ck_assert(!th_atomic_publish(&f));
+    ck_assert_int_eq(errno, EISDIR);
+    ck_assert(!is_there(temporary));
+}
+END_TEST
+
+START_TEST(files_are_removed)
+{
+    char long_path[TH_MAX_PATH + 1];
+    put(path, "old");
+    ck_assert(th_remove_file(path));
+    ck_assert(!is_there(path));
+    ck_assert(th_remove_file(path)); /* nothing is there */
+    put(victim, "victim");
+    ck_assert_int_eq(symlink(victim, path), 0);
+    ck_assert(th_remove_file(path));
+    ck_assert_int_eq(count_files(), 1);
+    expect_text(victim, "victim");
+    ck_assert_int_eq(mkdir(path, 0777), 0);
+    ck_assert(!th_remove_file(path));
+    memset(long_path, 'a', TH_MAX_PATH);
+    long_path[TH_MAX_PATH] = 0;
+    ck_assert(!th_remove_file(long_path));
+    ck_assert_int_eq(errno, ENAMETOOLONG);
+    put(temporary, "half");
+    ck_assert(th_remove_leftover(temporary));
+    ck_assert(!is_there(temporary));
+    ck_assert(!th_remove_leftover(temporary));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("atomic_file", setup, teardown);
@@ -569,5 +626,7 @@ int main(void)
     tcase_add_test(tests, concurrent_writers_do_not_conflict);
     tcase_add_test(tests, chains_of_links_have_a_limit);
     tcase_add_test(tests, a_failed_file_is_removed);
+    tcase_add_test(tests, a_complete_file_waits_for_its_name);
+    tcase_add_test(tests, files_are_removed);
     return run_suites();
 }

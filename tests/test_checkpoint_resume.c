@@ -217,7 +217,7 @@ int main(void)
 {
     TCase *tests = new_suite("resuming", make_folder, remove_folder);
     tcase_add_loop_test(tests, a_run_resumes_with_the_same_bits, 0, 2 * OPTIMIZERS);
-    tcase_add_loop_test(tests, a_run_resumes_in_its_precision, TH_PRECISION_BFLOAT16X3, TH_PRECISION_BFLOAT16 + 1);
+    tcase_add_loop_test(tests, a_run_resumes_in_its_precision, TH_PRECISION_BFLOAT16X3, TH_PRECISION_INT8 + 1);
     tcase_add_test(tests, a_run_can_restart_from_the_beginning);
     tcase_add_loop_test(tests, a_failed_step_after_resuming_is_repeated, 0, 4);
     return run_suites();

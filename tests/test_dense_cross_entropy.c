@@ -272,7 +272,8 @@ END_TEST
 START_TEST(the_logits_are_never_stored_as_a_whole)
 {
     enum { MANY = 20000 };
-    th_context *small = th_context_new(&(th_context_options){.shapes_only = true});
+    th_context *small = th_context_new(
+        &(th_context_options){.shapes_only = true, .precision = _i ? TH_PRECISION_INT8 : TH_PRECISION_FLOAT32});
     th_tensor *w = th_set_requires_gradient(th_randn(small, TH_FLOAT32, TH_SHAPE(MANY, 8)), true);
     th_tensor *t = th_zeros(small, TH_INT32, TH_SHAPE(8 * CHUNK));
     th_tensor *h = th_randn(small, TH_FLOAT32, TH_SHAPE(8 * CHUNK, 8));
@@ -305,6 +306,12 @@ START_TEST(a_stored_weight_takes_shorter_chunks_with_the_same_bits)
         ck_assert_uint_gt(th_memory(ctx).peak - before, chunk);
         ck_assert(i == 1 || th_memory(ctx).peak - before < 2 * chunk);
     }
+    ck_assert_int_eq(th_set_precision(ctx, TH_PRECISION_INT8), TH_OK);
+    th_tape_clear(ctx);
+    th_memory_reset_peak(ctx);
+    const size_t before = th_memory(ctx).live;
+    ck_assert_int_eq(th_backward(th_dense_cross_entropy(h, stored, t, NULL), NULL), TH_OK);
+    ck_assert_uint_lt(th_memory(ctx).peak - before, 2 * sizeof(float) * MANY * SHORT_CHUNK);
     ck_assert_int_eq(memcmp(th_data_const(loss[0]), th_data_const(loss[1]), sizeof(float)), 0);
     ck_assert_int_eq(memcmp(th_data_const(dh[0]), th_data_const(dh[1]), sizeof(float) * SHORT * INPUTS), 0);
 }
@@ -401,7 +408,7 @@ int main(void)
     tcase_add_test(tests, a_stored_weight_takes_shorter_chunks_with_the_same_bits);
     tcase_add_loop_test(tests, a_short_last_chunk_has_the_precision_of_the_others, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_test(tests, only_requested_gradients_are_computed);
-    tcase_add_test(tests, the_logits_are_never_stored_as_a_whole);
+    tcase_add_loop_test(tests, the_logits_are_never_stored_as_a_whole, 0, 2);
     tcase_add_test(tests, ignored_rows_have_no_effect);
     tcase_add_test(tests, the_same_bits_on_any_team);
     tcase_add_test(tests, a_weight_changed_before_backward_is_an_error);

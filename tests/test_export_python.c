@@ -105,6 +105,24 @@ START_TEST(numpy_has_the_rules)
 }
 END_TEST
 
+/* The tolerance is that of the least precise products. Without stored weights those of int8 are float32. */
+START_TEST(the_tolerance_depends_on_the_precision)
+{
+    static const int rank[] = {0, 1, 2, 0};
+    static const char *const tolerance[] = {"\nTOLERANCE = 1e-4\n", "\nTOLERANCE = 1e-3\n", "\nTOLERANCE = 5e-2\n"};
+    for (int first = TH_PRECISION_FLOAT32; first <= TH_PRECISION_INT8; first++)
+        for (int second = TH_PRECISION_FLOAT32; second <= TH_PRECISION_INT8; second++) {
+            const int largest = rank[first] > rank[second] ? rank[first] : rank[second];
+            ck_assert_int_eq(th_set_precision(ctx, (th_precision)first), TH_OK);
+            th_tensor *a = th_matmul(leaf(TH_FLOAT32, 1, 2), leaf(TH_FLOAT32, 3, 4));
+            ck_assert_int_eq(th_set_precision(ctx, (th_precision)second), TH_OK);
+            ck_assert_int_eq(th_backward(th_mul(a, a), NULL), TH_OK);
+            has(written(false), tolerance[largest]);
+            th_tape_clear(ctx);
+        }
+}
+END_TEST
+
 /* Leaves of one name have different variables; many, so that names meet in the table of names. */
 START_TEST(numbers_equal_names)
 {
@@ -320,6 +338,7 @@ int main(void)
     tcase_add_test(tests, has_lines_and_exact_numbers);
     tcase_add_test(tests, numpy_has_the_rules);
     tcase_add_test(tests, numpy_adds_gradients_of_shared_variables);
+    tcase_add_test(tests, the_tolerance_depends_on_the_precision);
     tcase_add_test(tests, numbers_equal_names);
     tcase_add_test(tests, names_parameters_and_modules);
     tcase_add_test(tests, writes_special_numbers_and_large_tensors);

@@ -24,12 +24,18 @@ typedef struct weight {
     float *scale; /* (n, k / BLOCK) */
 } weight;
 
-static float usual_scale(uint16_t bits)
+/* Returns the value of a float16 number. */
+static float half_value(uint16_t bits)
 {
-    return ldexpf((float)(1024 + (bits & 0x3ff)), (bits >> 10 & 31) - 25) * (bits & 0x8000 ? -1 : 1);
+    const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+    const float size = exponent == 31  ? (fraction ? NAN : INFINITY)
+                       : exponent == 0 ? ldexpf((float)fraction, -24)
+                                       : ldexpf((float)(1024 + fraction), exponent - 25);
+    return bits & 0x8000 ? -size : size;
 }
 
-static weight weight_new(th_dtype dtype, int64_t n, int64_t k)
+/* special: some scales are any float16 number. */
+static weight weight_new(th_dtype dtype, int64_t n, int64_t k, bool special)
 {
     weight w = {.dtype = dtype, .n = n, .k = k};
     const size_t size = th_dtype_size(dtype), blocks = (size_t)(n * k / BLOCK);
@@ -38,9 +44,10 @@ static weight weight_new(th_dtype dtype, int64_t n, int64_t k)
     w.scale = malloc(blocks * sizeof *w.scale);
     for (size_t b = 0; b < blocks; b++) {
         char *block = w.stored + b * size;
-        const uint16_t bits = (uint16_t)(draw(2) << 15 | (8 + draw(6)) << 10 | draw(1024));
+        const uint16_t usual = (uint16_t)(draw(2) << 15 | (8 + draw(6)) << 10 | draw(1024));
+        const uint16_t bits = special && draw(8) == 0 ? (uint16_t)draw(1 << 16) : usual;
         memcpy(block, &bits, sizeof bits);
-        w.scale[b] = usual_scale(bits);
+        w.scale[b] = half_value(bits);
         for (size_t i = sizeof bits; i < size; i++)
             block[i] = (char)(draw(8) == 0 ? 128 : draw(256));
         for (int i = 0; i < BLOCK; i++) {
@@ -130,7 +137,7 @@ typedef struct recipe {
 
 static void check(const th_machine *machine, th_dtype dtype, const recipe *r, int threads)
 {
-    weight w = weight_new(dtype, r->n, r->k);
+    weight w = weight_new(dtype, r->n, r->k, r->special);
     float *x = random_values(r->m * r->k), *bias = random_values(r->n), *residual = random_values(r->m * r->n),
           *c = random_values(r->m * r->n), *a = malloc((size_t)(r->m * r->k) * sizeof *a),
           *before = malloc((size_t)(r->m * r->n) * sizeof *before);
@@ -219,7 +226,7 @@ START_TEST(the_error_is_bounded)
 {
     enum { M = 5, N = 40, K = 512 };
     const th_machine machine = int8_machine(supported(ISAS - 1) ? ISAS - 1 : 0);
-    weight w = weight_new(TH_Q8_0, N, K);
+    weight w = weight_new(TH_Q8_0, N, K, false);
     float *x = random_values(M * K), c[M * N];
     const th_product p = {.m = M,
                           .n = N,

@@ -1,6 +1,6 @@
 /* The gradient checker in float32 with reduced precision of products. In bfloat16x3 the layers pass with float32's
  * tolerances. In bfloat16 the checker calls no right gradient wrong and no wrong gradient right. Sizes are large enough
- * that bfloat16x3 splits its operands, in sums of 32 elements and more. */
+ * that bfloat16x3 splits its operands, in sums of 32 elements and more. In int8 the check uses float32. */
 #include "tapehead/check.h"
 #include "tapehead/tapehead.h"
 
@@ -24,6 +24,11 @@ static void open_in_bfloat16x3(void)
 static void open_in_bfloat16(void)
 {
     open_with(TH_PRECISION_BFLOAT16);
+}
+
+static void open_in_int8(void)
+{
+    open_with(TH_PRECISION_INT8);
 }
 
 /* -- checked functions -- */
@@ -161,6 +166,24 @@ START_TEST(float64_is_exact_in_any_precision)
 }
 END_TEST
 
+/* -- int8 -- */
+
+START_TEST(gradients_with_stored_weights_are_checked_in_int8)
+{
+    th_gradient_report report;
+    th_tensor *x = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, E));
+    th_module *layer = th_dense_new(ctx, E, V, NULL);
+    ck_assert_int_eq(th_module_freeze(layer, true), TH_OK);
+    ck_assert_int_eq(th_module_store(layer, TH_Q8_0), TH_OK);
+    ck_assert_gradient_with(forward_of, layer, x, &(th_gradient_options){.float32 = true});
+    ck_assert_int_eq(th_check_gradient_of(half_detached, layer, x, &fast, &report), TH_ERROR_VALUE);
+    ck_assert_int_eq(report.verdict, TH_GRADIENT_WRONG);
+    ck_assert_msg(th_check_op(ctx, th_op_find("dense"), &(th_gradient_options){.float32 = true}, &report) == TH_OK,
+                  "%s", th_gradient_failure(ctx, &report));
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_INT8);
+}
+END_TEST
+
 int main(void)
 {
     TCase *three = new_suite("gradients in bfloat16x3", open_in_bfloat16x3, close_context);
@@ -171,5 +194,7 @@ int main(void)
     tcase_add_test(one, right_gradients_are_undecided_in_bfloat16);
     tcase_add_test(one, wrong_gradients_are_not_right_in_bfloat16);
     tcase_add_test(one, float64_is_exact_in_any_precision);
+    TCase *eight = new_suite("gradients in int8", open_in_int8, close_context);
+    tcase_add_test(eight, gradients_with_stored_weights_are_checked_in_int8);
     return run_suites();
 }

@@ -37,6 +37,8 @@ static const char *describe_folder(const char *path)
         return "it is a run; `export` writes its model to a folder, which can be tuned further";
     if (has(path, "adapter_config.json"))
         return "it has adapters without their model; PEFT's merge_and_unload and save_pretrained write a whole model";
+    if (has(path, "best.safetensors"))
+        return "it has best.safetensors only, not the newest checkpoint, " NEWEST_CHECKPOINT;
     if (has(path, "text.tokens"))
         return "the run was stopped before its first checkpoint; begin it again";
     if (has(path, "pytorch_model.bin") || has(path, "pytorch_model.bin.index.json"))

@@ -433,8 +433,12 @@ void load_tokenizer(trainer *t)
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights)
 {
     const char *path = in_run(run, checkpoint);
-    if (access(path, F_OK) != 0)
-        refuse_folder(run, "a run");
+    if (access(path, F_OK) != 0) {
+        if (!has_checkpoint(run))
+            refuse_folder(run, "a run");
+        refuse(PROGRAM, "this checkpoint of the run is missing (--last: the newest, instead of the best): ",
+               in_run(run, checkpoint));
+    }
     const char *text = th_checkpoint_configuration(t->ctx, path);
     expect_no_error(t);
     settings_from_json(text, path);

@@ -273,6 +273,12 @@ static void interrupt(int signal_number)
     signal(signal_number, SIG_DFL); /* a second signal ends the program at once */
 }
 
+/* A terminal that is closed may send this signal twice. */
+static void hang_up(int signal_number)
+{
+    interrupted = signal_number;
+}
+
 /* Prints the result of training, and the loss on the whole validation text. */
 static void print_end(trainer *t, double seconds)
 {
@@ -318,6 +324,8 @@ int run_training(trainer *t, bool resume)
 {
     catch_signals(interrupt);
     signal(SIGTERM, interrupt);
+    if (signal(SIGHUP, hang_up) == SIG_IGN) /* of nohup, for example */
+        signal(SIGHUP, SIG_IGN);
     if (is_first(t))
         (void)report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet);
     if (resume || evaluate_and_save(t) == TH_OK) {

@@ -1,5 +1,6 @@
 /* The subcommands sample and eval. Each uses the best checkpoint of a run, or the newest. */
 #include <math.h>
+#include <unistd.h>
 
 #include "checkpoints.h"
 #include "sample.h"
@@ -80,11 +81,12 @@ static void store_weights(trainer *t, const char *weights)
 void open_model(trainer *t, const char *run, const model_use *use, bool stored)
 {
     const th_precision precision = precision_called(PROGRAM, use->precision ? use->precision : "float32");
-    if (!is_model_folder(run) && !has_checkpoint(run))
+    const char *checkpoint = use->last ? NEWEST_CHECKPOINT : "best.safetensors";
+    if (!is_model_folder(run) && !has_checkpoint(run) && access(in_run(run, checkpoint), F_OK) != 0)
         refuse_folder(run, "a run or a model");
     if (!is_model_folder(run)) {
         *t = (trainer){.run = run, .ctx = th_context_new(NULL)};
-        open_run(t, run, use->last ? NEWEST_CHECKPOINT : "best.safetensors", true);
+        open_run(t, run, checkpoint, true);
         if (use->weights)
             store_weights(t, use->weights);
     } else if (use->last) {

@@ -101,7 +101,8 @@ typedef struct th_gradient_report {
  *
  * In float64 the precision of the context (th_set_precision) has no effect. With .float32 it changes products. In
  * bfloat16x3 the same tolerances hold. In bfloat16 the rounding of the operands hides a small step. So the check cannot
- * tell whether the gradient is right, except for the simplest functions.
+ * tell whether the gradient is right, except for the simplest functions. In int8 the check uses float32, because the
+ * gradients are those of float32 products.
  *
  * Returns TH_OK if the gradient is right. Returns TH_ERROR_VALUE, with a report and without a pending error, if it is
  * wrong, if the check cannot tell, or if it compared nothing. Returns any other code, with a pending error, if the

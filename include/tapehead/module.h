@@ -193,8 +193,8 @@ TH_API th_status th_module_freeze(th_module *m, bool frozen) TH_MUST_CHECK;
 TH_API th_status th_module_cast(th_module *m, th_dtype dtype) TH_MUST_CHECK;
 /* Stores the frozen weights of dense layers, attention projections and embeddings of the tree as a storage type
  * (TH_BFLOAT16, TH_FLOAT16, TH_Q8_0, TH_Q4_0), in place. The values are rounded as by th_cast. A model with the rounded
- * values in float32 computes the same bits, forward and backward. With TH_FLOAT32 or TH_FLOAT64, converts the stored
- * weights of the tree back.
+ * values in float32 computes the same bits, forward and backward, except in TH_PRECISION_INT8. With TH_FLOAT32 or
+ * TH_FLOAT64, converts the stored weights of the tree back.
  *
  *     if (th_module_freeze(model, true) || th_module_store(model, TH_Q8_0))
  *

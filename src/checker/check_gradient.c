@@ -213,9 +213,11 @@ th_status th_check_gradient(th_context *ctx, th_gradient_function *function, voi
                               .options = *options,
                               .dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64,
                               .random = options->seed + 0x5851F42D4C957F2Du};
+        const th_precision precision = th_checker_leave_int8(ctx);
         if (th_checker_begin(&checker, inputs))
             check(&checker);
         th_checker_end(&checker);
+        ctx->machine.precision = precision;
     }
     if (ctx->error)
         return th_report_error(report, ctx);

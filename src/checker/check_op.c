@@ -184,6 +184,7 @@ static th_status check_isolated(th_context *ctx, th_guard *guard, const th_gradi
     const th_depths around = ctx->around;
     const int owned_depth = ctx->owned_depth;
     const bool in_step = ctx->in_step;
+    const th_precision precision = th_checker_leave_int8(ctx);
     ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
     ctx->owned_depth = ctx->scope_depth;
     ctx->in_step = false;
@@ -191,6 +192,7 @@ static th_status check_isolated(th_context *ctx, th_guard *guard, const th_gradi
     ctx->around = around;
     ctx->owned_depth = owned_depth;
     ctx->in_step = in_step;
+    ctx->machine.precision = precision;
     return status;
 }
 

@@ -96,6 +96,16 @@ static inline bool th_checker_in_bfloat16(const th_checker *checker)
     return checker->options.float32 && checker->settings.precision == TH_PRECISION_BFLOAT16;
 }
 
+/* In the precision int8 the gradients are those of float32 products, and differ from the slope of the rounded function.
+ * So a check runs in float32. Returns the precision to restore. */
+static inline th_precision th_checker_leave_int8(th_context *ctx)
+{
+    const th_precision precision = ctx->machine.precision;
+    if (precision == TH_PRECISION_INT8)
+        ctx->machine.precision = TH_PRECISION_FLOAT32;
+    return precision;
+}
+
 /* -- the tensors that the function reads (leaves.c) -- */
 /* Copies the inputs, clears the tape, and marks all existing tensors. Returns false with the error pending. Call
  * th_leaves_end in either case. */

@@ -68,8 +68,8 @@ TH_PRIVATE_API bool th_atomic_publish(th_atomic_file *f);
 /* Discards a complete file instead. */
 TH_PRIVATE_API void th_atomic_discard(th_atomic_file *f);
 
-/* Removes a file, or a link, and synchronizes its directory. Returns true if the path does not exist. Returns false with
- * errno. */
+/* Removes a file, or a link, and synchronizes its directory. Returns true if the path does not exist. Returns false
+ * with errno. */
 TH_PRIVATE_API bool th_remove_file(const char *path);
 /* Removes a temporary file that a killed process left under this name. Returns false for anything else. */
 TH_PRIVATE_API bool th_remove_leftover(const char *name);

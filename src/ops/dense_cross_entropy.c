@@ -51,14 +51,15 @@ static int64_t stored_chunk_rows(int64_t all, int64_t classes)
 }
 
 /* Returns the number of rows of a chunk. Chunks are whole blocks of the sum dW, except a short last one, so that they
- * add up to the bits of one product. Every chunk reads and packs all weights twice, and reads and writes all of dW. In
- * the faster precisions products wait for this memory traffic, so a chunk has at least two blocks. */
+ * add up to the bits of one product. Every chunk reads and packs all weights twice, and reads and writes all of dW.
+ * Products of bfloat16 parts wait for this memory traffic, so then a chunk has at least two blocks. */
 static int64_t chunk_rows(const th_call *call)
 {
     const int64_t blocks = CHUNK_LOGITS / call->input[WEIGHT].size[0] / TH_PRODUCT_BLOCK;
-    const int64_t least = th_precision_of(call->ctx) == TH_PRECISION_FLOAT32 ? 1 : 2;
+    const bool parts = th_long_sum_precision(&call->ctx->machine, call->input[X].dtype) != TH_PRECISION_FLOAT32;
+    const int64_t least = parts ? 2 : 1;
     const int64_t all = th_array_numel(&call->input[TARGETS]);
-    const int64_t rows = th_is_storage(call->input[WEIGHT].dtype) && least == 1
+    const int64_t rows = th_is_storage(call->input[WEIGHT].dtype) && !parts
                              ? stored_chunk_rows(all, call->input[WEIGHT].size[0])
                              : (blocks > least ? blocks : least) * TH_PRODUCT_BLOCK;
     return rows < all ? rows : all;

@@ -3,3 +3,4 @@
 #include <tapehead/tapehead.h>
 
 int report(const char *sentence);
+extern th_context *ctx;

@@ -118,7 +118,9 @@ static rounding rounding_of(const th_script *s)
         float32 |= th_node_output(node, 0)->tensor->dtype == TH_FLOAT32;
         for (int i = 0; i < node->n_inputs; i++)
             float32 |= th_node_input(node, i)->tensor && th_node_input(node, i)->tensor->dtype == TH_FLOAT32;
-        precision = node->precision > precision ? node->precision : precision;
+        /* Stored weights are not exported, so that products of a tape in int8 are float32. */
+        if (node->precision > precision && node->precision != TH_PRECISION_INT8)
+            precision = node->precision;
     }
     if (!float32)
         return (rounding){"1e-11", "float64"};

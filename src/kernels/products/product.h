@@ -33,10 +33,10 @@
  *     most < 2^-118: scale = 0, all n = 0; most is not finite: scale = NaN, all n = 0
  *
  * Let w be the integers of a column's block and s its scale. 8 partial sums of a block add four products each, as
- * integers. Partial sum i is multiplied by (scale s) and added, by a fused multiply-add, to sum i in even blocks, and to
- * sum i + 8 in odd blocks; both begin with 0. An odd number of blocks is made even by a block of zeros. In the end the 16
- * sums are added: sum i += sum i + 8, then + 4, + 2, + 1. The result is added to C, to the bias, or to nothing. So an
- * element depends only on its row and its column.
+ * integers. Partial sum i is multiplied by (scale s) and added, by a fused multiply-add, to sum i in even blocks, and
+ * to sum i + 8 in odd blocks; both begin with 0. An odd number of blocks is made even by a block of zeros. In the end
+ * the 16 sums are added: sum i += sum i + 8, then + 4, + 2, + 1. The result is added to C, to the bias, or to nothing.
+ * So an element depends only on its row and its column.
  *
  * In bfloat16x3, products with k < TH_SHORT_SUM are computed in float32: the errors of two parts need many steps to
  * average out. A product that is a piece of a long sum never counts as short (long_sum). Nor do attention's sums: their
@@ -97,8 +97,8 @@ static inline bool th_product_is_int8(const th_machine *machine, th_dtype dtype,
            p->k % TH_BLOCK_NUMBERS == 0 && (p->b_storage == TH_Q8_0 || p->b_storage == TH_Q4_0);
 }
 
-/* Returns the precision of a product that is not computed in int8. If it is not float32, our own kernels multiply, even if
- * the backend is OpenBLAS. */
+/* Returns the precision of a product that is not computed in int8. If it is not float32, our own kernels multiply, even
+ * if the backend is OpenBLAS. */
 static inline th_precision th_product_precision(const th_machine *machine, th_dtype dtype, const th_product *product)
 {
     const bool short_sum = product->k < TH_SHORT_SUM && !product->long_sum;

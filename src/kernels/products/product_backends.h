@@ -1,6 +1,6 @@
 /* The interface of the backends: product_native.c, product_openblas.c, and product_int8.c for products that
- * th_product_is_int8 selects. Each runs one product with m, n > 0 and ignores its batch dimensions. Up to `threads` tasks of a backend run at once; the workspace has memory for all of
- * them. */
+ * th_product_is_int8 selects. Each runs one product with m, n > 0 and ignores its batch dimensions. Up to `threads`
+ * tasks of a backend run at once; the workspace has memory for all of them. */
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_BACKENDS_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_BACKENDS_H
 

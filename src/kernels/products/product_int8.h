@@ -1,5 +1,6 @@
-/* Products in the precision int8: rows of A, rounded to blocks of int8 numbers, by columns of a B that is stored in such
- * blocks (TH_Q8_0, TH_Q4_0). product.h defines the sums. product_int8.c drives the kernels (vector/product_int8.c). */
+/* Products in the precision int8: rows of A, rounded to blocks of int8 numbers, by columns of a B that is stored in
+ * such blocks (TH_Q8_0, TH_Q4_0). product.h defines the sums. product_int8.c drives the kernels
+ * (vector/product_int8.c). */
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_INT8_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_INT8_H
 

@@ -75,7 +75,7 @@ TH_INLINE void pack_panel_row(int storage, const char *row, int64_t column, real
 }
 
 TH_INLINE void pack_stored_rows(int storage, int64_t k, int64_t n, const char *b, int64_t b_bytes, int64_t column,
-                         real *panels, int64_t stride)
+                                real *panels, int64_t stride)
 {
     const int64_t full = n / TILE_COLUMNS * TILE_COLUMNS;
     for (int64_t step = 0; step < k; step++, b += b_bytes) {
