@@ -247,8 +247,9 @@ END_TEST
 START_TEST(other_syntax_is_left_to_pcre2)
 {
     static const char *const others[] = {
-        "a++",     "a*+b",     "a?+b",     "(?>a)",    "(?<=a)b",     "(?<!a)b", "\\p{Han}",   "[\\p{Han}]",
-        "(?=ab)a", "(?=a|b)a", "(?:a?)+b", "(?:a*)*b", "(?:(?=a))*a", "[a-z-9]", "(?!(?:a))b",
+        "a++",         "a*+b",       "a?+b",       "(?>a)",    "(?<=a)b",  "(?<!a)b",
+        "\\p{Han}",    "[\\p{Han}]", "(?=ab)a",    "(?=a|b)a", "(?:a?)+b", "(?:a*)*b",
+        "(?:(?=a))*a", "[a-z-9]",    "(?!(?:a))b", "(?=|)a",   "(?!|)a|b", "(?:(?=))a(?=())",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         th_automaton *a = automaton_of(others[i]);

@@ -209,6 +209,7 @@ static int read_group(reader *r)
     int node;
     if (ahead || not_ahead) {
         th_character_set set;
+        require(r, !next_is(r, "|") && !next_is(r, "(") && !next_is(r, ")"));
         read_set(r, &set);
         node = add_set(r, ahead ? TH_TREE_AHEAD : TH_TREE_NOT_AHEAD, &set);
     } else {
