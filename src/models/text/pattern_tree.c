@@ -176,18 +176,19 @@ static void read_members(reader *r, th_character_set *set)
 
 static int read_alternatives(reader *r);
 
-/* Reads a set or a character. */
-static void read_set(reader *r, th_character_set *set)
+/* Reads a set or a character. A set takes 500 bytes of stack, which groups within groups must not repeat. */
+static __attribute__((noinline)) int read_set(reader *r, th_tree_kind kind)
 {
-    *set = (th_character_set){0};
+    th_character_set set = {0};
     if (th_accept(&r->in, "["))
-        read_members(r, set);
+        read_members(r, &set);
     else if (th_accept(&r->in, "."))
-        set->inverted = th_character_set_add(set, '\n', '\n');
+        set.inverted = th_character_set_add(&set, '\n', '\n');
     else if (next_is_class(r))
-        read_class(r, set);
+        read_class(r, &set);
     else
-        add_character(r, set, th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r));
+        add_character(r, &set, th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r));
+    return add_set(r, kind, &set);
 }
 
 /* Reads a group, after the parenthesis. */
@@ -196,10 +197,8 @@ static int read_group(reader *r)
     const bool ahead = th_accept(&r->in, "?="), not_ahead = !ahead && th_accept(&r->in, "?!");
     int node;
     if (ahead || not_ahead) {
-        th_character_set set;
         require(r, !th_next_is(&r->in, "|") && !th_next_is(&r->in, "(") && !th_next_is(&r->in, ")"));
-        read_set(r, &set);
-        node = add_set(r, ahead ? TH_TREE_AHEAD : TH_TREE_NOT_AHEAD, &set);
+        node = read_set(r, ahead ? TH_TREE_AHEAD : TH_TREE_NOT_AHEAD);
     } else {
         const bool before = r->ignores_case;
         r->ignores_case = th_accept(&r->in, "?i:") || before;
@@ -214,11 +213,7 @@ static int read_group(reader *r)
 
 static int read_item(reader *r)
 {
-    th_character_set set;
-    if (th_accept(&r->in, "("))
-        return read_group(r);
-    read_set(r, &set);
-    return add_set(r, TH_TREE_SET, &set);
+    return th_accept(&r->in, "(") ? read_group(r) : read_set(r, TH_TREE_SET);
 }
 
 /* Reads a number; `missing` if there is none. */
