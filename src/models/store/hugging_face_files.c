@@ -177,12 +177,17 @@ th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const t
 
 /* -- publishing -- */
 
+static th_status remove_path(const th_weight_files *s, const char *path)
+{
+    return th_remove_file(path) ? TH_OK : fail(s, path, strerror(errno));
+}
+
 static th_status remove_file(const th_weight_files *s, const char *name)
 {
     char path[TH_MAX_PATH];
     if (!th_hugging_face_path(s->ctx, s->operation, s->folder, name, path))
         return th_error_code(s->ctx);
-    return th_remove_file(path) ? TH_OK : fail(s, path, strerror(errno));
+    return remove_path(s, path);
 }
 
 /* Returns what follows the name of a shard, model-00001-of-00002.safetensors; NULL for other names. */
@@ -204,10 +209,11 @@ static bool is_unfinished(const char *end)
     return end[strspn(end, "0123456789")] == 0;
 }
 
+/* Whether a file is new, or a link to a new one. */
 static bool is_published(const th_weight_files *s, const char *path)
 {
     for (int64_t i = 0; i < s->count; i++)
-        if (strcmp(s->file[i].path, path) == 0)
+        if (strcmp(s->file[i].path, path) == 0 || strcmp(s->file[i].file.file.target, path) == 0)
             return true;
     return false;
 }
@@ -225,7 +231,7 @@ static th_status remove_old(const th_weight_files *s, const char *name)
     if (*after || is_published(s, path) || lstat(path, &status) != 0 ||
         !(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)))
         return TH_OK;
-    return th_remove_file(path) ? TH_OK : fail(s, path, strerror(errno));
+    return remove_path(s, path);
 }
 
 static th_status remove_old_files(const th_weight_files *s)
@@ -248,10 +254,11 @@ static th_status remove_old_files(const th_weight_files *s)
     return status;
 }
 
-/* Both kinds of weights must not be in a folder: readers prefer the single file. */
+/* Both kinds of weights must not be in a folder: readers prefer the single file. If the index is a link, the file that
+ * it leads to is replaced, so the link stays. */
 th_status th_weight_files_publish(th_weight_files *s)
 {
-    th_status status = remove_file(s, index_name);
+    th_status status = s->has_index ? remove_path(s, s->index.target) : remove_file(s, index_name);
     if (status == TH_OK && s->count > 1)
         status = remove_file(s, single_name);
     while (status == TH_OK && s->published < s->finished)
