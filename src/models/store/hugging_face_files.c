@@ -81,12 +81,6 @@ th_status th_weight_files_plan(th_weight_files *s, int64_t most)
 
 /* -- the index -- */
 
-/* Adds a member and takes ownership of value, even on failure. */
-static bool add(json_t *object, const char *name, json_t *value)
-{
-    return json_object_set_new(object, name, value) == 0;
-}
-
 /* Adds the file of each tensor. */
 static bool add_names(const th_weight_files *s, json_t *map)
 {
@@ -95,7 +89,7 @@ static bool add_names(const th_weight_files *s, json_t *map)
     for (int64_t i = 0; i < s->count; i++) {
         name_file(i + 1, s->count, name);
         for (int64_t j = s->file[i].begin; added && j < s->file[i].end; j++)
-            added = add(map, s->tensor[j].name, json_string(name));
+            added = th_json_add(map, s->tensor[j].name, json_string(name));
     }
     return added;
 }
@@ -104,8 +98,8 @@ static bool add_names(const th_weight_files *s, json_t *map)
 static json_t *make_index(const th_weight_files *s)
 {
     json_t *index = json_object(), *sums = json_object(), *map = json_object();
-    const bool made = index && sums && add(sums, "total_parameters", json_integer(s->numbers)) &&
-                      add(sums, "total_size", json_integer(s->bytes)) && add_names(s, map) &&
+    const bool made = index && sums && th_json_add(sums, "total_parameters", json_integer(s->numbers)) &&
+                      th_json_add(sums, "total_size", json_integer(s->bytes)) && add_names(s, map) &&
                       json_object_set(index, "metadata", sums) == 0 && json_object_set(index, "weight_map", map) == 0;
     json_decref(sums);
     json_decref(map);
