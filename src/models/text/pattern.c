@@ -1,5 +1,5 @@
-/* Runs a pattern: see pattern.h. pattern_translate.c translates it for PCRE2, which checks it. If possible, an automaton
- * (pattern_automaton.c) then matches it, several times as fast, and otherwise PCRE2. */
+/* Runs a pattern: see pattern.h. pattern_translate.c translates it for PCRE2, which checks it. If possible, an
+ * automaton (pattern_automaton.c) then matches it, several times as fast, and otherwise PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "models/text/pattern.h"
 

@@ -6,8 +6,8 @@
  *    character leads from one list to another. If one of the steps ends the program, there is a match; it ends before
  *    this character, and the steps behind it are dropped. So a transition depends on the state and on the next
  *    character, or on the end of the text.
- * 3. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has the
- *    class of each character that was seen before. */
+ * 3. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has
+ *    the class of each character that was seen before. */
 #include "models/text/pattern_automaton.h"
 
 #include <stdint.h>
