@@ -196,6 +196,35 @@ START_TEST(other_files_stay)
 }
 END_TEST
 
+/* Gives a file of the model another name, to which a link leads. */
+static void move_behind_link(const char *name, const char *other)
+{
+    char from[200], to[200];
+    snprintf(from, sizeof from, "%s", in_folder(name));
+    snprintf(to, sizeof to, "%s/model/%s", folder, other);
+    ck_assert_int_eq(rename(from, to), 0);
+    ck_assert_int_eq(symlink(other, from), 0);
+}
+
+/* A file to which a link in the folder leads is replaced, and the link stays, also if the file has the name of a shard
+ * of another model. */
+START_TEST(links_within_the_folder_stay)
+{
+    th_module *model = model_of(ctx, &models[0].options), *new = model_of(ctx, &models[1].options);
+    export_to(model, "model", (th_export_options){.shard_bytes = 100000});
+    const int files = check_files(model, 100000);
+    move_behind_link(index_file, "index.json");
+    move_behind_link(shard_name(1, files), "model-00001-of-00099.safetensors");
+    for (int round = 0; round < 2; round++) {
+        export_to(round ? new : model, "model", (th_export_options){.shard_bytes = round ? 30000 : 100000});
+        ck_assert(is_there("model/index.json") && is_there("model/model-00001-of-00099.safetensors") == !round);
+        th_module *again = from_folder("model", (th_folder_load_options){0});
+        ck_assert_uint_eq(th_module_crc32c(again), th_module_crc32c(round ? new : model));
+        th_module_free(again);
+    }
+}
+END_TEST
+
 /* -- errors -- */
 
 /* Copies the folder "model" to "copy". */
@@ -432,6 +461,7 @@ int main(void)
     tcase_add_loop_test(tests, every_size_loads, 0, MODELS);
     tcase_add_test(tests, older_weights_are_removed);
     tcase_add_test(tests, other_files_stay);
+    tcase_add_test(tests, links_within_the_folder_stay);
     tcase_add_loop_test(tests, an_error_while_writing_changes_nothing, 0, sizeof shortages / sizeof *shortages);
     tcase_add_test(tests, an_error_while_publishing_leaves_no_model);
     tcase_add_loop_test(tests, no_memory_changes_nothing, 0, MODELS);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <utf8proc.h>
 
 #include "models/text/pattern.h"
@@ -247,8 +248,9 @@ END_TEST
 START_TEST(other_syntax_is_left_to_pcre2)
 {
     static const char *const others[] = {
-        "a++",     "a*+b",     "a?+b",     "(?>a)",    "(?<=a)b",     "(?<!a)b", "\\p{Han}",   "[\\p{Han}]",
-        "(?=ab)a", "(?=a|b)a", "(?:a?)+b", "(?:a*)*b", "(?:(?=a))*a", "[a-z-9]", "(?!(?:a))b",
+        "a++",         "a*+b",       "a?+b",       "(?>a)",    "(?<=a)b",  "(?<!a)b",
+        "\\p{Han}",    "[\\p{Han}]", "(?=ab)a",    "(?=a|b)a", "(?:a?)+b", "(?:a*)*b",
+        "(?:(?=a))*a", "[a-z-9]",    "(?!(?:a))b", "(?=|)a",   "(?!|)a|b", "(?:(?=))a(?=())",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         th_automaton *a = automaton_of(others[i]);
@@ -298,6 +300,39 @@ START_TEST(large_expressions_are_left_to_pcre2)
 }
 END_TEST
 
+/* Returns the time in seconds that the automaton needs to read a character many times. */
+static double time_to_repeat(th_automaton *a, const char *character)
+{
+    enum { TIMES = 100000 };
+    const size_t length = strlen(character);
+    char *text = malloc(TIMES * length);
+    size_t seen;
+    for (int i = 0; i < TIMES; i++)
+        memcpy(text + (size_t)i * length, character, length);
+    const clock_t begin = clock();
+    ck_assert_uint_eq(th_automaton_match(a, text, TIMES * length, 0, &seen), TIMES * length);
+    const double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    free(text);
+    return seconds;
+}
+
+/* A class is found once for each character: 40 sets have 60 ranges each, and so a search takes microseconds. */
+START_TEST(rare_characters_take_no_longer)
+{
+    static const char *const rare[] = {"\xf0\xa0\x80\x80", "\xf1\x80\x80\x80", "\xf4\x8f\xbf\xbf"};
+    char expression[1000], *at = stpcpy(expression, "(?:");
+    for (int i = 0; i < 40; i++)
+        at += sprintf(at, "[\\s\\s\\s\\s\\s\\s%c]|", 'A' + i + (i > 25 ? 6 : 0));
+    strcpy(at, ".)+");
+    th_automaton *a = automaton_of(expression);
+    ck_assert_ptr_nonnull(a);
+    const double usual = time_to_repeat(a, "\xe6\xbc\xa2");
+    for (size_t i = 0; i < sizeof rare / sizeof *rare; i++)
+        ck_assert_double_lt(time_to_repeat(a, rare[i]), 10 * usual + 0.01);
+    th_automaton_free(a);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("pattern automaton", NULL, NULL);
@@ -305,5 +340,6 @@ int main(void)
     tcase_add_loop_test(tests, classes_have_the_same_characters, 0, 22);
     tcase_add_test(tests, other_syntax_is_left_to_pcre2);
     tcase_add_test(tests, large_expressions_are_left_to_pcre2);
+    tcase_add_test(tests, rare_characters_take_no_longer);
     return run_suites();
 }

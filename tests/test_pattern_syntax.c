@@ -348,6 +348,20 @@ START_TEST(matches_begin_at_or_after_a_position)
 END_TEST
 
 /* PCRE2's first attempt sees 1024 bytes. The next one sees four times as many, which it subtracts from the budget. */
+/* PCRE2's search for characters that a match must have is wrong for these. The atomic groups prevent an automaton. */
+START_TEST(what_is_ahead_is_not_counted_twice)
+{
+    static const char *const cases[][2] = {
+        {"(?=a)b*?(?>a)", "a"}, {"(?=a)(?>b*)a", "a"}, {"(?=k)a?(?>k)", "k"}, {"(?:(?>c)|(?=b)d){0}a", "a"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t budget = 1000;
+        size_t begin = 77, end = 77;
+        ck_assert_msg(match(cases[i][0], cases[i][1], 0, &budget, &begin, &end) == TH_MATCH, "%s", cases[i][0]);
+        ck_assert(begin == 0 && end == 1);
+    }
+}
+END_TEST
+
 START_TEST(a_longer_attempt_takes_from_the_budget)
 {
     static char text[4001];
@@ -421,6 +435,7 @@ int main(void)
     tcase_add_test(tests, groups_have_a_limit);
     tcase_add_test(tests, a_new_pattern_says_what_is_wrong);
     tcase_add_test(tests, matches_begin_at_or_after_a_position);
+    tcase_add_test(tests, what_is_ahead_is_not_counted_twice);
     tcase_add_test(tests, a_longer_attempt_takes_from_the_budget);
     tcase_add_test(tests, an_automaton_takes_from_the_budget);
     tcase_add_test(tests, a_match_has_limited_memory);

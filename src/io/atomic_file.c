@@ -220,10 +220,13 @@ static bool keep_permissions(const th_atomic_file *f)
  * error here. */
 static bool synchronize_directory(char *path)
 {
-    char *slash = strrchr(path, '/');
-    if (slash)
-        slash[slash == path] = 0;
-    const int descriptor = th_open_file(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    char *slash = strrchr(path, '/'), *end = slash == path ? path + 1 : slash;
+    const char first = end ? *end : 0;
+    if (end)
+        *end = 0;
+    const int descriptor = th_open_file(end ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (end)
+        *end = first;
     if (descriptor < 0)
         return errno == EACCES; /* a user without read permission may still write to a directory */
     const bool done = th_synchronize_file(descriptor) == 0 || errno == EINVAL;

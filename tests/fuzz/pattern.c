@@ -68,8 +68,8 @@ static void check_automaton(fuzz_part pattern, const char *translated, fuzz_part
     PCRE2_SIZE offset;
     pcre2_compile_context *newlines = pcre2_compile_context_create(NULL);
     pcre2_set_newline(newlines, PCRE2_NEWLINE_LF);
-    pcre2_code *code =
-        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &offset, newlines);
+    const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NO_START_OPTIMIZE; /* as in pattern.c */
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, options, &error, &offset, newlines);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     for (size_t at = 0, seen; at < text.count; at++) {
         if (((unsigned char)text.bytes[at] & 0xc0) == 0x80)

@@ -45,6 +45,13 @@ void th_json_release(th_context *ctx, json_t *value, size_t memory);
  * TH_ERROR_MEMORY stored. The caller releases the value with json_decref. */
 json_t *th_json_build(const th_json_source *source, const char *text, size_t bytes);
 
+/* Adds a member to an object and takes ownership of value, even on failure. Returns false if value is NULL, the name is
+ * not UTF-8, or memory runs out. */
+static inline bool th_json_add(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0;
+}
+
 /* -- members of an object, one at a time -- */
 
 /* th_json_iterator it = th_json_iterate(&source, text, bytes);  while (th_json_next(&it)) ...  if (it.failed) ... */

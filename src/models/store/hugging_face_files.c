@@ -81,12 +81,6 @@ th_status th_weight_files_plan(th_weight_files *s, int64_t most)
 
 /* -- the index -- */
 
-/* Adds a member and takes ownership of value, even on failure. */
-static bool add(json_t *object, const char *name, json_t *value)
-{
-    return json_object_set_new(object, name, value) == 0;
-}
-
 /* Adds the file of each tensor. */
 static bool add_names(const th_weight_files *s, json_t *map)
 {
@@ -95,7 +89,7 @@ static bool add_names(const th_weight_files *s, json_t *map)
     for (int64_t i = 0; i < s->count; i++) {
         name_file(i + 1, s->count, name);
         for (int64_t j = s->file[i].begin; added && j < s->file[i].end; j++)
-            added = add(map, s->tensor[j].name, json_string(name));
+            added = th_json_add(map, s->tensor[j].name, json_string(name));
     }
     return added;
 }
@@ -104,8 +98,8 @@ static bool add_names(const th_weight_files *s, json_t *map)
 static json_t *make_index(const th_weight_files *s)
 {
     json_t *index = json_object(), *sums = json_object(), *map = json_object();
-    const bool made = index && sums && add(sums, "total_parameters", json_integer(s->numbers)) &&
-                      add(sums, "total_size", json_integer(s->bytes)) && add_names(s, map) &&
+    const bool made = index && sums && th_json_add(sums, "total_parameters", json_integer(s->numbers)) &&
+                      th_json_add(sums, "total_size", json_integer(s->bytes)) && add_names(s, map) &&
                       json_object_set(index, "metadata", sums) == 0 && json_object_set(index, "weight_map", map) == 0;
     json_decref(sums);
     json_decref(map);
@@ -177,12 +171,17 @@ th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const t
 
 /* -- publishing -- */
 
+static th_status remove_path(const th_weight_files *s, const char *path)
+{
+    return th_remove_file(path) ? TH_OK : fail(s, path, strerror(errno));
+}
+
 static th_status remove_file(const th_weight_files *s, const char *name)
 {
     char path[TH_MAX_PATH];
     if (!th_hugging_face_path(s->ctx, s->operation, s->folder, name, path))
         return th_error_code(s->ctx);
-    return th_remove_file(path) ? TH_OK : fail(s, path, strerror(errno));
+    return remove_path(s, path);
 }
 
 /* Returns what follows the name of a shard, model-00001-of-00002.safetensors; NULL for other names. */
@@ -204,10 +203,11 @@ static bool is_unfinished(const char *end)
     return end[strspn(end, "0123456789")] == 0;
 }
 
+/* Whether a file is new, or a link to a new one. */
 static bool is_published(const th_weight_files *s, const char *path)
 {
     for (int64_t i = 0; i < s->count; i++)
-        if (strcmp(s->file[i].path, path) == 0)
+        if (strcmp(s->file[i].path, path) == 0 || strcmp(s->file[i].file.file.target, path) == 0)
             return true;
     return false;
 }
@@ -225,7 +225,7 @@ static th_status remove_old(const th_weight_files *s, const char *name)
     if (*after || is_published(s, path) || lstat(path, &status) != 0 ||
         !(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)))
         return TH_OK;
-    return th_remove_file(path) ? TH_OK : fail(s, path, strerror(errno));
+    return remove_path(s, path);
 }
 
 static th_status remove_old_files(const th_weight_files *s)
@@ -248,10 +248,11 @@ static th_status remove_old_files(const th_weight_files *s)
     return status;
 }
 
-/* Both kinds of weights must not be in a folder: readers prefer the single file. */
+/* Both kinds of weights must not be in a folder: readers prefer the single file. If the index is a link, the file that
+ * it leads to is replaced, so the link stays. */
 th_status th_weight_files_publish(th_weight_files *s)
 {
-    th_status status = remove_file(s, index_name);
+    th_status status = s->has_index ? remove_path(s, s->index.target) : remove_file(s, index_name);
     if (status == TH_OK && s->count > 1)
         status = remove_file(s, single_name);
     while (status == TH_OK && s->published < s->finished)

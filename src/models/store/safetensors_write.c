@@ -43,12 +43,6 @@ void th_store_sort(th_to_store *tensor, int64_t count)
 
 /* -- the header -- */
 
-/* Adds a member and takes ownership of value, even on failure. */
-static bool add(json_t *object, const char *name, json_t *value)
-{
-    return json_object_set_new(object, name, value) == 0;
-}
-
 /* The last size is `last`. */
 static json_t *describe(const char *type, int ndim, const int64_t *size, int64_t last, int64_t begin, int64_t end)
 {
@@ -58,7 +52,7 @@ static json_t *describe(const char *type, int ndim, const int64_t *size, int64_t
         made = json_array_append_new(shape, json_integer(i == ndim - 1 ? last : size[i])) == 0;
     made = made && json_array_append_new(offsets, json_integer(begin)) == 0 &&
            json_array_append_new(offsets, json_integer(end)) == 0;
-    if (made && add(entry, "dtype", json_string(type)) && json_object_set(entry, "shape", shape) == 0 &&
+    if (made && th_json_add(entry, "dtype", json_string(type)) && json_object_set(entry, "shape", shape) == 0 &&
         json_object_set(entry, "data_offsets", offsets) == 0) {
         json_decref(shape);
         json_decref(offsets);
@@ -75,7 +69,7 @@ static th_status add_tensor(const th_storing *s, json_t *header, const char *nam
     if (entry == NULL)
         return th_fail_memory(s->ctx, s->operation, sizeof(json_t));
     const bool taken = json_object_get(header, name) != NULL;
-    if (!taken && add(header, name, json_incref(entry))) {
+    if (!taken && th_json_add(header, name, json_incref(entry))) {
         json_decref(entry);
         return TH_OK;
     }
@@ -100,9 +94,9 @@ static th_status add_metadata(const th_storing *s, json_t *header)
             return th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,
                            "text %lld of the metadata is NULL, not UTF-8, or its name is given twice", (long long)i);
         }
-        made = add(texts, s->metadata[i].name, json_string(s->metadata[i].text));
+        made = th_json_add(texts, s->metadata[i].name, json_string(s->metadata[i].text));
     }
-    if (made && add(header, "__metadata__", json_incref(texts))) {
+    if (made && th_json_add(header, "__metadata__", json_incref(texts))) {
         json_decref(texts);
         return TH_OK;
     }

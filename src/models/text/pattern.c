@@ -1,5 +1,5 @@
-/* Runs a pattern: see pattern.h. pattern_translate.c translates it for PCRE2, which checks it. If possible, an automaton
- * (pattern_automaton.c) then matches it, several times as fast, and otherwise PCRE2. */
+/* Runs a pattern: see pattern.h. pattern_translate.c translates it for PCRE2, which checks it. If possible, an
+ * automaton (pattern_automaton.c) then matches it, several times as fast, and otherwise PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "models/text/pattern.h"
 
@@ -27,6 +27,13 @@ struct th_pattern {
     pcre2_jit_stack *stack;
 };
 
+/* Returns the options of an expression. PCRE2 first looks for characters that a match must have. If an expression looks
+ * ahead, it may look for one too many: (?=a)b*?a does not match "a" then. */
+static uint32_t options_of(const char *translated)
+{
+    return PCRE2_UTF | PCRE2_UCP | (strstr(translated, "(?=") ? PCRE2_NO_START_OPTIMIZE : 0u);
+}
+
 static bool compile(th_pattern *p, const char *translated, char *trouble)
 {
     int error;
@@ -36,7 +43,7 @@ static bool compile(th_pattern *p, const char *translated, char *trouble)
         return false;
     pcre2_set_newline(newlines, PCRE2_NEWLINE_LF);
     p->code =
-        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error, &at, newlines);
+        pcre2_compile((PCRE2_SPTR)translated, PCRE2_ZERO_TERMINATED, options_of(translated), &error, &at, newlines);
     pcre2_compile_context_free(newlines);
     if (p->code == NULL) {
         if (error != PCRE2_ERROR_HEAP_FAILED) {

@@ -1,6 +1,6 @@
 /* The regular expressions with which tokenizers split text. Files have Oniguruma's (Ruby's) syntax, which the
- * reference library runs; here PCRE2 or an automaton runs them. Syntax with the same meaning in both is translated, and the few
- * classes of characters that differ are spelled out. All other syntax is rejected, so no file splits text
+ * reference library runs; here PCRE2 or an automaton runs them. Syntax with the same meaning in both is translated, and
+ * the few classes of characters that differ are spelled out. All other syntax is rejected, so no file splits text
  * differently than in the reference. */
 #ifndef TH_MODELS_TEXT_PATTERN_H
 #define TH_MODELS_TEXT_PATTERN_H

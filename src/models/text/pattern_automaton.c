@@ -6,8 +6,8 @@
  *    character leads from one list to another. If one of the steps ends the program, there is a match; it ends before
  *    this character, and the steps behind it are dropped. So a transition depends on the state and on the next
  *    character, or on the end of the text.
- * 3. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has the
- *    class of each character that was seen before. */
+ * 3. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has
+ *    the class of each character that was seen before. */
 #include "models/text/pattern_automaton.h"
 
 #include <stdint.h>
@@ -17,7 +17,7 @@
 #include "models/text/pattern_tree.h"
 #include "models/text/unicode.h"
 
-enum { MAX_STEPS = 256, MAX_STATES = 192, MAX_CLASSES = 192, KEPT_CODES = 0x20000 };
+enum { MAX_STEPS = 256, MAX_STATES = 192, MAX_CLASSES = 192, CODES = 0x110000 };
 enum { NO_CLASS = 0, END_OF_TEXT = 1, FIRST_CLASS = 2 };
 enum { DEAD = 0, START = 1 };
 
@@ -27,7 +27,7 @@ struct th_automaton {
     int sets;
     th_character_set *set;         /* [sets] */
     uint64_t members[MAX_CLASSES]; /* which sets have the characters of a class: bit i for set i */
-    uint8_t class_of[KEPT_CODES];  /* NO_CLASS: not known yet */
+    uint8_t class_of[CODES];       /* NO_CLASS: not known yet */
 };
 
 /* -- classes -- */
@@ -85,12 +85,12 @@ static bool find_classes(th_automaton *a)
     return found;
 }
 
-/* Returns the class of a character that is not in the table, and keeps it there. */
+/* Returns the class of a character that is not in the table, and keeps it there. The table has a place for every
+ * character: a text may repeat any of them, and finding a class may take thousands of comparisons. */
 static __attribute__((noinline)) int class_of_code(th_automaton *a, uint32_t code)
 {
     const int class = find_class(a, members_of(a, code, th_unicode_category(code)));
-    if (code < KEPT_CODES)
-        a->class_of[code] = (uint8_t) class;
+    a->class_of[code] = (uint8_t) class;
     return class;
 }
 
@@ -344,7 +344,7 @@ size_t th_automaton_match(th_automaton *automaton, const char *text, size_t coun
     while (at < count) {
         size_t length = 1;
         const uint32_t code = byte[at] < 0x80 ? byte[at] : code_at(byte + at, &length);
-        size_t class = code < KEPT_CODES ? automaton->class_of[code] : NO_CLASS;
+        size_t class = automaton->class_of[code];
         if (class == NO_CLASS)
             class = (size_t)class_of_code(automaton, code);
         const unsigned entry = transition[state * classes + class];

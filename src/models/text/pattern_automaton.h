@@ -1,5 +1,5 @@
-/* A regular expression as a deterministic automaton, which reads each character once. Matches are those of a search that
- * tries alternatives in order (PCRE2, Oniguruma). The patterns of most tokenizers can be such an automaton. */
+/* A regular expression as a deterministic automaton, which reads each character once. Matches are those of a search
+ * that tries alternatives in order (PCRE2, Oniguruma). The patterns of most tokenizers can be such an automaton. */
 #ifndef TH_MODELS_TEXT_PATTERN_AUTOMATON_H
 #define TH_MODELS_TEXT_PATTERN_AUTOMATON_H
 

@@ -18,13 +18,14 @@
 #include <string.h>
 
 #include "models/core.h"
+#include "models/text/expression.h"
 #include "models/text/pattern.h"
 #include "models/text/unicode_additions.h"
 
 enum { MAX_GROUPS = 63 };
 
 typedef struct reader {
-    const char *at, *end;
+    th_expression in;
     char *out;
     size_t capacity; /* left, including the NUL */
     char *trouble;   /* "" without an error */
@@ -75,20 +76,6 @@ static void emit_code(reader *r, uint32_t code)
     emit_text(r, text);
 }
 
-static bool next_is(const reader *r, const char *text)
-{
-    const size_t count = strlen(text);
-    return (size_t)(r->end - r->at) >= count && memcmp(r->at, text, count) == 0;
-}
-
-static bool accept(reader *r, const char *text)
-{
-    const bool is = next_is(r, text);
-    if (is)
-        r->at += strlen(text);
-    return is;
-}
-
 static bool ignores_case(const reader *r)
 {
     return r->ignores_case[r->groups];
@@ -126,10 +113,10 @@ static bool emit_category(reader *r, const char *name)
 /* Reads \s, \d, \p{..} and their opposites, after the backslash. Within [..], opposites are not allowed. */
 static bool read_class(reader *r, bool within)
 {
-    const char kind = r->at < r->end ? *r->at : 0;
+    const char kind = r->in.at < r->in.end ? *r->in.at : 0;
     if (kind == 0 || !strchr("sSdDpP", kind))
         return false;
-    r->at++;
+    r->in.at++;
     const bool opposite = kind < 'a';
     if (opposite && within)
         complain(r, "\\%c within [] is not supported", kind);
@@ -139,13 +126,13 @@ static bool read_class(reader *r, bool within)
         emit_text(r, opposite ? "[^" : "[");
     char name[8] = "Nd";
     if (kind == 'p' || kind == 'P') {
-        const char *close = next_is(r, "{") ? memchr(r->at, '}', (size_t)(r->end - r->at)) : NULL;
-        const size_t count = close ? (size_t)(close - r->at) - 1 : 0;
+        const char *close = th_next_is(&r->in, "{") ? memchr(r->in.at, '}', (size_t)(r->in.end - r->in.at)) : NULL;
+        const size_t count = close ? (size_t)(close - r->in.at) - 1 : 0;
         name[0] = 0;
         if (count > 0 && count < sizeof name) {
-            memcpy(name, r->at + 1, count);
+            memcpy(name, r->in.at + 1, count);
             name[count] = 0;
-            r->at = close + 1;
+            r->in.at = close + 1;
         }
     }
     if (kind == 's' || kind == 'S')
@@ -163,8 +150,8 @@ static bool read_class(reader *r, bool within)
 static bool read_hexadecimal(reader *r, int least, int max, uint32_t *code)
 {
     int digits = 0;
-    for (*code = 0; digits < max && r->at < r->end; digits++, r->at++) {
-        const char c = *r->at;
+    for (*code = 0; digits < max && r->in.at < r->in.end; digits++, r->in.at++) {
+        const char c = *r->in.at;
         const int value = c >= '0' && c <= '9'                 ? c - '0'
                           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
                                                                : -1;
@@ -179,14 +166,14 @@ static bool read_hexadecimal(reader *r, int least, int max, uint32_t *code)
 static void read_escape(reader *r)
 {
     static const char letters[] = "tnrfvae", codes[] = "\t\n\r\f\v\a\x1b";
-    const char c = r->at < r->end ? *r->at++ : 0;
+    const char c = r->in.at < r->in.end ? *r->in.at++ : 0;
     const char *letter = c ? strchr(letters, c) : NULL;
     uint32_t code = 0;
     bool good = true;
     if (letter) {
         code = (uint32_t)codes[letter - letters];
-    } else if (c == 'x' && accept(r, "{")) {
-        good = read_hexadecimal(r, 1, 6, &code) && accept(r, "}");
+    } else if (c == 'x' && th_accept(&r->in, "{")) {
+        good = read_hexadecimal(r, 1, 6, &code) && th_accept(&r->in, "}");
     } else if (c == 'x') {
         good = read_hexadecimal(r, 2, 2, &code) && code < 0x80;
     } else if (c == 'u') {
@@ -209,25 +196,25 @@ static void read_escape(reader *r)
 /* Reads a literal character. */
 static void read_character(reader *r)
 {
-    const unsigned char c = (unsigned char)*r->at;
+    const unsigned char c = (unsigned char)*r->in.at;
     if (c < 0x80) {
         static const char *const pairs[] = {"ss", "ff", "fi", "fl", "st"};
         for (size_t i = 0; ignores_case(r) && i < sizeof pairs / sizeof pairs[0]; i++)
-            if (r->end - r->at >= 2 && (c | 32) == pairs[i][0] && (r->at[1] | 32) == pairs[i][1])
+            if (r->in.end - r->in.at >= 2 && (c | 32) == pairs[i][0] && (r->in.at[1] | 32) == pairs[i][1])
                 complain(r, "\"%s\" within (?i:) is not supported", pairs[i]);
-        emit(r, r->at++, 1);
+        emit(r, r->in.at++, 1);
         return;
     }
     unsigned char character[5] = {0};
-    const size_t left = (size_t)(r->end - r->at);
-    memcpy(character, r->at, left < 4 ? left : 4);
+    const size_t left = (size_t)(r->in.end - r->in.at);
+    memcpy(character, r->in.at, left < 4 ? left : 4);
     const int count = th_utf8_length(character);
     if (count == 0)
         complain(r, "it is not UTF-8");
     if (ignores_case(r))
         complain(r, "within (?i:) only ASCII is supported");
-    emit(r, r->at, (size_t)count);
-    r->at += count ? count : 1;
+    emit(r, r->in.at, (size_t)count);
+    r->in.at += count ? count : 1;
 }
 
 /* Reads [..], after the bracket. */
@@ -236,25 +223,25 @@ static void read_set(reader *r)
     if (ignores_case(r))
         complain(r, "[] within (?i:) is not supported");
     emit_text(r, "[");
-    if (accept(r, "^"))
+    if (th_accept(&r->in, "^"))
         emit_text(r, "^");
-    if (next_is(r, "]"))
+    if (th_next_is(&r->in, "]"))
         complain(r, "a [] is empty");
-    while (is_valid(r) && !next_is(r, "]")) {
-        if (r->at == r->end) {
+    while (is_valid(r) && !th_next_is(&r->in, "]")) {
+        if (r->in.at == r->in.end) {
             complain(r, "a [ is not closed");
-        } else if (next_is(r, "[") || next_is(r, "&&")) {
+        } else if (th_next_is(&r->in, "[") || th_next_is(&r->in, "&&")) {
             complain(r, "sets within sets are not supported; write \\[ and \\& for the characters");
-        } else if (accept(r, "\\")) {
+        } else if (th_accept(&r->in, "\\")) {
             if (!read_class(r, true))
                 read_escape(r);
-            else if (next_is(r, "-") && !(r->at + 1 < r->end && r->at[1] == ']'))
+            else if (th_next_is(&r->in, "-") && !(r->in.at + 1 < r->in.end && r->in.at[1] == ']'))
                 complain(r, "a range begins with a class");
         } else {
             read_character(r);
         }
     }
-    accept(r, "]");
+    th_accept(&r->in, "]");
     emit_text(r, "]");
 }
 
@@ -265,11 +252,11 @@ static void read_group(reader *r)
     static const char *const kinds[] = {"?:", "?i:", "?=", "?!", "?<=", "?<!", "?>"};
     const char *kind = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && kind == NULL; i++)
-        if (accept(r, kinds[i]))
+        if (th_accept(&r->in, kinds[i]))
             kind = kinds[i];
-    if (kind == NULL && next_is(r, "?"))
+    if (kind == NULL && th_next_is(&r->in, "?"))
         complain(r, "a group begins with (? and something other than : i: = ! <= <! >");
-    if (next_is(r, "*"))
+    if (th_next_is(&r->in, "*"))
         complain(r, "a group begins with (*");
     if (r->groups == MAX_GROUPS)
         complain(r, "groups are nested deeper than %d", MAX_GROUPS);
@@ -283,22 +270,22 @@ static void read_group(reader *r)
 /* Reads {n}, {n,} or {n,m}, after the brace. Returns whether it is {n}. */
 static bool read_counts(reader *r)
 {
-    const char *begin = r->at - 1;
+    const char *begin = r->in.at - 1;
     int numbers = 0, digits = 0;
     bool comma = false;
-    for (; r->at < r->end && *r->at != '}'; r->at++) {
-        if (*r->at == ',' && !comma && digits > 0) {
+    for (; r->in.at < r->in.end && *r->in.at != '}'; r->in.at++) {
+        if (*r->in.at == ',' && !comma && digits > 0) {
             comma = true;
             digits = 0;
-        } else if (*r->at >= '0' && *r->at <= '9' && ++digits < 5) {
+        } else if (*r->in.at >= '0' && *r->in.at <= '9' && ++digits < 5) {
             numbers += digits == 1;
         } else {
             break;
         }
     }
-    if (!accept(r, "}") || numbers == 0)
+    if (!th_accept(&r->in, "}") || numbers == 0)
         complain(r, "a { does not begin {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
-    emit(r, begin, (size_t)(r->at - begin));
+    emit(r, begin, (size_t)(r->in.at - begin));
     return !comma;
 }
 
@@ -306,52 +293,52 @@ static bool read_counts(reader *r)
 static void read_repetition(reader *r)
 {
     bool counted = false, exact = false;
-    if (accept(r, "{")) {
+    if (th_accept(&r->in, "{")) {
         counted = true;
         exact = read_counts(r);
-    } else if (next_is(r, "*") || next_is(r, "+") || next_is(r, "?")) {
-        emit(r, r->at++, 1);
+    } else if (th_next_is(&r->in, "*") || th_next_is(&r->in, "+") || th_next_is(&r->in, "?")) {
+        emit(r, r->in.at++, 1);
     } else {
         return;
     }
-    if (next_is(r, "+") && counted)
+    if (th_next_is(&r->in, "+") && counted)
         complain(r, "{}+ is ambiguous; put the repeated part in (?:)");
-    if (next_is(r, "?") && exact)
+    if (th_next_is(&r->in, "?") && exact)
         complain(r, "{n}? is ambiguous; put the repeated part in (?:)");
-    if (next_is(r, "+") || next_is(r, "?"))
-        emit(r, r->at++, 1);
-    if (next_is(r, "+") || next_is(r, "?") || next_is(r, "*") || next_is(r, "{"))
+    if (th_next_is(&r->in, "+") || th_next_is(&r->in, "?"))
+        emit(r, r->in.at++, 1);
+    if (th_next_is(&r->in, "+") || th_next_is(&r->in, "?") || th_next_is(&r->in, "*") || th_next_is(&r->in, "{"))
         complain(r, "a repetition is repeated; put the repeated part in (?:)");
 }
 
 static void read_next(reader *r)
 {
     bool repeatable = true;
-    if (accept(r, "\\")) {
+    if (th_accept(&r->in, "\\")) {
         if (!read_class(r, false))
             read_escape(r);
-    } else if (accept(r, "[")) {
+    } else if (th_accept(&r->in, "[")) {
         read_set(r);
-    } else if (accept(r, "(")) {
+    } else if (th_accept(&r->in, "(")) {
         read_group(r);
         repeatable = false;
-    } else if (accept(r, ")")) {
+    } else if (th_accept(&r->in, ")")) {
         if (r->groups-- == 0) {
             complain(r, "a ) has no matching (");
             r->groups = 0;
         }
         emit_text(r, ")");
-        if (r->looks_around[r->groups + 1] && r->at < r->end && strchr("*+?{", *r->at))
+        if (r->looks_around[r->groups + 1] && r->in.at < r->in.end && strchr("*+?{", *r->in.at))
             complain(r, "a lookaround group is repeated, which is not supported");
-    } else if (accept(r, "|")) {
+    } else if (th_accept(&r->in, "|")) {
         emit_text(r, "|");
         repeatable = false;
-    } else if (next_is(r, "^") || next_is(r, "$")) {
-        complain(r, "%c is not supported", *r->at);
-    } else if (strchr("*+?{", *r->at)) {
-        complain(r, "there is nothing before %c to repeat", *r->at);
-    } else if (next_is(r, "]") || next_is(r, "}")) {
-        emit(r, (const char[]){'\\', *r->at++}, 2);
+    } else if (th_next_is(&r->in, "^") || th_next_is(&r->in, "$")) {
+        complain(r, "%c is not supported", *r->in.at);
+    } else if (strchr("*+?{", *r->in.at)) {
+        complain(r, "there is nothing before %c to repeat", *r->in.at);
+    } else if (th_next_is(&r->in, "]") || th_next_is(&r->in, "}")) {
+        emit(r, (const char[]){'\\', *r->in.at++}, 2);
     } else {
         read_character(r);
     }
@@ -363,14 +350,13 @@ bool th_pattern_translate(const char *expression, size_t count, char *translated
                           char trouble[TH_PATTERN_TROUBLE])
 {
     trouble[0] = 0;
-    reader r = {
-        .at = expression, .end = expression + count, .out = translated, .capacity = capacity, .trouble = trouble};
+    reader r = {.in = {expression, expression + count}, .out = translated, .capacity = capacity, .trouble = trouble};
     translated[0] = 0;
     if (count > TH_MAX_PATTERN)
         complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
     if (memchr(expression, 0, count))
         complain(&r, "it contains a NUL");
-    while (is_valid(&r) && r.at < r.end)
+    while (is_valid(&r) && r.in.at < r.in.end)
         read_next(&r);
     if (r.groups > 0)
         complain(&r, "a ( is not closed");

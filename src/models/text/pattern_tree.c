@@ -4,29 +4,16 @@
 
 #include <string.h>
 
+#include "models/text/expression.h"
 #include "models/text/split.h"
 #include "models/text/unicode.h"
 
 typedef struct reader {
-    const char *at, *end;
+    th_expression in;
     th_pattern_tree *tree;
     bool known; /* so far */
     bool ignores_case;
 } reader;
-
-static bool next_is(const reader *r, const char *text)
-{
-    const size_t count = strlen(text);
-    return (size_t)(r->end - r->at) >= count && memcmp(r->at, text, count) == 0;
-}
-
-static bool accept(reader *r, const char *text)
-{
-    const bool is = next_is(r, text);
-    if (is)
-        r->at += strlen(text);
-    return is;
-}
 
 static void require(reader *r, bool condition)
 {
@@ -83,9 +70,10 @@ static uint32_t read_hexadecimal(reader *r, int most)
 {
     static const char digits[] = "0123456789abcdef";
     uint32_t code = 0;
-    for (const char *digit; most > 0 && r->at < r->end && *r->at && (digit = strchr(digits, *r->at | 32)); most--) {
+    for (const char *digit; most > 0 && r->in.at < r->in.end && *r->in.at && (digit = strchr(digits, *r->in.at | 32));
+         most--) {
         code = code << 4 | (uint32_t)(digit - digits);
-        r->at++;
+        r->in.at++;
     }
     return code;
 }
@@ -94,13 +82,13 @@ static uint32_t read_hexadecimal(reader *r, int most)
 static uint32_t read_escape(reader *r)
 {
     static const char letters[] = "tnrfvae", codes[] = "\t\n\r\f\v\a\x1b";
-    const char c = r->at < r->end ? *r->at++ : 0;
+    const char c = r->in.at < r->in.end ? *r->in.at++ : 0;
     const char *letter = c ? strchr(letters, c) : NULL;
     if (letter)
         return (uint32_t)codes[letter - letters];
-    if (c == 'x' && accept(r, "{")) {
+    if (c == 'x' && th_accept(&r->in, "{")) {
         const uint32_t code = read_hexadecimal(r, 6);
-        require(r, accept(r, "}"));
+        require(r, th_accept(&r->in, "}"));
         return code;
     }
     if (c == 'x' || c == 'u')
@@ -112,31 +100,31 @@ static uint32_t read_escape(reader *r)
 /* Reads a character that stands for itself. */
 static uint32_t read_literal(reader *r)
 {
-    const int length = th_character_length(r->at, (size_t)(r->end - r->at));
+    const int length = th_character_length(r->in.at, (size_t)(r->in.end - r->in.at));
     require(r, length > 0);
-    const uint32_t code = length > 0 ? th_code_of(r->at, length) : 0;
-    r->at += length > 0 ? length : 1;
+    const uint32_t code = length > 0 ? th_code_of(r->in.at, length) : 0;
+    r->in.at += length > 0 ? length : 1;
     return code;
 }
 
 static bool next_is_class(const reader *r)
 {
-    return r->end - r->at >= 2 && r->at[0] == '\\' && strchr("sSdDpP", r->at[1]);
+    return r->in.end - r->in.at >= 2 && r->in.at[0] == '\\' && strchr("sSdDpP", r->in.at[1]);
 }
 
 /* Reads \s, \S, \d, \D, \p{..} or \P{..}. */
 static void read_class(reader *r, th_character_set *set)
 {
-    const char kind = r->at[1];
-    r->at += 2;
+    const char kind = r->in.at[1];
+    r->in.at += 2;
     char name[4] = "Nd";
     if (kind == 'p' || kind == 'P') {
         size_t count = 0;
-        require(r, accept(r, "{"));
-        for (; r->at < r->end && *r->at != '}' && count + 1 < sizeof name; r->at++)
-            name[count++] = *r->at;
+        require(r, th_accept(&r->in, "{"));
+        for (; r->in.at < r->in.end && *r->in.at != '}' && count + 1 < sizeof name; r->in.at++)
+            name[count++] = *r->in.at;
         name[count] = 0;
-        require(r, accept(r, "}"));
+        require(r, th_accept(&r->in, "}"));
     }
     /* Han is a script, not a category */
     require(r, kind == 's' || kind == 'S'
@@ -163,22 +151,22 @@ static void add_character(const reader *r, th_character_set *set, uint32_t code)
 static uint32_t read_member(reader *r)
 {
     require(r, !next_is_class(r));
-    return accept(r, "\\") ? read_escape(r) : read_literal(r);
+    return th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r);
 }
 
 /* Reads [..], after the bracket. A hyphen must be first, last, escaped or in a range. */
 static void read_members(reader *r, th_character_set *set)
 {
-    const bool inverted = accept(r, "^");
-    for (bool first = true; r->known && !accept(r, "]"); first = false) {
+    const bool inverted = th_accept(&r->in, "^");
+    for (bool first = true; r->known && !th_accept(&r->in, "]"); first = false) {
         if (next_is_class(r)) {
             read_class(r, set);
             continue;
         }
-        const bool hyphen = next_is(r, "-");
+        const bool hyphen = th_next_is(&r->in, "-");
         const uint32_t low = read_member(r);
-        require(r, !hyphen || first || next_is(r, "]"));
-        const bool range = next_is(r, "-") && !next_is(r, "-]") && accept(r, "-");
+        require(r, !hyphen || first || th_next_is(&r->in, "]"));
+        const bool range = th_next_is(&r->in, "-") && !th_next_is(&r->in, "-]") && th_accept(&r->in, "-");
         require(r, th_character_set_add(set, low, range ? read_member(r) : low));
     }
     set->inverted = inverted;
@@ -188,85 +176,81 @@ static void read_members(reader *r, th_character_set *set)
 
 static int read_alternatives(reader *r);
 
-/* Reads a set or a character. */
-static void read_set(reader *r, th_character_set *set)
+/* Reads a set or a character. A set takes 500 bytes of stack, which groups within groups must not repeat. */
+static __attribute__((noinline)) int read_set(reader *r, th_tree_kind kind)
 {
-    *set = (th_character_set){0};
-    if (accept(r, "["))
-        read_members(r, set);
-    else if (accept(r, "."))
-        set->inverted = th_character_set_add(set, '\n', '\n');
+    th_character_set set = {0};
+    if (th_accept(&r->in, "["))
+        read_members(r, &set);
+    else if (th_accept(&r->in, "."))
+        set.inverted = th_character_set_add(&set, '\n', '\n');
     else if (next_is_class(r))
-        read_class(r, set);
+        read_class(r, &set);
     else
-        add_character(r, set, accept(r, "\\") ? read_escape(r) : read_literal(r));
+        add_character(r, &set, th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r));
+    return add_set(r, kind, &set);
 }
 
 /* Reads a group, after the parenthesis. */
 static int read_group(reader *r)
 {
-    const bool ahead = accept(r, "?="), not_ahead = !ahead && accept(r, "?!");
+    const bool ahead = th_accept(&r->in, "?="), not_ahead = !ahead && th_accept(&r->in, "?!");
     int node;
     if (ahead || not_ahead) {
-        th_character_set set;
-        read_set(r, &set);
-        node = add_set(r, ahead ? TH_TREE_AHEAD : TH_TREE_NOT_AHEAD, &set);
+        require(r, !th_next_is(&r->in, "|") && !th_next_is(&r->in, "(") && !th_next_is(&r->in, ")"));
+        node = read_set(r, ahead ? TH_TREE_AHEAD : TH_TREE_NOT_AHEAD);
     } else {
         const bool before = r->ignores_case;
-        r->ignores_case = accept(r, "?i:") || before;
-        (void)accept(r, "?:");
-        require(r, !next_is(r, "?"));
+        r->ignores_case = th_accept(&r->in, "?i:") || before;
+        (void)th_accept(&r->in, "?:");
+        require(r, !th_next_is(&r->in, "?"));
         node = r->known ? read_alternatives(r) : 0;
         r->ignores_case = before;
     }
-    require(r, accept(r, ")"));
+    require(r, th_accept(&r->in, ")"));
     return node;
 }
 
 static int read_item(reader *r)
 {
-    th_character_set set;
-    if (accept(r, "("))
-        return read_group(r);
-    read_set(r, &set);
-    return add_set(r, TH_TREE_SET, &set);
+    return th_accept(&r->in, "(") ? read_group(r) : read_set(r, TH_TREE_SET);
 }
 
 /* Reads a number; `missing` if there is none. */
 static int read_number(reader *r, int missing)
 {
-    const char *begin = r->at;
+    const char *begin = r->in.at;
     int number = 0;
-    for (; r->at < r->end && *r->at >= '0' && *r->at <= '9' && number < 10000; r->at++)
-        number = 10 * number + (*r->at - '0');
-    return r->at > begin ? number : missing;
+    for (; r->in.at < r->in.end && *r->in.at >= '0' && *r->in.at <= '9' && number < 10000; r->in.at++)
+        number = 10 * number + (*r->in.at - '0');
+    return r->in.at > begin ? number : missing;
 }
 
 static int read_repetition(reader *r, int item)
 {
     th_tree_node node = {.kind = TH_TREE_REPEAT, .first = item, .most = TH_ANY_COUNT};
-    if (accept(r, "{")) {
+    if (th_accept(&r->in, "{")) {
         node.least = node.most = read_number(r, 0);
-        if (accept(r, ","))
+        if (th_accept(&r->in, ","))
             node.most = read_number(r, TH_ANY_COUNT);
-        require(r, accept(r, "}"));
-    } else if (accept(r, "+")) {
+        require(r, th_accept(&r->in, "}"));
+    } else if (th_accept(&r->in, "+")) {
         node.least = 1;
-    } else if (accept(r, "?")) {
+    } else if (th_accept(&r->in, "?")) {
         node.most = 1;
-    } else if (!accept(r, "*")) {
+    } else if (!th_accept(&r->in, "*")) {
         return item;
     }
-    node.lazy = accept(r, "?");
+    node.lazy = th_accept(&r->in, "?");
     /* engines have special rules for repetitions of the empty string */
-    require(r, !next_is(r, "+") && !(r->tree->node[item].empty && node.most == TH_ANY_COUNT));
+    require(r, !th_next_is(&r->in, "+") && !(r->tree->node[item].empty && node.most == TH_ANY_COUNT));
     return add(r, node);
 }
 
 static int read_sequence(reader *r)
 {
     int sequence = add(r, (th_tree_node){.kind = TH_TREE_EMPTY});
-    while (r->known && r->at < r->end && !next_is(r, "|") && !next_is(r, ")")) {
+    while (r->known && r->in.at < r->in.end && !th_next_is(&r->in, "|") && !th_next_is(&r->in, ")")) {
         const int item = read_item(r), repeated = read_repetition(r, item);
         sequence = add(r, (th_tree_node){.kind = TH_TREE_SEQUENCE, .first = sequence, .second = repeated});
     }
@@ -276,7 +260,7 @@ static int read_sequence(reader *r)
 static int read_alternatives(reader *r)
 {
     int either = read_sequence(r);
-    while (r->known && accept(r, "|")) {
+    while (r->known && th_accept(&r->in, "|")) {
         const int next = read_sequence(r);
         either = add(r, (th_tree_node){.kind = TH_TREE_EITHER, .first = either, .second = next});
     }
@@ -286,7 +270,7 @@ static int read_alternatives(reader *r)
 bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree)
 {
     *tree = (th_pattern_tree){0};
-    reader r = {.at = expression, .end = expression + count, .tree = tree, .known = true};
+    reader r = {.in = {expression, expression + count}, .tree = tree, .known = true};
     tree->root = read_alternatives(&r);
-    return r.known && r.at == r.end;
+    return r.known && r.in.at == r.in.end;
 }

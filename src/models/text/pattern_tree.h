@@ -1,5 +1,6 @@
 /* Reads a regular expression as a tree. Its syntax is that of pattern_translate.c, without what an automaton cannot do:
- * it has no possessive repetition, no atomic group and nothing that looks back. What looks ahead looks at one character. */
+ * it has no possessive repetition, no atomic group and nothing that looks back. What looks ahead looks at one
+ * character. */
 #ifndef TH_MODELS_TEXT_PATTERN_TREE_H
 #define TH_MODELS_TEXT_PATTERN_TREE_H
 
