@@ -275,15 +275,16 @@ START_TEST(other_products_are_float32)
                  {TH_FLOAT64, TH_Q8_0, true}};
     static char b[K * N * 8];
     static double a[M * K], c[2][M * N]; /* memory for either type */
+    void *numbers = a;
     float *random = random_values(M * K);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t j = 0; j < sizeof b; j++)
             b[j] = (char)(j % 2 ? 0x30 + draw(8) : draw(256));
         for (int64_t j = 0; j < M * K; j++)
             if (cases[i].real == TH_FLOAT64)
-                a[j] = (double)random[j];
+                ((double *)numbers)[j] = (double)random[j];
             else
-                ((float *)a)[j] = random[j];
+                ((float *)numbers)[j] = random[j];
         for (int int8 = 0; int8 < 2; int8++) {
             th_machine machine = int8_machine(0);
             machine.precision = int8 ? TH_PRECISION_INT8 : TH_PRECISION_FLOAT32;
