@@ -9,6 +9,8 @@
 
 _Static_assert((int)TH_FEW_PART_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
 
+enum { NEAR_BYTES = 256 };
+
 /* The transposes of two tiles of C, and two tiles of B. */
 typedef struct few_buffer {
     _Alignas(TILE_ROW_BYTES) float c[2][TILE_LINES][TILE_LINES];
@@ -53,26 +55,30 @@ TH_INLINE few_tile columns_of_b(bool stored, const th_product_block *block, int6
     return (few_tile){tile, TILE_ROW_BYTES};
 }
 
-/* Prefetches a part of the next columns into the level-2 cache: as many bytes as one group of steps of a panel, in the
- * order of memory. */
-TH_INLINE void prefetch_behind(bool stored, const th_product_block *block, int64_t column, int64_t step)
+/* Prefetches the lines of 16 columns that are NEAR_BYTES behind this group of steps, or in the next panel. */
+TH_INLINE void prefetch_columns(bool stored, const th_product_block *block, int64_t column, int64_t step)
 {
-    const int size = stored ? (int)sizeof(uint16_t) : (int)sizeof(float);
-    const char *at = (const char *)block->b + ((column + PANEL_LINES) * block->b_panel + step * PANEL_LINES) * size;
-    UNROLLED_FOR (int byte = 0; byte < PANEL_LINES * TH_PART_GROUP * size; byte += TILE_ROW_BYTES)
-        _mm_prefetch(at + byte, _MM_HINT_T1);
+    const int64_t size = stored ? sizeof(uint16_t) : sizeof(float), line_bytes = block->b_panel * size;
+    const int64_t near = step * size + NEAR_BYTES, row_bytes = block->k * size;
+    const char *at = (const char *)block->b + column * line_bytes + near;
+    if (near >= row_bytes)
+        at += PANEL_LINES * line_bytes - row_bytes;
+    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
+        UNROLLED_FOR (int64_t byte = 0; byte < TH_PART_GROUP * size; byte += TILE_ROW_BYTES)
+            _mm_prefetch(at + i * line_bytes + byte, _MM_HINT_T0);
 }
 
 /* Adds the products of a panel of columns. two: it has a second tile. */
 TH_INLINE void add_few(bool stored, bool two, const th_product_block *block, int64_t column, few_buffer *buffer)
 {
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP) {
-        prefetch_behind(stored, block, column, step);
+        prefetch_columns(stored, block, column, step);
         const few_tile first = columns_of_b(stored, block, column, step, buffer->b[0]);
         _tile_loadd(B0, (const char *)block->a + step / TH_PART_GROUP * PANEL_PART_BYTES, TILE_ROW_BYTES);
         _tile_loadd(A0, first.at, first.row_bytes);
         _tile_dpbf16ps(C00, A0, B0);
         if (two) {
+            prefetch_columns(stored, block, column + TILE_LINES, step);
             const few_tile second = columns_of_b(stored, block, column + TILE_LINES, step, buffer->b[1]);
             _tile_loadd(A1, second.at, second.row_bytes);
             _tile_dpbf16ps(C10, A1, B0);
