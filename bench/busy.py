@@ -1,7 +1,7 @@
 """Measures how much training slows down on a busy machine. Runs the copy task and steps of copyB beside endless loops,
 with more threads than processors, and in a control group with half a processor; prints the ratio to a quiet machine.
 
-    busy.py --build build/bench --out bench/results/busy.md
+    busy.py --build build-bench --out bench/results/busy.md
 
 Every round runs every condition once; the median of the rounds counts. busy.sh builds the programs."""
 

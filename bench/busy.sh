@@ -5,7 +5,7 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build/bench
+build=$root/build-bench
 out=$root/bench/results/busy.md
 rounds=
 . "$root/scripts/help.sh"

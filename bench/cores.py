@@ -1,6 +1,6 @@
 """Predicts the time of a training step on more cores than this machine has (cores.c), and writes the tables.
 
-    cores.py --program build/bench/bench/cores --out bench/results/cores.md char12
+    cores.py --program build-bench/bench/cores --out bench/results/cores.md char12
 
 cores.sh builds the program."""
 

@@ -6,7 +6,7 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build/bench
+build=$root/build-bench
 out=$root/bench/results/cores.md
 configurations="copyB char12 gpt2s" chosen=
 seconds=10

@@ -12,7 +12,7 @@ answer_help "$@"
 case ${1:-} in
 -*) refuse "unknown option $1" ;;
 esac
-build=$root/build/bench
+build=$root/build-bench
 python=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/interop/bin/python}
 rounds=${ROUNDS:-3}
 export PYTHONDONTWRITEBYTECODE=1

@@ -1,7 +1,7 @@
 """Measures how time and memory of a training step grow with the length, batch, width, layers and threads. Writes
 growth.csv, growth.md with fitted exponents, and growth.svg.
 
-    growth.py --program build/bench/bench/train_step --out bench/results
+    growth.py --program build-bench/bench/train_step --out bench/results
 
 Memory is the library's peak count. Each series changes one size of BASE."""
 

@@ -6,7 +6,7 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build/bench
+build=$root/build-bench
 python=$build/peers/bin/python rounds=3 threads=$(nproc) text=
 
 . "$root/scripts/help.sh"

@@ -2,7 +2,7 @@
 instruction set path of this processor, on one thread and on all threads. Writes linear.csv, and linear.md with GF/s,
 errors and the cost of each precision.
 
-    linear.py --program build/bench/bench/linear --peers build/bench/peers/bin/python --out bench/results
+    linear.py --program build-bench/bench/linear --peers build-bench/peers/bin/python --out bench/results
     linear.py ... --shapes 997,1009,1013 --rounds 5
 
 Every run is a separate process that measures all shapes; the fastest round counts."""

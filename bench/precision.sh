@@ -11,7 +11,7 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build/bench
+build=$root/build-bench
 text='' seeds=4 steps=1000 threads=$(nproc) copies=20
 
 . "$root/scripts/help.sh"

@@ -1,7 +1,7 @@
 """Runs training steps in several processes: Tapehead over MPI beside PyTorch's DistributedDataParallel with gloo.
 Writes processes.csv, and processes.md (processes_report.py) with the prediction of cost_model.py.
 
-    processes.py --programs build/bench/bench --peers build/bench/peers/bin/python --out bench/results
+    processes.py --programs build-bench/bench --peers build-bench/peers/bin/python --out bench/results
 
 On one machine, with the batch divided (strong scaling) and with the same batch for each process (weak scaling); and on
 emulated networks (network.c). A round runs every condition once, in every engine. Every run is recorded in a journal

@@ -8,7 +8,7 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build/bench
+build=$root/build-bench
 peers=$build/peers
 out=$root/bench/results
 threads=$(nproc)

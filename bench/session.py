@@ -1,7 +1,7 @@
 """Runs one session: the probe, then every configuration in every engine and precision, round by round; then report.py
 writes the results.
 
-    session.py --programs build/bench/bench --peers build/bench/peers/bin/python --out bench/results
+    session.py --programs build-bench/bench --peers build-bench/peers/bin/python --out bench/results
 
 Every run is a separate process. It is repeated at most twice if other processes used more than 2 % of the processors;
 the least disturbed run counts. If a row of engines.py has several variants, a variant that fails or is clearly slower

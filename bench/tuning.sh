@@ -11,7 +11,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/help.sh"
 answer_help "$@"
 [ $# -eq 0 ] || refuse "unknown argument $1"
-build=$root/build/bench
+build=$root/build-bench
 rounds=${ROUNDS:-3}
 work=$(mktemp -d)
 lines=$work/lines
