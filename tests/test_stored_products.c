@@ -235,7 +235,6 @@ static void compare_batches(const th_machine *machine, const th_dtype *dtype, in
 
 START_TEST(rows_do_not_depend_on_the_batch)
 {
-    /* With {700, 320}, several columns are on a page. Then a panel has columns of many pages (product_stream.c). */
     static const int64_t sizes[][2] = {{1, 32}, {33, 64}, {47, 544}, {130, 1056}, {700, 320}, {1024, 2080}};
     for (int choice = 0; choice < ISAS; choice++) {
         if (!supported(choice))

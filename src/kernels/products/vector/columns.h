@@ -37,7 +37,6 @@ typedef struct column_use {
     vec (*sum)[TILE_ROWS]; /* [groups][rows] */
     real *panel;           /* (steps, TILE_COLUMNS) */
     int64_t near;          /* bytes from the first step of each column to a line to prefetch; 0: none */
-    const char *ahead;     /* for blocks: memory to prefetch meanwhile, of the size of the loaded memory; or NULL */
 } column_use;
 
 /* Prefetches the line of a column. Between the loads of the columns: before or after all of them, this read memory at
@@ -46,19 +45,6 @@ TH_INLINE void prefetch_near(const column_set *set, int j, int64_t near)
 {
     if (near != 0)
         __builtin_prefetch(set->line[j] + near);
-}
-
-/* Prefetches what belongs to step i of a chunk of n steps and `bytes` bytes. Evenly, because prefetching takes the same
- * buffers as loading. */
-TH_INLINE void prefetch_step(const column_use *use, int i, int n, int bytes)
-{
-    enum { LINE_BYTES = 64 };
-    if (use->ahead)
-        UNROLLED_FOR (int line = 0; line < 2; line++) {
-            const int at = (i * bytes / n + LINE_BYTES - 1) / LINE_BYTES + line;
-            if (at * LINE_BYTES < (i + 1) * bytes / n)
-                __builtin_prefetch(use->ahead + at * LINE_BYTES, 0, 2);
-        }
 }
 
 TH_INLINE void use_column(const column_use *use, int g, int64_t step, vec column)
@@ -296,12 +282,11 @@ TH_INLINE void use_q8_0_chunk(bool usual, const column_use *use, int64_t step)
     column_units unit;
     block_scale s[GROUPS];
     UNROLLED_FOR (int g = 0; g < use->groups; g++) {
-        load_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q8_0) + 2, 0, unit[g]);
+        load_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q8_0) + 2, use->near, unit[g]);
         s[g] = scale_at(&use->set[g], step, usual, q8_0_offset, q8_0_offset);
     }
     UNROLLED_FOR (int i = 0; i < 2 * QUAD; i++)
         UNROLLED_FOR (int j = 0; j < 4; j++) {
-            prefetch_step(use, 4 * i + j, CHUNK_STEPS, use->groups * TH_REGISTER_LANES * (int)sizeof(th_q8_0));
             UNROLLED_FOR (int g = 0; g < use->groups; g++) {
                 const vec_bits number = choose_bits(move_byte(unit[g][i], j), 0xff00, 0x47000000 | 0x8000);
                 use_column(use, g, step + 4 * i + j, weight_of(&s[g], number, q8_0_offset, 0));
@@ -314,14 +299,13 @@ TH_INLINE void use_q4_0_chunk(bool usual, const column_use *use, int64_t step)
     vec unit[GROUPS][QUAD];
     block_scale s[GROUPS];
     UNROLLED_FOR (int g = 0; g < use->groups; g++) {
-        load_quad_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q4_0) + 2, 0, unit[g]);
+        load_quad_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q4_0) + 2, use->near, unit[g]);
         s[g] = scale_at(&use->set[g], step, usual, q4_0_offsets[0], q4_0_offsets[1]);
     }
     UNROLLED_FOR (int high = 0; high < 2; high++)
         UNROLLED_FOR (int i = 0; i < QUAD; i++)
             UNROLLED_FOR (int j = 0; j < 4; j++) {
                 const int at = TH_BLOCK_NUMBERS / 2 * high + 4 * i + j;
-                prefetch_step(use, at, CHUNK_STEPS, use->groups * TH_REGISTER_LANES * (int)sizeof(th_q4_0));
                 UNROLLED_FOR (int g = 0; g < use->groups; g++) {
                     const vec_bits number =
                         choose_bits(move_byte(unit[g][i], j), high ? 0xf000 : 0x0f00, high ? 0x45000000 : 0x47000000);

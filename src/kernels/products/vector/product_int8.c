@@ -8,9 +8,12 @@
 #if TH_REAL_BITS == 32
 
 enum {
-    INT8_ROWS = 4,          /* rows of a tile: its sums stay in registers */
-    INT8_COLUMNS = 32,      /* columns that all rows use before the next ones: they stay in an L2 cache */
-    INT8_AHEAD_BYTES = 1024 /* prefetched before they are used */
+    INT8_ROWS = TH_REGISTERS == 1 ? 8 : 4, /* max rows of a tile: its sums stay in registers */
+    INT8_FEW_ROWS = 4,
+    INT8_COLUMNS = 32, /* columns that all rows use before the next ones: they stay in an L2 cache */
+    /* columns that one row uses together: half of the registers have their sums */
+    INT8_STREAMS = TH_REGISTERS == 1 ? 8 : TH_VECTOR_REGISTERS / TH_REGISTERS / 2,
+    INT8_AHEAD_BYTES = 768 /* of each column, prefetched before they are used */
 };
 
 /* -- rounding -- */
@@ -76,23 +79,27 @@ typedef struct weight_pair {
     vec scale[TH_REGISTERS];
 } weight_pair;
 
-/* Numbers 16 * which ... of a stored block. */
-TH_INLINE piece load_piece(int storage, const char *block, int which)
-{
-    if (storage == TH_Q8_0)
-        return *(const piece *)(block + sizeof(uint16_t) + 16 * which);
-    const unsigned_piece both = *(const unsigned_piece *)(block + sizeof(uint16_t));
-    return (which == 0 ? (piece)(both & 15) : (piece)(both >> 4)) - 8;
-}
-
 #if TH_VECTOR_BYTES > 16
 
-/* The numbers of a stored block. */
+/* The bytes of a stored block, twice if they hold two numbers each. */
 TH_INLINE __m256i load_block(int storage, const char *block)
 {
+    const char *numbers = block + sizeof(uint16_t);
+    return storage == TH_Q8_0 ? _mm256_loadu_si256((const __m256i *)numbers)
+                              : _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)numbers));
+}
+
+/* The numbers in these bytes. The second half of the numbers of q4_0 is in the upper halves of the bytes. */
+TH_INLINE vec_bytes numbers_of(int storage, vec_bytes bytes)
+{
     if (storage == TH_Q8_0)
-        return _mm256_loadu_si256((const __m256i *)(block + sizeof(uint16_t)));
-    return _mm256_set_m128i((__m128i)load_piece(storage, block, 1), (__m128i)load_piece(storage, block, 0));
+        return bytes;
+#if TH_VECTOR_BYTES == 64
+    const __m512i shift = _mm512_set_epi32(4, 4, 4, 4, 0, 0, 0, 0, 4, 4, 4, 4, 0, 0, 0, 0);
+    return ((vec_bytes)_mm512_srlv_epi32((__m512i)bytes, shift) & 15) - 8;
+#else
+    return ((vec_bytes)_mm256_srlv_epi32((__m256i)bytes, _mm256_set_epi32(4, 4, 4, 4, 0, 0, 0, 0)) & 15) - 8;
+#endif
 }
 
 TH_INLINE float scale_of(const char *block)
@@ -103,6 +110,15 @@ TH_INLINE float scale_of(const char *block)
 }
 
 #else
+
+/* Numbers 16 * which ... of a stored block. */
+TH_INLINE piece load_piece(int storage, const char *block, int which)
+{
+    if (storage == TH_Q8_0)
+        return *(const piece *)(block + sizeof(uint16_t) + 16 * which);
+    const unsigned_piece both = *(const unsigned_piece *)(block + sizeof(uint16_t));
+    return (which == 0 ? (piece)(both & 15) : (piece)(both >> 4)) - 8;
+}
 
 TH_INLINE float scale_of(const char *block)
 {
@@ -117,12 +133,13 @@ TH_INLINE weight_pair load_weight_pair(int storage, const char *first, const cha
 {
     weight_pair w;
 #if TH_VECTOR_BYTES == 64
-    w.number[0] = (vec_bytes)_mm512_inserti64x4(_mm512_castsi256_si512(load_block(storage, first)),
-                                                load_block(storage, second), 1);
+    const __m512i bytes =
+        _mm512_inserti64x4(_mm512_castsi256_si512(load_block(storage, first)), load_block(storage, second), 1);
+    w.number[0] = numbers_of(storage, (vec_bytes)bytes);
     w.scale[0] = (vec)_mm512_mask_blend_ps(0xff00, _mm512_set1_ps(scale_of(first)), _mm512_set1_ps(scale_of(second)));
 #elif TH_VECTOR_BYTES == 32
-    w.number[0] = (vec_bytes)load_block(storage, first);
-    w.number[1] = (vec_bytes)load_block(storage, second);
+    w.number[0] = numbers_of(storage, (vec_bytes)load_block(storage, first));
+    w.number[1] = numbers_of(storage, (vec_bytes)load_block(storage, second));
     w.scale[0] = vec_broadcast(scale_of(first));
     w.scale[1] = vec_broadcast(scale_of(second));
 #else
@@ -180,41 +197,76 @@ TH_INLINE void add_pair(int rows, int storage, const th_int8_pair *a, int64_t pa
         }
 }
 
-/* Computes one column of a tile. */
-TH_INLINE void int8_column(int rows, int storage, const th_int8_product *p, int64_t row, int64_t j)
+/* Computes `columns` columns of a tile: column j, and the others at this spacing. */
+TH_INLINE void int8_tile(int rows, int columns, int storage, const th_int8_product *p, int64_t row, int64_t j,
+                         int64_t spacing)
 {
     static const th_q8_0 zero_block;
     const int64_t block_bytes = storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0), pairs = th_int8_pairs(p->k);
     const th_int8_pair *a = p->a + row * pairs;
-    const char *b = (const char *)p->b + j * p->b_bytes;
+    const char *b[INT8_STREAMS];
     int64_t blocks = p->k / TH_BLOCK_NUMBERS;
-    lanes sum[INT8_ROWS];
-    UNROLLED_FOR (int i = 0; i < rows; i++)
-        sum[i] = lanes_broadcast(0);
-    for (; blocks >= 2; blocks -= 2) {
-        __builtin_prefetch(b + INT8_AHEAD_BYTES);
-        add_pair(rows, storage, a++, pairs, b, b + block_bytes, sum);
-        b += 2 * block_bytes;
+    lanes sum[INT8_STREAMS][INT8_ROWS];
+    UNROLLED_FOR (int s = 0; s < columns; s++) {
+        b[s] = (const char *)p->b + (j + s * spacing) * p->b_bytes;
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            sum[s][i] = lanes_broadcast(0);
     }
-    if (blocks > 0)
-        add_pair(rows, storage, a, pairs, b, (const char *)&zero_block, sum);
-    UNROLLED_FOR (int i = 0; i < rows; i++) {
-        const real total = lanes_sum(sum[i]);
-        real *c = p->c + (row + i) * p->c_row + j * p->c_col;
-        *c = p->init ? p->init[(row + i) * p->init_row + j * p->init_col] + total : total;
+    for (; blocks >= 2; blocks -= 2, a++)
+        UNROLLED_FOR (int s = 0; s < columns; s++) {
+            __builtin_prefetch(b[s] + INT8_AHEAD_BYTES);
+            add_pair(rows, storage, a, pairs, b[s], b[s] + block_bytes, sum[s]);
+            b[s] += 2 * block_bytes;
+        }
+    UNROLLED_FOR (int s = 0; s < columns; s++) {
+        if (blocks > 0)
+            add_pair(rows, storage, a, pairs, b[s], (const char *)&zero_block, sum[s]);
+        UNROLLED_FOR (int i = 0; i < rows; i++) {
+            const int64_t column = j + s * spacing;
+            const real total = lanes_sum(sum[s][i]);
+            real *c = p->c + (row + i) * p->c_row + column * p->c_col;
+            *c = p->init ? p->init[(row + i) * p->init_row + column * p->init_col] + total : total;
+        }
     }
 }
 
-/* Multiplies by some columns. */
+/* Multiplies one row. Its columns are read as INT8_STREAMS sequences in the order of memory (product_stream.c). */
+TH_INLINE void int8_row(int storage, const th_int8_product *p)
+{
+    const int64_t spacing = p->n / INT8_STREAMS;
+    for (int64_t j = 0; j < spacing; j++)
+        int8_tile(1, INT8_STREAMS, storage, p, 0, j, spacing);
+    for (int64_t j = spacing * INT8_STREAMS; j < p->n; j++)
+        int8_tile(1, 1, storage, p, 0, j, 1);
+}
+
+/* Multiplies `rows` rows by some columns. */
+TH_INLINE void int8_tiles(int rows, int storage, const th_int8_product *p, int64_t row, int64_t column, int64_t columns)
+{
+    for (int64_t j = column; j < column + columns; j++)
+        int8_tile(rows, 1, storage, p, row, j, 1);
+}
+
+/* Multiplies all rows by some columns. */
 TH_INLINE void int8_columns(int storage, const th_int8_product *p, int64_t column, int64_t columns)
 {
     int64_t row = 0;
     for (; row + INT8_ROWS <= p->m; row += INT8_ROWS)
-        for (int64_t j = column; j < column + columns; j++)
-            int8_column(INT8_ROWS, storage, p, row, j);
+        int8_tiles(INT8_ROWS, storage, p, row, column, columns);
+    for (; row + INT8_FEW_ROWS <= p->m; row += INT8_FEW_ROWS)
+        int8_tiles(INT8_FEW_ROWS, storage, p, row, column, columns);
     for (; row < p->m; row++)
-        for (int64_t j = column; j < column + columns; j++)
-            int8_column(1, storage, p, row, j);
+        int8_tiles(1, storage, p, row, column, columns);
+}
+
+TH_INLINE void int8_rows(int storage, const th_int8_product *p)
+{
+    if (p->m == 1) {
+        int8_row(storage, p);
+        return;
+    }
+    for (int64_t j = 0; j < p->n; j += INT8_COLUMNS)
+        int8_columns(storage, p, j, p->n - j < INT8_COLUMNS ? p->n - j : INT8_COLUMNS);
 }
 
 #endif
@@ -223,13 +275,10 @@ TH_INLINE void int8_columns(int storage, const th_int8_product *p, int64_t colum
 void TH_KERNEL(product_int8)(int storage, const th_int8_product *p)
 {
 #if TH_REAL_BITS == 32
-    for (int64_t j = 0; j < p->n; j += INT8_COLUMNS) {
-        const int64_t columns = p->n - j < INT8_COLUMNS ? p->n - j : INT8_COLUMNS;
-        if (storage == TH_Q8_0)
-            int8_columns(TH_Q8_0, p, j, columns);
-        else
-            int8_columns(TH_Q4_0, p, j, columns);
-    }
+    if (storage == TH_Q8_0)
+        int8_rows(TH_Q8_0, p);
+    else
+        int8_rows(TH_Q4_0, p);
 #else
     (void)storage, (void)p;
 #endif

@@ -4,95 +4,73 @@
  * Each element of C is the same sums as in the other kernels: one for each TH_PRODUCT_BLOCK steps. */
 #include "kernels/products/vector/columns.h"
 
-enum {
-    NEAR_BYTES = 256, /* from a loaded line to the line of the same column that is prefetched meanwhile */
-    PAGE_BYTES = 4096
-};
+/* Returns how far before its use a column is prefetched. The scales of a block of steps are read first, so they must be
+ * there before. */
+TH_INLINE int64_t near_bytes(int storage)
+{
+    return storage == TH_Q8_0 || storage == TH_Q4_0 ? steps_bytes(storage, TH_PRODUCT_BLOCK) + 64 : 256;
+}
 
-/* Adds the products of one block of steps. left: bytes from its first step to the end of a column; to_next: from there
- * to the next panel. */
-TH_INLINE void add_block(int storage, bool usual, int64_t steps, column_use *use, int64_t left, int64_t to_next)
+/* Adds the products of one block of steps. */
+TH_INLINE void add_block(int storage, bool usual, int64_t steps, column_use *use)
 {
     const int64_t chunk = chunk_steps(storage);
     int64_t step = 0;
+    use->near = near_bytes(storage);
     for (; step + chunk <= steps; step += chunk) {
-        use->near = steps_bytes(storage, step) + NEAR_BYTES;
-        use->near += use->near >= left ? to_next : 0;
         use_chunk(storage, usual, use, step);
-        use->ahead += TILE_COLUMNS * steps_bytes(storage, chunk);
+        use->near += steps_bytes(storage, chunk);
     }
     for (; step < steps; step++)
         use_step(storage, use, step);
 }
 
-/* At most TILE_COLUMNS columns. */
-typedef struct stream_columns {
-    int64_t first, count, spacing;
-    int64_t next; /* the first column of the next panel; or `first` */
-} stream_columns;
-
-/* Computes `rows` rows of C for these columns. */
-TH_INLINE void stream_panel(int rows, int storage, const th_product_block *block, int64_t b_bytes, stream_columns at)
+/* Computes `rows` rows and `columns` columns of C, at most a panel: the first one is j, the others follow at this spacing. */
+TH_INLINE void stream_panel(int rows, int storage, const th_product_block *block, int64_t b_bytes, int64_t j,
+                            int64_t columns, int64_t spacing)
 {
     column_set set[GROUPS];
     vec sum[GROUPS][TILE_ROWS];
     column_use use = {.groups = GROUPS, .set = set, .rows = rows, .a_row = block->a_row, .a_col = 1, .sum = sum};
-    const char *b = (const char *)block->b + at.first * b_bytes;
-    const int64_t row_bytes = steps_bytes(storage, block->k), spacing = at.spacing * b_bytes;
-    const int64_t next = (at.next - at.first) * b_bytes;
-    use.ahead = b + next;
+    const char *b = (const char *)block->b + j * b_bytes;
+    const int64_t line_bytes = spacing * b_bytes;
     for (int64_t step = 0; step < block->k; step += TH_PRODUCT_BLOCK) {
         const int64_t steps = block->k - step < TH_PRODUCT_BLOCK ? block->k - step : TH_PRODUCT_BLOCK;
-        const int64_t before = steps_bytes(storage, step), left = row_bytes - before;
+        const char *first = b + steps_bytes(storage, step);
         bool usual = true;
         UNROLLED_FOR (int g = 0; g < GROUPS; g++) {
-            const int64_t skipped = g * TH_REGISTER_LANES < at.count ? g * TH_REGISTER_LANES : at.count - 1;
+            const int64_t before = g * TH_REGISTER_LANES < columns ? g * TH_REGISTER_LANES : columns - 1;
             usual &=
-                prepare_columns(storage, &set[g], b + before + skipped * spacing, spacing, at.count - skipped, steps);
+                prepare_columns(storage, &set[g], first + before * line_bytes, line_bytes, columns - before, steps);
             UNROLLED_FOR (int i = 0; i < rows; i++)
                 sum[g][i] = (vec){0};
         }
         use.a = (const real *)block->a + step;
         if (usual)
-            add_block(storage, true, steps, &use, left, next - row_bytes);
+            add_block(storage, true, steps, &use);
         else
-            add_block(storage, false, steps, &use, left, next - row_bytes);
+            add_block(storage, false, steps, &use);
         UNROLLED_FOR (int i = 0; i < rows; i++) {
-            real *c = (real *)block->c + i * block->c_row + at.first;
-            const real *init = step > 0      ? c
-                               : block->init ? (const real *)block->init + i * block->init_row + at.first
-                                             : NULL;
+            real *c = (real *)block->c + i * block->c_row + j;
+            const real *init = step > 0 ? c : block->init ? (const real *)block->init + i * block->init_row + j : NULL;
             real total[TILE_COLUMNS];
             UNROLLED_FOR (int g = 0; g < GROUPS; g++)
                 *(vec *)&total[g * TH_REGISTER_LANES] = sum[g][i];
-            for (int64_t x = 0; x < at.count; x++)
-                c[x * at.spacing] = init ? init[x * at.spacing] + total[x] : total[x];
+            for (int64_t x = 0; x < columns; x++)
+                c[x * spacing] = init ? init[x * spacing] + total[x] : total[x];
         }
     }
 }
 
-/* Returns the distance of the columns of a panel. If several columns are on one page of memory, the processor does not
- * notice that each is read in order. So they belong to different panels. Blocks are prefetched in the order of memory. */
-TH_INLINE int64_t columns_spacing(int storage, int64_t b_bytes)
-{
-    return storage == TH_Q8_0 || storage == TH_Q4_0 || b_bytes >= PAGE_BYTES || b_bytes < PAGE_BYTES / 8
-               ? 1
-               : (PAGE_BYTES + b_bytes - 1) / b_bytes;
-}
-
+/* The columns of a panel are far apart. So each of them is the next one of a long sequence of columns, which are read in
+ * the order of memory. An odd distance keeps them from competing for few places in the cache. */
 TH_INLINE void stream_rows(int rows, int storage, const th_product_block *block, int64_t b_bytes)
 {
-    const int64_t n = block->n, spacing = columns_spacing(storage, b_bytes), group = TILE_COLUMNS * spacing;
-    int64_t j = 0;
-    for (; j + group <= n; j += group)
-        for (int64_t i = j; i < j + spacing; i++) {
-            const int64_t next = i + 1 < j + spacing ? i + 1 : j + group < n ? j + group : i;
-            stream_panel(rows, storage, block, b_bytes, (stream_columns){i, TILE_COLUMNS, spacing, next});
-        }
-    for (; j < n; j += TILE_COLUMNS) {
-        const int64_t count = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS;
-        stream_panel(rows, storage, block, b_bytes, (stream_columns){j, count, 1, j + count < n ? j + count : j});
-    }
+    const int64_t panels = block->n / TILE_COLUMNS, spacing = panels - (panels % 2 == 0 && panels > 0);
+    for (int64_t j = 0; j < spacing; j++)
+        stream_panel(rows, storage, block, b_bytes, j, TILE_COLUMNS, spacing);
+    for (int64_t j = spacing * TILE_COLUMNS; j < block->n; j += TILE_COLUMNS)
+        stream_panel(rows, storage, block, b_bytes, j, block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS, 1);
 }
 
 #define STREAM(type, storage)                                                                                          \
