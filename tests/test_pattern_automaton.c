@@ -145,7 +145,7 @@ START_TEST(matches_are_those_of_pcre2)
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     static char text[TEXT];
     size_t matches = 0;
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < 1000; round++) {
         const size_t count = write_random(text);
         /* a copy without anything behind it: the sanitizers detect reads there */
         char *copy = malloc(count ? count : 1);
@@ -192,6 +192,15 @@ static bool is_other(uint32_t code)
     return th_unicode_categories("C") >> th_unicode_category(code) & 1;
 }
 
+/* Whether a character has the category of the characters beside it, and is not one of some. Such characters are left out,
+ * because each comparison takes a microsecond. */
+static bool is_one_of_many(uint32_t code)
+{
+    const int category = th_unicode_category(code);
+    return code >= 0x3000 && code % 16 != 0 && category == th_unicode_category(code - 1) &&
+           category == th_unicode_category(code + 1);
+}
+
 /* PCRE2 and utf8proc may have different versions of Unicode. A character that one of them does not have is not
  * compared, unless unicode_additions.h has it. */
 START_TEST(classes_have_the_same_characters)
@@ -229,7 +238,8 @@ START_TEST(classes_have_the_same_characters)
     for (uint32_t c = 0; c < 0x110000; c += c >= 0x40000 && c < 0xe0000 ? 251 : 1) {
         const size_t length = write_code(text, c);
         size_t seen;
-        if (length == 0 || (!is_added(c) && is_other(c) != (expected_end(other, data, text, length, 0) > 0)))
+        if (length == 0 || is_one_of_many(c) ||
+            (!is_added(c) && is_other(c) != (expected_end(other, data, text, length, 0) > 0)))
             continue;
         compared++;
         const size_t expected = expected_end(code, data, text, length, 0);
@@ -237,7 +247,7 @@ START_TEST(classes_have_the_same_characters)
                       (unsigned)c, expected);
         ck_assert_uint_eq(th_automaton_match(a, text, length, 0, &seen), expected); /* from the table */
     }
-    ck_assert_uint_gt(compared, 260000);
+    ck_assert_uint_gt(compared, 30000);
     pcre2_match_data_free(data);
     pcre2_code_free(other);
     pcre2_code_free(code);
