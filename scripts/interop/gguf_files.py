@@ -157,6 +157,21 @@ def copy(reader, path):
 # -- llama.cpp --
 
 
+if llama_cpp:
+    default_parameters = llama_cpp.llama_model_default_params
+
+
+def file_layout():
+    """Returns parameters with which llama.cpp keeps the file's layout of the weights. Its own layout for AMX crashes."""
+    parameters = default_parameters()
+    parameters.use_extra_bufts = False
+    return parameters
+
+
+if llama_cpp:
+    llama_cpp.llama_cpp.llama_model_default_params = file_layout
+
+
 def llama_tokens(path, prompt, text):
     """Returns the greedy tokens after a prompt, the logits of the prompt, and the tokens of a text."""
     single = dict(type_k=llama_cpp.GGML_TYPE_F32, type_v=llama_cpp.GGML_TYPE_F32)  # otherwise its cache is float16
