@@ -9,7 +9,14 @@
 
 _Static_assert((int)TH_FEW_PART_ROWS <= (int)TILE_LINES, "few rows are one tile of A");
 
-enum { NEAR_BYTES = 256 };
+enum { NEAR_BYTES = 256 /* from a loaded line to the line of the same column that is prefetched meanwhile */ };
+
+/* At most 32 columns of B. They are far apart, as in product_stream.c. */
+typedef struct few_columns {
+    const char *b; /* the first step of the first column */
+    int64_t count;
+    int64_t column_bytes; /* from one of these columns to the next */
+} few_columns;
 
 /* The transposes of two tiles of C, and two tiles of B. */
 typedef struct few_buffer {
@@ -23,21 +30,21 @@ typedef struct few_tile {
     int64_t row_bytes;
 } few_tile;
 
-/* Packs 16 columns of B over one group of steps, from `column` and `step` on. Missing columns repeat the last one. */
-TH_INLINE void pack_columns(bool stored, const th_product_block *block, int64_t column, int64_t step, char *tile)
+/* Packs 16 columns from column `first` on, from b on, over `steps` steps. Missing columns repeat the last one. */
+TH_INLINE void pack_columns(bool stored, const few_columns *columns, int64_t first, const char *b, int64_t steps,
+                            char *tile)
 {
-    const int64_t last = block->n - column - 1, steps = block->k - step, line = block->b_panel;
+    const int64_t last = columns->count - first - 1;
     if (stored) {
-        const uint16_t *from = (const uint16_t *)block->b + column * line + step;
         const __mmask32 given = (__mmask32)(steps >= TH_PART_GROUP ? 0xffffffff : (1U << steps) - 1);
         UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
             _mm512_store_si512(tile + i * TILE_ROW_BYTES,
-                               _mm512_maskz_loadu_epi16(given, from + (i < last ? i : last) * line));
+                               _mm512_maskz_loadu_epi16(given, b + (i < last ? i : last) * columns->column_bytes));
     } else {
         const part_operand group = {.lines = last + 1,
                                     .k = steps,
-                                    .at = (const float *)block->b + column * line + step,
-                                    .line = line,
+                                    .at = (const float *)b,
+                                    .line = columns->column_bytes / (int64_t)sizeof(float),
                                     .step = 1,
                                     .panels = tile};
         pack_tile(1, true, STEPS_DENSE, &group, 0, 0);
@@ -45,107 +52,78 @@ TH_INLINE void pack_columns(bool stored, const th_product_block *block, int64_t 
     finish_stores();
 }
 
-/* Returns 16 columns of B over one group of steps: in place if it is stored and nothing is missing, otherwise packed. */
-TH_INLINE few_tile columns_of_b(bool stored, const th_product_block *block, int64_t column, int64_t step, char *tile)
+/* Returns 16 columns of B from column `first` on, over the next group of `steps` steps: in place if B is stored and
+ * nothing is missing, otherwise packed. Prefetches the same columns. */
+TH_INLINE few_tile columns_of_b(bool stored, const few_columns *columns, int64_t first, int64_t step, int64_t steps,
+                                char *tile)
 {
-    if (stored && block->n - column >= TILE_LINES && block->k - step >= TH_PART_GROUP)
-        return (few_tile){(const char *)((const uint16_t *)block->b + column * block->b_panel + step),
-                          block->b_panel * (int64_t)sizeof(uint16_t)};
-    pack_columns(stored, block, column, step, tile);
+    const int64_t size = stored ? sizeof(uint16_t) : sizeof(float);
+    const char *b = columns->b + first * columns->column_bytes + step * size;
+    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
+        UNROLLED_FOR (int64_t byte = 0; byte < TH_PART_GROUP * size; byte += TILE_ROW_BYTES)
+            _mm_prefetch(b + i * columns->column_bytes + NEAR_BYTES + byte, _MM_HINT_T0);
+    if (stored && columns->count - first >= TILE_LINES && steps >= TH_PART_GROUP)
+        return (few_tile){b, columns->column_bytes};
+    pack_columns(stored, columns, first, b, steps, tile);
     return (few_tile){tile, TILE_ROW_BYTES};
 }
 
-/* Prefetches the lines of 16 columns that are NEAR_BYTES behind this group of steps, or in the next panel. */
-TH_INLINE void prefetch_columns(bool stored, const th_product_block *block, int64_t column, int64_t step)
-{
-    const int64_t size = stored ? sizeof(uint16_t) : sizeof(float), line_bytes = block->b_panel * size;
-    const int64_t near = step * size + NEAR_BYTES, row_bytes = block->k * size;
-    const char *at = (const char *)block->b + column * line_bytes + near;
-    if (near >= row_bytes)
-        at += PANEL_LINES * line_bytes - row_bytes;
-    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
-        UNROLLED_FOR (int64_t byte = 0; byte < TH_PART_GROUP * size; byte += TILE_ROW_BYTES)
-            _mm_prefetch(at + i * line_bytes + byte, _MM_HINT_T0);
-}
-
-/* Adds the products of a panel of columns. two: it has a second tile. */
-TH_INLINE void add_few(bool stored, bool two, const th_product_block *block, int64_t column, few_buffer *buffer)
+/* Adds the products of these columns. two: they need two tiles. */
+TH_INLINE void add_few(bool stored, bool two, const th_product_block *block, const few_columns *columns,
+                       few_buffer *buffer)
 {
     for (int64_t step = 0; step < block->k; step += TH_PART_GROUP) {
-        prefetch_columns(stored, block, column, step);
-        const few_tile first = columns_of_b(stored, block, column, step, buffer->b[0]);
+        const few_tile first = columns_of_b(stored, columns, 0, step, block->k - step, buffer->b[0]);
         _tile_loadd(B0, (const char *)block->a + step / TH_PART_GROUP * PANEL_PART_BYTES, TILE_ROW_BYTES);
         _tile_loadd(A0, first.at, first.row_bytes);
         _tile_dpbf16ps(C00, A0, B0);
         if (two) {
-            prefetch_columns(stored, block, column + TILE_LINES, step);
-            const few_tile second = columns_of_b(stored, block, column + TILE_LINES, step, buffer->b[1]);
+            const few_tile second = columns_of_b(stored, columns, TILE_LINES, step, block->k - step, buffer->b[1]);
             _tile_loadd(A1, second.at, second.row_bytes);
             _tile_dpbf16ps(C10, A1, B0);
         }
     }
 }
 
-/* Loads init of 16 columns, transposed. */
-TH_INLINE void load_init(const th_product_block *block, int64_t column, float c[TILE_LINES][TILE_LINES])
+/* Computes C for `count` columns of B: column j, and the others at this spacing. */
+TH_INLINE void multiply_few(bool stored, bool two, const th_product_block *block, int64_t j, int64_t count,
+                            int64_t spacing)
 {
-    __m512 row[TILE_LINES];
-    const __mmask16 given = first_lanes(block->n - column);
-    const float *init = (const float *)block->init + column;
-    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
-        row[i] = i < block->m ? _mm512_maskz_loadu_ps(given, init + i * block->init_row) : _mm512_setzero_ps();
-    transpose_registers((vec *)row);
-    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
-        _mm512_store_ps(c[i], row[i]);
-    finish_stores();
-}
-
-/* Stores 16 columns of C. */
-TH_INLINE void store_columns(const th_product_block *block, int64_t column, float c[TILE_LINES][TILE_LINES])
-{
-    __m512 row[TILE_LINES];
-    const __mmask16 given = first_lanes(block->n - column);
-    float *to = (float *)block->c + column;
-    finish_stores();
-    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
-        row[i] = _mm512_load_ps(c[i]);
-    transpose_registers((vec *)row);
-    UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
-        if (i < block->m)
-            _mm512_mask_storeu_ps(to + i * block->c_row, given, row[i]);
-}
-
-/* Computes a panel of columns from `column`. */
-TH_INLINE void few_columns(bool stored, bool two, const th_product_block *block, int64_t column)
-{
+    const int64_t line_bytes = block->b_panel * (int64_t)(stored ? sizeof(uint16_t) : sizeof(float));
+    const few_columns columns = {(const char *)block->b + j * line_bytes, count, spacing * line_bytes};
     few_buffer buffer;
+    float(*c)[TILE_LINES] = buffer.c[0]; /* [column][row] */
     _tile_zero(C00);
     _tile_zero(C10);
     if (block->init) {
-        load_init(block, column, buffer.c[0]);
+        memset(buffer.c, 0, sizeof buffer.c);
+        for (int64_t x = 0; x < count; x++)
+            for (int64_t i = 0; i < block->m; i++)
+                c[x][i] = ((const float *)block->init)[i * block->init_row + j + x * spacing];
+        finish_stores();
         _tile_loadd(C00, buffer.c[0], TILE_ROW_BYTES);
-        if (two) {
-            load_init(block, column + TILE_LINES, buffer.c[1]);
-            _tile_loadd(C10, buffer.c[1], TILE_ROW_BYTES);
-        }
+        _tile_loadd(C10, buffer.c[1], TILE_ROW_BYTES);
     }
-    add_few(stored, two, block, column, &buffer);
+    add_few(stored, two, block, &columns, &buffer);
     _tile_stored(C00, buffer.c[0], TILE_ROW_BYTES);
-    store_columns(block, column, buffer.c[0]);
-    if (two) {
-        _tile_stored(C10, buffer.c[1], TILE_ROW_BYTES);
-        store_columns(block, column + TILE_LINES, buffer.c[1]);
-    }
+    _tile_stored(C10, buffer.c[1], TILE_ROW_BYTES);
+    finish_stores();
+    for (int64_t i = 0; i < block->m; i++)
+        for (int64_t x = 0; x < count; x++)
+            ((float *)block->c)[i * block->c_row + j + x * spacing] = c[x][i];
 }
 
 TH_INLINE void few_rows_by(bool stored, const th_product_block *block)
 {
+    const int64_t panels = block->n / PANEL_LINES, spacing = panels - (panels % 2 == 0 && panels > 0);
     _tile_loadconfig(&whole_tiles);
-    for (int64_t column = 0; column < block->n; column += PANEL_LINES)
-        if (block->n - column > TILE_LINES)
-            few_columns(stored, true, block, column);
+    for (int64_t j = 0; j < spacing; j++)
+        multiply_few(stored, true, block, j, PANEL_LINES, spacing);
+    for (int64_t j = spacing * PANEL_LINES; j < block->n; j += PANEL_LINES)
+        if (block->n - j > TILE_LINES)
+            multiply_few(stored, true, block, j, th_smaller(block->n - j, PANEL_LINES), 1);
         else
-            few_columns(stored, false, block, column);
+            multiply_few(stored, false, block, j, block->n - j, 1);
     _tile_release();
 }
 
