@@ -1,7 +1,7 @@
 #!/bin/sh
 # generation.sh [PYTHON]: compares generation with llama.cpp and transformers, on a Llama with 134 million random
-# parameters: 1 and 2 threads, weights in float32, bfloat16 and q8_0 (also in the precision int8), a prompt of 256
-# tokens, then 64 tokens. PYTHON must have transformers, gguf and llama-cpp-python (default: the environment of
+# parameters: 1 and 2 threads; weights in float32, bfloat16 and q8_0, the last two also in the precisions bfloat16 and
+# int8; a prompt of 256 tokens, then 64 tokens. PYTHON must have transformers, gguf and llama-cpp-python (default: the environment of
 # scripts/interop.sh; a package that is missing leaves its rows out). Interleaved rounds; the fastest of each counts. ROUNDS: their number (default 3).
 # Prints a line for each run and writes bench/results/generation.md. Run nothing else at the same time.
 set -eu
@@ -59,7 +59,11 @@ for round in $(seq "$rounds"); do
             [ -f "$folder/$type.gguf" ] && source="--folder $folder/$type.gguf"
             [ $type = float32 ] || [ -f "$folder/$type.gguf" ] || source="$model --storage $type"
             run tapehead $threads $type "$build/bench/generation" $source
-            [ $type != q8_0 ] || run tapehead-int8 $threads $type "$build/bench/generation" $source --precision int8
+            # In these precisions both operands are rounded, as the others do.
+            case $type in
+            bfloat16) run tapehead-bfloat16 $threads $type "$build/bench/generation" $source --precision bfloat16 ;;
+            q8_0) run tapehead-int8 $threads $type "$build/bench/generation" $source --precision int8 ;;
+            esac
             # llama.cpp's layout of q8_0 for AMX is a crash on machines whose system does not permit AMX.
             repack=
             [ $type != q8_0 ] || repack=$no_repack
