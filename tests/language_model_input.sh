@@ -22,6 +22,17 @@ done
 for words in 'chat one.gguf' 'sample one.gguf' 'tune one.gguf data.jsonl run'; do
     expect 2 'it is a GGUF file' "$program" $words
 done
+expect 2 'are for runs; this is a GGUF file' "$program" export one.gguf opened --last
+expect 0 'wrote: opened/tokenizer.json' "$program" export one.gguf opened
+for folder in model opened; do
+    expect 0 'loss=' "$program" eval $folder --text text
+    sed -n 's/.*\(loss=[^ ]*\).*/\1/p' said >loss_$folder
+done
+cmp loss_model loss_opened || fail "the model of a GGUF file has another loss"
+expect 0 '' tune opened data.jsonl tuned
+head -c 100 one.gguf >short.gguf
+expect 1 'short.gguf' "$program" export short.gguf shortened
+[ ! -e shortened ] || fail "export of a damaged file makes a folder"
 expect 2 'not the folder of a run or a model (it is a file' "$program" chat text
 expect 2 'it is a run; `export` writes its model' tune base data.jsonl run
 mkdir peft && : >peft/adapter_config.json

@@ -67,15 +67,20 @@ static bool copy_file(const char *from, const char *to, const char *name)
     return true;
 }
 
-/* Writes the chat template of one folder to another; removes an old template if the first folder lacks one. */
+void write_template(const char *folder, const th_text *jinja)
+{
+    if (jinja->count > 0)
+        write_bytes(folder, template_file, jinja->bytes, jinja->count);
+    else
+        unlink(in_run(folder, template_file));
+}
+
+/* Writes the chat template of one folder to another. */
 static void copy_template(trainer *t, const char *from, const char *to)
 {
     th_text jinja = {0};
     expect(t, th_chat_template_text(t->ctx, from, &jinja));
-    if (jinja.count > 0)
-        write_bytes(to, template_file, jinja.bytes, jinja.count);
-    else
-        unlink(in_run(to, template_file));
+    write_template(to, &jinja);
     th_text_free(&jinja);
 }
 

@@ -37,7 +37,8 @@ static void print_weights(const char *folder)
     print_written(access(index, F_OK) == 0 ? index : in_run(folder, "model.safetensors"));
 }
 
-static void export_model(trainer *t, const char *folder, th_export_options given)
+/* jinja: the chat template of a GGUF file; NULL: a run has its own. */
+static void export_model(trainer *t, const char *folder, const th_text *jinja, th_export_options given)
 {
     given.end_token = chosen.end_token;
     given.has_end_token = chosen.end_token >= 0;
@@ -46,7 +47,10 @@ static void export_model(trainer *t, const char *folder, th_export_options given
     if (chosen.lora > 0)
         merge_adapters(t);
     expect(t, th_tokenizer_save(t->tokenizer, folder));
-    export_chat(t, folder);
+    if (jinja)
+        write_template(folder, jinja);
+    else
+        export_chat(t, folder);
     expect(t, th_language_model_export(t->model, folder, &given));
     print_written(in_run(folder, "config.json"));
     print_weights(folder);
@@ -75,6 +79,28 @@ static void refuse_file_name(const char *folder)
         refuse(PROGRAM, "a GGUF file needs the option --gguf: export RUN --gguf ", folder);
 }
 
+static void export_gguf(const char *path, const char *folder, th_export_options given)
+{
+    trainer t;
+    th_text jinja = {0};
+    open_gguf(&t, path, &jinja);
+    export_model(&t, folder, &jinja, given);
+    th_text_free(&jinja);
+    th_context_free(t.ctx);
+}
+
+static void export_run(const char *run, const char *checkpoint, const char *folder, bool adapter,
+                       th_export_options given)
+{
+    trainer t = {.run = run, .ctx = th_context_new(NULL)};
+    open_run(&t, run, checkpoint, true);
+    if (adapter)
+        export_adapter(&t, folder, given.family);
+    else
+        export_model(&t, folder, NULL, given);
+    th_context_free(t.ctx);
+}
+
 int export(int argc, char **argv)
 {
     const char *family = NULL, *type = "float32", *shard_size = NULL, *words[2] = {NULL};
@@ -92,8 +118,8 @@ int export(int argc, char **argv)
     if (parse_options_and_words(argc, argv, PROGRAM,
                                 "language_model export RUN FOLDER [OPTION...]\n"
                                 "Writes model, tokenizer and chat template for Hugging Face transformers:\n"
-                                "AutoModelForCausalLM.from_pretrained(FOLDER) reads them.\n"
-                                "export RUN --gguf FILE writes one file for llama.cpp.",
+                                "AutoModelForCausalLM.from_pretrained(FOLDER) reads them. RUN is the folder\n"
+                                "of a run, or a GGUF file. export RUN --gguf FILE writes one file for llama.cpp.",
                                 options, words, 2) < 2)
         refuse(PROGRAM, "export needs the folder of a run and one to write, or --gguf FILE", "");
     const th_export_options given = {
@@ -105,12 +131,11 @@ int export(int argc, char **argv)
         refuse(PROGRAM, "there is a model already (--force replaces it): ", words[1]);
     if (is_model_folder(words[0]))
         refuse(PROGRAM, "this is a model of transformers already: ", words[0]);
-    trainer t = {.run = words[0], .ctx = th_context_new(NULL)};
-    open_run(&t, words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", true);
-    if (adapter)
-        export_adapter(&t, words[1], family);
+    if (!is_gguf(words[0]))
+        export_run(words[0], last ? NEWEST_CHECKPOINT : "best.safetensors", words[1], adapter, given);
+    else if (adapter || last)
+        refuse(PROGRAM, "--adapter and --last are for runs; this is a GGUF file: ", words[0]);
     else
-        export_model(&t, words[1], given);
-    th_context_free(t.ctx);
+        export_gguf(words[0], words[1], given);
     return EXIT_SUCCESS;
 }

@@ -12,7 +12,7 @@ static bool has(const char *folder, const char *name)
     return access(in_run(folder, name), F_OK) == 0;
 }
 
-static bool is_gguf(const char *path)
+bool is_gguf(const char *path)
 {
     char magic[4] = "";
     FILE *file = fopen(path, "r");
@@ -25,8 +25,7 @@ static bool is_gguf(const char *path)
 /* Returns what the file is. */
 static const char *describe_file(const char *path)
 {
-    return is_gguf(path) ? "it is a GGUF file, which only export writes; transformers converts it: gguf_file of "
-                           "from_pretrained, save_pretrained"
+    return is_gguf(path) ? "it is a GGUF file; `export FILE FOLDER` writes its model to a folder"
                          : "it is a file, not a folder";
 }
 

@@ -1,4 +1,4 @@
-/* The option --gguf of the subcommand export: one file for llama.cpp. */
+/* GGUF files, which llama.cpp reads too: the option --gguf of the subcommand export writes one, and export reads one. */
 #include <unistd.h>
 
 #include "tuning.h"
@@ -16,6 +16,17 @@ th_dtype type_to_write(const char *name, bool blocks)
                       : "--type is float32, float16 or bfloat16 (with --gguf also q8_0 or q4_0), not ",
                name);
     return types[i];
+}
+
+void open_gguf(trainer *t, const char *path, th_text *jinja)
+{
+    *t = (trainer){.ctx = th_context_new(NULL)};
+    t->model = th_language_model_from_gguf(t->ctx, path, &(th_gguf_load_options){.stored = true});
+    expect_no_error(t);
+    t->tokenizer = th_tokenizer_from_gguf(t->ctx, path);
+    expect_no_error(t);
+    expect(t, th_gguf_end_token(t->ctx, path, &chosen.end_token));
+    expect(t, th_gguf_chat_template(t->ctx, path, jinja));
 }
 
 static int export_file(int argc, char **argv)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 
 #include "../processes.h"
 #include "checkpoints.h"
+#include "cleanup.h"
 #include "trainer.h"
 
 const char *in_run(const char *run, const char *name)
@@ -168,39 +168,21 @@ static void remove_beginning(void)
     begun.run = NULL;
 }
 
-/* Ends the program by the signal, as without this function. */
-static void remove_and_end(int received)
+static void remove_beginning_at_signal(void)
 {
     if (begun.run)
         remove_first_files();
-    signal(received, SIG_DFL);
-    raise(received);
 }
 
-/* Removes the files of the beginning at every end of the program except SIGKILL. From the first step on, training
- * catches signals itself. */
-static void remove_at_end(void)
-{
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-    if (atexit(remove_beginning) != 0)
-        give_up(PROGRAM, "out of memory");
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (signal(ends[i], remove_and_end) == SIG_IGN) /* of nohup, for example */
-            signal(ends[i], SIG_IGN);
-}
-
-/* Creates the folder, with the signals blocked: one that arrives afterwards removes it. Returns false on an error. */
+/* Creates the folder. A signal that arrives afterwards removes it. Returns false on an error. */
 static bool make_new_folder(const char *run)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &before);
+    sigset_t before;
+    hold_signals(&before);
     const bool made = mkdir(run, 0777) == 0;
-    const int error = errno;
     if (made)
         begun = (struct beginning){.run = run, .folder = -1, .made = true};
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    errno = error;
+    release_signals(&before);
     return made;
 }
 
@@ -208,7 +190,8 @@ void make_folder(const char *run, bool force)
 {
     struct stat status;
     const bool exists = stat(run, &status) == 0;
-    remove_at_end();
+    /* From the first step on, training catches signals itself. */
+    at_every_end(remove_beginning, remove_beginning_at_signal);
     if (exists && !S_ISDIR(status.st_mode))
         refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
     const bool made = !exists && make_new_folder(run);

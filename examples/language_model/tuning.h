@@ -30,11 +30,16 @@ const char *chat_folder(const trainer *t);
 void keep_chat(trainer *t, bool instructions);
 /* Copies them from the run to a folder. */
 void export_chat(trainer *t, const char *folder);
+/* Writes the chat template of a folder (Jinja). Removes an old one if the text is empty. */
+void write_template(const char *folder, const th_text *jinja);
 
 /* -- gguf.c -- */
 /* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another
  * name. */
 th_dtype type_to_write(const char *name, bool blocks);
+/* Opens the model of a GGUF file, its tokenizer and its end-of-text token, and appends its chat template to jinja. It
+ * ends the program on an error. */
+void open_gguf(trainer *t, const char *path, th_text *jinja);
 
 /* Returns the token at which the validation part of a file with marks begins: at the beginning of a document, with at
  * least one before and one after it. Ends the program if there is a single document. */
