@@ -1,7 +1,7 @@
 #!/bin/sh
 # generation.sh [PYTHON]: compares generation with llama.cpp and transformers, on a Llama with 134 million random
-# parameters: 1 and 2 threads; weights in float32, bfloat16 and q8_0, the last two also in the precisions bfloat16 and
-# int8; a prompt of 256 tokens, then 64 tokens. PYTHON must have transformers, gguf and llama-cpp-python (default: the environment of
+# parameters. It has weights in float32, bfloat16 and q8_0, the last two also in the precisions bfloat16 and int8. There
+# are 1 and 2 threads, a prompt of 256 tokens, and then 64 tokens. PYTHON must have transformers, gguf and llama-cpp-python (default: the environment of
 # scripts/interop.sh; a package that is missing leaves its rows out). Interleaved rounds; the fastest of each counts. ROUNDS: their number (default 3).
 # Prints a line for each run and writes bench/results/generation.md. Run nothing else at the same time.
 set -eu

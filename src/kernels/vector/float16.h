@@ -1,17 +1,17 @@
-/* The values of stored numbers with 16 bits. */
+/* Bits of float32 numbers, and the values of float16 numbers. */
 #ifndef TH_KERNELS_VECTOR_FLOAT16_H
 #define TH_KERNELS_VECTOR_FLOAT16_H
 
 #include "kernels/vector/vector.h"
 
-TH_INLINE float stored_float(uint32_t bits)
+TH_INLINE float float_of_bits(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-TH_INLINE uint32_t stored_bits(float value)
+TH_INLINE uint32_t bits_of_float(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -26,10 +26,10 @@ TH_INLINE float float16_value(uint16_t number)
     const uint32_t normal = (rest << 13) + (112u << 23);
     const uint32_t quiet = -(uint32_t)(rest > 0x7c00) & 0x400000;
     const uint32_t special = rest << 13 | 0x7f800000 | quiet;
-    const uint32_t denormal = stored_bits((float)(int32_t)rest * 0x1p-24F);
+    const uint32_t denormal = bits_of_float((float)(int32_t)rest * 0x1p-24F);
     const uint32_t is_denormal = -(uint32_t)(rest < 0x400), is_special = -(uint32_t)(rest >= 0x7c00);
-    return stored_float(sign | (denormal & is_denormal) | (special & is_special) |
-                        (normal & ~(is_denormal | is_special)));
+    return float_of_bits(sign | (denormal & is_denormal) | (special & is_special) |
+                         (normal & ~(is_denormal | is_special)));
 }
 
 #endif

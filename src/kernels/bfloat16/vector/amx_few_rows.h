@@ -11,7 +11,7 @@ _Static_assert((int)TH_FEW_PART_ROWS <= (int)TILE_LINES, "few rows are one tile 
 
 enum { NEAR_BYTES = 256 /* from a loaded line to the line of the same column that is prefetched meanwhile */ };
 
-/* At most 32 columns of B. They are far apart, as in product_stream.c. */
+/* At most 32 columns of B. */
 typedef struct few_columns {
     const char *b; /* the first step of the first column */
     int64_t count;
@@ -85,12 +85,12 @@ TH_INLINE void add_few(bool stored, bool two, const th_product_block *block, con
     }
 }
 
-/* Computes C for `count` columns of B: column j, and the others at this spacing. */
+/* Computes C for `count` columns of B: column j and the others at this distance. */
 TH_INLINE void multiply_few(bool stored, bool two, const th_product_block *block, int64_t j, int64_t count,
-                            int64_t spacing)
+                            int64_t apart)
 {
     const int64_t line_bytes = block->b_panel * (int64_t)(stored ? sizeof(uint16_t) : sizeof(float));
-    const few_columns columns = {(const char *)block->b + j * line_bytes, count, spacing * line_bytes};
+    const few_columns columns = {(const char *)block->b + j * line_bytes, count, apart * line_bytes};
     few_buffer buffer;
     float(*c)[TILE_LINES] = buffer.c[0]; /* [column][row] */
     _tile_zero(C00);
@@ -99,7 +99,7 @@ TH_INLINE void multiply_few(bool stored, bool two, const th_product_block *block
         memset(buffer.c, 0, sizeof buffer.c);
         for (int64_t x = 0; x < count; x++)
             for (int64_t i = 0; i < block->m; i++)
-                c[x][i] = ((const float *)block->init)[i * block->init_row + j + x * spacing];
+                c[x][i] = ((const float *)block->init)[i * block->init_row + j + x * apart];
         finish_stores();
         _tile_loadd(C00, buffer.c[0], TILE_ROW_BYTES);
         _tile_loadd(C10, buffer.c[1], TILE_ROW_BYTES);
@@ -110,16 +110,16 @@ TH_INLINE void multiply_few(bool stored, bool two, const th_product_block *block
     finish_stores();
     for (int64_t i = 0; i < block->m; i++)
         for (int64_t x = 0; x < count; x++)
-            ((float *)block->c)[i * block->c_row + j + x * spacing] = c[x][i];
+            ((float *)block->c)[i * block->c_row + j + x * apart] = c[x][i];
 }
 
 TH_INLINE void few_rows_by(bool stored, const th_product_block *block)
 {
-    const int64_t panels = block->n / PANEL_LINES, spacing = panels - (panels % 2 == 0 && panels > 0);
+    const int64_t apart = th_columns_apart(block->n, PANEL_LINES);
     _tile_loadconfig(&whole_tiles);
-    for (int64_t j = 0; j < spacing; j++)
-        multiply_few(stored, true, block, j, PANEL_LINES, spacing);
-    for (int64_t j = spacing * PANEL_LINES; j < block->n; j += PANEL_LINES)
+    for (int64_t j = 0; j < apart; j++)
+        multiply_few(stored, true, block, j, PANEL_LINES, apart);
+    for (int64_t j = apart * PANEL_LINES; j < block->n; j += PANEL_LINES)
         if (block->n - j > TILE_LINES)
             multiply_few(stored, true, block, j, th_smaller(block->n - j, PANEL_LINES), 1);
         else

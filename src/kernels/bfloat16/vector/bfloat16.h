@@ -4,6 +4,7 @@
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_H
 #define TH_KERNELS_BFLOAT16_VECTOR_BFLOAT16_H
 
+#include "kernels/vector/float16.h"
 #include "kernels/vector/registers.h"
 
 /* The first part of a number: rounded to nearest, ties to even (the carry of the mantissa runs into the exponent).
@@ -14,20 +15,6 @@ TH_INLINE uint32_t round_to_bfloat16(uint32_t bits)
     const uint32_t nearest = bits + 0x7fff + (bits >> 16 & 1);
     const uint32_t large = magnitude > 0x7f800000 ? bits | 0x00400000 : bits;
     return (magnitude < 0x00800000 ? bits & 0x80000000 : magnitude < 0x7f7f8000 ? nearest : large) & 0xffff0000;
-}
-
-TH_INLINE float float_of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-TH_INLINE uint32_t bits_of_float(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
 }
 
 /* The second part: the first part of the remainder, which is exact; 0 for infinity and NaN. Needs the state

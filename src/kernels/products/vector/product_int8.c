@@ -2,6 +2,7 @@
  * numbers are added as integers, four at a time, so these sums are exact. */
 #include "kernels/products/product_int8.h"
 
+#include "kernels/products/product_block.h"
 #include "kernels/vector/float16.h"
 #include "kernels/vector/vector_math.h"
 
@@ -197,9 +198,9 @@ TH_INLINE void add_pair(int rows, int storage, const th_int8_pair *a, int64_t pa
         }
 }
 
-/* Computes `columns` columns of a tile: column j, and the others at this spacing. */
+/* Computes `columns` columns of a tile: column j, and the others at this distance. */
 TH_INLINE void int8_tile(int rows, int columns, int storage, const th_int8_product *p, int64_t row, int64_t j,
-                         int64_t spacing)
+                         int64_t apart)
 {
     static const th_q8_0 zero_block;
     const int64_t block_bytes = storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0), pairs = th_int8_pairs(p->k);
@@ -208,7 +209,7 @@ TH_INLINE void int8_tile(int rows, int columns, int storage, const th_int8_produ
     int64_t blocks = p->k / TH_BLOCK_NUMBERS;
     lanes sum[INT8_STREAMS][INT8_ROWS];
     UNROLLED_FOR (int s = 0; s < columns; s++) {
-        b[s] = (const char *)p->b + (j + s * spacing) * p->b_bytes;
+        b[s] = (const char *)p->b + (j + s * apart) * p->b_bytes;
         UNROLLED_FOR (int i = 0; i < rows; i++)
             sum[s][i] = lanes_broadcast(0);
     }
@@ -222,7 +223,7 @@ TH_INLINE void int8_tile(int rows, int columns, int storage, const th_int8_produ
         if (blocks > 0)
             add_pair(rows, storage, a, pairs, b[s], (const char *)&zero_block, sum[s]);
         UNROLLED_FOR (int i = 0; i < rows; i++) {
-            const int64_t column = j + s * spacing;
+            const int64_t column = j + s * apart;
             const real total = lanes_sum(sum[s][i]);
             real *c = p->c + (row + i) * p->c_row + column * p->c_col;
             *c = p->init ? p->init[(row + i) * p->init_row + column * p->init_col] + total : total;
@@ -230,13 +231,12 @@ TH_INLINE void int8_tile(int rows, int columns, int storage, const th_int8_produ
     }
 }
 
-/* Multiplies one row. Its columns are read as INT8_STREAMS sequences in the order of memory (product_stream.c). */
 TH_INLINE void int8_row(int storage, const th_int8_product *p)
 {
-    const int64_t spacing = p->n / INT8_STREAMS;
-    for (int64_t j = 0; j < spacing; j++)
-        int8_tile(1, INT8_STREAMS, storage, p, 0, j, spacing);
-    for (int64_t j = spacing * INT8_STREAMS; j < p->n; j++)
+    const int64_t apart = th_columns_apart(p->n, INT8_STREAMS);
+    for (int64_t j = 0; j < apart; j++)
+        int8_tile(1, INT8_STREAMS, storage, p, 0, j, apart);
+    for (int64_t j = apart * INT8_STREAMS; j < p->n; j++)
         int8_tile(1, 1, storage, p, 0, j, 1);
 }
 

@@ -25,15 +25,15 @@ TH_INLINE void add_block(int storage, bool usual, int64_t steps, column_use *use
         use_step(storage, use, step);
 }
 
-/* Computes `rows` rows and `columns` columns of C, at most a panel: the first one is j, the others follow at this spacing. */
+/* Computes `rows` rows and `columns` columns of C, at most a panel: column j and the others at this distance. */
 TH_INLINE void stream_panel(int rows, int storage, const th_product_block *block, int64_t b_bytes, int64_t j,
-                            int64_t columns, int64_t spacing)
+                            int64_t columns, int64_t apart)
 {
     column_set set[GROUPS];
     vec sum[GROUPS][TILE_ROWS];
     column_use use = {.groups = GROUPS, .set = set, .rows = rows, .a_row = block->a_row, .a_col = 1, .sum = sum};
     const char *b = (const char *)block->b + j * b_bytes;
-    const int64_t line_bytes = spacing * b_bytes;
+    const int64_t line_bytes = apart * b_bytes;
     for (int64_t step = 0; step < block->k; step += TH_PRODUCT_BLOCK) {
         const int64_t steps = block->k - step < TH_PRODUCT_BLOCK ? block->k - step : TH_PRODUCT_BLOCK;
         const char *first = b + steps_bytes(storage, step);
@@ -57,19 +57,17 @@ TH_INLINE void stream_panel(int rows, int storage, const th_product_block *block
             UNROLLED_FOR (int g = 0; g < GROUPS; g++)
                 *(vec *)&total[g * TH_REGISTER_LANES] = sum[g][i];
             for (int64_t x = 0; x < columns; x++)
-                c[x * spacing] = init ? init[x * spacing] + total[x] : total[x];
+                c[x * apart] = init ? init[x * apart] + total[x] : total[x];
         }
     }
 }
 
-/* The columns of a panel are far apart. So each of them is the next one of a long sequence of columns, which are read in
- * the order of memory. An odd distance keeps them from competing for few places in the cache. */
 TH_INLINE void stream_rows(int rows, int storage, const th_product_block *block, int64_t b_bytes)
 {
-    const int64_t panels = block->n / TILE_COLUMNS, spacing = panels - (panels % 2 == 0 && panels > 0);
-    for (int64_t j = 0; j < spacing; j++)
-        stream_panel(rows, storage, block, b_bytes, j, TILE_COLUMNS, spacing);
-    for (int64_t j = spacing * TILE_COLUMNS; j < block->n; j += TILE_COLUMNS)
+    const int64_t apart = th_columns_apart(block->n, TILE_COLUMNS);
+    for (int64_t j = 0; j < apart; j++)
+        stream_panel(rows, storage, block, b_bytes, j, TILE_COLUMNS, apart);
+    for (int64_t j = apart * TILE_COLUMNS; j < block->n; j += TILE_COLUMNS)
         stream_panel(rows, storage, block, b_bytes, j, block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS, 1);
 }
 

@@ -7,7 +7,7 @@
 TH_INLINE void load_bfloat16(int64_t n, const uint16_t *restrict from, real *restrict to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = (real)stored_float((uint32_t)from[i] << 16);
+        to[i] = (real)float_of_bits((uint32_t)from[i] << 16);
 }
 
 TH_INLINE void load_float16(int64_t n, const uint16_t *restrict from, real *restrict to)
