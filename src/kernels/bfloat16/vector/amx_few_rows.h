@@ -31,19 +31,20 @@ typedef struct few_tile {
 } few_tile;
 
 /* Packs 16 columns from column `first` on, from b on, over `steps` steps. Missing columns repeat the last one. */
-TH_INLINE void pack_columns(bool stored, const few_columns *columns, int64_t first, const char *b, int64_t steps,
+TH_INLINE void pack_columns(bool stored, const few_columns *columns, int64_t first, const void *b, int64_t steps,
                             char *tile)
 {
     const int64_t last = columns->count - first - 1;
     if (stored) {
+        const char *from = b;
         const __mmask32 given = (__mmask32)(steps >= TH_PART_GROUP ? 0xffffffff : (1U << steps) - 1);
         UNROLLED_FOR (int i = 0; i < TILE_LINES; i++)
             _mm512_store_si512(tile + i * TILE_ROW_BYTES,
-                               _mm512_maskz_loadu_epi16(given, b + (i < last ? i : last) * columns->column_bytes));
+                               _mm512_maskz_loadu_epi16(given, from + (i < last ? i : last) * columns->column_bytes));
     } else {
         const part_operand group = {.lines = last + 1,
                                     .k = steps,
-                                    .at = (const float *)b,
+                                    .at = b,
                                     .line = columns->column_bytes / (int64_t)sizeof(float),
                                     .step = 1,
                                     .panels = tile};
