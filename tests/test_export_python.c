@@ -105,7 +105,7 @@ START_TEST(numpy_has_the_rules)
 }
 END_TEST
 
-/* The tolerance is that of the least precise products. Without stored weights those of int8 are float32. */
+/* The least precise products set the tolerance. Without stored weights those of int8 are float32. */
 START_TEST(the_tolerance_depends_on_the_precision)
 {
     static const int rank[] = {0, 1, 2, 0};

@@ -196,7 +196,7 @@ START_TEST(other_files_stay)
 }
 END_TEST
 
-/* Gives a file of the model another name, to which a link leads. */
+/* Renames a file of the model, and makes a link with the old name. */
 static void move_behind_link(const char *name, const char *other)
 {
     char from[200], to[200];
@@ -206,7 +206,7 @@ static void move_behind_link(const char *name, const char *other)
     ck_assert_int_eq(symlink(other, from), 0);
 }
 
-/* A file to which a link in the folder leads is replaced, and the link stays, also if the file has the name of a shard
+/* An export replaces the target of a link within the folder, and the link stays. The target may have the name of a shard
  * of another model. */
 START_TEST(links_within_the_folder_stay)
 {
