@@ -7,7 +7,7 @@ program=$1
 
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "The cat number %d is red. User: Assistant: black\n", i % 7 }' >text
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "{\"prompt\": \"cat %d is\", \"completion\": \" red\"}\n", i }' >data.jsonl
-mkdir texts && cp text texts/1 && cp text texts/2
+mkdir texts && cp text texts/1 && cp text texts/2 && cp text text.gguf
 expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 1 --heads 2 --width 16 --length 64 --steps 2 --sample-tokens 0 --quiet
 expect 0 '' "$program" export base model
 expect 0 '' "$program" export base --gguf one.gguf
@@ -24,6 +24,8 @@ for words in 'chat one.gguf' 'sample one.gguf' 'tune one.gguf data.jsonl run'; d
 done
 expect 2 'are for runs; this is a GGUF file' "$program" export one.gguf opened --last
 expect 0 'wrote: opened/tokenizer.json' "$program" export one.gguf opened
+grep -q '"eos_token": "<|endoftext|>"' opened/tokenizer_config.json || fail "the end of a text is lost: $(cat opened/tokenizer_config.json)"
+expect 2 'the file does not begin with GGUF' "$program" export text.gguf shortened
 for folder in model opened; do
     expect 0 'loss=' "$program" eval $folder --text text
     sed -n 's/.*\(loss=[^ ]*\).*/\1/p' said >loss_$folder

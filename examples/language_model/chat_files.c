@@ -1,6 +1,7 @@
 /* The files of a model folder that tell how to chat with the model. A run that tunes the model keeps copies, and export
  * copies them again, so neither needs the first folder. */
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,7 +68,8 @@ static bool copy_file(const char *from, const char *to, const char *name)
     return true;
 }
 
-void write_template(const char *folder, const th_text *jinja)
+/* Removes an old template if the text is empty. */
+static void write_template(const char *folder, const th_text *jinja)
 {
     if (jinja->count > 0)
         write_bytes(folder, template_file, jinja->bytes, jinja->count);
@@ -82,6 +84,40 @@ static void copy_template(trainer *t, const char *from, const char *to)
     expect(t, th_chat_template_text(t->ctx, from, &jinja));
     write_template(to, &jinja);
     th_text_free(&jinja);
+}
+
+/* Returns the token that the tokenizer puts before a text; -1 if it puts none. */
+static int64_t first_token(trainer *t)
+{
+    th_token_list tokens = {0};
+    expect(t, th_tokenizer_encode_document(t->tokenizer, "", 0, &tokens));
+    const bool begins = tokens.count > 1 || (tokens.count == 1 && tokens.token[0] != chosen.end_token);
+    const int64_t first = begins ? tokens.token[0] : -1;
+    th_token_list_free(&tokens);
+    return first;
+}
+
+static bool add_token(trainer *t, json_t *config, const char *name, int64_t token)
+{
+    size_t bytes = 0;
+    const char *text = token >= 0 ? th_tokenizer_bytes(t->tokenizer, token, &bytes) : NULL;
+    return text == NULL || json_object_set_new(config, name, json_stringn(text, bytes)) == 0;
+}
+
+void write_chat(trainer *t, const char *folder, const th_text *jinja)
+{
+    const char *name = settings_files[0];
+    json_t *config = json_load_file(in_run(folder, name), 0, NULL);
+    char *text = NULL;
+    if (config && add_token(t, config, "bos_token", first_token(t)) &&
+        add_token(t, config, "eos_token", chosen.end_token))
+        text = json_dumps(config, JSON_INDENT(2));
+    if (text == NULL)
+        give_up(PROGRAM, "out of memory");
+    write_bytes(folder, name, text, strlen(text));
+    free(text);
+    json_decref(config);
+    write_template(folder, jinja);
 }
 
 static void copy_settings(const char *from, const char *to)

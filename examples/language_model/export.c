@@ -48,16 +48,17 @@ static void export_model(trainer *t, const char *folder, const th_text *jinja, t
         merge_adapters(t);
     expect(t, th_tokenizer_save(t->tokenizer, folder));
     if (jinja)
-        write_template(folder, jinja);
+        write_chat(t, folder, jinja);
     else
         export_chat(t, folder);
     expect(t, th_language_model_export(t->model, folder, &given));
     print_written(in_run(folder, "config.json"));
     print_weights(folder);
     print_written(in_run(folder, "tokenizer.json"));
-    if (access(in_run(folder, "chat_template.jinja"), F_OK) == 0)
+    const bool chats = access(in_run(folder, "chat_template.jinja"), F_OK) == 0;
+    if (chats)
         print_written(in_run(folder, "chat_template.jinja"));
-    print_next(program_path, PROGRAM, (const char *const[]){"sample", as_word(folder), NULL});
+    print_next(program_path, PROGRAM, (const char *const[]){chats ? "chat" : "sample", as_word(folder), NULL});
 }
 
 static void export_adapter(trainer *t, const char *folder, const char *family)
@@ -109,7 +110,7 @@ int export(int argc, char **argv)
         {"adapter", "only the adapters of tune, for PEFT; the model stays in its folder", .flag = &adapter},
         {"family", "the model_type of transformers to write (default: one that has the model's options)",
          .text = &family},
-        {"type", "of weights: float32, float16 or bfloat16 (default: float32)", .text = &type},
+        {"type", "of weights: float32, float16 or bfloat16", .text = &type},
         {"max-shard-size", "several files of weights of at most this size, such as 5GB (default: one file)",
          .text = &shard_size},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
@@ -121,7 +122,7 @@ int export(int argc, char **argv)
                                 "AutoModelForCausalLM.from_pretrained(FOLDER) reads them. RUN is the folder\n"
                                 "of a run, or a GGUF file. export RUN --gguf FILE writes one file for llama.cpp.",
                                 options, words, 2) < 2)
-        refuse(PROGRAM, "export needs the folder of a run and one to write, or --gguf FILE", "");
+        refuse(PROGRAM, "export needs the folder of a run, or a GGUF file, and a folder to write; or --gguf FILE", "");
     const th_export_options given = {
         .family = family, .type = type_to_write(type, false), .shard_bytes = shard_size ? size_of(shard_size) : 0};
     refuse_file_name(words[1]);

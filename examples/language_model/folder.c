@@ -25,8 +25,11 @@ bool is_gguf(const char *path)
 /* Returns what the file is. */
 static const char *describe_file(const char *path)
 {
-    return is_gguf(path) ? "it is a GGUF file; `export FILE FOLDER` writes its model to a folder"
-                         : "it is a file, not a folder";
+    const char *ending = strrchr(path, '.');
+    if (is_gguf(path))
+        return "it is a GGUF file; `export FILE FOLDER` writes its model to a folder";
+    return ending && strcmp(ending, ".gguf") == 0 ? "the file does not begin with GGUF, so it has another format"
+                                                  : "it is a file, not a folder";
 }
 
 /* Returns what the folder is, or what it lacks. */

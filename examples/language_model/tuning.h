@@ -30,8 +30,9 @@ const char *chat_folder(const trainer *t);
 void keep_chat(trainer *t, bool instructions);
 /* Copies them from the run to a folder. */
 void export_chat(trainer *t, const char *folder);
-/* Writes the chat template of a folder (Jinja). Removes an old one if the text is empty. */
-void write_template(const char *folder, const th_text *jinja);
+/* Writes a chat template (Jinja; it may be empty) to a folder that has the tokenizer, and the texts of the tokens that begin
+ * and end a text. */
+void write_chat(trainer *t, const char *folder, const th_text *jinja);
 
 /* -- gguf.c -- */
 /* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another
