@@ -52,7 +52,7 @@ void class_free(class_engine *engine);
  * the last class_new. */
 const char *class_error(const class_engine *engine);
 
-/* Returns the library's version and what computes: "tapehead 0.2.0 compiler=... isa=simd128 gemm=native threads=1". */
+/* Returns the library's version and what computes: "tapehead 0.3.0 compiler=... isa=simd128 gemm=native threads=1". */
 const char *class_build(const class_engine *engine);
 
 /* -- training -- */

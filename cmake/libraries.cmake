@@ -1,6 +1,6 @@
 # Functions that make targets: a library (shared and static), the version of the core's private symbols, a C program.
 
-# The soname names the minor version too until 1.0, because 0.3 may change any function of 0.2.
+# The soname names the minor version too until 1.0, because 0.4 may change any function of 0.3.
 set(TAPEHEAD_SOVERSION ${PROJECT_VERSION_MAJOR})
 if(PROJECT_VERSION_MAJOR EQUAL 0)
     set(TAPEHEAD_SOVERSION 0.${PROJECT_VERSION_MINOR})

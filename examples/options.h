@@ -75,7 +75,7 @@ static inline void exit_after_printing(void)
     exit(fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-/* Prints "copy_task (Tapehead) 0.2.0" and exits. */
+/* Prints "copy_task (Tapehead) 0.3.0" and exits. */
 static inline void print_version(const char *program)
 {
     let_first_print();

@@ -1,7 +1,7 @@
 #!/bin/sh
 # abi.sh [REVISION]: builds the libraries of an earlier release and of this checkout, and compares their binary interfaces with
-# abidiff. Without REVISION takes the newest tag v*. Prints the report. Fails if a library has an incompatible change and the same
-# soname. New functions are compatible; private functions do not count (docs/abi.md).
+# abidiff. Without REVISION takes the last release in abi/releases.txt. Prints the report. Fails if a library has an incompatible
+# change and the same soname. New functions are compatible; private functions do not count (docs/abi.md).
 # The builds stay in build-abi/ in the checkout.
 set -eu
 
@@ -12,13 +12,13 @@ answer_help "$@"
 
 case ${1:-} in
 -*) refuse "$1 is not an option" ;;
-'')
-    revision=$(git -C "$root" tag --list 'v[0-9]*' --sort=-version:refname 2>/dev/null | head -n 1)
-    [ -n "$revision" ] || skip "git has no tag of a release for this checkout; REVISION can name a commit"
-    ;;
+'') revision=$(awk '!/^#/ && $3 != "-" { commit = $3 } END { print commit }' "$root/abi/releases.txt") ;;
 *) revision=$1 ;;
 esac
-commit=$(git -C "$root" rev-parse --verify --quiet "$revision^{commit}") || refuse "$revision is not a commit of this checkout"
+if ! commit=$(git -C "$root" rev-parse --verify --quiet "$revision^{commit}"); then
+    [ $# -eq 0 ] || refuse "$revision is not a commit of this checkout"
+    skip "this checkout does not have the commit $revision of the last release"
+fi
 "$root/scripts/setup.sh" audit
 work=$root/build-abi
 status=0

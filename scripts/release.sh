@@ -5,7 +5,7 @@
 #   --output DIR         writes into this directory; the default is build-release/ in the checkout
 #   --without-reference  leaves out docs/reference and does not need doxygen
 # Fails if the checkout has changes that are not committed, if CHANGELOG.md has no section of the version with a date or has unreleased
-# lines, or if a tag contradicts the version. A commit without a tag is accepted.
+# lines, or if abi/releases.txt does not have this version and date, or has them with another commit.
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
@@ -40,20 +40,18 @@ version=$(version)
 changes=$(here status --porcelain)
 [ -z "$changes" ] || fail "these files are not committed:
 $changes"
-grep -qE "^## \[$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}\$" "$root/CHANGELOG.md" ||
-    fail "CHANGELOG.md has no section with a date of version $version, such as \"## [$version] - $(date +%Y-%m-%d)\""
+date=$(sed -nE "s/^## \\[$version\\] - ([0-9]{4}-[0-9]{2}-[0-9]{2})\$/\\1/p" "$root/CHANGELOG.md")
+[ -n "$date" ] || fail "CHANGELOG.md has no section with a date of version $version, such as \"## [$version] - $(date +%Y-%m-%d)\""
 unreleased=$(sed -n '/^## \[Unreleased\]/,/^## \[[0-9]/p' "$root/CHANGELOG.md" | grep -v '^## \[' | grep . || true)
 [ -z "$unreleased" ] || fail "CHANGELOG.md has lines under Unreleased: move them to version $version"
 
-tags=$(here tag --list 'v[0-9]*' --points-at HEAD)
-for tag in $tags; do
-    [ "$tag" = "v$version" ] || fail "this commit has the tag $tag, but CMakeLists.txt has version $version"
-done
-if [ -z "$tags" ]; then
-    ! here rev-parse -q --verify "refs/tags/v$version" >/dev/null ||
-        fail "the tag v$version belongs to another commit: check it out, or raise the version in CMakeLists.txt"
-    echo "this commit has no tag v$version yet" >&2
-fi
+release=$(sed -n "s/^$version //p" "$root/abi/releases.txt")
+case $release in
+'') fail "abi/releases.txt does not have version $version: tests/abi.sh . cc release writes it" ;;
+"$date -") ;;
+"$date "*) fail "version $version was released with commit ${release#* }: check it out, or raise the version in CMakeLists.txt" ;;
+*) fail "version $version has the date $date in CHANGELOG.md, but ${release%% *} in abi/releases.txt" ;;
+esac
 
 # -- the archive --
 

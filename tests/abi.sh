@@ -1,13 +1,17 @@
 #!/bin/sh
-# abi.sh SOURCE CC [write]: compares the public headers, and the names of private functions, with the lists in abi/. Any difference
-# is an error. If git finds a tag of a release with the same soname, a declaration in that release's lists must not be missing
-# or different. With "write", writes the lists. (tests/symbols.sh compares the headers with the symbols of the libraries.)
+# abi.sh SOURCE CC [write|release]: compares the public headers, and the names of private functions, with the lists in abi/. Any
+# difference is an error. Compares them also with the declarations of the last release (abi/releases.txt, abi/VERSION):
+#   - With the same soname, none of them may be missing or different, and a patch version adds none.
+#   - The version is higher than that of the release, except in the release itself.
+# "write" writes the lists and debian/*.symbols. "release" also writes abi/VERSION and the line of abi/releases.txt, with the date of
+# CHANGELOG.md. (tests/symbols.sh compares the headers with the symbols of the libraries.)
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 . "$here/package_checks.sh"
 cd "$1"
 cc=$2 action=${3:-compare}
 export LC_ALL=C
+read_version
 
 # list HEADER...: prints the declarations in these headers.
 list() {
@@ -46,8 +50,36 @@ core_headers=$(cd include && ls tapehead/*.h | grep -vxF "$models_headers")
 # shellcheck disable=SC2086
 list $models_headers >"$work/libtapehead_models.txt"
 
-if [ "$action" = write ]; then
+# The last release.
+last=$(grep -v '^#' abi/releases.txt | tail -n 1)
+read -r released _ commit <<END
+$last
+END
+
+# public LIST: prints the list without private functions.
+public() {
+    grep -v -e '^#' -e '^TAPEHEAD_PRIVATE ' "$1"
+}
+
+if [ "$action" != compare ]; then
     cp "$work"/libtapehead*.txt abi/
+    for library in tapehead tapehead_models; do
+        debian_symbols "$library" >"$work/symbols"
+        find debian -name "$(debian_package "$library" '[0-9]*').symbols" -exec rm {} +
+        cp "$work/symbols" "debian/$(debian_package "$library").symbols"
+    done
+fi
+if [ "$action" = release ]; then
+    [ "$version" != "$released" ] || { echo "version $version is released already: raise it in CMakeLists.txt"; exit 1; }
+    date=$(changelog_dates | sed -n "s/^$version //p")
+    [ -n "$date" ] || { echo "CHANGELOG.md has no section \"## [$version] - DATE\""; exit 1; }
+    rm -r "abi/$released"
+    mkdir "abi/$version"
+    for name in libtapehead libtapehead_models; do
+        public "abi/$name.txt" >"abi/$version/$name.txt"
+    done
+    echo "$version $date -" >>abi/releases.txt
+    released=$version commit=-
 fi
 
 for name in libtapehead libtapehead_models; do
@@ -57,24 +89,32 @@ for name in libtapehead libtapehead_models; do
     diff -U 1 "abi/$name.txt" "$work/$name.txt" | tail -n +3 >"$work/difference"
     complain "abi/$name.txt (-) differs from the headers (+):" <"$work/difference"
     if missing "abi/$name.txt" "$work/$name.txt" | grep -qv '^TAPEHEAD_PRIVATE '; then
-        echo "A declaration is missing or different. If a release has it, raise the minor version in CMakeLists.txt (docs/abi.md)."
+        echo "A declaration is missing or different."
     fi
 done
 [ "$status" -eq 0 ] || echo "If this is intended, write the lists with: tests/abi.sh . $cc write"
 
-# -- the last release with this soname --
+# -- the last release --
 
-version=$(sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-case $version in
-0.*) same=${version%.*} ;;
-*) same=${version%%.*} ;;
-esac
-tag=$(git tag --list "v$same.*" --sort=-version:refname 2>/dev/null | head -n 1)
 for name in libtapehead libtapehead_models; do
-    [ -n "$tag" ] && git show "$tag:./abi/$name.txt" >"$work/released" 2>/dev/null || continue
-    missing "$work/released" "$work/$name.txt" | grep -v '^TAPEHEAD_PRIVATE ' >"$work/lost" || continue
-    complain "release $tag has these declarations in $name, and the soname is still $name.so.$same. Raise the minor version." <"$work/lost"
+    [ "$(soversion "$released")" = "$soversion" ] || continue
+    missing "abi/$released/$name.txt" "$work/$name.txt" >"$work/lost"
+    [ ! -s "$work/lost" ] || complain "release $released has these declarations, and the soname is still $name.so.$soversion:" <"$work/lost"
+    public "$work/$name.txt" >"$work/public"
+    missing "$work/public" "abi/$released/$name.txt" >"$work/added"
+    [ "${version%.*}" != "${released%.*}" ] || [ ! -s "$work/added" ] ||
+        complain "release $released does not have these declarations of $name, and $version is not a new minor version:" <"$work/added"
+    [ ! -s "$work/lost" ] && [ ! -s "$work/added" ] ||
+        echo "Raise the minor version (CONTRIBUTING.md, \"Raising the version\"), or take the change back."
 done
+newest=$(printf '%s\n' "$released" "$version" | sort -V | tail -n 1)
+if [ "$newest" != "$version" ] || { [ "$released" = "$version" ] && [ "$commit" != - ]; }; then
+    wrong "$released was released with commit $commit. The version in CMakeLists.txt must be higher, but is $version."
+fi
+grep -v '^#' abi/releases.txt | cut -d ' ' -f 1,2 >"$work/recorded"
+changelog_dates | tac >"$work/dated"
+diff "$work/dated" "$work/recorded" >"$work/difference" ||
+    complain "the dated sections of CHANGELOG.md (<) differ from abi/releases.txt (>):" <"$work/difference"
 [ "$status" -ne 0 ] ||
-    echo "$(cat abi/libtapehead*.txt | grep -c ');$') functions and their types as in abi/${tag:+; every declaration of $tag is there}"
+    echo "$(cat abi/libtapehead*.txt | grep -c ');$') functions and their types as in abi/; the last release is $released"
 exit $status

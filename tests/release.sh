@@ -1,8 +1,8 @@
 #!/bin/sh
 # release.sh SOURCE CMAKE CC: scripts/release.sh makes an archive that builds without git. The archive has the files of the commit, and has
 # the same bytes in another directory, under another umask. The script refuses a checkout with changes, a version without a dated section in
-# CHANGELOG.md, and a tag of another version. The test runs in a small repository with the files of SOURCE. (It only configures
-# the build: `scripts/bare_root.sh --archive FILE` builds.)
+# CHANGELOG.md, and a version that abi/releases.txt does not have, or has with another date or commit. The test runs in a small repository
+# with the files of SOURCE. (It only configures the build: `scripts/bare_root.sh --archive FILE` builds.)
 set -eu
 source=$1 cmake=$2 cc=$3
 command -v git >/dev/null || { echo "skipped: git is not installed (scripts/setup.sh release installs it)"; exit 77; }
@@ -38,8 +38,10 @@ done >"$work/files"
 tar -c -T "$work/files" -f - | tar -x -C "$work/checkout"
 cd "$work/checkout"
 version=$(sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-# During development the changelog has unreleased lines, and no section of the version.
+# During development the changelog has unreleased lines, and no section of the version; nor has abi/releases.txt a line.
 printf '# Changelog\n\n## [Unreleased]\n\n## [%s] - 2020-02-02\n\n- A line.\n' "$version" >CHANGELOG.md
+sed -i "/^$version /d" abi/releases.txt
+echo "$version 2020-02-02 -" >>abi/releases.txt
 git init -q
 commit "a release"
 
@@ -70,18 +72,18 @@ echo "== refusals"
 touch new.txt
 refuses "?? new.txt"
 rm new.txt
-git tag "v$version"
-scripts/release.sh --without-reference --output "$work/tagged" 2>"$work/said"
-cmp "$work/first/$archive" "$work/tagged/$archive"
-git tag v77.0.0
-refuses "this commit has the tag v77.0.0, but CMakeLists.txt has version $version"
-git tag -d v77.0.0 >"$work/said"
+sed -i "s/2020-02-02 -/2020-02-02 $(git rev-parse HEAD)/" abi/releases.txt
+commit "the commit of the release"
+refuses "version $version was released with commit $(git rev-parse HEAD~)"
+sed -i "s/^$version .*/$version 2020-02-03 -/" abi/releases.txt
+commit "another date"
+refuses "version $version has the date 2020-02-02 in CHANGELOG.md, but 2020-02-03 in abi/releases.txt"
+sed -i '$d' abi/releases.txt
+commit "no release"
+refuses "abi/releases.txt does not have version $version"
 sed -i 's/^## \[Unreleased\]/&\n\n- A line./' CHANGELOG.md
 commit "an unreleased line"
 refuses "CHANGELOG.md has lines under Unreleased"
-git revert --no-edit HEAD >"$work/said"
-refuses "the tag v$version belongs to another commit"
-git tag -d "v$version" >"$work/said"
 sed -i "s/^## \[$version\] - .*/## [$version]/" CHANGELOG.md
 commit "no date"
 refuses "CHANGELOG.md has no section with a date of version $version"

@@ -24,10 +24,7 @@ compare() {
 
 # soname LIBRARY NAME
 soname() {
-    case $version in
-    0.*) soversion=${version%.*} ;;
-    *) soversion=${version%%.*} ;;
-    esac
+    soversion=$(soversion "$version")
     readelf -d "$1" | grep -q "SONAME.*\[$2\.so\.$soversion\]" || wrong "the soname of $1 is not $2.so.$soversion"
 }
 

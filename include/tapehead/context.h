@@ -155,7 +155,7 @@ TH_API th_status th_set_threads(th_context *ctx, int threads) TH_MUST_CHECK;
  * A thread that the program cancels ends between two kernels, not in one, and holds no lock of the library.
  * (Functions that read or write files may leave an unfinished file.) A fork waits for locks that other threads hold. */
 TH_API int th_team_size(const th_context *ctx);
-/* Returns a description of the build and the machine, such as "tapehead 0.2.0 compiler=gcc 12.2.0 isa=avx512
+/* Returns a description of the build and the machine, such as "tapehead 0.3.0 compiler=gcc 12.2.0 isa=avx512
  * gemm=native threads=2". With OpenBLAS it ends in "openblas=0.3.21 (Zen)". In a precision other than float32 it ends
  * in "precision=bfloat16x3 products=amx". The text is stored in the context and valid until it is freed.
  *
@@ -164,7 +164,7 @@ TH_API int th_team_size(const th_context *ctx);
  * once, when a context first has such a precision. The environment variable TAPEHEAD_ISA selects amx, avx512_bf16,
  * avx512, avx2 or baseline; on aarch64, neon. If the machine does not have it, the context's first error says so. */
 TH_API const char *th_build_info(th_context *ctx);
-/* Returns the version of the library, such as "0.2.0". */
+/* Returns the version of the library, such as "0.3.0". */
 TH_API const char *th_version(void);
 
 /* -- memory, counted by the context -- */
