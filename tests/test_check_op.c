@@ -400,6 +400,53 @@ START_TEST(distinct_values_are_in_random_order)
 }
 END_TEST
 
+enum { SEEDS = 60, NUMBERS = 32 };
+
+/* No number occurs twice: no sequence contains a part of another one. */
+START_TEST(consecutive_seeds_have_different_numbers)
+{
+    const th_sample sample = {.name = "numbers", .n_inputs = 1, .input = {{.shape = TH_SIZES(NUMBERS)}}};
+    double number[SEEDS * NUMBERS];
+    for (int seed = 0; seed < SEEDS; seed++) {
+        th_tensor *x;
+        ck_assert_int_eq(th_sample_inputs(ctx, &sample, TH_FLOAT64, (uint64_t)seed, &x), TH_OK);
+        memcpy(number + seed * NUMBERS, th_data_const(x), NUMBERS * sizeof *number);
+        th_tensor_free(x);
+    }
+    for (int i = 0; i < SEEDS * NUMBERS; i++)
+        for (int j = 0; j < i; j++)
+            ck_assert_msg(number[i] != number[j], "number %d of seed %d is number %d of seed %d", j % NUMBERS,
+                          j / NUMBERS, i % NUMBERS, i / NUMBERS);
+}
+END_TEST
+
+/* y = x². The gradient is wrong only where x is between -0.66 and -0.53. */
+static void sometimes_wrong_backward(const th_call *c)
+{
+    for (int64_t i = 0; i < th_array_numel(&c->input_gradient[0]); i++) {
+        const double x = load(&c->input[0], i), factor = x > -0.66 && x < -0.53 ? 3 : 1;
+        give(c, 0, i, factor * 2 * x * load(&c->output_gradient[0], i));
+    }
+}
+
+/* A seed has four numbers, one of which is in the interval with the probability 0.24: 14.5 of 60 seeds on average. */
+START_TEST(many_consecutive_seeds_find_a_rare_mistake)
+{
+    static const th_sample samples[] = {{.name = "vector", .n_inputs = 1, .input = {{.shape = TH_SIZES(4)}}},
+                                        {.name = NULL}};
+    th_op op = square;
+    op.samples = samples;
+    op.backward = sometimes_wrong_backward;
+    int found = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        th_gradient_report report;
+        found += th_check_op(ctx, &op, &(th_gradient_options){.seed = seed}, &report) == TH_ERROR_VALUE;
+        ck_assert_int_eq(th_error_code(ctx), TH_OK);
+    }
+    ck_assert_int_ge(found, 8);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = new_suite("check of an operation", setup, close_context);
@@ -412,5 +459,7 @@ int main(void)
     tcase_add_test(tcase, a_sample_has_its_own_tolerance);
     tcase_add_test(tcase, values_of_samples_keep_away_from_kinks);
     tcase_add_test(tcase, distinct_values_are_in_random_order);
+    tcase_add_test(tcase, consecutive_seeds_have_different_numbers);
+    tcase_add_test(tcase, many_consecutive_seeds_find_a_rare_mistake);
     return run_suites();
 }

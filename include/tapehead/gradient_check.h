@@ -153,7 +153,7 @@ TH_API th_status th_check_op(th_context *ctx, const th_op *op, const th_gradient
                              th_gradient_report *report) TH_MUST_CHECK;
 
 /* Creates the inputs that a sample describes: inputs[sample->n_inputs], of this floating type. Absent inputs are NULL.
- * The caller frees them. */
+ * The numbers are a function of the seed. Different seeds give independent numbers. The caller frees the tensors. */
 TH_API th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dtype, uint64_t seed,
                                   th_tensor **inputs) TH_MUST_CHECK;
 

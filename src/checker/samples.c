@@ -143,7 +143,7 @@ th_status th_sample_inputs(th_context *ctx, const th_sample *sample, th_dtype dt
                        "sample and inputs must not be NULL, and dtype must be a floating type");
     if (th_check_description(ctx, "sample_inputs", sample) != TH_OK)
         return ctx->error;
-    uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
+    uint64_t state = th_splitmix64_start(seed);
     for (int i = 0; i < sample->n_inputs; i++)
         inputs[i] = NULL;
     for (int i = 0; i < sample->n_inputs; i++) {

@@ -8,7 +8,7 @@
 
 uint64_t th_stream_key(uint64_t seed, th_stream stream)
 {
-    return th_mix64(th_mix64(seed + th_golden) + (uint64_t)stream * th_golden);
+    return th_mix64(th_splitmix64_start(seed) + (uint64_t)stream * th_golden);
 }
 
 th_random_call th_random_next(th_context *ctx, th_stream stream)

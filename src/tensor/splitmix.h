@@ -15,6 +15,13 @@ static inline uint64_t th_mix64(uint64_t z)
     return z ^ z >> 31;
 }
 
+/* Returns the state in which a seed's sequence starts. The sequence adds th_golden in each step, so the seed is hashed:
+ * the multiples of th_golden would be states of one sequence. */
+static inline uint64_t th_splitmix64_start(uint64_t seed)
+{
+    return th_mix64(seed + th_golden);
+}
+
 /* Returns the next number and advances the state. */
 static inline uint64_t th_splitmix64(uint64_t *state)
 {

@@ -10,7 +10,7 @@ enum { ROUNDS = 8, DRAW = 0xffff }; /* DRAW: a round number that the network doe
 
 th_permutation th_permutation_make(uint64_t seed, uint64_t number, uint64_t count)
 {
-    const uint64_t key = th_mix64(th_mix64(seed + th_golden) + number * th_golden);
+    const uint64_t key = th_mix64(th_splitmix64_start(seed) + number * th_golden);
     th_permutation p = {.key = {(uint32_t)key, (uint32_t)(key >> 32)}, .count = count, .half_bits = 1};
     while (p.half_bits < 32 && (count - 1) >> (2 * p.half_bits) != 0)
         p.half_bits++;
