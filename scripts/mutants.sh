@@ -1,7 +1,8 @@
 #!/bin/sh
 # mutants.sh [OPTION...] [FILE...]: mutation testing. Changes the code of the library in one place at a time, as a slip would, and
 # runs the tests that run the changed line. A mutant that passes all of them survives: a test is missing. FILE is a C file
-# or a folder of src (default: all of src, except the vector kernels). Builds in build-mutants/; changes no source.
+# or a folder of src (default: all of src). Builds in build-mutants/; changes no source. A vector kernel is compiled for one
+# instruction set: the best of this processor.
 #   --changed BASE        only lines that changed since the commit BASE
 #   --sample N            N mutants, spread over the lines
 #   --seed S              another sample (default 1)

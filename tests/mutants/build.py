@@ -1,12 +1,15 @@
 """Builds the library and its tests once, then compiles and links mutants without CMake."""
 
 import fcntl
+import functools
 import hashlib
 import json
 import os
 import re
 import shlex
 import subprocess
+
+import vector
 
 WARNINGS = re.compile(r"-W(?!l,|a,|p,)\S*|-pedantic\S*|-g\d?$")
 # Without warnings, except those that show that a mutant confuses types: it does not count.
@@ -100,29 +103,37 @@ class Build:
 
     # -- objects --
 
-    def entry(self, file):
-        """The command that compiles a file of src."""
-        path = os.path.join(self.root, file)
-        found = [entry for entry in self.commands.values() if entry["file"] == path]
-        return found[0] if found else None
-
-    def objects(self):
-        """The library's own objects without the vector kernels: source file -> object."""
+    @functools.cached_property
+    def sources(self):
+        """The commands that compile each file of the library: one, or for a vector kernel one for each element type."""
         found = {}
         for output, entry in self.commands.items():
-            if re.search(r"tapehead_(models_)?objects\.dir/", output):
-                found[os.path.relpath(entry["file"], self.root)] = os.path.join(entry["directory"], output)
+            target = re.search(r"tapehead_(\w+)\.dir/", output)
+            if target and (target[1] in ("objects", "models_objects") or vector.is_chosen(target[1])):
+                for file in vector.files_of(entry["file"], self.root):
+                    found.setdefault(os.path.relpath(file, self.root), []).append({**entry, "source": file})
         return found
 
     def compile(self, file, source, output, flags):
-        """Compiles `source`, a version of `file`. Returns the compiler's status and messages."""
-        entry = self.entry(file)
+        """Compiles `source`, a version of `file`, to one object. Returns the compiler's status and messages."""
+        entries = self.sources[file]
+        if len(entries) == 1:
+            return self._compile(entries[0], source, output, flags)
+        parts = [f"{output}.{k}" for k in range(len(entries))]
+        for entry, part in zip(entries, parts):
+            status, text = self._compile(entry, source, part, flags)
+            if status:
+                return status, text
+        return call(["ld", "-r", "-o", output, *parts])
+
+    @staticmethod
+    def _compile(entry, source, output, flags):
         words = [word for word in shlex.split(entry["command"]) if not WARNINGS.match(word)]
         words[words.index("-o") + 1] = output
         words[words.index(entry["file"])] = source
         if os.path.basename(words[0]) == "ccache":
             del words[0]
-        words[1:1] = ["-iquote", os.path.dirname(entry["file"])]
+        words[1:1] = ["-iquote", os.path.dirname(entry["source"])]
         return call(words + flags, entry["directory"])
 
     def link(self, program, output, objects):

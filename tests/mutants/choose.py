@@ -6,6 +6,7 @@ import random
 import re
 import subprocess
 
+import vector
 from operators import mutants_of
 
 
@@ -21,13 +22,13 @@ def files(root, names):
         relative = os.path.relpath(path, root)
         if os.path.isdir(path):
             inside = [os.path.join(folder, file) for folder, _, entries in os.walk(path) for file in entries]
-            found += [os.path.relpath(file, root) for file in inside if file.endswith(".c") and "/vector/" not in file]
+            found += [os.path.relpath(file, root) for file in inside if file.endswith(".c") and not vector.missing(file)]
         elif not os.path.exists(path):
             raise UsageError(f"there is no file {name}")
         elif not relative.startswith("src/") or not relative.endswith(".c"):
             raise UsageError(f"{name} is not a C file of src; headers have no mutants")
-        elif "/vector/" in relative:
-            raise UsageError(f"{name} is compiled for several instruction sets; only the other files have mutants")
+        elif vector.missing(relative):
+            raise UsageError(f"{name} needs the instructions {vector.missing(relative)}, which this processor does not have")
         else:
             found.append(relative)
     return sorted(set(found))

@@ -1,15 +1,21 @@
-"""Checks the parts of the mutation testing tool that need no build: the mutants of a small text, and equivalents.txt."""
+"""Checks the parts of the mutation testing tool that need no build of the library: the mutants of a small text,
+equivalents.txt, and how mutants of vector kernels are compiled."""
 
 import os
+import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import build
 import choose
 import equivalents
 import operators
+import vector
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -105,6 +111,62 @@ class Equivalents(unittest.TestCase):
     def test_each_entry_matches_a_mutant_of_the_sources(self):
         entries = equivalents.read()
         self.assertEqual([f"line {entry.number}: {entry.file}" for entry in equivalents.unmatched(entries, ROOT)], [])
+
+
+KERNEL = """int NAME(int x);
+int NAME(int x)
+{
+    return x + BITS;
+}
+"""
+
+
+class Vector(unittest.TestCase):
+    def test_a_processor_chooses_one_instruction_set(self):
+        flags = {"avx2", "fma", "avx512vl", "avx512bw", "avx512dq"}
+        self.assertEqual(vector.best(set()), "baseline")
+        self.assertEqual(vector.best({"asimd"}), "neon")
+        self.assertEqual(vector.best({"avx2", "fma"}), "avx2")
+        self.assertEqual(vector.best(flags), "avx512")
+        targets = ["f32_baseline", "f32_avx2", "f64_avx2", "f64_avx512", "f64_scalar", "f32_avx512bf16", "f32_amx", "objects"]
+        self.assertEqual([t for t in targets if vector.is_chosen(t, {"avx2", "fma"})], ["f32_avx2", "f64_avx2", "f64_scalar"])
+        self.assertEqual([t for t in targets if vector.is_chosen(t, flags)], ["f64_avx512", "f64_scalar"])
+        self.assertEqual([t for t in targets if vector.is_chosen(t, flags | {"avx512_bf16"})],
+                         ["f64_avx512", "f64_scalar", "f32_avx512bf16", "f32_amx"])  # fmt: skip
+
+    def test_every_vector_file_has_mutants_if_the_processor_runs_it(self):
+        with open(os.path.join(ROOT, "cmake", "kernels.cmake")) as file:
+            instances = set(re.findall(r"tapehead_kernel_instance\(\d+ (\w+)", file.read()))
+        self.assertEqual(instances - {"bits"}, set(vector.NEEDED))
+        folder = "src/kernels/bfloat16/vector"
+        self.assertIsNone(vector.missing(f"{folder}/fma.c", set()))
+        self.assertEqual(vector.missing(f"{folder}/amx.c", {"avx2"}), "amx")
+        self.assertIsNone(vector.missing(f"{folder}/amx.c", {"avx512_bf16"}))
+        self.assertIn(f"{folder}/fma.c", choose.files(ROOT, [folder]))
+        self.assertIn("src/kernels/rows/vector/softmax.c", choose.files(ROOT, ["src/kernels/rows/vector/softmax.c"]))
+
+    def test_one_object_has_all_element_types_of_the_set(self):
+        best = vector.best(vector.processor_flags())
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "src/k/vector"))
+            kernel, unity = os.path.join(root, "src/k/vector/k.c"), os.path.join(root, "unity_0_c.c")
+            for path, text in ((kernel, KERNEL), (unity, '#include "src/k/vector/k.c"\n')):
+                with open(path, "w") as file:
+                    file.write(text)
+            commands = {}
+            for name in (f"f32_{best}", f"f64_{best}", "f32_other"):
+                output = f"CMakeFiles/tapehead_{name}.dir/unity_0_c.c.o"
+                command = f"cc -Werror -DBITS={name[1:3]} -DNAME=th_{name} -I{root} -o {output} -c {unity}"
+                commands[output] = {"file": unity, "directory": root, "command": command, "output": output}
+            made = build.Build(root, os.path.join(root, "build"), 1)
+            made.commands = commands
+            self.assertEqual(list(made.sources), ["src/k/vector/k.c"])
+            mutant, output = os.path.join(root, "mutant.c"), os.path.join(root, "mutant.o")
+            with open(mutant, "w") as file:
+                file.write(KERNEL.replace("x + BITS", "x - BITS"))
+            self.assertEqual(made.compile("src/k/vector/k.c", mutant, output, []), (0, ""))
+            names = subprocess.run(["nm", "--defined-only", output], capture_output=True, text=True).stdout
+            self.assertEqual(sorted(re.findall(r"T (\w+)", names)), [f"th_f32_{best}", f"th_f64_{best}"])
 
 
 if __name__ == "__main__":
