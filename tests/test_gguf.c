@@ -5,6 +5,8 @@
 
 #include "tapehead/models.h"
 
+#include "gguf_parts.h"
+
 #include "written_models.h"
 
 /* -- architectures -- */
@@ -455,6 +457,66 @@ START_TEST(test_what_is_not_known)
 }
 END_TEST
 
+/* -- headers -- */
+
+static void print_value(FILE *to, const gguf_value *v)
+{
+    uint32_t integer;
+    float real;
+    uint64_t bytes;
+    fprintf(to, "    %s ", v->key);
+    if (v->kind == UINT32) {
+        memcpy(&integer, v->bytes, sizeof integer);
+        fprintf(to, "%u\n", integer);
+    } else if (v->kind == FLOAT32) {
+        memcpy(&real, v->bytes, sizeof real);
+        fprintf(to, "%.7gf\n", (double)real);
+    } else if (v->kind == STRING) {
+        memcpy(&bytes, v->bytes, sizeof bytes);
+        fprintf(to, "\"%.*s\"\n", (int)bytes, (const char *)v->bytes + sizeof bytes);
+    } else {
+        ck_assert_uint_eq(v->kind, BOOL);
+        fprintf(to, "%s\n", *(const char *)v->bytes ? "true" : "false");
+    }
+}
+
+static void print_header(FILE *to, const struct described *w)
+{
+    static gguf_parts parts;
+    ck_assert_int_eq(th_language_model_export_gguf(model_of(ctx, &w->options), in_folder("a.gguf"), NULL), TH_OK);
+    gguf_read(in_folder("a.gguf"), &parts);
+    fprintf(to, "version %u\n", parts.version);
+    for (uint64_t i = 0; i < parts.n_values; i++)
+        print_value(to, &parts.value[i]);
+    for (uint64_t i = 0; i < parts.n_tensors; i++) {
+        const gguf_tensor *t = &parts.tensor[i];
+        fprintf(to, "    type %u %s", t->type, t->name);
+        for (uint32_t k = 0; k < t->axes; k++)
+            fprintf(to, " %llu", (unsigned long long)t->size[k]);
+        fprintf(to, "\n");
+    }
+    gguf_free(&parts);
+}
+
+/* Files have the values and tensors in tests/fixtures/gguf/headers.txt, which llama.cpp reads. */
+START_TEST(test_headers)
+{
+    char *text = NULL;
+    size_t bytes, expected_bytes;
+    FILE *memory_file = open_memstream(&text, &bytes);
+    for (int i = 0; i < ARCHITECTURES; i++)
+        print_header(memory_file, &architectures[i]);
+    fclose(memory_file);
+    char *expected = read_bytes(FIXTURES "/gguf/headers.txt", &expected_bytes), *rest = expected, *at = text;
+    for (int number = 1; *at || *rest; number++) {
+        const char *line = strsep(&at, "\n"), *wanted = strsep(&rest, "\n");
+        ck_assert_msg(at && rest && strcmp(line, wanted) == 0, "line %d is \"%s\", not \"%s\"", number, line, wanted);
+    }
+    free(text);
+    free(expected);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("gguf", setup, teardown);
@@ -469,5 +531,6 @@ int main(void)
     tcase_add_test(tests, test_other_tokenizers);
     tcase_add_test(tests, test_damaged_files);
     tcase_add_test(tests, test_what_is_not_known);
+    tcase_add_test(tests, test_headers);
     return run_suites();
 }
