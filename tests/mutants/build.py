@@ -95,7 +95,7 @@ class Build:
                     with open(link) as file:
                         words = shlex.split(file.read())
                     if "-o" in words and "../libtapehead.a" in words and "-shared" not in words:
-                        programs[words[words.index("-o") + 1]] = (folder, words)
+                        programs[os.path.basename(words[words.index("-o") + 1])] = (folder, words)
         return programs
 
     def is_suite(self, program):
