@@ -291,6 +291,48 @@ START_TEST(attention)
 }
 END_TEST
 
+/* The scores on the page are the products, with the mask's numbers added at visible pairs; hidden pairs keep the products. */
+START_TEST(scores_of_attention)
+{
+    enum { HEADS = 2, QUERIES = 3, KEYS = 4, WIDTH = 2 };
+    th_tensor *q = leaf("q", TH_SHAPE(1, HEADS, QUERIES, WIDTH)), *k = leaf("k", TH_SHAPE(1, HEADS, KEYS, WIDTH));
+    th_tensor *v = leaf("v", TH_SHAPE(1, HEADS, KEYS, WIDTH));
+    th_tensor *added = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(HEADS, QUERIES, KEYS), 1, 2);
+    const float *x = th_data_const(q), *y = th_data_const(k), *a = th_data_const(added);
+    const th_mask masks[] = {{.additive = added}, {.causal = TH_CAUSAL_TOP_LEFT, .additive = added}};
+    for (int fused = 0; fused < 2; fused++)
+        for (int m = 0; m < 2; m++) {
+            th_set_fusion(ctx, fused);
+            th_tensor *o = th_scaled_dot_product_attention(q, k, v, &(th_attention_options){.mask = &masks[m]});
+            ck_assert_int_eq(th_backward(total(o), NULL), TH_OK);
+            json_t *root = data_of(NULL);
+            const json_t *node, *scores = NULL, *mask = NULL;
+            double shown[64], visible[64];
+            size_t n;
+            json_array_foreach (json_object_get(root, "nodes"), n, node)
+                if (!json_is_null(json_object_get(node, "attention"))) {
+                    scores = json_object_get(json_object_get(node, "attention"), "scores");
+                    mask = json_object_get(json_object_get(node, "attention"), "mask");
+                }
+            ck_assert_int_eq(numbers_of(scores, shown, 64), HEADS * QUERIES * KEYS);
+            ck_assert_int_eq(json_is_null(mask), m == 0);
+            if (m == 1)
+                ck_assert_int_eq(numbers_of(mask, visible, 64), HEADS * QUERIES * KEYS);
+            for (int i = 0; i < HEADS * QUERIES * KEYS; i++) {
+                const int row = i / KEYS, key = i % KEYS, head = row / QUERIES;
+                const bool seen = m == 0 || key <= row % QUERIES;
+                double sum = 0;
+                for (int e = 0; e < WIDTH; e++)
+                    sum += (double)x[row * WIDTH + e] * (double)y[(head * KEYS + key) * WIDTH + e];
+                ck_assert_double_eq_tol(shown[i], sum / sqrt(WIDTH) + (seen ? (double)a[i] : 0), 1e-6);
+                ck_assert(m == 0 || visible[i] == seen);
+            }
+            json_decref(root);
+            th_tape_clear(ctx);
+        }
+}
+END_TEST
+
 /* -- the page -- */
 
 static char *read_page(const char *path)
@@ -525,6 +567,7 @@ int main(void)
     tcase_add_test(tests, strided);
     tcase_add_test(tests, cropped);
     tcase_add_test(tests, attention);
+    tcase_add_test(tests, scores_of_attention);
     tcase_add_test(tests, hostile_names);
     tcase_add_test(tests, long_names);
     tcase_add_test(tests, several_sections);

@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 #include "kernels/machine/openblas.h"
 #include "kernels/products/product.h"
+#include "kernels/products/product_int8.h"
 #include "tapehead/base.h"
 
 #include "guarded.h"
@@ -311,6 +312,35 @@ START_TEST(other_products_are_float32)
 }
 END_TEST
 
+/* Blocks of small numbers are rounded like all others, down to 2^-118; smaller ones are zeros. */
+START_TEST(the_smallest_scale)
+{
+    static const struct {
+        float x;
+        bool is_zero;
+    } cases[] = {{0x1p-70F, false},  {0x1p-100F, false},       {0x1p-117F, false}, {0x1.8p-118F, false},
+                 {0x1p-118F, false}, {0x1.fffffep-119F, true}, {0x1p-126F, true},  {0x1p-149F, true}};
+    enum { BLOCKS = 2, K = BLOCKS * BLOCK };
+    for (int choice = 0; choice < ISAS; choice++)
+        for (size_t i = 0; supported(choice) && i < sizeof cases / sizeof *cases; i++) {
+            float x[K] = {0};
+            th_int8_pair pair;
+            x[3] = cases[i].x;
+            x[4] = -cases[i].x / 2;
+            x[BLOCK] = 1; /* the other block has the usual scale */
+            f32[choice]->product_int8_round(1, K, x, K, 1, &pair);
+            const float scale = cases[i].is_zero ? 0 : cases[i].x / 127;
+            for (int j = 0; j < TH_INT8_SUMS; j++) {
+                ck_assert_msg(pair.scale[j] == scale, "%a has the scale %a", (double)cases[i].x, (double)pair.scale[j]);
+                ck_assert(pair.scale[TH_INT8_SUMS + j] == 1.0F / 127);
+            }
+            ck_assert_int_eq(pair.number[3], cases[i].is_zero ? 0 : 127);
+            ck_assert_int_eq(pair.number[4], cases[i].is_zero ? 0 : -64);
+            ck_assert_int_eq(pair.number[BLOCK], 127);
+        }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("int8 products", NULL, NULL);
@@ -319,5 +349,6 @@ int main(void)
     tcase_add_test(tests, a_large_product);
     tcase_add_test(tests, the_error_is_bounded);
     tcase_add_test(tests, other_products_are_float32);
+    tcase_add_test(tests, the_smallest_scale);
     return run_suites();
 }

@@ -46,6 +46,8 @@ th_status th_pretrained_load(th_module *model, const char *folder, const th_pret
         s.given = *options;
     if (th_language_model_options_of(model) == NULL)
         return th_fail(s.ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model", model->type);
+    if (th_refuse_in_check(s.ctx, operation) != TH_OK)
+        return th_error_code(s.ctx);
     if (th_folder_open(&s) && th_folder_check_options(&s, th_language_model_options_of(model)) == TH_OK)
         th_folder_read(&s, model);
     th_folder_close(&s);
