@@ -25,12 +25,12 @@ static inline void remove_folder(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Returns a path in the folder. Two such paths can be in use at a time. */
+/* Returns a path in the folder. Four such paths can be in use at a time. */
 static inline const char *in_folder(const char *name)
 {
-    static char path[2][256];
+    static char path[4][256];
     static int turn;
-    turn = !turn;
+    turn = (turn + 1) % 4;
     snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
     return path[turn];
 }

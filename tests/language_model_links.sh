@@ -55,7 +55,7 @@ done
 rm -r run/samples
 ln -s ../outside run/samples
 resume 9 && fail "samples were written elsewhere"
-grep -q 'step_.* cannot be written' said || { cat said; fail "the folder is not named"; }
+grep -q 'samples cannot be written' said || { cat said; fail "the folder is not named"; }
 unharmed victim
 
 # Pipes that have the names of temporary files.

@@ -443,7 +443,9 @@ START_TEST(open_files_and_devices_are_written_to)
     ck_assert_int_eq(read(reader, bytes, sizeof bytes), 7);
     ck_assert_str_eq(bytes, "through");
     ck_assert(S_ISFIFO(status_of(path).st_mode));
+    close(reader);
     th_atomic_file f;
+    ck_assert(!th_atomic_begin(&f, path) && errno == ENXIO); /* without a reader it does not wait for one */
     ck_assert(!th_atomic_begin(&f, folder) && errno == EISDIR);
 }
 END_TEST

@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "export/tape_json.h"
 #include "folder.h"
@@ -464,6 +465,10 @@ START_TEST(errors)
     write_bytes(path, "mine", 4);
     expect_status(th_tape_write_html(ctx, path, &(th_html_options){.append = true}), TH_ERROR_FILE, "is not a page");
     ck_assert_str_eq(read_page(path), "mine");
+    const char *pipe = in_folder("pipe");
+    ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+    expect_status(th_tape_write_html(ctx, pipe, &(th_html_options){.append = true}), TH_ERROR_FILE,
+                  "not a regular file");
     ck_assert_int_eq(th_backward(loss, NULL), TH_OK);
     th_tensor *y = th_mul(x, x);
     ck_assert_int_eq(th_backward(total(y), NULL), TH_OK);

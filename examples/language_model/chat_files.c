@@ -26,64 +26,33 @@ const char *chat_folder(const trainer *t)
     return t->run ? t->run : chosen.from;
 }
 
-/* Writes a file of the folder. Ends the program on an error. */
-static void write_bytes(const char *folder, const char *name, const char *bytes, size_t count)
+/* -- reading -- */
+
+/* Adds the text as a file; if it is empty, a file of this name is removed. */
+static void add(chat_files *c, const char *name)
 {
-    const char *path = in_run(folder, name);
-    FILE *file = fopen(path, "w");
-    const bool written = file && fwrite(bytes, 1, count, file) == count;
-    if (file == NULL || fclose(file) != 0 || !written) {
-        const int error = errno;
-        if (file)
-            unlink(path); /* a part of a file would be worse than none */
-        errno = error;
-        give_up_file(path, "written");
+    const th_text *text = &c->text[c->count];
+    c->file[c->count++] = (th_export_file){name, text->count > 0 ? text->bytes : NULL, text->count};
+}
+
+/* Adds the files of the folder that belong to the template, in the text of its place, which is read already. */
+static void add_settings(trainer *t, const char *folder, chat_files *c)
+{
+    for (size_t i = 0; i < sizeof settings_files / sizeof *settings_files; i++) {
+        const char *path = in_run(folder, settings_files[i]);
+        if (access(path, F_OK) == 0)
+            read_file(t, path, &c->text[c->count]);
+        if (c->text[c->count].count > 0 || i > 0) /* th_tokenizer_save writes the first one */
+            add(c, settings_files[i]);
     }
 }
 
-/* Copies a file, if it is there. Returns whether it is. */
-static bool copy_file(const char *from, const char *to, const char *name)
+void read_chat(trainer *t, chat_files *c)
 {
-    char buffer[1 << 16];
-    FILE *file = fopen(in_run(from, name), "r");
-    if (file == NULL && errno != ENOENT)
-        give_up_file(in_run(from, name), "read");
-    if (file == NULL)
-        return false;
-    char *bytes = NULL;
-    size_t count = 0, n = 0;
-    while ((n = fread(buffer, 1, sizeof buffer, file)) > 0) {
-        char *more = realloc(bytes, count + n);
-        if (more == NULL)
-            give_up(PROGRAM, "out of memory");
-        bytes = more;
-        memcpy(bytes + count, buffer, n);
-        count += n;
-    }
-    if (ferror(file))
-        give_up_file(in_run(from, name), "read");
-    fclose(file);
-    write_bytes(to, name, bytes ? bytes : "", count);
-    free(bytes);
-    return true;
-}
-
-/* Removes an old template if the text is empty. */
-static void write_template(const char *folder, const th_text *jinja)
-{
-    if (jinja->count > 0)
-        write_bytes(folder, template_file, jinja->bytes, jinja->count);
-    else
-        unlink(in_run(folder, template_file));
-}
-
-/* Writes the chat template of one folder to another. */
-static void copy_template(trainer *t, const char *from, const char *to)
-{
-    th_text jinja = {0};
-    expect(t, th_chat_template_text(t->ctx, from, &jinja));
-    write_template(to, &jinja);
-    th_text_free(&jinja);
+    *c = (chat_files){.count = 0};
+    expect(t, th_chat_template_text(t->ctx, t->run, &c->text[0]));
+    add(c, template_file);
+    add_settings(t, t->run, c);
 }
 
 /* Returns the token that the tokenizer puts before a text; -1 if it puts none. */
@@ -104,27 +73,23 @@ static bool add_token(trainer *t, json_t *config, const char *name, int64_t toke
     return text == NULL || json_object_set_new(config, name, json_stringn(text, bytes)) == 0;
 }
 
-void write_chat(trainer *t, const char *folder, const th_text *jinja)
+void read_gguf_chat(trainer *t, const th_text *jinja, chat_files *c)
 {
-    const char *name = settings_files[0];
-    json_t *config = json_load_file(in_run(folder, name), 0, NULL);
-    char *text = NULL;
+    json_t *config = json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", /* as th_tokenizer_save */
+                               "clean_up_tokenization_spaces", 0);
+    *c = (chat_files){.count = 0};
+    c->text[0] = *jinja;
+    add(c, template_file);
+    for (size_t i = 1; i < sizeof settings_files / sizeof *settings_files; i++)
+        add(c, settings_files[i]);
     if (config && add_token(t, config, "bos_token", first_token(t)) &&
         add_token(t, config, "eos_token", chosen.end_token))
-        text = json_dumps(config, JSON_INDENT(2));
-    if (text == NULL)
+        c->text[c->count].bytes = json_dumps(config, JSON_INDENT(2));
+    if (c->text[c->count].bytes == NULL)
         give_up(PROGRAM, "out of memory");
-    write_bytes(folder, name, text, strlen(text));
-    free(text);
+    c->text[c->count].count = strlen(c->text[c->count].bytes);
+    add(c, settings_files[0]);
     json_decref(config);
-    write_template(folder, jinja);
-}
-
-static void copy_settings(const char *from, const char *to)
-{
-    for (size_t i = 0; i < sizeof settings_files / sizeof *settings_files; i++)
-        if (!copy_file(from, to, settings_files[i]) && i > 0) /* th_tokenizer_save has written the first one */
-            unlink(in_run(to, settings_files[i]));
 }
 
 /* Returns whether the base's template is another kind than --chat. An unknown template may be of that kind. */
@@ -139,29 +104,45 @@ static bool contradicts(trainer *t)
     return other;
 }
 
-void keep_chat(trainer *t, bool instructions)
+void read_chat_to_keep(trainer *t, bool instructions, chat_files *c)
 {
-    th_text jinja = {0};
-    if (chosen.from == NULL || strcmp(chosen.tokenizer, chosen.from) != 0) {
-        unlink(in_run(t->run, template_file));
-        return;
-    }
-    copy_settings(chosen.from, t->run);
-    expect(t, th_chat_template_text(t->ctx, chosen.from, &jinja));
-    if (instructions && chosen.chat == NULL && jinja.count == 0)
+    *c = (chat_files){.count = 0};
+    th_text *jinja = &c->text[0];
+    const bool own = chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0;
+    if (own)
+        expect(t, th_chat_template_text(t->ctx, chosen.from, jinja));
+    if (own && instructions && chosen.chat == NULL && jinja->count == 0)
         chosen.chat = "plain";
-    th_text_free(&jinja);
-    if (chosen.chat && strcmp(chosen.chat, "plain") == 0)
-        write_bytes(t->run, template_file, plain_template, sizeof plain_template - 1);
-    else if (contradicts(t))
-        unlink(in_run(t->run, template_file));
-    else
-        copy_template(t, chosen.from, t->run);
+    const bool plain = own && chosen.chat && strcmp(chosen.chat, "plain") == 0;
+    if (plain || (own && contradicts(t)))
+        th_text_free(jinja);
+    if (plain)
+        *jinja = (th_text){.bytes = strdup(plain_template), .count = sizeof plain_template - 1};
+    if (plain && jinja->bytes == NULL)
+        give_up(PROGRAM, "out of memory");
+    add(c, template_file);
+    if (own)
+        add_settings(t, chosen.from, c);
+    for (size_t i = 1; i < sizeof settings_files / sizeof *settings_files && !own; i++)
+        add(c, settings_files[i]);
 }
 
-void export_chat(trainer *t, const char *folder)
+/* -- writing -- */
+
+void write_chat(trainer *t, const chat_files *c)
 {
-    if (chosen.from && strcmp(chosen.tokenizer, chosen.from) == 0)
-        copy_settings(t->run, folder);
-    copy_template(t, t->run, folder);
+    for (int i = 0; i < c->count; i++) {
+        const th_export_file *file = &c->file[i];
+        const char *path = in_run(t->run, file->name);
+        if (file->bytes)
+            expect(t, th_file_write(t->ctx, path, file->bytes, file->count));
+        else if (unlink(path) != 0 && errno != ENOENT)
+            give_up_file(path, "removed");
+    }
+}
+
+void free_chat(chat_files *c)
+{
+    for (int i = 0; i < CHAT_FILES; i++)
+        th_text_free(&c->text[i]);
 }

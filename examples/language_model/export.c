@@ -1,18 +1,10 @@
 /* The subcommand export: a folder for transformers, or a folder of adapters for PEFT. gguf.c: a file for llama.cpp. */
 #include <ctype.h>
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "checkpoints.h"
 #include "tuning.h"
-
-/* Removes a file, so that the folder is incomplete until the file is written as the last one. */
-static void remove_first(const char *path)
-{
-    if (unlink(path) != 0 && errno != ENOENT)
-        give_up_file(path, "removed");
-}
 
 /* Returns the bytes that a word like 5GB or 1.5MB says, with transformers' units. Ends the program for another word. */
 static int64_t size_of(const char *word)
@@ -37,20 +29,16 @@ static void print_weights(const char *folder)
     print_written(access(index, F_OK) == 0 ? index : in_run(folder, "model.safetensors"));
 }
 
-/* jinja: the chat template of a GGUF file; NULL: a run has its own. */
-static void export_model(trainer *t, const char *folder, const th_text *jinja, th_export_options given)
+/* The library replaces an older model when all files are complete. */
+static void export_model(trainer *t, const char *folder, const chat_files *chat, th_export_options given)
 {
     given.end_token = chosen.end_token;
     given.has_end_token = chosen.end_token >= 0;
-    need_folder(folder);
-    remove_first(in_run(folder, "config.json"));
+    given.tokenizer = t->tokenizer;
+    given.files = chat->file;
+    given.n_files = chat->count;
     if (chosen.lora > 0)
         merge_adapters(t);
-    expect(t, th_tokenizer_save(t->tokenizer, folder));
-    if (jinja)
-        write_chat(t, folder, jinja);
-    else
-        export_chat(t, folder);
     expect(t, th_language_model_export(t->model, folder, &given));
     print_written(in_run(folder, "config.json"));
     print_weights(folder);
@@ -65,8 +53,6 @@ static void export_adapter(trainer *t, const char *folder, const char *family)
 {
     if (chosen.lora == 0)
         refuse(PROGRAM, "--adapter needs a run of tune with adapters; this run trained whole weights: ", t->run);
-    need_folder(folder);
-    remove_first(in_run(folder, "adapter_config.json"));
     expect(t, th_lora_save(t->model, folder, &(th_lora_save_options){.base_model = chosen.from, .family = family}));
     print_written(in_run(folder, "adapter_config.json"));
     print_written(in_run(folder, "adapter_model.safetensors"));
@@ -84,9 +70,12 @@ static void export_gguf(const char *path, const char *folder, th_export_options 
 {
     trainer t;
     th_text jinja = {0};
+    chat_files chat;
     open_gguf(&t, path, &jinja);
-    export_model(&t, folder, &jinja, given);
-    th_text_free(&jinja);
+    keep_sources(path, folder);
+    read_gguf_chat(&t, &jinja, &chat);
+    export_model(&t, folder, &chat, given);
+    free_chat(&chat);
     th_context_free(t.ctx);
 }
 
@@ -94,11 +83,16 @@ static void export_run(const char *run, const char *checkpoint, const char *fold
                        th_export_options given)
 {
     trainer t = {.run = run, .ctx = th_context_new(NULL)};
+    chat_files chat = {.count = 0};
     open_run(&t, run, checkpoint, true);
-    if (adapter)
+    keep_sources(run, folder);
+    if (adapter) {
         export_adapter(&t, folder, given.family);
-    else
-        export_model(&t, folder, NULL, given);
+    } else {
+        read_chat(&t, &chat);
+        export_model(&t, folder, &chat, given);
+    }
+    free_chat(&chat);
     th_context_free(t.ctx);
 }
 

@@ -14,11 +14,12 @@ static bool has(const char *folder, const char *name)
 
 bool is_gguf(const char *path)
 {
-    char magic[4] = "";
-    FILE *file = fopen(path, "r");
-    const bool found = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
-    if (file)
-        fclose(file);
+    th_context *ctx = th_context_new(NULL);
+    th_text magic = {0};
+    const bool found =
+        th_file_read(ctx, path, 4, &magic) == TH_OK && magic.count == 4 && memcmp(magic.bytes, "GGUF", 4) == 0;
+    th_text_free(&magic);
+    th_context_free(ctx);
     return found;
 }
 

@@ -52,6 +52,7 @@ static int export_file(int argc, char **argv)
     const th_dtype dtype = type_to_write(type, true);
     trainer t;
     open_model(&t, run, &(model_use){.last = last}, false);
+    keep_sources(run, path);
     if (t.run && chosen.lora > 0)
         merge_adapters(&t);
     th_text jinja = {0};

@@ -103,16 +103,6 @@ th_status report_evaluation(report *r, const char *run, int64_t step, double los
     return draw_curves(r->ctx, run);
 }
 
-/* Writes a sample to its file. Ends the program if it cannot be written. */
-static void write_file(const char *run, const char *name, const char *text)
-{
-    FILE *file = create_in_run(run, "samples", name);
-    const bool written = file && fputs(text, file) >= 0 && fflush(file) == 0;
-    if (!written)
-        give_up_file(in_run(in_run(run, "samples"), name), "written");
-    fclose(file);
-}
-
 th_status report_sample(report *r, const char *run, int64_t step, th_module *model, th_tokenizer *tokenizer)
 {
     if (chosen.sample_tokens == 0)
@@ -131,9 +121,10 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
     if (status == TH_OK) {
         snprintf(name, sizeof name, "step_%07lld.txt", (long long)step);
         need_folder(in_run(run, "samples"));
-        write_file(run, name, text);
-        status = log_fields(r, step, &(th_log_field){"sample", 0, text}, 1);
+        status = th_file_write(r->ctx, in_run(in_run(run, "samples"), name), text, strlen(text));
     }
+    if (status == TH_OK)
+        status = log_fields(r, step, &(th_log_field){"sample", 0, text}, 1);
     free(text);
     return status;
 }

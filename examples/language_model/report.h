@@ -22,11 +22,9 @@ const char *in_run(const char *run, const char *name);
 const char *as_word(const char *path);
 /* Ends the program: "PATH cannot be WHAT: " and the reason in errno. */
 _Noreturn void give_up_file(const char *path, const char *what);
-/* Creates the folder unless something is at the path. */
+/* Creates the folder unless it is there. Ends the program if a link is at the path, so that files of an untrusted run stay
+ * in its folder. */
 void need_folder(const char *path);
-/* Creates a file in the run, or in its folder `within`, which replaces an old one. Returns NULL with errno. It follows
- * no link in the run, so that files of an untrusted run stay in its folder. */
-FILE *create_in_run(const char *run, const char *within, const char *name);
 
 /* Opens the logs in the folder of the run. resume: appends to them after `step`. */
 th_status report_open(report *r, th_context *ctx, const char *run, bool resume, int64_t step, bool quiet);

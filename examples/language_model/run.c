@@ -80,22 +80,26 @@ _Noreturn void give_up_file(const char *path, const char *what)
 
 void need_folder(const char *path)
 {
+    struct stat status;
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         give_up_file(path, "created");
+    const bool known = lstat(path, &status) == 0;
+    if (known && S_ISDIR(status.st_mode))
+        return;
+    if (known)
+        errno = ENOTDIR;
+    give_up_file(path, "written to");
 }
 
-FILE *create_in_run(const char *run, const char *within, const char *name)
+void read_file(const trainer *t, const char *path, th_text *text)
 {
-    const int folder = within ? open(in_run(run, within), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                              : open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return NULL;
-    unlinkat(folder, name, 0);
-    const int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const int error = errno;
-    close(folder);
-    errno = error;
-    return file < 0 ? NULL : fdopen(file, "w");
+    enum { MOST = 64 << 20 };
+    char problem[400];
+    expect(t, th_file_read(t->ctx, path, MOST + 1, text));
+    if (text->count <= MOST)
+        return;
+    snprintf(problem, sizeof problem, "%.300s has more than 64 MiB", path);
+    give_up(PROGRAM, problem);
 }
 
 /* Removes the files in the folder that match the pattern. (The name of the folder, such as "run[1]", is not a
@@ -365,47 +369,39 @@ void open_model_folder(trainer *t, const char *folder, bool stored, const char *
     expect_no_error(t);
 }
 
-int64_t hash_of_tokenizer(const char *run)
+int64_t hash_of_tokenizer(const trainer *t)
 {
     uint32_t hash = 2166136261; /* FNV-1a */
-    const char *path = in_run(run, "tokenizer.json");
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        give_up_file(path, "read");
-    for (int byte; (byte = getc(file)) != EOF;)
-        hash = (hash ^ (uint32_t)byte) * 16777619;
-    if (ferror(file)) /* a wrong hash in a checkpoint would make the run useless */
-        give_up_file(path, "read");
-    fclose(file);
+    th_text text = {0};
+    read_file(t, in_run(t->run, "tokenizer.json"), &text);
+    for (size_t i = 0; i < text.count; i++)
+        hash = (hash ^ (unsigned char)text.bytes[i]) * 16777619;
+    th_text_free(&text);
     return hash;
 }
 
-void write_settings(const char *run)
+void write_settings(const trainer *t)
 {
     char *text = settings_to_json();
-    FILE *file = create_in_run(run, NULL, "config.json");
-    if (file == NULL || fprintf(file, "%s\n", text) < 0 || fclose(file) != 0)
-        give_up_file(in_run(run, "config.json"), "written");
+    const size_t count = strlen(text);
+    text[count] = '\n'; /* in place of the final NUL */
+    expect(t, th_file_write(t->ctx, in_run(t->run, "config.json"), text, count + 1));
     free(text);
 }
 
-void read_settings(const char *run)
+void read_settings(const trainer *t)
 {
-    char text[MAX_SETTINGS + 1];
-    const char *path = in_run(run, "config.json");
-    FILE *file = fopen(path, "r");
-    const size_t bytes = file ? fread(text, 1, MAX_SETTINGS, file) : 0;
-    if (file == NULL || ferror(file))
-        give_up_file(path, "read");
-    fclose(file);
-    text[bytes] = 0;
-    settings_from_json(text, path);
+    th_text text = {0};
+    const char *path = in_run(t->run, "config.json");
+    read_file(t, path, &text);
+    settings_from_json(text.bytes, path);
+    th_text_free(&text);
 }
 
 void load_tokenizer(trainer *t)
 {
     t->tokenizer = th_tokenizer_load(t->ctx, t->run);
-    if (t->tokenizer && hash_of_tokenizer(t->run) != chosen.tokenizer_hash) {
+    if (t->tokenizer && hash_of_tokenizer(t) != chosen.tokenizer_hash) {
         begin_last_message(PROGRAM);
         fprintf(stderr, "%s has changed since the run began\n", in_run(t->run, "tokenizer.json"));
         exit(EXIT_FAILURE);

@@ -122,6 +122,7 @@ static void make_pretrained(trainer *t)
 /* Prepares a run. Everything that can fail comes before the removal of the old run. */
 static void begin_run(trainer *t, const texts *text)
 {
+    chat_files chat;
     choose_model(t, text, other_tokenizer);
     print_documents(t, text);
     write_tokens(t, text);
@@ -136,17 +137,19 @@ static void begin_run(trainer *t, const texts *text)
     open_windows(t, NEXT_TOKENS);
     choose_steps(t);
     make_pretrained(t);
+    read_chat_to_keep(t, instructions, &chat);
     replace_run(t->run);
     expect(t, th_tokenizer_save(t->tokenizer, t->run));
-    keep_chat(t, instructions);
-    chosen.tokenizer_hash = hash_of_tokenizer(t->run);
-    write_settings(t->run);
+    write_chat(t, &chat);
+    free_chat(&chat);
+    chosen.tokenizer_hash = hash_of_tokenizer(t);
+    write_settings(t);
 }
 
 /* Opens the run that the first process has begun. */
 static void join_run(trainer *t)
 {
-    read_settings(t->run);
+    read_settings(t);
     load_tokenizer(t);
     open_windows(t, "text.tokens");
     make_pretrained(t);

@@ -101,12 +101,14 @@ void keep_run(void);
 #define UNFINISHED ".unfinished0"
 /* Removes the files of the old run from the folder, and renames NEXT_TOKENS to text.tokens. */
 void replace_run(const char *run);
+/* Appends a file of at most 64 MiB to the text. Ends the program on an error. */
+void read_file(const trainer *t, const char *path, th_text *text);
 /* Returns a hash of the run's tokenizer.json, which shows whether the file was changed. */
-int64_t hash_of_tokenizer(const char *run);
+int64_t hash_of_tokenizer(const trainer *t);
 /* Writes config.json. */
-void write_settings(const char *run);
+void write_settings(const trainer *t);
 /* Reads the settings from config.json, which another process has just written. */
-void read_settings(const char *run);
+void read_settings(const trainer *t);
 /* Loads the run's tokenizer. Ends the program if it was changed. */
 void load_tokenizer(trainer *t);
 /* Chooses the tokenizer for the text, and the model's options, which depend on it or come from a folder. Ends the

@@ -25,14 +25,29 @@ th_status encode_instructions(trainer *t, const texts *text, const char *folder,
 /* -- chat_files.c -- */
 /* Returns the folder that has the chat template: the run, or the model folder. */
 const char *chat_folder(const trainer *t);
-/* Copies the files for chatting from the folder of --from to the run. instructions: the run trains on examples. It ends
- * the program on an error. */
-void keep_chat(trainer *t, bool instructions);
-/* Copies them from the run to a folder. */
-void export_chat(trainer *t, const char *folder);
-/* Writes a chat template (Jinja; it may be empty) to a folder that has the tokenizer, and the texts of the tokens that begin
- * and end a text. */
-void write_chat(trainer *t, const char *folder, const th_text *jinja);
+/* The files of a folder that tell how to chat with its model. A file without bytes is removed. */
+enum { CHAT_FILES = 4 };
+typedef struct chat_files {
+    th_export_file file[CHAT_FILES];
+    th_text text[CHAT_FILES]; /* of the files */
+    int count;
+} chat_files;
+/* Each of these three functions begins `c`, which free_chat ends, and ends the program on an error. */
+/* Reads the files that a run keeps from the folder of --from. instructions: the run trains on examples. */
+void read_chat_to_keep(trainer *t, bool instructions, chat_files *c);
+/* Reads the files of the run. */
+void read_chat(trainer *t, chat_files *c);
+/* Makes the files of a GGUF file's model from its chat template (Jinja; it may be empty), which `c` owns from here on, and
+ * the texts of the tokens that begin and end a text. */
+void read_gguf_chat(trainer *t, const th_text *jinja, chat_files *c);
+/* Writes the files to the run. It ends the program on an error. */
+void write_chat(trainer *t, const chat_files *c);
+void free_chat(chat_files *c);
+
+/* -- sources.c -- */
+/* Ends the program if writing a model to `path`, a folder or a file, would replace a file of the source, or of the model
+ * that the run was tuned from. */
+void keep_sources(const char *source, const char *path);
 
 /* -- gguf.c -- */
 /* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another

@@ -13,6 +13,7 @@
 
 #include "tapehead/checkpoint.h"
 #include "tapehead/language_model.h"
+#include "tapehead/tokenizer.h"
 
 TH_BEGIN_DECLS
 
@@ -74,6 +75,12 @@ typedef struct th_pretrained_load_options {
 TH_API th_status th_pretrained_load(th_module *model, const char *folder,
                                     const th_pretrained_load_options *options) TH_MUST_CHECK;
 
+/* A further file of a folder that th_language_model_export writes. */
+typedef struct th_export_file {
+    const char *name;  /* in the folder, such as "chat_template.jinja" */
+    const char *bytes; /* [count]; NULL: an older file of this name is removed */
+    size_t count;
+} th_export_file;
 /* Options of th_language_model_export. */
 typedef struct th_export_options {
     int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
@@ -82,17 +89,22 @@ typedef struct th_export_options {
     th_dtype type;       /* of all weights in the files: TH_BFLOAT16, TH_FLOAT16, or TH_FLOAT32 (0): the model's type.
                            Stored weights then have the type of the other weights, usually float32 */
     int64_t shard_bytes; /* the largest size of the weights in a file; 0: one file */
+    /* what becomes a part of the folder together with the model: */
+    const th_tokenizer *tokenizer; /* in the files of th_tokenizer_save; NULL: none */
+    const th_export_file *files;   /* [n_files] written after the tokenizer's, so one of them may replace such a file */
+    int n_files;
 } th_export_options;
 /* Sets end_token and has_end_token. */
 #define TH_END_TOKEN(token) .end_token = (token), .has_end_token = true
-/* Writes the folder, and creates it if necessary: model.safetensors, the weights, and config.json.
+/* Writes the folder, and creates it if necessary: model.safetensors, the weights, and config.json. After an error a folder
+ * that it has created is removed.
  * With .shard_bytes, weights that need more bytes are in several files, model-00001-of-00002.safetensors and so on, and
  * model.safetensors.index.json lists them. transformers' max_shard_size has the same meaning. A file has the next
  * tensors of the model that fit; a larger tensor is alone in a file.
  *
  * All files are first written beside the old ones, so an error or a crash meanwhile changes nothing. Then config.json is
  * removed, and the new files replace the old ones. All other weights of the old model are removed: model.safetensors,
- * the index, and all files with the names of shards. The new config.json comes last: a folder with config.json has one
+ * the index, and all files with the names of shards. The tokenizer and .files follow. The new config.json comes last: a folder with config.json has one
  * whole model. Until then the files stay open, so the process must be allowed to open that many.
  *
  * The model is written as the given family, or as the first one that has all of its options: gpt2, llama, mistral,

@@ -16,6 +16,7 @@
 
 /* files of models */
 #include "tapehead/checkpoint.h"
+#include "tapehead/files.h"
 #include "tapehead/gguf.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/peft.h"

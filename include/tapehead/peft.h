@@ -23,8 +23,9 @@ typedef struct th_lora_save_options {
                                of config.json in the folder base_model; without it, the first family that has the
                                model's options */
 } th_lora_save_options;
-/* Writes the adapters of a language model, merged or not: adapter_model.safetensors, in the type of A and B, then
- * adapter_config.json. Creates the folder if necessary. The base is not written. Some families pack several projections
+/* Writes the adapters of a language model, merged or not: adapter_model.safetensors, in the type of A and B, and
+ * adapter_config.json. Creates the folder if necessary. Both files are complete before they replace older ones. Then the
+ * old adapter_config.json is removed, and the new one comes last. The base is not written. Some families pack several projections
  * into one module: c_attn of GPT-2, qkv_proj and gate_up_proj of Phi-3, query_key_value of GPT-NeoX. If its projections
  * do not share A ("in_proj" does), the file has one adapter that gives the same sums. Its A has the rows of all A's, its
  * B has blocks of zeros, and its rank is the sum of the ranks. options may be NULL. Errors:

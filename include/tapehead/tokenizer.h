@@ -90,7 +90,7 @@ TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 /* Writes tokenizer.json, and a tokenizer_config.json, so that transformers' AutoTokenizer can open the folder. For
  * byte-level BPE with GPT-2's pattern it also writes vocab.json and merges.txt, which do not tell which tokens are
  * special. The folder must exist. The reference gives the same tokens with these files, except for a character without
- * a token: it omits that character without an error. Each file appears only when it is complete. */
+ * a token: it omits that character without an error. The files replace older ones when all are complete. */
 TH_API th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder) TH_MUST_CHECK;
 
 /* Frees the tokenizer; NULL is allowed. Using a freed tokenizer is TH_ERROR_STATE, as for a module (th_module_free). */

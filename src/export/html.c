@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/regular_file.h"
+#include "io/system_calls.h"
 #include "io/text_file.h"
 #include "io/text_output.h"
 #include "page_script.inc"
@@ -116,9 +118,12 @@ typedef struct old_page {
 /* Opens the old page, if the file exists. */
 static th_status open_old(th_context *ctx, const char *path, old_page *old)
 {
-    old->file = fopen(path, "rb");
-    if (old->file == NULL && errno != ENOENT)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, strerror(errno));
+    struct stat status;
+    const int exists = th_path_exists(path, &status);
+    const char *trouble = exists < 0 ? strerror(errno) : NULL;
+    old->file = exists > 0 ? th_regular_open(path, NULL, &trouble) : NULL;
+    if (trouble)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, trouble);
     old->end = old->file ? end_of(old->file) : 0;
     if (old->end < 0)
         return th_fail(ctx, TH_ERROR_FILE, operation,

@@ -138,11 +138,16 @@ static int open_temporary(th_atomic_file *f, mode_t mode)
 
 /* -- beginning and ending -- */
 
-/* Opens a device, a pipe or the system's name of an open file, to write to it in place. */
+/* Opens a device, a pipe or the system's name of an open file, to write to it in place. Opening does not wait for a
+ * process that reads the pipe; writing does. */
 static int open_direct(const char *path)
 {
-    const int flags = O_WRONLY | O_NOCTTY | O_CLOEXEC;
-    return th_open_file(path, flags | (th_is_system_path(path) ? O_TRUNC : O_NOFOLLOW), 0);
+    const int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    const int descriptor = th_open_file(path, flags | (th_is_system_path(path) ? O_TRUNC : O_NOFOLLOW), 0);
+    const int opened = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
+    if (opened >= 0)
+        (void)fcntl(descriptor, F_SETFL, opened & ~O_NONBLOCK);
+    return descriptor;
 }
 
 /* Writes for the stream. The first error stays in the file, because the stream forgets its reason. */

@@ -15,7 +15,8 @@
  * The new file gets the permissions and the group of the old one; if an administrator writes it, also the owner. A link
  * at the path is followed if this user owns it and it leads to a name in its own folder (newest.safetensors ->
  * step_1000.safetensors). The new file replaces any other link, so nothing in a folder makes a program write outside
- * that folder. The system's names of open files and devices (/dev/stdout, /proc/self/fd/1) are always followed.
+ * that folder. The system's names of open files and devices (/dev/stdout, /proc/self/fd/1) are always followed. A device
+ * or a pipe at the path is written to in place. A pipe that no process reads is an error, ENXIO.
  *
  * A writer of several files that belong together calls th_atomic_finish for each of them, and th_atomic_publish when
  * all are complete. */

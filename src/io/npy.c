@@ -1,14 +1,13 @@
 /* Reading and writing .npy files. All file input is untrusted: sizes are compared with the length of the file before
  * memory is taken. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "io/atomic_file.h"
 #include "io/elements.h"
 #include "io/npy_header.h"
+#include "io/regular_file.h"
 #include "io/system_calls.h"
 #include "tapehead/npy.h"
 #include "tensor/checked.h"
@@ -187,17 +186,14 @@ th_tensor *th_npy_read(th_context *ctx, const char *path)
 {
     if (!can_read(ctx, path, "path"))
         return NULL;
-    const int descriptor = th_open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* (must not wait for a pipe) */
-    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
-    const npy_file f = {ctx, path, file};
-    if (file == NULL) {
-        fail(&f, read_text, strerror(errno));
-        if (descriptor >= 0)
-            close(descriptor);
+    const char *trouble;
+    const npy_file f = {ctx, path, th_regular_open(path, NULL, &trouble)};
+    if (f.file == NULL) {
+        fail(&f, read_text, trouble);
         return NULL;
     }
     th_tensor *t = read_array(&f, true);
-    fclose(file);
+    fclose(f.file);
     return t;
 }
 

@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "io/atomic_file.h"
 #include "io/elements.h"
+#include "io/regular_file.h"
 #include "io/system_calls.h"
 #include "io/text_output.h"
 #include "kernels/elementwise/scalar.h"

@@ -5,7 +5,6 @@
 
 #include "models/chat/chat.h"
 #include "models/files/json.h"
-#include "models/files/regular_file.h"
 
 static const char operation[] = "chat_template";
 enum { MAX_TEMPLATE = 1 << 20, MAX_CONFIG = 64 << 20, CONFIG_DEPTH = 64 };

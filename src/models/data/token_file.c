@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "models/core.h"
-#include "models/files/regular_file.h"
 
 static const char operation[] = "token_file";
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "models/files/json_build.h"
-#include "models/files/regular_file.h"
 
 static bool fail_at(const th_json_source *source, size_t byte, const char *trouble)
 {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "models/files/mapping.h"
-#include "models/files/regular_file.h"
 #include "models/gguf/file.h"
 
 bool th_gguf_refuse(const th_gguf *file, const char *format, ...)

@@ -10,7 +10,6 @@
 #include "models/core.h"
 #include "models/files/json.h"
 #include "models/files/record_file.h"
-#include "models/files/regular_file.h"
 
 struct th_json_log {
     th_record_file file;

@@ -1,16 +1,16 @@
 /* Writes a language model as a folder that transformers loads. The model's options decide about the family: the first
  * one whose config.json, read again, gives the same options. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "models/core.h"
 #include "models/families/choice.h"
 #include "models/families/tensors.h"
+#include "models/files/file_set.h"
 #include "models/store/hugging_face.h"
 #include "models/store/hugging_face_files.h"
+#include "models/text/tokenizer.h"
 #include "tapehead/context.h"
 #include "tapehead/hugging_face.h"
 #include "tapehead/tape.h"
@@ -78,11 +78,6 @@ typedef struct exporting {
     th_dtype stored_as; /* the type in the files of stored weights, without a type of the caller */
 } exporting;
 
-static th_status fail_file(const exporting *e, const char *path)
-{
-    return th_fail(e->model->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
-}
-
 /* Returns the type in the files of a parameter, or of a part of it. */
 static th_dtype type_in_file(const exporting *e, const th_tensor *parameter)
 {
@@ -90,38 +85,42 @@ static th_dtype type_in_file(const exporting *e, const th_tensor *parameter)
     return th_is_storage(e->given->type) ? e->given->type : th_is_storage(own) ? e->stored_as : own;
 }
 
-/* Writes config.json under a temporary name. */
-static th_status write_config(const exporting *e, th_atomic_file *f)
+static bool write_config(FILE *file, const void *content)
 {
-    char path[TH_MAX_PATH];
+    const exporting *e = content;
     const th_export_options *given = e->given;
     const th_dtype type = type_in_file(e, th_module_find_parameter(e->model, "embedding.weight"));
-    if (!th_hugging_face_path(e->model->ctx, operation, e->folder, "config.json", path))
-        return th_error_code(e->model->ctx);
-    bool written = th_atomic_begin(f, path);
-    if (written) {
-        errno = 0;
-        th_foreign_config_write(f->file, e->family, th_language_model_options_of(e->model),
-                                given->has_end_token ? given->end_token : -1, th_dtype_name(type));
-        written = th_atomic_finish(f, !ferror(f->file));
+    th_foreign_config_write(file, e->family, th_language_model_options_of(e->model),
+                            given->has_end_token ? given->end_token : -1, th_dtype_name(type));
+    return !ferror(file);
+}
+
+static bool write_bytes(FILE *file, const void *content)
+{
+    const th_export_file *from = content;
+    return from->count == 0 || fwrite(from->bytes, 1, from->count, file) == from->count;
+}
+
+/* Writes the files of the tokenizer, those of the caller and config.json under temporary names. */
+static th_status write_others(const exporting *e, th_file_set *others)
+{
+    const th_export_options *given = e->given;
+    th_status status = given->tokenizer ? th_tokenizer_files(given->tokenizer, others) : TH_OK;
+    for (int i = 0; i < given->n_files && status == TH_OK; i++) {
+        const th_export_file *file = &given->files[i];
+        status = file->bytes ? th_file_set_add(others, file->name, write_bytes, file)
+                             : th_file_set_add_removal(others, file->name);
     }
-    return written ? TH_OK : fail_file(e, path);
+    return status == TH_OK ? th_file_set_add(others, "config.json", write_config, e) : status;
 }
 
 /* Replaces the model of the folder. Meanwhile the folder has no config.json, so it is not a model. */
-static th_status publish(const exporting *e, th_weight_files *files, th_atomic_file *config)
+static th_status publish(th_weight_files *files, th_file_set *others)
 {
-    if (!config->direct && !th_remove_file(config->target)) {
-        const th_status status = fail_file(e, config->target);
-        th_atomic_discard(config);
-        return status;
-    }
-    const th_status status = th_weight_files_publish(files);
-    if (status != TH_OK) {
-        th_atomic_discard(config);
-        return status;
-    }
-    return th_atomic_publish(config) ? TH_OK : fail_file(e, config->target);
+    th_status status = th_file_set_unmark(others);
+    if (status == TH_OK)
+        status = th_weight_files_publish(files);
+    return status == TH_OK ? th_file_set_publish(others) : status;
 }
 
 /* -- the weights -- */
@@ -140,21 +139,20 @@ static th_to_store describe(const exporting *e, const th_foreign_tensor *t)
     return to;
 }
 
-static th_status write_files(const exporting *e, th_weight_files *files)
+static th_status write_files(const exporting *e, th_weight_files *files, th_file_set *others)
 {
-    th_atomic_file config;
     th_status status = th_weight_files_plan(files, e->given->shard_bytes);
     if (status == TH_OK)
         status = th_weight_files_write(files, values_of);
     if (status == TH_OK)
-        status = write_config(e, &config);
+        status = write_others(e, others);
     if (status == TH_OK)
-        status = publish(e, files, &config);
+        status = publish(files, others);
     th_weight_files_free(files);
     return status;
 }
 
-static th_status write_list(const exporting *e, const th_foreign_tensors *list)
+static th_status write_list(const exporting *e, const th_foreign_tensors *list, th_file_set *others)
 {
     th_context *ctx = e->model->ctx;
     const size_t bytes = (size_t)list->count * sizeof(th_to_store);
@@ -165,7 +163,7 @@ static th_status write_list(const exporting *e, const th_foreign_tensors *list)
         tensors[i] = describe(e, &list->tensor[i]);
     th_weight_files files = {
         .ctx = ctx, .operation = operation, .folder = e->folder, .tensor = tensors, .n_tensors = list->count};
-    const th_status status = write_files(e, &files);
+    const th_status status = write_files(e, &files, others);
     th_release(ctx, tensors, bytes);
     return status;
 }
@@ -174,21 +172,55 @@ static th_status write_folder(const exporting *e)
 {
     th_context *ctx = e->model->ctx;
     th_foreign_tensors list;
-    if (mkdir(e->folder, 0777) != 0 && errno != EEXIST)
-        return fail_file(e, e->folder);
+    th_file_set others = {.ctx = ctx, .operation = operation, .folder = e->folder};
+    if (th_file_set_folder(&others) != TH_OK)
+        return th_error_code(ctx);
     th_scope_begin(ctx, NULL);
     th_no_grad_begin(ctx);
     th_status status = th_foreign_tensors_list(e->model, e->family, operation, true, &list);
     if (status == TH_OK) {
-        status = write_list(e, &list);
+        status = write_list(e, &list, &others);
         th_foreign_tensors_free(ctx, &list);
     }
     th_no_grad_end(ctx);
     th_scope_end(ctx, NULL);
+    th_file_set_free(&others);
     return status;
 }
 
 /* -- the public function -- */
+
+/* Whether a caller's file may have this name: one in the folder, which is not that of a file that the export writes. */
+static bool is_free_name(const char *name)
+{
+    const size_t length = name ? strlen(name) : 0;
+    static const char weights[] = ".safetensors", index[] = ".index.json";
+    return length > 0 && length < 200 && strchr(name, '/') == NULL && name[0] != '.' &&
+           strcmp(name, "config.json") != 0 && strstr(name, weights) == NULL && strstr(name, index) == NULL;
+}
+
+static th_status check_files(th_context *ctx, const th_language_model_options *m, const th_export_options *given)
+{
+    if (given->n_files < 0 || (given->n_files > 0 && given->files == NULL))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "n_files is %d, and files is %s", given->n_files,
+                       given->files ? "given" : "NULL");
+    for (int i = 0; i < given->n_files; i++)
+        if (!is_free_name(given->files[i].name))
+            return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                           "files[%d] cannot have the name \"%.60s\": it needs the name of a file in the folder that "
+                           "is neither config.json nor a file of weights",
+                           i, given->files[i].name ? given->files[i].name : "");
+    if (given->tokenizer == NULL)
+        return TH_OK;
+    if (!th_tokenizer_usable(given->tokenizer, operation))
+        return th_failed(ctx)
+                   ? th_error_code(ctx)
+                   : th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer was freed, or its context has an error");
+    if (th_tokenizer_size(given->tokenizer) > m->vocabulary)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the tokenizer has %lld tokens, the model only %lld",
+                       (long long)th_tokenizer_size(given->tokenizer), (long long)m->vocabulary);
+    return TH_OK;
+}
 
 static th_status check_given(th_context *ctx, const char *folder, const th_language_model_options *m,
                              const th_export_options *given)
@@ -209,7 +241,7 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown family \"%.60s\"", given->family);
     if (th_is_shapes_only(ctx))
         return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
-    return TH_OK;
+    return check_files(ctx, m, given);
 }
 
 /* Returns the type of the parameters that are not stored. */

@@ -2,12 +2,13 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "models/families/writer.h"
+#include "models/files/file_set.h"
 #include "models/store/hugging_face.h"
 #include "models/store/peft.h"
+#include "models/store/safetensors_write.h"
 #include "tapehead/ops.h"
 #include "tapehead/peft.h"
 #include "tapehead/safetensors.h"
@@ -130,18 +131,13 @@ static void add_module(saving *s, int64_t first, int64_t end)
     s->tensor[s->tensors++] = (th_named_tensor){m->name[1], b};
 }
 
-static void write_weights(saving *s)
+/* Lists the tensors. */
+static void list_tensors(saving *s)
 {
-    static const th_named_text metadata = {"format", "pt"};
-    char path[TH_MAX_PATH];
     for (int64_t first = 0, end; first < s->parts.count && !th_failed(s->ctx); first = end) {
         end = th_peft_module_end(&s->parts, first);
         add_module(s, first, end);
     }
-    if (th_failed(s->ctx) || !th_hugging_face_path(s->ctx, operation, s->folder, TH_PEFT_WEIGHTS, path))
-        return;
-    th_status status = th_safetensors_write(s->ctx, path, s->tensor, s->tensors, &metadata, 1);
-    (void)status; /* the error is stored */
 }
 
 /* -- adapter_config.json -- */
@@ -221,8 +217,9 @@ static void put_string(th_writer *w, const char *key, const char *text)
     json_decref(string);
 }
 
-static bool put_config(FILE *file, const saving *s)
+static bool put_config(FILE *file, const void *content)
 {
+    const saving *s = content;
     th_writer w = {.file = file};
     put_pattern(&w, "alpha_pattern", s, false);
     th_put_null(&w, "auto_mapping");
@@ -246,23 +243,7 @@ static bool put_config(FILE *file, const saving *s)
     th_put_flag(&w, "use_dora", false);
     th_put_flag(&w, "use_rslora", s->setting.rank_stabilized);
     fputs("\n}\n", file);
-    return !ferror(file);
-}
-
-static void write_config(const saving *s)
-{
-    char path[TH_MAX_PATH];
-    th_atomic_file f;
-    if (!th_hugging_face_path(s->ctx, operation, s->folder, TH_PEFT_CONFIG, path))
-        return;
-    bool written = th_atomic_begin(&f, path);
-    if (written) {
-        errno = 0;
-        written = put_config(f.file, s) && errno == 0;
-        written = th_atomic_end(&f, written);
-    }
-    if (!written)
-        th_fail(s->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
+    return !ferror(file) && errno == 0; /* put_string has no other way to report a lack of memory */
 }
 
 /* -- the folder -- */
@@ -308,9 +289,51 @@ static th_status prepare(saving *s, th_module *model)
     s->tensor = th_allocate(ctx, (size_t)s->parts.count * 2 * sizeof *s->tensor);
     if (s->module == NULL || s->tensor == NULL)
         return th_fail_memory(ctx, operation, (size_t)s->parts.count * sizeof *s->module);
-    if (mkdir(s->folder, 0777) != 0 && errno != EEXIST)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", s->folder, strerror(errno));
     return TH_OK;
+}
+
+/* Replaces the adapter of the folder. Meanwhile the folder has no configuration, so it is not an adapter. */
+static th_status publish(th_store_file *weights, th_file_set *config)
+{
+    const th_status status = th_file_set_unmark(config);
+    if (status != TH_OK) {
+        th_atomic_discard(&weights->file);
+        return status;
+    }
+    return th_store_publish(weights) == TH_OK ? th_file_set_publish(config) : th_error_code(config->ctx);
+}
+
+/* Completes both files, and then replaces those of an older adapter. */
+static th_status write_files(saving *s, const char *path, th_to_store *tensors)
+{
+    static const th_named_text metadata = {"format", "pt"};
+    const th_storing storing = {s->ctx, operation, path, tensors, s->tensors, &metadata, 1, NULL};
+    th_store_file weights;
+    th_file_set config = {.ctx = s->ctx, .operation = operation, .folder = s->folder};
+    th_status status = th_file_set_folder(&config);
+    if (status == TH_OK && (status = th_store_prepare(&weights, &storing)) == TH_OK) {
+        status = th_file_set_add(&config, TH_PEFT_CONFIG, put_config, s);
+        if (status == TH_OK)
+            status = publish(&weights, &config);
+        else
+            th_atomic_discard(&weights.file);
+    }
+    th_file_set_free(&config);
+    return status;
+}
+
+static void write_folder(saving *s)
+{
+    char path[TH_MAX_PATH];
+    size_t bytes;
+    list_tensors(s);
+    if (th_failed(s->ctx) || !th_hugging_face_path(s->ctx, operation, s->folder, TH_PEFT_WEIGHTS, path))
+        return;
+    th_to_store *tensors = th_store_list(s->ctx, operation, s->tensor, s->tensors, &bytes);
+    if (tensors == NULL)
+        return;
+    (void)(write_files(s, path, tensors) == TH_OK); /* the error is stored */
+    th_release(s->ctx, tensors, bytes);
 }
 
 th_status th_lora_save(th_module *model, const char *folder, const th_lora_save_options *options)
@@ -324,11 +347,9 @@ th_status th_lora_save(th_module *model, const char *folder, const th_lora_save_
     if (prepare(&s, model) == TH_OK) {
         th_scope_begin(ctx, NULL);
         th_no_grad_begin(ctx);
-        write_weights(&s);
+        write_folder(&s);
         th_no_grad_end(ctx);
         th_scope_end(ctx, NULL);
-        if (!th_failed(ctx)) /* written last: a folder with the configuration has a whole adapter */
-            write_config(&s);
     }
     th_release(ctx, s.module, (size_t)s.parts.count * sizeof *s.module);
     th_release(ctx, s.tensor, (size_t)s.parts.count * 2 * sizeof *s.tensor);

@@ -8,7 +8,6 @@
 
 #include "models/core.h"
 #include "models/files/json.h"
-#include "models/files/regular_file.h"
 #include "models/store/safetensors.h"
 
 enum { MAX_DESCRIPTION = 4096 }; /* bytes of a tensor's JSON, including spaces; ten times the longest that is useful */

@@ -249,15 +249,50 @@ th_status th_store_end(th_store_file *f, th_status status)
     return status == TH_OK ? th_store_publish(f) : status;
 }
 
-th_status th_store(const th_storing *s)
+th_status th_store_prepare(th_store_file *f, const th_storing *s)
 {
-    th_store_file file;
-    const th_status status = th_store_begin(&file, s);
+    const th_status status = th_store_begin(f, s);
     if (status != TH_OK)
         return status;
     for (int64_t i = 0; i < s->count; i++)
-        th_store_next(&file, &s->tensor[i].array);
-    return th_store_end(&file, TH_OK);
+        th_store_next(f, &s->tensor[i].array);
+    return th_store_finish(f, TH_OK);
+}
+
+th_status th_store(const th_storing *s)
+{
+    th_store_file file;
+    const th_status status = th_store_prepare(&file, s);
+    return status == TH_OK ? th_store_publish(&file) : status;
+}
+
+/* -- tensors by their names -- */
+
+static th_status describe_named(th_context *ctx, const char *operation, const th_named_tensor *from, th_to_store *to)
+{
+    const th_tensor_impl *t = th_usable(from->tensor, ctx, operation, "a tensor");
+    if (t == NULL)
+        return th_refused(from->tensor);
+    if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
+        return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
+    *to = (th_to_store){.name = from->name, .array = th_tensor_array(t)};
+    return TH_OK;
+}
+
+th_to_store *th_store_list(th_context *ctx, const char *operation, const th_named_tensor *tensors, int64_t count,
+                           size_t *bytes)
+{
+    *bytes = ((size_t)count + 1) * sizeof(th_to_store);
+    th_to_store *list = th_allocate(ctx, *bytes);
+    if (list == NULL)
+        th_fail_memory(ctx, operation, *bytes);
+    th_status status = TH_OK;
+    for (int64_t i = 0; list && status == TH_OK && i < count; i++)
+        status = describe_named(ctx, operation, &tensors[i], &list[i]);
+    if (status == TH_OK)
+        return list;
+    th_release(ctx, list, *bytes);
+    return NULL;
 }
 
 /* -- public functions -- */
@@ -271,22 +306,11 @@ th_status th_safetensors_write(th_context *ctx, const char *path, const th_named
     if (path == NULL || count < 0 || n_metadata < 0 || (count > 0 && tensors == NULL) ||
         (n_metadata > 0 && metadata == NULL) || count > INT64_MAX / (int64_t)sizeof(th_to_store))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path or a list is NULL, or a count is negative");
-    const size_t size = ((size_t)count + 1) * sizeof(th_to_store);
-    th_to_store *list = th_allocate(ctx, size);
+    size_t bytes;
+    th_to_store *list = th_store_list(ctx, operation, tensors, count, &bytes);
     if (list == NULL)
-        return th_fail_memory(ctx, operation, size);
-    th_status status = TH_OK;
-    for (int64_t i = 0; status == TH_OK && i < count; i++) {
-        const th_tensor_impl *t = th_usable(tensors[i].tensor, ctx, operation, "a tensor");
-        if (t == NULL)
-            status = th_refused(tensors[i].tensor);
-        else if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
-            status = th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
-        else
-            list[i] = (th_to_store){.name = tensors[i].name, .array = th_tensor_array(t)};
-    }
-    if (status == TH_OK)
-        status = th_store(&(th_storing){ctx, operation, path, list, count, metadata, n_metadata, NULL});
-    th_release(ctx, list, size);
+        return th_failed(ctx) ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
+    const th_status status = th_store(&(th_storing){ctx, operation, path, list, count, metadata, n_metadata, NULL});
+    th_release(ctx, list, bytes);
     return status;
 }

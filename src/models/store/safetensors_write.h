@@ -58,8 +58,16 @@ void th_store_next(th_store_file *f, const th_array *elements);
 /* Completes the file. If status is not TH_OK, an error is pending: discards the file and returns status. */
 th_status th_store_end(th_store_file *f, th_status status);
 
+/* Writes the whole file under its temporary name; th_store_publish or th_atomic_discard follows. */
+th_status th_store_prepare(th_store_file *f, const th_storing *s);
+
 /* The two halves of th_store_end, as of th_atomic_end: the file is complete, and then gets its name. */
 th_status th_store_finish(th_store_file *f, th_status status);
 th_status th_store_publish(th_store_file *f);
+
+/* Returns a list of named tensors, which th_release frees with *bytes, for th_storing.tensor; NULL with the error
+ * stored. */
+th_to_store *th_store_list(th_context *ctx, const char *operation, const th_named_tensor *tensors, int64_t count,
+                           size_t *bytes);
 
 #endif

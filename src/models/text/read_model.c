@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "models/core.h"
-#include "models/files/regular_file.h"
 
 const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .memory = 512 << 20};
 

@@ -1,5 +1,4 @@
 /* Writes tokenizers to files that the reference reads: tokenizer.json, and GPT-2's vocab.json and merges.txt. */
-#include <errno.h>
 #include <string.h>
 
 #include "models/core.h"
@@ -110,14 +109,21 @@ static json_t *transformers_json(void)
 
 /* -- files -- */
 
+typedef struct json_file {
+    const json_t *value;
+    size_t flags;
+} json_file;
+
 /* jansson 2.14 ignores the errors of writing a key. */
-static bool write_json(FILE *file, const json_t *value, size_t flags)
+static bool write_json(FILE *file, const void *content)
 {
-    return json_dumpf(value, file, flags) == 0 && !ferror(file);
+    const json_file *from = content;
+    return json_dumpf(from->value, file, from->flags) == 0 && !ferror(file);
 }
 
-static bool write_merges(const th_tokenizer *t, FILE *file)
+static bool write_merges(FILE *file, const void *content)
 {
+    const th_tokenizer *t = content;
     bool good = fputs("#version: 0.2\n", file) >= 0;
     for (size_t i = 0; good && i < t->merges.count; i++) {
         const th_merge *m = &t->merges.merge[i];
@@ -131,25 +137,11 @@ static bool write_merges(const th_tokenizer *t, FILE *file)
     return good;
 }
 
-/* Writes a file in the folder: a JSON value, or the merges if value is NULL. */
-static th_status save_file(const th_tokenizer *t, const char *folder, const char *name, json_t *value, size_t flags)
+/* Adds a file with the value, and frees the value. */
+static th_status add_json(th_file_set *set, const char *name, json_t *value, size_t flags)
 {
-    char path[TH_MAX_PATH];
-    th_atomic_file file;
-    (void)th_path_join(path, folder, name); /* it fits: th_tokenizer_save checks the folder */
-    errno = 0;
-    if (!th_atomic_begin(&file, path))
-        return th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
-    const bool good = value ? write_json(file.file, value, flags) : write_merges(t, file.file);
-    if (!th_atomic_end(&file, good))
-        return th_fail(t->ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
-    return TH_OK;
-}
-
-static th_status save_json(const th_tokenizer *t, const char *folder, const char *name, json_t *value, size_t flags)
-{
-    const th_status status =
-        value ? save_file(t, folder, name, value, flags) : th_fail(t->ctx, TH_ERROR_MEMORY, operation, "out of memory");
+    const th_status status = value ? th_file_set_add(set, name, write_json, &(const json_file){value, flags})
+                                   : th_fail(set->ctx, TH_ERROR_MEMORY, set->operation, "out of memory");
     json_decref(value);
     return status;
 }
@@ -164,6 +156,17 @@ static bool fits_in_two_files(const th_tokenizer *t)
     return fits;
 }
 
+th_status th_tokenizer_files(const th_tokenizer *t, th_file_set *set)
+{
+    th_status status = add_json(set, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2));
+    if (status == TH_OK)
+        status = add_json(set, "tokenizer_config.json", transformers_json(), JSON_INDENT(2));
+    if (status != TH_OK || !fits_in_two_files(t))
+        return status;
+    status = add_json(set, "vocab.json", vocabulary_json(t), JSON_COMPACT);
+    return status == TH_OK ? th_file_set_add(set, "merges.txt", write_merges, t) : status;
+}
+
 th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder)
 {
     const th_tokenizer *t = tokenizer;
@@ -171,12 +174,10 @@ th_status th_tokenizer_save(const th_tokenizer *tokenizer, const char *folder)
         return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
     if (folder == NULL || strlen(folder) + 32 > TH_MAX_PATH)
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL, or its path is too long");
-    if (save_json(t, folder, "tokenizer.json", tokenizer_json(t), JSON_INDENT(2)) ||
-        save_json(t, folder, "tokenizer_config.json", transformers_json(), JSON_INDENT(2)))
-        return th_error_code(t->ctx);
-    if (!fits_in_two_files(t))
-        return TH_OK;
-    if (save_json(t, folder, "vocab.json", vocabulary_json(t), JSON_COMPACT))
-        return th_error_code(t->ctx);
-    return save_file(t, folder, "merges.txt", NULL, 0);
+    th_file_set set = {.ctx = t->ctx, .operation = operation, .folder = folder};
+    th_status status = th_tokenizer_files(t, &set);
+    if (status == TH_OK)
+        status = th_file_set_publish(&set);
+    th_file_set_free(&set);
+    return status;
 }

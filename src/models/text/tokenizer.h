@@ -4,6 +4,7 @@
 #define TH_MODELS_TEXT_TOKENIZER_H
 
 #include "models/core.h"
+#include "models/files/file_set.h"
 #include "models/files/json.h"
 #include "models/text/added_tokens.h"
 #include "models/text/decoder.h"
@@ -72,6 +73,8 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation);
 th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made);
 /* Whether a tokenizer can be used: not NULL, not freed, no error pending. */
 bool th_tokenizer_usable(const th_tokenizer *t, const char *operation);
+/* Adds the files of a usable tokenizer to those of a folder. */
+th_status th_tokenizer_files(const th_tokenizer *t, th_file_set *set);
 /* Adds the next token of the model, in the form of files. Returns false if out of memory. */
 bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes);
 /* Finds the tokens of single bytes or characters, after all model tokens were added, and if byte_fallback is set, the

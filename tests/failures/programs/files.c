@@ -25,6 +25,27 @@ static th_status npy_read(program_run *r)
 
 const program npy = {.name = "npy", .step = {npy_written, npy_read}};
 
+/* -- whole files -- */
+
+static th_status whole_file_written(program_run *r)
+{
+    TRY(th_file_write(r->ctx, in_folder(r, "report.txt"), "first\n", 6));
+    TRY(th_file_write(r->ctx, in_folder(r, "report.txt"), "second\n", 7));
+    add_file(r, in_folder(r, "report.txt"));
+    return th_error_code(r->ctx);
+}
+
+static th_status whole_file_read(program_run *r)
+{
+    th_text text = {0};
+    const th_status status = th_file_read(r->ctx, in_folder(r, "report.txt"), 100, &text);
+    add_bytes(r, text.bytes, text.count);
+    th_text_free(&text);
+    return status;
+}
+
+const program whole_files = {.name = "whole_files", .step = {whole_file_written, whole_file_read}};
+
 /* -- pictures -- */
 
 static th_status pictures_curves(program_run *r)

@@ -49,6 +49,7 @@ const program *const programs[] = {
     &shards_together,
     &local_steps,
     &npy,
+    &whole_files,
     &pages,
     &pictures,
     &profile,

@@ -12,7 +12,7 @@ extern const program own_modules, layers, attention_of_heads, attention_layers, 
 extern const program blocks, gpt, llama, translator, generation, beam_search, translation;
 extern const program sgd, adam, converted_training, micro_batches, reduced_precision, several_threads;
 extern const program shards_alone, shards_together, local_steps;
-extern const program npy, pages, pictures, profile, progress, logs;
+extern const program npy, whole_files, pages, pictures, profile, progress, logs;
 extern const program simple_tokenizers, trained_tokenizer, loaded_tokenizer, loaded_document_tokenizer,
     merges_of_a_folder, token_files;
 extern const program instruction_data;

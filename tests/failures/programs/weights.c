@@ -192,7 +192,16 @@ static th_status imported_llama(program_run *r)
 
 static th_status exported(program_run *r)
 {
-    TRY(th_language_model_export(r->model, in_folder(r, "exported"), &(th_export_options){TH_END_TOKEN(3)}));
+    static const th_export_file files[] = {{"chat_template.jinja", "text", 4}, {"generation_config.json", NULL, 0}};
+    th_tokenizer *letters = th_tokenizer_characters_new(r->ctx, "abc", 3);
+    const th_status status = letters
+                                 ? th_language_model_export(r->model, in_folder(r, "exported"),
+                                                            &(th_export_options){TH_END_TOKEN(3), .tokenizer = letters,
+                                                                                 .files = files, .n_files = 2})
+                                 : th_error_code(r->ctx);
+    th_tokenizer_free(letters);
+    TRY(status);
+    add_file(r, in_folder(r, "exported/tokenizer.json"));
     add_file(r, in_folder(r, "exported/config.json"));
     add_file(r, in_folder(r, "exported/model.safetensors"));
     return th_error_code(r->ctx);

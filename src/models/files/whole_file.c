@@ -1,0 +1,58 @@
+/* Reads and writes whole files for programs: see tapehead/files.h. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "models/core.h"
+#include "models/text/grow.h"
+#include "tapehead/files.h"
+
+static const char read_file[] = "file_read", write_file[] = "file_write";
+
+static th_status fail(th_context *ctx, const char *operation, const char *path, const char *trouble)
+{
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
+}
+
+/* Appends `count` bytes of an open file to the text. */
+static th_status append(th_context *ctx, const char *path, int descriptor, size_t count, th_text *text)
+{
+    if (count >= SIZE_MAX - text->count || !TH_GROW(text->bytes, text->capacity, text->count + count + 1))
+        return th_fail_memory(ctx, read_file, count);
+    const ssize_t got = th_read_bytes_at(descriptor, text->bytes + text->count, count, 0);
+    const char *trouble = got < 0 ? strerror(errno) : "it has become shorter";
+    if (got >= 0 && (size_t)got == count)
+        text->count += count;
+    text->bytes[text->count] = 0;
+    return got >= 0 && (size_t)got == count ? TH_OK : fail(ctx, read_file, path, trouble);
+}
+
+th_status th_file_read(th_context *ctx, const char *path, size_t most, th_text *text)
+{
+    if (!th_usable_context(ctx, read_file))
+        return ctx ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
+    if (path == NULL || text == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, read_file, "the %s is NULL", path ? "text" : "path");
+    const char *trouble;
+    int64_t bytes;
+    const int descriptor = th_regular_descriptor(path, &bytes, &trouble);
+    if (descriptor < 0)
+        return fail(ctx, read_file, path, trouble);
+    const th_status status = append(ctx, path, descriptor, (uint64_t)bytes < most ? (size_t)bytes : most, text);
+    (void)close(descriptor);
+    return status;
+}
+
+th_status th_file_write(th_context *ctx, const char *path, const void *bytes, size_t count)
+{
+    th_atomic_file file;
+    if (!th_usable_context(ctx, write_file))
+        return ctx ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
+    if (path == NULL || (bytes == NULL && count > 0))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, write_file, path ? "the bytes are NULL" : "the path is NULL");
+    errno = 0;
+    bool written = th_atomic_begin(&file, path);
+    if (written)
+        written = th_atomic_end(&file, count == 0 || fwrite(bytes, 1, count, file.file) == count);
+    return written ? TH_OK : fail(ctx, write_file, path, strerror(errno));
+}
