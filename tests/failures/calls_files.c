@@ -173,15 +173,56 @@ static bool is_allowed(const calls_file *file, const calls_file *old, const call
     return equal(file, old) || equal(file, new) || complain("it is neither the old file nor the new one", file->name);
 }
 
-/* Whether the file is in the folder of a model that is being replaced: a folder without config.json is not a model. */
-static bool is_of_no_model(const calls_files *now, const calls_files *old, const char *name)
+/* The last file of a folder: without it the folder has neither a model nor an adapter. */
+static const char *const marks[] = {"config.json", "adapter_config.json"};
+enum { MARKS = sizeof marks / sizeof *marks };
+
+/* The length of the folder in a name, with its slash. */
+static size_t folder_length(const char *name)
 {
     const char *slash = strrchr(name, '/');
-    char config[LONGEST_NAME + 16];
-    if (slash == NULL)
-        return false;
-    snprintf(config, sizeof config, "%.*s/config.json", (int)(slash - name), name);
-    return find(old, config) && find(now, config) == NULL;
+    return slash ? (size_t)(slash - name) + 1 : 0;
+}
+
+/* Whether the file is in a folder that is being replaced: it has lost its mark. */
+static bool is_of_no_model(const calls_files *now, const calls_files *old, const char *name)
+{
+    const size_t length = folder_length(name);
+    char mark[LONGEST_NAME + 24];
+    bool lost = false;
+    for (int i = 0; i < MARKS && length > 0 && !lost; i++) {
+        snprintf(mark, sizeof mark, "%.*s%s", (int)length, name, marks[i]);
+        lost = find(old, mark) && find(now, mark) == NULL;
+    }
+    return lost;
+}
+
+/* Whether the files of a folder are those of `as`, no more and no fewer. */
+static bool has_files_of(const calls_files *now, const calls_files *as, const char *folder, size_t length)
+{
+    bool same = true;
+    for (int i = 0; i < now->count && same; i++)
+        if (strncmp(now->file[i].name, folder, length) == 0 && strstr(now->file[i].name, ".unfinished") == NULL)
+            same = equal(&now->file[i], find(as, now->file[i].name));
+    for (int i = 0; i < as->count && same; i++)
+        if (strncmp(as->file[i].name, folder, length) == 0)
+            same = find(now, as->file[i].name) != NULL;
+    return same;
+}
+
+/* Whether each folder with a mark has only files of the old model, or only files of the new one. */
+static bool sets_are_whole(const calls_files *now, const calls_files *old, const calls_files *new)
+{
+    bool whole = true;
+    for (int i = 0; i < now->count; i++) {
+        const char *name = now->file[i].name;
+        const size_t length = folder_length(name);
+        for (int m = 0; m < MARKS && length > 0; m++)
+            if (strcmp(name + length, marks[m]) == 0 && !has_files_of(now, old, name, length) &&
+                !has_files_of(now, new, name, length))
+                whole = complain("its folder has files of the old model and of the new one", name);
+    }
+    return whole;
 }
 
 bool calls_files_allowed(const calls_files *now, const calls_files *old, const calls_files *new, bool leftovers)
@@ -195,7 +236,7 @@ bool calls_files_allowed(const calls_files *now, const calls_files *old, const c
         if (find(new, old->file[i].name) && find(now, old->file[i].name) == NULL &&
             !is_of_no_model(now, old, old->file[i].name))
             good = complain("it is gone", old->file[i].name);
-    return good;
+    return sets_are_whole(now, old, new) && good;
 }
 
 bool calls_files_new(const calls_files *now, const calls_files *old, const calls_files *new)

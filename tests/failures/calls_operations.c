@@ -122,6 +122,44 @@ static bool export_model(calls_setting *s)
     return th_language_model_export(s->model, in(s, "hf"), NULL) == TH_OK;
 }
 
+/* Writes the model with a tokenizer and a chat template. Before the first step of training they are others. */
+static bool export_all(calls_setting *s)
+{
+    static const char *const letters[] = {"ab", "abcdefgh"}, *const templates[] = {"old", "a new template"};
+    const bool new = th_step(s->ctx) > 2;
+    const th_export_file files[] = {{"chat_template.jinja", templates[new], strlen(templates[new])},
+                                    {"generation_config.json", new ? NULL : "{}", 2}};
+    th_tokenizer *t = th_tokenizer_characters_new(s->ctx, letters[new], strlen(letters[new]));
+    const th_export_options options = {.tokenizer = t, .files = files, .n_files = 2};
+    const bool good = t && th_language_model_export(s->model, in(s, "hf"), &options) == TH_OK;
+    th_tokenizer_free(t);
+    return good;
+}
+
+static void export_all_old(calls_setting *s)
+{
+    calls_expect(s, export_all(s));
+    calls_train(s, 1);
+}
+
+static bool save_adapter(calls_setting *s)
+{
+    return th_lora_save(s->model, in(s, "adapter"), NULL) == TH_OK;
+}
+
+static void attach(calls_setting *s)
+{
+    calls_expect(s, th_lora_attach(s->model, &(th_lora_options){.rank = 1, .alpha = 1}) == TH_OK);
+}
+
+/* The new adapter has another scale, so that both of its files differ. */
+static void adapter_old(calls_setting *s)
+{
+    attach(s);
+    calls_expect(s, save_adapter(s) && th_lora_detach(s->model) == TH_OK &&
+                        th_lora_attach(s->model, &(th_lora_options){.rank = 2, .alpha = 3}) == TH_OK);
+}
+
 /* -- in several files -- */
 
 static uint32_t old_model; /* its checksum; 0: none */
@@ -377,6 +415,10 @@ const calls_operation calls_operations[] = {
     {"replace an exported model by shards", export_old_file, export_shards},
     {"replace shards by fewer", export_old_shards, export_shards},
     {"replace shards by one file", export_old_shards, export_one_file},
+    {"export a model with its tokenizer", nothing, export_all},
+    {"replace a model with its tokenizer", export_all_old, export_all},
+    {"save an adapter", attach, save_adapter},
+    {"replace an adapter", adapter_old, save_adapter},
     {"import a model", export_old, import_model},
     {"read shards", nothing, import_shards},
     {"write and read an array", array_old, write_array},

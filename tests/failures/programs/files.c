@@ -29,7 +29,6 @@ const program npy = {.name = "npy", .step = {npy_written, npy_read}};
 
 static th_status whole_file_written(program_run *r)
 {
-    TRY(th_file_write(r->ctx, in_folder(r, "report.txt"), "first\n", 6));
     TRY(th_file_write(r->ctx, in_folder(r, "report.txt"), "second\n", 7));
     add_file(r, in_folder(r, "report.txt"));
     return th_error_code(r->ctx);
