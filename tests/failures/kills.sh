@@ -239,34 +239,83 @@ sweep_resume() {
     done <calls
 }
 
-# whole_model OLD: each file of `model` is the old one or the new one. If config.json is there, all are old or all are new.
+# whole_model OLD: each file of `model` is the old one or the new one. If the file that marks the folder as complete is there,
+# all are old or all are new.
 whole_model() {
     for file in newer/*; do
         file=${file#newer/}
         [ ! -e "model/$file" ] || either "model/$file" "$1/$file" "newer/$file"
     done
-    [ ! -e model/config.json ] || diff -rq -x '*.unfinished*' model newer >a || diff -rq -x '*.unfinished*' model "$1" >a ||
-        wrong "config.json is there, but the model is not whole" a
+    [ ! -e model/config.json ] && [ ! -e model/adapter_config.json ] && [ ! -e model/one.gguf ] ||
+        diff -rq -x '*.unfinished*' model newer >a || diff -rq -x '*.unfinished*' model "$1" >a ||
+        wrong "the mark is there, but the model is not whole" a
+}
+
+# Makes two runs with adapters and chat files, `old_run` and `new_run`, of the same model.
+make_tuned() {
+    [ ! -e new_run ] || return 0
+    # shellcheck disable=SC2086
+    "$language_model" train text bytes $training --tokenizer bytes >export.out 2>&1 || wrong "training failed" export.out
+    "$language_model" export bytes base >export.out 2>&1 || wrong "export failed" export.out
+    echo '{"eos_token_id": 1}' >base/generation_config.json
+    for i in 1 2 3 4; do
+        echo "{\"prompt\": \"line $i\", \"completion\": \" of some text\"}"
+    done >data.jsonl
+    set -- base data.jsonl --length 8 --sample-tokens 0 --quiet --threads 1
+    "$language_model" tune "$@" old_run --steps 1 >export.out 2>&1 || wrong "tune failed" export.out
+    "$language_model" tune "$@" new_run --steps 3 --lr 0.01 --chat chatml >export.out 2>&1 || wrong "tune failed" export.out
+}
+
+# export_kind RUN FOLDER KIND: replaces what is there.
+export_kind() {
+    case $3 in
+    folder) set -- "$1" "$2" ;;
+    shards) set -- "$1" "$2" --max-shard-size 1KB ;;
+    adapter) set -- "$1" "$2" --adapter ;;
+    gguf) mkdir -p "$2" && set -- "$1" --gguf "$2/one.gguf" ;;
+    esac
+    "$command" "$language_model" export "$@" --force
 }
 
 sweep_export() {
-    make_half
-    "$language_model" export half older >export.out 2>&1 || wrong "export failed" export.out
-    "$language_model" export whole newer >export.out 2>&1 || wrong "export failed" export.out
-    for old in older none; do
-        rm -rf model
-        [ $old = none ] || cp -R older model
-        list_calls '"model' "$language_model" export whole model --force
-        while read -r name number; do
-            rm -rf model
-            [ $old = none ] || cp -R older model
-            inject signal=KILL "$name" "$number" "$language_model" export whole model --force
-            must_be_killed
-            whole_model $old
-            "$language_model" export whole model --force >export.out 2>&1 || wrong "export failed" export.out
-            diff -r model newer >export.out || wrong "another model" export.out
-        done <calls
+    make_tuned
+    for kind in folder shards adapter gguf; do
+        rm -rf older newer
+        command=env
+        export_kind old_run older $kind >export.out 2>&1 || wrong "export failed" export.out
+        export_kind new_run newer $kind >export.out 2>&1 || wrong "export failed" export.out
+        ! diff -rq older newer >/dev/null || wrong "both exports are equal"
+        for old in older none; do
+            sweep_kind $old $kind
+        done
     done
+}
+
+# sweep_kind OLD KIND: an export that replaces OLD is killed at each of its calls; one to a new folder, only at calls that change
+# files.
+sweep_kind() {
+    rm -rf model
+    [ "$1" = none ] || cp -R "$1" model
+    list=list_calls
+    [ "$1" != none ] || list=list_changes
+    command=list_export export_kind new_run model "$2"
+    while read -r name number; do
+        rm -rf model
+        [ "$1" = none ] || cp -R "$1" model
+        command=kill_export export_kind new_run model "$2"
+        must_be_killed
+        whole_model "$1"
+        command=env export_kind new_run model "$2" >export.out 2>&1 || wrong "export failed" export.out
+        diff -r model newer >export.out || wrong "another model" export.out
+    done <calls
+}
+
+list_export() {
+    $list '"model' "$@"
+}
+
+kill_export() {
+    inject signal=KILL "$name" "$number" "$@"
 }
 
 sweep_pictures() {
