@@ -378,6 +378,98 @@ START_TEST(an_empty_sum_is_written)
 }
 END_TEST
 
+/* y_j starts with x_0j, which does not exist if x has no rows. */
+static void first_row_forward(const th_call *c)
+{
+    const th_array *x = &c->input[0];
+    for (int64_t j = 0; j < x->size[1]; j++) {
+        store(&c->output[0], j, ((const double *)x->data)[j * x->stride[1]]);
+        for (int64_t i = 1; i < x->size[0]; i++)
+            store(&c->output[0], j, load(&c->output[0], j) + load(x, i * x->size[1] + j));
+    }
+}
+
+typedef enum careless { CAREFUL, WRITES_Y, READS_B, READS_DY, WRITES_DB } careless;
+static careless carelessness;
+
+static th_status outer_shape(th_call *c)
+{
+    if (th_call_floating(c, 0) || th_call_same_type(c))
+        return TH_ERROR_TYPE;
+    th_call_output(c, 0, c->input[0].dtype, 2, (int64_t[]){c->input[0].size[0], c->input[1].size[0]}, NULL);
+    return TH_OK;
+}
+
+/* y_ij = a_i b_j */
+static void outer_forward(const th_call *c)
+{
+    const int64_t n = c->input[1].size[0];
+    for (int64_t e = 0; e < th_array_numel(&c->output[0]); e++)
+        store(&c->output[0], e, load(&c->input[0], e / n) * load(&c->input[1], e % n));
+    if (carelessness == WRITES_Y)
+        ((double *)c->output[0].data)[0] = load(&c->input[0], 0) * load(&c->input[1], 0);
+}
+
+/* da_i = sum of dy_ij b_j, db_j = sum of dy_ij a_i */
+static void outer_backward(const th_call *c)
+{
+    const int64_t m = c->input[0].size[0], n = c->input[1].size[0];
+    for (int64_t i = 0; i < m && c->input_gradient[0].given; i++) {
+        double sum = carelessness == READS_B && n == 0    ? ((const double *)c->input[1].data)[0]
+                     : carelessness == READS_DY && n == 0 ? ((const double *)c->output_gradient[0].data)[0]
+                                                          : 0;
+        for (int64_t j = 0; j < n; j++)
+            sum += load(&c->output_gradient[0], i * n + j) * load(&c->input[1], j);
+        give(c, 0, i, sum);
+    }
+    for (int64_t j = 0; j < n && c->input_gradient[1].given; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < m; i++)
+            sum += load(&c->output_gradient[0], i * n + j) * load(&c->input[0], i);
+        give(c, 1, j, sum);
+    }
+    if (carelessness == WRITES_DB && n == 0 && c->input_gradient[1].given)
+        ((double *)c->input_gradient[1].data)[0] = 0;
+}
+
+static const struct {
+    careless careless;
+    const char *words;
+} outer_mistakes[] = {
+    {WRITES_Y, "(sample \"vectors, axes of 3 empty\") is wrong: forward wrote outside the memory of output 0"},
+    {READS_B, "(sample \"vectors, axes of 2 empty\") is wrong: backward read x1, which has no elements"},
+    {READS_DY, "2 empty\") is wrong: backward read the gradient of output 0, which has no elements: its data is NULL"},
+    {WRITES_DB, "2 empty\") is wrong: backward wrote outside the memory of the gradient of x1"},
+};
+
+START_TEST(an_element_of_an_empty_array_is_not_used)
+{
+    static const th_sample rows[] = {{.name = "rows", .n_inputs = 1, .input = {MATRIX}}, {.name = NULL}};
+    static const th_sample vectors[] = {
+        {.name = "vectors", .n_inputs = 2, .input = {{.shape = TH_SIZES(3)}, {.shape = TH_SIZES(2)}}}, {.name = NULL}};
+    const th_op sum = {.name = "sum of rows",
+                       .n_inputs = 1,
+                       .shape = sum_of_rows_shape,
+                       .forward = first_row_forward,
+                       .backward = sum_of_rows_backward,
+                       .samples = rows};
+    const th_op outer = {.name = "outer",
+                         .n_inputs = 2,
+                         .saves = TH_INPUT(0) | TH_INPUT(1),
+                         .shape = outer_shape,
+                         .forward = outer_forward,
+                         .backward = outer_backward,
+                         .samples = vectors};
+    expect_rejected(&sum, "axes of 2 empty\") is wrong: forward read x, which has no elements: its data is NULL");
+    for (size_t i = 0; i < sizeof outer_mistakes / sizeof *outer_mistakes; i++) {
+        carelessness = outer_mistakes[i].careless;
+        expect_rejected(&outer, outer_mistakes[i].words);
+    }
+    carelessness = CAREFUL;
+    ck_assert_op(ctx, &outer);
+}
+END_TEST
+
 /* -- axis letters -- */
 
 static const char *letters;
@@ -477,6 +569,7 @@ int main(void)
     tcase_add_test(tcase, a_precomputed_gradient_equals_the_usual_one);
     tcase_add_test(tcase, kernels_use_only_reserved_scratch_memory);
     tcase_add_test(tcase, an_empty_sum_is_written);
+    tcase_add_test(tcase, an_element_of_an_empty_array_is_not_used);
     tcase_add_test(tcase, there_is_a_letter_for_each_axis);
     tcase_add_test(tcase, a_sample_may_have_only_constants);
     tcase_add_test(tcase, every_allocation_may_fail);

@@ -139,6 +139,8 @@ TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, voi
  *   results for the same inputs. Floating operands that were not saved have data == NULL in a real backward; here they
  *   are NaN. If backward uses one, the report names it.
  * - Empty tensors: each size among the inputs is replaced by 0, if the shape rule accepts that (not with index inputs).
+ *   In a real run an array without elements has data == NULL. Here it points to guarded memory, and the report names a
+ *   kernel that writes there, or whose results depend on it.
  * - A shapes-only context, in which the plan must reserve the same scratch memory.
  *
  * The report of a wrong rule names the conditions under which it is wrong: "add3 (sample "rows") is wrong if only x1

@@ -10,7 +10,7 @@
 #include "kernels/sizes.h"
 #include "tensor/format.h"
 
-/* Which memory differs from the second run: all, none, the targets, scratch memory, or one unsaved operand. */
+/* Which memory differs from the second run: all, none, the targets, scratch memory, or one missing operand. */
 enum { ALL = -1, NOTHING, TARGETS, SCRATCH, OPERAND };
 
 static th_guard *guard_of(const th_call *call)
@@ -25,26 +25,22 @@ static int fill_of(int changed, int cause)
     return changed == ALL || changed == cause ? TH_FILL : TH_OTHER_FILL;
 }
 
-/* Gives memory to operands that were not saved. In a real backward their data is NULL. */
-static void provide_unsaved(const th_guard *guard, const th_call *call, int changed, bool *replaced)
+/* Gives memory to operands that were not saved, and to those without elements. In a real run their data is NULL. */
+static void provide_missing(const th_guard *guard, const th_call *call, bool backward, int changed, bool *replaced)
 {
-    for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++) {
-        th_array *array = i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs];
-        int64_t before = 0, behind = 0;
-        replaced[i] = th_is_unsaved(array) && th_array_numel(array) > 0;
-        if (!replaced[i])
-            continue;
-        th_extent_of(array, &before, &behind);
-        array->data = guard->unsaved[fill_of(changed, OPERAND + i) == TH_OTHER_FILL] +
-                      before * (int64_t)th_dtype_size(array->dtype);
+    for (int i = 0; i < th_guard_operands(call, backward) && guard->missing_bytes; i++) {
+        th_array *array = th_guard_operand(call, i);
+        replaced[i] = th_is_missing(array);
+        if (replaced[i])
+            array->data = th_guard_missing(guard, array, fill_of(changed, OPERAND + i) == TH_OTHER_FILL);
     }
 }
 
-static void remove_unsaved(const th_guard *guard, const th_call *call, const bool *replaced)
+static void remove_missing(const th_call *call, bool backward, const bool *replaced)
 {
-    for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++)
+    for (int i = 0; i < th_guard_operands(call, backward); i++)
         if (replaced[i])
-            (i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs])->data = NULL;
+            th_guard_operand(call, i)->data = NULL;
 }
 
 /* Returns the index of the first byte of scratch memory that changed without being reserved, or SIZE_MAX. */
@@ -114,11 +110,11 @@ static void run_once(th_guard *guard, th_call *call, bool backward, int changed,
         memset(call->scratch, scratch_fill, scratch + TH_WALL);
         call->scratch = (char *)call->scratch + TH_WALL;
     }
-    provide_unsaved(guard, call, changed, replaced);
+    provide_missing(guard, call, backward, changed, replaced);
     call->op = guard->original;
     (backward ? guard->original->backward : guard->original->forward)(call);
     call->op = &guard->op;
-    remove_unsaved(guard, call, replaced);
+    remove_missing(call, backward, replaced);
     check_scratch(guard, call, scratch, scratch_fill, backward);
     if (scratch)
         call->scratch = (char *)call->scratch - TH_WALL;
@@ -182,12 +178,14 @@ static void find_cause(th_guard *guard, th_call *call, bool backward)
             kernel, what);
         return;
     }
-    for (int i = 0; i < call->n_inputs + call->n_outputs && guard->unsaved_bytes; i++) {
-        const th_array *array = i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs];
-        if (!th_is_unsaved(array))
+    for (int i = 0; i < th_guard_operands(call, backward) && guard->missing_bytes; i++) {
+        const th_array *array = th_guard_operand(call, i);
+        if (!th_is_missing(array))
             continue;
         run_once(guard, call, backward, OPERAND + i, 0);
-        if (first_difference(guard))
+        if (first_difference(guard) && th_array_numel(array) == 0)
+            th_guard_note(guard, "%s read %s, which has no elements: its data is NULL", kernel, TH_NAME(array));
+        else if (first_difference(guard))
             th_guard_note(
                 guard, "backward read %s, which was not saved: its data is NULL unless .saves or .saves_for names it",
                 TH_NAME(array));

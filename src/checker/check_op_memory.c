@@ -145,7 +145,7 @@ void th_read_only_check(th_guard *guard, const th_call *call, bool backward, con
 
 static void add_guarded(th_guard *guard, th_array *array, bool holds)
 {
-    if (array->given && array->data && guard->count < TH_MAX_GUARDED)
+    if (array->given && guard->count < TH_MAX_GUARDED)
         guard->guarded[guard->count++] = (th_guarded){.array = array, .original = *array, .holds = holds};
 }
 
@@ -170,17 +170,42 @@ static void find_same(th_guarded *g, const th_call *call)
     g->holds |= g->same != NULL;
 }
 
-bool th_is_unsaved(const th_array *array)
+th_array *th_guard_operand(const th_call *call, int i)
 {
-    return array->given && array->data == NULL && (array->dtype == TH_FLOAT32 || array->dtype == TH_FLOAT64);
+    if (i < call->n_inputs)
+        return &call->input[i];
+    i -= call->n_inputs;
+    return i < call->n_outputs ? &call->output[i] : &call->output_gradient[i - call->n_outputs];
 }
 
-static size_t unsaved_span(const th_call *call)
+int th_guard_operands(const th_call *call, bool backward)
 {
-    size_t bytes = 0, span;
-    for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
-        const th_array *array = i < call->n_inputs ? &call->input[i] : &call->output[i - call->n_inputs];
-        span = th_is_unsaved(array) ? th_aligned(span_of(array)) : 0;
+    return call->n_inputs + (backward ? 2 * call->n_outputs : 0);
+}
+
+bool th_is_missing(const th_array *array)
+{
+    return array->given && array->data == NULL && (th_is_floating(array->dtype) || th_array_numel(array) == 0);
+}
+
+void *th_guard_missing(const th_guard *guard, const th_array *array, bool other)
+{
+    static const int64_t number[2][TH_WALL / sizeof(int64_t)] = {{0}, {1}};
+    int64_t before = 0, behind = 0;
+    if (!th_is_floating(array->dtype))
+        return (void *)(uintptr_t)number[other];
+    if (th_array_numel(array) > 0)
+        th_extent_of(array, &before, &behind);
+    return guard->missing[other] + before * (int64_t)th_dtype_size(array->dtype);
+}
+
+/* Returns the size of the largest missing operand. One without elements gets a few bytes, for a kernel that reads it. */
+static size_t missing_span(const th_call *call, bool backward)
+{
+    size_t bytes = TH_WALL;
+    for (int i = 0; i < th_guard_operands(call, backward); i++) {
+        const th_array *array = th_guard_operand(call, i);
+        const size_t span = th_is_missing(array) ? th_aligned(span_of(array)) : 0;
         bytes = span > bytes ? span : bytes;
     }
     return bytes;
@@ -206,7 +231,7 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
 {
     size_t total = 0;
     list_targets(guard, call, backward);
-    guard->unsaved_bytes = backward ? unsaved_span(call) : 0;
+    guard->missing_bytes = missing_span(call, backward);
     for (int i = 0; i < guard->count; i++) {
         th_guarded *g = &guard->guarded[i];
         const size_t span = span_of(&g->original);
@@ -216,9 +241,9 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
         if (backward)
             find_same(g, call);
     }
-    if (!reserve_memory(guard, call->ctx, total + 2 * guard->unsaved_bytes + 1)) {
+    if (!reserve_memory(guard, call->ctx, total + 2 * guard->missing_bytes)) {
         guard->count = 0;
-        guard->unsaved_bytes = 0;
+        guard->missing_bytes = 0;
         return;
     }
     unsigned char *next = guard->memory;
@@ -238,10 +263,10 @@ void th_guard_surround(th_guard *guard, const th_call *call, bool backward)
         if (g->same)
             g->same->data = g->element;
     }
-    guard->unsaved[0] = next;
-    guard->unsaved[1] = next + guard->unsaved_bytes;
-    memset(guard->unsaved[0], TH_FILL, guard->unsaved_bytes);
-    memset(guard->unsaved[1], TH_OTHER_FILL, guard->unsaved_bytes);
+    guard->missing[0] = next;
+    guard->missing[1] = next + guard->missing_bytes;
+    memset(guard->missing[0], TH_FILL, guard->missing_bytes);
+    memset(guard->missing[1], TH_MISSING_FILL, guard->missing_bytes);
 }
 
 /* Moves every array back to the driver's memory. */

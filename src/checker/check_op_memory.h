@@ -34,14 +34,15 @@ typedef struct th_guard {
     uint64_t planned[TH_MAX_PLANS]; /* bytes that the first plans reserved */
     th_guarded guarded[TH_MAX_GUARDED];
     int count;
-    unsigned char *memory; /* [memory_bytes]: walls and results, then values of unsaved operands */
-    unsigned char *unsaved[2];
-    size_t memory_bytes, unsaved_bytes;
+    unsigned char *memory;     /* [memory_bytes]: walls and results, then values for missing operands */
+    unsigned char *missing[2]; /* [missing_bytes] */
+    size_t memory_bytes, missing_bytes;
 } th_guard;
 
-/* Bytes of uninitialized memory: NaN in either floating type, or a small finite number. TH_WALL: bytes on each side of
- * an array that the kernel must not change. */
-enum { TH_FILL = 0xFF, TH_OTHER_FILL = 0x3C, TH_WALL = 256 };
+/* Bytes of uninitialized memory: NaN in either floating type, or a small finite number. Missing operands have another
+ * finite number, because a kernel that copies one has written. TH_WALL: bytes on each side of an array that the kernel
+ * must not change. */
+enum { TH_FILL = 0xFF, TH_OTHER_FILL = 0x3C, TH_MISSING_FILL = 0x3D, TH_WALL = 256 };
 
 /* -- findings -- */
 /* Notes a finding, unless there is one. */
@@ -82,8 +83,14 @@ void th_read_only_check(th_guard *guard, const th_call *call, bool backward, con
 void th_guard_surround(th_guard *guard, const th_call *call, bool backward);
 /* Moves every array back to the driver's memory, with the values of the second run. */
 void th_guard_move_back(th_guard *guard);
-/* Returns whether an operand of backward was not saved: it is floating, and its data is NULL. */
-bool th_is_unsaved(const th_array *array);
+/* The operands that a kernel reads: the inputs, then the outputs and their gradients in backward. */
+th_array *th_guard_operand(const th_call *call, int i);
+int th_guard_operands(const th_call *call, bool backward);
+/* Returns whether the data of an operand is NULL: backward did not save it, or it has no elements. */
+bool th_is_missing(const th_array *array);
+/* Returns the address at which a missing operand gets the bytes TH_MISSING_FILL (other) or TH_FILL. Integers and bool
+ * are 0 or 1, because a kernel may use them as an index. */
+void *th_guard_missing(const th_guard *guard, const th_array *array, bool other);
 /* Frees the memory of the guard. */
 void th_guard_free(th_guard *guard, th_context *ctx);
 
