@@ -3,6 +3,7 @@
 
 #include "models/chat/chat.h"
 #include "models/files/json.h"
+#include "models/files/json_build.h"
 #include "models/text/grow.h"
 
 static const char operation[] = "instructions";
@@ -23,6 +24,37 @@ static th_status refuse(const example *e, const char *problem)
     return th_fail(e->ctx, TH_ERROR_VALUE, operation, "%.300s: %s", e->source, problem);
 }
 
+/* -- what a value is, for messages -- */
+
+static const char *kind_of(const json_t *value)
+{
+    static const char *const kinds[] = {"an object", "an array", "a text", "a number",
+                                        "a number",  "true",     "false",  "null"};
+    return kinds[json_typeof(value)];
+}
+
+/* Writes the names and kinds of an object's fields: "question" (a text), "answers" (an array) and 2 more. */
+static void list_fields(const json_t *object, char *list, size_t bytes)
+{
+    enum { MOST = 6 };
+    char quoted[TH_QUOTED];
+    const size_t count = json_object_size(object);
+    size_t i = 0, at = 0;
+    for (void *field = json_object_iter((json_t *)(uintptr_t)object); field && i < MOST; i++) {
+        at += (size_t)snprintf(list + at, bytes - at, "%s\"%s\" (%s)",
+                               i == 0          ? ""
+                               : i + 1 < count ? ", "
+                                               : " and ",
+                               th_quote(json_object_iter_key(field), quoted), kind_of(json_object_iter_value(field)));
+        field = json_object_iter_next((json_t *)(uintptr_t)object, field);
+    }
+    if (count > MOST)
+        snprintf(list + at, bytes - at, " and %zu more", count - MOST);
+    else if (count == 0)
+        snprintf(list, bytes, "no fields");
+}
+enum { FIELDS = 6 * (TH_QUOTED + 20) + 40 }; /* bytes of such a list */
+
 /* -- messages -- */
 
 typedef struct message_list {
@@ -39,11 +71,12 @@ static bool is_used(const json_t *value)
 /* Appends the messages of an array. */
 static th_status add_messages(const example *e, const json_t *array, const char *name, message_list *list)
 {
-    char problem[200];
+    char problem[FIELDS + 200], fields[FIELDS];
     const json_t *value;
     size_t i;
     if (!json_is_array(array) || json_array_size(array) == 0) {
-        snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty", name);
+        snprintf(problem, sizeof problem, "\"%s\" must be an array of messages, and not empty; it is %s", name,
+                 json_is_array(array) ? "empty" : kind_of(array));
         return refuse(e, problem);
     }
     json_array_foreach (array, i, value) {
@@ -55,8 +88,12 @@ static th_status add_messages(const example *e, const json_t *array, const char 
             return refuse(e, problem);
         }
         if (role == NULL || !json_is_string(content)) {
+            if (json_is_object(value))
+                list_fields(value, fields, sizeof fields);
             snprintf(problem, sizeof problem,
-                     "message %zu of \"%s\" must be like {\"role\": \"user\", \"content\": \"a text\"}", i + 1, name);
+                     "message %zu of \"%s\" must be like {\"role\": \"user\", \"content\": \"a text\"}; it %s %s",
+                     i + 1, name, json_is_object(value) ? "has" : "is",
+                     json_is_object(value) ? fields : kind_of(value));
             return refuse(e, problem);
         }
         if (!TH_GROW(list->message, list->capacity, list->count + 1))
@@ -165,6 +202,18 @@ static th_status encode_whole_text(const example *e, const char *text)
 
 /* -- lines -- */
 
+static th_status refuse_fields(const example *e, const json_t *object)
+{
+    char fields[FIELDS], problem[FIELDS + 250];
+    list_fields(object, fields, sizeof fields);
+    snprintf(
+        problem, sizeof problem,
+        "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two arrays of "
+        "messages), or with \"text\"; this one has %s",
+        fields);
+    return refuse(e, problem);
+}
+
 static th_status encode_object(const example *e, const json_t *object)
 {
     const json_t *messages = json_object_get(object, "messages"), *text = json_object_get(object, "text");
@@ -180,8 +229,7 @@ static th_status encode_object(const example *e, const json_t *object)
         return encode_text_pair(e, json_string_value(prompt), json_string_value(completion));
     if (json_is_string(text))
         return encode_whole_text(e, json_string_value(text));
-    return refuse(e, "an example is an object with \"messages\", with \"prompt\" and \"completion\" (two texts, or two "
-                     "arrays of messages), or with \"text\"");
+    return refuse_fields(e, object);
 }
 
 /* Checks the marks of the new tokens, and marks the first one. */
@@ -198,6 +246,25 @@ static th_status finish(const example *e, size_t from)
     return TH_OK;
 }
 
+/* Refuses a line that does not begin with an object, or has more than one. The rest is checked while it is read. */
+static th_status check_line(const example *e, const char *line, size_t bytes)
+{
+    const char *end = line + bytes, *first = th_json_skip_space(line, end);
+    const char *after = th_json_end(line, end);
+    char problem[TH_QUOTED + 200], start[TH_QUOTED], quoted[TH_QUOTED];
+    const bool object = first < end && *first == '{';
+    const char *wrong = !object ? first : after ? th_json_skip_space(after, end) : end;
+    if (object && wrong == end)
+        return TH_OK;
+    snprintf(start, sizeof start, "%.*s", (int)th_smaller(end - wrong, (int64_t)sizeof start - 1), wrong);
+    snprintf(problem, sizeof problem,
+             object ? "the line has more text after its object: %s; each line is one example, a JSON object"
+                    : "the line is not a JSON object: %s; each line is one example, such as {\"prompt\": \"a text\", "
+                      "\"completion\": \"a text\"}",
+             th_quote(start, quoted));
+    return refuse(e, problem);
+}
+
 th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *tokenizer, const char *line, size_t bytes,
                                 const char *source, th_token_list *tokens, th_text *marks)
 {
@@ -210,10 +277,10 @@ th_status th_instruction_encode(const th_chat_template *chat, th_tokenizer *toke
     const th_json_source json = {chat->ctx, operation, e.source};
     const th_json_limits limits = {.bytes = MAX_LINE, .depth = DEPTH};
     const size_t from = tokens->count;
-    json_t *value = th_json_read(&json, line, bytes, &limits);
+    json_t *value = check_line(&e, line, bytes) == TH_OK ? th_json_read(&json, line, bytes, &limits) : NULL;
     if (value == NULL)
         return th_error_code(chat->ctx);
-    th_status status = json_is_object(value) ? encode_object(&e, value) : refuse(&e, "the line is not a JSON object");
+    th_status status = encode_object(&e, value);
     if (status == TH_OK)
         status = finish(&e, from);
     json_decref(value);
@@ -244,6 +311,23 @@ static th_status check_kind(th_context *ctx, const char *text, size_t bytes, con
         return th_fail(ctx, TH_ERROR_VALUE, operation,
                        "%.300s is a JSON array; write each of its examples as an object in a line of its own", name);
     return TH_OK;
+}
+
+/* Says that the value of a line continues in a later line, after the error that its text ends too early. after: the
+ * texts of the lines behind it. */
+static th_status name_later_line(const example *e, const char *line, size_t bytes, const char *after, int64_t number)
+{
+    const char *end = th_json_end(line, line + bytes) ? NULL : th_json_end(line, after);
+    char problem[200];
+    if (end == NULL)
+        return th_error_code(e->ctx);
+    for (const char *at = line; at < end; at++)
+        number += *at == '\n';
+    snprintf(problem, sizeof problem,
+             "its object continues to line %lld; each line must have one whole example (`jq -c .` writes objects so)",
+             (long long)number);
+    th_error_clear(e->ctx);
+    return refuse(e, problem);
 }
 
 static void count_example(th_instruction_counts *counts, const th_token_list *tokens, const th_text *marks)
@@ -277,6 +361,8 @@ th_status th_instructions_append(const th_chat_template *chat, th_tokenizer *tok
         snprintf(source, sizeof source, "%.300s, line %lld", name ? name : "the text", (long long)number);
         if (!is_blank(at, count)) {
             status = th_instruction_encode(chat, tokenizer, at, count, source, &tokens, &marks);
+            if (status == TH_ERROR_FILE)
+                status = name_later_line(&(example){.ctx = chat->ctx, .source = source}, at, count, end, number);
             if (status == TH_OK)
                 status = th_token_writer_append_marked(writer, tokens.token, (const unsigned char *)marks.bytes,
                                                        (int64_t)tokens.count);

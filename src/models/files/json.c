@@ -37,19 +37,22 @@ static const char *token_end(const char *at, const char *end)
     return at;
 }
 
+const char *th_json_end(const char *text, const char *end)
+{
+    int64_t depth = 0;
+    for (const char *at = text; (at = th_json_skip_space(at, end)) < end;) {
+        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
+        at = token_end(at, end);
+        if (at == NULL || depth <= 0)
+            return at;
+    }
+    return NULL;
+}
+
 /* Returns the end of a value in a measured text; `at` itself if no value begins there. */
 static const char *value_end(const char *at, const char *end)
 {
-    int depth = 0;
-    if (*at == ',' || *at == ':' || *at == '}' || *at == ']')
-        return at;
-    do {
-        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
-        at = token_end(at, end);
-        if (depth > 0)
-            at = th_json_skip_space(at, end);
-    } while (depth > 0);
-    return at;
+    return *at == ',' || *at == ':' || *at == '}' || *at == ']' ? at : th_json_end(at, end);
 }
 
 /* -- limits -- */
@@ -99,6 +102,9 @@ static const char *count_token(measurement *m, int max_depth, const char *token,
     }
 }
 
+/* th_json_more completes this message. */
+static const char more_text[] = "more text";
+
 /* Counts the tokens from *at on. Returns what is wrong with the token at *at, or NULL at the end of a text within the
  * limits. */
 static const char *count_tokens(measurement *m, const th_json_limits *limits, const char **at, const char *end)
@@ -107,7 +113,7 @@ static const char *count_tokens(measurement *m, const th_json_limits *limits, co
     const char *const start = *at;
     for (const char *next; *at < end; *at = th_json_skip_space(next, end)) {
         if (m->depth == 0 && *at > start)
-            return "there is more text after the value";
+            return more_text;
         next = token_end(*at, end);
         if (next == NULL) {
             *at = end;
@@ -138,8 +144,9 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
         at = nul;
         trouble = "a NUL is not allowed";
     }
+    char more[TH_JSON_TROUBLE];
     if (trouble)
-        fail_at(source, (size_t)(at - text), trouble);
+        fail_at(source, (size_t)(at - text), trouble == more_text ? th_json_more(at, text + bytes, more) : trouble);
     return trouble ? TH_ERROR_FILE : TH_OK;
 }
 

@@ -318,6 +318,17 @@ static json_t *read_value(reader *r)
     }
 }
 
+const char *th_json_more(const char *at, const char *end, char trouble[TH_JSON_TROUBLE])
+{
+    char start[TH_QUOTED], quoted[TH_QUOTED]; /* longer than what th_quote writes, so that it shows "..." */
+    const size_t bytes = (size_t)(end - at) < sizeof start - 1 ? (size_t)(end - at) : sizeof start - 1;
+    memcpy(start, at, bytes);
+    start[bytes] = 0;
+    snprintf(trouble, TH_JSON_TROUBLE, "there is more text after the value: %s; only white space may follow it",
+             th_quote(start, quoted));
+    return trouble;
+}
+
 json_t *th_json_parse(const char *text, size_t bytes, th_json_error *error)
 {
     reader r = {.at = text, .end = text + bytes, .error = error};
@@ -325,7 +336,8 @@ json_t *th_json_parse(const char *text, size_t bytes, th_json_error *error)
     json_t *value = read_value(&r);
     free(r.text);
     if (value && th_json_skip_space(r.at, r.end) != r.end) {
-        reject(&r, "there is more text after the value");
+        char more[TH_JSON_TROUBLE];
+        reject(&r, th_json_more(th_json_skip_space(r.at, r.end), r.end, more));
         json_decref(value);
         value = NULL;
     }
