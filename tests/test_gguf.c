@@ -517,6 +517,27 @@ START_TEST(test_headers)
 }
 END_TEST
 
+/* The message has the numbers of a tensor that begins outside the file. */
+START_TEST(test_a_tensor_outside_the_file)
+{
+    static const char name[] = "token_embd.weight";
+    enum { FIELDS = sizeof(uint32_t) + 2 * sizeof(uint64_t) + sizeof(uint32_t) }; /* axes, sizes, type */
+    const uint64_t offset = UINT64_C(1) << 40;
+    char words[100];
+    size_t bytes;
+    ck_assert_int_eq(th_language_model_export_gguf(model_of(ctx, &architectures[4].options), in_folder("a.gguf"), NULL),
+                     TH_OK);
+    char *file = read_bytes(in_folder("a.gguf"), &bytes), *at = memmem(file, bytes, name, sizeof name - 1);
+    ck_assert_ptr_nonnull(at);
+    memcpy(at + sizeof name - 1 + FIELDS, &offset, sizeof offset);
+    write_bytes(in_folder("b.gguf"), file, bytes);
+    snprintf(words, sizeof words, "%s begins at byte 1099511627776 of the elements, but the file has only %zu bytes",
+             name, bytes);
+    expect_failure(th_language_model_from_gguf(ctx, in_folder("b.gguf"), NULL) == NULL, TH_ERROR_FILE, words);
+    free(file);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("gguf", setup, teardown);
@@ -532,5 +553,6 @@ int main(void)
     tcase_add_test(tests, test_damaged_files);
     tcase_add_test(tests, test_what_is_not_known);
     tcase_add_test(tests, test_headers);
+    tcase_add_test(tests, test_a_tensor_outside_the_file);
     return run_suites();
 }

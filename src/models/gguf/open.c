@@ -239,7 +239,8 @@ static bool take_tensor(cursor *c, th_gguf_tensor *t, size_t *name)
     if (!take_uint32(c, &code) || !take_uint64(c, &offset) || !measure(c->file, t, text, code))
         return false;
     if (offset > (uint64_t)c->file->file_bytes)
-        return th_gguf_refuse(c->file, "%s begins behind the end of the file", th_quote(text, quoted));
+        return th_gguf_refuse(c->file, "%s begins at byte %llu of the elements, but the file has only %lld bytes",
+                              th_quote(text, quoted), (unsigned long long)offset, (long long)c->file->file_bytes);
     t->begin = (int64_t)offset; /* place() adds where the elements begin */
     return true;
 }
