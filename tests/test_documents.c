@@ -1,5 +1,5 @@
 /* Documents that share a sequence: logits and gradients have the bits of separate sequences, for every kind of
- * positions and every team. Targets that do not count have a gradient of exactly 0. */
+ * positions, every team, precision and path of attention. Targets that do not count have a gradient of exactly 0. */
 #include <math.h>
 #include <string.h>
 
@@ -67,10 +67,19 @@ static void check_bytes(th_tensor *a, th_tensor *b)
     ck_assert_mem_eq(th_data(a), th_data(b), (size_t)th_numel(a) * th_dtype_size(th_dtype_of(a)));
 }
 
+/* How products and attention compute. */
+enum { PRECISIONS = TH_PRECISION_BFLOAT16 + 1 };
+typedef struct way {
+    th_precision precision;
+    bool composed, weights;
+} way;
+
 START_TEST(logits_have_the_bits_of_separate_documents)
 {
-    th_module *model = th_language_model_new(ctx, &models[_i]);
+    th_module *model = th_language_model_new(ctx, &models[_i / (2 * PRECISIONS)]);
     th_set_training(ctx, false);
+    th_set_fusion(ctx, _i % 2);
+    ck_assert_int_eq(th_set_precision(ctx, (th_precision)(_i / 2 % PRECISIONS)), TH_OK);
     for (int c = 0; c < CASES; c++) {
         th_tensor *tokens = random_tokens(2, T);
         const th_language_model_logits_options packed = {.documents = numbers_of(lengths[c])};
@@ -83,32 +92,125 @@ START_TEST(logits_have_the_bits_of_separate_documents)
 }
 END_TEST
 
-/* Runs attention on q, k, v, and backward from a fixed cotangent. */
-static th_tensor *attend(th_tensor *const *qkv, th_tensor *cotangent, th_tensor *documents)
+enum { WAYS = 3 * PRECISIONS };
+
+/* Returns way i: fused, composed, or with the weights requested, in each precision. */
+static way way_of(int i)
 {
-    const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .documents = documents};
-    th_tensor *y = th_scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], &(th_attention_options){.mask = &mask});
-    const th_status status = th_backward(th_sum(th_mul(y, cotangent), TH_ALL_AXES, NULL), NULL);
+    return (way){(th_precision)(i / 3), i % 3 == 1, i % 3 == 2};
+}
+
+/* The result of attention, and the weights if they were requested. */
+typedef struct attended {
+    th_tensor *y, *weights;
+} attended;
+
+/* Runs attention on q, k, v, and backward from a fixed cotangent of y, and from the weights. */
+static attended attend(const way *w, th_tensor *const *qkv, th_tensor *cotangent, th_tensor *documents)
+{
+    attended out = {NULL, NULL};
+    const th_mask mask = {.causal = TH_CAUSAL_TOP_LEFT, .window = TH_WINDOW(90, -1), .documents = documents};
+    const th_attention_options options = {.mask = &mask, .weights = w->weights ? &out.weights : NULL};
+    out.y = th_scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], &options);
+    th_tensor *loss = th_sum(th_mul(out.y, cotangent), TH_ALL_AXES, NULL);
+    if (w->weights)
+        loss = th_add(loss, th_sum(th_mul(out.weights, out.weights), TH_ALL_AXES, NULL));
+    const th_status status = th_backward(loss, NULL);
     no_error();
     ck_assert_int_eq(status, TH_OK);
-    return y;
+    return out;
+}
+
+/* Compares each document of sequences (B, H, tokens, D) with the document alone. q has 4 heads, k and v have 2. */
+static void check_attention(const way *w, th_tensor *documents, int64_t tokens, const int *length)
+{
+    ck_assert_int_eq(th_set_precision(ctx, w->precision), TH_OK);
+    th_set_fusion(ctx, !w->composed);
+    th_tensor *all[3], *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, tokens, 8));
+    for (int i = 0; i < 3; i++)
+        all[i] = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, i ? 2 : 4, tokens, 8)), true);
+    const attended together = attend(w, all, cotangent, documents);
+    for (int d = 0, at = 0; d < MAX_DOCUMENTS && length[d]; at += length[d++]) {
+        const int past = at + length[d];
+        th_tensor *part[3];
+        for (int i = 0; i < 3; i++)
+            part[i] = th_set_requires_gradient(th_keep(th_slice(th_detach(all[i]), 2, at, past, 1)), true);
+        const attended alone = attend(w, part, th_slice(cotangent, 2, at, past, 1), NULL);
+        check_bytes(th_slice(together.y, 2, at, past, 1), alone.y);
+        if (w->weights)
+            check_bytes(th_slice(th_slice(together.weights, 2, at, past, 1), 3, at, past, 1), alone.weights);
+        for (int i = 0; i < 3; i++)
+            check_bytes(th_slice(th_gradient(all[i]), 2, at, past, 1), th_gradient(part[i]));
+    }
 }
 
 START_TEST(gradients_have_the_bits_of_separate_documents)
 {
-    const int *length = lengths[_i];
-    th_tensor *all[3], *cotangent = th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, 4, T, 8));
-    for (int i = 0; i < 3; i++)
-        all[i] = th_set_requires_gradient(th_randn(ctx, TH_FLOAT32, TH_SHAPE(2, i ? 2 : 4, T, 8)), true);
-    th_tensor *y = attend(all, cotangent, numbers_of(length));
-    for (int d = 0, at = 0; d < MAX_DOCUMENTS && length[d]; at += length[d++]) {
-        th_tensor *part[3];
+    const int *length = lengths[_i / WAYS];
+    const way w = way_of(_i % WAYS);
+    check_attention(&w, numbers_of(length), T, length);
+}
+END_TEST
+
+/* Float32 products divide their sums at multiples of 512 steps, so only a long sequence shows where they count from. */
+START_TEST(documents_of_a_long_sequence)
+{
+    enum { FIRST = 20, LONG = 600 };
+    int32_t number[LONG];
+    for (int t = 0; t < LONG; t++)
+        number[t] = t < FIRST;
+    const way w = way_of(_i);
+    check_attention(&w, th_from_data(ctx, TH_INT32, TH_SHAPE(LONG), number), LONG,
+                    (const int[MAX_DOCUMENTS]){FIRST, LONG - FIRST});
+}
+END_TEST
+
+/* Returns the peak of a step of composed attention whose documents have up to `longest` tokens. */
+static size_t peak_of_documents(bool shapes_only, int longest)
+{
+    int32_t number[T];
+    for (int t = 0; t < T; t++)
+        number[t] = t / longest;
+    th_context *own = th_context_new(&(th_context_options){.threads = 3, .shapes_only = shapes_only});
+    th_set_fusion(own, false);
+    ck_assert_int_eq(th_set_precision(own, TH_PRECISION_BFLOAT16X3), TH_OK);
+    const th_mask mask = {.documents = th_from_data(own, TH_INT32, TH_SHAPE(T), number)};
+    th_tensor *x = th_set_requires_gradient(th_zeros(own, TH_FLOAT32, TH_SHAPE(2, T, 40)), true);
+    th_tensor *y = th_scaled_dot_product_attention(x, x, x, &(th_attention_options){.mask = &mask});
+    ck_assert_int_eq(th_backward(th_sum(y, TH_ALL_AXES, NULL), NULL), TH_OK);
+    const size_t peak = th_memory(own).peak;
+    th_context_free(own);
+    return peak;
+}
+
+/* The memory does not depend on the documents, which a context with shapes_only does not have. */
+START_TEST(a_forecast_counts_documents)
+{
+    const size_t forecast = peak_of_documents(true, 1);
+    for (int longest = 3; longest < T; longest += 20)
+        ck_assert_uint_eq(peak_of_documents(false, longest), forecast);
+}
+END_TEST
+
+/* Non-finite numbers of a document reach no other document. */
+START_TEST(infinity_stays_in_its_document)
+{
+    const int *length = lengths[4];
+    th_set_fusion(ctx, false);
+    for (int document = 0; document < 3; document++) {
+        th_tensor *qkv[3], *y[2];
         for (int i = 0; i < 3; i++)
-            part[i] = th_set_requires_gradient(th_keep(th_slice(th_detach(all[i]), 2, at, at + length[d], 1)), true);
-        th_tensor *alone = attend(part, th_slice(cotangent, 2, at, at + length[d], 1), NULL);
-        check_bytes(th_slice(y, 2, at, at + length[d], 1), alone);
-        for (int i = 0; i < 3; i++)
-            check_bytes(th_slice(th_gradient(all[i]), 2, at, at + length[d], 1), th_gradient(part[i]));
+            qkv[i] = th_randn(ctx, TH_FLOAT32, TH_SHAPE(1, 1, T, 8));
+        const th_mask mask = {.documents = numbers_of(length)};
+        for (int i = 0; i < 2; i++) {
+            y[i] = th_scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], &(th_attention_options){.mask = &mask});
+            ck_assert_int_eq(th_set(qkv[2], TH_INDEX(0, 0, document * 50 + 20, 0), INFINITY), TH_OK);
+        }
+        for (int t = 0; t < T; t++) {
+            const double before = th_get(y[0], TH_INDEX(0, 0, t, 0)), after = th_get(y[1], TH_INDEX(0, 0, t, 0));
+            const bool same = t < 50 ? document == 0 : t < 99 ? document == 1 : document == 2;
+            ck_assert(same ? isinf(after) : before == after);
+        }
     }
 }
 END_TEST
@@ -269,8 +371,11 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("documents", setup, close_context);
-    tcase_add_loop_test(tests, logits_have_the_bits_of_separate_documents, 0, 3);
-    tcase_add_loop_test(tests, gradients_have_the_bits_of_separate_documents, 0, CASES);
+    tcase_add_loop_test(tests, logits_have_the_bits_of_separate_documents, 0, 3 * 2 * PRECISIONS);
+    tcase_add_loop_test(tests, gradients_have_the_bits_of_separate_documents, 0, CASES * WAYS);
+    tcase_add_loop_test(tests, documents_of_a_long_sequence, 0, WAYS);
+    tcase_add_test(tests, a_forecast_counts_documents);
+    tcase_add_test(tests, infinity_stays_in_its_document);
     tcase_add_test(tests, each_example_has_its_own_documents);
     tcase_add_test(tests, fused_and_composed_losses_agree);
     tcase_add_test(tests, given_tokens_have_a_gradient_of_zero);

@@ -501,21 +501,26 @@ def th_matmul_gradient(dy, a, b):
     return sum_to(da, row).reshape(a.shape), sum_to(db, column).reshape(b.shape)
 
 
-def th_masked_matmul(a, b, keep, side):
+def th_masked_matmul(a, b, keep, documents, side):
     """The mask hides entries of a (side "left") or of the result."""
-    if keep is None:
-        return a @ b
-    return np.where(keep, a, 0) @ b if side == "left" else np.where(keep, a @ b, 0)
+    if side == "left":
+        return np.where(visible_entries(a.shape, keep, documents), a, 0) @ b
+    y = a @ b
+    return np.where(visible_entries(y.shape, keep, documents), y, 0)
 
 
-def th_masked_matmul_gradient(dy, a, b, keep, side):
-    keep = True if keep is None else keep
+def visible_entries(shape, keep, documents):
+    return visible_pairs(shape, documents, keep, None, None, None, None, documents is not None)
+
+
+def th_masked_matmul_gradient(dy, a, b, keep, documents, side):
+    keep = visible_entries(a.shape if side == "left" else dy.shape, keep, documents)
     if side == "left":
         da, db = np.where(keep, dy @ swap(b), 0), swap(np.where(keep, a, 0)) @ dy
     else:
         dy = np.where(keep, dy, 0)
         da, db = dy @ swap(b), swap(a) @ dy
-    return sum_to(da, a), sum_to(db, b), None
+    return sum_to(da, a), sum_to(db, b), None, None
 
 
 def th_dense(x, weight, bias, residual):

@@ -245,11 +245,16 @@ def th_matmul(a, b):
     return torch.matmul(a, b)
 
 
-def th_masked_matmul(a, b, keep, side):
+def th_masked_matmul(a, b, keep, documents, side):
     """The mask hides entries of a (side "left") or of the result."""
-    if keep is None:
-        return a @ b
-    return torch.where(keep, a, 0) @ b if side == "left" else torch.where(keep, a @ b, 0)
+    if side == "left":
+        return torch.where(visible_entries(a.shape, keep, documents), a, 0) @ b
+    y = a @ b
+    return torch.where(visible_entries(y.shape, keep, documents), y, 0)
+
+
+def visible_entries(shape, keep, documents):
+    return visible_pairs(shape, documents, keep, None, None, None, None, documents is not None)
 
 
 def th_dense(x, weight, bias, residual):

@@ -24,16 +24,21 @@ static th_tensor *split_groups(th_tensor *x, int64_t group)
     return th_reshape(x, shape);
 }
 
-/* a @ b over grouped heads: a, keep (NULL: nothing is masked) and the result have all heads, b has one for each
- * group. */
-static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_mask_side side, int64_t group)
+/* What a call masks. */
+typedef struct masked {
+    th_tensor *keep;      /* over the scores; NULL: nothing is masked */
+    th_tensor *documents; /* or NULL */
+} masked;
+
+/* a @ b over grouped heads: a, keep and the result have all heads, b has one for each group. */
+static th_tensor *grouped_matmul(th_tensor *a, th_tensor *b, const masked *mask, th_mask_side side, int64_t group)
 {
     if (a == NULL || b == NULL)
         return NULL;
     if (group > 1)
         b = th_unsqueeze(b, -3);
     a = split_groups(a, group);
-    th_tensor *product = th_masked_matmul(a, b, split_groups(keep, group), side);
+    th_tensor *product = th_documents_matmul(a, b, split_groups(mask->keep, group), mask->documents, side);
     if (product == NULL || group == 1)
         return product;
     const th_shape grouped = th_shape_of(product);
@@ -101,10 +106,10 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     }
     const double scale = th_attention_scale(attributes, q_shape.size[last]), cap = attributes->soft_cap;
 
-    th_tensor *keep = th_mask_keep(ctx, &mask, scores);
+    const masked pairs = {th_mask_keep(ctx, &mask, scores), mask.documents};
     if (th_failed(ctx))
         return NULL;
-    th_tensor *s = grouped_matmul(q, th_swap_axes(k, -1, -2), keep, TH_MASK_RESULT, group);
+    th_tensor *s = grouped_matmul(q, th_swap_axes(k, -1, -2), &pairs, TH_MASK_RESULT, group);
     s = cap > 0 ? th_scale(th_tanh(th_scale(s, scale / cap)), cap) : th_scale(s, scale);
     if (alibi) {
         alibi = th_unsqueeze(th_unsqueeze(alibi, -1), -1);
@@ -113,5 +118,5 @@ th_tensor *th_attention_compose(const th_attention_attributes *attributes, th_te
     th_tensor *p = th_masked_softmax(s, &mask);
     if (weights)
         *weights = p;
-    return grouped_matmul(th_dropout(p, attributes->dropout), v, keep, TH_MASK_LEFT, group);
+    return grouped_matmul(th_dropout(p, attributes->dropout), v, &pairs, TH_MASK_LEFT, group);
 }
