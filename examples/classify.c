@@ -271,6 +271,7 @@ int main(int argc, char **argv)
     check_processes("classify", group, shards);
     (void)share_processors(ctx, threads);
     th_module *model = classifier_new(ctx);
+    note_int8("classify", model, "");
     const th_adam_options rates = {.learning_rate = lr, .max_norm = 1, .shards = (int)shards, .group = group};
     th_optimizer *adam = th_adam_new(model, &rates);
     const bool first = th_group_rank(group) == 0;

@@ -209,6 +209,7 @@ int main(int argc, char **argv)
     (void)share_processors(ctx, threads);
     const copy_settings sizes = {length, vocab, width, heads, dropout, no_attention};
     th_module *model = copy_model_new(ctx, &sizes);
+    note_int8("copy_task", model, "");
     const th_adam_options rates = {.learning_rate = lr, .shards = (int)shards, .group = group};
     th_optimizer *adam = th_adam_new(model, &rates);
     const task t = {.separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)vocab),

@@ -45,7 +45,7 @@ static const struct {
     {"train", "TEXT... [RUN]  trains a model on texts: files, folders, pipes, or -", train},
     {"tune", "FOLDER DATA [RUN]  trains a pretrained model further, on examples or texts", tune},
     {"resume", "RUN           continues a stopped run, with the same result as without the stop", resume},
-    {"chat", "RUN             answers each line of standard input; RUN may also be a transformers folder", chat},
+    {"chat", "RUN             answers the lines of a conversation; RUN may also be a transformers folder", chat},
     {"sample", "RUN           writes text; RUN may also be a transformers folder", sample},
     {"eval", "RUN             prints loss, perplexity and bits per byte; RUN as for sample", eval},
     {"export", "RUN FOLDER    writes the model for Hugging Face transformers; RUN --gguf FILE: for llama.cpp",

@@ -29,6 +29,21 @@ static inline th_precision precision_called(const char *program, const char *wor
     return precision;
 }
 
+/* Says that int8 changes nothing if no weight of the model is stored in blocks of 8 or 4 bits. advice: what to do, or
+ * "". */
+static inline void note_int8(const char *program, const th_module *model, const char *advice)
+{
+    if (th_precision_of(model->ctx) != TH_PRECISION_INT8 || started_rank() > 0)
+        return;
+    for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p);)
+        if (th_dtype_of(p.tensor) == TH_Q8_0 || th_dtype_of(p.tensor) == TH_Q4_0)
+            return;
+    fprintf(
+        stderr,
+        "%s: --precision int8 changes nothing here: no weight is stored as q8_0 or q4_0, so products are float32%s\n",
+        program, advice);
+}
+
 /* Returns text for the last line of a program: "precision=bfloat16 ", or "" for the default. */
 static inline const char *spell_precision(th_precision precision)
 {

@@ -307,6 +307,7 @@ int main(int argc, char **argv)
                                          .shared_embeddings = true, /* a 3 means the same in source and target */
                                          .block = {.post_norm = true, .activation = TH_RELU}};
     th_module *model = th_transformer_new(ctx, &size);
+    note_int8("translate_dates", model, "");
     const th_adam_options rates = {.learning_rate = lr, .max_norm = 1, .shards = (int)shards, .group = group};
     th_optimizer *adam = th_adam_new(model, &rates);
     pairs one = pairs_new(ctx, 1);

@@ -15,7 +15,8 @@ typedef struct conversation {
     size_t count;
     int64_t end_tokens[66];
     int n_end_tokens;
-    bool forgets; /* the user knows that the oldest messages are left out */
+    bool forgets;    /* the user knows that the oldest messages are left out */
+    bool no_history; /* each question is answered without the messages before it */
 } conversation;
 
 static bool is_plain(const conversation *c)
@@ -160,6 +161,14 @@ static void find_ends(conversation *c, const char *folder)
         c->end_tokens[c->n_end_tokens++] = token;
 }
 
+/* Removes all messages except the system message. */
+static void forget_all(conversation *c)
+{
+    const size_t first = c->count > 0 && strcmp(c->message[0].role, "system") == 0 ? 1 : 0;
+    while (c->count > first)
+        free((char *)(uintptr_t)c->message[--c->count].content);
+}
+
 /* Adds the line as a question and answers it. Returns false, after a message, if that is not possible. */
 static bool ask(conversation *c, const char *line, size_t length, const sample_options *options)
 {
@@ -167,6 +176,8 @@ static bool ask(conversation *c, const char *line, size_t length, const sample_o
         fprintf(stderr, PROGRAM ": a message must not contain a NUL byte\n");
         return false;
     }
+    if (c->no_history)
+        forget_all(c);
     add_message(c, "user", strdup(line));
     return answer(c, options);
 }
@@ -205,10 +216,12 @@ int chat(int argc, char **argv)
     const char *run = NULL, *system = NULL, *kind = NULL;
     int64_t tokens = 300, top_k = 0, seed = 1;
     double temperature = 0.8, top_p = 0.95;
+    bool no_history = false;
     model_use use = {0};
     const program_option options[] = {
         {"system", "a system message, such as \"Answer in one sentence.\"", .text = &system},
         {"chat", "the kind of chat template, or plain (default: the model's)", .text = &kind},
+        {"no-history", "answer each line without the lines and answers before it", .flag = &no_history},
         {"tokens", "of the longest answer", .integer = &tokens, .low = 1, .high = 1e6},
         {"temperature", "0: always the most probable token", .real = &temperature, .low = 0, .high = 100},
         {"top-k", "draw from the k most probable tokens; 0: from all", .integer = &top_k, .low = 0, .high = 1e9},
@@ -220,8 +233,11 @@ int chat(int argc, char **argv)
     if (parse_options_and_words(
             argc, argv, PROGRAM,
             "language_model chat RUN [OPTION...]\n"
-            "Answers each line of standard input, until its end (Ctrl-D). RUN is the folder of a run,\n"
-            "or of a model of transformers. The status is 1 if a line of a file or a pipe has no answer.",
+            "Answers each line of standard input, until its end (Ctrl-D). The lines are one conversation, also in a "
+            "file\n"
+            "or a pipe: the model reads the lines and answers before each line, except with --no-history. RUN is the\n"
+            "folder of a run, or of a model of transformers. The status is 1 if a line of a file or a pipe has no "
+            "answer.",
             options, &run, 1) < 1)
         refuse(PROGRAM, "chat needs the folder of a run or a model", "");
     trainer t;
@@ -229,7 +245,7 @@ int chat(int argc, char **argv)
     if (kind)
         chosen.chat = kind;
     static conversation c;
-    c = (conversation){.t = &t, .chat = choose_chat(&t, chat_folder(&t))};
+    c = (conversation){.t = &t, .chat = choose_chat(&t, chat_folder(&t)), .no_history = no_history};
     find_ends(&c, chosen.from && is_model_folder(chosen.from) ? chosen.from : NULL);
     if (system)
         add_message(&c, "system", strdup(system));

@@ -9,6 +9,8 @@
 
 #define PROGRAM "language_model"
 
+#define STORE_ADVICE "; --weights q8_0 stores weights so" /* of note_int8, for frozen weights */
+
 enum { DEFAULT_LENGTH = 64, DEFAULT_BATCH = 12 }; /* of windows; with --from see length.c */
 
 /* Whether the command line has these options. With --from their defaults differ. */

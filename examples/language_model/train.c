@@ -113,6 +113,7 @@ static void print_documents(const trainer *t, const texts *text)
 static void make_pretrained(trainer *t)
 {
     make_model(t);
+    note_int8(PROGRAM, t->model, chosen.lora > 0 ? STORE_ADVICE : "");
     make_batch(t);
     make_optimizer(t);
     if (chosen.from && chosen.lora == 0) /* with adapters, make_model has loaded them */

@@ -96,6 +96,7 @@ void open_model(trainer *t, const char *run, const model_use *use, bool stored)
     }
     if (use->precision)
         expect(t, th_set_precision(t->ctx, precision));
+    note_int8(PROGRAM, t->model, STORE_ADVICE);
 }
 
 int sample(int argc, char **argv)

@@ -1,0 +1,43 @@
+#!/bin/sh
+# language_model_use.sh LANGUAGE_MODEL COPY_TASK: what the program says about options and data, and what it chooses without them: questions
+# without a history, precisions that change nothing, tables instead of examples, the points of the curves, a separate file for
+# validation, samples of tuning, and a signal during the first evaluation.
+set -eu
+program=$1 copy_task=$2
+. "$(dirname "$0")/language_model_checks.sh"
+
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "The cat number %d is red. User: Assistant: black\n", i % 7 }' >text
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"prompt\": \"cat %d is\", \"completion\": \" red\"}\n", i }' >data.jsonl
+mkdir texts && cp text texts/1 && cp text texts/2
+expect 0 '' "$program" train texts base --llama --tokenizer bytes --layers 1 --heads 2 --width 32 --length 256 --steps 10 --eval-every 10 \
+    --sample-tokens 0 --quiet
+expect 0 '' "$program" export base model
+tune() {
+    "$program" tune model "$@" --quiet --batch 4
+}
+
+# -- chat: lines are one conversation, except with --no-history --
+chat() {
+    "$program" chat model --temperature 4 --tokens 16 --chat plain "$@"
+}
+printf 'cat 1\ncat 2\n' >questions
+chat <questions >together
+chat --no-history <questions >apart
+for question in 'cat 1' 'cat 2'; do
+    echo "$question" | chat
+done >alone
+cmp apart alone || fail "--no-history: $(od -c apart), each line alone: $(od -c alone)"
+! cmp -s together apart || fail "the first question does not change the second answer"
+chat --no-history --system 'Be brief.' <questions >briefly
+echo 'cat 2' | chat --system 'Be brief.' >brief
+tail -c "$(wc -c <brief)" briefly | cmp - brief || fail "--no-history forgets the system message"
+expect 0 '--no-history ' "$program" chat --help
+grep -q 'The lines are one conversation' said || fail "--help does not say what the model reads"
+
+# -- int8 without weights in blocks changes nothing, and says so --
+nothing='--precision int8 changes nothing here'
+expect 0 "$nothing.*; --weights q8_0 stores weights so" "$program" sample model --tokens 2 --precision int8
+expect 0 "$nothing" "$program" chat model --precision int8 --weights bfloat16 <questions
+expect 0 "$nothing" "$copy_task" --steps 1 --quiet --precision int8
+expect 0 '' "$program" sample model --tokens 2 --precision int8 --weights q4_0
+! grep -q "$nothing" said || fail "int8 with q4_0: $(cat said)"
