@@ -1,4 +1,4 @@
-# Functions that make targets: a library (shared and static), the version of the core's private symbols, a C program.
+# Functions that make targets: a library (shared and static), the versions of its symbols, a C program.
 
 # The soname names the minor version too until 1.0, because 0.4 may change any function of 0.3.
 set(TAPEHEAD_SOVERSION ${PROJECT_VERSION_MAJOR})
@@ -29,23 +29,26 @@ function(tapehead_libraries name exported)
     add_library(tapehead::${exported} ALIAS ${name})
 endfunction()
 
-# tapehead_private_version(target): gives the functions marked TH_PRIVATE_API a symbol version that names this release. So
-# the dynamic linker never loads a models library with the core of another release. The headers of src/models/core.h
-# declare these functions; the script is made from them.
-function(tapehead_private_version target)
-    file(STRINGS src/models/core.h includes REGEX "^#include \"")
-    list(TRANSFORM includes REPLACE "^#include \"(.*)\"" "${PROJECT_SOURCE_DIR}/src/\\1")
-    tapehead_list(private_api.def includes "TH_PRIVATE_API [^(;]*[ *](th_[a-z0-9_]+)\\(" "\\1")
-    file(STRINGS ${TAPEHEAD_LISTS}/private_api.def functions)
-    set(map "TAPEHEAD_PRIVATE_${PROJECT_VERSION} {\n")
-    foreach(function ${functions})
-        string(APPEND map "    ${function};\n")
+# tapehead_symbol_versions(target [list]): gives public functions a symbol version that names the soname. So a process may load libraries
+# of two sonames. The functions marked TH_PRIVATE_API in the headers that the file `list` includes get a version that names this release.
+# So the dynamic linker never loads a models library with the core of another release.
+function(tapehead_symbol_versions target)
+    set(map "TAPEHEAD_${TAPEHEAD_SOVERSION} {\n    th_*;\n};\n")
+    foreach(list ${ARGN})
+        file(STRINGS ${list} includes REGEX "^#include \"")
+        list(TRANSFORM includes REPLACE "^#include \"(.*)\"" "${PROJECT_SOURCE_DIR}/src/\\1")
+        tapehead_list(private_api.def includes "TH_PRIVATE_API [^(;]*[ *](th_[a-z0-9_]+)\\(" "\\1")
+        file(STRINGS ${TAPEHEAD_LISTS}/private_api.def functions)
+        string(APPEND map "TAPEHEAD_PRIVATE_${PROJECT_VERSION} {\n")
+        foreach(function ${functions})
+            string(APPEND map "    ${function};\n")
+        endforeach()
+        string(APPEND map "};\n")
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
     endforeach()
-    string(APPEND map "};\n")
-    file(CONFIGURE OUTPUT ${TAPEHEAD_LISTS}/private_api.map CONTENT "${map}" @ONLY)
-    target_link_options(${target} PRIVATE LINKER:--version-script=${TAPEHEAD_LISTS}/private_api.map)
-    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${TAPEHEAD_LISTS}/private_api.map)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS src/models/core.h)
+    file(CONFIGURE OUTPUT ${TAPEHEAD_LISTS}/${target}.map CONTENT "${map}" @ONLY)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${TAPEHEAD_LISTS}/${target}.map)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${TAPEHEAD_LISTS}/${target}.map)
 endfunction()
 
 # tapehead_uses_models(result source...): sets `result` to whether one of the sources includes tapehead/models.h or a header

@@ -117,6 +117,21 @@ if "$cc" -M "$here/consumer_pkgconfig/main.c" $(pkg-config --cflags tapehead) | 
 fi
 
 if [ "$what" = core ]; then
+    say "a plugin with the library of another soname"
+    echo 'const char *th_version(void) { return "77"; }' >"$work/other.c"
+    echo 'TAPEHEAD_77 { th_*; };' >"$work/other.map"
+    "$cc" -shared -fPIC "$work/other.c" -o "$work/libtapehead.so.77" -Wl,-soname,libtapehead.so.77,--version-script="$work/other.map"
+    echo 'const char *th_version(void); const char *plugin(void) { return th_version(); }' >"$work/plugin.c"
+    "$cc" -shared -fPIC "$work/plugin.c" -o "$work/libplugin.so" "$work/libtapehead.so.77"
+    echo '#include <string.h>
+        const char *th_version(void), *plugin(void);
+        int main(void) { return strcmp(plugin(), "77") != 0 || strcmp(th_version(), "77") == 0; }' >"$work/host.c"
+    "$cc" "$work/host.c" -o "$work/host" "$work/libplugin.so" $(pkg-config --libs tapehead) -Wl,--allow-shlib-undefined
+    LD_PRELOAD=$lib/$soname LD_LIBRARY_PATH=$work:$lib "$work/host" || fail "the plugin or the program calls the wrong library"
+    rm "$work/libtapehead.so.77"
+    ! LD_LIBRARY_PATH=$work:$lib "$work/host" 2>"$work/log" || fail "the program starts without the plugin's library"
+    grep 'libtapehead.so.77' "$work/log" || { cat "$work/log"; exit 1; }
+
     say "a user's Check suite"
     "$cc" "$here/consumer_check/test_cube.c" -o "$work/check" $(pkg-config --cflags --libs tapehead check) -lm
     "$work/check"

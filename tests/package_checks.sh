@@ -62,7 +62,8 @@ debian_symbols() {
     else
         echo "* Build-Depends-Package: libtapehead-models-dev"
     fi
-    sed -nE '/^typedef/d; s/^[a-z][^(]*\b(th_[a-z0-9_]+)\(.*\);$/\1@Base/p' "abi/lib$1.txt" | sort |
+    echo " TAPEHEAD_$soversion@TAPEHEAD_$soversion ${version%.*}.0"
+    sed -nE '/^typedef/d; s/^[a-z][^(]*\b(th_[a-z0-9_]+)\(.*\);$/\1@TAPEHEAD_'"$soversion/p" "abi/lib$1.txt" | sort |
         awk -v version="$version" 'FILENAME != "-" { known[$1] = $2; next }
             { print " " $1, $1 in known ? known[$1] : version }' "$(find debian -name "$package.symbols" | grep . || echo /dev/null)" -
 }

@@ -72,7 +72,7 @@ release 77.0.0
 raise 77.1.0
 change context.h 's/^TH_API int th_team_size/TH_API int th_more(void);\n&/'
 accepts "a new function in a minor version after 1.0"
-grep -qx ' th_more@Base 77.1.0' debian/libtapehead77.symbols && grep -qx ' th_abs@Base 77.0.0' debian/libtapehead77.symbols ||
+grep -qx ' th_more@TAPEHEAD_77 77.1.0' debian/libtapehead77.symbols && grep -qx ' th_abs@TAPEHEAD_77 77.0.0' debian/libtapehead77.symbols ||
     wrong "the symbols do not have the versions in which functions appeared"
 undo
 change context.h 's/^} th_context_options;/    int more;\n&/'

@@ -4,7 +4,7 @@
 #     MODELS, all others to CORE.
 #   - CORE also exports the functions marked TH_PRIVATE_API, with the version TAPEHEAD_PRIVATE_VERSION. src/models/core.h
 #     includes the headers that declare them. MODELS calls each of them.
-#   - The soname has the minor version until 1.0.
+#   - The soname has the minor version until 1.0. Public functions have the symbol version TAPEHEAD_ and the same number.
 set -eu
 source=$1 version=$2 core=$3 models=${4:-}
 . "$(dirname "$(readlink -f "$0")")/package_checks.sh"
@@ -22,9 +22,9 @@ compare() {
     [ ! -s "$work/complaints" ] || wrong "$(cat "$work/complaints")"
 }
 
+soversion=$(soversion "$version")
 # soname LIBRARY NAME
 soname() {
-    soversion=$(soversion "$version")
     readelf -d "$1" | grep -q "SONAME.*\[$2\.so\.$soversion\]" || wrong "the soname of $1 is not $2.so.$soversion"
 }
 
@@ -33,7 +33,7 @@ core_headers=$(cd "$source/include" && ls tapehead/*.h | grep -vxF "$models_head
 
 soname "$core" libtapehead
 exports "$core" >"$work/all"
-grep -v @ "$work/all" | sort >"$work/exported"
+sed -n "s/@@TAPEHEAD_$soversion\$//p" "$work/all" | sort >"$work/exported"
 sed -n "s/@@TAPEHEAD_PRIVATE_$version\$//p" "$work/all" | sort >"$work/exported_private"
 (cd "$source/include" && declared TH_API $core_headers) >"$work/declared"
 private_headers=$(cd "$source/src" && grep -rl --include='*.h' '^TH_PRIVATE_API' . | sed 's|^\./||')
@@ -43,7 +43,7 @@ done
 (cd "$source/src" && declared TH_PRIVATE_API $private_headers) >"$work/declared_private"
 compare exported declared "a public function of the core"
 compare exported_private declared_private "a private function of the core"
-grep @ "$work/all" | grep -v "@@TAPEHEAD_PRIVATE_$version\$" && wrong "exported with another version than TAPEHEAD_PRIVATE_$version"
+grep -vE "@@TAPEHEAD_($soversion|PRIVATE_$version)\$" "$work/all" && wrong "exported with another version"
 echo "$(wc -l <"$work/exported") public and $(wc -l <"$work/exported_private") private functions exported by $(basename "$core")"
 if readelf -d "$core" | grep NEEDED | grep -E 'jansson|pcre|utf8proc'; then
     wrong "the core needs a library of the models library"
@@ -51,7 +51,7 @@ fi
 
 if [ -n "$models" ]; then
     soname "$models" libtapehead_models
-    exports "$models" | sort >"$work/exported"
+    exports "$models" | sed "s/@@TAPEHEAD_$soversion\$//" | sort >"$work/exported"
     (cd "$source/include" && declared TH_API $models_headers) >"$work/declared"
     compare exported declared "a public function of the models library"
     nm -D --undefined-only "$models" | grep -q "@TAPEHEAD_PRIVATE_$version\$" ||
