@@ -189,15 +189,22 @@ class Map:
 
     def covering(self, mutant):
         """The units that run a mutant's line. A line without code of its own belongs to the nearest line before it; what is
-        outside of functions belongs to the whole file."""
-        table, mask = self.lines.get(mutant.file, {}), self.blocks_of(mutant.file)
+        outside of functions belongs to the whole file, and a file of tables without functions to its folder."""
+        table, mask = self.lines.get(mutant.file, {}), self.blocks_of(mutant.file) or self.blocks_beside(mutant.file)
         nearest = max((line for line in table if line <= mutant.line), default=None)
         if mutant.in_function and nearest is not None:
             mask = sum(1 << block for block in table[nearest])
         return [unit for unit in self.units if unit.blocks & mask]
 
+    def blocks_beside(self, file):
+        folder = os.path.dirname(file)
+        return sum(1 << block for block in self.blocks_in(name for name in self.lines if os.path.dirname(name) == folder))
+
+    def blocks_in(self, files):
+        return set().union(*(blocks for file in files for blocks in self.lines.get(file, {}).values()))
+
     def blocks_of(self, file):
-        return sum(1 << block for block in set().union(*self.lines.get(file, {}).values()))
+        return sum(1 << block for block in self.blocks_in([file]))
 
 
 def command_of(unit, folder, job):

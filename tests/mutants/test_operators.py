@@ -13,8 +13,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import build
 import choose
+import coverage_map
 import equivalents
 import operators
+import unit
 import vector
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -111,6 +113,19 @@ class Equivalents(unittest.TestCase):
     def test_each_entry_matches_a_mutant_of_the_sources(self):
         entries = equivalents.read()
         self.assertEqual([f"line {entry.number}: {entry.file}" for entry in equivalents.unmatched(entries, ROOT)], [])
+
+
+class Coverage(unittest.TestCase):
+    def test_tests_of_a_line(self):
+        one, other = unit.Unit("test_a", "one", (), 0, blocks=1), unit.Unit("test_a", "other", (), 1, blocks=6)
+        found = coverage_map.Map.__new__(coverage_map.Map)
+        found.units, found.lines = [one, other], {"src/a/a.c": {3: {0}, 9: {1}}, "src/b/b.c": {1: {2}}}
+        code = operators.Mutant("src/a/a.c", 4, 1, "", "", "", 0, 0, True)
+        table = operators.Mutant("src/a/a.c", 4, 1, "", "", "", 0, 0, False)
+        file_of_tables = operators.Mutant("src/b/tables.c", 1, 1, "", "", "", 0, 0, False)
+        self.assertEqual(found.covering(code), [one])
+        self.assertEqual(found.covering(table), [one, other])
+        self.assertEqual(found.covering(file_of_tables), [other])
 
 
 KERNEL = """int NAME(int x);
