@@ -260,7 +260,7 @@ START_TEST(test_refused_files)
 }
 END_TEST
 
-/* A folder in the place of a file is found before anything is replaced. */
+/* A folder that has the name of a file is found before anything is replaced. */
 START_TEST(test_folder_in_the_way)
 {
     const char *path = in_folder("model");

@@ -6,6 +6,8 @@
 
 enum { MAX_TARGETS = 64 };
 
+bool no_mapping;
+
 /* Divides --lora-targets at its commas. Returns the number of patterns. */
 static int split_targets(char *text, const char *patterns[MAX_TARGETS])
 {
@@ -31,7 +33,8 @@ void make_adapted_model(trainer *t)
                  chosen.from);
         give_up(PROGRAM, problem);
     }
-    const th_folder_load_options load = {.frozen = true, .type = storage, .model = &chosen.model};
+    const th_folder_load_options load = {
+        .frozen = true, .type = storage, .no_mapping = no_mapping, .model = &chosen.model};
     t->model = th_language_model_from_folder(t->ctx, chosen.from, &load);
     expect_no_error(t);
     th_lora_options options = {.rank = chosen.lora,

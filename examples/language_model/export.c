@@ -108,7 +108,8 @@ int export(int argc, char **argv)
         {"max-shard-size", "several files of weights of at most this size, such as 5GB (default: one file)",
          .text = &shard_size},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
-        {"force", "replace a model that is there", .flag = &force},
+        {"force", "replace a model that is there, when the new one is complete", .flag = &force},
+        NO_MAPPING_OPTION,
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
                                 "language_model export RUN FOLDER [OPTION...]\n"

@@ -21,7 +21,8 @@ th_dtype type_to_write(const char *name, bool blocks)
 void open_gguf(trainer *t, const char *path, th_text *jinja)
 {
     *t = (trainer){.ctx = th_context_new(NULL)};
-    t->model = th_language_model_from_gguf(t->ctx, path, &(th_gguf_load_options){.stored = true});
+    t->model =
+        th_language_model_from_gguf(t->ctx, path, &(th_gguf_load_options){.stored = true, .no_mapping = no_mapping});
     expect_no_error(t);
     t->tokenizer = th_tokenizer_from_gguf(t->ctx, path);
     expect_no_error(t);
@@ -37,7 +38,8 @@ static int export_file(int argc, char **argv)
         {"gguf", "the file to write", .text = &path},
         {"type", "of matrices: float32, float16, bfloat16, q8_0 or q4_0 (default: float32)", .text = &type},
         {"last", "the newest checkpoint, instead of the best", .flag = &last},
-        {"force", "replace a file that is there", .flag = &force},
+        {"force", "replace a file that is there, when the new one is complete", .flag = &force},
+        NO_MAPPING_OPTION,
         {0}};
     if (parse_options_and_words(argc, argv, PROGRAM,
                                 "language_model export RUN --gguf FILE [OPTION...]\n"

@@ -58,6 +58,7 @@ int resume(int argc, char **argv)
                                        .integer = &steps, .low = 0, .high = 1e9},
                                       {"threads", "0: as the run began", .integer = &threads, .low = 0, .high = 1024},
                                       {"quiet", "no progress line", .flag = &quiet},
+                                      NO_MAPPING_OPTION,
                                       {0}};
     const char *run = NULL;
     if (parse_options_and_words(

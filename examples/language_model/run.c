@@ -364,7 +364,7 @@ void open_model_folder(trainer *t, const char *folder, bool stored, const char *
     compare_vocabularies(t, folder);
     choose_end_token(t);
     const th_folder_load_options options = {
-        .frozen = true, .stored = stored && !weights, .type = type, .model = &chosen.model};
+        .frozen = true, .stored = stored && !weights, .type = type, .no_mapping = no_mapping, .model = &chosen.model};
     t->model = th_language_model_from_folder(t->ctx, folder, &options);
     expect_no_error(t);
 }

@@ -224,6 +224,7 @@ static int start(int argc, char **argv)
         {"other-tokenizer", "with --from: accept a --tokenizer that is not the model's", .flag = &other_tokenizer},
         {"memory", "print the memory that training would take, and exit", .flag = &only_memory},
         {"quiet", "no progress line", .flag = &quiet},
+        NO_MAPPING_OPTION,
         {0}};
     const char **words = calloc((size_t)argc + 1, sizeof *words);
     if (words == NULL)

@@ -49,6 +49,16 @@ void make_batch(trainer *t);
 void make_optimizer(trainer *t);
 
 /* -- adapters.c -- */
+/* Copies frozen weights into memory instead of mapping their file: then no change of the file changes the model or ends the
+ * program. The option --no-mapping sets it. */
+extern bool no_mapping;
+#define NO_MAPPING_OPTION                                                                                              \
+    {                                                                                                                  \
+        "no-mapping",                                                                                                  \
+            "copy the weights of a model folder, so that changes of its files do not change the model or end the "     \
+            "program (538 MB of weights: 518 MiB of private memory instead of 5 MiB and the system's cache)",          \
+            .flag = &no_mapping                                                                                        \
+    }
 /* Loads the model of --from, frozen and stored as --weights says, and attaches the adapters of --lora. It ends the
  * program on an error. */
 void make_adapted_model(trainer *t);
@@ -149,7 +159,7 @@ typedef struct model_use {
 } model_use;
 #define MODEL_USE_OPTIONS(use)                                                                                         \
     {"weights", "store them as bfloat16, float16, q8_0 or q4_0 (default: as they are)", .text = &(use).weights},       \
-        {"precision", PRECISION_HELP, .text = &(use).precision},                                                       \
+        {"precision", PRECISION_HELP, .text = &(use).precision}, NO_MAPPING_OPTION,                                    \
     {                                                                                                                  \
         "last", "the newest checkpoint, instead of the best", .flag = &(use).last                                      \
     }

@@ -37,16 +37,16 @@ typedef struct chat_files {
 void read_chat_to_keep(trainer *t, bool instructions, chat_files *c);
 /* Reads the files of the run. */
 void read_chat(trainer *t, chat_files *c);
-/* Makes the files of a GGUF file's model from its chat template (Jinja; it may be empty), which `c` owns from here on, and
- * the texts of the tokens that begin and end a text. */
+/* Makes the files for the model of a GGUF file: its chat template (Jinja; it may be empty), which `c` owns from here on, and
+ * the tokens that begin and end a text. */
 void read_gguf_chat(trainer *t, const th_text *jinja, chat_files *c);
 /* Writes the files to the run. It ends the program on an error. */
 void write_chat(trainer *t, const chat_files *c);
 void free_chat(chat_files *c);
 
 /* -- sources.c -- */
-/* Ends the program if writing a model to `path`, a folder or a file, would replace a file of the source, or of the model
- * that the run was tuned from. */
+/* Ends the program if a model written to `path`, a folder or a file, would replace the source or a file of it. The model
+ * from which the run was tuned is a source too. */
 void keep_sources(const char *source, const char *path);
 
 /* -- gguf.c -- */

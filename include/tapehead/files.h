@@ -1,5 +1,5 @@
-/* Reads and writes whole files by the rules of this library (SECURITY.md), for programs that keep files of their own beside
- * its files: settings, samples, reports. */
+/* Reads and writes whole files by the rules of this library (SECURITY.md), for programs that also keep settings, samples or
+ * reports in files. */
 #ifndef TAPEHEAD_FILES_H
 #define TAPEHEAD_FILES_H
 

@@ -101,7 +101,7 @@ static bool write_bytes(FILE *file, const void *content)
     return from->count == 0 || fwrite(from->bytes, 1, from->count, file) == from->count;
 }
 
-/* Writes the files of the tokenizer, those of the caller and config.json under temporary names. */
+/* Writes the tokenizer, the caller's files and config.json under temporary names. */
 static th_status write_others(const exporting *e, th_file_set *others)
 {
     const th_export_options *given = e->given;
@@ -190,7 +190,7 @@ static th_status write_folder(const exporting *e)
 
 /* -- the public function -- */
 
-/* Whether a caller's file may have this name: one in the folder, which is not that of a file that the export writes. */
+/* Whether a caller's file may have this name: it is in the folder, and the export writes no file of this name. */
 static bool is_free_name(const char *name)
 {
     const size_t length = name ? strlen(name) : 0;

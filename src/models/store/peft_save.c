@@ -303,7 +303,7 @@ static th_status publish(th_store_file *weights, th_file_set *config)
     return th_store_publish(weights) == TH_OK ? th_file_set_publish(config) : th_error_code(config->ctx);
 }
 
-/* Completes both files, and then replaces those of an older adapter. */
+/* Completes both files, and then replaces the files of an older adapter. */
 static th_status write_files(saving *s, const char *path, th_to_store *tensors)
 {
     static const th_named_text metadata = {"format", "pt"};

@@ -73,7 +73,7 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation);
 th_tokenizer *th_tokenizer_made(th_tokenizer *t, const char *operation, bool made);
 /* Whether a tokenizer can be used: not NULL, not freed, no error pending. */
 bool th_tokenizer_usable(const th_tokenizer *t, const char *operation);
-/* Adds the files of a usable tokenizer to those of a folder. */
+/* Adds the files of a usable tokenizer to the set. */
 th_status th_tokenizer_files(const th_tokenizer *t, th_file_set *set);
 /* Adds the next token of the model, in the form of files. Returns false if out of memory. */
 bool th_tokenizer_add_model_token(th_tokenizer *t, const char *written, size_t bytes);
