@@ -7,7 +7,7 @@
 #   calls [OPERATION]      each system call about files fails, in each operation of the library with files: EIO, ENOSPC, EMFILE,
 #                          interruptions, short counts. Half a minute
 #   kills [HOW...]         processes are killed at each system call about files. HOW: save, train, resume, export, pictures,
-#                          interrupt (SIGINT), errors (EIO), full (small disks; only as root). Without HOW: all, in ten minutes
+#                          interrupt (SIGINT), errors (EIO), full (small disks; only as root). Without HOW: all, in a quarter of an hour
 #
 # It builds into build/failures, or into the folder in TAPEHEAD_FAILURES_BUILD. The tests failures.* are samples of it.
 set -eu

@@ -143,11 +143,11 @@ static void remove_first_files(void)
                                          WITH_UNFINISHED("vocab.json"),
                                          WITH_UNFINISHED("merges.txt"),
                                          WITH_UNFINISHED("tokenizer_config.json"),
-                                         "text.tokens",
-                                         "special_tokens_map.json",
-                                         "generation_config.json",
-                                         "chat_template.jinja",
-                                         "config.json"};
+                                         WITH_UNFINISHED("special_tokens_map.json"),
+                                         WITH_UNFINISHED("generation_config.json"),
+                                         WITH_UNFINISHED("chat_template.jinja"),
+                                         WITH_UNFINISHED("config.json"),
+                                         "text.tokens"};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
         unlinkat(begun.folder, tokens[i], 0);
     for (size_t i = 0; begun.made && i < sizeof others / sizeof *others; i++)

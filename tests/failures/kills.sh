@@ -359,6 +359,31 @@ sweep_full() {
         umount disk
     done
     [ $runs -gt 5 ] || wrong "the smallest disk is not full"
+    make_tuned
+    for kind in folder shards adapter gguf; do
+        fill_export $kind
+    done
+}
+
+# fill_export KIND: an export fills a small disk, and keeps the older model there.
+fill_export() {
+    rm -rf older
+    command=env export_kind old_run older "$1" >export.out 2>&1 || wrong "export failed" export.out
+    size=$(du -sk --apparent-size older | cut -f1) status=1 failures=0
+    while [ $status -ne 0 ]; do
+        size=$((size + 4)) runs=$((runs + 1)) status=0 where="full, $1, $size KiB"
+        mount -t tmpfs -o size=${size}k tapehead disk
+        if cp -R older disk/model 2>/dev/null; then
+            command=env export_kind new_run disk/model "$1" >killed.out 2>&1 || status=$?
+            [ $status -eq 0 ] || { [ $status -eq 1 ] && grep -q 'No space left on device' killed.out; } ||
+                wrong "status $status, or no reason" killed.out
+            [ $status -eq 0 ] || { diff -r disk/model older >a && failures=$((failures + 1)); } || wrong "the older model changed" a
+        else
+            status=1
+        fi
+        umount disk
+    done
+    [ $failures -gt 2 ] || wrong "the smallest disk is not full"
 }
 
 for what; do

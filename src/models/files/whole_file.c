@@ -1,10 +1,10 @@
 /* Reads and writes whole files for programs: see tapehead/files.h. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "models/core.h"
-#include "models/text/grow.h"
 #include "tapehead/files.h"
 
 static const char read_file[] = "file_read", write_file[] = "file_write";
@@ -14,10 +14,24 @@ static th_status fail(th_context *ctx, const char *operation, const char *path, 
     return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
 }
 
+/* Makes space for `count` more bytes and the final NUL. */
+static bool reserve(th_text *text, size_t count)
+{
+    if (count >= PTRDIFF_MAX - text->count)
+        return false;
+    const size_t capacity = text->count + count + 1;
+    char *bytes = capacity <= text->capacity ? text->bytes : realloc(text->bytes, capacity);
+    if (bytes == NULL)
+        return false;
+    text->bytes = bytes;
+    text->capacity = capacity > text->capacity ? capacity : text->capacity;
+    return true;
+}
+
 /* Appends `count` bytes of an open file to the text. */
 static th_status append(th_context *ctx, const char *path, int descriptor, size_t count, th_text *text)
 {
-    if (count >= SIZE_MAX - text->count || !TH_GROW(text->bytes, text->capacity, text->count + count + 1))
+    if (!reserve(text, count))
         return th_fail_memory(ctx, read_file, count);
     const ssize_t got = th_read_bytes_at(descriptor, text->bytes + text->count, count, 0);
     const char *trouble = got < 0 ? strerror(errno) : "it has become shorter";
