@@ -21,11 +21,11 @@ here=$(dirname "$(dirname "$(readlink -f "$0")")")
 
 build=$here/build-aarch64 fresh=
 # The libraries for the models library; then what only tests need.
-libraries="libjansson-dev libjansson4 libpcre2-dev libpcre2-8-0 libutf8proc-dev"
+libraries="libjansson-dev libjansson4 libutf8proc-dev"
 shared_utf8proc() { # shared_utf8proc DEBIAN: its package
     if [ "$1" = bookworm ]; then echo libutf8proc2; else echo libutf8proc3; fi
 }
-for_tests="check libsubunit-dev libsubunit0 libopenblas0-pthread libgfortran5"
+for_tests="check libpcre2-dev libpcre2-8-0 libsubunit-dev libsubunit0 libopenblas0-pthread libgfortran5"
 
 while [ $# -gt 0 ]; do
     case $1 in
@@ -130,7 +130,7 @@ case $what in
 build)
     configure "$build" -DTAPEHEAD_TESTS=OFF
     compile "$build"
-    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4, libpcre2-8-0 and %s.\n' \
+    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4 and %s.\n' \
         "$build/examples" "$(shared_utf8proc "$debian")"
     print_next cross.sh --build "$build" aarch64 kernels
     ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh [TIER]: installs missing packages. The tiers are
 #   demo     for the core library and the demo: a C compiler with OpenMP, make, CMake; OpenBLAS
-#   models   for both libraries and all examples: the packages of demo, jansson, PCRE2 and utf8proc
+#   models   for both libraries and all examples: the packages of demo, jansson and utf8proc
 #   mpi      for examples in several processes: the packages of models, and Open MPI
 #   matrix   for the tests of matrix.sh: the packages of models, and the tools and libraries of these tests
 #   test     (the default) for all tests: the packages of mpi, more compilers, tools, and libraries whose results the tests
@@ -312,7 +312,6 @@ for_demo() {
 for_models() {
     for_demo
     need libjansson-dev has_jansson "$c"
-    need libpcre2-dev has_pcre2 "$c"
     need libutf8proc-dev has_utf8proc "$c"
 }
 for_mpi() {
@@ -326,6 +325,7 @@ for_suites() {
     need pkg-config has_pkg_config pkg-config
     need check has_check pkg-config
     need librandom123-dev has_random123 "$c"
+    need libpcre2-dev has_pcre2 "$c"
 }
 for_matrix() {
     for_models

@@ -174,7 +174,7 @@ START_TEST(test_rejected_training)
         {{.vocabulary = 300, .pattern = "a*"}, "match the empty string"},
         {{.vocabulary = 300, .pattern = "a("}, "a ( is not closed"},
         {{.vocabulary = 300, .pattern = "\\w+"}, "\\w is not supported"},
-        {{.vocabulary = 300, .pattern = "[b-a]"}, "PCRE2 reports"},
+        {{.vocabulary = 300, .pattern = "[b-a]"}, "ends before it begins"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         assert_error(th_tokenizer_train(ctx, "a", 1, &refused[i].options), TH_ERROR_ARGUMENT, refused[i].words);

@@ -368,21 +368,6 @@ START_TEST(test_damaged)
 }
 END_TEST
 
-/* A pattern that takes exponential time on a text stops with an error. */
-START_TEST(test_slow_pattern)
-{
-    write_edited("\\\\s+|[^\\\\s]+", "(?<!x)(?:(?:a|b|ab)+)+[cd]");
-    th_tokenizer *t = th_tokenizer_load(ctx, path);
-    no_error();
-    th_token_list tokens = {0};
-    char text[200];
-    for (int i = 0; i < 200; i++)
-        text[i] = "ab"[i % 2];
-    expect_status(th_tokenizer_encode(t, text, sizeof text, &tokens), TH_ERROR_VALUE, "takes too many steps");
-    th_token_list_free(&tokens);
-}
-END_TEST
-
 START_TEST(test_places)
 {
     th_tokenizer *t = th_tokenizer_bytes_new(ctx);
@@ -420,7 +405,6 @@ int main(void)
     tcase_add_test(tests, test_token_that_is_a_space);
     tcase_add_test(tests, test_rejected);
     tcase_add_test(tests, test_damaged);
-    tcase_add_test(tests, test_slow_pattern);
     tcase_add_test(tests, test_places);
     return run_suites();
 }

@@ -1,5 +1,5 @@
 /* The models library, libtapehead_models: text, data, files of models, generation and logs. It needs the core
- * library (tapehead/core.h), jansson, PCRE2 and utf8proc. Read the headers in this order. */
+ * library (tapehead/core.h), jansson and utf8proc. Read the headers in this order. */
 #ifndef TAPEHEAD_MODELS_H
 #define TAPEHEAD_MODELS_H
 

@@ -1,39 +1,59 @@
 /* Sets of characters: see character_set.h. */
 #include "models/text/character_set.h"
 
-#include "models/text/unicode.h"
+#include <string.h>
 
-bool th_character_set_add(th_character_set *s, uint32_t first, uint32_t last)
+#include "models/text/grow.h"
+
+bool th_character_set_add(th_character_sets *s, th_character_set *set, uint32_t first, uint32_t last)
 {
-    if (s->ranges == TH_MAX_SET_RANGES)
+    if (!TH_GROW(s->range, s->range_capacity, s->ranges + 1))
         return false;
-    s->range[s->ranges].first = first;
-    s->range[s->ranges++].last = last;
+    s->range[s->ranges++] = (th_character_range){first, last};
+    set->ranges++;
     return true;
 }
 
-bool th_character_set_add_spaces(th_character_set *s)
+static bool are_equal(const th_character_sets *s, const th_character_set *a, const th_character_set *b)
 {
-    bool fits = true;
-    for (uint32_t code = 0, first; fits && code <= 0x3000; code++) {
-        for (first = code; th_unicode_is_space(code); code++)
-            continue;
-        fits = code == first || th_character_set_add(s, first, code - 1);
+    return a->properties == b->properties && a->inverted == b->inverted && a->ranges == b->ranges &&
+           (a->ranges == 0 ||
+            memcmp(&s->range[a->first], &s->range[b->first], a->ranges * sizeof(th_character_range)) == 0);
+}
+
+bool th_character_sets_add(th_character_sets *s, const th_character_set *set, int *index)
+{
+    size_t i = 0;
+    while (i < s->sets && !are_equal(s, &s->set[i], set))
+        i++;
+    *index = (int)i;
+    if (i < s->sets) {
+        s->ranges = set->first;
+        return true;
     }
-    return fits;
+    if (!TH_GROW(s->set, s->set_capacity, s->sets + 1))
+        return false;
+    s->set[s->sets++] = *set;
+    return true;
 }
 
-bool th_character_set_add_category(th_character_set *s, const char *name)
+bool th_character_sets_have(const th_character_sets *s, size_t i, uint32_t code, uint32_t properties)
 {
-    const uint32_t categories = th_unicode_categories(name);
-    s->categories |= categories;
-    return categories != 0;
+    const th_character_set *set = &s->set[i];
+    bool has = (set->properties & properties) != 0;
+    for (size_t k = 0; !has && k < set->ranges; k++)
+        has = code >= s->range[set->first + k].first && code <= s->range[set->first + k].last;
+    return has != set->inverted;
 }
 
-bool th_character_set_has(const th_character_set *s, uint32_t code, int category)
+size_t th_character_sets_memory(const th_character_sets *s)
 {
-    bool has = s->categories >> category & 1;
-    for (uint32_t i = 0; !has && i < s->ranges; i++)
-        has = code >= s->range[i].first && code <= s->range[i].last;
-    return has != (s->inverted != 0);
+    return s->set_capacity * sizeof *s->set + s->range_capacity * sizeof *s->range;
+}
+
+void th_character_sets_release(th_character_sets *s)
+{
+    free(s->set);
+    free(s->range);
+    *s = (th_character_sets){0};
 }

@@ -49,10 +49,9 @@ static bool write_spaces(const th_decoder_step *s, th_piece token, bool first, t
 static th_status apply(const th_decoder_step *s, th_context *ctx, const char *operation, th_piece token, bool first,
                        th_text *out)
 {
-    uint64_t budget = th_pattern_budget(token.bytes);
     size_t unused;
     if (s->kind == TH_DECODE_REPLACE)
-        return th_replacement_apply(&s->replace, ctx, operation, &budget, th_replacement_limit(token.bytes), token, out,
+        return th_replacement_apply(&s->replace, ctx, operation, th_replacement_limit(token.bytes), token, out,
                                     &unused);
     return (s->kind == TH_DECODE_STRIP ? strip(s, token, out) : write_spaces(s, token, first, out))
                ? TH_OK

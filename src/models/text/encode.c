@@ -18,7 +18,6 @@ typedef struct encoding {
     const char *operation;
     const char *text; /* the whole text, to compute the position of a character without a token */
     size_t bytes;
-    uint64_t *budget; /* steps left for patterns */
     th_token_list *tokens;
 } encoding;
 
@@ -185,7 +184,7 @@ static th_status encode_plain(const encoding *e, th_piece piece)
         memcpy(t->padded + 1, piece.text, piece.bytes);
         piece = (th_piece){.text = t->padded, .bytes = piece.bytes + 1, .first = piece.first > 0 ? piece.first + 1 : 0};
     }
-    return th_split_text(&t->split, t->ctx, e->operation, piece, e->budget, sink);
+    return th_split_text(&t->split, t->ctx, e->operation, piece, sink);
 }
 
 /* Finds added tokens, and passes the pieces between them to `next`. */
@@ -206,7 +205,7 @@ static th_status encode_between(const encoding *e, bool normalized, th_piece pie
 /* Normalizes a piece, and then finds the tokens that are `normalized`. */
 static th_status encode_normalized(const encoding *e, th_piece piece)
 {
-    return th_normalizer_apply(&e->t->normalizer, e->t->ctx, e->operation, e->budget, &piece)
+    return th_normalizer_apply(&e->t->normalizer, e->t->ctx, e->operation, &piece)
                ? th_error_code(e->t->ctx)
                : encode_between(e, true, piece, encode_plain);
 }
@@ -226,8 +225,7 @@ static th_status encode(th_tokenizer *t, const char *operation, const char *text
         return t ? th_error_code(t->ctx) : TH_ERROR_ARGUMENT;
     if ((text == NULL && bytes > 0) || tokens == NULL || bytes > PTRDIFF_MAX / sizeof(int32_t))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "needs a text and a list");
-    uint64_t budget = th_pattern_budget(bytes);
-    const encoding e = {t, operation, text, bytes, &budget, tokens};
+    const encoding e = {t, operation, text, bytes, tokens};
     const size_t before = tokens->count;
     if ((document && append(&e, t->template.before, t->template.n_before)) || (bytes > 0 && encode_text(&e)) ||
         (document && append(&e, t->template.after, t->template.n_after))) {

@@ -75,8 +75,8 @@ static bool apply_strip(const th_normalizer_step *step, th_piece piece, th_text 
 
 /* -- all steps -- */
 
-static th_status apply(const th_normalizer_step *step, th_context *ctx, const char *operation, uint64_t *budget,
-                       size_t limit, th_piece piece, th_text *out, size_t *first)
+static th_status apply(const th_normalizer_step *step, th_context *ctx, const char *operation, size_t limit,
+                       th_piece piece, th_text *out, size_t *first)
 {
     bool good = false;
     out->count = *first = 0;
@@ -95,19 +95,18 @@ static th_status apply(const th_normalizer_step *step, th_context *ctx, const ch
         good = apply_prepend(&step->replace, piece, out, first);
         break;
     case TH_NORMALIZE_REPLACE:
-        return th_replacement_apply(&step->replace, ctx, operation, budget, limit, piece, out, first);
+        return th_replacement_apply(&step->replace, ctx, operation, limit, piece, out, first);
     }
     return good ? TH_OK : th_fail_memory(ctx, operation, piece.bytes);
 }
 
-th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, uint64_t *budget,
-                              th_piece *piece)
+th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, th_piece *piece)
 {
     const size_t limit = th_replacement_limit(piece->bytes);
     for (int i = 0; i < n->steps; i++) {
         th_text *out = &n->text[i % 2];
         size_t first;
-        if (apply(&n->step[i], ctx, operation, budget, limit, *piece, out, &first))
+        if (apply(&n->step[i], ctx, operation, limit, *piece, out, &first))
             return th_error_code(ctx);
         *piece = (th_piece){.text = out->bytes ? out->bytes : "", .bytes = out->count, .first = first};
     }

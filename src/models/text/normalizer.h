@@ -35,9 +35,8 @@ typedef struct th_normalizer {
 
 /* Reads the value of a file, or null. Errors name what is not supported. */
 th_status th_normalizer_read(th_normalizer *n, const th_json_source *source, const json_t *value);
-/* Normalizes a piece of a text. The result is valid until the next call. *budget is the text's budget of steps. */
-th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, uint64_t *budget,
-                              th_piece *piece);
+/* Normalizes a piece of a text. The result is valid until the next call. */
+th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, th_piece *piece);
 /* Releases the memory. */
 void th_normalizer_release(th_normalizer *n);
 

@@ -1,12 +1,10 @@
 /* Builds and runs automata: see pattern_automaton.h.
  *
- * 1. The tree becomes a program: steps that read a character of a set, look ahead at one, or continue at two steps, the
- *    preferred one first.
- * 2. A state is a list of steps, in order of preference, at which matches that are still possible continue. Reading a
+ * 1. A state is a list of steps, in order of preference, at which matches that are still possible continue. Reading a
  *    character leads from one list to another. If one of the steps ends the program, there is a match; it ends before
  *    this character, and the steps behind it are dropped. So a transition depends on the state and on the next
  *    character, or on the end of the text.
- * 3. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has
+ * 2. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has
  *    the class of each character that was seen before. */
 #include "models/text/pattern_automaton.h"
 
@@ -14,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/text/pattern_tree.h"
 #include "models/text/unicode.h"
 
+enum { MAX_SETS = 64, MAX_RANGES = 512 }; /* of the expression */
 enum { MAX_STEPS = 256, MAX_STATES = 192, MAX_CLASSES = 192, CODES = 0x110000 };
 enum { NO_CLASS = 0, END_OF_TEXT = 1, FIRST_CLASS = 2 };
 enum { DEAD = 0, START = 1 };
@@ -24,20 +22,19 @@ enum { DEAD = 0, START = 1 };
 struct th_automaton {
     uint16_t *transition; /* [states][classes]: 2 * the next state, + 1 if a match ends before the character */
     int states, classes;  /* their numbers, with NO_CLASS and END_OF_TEXT */
-    int sets;
-    th_character_set *set;         /* [sets] */
+    const th_character_sets *sets;
     uint64_t members[MAX_CLASSES]; /* which sets have the characters of a class: bit i for set i */
     uint8_t class_of[CODES];       /* NO_CLASS: not known yet */
 };
 
 /* -- classes -- */
 
-/* Returns the sets that have a character. */
-static uint64_t members_of(const th_automaton *a, uint32_t code, int category)
+/* Returns the sets that have a character with these properties. */
+static uint64_t members_of(const th_automaton *a, uint32_t code, uint32_t properties)
 {
     uint64_t members = 0;
-    for (int i = 0; i < a->sets; i++)
-        members |= (uint64_t)th_character_set_has(&a->set[i], code, category) << i;
+    for (size_t i = 0; i < a->sets->sets; i++)
+        members |= (uint64_t)th_character_sets_have(a->sets, i, code, properties) << i;
     return members;
 }
 
@@ -61,14 +58,18 @@ static bool add_class(th_automaton *a, uint64_t members)
 }
 
 /* Adds the classes of characters from `code` to the next one at which a range of some set begins or ends: one class for
- * each category that they could have. Characters of ASCII are known. */
+ * all properties that they could have. Characters of ASCII are known. */
 static bool add_classes_from(th_automaton *a, uint32_t code)
 {
+    const uint32_t separators = th_unicode_categories("Z"), controls = th_unicode_categories("Cc");
     if (code < 0x80)
-        return add_class(a, members_of(a, code, th_unicode_category(code)));
-    bool added = true;
-    for (int category = 0; added && category < TH_CATEGORIES; category++)
-        added = add_class(a, members_of(a, code, category));
+        return add_class(a, members_of(a, code, th_unicode_properties(code)));
+    bool added = add_class(a, members_of(a, code, controls | TH_SPACE));
+    for (int category = 0; added && category < TH_CATEGORIES; category++) {
+        const uint32_t property = UINT32_C(1) << category, space = property & separators ? TH_SPACE : 0;
+        added = add_class(a, members_of(a, code, property | space)) &&
+                add_class(a, members_of(a, code, property | space | TH_HAN));
+    }
     return added;
 }
 
@@ -79,9 +80,8 @@ static bool find_classes(th_automaton *a)
     bool found = true;
     for (uint32_t code = 0; found && code <= 0x80; code++)
         found = add_classes_from(a, code);
-    for (int i = 0; i < a->sets; i++)
-        for (uint32_t k = 0; found && k < a->set[i].ranges; k++)
-            found = add_classes_from(a, a->set[i].range[k].first) && add_classes_from(a, a->set[i].range[k].last + 1);
+    for (size_t i = 0; found && i < a->sets->ranges; i++)
+        found = add_classes_from(a, a->sets->range[i].first) && add_classes_from(a, a->sets->range[i].last + 1);
     return found;
 }
 
@@ -89,86 +89,9 @@ static bool find_classes(th_automaton *a)
  * character: a text may repeat any of them, and finding a class may take thousands of comparisons. */
 static __attribute__((noinline)) int class_of_code(th_automaton *a, uint32_t code)
 {
-    const int class = find_class(a, members_of(a, code, th_unicode_category(code)));
+    const int class = find_class(a, members_of(a, code, th_unicode_properties(code)));
     a->class_of[code] = (uint8_t) class;
     return class;
-}
-
-/* -- the program -- */
-
-typedef enum step_kind { READ, AHEAD, NOT_AHEAD, BRANCH, ACCEPT } step_kind;
-
-typedef struct step {
-    step_kind kind;
-    int set;
-    int next, other; /* BRANCH: next is preferred */
-} step;
-
-typedef struct program {
-    const th_pattern_tree *tree;
-    step step[MAX_STEPS];
-    int steps;
-    bool fits;
-} program;
-
-static int add_step(program *p, step new_step)
-{
-    if (p->steps == MAX_STEPS)
-        p->fits = false;
-    if (!p->fits)
-        return 0;
-    p->step[p->steps] = new_step;
-    return p->steps++;
-}
-
-static int compile(program *p, int node, int next);
-
-/* Adds a branch to the steps of a repeated node, or else to `next`. */
-static int add_choice(program *p, const th_tree_node *node, int repeated, int next)
-{
-    return add_step(p, node->lazy ? (step){.kind = BRANCH, .next = next, .other = repeated}
-                                  : (step){.kind = BRANCH, .next = repeated, .other = next});
-}
-
-static int compile_repeat(program *p, const th_tree_node *node, int next)
-{
-    int entry = next;
-    if (node->most == TH_ANY_COUNT) {
-        const int loop = add_choice(p, node, 0, next), body = compile(p, node->first, loop);
-        *(node->lazy ? &p->step[loop].other : &p->step[loop].next) = body;
-        entry = loop;
-    }
-    for (int i = node->least; p->fits && i < node->most; i++)
-        entry = add_choice(p, node, compile(p, node->first, entry), next);
-    for (int i = 0; p->fits && i < node->least; i++)
-        entry = compile(p, node->first, entry);
-    return entry;
-}
-
-/* Adds the steps of a node, which then continue at `next`. Returns the first of them. */
-static int compile(program *p, int node, int next)
-{
-    const th_tree_node *n = &p->tree->node[node];
-    if (!p->fits)
-        return 0;
-    switch (n->kind) {
-    case TH_TREE_SET:
-        return add_step(p, (step){.kind = READ, .set = n->set, .next = next});
-    case TH_TREE_AHEAD:
-        return add_step(p, (step){.kind = AHEAD, .set = n->set, .next = next});
-    case TH_TREE_NOT_AHEAD:
-        return add_step(p, (step){.kind = NOT_AHEAD, .set = n->set, .next = next});
-    case TH_TREE_SEQUENCE:
-        return compile(p, n->first, compile(p, n->second, next));
-    case TH_TREE_EITHER: {
-        const int second = compile(p, n->second, next), first = compile(p, n->first, next);
-        return add_step(p, (step){.kind = BRANCH, .next = first, .other = second});
-    }
-    case TH_TREE_REPEAT:
-        return compile_repeat(p, n, next);
-    default:
-        return next;
-    }
 }
 
 /* -- states -- */
@@ -181,14 +104,14 @@ typedef struct list {
 
 typedef struct building {
     th_automaton *a;
-    const program *p;
+    const th_program *p;
     list state[MAX_STATES];
     int states;
 } building;
 
 /* A transition in progress. */
 typedef struct moving {
-    const program *p;
+    const th_program *p;
     uint64_t members; /* of the next character; 0 at the end of the text */
     bool ends;
     bool visited[MAX_STEPS], listed[MAX_STEPS];
@@ -199,18 +122,18 @@ typedef struct moving {
 /* Follows a step up to those that read a character. */
 static void follow(moving *m, int at)
 {
-    const step *s = &m->p->step[at];
+    const th_program_step *s = &m->p->step[at];
     if (m->accepts || m->visited[at])
         return;
     m->visited[at] = true;
     const bool has = !m->ends && (m->members >> s->set & 1);
-    if (s->kind == ACCEPT) {
+    if (s->kind == TH_STEP_ACCEPT) {
         m->accepts = true;
-    } else if (s->kind == BRANCH) {
+    } else if (s->kind == TH_STEP_BRANCH) {
         follow(m, s->next);
         follow(m, s->other);
-    } else if (s->kind != READ) {
-        if (has == (s->kind == AHEAD))
+    } else if (s->kind != TH_STEP_READ) {
+        if (has == (s->kind == TH_STEP_AHEAD))
             follow(m, s->next);
     } else if (has && !m->listed[s->next]) {
         m->listed[s->next] = true;
@@ -242,11 +165,11 @@ static bool set_transition(building *b, int state, int class)
 }
 
 /* Sets *fits to false if there are too many states. Returns false if out of memory. */
-static bool find_states(building *b, int entry, bool *fits)
+static bool find_states(building *b, bool *fits)
 {
     th_automaton *a = b->a;
     (void)state_of(b, &(list){.count = 0}); /* DEAD */
-    (void)state_of(b, &(list){.count = 1, .step = {(uint8_t)entry}});
+    (void)state_of(b, &(list){.count = 1, .step = {(uint8_t)b->p->entry}});
     const size_t row = (size_t)a->classes * sizeof *a->transition;
     for (int state = DEAD; *fits && state < b->states; state++) {
         uint16_t *grown = realloc(a->transition, ((size_t)state + 1) * row);
@@ -262,44 +185,40 @@ static bool find_states(building *b, int entry, bool *fits)
 
 /* -- automata -- */
 
-/* Builds the automaton of a tree. Sets *fits to false if it is too large. Returns false if out of memory. */
-static bool build(th_automaton *a, const th_pattern_tree *tree, bool *fits)
+/* Returns the automaton of a program. Sets *fits to false if it is too large. Returns NULL if out of memory. */
+static th_automaton *build(const th_program *program, bool *fits)
 {
-    const size_t bytes = (size_t)tree->sets * sizeof *a->set;
-    a->sets = tree->sets;
-    a->set = malloc(bytes ? bytes : 1);
-    program *p = calloc(1, sizeof *p);
+    th_automaton *a = calloc(1, sizeof *a);
     building *b = calloc(1, sizeof *b);
-    bool built = a->set && p && b;
+    bool built = a && b;
     if (built) {
-        memcpy(a->set, tree->set, bytes);
-        *p = (program){.tree = tree, .fits = true};
-        *b = (building){.a = a, .p = p};
-        const int entry = compile(p, tree->root, add_step(p, (step){.kind = ACCEPT}));
-        *fits = p->fits && find_classes(a);
-        built = !*fits || find_states(b, entry, fits);
+        a->sets = &program->sets;
+        *b = (building){.a = a, .p = program};
+        *fits = find_classes(a);
+        built = !*fits || find_states(b, fits);
     }
-    free(p);
     free(b);
-    return built;
+    if (built)
+        return a;
+    th_automaton_free(a);
+    return NULL;
 }
 
-bool th_automaton_new(const char *expression, size_t count, th_automaton **automaton)
+bool th_automaton_new(const th_program *program, th_automaton **automaton)
 {
-    th_pattern_tree *tree = malloc(sizeof *tree);
-    th_automaton *a = NULL;
-    bool fits = tree && th_pattern_tree_read(expression, count, tree), built = tree != NULL;
-    if (fits) {
-        a = calloc(1, sizeof *a);
-        built = a && build(a, tree, &fits);
-    }
-    free(tree);
-    if (!built || !fits) {
+    *automaton = NULL;
+    bool fits = program->plain && program->steps <= MAX_STEPS && program->sets.sets <= MAX_SETS &&
+                program->sets.ranges <= MAX_RANGES;
+    if (!fits)
+        return true;
+    th_automaton *a = build(program, &fits);
+    if (a == NULL)
+        return false;
+    if (fits)
+        *automaton = a;
+    else
         th_automaton_free(a);
-        a = NULL;
-    }
-    *automaton = a;
-    return built;
+    return true;
 }
 
 void th_automaton_free(th_automaton *automaton)
@@ -307,16 +226,13 @@ void th_automaton_free(th_automaton *automaton)
     if (automaton == NULL)
         return;
     free(automaton->transition);
-    free(automaton->set);
     free(automaton);
 }
 
 size_t th_automaton_memory(const th_automaton *automaton)
 {
     const th_automaton *a = automaton;
-    return a ? sizeof *a + (size_t)a->sets * sizeof *a->set +
-                   (size_t)a->states * (size_t)a->classes * sizeof *a->transition
-             : 0;
+    return a ? sizeof *a + (size_t)a->states * (size_t)a->classes * sizeof *a->transition : 0;
 }
 
 /* Returns the code point at text[0], which is not ASCII, and sets *length. The text is valid. */

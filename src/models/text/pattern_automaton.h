@@ -1,17 +1,18 @@
 /* A regular expression as a deterministic automaton, which reads each character once. Matches are those of a search
- * that tries alternatives in order (PCRE2, Oniguruma). The patterns of most tokenizers can be such an automaton. */
+ * that tries alternatives in order (Oniguruma, PCRE2). The patterns of most tokenizers can be such an automaton. */
 #ifndef TH_MODELS_TEXT_PATTERN_AUTOMATON_H
 #define TH_MODELS_TEXT_PATTERN_AUTOMATON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "models/text/pattern_program.h"
+
 typedef struct th_automaton th_automaton;
 
-/* Makes the automaton of an expression that th_pattern_translate accepts and PCRE2 compiles. *automaton is NULL if the
- * expression has syntax that pattern_tree.h does not list, or if the automaton would be too large. Returns false if out
- * of memory. */
-bool th_automaton_new(const char *expression, size_t count, th_automaton **automaton);
+/* Makes the automaton of a program, which must stay. *automaton is NULL if the program has other steps than the first
+ * five kinds, or if the automaton would be too large. Returns false if out of memory. */
+bool th_automaton_new(const th_program *program, th_automaton **automaton);
 /* Frees an automaton; NULL is allowed. */
 void th_automaton_free(th_automaton *automaton);
 /* Returns the memory of an automaton; 0 for NULL. */

@@ -1,81 +1,190 @@
-/* Reads regular expressions as trees: see pattern_tree.h. The expression is known to be valid. The reader stops at
- * everything that it does not know; the expression is then matched by PCRE2. */
+/* Reads regular expressions as trees: see pattern_tree.h. */
 #include "models/text/pattern_tree.h"
 
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "models/core.h"
 #include "models/text/expression.h"
+#include "models/text/grow.h"
 #include "models/text/split.h"
 #include "models/text/unicode.h"
 
+enum { MAX_GROUPS = 63, MAX_COUNT = 9999 };
+
 typedef struct reader {
     th_expression in;
+    const char *part; /* where the last part of the expression begins */
     th_pattern_tree *tree;
-    bool known; /* so far */
+    char *trouble;      /* "" without an error */
+    bool out_of_memory; /* then trouble is "" */
     bool ignores_case;
+    int groups; /* open */
 } reader;
 
-static void require(reader *r, bool condition)
+static void complain(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void complain(reader *r, const char *format, ...)
 {
-    r->known = r->known && condition;
+    if (r->trouble[0] || r->out_of_memory)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(r->trouble, TH_PATTERN_TROUBLE, format, arguments);
+    va_end(arguments);
 }
 
-/* -- nodes -- */
+static bool is_valid(const reader *r)
+{
+    return r->trouble[0] == 0 && !r->out_of_memory;
+}
 
-static bool is_empty(const reader *r, const th_tree_node *node)
+static void require_memory(reader *r, bool allocated)
+{
+    r->out_of_memory = r->out_of_memory || (!allocated && is_valid(r));
+}
+
+/* Whether one of these characters is next. */
+static bool next_is_one_of(const reader *r, const char *characters)
+{
+    return r->in.at < r->in.end && *r->in.at && strchr(characters, *r->in.at);
+}
+
+/* -- costs -- */
+
+static int limited(int64_t number)
+{
+    return number > TH_MAX_PATTERN_STEPS ? TH_MAX_PATTERN_STEPS + 1 : (int)number;
+}
+
+/* Returns the sum of both, and of some steps. */
+static th_tree_cost sum(th_tree_cost a, th_tree_cost b, int steps)
+{
+    return (th_tree_cost){limited((int64_t)a.steps + b.steps + steps), limited((int64_t)a.kept + b.kept)};
+}
+
+static th_tree_cost times(th_tree_cost cost, int count)
+{
+    return (th_tree_cost){limited((int64_t)cost.steps * count), limited((int64_t)cost.kept * count)};
+}
+
+/* Sets the costs of a repetition. A body that can match the empty string has different steps before and after the first
+ * character that it matches (pattern_program.c). */
+static void set_cost_of_repeat(th_tree_node *node, const th_tree_node *body)
+{
+    const bool any = node->most == TH_ANY_COUNT;
+    const int certain = any ? (node->least > 0 ? node->least - 1 : 0) : node->least;
+    const int perhaps = any ? 0 : node->most - node->least;
+    const th_tree_cost one = {1, 0}, loop = sum(body->empty ? body->repeated : body->cost, one, 0);
+    const th_tree_cost plain = sum(times(body->cost, certain), times(sum(body->cost, one, 0), perhaps), 0);
+    const th_tree_cost again = sum(times(body->repeated, certain), times(sum(body->repeated, one, 0), perhaps), 0);
+    node->cost = any ? sum(plain, loop, 0) : plain;
+    node->repeated = sum(plain, again, 0);
+    if (any)
+        node->repeated = sum(node->repeated, times(loop, 3), 0);
+}
+
+/* Sets what a node has because of its parts. */
+static void set_properties(const reader *r, th_tree_node *node)
 {
     const th_tree_node *first = &r->tree->node[node->first], *second = &r->tree->node[node->second];
     switch (node->kind) {
+    case TH_TREE_EMPTY:
+        node->empty = true;
+        break;
     case TH_TREE_SET:
-        return false;
+        node->length = 1;
+        node->cost.steps = 1;
+        break;
     case TH_TREE_SEQUENCE:
-        return first->empty && second->empty;
+        node->empty = first->empty && second->empty;
+        node->length = first->length < 0 || second->length < 0 ? -1 : limited(first->length + second->length);
+        node->cost = sum(first->cost, second->cost, 0);
+        node->repeated = sum(first->repeated, sum(second->cost, second->repeated, 0), 0);
+        if (first->kind != TH_TREE_SEQUENCE)
+            node->repeated = sum(node->repeated, first->cost, 0);
+        break;
     case TH_TREE_EITHER:
-        return first->empty || second->empty;
+        node->empty = first->empty || second->empty;
+        node->length = first->length == second->length ? first->length : -1;
+        node->cost = sum(first->cost, second->cost, 1);
+        node->repeated = sum(first->repeated, second->repeated, 1);
+        break;
     case TH_TREE_REPEAT:
-        return node->least == 0 || first->empty;
-    default:
-        return true;
+        node->empty = node->least == 0 || first->empty;
+        node->length =
+            node->least == node->most && first->length >= 0 ? limited((int64_t)first->length * node->least) : -1;
+        set_cost_of_repeat(node, first);
+        break;
+    case TH_TREE_ATOMIC:
+        node->empty = first->empty;
+        node->length = first->length;
+        node->cost = node->repeated = sum(first->cost, (th_tree_cost){2, 1}, 0);
+        break;
+    case TH_TREE_AHEAD:
+    case TH_TREE_NOT_AHEAD: /* at one character: one step */
+        node->empty = true;
+        node->cost = node->repeated = sum(first->cost, (th_tree_cost){0, 0}, first->kind == TH_TREE_SET ? 0 : 2);
+        break;
+    case TH_TREE_BEHIND:
+    case TH_TREE_NOT_BEHIND:
+        node->empty = true;
+        node->cost = node->repeated = sum(first->cost, (th_tree_cost){2, 1}, 0);
+        break;
     }
+    if (!node->empty)
+        node->repeated = node->cost;
 }
 
-/* Returns the index of a new node; 0 after a failure. */
+/* Returns how many bytes of the last part a sentence shows. */
+static int part_bytes(const reader *r)
+{
+    return r->in.at - r->part > 60 ? 60 : (int)(r->in.at - r->part);
+}
+
+/* Returns the number of a new node; 0 after a failure. */
 static int add(reader *r, th_tree_node node)
 {
-    require(r, r->tree->nodes < TH_MAX_TREE_NODES);
-    if (!r->known)
+    require_memory(r, TH_GROW(r->tree->node, r->tree->capacity, r->tree->nodes + 1));
+    if (!is_valid(r))
         return 0;
-    node.empty = is_empty(r, &node);
+    set_properties(r, &node);
+    if (node.cost.steps > TH_MAX_PATTERN_STEPS)
+        complain(r, "at '%.*s' it becomes longer than %d steps: characters, | and repetitions, times their counts",
+                 part_bytes(r), r->part, TH_MAX_PATTERN_STEPS);
+    if (node.cost.kept > TH_MAX_PATTERN_KEPT)
+        complain(r, "at '%.*s' it has more than %d possessive or atomic groups and lookbehinds, times their counts",
+                 part_bytes(r), r->part, TH_MAX_PATTERN_KEPT);
     r->tree->node[r->tree->nodes] = node;
-    return r->tree->nodes++;
+    return (int)r->tree->nodes++;
 }
 
-static int add_set(reader *r, th_tree_kind kind, const th_character_set *set)
+static int add_pair(reader *r, th_tree_kind kind, int first, int second)
 {
-    th_pattern_tree *tree = r->tree;
-    int i = 0;
-    while (i < tree->sets && memcmp(&tree->set[i], set, sizeof *set) != 0)
-        i++;
-    require(r, i < TH_MAX_TREE_SETS);
-    if (!r->known)
-        return 0;
-    if (i == tree->sets)
-        tree->set[tree->sets++] = *set;
-    return add(r, (th_tree_node){.kind = kind, .set = i});
+    return add(r, (th_tree_node){.kind = kind, .first = first, .second = second});
+}
+
+static th_tree_node node_of(const reader *r, int node)
+{
+    return is_valid(r) ? r->tree->node[node] : (th_tree_node){.kind = TH_TREE_EMPTY};
 }
 
 /* -- characters -- */
 
-static uint32_t read_hexadecimal(reader *r, int most)
+/* Reads at least `least` and at most `most` hexadecimal digits. */
+static bool read_hexadecimal(reader *r, int least, int most, uint32_t *code)
 {
     static const char digits[] = "0123456789abcdef";
-    uint32_t code = 0;
-    for (const char *digit; most > 0 && r->in.at < r->in.end && *r->in.at && (digit = strchr(digits, *r->in.at | 32));
-         most--) {
-        code = code << 4 | (uint32_t)(digit - digits);
+    int count = 0;
+    const char *digit;
+    for (*code = 0;
+         count < most && r->in.at < r->in.end && *r->in.at && (digit = strchr(digits, *r->in.at | 32)) && *digit;
+         count++) {
+        *code = *code << 4 | (uint32_t)(digit - digits);
         r->in.at++;
     }
-    return code;
+    return count >= least;
 }
 
 /* Reads a character that follows a backslash. */
@@ -84,193 +193,352 @@ static uint32_t read_escape(reader *r)
     static const char letters[] = "tnrfvae", codes[] = "\t\n\r\f\v\a\x1b";
     const char c = r->in.at < r->in.end ? *r->in.at++ : 0;
     const char *letter = c ? strchr(letters, c) : NULL;
+    uint32_t code = (uint32_t)(unsigned char)c;
+    bool good = true;
     if (letter)
-        return (uint32_t)codes[letter - letters];
-    if (c == 'x' && th_accept(&r->in, "{")) {
-        const uint32_t code = read_hexadecimal(r, 6);
-        require(r, th_accept(&r->in, "}"));
-        return code;
-    }
-    if (c == 'x' || c == 'u')
-        return read_hexadecimal(r, c == 'x' ? 2 : 4);
-    require(r, c > ' ' && c < 127 && !((c | 32) >= 'a' && (c | 32) <= 'z') && !(c >= '0' && c <= '9'));
-    return (uint32_t)c;
+        code = (uint32_t)codes[letter - letters];
+    else if (c == 'x' && th_accept(&r->in, "{"))
+        good = read_hexadecimal(r, 1, 6, &code) && th_accept(&r->in, "}");
+    else if (c == 'x')
+        good = read_hexadecimal(r, 2, 2, &code) && code < 0x80;
+    else if (c == 'u')
+        good = read_hexadecimal(r, 4, 4, &code);
+    else if (c <= ' ' || c >= 127)
+        complain(r, "a backslash precedes a character that cannot be escaped");
+    else if (((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9'))
+        complain(r, "\\%c is not supported", c);
+    if (!good || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+        complain(r, "\\%c is not followed by a code point", c);
+    if (r->ignores_case && code >= 0x80)
+        complain(r, "within (?i:) only ASCII is supported");
+    return code;
 }
 
 /* Reads a character that stands for itself. */
 static uint32_t read_literal(reader *r)
 {
-    const int length = th_character_length(r->in.at, (size_t)(r->in.end - r->in.at));
-    require(r, length > 0);
-    const uint32_t code = length > 0 ? th_code_of(r->in.at, length) : 0;
+    static const char *const pairs[] = {"ss", "ff", "fi", "fl", "st"};
+    const char *at = r->in.at;
+    const size_t left = (size_t)(r->in.end - at);
+    for (size_t i = 0; r->ignores_case && left >= 2 && i < sizeof pairs / sizeof *pairs; i++)
+        if ((at[0] | 32) == pairs[i][0] && (at[1] | 32) == pairs[i][1])
+            complain(r, "\"%s\" within (?i:) is not supported", pairs[i]);
+    const int length = th_character_length(at, left);
+    if (length == 0)
+        complain(r, "it is not UTF-8");
+    if (r->ignores_case && length > 1)
+        complain(r, "within (?i:) only ASCII is supported");
     r->in.at += length > 0 ? length : 1;
-    return code;
+    return length > 0 ? th_code_of(at, length) : 0;
 }
 
-static bool next_is_class(const reader *r)
+/* -- sets -- */
+
+static void add_range(reader *r, th_character_set *set, uint32_t first, uint32_t last)
 {
-    return r->in.end - r->in.at >= 2 && r->in.at[0] == '\\' && strchr("sSdDpP", r->in.at[1]);
+    if (last < first)
+        complain(r, "a range of a [] ends before it begins");
+    require_memory(r, !is_valid(r) || th_character_set_add(&r->tree->sets, set, first, last));
 }
 
-/* Reads \s, \S, \d, \D, \p{..} or \P{..}. */
-static void read_class(reader *r, th_character_set *set)
+/* Adds a category or Han. */
+static void add_property(reader *r, th_character_set *set, char kind, const char *name)
 {
+    static const char *const known[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "N",  "Nd",
+                                        "Nl", "No", "P",  "S",  "Z",  "Zs", "Zl", "Zp", "Han"};
+    size_t i = 0;
+    while (i < sizeof known / sizeof known[0] && strcmp(known[i], name) != 0)
+        i++;
+    if (i == sizeof known / sizeof known[0])
+        complain(r, "\\%c{%s} is not supported: general categories such as \\p{L} and \\p{Lu}, and \\p{Han} are", kind,
+                 name);
+    else
+        set->properties |= strcmp(name, "Han") == 0 ? TH_HAN : th_unicode_categories(name);
+}
+
+/* Reads \s, \d, \p{..} and their opposites, if one is next. Within [..], opposites are not allowed. */
+static bool read_class(reader *r, th_character_set *set, bool within)
+{
+    if (r->in.end - r->in.at < 2 || *r->in.at != '\\' || r->in.at[1] == 0 || !strchr("sSdDpP", r->in.at[1]))
+        return false;
     const char kind = r->in.at[1];
     r->in.at += 2;
-    char name[4] = "Nd";
+    if (kind < 'a' && within)
+        complain(r, "\\%c within [] is not supported", kind);
+    if (r->ignores_case)
+        complain(r, "\\%c within (?i:) is not supported", kind);
+    char name[8] = "Nd";
     if (kind == 'p' || kind == 'P') {
-        size_t count = 0;
-        require(r, th_accept(&r->in, "{"));
-        for (; r->in.at < r->in.end && *r->in.at != '}' && count + 1 < sizeof name; r->in.at++)
-            name[count++] = *r->in.at;
-        name[count] = 0;
-        require(r, th_accept(&r->in, "}"));
+        const char *close = th_next_is(&r->in, "{") ? memchr(r->in.at, '}', (size_t)(r->in.end - r->in.at)) : NULL;
+        const size_t count = close ? (size_t)(close - r->in.at) - 1 : 0;
+        const bool fits = count > 0 && count < sizeof name;
+        memcpy(name, fits ? r->in.at + 1 : "", fits ? count : 0);
+        name[fits ? count : 0] = 0;
+        r->in.at = fits ? close + 1 : r->in.at;
     }
-    /* Han is a script, not a category */
-    require(r, kind == 's' || kind == 'S'
-                   ? th_character_set_add_spaces(set)
-                   : name[0] && strcmp(name, "Han") != 0 && th_character_set_add_category(set, name));
+    if (kind == 's' || kind == 'S')
+        set->properties |= TH_SPACE;
+    else
+        add_property(r, set, kind, name);
     set->inverted = kind < 'a';
+    return true;
 }
 
-/* Adds a character to an empty set, and the characters that differ from it in case only. */
-static void add_character(const reader *r, th_character_set *set, uint32_t code)
-{
-    th_character_set_add(set, code, code);
-    const bool letter = code < 0x80 && ((code | 32) >= 'a' && (code | 32) <= 'z');
-    if (r->ignores_case && letter) {
-        th_character_set_add(set, code ^ 32, code ^ 32);
-        if ((code | 32) == 's')
-            th_character_set_add(set, 0x17f, 0x17f); /* the long s */
-        if ((code | 32) == 'k')
-            th_character_set_add(set, 0x212a, 0x212a); /* the sign of Kelvin */
-    }
-}
-
-/* Reads one character of [..], or the end of a range. */
+/* Reads a character of [..]. */
 static uint32_t read_member(reader *r)
 {
-    require(r, !next_is_class(r));
+    if (r->in.at == r->in.end)
+        complain(r, "a [ is not closed");
+    else if (th_next_is(&r->in, "[") || th_next_is(&r->in, "&&"))
+        complain(r, "sets within sets are not supported; write \\[ and \\& for the characters");
+    if (!is_valid(r))
+        return 0;
     return th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r);
 }
 
-/* Reads [..], after the bracket. A hyphen must be first, last, escaped or in a range. */
+/* Whether a hyphen is next that is not the last character of a set. */
+static bool next_is_range(const reader *r)
+{
+    return th_next_is(&r->in, "-") && !th_next_is(&r->in, "-]");
+}
+
+/* Reads [..], after the bracket. */
 static void read_members(reader *r, th_character_set *set)
 {
+    if (r->ignores_case)
+        complain(r, "[] within (?i:) is not supported");
     const bool inverted = th_accept(&r->in, "^");
-    for (bool first = true; r->known && !th_accept(&r->in, "]"); first = false) {
-        if (next_is_class(r)) {
-            read_class(r, set);
+    if (th_next_is(&r->in, "]"))
+        complain(r, "a [] is empty");
+    while (is_valid(r) && !th_accept(&r->in, "]")) {
+        th_character_set unused = {0};
+        if (read_class(r, set, true)) {
+            if (next_is_range(r))
+                complain(r, "a range begins with a class");
             continue;
         }
-        const bool hyphen = th_next_is(&r->in, "-");
         const uint32_t low = read_member(r);
-        require(r, !hyphen || first || th_next_is(&r->in, "]"));
-        const bool range = th_next_is(&r->in, "-") && !th_next_is(&r->in, "-]") && th_accept(&r->in, "-");
-        require(r, th_character_set_add(set, low, range ? read_member(r) : low));
+        const bool range = next_is_range(r) && th_accept(&r->in, "-");
+        if (range && read_class(r, &unused, true))
+            complain(r, "a range ends with a class");
+        add_range(r, set, low, range ? read_member(r) : low);
     }
     set->inverted = inverted;
+}
+
+/* Adds a character, and the characters that differ from it in case only. */
+static void add_character(reader *r, th_character_set *set, uint32_t code)
+{
+    add_range(r, set, code, code);
+    if (!r->ignores_case || (code | 32) < 'a' || (code | 32) > 'z')
+        return;
+    add_range(r, set, code ^ 32, code ^ 32);
+    if ((code | 32) == 's')
+        add_range(r, set, 0x17f, 0x17f); /* the long s */
+    if ((code | 32) == 'k')
+        add_range(r, set, 0x212a, 0x212a); /* the sign of Kelvin */
+}
+
+/* Reads a set or a character. */
+static int read_set(reader *r)
+{
+    th_character_set set = th_character_set_begin(&r->tree->sets);
+    int index = 0;
+    if (th_accept(&r->in, "[")) {
+        read_members(r, &set);
+    } else if (th_accept(&r->in, ".")) {
+        add_range(r, &set, '\n', '\n');
+        set.inverted = true;
+    } else if (!read_class(r, &set, false)) {
+        add_character(r, &set, th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r));
+    }
+    require_memory(r, !is_valid(r) || th_character_sets_add(&r->tree->sets, &set, &index));
+    return add(r, (th_tree_node){.kind = TH_TREE_SET, .set = index});
 }
 
 /* -- groups and repetitions -- */
 
 static int read_alternatives(reader *r);
 
-/* Reads a set or a character. A set takes 500 bytes of stack, which groups within groups must not repeat. */
-static __attribute__((noinline)) int read_set(reader *r, th_tree_kind kind)
+/* Returns an atomic group. After a greedy repetition of a set, the next character may not be in the set: this needs no
+ * group. */
+static int add_atomic(reader *r, int body)
 {
-    th_character_set set = {0};
-    if (th_accept(&r->in, "["))
-        read_members(r, &set);
-    else if (th_accept(&r->in, "."))
-        set.inverted = th_character_set_add(&set, '\n', '\n');
-    else if (next_is_class(r))
-        read_class(r, &set);
-    else
-        add_character(r, &set, th_accept(&r->in, "\\") ? read_escape(r) : read_literal(r));
-    return add_set(r, kind, &set);
+    const th_tree_node node = node_of(r, body);
+    const bool repeats_set = node.kind == TH_TREE_REPEAT && !node.lazy && node_of(r, node.first).kind == TH_TREE_SET;
+    if (node.kind == TH_TREE_SET)
+        return body;
+    if (repeats_set && node.least == 0 && node.most == 1)
+        return add_pair(r, TH_TREE_EITHER, node.first, add_pair(r, TH_TREE_NOT_AHEAD, node.first, 0));
+    if (repeats_set && node.most == TH_ANY_COUNT)
+        return add_pair(r, TH_TREE_SEQUENCE, body, add_pair(r, TH_TREE_NOT_AHEAD, node.first, 0));
+    return add_pair(r, TH_TREE_ATOMIC, body, 0);
+}
+
+/* Returns a lookbehind. Its alternatives may have different lengths: each one becomes a lookbehind. */
+static int add_behind(reader *r, th_tree_kind kind, int body)
+{
+    const th_tree_kind joined = kind == TH_TREE_BEHIND ? TH_TREE_EITHER : TH_TREE_SEQUENCE;
+    int all = -1;
+    for (bool more = true; more && is_valid(r);) {
+        const th_tree_node node = node_of(r, body);
+        more = node.kind == TH_TREE_EITHER && node.length < 0;
+        const int part = more ? node.second : body;
+        if (node_of(r, part).length < 0)
+            complain(r, "'%.*s' looks behind for a part without a fixed length", part_bytes(r), r->part);
+        const int one = add_pair(r, kind, part, 0);
+        all = all < 0 ? one : add_pair(r, joined, all, one);
+        body = node.first;
+    }
+    return all < 0 ? 0 : all;
 }
 
 /* Reads a group, after the parenthesis. */
-static int read_group(reader *r)
+static int read_group(reader *r, const char *part)
 {
-    const bool ahead = th_accept(&r->in, "?="), not_ahead = !ahead && th_accept(&r->in, "?!");
-    int node;
-    if (ahead || not_ahead) {
-        require(r, !th_next_is(&r->in, "|") && !th_next_is(&r->in, "(") && !th_next_is(&r->in, ")"));
-        node = read_set(r, ahead ? TH_TREE_AHEAD : TH_TREE_NOT_AHEAD);
-    } else {
-        const bool before = r->ignores_case;
-        r->ignores_case = th_accept(&r->in, "?i:") || before;
-        (void)th_accept(&r->in, "?:");
-        require(r, !th_next_is(&r->in, "?"));
-        node = r->known ? read_alternatives(r) : 0;
-        r->ignores_case = before;
+    static const char *const kinds[] = {"?:", "?i:", "?=", "?!", "?<=", "?<!", "?>"};
+    size_t kind = 0;
+    while (kind < sizeof kinds / sizeof *kinds && !th_accept(&r->in, kinds[kind]))
+        kind++;
+    if (kind == sizeof kinds / sizeof *kinds && th_next_is(&r->in, "?"))
+        complain(r, "a group begins with (? and something other than : i: = ! <= <! >");
+    if (th_next_is(&r->in, "*"))
+        complain(r, "a group begins with (*");
+    if (r->groups == MAX_GROUPS)
+        complain(r, "groups are nested deeper than %d", MAX_GROUPS);
+    const bool before = r->ignores_case;
+    r->ignores_case = before || kind == 1;
+    r->groups++;
+    const int body = is_valid(r) ? read_alternatives(r) : 0;
+    r->groups--;
+    r->ignores_case = before;
+    r->part = part;
+    if (!th_accept(&r->in, ")"))
+        complain(r, "a ( is not closed");
+    if (kind >= 2 && kind <= 5 && next_is_one_of(r, "*+?{"))
+        complain(r, "a lookaround group is repeated, which is not supported");
+    switch (kind) {
+    case 2:
+    case 3:
+        return add_pair(r, kind == 2 ? TH_TREE_AHEAD : TH_TREE_NOT_AHEAD, body, 0);
+    case 4:
+    case 5:
+        return add_behind(r, kind == 4 ? TH_TREE_BEHIND : TH_TREE_NOT_BEHIND, body);
+    case 6:
+        return add_atomic(r, body);
+    default:
+        return body;
     }
-    require(r, th_accept(&r->in, ")"));
-    return node;
 }
 
 static int read_item(reader *r)
 {
-    return th_accept(&r->in, "(") ? read_group(r) : read_set(r, TH_TREE_SET);
+    const char *part = r->in.at;
+    if (th_accept(&r->in, "("))
+        return read_group(r, part);
+    if (next_is_one_of(r, "^$"))
+        complain(r, "%c is not supported", *r->in.at);
+    else if (next_is_one_of(r, "*+?{"))
+        complain(r, "there is nothing before %c to repeat", *r->in.at);
+    return is_valid(r) ? read_set(r) : 0;
 }
 
-/* Reads a number; `missing` if there is none. */
-static int read_number(reader *r, int missing)
+/* Reads a number below 10000; -1 if there is none. */
+static int read_number(reader *r)
 {
     const char *begin = r->in.at;
     int number = 0;
-    for (; r->in.at < r->in.end && *r->in.at >= '0' && *r->in.at <= '9' && number < 10000; r->in.at++)
-        number = 10 * number + (*r->in.at - '0');
-    return r->in.at > begin ? number : missing;
+    while (next_is_one_of(r, "0123456789") && number <= MAX_COUNT)
+        number = 10 * number + (*r->in.at++ - '0');
+    return r->in.at > begin && r->in.at - begin < 5 ? number : -1;
 }
 
-static int read_repetition(reader *r, int item)
+/* Reads {n}, {n,} or {n,m}, after the brace. Returns whether it is {n}. */
+static bool read_counts(reader *r, th_tree_node *node)
+{
+    node->least = node->most = read_number(r);
+    bool good = node->least >= 0;
+    const bool exact = !th_accept(&r->in, ",");
+    if (!exact) {
+        const bool any = th_next_is(&r->in, "}");
+        node->most = any ? TH_ANY_COUNT : read_number(r);
+        good = good && (any || node->most >= 0);
+    }
+    if (!good || !th_accept(&r->in, "}"))
+        complain(r, "a { does not begin {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
+    else if (node->most != TH_ANY_COUNT && node->most < node->least)
+        complain(r, "a {%d,%d} has the larger number first", node->least, node->most);
+    return exact;
+}
+
+/* Reads the repetition of an item, if there is one. `part` is where the item begins. */
+static int read_repetition(reader *r, int item, const char *part)
 {
     th_tree_node node = {.kind = TH_TREE_REPEAT, .first = item, .most = TH_ANY_COUNT};
-    if (th_accept(&r->in, "{")) {
-        node.least = node.most = read_number(r, 0);
-        if (th_accept(&r->in, ","))
-            node.most = read_number(r, TH_ANY_COUNT);
-        require(r, th_accept(&r->in, "}"));
-    } else if (th_accept(&r->in, "+")) {
+    const bool counted = th_accept(&r->in, "{");
+    bool exact = false;
+    if (counted)
+        exact = read_counts(r, &node);
+    else if (th_accept(&r->in, "+"))
         node.least = 1;
-    } else if (th_accept(&r->in, "?")) {
+    else if (th_accept(&r->in, "?"))
         node.most = 1;
-    } else if (!th_accept(&r->in, "*")) {
+    else if (!th_accept(&r->in, "*"))
         return item;
-    }
+    if (th_next_is(&r->in, "+") && counted)
+        complain(r, "{}+ is ambiguous; put the repeated part in (?:)");
+    if (th_next_is(&r->in, "?") && exact)
+        complain(r, "{n}? is ambiguous; put the repeated part in (?:)");
     node.lazy = th_accept(&r->in, "?");
-    /* engines have special rules for repetitions of the empty string */
-    require(r, !th_next_is(&r->in, "+") && !(r->tree->node[item].empty && node.most == TH_ANY_COUNT));
-    return add(r, node);
+    const bool possessive = !node.lazy && th_accept(&r->in, "+");
+    if (next_is_one_of(r, "*+?{"))
+        complain(r, "a repetition is repeated; put the repeated part in (?:)");
+    r->part = part;
+    const int repeated = is_valid(r) ? add(r, node) : 0;
+    return possessive ? add_atomic(r, repeated) : repeated;
 }
 
 static int read_sequence(reader *r)
 {
-    int sequence = add(r, (th_tree_node){.kind = TH_TREE_EMPTY});
-    while (r->known && r->in.at < r->in.end && !th_next_is(&r->in, "|") && !th_next_is(&r->in, ")")) {
-        const int item = read_item(r), repeated = read_repetition(r, item);
-        sequence = add(r, (th_tree_node){.kind = TH_TREE_SEQUENCE, .first = sequence, .second = repeated});
+    int sequence = -1;
+    while (is_valid(r) && r->in.at < r->in.end && !next_is_one_of(r, "|)")) {
+        const char *part = r->in.at;
+        const int item = read_item(r), repeated = is_valid(r) ? read_repetition(r, item, part) : 0;
+        r->part = part;
+        sequence = sequence < 0 ? repeated : add_pair(r, TH_TREE_SEQUENCE, sequence, repeated);
     }
-    return sequence;
+    return sequence < 0 ? add(r, (th_tree_node){.kind = TH_TREE_EMPTY}) : sequence;
 }
 
 static int read_alternatives(reader *r)
 {
     int either = read_sequence(r);
-    while (r->known && th_accept(&r->in, "|")) {
+    while (is_valid(r) && th_accept(&r->in, "|")) {
         const int next = read_sequence(r);
-        either = add(r, (th_tree_node){.kind = TH_TREE_EITHER, .first = either, .second = next});
+        either = add_pair(r, TH_TREE_EITHER, either, next);
     }
     return either;
 }
 
-bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree)
+bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree, char trouble[TH_PATTERN_TROUBLE])
 {
+    trouble[0] = 0;
+    reader r = {.in = {expression, expression + count}, .part = expression, .tree = tree, .trouble = trouble};
+    if (count > TH_MAX_PATTERN)
+        complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
+    else if (memchr(expression, 0, count))
+        complain(&r, "it contains a NUL");
+    tree->root = is_valid(&r) ? read_alternatives(&r) : 0;
+    if (is_valid(&r) && r.in.at < r.in.end)
+        complain(&r, "a ) has no matching (");
+    if (is_valid(&r) && tree->node[tree->root].empty)
+        complain(&r, "it can match the empty string");
+    return is_valid(&r);
+}
+
+void th_pattern_tree_release(th_pattern_tree *tree)
+{
+    free(tree->node);
+    th_character_sets_release(&tree->sets);
     *tree = (th_pattern_tree){0};
-    reader r = {.in = {expression, expression + count}, .tree = tree, .known = true};
-    tree->root = read_alternatives(&r);
-    return r.known && r.in.at == r.in.end;
 }

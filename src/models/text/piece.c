@@ -25,11 +25,11 @@ void th_replacement_release(th_replacement *r)
 }
 
 /* Finds the next match at `from` or later in text[0 .. bytes-1], which is UTF-8 if there is a pattern. */
-static th_match find_next(const th_replacement *r, const char *text, size_t bytes, size_t from, uint64_t *budget,
-                          size_t *begin, size_t *end)
+static th_match find_next(const th_replacement *r, const char *text, size_t bytes, size_t from, size_t *begin,
+                          size_t *end)
 {
     if (r->pattern)
-        return th_pattern_next(r->pattern, text, bytes, from, budget, begin, end);
+        return th_pattern_next(r->pattern, from, begin, end);
     const char *at = text + from;
     while ((size_t)(text + bytes - at) >= r->string_bytes &&
            (at = memchr(at, r->string[0], (size_t)(text + bytes - at) - r->string_bytes + 1))) {
@@ -47,11 +47,10 @@ static th_match find_next(const th_replacement *r, const char *text, size_t byte
 typedef struct replacing {
     const th_replacement *r;
     th_piece piece;
-    uint64_t *budget;
     th_text *out;
     size_t limit; /* of the output's length */
     size_t first; /* th_piece, of the output */
-    enum { GOING_ON, NO_MEMORY, NO_STEPS, TOO_LONG } state;
+    enum { GOING_ON, NO_MEMORY, TOO_LONG } state;
 } replacing;
 
 /* Copies piece.text[begin .. end-1], or writes the content instead. */
@@ -73,10 +72,12 @@ static void replace(replacing *p, size_t begin, size_t end)
 {
     const char *text = p->piece.text + begin;
     size_t at = 0, match, after;
+    if (p->r->pattern)
+        th_pattern_begin(p->r->pattern, text, end - begin);
     while (p->state == GOING_ON && at < end - begin) {
-        const th_match found = find_next(p->r, text, end - begin, at, p->budget, &match, &after);
-        if (found == TH_MATCH_GAVE_UP)
-            p->state = NO_STEPS;
+        const th_match found = find_next(p->r, text, end - begin, at, &match, &after);
+        if (found == TH_MATCH_NO_MEMORY)
+            p->state = NO_MEMORY;
         if (found != TH_MATCH)
             break;
         write_part(p, begin + at, begin + match, false);
@@ -88,10 +89,10 @@ static void replace(replacing *p, size_t begin, size_t end)
         write_part(p, begin + at, end, false);
 }
 
-th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const char *operation, uint64_t *budget,
-                               size_t limit, th_piece piece, th_text *out, size_t *first)
+th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const char *operation, size_t limit,
+                               th_piece piece, th_text *out, size_t *first)
 {
-    replacing p = {.r = r, .piece = piece, .budget = budget, .limit = limit, .out = out};
+    replacing p = {.r = r, .piece = piece, .limit = limit, .out = out};
     for (size_t at = 0; p.state == GOING_ON && at < piece.bytes; at++) {
         const size_t end = r->pattern ? at + th_valid_bytes(piece.text + at, piece.bytes - at) : piece.bytes;
         replace(&p, at, end);
@@ -100,8 +101,6 @@ th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const c
             write_part(&p, at, at + 1, false);
     }
     *first = p.first;
-    if (p.state == NO_STEPS)
-        return th_fail(ctx, TH_ERROR_VALUE, operation, "a pattern that is replaced in the text takes too many steps");
     if (p.state == TOO_LONG)
         return th_fail(ctx, TH_ERROR_VALUE, operation, "replacements would make the text longer than %zu bytes", limit);
     return p.state == NO_MEMORY ? th_fail_memory(ctx, operation, piece.bytes) : TH_OK;

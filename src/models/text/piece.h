@@ -40,10 +40,10 @@ static inline size_t th_replacement_limit(size_t bytes)
 {
     return bytes < SIZE_MAX / 128 ? 64 * bytes + 65536 : bytes;
 }
-/* Appends the piece, with everything replaced, and sets *first (th_piece). TH_ERROR_VALUE if the budget of steps is
- * exhausted, or if `out` would be longer than the limit. */
-th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const char *operation, uint64_t *budget,
-                               size_t limit, th_piece piece, th_text *out, size_t *first);
+/* Appends the piece, with everything replaced, and sets *first (th_piece). TH_ERROR_VALUE if `out` would be
+ * longer than the limit. */
+th_status th_replacement_apply(const th_replacement *r, th_context *ctx, const char *operation, size_t limit,
+                               th_piece piece, th_text *out, size_t *first);
 /* Releases the memory. */
 void th_replacement_release(th_replacement *r);
 

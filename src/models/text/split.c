@@ -12,7 +12,6 @@ typedef struct cutting {
     const th_text_split *split;
     th_context *ctx;
     const char *operation;
-    uint64_t *budget;
     th_word_sink sink;
 } cutting;
 
@@ -103,13 +102,12 @@ static th_status add_part(const cutting *c, int stage, th_piece piece, part *wor
 static th_status cut_by_pattern(const cutting *c, int stage, th_piece piece)
 {
     part word = {0};
+    th_pattern *pattern = c->split->stage[stage].pattern;
+    th_pattern_begin(pattern, piece.text, piece.bytes);
     for (size_t at = 0; at < piece.bytes;) {
         size_t begin = piece.bytes, end = begin;
-        const th_match match =
-            th_pattern_next(c->split->stage[stage].pattern, piece.text, piece.bytes, at, c->budget, &begin, &end);
-        if (match == TH_MATCH_GAVE_UP)
-            return th_fail(c->ctx, TH_ERROR_VALUE, c->operation,
-                           "the pattern that splits the text takes too many steps");
+        if (th_pattern_next(pattern, at, &begin, &end) == TH_MATCH_NO_MEMORY)
+            return th_fail_memory(c->ctx, c->operation, piece.bytes);
         if (add_part(c, stage, piece, &word, (part){at, begin, false}) ||
             add_part(c, stage, piece, &word, (part){begin, end, true}))
             return th_error_code(c->ctx);
@@ -188,9 +186,9 @@ static th_status cut(const cutting *c, int stage, th_piece piece)
 }
 
 th_status th_split_text(const th_text_split *split, th_context *ctx, const char *operation, th_piece text,
-                        uint64_t *budget, th_word_sink sink)
+                        th_word_sink sink)
 {
-    const cutting c = {split, ctx, operation, budget, sink};
+    const cutting c = {split, ctx, operation, sink};
     for (size_t at = 0; at < text.bytes; at++) { /* each run of valid UTF-8 is followed by an invalid byte */
         const size_t valid = th_valid_bytes(text.text + at, text.bytes - at);
         th_piece piece = th_piece_of(text, at, at + valid);

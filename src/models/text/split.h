@@ -49,10 +49,9 @@ extern const char th_gpt2_pattern[];
 /* Releases the patterns. */
 void th_split_release(th_text_split *split);
 /* Passes the words of a text to the sink, in order. Each byte that is not valid UTF-8 is a word; the bytes between two
- * such bytes are split separately. *budget is the text's budget (th_pattern_budget): TH_ERROR_VALUE if it is
- * exhausted. */
+ * such bytes are split separately. */
 th_status th_split_text(const th_text_split *split, th_context *ctx, const char *operation, th_piece text,
-                        uint64_t *budget, th_word_sink sink);
+                        th_word_sink sink);
 
 /* Returns the length of the character at the beginning of a text; 0 if it is not valid UTF-8. */
 int th_character_length(const char *text, size_t bytes);

@@ -160,9 +160,8 @@ bool th_tokenizer_add_merge(th_tokenizer *t, th_merge merge)
 /* Sets `found` to the text in which a token is found: its content, perhaps normalized. */
 static th_status find_by(th_tokenizer *t, const char *operation, const th_added_token *token, th_piece *found)
 {
-    uint64_t budget = th_pattern_budget(token->bytes);
     *found = (th_piece){.text = token->content, .bytes = token->bytes};
-    return token->normalized ? th_normalizer_apply(&t->normalizer, t->ctx, operation, &budget, found) : TH_OK;
+    return token->normalized ? th_normalizer_apply(&t->normalizer, t->ctx, operation, found) : TH_OK;
 }
 
 /* Decodes a token of the model, or an added one that is found by `found`. */

@@ -162,10 +162,9 @@ th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_t bytes
         return NULL;
     word_count count = {.ctx = ctx};
     th_pair_queue queue = {0};
-    uint64_t budget = th_pattern_budget(bytes);
     const bool made = th_tokenizer_set_own_parts(t, operation, pre_tokenizer_of(options), th_byte_level_json(true)) &&
                       add_first_tokens(t, options) &&
-                      th_split_text(&t->split, ctx, operation, (th_piece){.text = text, .bytes = bytes}, &budget,
+                      th_split_text(&t->split, ctx, operation, (th_piece){.text = text, .bytes = bytes},
                                     (th_word_sink){count_word, &count}) == TH_OK &&
                       queue_words(t, &count, &queue) && learn_merges(t, options, &queue) && add_specials(t, options);
     th_vocabulary_release(&count.words);

@@ -90,6 +90,28 @@ int th_unicode_category(uint32_t code)
     return category;
 }
 
+/* Whether a character belongs to the script Han in Unicode 16.0. */
+static bool is_han(uint32_t code)
+{
+    static const uint32_t ranges[][2] = {
+        {0x2e80, 0x2e99},   {0x2e9b, 0x2ef3},   {0x2f00, 0x2fd5},   {0x3005, 0x3005},   {0x3007, 0x3007},
+        {0x3021, 0x3029},   {0x3038, 0x303b},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfa6d},
+        {0xfa70, 0xfad9},   {0x16fe2, 0x16fe3}, {0x16ff0, 0x16ff1}, {0x20000, 0x2a6df}, {0x2a700, 0x2b739},
+        {0x2b740, 0x2b81d}, {0x2b820, 0x2cea1}, {0x2ceb0, 0x2ebe0}, {0x2ebf0, 0x2ee5d}, {0x2f800, 0x2fa1d},
+        {0x30000, 0x3134a}, {0x31350, 0x323af},
+    };
+    size_t i = 0;
+    while (i < COUNT(ranges) && code > ranges[i][1])
+        i++;
+    return i < COUNT(ranges) && code >= ranges[i][0];
+}
+
+uint32_t th_unicode_properties(uint32_t code)
+{
+    return UINT32_C(1) << th_unicode_category(code) | (th_unicode_is_space(code) ? TH_SPACE : 0) |
+           (is_han(code) ? TH_HAN : 0);
+}
+
 /* -- classes -- */
 
 bool th_unicode_is_space(uint32_t code)

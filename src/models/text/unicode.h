@@ -8,6 +8,9 @@
 #include <stdint.h>
 
 enum { TH_CATEGORIES = 30 };
+/* Properties of characters, beside 1 << category for each category. */
+#define TH_SPACE (UINT32_C(1) << 30) /* White_Space */
+#define TH_HAN (UINT32_C(1) << 31)   /* the script Han */
 
 /* Returns the code point of a valid character. */
 uint32_t th_code_of(const char *character, int length);
@@ -16,6 +19,8 @@ int th_unicode_lower(uint32_t code, uint32_t lower[2]);
 /* Returns the general category of a character in Unicode 16.0, from 0 to TH_CATEGORIES - 1. Of the characters that 15.0
  * to 16.0 added, marks have the same category, and so do signs of punctuation, and symbols. */
 int th_unicode_category(uint32_t code);
+/* Returns the sum of a character's properties: its category, and perhaps TH_SPACE and TH_HAN. */
+uint32_t th_unicode_properties(uint32_t code);
 /* Returns the sum of 1 << category for the categories with a name such as "L" or "Lu"; 0 if there is none. */
 uint32_t th_unicode_categories(const char *name);
 /* Whether a character is in White_Space. */
