@@ -13,8 +13,8 @@
  * BPE, decoding gives back every text bit for bit.
  *
  * Encoding and training give the results of the reference library (tokenizers 0.23, Unicode 16.0). A tokenizer that
- * splits text by classes of characters uses PCRE2's classes. PCRE2 10.42 has Unicode 14.0; this library adds the
- * characters of 15.0 to 16.0. A PCRE2 with a newer Unicode than 16.0 knows more letters than the reference.
+ * splits text by classes of characters uses utf8proc's classes. utf8proc 2.8 has Unicode 15.0; this library adds the
+ * characters of 15.1 to 16.0. A utf8proc with a newer Unicode than 16.0 knows more letters than the reference.
  * Normalization follows Unicode 9.0, and lower case Unicode 17.0, with any version of utf8proc: so does the
  * reference. */
 #ifndef TAPEHEAD_TOKENIZER_H
@@ -59,7 +59,8 @@ typedef struct th_bpe_options {
     const char *const *specials; /* [n_specials] such as "<|endoftext|>": the first ids, in this order. Copied */
     int n_specials;
     /* splits the text into words; merges do not cross words. A regular expression: its matches are words, and so is
-     * the text between them. NULL: GPT-2's */
+     * the text between them. It has at most 4,096 bytes and 5,000 steps: characters, | and repetitions, times their
+     * counts. NULL: GPT-2's */
     const char *pattern;
 } th_bpe_options;
 
@@ -84,7 +85,8 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  * Any other setting that could change a token is TH_ERROR_FILE, and the message names it: other normalizers, dropout,
  * prefixes and suffixes of subwords. So is every kind of damage, such as a merge of unknown tokens or an id that occurs
  * twice. A file has at most 64 MiB, and its values take at most 512 MiB while they are read. An added token has at most
- * 512 bytes. Other files of a transformers folder (tokenizer_config.json) are not read. */
+ * 512 bytes, a pattern 4,096 bytes and 5,000 steps (th_bpe_options). Other files of a transformers folder
+ * (tokenizer_config.json) are not read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
 /* Writes tokenizer.json, and a tokenizer_config.json, so that transformers' AutoTokenizer can open the folder. For
@@ -133,9 +135,9 @@ TH_API const th_padding *th_tokenizer_padding(const th_tokenizer *tokenizer);
 
 /* Appends the tokens of a text. It first finds special and other added tokens (from the left, the longest), then
  * normalizes, splits and merges the rest. TH_ERROR_VALUE for a character without a token, unless the file names
- * an unk_token or has tokens for the character's bytes. Also TH_ERROR_VALUE if a file's patterns take too many steps:
- * 16 million for a text, and 1,024 more for each byte. The same error if its replacements would make the text longer
- * than 64 times its bytes and 64 KiB. */
+ * an unk_token or has tokens for the character's bytes. The same error if a file's replacements would make the text
+ * longer than 64 times its bytes and 64 KiB. Patterns take time proportional to the text, whatever the text is: at most
+ * 50,000 steps for each character (docs/internals/text.md). */
 TH_API th_status th_tokenizer_encode(th_tokenizer *tokenizer, const char *text, size_t bytes,
                                      th_token_list *tokens) TH_MUST_CHECK;
 /* As th_tokenizer_encode, but adds the tokens that the file's post-processor puts around it, such as Llama's

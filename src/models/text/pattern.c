@@ -1,9 +1,9 @@
-/* Runs a pattern: see pattern.h. If possible, an automaton matches it, otherwise a table, which takes more time for each
- * character. After a match the automaton may have read more characters than the match has, and so read them again. If
- * these become many, the table matches the rest of the text.
+/* Runs a pattern: see pattern.h. If possible, an automaton matches it, otherwise a table, which takes more time for
+ * each character. After a match the automaton may have read more characters than the match has, and so read them again.
+ * If these become many, the table matches the rest of the text.
  *
- * So for a text of n characters the automaton reads at most 18 n characters and 4096 more, and the table visits each step
- * of the expression at most 10 n times, of which there are at most 5,000. */
+ * So for a text of n characters the automaton reads at most 18 n characters and 4096 more. The table visits each step
+ * of the expression at most 10 n times. */
 #include "models/text/pattern.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A regular expression as a deterministic automaton, which reads each character once. Matches are those of a search
+/* A regular expression as a deterministic automaton, which reads each character once. It finds the matches of a search
  * that tries alternatives in order (Oniguruma, PCRE2). The patterns of most tokenizers can be such an automaton. */
 #ifndef TH_MODELS_TEXT_PATTERN_AUTOMATON_H
 #define TH_MODELS_TEXT_PATTERN_AUTOMATON_H
@@ -10,8 +10,8 @@
 
 typedef struct th_automaton th_automaton;
 
-/* Makes the automaton of a program, which must stay. *automaton is NULL if the program has other steps than the first
- * five kinds, or if the automaton would be too large. Returns false if out of memory. */
+/* Makes the automaton of a program, which must stay. *automaton is NULL if the program is not plain, or if the
+ * automaton would be too large. Returns false if out of memory. */
 bool th_automaton_new(const th_program *program, th_automaton **automaton);
 /* Frees an automaton; NULL is allowed. */
 void th_automaton_free(th_automaton *automaton);

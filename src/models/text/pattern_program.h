@@ -14,7 +14,7 @@ typedef enum th_program_step_kind {
     TH_STEP_READ,       /* the next character is in a set, and is read */
     TH_STEP_AHEAD,      /* the next character is in a set */
     TH_STEP_NOT_AHEAD,  /* it is not, or the text ends */
-    TH_STEP_BRANCH,     /* continue at `next`; if there is no match, at `other` */
+    TH_STEP_BRANCH,     /* continue at `next`; without a match, at `other` */
     TH_STEP_LOOK,       /* there is a match from `inner` */
     TH_STEP_NOT_LOOK,   /* there is none */
     TH_STEP_BEHIND,     /* there is a match from `inner` which begins `length` characters before this position */

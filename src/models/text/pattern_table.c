@@ -1,10 +1,12 @@
 /* Computes tables: see pattern_table.h.
  *
  * A table has the positions of a part of the text, the window. For the last of them it first assumes that more text
- * follows: the match from a step that needs it is unknown. If the match is unknown at a position that is asked for, the
- * next window begins there. If that position is in the first half of the window, the next one is twice as large. So
- * windows have at most 10 times as many characters as the text, together with those before them that a lookbehind
- * sees. */
+ * follows: the match from a step that needs it is unknown. If the match is unknown at a position that the caller needs,
+ * the next window begins there. If that position is in the first half of the window, the next one is twice as large.
+ *
+ * A window of w characters has w / 2 more at most, which only lookbehinds see. If the window gives the matches of w / 2
+ * characters or more, it costs at most 3 of its characters for each of these. The other windows double in size up to
+ * the length n of the text, and together have at most 4.5 n. So all windows have fewer than 10 n. */
 #include "models/text/pattern_table.h"
 
 #include <stdlib.h>
@@ -25,10 +27,10 @@ struct th_table {
     const char *text;
     size_t count;
     size_t width;     /* characters of the window */
-    size_t capacity;  /* positions for which there is memory */
+    size_t capacity;  /* positions that fit into the memory */
     size_t *position; /* [positions] in the text */
     uint32_t *row;    /* [rows][capacity] the matches of the program's rows */
-    size_t positions; /* 0: there is no window */
+    size_t positions; /* 0: without a window */
     size_t first;     /* the index of the position that was asked for; those before it are for lookbehinds */
     size_t now;       /* the index of the position that was asked for last */
     uint64_t visits;

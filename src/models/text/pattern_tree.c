@@ -443,7 +443,7 @@ static int read_item(reader *r)
     return is_valid(r) ? read_set(r) : 0;
 }
 
-/* Reads a number below 10000; -1 if there is none. */
+/* Reads a number below 10000. Returns -1 without one. */
 static int read_number(reader *r)
 {
     const char *begin = r->in.at;

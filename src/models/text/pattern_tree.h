@@ -32,8 +32,8 @@ typedef enum th_tree_kind {
     TH_TREE_ATOMIC,     /* first, by its preferred match only */
 } th_tree_kind;
 
-/* What a part of an expression costs: at most so many steps (pattern_program.h), and so many atomic groups and
- * lookbehinds. */
+/* What a part of an expression costs: an upper bound of its steps (pattern_program.h), and the number of its atomic
+ * groups and lookbehinds. */
 typedef struct th_tree_cost {
     int steps, kept;
 } th_tree_cost;
