@@ -18,7 +18,10 @@ typedef struct trial {
     th_layout layout;
     int output;                              /* which of the operation's outputs */
     th_tensor *inputs[TH_MAX_SAMPLE_INPUTS]; /* all inputs; the checker passes its own copies of the checked ones */
+    th_tensor *others[TH_MAX_SAMPLE_INPUTS]; /* inputs with other values */
     bool checked[TH_MAX_SAMPLE_INPUTS];
+    const char *mode;    /* of the context: "" if it is the caller's */
+    bool mode_matters;   /* outputs or gradients differ in the other mode */
     int64_t comparisons; /* so far */
 } trial;
 
@@ -52,8 +55,8 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
         name_list[n] = names[n];
         checked[n++] = t->inputs[i];
     }
-    snprintf(name, sizeof name, "%s (sample \"%s\"%s%s)", t->op->name, t->sample->name,
-             t->layout == TH_LAYOUT_GAPS ? ", strided" : "", t->output ? ", another output" : "");
+    snprintf(name, sizeof name, "%s (sample \"%s\"%s%s%s)", t->op->name, t->sample->name,
+             t->layout == TH_LAYOUT_GAPS ? ", strided" : "", t->mode, t->output ? ", another output" : "");
     own.name = name;
     own.input_names = name_list;
     if (t->sample->tolerance > 0 && own.relative_tolerance <= 0)
@@ -64,11 +67,13 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
     return report->verdict == TH_GRADIENT_NOTHING_COMPARED ? TH_OK : status;
 }
 
-/* Makes the inputs of a trial, in its layout. */
+/* Makes the inputs of a trial, in its layout, and the inputs of another call. */
 static th_status make_inputs(th_context *ctx, trial *t, const th_gradient_options *options)
 {
     const th_dtype dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64;
     th_status status = th_sample_inputs(ctx, t->sample, dtype, options->seed + 1, t->inputs);
+    if (status == TH_OK && t->layout == TH_LAYOUT_PLAIN)
+        status = th_sample_inputs(ctx, t->sample, dtype, ~options->seed, t->others);
     for (int i = 0; i < t->sample->n_inputs && status == TH_OK; i++) {
         if (t->inputs[i]) {
             t->inputs[i] = th_operand_base(t->inputs[i], t->layout);
@@ -115,7 +120,9 @@ static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, cons
                       .sample = t->sample,
                       .layout = t->layout,
                       .inputs = t->inputs,
+                      .others = t->layout == TH_LAYOUT_PLAIN ? t->others : NULL,
                       .checked = t->checked,
+                      .mode = t->mode,
                       .random = options->seed + 1};
     set_tolerance(&graph, options);
     report->verdict = TH_GRADIENT_RIGHT;
@@ -126,7 +133,8 @@ static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, cons
         status = run_trials(ctx, t, options, report);
     if (good && status == TH_OK) {
         report->verdict = TH_GRADIENT_RIGHT;
-        (void)th_variants_run(&graph, report);
+        if (th_variants_run(&graph, report) && report->verdict == TH_GRADIENT_RIGHT && t->mode[0] == 0)
+            t->mode_matters = th_variants_mode_matters(&graph);
     }
     th_graph_end(&graph);
     if (status == TH_OK && report->verdict == TH_GRADIENT_WRONG)
@@ -142,8 +150,16 @@ static th_status check_sample(th_context *ctx, trial *t, th_guard *guard, const 
     th_status status = make_inputs(ctx, t, options);
     if (status == TH_OK)
         status = check_in_graph(ctx, t, guard, options, report);
-    for (int i = 0; i < t->sample->n_inputs; i++)
+    if (status == TH_OK && t->mode_matters) {
+        ctx->training = !ctx->training;
+        t->mode = ctx->training ? ", in training mode" : ", in evaluation mode";
+        status = check_in_graph(ctx, t, guard, options, report);
+        ctx->training = !ctx->training;
+    }
+    for (int i = 0; i < t->sample->n_inputs; i++) {
         th_tensor_free(t->inputs[i]);
+        th_tensor_free(t->others[i]);
+    }
     return ctx->error ? ctx->error : status;
 }
 
@@ -166,7 +182,7 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
             return report_nothing_compared(op, report,
                                            "a sample's number of inputs is outside 0 to TH_MAX_SAMPLE_INPUTS");
         for (int layout = 0; layout < TH_LAYOUTS && status == TH_OK; layout++) {
-            trial t = {.op = op, .sample = sample, .layout = (th_layout)layout};
+            trial t = {.op = op, .sample = sample, .layout = (th_layout)layout, .mode = ""};
             status = check_sample(ctx, &t, guard, options, report);
             *checked += t.comparisons;
         }

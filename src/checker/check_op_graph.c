@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "autograd/gradient.h"
+#include "checker/samples.h"
+#include "tapehead/ops.h"
 #include "tensor/format.h"
 #include "tensor/splitmix.h"
 
@@ -72,13 +74,30 @@ void th_graph_end(th_graph *graph)
     ctx->step_failed = graph->settings.step_failed || ctx->error;
 }
 
+void th_graph_go_elsewhere(th_graph *graph)
+{
+    memcpy(graph->value_here, graph->value, sizeof graph->value);
+    memset(graph->value, 0, sizeof graph->value);
+}
+
+void th_graph_come_back(th_graph *graph)
+{
+    for (int k = 0; k < TH_MAX_OUTPUTS; k++)
+        th_checker_release(graph->ctx, graph->value[k], graph->rows[k]);
+    memcpy(graph->value, graph->value_here, sizeof graph->value);
+}
+
 /* -- a run: forward -- */
 
 /* Makes the operation's operand from a leaf. */
 static th_tensor *operand_of(const th_graph *graph, const th_variant *variant, int i)
 {
     th_tensor *leaf = graph->inputs[i];
-    if (!variant->results || !graph->checked[i])
+    const bool result = variant->results && graph->checked[i];
+    if (variant->expanded == i + 1)
+        return th_expand(result ? th_apply(&th_op_check_copy, NULL, leaf) : leaf,
+                         th_sample_input_at(graph->sample, i)->shape);
+    if (!result)
         return th_operand_view(leaf, graph->layout);
     if (graph->layout == TH_LAYOUT_GAPS) /* the operand is a view of a result */
         return th_operand_view(th_apply(&th_op_check_copy, NULL, leaf), graph->layout);
@@ -90,14 +109,14 @@ bool th_graph_close(const th_graph *graph, double a, double b, double scale)
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= graph->tolerance * scale;
 }
 
-/* Stores the values of output k in the first run, and compares them in later runs. */
+/* Stores the values of output k in the first run with these inputs, and compares them in later runs. */
 static bool check_output(th_graph *graph, th_tensor *y, int k)
 {
     const th_tensor_impl *impl = th_tensor_impl_of(y);
     const int64_t rows = th_tensor_numel(impl);
     if (th_tensor_data(impl) == NULL && rows > 0) /* shapes only */
         return true;
-    if (graph->value[k] && rows != graph->rows[k]) {
+    if (graph->cotangent[k] && rows != graph->rows[k]) {
         th_fail(graph->ctx, TH_ERROR_SHAPE, "check_op", "output %d has %lld elements; in the first run it had %lld", k,
                 (long long)rows, (long long)graph->rows[k]);
         return false;
@@ -110,6 +129,8 @@ static bool check_output(th_graph *graph, th_tensor *y, int k)
     if (graph->value[k] == NULL) {
         graph->rows[k] = rows;
         graph->value[k] = values;
+        if (graph->cotangent[k])
+            return true;
         graph->cotangent[k] = th_checker_allocate(graph->ctx, "check_op", rows);
         if (graph->cotangent[k])
             fill_random(graph, graph->cotangent[k], rows);
@@ -135,13 +156,25 @@ static bool apply_operation(th_graph *graph, const th_variant *variant, th_tenso
     for (int k = 0; k < TH_MAX_OUTPUTS && !graph->ctx->error; k++) {
         if (!(variant->given & 1u << k))
             continue;
-        if (!variant->elsewhere && !check_output(graph, output[k], k))
+        if (!check_output(graph, output[k], k))
             return false;
         if (variant->shared) /* dL/dy is the sum of two parts; one comes through a copy */
             th_probe_add(loss, th_apply(&th_op_check_copy, NULL, output[k]), graph->cotangent[k], 1);
         th_probe_add(loss, output[k], graph->cotangent[k], variant->shared ? 2 : variant->half);
     }
     return !graph->ctx->error;
+}
+
+/* Calls the operation with other inputs, which no result of the first call may depend on. */
+static void apply_to_others(th_graph *graph, th_probe *loss)
+{
+    th_tensor *operand[TH_MAX_SAMPLE_INPUTS] = {NULL};
+    for (int i = 0; i < graph->sample->n_inputs; i++)
+        if (graph->others[i])
+            operand[i] = th_operand_view(graph->others[i], graph->layout);
+    th_tensor *y = th_apply_n(&graph->guard->op, graph->sample->attributes, graph->sample->n_inputs, operand, NULL);
+    if (graph->output_mask & 1)
+        th_probe_add(loss, y, NULL, 0);
 }
 
 /* Records the whole graph. Returns the loss, or NULL with the error pending. */
@@ -164,7 +197,9 @@ static th_tensor *record(th_graph *graph, const th_variant *variant)
         th_probe_add(&loss, th_probe_apply(&before), NULL, 0);
     if (graph->ctx->error || !apply_operation(graph, variant, operand, &loss))
         return NULL;
-    return th_probe_apply(&loss);
+    if (variant->followed)
+        apply_to_others(graph, &loss);
+    return graph->ctx->error ? NULL : th_probe_apply(&loss);
 }
 
 /* -- a run: backward -- */
@@ -208,6 +243,7 @@ static void prepare(th_graph *graph, const th_variant *variant)
     th_checker_apply(ctx, &graph->settings);
     ctx->no_grad_depth = 0;
     ctx->keep_values = ctx->tracing = false;
+    ctx->training ^= variant->other_mode;
     graph->guard->op.flags = (op->flags & ~removable) | (op->flags & removable & variant->flags);
     graph->guard->op.precomputed = variant->precomputed ? op->precomputed : 0;
     graph->guard->finding[0] = graph->finding[0] = 0;
@@ -216,6 +252,10 @@ static void prepare(th_graph *graph, const th_variant *variant)
         if (graph->checked[i]) {
             (void)th_set_requires_gradient(graph->inputs[i], (variant->required & 1u << i) != 0);
             th_empty_gradient(graph->inputs[i]);
+            if (graph->others) {
+                (void)th_set_requires_gradient(graph->others[i], variant->followed);
+                th_empty_gradient(graph->others[i]);
+            }
         }
 }
 

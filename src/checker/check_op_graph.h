@@ -19,7 +19,10 @@ typedef struct th_variant {
     int half;          /* 1: output gradients are 0 in elements 0, 2, ...; 2: in elements 1, 3, ... Not with shared */
     int times;         /* number of forwards and backwards, which add to the same gradients; 0: 1 */
     int same[2];       /* the first of these inputs is used for both; if they are equal, nothing changes */
-    bool elsewhere;    /* the inputs have other values than the sample's: outputs are not compared */
+    int expanded;      /* 1 + i: input i is expanded from its leaf, so that a stride is 0; 0: none */
+    int special;       /* 1 + i: an element of input i is NaN or infinite; 0: none */
+    bool followed;     /* another call, with other inputs, comes between forward and backward */
+    bool other_mode;   /* in evaluation mode if the context is in training mode, and the reverse */
     double scale;      /* factor of the output gradients; 0: 1 */
 } th_variant;
 
@@ -27,6 +30,12 @@ typedef struct th_variant {
 static inline bool th_variant_is_same(const th_variant *variant)
 {
     return variant->same[0] != variant->same[1];
+}
+
+/* Returns whether the inputs have other values than the sample's. The right gradients are then th_graph.pair. */
+static inline bool th_variant_is_elsewhere(const th_variant *variant)
+{
+    return th_variant_is_same(variant) || variant->expanded > 0 || variant->special > 0;
 }
 
 /* The number of inputs or outputs in a mask, and the first of them. */
@@ -46,6 +55,8 @@ typedef struct th_graph {
     const th_sample *sample;
     th_layout layout;
     th_tensor **inputs; /* bases */
+    th_tensor **others; /* the inputs of another call; NULL: there is none */
+    const char *mode;   /* of the context, for the report: "" if it is the caller's */
     const bool *checked;
     th_settings settings; /* the context's */
     uint64_t random;
@@ -55,16 +66,22 @@ typedef struct th_graph {
     int64_t columns, first[TH_MAX_SAMPLE_INPUTS]; /* elements of all checked inputs; the first one of each input */
     int64_t rows[TH_MAX_OUTPUTS];                 /* elements of output k; 0 before its first use */
     double *value[TH_MAX_OUTPUTS], *cotangent[TH_MAX_OUTPUTS]; /* [rows] */
-    double *extra;                     /* [columns]: the gradient that other readers of the inputs bring */
-    double *gradient;                  /* [columns]: of the last run */
-    double *reference[TH_MAX_OUTPUTS]; /* [columns]: under the cotangent of output k alone */
-    double *pair;                      /* [columns]: of all outputs, where two inputs have the same values */
-    char finding[TH_FINDING_TEXT];     /* a mistake in the last run, other than in gradients; or "" */
+    double *value_here[TH_MAX_OUTPUTS]; /* [rows]: of the sample's inputs, while value belongs to others */
+    double *extra;                      /* [columns]: the gradient that other readers of the inputs bring */
+    double *gradient;                   /* [columns]: of the last run */
+    double *reference[TH_MAX_OUTPUTS];  /* [columns]: under the cotangent of output k alone */
+    double *pair;                       /* [columns]: of all outputs, where inputs have other values */
+    double pair_size;                   /* the largest number in pair, or the size of the terms of a sum there */
+    char finding[TH_FINDING_TEXT];      /* a mistake in the last run, other than in gradients; or "" */
 } th_graph;
 
 /* Allocates the graph's arrays. Returns false with the error pending. Call th_graph_end in either case. */
 bool th_graph_begin(th_graph *graph);
 void th_graph_end(th_graph *graph);
+/* The outputs of the next run become the values that later runs must repeat. th_graph_come_back restores the ones
+ * before. Calls must not nest. */
+void th_graph_go_elsewhere(th_graph *graph);
+void th_graph_come_back(th_graph *graph);
 /* Returns whether a equals b within the tolerance for numbers of this size, or both are NaN. */
 bool th_graph_close(const th_graph *graph, double a, double b, double size);
 /* Returns the number of elements of input i. */

@@ -23,6 +23,8 @@ static double expected(const th_graph *graph, const th_variant *variant, int i, 
         value = graph->pair[column];
         if (i == variant->same[0])
             value += graph->pair[graph->first[variant->same[1]] + e];
+    } else if (th_variant_is_elsewhere(variant)) {
+        value = graph->pair[column];
     } else {
         for (uint32_t left = variant->given; left; left &= left - 1)
             value += graph->reference[th_mask_first(left)][column];
@@ -42,8 +44,8 @@ static double size_of_all(const th_graph *graph, const th_variant *variant)
         if (graph->value[k])
             largest = fmax(largest, th_checker_largest(graph->value[k], graph->rows[k]));
     }
-    if (th_variant_is_same(variant))
-        largest = fmax(largest, th_checker_largest(graph->pair, graph->columns));
+    if (th_variant_is_elsewhere(variant))
+        largest = fmax(largest, graph->pair_size);
     return largest * fabs(variant->scale != 0 ? variant->scale : 1);
 }
 
@@ -140,7 +142,7 @@ static void report_masks(const th_graph *graph, const th_variant *v, sentence *s
         else
             add_condition(s, "%s require%s no gradient", names, th_mask_count(missing) == 1 ? "s" : "");
     }
-    if (th_mask_count(v->given) > 1) {
+    if (th_mask_count(v->given) > 1 && !th_variant_is_elsewhere(v)) {
         list(graph, v->given, false, names, sizeof names);
         add_condition(s, "outputs %s have a gradient at the same time", names);
     }
@@ -153,6 +155,13 @@ static void report_conditions(const th_graph *graph, const th_variant *v, senten
     if (th_variant_is_same(v))
         add_condition(s, "the operation is called with the same tensor twice (%s and %s)", NAME(v->same[0]),
                       NAME(v->same[1]));
+    if (v->expanded)
+        add_condition(s, "%s is expanded, with a stride of 0", NAME(v->expanded - 1));
+    if (v->special)
+        add_condition(s, "an element of %s is NaN or infinite, on which these outputs do not depend",
+                      NAME(v->special - 1));
+    if (v->followed)
+        add_condition(s, "another call with other inputs comes between forward and backward");
     if (flags & TH_OP_IN_PLACE)
         add_condition(s, "an input gradient is written over output gradient 0 (TH_OP_IN_PLACE)");
     if (flags & TH_OP_OVER_INPUT)
@@ -181,10 +190,11 @@ static void report_element(const th_graph *graph, const th_variant *variant, th_
     const int i = wrong_input(graph, variant, &element);
     if (i < 0)
         return;
-    const th_shape *shape = &th_sample_input_at(graph->sample, i)->shape;
+    const bool expanded = variant->expanded == i + 1;
+    const th_shape shape = expanded ? th_shape_of(graph->inputs[i]) : th_sample_input_at(graph->sample, i)->shape;
     report->input = i;
-    report->index.ndim = shape->ndim;
-    th_index_at(shape->ndim, shape->size, element, report->index.size);
+    report->index.ndim = shape.ndim;
+    th_index_at(shape.ndim, shape.size, element, report->index.size);
     report->analytic = graph->gradient[graph->first[i] + element];
     report->numeric = expected(graph, variant, i, element);
     const double difference = fabs(report->analytic - report->numeric);
@@ -192,7 +202,7 @@ static void report_element(const th_graph *graph, const th_variant *variant, th_
     if (isnan(report->error))
         report->error = INFINITY;
     th_report_append(report, "the gradient of %s[", NAME(i));
-    for (int d = 0; d < shape->ndim; d++)
+    for (int d = 0; d < shape.ndim; d++)
         th_report_append(report, "%s%lld", d ? "," : "", (long long)report->index.size[d]);
     th_report_append(report, "] is %.9g; it should be %.9g\n", report->analytic, report->numeric);
 }
@@ -206,8 +216,8 @@ void th_variant_report(const th_graph *graph, const th_variant *variant, th_grad
     const int64_t checked = report->checked;
     *report = (th_gradient_report){
         .verdict = TH_GRADIENT_WRONG, .mode = report->mode, .checked = checked, .input = -1, .error = INFINITY};
-    th_report_append(report, "%s (sample \"%s\"%s) is wrong%s: ", op->name, graph->sample->name, layouts[graph->layout],
-                     s.text);
+    th_report_append(report, "%s (sample \"%s\"%s%s) is wrong%s: ", op->name, graph->sample->name,
+                     layouts[graph->layout], graph->mode ? graph->mode : "", s.text);
     if (graph->finding[0])
         th_report_append(report, "%s\n", graph->finding);
     else

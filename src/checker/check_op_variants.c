@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "checker/check_op_result.h"
+#include "tapehead/ops.h"
+#include "tensor/convert.h"
 
 /* Up to ALL_SUBSETS inputs: every subset. Up to ALL_PAIRS: every pair. Up to MAX_COMBINATIONS runs: every subset of
  * inputs with every subset of output gradients. */
@@ -57,6 +59,7 @@ static void simplify(th_graph *graph, th_variant *variant, const th_variant *sim
  * once more. */
 static void reduce(th_graph *graph, th_variant *variant)
 {
+    SIMPLIFY(followed, false);
     SIMPLIFY(times, 0);
     SIMPLIFY(scale, 0);
     SIMPLIFY(half, 0);
@@ -66,9 +69,10 @@ static void reduce(th_graph *graph, th_variant *variant)
     for (uint32_t flag = 1; flag <= every_flag; flag <<= 1)
         SIMPLIFY(flags, variant->flags & ~flag);
     SIMPLIFY(results, false);
-    if (!th_variant_is_same(variant))
+    if (!th_variant_is_elsewhere(variant)) /* there the right gradients are known for all inputs and outputs only */
         SIMPLIFY(required, graph->checked_mask);
-    for (uint32_t left = variant->given; left && th_mask_count(variant->given) > 1; left &= left - 1)
+    for (uint32_t left = th_variant_is_elsewhere(variant) ? 0 : variant->given;
+         left && th_mask_count(variant->given) > 1; left &= left - 1)
         SIMPLIFY(given, left & ~(left - 1));
     (void)th_graph_run(graph, variant);
 }
@@ -158,6 +162,9 @@ static void try_conditions(run *r)
     v.recomputed = true;
     try_variant(r, &v);
     v.recomputed = false;
+    v.followed = graph->others != NULL;
+    try_variant(r, &v);
+    v.followed = false;
     v.scale = LARGE;
     try_variant(r, &v);
     v.shared = true;
@@ -199,25 +206,34 @@ static bool are_alike(const th_graph *graph, int a, int b)
            memcmp(x->size, y->size, (size_t)x->ndim * sizeof *x->size) == 0;
 }
 
+/* Runs with inputs whose values are not the sample's. The gradients and outputs become the right ones. */
+static bool run_elsewhere(run *r)
+{
+    th_graph *graph = r->graph;
+    const th_variant v = plainest(graph);
+    r->done = r->done || !th_graph_run(graph, &v);
+    memcpy(graph->pair, graph->gradient, (size_t)graph->columns * sizeof *graph->pair);
+    graph->pair_size = th_checker_largest(graph->pair, graph->columns);
+    return !r->done;
+}
+
 /* Gives both inputs the values of the first: as two tensors, for the reference, and as one tensor. */
 static void try_same(run *r, int a, int b)
 {
     th_graph *graph = r->graph;
     th_tensor *own = graph->inputs[b];
-    th_variant v = plainest(graph);
     if (r->done)
         return;
+    th_graph_go_elsewhere(graph);
     graph->inputs[b] = th_keep(graph->inputs[a]);
-    v.elsewhere = true;
-    r->done = graph->inputs[b] == NULL || !th_graph_run(graph, &v);
-    memcpy(graph->pair, graph->gradient, (size_t)graph->columns * sizeof *graph->pair);
+    r->done = graph->inputs[b] == NULL || !run_elsewhere(r);
     th_tensor_free(graph->inputs[b]);
     graph->inputs[b] = own;
-    v = in_graph(graph);
-    v.elsewhere = true;
+    th_variant v = in_graph(graph);
     v.same[0] = a;
     v.same[1] = b;
     try_variant(r, &v);
+    th_graph_come_back(graph);
 }
 
 /* Tries every pair of inputs of equal type and shape; if there are many inputs, only neighbors. */
@@ -230,6 +246,133 @@ static void try_pairs(run *r)
             if (graph->checked[a] && graph->checked[b] && are_alike(graph, a, b))
                 try_same(r, a, b);
 }
+
+/* -- expanded inputs -- */
+
+/* Replaces the gradient of the expanded tensor in graph->pair by the gradient of the tensor that was expanded: the sums
+ * over the axis. */
+static void add_up(th_graph *graph, int i, int axis)
+{
+    const th_tensor_impl *t = th_tensor_impl_of(graph->inputs[i]);
+    double *gradient = graph->pair + graph->first[i];
+    const int64_t numel = th_tensor_numel(t), size = t->size[axis];
+    int64_t inner = 1;
+    for (int d = axis + 1; d < t->ndim; d++)
+        inner *= t->size[d];
+    for (int64_t e = 0; e < numel; e++) { /* a sum is never behind the element that is read */
+        const int64_t sum = e / (size * inner) * inner + e % inner;
+        gradient[sum] = gradient[e] + (e / inner % size ? gradient[sum] : 0);
+    }
+    graph->pair_size *= (double)size;
+    memset(gradient + numel / size, 0, (size_t)(numel - numel / size) * sizeof *gradient);
+}
+
+/* Changes every element by a few units in the last place. */
+static void change_last_places(const th_graph *graph, int i)
+{
+    const th_tensor_impl *t = th_tensor_impl_of(graph->inputs[i]);
+    const size_t size = th_dtype_size(t->dtype);
+    for (int64_t e = 0; e < th_tensor_numel(t) && graph->checked[i]; e++) {
+        void *at = (char *)th_tensor_data(t) + (size_t)e * size;
+        th_number_store(t->dtype, at, th_number_load(t->dtype, at) * (1 + (double)(e % 5 - 2) * graph->unit));
+    }
+}
+
+/* Runs with equal elements along an axis. Returns whether gradients and outputs are a reference for other layouts: they
+ * must hardly change if the last places of the elements do. They change if equal elements are a kink (max), or the
+ * gradient is a rounding error divided by another one (the standard deviation of equal numbers). */
+static bool run_with_equal_elements(run *r, int i)
+{
+    th_graph *graph = r->graph;
+    const th_variant v = plainest(graph), compared = {.required = v.required, .given = v.given, .expanded = i + 1};
+    if (!run_elsewhere(r))
+        return false;
+    change_last_places(graph, i);
+    r->done = !th_graph_run(graph, &v);
+    return !r->done && !th_variant_is_wrong(graph, &compared);
+}
+
+/* Returns whether the operation accepts the expanded operand. */
+static bool accepts_expanded(const th_graph *graph, int i, th_tensor *base)
+{
+    th_tensor *operand[TH_MAX_SAMPLE_INPUTS];
+    memcpy(operand, graph->inputs, (size_t)graph->sample->n_inputs * sizeof *operand);
+    operand[i] = th_expand(base, th_shape_of(graph->inputs[i]));
+    const bool accepts = operand[i] && th_apply_check(graph->guard->original, graph->sample->attributes,
+                                                      graph->sample->n_inputs, operand) == TH_OK;
+    if (graph->ctx->error != TH_ERROR_MEMORY)
+        th_error_clear(graph->ctx);
+    th_tape_clear(graph->ctx);
+    return accepts;
+}
+
+/* Expands input i along an axis. */
+static void try_expanded(run *r, int i, int axis)
+{
+    th_graph *graph = r->graph;
+    th_context *ctx = graph->ctx;
+    th_tensor *own = graph->inputs[i];
+    if (r->done)
+        return;
+    th_no_grad_begin(ctx);
+    th_tensor *base = th_keep(th_slice(own, axis, 0, 1, 1)), *equal = th_keep(th_expand(base, th_shape_of(own)));
+    th_no_grad_end(ctx);
+    th_tape_clear(ctx);
+    th_graph_go_elsewhere(graph);
+    if (equal && accepts_expanded(graph, i, base)) {
+        graph->inputs[i] = equal;
+        const bool compares = run_with_equal_elements(r, i);
+        if (compares && graph->checked[i])
+            add_up(graph, i, axis);
+        graph->inputs[i] = base;
+        th_variant v = in_graph(graph);
+        v.expanded = i + 1;
+        if (compares)
+            try_variant(r, &v);
+        graph->inputs[i] = own;
+    }
+    th_graph_come_back(graph);
+    th_tensor_free(base);
+    th_tensor_free(equal);
+    r->done |= ctx->error != TH_OK;
+}
+
+/* Expands each input along its first and its last axis. */
+static void try_all_expanded(run *r)
+{
+    const th_graph *graph = r->graph;
+    for (int i = 0; i < graph->sample->n_inputs; i++) {
+        const th_tensor_impl *t = graph->inputs[i] ? th_tensor_impl_of(graph->inputs[i]) : NULL;
+        if (t == NULL || th_is_storage(t->dtype) || th_tensor_numel(t) == 0)
+            continue;
+        int first = 0, last = t->ndim - 1;
+        while (first < t->ndim && t->size[first] == 1)
+            first++;
+        while (last > first && t->size[last] == 1)
+            last--;
+        if (first <= last)
+            try_expanded(r, i, first);
+        if (first < last)
+            try_expanded(r, i, last);
+    }
+}
+
+/* -- the mode -- */
+
+bool th_variants_mode_matters(th_graph *graph)
+{
+    th_variant v[2] = {plainest(graph), in_graph(graph)};
+    bool matters = false;
+    for (int i = 0; i < 2 && !matters && !graph->ctx->error; i++) {
+        v[i].other_mode = true;
+        matters = still_wrong(graph, &v[i]);
+    }
+    if (graph->ctx->error != TH_ERROR_MEMORY)
+        th_error_clear(graph->ctx); /* the operation does not run in this mode */
+    return matters;
+}
+
+/* -- all variants -- */
 
 bool th_variants_begin(th_graph *graph)
 {
@@ -253,6 +396,7 @@ bool th_variants_run(th_graph *graph, th_gradient_report *report)
         try_conditions(&r);
         try_halves(&r);
         try_pairs(&r);
+        try_all_expanded(&r);
         break;
     case TH_LAYOUT_GAPS:
         for_subsets(&r, with_shared);

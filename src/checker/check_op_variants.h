@@ -11,5 +11,8 @@ bool th_variants_begin(th_graph *graph);
 /* Runs all variants. Reduces the first wrong one to the conditions that it needs, and reports it. Returns false with
  * the error pending. */
 bool th_variants_run(th_graph *graph, th_gradient_report *report);
+/* Returns whether outputs or gradients change from training to evaluation mode, or the reverse. The operation must then
+ * be checked in both. False also if it rejects the other mode, or with the error pending. */
+bool th_variants_mode_matters(th_graph *graph);
 
 #endif
