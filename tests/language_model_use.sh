@@ -1,7 +1,6 @@
 #!/bin/sh
-# language_model_use.sh LANGUAGE_MODEL COPY_TASK: what the program says about options and data, and what it chooses without them: questions
-# without a history, precisions that change nothing, tables instead of examples, the points of the curves, a separate file for
-# validation, samples of tuning, and a signal during the first evaluation.
+# language_model_use.sh LANGUAGE_MODEL COPY_TASK: how the program treats options and data that users often get wrong, and its defaults for
+# short runs.
 set -eu
 program=$1 copy_task=$2
 . "$(dirname "$0")/language_model_checks.sh"
@@ -40,4 +39,22 @@ expect 0 "$nothing.*; --weights q8_0 stores weights so" "$program" sample model 
 expect 0 "$nothing" "$program" chat model --precision int8 --weights bfloat16 <questions
 expect 0 "$nothing" "$copy_task" --steps 1 --quiet --precision int8
 expect 0 '' "$program" sample model --tokens 2 --precision int8 --weights q4_0
-! grep -q "$nothing" said || fail "int8 with q4_0: $(cat said)"
+! grep -q -- "$nothing" said || fail "int8 with q4_0: $(cat said)"
+
+# -- tune: the log has a line for each of few steps, and config.json tells what the model has --
+expect 0 'improved from' tune data.jsonl run --lr 0.01 --sample-tokens 0 --epochs 13
+[ "$(grep -c '"loss/train"' run/log.jsonl)" -eq 10 ] || fail "points of the training loss: $(cat run/log.jsonl)"
+for member in '"vocabulary": 257' '"layers": 1' '"heads": 2' '"width": 32' '"llama": true' '"log-every": 1'; do
+    grep -q "^  $member,$" run/config.json || fail "config.json does not say $member: $(grep "${member%:*}" run/config.json)"
+done
+expect 0 '' "$program" resume run --steps 11 --quiet
+expect 0 'steps=30' tune data.jsonl longer --steps 30 --local-steps 3 --sample-tokens 0
+grep -q '"eval-every": 3,' longer/config.json && grep -q '"warmup": 0,' longer/config.json || fail "defaults with --steps"
+expect 2 '--vocabulary must be at least 256 with bpe' "$program" train text other --tokenizer bpe --vocabulary 255
+
+# -- 0 epochs only measure; the memory has units --
+expect 0 'steps=0 ' tune data.jsonl measured --epochs 0 --sample-tokens 0
+expect 0 'steps=0 ' "$program" train text nothing --epochs 0 --sample-tokens 0 --quiet
+expect 0 'memory=[0-9]* reserved=[0-9]*$' tune data.jsonl other --memory
+grep -q 'training takes [0-9.]* MiB of memory (tensors: at most [0-9.]* [KM]iB); this machine has [0-9.]* [GT]iB$' said ||
+    fail "the memory: $(cat said)"

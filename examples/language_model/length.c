@@ -10,11 +10,32 @@ enum { DEFAULT_TOKENS = DEFAULT_LENGTH * DEFAULT_BATCH };
 enum { TUNING_TOKENS = 2048 }; /* the same for a file with marks, in which only some tokens count */
 enum { MAX_LENGTH = 4096 };    /* the largest default; --length may be larger */
 
+size_t machine_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages <= 0 || size <= 0                   ? 0
+           : (size_t)pages > SIZE_MAX / (size_t)size ? SIZE_MAX
+                                                     : (size_t)pages * (size_t)size;
+}
+
 /* Half of the machine's memory. The other half is for other programs. */
 static size_t usable_memory(void)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages / 2 * (size_t)size : SIZE_MAX;
+    const size_t all = machine_memory();
+    return all > 0 ? all / 2 : SIZE_MAX;
+}
+
+const char *spell_bytes(size_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double number = (double)bytes;
+    size_t unit = 0;
+    while (number >= 1000 && unit + 1 < sizeof units / sizeof *units) {
+        number /= 1024;
+        unit++;
+    }
+    snprintf(text, size, number < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", number, units[unit]);
+    return text;
 }
 
 /* Returns the default of --batch, a multiple of the number of shards. */

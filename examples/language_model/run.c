@@ -330,6 +330,19 @@ static void choose_end_token(trainer *t)
         chosen.end_token = -1;
 }
 
+/* Sets the options of new models to what the model has, so that config.json says nothing else. */
+static void keep_model_options(void)
+{
+    const th_language_model_options *model = &chosen.model;
+    chosen.vocabulary = model->vocabulary;
+    chosen.layers = model->layers;
+    chosen.heads = model->heads;
+    chosen.kv_heads = model->block.kv_heads;
+    chosen.width = model->width;
+    chosen.mlp_width = model->block.mlp_width;
+    chosen.llama = model->block.norm == TH_RMS_NORM && model->block.gated && model->block.scores.rotary;
+}
+
 void choose_model(trainer *t, const texts *text, bool other_tokenizer)
 {
     if (chosen.from)
@@ -343,6 +356,7 @@ void choose_model(trainer *t, const texts *text, bool other_tokenizer)
             refuse_other_tokenizer(t);
         compare_vocabularies(t, chosen.from);
     }
+    keep_model_options();
     choose_end_token(t);
 }
 

@@ -52,7 +52,7 @@ const program_option options_of_a_run[] = {
     {"tokenizer",
      "characters, bytes, bpe (learned from the text), or a transformers folder; with --from the model's own",
      .text = &chosen.tokenizer, .given = &was_given.tokenizer, .group = "The text"},
-    {"vocabulary", "tokens that bpe learns", .integer = &chosen.vocabulary, .low = 256, .high = 1e6},
+    {"vocabulary", "tokens that bpe learns, at least 256", .integer = &chosen.vocabulary, .low = 1, .high = 1e6},
     {"validation", "share of the text, its end, to measure on", .real = &chosen.validation, .low = 1e-6, .high = 0.9},
     {"layers", "transformer blocks", .integer = &chosen.layers, .low = 1, .high = 1000, .group = "The model"},
     {"heads", "of attention; their number divides the width", .integer = &chosen.heads, .low = 1, .high = 1024},
@@ -104,10 +104,11 @@ const program_option options_of_a_run[] = {
     {"weights", "how frozen weights are stored: float32, bfloat16, float16, q8_0 or q4_0", .text = &chosen.weights},
     {"chat", "how conversations are written: a kind of chat template, or plain (default: the model's template)",
      .text = &chosen.chat},
-    {"epochs", "times that each example is seen, instead of --steps; 0: --steps", .real = &chosen.epochs, .low = 0,
-     .high = 1e6, .given = &was_given.epochs},
+    {"epochs", "times that each example is seen, instead of --steps; 0 only measures", .real = &chosen.epochs, .low = 0,
+     .high = 1e6, .given = &was_given.epochs, .standard = "by --steps"},
     {"log-every", "steps from one line of the log to the next", .integer = &chosen.log_every, .low = 1,
-     .high = MAX_STEPS, .group = "Reports"},
+     .high = MAX_STEPS, .group = "Reports", .given = &was_given.log_every,
+     .standard = "a twentieth of the steps, 1 to 10"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", .integer = &chosen.eval_every,
      .low = 1, .high = MAX_STEPS, .given = &was_given.eval_every},
     {"keep", "checkpoints to keep, the newest included", .integer = &chosen.keep, .low = 1, .high = MAX_CHECKPOINTS},
@@ -145,6 +146,11 @@ static void set_llama_options(th_language_model_options *m)
         m->block.mlp_width = (8 * m->width / 3 + 15) / 16 * 16;
 }
 
+bool steps_depend_on_data(void)
+{
+    return !was_given.steps && (chosen.epochs > 0 || was_given.epochs);
+}
+
 /* Returns whether an option of the model differs from its default. */
 static bool has_model_options(void)
 {
@@ -169,6 +175,12 @@ th_dtype storage_called(const char *name)
     if (!find_storage(name, &dtype))
         refuse(PROGRAM, "--weights must be float32, bfloat16, float16, q8_0 or q4_0, not ", name);
     return dtype;
+}
+
+int64_t in_local_steps(int64_t count)
+{
+    const int64_t least = count < 1 ? 1 : count, local = chosen.local_steps;
+    return local > 0 ? (least + local - 1) / local * local : least;
 }
 
 bool local_steps_divide(int64_t steps)
@@ -208,6 +220,8 @@ static void refuse_contradictions(void)
                  (long long)width, (long long)heads, (long long)(width / heads), (long long)(width + heads));
         refuse(PROGRAM, problem, "");
     }
+    if (strcmp(chosen.tokenizer, "bpe") == 0 && chosen.vocabulary < 256)
+        refuse(PROGRAM, "--vocabulary must be at least 256 with bpe, which has a token for each byte", "");
     if (chosen.from && has_model_options())
         refuse(PROGRAM,
                "--llama, --layers, --heads, --kv-heads, --width and --mlp-width are for new models: --from a folder "
@@ -221,7 +235,10 @@ static void refuse_contradictions(void)
         refuse(PROGRAM, "the prompt must not be empty", "");
     if (!chosen.from || was_given.batch) /* otherwise length.c chooses the batch */
         check_shards(PROGRAM, chosen.shards, chosen.batch);
-    check_local_steps();
+    if (!was_given.eval_every)
+        chosen.eval_every = in_local_steps(chosen.eval_every);
+    if (!steps_depend_on_data())
+        check_local_steps();
 }
 
 void complete_rates(void)

@@ -15,7 +15,7 @@ enum { DEFAULT_LENGTH = 64, DEFAULT_BATCH = 12 }; /* of windows; with --from see
 
 /* Whether the command line has these options. With --from their defaults differ. */
 typedef struct given_options {
-    bool tokenizer, batch, lr, steps, warmup, eval_every, epochs;
+    bool tokenizer, batch, lr, steps, warmup, eval_every, log_every, epochs;
 } given_options;
 extern given_options was_given;
 
@@ -65,8 +65,12 @@ extern const program_option options_of_a_run[];
 const program_option *options_with(const program_option *more);
 /* Rejects options that contradict each other, and fills in the options of the model. */
 void complete_settings(void);
+/* Returns whether --epochs tells the number of steps, so that it is known when the data is. */
+bool steps_depend_on_data(void);
 /* Rejects numbers of steps that --local-steps does not divide: only an outer step can be the last one, or be saved. */
 void check_local_steps(void);
+/* Returns count, at least 1, rounded up to a multiple of --local-steps. */
+int64_t in_local_steps(int64_t count);
 /* Returns whether --local-steps divides a number of steps. */
 bool local_steps_divide(int64_t steps);
 /* Sets *dtype to the storage of frozen weights. Returns false if the name is unknown. */

@@ -288,7 +288,7 @@ static void refuse_inconsistent(const json_t *all, const char *file)
     } rules[] = {
         {"precision", "float32, bfloat16x3, bfloat16 or int8", find_precision(chosen.precision, &precision)},
         {"weights", "float32, bfloat16, float16, q8_0 or q4_0", find_storage(chosen.weights, &storage)},
-        {"heads", "a divisor of \"width\"", chosen.width % chosen.heads == 0},
+        {"heads", "a divisor of \"width\"", chosen.from || chosen.width % chosen.heads == 0},
         {"kv-heads", "0 or a divisor of \"heads\"", chosen.kv_heads == 0 || chosen.heads % chosen.kv_heads == 0},
         {"model.heads", "a divisor of \"model.width\"", block->head_width > 0 || MODEL.width % MODEL.heads == 0},
         {"model.block.kv_heads", "0 or a divisor of \"model.heads\"",

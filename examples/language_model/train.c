@@ -35,6 +35,19 @@ static void choose_kind(const texts *text)
         chosen.marked = false;
 }
 
+static void print_forecast(const trainer *t)
+{
+    enum { TEXT = 32 };
+    const th_memory_usage memory = th_memory(t->ctx);
+    const size_t reserved = memory.reserved_peak + memory.mapped, machine = machine_memory();
+    char used[TEXT], taken[TEXT], all[TEXT];
+    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu\n", (long long)th_module_count(t->model), memory.peak,
+           memory.reserved_peak);
+    printf(PROGRAM ": training takes %s of memory (tensors: at most %s); this machine has %s\n",
+           spell_bytes(reserved, taken, TEXT), spell_bytes(memory.peak, used, TEXT),
+           machine > 0 ? spell_bytes(machine, all, TEXT) : "an unknown amount");
+}
+
 /* Prints the memory that training takes, measured in a shapes-only context. */
 static void forecast(trainer *t, const char *const *words, int count)
 {
@@ -51,10 +64,7 @@ static void forecast(trainer *t, const char *const *words, int count)
     make_optimizer(t);
     for (int step = 0; step < 2; step++) /* the second step reaches the peak */
         expect(t, rehearse(t, false));
-    const th_memory_usage memory = th_memory(t->ctx);
-    printf(PROGRAM ": parameters=%lld memory=%zu reserved=%zu (largest number of bytes in use, and reserved "
-                   "from the system; the log adds up to 0.1 kB for each of its lines)\n",
-           (long long)th_module_count(t->model), memory.peak, memory.reserved_peak);
+    print_forecast(t);
 }
 
 /* Ends the program if the text is too short: training needs a window and its last target, validation needs one
@@ -136,7 +146,7 @@ static void begin_run(trainer *t, const texts *text)
                 "does not see the parts before it\n",
                 (long long)longest);
     open_windows(t, NEXT_TOKENS);
-    choose_steps(t);
+    choose_steps(t, tuning);
     make_pretrained(t);
     read_chat_to_keep(t, instructions, &chat);
     replace_run(t->run);

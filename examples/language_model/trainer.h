@@ -142,6 +142,10 @@ void open_model_folder(trainer *t, const char *folder, bool stored, const char *
 void open_run(trainer *t, const char *run, const char *checkpoint, bool weights);
 
 /* -- length.c -- */
+/* Returns the bytes of this machine's memory; 0 if they are unknown. */
+size_t machine_memory(void);
+/* Writes a number of bytes for readers, such as "14.6 MiB", into text [size]. Returns text. */
+const char *spell_bytes(size_t bytes, char *text, size_t size);
 /* Chooses --length and --batch for a pretrained model unless they are given, and prints them to standard error. tokens:
  * the number of tokens for training; with evaluate_only, for measuring. */
 void choose_windows(int64_t tokens, bool evaluate_only);

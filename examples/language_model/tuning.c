@@ -28,6 +28,7 @@ static const struct {
     {"steps", "of the optimizer, instead of --epochs", "by --epochs"},
     {"batch", "windows in a batch", "as many as 2048 tokens fill, or 768 of a single text, 1 to 12"},
     {"lr", "the highest learning rate", "0.0002; with --lora 0 0.0003, or 0.0384 / width for a width above 128"},
+    {"epochs", "times that each example is seen; 0 only measures", "3"},
     {"warmup", "steps up to the highest learning rate", "3 % of the steps"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", "a tenth of the steps"},
 };
@@ -69,21 +70,26 @@ const program_option *tuning_options(const program_option *more)
     return table;
 }
 
-void choose_steps(const trainer *t)
+/* Returns the steps that see each example --epochs times. */
+static int64_t steps_of_epochs(const trainer *t)
 {
-    enum { EVALUATIONS = 10 };
-    if (chosen.epochs == 0)
-        return;
     const double windows = (double)th_windows_count(t->training) * chosen.epochs;
     const double steps = ceil(windows / (double)(chosen.batch * chosen.accumulate));
-    if (!was_given.steps)
-        chosen.steps = steps < 1 ? 1 : steps > 1e9 ? 1000000000 : (int64_t)steps;
-    if (!was_given.warmup)
+    return chosen.epochs == 0 ? 0 : in_local_steps(steps > 1e9 ? 1000000000 : (int64_t)steps);
+}
+
+void choose_steps(const trainer *t, bool tuning)
+{
+    enum { EVALUATIONS = 10, LINES = 20, MOST_BETWEEN_LINES = 10 };
+    if (steps_depend_on_data())
+        chosen.steps = steps_of_epochs(t);
+    if ((tuning || steps_depend_on_data()) && !was_given.warmup)
         chosen.warmup = chosen.steps / 33; /* 3 % */
-    if (!was_given.eval_every)
-        chosen.eval_every = chosen.steps < EVALUATIONS ? 1 : chosen.steps / EVALUATIONS;
-    if (chosen.local_steps > 0)
-        check_local_steps();
+    if ((tuning || steps_depend_on_data()) && !was_given.eval_every)
+        chosen.eval_every = in_local_steps(chosen.steps / EVALUATIONS);
+    if (!was_given.log_every)
+        chosen.log_every = chosen.steps < LINES ? 1 : (int64_t)fmin((double)(chosen.steps / LINES), MOST_BETWEEN_LINES);
+    check_local_steps();
 }
 
 /* -- data -- */

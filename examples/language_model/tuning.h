@@ -9,8 +9,9 @@ void set_tuning_defaults(void);
 /* Returns the options of `tune` with its defaults: those of `train` without the options of new models. more: as for
  * options_with. */
 const program_option *tuning_options(const program_option *more);
-/* Sets the steps, the warm-up and the evaluations by --epochs, when the windows are open. */
-void choose_steps(const trainer *t);
+/* Sets the steps by --epochs when the windows are open, and then the lines of the log, and the warm-up and the evaluations
+ * of `tune` or --epochs. */
+void choose_steps(const trainer *t, bool tuning);
 
 /* Returns whether a path is a file with lines of JSON, by its name. */
 bool is_instructions(const char *path);
