@@ -21,7 +21,8 @@
 
 #include "started.h"
 
-/* One option, with exactly one of integer, real, text and flag. A table ends with an entry without a name. */
+/* One option, with exactly one of integer, real, text and flag; or with real and text, for a number or another word. A
+ * table ends with an entry without a name. */
 typedef struct {
     const char *name, *help;
     int64_t *integer; /* --name N, an integer from low to high */
@@ -103,7 +104,7 @@ static inline void print_help(const char *about, const program_option *options)
         if (o->integer || o->real)
             printf(" (%s to %s, default %s)", spell_number(o->low, low), spell_number(o->high, high),
                    o->standard ? o->standard : spell_number(o->integer ? (double)*o->integer : *o->real, standard));
-        if (o->text && (o->standard || *o->text))
+        else if (o->text && (o->standard || *o->text))
             printf(" (default %s)", o->standard ? o->standard : *o->text);
         printf("\n");
     }
@@ -116,15 +117,19 @@ static inline void set_option(const char *program, const program_option *o, cons
 {
     if (o->given)
         *o->given = true;
-    if (o->flag)
+    if (o->flag) {
         *o->flag = true;
-    if (o->text)
-        *o->text = argument;
-    if (!o->integer && !o->real)
         return;
+    }
     char *end;
     const double value = strtod(argument, &end);
-    const bool number = end != argument && *end == 0 && value >= o->low && value <= o->high; /* false for NaN */
+    const bool whole = end != argument && *end == 0;
+    const bool word = o->text && (!o->real || !whole);
+    if (word) {
+        *o->text = argument;
+        return;
+    }
+    const bool number = whole && value >= o->low && value <= o->high; /* false for NaN */
     if (!number || (o->integer && value != floor(value))) {
         char problem[160], low[32], high[32];
         snprintf(problem, sizeof problem, "--%s takes a%s number from %s to %s, not ", o->name,

@@ -58,3 +58,30 @@ expect 0 'steps=0 ' "$program" train text nothing --epochs 0 --sample-tokens 0 -
 expect 0 'memory=[0-9]* reserved=[0-9]*$' tune data.jsonl other --memory
 grep -q 'training takes [0-9.]* MiB of memory (tensors: at most [0-9.]* [KM]iB); this machine has [0-9.]* [GT]iB$' said ||
     fail "the memory: $(cat said)"
+
+# -- a separate file for validation: all of DATA trains, and the loss is that of the file --
+awk 'BEGIN { for (i = 0; i < 9; i++) printf "{\"prompt\": \"dog %d is\", \"completion\": \" blue\"}\n", i }' >held_out.jsonl
+expect 0 'over 54 tokens of validation examples' tune data.jsonl separate --validation held_out.jsonl --sample-tokens 0 --steps 4
+loss=$(grep -o ' loss=[0-9.]*' said)
+expect 0 "$loss" "$program" eval separate --text held_out.jsonl
+expect 0 "$loss" "$program" eval separate
+expect 0 '' "$program" resume separate --steps 5 --quiet
+grep -q '"validation file": "held_out.jsonl"' separate/config.json || fail "config.json does not name the file"
+mv held_out.jsonl held_out && expect 0 'over 54 tokens' sh -c '"$@" <held_out' - "$program" tune model data.jsonl piped --validation - \
+    --sample-tokens 0 --steps 4 --quiet --batch 4
+cmp separate/text.tokens piped/text.tokens || fail "a pipe has other examples than a file"
+expect 0 'training takes' tune data.jsonl other --validation held_out --memory
+head -n 20 text >part
+expect 0 'tokens=' "$program" train text whole --validation part --layers 1 --heads 1 --width 8 --length 16 --steps 2 --eval-batches 0 \
+    --sample-tokens 0 --quiet
+grep -q "\"training tokens\": $(wc -c <text)," whole/config.json || fail "a part of the text does not train"
+grep -q " tokens=$(($(wc -c <part) - 1))$" said || fail "the loss is not that of the file: $(cat said)"
+expect 0 'training takes' "$program" train text other --from model --validation part --memory
+expect 2 '--validation takes a number from 1e-06 to 0.9, not 2' tune data.jsonl other --validation 2
+expect 1 'the text missing.jsonl cannot be used: No such file' tune data.jsonl other --validation missing.jsonl
+expect 1 'text, line 1: the line is not a JSON object: The cat' tune data.jsonl other --validation text
+printf '\n\n' >blank.jsonl
+expect 1 'blank.jsonl has no examples' tune data.jsonl other --validation blank.jsonl
+printf a >short
+expect 1 '1 for validation, which needs 2. Give more text for --validation' "$program" train part other --validation short
+[ ! -e other ] || fail "a refused run leaves a folder: $(ls -a other)"

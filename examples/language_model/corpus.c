@@ -22,7 +22,7 @@ static th_tokenizer *train_bpe(th_context *ctx, const texts *text)
     const th_bpe_options options = {.vocabulary = chosen.vocabulary,
                                     .min_frequency = 2,
                                     .specials = specials,
-                                    .n_specials = text->documents > 1 ? 1 : 0};
+                                    .n_specials = has_documents(text) ? 1 : 0};
     return th_tokenizer_train(ctx, text->bytes, text->count, &options);
 }
 
@@ -34,7 +34,7 @@ th_tokenizer *make_tokenizer(th_context *ctx, const texts *text)
                       : strcmp(chosen.tokenizer, "characters") == 0 ? make_characters(ctx, text)
                                                                     : th_tokenizer_load(ctx, chosen.tokenizer);
     /* A pretrained model does not have weights for another token. */
-    if (text->documents > 1 && chosen.from == NULL && th_tokenizer_find(t, END_OF_TEXT) < 0)
+    if (has_documents(text) && chosen.from == NULL && th_tokenizer_find(t, END_OF_TEXT) < 0)
         (void)th_tokenizer_add(t, END_OF_TEXT);
     return t;
 }
@@ -79,11 +79,12 @@ static size_t end_of_piece(const char *bytes, size_t begin, size_t end)
 
 bool ends_documents(const th_tokenizer *tokenizer, const texts *text)
 {
-    return text->documents > 1 && chosen.end_token >= 0 && chosen.end_token < th_tokenizer_size(tokenizer);
+    return has_documents(text) && chosen.end_token >= 0 && chosen.end_token < th_tokenizer_size(tokenizer);
 }
 
+/* Adds the number of tokens to *written. */
 static th_status encode_document(th_tokenizer *tokenizer, const char *bytes, size_t begin, size_t end,
-                                 th_token_list *tokens, th_token_writer *writer)
+                                 th_token_list *tokens, th_token_writer *writer, int64_t *written)
 {
     th_status status = TH_OK;
     bool begins = chosen.marked;
@@ -98,6 +99,7 @@ static th_status encode_document(th_tokenizer *tokenizer, const char *bytes, siz
                 status = th_token_writer_append(writer, tokens->token + 1, (int64_t)tokens->count - 1);
         } else if (status == TH_OK)
             status = th_token_writer_append(writer, tokens->token, (int64_t)tokens->count);
+        *written += (int64_t)tokens->count;
     }
     return status;
 }
@@ -108,11 +110,16 @@ th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *tex
                                             : th_token_writer_open(ctx, path, th_tokenizer_size(tokenizer));
     th_token_list tokens = {0};
     const int32_t end_token = (int32_t)chosen.end_token;
+    int64_t written = 0;
     th_status status = writer ? TH_OK : th_error_code(ctx);
     for (size_t i = 0, begin = 0; i < text->documents && status == TH_OK; begin = text->end[i++]) {
-        status = encode_document(tokenizer, text->bytes, begin, text->end[i], &tokens, writer);
-        if (status == TH_OK && ends_documents(tokenizer, text))
+        if (i == text->documents - text->held_out)
+            chosen.training_tokens = written;
+        status = encode_document(tokenizer, text->bytes, begin, text->end[i], &tokens, writer, &written);
+        if (status == TH_OK && ends_documents(tokenizer, text)) {
             status = th_token_writer_append(writer, &end_token, 1);
+            written++;
+        }
     }
     th_token_list_free(&tokens);
     return writer ? th_token_writer_close(writer) : status;

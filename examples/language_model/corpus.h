@@ -17,7 +17,7 @@ th_tokenizer *make_tokenizer(th_context *ctx, const texts *text);
 
 /* Returns whether each document ends with the settings' end-of-text token. */
 bool ends_documents(const th_tokenizer *tokenizer, const texts *text);
-/* Writes the text's tokens to a token file. */
+/* Writes the text's tokens to a token file. Sets the training tokens of the settings if documents are held out. */
 th_status encode_text(th_context *ctx, th_tokenizer *tokenizer, const texts *text, const char *path);
 
 /* Counts the bytes of text in tokens begin .. end of a file, for bits per byte. Special tokens count as 0 bytes. -1

@@ -21,9 +21,10 @@ extern given_options was_given;
 
 typedef struct settings {
     /* the text */
-    const char *tokenizer; /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers */
-    int64_t vocabulary;    /* of bpe */
-    double validation;     /* the share of the text, at its end, for validation */
+    const char *tokenizer;       /* "characters", "bytes", "bpe", or a folder or tokenizer.json of transformers */
+    int64_t vocabulary;          /* of bpe */
+    double validation;           /* the share of the text, at its end, for validation */
+    const char *validation_file; /* or the text for validation; NULL: a share */
     /* the model */
     bool llama;
     int64_t layers, heads, kv_heads, width, mlp_width;

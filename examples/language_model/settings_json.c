@@ -51,6 +51,7 @@ static const char *other_layers; /* a digit for each layer, 1 or 0; "" without o
     }
 
 static const program_option derived_settings[] = {
+    {"validation file", .text = &chosen.validation_file},
     {"training tokens", .integer = &chosen.training_tokens, .low = 0, .high = 1e15},
     {"end token", .integer = &chosen.end_token, .low = -1, .high = INT32_MAX},
     {"marked", .flag = &chosen.marked},
@@ -203,7 +204,7 @@ static _Noreturn void refuse_member(const char *file, const char *name, const js
 static bool may_be_null(const program_option *o)
 {
     return o->text == &chosen.from || o->text == &chosen.freeze || o->text == &chosen.prompt ||
-           o->text == &chosen.lora_targets || o->text == &chosen.chat;
+           o->text == &chosen.lora_targets || o->text == &chosen.chat || o->text == &chosen.validation_file;
 }
 
 static bool is_valid(const program_option *o, const json_t *value)
@@ -223,7 +224,7 @@ static const char *describe(const program_option *o, char *text, size_t bytes)
     char low[32], high[32];
     if (o->flag)
         return "true or false";
-    if (o->text)
+    if (o->text && !o->real)
         return may_be_null(o) ? "a text of at most 4096 bytes, or null" : "a text of at most 4096 bytes";
     snprintf(text, bytes, "a%s number, %s to %s", o->integer ? " whole" : "", spell_number(o->low, low),
              spell_number(o->high, high));
@@ -271,6 +272,7 @@ static void add_older(json_t *all)
     add_missing(all, "lora-targets", json_null());
     add_missing(all, "weights", json_string("float32"));
     add_missing(all, "chat", json_null());
+    add_missing(all, "validation file", json_null());
     add_missing(all, "epochs", json_integer(0));
 }
 

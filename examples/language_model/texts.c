@@ -176,15 +176,21 @@ static bool map_word(const char *word, texts *text)
     const int file = open_word(word, &status);
     if (status.st_size == 0)
         refuse_text(word, "it is empty");
-    *text = (texts){word, map_file(word, file, (size_t)status.st_size), (size_t)status.st_size, NULL, 0};
+    *text =
+        (texts){.name = word, .bytes = map_file(word, file, (size_t)status.st_size), .count = (size_t)status.st_size};
     close(file);
     return true;
 }
 
-texts open_texts(const char *const *words, int count)
+bool has_documents(const texts *text)
+{
+    return text->held_out > 1 || text->documents - text->held_out > 1;
+}
+
+texts open_texts(const char *const *words, int count, const char *validation)
 {
     copy c = {.file = -1};
-    if (count == 1 && map_word(words[0], &c.all)) {
+    if (count == 1 && validation == NULL && map_word(words[0], &c.all)) {
         const size_t bytes = c.all.count;
         c.all.count = 0;
         add_document(&c, bytes);
@@ -193,6 +199,10 @@ texts open_texts(const char *const *words, int count)
     c.file = open_unnamed();
     for (int i = 0; i < count; i++)
         copy_word(&c, words[i]);
+    const size_t training = c.all.documents;
+    if (validation)
+        copy_word(&c, validation);
+    c.all.held_out = c.all.documents - training;
     c.all.name = count == 1 && strcmp(words[0], standard_input) != 0 ? words[0] : "the text";
     c.all.bytes = map_file(c.all.name, c.file, c.all.count);
     close(c.file);

@@ -14,10 +14,10 @@ static bool instructions; /* the words are files with examples, one in a line */
 enum { MARKED_LENGTH = 513 }; /* the smallest default length of windows of documents, and the last target */
 static int64_t longest;       /* tokens of the longest document */
 
-/* Returns the number of a text's tokens that are for training. The rest is for validation. */
-static int64_t training_share(int64_t tokens)
+/* Returns the number of a text's tokens that are for training. The rest is for validation. The text is encoded. */
+static int64_t training_part(const texts *text, int64_t tokens)
 {
-    return tokens - (int64_t)ceil((double)tokens * chosen.validation);
+    return text->held_out > 0 ? chosen.training_tokens : tokens - (int64_t)ceil((double)tokens * chosen.validation);
 }
 
 /* Finds out what the texts are: examples, documents that are packed, or one text that is cut anywhere. */
@@ -31,7 +31,7 @@ static void choose_kind(const texts *text)
         instructions = instructions || all;
     else if (all && chosen.from)
         fprintf(stderr, PROGRAM ": these are examples, but train reads them as texts; tune reads examples\n");
-    if (tuning && !instructions && text->documents == 1)
+    if (tuning && !instructions && !has_documents(text))
         chosen.marked = false;
 }
 
@@ -51,11 +51,11 @@ static void print_forecast(const trainer *t)
 /* Prints the memory that training takes, measured in a shapes-only context. */
 static void forecast(trainer *t, const char *const *words, int count)
 {
-    texts text = open_texts(words, count);
+    texts text = open_texts(words, count, chosen.validation_file);
     choose_kind(&text);
     choose_model(t, &text, other_tokenizer);
     if (chosen.from && chosen.length == 0)
-        choose_windows(chosen.marked ? MARKED_LENGTH : training_share(count_tokens(t, &text)), false);
+        choose_windows(chosen.marked ? MARKED_LENGTH : training_part(&text, count_tokens(t, &text)), false);
     else if (chosen.from)
         choose_windows(0, false);
     close_texts(&text);
@@ -76,7 +76,7 @@ static void check_length(const texts *text, int64_t tokens)
     if (training > chosen.length && held_out > 1)
         return;
     if (held_out <= 1)
-        snprintf(advice, sizeof advice, ", or a larger --validation");
+        snprintf(advice, sizeof advice, text->held_out > 0 ? " for --validation" : ", or a larger --validation");
     else if (training > 1)
         snprintf(advice, sizeof advice, ", or --length %lld", training - 1);
     snprintf(
@@ -85,6 +85,16 @@ static void check_length(const texts *text, int64_t tokens)
         "%lld for validation, which needs 2. Give more text%s",
         text->name, (long long)tokens, training, (long long)chosen.length + 1, held_out, advice);
     give_up(PROGRAM, problem);
+}
+
+/* Ends the program if the text for training, or the file for validation, has no tokens: all lines are blank. */
+static void check_parts(const texts *text, int64_t tokens)
+{
+    char problem[400];
+    snprintf(problem, sizeof problem, "%.300s has no examples",
+             chosen.training_tokens == 0 ? text->name : chosen.validation_file);
+    if (chosen.training_tokens == 0 || chosen.training_tokens == tokens)
+        give_up(PROGRAM, problem);
 }
 
 /* Writes the tokens of the text. The last ones are for validation. */
@@ -96,7 +106,10 @@ static void write_tokens(trainer *t, const texts *text)
     th_token_file *file = th_token_file_open(t->ctx, path, NULL);
     expect_no_error(t);
     const int64_t tokens = th_token_file_count(file);
-    chosen.training_tokens = chosen.marked ? split_documents(t, file) : training_share(tokens);
+    chosen.training_tokens =
+        chosen.marked && text->held_out == 0 ? split_documents(t, file) : training_part(text, tokens);
+    if (text->held_out > 0)
+        check_parts(text, tokens);
     if (chosen.marked)
         longest = longest_document(t, file);
     th_token_file_close(file);
@@ -113,7 +126,7 @@ static int64_t wanted_tokens(void)
 
 static void print_documents(const trainer *t, const texts *text)
 {
-    if (text->documents > 1 && !quiet)
+    if (has_documents(text) && !quiet)
         fprintf(stderr, PROGRAM ": %zu documents, %zu bytes; %s\n", text->documents, text->count,
                 ends_documents(t->tokenizer, text) ? "each ends with an end-of-text token"
                                                    : "the model has no end-of-text token to put between them");
@@ -170,7 +183,7 @@ static void join_run(trainer *t)
 static int train_on(trainer *t, const char *const *words, int count)
 {
     if (is_first(t)) {
-        texts text = open_texts(words, count);
+        texts text = open_texts(words, count, chosen.validation_file);
         choose_kind(&text);
         make_folder(t->run, force);
         begin_run(t, &text);

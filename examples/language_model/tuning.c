@@ -174,6 +174,18 @@ th_chat_template *choose_chat(trainer *t, const char *folder)
     return chat;
 }
 
+/* Writes the name of a document for messages: of its word, with a number if that has several documents. */
+static void name_document(const texts *text, size_t i, char *name, size_t bytes)
+{
+    const size_t training = text->documents - text->held_out;
+    const bool held_out = i >= training;
+    const char *word = held_out ? chosen.validation_file : text->name;
+    if ((held_out ? text->held_out : training) == 1)
+        snprintf(name, bytes, "%.250s", word);
+    else
+        snprintf(name, bytes, "%.200s, file %zu", word, (held_out ? i - training : i) + 1);
+}
+
 th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path)
 {
     th_chat_template *chat = choose_chat(t, folder);
@@ -182,10 +194,9 @@ th_status encode_instructions(trainer *t, const texts *text, const char *folder,
     th_status status = writer ? TH_OK : th_error_code(t->ctx);
     char name[300];
     for (size_t i = 0, begin = 0; i < text->documents && status == TH_OK; begin = text->end[i++]) {
-        if (text->documents == 1)
-            snprintf(name, sizeof name, "%.250s", text->name);
-        else
-            snprintf(name, sizeof name, "%.200s, file %zu", text->name, i + 1);
+        name_document(text, i, name, sizeof name);
+        if (i == text->documents - text->held_out)
+            chosen.training_tokens = counts.tokens;
         status = th_instructions_append(chat, t->tokenizer, text->bytes + begin, text->end[i] - begin, name, writer,
                                         &counts);
     }

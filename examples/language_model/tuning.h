@@ -20,7 +20,8 @@ bool is_instructions(const char *path);
 size_t count_instructions(const texts *text);
 /* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
 th_chat_template *choose_chat(trainer *t, const char *folder);
-/* Writes the examples of the texts to a token file with marks. folder: of the chat template. */
+/* Writes the examples of the texts to a token file with marks. folder: of the chat template. Sets the training tokens of
+ * the settings if documents are held out. */
 th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path);
 
 /* -- chat_files.c -- */

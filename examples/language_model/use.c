@@ -59,7 +59,7 @@ static th_status print_loss_of_tokens(trainer *t, const char *path)
 
 static void print_loss_of_text(trainer *t, const char *path)
 {
-    texts text = open_texts(&path, 1);
+    texts text = open_texts(&path, 1, NULL);
     chosen.marked = chosen.from && (is_instructions(path) || count_instructions(&text) == text.documents);
     t->quiet = true;
     if (t->tokens) /* of a run; examples need another tensor than texts */
