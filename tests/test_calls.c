@@ -1,11 +1,13 @@
-/* While an error is pending, functions of models and files return its code, and change neither the error nor a model nor
- * a file. Functions that change a model are refused while a gradient of it is checked. */
-#include <dirent.h>
+/* Rules that all functions of models and files keep. While an error is pending, they return its code, and change neither
+ * the error nor a model nor a file. Functions that change a model are refused while a gradient of it is checked. No
+ * function leaves a scope, a file or memory behind, also if its files are damaged. */
+#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "tapehead/gradient_check.h"
 #include "tapehead/models.h"
+#include "tensor/context_struct.h"
 
 #include "written_models.h"
 
@@ -131,9 +133,6 @@ static const struct call {
     const char *name;
     th_status (*run)(void);
 } calls[] = {
-    CALL(freeze),
-    CALL(cast),
-    CALL(store),
     CALL(step),
 
     CALL(clip),
@@ -202,6 +201,9 @@ static const struct call {
     CALL(bytes_new),
     CALL(characters_new),
     CALL(train),
+    CALL(freeze),
+    CALL(cast),
+    CALL(store),
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
@@ -231,9 +233,27 @@ static void make_files(void)
     weights = th_safetensors_open(ctx, in_folder("model/model.safetensors"));
 }
 
+static int64_t json_blocks;
+static int descriptor; /* that the next file gets */
+
+static void *allocate_json(size_t size)
+{
+    json_blocks++;
+    return malloc(size);
+}
+
+static void release_json(void *memory_)
+{
+    json_blocks -= memory_ != NULL;
+    free(memory_);
+}
+
 static void setup_all(void)
 {
+    json_set_alloc_funcs(allocate_json, release_json);
+    json_blocks = 0;
     setup();
+    descriptor = next_descriptor();
     make_models();
     make_files();
     tokenizer = th_tokenizer_bytes_new(ctx);
@@ -248,6 +268,8 @@ static void teardown_all(void)
     th_text_free(&text);
     th_token_list_free(&tokens);
     teardown();
+    ck_assert_int_eq(json_blocks, 0);
+    ck_assert_int_eq(next_descriptor(), descriptor);
 }
 
 /* -- the tests -- */
@@ -309,10 +331,62 @@ START_TEST(a_checked_model_does_not_change)
 }
 END_TEST
 
+/* Runs all calls. Returns how many failed. */
+static int run_all(const char *what)
+{
+    const int scopes = ctx->scope_depth, no_grad = ctx->no_grad_depth;
+    int failed = 0;
+    for (int i = 0; i < CALLS; i++) {
+        const th_status status = calls[i].run();
+        ck_assert_msg(status == th_error_code(ctx), "%s, %s returns %d with the error %d", what, calls[i].name,
+                      (int)status, (int)th_error_code(ctx));
+        ck_assert_msg(ctx->scope_depth == scopes && ctx->no_grad_depth == no_grad, "%s, %s: %d scopes, %d no_grad",
+                      what, calls[i].name, ctx->scope_depth, ctx->no_grad_depth);
+        failed += status != TH_OK;
+        th_error_clear(ctx);
+        th_tape_clear(ctx);
+    }
+    return failed;
+}
+
+START_TEST(nothing_stays_open)
+{
+    const int failed = run_all("valid files");
+    ck_assert_int_lt(failed, 15);
+}
+END_TEST
+
+/* Each file is cut, and has wrong bytes: every call is an error or not, and nothing is left. */
+START_TEST(damaged_files_leave_nothing)
+{
+    static const char *const files[] = {
+        "model/config.json",           "model/model.safetensors",           "model.gguf", "weights", "checkpoint",
+        "adapter/adapter_config.json", "adapter/adapter_model.safetensors", "weights.npy"};
+    size_t bytes;
+    char *file = read_bytes(in_folder(files[_i]), &bytes), *damaged = malloc(bytes);
+    int failed = 0;
+    th_safetensors_close(weights);
+    weights = NULL;
+    for (int part = 0; part < 16; part++) {
+        const size_t at = part < 8 ? (bytes - 1) * (size_t)part / 7 : (size_t)(part - 8) * 7 % bytes;
+        memcpy(damaged, file, bytes);
+        if (part >= 8)
+            damaged[at] = (char)(damaged[at] ^ (part % 2 ? 0x41 : 0x02));
+        write_bytes(in_folder(files[_i]), damaged, part < 8 ? at : bytes);
+        failed += run_all(files[_i]);
+    }
+    ck_assert_int_gt(failed, 16);
+    free(file);
+    free(damaged);
+}
+END_TEST
+
 int main(void)
 {
-    TCase *tests = new_suite("pending errors", setup_all, teardown_all);
+    TCase *tests = new_suite("calls", setup_all, teardown_all);
     tcase_add_test(tests, the_error_is_returned);
     tcase_add_test(tests, a_checked_model_does_not_change);
+    tcase_add_test(tests, nothing_stays_open);
+    tcase_add_loop_test(tests, damaged_files_leave_nothing, 0, 8);
     return run_suites();
 }
