@@ -30,13 +30,13 @@ static void print_weights(const char *folder)
 }
 
 /* The library replaces an older model when all files are complete. */
-static void export_model(trainer *t, const char *folder, const chat_files *chat, th_export_options given)
+static void export_model(trainer *t, const char *folder, const chat_files *files, th_export_options given)
 {
     given.end_token = chosen.end_token;
     given.has_end_token = chosen.end_token >= 0;
     given.tokenizer = t->tokenizer;
-    given.files = chat->file;
-    given.n_files = chat->count;
+    given.files = files->file;
+    given.n_files = files->count;
     if (chosen.lora > 0)
         merge_adapters(t);
     expect(t, th_language_model_export(t->model, folder, &given));
@@ -70,12 +70,12 @@ static void export_gguf(const char *path, const char *folder, th_export_options 
 {
     trainer t;
     th_text jinja = {0};
-    chat_files chat;
+    chat_files files;
     open_gguf(&t, path, &jinja);
     keep_sources(path, folder);
-    read_gguf_chat(&t, &jinja, &chat);
-    export_model(&t, folder, &chat, given);
-    free_chat(&chat);
+    read_gguf_chat(&t, &jinja, &files);
+    export_model(&t, folder, &files, given);
+    free_chat(&files);
     th_context_free(t.ctx);
 }
 
@@ -83,16 +83,16 @@ static void export_run(const char *run, const char *checkpoint, const char *fold
                        th_export_options given)
 {
     trainer t = {.run = run, .ctx = th_context_new(NULL)};
-    chat_files chat = {.count = 0};
+    chat_files files = {.count = 0};
     open_run(&t, run, checkpoint, true);
     keep_sources(run, folder);
     if (adapter) {
         export_adapter(&t, folder, given.family);
     } else {
-        read_chat(&t, &chat);
-        export_model(&t, folder, &chat, given);
+        read_chat(&t, &files);
+        export_model(&t, folder, &files, given);
     }
-    free_chat(&chat);
+    free_chat(&files);
     th_context_free(t.ctx);
 }
 

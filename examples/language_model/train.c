@@ -146,7 +146,7 @@ static void make_pretrained(trainer *t)
 /* Prepares a run. Everything that can fail comes before the removal of the old run. */
 static void begin_run(trainer *t, const texts *text)
 {
-    chat_files chat;
+    chat_files files;
     choose_model(t, text, other_tokenizer);
     print_documents(t, text);
     write_tokens(t, text);
@@ -161,11 +161,11 @@ static void begin_run(trainer *t, const texts *text)
     open_windows(t, NEXT_TOKENS);
     choose_steps(t, tuning);
     make_pretrained(t);
-    read_chat_to_keep(t, instructions, &chat);
+    read_chat_to_keep(t, instructions, &files);
     replace_run(t->run);
     expect(t, th_tokenizer_save(t->tokenizer, t->run));
-    write_chat(t, &chat);
-    free_chat(&chat);
+    write_chat(t, &files);
+    free_chat(&files);
     chosen.tokenizer_hash = hash_of_tokenizer(t);
     write_settings(t);
 }
