@@ -85,3 +85,20 @@ expect 1 'blank.jsonl has no examples' tune data.jsonl other --validation blank.
 printf a >short
 expect 1 '1 for validation, which needs 2. Give more text for --validation' "$program" train part other --validation short
 [ ! -e other ] || fail "a refused run leaves a folder: $(ls -a other)"
+
+# -- samples of tuning answer the prompt of a validation example, also after resume; --prompt has another beginning --
+expect 0 'steps=2 ' tune data.jsonl asks --validation held_out --steps 2 --eval-every 1 --sample-tokens 8
+expect 0 'steps=3 ' "$program" resume asks --steps 3 --quiet
+for step in 0 1 2 3; do
+    grep -q '^dog 0 is' asks/samples/step_000000$step.txt || fail "the sample of step $step: $(od -c asks/samples/step_000000$step.txt)"
+done
+expect 0 'steps=1 ' tune data.jsonl says --steps 1 --sample-tokens 8 --prompt 'The cat'
+grep -q '^The cat' says/samples/step_0000001.txt || fail "--prompt has no effect: $(cat says/samples/step_0000001.txt)"
+# The end of the example's answer ends a sample. This model has learned that all answers are "b" and <|endoftext|>, which is the template's
+# end but not the model's.
+cp -r model endless && sed -i 's/"eos_token_id": 256/"eos_token_id": null/' endless/config.json
+echo '{"eos_token": "<|endoftext|>"}' >endless/tokenizer_config.json
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n" }' >letters.jsonl
+expect 0 'steps=40 ' "$program" tune endless letters.jsonl letters --quiet --batch 4 --lora 0 --steps 40 --eval-every 40 --lr 0.02 --sample-tokens 60 --temperature 0
+grep -q '"end token": -1' letters/config.json || fail "the model has an end token"
+printf 'User: a\n\nAssistant: b' | cmp - letters/samples/step_0000040.txt || fail "a sample does not end: $(cat letters/samples/step_0000040.txt)"

@@ -19,7 +19,7 @@ th_status report_open(report *r, th_context *ctx, const char *run, bool resume, 
     const th_log_options options = {.resume = resume, .step = step};
     const th_progress_options line = {stderr, .steps = chosen.steps, .begin = step, .unit = "tokens",
                                       .units_per_step = chosen.batch * chosen.accumulate * chosen.length};
-    *r = (report){.ctx = ctx, .begin = now(), .seconds = now(), .step = step};
+    *r = (report){.ctx = ctx, .answer_end = -1, .begin = now(), .seconds = now(), .step = step};
     r->log = th_json_log_open(ctx, in_run(run, "log.jsonl"), &options);
     r->events = th_event_log_open(ctx, run, &options);
     r->bar = quiet ? NULL : th_progress_new(ctx, &line);
@@ -107,9 +107,14 @@ th_status report_sample(report *r, const char *run, int64_t step, th_module *mod
 {
     if (chosen.sample_tokens == 0)
         return TH_OK;
+    const int64_t end_tokens[] = {r->answer_end, chosen.end_token};
+    const int first = r->answer_end < 0, last = chosen.end_token < 0 ? 1 : 2; /* those that are tokens */
     const sample_options options = {.generate = {.max_new_tokens = chosen.sample_tokens,
                                                  .temperature = chosen.temperature,
-                                                 .seed = (uint64_t)chosen.seed}};
+                                                 .seed = (uint64_t)chosen.seed},
+                                    .question = &r->question,
+                                    .end_tokens = end_tokens + first,
+                                    .n_end_tokens = last - first};
     char name[64], *text = NULL;
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
@@ -135,6 +140,7 @@ th_status report_close(report *r, double *seconds)
     const th_status status = th_progress_end(r->bar);
     th_event_log_close(r->events);
     th_json_log_close(r->log);
+    th_token_list_free(&r->question);
     return status;
 }
 

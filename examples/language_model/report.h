@@ -13,6 +13,9 @@ typedef struct report {
     double seconds;   /* the time of the last line in the log, plus all pauses since then */
     int64_t step;     /* the step of that line */
     double pause;     /* the time when the last pause began */
+    /* Samples answer the prompt of a validation example, and the token of its end ends them. */
+    th_token_list question; /* empty: samples continue --prompt, or a new line */
+    int64_t answer_end;     /* -1: none */
 } report;
 
 /* Returns the path RUN/NAME, in memory that is valid for four calls (run.c). */

@@ -167,16 +167,27 @@ static void end_texts(writing *texts, int64_t count, bool complete, FILE *file)
     free(texts);
 }
 
+/* Appends the tokens of the prompt, whatever it is. */
+static th_status encode_prompt(th_tokenizer *tokenizer, const char *prompt, const sample_options *options,
+                               th_token_list *tokens)
+{
+    size_t bytes = prompt ? strlen(prompt) : 1;
+    for (size_t i = 0; options->question && i < options->question->count; i++)
+        keep_token(tokens, options->question->token[i]);
+    if (tokens->count > 0)
+        return TH_OK;
+    if (prompt == NULL)
+        prompt = th_tokenizer_find(tokenizer, "\n") >= 0 ? "\n" : th_tokenizer_bytes(tokenizer, 0, &bytes);
+    return th_tokenizer_encode(tokenizer, prompt, bytes, tokens);
+}
+
 th_status write_sample(th_module *model, th_tokenizer *tokenizer, const char *prompt, const sample_options *options,
                        FILE *file, first_tokens *first)
 {
     const int64_t count = options->generate.sequences > 1 ? options->generate.sequences : 1;
     writing *texts = begin_texts(tokenizer, options, count, file, first);
     th_token_list tokens = {0};
-    size_t bytes = prompt ? strlen(prompt) : 1;
-    if (prompt == NULL)
-        prompt = th_tokenizer_find(tokenizer, "\n") >= 0 ? "\n" : th_tokenizer_bytes(tokenizer, 0, &bytes);
-    bool good = th_tokenizer_encode(tokenizer, prompt, bytes, &tokens) == TH_OK;
+    bool good = encode_prompt(tokenizer, prompt, options, &tokens) == TH_OK;
     for (int64_t i = 0; i < count && good && !options->without_prompt; i++)
         good = write_tokens(&texts[i], tokens.token, tokens.count);
     if (good) {

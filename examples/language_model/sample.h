@@ -11,8 +11,9 @@ typedef struct sample_options {
     int n_end_tokens;
     const char *const *stop; /* [n_stop] the text ends before the first of these strings */
     int n_stop;
-    bool without_prompt;   /* writes the continuation only */
-    th_token_list *answer; /* NULL, or receives the tokens of the continuation that have a text */
+    const th_token_list *question; /* the prompt, instead of a text; NULL or empty: the text */
+    bool without_prompt;           /* writes the continuation only */
+    th_token_list *answer;         /* NULL, or receives the tokens of the continuation that have a text */
 } sample_options;
 
 /* Writes the prompt and the model's continuation to a file, each character as soon as it is complete. A prompt of NULL

@@ -326,8 +326,10 @@ int run_training(trainer *t, bool resume)
     signal(SIGTERM, interrupt);
     if (signal(SIGHUP, hang_up) == SIG_IGN) /* of nohup, for example */
         signal(SIGHUP, SIG_IGN);
-    if (is_first(t))
+    if (is_first(t)) {
         (void)report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet);
+        read_question(t, &t->report.question, &t->report.answer_end);
+    }
     if (resume || evaluate_and_save(t) == TH_OK) {
         keep_run();
         (void)train_until_finished(t);

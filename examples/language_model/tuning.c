@@ -28,6 +28,7 @@ static const struct {
     {"steps", "of the optimizer, instead of --epochs", "by --epochs"},
     {"batch", "windows in a batch", "as many as 2048 tokens fill, or 768 of a single text, 1 to 12"},
     {"lr", "the highest learning rate", "0.0002; with --lora 0 0.0003, or 0.0384 / width for a width above 128"},
+    {"prompt", "beginning of samples", "the prompt of a validation example"},
     {"epochs", "times that each example is seen; 0 only measures", "3"},
     {"warmup", "steps up to the highest learning rate", "3 % of the steps"},
     {"eval-every", "steps from one evaluation, sample and checkpoint to the next", "a tenth of the steps"},
@@ -274,6 +275,62 @@ int64_t longest_document(trainer *t, th_token_file *file)
 }
 
 /* -- reports -- */
+
+/* Returns the first token from `at` on with other marks than `marks`, at most `count`. */
+static int64_t end_of_marks(const unsigned char *mark, int64_t at, int64_t count, unsigned char marks)
+{
+    while (at < count && mark[at] == marks)
+        at++;
+    return at;
+}
+
+/* Sets *begin to the first prompt of these marks [count] that fits the model, *answer to its end, *end to the end of its
+ * answer. Returns whether there is one. */
+static bool find_question(const unsigned char *mark, int64_t count, int64_t *begin, int64_t *answer, int64_t *end)
+{
+    for (*begin = 0; *begin < count; (*begin)++) {
+        if (mark[*begin] != (TH_TOKEN_BEGINS | TH_TOKEN_GIVEN))
+            continue;
+        *answer = end_of_marks(mark, *begin + 1, count, TH_TOKEN_GIVEN);
+        *end = end_of_marks(mark, *answer, count, 0);
+        if (*answer < *end && *answer - *begin < chosen.model.length)
+            return true;
+    }
+    return false;
+}
+
+/* Reads the tokens begin .. end of a file. */
+static void read_tokens(trainer *t, th_token_file *file, int64_t begin, int64_t end, th_token_list *tokens)
+{
+    *tokens = (th_token_list){.token = malloc((size_t)(end - begin) * sizeof *tokens->token),
+                              .count = (size_t)(end - begin),
+                              .capacity = (size_t)(end - begin)};
+    if (tokens->token == NULL)
+        give_up(PROGRAM, "out of memory");
+    expect(t, th_token_file_read(file, begin, end - begin, tokens->token));
+}
+
+void read_question(trainer *t, th_token_list *question, int64_t *end_token)
+{
+    enum { SOME = 1 << 16 }; /* tokens to search */
+    static unsigned char mark[SOME];
+    int64_t begin, answer, end;
+    *end_token = -1;
+    if (!chosen.marked || chosen.prompt)
+        return;
+    th_token_file *file = th_token_file_open(t->ctx, in_run(t->run, "text.tokens"), NULL);
+    expect_no_error(t);
+    const int64_t first = chosen.training_tokens, all = th_token_file_count(file) - first;
+    const int64_t count = all < SOME ? all : SOME;
+    expect(t, th_token_file_read_marks(file, first, count, mark));
+    if (find_question(mark, count, &begin, &answer, &end)) {
+        int32_t last;
+        read_tokens(t, file, first + begin, first + answer, question);
+        expect(t, th_token_file_read(file, first + end - 1, 1, &last));
+        *end_token = th_tokenizer_is_special(t->tokenizer, last) ? last : -1;
+    }
+    th_token_file_close(file);
+}
 
 void print_start(const trainer *t, double loss)
 {

@@ -65,6 +65,10 @@ int64_t split_documents(trainer *t, th_token_file *file);
 /* Returns the tokens of the longest document. */
 int64_t longest_document(trainer *t, th_token_file *file);
 
+/* Reads the prompt of a validation example from the run's tokens, unless the text has no marks or --prompt is given: the
+ * first prompt that fits the model. Sets *end to the special token that ends its answer; -1: there is none. */
+void read_question(trainer *t, th_token_list *question, int64_t *end);
+
 /* Prints the loss before the first step. */
 void print_start(const trainer *t, double loss);
 
