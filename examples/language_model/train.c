@@ -31,6 +31,8 @@ static void choose_kind(const texts *text)
         instructions = instructions || all;
     else if (all && chosen.from)
         fprintf(stderr, PROGRAM ": these are examples, but train reads them as texts; tune reads examples\n");
+    if (tuning && !instructions)
+        check_texts(text);
     if (tuning && !instructions && !has_documents(text))
         chosen.marked = false;
 }

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 void set_tuning_defaults(void)
 {
@@ -95,55 +94,6 @@ void choose_steps(const trainer *t, bool tuning)
 
 /* -- data -- */
 
-bool is_instructions(const char *path)
-{
-    static const char *const endings[] = {".jsonl", ".json", ".ndjson"};
-    const size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t count = strlen(endings[i]);
-        if (length > count && strcasecmp(path + length - count, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool contains(const char *bytes, size_t count, const char *word)
-{
-    const size_t length = strlen(word);
-    for (size_t i = 0; i + length <= count; i++)
-        if (memcmp(bytes + i, word, length) == 0)
-            return true;
-    return false;
-}
-
-/* Returns whether the first line that is not blank is an object with a key of examples. */
-static bool begins_with_example(const char *bytes, size_t count)
-{
-    static const char *const keys[] = {"\"messages\"", "\"prompt\"",        "\"completion\"",
-                                       "\"text\"",     "\"conversations\"", "\"instruction\""};
-    size_t begin = count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (begin < count && strchr(" \t\r\n", bytes[begin]) && bytes[begin])
-        begin++;
-    const char *newline = memchr(bytes + begin, '\n', count - begin);
-    size_t end = newline ? (size_t)(newline - bytes) : count;
-    while (end > begin && (bytes[end - 1] == ' ' || bytes[end - 1] == '\t' || bytes[end - 1] == '\r'))
-        end--;
-    if (end - begin < 2 || bytes[begin] != '{' || bytes[end - 1] != '}')
-        return false;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (contains(bytes + begin, end - begin, keys[i]))
-            return true;
-    return false;
-}
-
-size_t count_instructions(const texts *text)
-{
-    size_t examples = 0;
-    for (size_t i = 0, begin = 0; i < text->documents; begin = text->end[i++])
-        examples += begins_with_example(text->bytes + begin, text->end[i] - begin);
-    return examples;
-}
-
 /* Returns a copy of a token's text; NULL for an unknown token. The caller frees it. */
 static char *copy_token(const trainer *t, int64_t token)
 {
@@ -173,18 +123,6 @@ th_chat_template *choose_chat(trainer *t, const char *folder)
     free(end);
     expect_no_error(t);
     return chat;
-}
-
-/* Writes the name of a document for messages: of its word, with a number if that has several documents. */
-static void name_document(const texts *text, size_t i, char *name, size_t bytes)
-{
-    const size_t training = text->documents - text->held_out;
-    const bool held_out = i >= training;
-    const char *word = held_out ? chosen.validation_file : text->name;
-    if ((held_out ? text->held_out : training) == 1)
-        snprintf(name, bytes, "%.250s", word);
-    else
-        snprintf(name, bytes, "%.200s, file %zu", word, (held_out ? i - training : i) + 1);
 }
 
 th_status encode_instructions(trainer *t, const texts *text, const char *folder, const char *path)

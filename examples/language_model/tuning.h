@@ -13,11 +13,18 @@ const program_option *tuning_options(const program_option *more);
  * of `tune` or --epochs. */
 void choose_steps(const trainer *t, bool tuning);
 
+/* -- data.c -- */
 /* Returns whether a path is a file with lines of JSON, by its name. */
 bool is_instructions(const char *path);
-/* Returns how many of the texts begin with an example, a line of JSON. If all do, all are examples, whatever their names
- * are: of a pipe, or of files in a folder. */
+/* Returns how many of the texts begin with an example, an object of JSON. If all do, all are examples, whatever their
+ * names are: of a pipe, or of files in a folder. */
 size_t count_instructions(const texts *text);
+/* Ends the program if a text is a table of examples, or a file that is not a text. Prints a message if it may be. */
+void check_texts(const texts *text);
+/* Writes the name of a document for messages: of its word, with a number if that has several documents. */
+void name_document(const texts *text, size_t i, char *name, size_t bytes);
+
+/* -- tuning.c -- */
 /* Returns the chat template of a folder; --chat names its kind. It ends the program on an error. */
 th_chat_template *choose_chat(trainer *t, const char *folder);
 /* Writes the examples of the texts to a token file with marks. folder: of the chat template. Sets the training tokens of
