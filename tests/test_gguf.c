@@ -434,7 +434,8 @@ START_TEST(test_what_is_not_known)
         CHANGE("qwen2.vocab_size", "qwen2.block_coun", "qwen2.block_coun is not supported"),
         CHANGE("blk.0.ffn_up.weight", "blk.0.ffn_uX.weight", "blk.0.ffn_up.weight is missing"),
         CHANGE("blk.0.attn_q.bias", "blk.1.attn_q.bias", "occurs twice"),
-        CHANGE("head_count_kv\4\0\0\0\2", "head_count_kv\4\0\0\0\3", "kv_heads = 3 must divide the 4 heads"),
+        CHANGE("head_count_kv\4\0\0\0\2", "head_count_kv\4\0\0\0\3",
+               "\"qwen2.attention.head_count_kv\" is 3; it must divide \"qwen2.attention.head_count\", which is 4"),
         CHANGE("dimension_count\4\0\0\0\20", "dimension_count\4\0\0\0\17", "is 15, which is not even"),
     };
     size_t bytes;

@@ -66,6 +66,21 @@ static int64_t first_token(trainer *t)
     return first;
 }
 
+int64_t begin_token(trainer *t, const char *folder)
+{
+    const char *path = in_run(folder, settings_files[0]);
+    th_text file = {0};
+    if (access(path, F_OK) == 0)
+        read_file(t, path, &file);
+    json_t *config = json_loadb(file.bytes ? file.bytes : "", file.count, 0, NULL);
+    const json_t *value = json_object_get(config, "bos_token"), *content = json_object_get(value, "content");
+    const char *text = json_string_value(content ? content : value);
+    const int64_t token = text ? th_tokenizer_find(t->tokenizer, text) : -1;
+    json_decref(config);
+    th_text_free(&file);
+    return token >= 0 ? token : first_token(t);
+}
+
 static bool add_token(trainer *t, json_t *config, const char *name, int64_t token)
 {
     size_t bytes = 0;
@@ -73,7 +88,7 @@ static bool add_token(trainer *t, json_t *config, const char *name, int64_t toke
     return text == NULL || json_object_set_new(config, name, json_stringn(text, bytes)) == 0;
 }
 
-void read_gguf_chat(trainer *t, const th_text *jinja, chat_files *c)
+void read_gguf_chat(trainer *t, const th_text *jinja, int64_t begin, chat_files *c)
 {
     json_t *config = json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", /* as th_tokenizer_save */
                                "clean_up_tokenization_spaces", 0);
@@ -82,8 +97,7 @@ void read_gguf_chat(trainer *t, const th_text *jinja, chat_files *c)
     add(c, template_file);
     for (size_t i = 1; i < sizeof settings_files / sizeof *settings_files; i++)
         add(c, settings_files[i]);
-    if (config && add_token(t, config, "bos_token", first_token(t)) &&
-        add_token(t, config, "eos_token", chosen.end_token))
+    if (config && add_token(t, config, "bos_token", begin) && add_token(t, config, "eos_token", chosen.end_token))
         c->text[c->count].bytes = json_dumps(config, JSON_INDENT(2));
     if (c->text[c->count].bytes == NULL)
         give_up(PROGRAM, "out of memory");

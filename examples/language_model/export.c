@@ -71,9 +71,10 @@ static void export_gguf(const char *path, const char *folder, th_export_options 
     trainer t;
     th_text jinja = {0};
     chat_files files;
-    open_gguf(&t, path, &jinja);
+    given.has_begin_token = true;
+    open_gguf(&t, path, &jinja, &given.begin_token);
     keep_sources(path, folder);
-    read_gguf_chat(&t, &jinja, &files);
+    read_gguf_chat(&t, &jinja, given.begin_token, &files);
     export_model(&t, folder, &files, given);
     free_chat(&files);
     th_context_free(t.ctx);
@@ -90,6 +91,8 @@ static void export_run(const char *run, const char *checkpoint, const char *fold
         export_adapter(&t, folder, given.family);
     } else {
         read_chat(&t, &files);
+        given.begin_token = begin_token(&t, run);
+        given.has_begin_token = given.begin_token >= 0;
         export_model(&t, folder, &files, given);
     }
     free_chat(&files);

@@ -18,7 +18,7 @@ th_dtype type_to_write(const char *name, bool blocks)
     return types[i];
 }
 
-void open_gguf(trainer *t, const char *path, th_text *jinja)
+void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin)
 {
     *t = (trainer){.ctx = th_context_new(NULL)};
     t->model =
@@ -26,6 +26,7 @@ void open_gguf(trainer *t, const char *path, th_text *jinja)
     expect_no_error(t);
     t->tokenizer = th_tokenizer_from_gguf(t->ctx, path);
     expect_no_error(t);
+    expect(t, th_gguf_begin_token(t->ctx, path, begin));
     expect(t, th_gguf_end_token(t->ctx, path, &chosen.end_token));
     expect(t, th_gguf_chat_template(t->ctx, path, jinja));
 }
@@ -59,11 +60,14 @@ static int export_file(int argc, char **argv)
         merge_adapters(&t);
     th_text jinja = {0};
     expect(&t, th_chat_template_text(t.ctx, chat_folder(&t), &jinja));
+    const int64_t begin = begin_token(&t, chat_folder(&t));
     const th_gguf_export_options given = {.type = dtype,
                                           .tokenizer = t.tokenizer,
                                           .chat_template = jinja.bytes,
                                           .end_token = chosen.end_token,
-                                          .has_end_token = chosen.end_token >= 0};
+                                          .has_end_token = chosen.end_token >= 0,
+                                          .begin_token = begin,
+                                          .has_begin_token = begin >= 0};
     expect(&t, th_language_model_export_gguf(t.model, path, &given));
     th_text_free(&jinja);
     print_written(path);

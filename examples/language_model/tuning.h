@@ -47,11 +47,14 @@ void read_chat_to_keep(trainer *t, bool instructions, chat_files *c);
 /* Reads the files of the run. */
 void read_chat(trainer *t, chat_files *c);
 /* Makes the files for the model of a GGUF file: its chat template (Jinja; it may be empty), which `c` owns from here on, and
- * the tokens that begin and end a text. */
-void read_gguf_chat(trainer *t, const th_text *jinja, chat_files *c);
+ * the tokens that begin and end a text. begin: the first of them; -1: none. */
+void read_gguf_chat(trainer *t, const th_text *jinja, int64_t begin, chat_files *c);
 /* Writes the files to the run. It ends the program on an error. */
 void write_chat(trainer *t, const chat_files *c);
 void free_chat(chat_files *c);
+/* Returns the token that begins a text: bos_token in tokenizer_config.json of the folder, otherwise the one that the
+ * tokenizer puts there; -1: none. */
+int64_t begin_token(trainer *t, const char *folder);
 
 /* -- sources.c -- */
 /* Ends the program if a model written to `path`, a folder or a file, would replace the source or a file of it. The model
@@ -62,9 +65,9 @@ void keep_sources(const char *source, const char *path);
 /* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another
  * name. */
 th_dtype type_to_write(const char *name, bool blocks);
-/* Opens the model of a GGUF file, its tokenizer and its end-of-text token, and appends its chat template to jinja. It
+/* Opens the model of a GGUF file, its tokenizer, and the tokens that begin and end a text, and appends its chat template to jinja. It
  * ends the program on an error. */
-void open_gguf(trainer *t, const char *path, th_text *jinja);
+void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin);
 
 /* Returns the token at which the validation part of a file with marks begins: at the beginning of a document, with at
  * least one before and one after it. Ends the program if there is a single document. */

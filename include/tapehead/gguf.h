@@ -38,6 +38,9 @@ TH_API th_tokenizer *th_tokenizer_from_gguf(th_context *ctx, const char *path);
 
 /* Appends the chat template (Jinja) in a file to text; appends nothing if the file lacks a template. */
 TH_API th_status th_gguf_chat_template(th_context *ctx, const char *path, th_text *text) TH_MUST_CHECK;
+/* Sets *token to the token that begins a text (tokenizer.ggml.bos_token_id); -1 if the file lacks it. Chat templates
+ * write its text as bos_token, also if the tokenizer does not add it to a text. */
+TH_API th_status th_gguf_begin_token(th_context *ctx, const char *path, int64_t *token) TH_MUST_CHECK;
 /* Sets *token to the token that ends a text (tokenizer.ggml.eos_token_id); -1 if the file lacks it. */
 TH_API th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token) TH_MUST_CHECK;
 
@@ -51,8 +54,12 @@ typedef struct th_gguf_export_options {
     const char *chat_template;     /* Jinja; NULL: none */
     const char *name;              /* general.name; NULL: none */
     const char *architecture;      /* general.architecture; NULL: the first one that has the model's options */
-    int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
+    int64_t end_token; /* with .has_end_token: the token that ends a text, and begins one unless .has_begin_token;
+                          TH_END_TOKEN(i) sets both */
     bool has_end_token;
+    int64_t begin_token; /* with .has_begin_token: the token that begins a text, if the tokenizer adds no other; -1:
+                            none */
+    bool has_begin_token;
 } th_gguf_export_options;
 
 /* Writes a file of version 3. The model may have stored weights. A weight that is stored in the wanted type keeps its
@@ -67,6 +74,7 @@ TH_API th_status th_language_model_export_gguf(th_module *model, const char *pat
 #define th_language_model_from_gguf(...) TH_AT_POINTER(th_module, th_language_model_from_gguf(__VA_ARGS__))
 #define th_tokenizer_from_gguf(...) TH_AT_POINTER(th_tokenizer, th_tokenizer_from_gguf(__VA_ARGS__))
 #define th_gguf_chat_template(...) TH_AT_STATUS(th_gguf_chat_template(__VA_ARGS__))
+#define th_gguf_begin_token(...) TH_AT_STATUS(th_gguf_begin_token(__VA_ARGS__))
 #define th_gguf_end_token(...) TH_AT_STATUS(th_gguf_end_token(__VA_ARGS__))
 #define th_language_model_export_gguf(...) TH_AT_STATUS(th_language_model_export_gguf(__VA_ARGS__))
 #endif

@@ -53,11 +53,13 @@ TH_API th_module *th_language_model_from_folder(th_context *ctx, const char *fol
 TH_API th_status th_pretrained_options(th_context *ctx, const char *folder,
                                        th_language_model_options *options) TH_MUST_CHECK;
 /* Sets *token to the token that ends a text, for th_generate_options.end_tokens and TH_END_TOKEN. This is eos_token_id
- * of config.json, or its first entry if it is a list. It is -1 if eos_token_id is null or outside the model's
- * vocabulary. */
+ * of config.json, or its first entry if it is a list. It is -1 if eos_token_id is null, or is the default of a family
+ * whose vocabulary is larger than the model's: transformers writes it into every config.json. Any other token outside
+ * the vocabulary is TH_ERROR_FILE. */
 TH_API th_status th_pretrained_end_token(th_context *ctx, const char *folder, int64_t *token) TH_MUST_CHECK;
 /* Sets tokens[0 .. *count - 1] to all tokens that end a text, for th_generate_options.end_tokens. They are eos_token_id
- * of generation_config.json if that file has it, otherwise of config.json, without tokens outside the vocabulary.
+ * of generation_config.json if that file has it, otherwise of config.json. For tokens outside the vocabulary see
+ * th_pretrained_end_token.
  * TH_ERROR_ARGUMENT if there are more than max_tokens. A file may have up to 64. */
 TH_API th_status th_pretrained_end_tokens(th_context *ctx, const char *folder, int64_t *tokens, int max_tokens,
                                           int *count) TH_MUST_CHECK;
@@ -83,12 +85,15 @@ typedef struct th_export_file {
 } th_export_file;
 /* Options of th_language_model_export. */
 typedef struct th_export_options {
-    int64_t end_token; /* with .has_end_token: the token that begins and ends a text; TH_END_TOKEN(i) sets both */
+    int64_t end_token; /* with .has_end_token: the token that ends a text, and begins one unless .has_begin_token;
+                          TH_END_TOKEN(i) sets both */
     bool has_end_token;
     const char *family;  /* model_type of config.json; NULL: the first family that has the model's options */
     th_dtype type;       /* of all weights in the files: TH_BFLOAT16, TH_FLOAT16, or TH_FLOAT32 (0): the model's type.
                            Stored weights then have the type of the other weights, usually float32 */
     int64_t shard_bytes; /* the largest size of the weights in a file; 0: one file */
+    int64_t begin_token; /* with .has_begin_token: the token that begins a text, in config.json; -1: none */
+    bool has_begin_token;
     /* what becomes a part of the folder together with the model: */
     const th_tokenizer *tokenizer; /* in the files of th_tokenizer_save; NULL: none */
     const th_export_file *files;   /* [n_files] written after the tokenizer's, so one of them may replace such a file */

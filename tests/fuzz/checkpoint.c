@@ -147,13 +147,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *before = save(&c, "before", &before_bytes);
     const uint32_t bits = th_module_crc32c(r.model);
     const th_status weights = th_weights_load(r.model, path, NULL);
-    if (fuzz_failed_with(r.ctx, weights != TH_OK, TH_ERROR_FILE))
+    if (fuzz_rejected(r.ctx, weights != TH_OK, path))
         FUZZ_CHECK(th_module_crc32c(r.model) == bits, "rejected weights changed the model");
     else
         check_weights(&r, path);
     FUZZ_CHECK(th_checkpoint_load(fuzz_path("before"), &c) == TH_OK, "%s", th_error_message(r.ctx));
     const th_status status = th_checkpoint_load(path, &c);
-    if (fuzz_failed_with(r.ctx, status != TH_OK, TH_ERROR_FILE)) {
+    if (fuzz_rejected(r.ctx, status != TH_OK, path)) {
         char *after = save(&c, "after", &after_bytes);
         FUZZ_CHECK(after_bytes == before_bytes && memcmp(after, before, before_bytes) == 0,
                    "a rejected checkpoint changed the run");

@@ -17,7 +17,7 @@ static bool is_small(const th_language_model_options *o)
         th_context_new(&(th_context_options){.threads = 1, .memory_limit = MEMORY, .shapes_only = true});
     FUZZ_CHECK(shapes != NULL, "there is no context");
     th_module *model = th_language_model_new(shapes, o);
-    (void)fuzz_failed(shapes, model == NULL);
+    (void)fuzz_failed_with(shapes, model == NULL, TH_ERROR_MEMORY); /* config.json has been checked */
     const bool small = model && th_module_count(model) <= MAX_PARAMETERS;
     th_context_free(shapes);
     return small;
@@ -53,12 +53,13 @@ static void check_weights(const th_language_model_options *options)
     th_module *model = th_language_model_new(ctx, options);
     const uint32_t bits = th_module_crc32c(model);
     const th_status status = th_pretrained_load(model, fuzz_path("model"), NULL);
-    if (fuzz_failed_with(ctx, status != TH_OK, TH_ERROR_FILE))
+    if (fuzz_rejected(ctx, status != TH_OK, fuzz_path("model")))
         FUZZ_CHECK(th_module_crc32c(model) == bits, "rejected weights changed the model");
-    (void)fuzz_failed_with(ctx, th_language_model_check_weights(ctx, options, fuzz_path("model")) != TH_OK,
-                           TH_ERROR_FILE);
+    (void)fuzz_rejected(ctx, th_language_model_check_weights(ctx, options, fuzz_path("model")) != TH_OK,
+                        fuzz_path("model"));
     th_module *made = th_language_model_from_pretrained(ctx, fuzz_path("model"));
-    FUZZ_CHECK(fuzz_failed(ctx, made == NULL) == (status != TH_OK), "the two ways to load differ");
+    FUZZ_CHECK(fuzz_rejected(ctx, made == NULL, fuzz_path("model")) == (status != TH_OK),
+               "the two ways to load differ");
     FUZZ_CHECK(made == NULL || th_module_crc32c(made) == th_module_crc32c(model), "two models of a file differ");
     fuzz_context_free(ctx);
 }
@@ -76,11 +77,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t end = -2;
     th_context *ctx = fuzz_context(MEMORY);
     const th_status status = th_pretrained_options(ctx, fuzz_path("model"), &options);
-    const bool failed = fuzz_failed_with(ctx, status != TH_OK, TH_ERROR_FILE);
+    const bool failed = fuzz_rejected(ctx, status != TH_OK, fuzz_path("model/config.json"));
     FUZZ_CHECK((th_pretrained_options(ctx, fuzz_path("model"), &again) != TH_OK) == failed, "the result differs");
-    (void)fuzz_failed_with(ctx, failed, TH_ERROR_FILE);
+    (void)fuzz_rejected(ctx, failed, fuzz_path("model/config.json"));
     FUZZ_CHECK((th_pretrained_end_token(ctx, fuzz_path("model"), &end) != TH_OK) == failed, "the end token differs");
-    (void)fuzz_failed_with(ctx, failed, TH_ERROR_FILE);
+    (void)fuzz_rejected(ctx, failed, fuzz_path("model/config.json"));
     FUZZ_CHECK(failed || (end >= -1 && end < options.vocabulary), "the end token is %lld", (long long)end);
     if (!failed && is_small(&options)) {
         check_export(&options);

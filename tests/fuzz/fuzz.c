@@ -64,7 +64,8 @@ void fuzz_context_free(th_context *ctx)
 static bool is_shown(uint32_t code)
 {
     return code >= ' ' && (code < 0x7f || code > 0x9f) && (code < 0x200b || code > 0x200f) &&
-           (code < 0x2028 || code > 0x202e) && (code < 0x2060 || code > 0x206f) && code != 0xfeff && code < 0xe0000;
+           (code < 0x2028 || code > 0x202e) && (code < 0x2060 || code > 0x206f) && code != 0xfeff &&
+           (code < 0xe0000 || code > 0xe0fff);
 }
 
 bool fuzz_failed(th_context *ctx, bool failed)
@@ -88,6 +89,14 @@ bool fuzz_failed_with(th_context *ctx, bool failed, th_status code)
     FUZZ_CHECK(!failed || th_error_code(ctx) == code || th_error_code(ctx) == TH_ERROR_MEMORY, "error %d, not %d: %s",
                (int)th_error_code(ctx), (int)code, th_error_message(ctx));
     return fuzz_failed(ctx, failed);
+}
+
+bool fuzz_rejected(th_context *ctx, bool failed, const char *path)
+{
+    const char *message = th_error_message(ctx);
+    FUZZ_CHECK(!failed || th_error_code(ctx) == TH_ERROR_MEMORY || strstr(message, path),
+               "a message does not name %s: %s", path, message);
+    return fuzz_failed_with(ctx, failed, TH_ERROR_FILE);
 }
 
 /* -- files -- */

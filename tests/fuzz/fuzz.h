@@ -33,8 +33,10 @@ void fuzz_context_free(th_context *ctx);
 /* Checks that an error is pending if `failed`, and none otherwise. The message must be a sentence of visible UTF-8
  * characters. Clears the error. Returns failed. */
 bool fuzz_failed(th_context *ctx, bool failed);
-/* As fuzz_failed, and the error's code must be the expected one. */
+/* As fuzz_failed, and the error's code must be the expected one, or TH_ERROR_MEMORY. */
 bool fuzz_failed_with(th_context *ctx, bool failed, th_status code);
+/* As fuzz_failed_with and TH_ERROR_FILE, for a function that reads a file or a folder: the message must name it. */
+bool fuzz_rejected(th_context *ctx, bool failed, const char *path);
 
 /* -- files -- */
 

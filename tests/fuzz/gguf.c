@@ -21,9 +21,9 @@ static void check_model(const char *path)
 {
     th_context *ctx = fuzz_context(MEMORY);
     th_module *model = th_language_model_from_gguf(ctx, path, NULL);
-    const bool failed = fuzz_failed(ctx, model == NULL);
+    const bool failed = fuzz_rejected(ctx, model == NULL, path);
     th_module *frozen = th_language_model_from_gguf(ctx, path, &(th_gguf_load_options){.stored = true});
-    if (fuzz_failed(ctx, frozen == NULL) || failed) {
+    if (fuzz_rejected(ctx, frozen == NULL, path) || failed) {
         fuzz_context_free(ctx);
         return;
     }
@@ -42,11 +42,11 @@ static void check_tokenizer(const char *path)
     th_text decoded = {0}, template = {0};
     int64_t end = -1;
     th_context *ctx = fuzz_context(MEMORY);
-    (void)fuzz_failed(ctx, th_gguf_chat_template(ctx, path, &template) != TH_OK);
-    (void)fuzz_failed(ctx, th_gguf_end_token(ctx, path, &end) != TH_OK);
+    (void)fuzz_rejected(ctx, th_gguf_chat_template(ctx, path, &template) != TH_OK, path);
+    (void)fuzz_rejected(ctx, th_gguf_end_token(ctx, path, &end) != TH_OK, path);
     FUZZ_CHECK(end >= -1, "the end token is %lld", (long long)end);
     th_tokenizer *t = th_tokenizer_from_gguf(ctx, path);
-    if (!fuzz_failed(ctx, t == NULL) &&
+    if (!fuzz_rejected(ctx, t == NULL, path) &&
         !fuzz_failed(ctx, th_tokenizer_encode(t, text, sizeof text - 1, &tokens) != TH_OK))
         (void)fuzz_failed(ctx, th_tokenizer_decode(t, tokens.token, tokens.count, &decoded) != TH_OK);
     th_token_list_free(&tokens);

@@ -105,7 +105,7 @@ static void walk_members(const th_json_source *source, const char *text, size_t 
                            it.key + it.key_bytes < it.value,
                        "a member is outside the text");
     if (th_error_code(source->ctx) != TH_OK)
-        (void)fuzz_failed_with(source->ctx, true, TH_ERROR_FILE);
+        (void)fuzz_rejected(source->ctx, true, source->name);
 }
 
 /* Reads a text, and compares the memory that jansson takes with the forecast. */
@@ -113,7 +113,7 @@ static json_t *read_measured(const th_json_source *source, const char *text, siz
 {
     size_t memory = 0;
     const bool measured = th_json_measure(source, text, count, &limits, &memory) == TH_OK;
-    (void)fuzz_failed_with(source->ctx, !measured, TH_ERROR_FILE);
+    (void)fuzz_rejected(source->ctx, !measured, source->name);
     const size_t before = most = taken;
     json_t *value = th_json_read(source, text, count, &limits);
     FUZZ_CHECK(most - before <= (measured ? memory : 0), "jansson took %zu bytes, the forecast was %zu", most - before,
@@ -133,7 +133,7 @@ static void check_text(th_context *ctx, const char *text, size_t count)
             check_members(&source, text, count, expected);
     } else {
         FUZZ_CHECK(expected == NULL || is_outside_limits(text, count, expected), "refused: %s", th_error_message(ctx));
-        (void)fuzz_failed_with(ctx, true, TH_ERROR_FILE);
+        (void)fuzz_rejected(ctx, true, source.name);
         walk_members(&source, text, count);
     }
     json_decref(expected);

@@ -127,16 +127,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     th_context *ctx = fuzz_context(1 << 22);
     const char *path = fuzz_write("a.tokens", data, size);
     th_token_file *file = th_token_file_open(ctx, path, NULL);
-    const bool refused = fuzz_failed_with(ctx, file == NULL, TH_ERROR_FILE);
+    const bool refused = fuzz_rejected(ctx, file == NULL, path);
     if (!refused)
         check_tokens(ctx, file, path);
     th_token_file_close(file);
     th_token_file *later = th_token_file_open(ctx, path, &(th_token_file_options){.check_when_used = true});
-    if (!fuzz_failed_with(ctx, later == NULL, TH_ERROR_FILE)) {
+    if (!fuzz_rejected(ctx, later == NULL, path)) {
         const int64_t count = th_token_file_count(later);
         int32_t *tokens = malloc(((size_t)count + 1) * sizeof *tokens);
         const th_status status = th_token_file_read(later, 0, count, tokens);
-        FUZZ_CHECK(fuzz_failed_with(ctx, status != TH_OK, TH_ERROR_FILE) == refused, "the two ways to check differ");
+        FUZZ_CHECK(fuzz_rejected(ctx, status != TH_OK, path) == refused, "the two ways to check differ");
         free(tokens);
     } else {
         FUZZ_CHECK(refused, "only the file that is checked later is refused");

@@ -12,8 +12,8 @@ enum { TH_MAX_END_TOKENS = 64 };
 typedef struct th_foreign_config {
     const th_family *family;
     th_language_model_options options;
-    int64_t end_token;                     /* the first of the list, -1: none, or outside the vocabulary */
-    int64_t end_tokens[TH_MAX_END_TOKENS]; /* all that are inside the vocabulary */
+    int64_t end_token;                     /* the first of the list, -1: none */
+    int64_t end_tokens[TH_MAX_END_TOKENS]; /* all of them */
     int n_end_tokens;
 } th_foreign_config;
 
@@ -28,9 +28,9 @@ void th_family_complete(const th_family *family, th_language_model_options *opti
 /* Releases the arrays that the options point to. */
 void th_foreign_config_release(th_context *ctx, th_foreign_config *described);
 
-/* Writes config.json for a model of the family with these options, as far as the family has them. end_token is -1 for
- * none. type: "float32". */
+/* Writes config.json for a model of the family with these options, as far as the family has them. begin_token
+ * and end_token are -1 for none. type: "float32". */
 void th_foreign_config_write(FILE *file, const th_family *family, const th_language_model_options *options,
-                             int64_t end_token, const char *type);
+                             int64_t begin_token, int64_t end_token, const char *type);
 
 #endif

@@ -3,13 +3,41 @@
 #include <string.h>
 
 #include "models/families/config.h"
+#include "models/families/described.h"
 #include "models/families/end_tokens.h"
 #include "models/families/fields.h"
 #include "models/families/layers.h"
 
 const th_json_limits th_config_limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
 
-/* Fills in sizes that depend on others. */
+/* -- sizes that depend on others -- */
+
+/* Returns the family's key for a member; the file may have its other name. */
+static const char *key_of(const th_family *family, size_t member)
+{
+    const th_family_field *f = family->fields;
+    while (f->key && f->member != member)
+        f++;
+    return f->key ? f->key : "";
+}
+
+static void check_divides(const th_config *c, const char *key, int64_t value, const char *of, int64_t multiple)
+{
+    if (multiple % value != 0)
+        th_config_fail(c, "\"%s\" is %lld; it must divide \"%s\", which is %lld", key, (long long)value, of,
+                       (long long)multiple);
+}
+
+/* Checks the sizes of heads, before defaults are filled in. All sizes are positive or not given. */
+static void check_heads(const th_config *c, const th_family *family, const th_language_model_options *o)
+{
+    const char *heads = key_of(family, TH_MEMBER(heads));
+    if (o->block.head_width == 0)
+        check_divides(c, heads, o->heads, key_of(family, TH_MEMBER(width)), o->width);
+    if (o->block.kv_heads > 0)
+        check_divides(c, key_of(family, TH_MEMBER(block.kv_heads)), o->block.kv_heads, heads, o->heads);
+}
+
 static void complete_sizes(th_language_model_options *o)
 {
     th_transformer_block_options *b = &o->block;
@@ -75,13 +103,15 @@ static void read_config(const th_config *c, th_foreign_config *read)
     *read = (th_foreign_config){.family = family, .options = family->options};
     th_language_model_options *o = &read->options;
     th_fields_read(c, family, o);
+    if (!th_failed(ctx))
+        check_heads(c, family, o);
     if (th_failed(ctx))
         return;
     th_family_complete(family, o);
     th_layers_read(c, family, o);
     lengthen(o, &o->block.scores.rotary_scaling);
     lengthen(o, &o->other_scores.rotary_scaling);
-    th_end_tokens_read(c, family->end_token, read);
+    th_end_tokens_read(c, read);
 }
 
 /* Reads an object. *described stays as it was after an error. */
@@ -103,8 +133,16 @@ th_status th_foreign_config_read(th_context *ctx, const char *operation, const c
     json_t *object = th_json_read_file(&source, &th_config_limits, &memory);
     if (object == NULL)
         return th_error_code(ctx);
-    const th_status status = read_object(&source, object, described);
+    th_foreign_config read;
+    th_status status = read_object(&source, object, &read);
     th_json_release(ctx, object, memory);
+    if (status != TH_OK)
+        return status;
+    status = th_described_check(ctx, operation, path, &read.options);
+    if (status == TH_OK)
+        *described = read;
+    else
+        th_foreign_config_release(ctx, &read);
     return status;
 }
 

@@ -12,7 +12,7 @@ static void put_field(th_writer *w, const th_family_field *f, const void *member
     case TH_FIELD_SIZE:
         th_put_integer(w, f->key, *(const int64_t *)member);
         break;
-    case TH_FIELD_POSITIVE:
+    case TH_FIELD_NUMBER:
         if (f->optional && *(const double *)member == 0)
             th_put_null(w, f->key);
         else
@@ -62,7 +62,7 @@ static void put_token(th_writer *w, const char *key, int64_t token)
 }
 
 void th_foreign_config_write(FILE *file, const th_family *family, const th_language_model_options *options,
-                             int64_t end_token, const char *type)
+                             int64_t begin_token, int64_t end_token, const char *type)
 {
     th_writer w = {.file = file};
     th_language_model_options o = th_options_normal(options);
@@ -73,7 +73,7 @@ void th_foreign_config_write(FILE *file, const th_family *family, const th_langu
     for (const th_family_field *f = family->fields; f->key; f++)
         put_field(&w, f, (const char *)&o + f->member);
     th_layers_write(&w, family, &o);
-    put_token(&w, "bos_token_id", end_token);
+    put_token(&w, "bos_token_id", begin_token);
     put_token(&w, "eos_token_id", end_token);
     th_put_null(&w, "pad_token_id"); /* a default may be outside the vocabulary */
     th_put_text(&w, "torch_dtype", type);

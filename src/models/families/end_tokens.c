@@ -1,10 +1,22 @@
 /* Reads the tokens that end a text: eos_token_id of config.json or generation_config.json. */
 #include "models/families/end_tokens.h"
 
-/* Adds a token unless it is outside the vocabulary or already there. */
+/* Returns the token if it is inside the vocabulary; -1 for the family's default, and with an error stored for others. */
+static int64_t inside(const th_config *c, int64_t token, const th_foreign_config *read)
+{
+    const int64_t vocabulary = read->options.vocabulary;
+    if (token >= 0 && token < vocabulary)
+        return token;
+    if (token != read->family->end_token)
+        th_config_fail(c, "\"eos_token_id\" is %lld; it must be in [0, %lld], as the vocabulary has %lld tokens",
+                       (long long)token, (long long)(vocabulary - 1), (long long)vocabulary);
+    return -1;
+}
+
+/* Adds a token unless it is -1 or already there. */
 static void add(const th_config *c, int64_t token, th_foreign_config *read)
 {
-    bool known = token < 0 || token >= read->options.vocabulary;
+    bool known = token < 0;
     for (int i = 0; i < read->n_end_tokens && !known; i++)
         known = read->end_tokens[i] == token;
     if (known)
@@ -15,23 +27,22 @@ static void add(const th_config *c, int64_t token, th_foreign_config *read)
         read->end_tokens[read->n_end_tokens++] = token;
 }
 
-void th_end_tokens_read(const th_config *c, int64_t missing, th_foreign_config *read)
+void th_end_tokens_read(const th_config *c, th_foreign_config *read)
 {
     const json_t *value = json_object_get(c->object, "eos_token_id");
     const size_t count = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
-    int64_t first = value && json_is_null(value) ? -1 : missing;
-    if (value == NULL)
-        add(c, missing, read);
+    read->end_token = value ? -1 : inside(c, read->family->end_token, read);
+    add(c, read->end_token, read);
     if (json_is_array(value) && count == 0)
         th_config_refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
     for (size_t i = 0; i < count; i++) {
         const json_t *token = json_is_array(value) ? json_array_get(value, i) : value;
         if (!json_is_integer(token))
             th_config_refuse(c, "\"%s\" is neither an integer nor a list of integers", "eos_token_id");
-        first = i == 0 ? json_integer_value(token) : first;
-        add(c, json_integer_value(token), read);
+        const int64_t id = inside(c, json_integer_value(token), read);
+        read->end_token = i == 0 ? id : read->end_token;
+        add(c, id, read);
     }
-    read->end_token = first >= 0 && first < read->options.vocabulary ? first : -1;
 }
 
 void th_end_tokens_replace(th_context *ctx, const char *operation, const char *path, th_foreign_config *read)
@@ -44,7 +55,7 @@ void th_end_tokens_replace(th_context *ctx, const char *operation, const char *p
         th_config_refuse(&c, "it is not a JSON %s", "object");
     if (object && th_config_given(&c, "eos_token_id")) {
         read->n_end_tokens = 0;
-        th_end_tokens_read(&c, -1, read);
+        th_end_tokens_read(&c, read);
     }
     th_json_release(ctx, object, memory);
 }

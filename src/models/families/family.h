@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "models/core.h"
+#include "models/families/ranges.h"
 #include "tapehead/language_model.h"
 
 /* -- tensors -- */
@@ -38,7 +39,7 @@ typedef struct th_tensor_name {
 
 typedef enum th_field_kind {
     TH_FIELD_SIZE,         /* a positive integer, int64_t */
-    TH_FIELD_POSITIVE,     /* a positive number, double */
+    TH_FIELD_NUMBER,       /* a number in the field's range, double */
     TH_FIELD_RATE,         /* a number in [0, 1), double */
     TH_FIELD_FLAG,         /* bool */
     TH_FIELD_NOT,          /* bool, the opposite of the field */
@@ -57,11 +58,13 @@ typedef struct th_family_field {
     const char *name;  /* as missing, of an activation */
     const char *other; /* another key for the same field, or NULL */
     bool optional;     /* null means 0: the model lacks it. Otherwise null means missing */
+    th_range range;    /* of TH_FIELD_NUMBER */
 } th_family_field;
 
 #define TH_MEMBER(member) offsetof(th_language_model_options, member)
 #define TH_SIZE(member_) .kind = TH_FIELD_SIZE, .member = TH_MEMBER(member_)
-#define TH_POSITIVE(member_) .kind = TH_FIELD_POSITIVE, .member = TH_MEMBER(member_)
+#define TH_EPS(member_) .kind = TH_FIELD_NUMBER, .member = TH_MEMBER(member_), .range = TH_EPS_RANGE
+#define TH_CAP(member_) .kind = TH_FIELD_NUMBER, .member = TH_MEMBER(member_), .range = TH_CAP_RANGE
 #define TH_RATE(member_) .kind = TH_FIELD_RATE, .member = TH_MEMBER(member_)
 #define TH_FLAG(member_) .kind = TH_FIELD_FLAG, .member = TH_MEMBER(member_)
 #define TH_NOT(member_) .kind = TH_FIELD_NOT, .member = TH_MEMBER(member_)
@@ -81,7 +84,7 @@ typedef struct th_family_field {
 #define TH_SILU_AND_EPS(eps_)                                                                                          \
     {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},                \
     {                                                                                                                  \
-        "rms_norm_eps", TH_POSITIVE(block.eps), .missing = eps_                                                        \
+        "rms_norm_eps", TH_EPS(block.eps), .missing = eps_                                                             \
     }
 #define TH_ATTENTION_BIAS                                                                                              \
     {                                                                                                                  \

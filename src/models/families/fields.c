@@ -3,6 +3,7 @@
 #include "models/families/fields.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +17,17 @@ bool th_config_given(const th_config *c, const char *key)
 
 void th_config_refuse(const th_config *c, const char *sentence, const char *detail)
 {
-    char trouble[320], quoted[TH_QUOTED];
-    snprintf(trouble, sizeof trouble, sentence, th_quote(detail, quoted));
+    char quoted[TH_QUOTED];
+    th_config_fail(c, sentence, th_quote(detail, quoted));
+}
+
+void th_config_fail(const th_config *c, const char *sentence, ...)
+{
+    char trouble[320];
+    va_list values;
+    va_start(values, sentence);
+    vsnprintf(trouble, sizeof trouble, sentence, values);
+    va_end(values);
     th_fail(c->source.ctx, TH_ERROR_FILE, c->source.operation, "%.300s: %s", c->source.name, trouble);
 }
 
@@ -41,11 +51,11 @@ double th_config_number(const th_config *c, const char *key, double missing)
     return value;
 }
 
-double th_config_positive(const th_config *c, const char *key, double missing)
+double th_config_in(const th_config *c, const char *key, th_range range, double missing)
 {
     const double value = th_config_number(c, key, missing);
-    if (!(value > 0))
-        th_config_refuse(c, "\"%s\" must be positive", key);
+    if (th_config_given(c, key) && !th_in_range(range, value))
+        th_config_fail(c, "\"%s\" is %g; it must be in [%g, %g]", key, value, range.low, range.high);
     return value;
 }
 
@@ -53,7 +63,7 @@ static double rate(const th_config *c, const char *key, double missing)
 {
     const double value = th_config_number(c, key, missing);
     if (!(value >= 0 && value < 1))
-        th_config_refuse(c, "\"%s\" must be at least 0 and less than 1", key);
+        th_config_fail(c, "\"%s\" is %g; it must be at least 0 and less than 1", key, value);
     return value;
 }
 
@@ -167,8 +177,8 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
         *(int64_t *)member =
             integer_to(c, key, 1, is_layers(f) ? TH_CONFIG_MAX_LAYERS : TH_CONFIG_MAX_SIZE, (int64_t)f->missing);
         break;
-    case TH_FIELD_POSITIVE:
-        *(double *)member = f->missing > 0 || th_config_given(c, key) ? th_config_positive(c, key, f->missing) : 0;
+    case TH_FIELD_NUMBER:
+        *(double *)member = th_config_in(c, key, f->range, f->missing);
         break;
     case TH_FIELD_RATE:
         *(double *)member = rate(c, key, f->missing);

@@ -17,15 +17,16 @@ typedef struct th_config {
 
 /* Whether the field exists and is not null. */
 bool th_config_given(const th_config *c, const char *key);
-/* Stores TH_ERROR_FILE: a sentence that contains %s, and the detail for it. */
+/* Stores TH_ERROR_FILE: a sentence that contains %s, and the detail for it, which is quoted. */
 void th_config_refuse(const th_config *c, const char *sentence, const char *detail)
     __attribute__((format(printf, 2, 0)));
+/* Stores TH_ERROR_FILE: a sentence. Texts from the file must be quoted. */
+void th_config_fail(const th_config *c, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
 
 /* Each returns the field's value, or `missing`. A value of another type or range is an error. */
 int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t missing);
 double th_config_number(const th_config *c, const char *key, double missing);
-/* A positive number: 0 would select a default in our options. */
-double th_config_positive(const th_config *c, const char *key, double missing);
+double th_config_in(const th_config *c, const char *key, th_range range, double missing);
 bool th_config_flag(const th_config *c, const char *key, bool missing);
 const char *th_config_string(const th_config *c, const char *key, const char *missing);
 /* Returns a member that must be an object or null; NULL if it is missing, null or empty. */

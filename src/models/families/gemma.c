@@ -15,7 +15,7 @@ static const th_tensor_name norms[] = {
         {"head_dim", TH_SIZE(block.head_width), .missing = 256},                                                       \
         {"hidden_activation", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation),                      \
          .name = "gelu_pytorch_tanh"},                                                                                 \
-        {"rms_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-6},                                                     \
+        {"rms_norm_eps", TH_EPS(block.eps), .missing = 1e-6},                                                          \
         {"query_pre_attn_scalar", .kind = TH_FIELD_INVERSE_ROOT, .member = TH_MEMBER(block.scale), .missing = 256},    \
         TH_ATTENTION_BIAS, TH_ATTENTION_DROPOUT, TH_TIED(true),                                                        \
     {                                                                                                                  \
@@ -27,8 +27,8 @@ static const th_tensor_name norms[] = {
 static const th_family_field gemma2[] = {
     TH_LLAMA_SIZES(256000, 8192, 2304, 9216, 26, 8),
     OTHER_FIELDS,
-    {"attn_logit_softcapping", TH_POSITIVE(block.scores.soft_cap), .missing = 50, .optional = true},
-    {"final_logit_softcapping", TH_POSITIVE(logit_soft_cap), .missing = 30, .optional = true},
+    {"attn_logit_softcapping", TH_CAP(block.scores.soft_cap), .missing = 50, .optional = true},
+    {"final_logit_softcapping", TH_CAP(logit_soft_cap), .missing = 30, .optional = true},
     {0},
 };
 
@@ -49,7 +49,7 @@ static const th_family_field gemma3[] = {
     OTHER_FIELDS,
     /* versions of transformers differ in whether they use attn_logit_softcapping */
     {"attn_logit_softcapping", .kind = TH_FIELD_NULL},
-    {"final_logit_softcapping", TH_POSITIVE(logit_soft_cap), .missing = 0, .optional = true},
+    {"final_logit_softcapping", TH_CAP(logit_soft_cap), .missing = 0, .optional = true},
     {0},
 };
 

@@ -33,7 +33,7 @@ static const th_family_field fields[] = {
     {"resid_pdrop", TH_RATE(block.dropout), .missing = 0.1},
     {"embd_pdrop", TH_RATE(embedding_dropout), .missing = 0.1},
     {"attn_pdrop", TH_RATE(block.attention_dropout), .missing = 0.1},
-    {"layer_norm_epsilon", TH_POSITIVE(block.eps), .missing = 1e-5},
+    {"layer_norm_epsilon", TH_EPS(block.eps), .missing = 1e-5},
     {"scale_attn_weights", .kind = TH_FIELD_SCALED, .member = TH_MEMBER(block.scale), .missing = true},
     {"scale_attn_by_inverse_layer_idx", TH_FLAG(scale_by_layer), .missing = false},
     {"add_cross_attention", .kind = TH_FIELD_FALSE},

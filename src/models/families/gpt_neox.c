@@ -24,7 +24,7 @@ static const th_tensor_name tensors[] = {
 static const th_family_field fields[] = {
     TH_LLAMA_SIZES(50432, 2048, 6144, 24576, 44, 64),
     {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "gelu"},
-    {"layer_norm_eps", TH_POSITIVE(block.eps), .missing = 1e-5},
+    {"layer_norm_eps", TH_EPS(block.eps), .missing = 1e-5},
     {"attention_bias", TH_NOT(block.no_attention_bias), .missing = true},
     {"use_parallel_residual", TH_FLAG(block.parallel), .missing = true},
     {"hidden_dropout", TH_RATE(dropout), .missing = 0},

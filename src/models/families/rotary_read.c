@@ -78,8 +78,9 @@ static double read_base(const rotary *r, bool window)
 {
     const th_family_rotary *f = &r->family->rotary;
     const char *key = f->window_base_key && window ? f->window_base_key : f->base_key ? f->base_key : "rope_theta";
-    const double usual = th_config_positive(r->file, key, th_rotary_usual_base(r->family, window));
-    const double base = th_config_positive(&r->settings, "rope_theta", usual);
+    const th_range range = TH_BASE_RANGE;
+    const double usual = th_config_in(r->file, key, range, th_rotary_usual_base(r->family, window));
+    const double base = th_config_in(&r->settings, "rope_theta", range, usual);
     if (f->base_key && th_config_number(r->file, "rope_theta", base) != base)
         th_config_refuse(r->file, "\"%s\" contradicts the base of rotary positions", "rope_theta");
     return base;
@@ -90,18 +91,27 @@ static int64_t read_width(const rotary *r, int64_t head_width)
 {
     static const char key[] = "partial_rotary_factor";
     const th_family_rotary *f = &r->family->rotary;
-    const double usual = f->part_key ? th_config_positive(r->file, f->part_key, f->part) : 1;
-    const double part = th_config_positive(&r->settings, key, usual);
+    const th_range range = TH_PART_RANGE;
+    const double usual = f->part_key ? th_config_in(r->file, f->part_key, range, f->part) : 1;
+    const double part = th_config_in(&r->settings, key, range, usual);
     const double beside = th_config_number(r->file, key, part);
     if (f->part_key == NULL && (part != 1 || beside != 1))
         th_config_refuse(r->file, "\"%s\" is not 1", key);
-    if (f->part_key && (!(part <= 1) || (strcmp(f->part_key, key) != 0 && beside != part)))
-        th_config_refuse(r->file, "\"%s\" is larger than 1, or given twice with different values", key);
-    if (!(part > 0 && part <= 1))
+    if (f->part_key && strcmp(f->part_key, key) != 0 && beside != part)
+        th_config_refuse(r->file, "\"%s\" is given twice with different values", key);
+    if (!th_in_range(range, part))
         return head_width;
     const int64_t width = (int64_t)((double)head_width * part);
     if (f->part_key && (width == 0 || width % 2 != 0))
-        th_config_refuse(r->file, "\"%s\" gives a part of each head that has no even number of elements", key);
+        th_config_fail(r->file,
+                       "\"%s\" is %g, which selects %lld of %lld elements of a head; rotary positions need a positive "
+                       "and even number",
+                       key, part, (long long)width, (long long)head_width);
+    else if (width % 2 != 0)
+        th_config_fail(r->file,
+                       "\"head_dim\", or hidden_size divided by num_attention_heads, is %lld; rotary positions need an "
+                       "even number",
+                       (long long)width);
     return width;
 }
 
@@ -130,10 +140,15 @@ static int64_t length_before_dynamic(const rotary *r)
     return r->length;
 }
 
-/* Reads a field that is positive if it is given. Returns 0 if it is missing. */
-static double positive_or_missing(const th_config *c, const char *key)
+static double scaling_number(const th_config *c, const char *key, double missing)
 {
-    return th_config_given(c, key) ? th_config_positive(c, key, 0) : 0;
+    return th_config_in(c, key, (th_range)TH_SCALING_RANGE, missing);
+}
+
+/* Returns 0 for a field that is missing or 0, which transformers replaces by a default. */
+static double number_or_zero(const th_config *c, const char *key)
+{
+    return th_config_number(c, key, 0) == 0 ? 0 : scaling_number(c, key, 0);
 }
 
 /* Whether the field is a list of one number for each pair. */
@@ -150,8 +165,13 @@ static bool has_factors(const rotary *r, const char *key)
 
 static void read_factors(const rotary *r, const char *key, double *factors)
 {
-    for (int64_t i = 0; i < r->width / 2; i++)
+    const th_range range = TH_SCALING_RANGE;
+    for (int64_t i = 0; i < r->width / 2; i++) {
         factors[i] = json_number_value(json_array_get(json_object_get(r->settings.object, key), (size_t)i));
+        if (!th_in_range(range, factors[i]))
+            th_config_fail(r->file, "\"%s\"[%lld] is %g; it must be in [%g, %g]", key, (long long)i, factors[i],
+                           range.low, range.high);
+    }
 }
 
 /* Reads the factors of LongRoPE into memory that th_score_options_release releases. */
@@ -159,7 +179,7 @@ static void read_longrope(const rotary *r, th_rotary_scaling *scaling)
 {
     const int64_t pairs = r->width / 2;
     th_context *ctx = r->file->source.ctx;
-    scaling->attention_factor = positive_or_missing(&r->settings, "attention_factor");
+    scaling->attention_factor = scaling_number(&r->settings, "attention_factor", 0);
     if (!has_factors(r, "short_factor") || !has_factors(r, "long_factor") || pairs == 0)
         return;
     const size_t bytes = 2 * (size_t)pairs * sizeof(double);
@@ -177,11 +197,11 @@ static void read_longrope(const rotary *r, th_rotary_scaling *scaling)
 
 static void read_yarn(const th_config *settings, th_rotary_scaling *scaling)
 {
-    scaling->attention_factor = positive_or_missing(settings, "attention_factor");
-    scaling->beta_fast = th_config_number(settings, "beta_fast", 0);
-    scaling->beta_slow = th_config_number(settings, "beta_slow", 0);
-    scaling->mscale = th_config_number(settings, "mscale", 0);
-    scaling->mscale_all_dim = th_config_number(settings, "mscale_all_dim", 0);
+    scaling->attention_factor = scaling_number(settings, "attention_factor", 0);
+    scaling->beta_fast = number_or_zero(settings, "beta_fast");
+    scaling->beta_slow = number_or_zero(settings, "beta_slow");
+    scaling->mscale = number_or_zero(settings, "mscale");
+    scaling->mscale_all_dim = number_or_zero(settings, "mscale_all_dim");
     scaling->no_truncate = !th_config_flag(settings, "truncate", true);
 }
 
@@ -218,10 +238,10 @@ static th_rotary_scaling read_scaling(const rotary *r)
         scaling.original_length = length_before_dynamic(r);
     else if (scaling.kind != TH_ROTARY_LINEAR)
         scaling.original_length = original_length(r);
-    scaling.factor = th_config_number(&r->settings, "factor", missing_factor(r, &scaling));
+    scaling.factor = scaling_number(&r->settings, "factor", missing_factor(r, &scaling));
     if (scaling.kind == TH_ROTARY_LLAMA3) {
-        scaling.low_freq_factor = th_config_number(&r->settings, "low_freq_factor", 0);
-        scaling.high_freq_factor = th_config_number(&r->settings, "high_freq_factor", 0);
+        scaling.low_freq_factor = scaling_number(&r->settings, "low_freq_factor", 0);
+        scaling.high_freq_factor = scaling_number(&r->settings, "high_freq_factor", 0);
     }
     if (scaling.kind == TH_ROTARY_YARN)
         read_yarn(&r->settings, &scaling);

@@ -135,6 +135,9 @@ static th_status check_given(th_context *ctx, const char *path, const th_languag
     if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "end token %lld is outside the vocabulary of %lld",
                        (long long)given->end_token, (long long)m->vocabulary);
+    if (given->has_begin_token && (given->begin_token < -1 || given->begin_token >= m->vocabulary))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "begin token %lld is outside the vocabulary of %lld",
+                       (long long)given->begin_token, (long long)m->vocabulary);
     if (given->architecture && find(given->architecture) < 0) {
         char list[160];
         th_gguf_list_architectures(list, sizeof list);
@@ -159,8 +162,9 @@ static bool write_values(th_gguf_writer *w, const th_gguf_export *e, const th_gg
         th_gguf_put_uint32(w, "general.quantization_version", 2);
     if (given->name)
         th_gguf_put_text(w, "general.name", given->name, strlen(given->name));
+    const int64_t end = given->has_end_token ? given->end_token : -1;
     const bool written = th_gguf_write_tokenizer(w, given->tokenizer, e->options->vocabulary,
-                                                 given->has_end_token ? given->end_token : -1);
+                                                 given->has_begin_token ? given->begin_token : end, end);
     if (given->chat_template)
         th_gguf_put_text(w, "tokenizer.chat_template", given->chat_template, strlen(given->chat_template));
     return written;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/families/options.h"
+#include "models/gguf/blocks.h"
 #include "models/gguf/export.h"
 #include "models/gguf/options.h"
 #include "tapehead/ops.h"
@@ -182,6 +183,17 @@ static th_tensor *converted(th_tensor *t, th_dtype type, double plus)
     return th_cast(th_contiguous(t), type);
 }
 
+/* Checks that blocks have finite scales: readers refuse others. */
+static bool check_values(const th_gguf_export *e, const th_gguf_out *o, const void *data, int64_t count)
+{
+    const int64_t block = th_gguf_damaged_block(e->ctx, o->type, data, count * o->type->bytes);
+    if (block >= 0)
+        th_fail(e->ctx, TH_ERROR_VALUE, e->operation,
+                "%s cannot be written as %s: block %lld has a number that is infinite, NaN or too large", o->name,
+                o->type->name, (long long)block);
+    return block < 0;
+}
+
 static void write_tensor(const th_gguf_export *e, const th_gguf_out *o, FILE *file)
 {
     const double plus = e->architecture->norms_plus_one && th_name_ends_with(o->name, "norm.weight") ? 1 : 0;
@@ -190,7 +202,7 @@ static void write_tensor(const th_gguf_export *e, const th_gguf_out *o, FILE *fi
         th_scope_begin(e->ctx, NULL);
         th_tensor *values = converted(th_foreign_tensor_part(o->source, i), o->type->dtype, plus);
         const void *data = values ? th_data_const(values) : NULL;
-        if (data) {
+        if (data && check_values(e, o, data, th_numel(values))) {
             const int64_t rows = th_size(values, 0);
             const size_t bytes = (size_t)th_numel(values) * (size_t)o->type->bytes;
             if (reorder && rows > 0)

@@ -12,6 +12,7 @@
 #define TH_MODELS_GGUF_FILE_H
 
 #include "models/core.h"
+#include "models/families/ranges.h"
 #include "models/gguf/types.h"
 
 enum {
@@ -87,10 +88,10 @@ const th_gguf_value *th_gguf_find(const th_gguf *file, const char *key);
 th_gguf_tensor *th_gguf_find_tensor(const th_gguf *file, const char *name);
 
 /* Each sets *result and returns true; a missing key leaves *result. A value of another type or range is TH_ERROR_FILE,
- * and the function returns false. Reals are float32 in most files; the result is then the number with the fewest
+ * and the function returns false. 0 is in the range of every real: most keys mean "off" by it. Reals are float32 in most files; the result is then the number with the fewest
  * decimal digits that rounds to it, because 1e-5 was meant and not 9.99999974738e-06. */
 bool th_gguf_integer(const th_gguf *file, const char *key, int64_t low, int64_t high, int64_t *result);
-bool th_gguf_real(const th_gguf *file, const char *key, double *result);
+bool th_gguf_real(const th_gguf *file, const char *key, th_range range, double *result);
 bool th_gguf_flag(const th_gguf *file, const char *key, bool *result);
 /* Sets *text to the bytes of a string, which have no NUL at their end. */
 bool th_gguf_text(const th_gguf *file, const char *key, const char **text, size_t *bytes);
@@ -105,5 +106,11 @@ const char *th_gguf_next_string(const char **at, size_t *bytes);
 
 /* Reads the elements of a tensor, tensor->bytes of them. TH_ERROR_FILE. */
 th_status th_gguf_read(const th_gguf *file, const th_gguf_tensor *tensor, void *to);
+
+/* Checks that all sizes of the vocabulary are equal, and that the tokens that begin and end a text are inside. */
+bool th_gguf_check_vocabulary(const th_gguf *file);
+
+#define TH_GGUF_BEGIN_TOKEN "tokenizer.ggml.bos_token_id"
+#define TH_GGUF_END_TOKEN "tokenizer.ggml.eos_token_id"
 
 #endif

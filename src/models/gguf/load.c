@@ -6,6 +6,7 @@
 #include "models/families/layers.h"
 #include "models/families/placing.h"
 #include "models/families/tensors.h"
+#include "models/gguf/blocks.h"
 #include "models/gguf/options.h"
 #include "tapehead/gguf.h"
 #include "tapehead/ops.h"
@@ -36,6 +37,9 @@ static void compare(const source *s, const th_foreign_tensor *wanted)
                        TH_SIZES_TEXT(wanted->shape.ndim, wanted->shape.size));
     else if (!t->type->readable)
         th_gguf_refuse(s->file, "%s has the type %s, which is not supported; F32, F64, F16, BF16, Q8_0 and Q4_0 are",
+                       wanted->name, t->type->name);
+    else if (t->type->numbers > 1 && t->shape.ndim != 2)
+        th_gguf_refuse(s->file, "%s has the type %s, which only matrices can have; F32, F64, F16 and BF16 are allowed",
                        wanted->name, t->type->name);
 }
 
@@ -124,7 +128,9 @@ static th_tensor *direct_view(const th_foreign_tensor *wanted, th_dtype dtype)
 static th_status read_into(const source *s, const th_gguf_tensor *t, th_tensor *values)
 {
     void *data = th_is_shapes_only(s->file->ctx) ? NULL : th_data(values);
-    return data && t->bytes > 0 ? th_gguf_read(s->file, t, data) : th_error_code(s->file->ctx);
+    if (data && t->bytes > 0 && th_gguf_read(s->file, t, data) == TH_OK)
+        (void)th_gguf_check_blocks(s->file, t, data); /* the error is stored */
+    return th_error_code(s->file->ctx);
 }
 
 /* Returns the tensor of the file, in its own type. */
@@ -155,6 +161,14 @@ static void read_values(const source *s, const th_foreign_tensor *wanted)
     th_scope_end(ctx, NULL);
 }
 
+/* Checks a tensor that is a part of the file in memory. */
+static void check_mapped(const source *s, const th_foreign_tensor *wanted)
+{
+    if (!th_is_shapes_only(s->file->ctx))
+        (void)th_gguf_check_blocks(s->file, th_gguf_find_tensor(s->file, wanted->name), /* the error is stored */
+                                   th_data_const(wanted->parameter[0]));
+}
+
 static void read_all(const source *s, th_module *model)
 {
     th_context *ctx = s->file->ctx;
@@ -163,7 +177,9 @@ static void read_all(const source *s, th_module *model)
     th_no_grad_begin(ctx);
     if (th_foreign_tensors_list(model, &s->family, s->file->operation, false, &list) == TH_OK) {
         for (int64_t i = 0; i < list.count && !th_failed(ctx); i++)
-            if (!th_placing_is_mapped(&list.tensor[i]))
+            if (th_placing_is_mapped(&list.tensor[i]))
+                check_mapped(s, &list.tensor[i]);
+            else
                 read_values(s, &list.tensor[i]);
         th_foreign_tensors_free(ctx, &list);
     }
@@ -189,7 +205,8 @@ static th_module *load(source *s)
     th_context *ctx = s->file->ctx;
     th_module *model = NULL;
     s->architecture = th_gguf_architecture_of(s->file);
-    if (s->architecture == NULL || th_gguf_read_options(s->file, s->architecture, &s->options) != TH_OK)
+    if (s->architecture == NULL || !th_gguf_check_vocabulary(s->file) ||
+        th_gguf_read_options(s->file, s->architecture, &s->options) != TH_OK)
         return NULL;
     s->family = th_gguf_family(s->architecture);
     if (compare_shapes(s) == TH_OK)

@@ -128,6 +128,24 @@ static void read_sizes(const th_gguf *file, const th_gguf_architecture *a, th_la
     }
 }
 
+static void check_divides(const th_gguf *file, const th_gguf_architecture *a, const char *name, int64_t value,
+                          const char *of, int64_t multiple)
+{
+    char key[TH_GGUF_LONGEST_KEY], other[TH_GGUF_LONGEST_KEY];
+    if (multiple % value != 0)
+        th_gguf_refuse(file, "\"%s\" is %lld; it must divide \"%s\", which is %lld", th_gguf_key(a, name, key),
+                       (long long)value, th_gguf_key(a, of, other), (long long)multiple);
+}
+
+/* Checks the sizes of heads that the file has. */
+static void check_heads(const th_gguf *file, const th_gguf_architecture *a, const th_language_model_options *o)
+{
+    if (o->block.head_width == 0)
+        check_divides(file, a, "attention.head_count", o->heads, "embedding_length", o->width);
+    if (o->block.kv_heads > 0)
+        check_divides(file, a, "attention.head_count_kv", o->block.kv_heads, "attention.head_count", o->heads);
+}
+
 /* Takes from the tensors what the values do not say. */
 static void read_tensors(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)
 {
@@ -148,8 +166,10 @@ static void read_others(const th_gguf *file, const th_gguf_architecture *a, th_l
     char key[TH_GGUF_LONGEST_KEY];
     double eps = 0;
     bool causal = true;
-    if (th_gguf_real(file, th_gguf_key(a, a->eps, key), &eps) && !(eps > 0))
-        th_gguf_refuse(file, "the value %s is missing or not positive", key);
+    const th_range eps_range = TH_EPS_RANGE, cap_range = TH_CAP_RANGE;
+    if (th_gguf_real(file, th_gguf_key(a, a->eps, key), eps_range, &eps) && eps == 0)
+        th_gguf_refuse(file, "the value %s is missing or 0; it must be in [%g, %g]", key, eps_range.low,
+                       eps_range.high);
     o->block.eps = eps;
     if (a->has_parallel)
         th_gguf_flag(file, th_gguf_key(a, "use_parallel_residual", key), &o->block.parallel);
@@ -159,9 +179,9 @@ static void read_others(const th_gguf *file, const th_gguf_architecture *a, th_l
     if (a->has_final_soft_cap)
         o->logit_soft_cap = 0;
     if (a->has_soft_caps || a->has_final_soft_cap)
-        th_gguf_real(file, th_gguf_key(a, "final_logit_softcapping", key), &o->logit_soft_cap);
+        th_gguf_real(file, th_gguf_key(a, "final_logit_softcapping", key), cap_range, &o->logit_soft_cap);
     if (a->has_soft_caps)
-        th_gguf_real(file, th_gguf_key(a, "attn_logit_softcapping", key), &o->block.scores.soft_cap);
+        th_gguf_real(file, th_gguf_key(a, "attn_logit_softcapping", key), cap_range, &o->block.scores.soft_cap);
 }
 
 /* Sets what follows from the sizes. */
@@ -204,8 +224,8 @@ th_status th_gguf_read_options(const th_gguf *file, const th_gguf_architecture *
         return th_error_code(ctx);
     check_keys(file, a);
     read_sizes(file, a, options);
-    if (!th_failed(ctx) && options->heads > options->width)
-        th_gguf_refuse(file, "it has more heads than the width %lld", (long long)options->width);
+    if (!th_failed(ctx))
+        check_heads(file, a, options);
     if (th_failed(ctx))
         return th_error_code(ctx);
     read_tensors(file, a, options);

@@ -12,11 +12,23 @@ typedef struct positions {
     int64_t pairs; /* of a head */
 } positions;
 
-static double real(const positions *p, const char *name, double missing)
+/* Returns a number of the scaling of rotary positions. */
+static double scaling_number(const positions *p, const char *name, double missing)
 {
     char key[TH_GGUF_LONGEST_KEY];
     double value = missing;
-    th_gguf_real(p->file, th_gguf_key(p->a, name, key), &value);
+    th_gguf_real(p->file, th_gguf_key(p->a, name, key), (th_range)TH_SCALING_RANGE, &value);
+    return value;
+}
+
+/* Returns a base of rotary positions. */
+static double read_base(const positions *p, const char *name, double missing)
+{
+    const th_range range = TH_BASE_RANGE;
+    char key[TH_GGUF_LONGEST_KEY];
+    double value = missing;
+    if (th_gguf_real(p->file, th_gguf_key(p->a, name, key), range, &value) && value == 0)
+        th_gguf_refuse(p->file, "\"%s\" is 0; it must be in [%g, %g]", key, range.low, range.high);
     return value;
 }
 
@@ -44,6 +56,18 @@ bool th_gguf_has_factors(const th_gguf_architecture *a, const th_rotary_scaling 
     return th_rotary_attention_factor(s) == 1;
 }
 
+/* Copies the factors, which must be in the range of all numbers of the scaling. */
+static void copy_factors(const positions *p, const char *name, const float *values, double *factor)
+{
+    const th_range range = TH_SCALING_RANGE;
+    for (int64_t i = 0; i < p->pairs; i++) {
+        factor[i] = (double)values[i];
+        if (!th_in_range(range, factor[i]))
+            th_gguf_refuse(p->file, "%s[%lld] is %g; it must be in [%g, %g]", name, (long long)i, factor[i], range.low,
+                           range.high);
+    }
+}
+
 /* Reads one factor for each pair. */
 static void read_factors(const positions *p, const char *name, double *factor)
 {
@@ -59,8 +83,7 @@ static void read_factors(const positions *p, const char *name, double *factor)
     if (values == NULL)
         (void)th_fail_memory(p->file->ctx, p->file->operation, (size_t)t->bytes);
     else if (th_gguf_read(p->file, t, values) == TH_OK)
-        for (int64_t i = 0; i < p->pairs; i++)
-            factor[i] = (double)values[i];
+        copy_factors(p, name, values, factor);
     th_release(p->file->ctx, values, (size_t)t->bytes);
 }
 
@@ -78,7 +101,7 @@ static void read_longrope(const positions *p, th_rotary_scaling *s)
     s->kind = TH_ROTARY_LONGROPE;
     s->original_length = one ? p->o->length : size(p, "rope.scaling.original_context_length", 1, p->o->length);
     s->factor = (double)p->o->length / (double)s->original_length;
-    s->attention_factor = one ? 1 : real(p, "rope.scaling.attn_factor", 1);
+    s->attention_factor = one ? 1 : scaling_number(p, "rope.scaling.attn_factor", 1);
     s->n_factors = p->pairs;
     s->short_factor = factors;
     s->long_factor = factors + p->pairs;
@@ -99,8 +122,8 @@ static void read_yarn(const positions *p, th_rotary_scaling *s)
 {
     s->kind = TH_ROTARY_YARN;
     s->original_length = size(p, "rope.scaling.original_context_length", 1, p->o->length);
-    s->beta_fast = real(p, "rope.scaling.yarn_beta_fast", 0);
-    s->beta_slow = real(p, "rope.scaling.yarn_beta_slow", 0);
+    s->beta_fast = scaling_number(p, "rope.scaling.yarn_beta_fast", 0);
+    s->beta_slow = scaling_number(p, "rope.scaling.yarn_beta_slow", 0);
 }
 
 static th_rotary_scaling read_scaling(const positions *p, double base)
@@ -112,14 +135,14 @@ static th_rotary_scaling read_scaling(const positions *p, double base)
     if (p->a->factors != TH_GGUF_NO_FACTORS && th_gguf_find_tensor(p->file, tensor)) {
         read_longrope(p, &s);
     } else if (!is_type(p, "none")) {
-        s.factor = real(p, "rope.scaling.factor", 0);
+        s.factor = scaling_number(p, "rope.scaling.factor", 0);
         if (is_type(p, "yarn"))
             read_yarn(p, &s);
         else if (given && !is_type(p, "linear"))
             th_gguf_refuse(p->file, "%s is not supported; none, linear and yarn are", key);
         else if (s.factor != 0 && s.factor != 1)
             s.kind = TH_ROTARY_LINEAR;
-        if (p->file->n_tensors > 0 && real(p, "rope.scaling.attn_factor", 1) != 1)
+        if (p->file->n_tensors > 0 && scaling_number(p, "rope.scaling.attn_factor", 1) != 1)
             th_gguf_refuse(p->file, "rope.scaling.attn_factor is not 1, which is not supported without factors");
     }
     if (s.kind == TH_ROTARY_UNSCALED)
@@ -158,9 +181,7 @@ static const bool *mark_layers(const positions *p, int64_t window)
 /* Sets the positions of layers without a window. */
 static void read_full(const positions *p, th_score_options *scores)
 {
-    const double base = real(p, "rope.freq_base", 10000);
-    if (!(base > 0))
-        th_gguf_refuse(p->file, "rope.freq_base is not positive");
+    const double base = read_base(p, "rope.freq_base", 10000);
     scores->rotary_base = base;
     scores->rotary_width = 2 * p->pairs == p->o->block.head_width ? 0 : 2 * p->pairs;
     scores->rotary_pairing = p->a->neighbors ? TH_ROTARY_NEIGHBORS : TH_ROTARY_HALVES;
@@ -178,10 +199,8 @@ static void set_other(const positions *p, int64_t window, th_score_options *scor
     scores->window = window;
     if (p->a->window_base == 0)
         return;
-    scores->rotary_base = real(p, "rope.freq_base_swa", p->a->window_base);
+    scores->rotary_base = read_base(p, "rope.freq_base_swa", p->a->window_base);
     scores->rotary_scaling = (th_rotary_scaling){0};
-    if (!(scores->rotary_base > 0))
-        th_gguf_refuse(p->file, "rope.freq_base_swa is not positive");
 }
 
 void th_gguf_read_positions(const th_gguf *file, const th_gguf_architecture *a, th_language_model_options *o)

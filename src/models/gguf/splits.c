@@ -11,14 +11,14 @@
 /* A tokenizer is written with the first name that fits. */
 static const th_gguf_split splits[] = {
     {.name = "gpt-2"},
-    {.name = "llama-bpe", .pattern = THREE_DIGITS, .ignore_merges = true},
+    {.name = "llama-bpe", .pattern = THREE_DIGITS, .ignore_merges = true, .begins = true},
     {.name = "dbrx", .pattern = THREE_DIGITS},
     {.name = "qwen2", .pattern = ONE_DIGIT, .nfc = true},
     {.name = "stablelm2", .pattern = ONE_DIGIT},
     {.name = "smollm", .digits = true},
     {.name = "olmo"},
-    {.name = "llama3", .pattern = THREE_DIGITS, .ignore_merges = true},
-    {.name = "llama-v3", .pattern = THREE_DIGITS, .ignore_merges = true},
+    {.name = "llama3", .pattern = THREE_DIGITS, .ignore_merges = true, .begins = true},
+    {.name = "llama-v3", .pattern = THREE_DIGITS, .ignore_merges = true, .begins = true},
     {.name = "smaug-bpe", .pattern = THREE_DIGITS},
     {.name = "deepseek-r1-qwen", .pattern = ONE_DIGIT},
 };

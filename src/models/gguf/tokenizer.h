@@ -20,6 +20,7 @@ typedef struct th_gguf_split {
     bool digits;         /* each digit is a separate word */
     bool ignore_merges;  /* as llama.cpp does for this name */
     bool nfc;            /* the tokenizers of this name have a normalizer NFC */
+    bool begins;         /* without add_bos_token a text begins with the token, as in llama.cpp */
 } th_gguf_split;
 
 /* Returns the split of that name, or NULL. */
@@ -35,8 +36,9 @@ json_t *th_gguf_split_json(const th_gguf_split *split);
  * number of the model's tokens. */
 bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary);
 /* Writes the tokenizer's values, with further unused tokens up to the model's vocabulary. t may be NULL: the file
- * then says "none". end_token: the token that begins and ends a text; -1: none. Returns false if out of
- * memory. */
-bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t end_token);
+ * then says "none". begin_token, end_token: the tokens that begin and end a text, if t does not add others; -1:
+ * none. Returns false if out of memory. */
+bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t begin_token,
+                             int64_t end_token);
 
 #endif

@@ -142,10 +142,11 @@ static bool add_merges(const reading *r, json_t *merges)
     return true;
 }
 
-/* Returns the id of a token around texts; -1 if no token is added there, or with the error stored. */
-static int64_t around(const reading *r, const char *flag, const char *key)
+/* Returns the id of a token around texts; -1 if no token is added there, or with the error stored. usual: whether it is
+ * added without the flag, if it exists. */
+static int64_t around(const reading *r, const char *flag, const char *key, bool usual)
 {
-    bool added = false;
+    bool added = usual && th_gguf_find(r->file, key);
     int64_t id = -1;
     if (!th_gguf_flag(r->file, flag, &added) || !added)
         return -1;
@@ -165,8 +166,8 @@ static bool add_special(json_t *single, json_t *specials, const char *name, int6
 /* Returns the post_processor; NULL with the error stored. */
 static json_t *template_json(const reading *r)
 {
-    const int64_t begin = around(r, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id");
-    const int64_t end = around(r, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id");
+    const int64_t begin = around(r, "tokenizer.ggml.add_bos_token", TH_GGUF_BEGIN_TOKEN, r->split->begins);
+    const int64_t end = around(r, "tokenizer.ggml.add_eos_token", TH_GGUF_END_TOKEN, false);
     if (th_failed(r->file->ctx))
         return NULL;
     if (begin < 0 && end < 0)
@@ -216,7 +217,7 @@ static json_t *tokenizer_json(const reading *r)
 static th_tokenizer *read_tokenizer(const th_gguf *file)
 {
     reading r = {.file = file};
-    if (!find_split(&r) || !find_arrays(&r))
+    if (!find_split(&r) || !find_arrays(&r) || !th_gguf_check_vocabulary(file))
         return NULL;
     /* jansson's values take some hundred bytes for each token and merge, which the context counts */
     const size_t memory = 256 * ((size_t)r.tokens->count + (size_t)r.merges->count) + 2 * file->capacity;
@@ -263,9 +264,8 @@ th_status th_gguf_chat_template(th_context *ctx, const char *path, th_text *text
     return th_error_code(ctx);
 }
 
-th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token)
+static th_status read_token(th_context *ctx, const char *path, const char *key, const char *operation, int64_t *token)
 {
-    static const char operation[] = "gguf_end_token";
     th_gguf file;
     int64_t found = -1;
     if (!th_usable_context(ctx, operation))
@@ -274,8 +274,18 @@ th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "token is NULL");
     if (!th_gguf_open(&file, ctx, operation, path))
         return th_error_code(ctx);
-    if (th_gguf_integer(&file, "tokenizer.ggml.eos_token_id", 0, INT32_MAX, &found))
+    if (th_gguf_check_vocabulary(&file) && th_gguf_integer(&file, key, 0, INT32_MAX, &found))
         *token = found;
     th_gguf_close(&file);
     return th_error_code(ctx);
+}
+
+th_status th_gguf_begin_token(th_context *ctx, const char *path, int64_t *token)
+{
+    return read_token(ctx, path, TH_GGUF_BEGIN_TOKEN, "gguf_begin_token", token);
+}
+
+th_status th_gguf_end_token(th_context *ctx, const char *path, int64_t *token)
+{
+    return read_token(ctx, path, TH_GGUF_END_TOKEN, "gguf_end_token", token);
 }

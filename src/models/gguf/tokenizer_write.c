@@ -113,21 +113,22 @@ static bool write_merges(th_gguf_writer *w, const th_tokenizer *t)
 }
 
 /* Writes the tokens around a text. */
-static void write_template(th_gguf_writer *w, const th_tokenizer *t, int64_t end_token)
+static void write_template(th_gguf_writer *w, const th_tokenizer *t, int64_t begin_token, int64_t end_token)
 {
     const bool before = t && t->template.n_before == 1, after = t && t->template.n_after == 1;
-    const int64_t begin = before ? t->template.before[0] : end_token, end = after ? t->template.after[0] : end_token;
+    const int64_t begin = before ? t->template.before[0] : begin_token, end = after ? t->template.after[0] : end_token;
     if (begin >= 0)
-        th_gguf_put_uint32(w, "tokenizer.ggml.bos_token_id", (uint32_t)begin);
+        th_gguf_put_uint32(w, TH_GGUF_BEGIN_TOKEN, (uint32_t)begin);
     if (end >= 0)
-        th_gguf_put_uint32(w, "tokenizer.ggml.eos_token_id", (uint32_t)end);
+        th_gguf_put_uint32(w, TH_GGUF_END_TOKEN, (uint32_t)end);
     if (t == NULL)
         return;
     th_gguf_put_flag(w, "tokenizer.ggml.add_bos_token", before);
     th_gguf_put_flag(w, "tokenizer.ggml.add_eos_token", after);
 }
 
-bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t end_token)
+bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t begin_token,
+                             int64_t end_token)
 {
     const char *model = t ? "gpt2" : "none";
     bool written = true;
@@ -137,6 +138,6 @@ bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t v
         th_gguf_put_text(w, "tokenizer.ggml.pre", name, strlen(name));
         written = write_tokens(w, t, vocabulary) && write_merges(w, t);
     }
-    write_template(w, t, end_token);
+    write_template(w, t, begin_token, end_token);
     return written;
 }

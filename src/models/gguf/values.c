@@ -101,7 +101,7 @@ static double shortest(float value)
     return wanted;
 }
 
-bool th_gguf_real(const th_gguf *file, const char *key, double *result)
+bool th_gguf_real(const th_gguf *file, const char *key, th_range range, double *result)
 {
     const th_gguf_value *v = th_gguf_find(file, key);
     double value = 0;
@@ -119,8 +119,8 @@ bool th_gguf_real(const th_gguf *file, const char *key, double *result)
     } else {
         return th_gguf_refuse(file, "\"%s\" is not a number", key);
     }
-    if (!isfinite(value))
-        return th_gguf_refuse(file, "\"%s\" is not a finite number", key);
+    if (value != 0 && !th_in_range(range, value))
+        return th_gguf_refuse(file, "\"%s\" is %g; it must be in [%g, %g]", key, value, range.low, range.high);
     *result = value;
     return true;
 }

@@ -29,7 +29,7 @@ static int differences(int i, const th_language_model_options *model, th_option_
     FILE *file = open_memstream(&text, &bytes);
     if (file == NULL)
         return -2;
-    th_foreign_config_write(file, th_families[i], model, -1, "float32");
+    th_foreign_config_write(file, th_families[i], model, -1, -1, "float32");
     const bool written = fclose(file) == 0 && text;
     th_context *ctx = th_context_new(&(th_context_options){.shapes_only = true});
     int found = written && ctx ? -1 : -2;
@@ -90,8 +90,9 @@ static bool write_config(FILE *file, const void *content)
     const exporting *e = content;
     const th_export_options *given = e->given;
     const th_dtype type = type_in_file(e, th_module_find_parameter(e->model, "embedding.weight"));
+    const int64_t end = given->has_end_token ? given->end_token : -1;
     th_foreign_config_write(file, e->family, th_language_model_options_of(e->model),
-                            given->has_end_token ? given->end_token : -1, th_dtype_name(type));
+                            given->has_begin_token ? given->begin_token : end, end, th_dtype_name(type));
     return !ferror(file);
 }
 
@@ -230,6 +231,9 @@ static th_status check_given(th_context *ctx, const char *folder, const th_langu
     if (given->has_end_token && (given->end_token < 0 || given->end_token >= m->vocabulary))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "end token %lld is outside the vocabulary of %lld",
                        (long long)given->end_token, (long long)m->vocabulary);
+    if (given->has_begin_token && (given->begin_token < -1 || given->begin_token >= m->vocabulary))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "begin token %lld is outside the vocabulary of %lld",
+                       (long long)given->begin_token, (long long)m->vocabulary);
     if (given->type != TH_FLOAT32 && given->type != TH_BFLOAT16 && given->type != TH_FLOAT16)
         return th_fail(ctx, TH_ERROR_TYPE, operation,
                        "a folder cannot have the type %s; float32, bfloat16 and float16 are possible",

@@ -282,7 +282,7 @@ static th_status gguf_written(program_run *r)
 
 static th_status gguf_read(program_run *r)
 {
-    int64_t end = 0;
+    int64_t begin = 0, end = 0;
     th_text text = {0};
     r->other = th_language_model_from_gguf(r->ctx, in_folder(r, "model.gguf"), &(th_gguf_load_options){.stored = true});
     TRY(th_error_code(r->ctx));
@@ -291,7 +291,9 @@ static th_status gguf_read(program_run *r)
     TRY(th_error_code(r->ctx));
     add_number(r, (double)th_tokenizer_size(tokenizer));
     th_tokenizer_free(tokenizer);
+    TRY(th_gguf_begin_token(r->ctx, in_folder(r, "model.gguf"), &begin));
     TRY(th_gguf_end_token(r->ctx, in_folder(r, "model.gguf"), &end));
+    add_number(r, (double)begin);
     add_number(r, (double)end);
     const th_status status = th_gguf_chat_template(r->ctx, in_folder(r, "model.gguf"), &text);
     if (status == TH_OK)

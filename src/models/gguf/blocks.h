@@ -1,0 +1,13 @@
+/* Blocks of numbers with a common scale: Q8_0 and Q4_0. */
+#ifndef TH_MODELS_GGUF_BLOCKS_H
+#define TH_MODELS_GGUF_BLOCKS_H
+
+#include "models/gguf/file.h"
+
+/* Returns the number of the first block whose scale is infinite or NaN; -1 if there is none, or the type has no
+ * blocks. */
+int64_t th_gguf_damaged_block(th_context *ctx, const th_gguf_type *type, const void *data, int64_t bytes);
+/* Checks the scales of a tensor whose elements are at data. Returns false with TH_ERROR_FILE stored. */
+bool th_gguf_check_blocks(const th_gguf *file, const th_gguf_tensor *tensor, const void *data);
+
+#endif
