@@ -178,6 +178,38 @@ START_TEST(default_end_token_of_a_small_model)
 }
 END_TEST
 
+/* -- the tokenizer in the folder -- */
+
+static th_tokenizer *load_beside(const char *config)
+{
+    write_config(config);
+    return th_tokenizer_load(ctx, directory);
+}
+
+/* More tokens in config.json are padding. Added tokens may be outside: Gemma 3 has one. Others may not. */
+START_TEST(tokens_outside_the_vocabulary)
+{
+    static const char *const right[] = {"{\"vocab_size\": 256}", "{\"vocab_size\": 999}", "{}",
+                                        "{\"vocab_size\": null}"};
+    th_tokenizer *t = th_tokenizer_bytes_new(ctx);
+    ck_assert_int_eq(th_tokenizer_add(t, "<|end|>"), 256);
+    ck_assert_int_eq(th_tokenizer_save(t, directory), TH_OK);
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        ck_assert_msg(load_beside(right[i]) != NULL, "%s: %s", right[i], th_error_message(ctx));
+        no_error();
+    }
+    expect_failure(load_beside("{\"vocab_size\": 255}") == NULL, TH_ERROR_FILE,
+                   "config.json: \"vocab_size\" is 255, but the tokenizer has 257 tokens; it must be at least 257");
+    expect_failure(load_beside("{\"vocab_size\": 25") == NULL, TH_ERROR_FILE, "config.json");
+    ck_assert_ptr_nonnull(th_tokenizer_load(ctx, in_directory("tokenizer.json")));
+    no_error();
+    unlink(in_directory("tokenizer.json"));
+    unlink(in_directory("tokenizer_config.json"));
+    unlink(in_directory("vocab.json"));
+    unlink(in_directory("merges.txt"));
+}
+END_TEST
+
 /* -- the token that begins a text -- */
 
 START_TEST(begin_token_of_an_export)
@@ -213,6 +245,7 @@ int main(void)
     tcase_add_test(tests, unusual_numbers_of_real_models);
     tcase_add_test(tests, end_tokens_outside_the_vocabulary);
     tcase_add_test(tests, default_end_token_of_a_small_model);
+    tcase_add_test(tests, tokens_outside_the_vocabulary);
     tcase_add_test(tests, begin_token_of_an_export);
     return run_suites();
 }

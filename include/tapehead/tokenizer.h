@@ -85,8 +85,9 @@ TH_API th_tokenizer *th_tokenizer_train(th_context *ctx, const char *text, size_
  * Any other setting that could change a token is TH_ERROR_FILE, and the message names it: other normalizers, dropout,
  * prefixes and suffixes of subwords. So is every kind of damage, such as a merge of unknown tokens or an id that occurs
  * twice. A file has at most 64 MiB, and its values take at most 512 MiB while they are read. An added token has at most
- * 512 bytes, a pattern 4,096 bytes and 5,000 steps (th_bpe_options). Other files of a transformers folder
- * (tokenizer_config.json) are not read. */
+ * 512 bytes, a pattern 4,096 bytes and 5,000 steps (th_bpe_options). The folder may have a config.json. If that has a
+ * vocab_size, each token from this number on must be an added token; otherwise TH_ERROR_FILE. Other files of a
+ * transformers folder (tokenizer_config.json) are not read. */
 TH_API th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path);
 
 /* Writes tokenizer.json, and a tokenizer_config.json, so that transformers' AutoTokenizer can open the folder. For

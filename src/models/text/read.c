@@ -7,6 +7,7 @@
 #include "models/core.h"
 #include "models/text/call_settings.h"
 #include "models/text/read_model.h"
+#include "models/text/read_size.h"
 
 static const char operation[] = "tokenizer_load";
 
@@ -210,14 +211,9 @@ static bool check_path(th_context *ctx, const char *path, struct stat *status)
     return !th_failed(ctx);
 }
 
-th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
+static th_tokenizer *load_folder(th_context *ctx, const char *path)
 {
     char file[TH_MAX_PATH], vocab[TH_MAX_PATH], merges[TH_MAX_PATH];
-    struct stat status;
-    if (!th_usable_context(ctx, operation) || !check_path(ctx, path, &status))
-        return NULL;
-    if (!S_ISDIR(status.st_mode))
-        return load_json(ctx, path);
     if (in_folder(ctx, path, "tokenizer.json", file))
         return load_json(ctx, file);
     const bool pair = in_folder(ctx, path, "vocab.json", vocab) && in_folder(ctx, path, "merges.txt", merges);
@@ -229,4 +225,21 @@ th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
         th_fail(ctx, TH_ERROR_FILE, operation,
                 "%.300s: without a tokenizer.json its added_tokens.json is not supported", path);
     return th_failed(ctx) ? NULL : load_pair(ctx, vocab, merges);
+}
+
+th_tokenizer *th_tokenizer_load(th_context *ctx, const char *path)
+{
+    char config[TH_MAX_PATH];
+    struct stat status;
+    if (!th_usable_context(ctx, operation) || !check_path(ctx, path, &status))
+        return NULL;
+    if (!S_ISDIR(status.st_mode))
+        return load_json(ctx, path);
+    th_tokenizer *t = load_folder(ctx, path);
+    if (t == NULL || (!in_folder(ctx, path, "config.json", config) && !th_failed(ctx)))
+        return t;
+    if (!th_failed(ctx) && th_tokenizer_check_size(t, operation, config))
+        return t;
+    th_tokenizer_free(t);
+    return NULL;
 }
