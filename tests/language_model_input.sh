@@ -32,6 +32,19 @@ for folder in model opened; do
 done
 cmp loss_model loss_opened || fail "the model of a GGUF file has another loss"
 expect 0 '' tune opened data.jsonl tuned
+
+# -- the token that begins a text, which no tokenizer adds: from a folder to a GGUF file, back, and through tune --
+cp -r model begun
+sed -i '1s/{/{"bos_token": "A",/' begun/tokenizer_config.json
+expect 0 '' "$program" export begun --gguf begun.gguf
+expect 0 '' "$program" export begun.gguf kept
+expect 0 '' tune kept data.jsonl retuned
+expect 0 '' "$program" export retuned kept_again
+for folder in kept kept_again; do
+    grep -q '"bos_token": "A"' $folder/tokenizer_config.json || fail "$folder: bos_token is lost: $(cat $folder/tokenizer_config.json)"
+    grep -q '"bos_token_id": 65,' $folder/config.json || fail "$folder: bos_token_id is another token: $(cat $folder/config.json)"
+    grep -q '"eos_token_id": 256,' $folder/config.json || fail "$folder: eos_token_id is another token: $(cat $folder/config.json)"
+done
 head -c 100 one.gguf >short.gguf
 expect 1 'short.gguf' "$program" export short.gguf shortened
 [ ! -e shortened ] || fail "export of a damaged file makes a folder"
