@@ -194,8 +194,9 @@ static void check(th_checker *checker)
             "the function reads other parameters in every run (the last one is %s)", checker->late_parameter);
 }
 
-th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
-                            th_tensor *const *inputs, const th_gradient_options *options, th_gradient_report *report)
+static th_status check_function(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
+                                th_tensor *const *inputs, const th_gradient_options *options, bool at_kinks,
+                                th_gradient_report *report)
 {
     th_gradient_report unused;
     const th_gradient_options defaults = {0};
@@ -211,6 +212,7 @@ th_status th_check_gradient(th_context *ctx, th_gradient_function *function, voi
                               .n_inputs = n_inputs,
                               .report = report,
                               .options = *options,
+                              .at_kinks = at_kinks,
                               .dtype = options->float32 ? TH_FLOAT32 : TH_FLOAT64,
                               .random = options->seed + 0x5851F42D4C957F2Du};
         const th_precision precision = th_checker_leave_int8(ctx);
@@ -223,6 +225,19 @@ th_status th_check_gradient(th_context *ctx, th_gradient_function *function, voi
         return th_report_error(report, ctx);
     report->ok = report->verdict == TH_GRADIENT_RIGHT;
     return report->ok ? TH_OK : TH_ERROR_VALUE;
+}
+
+th_status th_check_gradient(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
+                            th_tensor *const *inputs, const th_gradient_options *options, th_gradient_report *report)
+{
+    return check_function(ctx, function, user, n_inputs, inputs, options, false, report);
+}
+
+th_status th_check_gradient_at_kinks(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
+                                     th_tensor *const *inputs, const th_gradient_options *options,
+                                     th_gradient_report *report)
+{
+    return check_function(ctx, function, user, n_inputs, inputs, options, true, report);
 }
 
 /* -- a function of one tensor -- */

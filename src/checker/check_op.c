@@ -6,11 +6,15 @@
 
 #include "checker/check_op_result.h"
 #include "checker/check_op_sizes.h"
+#include "checker/check_op_values.h"
 #include "checker/check_op_variants.h"
 #include "checker/limits.h"
 #include "checker/report.h"
 #include "checker/samples.h"
 #include "tapehead/ops.h"
+
+/* Elements of each input whose gradient is compared where an element is 0. */
+enum { ZERO_SAMPLES = 12 };
 
 typedef struct trial {
     const th_op *op;
@@ -21,7 +25,8 @@ typedef struct trial {
     th_tensor *others[TH_MAX_SAMPLE_INPUTS]; /* inputs with other values */
     bool checked[TH_MAX_SAMPLE_INPUTS];
     const char *mode;    /* of the context: "" if it is the caller's */
-    bool mode_matters;   /* outputs or gradients differ in the other mode */
+    bool mode_matters;   /* outputs or gradients differ in the other mode: known after the first layout */
+    bool zeros;          /* elements of the inputs are 0 */
     int64_t comparisons; /* so far */
 } trial;
 
@@ -56,12 +61,20 @@ static th_status run_trial(th_context *ctx, trial *t, const th_gradient_options 
         checked[n++] = t->inputs[i];
     }
     snprintf(name, sizeof name, "%s (sample \"%s\"%s%s%s)", t->op->name, t->sample->name,
-             t->layout == TH_LAYOUT_GAPS ? ", strided" : "", t->mode, t->output ? ", another output" : "");
+             t->zeros                      ? ", elements are 0"
+             : t->layout == TH_LAYOUT_GAPS ? ", strided"
+                                           : "",
+             t->mode, t->output ? ", another output" : "");
     own.name = name;
     own.input_names = name_list;
     if (t->sample->tolerance > 0 && own.relative_tolerance <= 0)
         own.relative_tolerance = t->sample->tolerance;
-    const th_status status = th_check_gradient(ctx, apply_trial, t, n, checked, &own, report);
+    if (t->zeros) {
+        own.mode = TH_GRADIENT_FAST;
+        own.samples = ZERO_SAMPLES;
+    }
+    const th_status status =
+        (t->zeros ? th_check_gradient_at_kinks : th_check_gradient)(ctx, apply_trial, t, n, checked, &own, report);
     t->comparisons += report->checked;
     /* a sample without elements serves the other tests */
     return report->verdict == TH_GRADIENT_NOTHING_COMPARED ? TH_OK : status;
@@ -101,6 +114,20 @@ static th_status run_trials(th_context *ctx, trial *t, const th_gradient_options
     return status;
 }
 
+/* Checks the operation where elements are NaN or infinite, and where they are 0. Returns false with the error pending. */
+static bool check_values(th_graph *graph, trial *t, const th_gradient_options *options, th_gradient_report *report)
+{
+    th_planted zeros;
+    if (!th_values_run(graph, report) || report->verdict != TH_GRADIENT_RIGHT)
+        return !graph->ctx->error;
+    t->zeros = th_values_plant_zeros(graph, &zeros);
+    if (t->zeros)
+        (void)run_trials(graph->ctx, t, options, report);
+    th_values_restore(graph, &zeros);
+    t->zeros = false;
+    return !graph->ctx->error;
+}
+
 /* Sets how closely analytic gradients must agree with each other. */
 static void set_tolerance(th_graph *graph, const th_gradient_options *options)
 {
@@ -126,14 +153,16 @@ static th_status check_in_graph(th_context *ctx, trial *t, th_guard *guard, cons
                       .random = options->seed + 1};
     set_tolerance(&graph, options);
     report->verdict = TH_GRADIENT_RIGHT;
-    const bool good = th_graph_begin(&graph) && th_variants_begin(&graph);
+    bool good = th_graph_begin(&graph) && th_variants_begin(&graph);
     if (!good && !ctx->error)
         th_variant_report(&graph, &(th_variant){.required = graph.checked_mask}, report);
     if (good && t->layout != TH_LAYOUT_EXCHANGED)
         status = run_trials(ctx, t, options, report);
     if (good && status == TH_OK) {
         report->verdict = TH_GRADIENT_RIGHT;
-        if (th_variants_run(&graph, report) && report->verdict == TH_GRADIENT_RIGHT && t->mode[0] == 0)
+        if (th_variants_run(&graph, report) && report->verdict == TH_GRADIENT_RIGHT && t->layout == TH_LAYOUT_PLAIN)
+            good = check_values(&graph, t, options, report);
+        if (good && report->verdict == TH_GRADIENT_RIGHT && t->layout == TH_LAYOUT_PLAIN && t->mode[0] == 0)
             t->mode_matters = th_variants_mode_matters(&graph);
     }
     th_graph_end(&graph);
@@ -181,9 +210,12 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
         if (sample->n_inputs < 0 || sample->n_inputs > TH_MAX_SAMPLE_INPUTS)
             return report_nothing_compared(op, report,
                                            "a sample's number of inputs is outside 0 to TH_MAX_SAMPLE_INPUTS");
+        bool mode_matters = false;
         for (int layout = 0; layout < TH_LAYOUTS && status == TH_OK; layout++) {
-            trial t = {.op = op, .sample = sample, .layout = (th_layout)layout, .mode = ""};
+            trial t = {
+                .op = op, .sample = sample, .layout = (th_layout)layout, .mode = "", .mode_matters = mode_matters};
             status = check_sample(ctx, &t, guard, options, report);
+            mode_matters = t.mode_matters;
             *checked += t.comparisons;
         }
         if (status == TH_OK)

@@ -87,6 +87,7 @@ typedef struct th_checker {
     double output_scale;              /* largest finite magnitude in base */
     th_settings settings;             /* the caller's */
     uint64_t random;
+    bool at_kinks; /* see th_check_gradient_at_kinks */
     th_gradient_report *report;
 } th_checker;
 
@@ -158,6 +159,12 @@ double *th_checker_allocate(th_context *ctx, const char *name, int64_t count);
 void th_checker_release(th_context *ctx, double *memory, int64_t count);
 /* Returns whether a check can run in this context. Otherwise the error is pending, in the name of this operation. */
 bool th_checker_context(th_context *ctx, const char *name);
+
+/* th_check_gradient for special points. A derivative that the check cannot tell counts as right. At a kink, any number
+ * between the slopes on both sides is right, and any other number is wrong. */
+th_status th_check_gradient_at_kinks(th_context *ctx, th_gradient_function *function, void *user, int n_inputs,
+                                     th_tensor *const *inputs, const th_gradient_options *options,
+                                     th_gradient_report *report);
 
 /* -- comparing (compare.c) -- */
 /* Compares every element of the Jacobian (full), or samples and random directions. Writes the worst to the report.

@@ -258,9 +258,13 @@ static bool compare_direction(th_checker *checker, work *w, th_leaf *leaf, bool 
     return true;
 }
 
-/* Chooses the element of a sample: odd samples any element, even ones the largest gradient of 32 random elements. */
+/* Chooses the element of a sample: odd samples any element, even ones the largest gradient of 32 random elements. At
+ * kinks, the first one is an element that is 0, if there is one. */
 static int64_t choose_element(th_checker *checker, const work *w, const th_leaf *leaf, int sample)
 {
+    for (int64_t e = 0; checker->at_kinks && sample == 0 && e < leaf->numel; e++)
+        if (th_checker_element(leaf, e) == 0)
+            return e;
     int64_t best = 0;
     double largest = -1;
     for (int tries = 0; tries < (sample % 2 ? 1 : 32); tries++) {
@@ -326,7 +330,7 @@ static bool compare_leaf_fast(th_checker *checker, work *w, th_leaf *leaf, th_fi
     const bool nothing = all_zero(w->once + leaf->first, leaf->numel) && all_zero(finding->numeric_vector, leaf->numel);
     /* If every element was compared, a direction adds nothing, except larger steps where all derivatives are 0. It may
      * even cross kinks near several elements at once, which look like a mistake. */
-    if (leaf->numel <= samples && !nothing)
+    if ((leaf->numel <= samples && !nothing) || checker->at_kinks)
         return true;
     for (int d = 0; d < directions && finding->verdict.kind == TH_UNDECIDED; d++)
         if (!compare_direction(checker, w, leaf, nothing && d == 0, finding))

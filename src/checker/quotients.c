@@ -89,13 +89,13 @@ static void divide(th_quotients *quotients, const th_line *line, int k, double a
         } else {
             whole += c[j] * change(low, high);
             const double own = c[j] * (change(base, high) / above - change(low, base) / below);
-            bent += own * own; /* squares: bends of different outputs must not cancel */
+            bent += checker->at_kinks ? fabs(own) : own * own; /* bends of different outputs must not cancel */
             square += c[j] == 0 ? 0 : c[j] * size * c[j] * size;
         }
     }
     if (c) {
         quotient[0] = whole / (2 * half);
-        bend[0] = sqrt(bent);
+        bend[0] = checker->at_kinks ? bent : sqrt(bent);
         rounding[0] = unit * (sqrt(square) + fabs(x * quotient[0]) + line->weight) / half;
     }
 }

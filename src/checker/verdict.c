@@ -202,14 +202,32 @@ static bool longer_step_agrees(const derivative *d, int k)
     return false;
 }
 
+/* The largest slope that steps longer than k see. */
+static double steepest(const derivative *d, int k)
+{
+    double slope = 0;
+    while (++k < TH_STEPS)
+        if (known(d, k))
+            slope = fmax(slope, fabs(quotient(d, k)));
+    return slope;
+}
+
+/* Returns whether the quotients of steps k and k + 1 show a finite derivative. */
+static bool converge(const derivative *d, int k)
+{
+    return difference(d, k, k + 1) <= d->visible * steepest(d, k) + rounding(d, k) + rounding(d, k + 1);
+}
+
 /* Returns whether steps k, k + 1 and k + 2 agree with each other, and not with the analytic derivative. */
 static bool contradict(const derivative *d, int k)
 {
     if (!known(d, k) || !known(d, k + 1) || !known(d, k + 2))
         return false;
     if (!isfinite(d->analytic))
-        return is_smooth(d, k) || is_smooth(d, k + 1);
+        return (is_smooth(d, k) || is_smooth(d, k + 1)) && (!d->quotients->checker->at_kinks || converge(d, k));
     const double off = fmin(distance(d, k + 1), distance(d, k + 2));
+    if (d->quotients->checker->at_kinks && off <= (0.5 + d->visible) * bend(d, k + 1) + rounding(d, k + 1))
+        return false; /* between the slopes on both sides */
     if (may_be_hidden(d, k + 1) && (off <= hidden_part(d) || longer_step_agrees(d, k + 1)))
         return false;
     return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && off > TH_EQUAL_UNITS * d->unit &&
@@ -274,16 +292,6 @@ static th_reason reason_of(const derivative *d, int best, th_verdict *verdict)
                                                                                     : TH_REASON_OTHER;
 }
 
-/* The largest slope that steps longer than k see. */
-static double steepest(const derivative *d, int k)
-{
-    double slope = 0;
-    while (++k < TH_STEPS)
-        if (known(d, k))
-            slope = fmax(slope, fabs(quotient(d, k)));
-    return slope;
-}
-
 /* Returns whether both derivatives are 0 as far as can be seen, compared with the output or with the slopes that longer
  * steps see. */
 static bool is_zero(const derivative *d, int best, double error)
@@ -313,8 +321,19 @@ static th_verdict last_verdict(const derivative *d)
         (may_be_hidden(d, best) && distance(d, best) <= hidden_part(d)) || is_zero(d, best, error))
         return decided(d, TH_RIGHT, best, error);
     th_verdict verdict = decided(d, TH_CANNOT_TELL, best, error);
-    const bool finite = isfinite(d->analytic) && isfinite(rounding(d, best));
+    const bool finite = (isfinite(d->analytic) || d->quotients->checker->at_kinks) && isfinite(rounding(d, best));
     verdict.reason = finite ? reason_of(d, best, &verdict) : TH_REASON_NOT_A_NUMBER;
+    return verdict;
+}
+
+/* At a kink, any number between the slopes on both sides is right. Nothing else that the check cannot tell is wrong. */
+static th_verdict verdict_at_kink(const derivative *d, th_verdict verdict)
+{
+    const double low = fmin(verdict.below, verdict.above), high = fmax(verdict.below, verdict.above),
+                 slack = verdict.error - (high - low) / 2 + d->absolute + d->visible * fmax(fabs(low), fabs(high));
+    const bool wrong = verdict.reason == TH_REASON_KINK &&
+                       !(d->analytic >= low - fmax(slack, 0) && d->analytic <= high + fmax(slack, 0));
+    verdict.kind = wrong ? TH_WRONG : TH_RIGHT;
     return verdict;
 }
 
@@ -383,6 +402,8 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
             continue;
         select_derivative(&d, j, analytic[j * stride]);
         *verdict = last_verdict(&d);
+        if (quotients->checker->at_kinks && verdict->kind == TH_CANNOT_TELL)
+            *verdict = verdict_at_kink(&d, *verdict);
         doubtful |= verdict->kind == TH_CANNOT_TELL;
     }
     comparison->doubtful += doubtful;

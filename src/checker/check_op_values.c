@@ -1,0 +1,247 @@
+/* Special values in the inputs of an operation (check_op_values.h).
+ *
+ * Forward shows which outputs depend on an element: those that change if it becomes NaN or has another value. If two
+ * elements have no such output in common, one of them cannot change the gradient of the other. */
+#include "checker/check_op_values.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "checker/check_op_result.h"
+#include "checker/samples.h"
+#include "tensor/convert.h"
+#include "tensor/splitmix.h"
+
+/* Elements whose outputs are found: in all inputs, and in one input. Inputs that get a NaN. */
+enum { MAX_ELEMENTS = 48, MAX_OF_INPUT = 8, MAX_INPUTS = 8 };
+
+typedef struct element {
+    int input;
+    int64_t index;
+    unsigned char *changes; /* [rows]: 1 for an output that depends on it */
+} element;
+
+typedef struct values {
+    th_graph *graph;
+    element element[MAX_ELEMENTS];
+    int count;
+    int64_t rows; /* elements of all outputs */
+    double *usual, *now,
+        *memory;     /* [rows]: outputs for the sample's inputs, and for others; memory: of both, and bytes */
+    int64_t numbers; /* in memory */
+} values;
+
+/* -- elements of inputs -- */
+
+static double read_element(th_tensor *const *inputs, int i, int64_t index)
+{
+    const th_tensor_impl *t = th_tensor_impl_of(inputs[i]);
+    return th_number_load(t->dtype, (char *)th_tensor_data(t) + index * (int64_t)th_dtype_size(t->dtype));
+}
+
+static void write_element(const th_graph *graph, int i, int64_t index, double value)
+{
+    const th_tensor_impl *t = th_tensor_impl_of(graph->inputs[i]);
+    th_number_store(t->dtype, (char *)th_tensor_data(t) + index * (int64_t)th_dtype_size(t->dtype), value);
+}
+
+/* Returns a random element of input i. */
+static int64_t random_element(th_graph *graph, int i)
+{
+    return (int64_t)(th_splitmix64(&graph->random) % (uint64_t)th_graph_numel(graph, i));
+}
+
+/* -- outputs -- */
+
+/* Runs forward alone, and stores all outputs. Returns false with the error pending. */
+static bool run_forward(const values *v, double *outputs)
+{
+    th_graph *graph = v->graph;
+    th_context *ctx = graph->ctx;
+    th_tensor *output[TH_MAX_OUTPUTS] = {NULL}, **asked[TH_MAX_OUTPUTS] = {NULL};
+    for (int k = 1; k < TH_MAX_OUTPUTS; k++)
+        asked[k - 1] = graph->output_mask & 1u << k ? &output[k] : NULL;
+    th_checker_apply(ctx, &graph->settings);
+    ctx->no_grad_depth = 1;
+    output[0] =
+        th_apply_n(graph->guard->original, graph->sample->attributes, graph->sample->n_inputs, graph->inputs, asked);
+    for (int k = 0; k < TH_MAX_OUTPUTS && !ctx->error; k++)
+        if (graph->output_mask & 1u << k) {
+            const th_tensor_impl *t = th_tensor_impl_of(output[k]);
+            const th_array array = th_tensor_array(t);
+            th_checker_read(t, &array, outputs);
+            outputs += graph->rows[k];
+        }
+    th_checker_apply(ctx, &graph->settings);
+    th_tape_clear(ctx);
+    return !ctx->error;
+}
+
+/* Notes the outputs that differ from the usual ones. */
+static void note_changes(const values *v, unsigned char *changes)
+{
+    for (int64_t j = 0; j < v->rows; j++)
+        changes[j] |= v->now[j] != v->usual[j] && !(isnan(v->now[j]) && isnan(v->usual[j]));
+}
+
+/* Finds the outputs that depend on an element. */
+static bool find_changes(const values *v, const element *e)
+{
+    const double usual = read_element(v->graph->inputs, e->input, e->index),
+                 other[2] = {NAN, read_element(v->graph->others, e->input, e->index)};
+    bool good = true;
+    for (int i = 0; i < 2 && good; i++) {
+        write_element(v->graph, e->input, e->index, other[i]);
+        good = run_forward(v, v->now);
+        note_changes(v, e->changes);
+    }
+    write_element(v->graph, e->input, e->index, usual);
+    return good;
+}
+
+/* Returns whether outputs depend on a, and none of them on b. */
+static bool is_apart(const values *v, const element *a, const element *b)
+{
+    bool any = false;
+    for (int64_t j = 0; j < v->rows; j++) {
+        if (a->changes[j] && b->changes[j])
+            return false;
+        any |= a->changes[j] != 0;
+    }
+    return any;
+}
+
+/* -- a NaN or an infinity -- */
+
+/* Chooses elements of each input: a random one, its neighbors, and others. */
+static void choose_elements(values *v)
+{
+    th_graph *graph = v->graph;
+    const int inputs = th_mask_count(graph->checked_mask),
+              each = inputs * MAX_OF_INPUT <= MAX_ELEMENTS ? MAX_OF_INPUT : MAX_ELEMENTS / inputs;
+    for (uint32_t left = graph->checked_mask; left; left &= left - 1) {
+        const int i = th_mask_first(left);
+        const int64_t numel = th_graph_numel(graph, i), middle = numel ? random_element(graph, i) : 0;
+        for (int k = 0; k < each && k < numel; k++)
+            v->element[v->count++] = (element){.input = i,
+                                               .index = k == 0 || numel <= each ? (middle + k) % numel
+                                                        : k == 1                ? (middle + 1) % numel
+                                                        : k == 2                ? (middle + numel - 1) % numel
+                                                                                : random_element(graph, i)};
+    }
+}
+
+/* Returns false with the error pending. Call end in either case. */
+static bool begin(values *v, th_graph *graph)
+{
+    *v = (values){.graph = graph};
+    for (int k = 0; k < TH_MAX_OUTPUTS; k++)
+        v->rows += graph->rows[k];
+    choose_elements(v);
+    v->numbers = 2 * v->rows + (v->count * v->rows + 7) / 8;
+    v->memory = th_checker_allocate(graph->ctx, "check_op", v->numbers);
+    if (v->memory == NULL)
+        return false;
+    v->usual = v->memory;
+    v->now = v->usual + v->rows;
+    for (int i = 0; i < v->count; i++)
+        v->element[i].changes = (unsigned char *)(v->now + v->rows) + i * v->rows;
+    bool good = run_forward(v, v->usual);
+    for (int i = 0; i < v->count && good; i++)
+        good = find_changes(v, &v->element[i]);
+    return good;
+}
+
+static void end(values *v)
+{
+    th_checker_release(v->graph->ctx, v->memory, v->numbers);
+}
+
+/* Makes graph->pair the right gradients of the last run: of elements with outputs that do not depend on this one, those
+ * of the sample; of all others, whatever they are. */
+static void expect_usual_gradients(const values *v, const element *special)
+{
+    th_graph *graph = v->graph;
+    memcpy(graph->pair, graph->gradient, (size_t)graph->columns * sizeof *graph->pair);
+    for (int i = 0; i < v->count; i++) {
+        const element *e = &v->element[i];
+        const int64_t column = graph->first[e->input] + e->index;
+        if (!is_apart(v, e, special))
+            continue;
+        graph->pair[column] = 0;
+        for (uint32_t left = graph->output_mask; left; left &= left - 1)
+            graph->pair[column] += graph->reference[th_mask_first(left)][column];
+    }
+    graph->pair_size = th_checker_largest(graph->pair, graph->columns);
+}
+
+/* Runs with this value of the element. Returns false if a run failed, or if the report has a mistake. */
+static bool try_value(values *v, element *special, double value, th_gradient_report *report)
+{
+    th_graph *graph = v->graph;
+    const th_variant variant = {
+        .required = graph->checked_mask, .given = graph->output_mask, .special = special->input + 1};
+    const double usual = read_element(graph->inputs, special->input, special->index);
+    write_element(graph, special->input, special->index, value);
+    bool good = run_forward(v, v->now);
+    note_changes(v, special->changes);
+    th_graph_go_elsewhere(graph);
+    good = good && th_graph_run(graph, &variant);
+    expect_usual_gradients(v, special);
+    if (good && th_variant_is_wrong(graph, &variant)) {
+        th_variant_report(graph, &variant, report);
+        good = false;
+    }
+    th_graph_come_back(graph);
+    write_element(graph, special->input, special->index, usual);
+    return good;
+}
+
+/* Returns whether the sample says in which range the input is. */
+static bool has_range(const th_sample_input *input)
+{
+    return input->low != 0 || input->high != 0;
+}
+
+bool th_values_run(th_graph *graph, th_gradient_report *report)
+{
+    values v;
+    bool good = begin(&v, graph);
+    for (int i = 0, inputs = 0; i < v.count && good && inputs < MAX_INPUTS; i++) {
+        element *e = &v.element[i];
+        if (i > 0 && v.element[i - 1].input == e->input)
+            continue;
+        inputs++;
+        good = try_value(&v, e, NAN, report);
+        if (good && !has_range(th_sample_input_at(graph->sample, e->input)))
+            good = try_value(&v, e, INFINITY, report);
+    }
+    end(&v);
+    return !graph->ctx->error;
+}
+
+/* -- zeros -- */
+
+bool th_values_plant_zeros(th_graph *graph, th_planted *zeros)
+{
+    bool any = false;
+    for (int i = 0; i < graph->sample->n_inputs; i++) {
+        const th_sample_input *input = th_sample_input_at(graph->sample, i);
+        zeros->element[i] = -1;
+        if (!graph->checked[i] || th_graph_numel(graph, i) == 0 ||
+            (has_range(input) && !(input->low < 0 && input->high > 0)))
+            continue;
+        zeros->element[i] = random_element(graph, i);
+        zeros->value[i] = read_element(graph->inputs, i, zeros->element[i]);
+        write_element(graph, i, zeros->element[i], 0);
+        any = true;
+    }
+    return any;
+}
+
+void th_values_restore(th_graph *graph, const th_planted *zeros)
+{
+    for (int i = 0; i < graph->sample->n_inputs; i++)
+        if (zeros->element[i] >= 0)
+            write_element(graph, i, zeros->element[i], zeros->value[i]);
+}
