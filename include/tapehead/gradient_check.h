@@ -131,6 +131,16 @@ TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, voi
  *   operations that read the same inputs and outputs (so that gradients are added up), and with two backwards that add
  *   to the same gradients. Inputs are contiguous, strided, or dense with two axes exchanged.
  * - The same tensor as two inputs, for every two inputs of equal type and shape.
+ * - Another call with other inputs between forward and backward. A rule that keeps values of the last call is wrong.
+ * - Each input expanded along its first and its last axis, so that a stride is 0. The results must be those of equal
+ *   elements, unless these change when the last places of the elements change.
+ * - Evaluation mode, in a context in training mode, and the reverse. If an output or a gradient changes, all of these
+ *   checks run in both modes. An operation may reject the other mode.
+ * - NaN in an element of each input, and an infinity if the sample gives no range. If outputs depend on another element,
+ *   and none of them on this one, the other element must have its usual gradient. Forward shows which outputs depend on
+ *   an element. So a kernel must accept a NaN in every floating input.
+ * - 0 in an element of each input, if its range contains 0. A derivative that exists there must be right. At a kink, any
+ *   number between the slopes on both sides is right. Nothing else that the check cannot tell there is an error.
  * - Linearity. If the output gradients are multiplied by -2^30 or 2^-30, so are the gradients. If one half of the
  *   elements of the output gradients is set to 0, then the other, the two results add up to the whole gradients.
  * - Memory. Each forward and backward runs twice, with different values in uninitialized memory, and with guards before
@@ -146,6 +156,10 @@ TH_API th_status th_check_gradient_of(th_gradient_function_of_one *function, voi
  * The report of a wrong rule names the conditions under which it is wrong: "add3 (sample "rows") is wrong if only x1
  * requires a gradient: the gradient of x1[0,2] is 0.5; it should be 1". In such a report, input is an index among the
  * sample's inputs, numeric is the right gradient, and text has no map. `checked` counts difference quotients only.
+ *
+ * The check sees a rule only at the points of the samples. It cannot find a rule that is wrong in a region without a
+ * sample's value: beyond a threshold, in a small interval, or for sizes that no sample has. It also cannot find a read
+ * of unreserved memory that changes no result. Other values of th_gradient_options.seed give other points.
  *
  * Forward and backward run hundreds of times for each sample. A sample may be empty, but at least one must have a
  * gradient to compare. Returns the codes of th_check_gradient. An operation without samples or without a backward is

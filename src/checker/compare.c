@@ -295,7 +295,8 @@ static bool compare_sample(th_checker *checker, work *w, th_leaf *leaf, int64_t 
     double analytic = once;
     w->expected[column] = verdict.numeric;
     checker->report->checked += 2;
-    if (verdict.kind == TH_RIGHT && !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * verdict.error)) {
+    if (verdict.kind == TH_RIGHT && isfinite(once) &&
+        !sums_agree(checker, twice, 2 * once, fabs(2 * once), 2 * verdict.error)) {
         finding->overwrites = true;
         analytic = twice;
         verdict = (th_verdict){.kind = TH_WRONG, .numeric = 2 * once, .error = 2 * verdict.error};

@@ -330,9 +330,8 @@ static th_verdict last_verdict(const derivative *d)
 static th_verdict verdict_at_kink(const derivative *d, th_verdict verdict)
 {
     const double low = fmin(verdict.below, verdict.above), high = fmax(verdict.below, verdict.above),
-                 slack = verdict.error - (high - low) / 2 + d->absolute + d->visible * fmax(fabs(low), fabs(high));
-    const bool wrong = verdict.reason == TH_REASON_KINK &&
-                       !(d->analytic >= low - fmax(slack, 0) && d->analytic <= high + fmax(slack, 0));
+                 slack = d->absolute + d->visible * fmax(fabs(low), fabs(high));
+    const bool wrong = verdict.reason == TH_REASON_KINK && !(d->analytic >= low - slack && d->analytic <= high + slack);
     verdict.kind = wrong ? TH_WRONG : TH_RIGHT;
     return verdict;
 }
