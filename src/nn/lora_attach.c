@@ -197,7 +197,7 @@ static bool add_bytes(int64_t *sum, int64_t rows, int64_t columns, th_dtype dtyp
     int64_t numel;
     size_t bytes;
     return th_checked_multiply(rows, columns, &numel) && th_checked_bytes(numel, th_dtype_size(dtype), &bytes) &&
-           bytes <= INT64_MAX && th_checked_add(*sum, (int64_t)bytes, sum);
+           th_checked_add(*sum, (int64_t)bytes, sum); /* bytes is a product of int64_t */
 }
 
 /* Returns the bytes of all adapters. 0 if they overflow or have several types. */

@@ -137,13 +137,14 @@ static th_status format_members(const th_storing *s, const json_t *header, char 
         return th_fail_memory(s->ctx, s->operation, sizeof(json_t));
     if (length > TH_SAFETENSORS_MAX_HEADER)
         return fail(s, "its header would be longer than 16 MiB");
-    const uint64_t padded = (length + 7) / 8 * 8;
+    const size_t padded = (length + 7) / 8 * 8;
+    const uint64_t stored_length = padded;
     *bytes = 8 + padded;
     *memory = th_allocate(s->ctx, *bytes);
     if (*memory == NULL)
         return th_fail_memory(s->ctx, s->operation, *bytes);
     memset(*memory, ' ', *bytes);
-    memcpy(*memory, &padded, sizeof padded);
+    memcpy(*memory, &stored_length, sizeof stored_length);
     if (json_dumpb(header, *memory + 8, length, JSON_COMPACT) == length)
         return TH_OK;
     th_release(s->ctx, *memory, *bytes);
