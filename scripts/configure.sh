@@ -1,18 +1,23 @@
 #!/bin/sh
-# configure.sh [--core] [--new OPTION] OPTION...: configures the build with these options of CMake and prints its directory:
+# configure.sh [--core] [--where] [--new OPTION] OPTION...: configures the build with these options of CMake and prints its directory:
 # build/ in the checkout, or a directory in the user's cache if the checkout is not writable. CMake's messages go to standard
 # error. If the present configuration no longer works (the checkout moved, the compiler was removed), makes a new one.
 #   --core        the caller needs the core library only. If build/ is already a build of both libraries, uses build/. Otherwise
 #                 configures build/core without the models library. So build/ never becomes a build of the core alone.
+#   --where       only prints the directory
 #   --new OPTION  an option for a new configuration only; a present one keeps its value
 set -eu
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/scripts/help.sh"
 answer_help "$@"
-models=ON new=
+models=ON new= where=
 if [ "${1:-}" = --core ]; then
     models=OFF
+    shift
+fi
+if [ "${1:-}" = --where ]; then
+    where=yes
     shift
 fi
 if [ "${1:-}" = --new ]; then
@@ -36,6 +41,11 @@ if [ $models = OFF ]; then
     else
         build=$build/core
     fi
+fi
+
+if [ -n "$where" ]; then
+    echo "$build"
+    exit
 fi
 
 configure() {

@@ -26,10 +26,7 @@ need_roots() {
             skip "$checkout is not a git checkout with a commit $2"
         tried="commit $commit"
     fi
-    if ! command -v debootstrap >/dev/null; then
-        { apt-get -q update && apt-get -q install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
-            skip "debootstrap is missing, and apt-get could not install it"
-    fi
+    "$checkout/scripts/setup.sh" root || skip "debootstrap is missing, and apt-get could not install it (its message is above)"
     find_mirror
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead
     mkdir -p "$cache"

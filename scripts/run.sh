@@ -66,20 +66,31 @@ for option; do
     esac
 done
 
-# Standard input belongs to the example: it may be a text.
-"$scripts/setup.sh" $packages </dev/null
-# The messages of the build go to standard error. After the first build they are printed only if it fails.
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-build() {
-    build=$("$scripts/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON}) &&
-        cmake --build "$build" --target "${example##*/}" --parallel "$(nproc)" >&2
+# A build is unchanged if nothing is newer than the stamp of the last one: no file or folder of sources, and not the configuration.
+build=$("$scripts/configure.sh" $core --where)
+stamp=$build/run/$example${processes:+.processes}
+unchanged() {
+    [ -e "$stamp" ] && [ -x "$build/examples/$example" ] && newer=$(cd "$scripts/.." &&
+        find CMakeLists.txt cmake include src examples scripts/setup.sh "$build/CMakeCache.txt" -newer "$stamp") && [ -z "$newer" ]
 }
-if [ -e "$program" ]; then
-    build 2>"$log" </dev/null || { cat "$log" >&2; exit 1; }
-else
-    build </dev/null
+build() {
+    "$scripts/setup.sh" $packages &&
+        "$scripts/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON} >/dev/null &&
+        mkdir -p "$(dirname "$stamp")" && touch "$stamp.building" &&
+        cmake --build "$build" --target "${example##*/}" --parallel "$(nproc)" >&2 &&
+        mv "$stamp.building" "$stamp"
+}
+if ! unchanged; then
+    # The messages of the build go to standard error. After the first build they are printed only if it fails. Standard input belongs to
+    # the example: it may be a text.
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    if [ -e "$build/examples/$example" ]; then
+        build 2>"$log" </dev/null || { cat "$log" >&2; exit 1; }
+    else
+        build </dev/null
+    fi
+    rm -f "$log"
 fi
-rm -f "$log"
 [ -z "$processes" ] || exec "$scripts/mpirun.sh" "$processes" "$build/examples/$example" "$@"
 exec "$build/examples/$example" "$@"

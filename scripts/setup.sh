@@ -17,6 +17,7 @@
 #   musl     for scripts/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen
+#   root     for minimal roots of Debian (root.sh): debootstrap
 #   package  for Debian packages (deb.sh): git, debootstrap and diffoscope. The roots have all other tools
 # CC and CXX in the environment name the compilers; CC=gcc-15 and CC=clang-19 also name Debian's packages.
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
@@ -26,7 +27,7 @@ set -eu
 answer_help "$@"
 tier=${1:-test}
 case $tier in
-demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | class | release | package) ;;
+demo | models | mpi | matrix | test | audit | bench | interop | browser | tiles | class | release | root | package) ;;
 cross | mca) CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ ;;
 musl) CC=musl-gcc ;;
 -*) refuse "unknown option $tier" ;;
@@ -419,9 +420,12 @@ for_release() {
     need git has_git git
     need doxygen has_doxygen doxygen
 }
-for_package() {
-    need git has_git git
+for_root() {
     need debootstrap has_debootstrap debootstrap
+}
+for_package() {
+    for_root
+    need git has_git git
     need diffoscope-minimal has_diffoscope diffoscope
 }
 

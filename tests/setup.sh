@@ -79,3 +79,23 @@ PATH="$work/first:$PATH" "$setup" demo
 refuses cross "Missing for Tapehead's cross: gcc-aarch64-linux-gnu libc6-dev-arm64-cross g++-aarch64-linux-gnu qemu-user librandom123-dev"
 stand_in musl-gcc 'exit 1'
 refuses musl "Missing for Tapehead's musl: musl-tools musl-dev"
+
+# A script that makes a root waits for another installation, and prints the message of apt-get if it fails.
+stand_in id 'echo 0'
+stand_in unshare 'exit 0'
+stand_in sleep "echo waited >>$work/waited"
+stand_in debootstrap 'exit 1'
+stand_in apt-get "[ -e $work/waited ] || { echo 'E: Could not get lock /var/lib/dpkg/lock' >&2; exit 1; }
+echo 'E: the mirror does not answer' >&2
+exit 1"
+touch "$work/file"
+tar -cf "$work/archive" -C "$work" file
+scripts=$(dirname "$setup")
+status=0
+(PATH="$work/first:$PATH" && . "$scripts/help.sh" && . "$scripts/root.sh" && need_roots "$scripts/.." "$work/archive") >"$work/said" 2>&1 ||
+    status=$?
+[ "$status" -eq 77 ] && [ -e "$work/waited" ] && grep -F 'E: the mirror does not answer' "$work/said" >/dev/null || {
+    cat "$work/said"
+    echo "need_roots returns $status without waiting, or does not print the message of apt-get"
+    exit 1
+}
