@@ -28,7 +28,7 @@ class Map:
 
     def state(self):
         files = [f for part in ("src", "include") for f in glob.glob(f"{self.build.root}/{part}/**/*.[ch]", recursive=True)]
-        tool = [os.path.join(HERE, name) for name in ("trace.c", "select.c", "unit.py")]
+        tool = [os.path.join(HERE, name) for name in ("trace.c", "select.c", "unit.py", "vector.py")]
         return digest(*sorted(files), *tool)
 
     def compile_traced(self, pool):
