@@ -59,6 +59,8 @@ static const th_chat_message conversations[][MAX_MESSAGES] = {
     {USER("1"), ANSWER(THOUGHT "2"), USER("3")},
     {USER("1"), ANSWER("<think>\n"), USER("2"), ANSWER("</think>3")},
     {USER("\xc3\xa9 <think>x</think>"), ANSWER("\n\n<think></think>\n\n\n4")},
+    {SYSTEM("Be brief."), USER(" \n "), ANSWER(" \n ")},
+    {USER("\n\n")},
     {{"tool", "Hi"}},
     {{"user", NULL}},
 };
@@ -151,6 +153,17 @@ START_TEST(the_texts_of_all_kinds)
     }
     ck_assert_int_eq(fscanf(file, "%39s", kind), EOF);
     fclose(file);
+}
+END_TEST
+
+/* A template of more than 1 MB is not read. */
+START_TEST(templates_that_are_too_large)
+{
+    write_bytes(in_folder("chat_template.jinja"), "", 0);
+    ck_assert_int_eq(truncate(in_folder("chat_template.jinja"), (1 << 20) + 1), 0);
+    const int descriptor = next_descriptor();
+    expect_failure(th_chat_template_load(ctx, folder) == NULL, TH_ERROR_FILE, "too large");
+    ck_assert_int_eq(next_descriptor(), descriptor);
 }
 END_TEST
 
@@ -247,6 +260,7 @@ int main(void)
 {
     TCase *tests = new_suite("chat conversations", setup, teardown);
     tcase_add_test(tests, the_texts_of_all_kinds);
+    tcase_add_test(tests, templates_that_are_too_large);
     tcase_add_test(tests, tokens_across_the_parts);
     tcase_add_test(tests, tokens_of_a_changed_text);
     return run_suites();

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/gguf/file.h"
 #include "tapehead/models.h"
 
 #include "gguf_parts.h"
@@ -313,6 +314,88 @@ START_TEST(values_that_are_missing)
 }
 END_TEST
 
+/* -- damaged headers -- */
+
+/* No beginning of a file is a header: opening it closes the file again. */
+START_TEST(beginnings_of_a_file)
+{
+    size_t bytes;
+    char *file = read_bytes(in_folder("a.gguf"), &bytes);
+    const size_t header = (size_t)(parts.tensor[0].elements - parts.file);
+    const int descriptor = next_descriptor();
+    th_gguf opened;
+    for (size_t i = 0; i < header; i++) {
+        write_bytes(in_folder("b.gguf"), file, i);
+        ck_assert_msg(!th_gguf_open(&opened, ctx, "test", in_folder("b.gguf")), "%zu bytes are a file", i);
+        expect_error(TH_ERROR_FILE, "b.gguf");
+    }
+    ck_assert(th_gguf_open(&opened, ctx, "test", in_folder("a.gguf")));
+    ck_assert_int_eq(opened.n_tensors, (int64_t)parts.n_tensors);
+    th_gguf_close(&opened);
+    ck_assert_int_eq(next_descriptor(), descriptor);
+    free(file);
+}
+END_TEST
+
+/* Every key and every tensor may occur once, whatever its place among the others. */
+START_TEST(entries_that_occur_twice)
+{
+    const uint64_t values = parts.n_values;
+    for (uint64_t i = 0; i < values; i++) {
+        parts.value[parts.n_values++] = parts.value[i];
+        char words[200];
+        snprintf(words, sizeof words, "the key \"%s\" occurs twice", parts.value[i].key);
+        expect_refused(words);
+        parts.n_values--;
+    }
+    for (uint64_t i = 0; i < parts.n_tensors; i++) {
+        gguf_tensor *other = &parts.tensor[i == 0 ? 1 : 0];
+        const gguf_tensor kept = *other;
+        char words[200];
+        strcpy(other->name, parts.tensor[i].name);
+        snprintf(words, sizeof words, "the tensor %s occurs twice", parts.tensor[i].name);
+        expect_refused(words);
+        *other = kept;
+    }
+}
+END_TEST
+
+/* The bytes of every type, also of types that are not read. */
+START_TEST(types_of_tensors)
+{
+    static const struct {
+        uint32_t code, numbers, bytes;
+        const char *name;
+    } types[] = {{0, 1, 4, "F32"},       {1, 1, 2, "F16"},       {2, 32, 18, "Q4_0"},    {3, 32, 20, "Q4_1"},
+                 {6, 32, 22, "Q5_0"},    {7, 32, 24, "Q5_1"},    {8, 32, 34, "Q8_0"},    {9, 32, 36, "Q8_1"},
+                 {10, 256, 84, "Q2_K"},  {11, 256, 110, "Q3_K"}, {12, 256, 144, "Q4_K"}, {13, 256, 176, "Q5_K"},
+                 {14, 256, 210, "Q6_K"}, {15, 256, 292, "Q8_K"}, {24, 1, 1, "I8"},       {25, 1, 2, "I16"},
+                 {26, 1, 4, "I32"},      {27, 1, 8, "I64"},      {28, 1, 8, "F64"},      {30, 1, 2, "BF16"}};
+    gguf_tensor *last = &parts.tensor[parts.n_tensors - 1];
+    char words[200];
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        last->type = types[i].code;
+        last->axes = 1;
+        last->size[0] = 1 << 20;
+        snprintf(words, sizeof words, "%s needs %u from byte", last->name,
+                 (1u << 20) / types[i].numbers * types[i].bytes);
+        expect_refused(words);
+        if (types[i].numbers == 1)
+            continue;
+        last->size[0]--;
+        snprintf(words, sizeof words, "but rows of %s are multiples of %u numbers", types[i].name, types[i].numbers);
+        expect_refused(words);
+    }
+    last->type = 29;
+    expect_refused("has the type 29, which is not known");
+    last->type = 0;
+    last->size[0] = UINT64_C(1) << 62;
+    expect_refused("is too large");
+    last->axes = 0;
+    expect_refused("has 0 axes; 1 to 4 are allowed");
+}
+END_TEST
+
 /* -- exports without recording -- */
 
 /* Whether operations are recorded. */
@@ -361,6 +444,9 @@ int main(void)
     tcase_add_test(tests, reals_are_the_shortest_decimal_numbers);
     tcase_add_test(tests, values_of_wrong_types);
     tcase_add_test(tests, values_that_are_missing);
+    tcase_add_test(tests, beginnings_of_a_file);
+    tcase_add_test(tests, entries_that_occur_twice);
+    tcase_add_test(tests, types_of_tensors);
     tcase_add_test(tests, recording_is_as_before);
     return run_suites();
 }
