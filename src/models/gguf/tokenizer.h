@@ -35,9 +35,9 @@ json_t *th_gguf_split_json(const th_gguf_split *split);
 /* Checks that the tokenizer can be written; otherwise stores TH_ERROR_ARGUMENT with the reason in ctx. vocabulary: the
  * number of the model's tokens. */
 bool th_gguf_tokenizer_check(th_context *ctx, const char *operation, const th_tokenizer *t, int64_t vocabulary);
-/* Writes the tokenizer's values, with further unused tokens up to the model's vocabulary. t may be NULL: the file
- * then says "none". begin_token, end_token: the tokens that begin and end a text, if t does not add others; -1:
- * none. Returns false if out of memory. */
+/* Writes the tokenizer's values, with further unused tokens up to the model's vocabulary. If t is NULL, the file says
+ * "none". begin_token and end_token begin and end a text, if t does not add others; -1: none. Returns false if out of
+ * memory. */
 bool th_gguf_write_tokenizer(th_gguf_writer *w, const th_tokenizer *t, int64_t vocabulary, int64_t begin_token,
                              int64_t end_token);
 
