@@ -163,6 +163,7 @@ START_TEST(settings_that_change_the_result_are_refused_by_name)
         {"\"r\": 0,", "\"r\""},
         {"\"r\": 2,", "must be floating and (2,"},
         {"\"lora_alpha\": -1,", "\"lora_alpha\" is -1"},
+        {"\"lora_alpha\": 1e300,", "\"lora_alpha\" is 1e+300, but it must be positive and at most 2147483647"},
         {"\"lora_dropout\": 1,", "\"lora_dropout\" is 1"},
         {"\"use_rslora\": 3,", "\"use_rslora\""},
     };

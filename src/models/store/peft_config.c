@@ -161,9 +161,10 @@ static bool read_setting(const th_json_source *s, const json_t *root, th_lora_se
         return false;
     if (json_object_get(root, "use_rslora") && !th_json_boolean(s, root, "use_rslora", &setting->rank_stabilized))
         return false;
-    if (!(setting->alpha > 0) || !isfinite(setting->alpha))
-        th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"lora_alpha\" is %g, but it must be positive", s->name,
-                setting->alpha);
+    if (!(setting->alpha > 0 && setting->alpha <= INT32_MAX))
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation,
+                "%.300s: \"lora_alpha\" is %g, but it must be positive and at most %d", s->name, setting->alpha,
+                (int)INT32_MAX);
     else if (!(setting->dropout >= 0 && setting->dropout < 1))
         th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: \"lora_dropout\" is %g, but it must be in [0, 1)",
                 s->name, setting->dropout);
