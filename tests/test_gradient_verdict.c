@@ -163,6 +163,55 @@ START_TEST(rounding_inside_is_not_a_mistake)
 }
 END_TEST
 
+/* Adds and subtracts a large number; the gradient is `factor` times the right one. */
+static th_tensor *through_a_large_number(void *user, th_tensor *x)
+{
+    const scaled *s = user;
+    th_tensor *y = th_add(th_scale(x, s->factor), th_scale(th_detach(x), 1 - s->factor));
+    return th_add_scalar(th_add_scalar(y, s->offset), -s->offset);
+}
+
+static th_tensor *variance_beside_a_large_mean(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_variance(th_add_scalar(th_scale(x, 1e-3), 1e4), TH_ALL_AXES, NULL);
+}
+
+static th_tensor *overflowing(void *user, th_tensor *x)
+{
+    (void)user;
+    return th_mul(th_exp(th_scale(x, 300)), th_exp(th_scale(x, -300)));
+}
+
+static void expect_in_float32(th_gradient_function_of_one *function, void *user, th_gradient_verdict verdict,
+                              const char *sentence)
+{
+    for (int mode = TH_GRADIENT_FULL; mode <= TH_GRADIENT_FAST; mode++) {
+        const th_gradient_options options = {.float32 = true, .mode = (th_gradient_mode)mode};
+        ck_assert_int_eq(th_check_gradient_of(function, user, vector(0.3, -0.7, 0), &options, &report), TH_ERROR_VALUE);
+        ck_assert_msg(report.verdict == verdict, "mode %d: verdict %d: %s", mode, (int)report.verdict,
+                      th_gradient_failure(ctx, &report));
+        ck_assert_ptr_nonnull(strstr(report.text, sentence));
+    }
+}
+
+/* Rounding of float32 hides the whole change of the outputs, which three steps see as 0. */
+START_TEST(measured_rounding_is_not_a_mistake)
+{
+    scaled s = {.offset = 1e8, .factor = 1};
+    expect_in_float32(through_a_large_number, &s, TH_GRADIENT_CANNOT_TELL, "round");
+    s.factor = 0;
+    s.offset = 100;
+    expect_in_float32(through_a_large_number, &s, TH_GRADIENT_WRONG, "is wrong");
+    s.factor = 2;
+    s.offset = 1e4;
+    expect_in_float32(through_a_large_number, &s, TH_GRADIENT_WRONG, "is wrong");
+    expect_in_float32(variance_beside_a_large_mean, NULL, TH_GRADIENT_CANNOT_TELL, "round");
+    /* an output is infinite, and 0 times its derivative is NaN */
+    expect_in_float32(overflowing, NULL, TH_GRADIENT_CANNOT_TELL, "not a number");
+}
+END_TEST
+
 static th_tensor *softmax(void *user, th_tensor *x)
 {
     (void)user;
@@ -439,6 +488,7 @@ int main(void)
     tcase_add_test(tcase, functions_that_change_quickly_are_right);
     tcase_add_test(tcase, the_report_has_the_reason_why_it_cannot_tell);
     tcase_add_test(tcase, rounding_inside_is_not_a_mistake);
+    tcase_add_test(tcase, measured_rounding_is_not_a_mistake);
     tcase_add_test(tcase, a_distant_jump_is_not_reported);
     tcase_add_test(tcase, a_thousandth_too_much_is_found);
     tcase_add_test(tcase, small_outputs_beside_huge_ones_are_seen);

@@ -96,7 +96,9 @@ typedef struct th_gradient_report {
  * - Both numbers are 0 within the precision of the output.
  *
  * A derivative is wrong if the quotients of three different steps agree with each other and not with it, unless
- * rounding inside the function may explain that. The derivative with respect to an infinite element must be 0, because
+ * rounding inside the function may explain that. Before the first such verdict the check measures this rounding: it runs
+ * the function a few times and changes the last places of every intermediate result. A derivative that is NaN or
+ * infinite is wrong, too, unless an output is. The derivative with respect to an infinite element must be 0, because
  * a finite step does not change such an element.
  *
  * In float64 the precision of the context (th_set_precision) has no effect. With .float32 it changes products. In

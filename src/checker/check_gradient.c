@@ -118,6 +118,9 @@ static bool check_repeatable(th_checker *checker)
             "state (every run repeats the random numbers of th_randn and other operations, but not those of rand())");
     th_checker_release(checker->ctx, again, checker->rows);
     checker->output_scale = th_checker_largest(checker->base, checker->rows);
+    checker->finite = true;
+    for (int64_t j = 0; j < checker->rows; j++)
+        checker->finite &= isfinite(checker->base[j]) != 0;
     return good && same;
 }
 
@@ -185,7 +188,8 @@ static void check(th_checker *checker)
         *checker->report = (th_gradient_report){.input = -1};
         const bool done = examine_function(checker) && compare(checker);
         th_checker_release(checker->ctx, checker->base, checker->rows);
-        checker->base = NULL;
+        th_checker_release(checker->ctx, checker->noise, checker->rows);
+        checker->base = checker->noise = NULL;
         if (done || checker->ctx->error)
             return;
         th_checker_restart(checker); /* the leaves now include the new parameter */

@@ -44,7 +44,8 @@ enum {
     TH_CHECK_OUTSIDE = -1,   /* existed before the check, or outlived the run that made it */
     TH_CHECK_FIRST_RUN = -2, /* made in the first run; the second run shows whether the function still reads it */
     TH_CHECK_TEMPORARY = -3, /* made in this run, and converted to the checking type */
-    TH_CHECK_STEP = -4       /* made in this run, in the memory of the step */
+    TH_CHECK_STEP = -4,      /* made in this run, in the memory of the step */
+    TH_CHECK_SHAKEN = -5     /* a result of this run whose last places were changed */
 };
 
 /* Settings of the context that the function may change. Every run starts with the same settings. */
@@ -85,6 +86,9 @@ typedef struct th_checker {
     int64_t rows;                     /* elements of the output */
     double *base;                     /* [rows]: the output at the unchanged inputs */
     double output_scale;              /* largest finite magnitude in base */
+    bool finite;                      /* base has no NaN and no infinity */
+    double *noise;                    /* [rows]: see th_checker_measure_noise; NULL: not measured yet */
+    bool shakes;                      /* this run changes the last places of all results */
     th_settings settings;             /* the caller's */
     uint64_t random;
     bool at_kinks; /* see th_check_gradient_at_kinks */
@@ -147,6 +151,10 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record);
 bool th_checker_end_run(th_checker *checker);
 /* Runs the function from start to end. Stores the output's elements in values[rows]. */
 bool th_checker_values(th_checker *checker, double *values);
+/* Measures how much rounding inside the function changes its outputs at the unchanged inputs: runs it a few times, and
+ * changes the last places of every result that another operation reads. Stores the largest changes in checker->noise.
+ * Returns false if a run failed. */
+bool th_checker_measure_noise(th_checker *checker);
 /* Converts an array with the shape of t to row-major doubles. */
 void th_checker_read(const th_tensor_impl *t, const th_array *array, double *values);
 /* Stores the gradients of all checked leaves under this cotangent in gradient[columns]. Runs backward `times` times

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "autograd/gradient.h"
-#include "checker/checker.h"
+#include "checker/quotients.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/format.h"
+#include "tensor/splitmix.h"
 
 static const char *const operation = "check_gradient";
 
@@ -155,11 +156,29 @@ static void note_recording_off(th_checker *checker)
         snprintf(checker->recording_off_at, sizeof checker->recording_off_at, ", at %s:%d", th_base_name(file), line);
 }
 
+/* Changes every element of a result by a unit in the last place, up or down. A view has the elements of another tensor,
+ * which the operation of the view has read. */
+static void shake(th_checker *checker, th_tensor_impl *t)
+{
+    const double unit = th_rounding_unit(checker);
+    const size_t size = th_dtype_size(t->dtype);
+    if (t->owned || t->checking != 0 || t->storage != &t->own_storage)
+        return;
+    t->checking = TH_CHECK_SHAKEN;
+    for (int64_t e = 0; e < th_tensor_numel(t); e++) { /* a result has no gaps */
+        void *at = (char *)th_tensor_data(t) + (size_t)e * size;
+        const double change = th_splitmix64(&checker->random) & 1 ? unit : -unit;
+        th_number_store(t->dtype, at, th_number_load(t->dtype, at) * (1 + change));
+    }
+}
+
 static void on_read(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
     if (!th_is_floating(t->dtype))
         return;
+    if (checker->shakes)
+        shake(checker, t);
     if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->recording_off)
         note_recording_off(checker);
     if (t->checking == TH_CHECK_STEP)

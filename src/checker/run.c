@@ -1,5 +1,6 @@
 /* Runs the function under test. Every run starts with the same settings and random numbers, and the checker releases
  * everything that it made. */
+#include <math.h>
 #include <string.h>
 
 #include "autograd/gradient.h"
@@ -222,6 +223,27 @@ bool th_checker_values(th_checker *checker, double *values)
         th_checker_read(output, &array, values);
     }
     return th_checker_end_run(checker);
+}
+
+/* Enough runs to see the size of the noise. */
+enum { NOISY_RUNS = 4 };
+
+bool th_checker_measure_noise(th_checker *checker)
+{
+    double *values = th_checker_allocate(checker->ctx, operation, checker->rows);
+    checker->noise = th_checker_allocate(checker->ctx, operation, checker->rows);
+    bool good = values && checker->noise;
+    for (int run = 0; run < NOISY_RUNS && good; run++) {
+        checker->shakes = true;
+        good = th_checker_values(checker, values);
+        checker->shakes = false;
+        for (int64_t j = 0; j < checker->rows && good; j++) {
+            const double change = fabs(values[j] - checker->base[j]);
+            checker->noise[j] = isfinite(change) ? fmax(checker->noise[j], change) : checker->noise[j];
+        }
+    }
+    th_checker_release(checker->ctx, values, checker->rows);
+    return good;
 }
 
 bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const double *cotangent, int times,

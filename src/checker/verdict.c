@@ -56,7 +56,8 @@ typedef struct derivative {
     double largest;  /* the leaf's largest derivative; a small one may be lost in rounding */
     double per_unit; /* the rounding unit, for each unit of the input */
     double unit;     /* the last place of the output, for each unit of the input */
-    double hidden;   /* rounding inside the function, times the step */
+    double hidden;   /* rounding inside the function, times the step: at least */
+    double noise;    /* the same, measured; 0: not measured */
 } derivative;
 
 static bool known(const derivative *d, int k)
@@ -186,6 +187,12 @@ static bool may_be_hidden(const derivative *d, int k)
     return distance(d, k) * d->quotients->length[k] <= d->hidden;
 }
 
+/* Returns whether the measured rounding inside the function can explain this distance of quotient k. */
+static bool may_be_noise(const derivative *d, int k, double off)
+{
+    return off * d->quotients->length[k] <= TH_SAFETY * d->noise;
+}
+
 static double hidden_part(const derivative *d)
 {
     return th_limits.hidden[d->float32] * fmax(d->largest, d->scale);
@@ -224,10 +231,13 @@ static bool contradict(const derivative *d, int k)
     if (!known(d, k) || !known(d, k + 1) || !known(d, k + 2))
         return false;
     if (!isfinite(d->analytic))
-        return (is_smooth(d, k) || is_smooth(d, k + 1)) && (!d->quotients->checker->at_kinks || converge(d, k));
+        return d->quotients->checker->finite && (is_smooth(d, k) || is_smooth(d, k + 1)) &&
+               (!d->quotients->checker->at_kinks || converge(d, k));
     const double off = fmin(distance(d, k + 1), distance(d, k + 2));
     if (d->quotients->checker->at_kinks && off <= (0.5 + d->visible) * bend(d, k + 1) + rounding(d, k + 1))
         return false; /* between the slopes on both sides */
+    if (may_be_noise(d, k + 1, off))
+        return false;
     if (may_be_hidden(d, k + 1) && (off <= hidden_part(d) || longer_step_agrees(d, k + 1)))
         return false;
     return !within_tolerance(d, k + 1) && !within_tolerance(d, k + 2) && off > TH_EQUAL_UNITS * d->unit &&
@@ -288,8 +298,9 @@ static th_reason reason_of(const derivative *d, int best, th_verdict *verdict)
             bend(d, k) * length[k] > d->hidden)
             return TH_REASON_JUMP;
     }
-    return rounding(d, best) > d->visible * size(d, best) || may_be_hidden(d, best) ? TH_REASON_ROUNDING
-                                                                                    : TH_REASON_OTHER;
+    const bool hides = rounding(d, best) > d->visible * size(d, best) || may_be_hidden(d, best) ||
+                       may_be_noise(d, best, distance(d, best));
+    return hides ? TH_REASON_ROUNDING : TH_REASON_OTHER;
 }
 
 /* Returns whether both derivatives are 0 as far as can be seen, compared with the output or with the slopes that longer
@@ -297,6 +308,8 @@ static th_reason reason_of(const derivative *d, int best, th_verdict *verdict)
 static bool is_zero(const derivative *d, int best, double error)
 {
     const double analytic = fabs(d->analytic), numeric = fabs(quotient(d, best));
+    if (isnan(d->analytic))
+        return false;
     if (fmax(analytic, numeric) <= TH_EQUAL_UNITS * d->unit)
         return true;
     if (fmax(analytic, numeric) > 2 * error)
@@ -362,6 +375,16 @@ static derivative derivatives_of(const th_quotients *quotients, const th_line *l
                         .visible = visible_part(checker)};
 }
 
+/* The measured rounding of output j, or of the sum of all outputs. */
+static double noise_of(const th_quotients *quotients, int64_t j)
+{
+    const double *noise = quotients->checker->noise, *c = quotients->cotangent;
+    double square = 0;
+    for (int64_t i = 0; c && i < quotients->checker->rows; i++)
+        square += c[i] * noise[i] * c[i] * noise[i];
+    return c ? sqrt(square) : noise[j];
+}
+
 /* Selects derivative j. Outputs of different size have different rounding errors. An output that is small has the error
  * of the largest output, or of 1 if that is smaller. */
 static void select_derivative(derivative *d, int64_t j, double analytic)
@@ -370,6 +393,7 @@ static void select_derivative(derivative *d, int64_t j, double analytic)
     const double scale = checker->output_scale, own = d->quotients->cotangent ? scale : fabs(checker->base[j]);
     d->j = j;
     d->analytic = analytic;
+    d->noise = checker->noise ? noise_of(d->quotients, j) : 0;
     d->unit = d->per_unit * fmax(isfinite(own) ? own : scale, fmin(scale, 1));
 }
 
@@ -391,6 +415,12 @@ bool th_compare_line(th_comparison *comparison, const th_line *line, const doubl
                 *verdict = line->thorough ? (th_verdict){.kind = TH_UNDECIDED} : usual_step_verdict(&d);
             else if (verdict->kind == TH_UNDECIDED)
                 *verdict = steps_verdict(&d);
+            if (verdict->kind == TH_WRONG && quotients->checker->noise == NULL) { /* or is it rounding? */
+                if (!th_checker_measure_noise(quotients->checker))
+                    return false;
+                select_derivative(&d, j, analytic[j * stride]);
+                *verdict = steps_verdict(&d);
+            }
             undecided += verdict->kind == TH_UNDECIDED;
         }
     }
