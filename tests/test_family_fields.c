@@ -1,5 +1,6 @@
 /* What each field of config.json does in each family, compared with tests/fixtures/hugging_face/fields.txt: the options
  * that change, or that the file is refused. A line has no entry for what changes nothing. */
+#include <jansson.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -321,9 +322,67 @@ START_TEST(test_fields)
 }
 END_TEST
 
+/* -- files that are written -- */
+
+static char *text_of(const th_language_model_options *o)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    print_options(file, NULL, o);
+    fclose(file);
+    return text;
+}
+
+/* Checks that config.json without these keys still describes the model. */
+static void expect_without(const char *const *keys, const char *expected)
+{
+    th_language_model_options o;
+    json_t *config = json_load_file(in_directory("config.json"), 0, NULL);
+    ck_assert_ptr_nonnull(config);
+    for (; *keys; keys++)
+        json_object_del(config, *keys);
+    ck_assert_int_eq(json_dump_file(config, in_directory("config.json"), JSON_REAL_PRECISION(17)), 0);
+    ck_assert_msg(th_pretrained_options(ctx, directory, &o) == TH_OK, "%s", th_error_message(ctx));
+    char *found = text_of(&o);
+    ck_assert_msg(strcmp(found, expected) == 0, "%s\nnot%s", found, expected);
+    free(found);
+    json_decref(config);
+}
+
+/* Rotary positions are written twice, for old and new versions of transformers. Each way is complete. */
+START_TEST(test_written_positions)
+{
+    static const char *const folders[] = {"gpt2", "llama", "mistral", "smollm3", "qwen2",   "qwen3",
+                                          "phi3", "olmo2", "gemma2",  "gemma3",  "gpt_neox"};
+    static const char *const new_keys[] = {"rope_parameters", NULL};
+    static const char *const old_keys[] = {
+        "rope_theta",           "rope_scaling",          "rotary_pct", "rotary_emb_base",
+        "rope_local_base_freq", "partial_rotary_factor", NULL};
+    char path_of[200];
+    snprintf(path_of, sizeof path_of, FOLDER "%s", folders[_i]);
+    th_module *model = th_language_model_from_pretrained(ctx, path_of);
+    ck_assert_msg(model != NULL, "%s", th_error_message(ctx));
+    th_language_model_options o;
+    ck_assert_int_eq(th_pretrained_options(ctx, path_of, &o), TH_OK);
+    char *expected = text_of(&o);
+    for (int way = 0; way < 2; way++) {
+        ck_assert_int_eq(th_language_model_export(model, directory, &(th_export_options){.family = types[_i]}), TH_OK);
+        json_t *config = json_load_file(in_directory("config.json"), 0, NULL);
+        ck_assert_ptr_null(json_object_get(config, "(null)"));
+        const bool has_part = strcmp(types[_i], "phi3") == 0;
+        ck_assert_int_eq(json_object_get(config, "partial_rotary_factor") != NULL, has_part);
+        json_decref(config);
+        expect_without(way == 0 ? new_keys : old_keys, expected);
+    }
+    free(expected);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("family fields", setup, teardown);
     tcase_add_loop_test(tests, test_fields, 0, TYPES);
+    tcase_add_loop_test(tests, test_written_positions, 0, TYPES);
     return run_suites();
 }

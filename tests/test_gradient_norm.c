@@ -222,6 +222,21 @@ START_TEST(an_optimizer_clips_like_the_function)
 }
 END_TEST
 
+/* Every element counts once also if the squares overflow. */
+START_TEST(every_element_of_an_overflowing_gradient_counts)
+{
+    enum { COUNT = 3 * CHUNK + 5 };
+    double *g = malloc(COUNT * sizeof *g), norm;
+    for (int i = 0; i < COUNT; i++)
+        g[i] = i % 2 ? -0x1p600 : 0x1p600;
+    th_module *m = parameters_new();
+    add_gradient(m, "weight", COUNT, TH_FLOAT64, g);
+    free(g);
+    ck_assert_int_eq(th_clip_gradients(m, DBL_MAX, &norm), TH_OK);
+    ck_assert_double_eq_tol(norm / 0x1p600, sqrt(COUNT), 1e-9);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("gradient_norm", setup, close_context);
@@ -233,5 +248,6 @@ int main(void)
     tcase_add_test(tests, shapes_only);
     tcase_add_loop_test(tests, gradients_above_the_norm_are_scaled_to_it, 0, 2 * sizeof ratios / sizeof *ratios);
     tcase_add_loop_test(tests, an_optimizer_clips_like_the_function, 0, sizeof ratios / sizeof *ratios);
+    tcase_add_test(tests, every_element_of_an_overflowing_gradient_counts);
     return run_suites();
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "memory.h"
 #include "openblas.h"
 #include "processes.h"
 #include "tapehead/tapehead.h"
@@ -34,6 +35,30 @@ START_TEST(groups_of_one_process_exchange_nothing)
             TH_OK);
     ck_assert_int_eq(th_optimizer_step(adam), TH_OK);
     ck_assert_uint_eq(th_group_traffic_so_far(group).exchanges, 0);
+}
+END_TEST
+
+START_TEST(a_group_without_memory_is_an_error)
+{
+    test_memory memory = {0};
+    th_context *other = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    int failures = 0;
+    for (int64_t call = 1;; call++) {
+        memory.fail_at = memory.calls + call;
+        th_group *group = th_group_new(other, NULL);
+        const bool failed = memory.calls >= memory.fail_at;
+        memory.fail_at = 0;
+        ck_assert_int_eq(group == NULL, failed);
+        ck_assert_int_eq(th_error_code(other), failed ? TH_ERROR_MEMORY : TH_OK);
+        th_error_clear(other);
+        th_group_free(group);
+        if (!failed)
+            break;
+        failures++;
+    }
+    ck_assert_int_gt(failures, 0);
+    th_context_free(other);
+    ck_assert_uint_eq(memory.bytes, 0);
 }
 END_TEST
 
@@ -543,6 +568,7 @@ int main(void)
 {
     TCase *one = new_suite("groups of one process", setup, close_context);
     tcase_add_test(one, groups_of_one_process_exchange_nothing);
+    tcase_add_test(one, a_group_without_memory_is_an_error);
     tcase_add_test(one, null_groups_are_groups_of_one);
     tcase_add_test(one, wrong_transports_are_refused);
     tcase_add_test(one, a_failing_transport_is_an_error_of_the_group);

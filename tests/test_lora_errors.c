@@ -164,7 +164,8 @@ START_TEST(replaced_forwards_are_refused_before_and_run_after)
     th_module *model = th_language_model_new(ctx, &small), *gate = th_module_find(model, "layers.0.gate");
     dense_forward = gate->forward;
     gate->forward = doubled;
-    expect_status(th_lora_attach(model, NULL), TH_ERROR_ARGUMENT, "with layers.0.gate was replaced");
+    expect_status(th_lora_attach(model, NULL), TH_ERROR_ARGUMENT,
+                  "the forward of the dense with layers.0.gate was replaced");
     ck_assert_int_eq(count_matches(model, "linear1", NULL), 2);
     gate->forward = dense_forward;
     ck_assert_int_eq(th_lora_attach(model, NULL), TH_OK);

@@ -120,6 +120,22 @@ START_TEST(tied_weights_may_be_stored_twice)
 }
 END_TEST
 
+/* Gradients of the old weights are gone after loading. */
+START_TEST(loading_empties_gradients)
+{
+    char weights[256];
+    strcpy(weights, in_folder("weights.safetensors"));
+    ck_assert_int_eq(th_weights_save(model, weights), TH_OK);
+    th_tensor *w = th_module_find_parameter(model, "first.weight");
+    ck_assert_int_eq(th_backward(th_sum(th_mul(w, w), TH_ALL_AXES, NULL), NULL), TH_OK);
+    th_tape_clear(ctx);
+    ck_assert_ptr_nonnull(th_gradient(w));
+    ck_assert_int_eq(th_weights_load(model, weights, NULL), TH_OK);
+    ck_assert_ptr_null(th_gradient(w));
+    th_error_clear(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("weights", setup, teardown);
@@ -127,5 +143,6 @@ int main(void)
     tcase_add_test(tests, only_damage_in_the_part_that_is_read_is_an_error);
     tcase_add_test(tests, weights_can_be_renamed_skipped_or_missing);
     tcase_add_test(tests, tied_weights_may_be_stored_twice);
+    tcase_add_test(tests, loading_empties_gradients);
     return run_suites();
 }
