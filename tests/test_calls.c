@@ -101,6 +101,7 @@ STATUS(tape_html, th_tape_write_html(ctx, in_folder("new"), NULL))
 STATUS(tape_python, th_tape_write_python(ctx, in_folder("new"), NULL))
 POINTER(from_pretrained, th_language_model_from_pretrained(ctx, in_folder("model")))
 POINTER(from_folder, th_language_model_from_folder(ctx, in_folder("model"), &(th_folder_load_options){.frozen = true}))
+POINTER(from_shards, th_language_model_from_folder(ctx, in_folder("shards"), NULL))
 POINTER(from_gguf, th_language_model_from_gguf(ctx, in_folder("model.gguf"), NULL))
 POINTER(from_gguf_frozen,
         th_language_model_from_gguf(ctx, in_folder("model.gguf"), &(th_gguf_load_options){.frozen = true}))
@@ -137,7 +138,6 @@ static const struct call {
 
     CALL(clip),
     CALL(reset),
-    CALL(attach),
     CALL(merge),
     CALL(unmerge),
     CALL(detach),
@@ -168,6 +168,7 @@ static const struct call {
     CALL(check_weights),
     CALL(adapter_save),
     CALL(adapter_load),
+    CALL(attach),
     CALL(export_folder),
     CALL(folder_load),
     CALL(folder_options),
@@ -181,6 +182,7 @@ static const struct call {
     CALL(tape_html),
     CALL(tape_python),
     CALL(from_pretrained),
+    CALL(from_shards),
     CALL(from_folder),
     CALL(from_gguf),
     CALL(from_gguf_frozen),
@@ -223,7 +225,10 @@ static void make_models(void)
 static void make_files(void)
 {
     const th_gguf_export_options with_tokenizer = {.chat_template = "{{ messages }}"};
+    const th_export_options in_shards = {.shard_bytes = 1 << 15};
     ck_assert(mkdir(in_folder("model"), 0700) == 0 && mkdir(in_folder("adapter"), 0700) == 0);
+    ck_assert_int_eq(mkdir(in_folder("shards"), 0700), 0);
+    ck_assert_int_eq(th_language_model_export(model, in_folder("shards"), &in_shards), TH_OK);
     ck_assert_int_eq(th_language_model_export(model, in_folder("model"), NULL), TH_OK);
     ck_assert_int_eq(th_language_model_export_gguf(model, in_folder("model.gguf"), &with_tokenizer), TH_OK);
     ck_assert_int_eq(th_weights_save(model, in_folder("weights")), TH_OK);

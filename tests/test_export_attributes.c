@@ -130,8 +130,8 @@ END_TEST
 /* A part of a leaf that is used twice is added; the other parts are written. */
 START_TEST(contributions_to_parts)
 {
-    th_tensor *other = leaf(TH_SHAPE(2)), *x = leaf(TH_SHAPE(3, 2));
-    th_tensor *parts[3] = {th_select(x, 0, 0), th_select(x, 0, 1), th_select(x, 0, 0)}, *sum = th_exp(other);
+    th_tensor *other = leaf(TH_SHAPE(2)), *x = leaf(TH_SHAPE(3, 2)), *sum = th_exp(other);
+    th_tensor *parts[3] = {th_select(x, 0, 0), th_select(x, 0, 1), th_select(x, 0, 0)};
     for (int i = 0; i < 3; i++)
         sum = th_add(sum, th_exp(parts[i]));
     ck_assert_int_eq(th_backward(th_sum(sum, TH_ALL_AXES, NULL), NULL), TH_OK);
@@ -197,6 +197,9 @@ static size_t data_bytes(int64_t T, int layers, int64_t *side)
     ck_assert_ptr_nonnull(scores);
     *side = atoi(scores + strlen("\"scores\":{\"shape\":[1,1,"));
     const size_t data = (size_t)(end - begin);
+    const char *scale = strstr(begin, "\"heads\":1,\"scale\":");
+    ck_assert_ptr_nonnull(scale);
+    ck_assert_double_eq(strtod(scale + 18, NULL), 1 / sqrt(2));
     free(page);
     th_tape_clear(ctx);
     return data;

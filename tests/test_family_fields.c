@@ -379,10 +379,34 @@ START_TEST(test_written_positions)
 }
 END_TEST
 
+/* An embedding scale of 1 is none. An option that a family lacks is an error with the family's title. */
+START_TEST(test_titles)
+{
+    static const char *const titles[] = {"GPT-2", "Llama",  "Mistral", "SmolLM 3", "Qwen 2",  "Qwen 3",
+                                         "Phi-3", "OLMo 2", "Gemma 2", "Gemma 3",  "GPT-NeoX"};
+    char words[80];
+    th_language_model_options o = {.vocabulary = 5, .length = 6, .width = 8, .heads = 2, .layers = 1};
+    snprintf(words, sizeof words, "the family is %s, which does not support this model's ", titles[_i]);
+    o.block.no_mlp = true;
+    expect_status(
+        th_language_model_export(th_language_model_new(ctx, &o), directory, &(th_export_options){.family = types[_i]}),
+        TH_ERROR_ARGUMENT, words);
+    o = (th_language_model_options){.vocabulary = 5,
+                                    .length = 6,
+                                    .width = 8,
+                                    .heads = 2,
+                                    .layers = 1,
+                                    .embedding_scale = 1,
+                                    .block = {.activation = TH_GELU_TANH}};
+    ck_assert_int_eq(th_language_model_export(th_language_model_new(ctx, &o), directory, NULL), TH_OK);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("family fields", setup, teardown);
     tcase_add_loop_test(tests, test_fields, 0, TYPES);
     tcase_add_loop_test(tests, test_written_positions, 0, TYPES);
+    tcase_add_loop_test(tests, test_titles, 0, TYPES);
     return run_suites();
 }

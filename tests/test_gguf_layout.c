@@ -1,5 +1,6 @@
 /* Other layouts of a GGUF file than the library writes: entries in another order, other types of values, other
  * alignments. Every value is needed, or has its default; every value of a wrong type is refused by its key. */
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -396,6 +397,57 @@ START_TEST(types_of_tensors)
 }
 END_TEST
 
+/* -- memory of JSON -- */
+
+static int64_t json_blocks;
+
+static void *allocate_json(size_t size)
+{
+    json_blocks++;
+    return malloc(size);
+}
+
+static void release_json(void *block)
+{
+    json_blocks -= block != NULL;
+    free(block);
+}
+
+/* A tokenizer, and tokenizers that are refused, leave no JSON behind. */
+START_TEST(tokenizers_release_their_json)
+{
+    char name[8 + 5];
+    const uint64_t five = 5;
+    memcpy(name, &five, 8);
+    memcpy(name + 8, "gpt-3", 5);
+    json_set_alloc_funcs(allocate_json, release_json);
+    th_language_model_options o = qwen2;
+    o.vocabulary = 256;
+    th_tokenizer *t = th_tokenizer_bytes_new(ctx);
+    ck_assert_int_eq(th_language_model_export_gguf(model_of(ctx, &o), in_folder("a.gguf"),
+                                                   &(th_gguf_export_options){.tokenizer = t}),
+                     TH_OK);
+    th_tokenizer_free(t);
+    th_tokenizer_free(th_tokenizer_from_gguf(ctx, in_folder("a.gguf")));
+    no_error();
+    ck_assert_int_eq(json_blocks, 0);
+    gguf_free(&parts);
+    gguf_read(in_folder("a.gguf"), &parts);
+    const gguf_value *merges = gguf_find(&parts, "tokenizer.ggml.merges");
+    if (merges) {
+        gguf_remove(&parts, merges);
+        gguf_write(in_folder("b.gguf"), &parts);
+        expect_failure(th_tokenizer_from_gguf(ctx, in_folder("b.gguf")) == NULL, TH_ERROR_FILE, "merges");
+    }
+    gguf_set(&parts, "tokenizer.ggml.pre", STRING, name, sizeof name);
+    gguf_write(in_folder("b.gguf"), &parts);
+    expect_failure(th_tokenizer_from_gguf(ctx, in_folder("b.gguf")) == NULL, TH_ERROR_FILE,
+                   "\"gpt-3\" is not supported");
+    ck_assert_int_eq(json_blocks, 0);
+    json_set_alloc_funcs(malloc, free);
+}
+END_TEST
+
 /* -- exports without recording -- */
 
 /* Whether operations are recorded. */
@@ -447,6 +499,7 @@ int main(void)
     tcase_add_test(tests, beginnings_of_a_file);
     tcase_add_test(tests, entries_that_occur_twice);
     tcase_add_test(tests, types_of_tensors);
+    tcase_add_test(tests, tokenizers_release_their_json);
     tcase_add_test(tests, recording_is_as_before);
     return run_suites();
 }

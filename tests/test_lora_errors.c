@@ -84,6 +84,17 @@ END_TEST
 
 /* -- refused -- */
 
+/* Projections of tensors with different widths cannot share A. */
+START_TEST(different_inputs_cannot_share_a)
+{
+    static const char *const whole[] = {"in_proj"};
+    th_module *cross = th_multi_head_attention_new(ctx, 8, 2, &(th_multi_head_attention_options){.key_input = 6});
+    expect_status(th_lora_attach(cross, &(th_lora_options){.patterns = whole, .n_patterns = 1}), TH_ERROR_ARGUMENT,
+                  "k_proj has 6 inputs and the query 8: only projections of one tensor can share A");
+    ck_assert_int_eq(th_lora_count(cross), 0);
+}
+END_TEST
+
 START_TEST(options_out_of_range_are_refused)
 {
     static const char *const empty[] = {""}, *const null[] = {NULL}, *const some[] = {"q_proj"};
@@ -269,6 +280,7 @@ int main(void)
     tcase_add_test(tests, patterns_match_as_target_modules_do);
     tcase_add_test(tests, a_tied_classifier_has_no_adapter);
     tcase_add_test(tests, in_proj_shares_a);
+    tcase_add_test(tests, different_inputs_cannot_share_a);
     tcase_add_test(tests, options_out_of_range_are_refused);
     tcase_add_test(tests, calls_out_of_order_are_refused);
     tcase_add_test(tests, replaced_forwards_are_refused_before_and_run_after);
