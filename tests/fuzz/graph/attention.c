@@ -5,9 +5,19 @@
 
 #include "kinds.h"
 
-enum { Q, K, V, A_POSITIONS, A_LENGTHS, A_KEEP, A_ADDITIVE, A_ALIBI };                            /* operands */
-enum { CAUSAL, WINDOW, LEFT, RIGHT, WEIGHTS, LOG_SUM_EXP_WANTED, AT_POSITIONS, KEYS_ARE_TOKENS }; /* line.n */
-enum { SCALE, SOFT_CAP, DROPOUT };                                                                /* line.x */
+enum { Q, K, V, A_POSITIONS, A_LENGTHS, A_KEEP, A_ADDITIVE, A_ALIBI }; /* operands */
+enum {
+    CAUSAL,
+    WINDOW,
+    LEFT,
+    RIGHT,
+    WEIGHTS,
+    LOG_SUM_EXP_WANTED,
+    AT_POSITIONS,
+    KEYS_ARE_TOKENS,
+    IN_DOCUMENTS                   /* operand A_LENGTHS has the documents */
+};                                 /* line.n */
+enum { SCALE, SOFT_CAP, DROPOUT }; /* line.x */
 
 /* -- masks -- */
 
@@ -35,25 +45,32 @@ static unsigned decode_mask(decoder *d, line *l, const shape *scores)
         l->n[CAUSAL] = TH_CAUSAL_BOTTOM_RIGHT;
     if ((l->n[WINDOW] = chance(d, 4)))
         l->n[LEFT] = (int64_t)draw(d, 30) - 1, l->n[RIGHT] = (int64_t)draw(d, 5) - 1;
-    const bool at = self && chance(d, 4);
+    const bool documents = self && (batched || d->p->same_documents) && chance(d, 3);
+    l->n[IN_DOCUMENTS] = documents;
+    const bool at = self && !documents && chance(d, 4);
     l->n[AT_POSITIONS] = at;
     add_operand(d, at ? new_leaf(d, POSITIONS, shape_of(d, batched && chance(d, 2) ? "bt" : "t")) : -1);
-    const bool lengths = batched && (keys == 'T' || keys == 'S') && !chance(d, 3);
-    add_operand(d, lengths ? new_leaf(d, keys == 'T' ? LENGTHS : MEMORY_LENGTHS, batch) : -1);
-    const bool keep = chance(d, 5), additive = chance(d, 6);
+    const bool lengths = batched && !documents && (keys == 'T' || keys == 'S') && !chance(d, 3);
+    const bool each = batched && (!d->p->same_documents || chance(d, 2));
+    add_operand(d, documents ? new_leaf(d, DOCUMENTS, shape_of(d, each ? "bt" : "t"))
+                   : lengths ? new_leaf(d, keys == 'T' ? LENGTHS : MEMORY_LENGTHS, batch)
+                             : -1);
+    const bool keep = !documents && chance(d, 5), additive = !documents && chance(d, 6);
     add_operand(d, keep ? over_scores(d, BOOL, *scores) : -1);
     add_operand(d, additive ? over_scores(d, REAL, *scores) : -1);
     if ((keep || additive) && self) /* the keys of a piece are more than its tokens */
         tracks &= ~(unsigned)PIECES;
-    if (additive) /* its gradient may be a sum over tokens */
-        tracks &= ~(unsigned)TRIM;
+    if (additive) /* its gradient may be a sum over tokens, or a sum whose order depends on their number */
+        tracks &= ~(unsigned)(TRIM | DOCUMENT);
     const bool causal = l->n[CAUSAL] != TH_CAUSAL_NONE;
-    if (!self || !causal)
+    if (!self || !causal || documents)
         tracks &= ~(unsigned)(keys == 'T' ? PIECES : 0);
+    if (!documents && keys == 'T')
+        tracks &= ~(unsigned)DOCUMENT;
     if (!self && l->n[CAUSAL] == TH_CAUSAL_BOTTOM_RIGHT)
-        tracks &= ~(unsigned)(TRIM | PIECES);
+        tracks &= ~(unsigned)(TRIM | PIECES | DOCUMENT);
     if (!self && (causal || l->n[WINDOW])) /* the index of a query counts */
-        tracks &= ~(unsigned)PIECES;
+        tracks &= ~(unsigned)(PIECES | DOCUMENT);
     if (!lengths && !(self && causal) && (keys == 'T' || keys == 'S'))
         tracks &= ~(unsigned)TRIM;
     if (keys == 'T' && !batched)
@@ -64,17 +81,19 @@ static unsigned decode_mask(decoder *d, line *l, const shape *scores)
 static int mask_text(const line *l, char *text, size_t size)
 {
     static const char *const causal[] = {"", ", causal", ", causal to the bottom right"};
-    int at = snprintf(text, size, "%s", causal[l->n[CAUSAL]]);
+    int at = snprintf(text, size, "%s%s", causal[l->n[CAUSAL]], l->n[IN_DOCUMENTS] ? ", documents" : "");
     if (l->n[WINDOW])
         at += snprintf(text + at, size - (size_t)at, ", window %d %d", (int)l->n[LEFT], (int)l->n[RIGHT]);
     return at;
 }
 
-static th_mask mask_of(const line *l, th_tensor **in)
+/* A document that runs alone has no documents. */
+static th_mask mask_of(const run *r, const line *l, th_tensor **in)
 {
     th_mask mask = {.causal = (th_causal)l->n[CAUSAL],
                     .positions = in[A_POSITIONS],
-                    .valid_lengths = in[A_LENGTHS],
+                    .valid_lengths = l->n[IN_DOCUMENTS] ? NULL : in[A_LENGTHS],
+                    .documents = l->n[IN_DOCUMENTS] && !r->s->document ? in[A_LENGTHS] : NULL,
                     .keep = in[A_KEEP],
                     .additive = in[A_ADDITIVE]};
     if (l->n[WINDOW])
@@ -98,10 +117,20 @@ static array plain_array(th_tensor *t)
     return t ? array_of(t, &s) : (array){.data = NULL};
 }
 
+/* Returns whether all tokens between a query and a key have the number of their document. */
+static bool same_document(const array *documents, int64_t b, int64_t query, int64_t key)
+{
+    for (int64_t t = query < key ? query : key; t < (query < key ? key : query); t++)
+        if ((int64_t)element_of(documents, b, t, false) != (int64_t)element_of(documents, b, t + 1, false))
+            return false;
+    return true;
+}
+
 /* Returns the range of keys that the rules of a mask show to each query, as a bool tensor (B or 1, 1 .., T, S). */
 static th_tensor *own_range(run *r, const th_mask *mask, th_shape scores)
 {
-    array positions = plain_array(mask->positions), lengths = plain_array(mask->valid_lengths);
+    array positions = plain_array(mask->positions), lengths = plain_array(mask->valid_lengths),
+          documents = plain_array(mask->documents);
     const int64_t queries = scores.size[scores.ndim - 2], keys = scores.size[scores.ndim - 1];
     shape s = {.ndim = scores.ndim};
     for (int i = 0; i < s.ndim; i++)
@@ -115,12 +144,14 @@ static th_tensor *own_range(run *r, const th_mask *mask, th_shape scores)
         const th_window_range w = mask->window;
         keep.data[i] = !(mask->causal && key > at) && !(w.given && w.left >= 0 && key < at - w.left) &&
                        !(w.given && w.right >= 0 && key > at + w.right) &&
-                       !(lengths.data && (double)key >= element_of(&lengths, b, t, true));
+                       !(lengths.data && (double)key >= element_of(&lengths, b, t, true)) &&
+                       !(documents.data && !same_document(&documents, b, t, key));
     }
     th_tensor *result = tensor_from(r, &keep, BOOL, false);
     array_free(&keep);
     array_free(&positions);
     array_free(&lengths);
+    array_free(&documents);
     return result;
 }
 
@@ -136,7 +167,7 @@ static void use_own_range(run *r, th_mask *mask, th_shape scores)
     mask->keep = mask->keep ? th_logical_and(keep, mask->keep) : keep;
     mask->causal = TH_CAUSAL_NONE;
     mask->window.given = false;
-    mask->valid_lengths = NULL;
+    mask->valid_lengths = mask->documents = NULL;
 }
 
 static th_shape scores_shape(th_tensor *q, th_tensor *k)
@@ -236,7 +267,7 @@ static bool decode_attention(decoder *d, line *l)
     snprintf(l->label, LABEL, "attention%.50s%s%s%s", text, l->x[SOFT_CAP] > 0 ? ", soft cap" : "",
              l->x[SCALE] > 0 ? ", scale" : "", l->random ? ", dropout" : "");
     if (alibi && !self)
-        tracks &= ~(unsigned)PIECES;
+        tracks &= ~(unsigned)(PIECES | DOCUMENT);
     return add_attention_outputs(d, l, &scores, width, tracks & tracks_of_operands(d, l));
 }
 
@@ -270,7 +301,7 @@ static th_tensor *positions_of_piece(run *r)
 
 static void build_attention(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
-    th_mask mask = mask_of(l, in);
+    th_mask mask = mask_of(r, l, in);
     const int index = (int)(l - r->p->line);
     th_tensor *unused = NULL, *k = in[K], *v = in[V];
     if (r->s->pieces && l->n[KEYS_ARE_TOKENS]) {
@@ -279,7 +310,9 @@ static void build_attention(run *r, const line *l, th_tensor **in, th_tensor **o
         if (mask.positions == NULL)
             mask.positions = positions_of_piece(r);
     }
-    if (r->s->composed && !(mask.causal == TH_CAUSAL_BOTTOM_RIGHT && in[A_ALIBI]))
+    const bool own = !(mask.causal == TH_CAUSAL_BOTTOM_RIGHT && in[A_ALIBI]) &&
+                     !(l->n[IN_DOCUMENTS] && r->s->track); /* documents have their bits without a keep */
+    if (r->s->composed && own)
         use_own_range(r, &mask, scores_shape(in[Q], k));
     th_attention_options options = {.mask = &mask,
                                     .scale = l->x[SCALE],
@@ -315,8 +348,8 @@ static bool decode_masked_softmax(decoder *d, line *l)
 
 static void build_masked_softmax(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
-    const th_mask mask = mask_of(l, in);
-    if (r->s->composed) {
+    const th_mask mask = mask_of(r, l, in);
+    if (r->s->composed && !(l->n[IN_DOCUMENTS] && r->s->track)) {
         th_tensor *keep = own_range(r, &mask, th_shape_of(in[0]));
         keep = mask.keep ? th_logical_and(keep, mask.keep) : keep;
         th_tensor *x = mask.additive ? th_add(in[0], mask.additive) : in[0];
@@ -352,7 +385,7 @@ static bool decode_rotary(decoder *d, line *l)
              (int)l->n[2]);
     value *v = add_output(d, REAL, s);
     if (v && !at)
-        v->tracks &= ~(unsigned)PIECES;
+        v->tracks &= ~(unsigned)(PIECES | DOCUMENT);
     return v;
 }
 

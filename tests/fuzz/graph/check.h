@@ -18,7 +18,7 @@ typedef struct comparison {
     const char *check;
     bool values, gradients;
     bool leaves_only;      /* no gradients of parameters; an omitted gradient is 0 */
-    bool batch_only;       /* only gradients of leaves with an axis of sequences */
+    const char *axes;      /* only gradients of leaves with all of these axes; NULL: of all leaves and parameters */
     const outcome *spread; /* NULL: equal bits; otherwise differences up to those between spread[0] and spread[1] count
                               as rounding */
     double tolerance;      /* relative to the largest number */

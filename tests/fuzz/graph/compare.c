@@ -80,6 +80,14 @@ static bool same_arrays(const program *p, const comparison *c, const array *whol
     return at < 0;
 }
 
+static bool has_axes(const shape *s, const char *letters)
+{
+    for (; *letters; letters++)
+        if (shape_find(s, *letters) < 0)
+            return false;
+    return true;
+}
+
 bool same_outcomes(const program *p, const comparison *c, const outcome *whole, const outcome *part, const setting *s,
                    finding *f)
 {
@@ -98,7 +106,7 @@ bool same_outcomes(const program *p, const comparison *c, const outcome *whole, 
         const value *v = i < p->leaves ? &p->value[p->leaf[i].value] : NULL;
         if (c->leaves_only && v == NULL)
             continue;
-        if (c->batch_only && (v == NULL || shape_find(&v->shape, 'B') < 0))
+        if (c->axes && (v == NULL || !has_axes(&v->shape, c->axes)))
             continue;
         if (v)
             snprintf(what, sizeof what, "the gradient of v%d", p->leaf[i].value);

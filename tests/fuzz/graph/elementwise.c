@@ -92,6 +92,8 @@ static bool broadcast(const shape *a, const shape *b, shape *y, unsigned *tracks
             *tracks = 0;
         else if (la != lb && letter != 'B') /* the gradient of one operand is a sum over tokens */
             *tracks &= ~(unsigned)TRIM;
+        if (sa != sb && shape_find(sa == 1 ? a : b, 'T') >= 0) /* the order of the sum depends on the tokens */
+            *tracks &= ~(unsigned)DOCUMENT;
         if (letter == 'B' && i > 0) /* the order of a sum over earlier axes depends on the size of later ones */
             *tracks = 0;
         *y = shape_add(*y, letter == '?' ? ' ' : letter, sa == 1 ? sb : sa);

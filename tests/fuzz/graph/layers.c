@@ -16,7 +16,7 @@ enum {
     LAYERS,
     VOCABULARY,
     CROSS,
-    AT,
+    IN_DOCUMENTS,
     CAUSE
 };
 enum {
@@ -132,6 +132,14 @@ static th_tensor *positions_of(run *r)
                                  : th_swap_axes(th_contiguous(th_swap_axes(all, 0, 1)), 0, 1);
 }
 
+/* Adds the documents of a line that has them, and the places of its tokens. */
+static void add_documents(decoder *d, const line *l)
+{
+    const shape s = shape_of(d, d->p->same_documents && chance(d, 2) ? "t" : "bt");
+    add_operand(d, l->n[IN_DOCUMENTS] ? new_leaf(d, DOCUMENTS, s) : -1);
+    add_operand(d, l->n[IN_DOCUMENTS] ? new_leaf(d, PLACES, s) : -1);
+}
+
 /* -- attention and blocks over tokens -- */
 
 static bool is_text(const value *v, const void *user)
@@ -164,12 +172,14 @@ static bool decode_block(decoder *d, line *l)
     shape memory = s;
     memory.size[1] = d->p->memory, memory.letter[1] = 'S';
     add_operand(d, l->n[CROSS] ? real_of_shape(d, memory) : -1);
-    l->n[LENGTH_MASK] = chance(d, 2);
+    l->n[IN_DOCUMENTS] = !(l->n[CROSS] && !l->n[LAYERS]) && chance(d, 3);
+    l->n[LENGTH_MASK] = !l->n[IN_DOCUMENTS] && chance(d, 2);
     add_operand(d, l->n[LENGTH_MASK] && !(l->n[CROSS] && !l->n[LAYERS]) ? new_leaf(d, LENGTHS, shape_of(d, "b")) : -1);
     add_operand(d, l->n[CROSS] && !chance(d, 3) ? new_leaf(d, MEMORY_LENGTHS, shape_of(d, "b")) : -1);
+    add_documents(d, l);
     static const char *const names[] = {"multi-head attention", "block", "stack of two blocks"};
-    int at = snprintf(l->label, LABEL, "%s%s%s, ", l->n[CROSS] ? "cross " : "", l->n[CAUSE] ? "causal " : "",
-                      names[l->n[LAYERS]]);
+    int at = snprintf(l->label, LABEL, "%s%s%s%s, ", l->n[CROSS] ? "cross " : "", l->n[CAUSE] ? "causal " : "",
+                      names[l->n[LAYERS]], l->n[IN_DOCUMENTS] ? ", documents" : "");
     options_text(l, l->label + at, LABEL - (size_t)at);
     value *v = add_output(d, REAL, s);
     if (v == NULL)
@@ -178,8 +188,10 @@ static bool decode_block(decoder *d, line *l)
     for (int i = 0; i < l->operands; i++)
         tracks &= l->operand[i] < 0 ? ALL_TRACKS : d->p->value[l->operand[i]].tracks;
     const bool self = !l->n[CROSS] || l->n[LAYERS];
-    if (self && !l->n[CAUSE])
+    if (self && (!l->n[CAUSE] || l->n[IN_DOCUMENTS]))
         tracks &= ~(unsigned)PIECES;
+    if (self && !l->n[IN_DOCUMENTS])
+        tracks &= ~(unsigned)DOCUMENT;
     if (self && !l->n[CAUSE] && l->operand[2] < 0)
         tracks &= ~(unsigned)TRIM;
     if (l->n[CROSS] && l->operand[3] < 0)
@@ -207,8 +219,11 @@ static th_module *make_block(run *r, const line *l)
 static void build_block(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
     th_module *m = r->module[l - r->p->line];
-    th_tensor *weights[2] = {NULL}, *memory_weights[2] = {NULL}, *positions = positions_of(r);
-    th_mask mask = {.causal = l->n[CAUSE] ? TH_CAUSAL_TOP_LEFT : TH_CAUSAL_NONE, .valid_lengths = in[2]};
+    th_tensor *weights[2] = {NULL}, *memory_weights[2] = {NULL};
+    th_tensor *positions = l->n[IN_DOCUMENTS] ? in[5] : positions_of(r);
+    th_mask mask = {.causal = l->n[CAUSE] ? TH_CAUSAL_TOP_LEFT : TH_CAUSAL_NONE,
+                    .valid_lengths = in[2],
+                    .documents = r->s->document ? NULL : in[4]};
     const th_mask memory_mask = {.valid_lengths = in[3]};
     const bool self = !l->n[CROSS] || l->n[LAYERS];
     if (r->s->pieces && self)
@@ -292,13 +307,17 @@ static bool decode_model(decoder *d, line *l)
     if (has(l, LOSS) && targets < 0)
         return false;
     add_operand(d, targets);
-    const int at =
-        snprintf(l->label, LABEL, "%d-layer language model%s, ", (int)l->n[LAYERS], has(l, LOSS) ? "'s loss" : "");
+    l->n[IN_DOCUMENTS] = chance(d, 3);
+    add_documents(d, l);
+    const int at = snprintf(l->label, LABEL, "%d-layer language model%s%s, ", (int)l->n[LAYERS],
+                            has(l, LOSS) ? "'s loss" : "", l->n[IN_DOCUMENTS] ? ", documents" : "");
     options_text(l, l->label + at, LABEL - (size_t)at);
     shape y = shape_add(shape_of(d, "bt"), ' ', l->n[VOCABULARY]);
     value *v = add_output(d, REAL, has(l, LOSS) ? (shape){0} : y);
-    if (v)
+    if (v) {
         v->differentiable = true;
+        v->tracks &= ~(unsigned)(l->n[IN_DOCUMENTS] ? PIECES : DOCUMENT);
+    }
     return v;
 }
 
@@ -321,11 +340,16 @@ static th_module *make_model(run *r, const line *l)
 static void build_model(run *r, const line *l, th_tensor **in, th_tensor **out)
 {
     th_module *m = r->module[l - r->p->line];
-    if (has(l, LOSS))
-        out[0] = th_language_model_loss(m, in[0], in[1], &(th_cross_entropy_options){TH_IGNORE(-100)});
+    th_tensor *documents = r->s->document ? NULL : in[2];
+    const th_cross_entropy_options ignore = {TH_IGNORE(-100)};
+    const th_language_model_logits_options options = {
+        .positions = positions_of(r), .cache = cache_of(r, l), .documents = documents};
+    if (!has(l, LOSS))
+        out[0] = th_language_model_logits(m, in[0], &options);
+    else if (documents)
+        out[0] = th_language_model_packed_loss(m, in[0], in[1], documents, &ignore);
     else
-        out[0] = th_language_model_logits(
-            m, in[0], &(th_language_model_logits_options){.positions = positions_of(r), .cache = cache_of(r, l)});
+        out[0] = th_language_model_loss(m, in[0], in[1], &ignore);
 }
 
 const kind layer_kinds[] = {{"block", 6, decode_block, make_block, build_block},

@@ -25,7 +25,7 @@ int64_t size_in_run(const run *r, char letter, int64_t size)
     const setting *s = r->s;
     if (letter == 'B' && s->sequence >= 0)
         return 1;
-    if (letter == 'T' && s->pieces)
+    if (letter == 'T' && (s->pieces || s->document))
         return s->end - s->first;
     if (letter == 'T' && s->trimmed)
         return r->p->length[s->sequence];
@@ -48,9 +48,9 @@ array part_in_run(const run *r, const array *whole)
     int64_t first[TH_MAX_DIMS];
     for (int i = 0; i < whole->shape.ndim; i++) {
         const char letter = whole->shape.letter[i];
-        first[i] = letter == 'B' && r->s->sequence >= 0 ? r->s->sequence
-                   : letter == 'T' && r->s->pieces      ? r->s->first
-                                                        : 0;
+        first[i] = letter == 'B' && r->s->sequence >= 0                ? r->s->sequence
+                   : letter == 'T' && (r->s->pieces || r->s->document) ? r->s->first
+                                                                       : 0;
     }
     return array_part(whole, first, size.size);
 }
@@ -63,6 +63,17 @@ static int64_t index_along(const shape *s, int64_t i, char letter)
         if (s->letter[k] == letter && i % s->size[k] > index)
             index = i % s->size[k];
     return index;
+}
+
+/* Returns the number of the document of a token, or the token's index in it. Only neighbors have other numbers. */
+static int64_t document_number(const program *p, int64_t sequence, int64_t token, bool place)
+{
+    int64_t number = 0, first = 0, end;
+    while ((end = document_end(p, sequence, first)) <= token) {
+        first = end;
+        number++;
+    }
+    return place ? token - first : number % 2;
 }
 
 /* Returns how far leaf or parameter i is moved. */
@@ -87,6 +98,11 @@ static double leaf_number(const run *r, const leaf *l, int64_t i)
         return (double)index_along(&v->shape, i, 'T');
     case LENGTHS:
         return (double)p->length[i];
+    case DOCUMENTS:
+    case PLACES: {
+        const int64_t b = index_along(&v->shape, i, 'B');
+        return (double)document_number(p, b < 0 ? 0 : b, index_along(&v->shape, i, 'T'), v->content == PLACES);
+    }
     default:
         return (double)p->memory_length[i];
     }

@@ -27,7 +27,8 @@ static bool is_used(const program *p, int v)
 
 static void print_value(const value *v, FILE *file)
 {
-    static const char *const names[] = {"real", "index", "bool", "positions", "lengths", "memory lengths"};
+    static const char *const names[] = {"real",    "index",          "bool",      "positions",
+                                        "lengths", "memory lengths", "documents", "places"};
     char text[128];
     fprintf(file, "%s %s", names[v->content], shape_text(&v->shape, text, sizeof text));
     if (v->content == INDEX)
@@ -65,6 +66,11 @@ void program_print(const program *p, FILE *file)
     fprintf(file, "  lengths");
     for (int b = 0; b < p->batch; b++)
         fprintf(file, " %lld (memory %lld)", (long long)p->length[b], (long long)p->memory_length[b]);
+    for (int b = 0; b < (p->same_documents ? 1 : p->batch) && p->tokens; b++) {
+        fprintf(file, "; documents%s", p->same_documents ? " of all" : "");
+        for (int64_t first = 0; first < p->tokens; first = document_end(p, b, first))
+            fprintf(file, " %lld", (long long)(document_end(p, b, first) - first));
+    }
     fprintf(file, "\n");
     for (int i = 0; i < p->leaves; i++) {
         const leaf *l = &p->leaf[i];

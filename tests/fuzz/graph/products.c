@@ -70,7 +70,7 @@ static void mix_product(value *y, const shape *a, const shape *b)
 {
     mix_letter(y, a->letter[a->ndim - 1]);
     if (y && b->ndim > 1 && b->letter[b->ndim - 1] != ' ')
-        y->tracks &= ~(unsigned)(TRIM | PIECES);
+        y->tracks &= ~(unsigned)(TRIM | PIECES | DOCUMENT);
     if (y && shape_find(b, 'B') >= 0)
         y->tracks &= ~(unsigned)TRIM;
 }

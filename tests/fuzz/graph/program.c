@@ -193,7 +193,7 @@ void mix_letter(value *out, char letter)
     if (out && letter == 'B')
         out->tracks = 0;
     else if (out && letter == 'T')
-        out->tracks &= ~(unsigned)(TRIM | PIECES);
+        out->tracks &= ~(unsigned)(TRIM | PIECES | DOCUMENT);
     else if (out && letter == 'S')
         out->tracks &= ~(unsigned)TRIM;
 }
@@ -247,6 +247,25 @@ static void decode_sizes(decoder *d)
     for (int b = 0; b < p->batch; b++) {
         p->length[b] = p->tokens && !chance(d, 3) ? 1 + draw(d, (uint32_t)p->tokens) : p->tokens;
         p->memory_length[b] = p->memory && !chance(d, 3) ? 1 + draw(d, (uint32_t)p->memory) : p->memory;
+    }
+}
+
+int64_t document_end(const program *p, int64_t sequence, int64_t first)
+{
+    int64_t end = first + 1;
+    while (end < p->tokens && !p->begins[p->same_documents ? 0 : sequence][end])
+        end++;
+    return end;
+}
+
+static void decode_documents(decoder *d)
+{
+    program *p = d->p;
+    p->same_documents = chance(d, 2);
+    for (int b = 0; b < p->batch && p->tokens; b++) {
+        p->begins[b][0] = true;
+        for (int i = (int)draw(d, 5); i > 0; i--)
+            p->begins[b][draw(d, (uint32_t)p->tokens)] = true;
     }
 }
 
@@ -316,6 +335,7 @@ void program_decode(program *p, const uint8_t *data, size_t size)
     *p = (program){0};
     decode_settings(&d);
     decode_sizes(&d);
+    decode_documents(&d);
     const int lines = 1 + (int)draw(&d, chance(&d, 3) ? MAX_LINES : 8);
     for (int tries = 0; p->lines < lines && tries < 3 * lines; tries++)
         decode_line(&d);

@@ -1,8 +1,8 @@
 /* A program of the fuzz target `graph`: leaves and lines, decoded from bytes. Every byte string is a program.
  *
  * Letters of axes: 'B' sequence, 'T' token, 'S' token of a second text (the memory of cross attention), ' ' any other
- * axis. They say how a part of the program runs by itself: one sequence alone, without its padding, or some tokens with
- * a cache. */
+ * axis. They say how a part of the program runs by itself: one sequence alone, without its padding, some tokens with a
+ * cache, or one document of a sequence. */
 #ifndef TESTS_FUZZ_GRAPH_PROGRAM_H
 #define TESTS_FUZZ_GRAPH_PROGRAM_H
 
@@ -14,7 +14,7 @@
 #include "tapehead/tapehead.h"
 
 enum { MAX_LEAVES = 40, MAX_LINES = 24, MAX_VALUES = 120, MAX_OPERANDS = 8, MAX_OUTPUTS = 4, MAX_BATCH = 3 };
-enum { NUMBERS = 16, LABEL = 96, MAX_ELEMENTS = 60000 };
+enum { NUMBERS = 16, LABEL = 96, MAX_ELEMENTS = 60000, MAX_TOKENS = 256 };
 
 /* What a value is. */
 typedef enum content {
@@ -23,11 +23,13 @@ typedef enum content {
     BOOL,      /* random */
     POSITIONS, /* int64: the token's index */
     LENGTHS,   /* int64 (B): the number of tokens of each sequence */
-    MEMORY_LENGTHS
+    MEMORY_LENGTHS,
+    DOCUMENTS, /* int64 (T) or (B, T): the number of the token's document */
+    PLACES     /* int64 (T) or (B, T): the token's index in its document */
 } content;
 
 /* The parts of a program that can run by themselves with the same bits. */
-enum { ALONE = 1, TRIM = 2, PIECES = 4, ALL_TRACKS = 7 };
+enum { ALONE = 1, TRIM = 2, PIECES = 4, DOCUMENT = 8, ALL_TRACKS = 15 };
 
 typedef struct shape {
     int ndim;
@@ -79,6 +81,8 @@ typedef struct program {
     int leaves, lines, values, regions;
     int64_t batch, tokens, memory, width, heads;         /* the usual sizes */
     int64_t length[MAX_BATCH], memory_length[MAX_BATCH]; /* of each sequence */
+    bool same_documents;                                 /* all sequences are divided into documents as the first one */
+    bool begins[MAX_BATCH][MAX_TOKENS];                  /* a document begins at this token */
     th_precision precision;
     th_dtype dtype;
     bool training, kinks; /* kinks: the value may have no derivative */
@@ -99,6 +103,8 @@ typedef struct decoder {
 
 /* Leaves out a line, and those that need its outputs. */
 void program_drop(program *p, int index);
+/* Returns the token after the document that begins at `first` of a sequence. */
+int64_t document_end(const program *p, int64_t sequence, int64_t first);
 /* Decodes a program. */
 void program_decode(program *p, const uint8_t *data, size_t size);
 /* Returns a number below `below` from the next bytes; 0 after the last one. */

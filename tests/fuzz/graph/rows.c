@@ -63,7 +63,7 @@ static void build_reduction(run *r, const line *l, th_tensor **in, th_tensor **o
     th_shape axes = {.ndim = (int)l->n[8]};
     memcpy(axes.size, l->n, sizeof *l->n * (size_t)l->n[8]);
     const th_reduce_options options = {.keep_axes = l->n[9], .correction = (double)l->n[11]};
-    if (r->s->composed && th_numel(in[0]) > 1)
+    if (r->s->composed && shape_count(&r->p->value[l->operand[0]].shape) > 1)
         out[0] = composed_reduction(l, in[0], axes, &options);
     if (out[0] == NULL)
         out[0] = l->n[10] == SUM        ? th_sum(in[0], axes, &options)

@@ -28,6 +28,7 @@ typedef struct setting {
     bool trimmed;          /* without padding */
     bool padding;          /* the cotangents of padding are 0 */
     bool pieces;           /* tokens first .. end - 1 with caches */
+    bool document;         /* tokens first .. end - 1, a document, alone */
     int64_t first, end;
     double shift;                 /* leaves and parameters are moved along a direction */
     int shifted;                  /* 0: all, otherwise 1 + the only one that is moved */

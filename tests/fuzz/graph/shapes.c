@@ -92,7 +92,7 @@ static bool decode_axes_of_one(decoder *d, line *l)
              axis);
     value *v = add_output(d, REAL, y);
     if (v && l->n[1] == 2)
-        v->tracks &= ~(unsigned)TRIM;
+        v->tracks &= ~(unsigned)(TRIM | DOCUMENT);
     return v;
 }
 
