@@ -125,3 +125,28 @@ expect 1 'fields, line 1: an example is .*; this one has "question" (a text) and
 gzip -c data.jsonl >packed
 expect 1 'packed is compressed (gzip)' tune packed other
 [ ! -e other ] || fail "refused data leaves a folder: $(ls -a other)"
+
+# -- a second signal during the first evaluation ends the program at once, and leaves nothing of the run --
+awk 'BEGIN { for (i = 0; i < 2000; i++) printf "{\"prompt\": \"cat %d is %0200d\", \"completion\": \" red\"}\n", i, i }' >large.jsonl
+for signal in INT TERM; do
+    for folder in new old; do
+        [ $folder = new ] || { mkdir run2 && echo mine >run2/mine && echo mine >run2/events.out.tfevents.1; }
+        env --default-signal=INT "$program" tune model large.jsonl run2 --validation 0.9 --quiet >said 2>&1 &
+        process=$!
+        while ! ls run2/events.out.tfevents.*[0-9][0-9]* >/dev/null 2>&1 && kill -0 $process 2>/dev/null; do :; done
+        kill -s $signal $process || fail "the program ended too early: $(cat said)"
+        sleep 0.2
+        kill -s $signal $process || fail "the first signal ended the program: $(cat said)"
+        status=0
+        wait $process || status=$?
+        [ $status -gt 128 ] || fail "status $status after two signals"
+        if [ $folder = new ]; then
+            [ ! -e run2 ] || fail "files stay after a second SIG$signal: $(ls -a run2)"
+        else
+            for file in config.json text.tokens log.jsonl; do [ ! -e run2/$file ] || fail "run2/$file stays"; done
+            [ "$(ls run2/events*)" = run2/events.out.tfevents.1 ] && [ -e run2/mine ] || fail "other files: $(ls -a run2)"
+            rm -r run2
+        fi
+    done
+done
+echo "all checks passed"

@@ -10,8 +10,7 @@ enum { MOST = 4 };
 static void (*cleanups[MOST])(void);
 static volatile sig_atomic_t count;
 
-/* Ends the program by the signal, as without this function. */
-static void clean_and_end(int received)
+void end_at_signal(int received)
 {
     for (int i = 0; i < count; i++)
         cleanups[i]();
@@ -30,7 +29,7 @@ void at_every_end(void (*at_exit)(void), void (*at_signal)(void))
     cleanups[count] = at_signal;
     count++;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (signal(ends[i], clean_and_end) == SIG_IGN)
+        if (signal(ends[i], end_at_signal) == SIG_IGN)
             signal(ends[i], SIG_IGN);
 }
 

@@ -9,6 +9,9 @@
  * the same functions changes nothing. */
 void at_every_end(void (*at_exit)(void), void (*at_signal)(void));
 
+/* Ends the program by the signal, after the functions of at_every_end. A handler for signals. */
+void end_at_signal(int signal_number);
+
 /* Blocks signals until release_signals, so that at_signal runs either before files are made, or when the program knows
  * them. */
 void hold_signals(sigset_t *before);

@@ -127,13 +127,42 @@ void lock_run(const char *run)
 
 /* The files of a run before its first checkpoint. They are removed if the program ends early. */
 static struct beginning {
-    const char *run; /* NULL: there is nothing to remove */
-    int folder;      /* a descriptor; -1 until this process may change its files */
-    bool made;       /* the folder is new */
-    bool replaced;   /* the new tokens have replaced an old run */
+    const char *run;  /* NULL: there is nothing to remove */
+    int folder;       /* a descriptor; -1 until this process may change its files */
+    bool made;        /* the folder is new */
+    bool replaced;    /* the new tokens have replaced an old run */
+    char events[256]; /* the name of the event log; "" before there is one */
 } begun;
 
 #define WITH_UNFINISHED(name) name, name UNFINISHED
+
+static void remove_list(int folder, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        unlinkat(folder, names[i], 0);
+}
+
+/* Removes the files of the first evaluation: logs, pictures, samples, the first model. It calls only functions that a
+ * signal handler may call, and follows no link. */
+static void remove_evaluation(void)
+{
+    static const char *const files[] = {WITH_UNFINISHED("best.safetensors"),
+                                        WITH_UNFINISHED(NEXT_CHECKPOINT),
+                                        WITH_UNFINISHED(NEWEST_CHECKPOINT),
+                                        WITH_UNFINISHED("curves.svg"),
+                                        WITH_UNFINISHED("log.jsonl"),
+                                        "config.json",
+                                        "text.tokens",
+                                        begun.events};
+    static const char *const sample[] = {"step_0000000.txt"};
+    const int samples = openat(begun.folder, "samples", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (samples >= 0) {
+        remove_list(samples, sample, 1);
+        close(samples);
+        unlinkat(begun.folder, "samples", AT_REMOVEDIR); /* fails if it has other files */
+    }
+    remove_list(begun.folder, files, sizeof files / sizeof *files);
+}
 
 /* Removes the files that begin_run writes. It calls only functions that a signal handler may call. */
 static void remove_first_files(void)
@@ -148,10 +177,9 @@ static void remove_first_files(void)
                                          WITH_UNFINISHED("chat_template.jinja"),
                                          WITH_UNFINISHED("config.json"),
                                          "text.tokens"};
-    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
-        unlinkat(begun.folder, tokens[i], 0);
-    for (size_t i = 0; begun.made && i < sizeof others / sizeof *others; i++)
-        unlinkat(begun.folder, others[i], 0);
+    remove_list(begun.folder, tokens, sizeof tokens / sizeof *tokens);
+    if (begun.made)
+        remove_list(begun.folder, others, sizeof others / sizeof *others);
     if (begun.made)
         rmdir(begun.run); /* fails if the folder has other files */
 }
@@ -160,22 +188,10 @@ static void remove_beginning(void)
 {
     if (begun.run == NULL)
         return;
-    if (begun.made && begun.replaced) { /* training has begun: logs, pictures, samples, the first model */
-        static const char *const files[] = {"*.safetensors", "*.unfinished*", "events.out.tfevents.*", "log.jsonl",
-                                            "curves.svg"};
-        remove_files(in_run(begun.run, "samples"), "step_*.txt");
-        rmdir(in_run(begun.run, "samples"));
-        for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-            remove_files(begun.run, files[i]);
-    }
+    if (begun.replaced)
+        remove_evaluation();
     remove_first_files();
     begun.run = NULL;
-}
-
-static void remove_beginning_at_signal(void)
-{
-    if (begun.run)
-        remove_first_files();
 }
 
 /* Creates the folder. A signal that arrives afterwards removes it. Returns false on an error. */
@@ -194,8 +210,8 @@ void make_folder(const char *run, bool force)
 {
     struct stat status;
     const bool exists = stat(run, &status) == 0;
-    /* From the first step on, training catches signals itself. */
-    at_every_end(remove_beginning, remove_beginning_at_signal);
+    /* From the first evaluation on, training catches the first signal itself. */
+    at_every_end(remove_beginning, remove_beginning);
     if (exists && !S_ISDIR(status.st_mode))
         refuse(PROGRAM, "the last word is the folder of the run, but this is a file: ", run);
     const bool made = !exists && make_new_folder(run);
@@ -211,6 +227,17 @@ void make_folder(const char *run, bool force)
         refuse(PROGRAM, "there is a run already (resume it, or --force replaces it): ", run);
     begun.run = run;
     begun.folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* (The names begin with a time: the last one is new.) */
+void note_event_log(const char *run)
+{
+    DIR *directory = begun.run ? opendir(run) : NULL;
+    for (struct dirent *file; directory && (file = readdir(directory)) != NULL;)
+        if (fnmatch("events.out.tfevents.*", file->d_name, 0) == 0 && strcmp(file->d_name, begun.events) > 0)
+            snprintf(begun.events, sizeof begun.events, "%s", file->d_name);
+    if (directory)
+        closedir(directory);
 }
 
 void keep_run(void)

@@ -103,6 +103,8 @@ void lock_run(const char *run);
 /* Creates and locks the folder of a run. Ends the program if it contains a run, unless force. If the program ends
  * before replace_run, the folder does not change. If it ends before keep_run, a new folder is removed. */
 void make_folder(const char *run, bool force);
+/* Notes the name of the new run's event log, which is removed if the program ends before keep_run. */
+void note_event_log(const char *run);
 /* The run has a checkpoint: its files stay. */
 void keep_run(void);
 /* The tokens of a new run, until it replaces the old one. */

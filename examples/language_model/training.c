@@ -4,6 +4,7 @@
 
 #include "../processes.h"
 #include "checkpoints.h"
+#include "cleanup.h"
 #include "trainer.h"
 #include "tuning.h"
 
@@ -270,7 +271,7 @@ void open_windows(trainer *t, const char *name)
 static void interrupt(int signal_number)
 {
     interrupted = signal_number;
-    signal(signal_number, SIG_DFL); /* a second signal ends the program at once */
+    signal(signal_number, end_at_signal); /* a second signal ends the program at once */
 }
 
 /* A terminal that is closed may send this signal twice. */
@@ -327,7 +328,11 @@ int run_training(trainer *t, bool resume)
     if (signal(SIGHUP, hang_up) == SIG_IGN) /* of nohup, for example */
         signal(SIGHUP, SIG_IGN);
     if (is_first(t)) {
+        sigset_t before;
+        hold_signals(&before);
         (void)report_open(&t->report, t->ctx, t->run, resume, th_step(t->ctx), t->quiet);
+        note_event_log(t->run);
+        release_signals(&before);
         read_question(t, &t->report.question, &t->report.answer_end);
     }
     if (resume || evaluate_and_save(t) == TH_OK) {
