@@ -65,8 +65,8 @@ void keep_sources(const char *source, const char *path);
 /* Returns the type of this name, in which export writes weights. blocks: GGUF's types too. Ends the program for another
  * name. */
 th_dtype type_to_write(const char *name, bool blocks);
-/* Opens the model of a GGUF file, its tokenizer, and the tokens that begin and end a text, and appends its chat template to jinja. It
- * ends the program on an error. */
+/* Opens the model of a GGUF file, its tokenizer, and the tokens that begin and end a text, and appends its chat
+ * template to jinja. It ends the program on an error. */
 void open_gguf(trainer *t, const char *path, th_text *jinja, int64_t *begin);
 
 /* Returns the token at which the validation part of a file with marks begins: at the beginning of a document, with at
