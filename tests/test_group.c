@@ -446,6 +446,73 @@ START_TEST(processes_agree_on_errors_and_on_the_end)
 }
 END_TEST
 
+/* -- options of modules -- */
+
+/* How the model of process 1 differs: in these options of a language model, or in one of these settings. */
+typedef struct other_model {
+    const char *expected;
+    th_language_model_options options;
+    bool evaluation, pinned, no_fusion; /* of the context; of layers.1; of the context */
+} other_model;
+
+#define SIZES .vocabulary = 8, .length = 4, .width = 4, .heads = 2, .layers = 2
+static const other_model other_models[] = {
+    {.expected = "the dropout of transformer_block layers.0 is 0 on rank 0, but 0.5 on rank 1",
+     .options = {SIZES, .block = {.dropout = 0.5}}},
+    {.expected = "the options.embedding_dropout of language_model is 0 on rank 0, but 0.25 on rank 1",
+     .options = {SIZES, .embedding_dropout = 0.25}},
+    {.expected = "the dropout of multi_head_attention layers.0.self_attn is 0 on rank 0, but 0.5 on rank 1",
+     .options = {SIZES, .block = {.attention_dropout = 0.5}}},
+    {.expected = "the scores.window of multi_head_attention layers.0.self_attn is 0 on rank 0, but 2 on rank 1",
+     .options = {SIZES, .block = {.scores = {.window = 2}}}},
+    {.expected = "the activation of transformer_block layers.0 is 0 on rank 0, but 2 on rank 1",
+     .options = {SIZES, .block = {.activation = TH_RELU}}},
+    {.expected = "the eps of layer_norm layers.0.norm1 is 1.0000000000000001e-05 on rank 0, but 0.001",
+     .options = {SIZES, .block = {.eps = 1e-3}}},
+    {.expected = "the options.logit_soft_cap of language_model is 0 on rank 0, but 30 on rank 1",
+     .options = {SIZES, .logit_soft_cap = 30}},
+    {.expected = "the evaluation of transformer_block layers.1 is 0 on rank 0, but 1 on rank 1",
+     .options = {SIZES},
+     .pinned = true},
+    {.expected = "the training mode is 1 on rank 0, but 0 on rank 1", .options = {SIZES}, .evaluation = true},
+    {.expected = "the fusion is 1 on rank 0, but 0 on rank 1", .options = {SIZES}, .no_fusion = true},
+};
+enum { OTHER_MODELS = sizeof other_models / sizeof *other_models };
+
+/* Makes a step of the usual model in process 0, and of the other one in process 1. */
+static int train_another_model(const th_transport *transport, void *user)
+{
+    const other_model *other = user, usual_model = {.options = {SIZES}};
+    const other_model *own = transport->rank == 1 ? other : &usual_model;
+    th_context *c = th_context_new(&(th_context_options){.seed = 5, .threads = 1});
+    th_group *group = th_group_new(c, transport);
+    th_module *m = th_language_model_new(c, &own->options);
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 0.1, .shards = 2, .group = group});
+    th_set_training(c, !own->evaluation);
+    th_set_fusion(c, !own->no_fusion);
+    if (own->pinned)
+        th_module_pin_evaluation(th_module_find(m, "layers.1"), true);
+    process_assert(o && th_group_set_timeout(group, 20) == TH_OK);
+    const uint32_t before = th_module_crc32c(m);
+    for (th_shard shard = th_optimizer_shards(o); th_shard_next(&shard);) {
+        th_tensor *tokens = th_zeros(c, TH_INT32, TH_SHAPE(1, 4));
+        process_assert(th_backward(th_language_model_loss(m, tokens, tokens, NULL), NULL) == TH_OK);
+        th_tape_clear(c);
+    }
+    process_assert(th_optimizer_step(o) == TH_ERROR_STATE);
+    process_assert(strstr(th_error_message(c), other->expected) != NULL);
+    process_assert(th_module_crc32c(m) == before);
+    th_context_free(c);
+    return 0;
+}
+
+START_TEST(processes_with_other_options_of_a_model_are_an_error)
+{
+    other_model other = other_models[_i];
+    run_processes(2, train_another_model, &other);
+}
+END_TEST
+
 static int call_different_functions(const th_transport *transport, void *user)
 {
     (void)user;
@@ -580,6 +647,7 @@ int main(void)
     TCase *several = new_suite("groups of several processes", NULL, NULL);
     tcase_add_test(several, processes_freeze_the_same_parameters);
     tcase_add_loop_test(several, every_process_reports_the_same_error, 0, DIFFERENCES);
+    tcase_add_loop_test(several, processes_with_other_options_of_a_model_are_an_error, 0, OTHER_MODELS);
     tcase_add_loop_test(several, processes_agree_on_errors_and_on_the_end, 0, 4);
     tcase_add_test(several, different_collective_functions_are_an_error);
     tcase_add_test(several, a_process_that_does_not_answer_is_reported);

@@ -142,8 +142,9 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * end the program.
  *
  * If the processes differ, the step is TH_ERROR_STATE in all of them. They compare the number of steps and shards, the
- * seed, the learning rate and the other options, the precision and the backend of products, and which parameters are
- * frozen. So a process without fused multiply-add cannot join others. At the first step they compare the parameters' values. They
+ * seed, the learning rate and the other options, the precision and the backend of products, fusion, the training mode,
+ * the options of the library's modules (dropout, for example), and which parameters are frozen. So a process without
+ * fused multiply-add cannot join others. At the first step they compare the parameters' values. They
  * also compare the layout of the parameters in memory, which depends on all modules of the context. So create and free
  * the same modules in all processes, or use another context for a module that only one process needs.
  *

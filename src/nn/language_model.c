@@ -84,8 +84,14 @@ static th_tensor *language_model_forward(th_module *m, th_tensor *tokens)
     return logits_of((const language_model *)m, tokens, &(th_language_model_logits_options){0});
 }
 
-static const th_module_type language_model_type = {
-    .name = "language_model", .bytes = sizeof(language_model), .forward = language_model_forward};
+static const th_module_option model_options[] = {
+    TH_MODULE_INTEGER(language_model, options.length),         TH_MODULE_CHOICE(language_model, options.positions),
+    TH_MODULE_REAL(language_model, options.embedding_dropout), TH_MODULE_REAL(language_model, options.embedding_scale),
+    TH_MODULE_REAL(language_model, options.logit_soft_cap),    {.name = NULL}};
+static const th_module_type language_model_type = {.name = "language_model",
+                                                   .bytes = sizeof(language_model),
+                                                   .forward = language_model_forward,
+                                                   .options = model_options};
 
 /* Begins a function that runs the model, such as th_language_model_logits. It would not run a replaced forward, so a
  * replaced forward is an error. */

@@ -132,10 +132,12 @@ static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
     return th_rms_norm(x, &(th_norm_options){.weight = factor(l), .eps = l->eps});
 }
 
+static const th_module_option norm_options[] = {
+    TH_MODULE_REAL(norm_layer, eps), TH_MODULE_FLAG(norm_layer, unit_offset), {.name = NULL}};
 static const th_module_type layer_norm_type = {
-    .name = "layer_norm", .bytes = sizeof(norm_layer), .forward = layer_norm_layer_forward};
+    .name = "layer_norm", .bytes = sizeof(norm_layer), .forward = layer_norm_layer_forward, .options = norm_options};
 static const th_module_type rms_norm_type = {
-    .name = "rms_norm", .bytes = sizeof(norm_layer), .forward = rms_norm_layer_forward};
+    .name = "rms_norm", .bytes = sizeof(norm_layer), .forward = rms_norm_layer_forward, .options = norm_options};
 
 static th_module *norm_new(th_context *ctx, const th_module_type *type, int64_t width,
                            const th_norm_layer_options *options)
@@ -185,8 +187,9 @@ static th_tensor *dropout_layer_forward(th_module *m, th_tensor *x)
     return th_dropout(x, ((const dropout_layer *)m)->p);
 }
 
+static const th_module_option dropout_options[] = {TH_MODULE_REAL(dropout_layer, p), {.name = NULL}};
 static const th_module_type dropout_type = {
-    .name = "dropout", .bytes = sizeof(dropout_layer), .forward = dropout_layer_forward};
+    .name = "dropout", .bytes = sizeof(dropout_layer), .forward = dropout_layer_forward, .options = dropout_options};
 
 th_module *th_dropout_new(th_context *ctx, double p)
 {

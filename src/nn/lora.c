@@ -8,8 +8,12 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
-static const th_module_type lora_type = {
-    .name = "lora", .bytes = sizeof(th_lora), .no_forward = "is a part of the layer that it adapts: run the layer"};
+static const th_module_option lora_options[] = {
+    TH_MODULE_REAL(th_lora, scale), TH_MODULE_REAL(th_lora, setting.dropout), {.name = NULL}};
+static const th_module_type lora_type = {.name = "lora",
+                                         .bytes = sizeof(th_lora),
+                                         .no_forward = "is a part of the layer that it adapts: run the layer",
+                                         .options = lora_options};
 
 void th_lora_release_kept(th_lora *l)
 {

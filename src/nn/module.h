@@ -6,13 +6,42 @@
 #include "tapehead/module.h"
 #include "tensor/tensor.h"
 
+/* An option of a library module that changes its results, but no shape of a parameter. */
+typedef struct th_module_option {
+    const char *name; /* NULL ends a list */
+    enum {
+        TH_OPTION_REAL,
+        TH_OPTION_INTEGER,
+        TH_OPTION_FLAG,
+        TH_OPTION_CHOICE
+    } kind;        /* double, int64_t, bool, an enum */
+    size_t offset; /* in the module's struct */
+} th_module_option;
+#define TH_MODULE_REAL(type, member)                                                                                   \
+    {                                                                                                                  \
+#member, TH_OPTION_REAL, offsetof(type, member)                                                                \
+    }
+#define TH_MODULE_INTEGER(type, member)                                                                                \
+    {                                                                                                                  \
+#member, TH_OPTION_INTEGER, offsetof(type, member)                                                             \
+    }
+#define TH_MODULE_FLAG(type, member)                                                                                   \
+    {                                                                                                                  \
+#member, TH_OPTION_FLAG, offsetof(type, member)                                                                \
+    }
+#define TH_MODULE_CHOICE(type, member)                                                                                 \
+    {                                                                                                                  \
+#member, TH_OPTION_CHOICE, offsetof(type, member)                                                              \
+    }
+
 /* Describes one type of library module. The address of the descriptor identifies the type. */
 typedef struct th_module_type {
-    const char *name;             /* "dense": for error messages */
-    size_t bytes;                 /* of the struct, which begins with a th_module */
-    th_forward_function *forward; /* NULL: the module runs through functions of its type, such as th_attend */
-    const char *no_forward;       /* without a forward: the error message of th_module_forward */
-    bool attends, transforms;     /* whether th_attend or th_transform runs it */
+    const char *name;                /* "dense": for error messages */
+    size_t bytes;                    /* of the struct, which begins with a th_module */
+    th_forward_function *forward;    /* NULL: the module runs through functions of its type, such as th_attend */
+    const char *no_forward;          /* without a forward: the error message of th_module_forward */
+    bool attends, transforms;        /* whether th_attend or th_transform runs it */
+    const th_module_option *options; /* or NULL: there are none. Processes that train one model compare them */
 } th_module_type;
 
 /* Internal state, stored behind the module's struct in the same allocation. */

@@ -10,6 +10,7 @@
 #include "kernels/machine/crc32c.h"
 #include "nn/gradient_exchange.h"
 #include "nn/gradient_norm.h"
+#include "nn/module_options.h"
 #include "nn/optimizer_saved.h"
 #include "processes/group.h"
 #include "tensor/error.h"
@@ -211,6 +212,7 @@ th_status th_shared_step_gather_due(th_optimizer *o)
 th_status th_shared_step_agree(th_optimizer *o)
 {
     const th_context *ctx = o->ctx;
+    const bool first = o->shared == NULL || !o->shared->compared; /* NULL: an error is pending */
     const bool compare = !ctx->error && (!o->shared->compared || o->diloco.local_steps > 0);
     uint32_t due = 0;
     bool same_due;
@@ -232,17 +234,24 @@ th_status th_shared_step_agree(th_optimizer *o)
          .integer = th_crc32c(0, o->shards.calls, sizeof o->shards.calls)},
         {.name = "learning rate", .kind = TH_FACT_REAL, .real = o->learning_rate},
         {.name = "precision of products", .kind = TH_FACT_INTEGER, .integer = (int64_t)ctx->machine.precision},
+        {.name = "training mode", .kind = TH_FACT_INTEGER, .integer = ctx->training},
+        {.name = "fusion", .kind = TH_FACT_INTEGER, .integer = ctx->fusion},
         {.name = "backend of products (0: native kernels with fused multiply-add, 1: OpenBLAS)",
          .kind = TH_FACT_INTEGER,
          .integer = (int64_t)ctx->machine.gemm},
         {.name = "number of local steps", .kind = TH_FACT_INTEGER, .integer = o->diloco.local_steps},
         {.name = "checksum of the optimizer's options", .kind = TH_FACT_CHECKSUM, .integer = options_crc32c(o)},
+        {.name = "checksum of the modules' options",
+         .kind = TH_FACT_CHECKSUM,
+         .integer = ctx->error ? 0 : th_module_options_crc32c(o->module)},
         {.name = "checksum of the layout of the parameters in memory",
          .kind = TH_FACT_CHECKSUM,
          .integer = ctx->error ? 0 : layout_crc32c(o)},
         {.name = "checksum of the parameters", .kind = TH_FACT_CHECKSUM, .integer = compare ? parameters_crc32c(o) : 0},
     };
     _Static_assert(sizeof facts / sizeof *facts <= TH_MAX_FACTS, "an agreement has no place for all facts");
+    if (first && th_module_options_agree(o->module, o->group, operation) != TH_OK)
+        return ctx->error;
     if (th_group_agree_on(o->group, operation, facts, (int)(sizeof facts / sizeof *facts), due, &same_due) != TH_OK)
         return ctx->error;
     o->shared->compared = true;

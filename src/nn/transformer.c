@@ -26,7 +26,13 @@ typedef struct transformer {
 
 /* -- forward -- */
 
+static const th_module_option transformer_options[] = {TH_MODULE_INTEGER(transformer, options.length),
+                                                       TH_MODULE_CHOICE(transformer, options.positions),
+                                                       TH_MODULE_FLAG(transformer, options.no_embedding_scale),
+                                                       TH_MODULE_REAL(transformer, options.embedding_dropout),
+                                                       {.name = NULL}};
 static const th_module_type transformer_type = {
+    .options = transformer_options,
     .name = "transformer",
     .bytes = sizeof(transformer),
     .no_forward = "takes a source and a target: call th_transformer_encode, th_transformer_decode or "

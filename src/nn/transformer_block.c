@@ -197,8 +197,15 @@ static th_tensor *block_forward(th_module *m, th_tensor *x)
     return th_module_runs_transform(m) ? m->transform(m, x, &none) : th_block_transform(m, x, &none);
 }
 
-const th_module_type th_block_type = {
-    .name = "transformer_block", .bytes = sizeof(transformer_block), .forward = block_forward, .transforms = true};
+static const th_module_option block_options[] = {
+    TH_MODULE_CHOICE(transformer_block, activation), TH_MODULE_FLAG(transformer_block, post_norm),
+    TH_MODULE_FLAG(transformer_block, parallel),     TH_MODULE_REAL(transformer_block, dropout),
+    TH_MODULE_REAL(transformer_block, mlp_dropout),  {.name = NULL}};
+const th_module_type th_block_type = {.name = "transformer_block",
+                                      .bytes = sizeof(transformer_block),
+                                      .forward = block_forward,
+                                      .transforms = true,
+                                      .options = block_options};
 
 /* -- construction -- */
 

@@ -18,10 +18,15 @@ cat >"$work/bin/mpicc" <<END
 #!/bin/sh
 exec "$mpicc" -std=c11 -Wall -Wextra -Wpedantic -Werror "\$@"
 END
+# As in a user's terminal, except that root may start processes, and that messages stay in this machine's memory. Open MPI knows one
+# processor here, so that a command that needs more says so.
 cat >"$work/bin/mpirun" <<END
 #!/bin/sh
-[ "\$1" = -n ] && shift && exec timeout 600 "$mpirun" "\$@"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_btl=^tcp OMPI_MCA_orte_default_hostfile="$work/hosts" PRTE_MCA_prte_default_hostfile="$work/hosts"
+exec timeout 600 "$mpirun" "\$@"
 END
+echo "localhost slots=1" >"$work/hosts"
 chmod +x "$work/bin/mpicc" "$work/bin/mpirun"
 
 # -- the page: programs, N.sh and N.expected --
