@@ -238,11 +238,13 @@ static void make_files(void)
     weights = th_safetensors_open(ctx, in_folder("model/model.safetensors"));
 }
 
-static int64_t json_blocks;
+static int64_t json_blocks, json_calls, json_fail_at;
 static int descriptor; /* that the next file gets */
 
 static void *allocate_json(size_t size)
 {
+    if (++json_calls == json_fail_at)
+        return NULL;
     json_blocks++;
     return malloc(size);
 }
@@ -386,6 +388,47 @@ START_TEST(damaged_files_leave_nothing)
 }
 END_TEST
 
+/* Runs a call of which an allocation may fail. It is an error, or succeeds with less memory; a second call of some functions
+ * is out of order. */
+static void expect_memory(const struct call *call, int64_t at, th_status usual)
+{
+    const int scopes = ctx->scope_depth, no_grad = ctx->no_grad_depth;
+    const th_status status = call->run();
+    ck_assert_msg(status == th_error_code(ctx), "%s, allocation %d: returns %d with the error %d", call->name, (int)at,
+                  (int)status, (int)th_error_code(ctx));
+    ck_assert_msg(status == TH_OK || status == usual || status == TH_ERROR_MEMORY, "%s, allocation %d: %s", call->name,
+                  (int)at, th_error_message(ctx));
+    ck_assert_msg(ctx->scope_depth == scopes && ctx->no_grad_depth == no_grad,
+                  "%s, allocation %d: %d scopes, %d no_grad", call->name, (int)at, ctx->scope_depth,
+                  ctx->no_grad_depth);
+    th_error_clear(ctx);
+    th_tape_clear(ctx);
+}
+
+/* Every allocation of every call fails in turn: the library's, and those of the JSON library. */
+START_TEST(memory_may_run_out)
+{
+    const struct call *call = &calls[_i];
+    const th_status usual = call->run(); /* some fail because of calls before them */
+    th_error_clear(ctx);
+    th_tape_clear(ctx);
+    bool reached = true;
+    for (int64_t at = 1; reached; at += 1 + at / 24) {
+        memory.fail_at = memory.calls + at;
+        expect_memory(call, at, usual);
+        reached = memory.calls >= memory.fail_at;
+        memory.fail_at = 0;
+    }
+    reached = true;
+    for (int64_t at = 1; reached; at += 1 + at / 24) {
+        json_fail_at = json_calls + at;
+        expect_memory(call, at, usual);
+        reached = json_calls >= json_fail_at;
+        json_fail_at = 0;
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("calls", setup_all, teardown_all);
@@ -393,5 +436,6 @@ int main(void)
     tcase_add_test(tests, a_checked_model_does_not_change);
     tcase_add_test(tests, nothing_stays_open);
     tcase_add_loop_test(tests, damaged_files_leave_nothing, 0, 8);
+    tcase_add_loop_test(tests, memory_may_run_out, 0, CALLS);
     return run_suites();
 }
