@@ -133,7 +133,7 @@ END_TEST
 START_TEST(classes_have_opposites)
 {
     ck_assert(matches("\\s\\S", " x") && !matches("\\S", " ") && !matches("\\s", "x"));
-    ck_assert(matches("[\\sa-]+", "a -") && !matches("\\s", "\xe1\xa0\x8e")); /* U+180E is no space */
+    ck_assert(matches("[\\sa-]+", "a -") && !matches("\\s", "\xe1\xa0\x8e")); /* U+180E is not a space */
     ck_assert(matches("\\p{Z}", " ") && !matches("\\P{Zs}", " ") && matches("\\P{Zs}", "x"));
     ck_assert(!matches("[^\\p{Z}\\p{Zl}]", " ") && matches("[^\\p{Z}\\p{Zl}]", "x"));
     ck_assert(matches("\\d\\D", "7x") && matches("\\p{Han}\\P{Han}", "\xe6\xbc\xa2x"));

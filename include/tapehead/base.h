@@ -113,20 +113,24 @@ typedef struct th_shape {
 #else
 #define TH_SHAPE_(count, ...) ((th_shape){count, {__VA_ARGS__}})
 #endif
-/* A shape with these sizes: TH_SHAPE(2, 5, 8). */
-#define TH_SHAPE(...) TH_SHAPE_(TH_COUNT_(__VA_ARGS__), __VA_ARGS__)
+/* Returns 1; does not compile for the text of an empty list, whose shape would be that of one size, 0. */
+#define TH_SIZES_MUST_BE_GIVEN_OR_TH_SCALAR_OR_TH_ALL_AXES_(text) ((int)sizeof(char[sizeof(text) > 1 ? 1 : -1]))
+#define TH_CHECKED_SHAPE_(text, ...)                                                                                   \
+    TH_SHAPE_(TH_COUNT_(__VA_ARGS__) * TH_SIZES_MUST_BE_GIVEN_OR_TH_SCALAR_OR_TH_ALL_AXES_(text), __VA_ARGS__)
+/* A shape with these sizes: TH_SHAPE(2, 5, 8). TH_SHAPE() does not compile: TH_SCALAR is the shape without sizes. */
+#define TH_SHAPE(...) TH_CHECKED_SHAPE_(#__VA_ARGS__, __VA_ARGS__)
 /* The shape without dimensions. */
 #define TH_SCALAR TH_SHAPE_(0, 0)
 /* A shape as the initializer of a static object, such as a sample: { .shape = TH_SIZES(2, 3) }. */
 #define TH_SIZES(...)                                                                                                  \
     {                                                                                                                  \
-        TH_COUNT_(__VA_ARGS__),                                                                                        \
+        TH_COUNT_(__VA_ARGS__) * TH_SIZES_MUST_BE_GIVEN_OR_TH_SCALAR_OR_TH_ALL_AXES_(#__VA_ARGS__),                    \
         {                                                                                                              \
             __VA_ARGS__                                                                                                \
         }                                                                                                              \
     }
-/* A list of axes: th_transpose(x, TH_AXES(0, 2, 1, 3)). */
-#define TH_AXES(...) TH_SHAPE(__VA_ARGS__)
+/* A list of axes, not empty: th_transpose(x, TH_AXES(0, 2, 1, 3)). */
+#define TH_AXES(...) TH_CHECKED_SHAPE_(#__VA_ARGS__, __VA_ARGS__)
 /* All axes, for reductions. */
 #define TH_ALL_AXES TH_SCALAR
 

@@ -20,7 +20,8 @@ TH_BEGIN_DECLS
 typedef struct th_optimizer th_optimizer;
 
 /* Parameters with other options than the rest. A parameter belongs to the first group that matches it. A parameter that
- * matches no group has the optimizer's options. */
+ * matches no group has the optimizer's options. A pattern that matches no parameter is TH_ERROR_ARGUMENT, and the
+ * message has the nearest names; takes may match none. */
 typedef struct th_parameter_group {
     const char *pattern; /* of the dotted name, as a shell matches file names: "*.bias", "embedding.*". Copied. NULL:
                             takes decides */
@@ -110,8 +111,8 @@ typedef struct th_adam_options {
 /* Sets beta1, beta2 and has_betas in th_adam_options: {.learning_rate = 1e-3, TH_BETAS(0, 0.99)}. */
 #define TH_BETAS(first, second) .beta1 = (first), .beta2 = (second), .has_betas = true
 
-/* Creates an SGD optimizer of all parameters that the module has now. It belongs to the context. The module may be
- * freed before the optimizer. Returns NULL with the error stored if the module has no parameters or an option is out
+/* Creates an SGD optimizer of all parameters that the module has now. If the module gets another one later that requires
+ * a gradient, th_optimizer_step is an error. It belongs to the context. The module may be freed before the optimizer. Returns NULL with the error stored if the module has no parameters or an option is out
  * of range. With local steps, shards must be a multiple of the number of processes. */
 TH_API th_optimizer *th_sgd_new(th_module *m, const th_sgd_options *options);
 /* Creates an Adam optimizer, as th_sgd_new creates SGD. */
@@ -128,6 +129,9 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * If a gradient is not finite, nothing changes, and TH_ERROR_VALUE names the parameter and the element. The gradients
  * can be examined. The step can be repeated: its operations then draw the same random numbers, and the next
  * th_backward overwrites the gradients.
+ *
+ * If a parameter was added to the module after the optimizer was created, nothing changes, and TH_ERROR_STATE names the
+ * parameter. Create a new optimizer, or freeze the parameter. A parameter that another optimizer has is no error.
  *
  * If th_backward was forgotten, nothing changes, and the result is TH_ERROR_STATE. This means: a parameter requires a
  * gradient, none of them has one, and no th_backward succeeded since this optimizer's last step. If a th_backward

@@ -44,7 +44,10 @@
  * attention's output or gradient depends on a masked pair. An optimizer step with a non-finite gradient is refused
  * before any parameter changes.
  *
- * The headers are the manual. This one includes those of both libraries: tapehead/core.h and tapehead/models.h. */
+ * The headers are the manual. This one includes those of both libraries: tapehead/core.h and tapehead/models.h. A
+ * program that calls a function of tapehead/models.h links both: -ltapehead_models -ltapehead. With the core alone the
+ * linker reports "undefined reference to `th_generate'", or another such function. A program for the core alone
+ * includes tapehead/core.h: then the compiler reports the function. */
 #ifndef TAPEHEAD_TAPEHEAD_H
 #define TAPEHEAD_TAPEHEAD_H
 

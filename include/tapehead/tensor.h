@@ -108,8 +108,8 @@ TH_API double th_item(th_tensor *t);
 TH_API double th_get(th_tensor *t, th_shape index);
 /* Sets the element at an index. */
 TH_API th_status th_set(th_tensor *t, th_shape index, double value) TH_MUST_CHECK;
-/* An index of th_get and th_set: TH_INDEX(0, 3). */
-#define TH_INDEX(...) TH_SHAPE(__VA_ARGS__)
+/* An index of th_get and th_set: TH_INDEX(0, 3). TH_SCALAR is the index of a scalar. */
+#define TH_INDEX(...) TH_CHECKED_SHAPE_(#__VA_ARGS__, __VA_ARGS__)
 /* Returns the elements, row-major, for reading and writing between steps. Returns NULL with an error if the tensor is
  * not contiguous. The call counts as a change: backward then fails for a node that saved the values. */
 TH_API void *th_data(th_tensor *t);

@@ -184,6 +184,7 @@ th_module *th_module_add(th_module *m, const char *name, th_module *child)
     while (*link)
         link = &(*link)->next;
     *link = child;
+    m->ctx->additions++;
     return child;
 }
 
@@ -211,6 +212,7 @@ static th_tensor *append_parameter(th_module *m, const char *name, th_tensor_imp
     while (*link)
         link = &(*link)->next;
     *link = &p->parameter;
+    m->ctx->additions++;
     if (tensor->label == NULL)
         tensor->label = &p->label;
     return tensor->handle;

@@ -1,5 +1,4 @@
 /* Creates and frees optimizers, and checks their options. optimizer_step.c runs steps. */
-#include <fnmatch.h>
 #include <math.h>
 
 #include "nn/module.h"
@@ -104,6 +103,8 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s has no parameters that could be trained", m->type);
         return NULL;
     }
+    if (th_optimizer_check_groups(m, operation, groups, n_groups) != TH_OK)
+        return NULL;
     th_optimizer *o = th_allocate(ctx, sizeof *o);
     if (o == NULL) {
         th_fail_memory(ctx, operation, sizeof *o);
@@ -114,7 +115,8 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
                         .operation = operation,
                         .n_groups = n_groups + 1,
                         .capacity = count,
-                        .backwards = ctx->backwards};
+                        .backwards = ctx->backwards,
+                        .additions = ctx->additions};
     o->groups = th_allocate(ctx, (size_t)o->n_groups * sizeof *o->groups);
     o->parameters = th_allocate(ctx, (size_t)count * sizeof *o->parameters);
     o->layout = th_allocate(ctx, (size_t)count * sizeof *o->layout);
@@ -128,16 +130,12 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
                                             value_or(groups[g].weight_decay, weight_decay, groups[g].no_weight_decay)};
     o->groups[n_groups] = (th_optimizer_group){1, weight_decay};
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        int g = 0;
         if (th_is_storage(th_dtype_of(p.tensor)))
             continue;
-        while (g < n_groups &&
-               !(groups[g].pattern ? fnmatch(groups[g].pattern, p.name, 0) == 0
-                                   : !groups[g].takes || groups[g].takes(p.name, p.tensor, groups[g].user)))
-            g++;
         th_tensor_impl *tensor = th_tensor_impl_of(p.tensor);
-        o->parameters[o->count++] =
-            (th_optimizer_parameter){.tensor = tensor, .entry = th_parameter_entry_of(tensor), .group = g};
+        o->parameters[o->count++] = (th_optimizer_parameter){.tensor = tensor,
+                                                             .entry = th_parameter_entry_of(tensor),
+                                                             .group = th_optimizer_group_of(groups, n_groups, &p)};
     }
     return o;
 }

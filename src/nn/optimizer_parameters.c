@@ -14,6 +14,40 @@ static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tens
     return NULL;
 }
 
+/* Whether some optimizer of the context has a parameter. */
+static bool is_optimized(th_context *ctx, const th_tensor_impl *parameter)
+{
+    th_attachment *at = ctx->attachments;
+    th_optimizer *o;
+    do
+        o = th_optimizer_next(&at);
+    while (o && !parameter_of(o, parameter));
+    return o != NULL;
+}
+
+/* Visits the parameters only after an addition to a module. */
+th_status th_optimizer_check_additions(th_optimizer *o)
+{
+    const uint64_t additions = o->ctx->additions;
+    bool settled = true;
+    if (o->module == NULL || o->additions == additions)
+        return TH_OK;
+    for (th_parameter_iterator p = th_module_parameters(o->module); th_parameter_next(&p);) {
+        const th_tensor_impl *parameter = th_tensor_impl_of(p.tensor);
+        if (parameter_of(o, parameter) || is_optimized(o->ctx, parameter))
+            continue;
+        if (parameter->requires_gradient)
+            return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
+                           "%s was made before the parameter %s was added, and would not train it: make the optimizer "
+                           "after all parameters, or freeze this one",
+                           o->operation, p.name);
+        settled = false; /* it is frozen, perhaps not for ever */
+    }
+    if (settled)
+        o->additions = additions;
+    return TH_OK;
+}
+
 /* Block after block, by offset. */
 void th_optimizer_sort(th_optimizer *o)
 {

@@ -71,6 +71,7 @@ struct th_optimizer {
     bool sorted; /* layout is up to date */
     bool freed;
     uint64_t backwards; /* the context's number of backward passes at the last step, or at creation */
+    uint64_t additions; /* the context's number of additions when all parameters to train had an optimizer */
     th_moments *moments;
     th_moments *reserved; /* for parameters that will move, or for the first step; NULL otherwise */
     th_shard_state shards;
@@ -84,6 +85,14 @@ bool th_optimizer_takes(const th_module *m);
 TH_PRIVATE_API bool th_optimizer_usable(const th_optimizer *o, const char *operation);
 /* Returns the first optimizer from *at on, and moves *at behind it; NULL at the end. Start at ctx->attachments. */
 th_optimizer *th_optimizer_next(th_attachment **at);
+
+/* Returns the group that a parameter belongs to: the first that takes it; n_groups if none does. */
+int th_optimizer_group_of(const th_parameter_group *groups, int n_groups, const th_parameter_iterator *p);
+/* TH_ERROR_ARGUMENT if a group has a pattern that matches no parameter of m. */
+th_status th_optimizer_check_groups(th_module *m, const char *operation, const th_parameter_group *groups,
+                                    int n_groups);
+/* TH_ERROR_STATE if the module has a parameter that requires a gradient and that no optimizer of the context has. */
+th_status th_optimizer_check_additions(th_optimizer *o);
 
 /* Brings o->layout up to date. */
 void th_optimizer_sort(th_optimizer *o);

@@ -179,10 +179,10 @@ static th_status check_backward(const th_optimizer *o)
 }
 
 /* Checks whether a step is possible now. */
-static bool can_begin(const th_optimizer *o)
+static bool can_begin(th_optimizer *o)
 {
     return !th_failed(o->ctx) && th_refuse_in_check(o->ctx, "optimizer_step") == TH_OK && th_shards_check(o) == TH_OK &&
-           check_backward(o) == TH_OK;
+           th_optimizer_check_additions(o) == TH_OK && check_backward(o) == TH_OK;
 }
 
 /* Takes the gradients, and allocates memory. */

@@ -80,6 +80,7 @@ struct th_context {
     uint32_t calls_at_clear;         /* dropout calls at the last th_tape_clear that ended a step without an error */
     int shard;                       /* of the current step (th_shard); 0 outside its loop */
     uint64_t backwards;              /* number of backward passes that added to gradients of leaves */
+    uint64_t additions;              /* number of parameters and members that were added to modules */
     bool step_failed;                /* true from an error until the next backward or th_tape_clear */
 
     /* memory */

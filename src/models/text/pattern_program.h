@@ -16,9 +16,9 @@ typedef enum th_program_step_kind {
     TH_STEP_NOT_AHEAD,  /* it is not, or the text ends */
     TH_STEP_BRANCH,     /* continue at `next`; without a match, at `other` */
     TH_STEP_LOOK,       /* there is a match from `inner` */
-    TH_STEP_NOT_LOOK,   /* there is none */
+    TH_STEP_NOT_LOOK,   /* no match from `inner` exists */
     TH_STEP_BEHIND,     /* there is a match from `inner` which begins `length` characters before this position */
-    TH_STEP_NOT_BEHIND, /* there is none */
+    TH_STEP_NOT_BEHIND, /* no such match exists */
     TH_STEP_ATOMIC,     /* the match from `inner` is read; without characters, continue at `other` */
 } th_program_step_kind;
 
