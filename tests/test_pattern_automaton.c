@@ -65,7 +65,8 @@ static const char *const expressions[] = {
     "(?:a?)+b|(?:b*?)*c",
     "(?:|a|b)+c",
     "(?:(?=a)|b|)*?a|(?:b??c?){2,}d",
-    "(?:(?:a?b??)*(?:c|)){0,2}d",
+    "(?:(?:a?b?" /* two strings, because two question marks and a parenthesis are a trigraph */
+    "?)*(?:c|)){0,2}d",
     "(?!|)a|(?=)b",
 };
 
