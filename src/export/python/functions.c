@@ -100,6 +100,7 @@ void th_script_put_functions(const th_script *s)
     need_operations(s, &list);
     need_named(&list, "given");
     need_named(&list, "leaf");
+    need_named(&list, "shaken");
     fputs("\n\n# -- the operations --", s->file);
     put_needed(s, &list);
     fputs("\n\n# -- the comparison --", s->file);

@@ -105,7 +105,7 @@ static void put_results(const th_script *s)
 /* -- the tolerance -- */
 
 typedef struct rounding {
-    const char *tolerance, *of;
+    const char *tolerance, *unit, *of;
 } rounding;
 
 /* Returns the tolerance for the least precise numbers of the tape. */
@@ -123,12 +123,12 @@ static rounding rounding_of(const th_script *s)
             precision = node->precision;
     }
     if (!float32)
-        return (rounding){"1e-11", "float64"};
+        return (rounding){"1e-11", "2.0**-52", "float64"};
     if (precision == TH_PRECISION_BFLOAT16)
-        return (rounding){"5e-2", "products of bfloat16 numbers"};
+        return (rounding){"5e-2", "2.0**-8", "products of bfloat16 numbers"};
     if (precision == TH_PRECISION_BFLOAT16X3)
-        return (rounding){"1e-3", "products of pairs of bfloat16 numbers"};
-    return (rounding){"1e-4", "float32"};
+        return (rounding){"1e-3", "2.0**-16", "products of pairs of bfloat16 numbers"};
+    return (rounding){"1e-4", "2.0**-23", "float32"};
 }
 
 /* -- the script -- */
@@ -157,11 +157,13 @@ static void put_settings(const th_script *s)
     fprintf(
         s->file,
         "\n\nLIBRARY = \"%s\"\n\n"
-        "# A number may differ by TOLERANCE, for the rounding of %s, times the largest number of its tensor. That\n"
-        "# number counts as at least SMALL times the largest one of all values (at most 1), or of all gradients: sums\n"
-        "# that cancel have the rounding errors of their terms.\nTOLERANCE = %s\nSMALL = 0.001\n\n"
+        "# A number may differ by TOLERANCE, for the rounding of %s, times the largest number of its tensor.\n"
+        "# Numbers that cancel have the rounding errors of their terms. If a tensor differs by more, compute() runs\n"
+        "# again, ROUNDED_RUNS times, and changes every result by UNIT. A number may then differ by SAFETY times the\n"
+        "# largest change of its tensor.\nTOLERANCE = %s\nUNIT = %s\nSAFETY = 4\nROUNDED_RUNS = 3\n%s\n"
         "# -- the library's numbers: type, shape, elements in row-major order (decimal, or bytes in base64) --\n\n",
-        s->numpy ? "NumPy" : "PyTorch", r.of, r.tolerance);
+        s->numpy ? "NumPy" : "PyTorch", r.of, r.tolerance, r.unit,
+        s->numpy ? "RANDOM = np.random.default_rng(1)\n" : "");
 }
 
 static void put_script(th_script *s, const char *title)
