@@ -296,10 +296,11 @@ END_TEST
 START_TEST(scores_of_attention)
 {
     enum { HEADS = 2, QUERIES = 3, KEYS = 4, WIDTH = 2 };
-    th_tensor *q = leaf("q", TH_SHAPE(1, HEADS, QUERIES, WIDTH)), *k = leaf("k", TH_SHAPE(1, HEADS, KEYS, WIDTH));
-    th_tensor *v = leaf("v", TH_SHAPE(1, HEADS, KEYS, WIDTH));
-    th_tensor *added = th_uniform(ctx, TH_FLOAT32, TH_SHAPE(HEADS, QUERIES, KEYS), 1, 2);
-    const float *x = th_data_const(q), *y = th_data_const(k), *a = th_data_const(added);
+    const th_dtype type = _i ? TH_FLOAT64 : TH_FLOAT32;
+    th_tensor *q = th_uniform(ctx, type, TH_SHAPE(1, HEADS, QUERIES, WIDTH), -1, 1);
+    th_tensor *k = th_uniform(ctx, type, TH_SHAPE(1, HEADS, KEYS, WIDTH), -1, 1);
+    th_tensor *added = th_uniform(ctx, type, TH_SHAPE(HEADS, QUERIES, KEYS), 1, 2);
+    th_tensor *v = th_set_requires_gradient(th_ones(ctx, type, TH_SHAPE(1, HEADS, KEYS, WIDTH)), true);
     const th_mask masks[] = {{.additive = added}, {.causal = TH_CAUSAL_TOP_LEFT, .additive = added}};
     for (int fused = 0; fused < 2; fused++)
         for (int m = 0; m < 2; m++) {
@@ -324,10 +325,11 @@ START_TEST(scores_of_attention)
                 const bool seen = m == 0 || key <= row % QUERIES;
                 double sum = 0;
                 for (int e = 0; e < WIDTH; e++)
-                    sum += (double)x[row * WIDTH + e] * (double)y[(head * KEYS + key) * WIDTH + e];
+                    sum += th_get(q, TH_INDEX(0, head, row % QUERIES, e)) * th_get(k, TH_INDEX(0, head, key, e));
                 sum /= sqrt(WIDTH);
-                ck_assert_msg(fabs(shown[i] - (seen ? sum + (double)a[i] : sum)) < 1e-6 || (!seen && shown[i] == 0),
-                              "pair %d has the score %g, not %g", i, shown[i], sum);
+                const double mask_of = seen ? th_get(added, TH_INDEX(head, row % QUERIES, key)) : 0;
+                ck_assert_msg(fabs(shown[i] - (sum + mask_of)) < 1e-6 || (!seen && shown[i] == 0),
+                              "pair %d has the score %g, not %g", i, shown[i], sum + mask_of);
                 ck_assert(m == 0 || visible[i] == seen);
             }
             json_decref(root);
@@ -574,7 +576,7 @@ int main(void)
     tcase_add_test(tests, strided);
     tcase_add_test(tests, cropped);
     tcase_add_test(tests, attention);
-    tcase_add_test(tests, scores_of_attention);
+    tcase_add_loop_test(tests, scores_of_attention, 0, 2);
     tcase_add_test(tests, hostile_names);
     tcase_add_test(tests, long_names);
     tcase_add_test(tests, several_sections);

@@ -372,6 +372,9 @@ START_TEST(test_written_positions)
         ck_assert_ptr_null(json_object_get(config, "(null)"));
         const bool has_part = strcmp(types[_i], "phi3") == 0;
         ck_assert_int_eq(json_object_get(config, "partial_rotary_factor") != NULL, has_part);
+        const json_t *positions = json_object_get(config, "rope_parameters");
+        const bool is_part = has_part || strcmp(types[_i], "gpt_neox") == 0;
+        ck_assert_int_eq(json_object_get(positions, "partial_rotary_factor") != NULL, is_part);
         json_decref(config);
         expect_without(way == 0 ? new_keys : old_keys, expected);
     }
