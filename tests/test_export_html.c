@@ -297,8 +297,8 @@ START_TEST(scores_of_attention)
 {
     enum { HEADS = 2, QUERIES = 3, KEYS = 4, WIDTH = 2 };
     const th_dtype type = _i ? TH_FLOAT64 : TH_FLOAT32;
-    th_tensor *q = th_uniform(ctx, type, TH_SHAPE(1, HEADS, QUERIES, WIDTH), -1, 1);
-    th_tensor *k = th_uniform(ctx, type, TH_SHAPE(1, HEADS, KEYS, WIDTH), -1, 1);
+    th_tensor *q = th_set_requires_gradient(th_uniform(ctx, type, TH_SHAPE(1, HEADS, QUERIES, WIDTH), -1, 1), true);
+    th_tensor *k = th_set_requires_gradient(th_uniform(ctx, type, TH_SHAPE(1, HEADS, KEYS, WIDTH), -1, 1), true);
     th_tensor *added = th_uniform(ctx, type, TH_SHAPE(HEADS, QUERIES, KEYS), 1, 2);
     th_tensor *v = th_set_requires_gradient(th_ones(ctx, type, TH_SHAPE(1, HEADS, KEYS, WIDTH)), true);
     const th_mask masks[] = {{.additive = added}, {.causal = TH_CAUSAL_TOP_LEFT, .additive = added}};
