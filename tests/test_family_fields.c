@@ -359,6 +359,10 @@ START_TEST(test_written_positions)
     static const char *const old_keys[] = {
         "rope_theta",           "rope_scaling",          "rotary_pct", "rotary_emb_base",
         "rope_local_base_freq", "partial_rotary_factor", NULL};
+    static const char *const architectures[] = {"GPT2LMHeadModel",    "LlamaForCausalLM",  "MistralForCausalLM",
+                                                "SmolLM3ForCausalLM", "Qwen2ForCausalLM",  "Qwen3ForCausalLM",
+                                                "Phi3ForCausalLM",    "Olmo2ForCausalLM",  "Gemma2ForCausalLM",
+                                                "Gemma3ForCausalLM",  "GPTNeoXForCausalLM"};
     char path_of[200];
     snprintf(path_of, sizeof path_of, FOLDER "%s", folders[_i]);
     th_module *model = th_language_model_from_pretrained(ctx, path_of);
@@ -372,6 +376,8 @@ START_TEST(test_written_positions)
         ck_assert_ptr_null(json_object_get(config, "(null)"));
         const bool has_part = strcmp(types[_i], "phi3") == 0;
         ck_assert_int_eq(json_object_get(config, "partial_rotary_factor") != NULL, has_part);
+        const json_t *architecture = json_array_get(json_object_get(config, "architectures"), 0);
+        ck_assert_str_eq(json_string_value(architecture), architectures[_i]);
         const json_t *positions = json_object_get(config, "rope_parameters");
         const bool is_part = has_part || strcmp(types[_i], "gpt_neox") == 0;
         ck_assert_int_eq(json_object_get(positions, "partial_rotary_factor") != NULL, is_part);

@@ -97,6 +97,7 @@ END_TEST
 
 START_TEST(options_out_of_range_are_refused)
 {
+    static const char *const last_empty[] = {"q_proj", ""};
     static const char *const empty[] = {""}, *const null[] = {NULL}, *const some[] = {"q_proj"};
     static const struct {
         th_lora_options options;
@@ -111,6 +112,7 @@ START_TEST(options_out_of_range_are_refused)
         {{.dropout = NAN}, "dropout must be"},
         {{.patterns = empty, .n_patterns = 1}, "pattern 0 is empty"},
         {{.patterns = null, .n_patterns = 1}, "pattern 0 is NULL"},
+        {{.patterns = last_empty, .n_patterns = 2}, "pattern 1 is empty"},
         {{.n_patterns = 1}, "there are 1 patterns, but their list is NULL"},
         {{.patterns = some}, "there are 0 patterns, but their list is given"},
         {{.patterns = some, .n_patterns = -1}, "there are -1 patterns"},
