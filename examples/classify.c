@@ -214,6 +214,7 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, doub
     const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 50, .total_steps = steps};
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "sentences"};
     th_progress *bar = quiet || th_group_rank(group) > 0 ? NULL : th_progress_new(ctx, &line);
+    note_precision_time(ctx, bar);
     chance c = {(uint64_t)seed};
     sentences all = sentences_new(ctx, batch, TRAINED);
     int64_t step = 0;

@@ -108,6 +108,7 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, cons
     const bool prints = !quiet && th_group_rank(group) == 0;
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch * 2 * length, .unit = "tokens"};
     th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
+    note_precision_time(ctx, bar);
     char in[2 * COPY_MAX_LENGTH + 1], written[2 * COPY_MAX_LENGTH + 1];
     int64_t step = 0;
     for (int64_t next = 0; step < steps && !ends_training(group, interrupted); step++) {

@@ -178,6 +178,7 @@ static int64_t train(th_module *model, th_optimizer *adam, th_group *group, pair
     const th_progress_options line = {stderr, .steps = steps, .units_per_step = batch, .unit = "dates"};
     const th_cosine_schedule schedule = {.peak = lr, .warmup_steps = 100, .total_steps = steps};
     th_progress *bar = prints ? th_progress_new(ctx, &line) : NULL;
+    note_precision_time(ctx, bar);
     pairs all = pairs_new(ctx, batch);
     chance c = {(uint64_t)seed};
     char text[DATE_SIZE];

@@ -69,6 +69,8 @@ expect 0 'precision=bfloat16 ' train text reduced --precision bfloat16 --steps 2
 loss_in_bfloat16=$(field loss)
 expect 0 "loss=$loss_in_bfloat16 " "$program" eval reduced --last
 expect 0 'precision=bfloat16 ' "$program" resume reduced --steps 21 --quiet
+! grep -q 'takes .* times as long' said || fail "--quiet prints the time of bfloat16"
+expect 0 'bfloat16 takes [0-9.]* times as long as float32 on this processor' "$program" resume reduced --steps 22
 expect 2 'takes float32, bfloat16x3, bfloat16 or int8, not half' train text other --precision half
 
 # -- train from a model of transformers, with frozen parameters --

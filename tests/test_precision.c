@@ -241,6 +241,28 @@ static void train(th_precision precision, double *losses /* (STEPS) */)
 
 /* It learns as in float32, with the same bits on every path with fused multiply-add. (The last paths of the list are
  * for products alone.) */
+START_TEST(test_times)
+{
+    th_context *ctx = th_context_new(NULL), *shapes = th_context_new(&(th_context_options){.shapes_only = true});
+    const size_t before = th_memory(ctx).live;
+    ck_assert_double_eq(th_precision_time(ctx, TH_PRECISION_FLOAT32), 1);
+    for (int p = TH_PRECISION_BFLOAT16X3; p <= TH_PRECISION_INT8; p++) {
+        const double time = th_precision_time(ctx, (th_precision)p);
+        ck_assert(time > 0.001 && time < 1000);
+        ck_assert_double_eq(th_precision_time(ctx, (th_precision)p), time);
+        ck_assert_double_eq(th_precision_time(shapes, (th_precision)p), 1);
+    }
+    ck_assert_int_eq(th_precision_of(ctx), TH_PRECISION_FLOAT32);
+    ck_assert_uint_eq(th_memory(ctx).live, before);
+    ck_assert_int_eq(th_error_code(ctx), TH_OK);
+    ck_assert_double_eq(th_precision_time(ctx, (th_precision)9), 0);
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_ARGUMENT);
+    ck_assert_double_eq(th_precision_time(NULL, TH_PRECISION_BFLOAT16), 0);
+    th_context_free(shapes);
+    th_context_free(ctx);
+}
+END_TEST
+
 START_TEST(test_training)
 {
     const th_precision precision = (th_precision)_i;
@@ -275,6 +297,7 @@ int main(void)
     TCase *context = new_suite("precision: context", NULL, NULL);
     tcase_add_test(context, test_switch);
     tcase_add_test(context, test_what_it_changes);
+    tcase_add_test(context, test_times);
     tcase_add_loop_test(context, test_backward_has_the_precision_of_its_forward, 0, 4);
     tcase_add_loop_test(context, test_rows_without_gradient, 0, TH_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(context, test_chunks_of_the_classifier, 0, TH_PRECISION_BFLOAT16 + 1);

@@ -23,6 +23,7 @@ th_status report_open(report *r, th_context *ctx, const char *run, bool resume, 
     r->log = th_json_log_open(ctx, in_run(run, "log.jsonl"), &options);
     r->events = th_event_log_open(ctx, run, &options);
     r->bar = quiet ? NULL : th_progress_new(ctx, &line);
+    note_precision_time(ctx, r->bar);
     return th_error_code(ctx);
 }
 

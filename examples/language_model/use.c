@@ -96,7 +96,9 @@ void open_model(trainer *t, const char *run, const model_use *use, bool stored)
     }
     if (use->precision)
         expect(t, th_set_precision(t->ctx, precision));
-    note_int8(PROGRAM, t->model, STORE_ADVICE);
+    char text[128];
+    if (!note_int8(PROGRAM, t->model, STORE_ADVICE) && spell_precision_time(t->ctx, text, sizeof text))
+        fprintf(stderr, PROGRAM ": %s\n", text);
 }
 
 int sample(int argc, char **argv)

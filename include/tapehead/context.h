@@ -111,6 +111,13 @@ TH_API bool th_has_fusion(const th_context *ctx);
 TH_API th_status th_set_precision(th_context *ctx, th_precision precision) TH_MUST_CHECK;
 /* Returns the current precision. */
 TH_API th_precision th_precision_of(const th_context *ctx);
+/* Returns the time of a product in a precision on this machine, divided by its time in float32: 1.2 means that it takes
+ * 1.2 times as long. It is measured with one thread, and the least of seven times counts. Bfloat16 precisions multiply
+ * (256, 256) by (256, 256), as in training. int8 multiplies one row by 256 x 256 weights in TH_Q8_0, as in generation,
+ * and so does float32 beside it. The first call for a precision takes about 20 ms and 800 KB; the context stores the
+ * number for later calls. float32, and a context with shapes_only: 1. The precision of the context does not change.
+ * Errors: 0, with TH_ERROR_ARGUMENT for an invalid value, TH_ERROR_MEMORY. */
+TH_API double th_precision_time(th_context *ctx, th_precision precision);
 /* Keeps all values of a step, for printing and teaching: with true, scopes release nothing and backward recomputes
  * nothing. */
 TH_API void th_keep_values(th_context *ctx, bool keep);

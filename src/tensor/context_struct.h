@@ -58,6 +58,7 @@ struct th_context {
     _Atomic(const void *) thread; /* identifies the thread that used the context last (tensor/error.c) */
     th_context_options options;
     th_machine machine;
+    double precision_time[TH_PRECISION_INT8 + 1]; /* th_precision_time; 0: not measured */
     int threads;
     th_dtype default_dtype;
 

@@ -166,6 +166,7 @@ static th_status settings_change(program_run *r)
     TRY(th_set_precision(ctx, TH_PRECISION_BFLOAT16X3));
     TRY(th_set_threads(ctx, th_threads(ctx)));
     add_text(r, th_precision_name(th_precision_of(ctx)));
+    add_text(r, th_precision_time(ctx, TH_PRECISION_BFLOAT16) > 0 ? "measured" : "not measured");
     add_tensor(r, th_one_hot(integers(r, TH_SHAPE(3), 4, 1), 4));
     add_number(r, th_default_dtype(ctx));
     TRY(th_set_default_dtype(ctx, TH_FLOAT32));

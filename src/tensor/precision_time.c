@@ -1,0 +1,129 @@
+/* Measures how long products take in a precision, relative to float32. */
+#include <string.h>
+#include <time.h>
+
+#include "kernels/products/product.h"
+#include "kernels/sizes.h"
+#include "tensor/context_struct.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+
+enum {
+    WIDTH = 256,     /* of x and of y */
+    ROWS = 256,      /* of x, as in training; int8 multiplies one row, as in generation */
+    ROUNDS = 7,      /* both precisions alternate, and the least time of each counts */
+    ROW_REPEATS = 40 /* products of one row in a round: a single one is too short to be measured */
+};
+
+/* The operands of y = x Wᵀ, and scratch memory. */
+typedef struct operands {
+    float *x, *y; /* (ROWS, WIDTH) */
+    void *w;      /* (WIDTH, WIDTH): float32, or q8_0 for int8 */
+    char *workspace;
+    size_t bytes; /* of all */
+} operands;
+
+static th_product product_of(const operands *o, bool stored)
+{
+    return (th_product){.m = stored ? 1 : ROWS,
+                        .n = WIDTH,
+                        .k = WIDTH,
+                        .a = o->x,
+                        .a_row = WIDTH,
+                        .a_col = 1,
+                        .b = o->w,
+                        .b_row = 1,
+                        .b_col = WIDTH,
+                        .b_storage = stored ? TH_Q8_0 : (th_dtype)0,
+                        .c = o->y,
+                        .c_row = WIDTH,
+                        .c_col = 1};
+}
+
+static size_t workspace_of(const th_machine *machine, bool stored)
+{
+    const operands none = {NULL};
+    const th_product product = product_of(&none, stored);
+    return th_product_workspace(machine, TH_FLOAT32, &product, 1);
+}
+
+/* Allocates the operands for both machines and fills them with small numbers. Returns false without memory. */
+static bool open(th_context *ctx, operands *o, const th_machine *machine, bool stored)
+{
+    const size_t one = workspace_of(&machine[0], stored), other = workspace_of(&machine[1], stored);
+    const size_t numbers = sizeof(float) * ROWS * WIDTH, weights = sizeof(float) * WIDTH * WIDTH;
+    o->bytes = 2 * numbers + weights + (one > other ? one : other) + TH_ALIGNMENT;
+    o->x = th_allocate(ctx, o->bytes);
+    if (o->x == NULL)
+        return false;
+    o->y = o->x + ROWS * WIDTH;
+    o->w = o->y + ROWS * WIDTH;
+    o->workspace = (char *)o->w + weights;
+    o->workspace += (TH_ALIGNMENT - (uintptr_t)o->workspace % TH_ALIGNMENT) % TH_ALIGNMENT;
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        o->x[i] = (float)(i * 7 % 31 - 15) / 16;
+    if (!stored) {
+        memcpy(o->w, o->x, weights);
+        return true;
+    }
+    const size_t block = th_dtype_size(TH_Q8_0); /* a scale in float16, then the numbers */
+    const uint16_t scale = 0x2400;               /* 2^-6 */
+    for (size_t i = 0; i < WIDTH * WIDTH / TH_BLOCK_NUMBERS; i++) {
+        char *at = (char *)o->w + i * block;
+        memcpy(at, &scale, sizeof scale);
+        for (size_t j = sizeof scale; j < block; j++)
+            at[j] = (char)((i + j) * 7 % 100);
+    }
+    return true;
+}
+
+/* Returns the nanoseconds of a round of products. */
+static double round_time(const th_machine *machine, const operands *o, bool stored)
+{
+    const th_product product = product_of(o, stored);
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int i = 0; i < (stored ? ROW_REPEATS : 1); i++)
+        th_product_run(machine, TH_FLOAT32, &product, 1, o->workspace);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    return (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
+}
+
+static double measure(const th_machine *machine, const operands *o, bool stored)
+{
+    double least[2] = {0, 0};
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        const double time = round_time(&machine[i % 2], o, stored);
+        if (i < 2 || time < least[i % 2])
+            least[i % 2] = time;
+    }
+    return least[0] > 0 && least[1] > 0 ? least[1] / least[0] : 1;
+}
+
+double th_precision_time(th_context *ctx, th_precision precision)
+{
+    if (ctx == NULL)
+        return 0;
+    th_machine machine[2] = {ctx->machine, ctx->machine};
+    if (!th_machine_set_precision(&machine[0], TH_PRECISION_FLOAT32) ||
+        !th_machine_set_precision(&machine[1], precision)) {
+        th_fail(ctx, TH_ERROR_ARGUMENT, "precision_time",
+                "the precision must be float32, bfloat16x3, bfloat16 or int8; it is %d", (int)precision);
+        return 0;
+    }
+    double *time = &ctx->precision_time[precision];
+    if (precision == TH_PRECISION_FLOAT32 || ctx->options.shapes_only)
+        return 1;
+    if (*time > 0)
+        return *time;
+    operands o;
+    const bool stored = precision == TH_PRECISION_INT8;
+    if (!open(ctx, &o, machine, stored)) {
+        th_fail(ctx, TH_ERROR_MEMORY, "precision_time", "no memory for %zu bytes of a measurement", o.bytes);
+        return 0;
+    }
+    *time = measure(machine, &o, stored);
+    th_release(ctx, o.x, o.bytes);
+    return *time;
+}
