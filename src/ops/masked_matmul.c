@@ -12,7 +12,7 @@
  * leading axes into k, where the padding of a batch shifts the steps.
  *
  * Documents (th_mask.documents) divide a square mask: it shows pairs of one document only. Each document has its own
- * products. So its sums are divided into groups of steps from its first token on, as those of a separate sequence. */
+ * products. So its sums count their steps from its first token on, as in a separate sequence. */
 #include "kernels/sizes.h"
 #include "ops/shared/attributes.h"
 #include "ops/shared/letters.h"

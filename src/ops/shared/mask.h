@@ -61,7 +61,7 @@ th_status th_mask_check_values(th_context *ctx, const char *operation, const th_
                                const th_array *tensors, int64_t keys);
 
 /* th_masked_matmul of a square mask (.., T, T) that also masks pairs of two documents: NULL, (T) or (B, T) as in
- * th_mask. Each document has the bits of its own product. */
+ * th_mask. Each document has the bits of a separate product. */
 th_tensor *th_documents_matmul(th_tensor *a, th_tensor *b, th_tensor *keep, th_tensor *documents, th_mask_side side);
 
 /* -- for th_mask_keep and th_mask_explain -- */

@@ -1,5 +1,5 @@
-/* Contract 6: the bits of a sequence do not depend on its batch, on its padding, or on a cache, nor those of a document
- * on the other documents of its sequence. */
+/* Contract 6: the bits of a sequence do not depend on its batch, on its padding, or on a cache. The bits of a document
+ * do not depend on the other documents of its sequence. */
 #include "check.h"
 
 /* Runs each sequence alone, with or without its padding, and compares it with the batch. */
