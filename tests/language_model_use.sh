@@ -59,7 +59,7 @@ expect 0 'memory=[0-9]* reserved=[0-9]*$' tune data.jsonl other --memory
 grep -q 'training takes [0-9.]* MiB of memory (tensors: at most [0-9.]* [KM]iB); this machine has [0-9.]* [GT]iB$' said ||
     fail "the memory: $(cat said)"
 
-# -- a separate file for validation: all of DATA trains, and the loss is that of the file --
+# -- a separate file for validation: all of DATA trains, and the loss is measured on the file --
 awk 'BEGIN { for (i = 0; i < 9; i++) printf "{\"prompt\": \"dog %d is\", \"completion\": \" blue\"}\n", i }' >held_out.jsonl
 expect 0 'over 54 tokens of validation examples' tune data.jsonl separate --validation held_out.jsonl --sample-tokens 0 --steps 4
 loss=$(grep -o ' loss=[0-9.]*' said)

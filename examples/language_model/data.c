@@ -145,7 +145,7 @@ static const char *kind_of_file(const char *bytes, size_t count)
     return NULL;
 }
 
-/* -- what is refused -- */
+/* -- refusals -- */
 
 static void check_document(const texts *text, size_t i, const char *bytes, size_t count)
 {

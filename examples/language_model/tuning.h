@@ -76,7 +76,7 @@ int64_t split_documents(trainer *t, th_token_file *file);
 int64_t longest_document(trainer *t, th_token_file *file);
 
 /* Reads the prompt of a validation example from the run's tokens, unless the text has no marks or --prompt is given: the
- * first prompt that fits the model. Sets *end to the special token that ends its answer; -1: there is none. */
+ * first prompt that fits the model. Sets *end to the special token that ends its answer, or to -1. */
 void read_question(trainer *t, th_token_list *question, int64_t *end);
 
 /* Prints the loss before the first step. */
