@@ -55,7 +55,7 @@ typedef struct th_graph {
     const th_sample *sample;
     th_layout layout;
     th_tensor **inputs; /* bases */
-    th_tensor **others; /* the inputs of another call; NULL: there is none */
+    th_tensor **others; /* the inputs of another call, or NULL */
     const char *mode;   /* of the context, for the report: "" if it is the caller's */
     const bool *checked;
     th_settings settings; /* the context's */

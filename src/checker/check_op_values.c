@@ -157,8 +157,8 @@ static void end(values *v)
     th_checker_release(v->graph->ctx, v->memory, v->numbers);
 }
 
-/* Makes graph->pair the right gradients of the last run: of elements with outputs that do not depend on this one, those
- * of the sample; of all others, whatever they are. */
+/* Makes graph->pair the right gradients of the last run. An element with outputs that do not depend on this one has the
+ * gradient of the sample. Any other element may have any gradient. */
 static void expect_usual_gradients(const values *v, const element *special)
 {
     th_graph *graph = v->graph;

@@ -151,7 +151,7 @@ th_tensor_impl *th_checker_run(th_checker *checker, bool record);
 bool th_checker_end_run(th_checker *checker);
 /* Runs the function from start to end. Stores the output's elements in values[rows]. */
 bool th_checker_values(th_checker *checker, double *values);
-/* Measures how much rounding inside the function changes its outputs at the unchanged inputs: runs it a few times, and
+/* Measures how much rounding inside the function changes its outputs at the unchanged inputs. Runs it a few times, and
  * changes the last places of every result that another operation reads. Stores the largest changes in checker->noise.
  * Returns false if a run failed. */
 bool th_checker_measure_noise(th_checker *checker);
