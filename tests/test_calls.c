@@ -388,7 +388,7 @@ START_TEST(damaged_files_leave_nothing)
 }
 END_TEST
 
-/* Runs a call of which an allocation may fail. It is an error, or succeeds with less memory; a second call of some functions
+/* Runs a call while an allocation fails. The call is an error, or succeeds with less memory. A second call of some functions
  * is out of order. */
 static void expect_memory(const struct call *call, int64_t at, th_status usual)
 {
@@ -405,7 +405,7 @@ static void expect_memory(const struct call *call, int64_t at, th_status usual)
     th_tape_clear(ctx);
 }
 
-/* Every allocation of every call fails in turn: the library's, and those of the JSON library. */
+/* Every allocation of every call fails in turn. The allocations of the JSON library fail too. */
 START_TEST(memory_may_run_out)
 {
     const struct call *call = &calls[_i];

@@ -1,5 +1,5 @@
-/* The texts of many conversations in all kinds of chat templates, compared with tests/fixtures/chat/conversations.txt; and
- * the tokens that count, for tokenizers whose tokens cross the parts or whose tokens are not the text. */
+/* The texts of conversations in all kinds of chat templates equal those in tests/fixtures/chat/conversations.txt. Tokens
+ * that cross the parts of a conversation, or that are not the text, are marked correctly. */
 #include <stdlib.h>
 #include <string.h>
 

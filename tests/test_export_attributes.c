@@ -116,7 +116,7 @@ START_TEST(scalings_of_rotary_positions)
 }
 END_TEST
 
-/* The second output of an operation has a name of its own. */
+/* The second output of an operation has another name. */
 START_TEST(names_of_outputs)
 {
     th_tensor *x = leaf(TH_SHAPE(1, 2, 3, 4)), *sums = NULL;

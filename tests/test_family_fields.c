@@ -388,7 +388,7 @@ START_TEST(test_written_positions)
 }
 END_TEST
 
-/* An embedding scale of 1 is none. An option that a family lacks is an error with the family's title. */
+/* An embedding scale of 1 changes nothing. An option that a family lacks is an error with the family's title. */
 START_TEST(test_titles)
 {
     static const char *const titles[] = {"GPT-2", "Llama",  "Mistral", "SmolLM 3", "Qwen 2",  "Qwen 3",
