@@ -296,7 +296,7 @@ START_TEST(values_that_are_missing)
         {"qwen2.attention.head_count_kv", "blk.0.attn_k"},
         {"qwen2.attention.key_length", NULL},
         {"qwen2.attention.value_length", NULL},
-        {"qwen2.attention.layer_norm_rms_epsilon", "layer_norm_rms_epsilon is missing or not positive"},
+        {"qwen2.attention.layer_norm_rms_epsilon", "layer_norm_rms_epsilon is missing"},
         {"qwen2.rope.dimension_count", NULL},
         {"general.file_type", NULL},
         {"qwen2.vocab_size", NULL},
