@@ -59,15 +59,12 @@ static const char *const expressions[] = {
     "[a-c-d]+|[a-b--c]",
     /* a possessive repetition of a set looks ahead at one character */
     "a++b?|b*+c|c?+d|(?>[a-c]+)d|(?>d)",
-    "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+?| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|" END,
+    "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}?| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|" END,
     "\\p{Han}+|[^\\p{Han}a]{2}",
     /* an iteration without characters ends a repetition */
     "(?:a?)+b|(?:b*?)*c",
     "(?:|a|b)+c",
     "(?:(?=a)|b|)*?a|(?:b??c?){2,}d",
-    "(?:(?:a?b?" /* two strings, because two question marks and a parenthesis are a trigraph */
-    "?)*(?:c|)){0,2}d",
-    "(?!|)a|(?=)b",
 };
 
 /* An expression, and its automaton or NULL. */
@@ -102,11 +99,13 @@ static oracle *oracle_of(const char *expression)
     return o;
 }
 
-/* Returns the end of PCRE2's match at text[at]; `at` without a match. */
+/* Returns the end of PCRE2's match at text[at]; `at` without a match. Loops over matches call ck_abort only: each ck_assert
+ * writes to Check's file, which takes longer than a match. */
 static size_t expected_end(oracle *o, const char *text, size_t count, size_t at)
 {
     size_t end;
-    ck_assert(oracle_match(o, text, count, at, &end));
+    if (!oracle_match(o, text, count, at, &end))
+        ck_abort_msg("PCRE2 has no result");
     return end;
 }
 
@@ -183,9 +182,9 @@ START_TEST(matches_are_those_of_pcre2)
                 continue;
             const size_t end = th_automaton_match(c.automaton, copy, count, at, &seen);
             const size_t expected = expected_end(o, text, count, at);
-            ck_assert_msg(end == expected, "%s in '%.*s' from %zu: to %zu, not %zu", expression, (int)count, text, at,
-                          end, expected);
-            ck_assert(seen >= end && seen <= count);
+            if (end != expected || seen < end || seen > count)
+                ck_abort_msg("%s in '%.*s' from %zu: to %zu, not %zu; %zu bytes read", expression, (int)count, text, at,
+                             end, expected, seen);
             matches += end > at;
         }
         free(copy);
@@ -271,9 +270,9 @@ START_TEST(classes_have_the_same_characters)
             continue;
         compared++;
         const size_t expected = expected_end(o, text, length, 0);
-        ck_assert_msg(th_automaton_match(a, text, length, 0, &seen) == expected, "%s, U+%04X: not %zu", classes[_i],
-                      (unsigned)c, expected);
-        ck_assert_uint_eq(th_automaton_match(a, text, length, 0, &seen), expected); /* from the table */
+        for (int again = 0; again < 2; again++) /* the second time from the table */
+            if (th_automaton_match(a, text, length, 0, &seen) != expected)
+                ck_abort_msg("%s, U+%04X: not %zu", classes[_i], (unsigned)c, expected);
     }
     ck_assert_uint_gt(compared, SANITIZED ? 30000 : 260000);
     oracle_free(other);

@@ -49,7 +49,7 @@ static size_t workspace_of(const th_machine *machine, bool stored)
 }
 
 /* Allocates the operands for both machines and fills them with small numbers. Returns false without memory. */
-static bool open(th_context *ctx, operands *o, const th_machine *machine, bool stored)
+static bool open_operands(th_context *ctx, operands *o, const th_machine *machine, bool stored)
 {
     const size_t one = workspace_of(&machine[0], stored), other = workspace_of(&machine[1], stored);
     const size_t numbers = sizeof(float) * ROWS * WIDTH, weights = sizeof(float) * WIDTH * WIDTH;
@@ -119,7 +119,7 @@ double th_precision_time(th_context *ctx, th_precision precision)
         return *time;
     operands o;
     const bool stored = precision == TH_PRECISION_INT8;
-    if (!open(ctx, &o, machine, stored)) {
+    if (!open_operands(ctx, &o, machine, stored)) {
         th_fail(ctx, TH_ERROR_MEMORY, "precision_time", "no memory for %zu bytes of a measurement", o.bytes);
         return 0;
     }
