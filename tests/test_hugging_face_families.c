@@ -235,7 +235,8 @@ START_TEST(test_refused_fields)
          "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2}",
          "is not a member of rope_parameters"},
         {"gemma3", "", "model type \"gemma3\" is not supported"},
-        {"gpt_neox", "\"rotary_pct\": 0.265", "need a positive and even number"}, /* transformers rotates one element more */
+        {"gpt_neox", "\"rotary_pct\": 0.265",
+         "need a positive and even number"}, /* transformers rotates one element more */
         {"gpt_neox", "\"rotary_pct\": 0", "\"rotary_pct\" is 0; it must be in [1e-06, 1]"},
         {"gpt_neox", "\"rope_theta\": 7", "\"rope_theta\" contradicts"},
         {"gpt_neox", "\"partial_rotary_factor\": 0.5", "given twice with different values"},
