@@ -292,6 +292,73 @@ START_TEST(test_ties_and_nan)
 }
 END_TEST
 
+/* Kernels that compare: all pairs of some numbers, beside the definitions. */
+
+typedef double branch_function(double dy, double a, double b);
+
+static double slope_of_maximum(double dy, double a, double b)
+{
+    return a < b ? 0 : a == b ? dy / 2 : dy;
+}
+
+static double slope_of_minimum(double dy, double a, double b)
+{
+    return a > b ? 0 : a == b ? dy / 2 : dy;
+}
+
+static double slope_of_relu(double dy, double y, double unused)
+{
+    (void)unused;
+    return y <= 0 ? 0 : dy;
+}
+
+static double slope_of_clamp(double dy, double x, double unused)
+{
+    (void)unused;
+    return x >= -0.5 && x <= 1 ? dy : 0;
+}
+
+static double slope_of_abs(double dy, double x, double unused)
+{
+    (void)unused;
+    return isnan(x) ? x : dy * copysign(x != 0, x);
+}
+
+static const struct branch {
+    const char *name;
+    size_t entry;
+    branch_function *reference;
+} branches[] = {
+    {ENTRY(maximum_backward), slope_of_maximum}, {ENTRY(minimum_backward), slope_of_minimum},
+    {ENTRY(relu_backward), slope_of_relu},       {ENTRY(clamp_backward), slope_of_clamp},
+    {ENTRY(abs_backward), slope_of_abs},
+};
+
+START_TEST(test_branches)
+{
+    static const double values[] = {-2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3, INFINITY, -INFINITY, NAN}, range[] = {-0.5, 1};
+    enum { COUNT = sizeof values / sizeof *values, PAIRS = COUNT * COUNT };
+    double x64[3][PAIRS], y64[PAIRS];
+    float x[3][PAIRS], y[PAIRS];
+    for (int i = 0; i < PAIRS; i++) {
+        x64[0][i] = i + 1;
+        x64[1][i] = values[i % COUNT];
+        x64[2][i] = values[i / COUNT];
+        for (int k = 0; k < 3; k++)
+            x[k][i] = (float)x64[k][i];
+    }
+    for (int isa = 0; isa < ISAS && supported(isa); isa++) {
+        kernel_at(f32[isa], branches[_i].entry)(PAIRS, (void *const[]){y, x[0], x[1], x[2]}, range);
+        kernel_at(f64[isa], branches[_i].entry)(PAIRS, (void *const[]){y64, x64[0], x64[1], x64[2]}, range);
+        for (int i = 0; i < PAIRS; i++) {
+            const double expected = branches[_i].reference(x64[0][i], x64[1][i], x64[2][i]);
+            ck_assert_msg(same((double)y[i], expected) && same(y64[i], expected), "%s(%g, %g, %g) = %g and %g, not %g",
+                          branches[_i].name, x64[0][i], x64[1][i], x64[2][i], (double)y[i], y64[i], expected);
+        }
+    }
+}
+END_TEST
+
 /* -- every elementwise kernel: float32 against float64, instruction sets, every length, in place -- */
 
 enum { MAX_SOURCES = 4, LENGTH = 1000, SHORT = 70 };
@@ -473,6 +540,7 @@ int main(void)
     tcase_add_test(tests, test_special_values);
     tcase_add_test(tests, test_pow_special_values);
     tcase_add_test(tests, test_ties_and_nan);
+    tcase_add_loop_test(tests, test_branches, 0, (int)(sizeof branches / sizeof *branches));
     tcase_add_loop_test(tests, test_elementwise_kernels, 0, sizeof elementwise_cases / sizeof *elementwise_cases);
     tcase_add_test(tests, test_where);
     tcase_add_test(tests, test_reductions);
