@@ -250,11 +250,44 @@ START_TEST(rows_do_not_depend_on_the_batch)
 }
 END_TEST
 
+/* An infinite scale reaches its own column only, and gives infinity, wherever the column is in a panel. All numbers are 3,
+ * so that no difference of infinities hides it. */
+START_TEST(an_infinite_scale_of_one_column)
+{
+    enum { N = 33, K = 64, BLOCKS = K / TH_BLOCK_NUMBERS, MOST = 40 };
+    static const int64_t rows[] = {1, 2, 3, MOST};
+    static float a[MOST * K], c[MOST * N];
+    const th_dtype dtype = _i ? TH_Q4_0 : TH_Q8_0;
+    const size_t size = th_dtype_size(dtype);
+    char *b = memory_end(IN_B, (size_t)(N * BLOCKS) * size);
+    for (int i = 0; i < MOST * K; i++)
+        a[i] = 1;
+    for (int choice = 0; choice < ISAS; choice++)
+        for (int column = 0; column < N && supported(choice); column++) {
+            th_machine machine = machine_of(choice, 1);
+            machine.gemm = TH_GEMM_NATIVE;
+            memset(b, dtype == TH_Q4_0 ? 0xbb : 3, (size_t)(N * BLOCKS) * size);
+            for (int i = 0; i < N * BLOCKS; i++) {
+                const uint16_t scale = i == column * BLOCKS + column % BLOCKS ? 0x7c00 : 0x3c00; /* infinity or 1 */
+                memcpy(b + (size_t)i * size, &scale, sizeof scale);
+            }
+            for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
+                th_product p = row_major_product(rows[m], N, K, a, (const float *)(const void *)b, c);
+                p.b_row = 1, p.b_col = K, p.b_storage = dtype;
+                run(&machine, TH_FLOAT32, &p, 1);
+                for (int i = 0; i < rows[m] * N; i++)
+                    ck_assert(c[i] == (i % N == column ? INFINITY : 3.0f * K));
+            }
+        }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("stored products", NULL, NULL);
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, stored_operands_give_the_bits_of_loaded_ones);
+    tcase_add_loop_test(tests, an_infinite_scale_of_one_column, 0, 2);
     tcase_add_test(tests, openblas_too);
     tcase_add_test(tests, large_products);
     tcase_add_test(tests, rows_do_not_depend_on_the_batch);
