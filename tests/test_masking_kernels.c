@@ -138,6 +138,29 @@ START_TEST(test_add_non_finite)
 }
 END_TEST
 
+/* The same in attention, where a weight of -0 marks a masked pair. */
+START_TEST(test_attention_add_non_finite)
+{
+    enum { M = 5, K = 4, N = 3 };
+    for (int isa = 0; isa < ISAS && supported(isa); isa++)
+        for (int row = 0; row < M; row++)
+            for (int step = 0; step < K; step++) {
+                float a[M * K], weights[M * K], b[K * N] = {0}, c[M * N] = {0};
+                for (int i = 0; i < M * K; i++) {
+                    a[i] = 2;
+                    weights[i] = i == row * K + step ? 1.0f : -0.0f;
+                }
+                for (int k = 0; k < K; k++)
+                    b[k * N + 1] = INFINITY;
+                const th_product_block block = {
+                    .m = M, .n = N, .k = K, .a = a, .a_row = K, .a_col = 1, .b = b, .b_row = N, .c = c, .c_row = N};
+                f32[isa]->attention_add_non_finite(&block, weights);
+                for (int i = 0; i < M * N; i++)
+                    ck_assert(c[i] == (i == row * N + 1 ? INFINITY : 0));
+            }
+}
+END_TEST
+
 /* Kernels that choose between numbers, for every length. */
 START_TEST(test_choices)
 {
@@ -185,6 +208,7 @@ int main(void)
     TCase *tests = new_suite("masking kernels", NULL, NULL);
     tcase_add_loop_test(tests, test_idle_rows, 0, 2);
     tcase_add_loop_test(tests, test_add_non_finite, 0, 2);
+    tcase_add_test(tests, test_attention_add_non_finite);
     tcase_add_loop_test(tests, test_choices, 0, 2);
     return run_suites();
 }
