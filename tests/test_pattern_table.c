@@ -80,7 +80,7 @@ static void append_item(char *to, int depth)
         strcat(to, group);
         append_alternatives(to, depth - 1);
         strcat(to, ")");
-        if (group[2] != '=' && group[2] != '!')
+        if (strcmp(group, "(?=") != 0 && strcmp(group, "(?!") != 0)
             append_repetition(to);
     }
 }

@@ -43,7 +43,7 @@ static th_product product_of(const operands *o, bool stored)
 
 static size_t workspace_of(const th_machine *machine, bool stored)
 {
-    const operands none = {NULL};
+    const operands none = {.x = NULL};
     const th_product product = product_of(&none, stored);
     return th_product_workspace(machine, TH_FLOAT32, &product, 1);
 }
