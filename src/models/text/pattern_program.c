@@ -131,14 +131,14 @@ static int compile_inner(compiler *c, int node)
 
 static int compile_ahead(compiler *c, const th_tree_node *node, int next)
 {
-    const bool not = node->kind == TH_TREE_NOT_AHEAD;
+    const bool negated = node->kind == TH_TREE_NOT_AHEAD;
     const th_tree_node *body = &c->tree->node[node->first];
     if (body->kind == TH_TREE_SET)
-        return add(c,
-                   (th_program_step){.kind = not ? TH_STEP_NOT_AHEAD : TH_STEP_AHEAD, .set = body->set, .next = next});
+        return add(
+            c, (th_program_step){.kind = negated ? TH_STEP_NOT_AHEAD : TH_STEP_AHEAD, .set = body->set, .next = next});
     c->p->plain = false;
     const int inner = compile_inner(c, node->first);
-    return add(c, (th_program_step){.kind = not ? TH_STEP_NOT_LOOK : TH_STEP_LOOK, .next = next, .inner = inner});
+    return add(c, (th_program_step){.kind = negated ? TH_STEP_NOT_LOOK : TH_STEP_LOOK, .next = next, .inner = inner});
 }
 
 static int compile_behind(compiler *c, const th_tree_node *node, int next)
