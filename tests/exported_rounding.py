@@ -54,7 +54,8 @@ def exit_status(source, factor, as_float32):
         return Vector(m - n for m, n in zip(x, y))
 
     script = {"math": math, "re": re, "struct": struct, "LIBRARY": "Python", "TOLERANCE": 1e-4, "SAFETY": 4}
-    script |= {"ROUNDED_RUNS": 3, "shaken": shaken, "given": given, "th_scale": th_scale, "th_sub": th_sub}
+    script |= {"UNIT": UNIT, "ROUNDED_RUNS": 3, "shaken": shaken}
+    script |= {"given": given, "th_scale": th_scale, "th_sub": th_sub}
     script |= {"VALUES": {}, "GRADIENTS": {"d": ("float32", (64,), " ".join(map(repr, found)))}, "__file__": __file__}
     exec(source, script)
     exec("def compute():\n    return {}, {'d': th_sub(th_scale(given('a')), th_scale(given('b')))}\n", script)
