@@ -61,8 +61,7 @@ static void export_adapter(trainer *t, const char *folder, const char *family)
 /* Ends the program if the folder has the name of a GGUF file: the user has forgotten --gguf. */
 static void refuse_file_name(const char *folder)
 {
-    const size_t length = strlen(folder);
-    if (length > 5 && strcmp(folder + length - 5, ".gguf") == 0)
+    if (is_gguf_name(folder))
         refuse(PROGRAM, "a GGUF file needs the option --gguf: export RUN --gguf ", folder);
 }
 

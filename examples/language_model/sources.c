@@ -13,7 +13,7 @@ static bool same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static bool is_gguf_name(const char *name)
+bool is_gguf_name(const char *name)
 {
     const size_t length = strlen(name);
     return length > 5 && strcmp(name + length - 5, ".gguf") == 0;

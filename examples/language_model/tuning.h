@@ -57,6 +57,8 @@ void free_chat(chat_files *c);
 int64_t begin_token(trainer *t, const char *folder);
 
 /* -- sources.c -- */
+/* Returns whether the name ends with .gguf. */
+bool is_gguf_name(const char *name);
 /* Ends the program if a model written to `path`, a folder or a file, would replace the source or a file of it. The model
  * from which the run was tuned is a source too. */
 void keep_sources(const char *source, const char *path);

@@ -131,7 +131,7 @@ TH_API void th_optimizer_free(th_optimizer *optimizer);
  * th_backward overwrites the gradients.
  *
  * If a parameter was added to the module after the optimizer was created, nothing changes, and TH_ERROR_STATE names the
- * parameter. Create a new optimizer, or freeze the parameter. A parameter that another optimizer has is no error.
+ * parameter. Create a new optimizer, or freeze the parameter. A parameter of another optimizer is accepted.
  *
  * If th_backward was forgotten, nothing changes, and the result is TH_ERROR_STATE. This means: a parameter requires a
  * gradient, none of them has one, and no th_backward succeeded since this optimizer's last step. If a th_backward

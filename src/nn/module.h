@@ -41,7 +41,7 @@ typedef struct th_module_type {
     th_forward_function *forward;    /* NULL: the module runs through functions of its type, such as th_attend */
     const char *no_forward;          /* without a forward: the error message of th_module_forward */
     bool attends, transforms;        /* whether th_attend or th_transform runs it */
-    const th_module_option *options; /* or NULL: there are none. Processes that train one model compare them */
+    const th_module_option *options; /* or NULL. Processes that train one model compare them */
 } th_module_type;
 
 /* Internal state, stored behind the module's struct in the same allocation. */
