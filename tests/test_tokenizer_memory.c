@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "own_malloc.h"
 #include "models/text/added_tokens.h"
 #include "models/text/grow.h"
 #include "models/text/merges.h"
@@ -19,51 +20,6 @@
 
 #include "context.h"
 #include "folder.h"
-
-/* Volatile, because compilers assume that malloc and free change no variable of the program. */
-static volatile long calls, fail_at; /* call number fail_at fails; 0: none */
-static volatile long live;           /* allocations that have not been freed */
-#if OWN_MALLOC
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
-void __libc_free(void *memory);
-
-static void *counted(void *memory)
-{
-    live += memory != NULL;
-    return memory;
-}
-
-void *malloc(size_t bytes)
-{
-    return ++calls == fail_at ? NULL : counted(__libc_malloc(bytes));
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    return ++calls == fail_at ? NULL : counted(__libc_calloc(count, bytes));
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    if (memory == NULL)
-        return malloc(bytes);
-    return ++calls == fail_at ? NULL : __libc_realloc(memory, bytes);
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes) /* the context's */
-{
-    return counted(__libc_memalign(alignment, bytes));
-}
-
-void free(void *memory)
-{
-    live -= memory != NULL;
-    __libc_free(memory);
-}
-#endif
 
 static test_memory memory;
 static char path[96];
@@ -239,15 +195,6 @@ static bool (*const actions[])(void) = {train,
                                         load_one_with_several_patterns,
                                         use_one_of_characters,
                                         save_a_small_one};
-
-/* Returns whether this malloc is the one that is called. The sanitizers and valgrind have their own. */
-static bool counts_malloc(void)
-{
-    calls = 0;
-    void *volatile byte = malloc(1);
-    free(byte);
-    return calls > 0;
-}
 
 START_TEST(test_out_of_memory)
 {
