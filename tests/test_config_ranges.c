@@ -74,7 +74,7 @@ START_TEST(errors_of_the_constructor)
 {
     expect_rejected("{\"model_type\": \"llama\", \"hidden_size\": 2147483646, \"num_attention_heads\": 2147483646,"
                     " \"num_key_value_heads\": 2147483646, \"head_dim\": 2147483646}",
-                    "it describes a model that cannot be made: ");
+                    "/config.json: it describes a model that cannot be made: language_model");
 }
 END_TEST
 

@@ -5,6 +5,7 @@
 
 #include "models/gguf/file.h"
 
+#include "folder.h"
 #include "gguf_bytes.h"
 
 /* -- the end of a header -- */
@@ -478,6 +479,32 @@ START_TEST(keys_that_occur_twice)
 }
 END_TEST
 
+/* The descriptor 0 is as good as another, and closed again. */
+START_TEST(a_file_as_standard_input)
+{
+    begin_packed(1, 0);
+    put_tensor("t", 1, 0);
+    put("abcd", 4);
+    make_folder();
+    write_bytes(in_folder("a.gguf"), made, bytes);
+    close(STDIN_FILENO);
+    char read[4];
+    ck_assert_msg(th_gguf_open(&file, ctx, "test", in_folder("a.gguf")), "%s", th_error_message(ctx));
+    ck_assert_int_eq(file.descriptor, 0);
+    ck_assert_int_eq(th_gguf_read(&file, file.tensor, read), TH_OK);
+    ck_assert_mem_eq(read, "abcd", 4);
+    ck_assert_int_eq(truncate(in_folder("a.gguf"), (off_t)bytes - 2), 0);
+    ck_assert_int_eq(th_gguf_read(&file, file.tensor, read), TH_ERROR_FILE);
+    char words[80];
+    snprintf(words, sizeof words, "a.gguf: the file ends at byte %zu, but something is missing there", bytes - 2);
+    expect_error(TH_ERROR_FILE, words);
+    th_gguf_close(&file);
+    th_gguf_close(&file);
+    ck_assert_int_eq(next_descriptor(), 0);
+    remove_folder();
+}
+END_TEST
+
 /* Without memory the error is TH_ERROR_MEMORY, and nothing stays open. */
 START_TEST(no_memory)
 {
@@ -517,6 +544,7 @@ int main(void)
     tcase_add_test(tests, places_of_tensors);
     tcase_add_test(tests, empty_tensors_beside_others);
     tcase_add_test(tests, keys_that_occur_twice);
+    tcase_add_test(tests, a_file_as_standard_input);
     tcase_add_test(tests, no_memory);
     return run_suites();
 }

@@ -64,6 +64,11 @@ def one_line(text):
     return " ".join(text.split()) or "(nothing)"
 
 
+# The order of the first two arguments does not matter: always, or if the result is compared with 0.
+SYMMETRIC = {"fmin", "fmax", "th_smaller", "th_larger", "json_equal"}
+COMPARING = {"strcmp", "strncmp", "memcmp"}
+
+
 class Maker:
     def __init__(self, file, text):
         self.file, self.code, self.found = file, Code(text), {}
@@ -279,7 +284,13 @@ class Maker:
         if code.tokens[opening - 1].kind != "name" or name in KEYWORDS or name.isupper():
             return
         arguments = code.arguments(opening)
-        for (a, b), (c, d) in zip(arguments, arguments[1:]):
+        end = code.match[opening]
+        is_symmetric = name in SYMMETRIC or (
+            name in COMPARING and code[end + 1] in ("==", "!=") and code[end + 2] == "0"
+        )
+        for number, ((a, b), (c, d)) in enumerate(zip(arguments, arguments[1:])):
+            if is_symmetric and number == 0:
+                continue
             left, right = code.source(a, b), code.source(c, d)
             if left != right and not left.startswith('"') and not right.startswith('"'):
                 gap = code.text[code.tokens[b].end : code.tokens[c].start]

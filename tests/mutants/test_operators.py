@@ -90,6 +90,12 @@ class Operators(unittest.TestCase):
             self.assertNotEqual((line, before), (14, "*"))  # not a multiplication
             self.assertNotEqual((line, before), (18, "int64_t"))
 
+    def test_no_swap_in_symmetric_calls(self):
+        text = "int f(char *a, char *b)\n{\n    if (strcmp(a, b) == 0 || memcmp(a, b, 4) != 0)\n        return strcmp(a, b);\n"
+        text += "    return fmin(*a, *b) + g(a, b);\n}\n"
+        swaps = {(line, before) for line, kind, before, _ in edits(text) if kind == "arguments"}
+        self.assertEqual(swaps, {(3, "b, 4"), (4, "a, b"), (5, "a, b")})
+
     def test_each_mutant_changes_its_place_only(self):
         for mutant in operators.mutants_of("a.c", CODE):
             text = mutant.apply(CODE)

@@ -70,7 +70,7 @@ static th_status list_factors(th_gguf_export *e)
     const th_rotary_scaling *s = &scores->rotary_scaling;
     if (!scores->rotary || !th_gguf_has_factors(e->architecture, s))
         return TH_OK;
-    const int64_t width = scores->rotary_width > 0 ? scores->rotary_width : m->block.head_width, pairs = width / 2;
+    const int64_t width = scores->rotary_width, pairs = width / 2;
     e->factor_count = 2 * (size_t)pairs;
     e->factors = th_allocate(e->ctx, e->factor_count * sizeof *e->factors);
     if (e->factors == NULL)
@@ -159,8 +159,7 @@ static bool has_pairs(const char *name)
 /* Writes rows in the order for neighbors: of each head, the rows i and i + rotated / 2 become neighbors. */
 static void write_reordered(const th_gguf_export *e, FILE *file, const char *data, int64_t rows, size_t row_bytes)
 {
-    const int64_t width = e->options->block.head_width, rotary = e->options->block.scores.rotary_width;
-    const int64_t rotated = rotary > 0 ? rotary : width;
+    const int64_t width = e->options->block.head_width, rotated = e->options->block.scores.rotary_width;
     for (int64_t row = 0; row < rows; row++) {
         const int64_t head = row / width * width, i = row % width;
         const int64_t from = i >= rotated ? i : i / 2 + (i % 2) * (rotated / 2);

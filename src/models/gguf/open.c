@@ -199,7 +199,7 @@ static bool take_value(cursor *c, th_gguf_value *v, size_t *key, size_t *begin)
 static bool measure(const th_gguf *file, th_gguf_tensor *t, const char *name, uint32_t code)
 {
     char quoted[TH_QUOTED];
-    int64_t numbers, blocks;
+    int64_t numbers;
     t->type = th_gguf_type_find(code);
     if (t->type == NULL)
         return th_gguf_refuse(file, "%s has the type %u, which is not known", th_quote(name, quoted), (unsigned)code);
@@ -209,9 +209,8 @@ static bool measure(const th_gguf *file, th_gguf_tensor *t, const char *name, ui
     if (t->shape.size[t->shape.ndim - 1] % t->type->numbers != 0)
         return th_gguf_refuse(file, "%s is %s, but rows of %s are multiples of %d numbers", th_quote(name, quoted),
                               TH_SIZES_TEXT(t->shape.ndim, t->shape.size), t->type->name, t->type->numbers);
-    blocks = numbers / t->type->numbers;
-    if (!th_checked_multiply(blocks, t->type->bytes, &t->bytes))
-        return th_gguf_refuse(file, "%s is too large", th_quote(name, quoted));
+    /* at most 8 bytes for each number, for which th_checked_numel leaves room */
+    t->bytes = numbers / t->type->numbers * t->type->bytes;
     return true;
 }
 

@@ -303,9 +303,8 @@ void th_gguf_write_options(th_gguf_writer *w, const th_gguf_architecture *a, con
         put_real(w, a, "final_logit_softcapping", o->logit_soft_cap);
     const th_score_options *full = full_scores(o);
     if (full->rotary) {
-        const int64_t rotated = full->rotary_width;
-        put_size(w, a, "rope.dimension_count", rotated > 0 ? rotated : o->block.head_width);
-        put_real(w, a, "rope.freq_base", full->rotary_base > 0 ? full->rotary_base : 10000);
+        put_size(w, a, "rope.dimension_count", full->rotary_width);
+        put_real(w, a, "rope.freq_base", full->rotary_base);
         write_scaling(w, a, &full->rotary_scaling);
     }
     if (a->window_except > 0 && window_of(o) > 0)
