@@ -72,9 +72,10 @@ END_TEST
 /* Sizes whose products overflow reach the model's constructor, and its error becomes one of the file. */
 START_TEST(errors_of_the_constructor)
 {
-    expect_rejected("{\"model_type\": \"llama\", \"hidden_size\": 2147483646, \"num_attention_heads\": 2147483646,"
-                    " \"num_key_value_heads\": 2147483646, \"head_dim\": 2147483646}",
-                    "/config.json: it describes a model that cannot be made: language_model");
+    expect_rejected(
+        "{\"model_type\": \"llama\", \"hidden_size\": 2147483646, \"num_attention_heads\": 2147483646,"
+        " \"num_key_value_heads\": 2147483646, \"head_dim\": 2147483646}",
+        "/config.json: it describes a model that cannot be made: transformer_block: 2147483646 heads of width");
 }
 END_TEST
 
