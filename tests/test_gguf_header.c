@@ -441,6 +441,23 @@ START_TEST(places_of_tensors)
 }
 END_TEST
 
+START_TEST(tensors_that_overlap)
+{
+    begin_packed(2, 0);
+    put_tensor("first", 2, 0);
+    put_tensor("second", 1, 7);
+    put("12345678901", 11);
+    expect_refused("second overlaps the tensor before it");
+    made[bytes - 11 - 8] = 8;
+    put("2", 1);
+    expect_opens("two tensors");
+    begin(3, 1, 0);
+    put_tensor("t", 1, 4);
+    put("12345678901234567890123456789012345678901234567890", 50);
+    expect_refused("t begins at byte 4 of the elements, which is not a multiple of 32");
+}
+END_TEST
+
 /* Tensors without elements may begin where others do, whatever their order. */
 START_TEST(empty_tensors_beside_others)
 {
@@ -542,6 +559,7 @@ int main(void)
     tcase_add_test(tests, strings_of_an_array);
     tcase_add_test(tests, shapes_of_tensors);
     tcase_add_test(tests, places_of_tensors);
+    tcase_add_test(tests, tensors_that_overlap);
     tcase_add_test(tests, empty_tensors_beside_others);
     tcase_add_test(tests, keys_that_occur_twice);
     tcase_add_test(tests, a_file_as_standard_input);
