@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/families/config.h"
+#include "models/families/writer.h"
 
 #include "memory.h"
 
@@ -244,7 +245,7 @@ END_TEST
     "\"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "          \
     "\"vocab_size\": 9"
 
-/* Each family and each kind of scaling: the text of config.json stands in fixtures/hugging_face/configs.txt. */
+/* Each family and each kind of scaling. fixtures/hugging_face/configs.txt has the texts of config.json. */
 static const char *const written[][2] = {
     {"gpt2", "\"n_layer\": 2, \"n_embd\": 8, \"n_head\": 2, \"vocab_size\": 9, \"scale_attn_weights\": false, "
              "\"scale_attn_by_inverse_layer_idx\": true, \"resid_pdrop\": 0.25"},
@@ -303,6 +304,38 @@ START_TEST(texts_that_are_written)
 }
 END_TEST
 
+/* Numbers always have a fraction, as in Python, and an exponent below 1e-4 and from 1e16 on. */
+START_TEST(numbers_that_are_written)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0, "0.0"},
+                 {1, "1.0"},
+                 {-2.5, "-2.5"},
+                 {1e-4, "0.0001"},
+                 {-1e-4, "-0.0001"},
+                 {1.25e-4, "0.000125"},
+                 {9.99e-5, "9.99e-05"},
+                 {-1e-5, "-1.0e-05"},
+                 {9.5e15, "9500000000000000.0"},
+                 {1e16, "1.0e+16"},
+                 {-1e16, "-1.0e+16"},
+                 {1.5e300, "1.5e+300"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *found = NULL, wanted[60];
+        size_t bytes;
+        th_writer w = {.file = open_memstream(&found, &bytes)};
+        th_put_number(&w, "a", cases[i].value);
+        th_put_number(&w, "b", cases[i].value);
+        fclose(w.file);
+        snprintf(wanted, sizeof wanted, "{\n  \"a\": %s,\n  \"b\": %s", cases[i].text, cases[i].text);
+        ck_assert_str_eq(found, wanted);
+        free(found);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("family_config", setup, teardown);
@@ -310,5 +343,6 @@ int main(void)
     tcase_add_test(tests, ends_of_ranges);
     tcase_add_test(tests, end_tokens);
     tcase_add_test(tests, texts_that_are_written);
+    tcase_add_test(tests, numbers_that_are_written);
     return run_suites();
 }

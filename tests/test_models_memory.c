@@ -77,7 +77,7 @@ static void teardown(void)
     ck_assert_uint_eq(memory.bytes, 0);
 }
 
-/* -- what is done -- */
+/* -- actions -- */
 
 static bool export_gguf(void)
 {

@@ -209,7 +209,7 @@ static bool measure(const th_gguf *file, th_gguf_tensor *t, const char *name, ui
     if (t->shape.size[t->shape.ndim - 1] % t->type->numbers != 0)
         return th_gguf_refuse(file, "%s is %s, but rows of %s are multiples of %d numbers", th_quote(name, quoted),
                               TH_SIZES_TEXT(t->shape.ndim, t->shape.size), t->type->name, t->type->numbers);
-    /* at most 8 bytes for each number, for which th_checked_numel leaves room */
+    /* A number has at most 8 bytes, and th_checked_numel leaves room for them. */
     t->bytes = numbers / t->type->numbers * t->type->bytes;
     return true;
 }
