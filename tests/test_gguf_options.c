@@ -1,9 +1,10 @@
-/* The options that the values of a GGUF file describe: the defaults of every architecture, every value beside its limits,
- * and the whole message of every refusal. The files are in memory, and have no elements. */
+/* The options that the values of a GGUF file describe, read and written: the defaults of every architecture, every value
+ * beside its limits, and the whole message of every refusal. The files are in memory, and have no elements. */
 #include <math.h>
 #include <string.h>
 
 #include "models/families/layers.h"
+#include "models/families/options.h"
 #include "models/gguf/options.h"
 
 #include "gguf_bytes.h"
@@ -324,6 +325,101 @@ START_TEST(known_keys)
 }
 END_TEST
 
+/* -- writing -- */
+
+static void put_key_size(const char *name, const char *key, uint32_t size)
+{
+    put_one(name, &(value){key, size, NULL, TH_GGUF_UINT32});
+}
+
+static void put_key_real(const char *name, const char *key, double real)
+{
+    put_one(name, &(value){key, real, NULL, TH_GGUF_FLOAT32});
+}
+
+/* Puts the values that a file of the architecture has, in their order. window: 0 for none. */
+static void put_written(const struct defaults *d, const value *scaling, uint32_t window)
+{
+    static const char *const sizes[] = {"context_length", "embedding_length", "block_count", "feed_forward_length",
+                                        "attention.head_count"};
+    static const uint32_t numbers[] = {64, 48, 8, 40, 4};
+    const bool is_gpt = strncmp(d->name, "gpt", 3) == 0;
+    bytes = 0;
+    put_text("general.architecture");
+    put32(TH_GGUF_STRING);
+    put_text(d->name);
+    for (int i = 0; i < 5; i++)
+        put_key_size(d->name, sizes[i], numbers[i]);
+    if (!is_gpt) {
+        put_key_size(d->name, "attention.head_count_kv", 4);
+        put_key_size(d->name, "attention.key_length", 12);
+        put_key_size(d->name, "attention.value_length", 12);
+    }
+    put_key_size(d->name, "vocab_size", 77);
+    put_key_real(d->name, is_gpt ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0.25);
+    if (strcmp(d->name, "gptneox") == 0)
+        put_one(d->name, &(value)FLAG("use_parallel_residual", 1));
+    if (d->soft_cap > 0)
+        put_key_real(d->name, "attn_logit_softcapping", 50);
+    if (d->soft_cap > 0)
+        put_key_real(d->name, "final_logit_softcapping", 30);
+    if (!d->learned) {
+        put_key_size(d->name, "rope.dimension_count", 12);
+        put_key_real(d->name, "rope.freq_base", 10000);
+    }
+    for (; scaling && scaling->key; scaling++)
+        put_one(d->name, scaling);
+    if (window > 0)
+        put_key_size(d->name, "attention.sliding_window", window);
+}
+
+/* Reads the values, and compares what is written with what put_written puts. */
+static void expect_written(const struct defaults *d, const value *others, const value *scaling, uint32_t window)
+{
+    char *found = NULL;
+    size_t count;
+    th_language_model_options o;
+    read_with(d->name, others, &o);
+    o.vocabulary = 77;
+    const th_language_model_options normal = th_options_normal(&o);
+    th_gguf_writer w = {.file = open_memstream(&found, &count)};
+    const th_gguf_architecture *a = NULL;
+    for (int i = 0; i < TH_GGUF_ARCHITECTURES; i++)
+        if (strcmp(th_gguf_architectures[i].name, d->name) == 0)
+            a = &th_gguf_architectures[i];
+    th_gguf_write_options(&w, a, &normal);
+    fclose(w.file);
+    put_written(d, scaling, window);
+    ck_assert_msg(count == bytes && memcmp(found, made, bytes) == 0, "%s: other values", d->name);
+    free(found);
+    th_layers_release(ctx, &o);
+}
+
+/* The bytes of the values of every architecture, with windows and with each scaling. */
+START_TEST(values_that_are_written)
+{
+    const struct defaults *d = &defaults[_i];
+    const value linear[] = {TEXT("rope.scaling.type", "linear"), REAL("rope.scaling.factor", 4), {0}};
+    const value yarn[] = {TEXT("rope.scaling.type", "yarn"),
+                          REAL("rope.scaling.factor", 4),
+                          SIZE("rope.scaling.original_context_length", 16),
+                          {0}};
+    const value betas[] = {
+        yarn[0], yarn[1], yarn[2], REAL("rope.scaling.yarn_beta_fast", 30), REAL("rope.scaling.yarn_beta_slow", 2),
+        {0}};
+    const value window[] = {SIZE("attention.sliding_window", 7), {0}};
+    const bool has_window = strncmp(d->name, "gemma", 5) == 0 || strcmp(d->name, "phi3") == 0;
+    expect_written(d, NULL, NULL, 0);
+    if (has_window)
+        expect_written(d, window, NULL, 7);
+    if (d->learned)
+        return;
+    expect_written(d, linear, linear, 0);
+    expect_written(d, yarn, yarn, 0);
+    expect_written(d, betas, betas, 0);
+}
+END_TEST
+
 /* -- refusals -- */
 
 START_TEST(values_that_are_refused)
@@ -485,6 +581,7 @@ int main(void)
     tcase_add_test(tests, scales_of_large_models);
     tcase_add_test(tests, values_that_are_read);
     tcase_add_test(tests, known_keys);
+    tcase_add_loop_test(tests, values_that_are_written, 0, sizeof defaults / sizeof *defaults);
     tcase_add_test(tests, values_that_are_refused);
     tcase_add_test(tests, architectures_that_are_refused);
     tcase_add_test(tests, sizes_of_the_vocabulary);
