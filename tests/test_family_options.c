@@ -109,8 +109,12 @@ static void change(void *options, const member *m, double *a, double *b)
 }
 
 static const bool other_layers[4] = {false, false, true, false};
-static const th_score_options scores = {.rotary = true, .rotary_base = 5, .qk_norm = true, .qk_norm_eps = 1};
-static const th_language_model_options base = {.layers = 4, .width = 16, .heads = 2, .block = {.scores = scores}};
+#define BASE_SCORES                                                                                                    \
+    {                                                                                                                  \
+        .rotary = true, .rotary_base = 5, .qk_norm = true, .qk_norm_eps = 1                                            \
+    }
+static const th_score_options scores = BASE_SCORES;
+static const th_language_model_options base = {.layers = 4, .width = 16, .heads = 2, .block = {.scores = BASE_SCORES}};
 
 static void expect_difference(const th_language_model_options *x, const th_language_model_options *y, const char *name,
                               double a, double b)

@@ -1,5 +1,5 @@
-/* The bytes of GGUF headers: where they may end, the limits of every length and count, the message of every refusal with
- * its numbers, and the conversion of values. The files are in memory, and have no elements. */
+/* The bytes of GGUF headers: where they may end, the limits of every length and count, the message of every refusal
+ * with its numbers, and the conversion of values. The files are in memory, and have no elements. */
 #include <math.h>
 #include <string.h>
 
