@@ -482,6 +482,32 @@ START_TEST(empty_tensors_beside_others)
 }
 END_TEST
 
+/* The alignment is a power of two up to 2^20, and an integer. */
+START_TEST(alignments)
+{
+    static const struct {
+        uint32_t alignment, kind;
+        const char *sentence; /* NULL: none */
+    } cases[] = {
+        {1, TH_GGUF_UINT32, NULL},
+        {16, TH_GGUF_INT32, NULL},
+        {1 << 20, TH_GGUF_UINT32, NULL},
+        {0, TH_GGUF_UINT32, "\"general.alignment\" is 0; it must be in [1, 1048576]"},
+        {(1 << 20) + 1, TH_GGUF_UINT32, "\"general.alignment\" is 1048577; it must be in [1, 1048576]"},
+        {3, TH_GGUF_UINT32, "general.alignment is 3, which is not a power of two"},
+        {8, TH_GGUF_FLOAT32, "\"general.alignment\" is not an integer"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(3, 0, 1);
+        put_value("general.alignment", cases[i].kind, &cases[i].alignment, 4);
+        if (cases[i].sentence)
+            expect_refused(cases[i].sentence);
+        else
+            expect_opens("an alignment");
+    }
+}
+END_TEST
+
 START_TEST(keys_that_occur_twice)
 {
     static const char *const keys[3] = {"a", "b", "h"}; /* general.alignment is between b and h */
@@ -561,6 +587,7 @@ int main(void)
     tcase_add_test(tests, places_of_tensors);
     tcase_add_test(tests, tensors_that_overlap);
     tcase_add_test(tests, empty_tensors_beside_others);
+    tcase_add_test(tests, alignments);
     tcase_add_test(tests, keys_that_occur_twice);
     tcase_add_test(tests, a_file_as_standard_input);
     tcase_add_test(tests, no_memory);
