@@ -1,7 +1,8 @@
 /* config.json of families in memory: the whole message of every refusal, the ends of every range, end tokens, and the
- * text that is written, byte by byte. */
+ * text that is written, byte by byte. The choice of a family. */
 #include <string.h>
 
+#include "models/families/choice.h"
 #include "models/families/config.h"
 #include "models/families/writer.h"
 
@@ -336,12 +337,86 @@ START_TEST(numbers_that_are_written)
 }
 END_TEST
 
+/* -- the choice of a family -- */
+
+static int found[3]; /* of each candidate */
+
+static const char *title_of(int i)
+{
+    static const char *const titles[] = {"Zero", "One", "Two"};
+    return titles[i];
+}
+
+static const th_family *family_of(int i)
+{
+    return th_family_find(i == 1 ? "gpt2" : "llama");
+}
+
+static int differences_of(int i, const th_language_model_options *model,
+                          th_option_difference difference[TH_MAX_OPTIONS])
+{
+    ck_assert(model->embedding_scale == 1 && model->block.scores.rotary_pairing == TH_ROTARY_HALVES);
+    for (int d = 0; d < found[i]; d++)
+        snprintf(difference[d].name, sizeof difference[d].name, ".%d%c", i, 'a' + d);
+    return found[i];
+}
+
+/* The first candidate without differences is chosen. Otherwise the closest is named with them; one with other positions
+ * is farther than the others. */
+START_TEST(the_closest_candidate)
+{
+    static const th_candidates candidates = {"kind", "tests", 3, title_of, family_of, differences_of};
+    static const struct {
+        int found[3], only, chosen;
+        const char *message; /* NULL: none */
+    } cases[] = {
+        {{0, 0, 0}, -1, 0, NULL},
+        {{1, 2, 0}, -1, 2, NULL},
+        {{1, 0, 0}, 2, 2, NULL},
+        {{-1, -1, 0}, -1, 2, NULL},
+        {{1, 2, 0}, 0, -1, "asker: the kind is Zero, which does not support this model's .0a"},
+        {{2, 2, 3},
+         -1,
+         -1,
+         "asker: no kind has all options of the model. The closest is Zero, which does not support this model's .0a, "
+         ".0b"},
+        {{3, 1, 2},
+         -1,
+         -1,
+         "asker: no kind has all options of the model. The closest is Two, which does not support this model's .2a, "
+         ".2b"},
+        {{-1, 2, -1},
+         -1,
+         -1,
+         "asker: no kind has all options of the model. The closest is One, which does not support this model's .1a, "
+         ".1b"},
+        {{-1, -1, -1}, -1, -1, "asker: no kind of tests can express the model's options"},
+        {{-1, 0, 0}, 0, -1, "asker: no kind of tests can express the model's options"},
+    };
+    const th_language_model_options o = {.positions = TH_POSITIONS_NONE,
+                                         .block.scores = {.rotary = true, .rotary_pairing = TH_ROTARY_NEIGHBORS}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        memcpy(found, cases[i].found, sizeof found);
+        ck_assert_int_eq(th_choose(ctx, "asker", &candidates, &o, cases[i].only), cases[i].chosen);
+        ck_assert_int_eq(th_error_code(ctx), cases[i].message ? TH_ERROR_ARGUMENT : TH_OK);
+        if (cases[i].message)
+            ck_assert_str_eq(th_error_text(ctx), cases[i].message);
+        th_error_clear(ctx);
+    }
+    memcpy(found, (const int[]){1, -2, 0}, sizeof found);
+    ck_assert_int_eq(th_choose(ctx, "asker", &candidates, &o, -1), -1);
+    ck_assert_int_eq(th_error_code(ctx), TH_ERROR_MEMORY);
+    th_error_clear(ctx);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("family_config", setup, teardown);
     tcase_add_test(tests, refusals);
     tcase_add_test(tests, ends_of_ranges);
     tcase_add_test(tests, end_tokens);
+    tcase_add_test(tests, the_closest_candidate);
     tcase_add_test(tests, texts_that_are_written);
     tcase_add_test(tests, numbers_that_are_written);
     return run_suites();

@@ -548,25 +548,33 @@ START_TEST(a_file_as_standard_input)
 }
 END_TEST
 
-/* Without memory the error is TH_ERROR_MEMORY, and nothing stays open. */
+/* Without memory the error is TH_ERROR_MEMORY, and nothing stays open: with the bytes, or with a file of them. */
 START_TEST(no_memory)
 {
     begin_packed(1, 0);
     put_tensor("t", 0, 0);
-    bool opened = false;
-    for (int64_t n = 1; !opened; n++) {
-        memory.calls = 0;
-        memory.fail_at = n;
-        opened = opens(bytes);
-        if (!opened) {
-            ck_assert_ptr_null(file.value);
-            ck_assert_ptr_null(file.tensor);
-            expect_error(TH_ERROR_MEMORY, "test");
+    make_folder();
+    write_bytes(in_folder("a.gguf"), made, bytes);
+    const int descriptor = next_descriptor();
+    for (int of_file = 0; of_file < 2; of_file++) {
+        bool opened = false;
+        for (int64_t n = 1; !opened; n++) {
+            memory.calls = 0;
+            memory.fail_at = n;
+            opened = of_file ? th_gguf_open(&file, ctx, "test", in_folder("a.gguf")) : opens(bytes);
+            ck_assert_int_eq(th_error_code(ctx), opened ? TH_OK : TH_ERROR_MEMORY);
+            if (!opened) {
+                ck_assert_ptr_null(file.value);
+                ck_assert_ptr_null(file.tensor);
+                expect_error(TH_ERROR_MEMORY, "test");
+                ck_assert_int_eq(next_descriptor(), descriptor);
+            }
+            ck_assert_int_lt(n, 9);
         }
-        ck_assert_int_lt(n, 9);
+        memory.fail_at = 0;
+        th_gguf_close(&file);
     }
-    memory.fail_at = 0;
-    th_gguf_close(&file);
+    remove_folder();
 }
 END_TEST
 
