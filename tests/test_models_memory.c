@@ -157,6 +157,29 @@ static bool use_chat(const char *kind)
     return good;
 }
 
+/* A tokenizer that changes the text: marks come from the tokens of its beginnings. */
+static bool use_a_changed_text(void)
+{
+    static const char tokens_of_all[] = "{\"normalizer\": {\"type\": \"Lowercase\"}, \"model\": {\"unk_token\": \"_\", "
+                                        "\"vocab\": {\"i\": 0, \"m\": 1, \"_\": 2, \"h\": 3}, "
+                                        "\"merges\": []}}";
+    const long made = calls, failing = fail_at;
+    fail_at = 0;
+    write_text("tokenizer.json", tokens_of_all);
+    calls = made;
+    fail_at = failing;
+    th_text marks = {0};
+    th_token_list tokens = {0};
+    th_tokenizer *changing = th_tokenizer_load(ctx, in_folder("tokenizer.json"));
+    th_chat_template *chat = changing ? th_chat_template_new(ctx, "chatml", "<b>", "<e>") : NULL;
+    const bool good = chat && th_chat_encode(chat, changing, talk, 3, &(th_chat_options){0}, &tokens, &marks) == TH_OK;
+    th_text_free(&marks);
+    th_token_list_free(&tokens);
+    th_chat_template_free(chat);
+    th_tokenizer_free(changing);
+    return good;
+}
+
 static bool use_qwen(void)
 {
     return use_chat("qwen-3");
@@ -203,6 +226,7 @@ static const struct {
     {"options_of_folder", options_of_folder},
     {"export_folder", export_folder},
     {"load_chat", load_chat},
+    {"use_a_changed_text", use_a_changed_text},
     {"use_qwen", use_qwen},
     {"use_smollm", use_smollm},
     {"use_llama_2", use_llama_2},
