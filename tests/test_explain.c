@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "memory.h"
 #include "tapehead/tapehead.h"
 
 #include "context.h"
@@ -124,6 +125,182 @@ START_TEST(explains_a_product)
     explained(y, TH_INDEX(0, -1));
     has("gradient of y0[0, 1]\n    1    node 1, sum, ");
     has("        1 = 1 * 1    dy * derivative of y1\n");
+}
+END_TEST
+
+/* Compares the whole explanation, without the numbers of lines of this file. */
+static void is_exactly(th_tensor *t, th_shape index, const char *expected)
+{
+    static const char file[] = "test_explain.c:";
+    explained(t, index);
+    for (char *at = text; (at = strstr(at, file)) != NULL;) {
+        at += sizeof file - 1;
+        memmove(at, at + strspn(at, "0123456789"), strlen(at + strspn(at, "0123456789")) + 1);
+    }
+    ck_assert_str_eq(text, expected);
+}
+
+static th_tensor *numbers(th_dtype dtype, const char *name, th_shape shape, const double *number)
+{
+    th_tensor *t = th_set_requires_gradient(th_empty(ctx, dtype, shape), true);
+    for (int64_t i = 0; i < th_numel(t); i++)
+        if (dtype == TH_FLOAT32)
+            ((float *)th_data(t))[i] = (float)number[i];
+        else
+            ((double *)th_data(t))[i] = number[i];
+    return name ? th_set_name(t, name) : t;
+}
+
+/* Nodes and leaves with and without names, both operands of a product, views, the start of backward, NaN. */
+START_TEST(texts_are_as_written)
+{
+    th_tensor *x = numbers(TH_FLOAT32, "x", TH_SHAPE(2), (const double[]){3, -0.1});
+    th_tensor *w = numbers(TH_FLOAT32, NULL, TH_SHAPE(2), (const double[]){2, NAN});
+    th_tensor *y = th_mul(x, w), *square = th_set_name(th_mul(x, x), "square"), *z = th_add(y, square);
+    const th_backward_options options = {.cotangent = th_full(ctx, TH_FLOAT32, TH_SHAPE(2), 0.1)};
+    ck_assert_int_eq(th_backward(z, &options), TH_OK);
+    is_exactly(x, TH_INDEX(0),
+               "gradient of x[0]\n"
+               "    0.3    node 1, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+               "        0.3 = 0.1 * 3    dy[0] * x[0]\n"
+               "    0.3    node 1, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+               "        0.3 = 0.1 * 3    dy[0] * x[0]\n"
+               "    0.2    node 0, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+               "        0.2 = 0.1 * 2    dy[0] * x1[0]\n"
+               "    0.8    is the sum of 3 contributions; the gradient is 0.8\n");
+    is_exactly(x, TH_INDEX(1),
+               "gradient of x[1]\n"
+               "    -0.01    node 1, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+               "        -0.01 = 0.1 * -0.1    dy[1] * x[1]\n"
+               "    -0.01    node 1, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+               "        -0.01 = 0.1 * -0.1    dy[1] * x[1]\n"
+               "    nan    node 0, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+               "        nan = 0.1 * nan    dy[1] * x1[1]\n"
+               "    nan    is the sum of 3 contributions; the gradient is nan\n");
+    is_exactly(w, TH_INDEX(-2),
+               "gradient of the leaf[0]\n"
+               "    0.3    node 0, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+               "        0.3 = 0.1 * 3    dy[0] * x[0]\n"
+               "    0.3    is the sum of 1 contribution; the gradient is 0.3\n");
+    is_exactly(square, TH_INDEX(0),
+               "gradient of square[0]\n"
+               "    0.1    node 2, add, test_explain.c:: da = dy; db = dy\n"
+               "        0.1 = 0.1 * 1    dy[0]\n"
+               "    0.1    is the sum of 1 contribution; the gradient is 0.1\n");
+    is_exactly(z, TH_INDEX(1),
+               "gradient of y2[1]\n"
+               "    0.1    backward began here\n"
+               "    0.1    is the sum of 1 contribution; the gradient is 0.1\n");
+    th_tape_clear(ctx);
+    th_tensor *column = numbers(TH_FLOAT64, NULL, TH_SHAPE(3, 1), (const double[]){1, 2, 4});
+    th_tensor *row = th_transpose(column, TH_AXES(1, 0)), *e = th_mul(row, row), *part = th_slice(e, 1, 1, 3, 1);
+    ck_assert_int_eq(th_backward(th_sum(part, TH_ALL_AXES, NULL), NULL), TH_OK);
+    is_exactly(part, TH_INDEX(0, 1),
+               "gradient of y2[0, 1], a view: the gradient of y1[0, 2]\n"
+               "    1    node 2, slice, test_explain.c:: the gradient of a view of it\n"
+               "    1    is the sum of 1 contribution; the gradient is 1\n");
+    is_exactly(e, TH_INDEX(0, 2),
+               "gradient of y1[0, 2]\n"
+               "    1    node 2, slice, test_explain.c:: the gradient of a view of it\n"
+               "    1    is the sum of 1 contribution; the gradient is 1\n");
+    is_exactly(row, TH_INDEX(0, 2),
+               "gradient of y0[0, 2], a view: the gradient of the leaf[2, 0]\n"
+               "    8    node 0, transpose, test_explain.c:: the gradient of a view of it\n"
+               "    8    is the sum of 1 contribution; the gradient is 8\n");
+    is_exactly(column, TH_INDEX(2, 0),
+               "gradient of the leaf[2, 0]\n"
+               "    8    node 0, transpose, test_explain.c:: the gradient of a view of it\n"
+               "    8    is the sum of 1 contribution; the gradient is 8\n");
+}
+END_TEST
+
+/* 8 terms, and more than 8. */
+START_TEST(texts_of_many_terms)
+{
+    static const char *const expected[] = {"gradient of x[0]\n"
+                                           "    -2    node 0, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+                                           "        -7 = 1 * -7    dy[7] * y[7]\n"
+                                           "        6.5 = 1 * 6.5    dy[6] * y[6]\n"
+                                           "        -5 = 1 * -5    dy[5] * y[5]\n"
+                                           "        4.5 = 1 * 4.5    dy[4] * y[4]\n"
+                                           "        -3 = 1 * -3    dy[3] * y[3]\n"
+                                           "        2.5 = 1 * 2.5    dy[2] * y[2]\n"
+                                           "        -1 = 1 * -1    dy[1] * y[1]\n"
+                                           "        0.5 = 1 * 0.5    dy[0] * y[0]\n"
+                                           "    -2    is the sum of 1 contribution; the gradient is -2\n",
+                                           "gradient of x[0]\n"
+                                           "    6.5    node 0, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+                                           "        8.5 = 1 * 8.5    dy[8] * y[8]\n"
+                                           "        -7 = 1 * -7    dy[7] * y[7]\n"
+                                           "        6.5 = 1 * 6.5    dy[6] * y[6]\n"
+                                           "        -5 = 1 * -5    dy[5] * y[5]\n"
+                                           "        4.5 = 1 * 4.5    dy[4] * y[4]\n"
+                                           "        -3 = 1 * -3    dy[3] * y[3]\n"
+                                           "        2.5 = 1 * 2.5    dy[2] * y[2]\n"
+                                           "        -1 = 1 * -1    dy[1] * y[1]\n"
+                                           "        and 1 smaller terms, together 0.5\n"
+                                           "    6.5    is the sum of 1 contribution; the gradient is 6.5\n",
+                                           "gradient of x[0]\n"
+                                           "    -2.5    node 0, mul, test_explain.c:: da = dy * b; db = dy * a\n"
+                                           "        -9 = 1 * -9    dy[9] * y[9]\n"
+                                           "        8.5 = 1 * 8.5    dy[8] * y[8]\n"
+                                           "        -7 = 1 * -7    dy[7] * y[7]\n"
+                                           "        6.5 = 1 * 6.5    dy[6] * y[6]\n"
+                                           "        -5 = 1 * -5    dy[5] * y[5]\n"
+                                           "        4.5 = 1 * 4.5    dy[4] * y[4]\n"
+                                           "        -3 = 1 * -3    dy[3] * y[3]\n"
+                                           "        2.5 = 1 * 2.5    dy[2] * y[2]\n"
+                                           "        and 2 smaller terms, together -0.5\n"
+                                           "    -2.5    is the sum of 1 contribution; the gradient is -2.5\n"};
+    double number[10];
+    for (int i = 0; i < 10; i++)
+        number[i] = i % 2 ? -i : i + 0.5;
+    for (int n = 8; n <= 10; n++) {
+        th_tensor *x = numbers(TH_FLOAT64, "x", TH_SHAPE(1), (const double[]){2}),
+                  *y = numbers(TH_FLOAT64, "y", TH_SHAPE(n), number);
+        ck_assert_int_eq(th_backward(th_sum(th_mul(x, y), TH_ALL_AXES, NULL), NULL), TH_OK);
+        is_exactly(x, TH_INDEX(0), expected[n - 8]);
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
+/* Each call of the allocator fails once. The text ends at the error, and nothing leaks. */
+START_TEST(without_memory_there_is_an_error)
+{
+    test_memory memory = {0};
+    th_context *outer = ctx;
+    ctx = th_context_new(&(th_context_options){.threads = 1, .allocator = allocator_of(&memory)});
+    th_keep_values(ctx, true);
+    th_tensor *x = th_set_requires_gradient(th_full(ctx, TH_FLOAT64, TH_SHAPE(60, 1), 1), true),
+              *b = th_set_requires_gradient(th_full(ctx, TH_FLOAT64, TH_SHAPE(8), 2), true);
+    ck_assert_int_eq(th_backward(th_sum(th_exp(th_div(x, b)), TH_ALL_AXES, NULL), NULL), TH_OK);
+    char *whole = strdup(explained(b, TH_INDEX(3)));
+    const size_t live = th_memory(ctx).live;
+    int failures = 0;
+    for (int64_t call = 1;; call++) {
+        free(text);
+        FILE *file = open_memstream(&text, &text_size);
+        memory.fail_at = memory.calls + call;
+        const th_status status = th_tape_explain(ctx, file, b, TH_INDEX(3));
+        const bool failed = memory.calls >= memory.fail_at;
+        memory.fail_at = 0;
+        fclose(file);
+        ck_assert_int_eq(status, failed ? TH_ERROR_MEMORY : TH_OK);
+        ck_assert_int_eq(th_error_code(ctx), status);
+        ck_assert_int_eq(strncmp(text, whole, strlen(text)), 0);
+        ck_assert_int_eq(strcmp(text, whole) == 0, !failed);
+        th_error_clear(ctx);
+        ck_assert_uint_eq(th_memory(ctx).live, live);
+        if (!failed)
+            break;
+        failures++;
+    }
+    ck_assert_int_gt(failures, 0);
+    free(whole);
+    th_context_free(ctx);
+    ck_assert_uint_eq(memory.bytes, 0);
+    ctx = outer;
 }
 END_TEST
 
@@ -266,6 +443,9 @@ int main(void)
 {
     TCase *tests = new_suite("explain", open_all, close_all);
     tcase_add_test(tests, explains_a_product);
+    tcase_add_test(tests, texts_are_as_written);
+    tcase_add_test(tests, texts_of_many_terms);
+    tcase_add_test(tests, without_memory_there_is_an_error);
     tcase_add_test(tests, explains_shared_variables);
     tcase_add_test(tests, explains_broadcasting);
     tcase_add_test(tests, explains_matrix_products);

@@ -6,6 +6,8 @@
 
 #include "export/json.h"
 #include "folder.h"
+#include "tapehead/gradient_check.h"
+#include "tapehead/op.h"
 #include "tapehead/tapehead.h"
 
 #include "context.h"
@@ -151,6 +153,63 @@ START_TEST(contributions_to_parts)
 }
 END_TEST
 
+/* Appends the line of the script that computes the result of a sample, without its comment, unless it is the same as the
+ * last one. */
+static void append_call(const th_op *op, const th_sample *sample, FILE *calls)
+{
+    static char last[600];
+    char call[600];
+    th_tensor *inputs[TH_MAX_SAMPLE_INPUTS] = {NULL};
+    size_t bytes;
+    for (int i = 0; i < sample->n_inputs; i++)
+        if (sample->input[i % TH_MAX_INPUTS].storage)
+            return; /* exports refuse stored inputs */
+    ck_assert_int_eq(th_sample_inputs(ctx, sample, TH_FLOAT64, 5, inputs), TH_OK);
+    for (int i = 0; i < sample->n_inputs; i++)
+        if (inputs[i] && th_dtype_of(inputs[i]) == TH_FLOAT64 && !sample->input[i % TH_MAX_INPUTS].constant)
+            th_set_requires_gradient(inputs[i], true);
+    th_tensor *y = th_apply_n(op, sample->attributes, sample->n_inputs, inputs, NULL);
+    ck_assert_ptr_nonnull(y);
+    if (!th_requires_gradient(y))
+        return;
+    ck_assert_msg(th_tape_write_python(ctx, in_folder("a.py"), NULL) == TH_OK, "%s", th_error_message(ctx));
+    free(script);
+    script = read_bytes(in_folder("a.py"), &bytes);
+    char *line = strstr(script, "    # forward");
+    ck_assert_ptr_nonnull(line);
+    line = strchr(line, '\n') + 1;
+    line += strspn(line, " ");
+    snprintf(call, sizeof call, "%.*s", (int)(strstr(line, "  # node") - line), line);
+    if (strcmp(call, last) != 0)
+        fprintf(calls, "%s\n", call);
+    memcpy(last, call, sizeof last);
+    th_tape_clear(ctx);
+    for (int i = 0; i < sample->n_inputs; i++)
+        th_tensor_free(inputs[i]);
+    no_error();
+}
+
+/* The calls of all operations, with the attributes of their samples, are in a file. */
+START_TEST(calls_are_as_written)
+{
+    char *text = NULL;
+    size_t size, bytes;
+    FILE *calls = open_memstream(&text, &size);
+    for (int i = 0; i < th_op_count(); i++)
+        for (const th_sample *sample = th_op_at(i)->samples; sample && sample->name; sample++)
+            append_call(th_op_at(i), sample, calls);
+    fclose(calls);
+    char *expected = read_bytes(FIXTURES "/export/calls.txt", &bytes), *rest = expected, *own = text;
+    for (int number = 1; own || rest; number++) {
+        const char *line = strsep(&own, "\n"), *wanted = strsep(&rest, "\n");
+        ck_assert_msg(line && wanted && strcmp(line, wanted) == 0, "calls.txt, line %d is \"%.300s\", not \"%.300s\"",
+                      number, line ? line : "", wanted ? wanted : "");
+    }
+    free(expected);
+    free(text);
+}
+END_TEST
+
 /* The largest axis becomes shorter until all elements fit, or until another one is larger. */
 START_TEST(cropped_sizes)
 {
@@ -227,6 +286,7 @@ int main(void)
     tcase_add_test(tests, axes_and_indices);
     tcase_add_test(tests, scalings_of_rotary_positions);
     tcase_add_test(tests, names_of_outputs);
+    tcase_add_test(tests, calls_are_as_written);
     tcase_add_test(tests, contributions_to_parts);
     tcase_add_test(tests, cropped_sizes);
     tcase_add_test(tests, large_tapes_are_cropped_to_the_limit);
