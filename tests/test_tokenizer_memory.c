@@ -19,6 +19,7 @@
 #include "tapehead/models.h"
 
 #include "context.h"
+#include "counted_malloc.h"
 #include "folder.h"
 
 static test_memory memory;
