@@ -177,6 +177,18 @@ static void echo(const th_message *send, int n_send, const th_message *receive, 
         }
 }
 
+/* Returns the bytes that every process sends for the norm: the weight and the loss of its shards, and sums of its chunks. */
+static size_t norm_bytes(const exchange_plan *p)
+{
+    int64_t most = 0;
+    for (int r = 0; r < p->size; r++) {
+        const int64_t chunks = (p->cut[r + 1] - p->cut[r] + CHUNK - 1) / CHUNK;
+        most = chunks > most ? chunks : most;
+    }
+    const int64_t numbers = 2 * ((p->shards + p->size - 1) / p->size) + most;
+    return (size_t)(numbers < 4 ? 4 : numbers) * sizeof(double);
+}
+
 /* A step is an agreement, the gradients, their norm, and the parameters. */
 static const char *exchange(void *user, const th_message *send, int n_send, const th_message *receive, int n_receive,
                             double seconds)
@@ -184,6 +196,8 @@ static const char *exchange(void *user, const th_message *send, int n_send, cons
     (void)seconds;
     exchange_plan *p = user;
     const int at = p->exchanges++ - p->rounds;
+    if (p->phase > 0 && at == p->pieces)
+        ck_assert_uint_eq(send[0].bytes, norm_bytes(p));
     if (p->phase == 0 || at < 0 || (at >= p->pieces && at < p->pieces + p->rounds))
         echo(send, n_send, receive, n_receive);
     else if (at < p->pieces)
@@ -246,6 +260,15 @@ static void compare_steps(int rank, int size, int shards, int64_t elements)
             if (r != rank || shards % size == 0)
                 wrong += p.v[i] != (r != rank ? (float)r : 0 - tree_sum(0, count, shards, i) * rate);
     ck_assert_int_eq(wrong, 0);
+    const size_t live = th_memory(c).live;
+    p.phase = 0;
+    for (int i = 0; i < 2; i++) { /* a freed optimizer leaves nothing: another one takes its memory */
+        th_optimizer_free(o);
+        o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .shards = shards, .group = group});
+        compute_shards(o, v, elements, true);
+        ck_assert_msg(th_optimizer_step(o) == TH_OK, "%s", th_error_message(c));
+    }
+    ck_assert_uint_eq(th_memory(c).live, live);
     th_context_free(c);
     ck_assert_uint_eq(memory.bytes, 0);
 }
