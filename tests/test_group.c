@@ -379,6 +379,32 @@ static int freeze_another(const th_transport *transport, void *user)
     return 0;
 }
 
+/* Process 1 has another option of a group of parameters. */
+static int change_a_group(const th_transport *transport, void *user)
+{
+    const bool other = transport->rank == 1, factor = *(const bool *)user;
+    th_context *c = th_context_new(&(th_context_options){.threads = 1});
+    th_module *m = th_dense_new(c, 3, 2, NULL);
+    th_group *group = th_group_new(c, transport);
+    const th_parameter_group groups[] = {{.pattern = "bias",
+                                          .learning_rate_factor = factor && other ? 0.5 : 1,
+                                          .weight_decay = !factor && other ? 0.25 : 0}};
+    th_optimizer *o = th_sgd_new(
+        m, &(th_sgd_options){.learning_rate = 1, .shards = 2, .group = group, .groups = groups, .n_groups = 1});
+    process_assert(o != NULL && th_group_set_timeout(group, 20) == TH_OK);
+    process_assert(one_step(o, m, &usual) == TH_ERROR_STATE);
+    process_assert(strstr(th_error_message(c), "the checksum of the optimizer's options is "));
+    th_context_free(c);
+    return 0;
+}
+
+START_TEST(processes_have_the_same_groups_of_parameters)
+{
+    bool factor = _i != 0;
+    run_processes(2, change_a_group, &factor);
+}
+END_TEST
+
 START_TEST(processes_freeze_the_same_parameters)
 {
     run_processes(2, freeze_another, NULL);
@@ -645,6 +671,7 @@ int main(void)
     tcase_add_test(one, shards_draw_different_numbers_and_a_repeated_loop_the_same);
     tcase_add_test(one, open_nodes_take_one_gradient_for_each_level);
     TCase *several = new_suite("groups of several processes", NULL, NULL);
+    tcase_add_loop_test(several, processes_have_the_same_groups_of_parameters, 0, 2);
     tcase_add_test(several, processes_freeze_the_same_parameters);
     tcase_add_loop_test(several, every_process_reports_the_same_error, 0, DIFFERENCES);
     tcase_add_loop_test(several, processes_with_other_options_of_a_model_are_an_error, 0, OTHER_MODELS);

@@ -370,6 +370,95 @@ START_TEST(processes_share_a_step_with_the_same_bits)
 }
 END_TEST
 
+/* -- gradients whose squares overflow, and gradients that are not finite, in the parts of several processes -- */
+
+/* The gradient of three parameters is `size`, with up to two other elements. */
+typedef struct {
+    double size;
+    struct {
+        int parameter; /* 0: none; 1 to 3 */
+        int64_t element;
+        double number;
+    } other[2];
+} extremes;
+
+typedef struct {
+    extremes of;
+    struct {
+        th_status status;
+        char message[400];
+        double norm, last; /* last: an element of the last parameter after the step */
+    } * result;            /* shared; [MAX_PROCESSES] */
+} extremes_run;
+
+enum { FIRST = 20000, SECOND = 70000, THIRD = 7 };
+
+static th_status step_of_extremes(const extremes *e, th_optimizer *o, th_module *m)
+{
+    static const int64_t sizes[] = {FIRST, SECOND, THIRD};
+    static const char *const names[] = {"first", "second", "third"};
+    static double number[SECOND];
+    for (th_shard shard = th_optimizer_shards(o); th_shard_next(&shard); th_tape_clear(m->ctx))
+        for (int k = 0; k < 3; k++) {
+            for (int64_t i = 0; i < sizes[k]; i++)
+                number[i] = shard.index == 1 ? e->size : 0;
+            for (int i = 0; i < 2 && shard.index == 1; i++)
+                if (e->other[i].parameter == k + 1)
+                    number[e->other[i].element] = e->other[i].number;
+            th_tensor *g = th_from_data(m->ctx, TH_FLOAT64, TH_SHAPE(sizes[k]), number);
+            process_assert(th_backward(th_module_find_parameter(m, names[k]), &(th_backward_options){.cotangent = g}) ==
+                           TH_OK);
+            th_tensor_free(g);
+        }
+    return th_optimizer_step(o);
+}
+
+static int step_with_extremes(const th_transport *transport, void *user)
+{
+    const extremes_run *r = user;
+    th_context *c = th_context_new(&(th_context_options){.threads = 1, .default_dtype = TH_FLOAT64});
+    th_group *group = transport->size > 1 ? th_group_new(c, transport) : NULL;
+    th_module *m = th_module_new(c, sizeof *m, "extremes", NULL);
+    th_module_add_parameter(m, "first", TH_SHAPE(FIRST));
+    th_module_add_parameter(m, "second", TH_SHAPE(SECOND));
+    th_tensor *last = th_module_add_parameter(m, "third", TH_SHAPE(THIRD));
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1, .max_norm = 1, .shards = 5, .group = group});
+    r->result[transport->rank].status = step_of_extremes(&r->of, o, m);
+    snprintf(r->result[transport->rank].message, 400, "%s", th_error_message(c));
+    th_error_clear(c);
+    r->result[transport->rank].norm = th_optimizer_gradient_norm(o);
+    r->result[transport->rank].last = th_get(last, TH_INDEX(THIRD - 1));
+    th_context_free(c);
+    return 0;
+}
+
+START_TEST(extreme_gradients_are_treated_as_by_one_process)
+{
+    static const extremes cases[] = {
+        {1e200, {{0}}},
+        {1e200, {{2, 69999, -3e250}}},
+        {1e-200, {{1, 16384, 1e300}}},
+        {1, {{2, 60000, INFINITY}}},
+        {1, {{1, 3, -INFINITY}, {2, 69999, NAN}}},
+        {1, {{3, 6, INFINITY}, {2, 20000, NAN}}},
+        {1e200, {{2, 69999, NAN}, {2, 16384, INFINITY}}},
+    };
+    extremes_run alone = {cases[_i], shared_memory(MAX_PROCESSES * sizeof *alone.result)},
+                 together = {cases[_i], shared_memory(MAX_PROCESSES * sizeof *alone.result)};
+    run_processes(1, step_with_extremes, &alone);
+    ck_assert_int_eq(alone.result[0].status, _i < 3 ? TH_OK : TH_ERROR_VALUE);
+    for (int n = 2; n <= 5; n += _i == 0 ? 1 : 3) {
+        run_processes(n, step_with_extremes, &together);
+        for (int rank = 0; rank < n; rank++) {
+            ck_assert_int_eq(together.result[rank].status, alone.result[0].status);
+            ck_assert_str_eq(together.result[rank].message, alone.result[0].message);
+            ck_assert_double_eq(together.result[rank].norm, alone.result[0].norm);
+            ck_assert_double_eq(together.result[rank].last, alone.result[0].last);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *sums = new_suite("sums of shards", setup, close_context);
@@ -383,5 +472,6 @@ int main(void)
     tcase_add_test(sums, nothing_happens_behind_the_last_shard);
     TCase *processes = new_suite("shards of processes", NULL, NULL);
     tcase_add_loop_test(processes, processes_share_a_step_with_the_same_bits, 0, 5);
+    tcase_add_loop_test(processes, extreme_gradients_are_treated_as_by_one_process, 0, 7);
     return run_suites();
 }
