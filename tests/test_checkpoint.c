@@ -1,5 +1,6 @@
 /* Checkpoints: what they restore, and how they differ from the program. Every difference is named. */
 #include "tapehead/models.h"
+#include "tensor/random_state.h"
 
 #include "checkpoint_pair.h"
 
@@ -43,6 +44,45 @@ START_TEST(a_checkpoint_has_everything)
     for (int i = 0; i < 10; i++)
         ck_assert_str_eq(th_safetensors_at(file, i)->name, names[i]);
     ck_assert_str_eq(lines, "");
+}
+END_TEST
+
+/* The next random number of each stream, and those of a step that is repeated, are the same. */
+START_TEST(random_streams_continue)
+{
+    step();
+    for (int i = 0; i < 5; i++) {
+        th_random_state state = th_random_state_get(ctx);
+        state.step += i;
+        state.seed = UINT64_C(0xfedcba9876543210) + (uint64_t)i;
+        state.calls_at_clear = (uint32_t)(100 + i);
+        for (int k = 0; k < TH_STREAM_COUNT; k++)
+            state.calls[k] = UINT32_MAX - (uint32_t)(10 * k + i);
+        th_random_state_set(ctx, &state);
+        save();
+        th_random_state_set(ctx, &(th_random_state){.seed = 1});
+        ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
+        const th_random_state again = th_random_state_get(ctx);
+        ck_assert_uint_eq(again.seed, state.seed);
+        ck_assert_int_eq(again.step, state.step);
+        ck_assert_uint_eq(again.calls_at_clear, state.calls_at_clear);
+        for (int k = 0; k < TH_STREAM_COUNT; k++)
+            ck_assert_uint_eq(again.calls[k], state.calls[k]);
+    }
+}
+END_TEST
+
+/* The parameters change, so gradients of the old ones do not stay. */
+START_TEST(loading_empties_gradients)
+{
+    save();
+    ck_assert_int_eq(th_backward(th_sum(th_module_find_parameter(model, "second.scale"), TH_ALL_AXES, NULL), NULL),
+                     TH_OK);
+    ck_assert_ptr_nonnull(th_gradient(th_module_find_parameter(model, "second.scale")));
+    th_tape_clear(ctx);
+    ck_assert_msg(load() == TH_OK, "%s", th_error_message(ctx));
+    ck_assert_ptr_null(th_gradient(th_module_find_parameter(model, "second.scale")));
+    no_error();
 }
 END_TEST
 
@@ -174,6 +214,8 @@ int main(void)
 {
     TCase *tests = new_suite("checkpoints", setup, teardown);
     tcase_add_test(tests, a_checkpoint_has_everything);
+    tcase_add_test(tests, random_streams_continue);
+    tcase_add_test(tests, loading_empties_gradients);
     tcase_add_test(tests, numbers_are_restored_exactly);
     tcase_add_test(tests, every_difference_is_named);
     tcase_add_test(tests, changed_options_are_an_error_unless_allowed);
