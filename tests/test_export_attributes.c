@@ -280,6 +280,26 @@ START_TEST(large_tapes_are_cropped_to_the_limit)
 }
 END_TEST
 
+/* The limit of a tape without attention, to the element: the first of 2^20, 7/8 of it, ... with which the arrays fit. */
+START_TEST(the_limit_of_large_arrays_is_exact)
+{
+    enum { N = 50000, ALL = 320000 };
+    size_t bytes;
+    th_tensor *x = th_set_name(leaf(TH_SHAPE(N)), "x");
+    ck_assert_int_eq(th_backward(th_sum(th_exp(x), TH_ALL_AXES, NULL), NULL), TH_OK);
+    ck_assert_int_eq(th_tape_write_html(ctx, in_folder("a.html"), &(th_html_options){.max_differences = -1}), TH_OK);
+    char *page = read_bytes(in_folder("a.html"), &bytes), *at = strstr(page, "\"value\":{\"shape\":[");
+    ck_assert_ptr_nonnull(at);
+    int64_t limit = 1 << 20;
+    /* two values, two gradients and two contributions of `limit` elements; the loss and its gradient: 8 bytes are 32 / 3
+     * characters, and an array has 60 more */
+    while (6 * (limit * 32 / 3 + 60) + 2 * (32 / 3 + 60) > ALL)
+        limit -= limit / 8;
+    ck_assert_int_eq(atoi(at + strlen("\"value\":{\"shape\":[")), limit);
+    free(page);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("export attributes", setup, teardown);
@@ -290,5 +310,6 @@ int main(void)
     tcase_add_test(tests, contributions_to_parts);
     tcase_add_test(tests, cropped_sizes);
     tcase_add_test(tests, large_tapes_are_cropped_to_the_limit);
+    tcase_add_test(tests, the_limit_of_large_arrays_is_exact);
     return run_suites();
 }

@@ -74,6 +74,50 @@ static th_tensor *usual_product(void)
     return product(leaf(TH_FLOAT32, 0.1, -2), leaf(TH_FLOAT32, 1e-9, 3));
 }
 
+/* Numbers have the fewest digits that tell them from all others of their type, in the attributes and in the data. */
+START_TEST(numbers_are_shortest)
+{
+    static const double number[] = {0.1,      -2.5e-7,   1e16, 9999999999999998, 1e-4, 9.99e-5, 1e300, 5e-324, -1e-100,
+                                    INFINITY, -INFINITY, NAN,  1.0 / 3,          -0.0, 12,      1.5e10};
+    for (int i = 0; i < 2; i++) {
+        const th_dtype type = i ? TH_FLOAT32 : TH_FLOAT64;
+        th_tensor *x = th_set_requires_gradient(th_empty(ctx, type, TH_SHAPE(4, 4)), true);
+        for (int j = 0; j < 16; j++)
+            ck_assert_int_eq(th_set(x, TH_INDEX(j / 4, j % 4), number[j]), TH_OK);
+        th_clamp(th_scale(th_scale(x, 1.0 / 3), 1e-100), -INFINITY, 2e20);
+        const char *script = written(false);
+        has(script,
+            i ? "    \"x0\": (\"float32\", (4, 4), \"0.1 -2.5e-07 1e16 1e16 1e-04 9.99e-05 inf 0 -0 inf -inf nan "
+                "0.33333334 -0 12 15000000000\"),\n"
+              : "    \"x0\": (\"float64\", (4, 4), \"0.1 -2.5e-07 1e16 9999999999999998 0.0001 9.99e-05 1e300 5e-324 "
+                "-1e-100 inf -inf nan 0.3333333333333333 -0 12 15000000000\"),\n");
+        has(script, "th_scale(x0, factor=0.3333333333333333)");
+        has(script, "th_scale(y0, factor=1e-100)");
+        has(script, "low=-math.inf, high=2e20)");
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
+/* 64 numbers are decimal, 65 are in base64: lines of 112 characters. */
+START_TEST(many_numbers_are_in_base64)
+{
+    for (int n = 64; n <= 65; n++) {
+        th_neg(th_set_requires_gradient(th_zeros(ctx, TH_FLOAT64, TH_SHAPE(n)), true));
+        const char *script = written(false),
+                   *data = strstr(script, n == 64 ? "\"x0\": (\"float64\", (64,), \"0 0 0 "
+                                                  : "\"x0\": (\"float64\", (65,), b64decode(\"\"\"\nAAAA");
+        ck_assert_msg(data != NULL, "%.3000s", strstr(script, "LEAVES = "));
+        if (n == 65) { /* 520 bytes: 6 lines of 84, and 16 */
+            data = strchr(data, '\n') + 1;
+            for (int line = 0; line < 7; line++, data = strchr(data, '\n') + 1)
+                ck_assert_uint_eq(strcspn(data, "\n\""), line < 6 ? 112u : 24u);
+        }
+        th_tape_clear(ctx);
+    }
+}
+END_TEST
+
 START_TEST(has_lines_and_exact_numbers)
 {
     ck_assert_int_eq(th_backward(usual_product(), NULL), TH_OK);
@@ -335,6 +379,8 @@ END_TEST
 int main(void)
 {
     TCase *tests = new_suite("export_python", open_all, close_all);
+    tcase_add_test(tests, numbers_are_shortest);
+    tcase_add_test(tests, many_numbers_are_in_base64);
     tcase_add_test(tests, has_lines_and_exact_numbers);
     tcase_add_test(tests, numpy_has_the_rules);
     tcase_add_test(tests, numpy_adds_gradients_of_shared_variables);
