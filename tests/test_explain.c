@@ -421,6 +421,11 @@ START_TEST(refuses_wrong_arguments)
     expect_status(th_tape_explain(ctx, file, x, TH_INDEX(0, 0)), TH_ERROR_INDEX, "2 indices given for a tensor (2)");
     expect_status(th_tape_explain(ctx, file, unused, TH_INDEX(0)), TH_ERROR_STATE, "backward did not reach it");
     th_tape_clear(ctx);
+    th_empty_gradient(x);
+    th_tensor *constant = th_ones(ctx, TH_FLOAT64, TH_SHAPE(2));
+    backward(th_mul(x, constant));
+    expect_status(th_tape_explain(ctx, file, constant, TH_INDEX(0)), TH_ERROR_STATE, "backward did not reach it");
+    th_tape_clear(ctx);
     backward(th_exp(x));
     expect_status(th_tape_explain(ctx, file, x, TH_INDEX(0)), TH_ERROR_STATE, "gradients that leaves had before");
     fclose(file);
