@@ -165,6 +165,29 @@ START_TEST(end_tokens_outside_the_vocabulary)
 }
 END_TEST
 
+/* Exactly the tokens are written, and only if there is memory for all of them. */
+START_TEST(end_tokens_fill_the_memory_that_is_given)
+{
+    int64_t tokens[4] = {-5, -5, -5, -5};
+    int n = 9;
+    write_config("{\"model_type\": \"llama\", \"vocab_size\": 65, \"eos_token_id\": [3, 64, 0]}");
+    expect_status(th_pretrained_end_tokens(ctx, directory, tokens, 2, &n), TH_ERROR_ARGUMENT,
+                  "has 3 end tokens, but there is memory for 2");
+    ck_assert(n == 9 && tokens[0] == -5);
+    ck_assert_int_eq(th_pretrained_end_tokens(ctx, directory, tokens, 3, &n), TH_OK);
+    ck_assert(n == 3 && tokens[0] == 3 && tokens[1] == 64 && tokens[2] == 0 && tokens[3] == -5);
+    expect_status(th_pretrained_end_tokens(ctx, directory, NULL, 1, &n), TH_ERROR_ARGUMENT, "needs a folder, memory");
+    expect_status(th_pretrained_end_tokens(ctx, directory, tokens, -1, &n), TH_ERROR_ARGUMENT,
+                  "needs a folder, memory");
+    expect_status(th_pretrained_end_tokens(ctx, directory, tokens, 3, NULL), TH_ERROR_ARGUMENT,
+                  "needs a folder, memory");
+    expect_status(th_pretrained_end_tokens(ctx, NULL, tokens, 3, &n), TH_ERROR_ARGUMENT, "needs a folder, memory");
+    write_config("{\"model_type\": \"llama\", \"vocab_size\": 65, \"eos_token_id\": null}");
+    ck_assert_int_eq(th_pretrained_end_tokens(ctx, directory, NULL, 0, &n), TH_OK);
+    ck_assert_int_eq(n, 0);
+}
+END_TEST
+
 /* transformers writes the family's default into the files of every model, also of a small one. */
 START_TEST(default_end_token_of_a_small_model)
 {
@@ -245,6 +268,7 @@ int main(void)
     tcase_add_test(tests, numbers_outside_their_range);
     tcase_add_test(tests, unusual_numbers_of_real_models);
     tcase_add_test(tests, end_tokens_outside_the_vocabulary);
+    tcase_add_test(tests, end_tokens_fill_the_memory_that_is_given);
     tcase_add_test(tests, default_end_token_of_a_small_model);
     tcase_add_test(tests, tokens_outside_the_vocabulary);
     tcase_add_test(tests, begin_token_of_an_export);

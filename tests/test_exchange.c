@@ -48,6 +48,7 @@ typedef struct {
     node node[MOST_PROCESSES * 8];        /* the largest subtrees of each process's shards */
     int64_t piece;                        /* elements */
     int exchanges, rounds, pieces, phase; /* of the current step; phase 0: nothing is compared */
+    int failing;                          /* the exchange that fails; 0: none */
 } exchange_plan;
 
 static int first_shard(const exchange_plan *p, int rank)
@@ -196,6 +197,8 @@ static const char *exchange(void *user, const th_message *send, int n_send, cons
     (void)seconds;
     exchange_plan *p = user;
     const int at = p->exchanges++ - p->rounds;
+    if (p->failing > 0 && p->exchanges == p->failing)
+        return "the network is down";
     if (p->phase > 0 && at == p->pieces)
         ck_assert_uint_eq(send[0].bytes, norm_bytes(p));
     if (p->phase == 0 || at < 0 || (at >= p->pieces && at < p->pieces + p->rounds))
@@ -329,10 +332,49 @@ START_TEST(a_step_without_memory_can_be_repeated)
 }
 END_TEST
 
+/* Makes a step in which an exchange fails. Returns whether there was such an exchange. */
+static bool fail_in(int exchange_number, bool local)
+{
+    exchange_plan p = plan_of(1, 3, 6, 3 * CHUNK);
+    const th_transport transport = {.rank = 1, .size = 3, .exchange = exchange, .user = &p};
+    th_context *c = th_context_new(&(th_context_options){.threads = 1});
+    th_module *m = th_module_new(c, sizeof *m, "vector", NULL);
+    th_tensor *v = th_module_add_parameter(m, "v", TH_SHAPE(3 * CHUNK));
+    th_optimizer *o = th_sgd_new(m, &(th_sgd_options){.learning_rate = 1,
+                                                      .shards = 6,
+                                                      .group = th_group_new(c, &transport),
+                                                      .diloco = {.local_steps = local}});
+    compute_shards(o, v, 3 * CHUNK, false);
+    p.failing = exchange_number;
+    const th_status status = th_optimizer_step(o);
+    const bool failed = p.exchanges >= exchange_number;
+    ck_assert_int_eq(status, failed ? TH_ERROR_PROCESS : TH_OK);
+    ck_assert_int_eq(p.exchanges, failed ? exchange_number : exchange_number - 1);
+    if (failed)
+        ck_assert_msg(strstr(th_error_message(c), "rank 1 of 3: the network is down"), "%s", th_error_message(c));
+    th_error_clear(c);
+    compute_shards(o, v, 3 * CHUNK, false);
+    p.failing = 0;
+    ck_assert_int_eq(th_optimizer_step(o), failed ? TH_ERROR_PROCESS : TH_OK);
+    ck_assert(!failed || strstr(th_error_message(c), "an earlier exchange with the other processes failed"));
+    th_context_free(c);
+    return failed;
+}
+
+START_TEST(a_step_ends_with_the_exchange_that_fails)
+{
+    int number = 1;
+    while (fail_in(number, _i != 0))
+        number++;
+    ck_assert_int_ge(number, 2 + 2 + 1 + 2 + 1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = new_suite("exchange", NULL, NULL);
     tcase_add_test(tests, a_step_without_memory_can_be_repeated);
+    tcase_add_loop_test(tests, a_step_ends_with_the_exchange_that_fails, 0, 2);
     tcase_add_loop_test(tests, a_process_exchanges_and_adds_its_part, 0, GROUPS);
     return run_suites();
 }
