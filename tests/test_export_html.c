@@ -292,6 +292,28 @@ START_TEST(attention)
 }
 END_TEST
 
+/* With a loss of 0 o + 2 L, where L is the log-sum-exp, the gradient of the scores is twice the weights. */
+START_TEST(gradient_of_the_log_sum_exp)
+{
+    const th_dtype type = _i ? TH_FLOAT64 : TH_FLOAT32;
+    th_tensor *q = th_set_requires_gradient(th_uniform(ctx, type, TH_SHAPE(1, 2, 3, 2), -1, 1), true), *sums = NULL;
+    th_tensor *o = th_scaled_dot_product_attention(q, q, q, &(th_attention_options){.log_sum_exp = &sums});
+    ck_assert_int_eq(th_backward(th_add(total(th_scale(o, 0)), total(th_scale(sums, 2))), NULL), TH_OK);
+    json_t *root = data_of(NULL);
+    const json_t *node, *inside = NULL;
+    double weight[18], gradient[18];
+    size_t n;
+    json_array_foreach (json_object_get(root, "nodes"), n, node)
+        if (!json_is_null(json_object_get(node, "attention")))
+            inside = json_object_get(node, "attention");
+    ck_assert_int_eq(numbers_of(json_object_get(inside, "weights"), weight, 18), 18);
+    ck_assert_int_eq(numbers_of(json_object_get(inside, "dscores"), gradient, 18), 18);
+    for (int i = 0; i < 18; i++)
+        ck_assert_double_eq_tol(gradient[i], 2 * weight[i], _i ? 1e-15 : 1e-7);
+    json_decref(root);
+}
+END_TEST
+
 /* The scores on the page are the products, with the mask's numbers added at visible pairs; a hidden pair has the product or 0. */
 START_TEST(scores_of_attention)
 {
@@ -576,6 +598,7 @@ int main(void)
     tcase_add_test(tests, strided);
     tcase_add_test(tests, cropped);
     tcase_add_test(tests, attention);
+    tcase_add_loop_test(tests, gradient_of_the_log_sum_exp, 0, 2);
     tcase_add_loop_test(tests, scores_of_attention, 0, 2);
     tcase_add_test(tests, hostile_names);
     tcase_add_test(tests, long_names);
