@@ -112,6 +112,70 @@ START_TEST(parts_of_a_packed_module_are_saved_as_one)
 }
 END_TEST
 
+/* -- the configuration -- */
+
+/* Checks the whole adapter_config.json of an adapter of q_proj, k_proj, v_proj together and linear1. */
+static void expect_config(const th_lora_options *options, const char *base, const char *expected)
+{
+    static const char *const patterns[] = {"in_proj", "linear1"};
+    const th_language_model_options sizes = {.vocabulary = 16, .length = 8, .width = 16, .heads = 2, .layers = 2};
+    th_module *model = th_language_model_new(ctx, &sizes);
+    th_lora_options all = *options;
+    size_t bytes;
+    all.patterns = patterns;
+    all.n_patterns = 2;
+    ck_assert_int_eq(th_lora_attach(model, &all), TH_OK);
+    ck_assert_int_eq(th_lora_save(model, in_folder("adapter"), &(th_lora_save_options){.base_model = base}), TH_OK);
+    char *text = read_bytes(in_folder("adapter/adapter_config.json"), &bytes);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
+START_TEST(configurations_are_as_written)
+{
+    expect_config(&(th_lora_options){.rank = 3, .alpha = 6.5, .dropout = 0.25, .rank_stabilized = true}, "a \"base\"",
+                  "{\n"
+                  "  \"alpha_pattern\": {},\n"
+                  "  \"auto_mapping\": null,\n"
+                  "  \"base_model_name_or_path\": \"a \\\"base\\\"\",\n"
+                  "  \"bias\": \"none\",\n"
+                  "  \"fan_in_fan_out\": false,\n"
+                  "  \"inference_mode\": true,\n"
+                  "  \"init_lora_weights\": true,\n"
+                  "  \"lora_alpha\": 6.5,\n"
+                  "  \"lora_dropout\": 0.25,\n"
+                  "  \"modules_to_save\": null,\n"
+                  "  \"peft_type\": \"LORA\",\n"
+                  "  \"r\": 3,\n"
+                  "  \"rank_pattern\": {},\n"
+                  "  \"target_modules\": [\"c_attn\", \"c_fc\"],\n"
+                  "  \"task_type\": \"CAUSAL_LM\",\n"
+                  "  \"use_dora\": false,\n"
+                  "  \"use_rslora\": true\n"
+                  "}\n");
+    expect_config(&(th_lora_options){.rank = 1}, NULL,
+                  "{\n"
+                  "  \"alpha_pattern\": {},\n"
+                  "  \"auto_mapping\": null,\n"
+                  "  \"base_model_name_or_path\": null,\n"
+                  "  \"bias\": \"none\",\n"
+                  "  \"fan_in_fan_out\": false,\n"
+                  "  \"inference_mode\": true,\n"
+                  "  \"init_lora_weights\": true,\n"
+                  "  \"lora_alpha\": 1,\n"
+                  "  \"lora_dropout\": 0.0,\n"
+                  "  \"modules_to_save\": null,\n"
+                  "  \"peft_type\": \"LORA\",\n"
+                  "  \"r\": 1,\n"
+                  "  \"rank_pattern\": {},\n"
+                  "  \"target_modules\": [\"c_attn\", \"c_fc\"],\n"
+                  "  \"task_type\": \"CAUSAL_LM\",\n"
+                  "  \"use_dora\": false,\n"
+                  "  \"use_rslora\": false\n"
+                  "}\n");
+}
+END_TEST
+
 /* -- refused -- */
 
 /* Copies Llama's adapter to the folder, with another value of a setting. */
@@ -270,6 +334,7 @@ int main(void)
     TCase *tests = new_suite("peft", setup, teardown);
     tcase_add_test(tests, adapters_of_peft_give_its_logits);
     tcase_add_test(tests, parts_of_a_packed_module_are_saved_as_one);
+    tcase_add_test(tests, configurations_are_as_written);
     tcase_add_test(tests, settings_that_change_the_result_are_refused_by_name);
     tcase_add_test(tests, tensors_that_do_not_fit_are_refused_by_name);
     tcase_add_test(tests, a_weight_of_a_packed_module_is_refused);
