@@ -6,8 +6,8 @@
 #include "memory.h"
 
 /* Volatile, because compilers assume that malloc and free change no variable of the program. */
-static volatile long calls, fail_at; /* call number fail_at fails; 0: none */
-static volatile long live;           /* allocations that have not been freed */
+__attribute__((unused)) static volatile long calls, fail_at; /* call number fail_at fails; 0: none */
+__attribute__((unused)) static volatile long live;           /* allocations that have not been freed */
 #if OWN_MALLOC
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);

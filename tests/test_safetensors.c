@@ -246,6 +246,38 @@ START_TEST(a_tensor_takes_what_fits_it)
 }
 END_TEST
 
+/* Tensors larger than any buffer, into another type and another layout, and from it: every element is at its place. */
+START_TEST(large_tensors_are_converted_in_pieces)
+{
+    enum { ROWS = 47, COLUMNS = 251 }; /* 94 KB as float64 */
+    const char *path = in_folder("large.safetensors");
+    th_tensor *full = th_empty(ctx, TH_FLOAT64, TH_SHAPE(ROWS, COLUMNS)),
+              *single = th_empty(ctx, TH_FLOAT32, TH_SHAPE(ROWS, COLUMNS));
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        ((double *)th_data(full))[i] = i + 0.25;
+        ((float *)th_data(single))[i] = (float)i - 0.5F;
+    }
+    const th_named_tensor named[] = {{"turned", th_swap_axes(full, 0, 1)}, {"single", single}};
+    ck_assert_int_eq(th_safetensors_write(ctx, path, named, 2, NULL, 0), TH_OK);
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    for (int turned = 0; turned < 2; turned++) { /* the layout in memory of the tensor that is read */
+        th_tensor *a = th_zeros(ctx, TH_FLOAT32, turned ? TH_SHAPE(ROWS, COLUMNS) : TH_SHAPE(COLUMNS, ROWS)),
+                  *b = th_zeros(ctx, TH_FLOAT64, turned ? TH_SHAPE(COLUMNS, ROWS) : TH_SHAPE(ROWS, COLUMNS));
+        ck_assert_int_eq(th_safetensors_read_into(file, "turned", turned ? th_swap_axes(a, 0, 1) : a), TH_OK);
+        ck_assert_int_eq(th_safetensors_read_into(file, "single", turned ? th_swap_axes(b, 0, 1) : b), TH_OK);
+        int wrong = 0;
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            const int across = i % COLUMNS * ROWS + i / COLUMNS;
+            wrong += ((const float *)th_data(a))[turned ? i : across] != (float)(i + 0.25);
+            wrong += ((const double *)th_data(b))[turned ? across : i] != i - 0.5;
+        }
+        ck_assert_int_eq(wrong, 0);
+    }
+    th_safetensors_close(file);
+    th_tape_clear(ctx);
+}
+END_TEST
+
 /* Types that are known, so that the other tensors of a file can be read, but that have no type here. */
 START_TEST(types_without_an_equal_here_are_not_read)
 {
@@ -536,6 +568,7 @@ int main(void)
 {
     TCase *tests = new_suite("safetensors", setup, teardown);
     tcase_add_test(tests, what_is_written_is_read);
+    tcase_add_test(tests, large_tensors_are_converted_in_pieces);
     tcase_add_test(tests, nothing_at_all_can_be_written);
     tcase_add_test(tests, what_cannot_be_written_is_named);
     tcase_add_test(tests, types_of_others_are_converted);
