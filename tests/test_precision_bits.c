@@ -592,6 +592,7 @@ START_TEST(test_kernels_leave_the_state)
             few.b = b;
             few.b_panel = K;
             kernels->few_rows(&few);
+            kernels->few_rows_stored(&few); /* any bits, too */
         }
         const th_float_state after = th_float_state_get();
         th_float_state_set(usual);

@@ -154,6 +154,11 @@ static void few_rows(const th_product_block *block)
     multiply_in_state(few_rows_fma, block);
 }
 
+static void few_rows_stored(const th_product_block *block)
+{
+    multiply_in_state(few_rows_stored_fma, block);
+}
+
 /* -- the functions of th_product_kernels -- */
 
 TH_INLINE void pack_fma(int parts, bool of_a, const part_operand *operand)
@@ -169,6 +174,6 @@ extern const th_product_kernels TH_KERNEL(product_fma)[MAX_PARTS];
 /* [parts - 1] */
 const th_product_kernels TH_KERNEL(product_fma)[MAX_PARTS] = {
     {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, TH_PART_GROUP, pack_a_1, pack_b_1, block_1, pack_a_1, few_rows,
-     NULL},
+     few_rows_stored},
     {"fma", TILE_ROWS, TILE_COLUMNS, TH_PART_GROUP, 2 * TH_PART_GROUP, pack_a_2, pack_b_2, block_2, NULL, NULL, NULL},
 };
