@@ -8,7 +8,9 @@
 
 #include "kernels/machine/machine.h"
 #include "kernels/machine/openblas.h"
+#include "kernels/machine/paths.h"
 #include "kernels/machine/processors.h"
+#include "kernels/products/product_block.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 
@@ -157,6 +159,73 @@ START_TEST(test_precisions_have_names)
     ck_assert(!th_machine_set_precision(&machine, (th_precision)17));
     ck_assert_int_eq(machine.precision, TH_PRECISION_BFLOAT16);
     ck_assert_str_eq(th_precision_name((th_precision)17), "?");
+}
+END_TEST
+
+/* -- paths: the times that a processor would take, in the order of the paths, and noise in all rounds but one -- */
+
+enum { PATHS = 3 };
+static const th_product_kernels three[PATHS] = {{.name = "fma"}, {.name = "avx512_bf16"}, {.name = "amx"}};
+static const double *invented;
+static int measurements;
+
+static double invented_time(const th_product_kernels *path)
+{
+    const int round = measurements++ / PATHS;
+    return invented[path - three] + (round == 3 ? 0 : 1 + measurements % 5);
+}
+
+/* The fastest path depends on times only, not on names: dot products at half rate lose, and so do slow tiles. */
+START_TEST(test_fastest_path)
+{
+    static const struct {
+        double times[PATHS];
+        int fastest;
+    } processors[] = {{{3, 4, 1}, 2}, {{3, 2, 8}, 1}, {{3, 4, 8}, 0}, {{2, 2, 2}, 2}};
+    const th_product_kernels *const paths[PATHS] = {&three[0], &three[1], &three[2]};
+    for (size_t i = 0; i < sizeof processors / sizeof *processors; i++) {
+        invented = processors[i].times;
+        measurements = 0;
+        ck_assert_ptr_eq(th_path_fastest(PATHS, paths, invented_time), &three[processors[i].fastest]);
+        measurements = 3 * PATHS;
+        ck_assert_ptr_eq(th_path_fastest(1, paths, invented_time), &three[0]);
+    }
+}
+END_TEST
+
+/* The measured product fits every path's panels, and every path of this processor computes it. */
+START_TEST(test_paths_are_measured)
+{
+    for (int i = 0; i < th_isa_choice_count; i++) {
+        const th_isa_choice *given = &th_isa_choices[i];
+        if (!given->products || (given->missing && given->missing()))
+            continue;
+        ck_assert_int_eq(TH_PATH_ROWS % given->products->rows, 0);
+        ck_assert_int_eq(TH_PATH_COLUMNS % given->products->columns, 0);
+        ck_assert_int_eq(TH_PATH_STEPS % given->products->group, 0);
+        ck_assert(th_panel_elements(given->products, TH_PATH_STEPS) <= TH_PATH_STEPS);
+        ck_assert(th_path_time(given->products) > 0);
+    }
+}
+END_TEST
+
+/* The automatic path belongs to the instruction set of the kernels, and is the same in all contexts of the process. */
+START_TEST(test_automatic_path)
+{
+    th_machine machine;
+    set("", "");
+    for (int i = 0; i < 4; i++) {
+        (void)th_machine_detect(&machine);
+        const struct th_product_kernels *before = machine.products;
+        ck_assert(th_machine_set_precision(&machine, TH_PRECISION_INT8));
+        ck_assert_ptr_eq(machine.products, before); /* int8 has no bfloat16 parts */
+        ck_assert(th_machine_set_precision(&machine, i % 2 ? TH_PRECISION_BFLOAT16 : TH_PRECISION_BFLOAT16X3));
+        ck_assert_ptr_eq(machine.products, th_path_automatic(machine.isa));
+        bool possible = false;
+        for (int c = 0; c < th_isa_choice_count; c++)
+            possible |= th_isa_choices[c].isa == machine.isa && th_isa_choices[c].products == machine.products;
+        ck_assert(possible);
+    }
 }
 END_TEST
 
@@ -343,6 +412,9 @@ int main(void)
     tcase_add_test(detection, test_every_instruction_set);
     tcase_add_test(detection, test_choices_need_their_instructions);
     tcase_add_test(detection, test_precisions_have_names);
+    tcase_add_test(detection, test_fastest_path);
+    tcase_add_test(detection, test_paths_are_measured);
+    tcase_add_test(detection, test_automatic_path);
     tcase_add_test(detection, test_sentences);
     tcase_add_test(detection, test_native_products_with_every_instruction_set);
     tcase_add_test(detection, test_continues_without_the_request);

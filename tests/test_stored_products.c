@@ -185,6 +185,27 @@ START_TEST(openblas_too)
 }
 END_TEST
 
+/* Every path reads few rows' weights that are stored as bfloat16 in place: it needs no memory for converted ones. */
+START_TEST(stored_bfloat16_is_not_converted)
+{
+    for (int choice = 0; choice < PRODUCT_PATHS; choice++) {
+        if (!supported(choice))
+            continue;
+        th_machine machine = machine_of(choice, 1);
+        machine.precision = TH_PRECISION_BFLOAT16;
+        for (int64_t m = 1; m <= TH_FEW_PART_ROWS; m++) {
+            th_product p = {.m = m, .n = 300, .k = TH_PRODUCT_BLOCK, .a_row = TH_PRODUCT_BLOCK, .a_col = 1};
+            p.b_row = p.c_col = 1;
+            p.b_col = TH_PRODUCT_BLOCK;
+            p.c_row = p.n;
+            const size_t plain = th_product_workspace(&machine, TH_FLOAT32, &p, 1);
+            p.b_storage = TH_BFLOAT16;
+            ck_assert_uint_eq(th_product_workspace(&machine, TH_FLOAT32, &p, 1), plain);
+        }
+    }
+}
+END_TEST
+
 /* More columns and steps than one pass packs, and more rows than one task has. */
 START_TEST(large_products)
 {
@@ -289,6 +310,7 @@ int main(void)
     tcase_add_test(tests, stored_operands_give_the_bits_of_loaded_ones);
     tcase_add_loop_test(tests, an_infinite_scale_of_one_column, 0, 2);
     tcase_add_test(tests, openblas_too);
+    tcase_add_test(tests, stored_bfloat16_is_not_converted);
     tcase_add_test(tests, large_products);
     tcase_add_test(tests, rows_do_not_depend_on_the_batch);
     return run_suites();

@@ -20,8 +20,3 @@ const th_isa_choice *th_isa_automatic(void)
 {
     return &th_isa_choices[0];
 }
-
-const th_product_kernels *th_isa_automatic_products(void)
-{
-    return NULL;
-}

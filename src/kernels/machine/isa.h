@@ -37,11 +37,8 @@ extern const int th_isa_choice_count;
 /* Lists the names of all choices: "TAPEHEAD_ISA must be baseline, avx2 or ...". */
 extern const char th_isa_choice_names[];
 
-/* Returns the choice without TAPEHEAD_ISA. */
+/* Returns the choice without TAPEHEAD_ISA. When a context first sets a precision of bfloat16 parts, th_path_automatic
+ * (paths.h) replaces its products. */
 const th_isa_choice *th_isa_automatic(void);
-
-/* Returns the products that replace those of th_isa_automatic when a context first sets a reduced precision, or NULL.
- * May ask the operating system for permission. */
-const struct th_product_kernels *th_isa_automatic_products(void);
 
 #endif

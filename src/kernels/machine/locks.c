@@ -7,6 +7,7 @@ static pthread_mutex_t mutexes[TH_LOCKS] = {
     [TH_LOCK_OPENBLAS] = PTHREAD_MUTEX_INITIALIZER,
     [TH_LOCK_TEAMS] = PTHREAD_MUTEX_INITIALIZER,
     [TH_LOCK_CONTEXTS] = PTHREAD_MUTEX_INITIALIZER,
+    [TH_LOCK_PATHS] = PTHREAD_MUTEX_INITIALIZER,
 };
 
 int th_cancellation_disable(void)

@@ -11,6 +11,7 @@ typedef enum th_lock {
     TH_LOCK_OPENBLAS, /* loading OpenBLAS (openblas.c) */
     TH_LOCK_TEAMS,    /* creating and ending teams (team.c) */
     TH_LOCK_CONTEXTS, /* the list of live contexts (tensor/contexts.c) */
+    TH_LOCK_PATHS,    /* measuring paths (paths.c) */
     TH_LOCKS
 } th_lock;
 

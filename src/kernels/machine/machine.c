@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/machine/openblas.h"
+#include "kernels/machine/paths.h"
 #include "kernels/machine/processors.h"
 #include "kernels/product_kernels.h"
 
@@ -66,10 +67,8 @@ bool th_machine_set_precision(th_machine *machine, th_precision precision)
     if (precision < TH_PRECISION_FLOAT32 || precision > TH_PRECISION_INT8)
         return false;
     machine->precision = precision;
-    const struct th_product_kernels *better =
-        precision != TH_PRECISION_FLOAT32 && machine->automatic ? th_isa_automatic_products() : NULL;
-    if (better)
-        machine->products = better;
+    if (machine->automatic && (precision == TH_PRECISION_BFLOAT16X3 || precision == TH_PRECISION_BFLOAT16))
+        machine->products = th_path_automatic(machine->isa);
     return true;
 }
 

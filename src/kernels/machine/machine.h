@@ -25,8 +25,8 @@ typedef struct th_machine {
  * as without the request. */
 const char *th_machine_detect(th_machine *machine);
 
-/* Sets the precision; returns false for an invalid value. If TAPEHEAD_ISA is not set, the first reduced precision
- * selects th_isa_automatic_products, such as those with AMX. */
+/* Sets the precision; returns false for an invalid value. If TAPEHEAD_ISA is not set, a precision of bfloat16
+ * parts selects the fastest products (paths.h). */
 bool th_machine_set_precision(th_machine *machine, th_precision precision);
 
 /* Writes "isa=avx512 gemm=native threads=2" into text. If OpenBLAS is used, " openblas=0.3.21 (Zen)" follows. In a

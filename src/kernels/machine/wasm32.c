@@ -29,11 +29,6 @@ const th_isa_choice *th_isa_automatic(void)
     return &th_isa_choices[0];
 }
 
-const th_product_kernels *th_isa_automatic_products(void)
-{
-    return NULL;
-}
-
 /* -- one thread (team.h, processors.h) -- */
 
 void th_team_run(int threads, th_job *job, void *shared)

@@ -77,18 +77,7 @@ const int th_isa_choice_count = CHOICES;
 
 const char th_isa_choice_names[] = "TAPEHEAD_ISA must be baseline, avx2, avx512, avx512_bf16 or amx";
 
-/* Dot products of bfloat16 pairs are not always faster. One dot product does the work of two fused multiply-adds.
- * Intel's processors need the time of four for it, AMD's (from Zen 4) the time of one. */
 const th_isa_choice *th_isa_automatic(void)
 {
-    const int best = !has_avx2()                                       ? BASELINE
-                     : !has_avx512()                                   ? AVX2
-                     : has_avx512_bf16() && !__builtin_cpu_is("intel") ? AVX512_BF16
-                                                                       : AVX512;
-    return &th_isa_choices[best];
-}
-
-const th_product_kernels *th_isa_automatic_products(void)
-{
-    return th_amx_missing() ? NULL : th_isa_choices[AMX].products;
+    return &th_isa_choices[!has_avx2() ? BASELINE : !has_avx512() ? AVX2 : AVX512];
 }

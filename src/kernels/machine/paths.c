@@ -1,0 +1,78 @@
+#include "kernels/machine/paths.h"
+
+#include <time.h>
+
+#include "kernels/machine/locks.h"
+#include "kernels/products/product_block.h"
+
+enum { ROUNDS = 7, MOST_PATHS = 4, PAD = 16 /* numbers that packing writes past a panel: a register */ };
+
+/* The operands and the result of the measured product. */
+static _Alignas(64) float numbers[TH_PATH_ROWS * TH_PATH_STEPS], packed_a[TH_PATH_ROWS * TH_PATH_STEPS + PAD],
+    packed_b[TH_PATH_COLUMNS * TH_PATH_STEPS + PAD], result[TH_PATH_ROWS * TH_PATH_COLUMNS];
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+double th_path_time(const th_product_kernels *path)
+{
+    const int64_t elements = th_panel_elements(path, TH_PATH_STEPS);
+    const th_product_block block = {.m = TH_PATH_ROWS,
+                                    .n = TH_PATH_COLUMNS,
+                                    .k = TH_PATH_STEPS,
+                                    .a = packed_a,
+                                    .a_panel = path->rows * elements,
+                                    .a_row = 1,
+                                    .a_col = path->rows,
+                                    .b = packed_b,
+                                    .b_panel = path->columns * elements,
+                                    .b_row = path->columns,
+                                    .c = result,
+                                    .c_row = TH_PATH_COLUMNS};
+    for (int i = 0; i < TH_PATH_ROWS * TH_PATH_STEPS; i++)
+        numbers[i] = (float)(i % 31 + 1);
+    const double begin = now();
+    path->pack_a(TH_PATH_ROWS, TH_PATH_STEPS, numbers, TH_PATH_STEPS, 1, packed_a);
+    path->pack_b(TH_PATH_STEPS, TH_PATH_COLUMNS, numbers, 1, TH_PATH_STEPS, packed_b, block.b_panel);
+    path->block(&block);
+    return now() - begin;
+}
+
+const th_product_kernels *th_path_fastest(int count, const th_product_kernels *const *paths,
+                                          double (*time)(const th_product_kernels *path))
+{
+    double least[MOST_PATHS];
+    int best = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < count; i++) {
+            const double seconds = time(paths[i]);
+            if (round == 0 || seconds < least[i])
+                least[i] = seconds;
+        }
+    for (int i = 1; i < count; i++)
+        best = least[i] <= least[best] ? i : best;
+    return paths[best];
+}
+
+const th_product_kernels *th_path_automatic(const th_isa *isa)
+{
+    static const th_product_kernels *chosen; /* of several paths */
+    const th_product_kernels *paths[MOST_PATHS];
+    int count = 0;
+    for (int i = 0; i < th_isa_choice_count && count < MOST_PATHS; i++) {
+        const th_isa_choice *choice = &th_isa_choices[i];
+        if (choice->isa == isa && choice->products && (!choice->missing || !choice->missing()))
+            paths[count++] = choice->products;
+    }
+    if (count == 1)
+        return paths[0];
+    const th_held_lock held = th_lock_take(TH_LOCK_PATHS);
+    if (!chosen)
+        chosen = th_path_fastest(count, paths, th_path_time);
+    th_lock_release(&held);
+    return chosen;
+}
