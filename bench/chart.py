@@ -1,7 +1,7 @@
 """Draws two kinds of charts as SVG with the standard library only: grouped bars, and lines on logarithmic axes.
 
 The colors are from Okabe and Ito (2008), with dark gray instead of black: people with common color vision deficiencies
-can tell them apart (tests/palette.py). Hatches, dashes and markers repeat the information without color."""
+can tell them apart (tests/package/palette.py). Hatches, dashes and markers repeat the information without color."""
 
 import math
 from xml.sax.saxutils import escape

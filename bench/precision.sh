@@ -53,7 +53,7 @@ trap 'rm -rf "$out"' EXIT
 status=0
 
 for precision in float32 bfloat16x3 bfloat16; do
-    "$root/tests/copy_task_learns.sh" "$build/examples/copy_task" 1 "$copies" --precision $precision \
+    "$root/tests/examples/copy_task_learns.sh" "$build/examples/copy_task" 1 "$copies" --precision $precision \
         --threads "$threads" >"$out/copies" || status=1
     echo "copy task, $precision: $(grep -c ' sequence_accuracy=1.0000' "$out/copies") of $copies seeds copy all sequences"
 done

@@ -17,7 +17,7 @@ answer_help "$@"
 for tool; do
     case $tool in
     gcc | tidy | cppcheck | memcheck) ;;
-    test_*) [ -e "$root/tests/$tool.c" ] || refuse "there is no suite called $tool" ;;
+    test_*) [ -n "$(find "$root/tests" -name "$tool.c")" ] || refuse "there is no suite called $tool" ;;
     *) refuse "$tool is not one of gcc, tidy, cppcheck, memcheck and the names of suites" ;;
     esac
 done
@@ -64,7 +64,7 @@ analyze_cppcheck() {
     (
         cd "$root"
         cppcheck -j "$(nproc)" --enable=warning,performance,portability --std=c11 --max-configs=1 \
-            --template='{file}:{line}:{column}: {severity}: {message} [{id}]' -I include -I src -I "$build/lists" \
+            --template='{file}:{line}:{column}: {severity}: {message} [{id}]' -I include -I src -I tests/support -I "$build/lists" \
             -D_GNU_SOURCE -DTAPEHEAD_NO_LOCATIONS -DTAPEHEAD_TILES '-DTAPEHEAD_VERSION="0"' '-DFIXTURES=""' '-DPLUGIN=""' \
             -DTIME_LIMIT='"1"' -DTH_VECTOR_BYTES=32 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=1 -DTH_REAL_BITS=32 -DTH_INSTANCE=f32_avx2 -D__AVX2__=1 -D__FMA__=1 \
             -D__x86_64__=1 src examples bench tests 2>&1
@@ -104,8 +104,7 @@ analyze_memory() {
     suites=$(build_suites) || return 1
     failed_suites=
     export TAPEHEAD_ISA=avx2 OMP_NUM_THREADS=2 LC_ALL=C
-    for source in "$root/tests/${1:-test_*}.c"; do
-        suite=$(basename "$source" .c)
+    for suite in $(find "$root/tests" -name "${1:-test_*}.c" -exec basename {} .c \; | sort); do
         [ -x "$suites/$suite" ] || continue
         if [ $# -gt 0 ] || ! grep "^$suite " "$here/not_run.txt" | sed 's/^\([^ ]*\) *| */memcheck: \1: not run: /' | grep .; then
             run_memcheck "$suite"

@@ -87,8 +87,8 @@ sample='cd && model() { ~/tapehead/scripts/run.sh language_model "$@"; }
 use_core='use_core() {
         cd ~/tapehead && cmake --build "$1" --parallel "$(nproc)" && $sudo cmake --install "$1" && $sudo ldconfig || exit 1
         ! find /usr/include /usr/local/include | grep -E "jansson|utf8proc" || exit 1
-        cc tests/consumer_gradient/main.c -o ~/gradient -ltapehead && ~/gradient &&
-            cmake -S tests/consumer_cmake -B ~/consumer -DCOMPONENTS=core && cmake --build ~/consumer &&
+        cc tests/package/consumer_gradient/main.c -o ~/gradient -ltapehead && ~/gradient &&
+            cmake -S tests/package/consumer_cmake -B ~/consumer -DCOMPONENTS=core && cmake --build ~/consumer &&
             ~/consumer/gradient && ~/consumer/gradient_static
     }'
 
@@ -129,8 +129,8 @@ try_test() {
 # The commands of README's section, and its programs with pkg-config and with CMake.
 install='commands=$(sed -n "/^## Installing/,/^Then/s/^    //p" README.md) && test -n "$commands" && sh -ec "$commands" &&
     sudo apt-get -q install -y --no-install-recommends pkg-config check &&
-    tests/documents.sh README.md cc $(pkg-config --cflags --libs tapehead check) &&
-    tests/documents.sh README.md find_package'
+    tests/documents/documents.sh README.md cc $(pkg-config --cflags --libs tapehead check) &&
+    tests/documents/documents.sh README.md find_package'
 
 try_install() {
     fresh_copy

@@ -4,7 +4,7 @@
 # Each row of the table at the top of this script is a release, a compiler, a kind and options. The kinds are
 #   all           builds everything and runs the quick tests (ctest -L quick)
 #   quick         builds the quick tests and runs them
-#   subproject    builds projects that contain Tapehead (tests/subproject.sh)
+#   subproject    builds projects that contain Tapehead (tests/package/subproject.sh)
 #   reproducible  compares two builds (scripts/reproducible.sh)
 #   refused       the configuration refuses this compiler
 # A row passes if it completes without a warning of the compiler or the linker. Without names
@@ -104,7 +104,7 @@ run() {
     case $kind in
     all) inside user sh -c "hardening=$hardening; $configure; configure \"\$@\" -DTAPEHEAD_BENCH=ON && $all" sh build "$cc" "$cxx" "$@" ;;
     quick) inside user sh -c "hardening=$hardening; $configure; configure \"\$@\" && $quick" sh build "$cc" "$cxx" "$@" ;;
-    subproject) inside user tests/subproject.sh . cmake Ninja "$cc" whole ;;
+    subproject) inside user tests/package/subproject.sh . cmake Ninja "$cc" whole ;;
     reproducible) inside root env CC="$cc" scripts/reproducible.sh ;;
     refused)
         # shellcheck disable=SC2016

@@ -47,7 +47,7 @@ unreleased=$(sed -n '/^## \[Unreleased\]/,/^## \[[0-9]/p' "$root/CHANGELOG.md" |
 
 release=$(sed -n "s/^$version //p" "$root/abi/releases.txt")
 case $release in
-'') fail "abi/releases.txt does not have version $version: tests/abi.sh . cc release writes it" ;;
+'') fail "abi/releases.txt does not have version $version: tests/package/abi.sh . cc release writes it" ;;
 "$date -") ;;
 "$date "*) fail "version $version was released with commit ${release#* }: check it out, or raise the version in CMakeLists.txt" ;;
 *) fail "version $version has the date $date in CHANGELOG.md, but ${release%% *} in abi/releases.txt" ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # tile_machine.sh [OPTION...] [COMMAND...]: boots an emulated processor with AMX tiles and runs the tests of reduced precision.
 #
-# On a processor without AMX the tests interpret AMX's instructions (tests/tile_interpreter.h). In the emulated machine the
+# On a processor without AMX the tests interpret AMX's instructions (tests/kernels/tile_interpreter.h). In the emulated machine the
 # library finds tiles itself, and the kernel permits and saves them. Each COMMAND is a line for the guest's shell, and may name
 # tests and examples of the build. The default commands test tiles and the bits of products; they take a quarter of an hour or
 # more. Output is printed immediately.

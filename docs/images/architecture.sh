@@ -1,12 +1,12 @@
 #!/bin/sh
 # architecture.sh [--check]: draws the picture of ARCHITECTURE.md.
 #
-# The folders and arrows come from the list in tests/include_order.sh; a test compares the sources with it. Arrows that follow
+# The folders and arrows come from the list in tests/package/include_order.sh; a test compares the sources with it. Arrows that follow
 # from others are left out. Writes architecture.dot and, with Graphviz, architecture.svg. --check only compares the graph
 # with the committed one, which needs no Graphviz.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-list=$here/../../tests/include_order.sh
+list=$here/../../tests/package/include_order.sh
 
 graph() {
     awk '
@@ -84,7 +84,7 @@ graph() {
 
 if [ "${1:-}" = --check ]; then
     graph | diff "$here/architecture.dot" - || {
-        echo "docs/images/architecture.dot differs from tests/include_order.sh: run docs/images/architecture.sh" >&2
+        echo "docs/images/architecture.dot differs from tests/package/include_order.sh: run docs/images/architecture.sh" >&2
         exit 1
     }
     exit

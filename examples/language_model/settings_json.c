@@ -8,7 +8,7 @@
 
 /* Settings without an option: the split of the text, and the model, which may come from a folder. The table contains
  * all members of th_language_model_options except cross_attention, which such a model does not have
- * (tests/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
+ * (tests/programs/test_settings.c finds a missing member). Enumerations are integers here, converted by hand. */
 static int64_t positions, activation, norm;
 typedef struct {
     int64_t pairing, scaling;

@@ -1,6 +1,6 @@
 """Compares with nn.MultiheadAttention, nn.TransformerEncoderLayer and DecoderLayer, their stacks and nn.Transformer:
 outputs and every gradient, with the same weights, for random sizes, options and masks, in float32 and float64. The
-fixtures are a few small cases, which tests/test_torch_fixtures.c checks without PyTorch."""
+fixtures are a few small cases, which tests/nn/test_torch_fixtures.c checks without PyTorch."""
 
 import random
 import warnings

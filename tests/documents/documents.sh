@@ -2,13 +2,13 @@
 # documents.sh PAGE COMPILER FLAG..., or documents.sh PAGE find_package [TARGET]: each block of C in a page compiles without a warning.
 #   - A block with a main is a program. The test runs it, with $EMULATOR in a cross build; if another block follows immediately, it must equal the output.
 #   - Programs that include tapehead/mpi.h are left out. With TAPEHEAD_MPI, mpi/page.sh runs them.
-#   - Other blocks are pieces. documents/PAGE.h has the declarations that they need.
+#   - Other blocks are pieces. PAGE.h beside this script has the declarations that they need.
 # The FLAGS let the compiler find Tapehead and Check. With find_package CMake finds Tapehead, and programs (only these are compiled) link
 # TARGET, tapehead::tapehead by default.
 set -eu
 page=$1 compiler=$2
 shift 2
-given=$(dirname "$0")/documents/$(basename "$page" .md).h
+given=$(dirname "$0")/$(basename "$page" .md).h
 case $([ "$compiler" = find_package ] && uname -m || "$compiler" -dumpmachine) in
 x86_64*) export TAPEHEAD_ISA=avx2 ;; # without fused multiply-add the numbers differ
 esac

@@ -1,7 +1,7 @@
 /* Tests that examples/attention_backward.c finds a wrong gradient: it names the matrix and the element, and fails. The
  * test includes the program and breaks its plain loops. */
 #define backward right_backward
-#include "../examples/attention_backward/loops.c"
+#include "../../examples/attention_backward/loops.c"
 #undef backward
 
 /* The error in the loops. */
@@ -19,10 +19,10 @@ void backward(const struct numbers *n, struct numbers *g)
 }
 
 #define main program_main
-#include "../examples/attention_backward.c"
+#include "../../examples/attention_backward.c"
 #undef main
-#include "../examples/attention_backward/print.c"
-#include "../examples/attention_backward/values.c"
+#include "../../examples/attention_backward/print.c"
+#include "../../examples/attention_backward/values.c"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * of the trained model is the diagonal. copy_task_learns.sh tests learning with twenty seeds, same_bits.sh equal
  * bits. */
 #define main copy_task_main
-#include "../examples/copy_task.c"
+#include "../../examples/copy_task.c"
 #undef main
 
 #include <string.h>

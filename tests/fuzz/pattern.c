@@ -6,7 +6,7 @@
 #include "models/text/pattern.h"
 #include "models/text/split.h"
 
-#include "../pattern_oracle.h"
+#include "../support/pattern_oracle.h"
 
 #include "fuzz.h"
 

@@ -16,14 +16,14 @@ if ! "$cc" $openmp "$work/probe.c" -o "$work/probe" 2>/dev/null; then
 fi
 
 machine=src/kernels/machine
-compile="$cc -std=c11 -O2 $openmp -D_GNU_SOURCE -DTIME_LIMIT=\"3000\" -Isrc -Itests $(pkg-config --cflags check)"
-for file in $machine/team.c $machine/parallel.c $machine/processors.c $machine/openmp*.c $machine/locks.c tests/time_limit.c; do
+compile="$cc -std=c11 -O2 $openmp -D_GNU_SOURCE -DTIME_LIMIT=\"3000\" -Isrc -Itests/support $(pkg-config --cflags check)"
+for file in $machine/team.c $machine/parallel.c $machine/processors.c $machine/openmp*.c $machine/locks.c tests/support/time_limit.c; do
     $compile -c "$file" -o "$work/$(basename "$file" .c).o"
 done
 ar rcs "$work/team.a" "$work"/*.o
 for test in test_team test_parallel test_processors; do
     # shellcheck disable=SC2046 # a list of options
-    $compile "tests/$test.c" "$work/time_limit.o" "$work/team.a" -o "$work/$test" $(pkg-config --libs check) -lm
+    $compile "tests/kernels/$test.c" "$work/time_limit.o" "$work/team.a" -o "$work/$test" $(pkg-config --libs check) -lm
     "$work/$test"
 done
 # clang's OpenMP, not gcc's; or none

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "../transport_checks.h"
+#include "transport_checks.h"
 
 static th_context *ctx;
 static th_transport transport;

@@ -2,7 +2,7 @@
  * in the fixtures that scripts/interop/torch_transformer.py made. */
 #include <math.h>
 
-#include "../scripts/interop/torch_modules.h"
+#include "../../scripts/interop/torch_modules.h"
 #include "tapehead/models.h"
 
 #include "context.h"

@@ -4,7 +4,7 @@
 #   - With the same soname, none of them may be missing or different, and a patch version adds none.
 #   - The version is higher than that of the release, except in the release itself.
 # "write" writes the lists and debian/*.symbols. "release" also writes abi/VERSION and the line of abi/releases.txt, with the date of
-# CHANGELOG.md. (tests/symbols.sh compares the headers with the symbols of the libraries.)
+# CHANGELOG.md. (tests/package/symbols.sh compares the headers with the symbols of the libraries.)
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 . "$here/package_checks.sh"
@@ -92,7 +92,7 @@ for name in libtapehead libtapehead_models; do
         echo "A declaration is missing or different."
     fi
 done
-[ "$status" -eq 0 ] || echo "If this is intended, write the lists with: tests/abi.sh . $cc write"
+[ "$status" -eq 0 ] || echo "If this is intended, write the lists with: tests/package/abi.sh . $cc write"
 
 # -- the last release --
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # debian.sh SOURCE: debian/ agrees with the sources: the version, the names of the packages, and the symbols of the libraries.
-# (tests/abi.sh and tests/symbols.sh compare the lists in abi/ with the headers and the libraries. `tests/abi.sh . cc write` writes the
+# (tests/package/abi.sh and tests/package/symbols.sh compare the lists in abi/ with the headers and the libraries. `tests/package/abi.sh . cc write` writes the
 # symbols.)
 set -eu
 . "$(dirname "$(readlink -f "$0")")/package_checks.sh"

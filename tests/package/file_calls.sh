@@ -1,7 +1,7 @@
 #!/bin/sh
 # file_calls.sh SOURCE: one way to read files (src/io/regular_file.h) and one to write them (src/io/atomic_file.h), also in the
 # programs (tapehead/files.h). Any other call that opens, makes, maps, renames or removes a file needs a line with its reason in
-# tests/file_calls.txt: "FILE CALL... # reason". A line that no call needs is an error.
+# tests/package/file_calls.txt: "FILE CALL... # reason". A line that no call needs is an error.
 set -eu
 cd "$1"
 work=$(mktemp -d)
@@ -46,7 +46,7 @@ find src include examples exercises class bench \( -name '*.[ch]' -o -name '*.cp
     awk -v calls="$calls" -f "$work/calls.awk" {} + >"$work/found"
 [ -s "$work/found" ] || { echo "no call found"; exit 1; }
 
-grep -v '^#' tests/file_calls.txt | grep . >"$work/lines"
+grep -v '^#' tests/package/file_calls.txt | grep . >"$work/lines"
 if grep -vE '^[^ ]+( [a-z0-9_]+)+ # .{10}' "$work/lines"; then
     echo "these lines do not have the form FILE CALL... # reason"
     exit 1
@@ -58,12 +58,12 @@ comm -23 "$work/sorted" "$work/listed" >"$work/new"
 comm -13 "$work/sorted" "$work/listed" >"$work/old"
 if [ -s "$work/new" ]; then
     echo "these files call functions that open, make, map, rename or remove files; use th_regular_open, th_atomic_begin,"
-    echo "th_file_read or th_file_write, or give the reason in tests/file_calls.txt:"
+    echo "th_file_read or th_file_write, or give the reason in tests/package/file_calls.txt:"
     cat "$work/new"
     status=1
 fi
 if [ -s "$work/old" ]; then
-    echo "tests/file_calls.txt lists calls that are not there:"
+    echo "tests/package/file_calls.txt lists calls that are not there:"
     cat "$work/old"
     status=1
 fi

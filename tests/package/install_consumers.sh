@@ -20,7 +20,7 @@ fail() {
 say "install: $what"
 "$cmake" --install "$build" --prefix "$work/first" >"$work/log" || { cat "$work/log"; exit 1; }
 if [ "$what" = core ]; then
-    models_headers=$(sed -n 's|^#include "\(tapehead/.*\)"$|\1|p' "$here/../include/tapehead/models.h" | grep -vx tapehead/core.h)
+    models_headers=$(sed -n 's|^#include "\(tapehead/.*\)"$|\1|p' "$here/../../include/tapehead/models.h" | grep -vx tapehead/core.h)
     (cd "$work/first/include" && rm -f $models_headers tapehead/models.h)
     find "$work/first" -name 'libtapehead_models*' -o -name 'tapehead_models.pc' -o -name 'tapehead-models-*' |
         while read -r file; do rm "$file"; done
@@ -137,6 +137,6 @@ if [ "$what" = core ]; then
     "$work/check"
 
     say "an exercise"
-    "$here/exercises/fill.sh" "$here/../exercises/1_multiply.c" "$here/exercises/solutions/1_multiply.txt" >"$work/1_multiply.c"
-    CC=$cc "$here/../scripts/exercise.sh" --installed 1 "$work/1_multiply.c"
+    "$here/../exercises/fill.sh" "$here/../../exercises/1_multiply.c" "$here/../exercises/solutions/1_multiply.txt" >"$work/1_multiply.c"
+    CC=$cc "$here/../../scripts/exercise.sh" --installed 1 "$work/1_multiply.c"
 fi

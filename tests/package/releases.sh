@@ -1,17 +1,17 @@
 #!/bin/sh
-# releases.sh SOURCE CC: after a release tests/abi.sh accepts no change of a type, a function or an enumerator without a new soname, and
+# releases.sh SOURCE CC: after a release tests/package/abi.sh accepts no change of a type, a function or an enumerator without a new soname, and
 # no later commit with the version of the release. Writing the lists again does not help. The test releases a copy of the sources.
 set -eu
 . "$(dirname "$(readlink -f "$0")")/package_checks.sh"
 cc=$2
 cd "$1"
 mkdir "$work/copy"
-tar -c CMakeLists.txt CHANGELOG.md abi debian include tests/abi.sh tests/abi_list.awk tests/package_checks.sh \
+tar -c CMakeLists.txt CHANGELOG.md abi debian include tests/package/abi.sh tests/package/abi_list.awk tests/package/package_checks.sh \
     $(grep -rl --include='*.h' '^TH_PRIVATE_API' src) | tar -x -C "$work/copy"
 cd "$work/copy"
 
 abi() { # abi [ACTION]
-    tests/abi.sh . "$cc" "$@" >"$work/said" 2>&1
+    tests/package/abi.sh . "$cc" "$@" >"$work/said" 2>&1
 }
 accepts() { # accepts WHAT
     abi write || wrong "$1 is refused:" "$(cat "$work/said")"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# subproject.sh SOURCE CMAKE GENERATOR CC [whole]: tests/consumer_subproject contains Tapehead in two ways: with add_subdirectory, and
+# subproject.sh SOURCE CMAKE GENERATOR CC [whole]: tests/package/consumer_subproject contains Tapehead in two ways: with add_subdirectory, and
 # with FetchContent from an archive. The test configures both, and compiles a file with the library's flags. With `whole` it builds
 # and runs the programs, which takes minutes.
 set -eu
@@ -20,7 +20,7 @@ commands() {
 # contain WAY TAPEHEAD: TAPEHEAD is the folder or the archive.
 contain() {
     build=$work/$1
-    "$cmake" -S "$source/tests/consumer_subproject" -B "$build" -G "$generator" -DCMAKE_C_COMPILER="$cc" -DTAPEHEAD="$2" \
+    "$cmake" -S "$source/tests/package/consumer_subproject" -B "$build" -G "$generator" -DCMAKE_C_COMPILER="$cc" -DTAPEHEAD="$2" \
         -DTAPEHEAD_MODELS=OFF -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >"$work/log" 2>&1 || fail "$1: $(cat "$work/log")"
     ! grep -i warning "$work/log" || fail "$1: CMake warns"
     grep '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$build/CMakeCache.txt" >/dev/null || fail "$1: Tapehead sets the build type of its parent"

@@ -4,7 +4,7 @@
 # processes continues. MPIRUN is scripts/mpirun.sh; EXAMPLES is the folder of the programs, which were built with MPI.
 set -eu
 mpirun=$1 copy_task=$2/copy_task language_model=$2/language_model
-. "$(dirname "$0")/language_model_checks.sh"
+. "$(dirname "$0")/../programs/language_model_checks.sh"
 
 awk 'BEGIN { for (i = 0; i < 800; i++) printf "line %d of %s\n", i, i % 7 ? "some text" : "others" }' >text
 options="--layers 2 --heads 2 --width 16 --length 16 --batch 16 --accumulate 2 --dropout 0.1 --warmup 5 --eval-every 20

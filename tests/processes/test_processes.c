@@ -1,4 +1,4 @@
-/* Tests of tests/processes.c: how it reports the end of processes, and its transport. */
+/* Tests of tests/support/processes.c: how it reports the end of processes, and its transport. */
 #include "processes.h"
 
 #include <math.h>

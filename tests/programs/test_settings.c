@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../examples/language_model/settings.c"
-#include "../examples/language_model/settings_json.c"
+#include "../../examples/language_model/settings.c"
+#include "../../examples/language_model/settings_json.c"
 #include "tapehead/models.h"
 
 #include "memory.h"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# decode_instructions.sh PROGRAM: one generated token of PROGRAM (tests/decode.c) takes at most 2.5 times as many instructions in
+# decode_instructions.sh PROGRAM: one generated token of PROGRAM (tests/steps/decode.c) takes at most 2.5 times as many instructions in
 # bfloat16 as in float32. valgrind counts them with AVX2. A token is mostly products of one row, which wait for memory, even with
 # twice the instructions. Kernels that copied B took three times as many.
 set -eu

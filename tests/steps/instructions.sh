@@ -1,6 +1,6 @@
 #!/bin/sh
 # instructions.sh PROGRAM COMPILER FIGURES [write]: valgrind counts the instructions of one training step of PROGRAM
-# (tests/small_step.c). The test compares the count with the figure for this compiler ("gcc-12") in the file FIGURES, and fails at
+# (tests/steps/small_step.c). The test compares the count with the figure for this compiler ("gcc-12") in the file FIGURES, and fails at
 # a difference of 5 %. Too few fail too, because an old figure would hide the next slowdown. The count does not depend on the
 # machine's speed or load. With "write" the count replaces the figure in the file.
 set -eu

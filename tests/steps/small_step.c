@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../examples/precision.h"
+#include "../../examples/precision.h"
 
 enum { VOCABULARY = 64, BATCH = 4, LENGTH = 16 };
 

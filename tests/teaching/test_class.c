@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../class/engine.h"
+#include "../../class/engine.h"
 #include "suite.h"
 
 /* The checksum of copy_task --steps 20 --length 4 --width 32 --batch 16 in checksums.txt, without fused multiply-add. */

@@ -69,7 +69,7 @@ TH_INLINE void tile(int rows, int registers, const tile_operands *t)
 }
 
 /* The full tile of packed panels: every stride is a constant, and C is prefetched for the store. A test disassembles it
- * (tests/fused_multiply_add.sh). */
+ * (tests/kernels/fused_multiply_add.sh). */
 static __attribute__((noinline)) void TH_KERNEL(tile_packed)(const tile_operands *t)
 {
     for (int i = 0; i < TILE_ROWS; i++) {
