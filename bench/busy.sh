@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build-bench
 out=$root/bench/results/busy.md
 rounds=
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

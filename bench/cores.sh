@@ -10,7 +10,7 @@ build=$root/build-bench
 out=$root/bench/results/cores.md
 configurations="copyB char12 gpt2s" chosen=
 seconds=10
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

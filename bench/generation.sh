@@ -7,7 +7,7 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 case ${1:-} in
 -*) refuse "unknown option $1" ;;

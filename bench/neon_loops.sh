@@ -5,7 +5,7 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 [ $# -eq 0 ] || refuse "unknown option $1"
 build=$root/build/neon-loops
@@ -20,4 +20,4 @@ PYTHONDONTWRITEBYTECODE=1 python3 "$root/bench/neon_loops.py" --library "$build/
     --compiler "gcc $(aarch64-linux-gnu-gcc -dumpfullversion)" >"$build/neon.md"
 mv "$build/neon.md" "$page"
 print_written "$page"
-print_next ../scripts/cross.sh aarch64 quick
+print_next ../scripts/platforms/cross.sh aarch64 quick

@@ -14,7 +14,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build-bench
 text='' seeds=4 steps=1000 threads=$(nproc) copies=20
 
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

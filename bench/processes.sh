@@ -13,7 +13,7 @@ peers=$build/peers
 out=$root/bench/results
 options= with_peers=yes
 
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

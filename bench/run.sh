@@ -14,7 +14,7 @@ out=$root/bench/results
 threads=$(nproc)
 quick= chosen= resume= rounds= seconds=10 with_peers=yes
 
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

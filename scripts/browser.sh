@@ -12,7 +12,7 @@ root=$(dirname "$(dirname "$(readlink -f "$0")")")
 build=${TAPEHEAD_BROWSER_BUILD:-$root/build/browser}
 pictures=
 
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

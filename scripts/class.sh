@@ -14,7 +14,7 @@
 set -eu
 
 here=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$here/scripts/help.sh"
+. "$here/scripts/library/help.sh"
 build=$here/build-class fresh='' what=build
 
 while [ $# -gt 0 ]; do
@@ -54,7 +54,7 @@ NODE_PATH=/usr/share/nodejs${NODE_PATH:+:$NODE_PATH}
 export NODE_PATH
 toolchain=$here/cmake/toolchains/wasm32-emscripten.cmake
 
-. "$here/scripts/source_packages.sh"
+. "$here/scripts/library/source_packages.sh"
 target=WebAssembly
 libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/wasm32
 # build_check: compiles Check's sources. Check's own configuration runs about a hundred programs of emcc, so the answers are here.

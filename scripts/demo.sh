@@ -6,7 +6,7 @@ set -eu
 
 scripts=$(dirname "$0") # as the user typed it: the command in the demo's last line begins with it
 [ -e "$scripts/run.sh" ] || scripts=$(dirname "$(readlink -f "$0")")
-. "$(dirname "$(readlink -f "$0")")/help.sh"
+. "$(dirname "$(readlink -f "$0")")/library/help.sh"
 
 for option; do
     case $option in

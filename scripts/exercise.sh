@@ -17,7 +17,7 @@ set -eu
 export LC_ALL=C # the marker reads the compiler's messages
 
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 all= style= seconds=10 build= installed= count=$#
 while [ $count -gt 0 ]; do # options move to the variables, all other words to the end
@@ -74,7 +74,7 @@ elif [ -n "$build" ]; then
     [ -x "$marker" ] || refuse "there is no $marker: build the target exercise_marker"
 else
     "$root/scripts/setup.sh" demo >&2
-    build=$("$root/scripts/configure.sh" --core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON 2>"$work/log") ||
+    build=$("$root/scripts/library/configure.sh" --core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON 2>"$work/log") ||
         { cat "$work/log" >&2; exit 1; }
     marker=$build/exercises/exercise_marker
     if [ ! -x "$marker" ]; then

@@ -11,7 +11,7 @@ build=${TAPEHEAD_INTEROP_BUILD:-$root/build/interop}
 environment=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/interop
 fixtures=
 
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 case ${1:-} in
 --fixtures)

@@ -10,7 +10,7 @@
 set -eu
 
 scripts=$(dirname "$(readlink -f "$0")")
-. "$scripts/help.sh"
+. "$scripts/library/help.sh"
 
 processes=
 if [ "${1:-}" = --processes ]; then
@@ -67,7 +67,7 @@ for option; do
 done
 
 # A build is unchanged if nothing is newer than the stamp of the last one: no file or folder of sources, and not the configuration.
-build=$("$scripts/configure.sh" $core --where)
+build=$("$scripts/library/configure.sh" $core --where)
 stamp=$build/run/$example${processes:+.processes}
 unchanged() {
     [ -e "$stamp" ] && [ -x "$build/examples/$example" ] && newer=$(cd "$scripts/.." &&
@@ -75,7 +75,7 @@ unchanged() {
 }
 build() {
     "$scripts/setup.sh" $packages &&
-        "$scripts/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON} >/dev/null &&
+        "$scripts/library/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON} >/dev/null &&
         mkdir -p "$(dirname "$stamp")" && touch "$stamp.building" &&
         cmake --build "$build" --target "${example##*/}" --parallel "$(nproc)" >&2 &&
         mv "$stamp.building" "$stamp"
@@ -92,5 +92,5 @@ if ! unchanged; then
     fi
     rm -f "$log"
 fi
-[ -z "$processes" ] || exec "$scripts/mpirun.sh" "$processes" "$build/examples/$example" "$@"
+[ -z "$processes" ] || exec "$scripts/processes/mpirun.sh" "$processes" "$build/examples/$example" "$@"
 exec "$build/examples/$example" "$@"

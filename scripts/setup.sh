@@ -12,9 +12,9 @@
 #   interop  for the comparison with PyTorch and others: the packages of models, and Python with virtual environments
 #   browser  for the tests of pages in a browser (browser.sh): the packages of demo, Chromium, its driver, and Selenium
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
-#   cross    for scripts/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
+#   cross    for scripts/platforms/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
 #   mca      for bench/neon_loops.sh: the packages of cross, llvm-mca and Python
-#   musl     for scripts/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
+#   musl     for scripts/platforms/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen
 #   root     for minimal roots of Debian (root.sh): debootstrap
@@ -23,7 +23,7 @@
 # Installs Debian packages only, with apt-get, as root or with sudo. Changes nothing if no package is missing.
 set -eu
 
-. "$(dirname "$(readlink -f "$0")")/help.sh"
+. "$(dirname "$(readlink -f "$0")")/library/help.sh"
 answer_help "$@"
 tier=${1:-test}
 case $tier in

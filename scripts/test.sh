@@ -4,10 +4,10 @@
 set -eu
 
 scripts=$(dirname "$(readlink -f "$0")")
-. "$scripts/help.sh"
+. "$scripts/library/help.sh"
 answer_help "$@"
 "$scripts/setup.sh" test
-build=$("$scripts/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON -DTAPEHEAD_MPI=ON)
+build=$("$scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON -DTAPEHEAD_MPI=ON)
 cmake --build "$build" --parallel "$(nproc)"
 status=0
 ctest --test-dir "$build" --output-on-failure -j2 "$@" || status=$?

@@ -3,15 +3,15 @@
 #   gcc        gcc's static analyzer (-fanalyzer): libraries, examples, benchmark
 #   tidy       clang-tidy with the checks of .clang-tidy: the same files
 #   cppcheck   cppcheck: the same files and the tests
-#   memcheck   valgrind on all suites except those in scripts/analyze/not_run.txt, with leaks, with the instruction set AVX2
+#   memcheck   valgrind on all suites except those in scripts/defects/analyze/not_run.txt, with leaks, with the instruction set AVX2
 #   test_NAME  valgrind on this suite, whatever that file says
-# A finding makes the script fail, unless scripts/analyze/accepted.txt has a reason to keep it. On two cores, gcc
+# A finding makes the script fail, unless scripts/defects/analyze/accepted.txt has a reason to keep it. On two cores, gcc
 # and tidy take half a minute each and cppcheck 15 s. memcheck takes much longer: up to a minute for a suite.
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
-here=$root/scripts/analyze
-. "$root/scripts/help.sh"
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+here=$root/scripts/defects/analyze
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 [ $# -gt 0 ] || set -- gcc tidy cppcheck memcheck
 for tool; do
@@ -77,7 +77,7 @@ analyze_cppcheck() {
 
 # Builds the suites, and prints the directory that has them.
 build_suites() {
-    tests=$("$root/scripts/configure.sh" -DTAPEHEAD_TESTS=ON) &&
+    tests=$("$root/scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON) &&
         cmake --build "$tests" --parallel "$(nproc)" >"$build/memcheck.log" || {
         cat "$build/memcheck.log" >&2
         return 1

@@ -7,8 +7,8 @@
 # tests/coverage/reasons.txt lists what the tests cannot reach, with reasons.
 set -eu
 
-scripts=$(dirname "$(readlink -f "$0")")
-. "$scripts/help.sh"
+scripts=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$scripts/library/help.sh"
 answer_help "$@"
 root=$(dirname "$scripts")
 build=$root/build-coverage

@@ -12,10 +12,10 @@
 # It builds into build/failures, or into the folder in TAPEHEAD_FAILURES_BUILD. The tests failures.* are samples of it.
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 build=${TAPEHEAD_FAILURES_BUILD:-$root/build/failures}
 
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 [ $# -gt 0 ] || refuse "name what fails: allocations, calls or kills"
 what=$1

@@ -7,8 +7,8 @@
 # that CI tests it.
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$root/scripts/help.sh"
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 build=$root/build-fuzz
 inputs=$root/tests/fuzz

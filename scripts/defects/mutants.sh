@@ -16,7 +16,7 @@
 # Known equivalents are in tests/mutants/equivalents.txt. Exit status: 0 no survivors, 1 survivors, 2 a wrong option or build.
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$root/scripts/help.sh"
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 PYTHONDONTWRITEBYTECODE=1 exec python3 "$root/tests/mutants/mutants.py" "$@"

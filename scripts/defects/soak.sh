@@ -7,10 +7,10 @@
 # --short    a hundredth of it
 set -eu
 
-scripts=$(dirname "$(readlink -f "$0")")
+scripts=$(dirname "$(dirname "$(readlink -f "$0")")")
 part=1
 
-. "$scripts/help.sh"
+. "$scripts/library/help.sh"
 answer_help "$@"
 if [ "${1:-}" = --short ]; then
     part=100
@@ -26,7 +26,7 @@ done
 [ $# -gt 0 ] || set -- steps contexts threads
 
 "$scripts/setup.sh" test
-build=$("$scripts/configure.sh" -DTAPEHEAD_TESTS=ON)
+build=$("$scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON)
 cmake --build "$build" --target soak --parallel "$(nproc)" >&2
 soak=$build/tests/soak/soak
 checkpoint=$(mktemp)

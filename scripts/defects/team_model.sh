@@ -9,11 +9,11 @@
 # --minutes M    for one search (default 15)
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 model=$root/tests/team_model
 memory=6000 minutes=15
 
-. "$root/scripts/help.sh"
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

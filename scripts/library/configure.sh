@@ -8,8 +8,8 @@
 #   --new OPTION  an option for a new configuration only; a present one keeps its value
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$root/scripts/help.sh"
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 models=ON new= where=
 if [ "${1:-}" = --core ]; then

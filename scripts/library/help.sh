@@ -6,8 +6,13 @@ usage() {
     awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"
 }
 
+# Prints the version: the nearest folder above the script whose CMakeLists.txt is that of Tapehead has it.
 version() {
-    sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' "$(dirname "$(readlink -f "$0")")/../CMakeLists.txt"
+    checkout=$(dirname "$(readlink -f "$0")")
+    until grep -q '^project(tapehead ' "$checkout/CMakeLists.txt" 2>/dev/null || [ "$checkout" = / ]; do
+        checkout=$(dirname "$checkout")
+    done
+    sed -n 's/^project(tapehead VERSION \([0-9.]*\).*/\1/p' "$checkout/CMakeLists.txt"
 }
 
 # answer_help [OPTION...]: prints the usage or the version and exits with status 0 if an option requests that.

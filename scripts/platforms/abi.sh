@@ -5,8 +5,8 @@
 # The builds stay in build-abi/ in the checkout.
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$root/scripts/help.sh"
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 [ $# -le 1 ] || refuse "$2 is one revision too many"
 

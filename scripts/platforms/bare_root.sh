@@ -11,10 +11,10 @@
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
 #   install  README's section "Installing"; its programs are compiled with the installation
 #   warnings builds everything with that Debian's gcc and clang; a warning is an error
-#   processes as root: the tests over that Debian's Open MPI and MPICH (scripts/processes.sh)
+#   processes as root: the tests over that Debian's Open MPI and MPICH (scripts/processes/processes.sh)
 #   all      all seven, each in its own copy
 # --commit REV     tries this commit instead of HEAD
-# --archive FILE   tries the files of this archive (scripts/release.sh)
+# --archive FILE   tries the files of this archive (scripts/platforms/release.sh)
 # --tests          in "test": runs the tests too
 # --sanitizers     in "warnings": builds with the sanitizers too
 # --fresh          makes a new root; otherwise the root and the downloaded packages stay in $XDG_CACHE_HOME/tapehead
@@ -23,9 +23,9 @@
 # the environment.
 set -eu
 
-here=$(cd "$(dirname "$0")/.." && pwd)
-. "$here/scripts/help.sh"
-. "$here/scripts/root.sh"
+here=$(cd "$(dirname "$0")/../.." && pwd)
+. "$here/scripts/library/help.sh"
+. "$here/scripts/library/root.sh"
 release=12 what=demo commit=HEAD fresh= ctest_options=-N sanitizers=OFF
 
 answer_help "$@"
@@ -157,7 +157,7 @@ try_warnings() {
 
 try_processes() {
     fresh_copy
-    try "tests over MPI" root scripts/processes.sh
+    try "tests over MPI" root scripts/processes/processes.sh
 }
 
 need_roots "$here" "$commit"

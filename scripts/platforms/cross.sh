@@ -16,8 +16,8 @@
 # DEBIAN_MIRROR from the environment. Exits with 77 and prints the reason if a download fails.
 set -eu
 
-here=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$here/scripts/help.sh"
+here=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$here/scripts/library/help.sh"
 
 build=$here/build-aarch64 fresh=
 # The libraries for the models library; then what only tests need.

@@ -9,15 +9,15 @@
 #   autopkgtest  runs the tests in debian/tests with the installed packages
 # --output DIR     leaves the packages in this directory; the default is build-packages/ in the checkout
 # --commit REV     builds this commit instead of HEAD
-# --archive FILE   builds from this archive (scripts/release.sh)
+# --archive FILE   builds from this archive (scripts/platforms/release.sh)
 # --build-only     leaves out all steps but the first
-# Exits with 77 and prints the reason if it cannot make a root (scripts/bare_root.sh --help). The roots and the downloaded packages stay in
+# Exits with 77 and prints the reason if it cannot make a root (scripts/platforms/bare_root.sh --help). The roots and the downloaded packages stay in
 # $XDG_CACHE_HOME/tapehead.
 set -eu
 
-here=$(cd "$(dirname "$0")/.." && pwd)
-. "$here/scripts/help.sh"
-. "$here/scripts/root.sh"
+here=$(cd "$(dirname "$0")/../.." && pwd)
+. "$here/scripts/library/help.sh"
+. "$here/scripts/library/root.sh"
 release=12 commit=HEAD output=$here/build-packages build_only=
 
 answer_help "$@"

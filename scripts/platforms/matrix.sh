@@ -5,7 +5,7 @@
 #   all           builds everything and runs the quick tests (ctest -L quick)
 #   quick         builds the quick tests and runs them
 #   subproject    builds projects that contain Tapehead (tests/package/subproject.sh)
-#   reproducible  compares two builds (scripts/reproducible.sh)
+#   reproducible  compares two builds (scripts/platforms/reproducible.sh)
 #   refused       the configuration refuses this compiler
 # A row passes if it completes without a warning of the compiler or the linker. Without names
 # of rows, all run. At the end the script prints a table of the results.
@@ -45,9 +45,9 @@ EOF
 }
 hardening=-O2,-D_FORTIFY_SOURCE=3,-D_GLIBCXX_ASSERTIONS,-fstack-protector-strong,-fstack-clash-protection,-fcf-protection
 
-here=$(cd "$(dirname "$0")/.." && pwd)
-. "$here/scripts/help.sh"
-. "$here/scripts/root.sh"
+here=$(cd "$(dirname "$0")/../.." && pwd)
+. "$here/scripts/library/help.sh"
+. "$here/scripts/library/root.sh"
 commit=HEAD wanted=
 
 answer_help "$@"
@@ -105,7 +105,7 @@ run() {
     all) inside user sh -c "hardening=$hardening; $configure; configure \"\$@\" -DTAPEHEAD_BENCH=ON && $all" sh build "$cc" "$cxx" "$@" ;;
     quick) inside user sh -c "hardening=$hardening; $configure; configure \"\$@\" && $quick" sh build "$cc" "$cxx" "$@" ;;
     subproject) inside user tests/package/subproject.sh . cmake Ninja "$cc" whole ;;
-    reproducible) inside root env CC="$cc" scripts/reproducible.sh ;;
+    reproducible) inside root env CC="$cc" scripts/platforms/reproducible.sh ;;
     refused)
         # shellcheck disable=SC2016
         inside user sh -c '! cmake -S . -B build -DCMAKE_C_COMPILER="$1" >log 2>&1 && cat log &&

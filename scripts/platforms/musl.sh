@@ -13,8 +13,8 @@
 # 77 and prints the reason if the sources cannot be downloaded. Without root's rights, `static` needs user namespaces.
 set -eu
 
-here=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$here/scripts/help.sh"
+here=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$here/scripts/library/help.sh"
 build=$here/build-musl fresh='' what=quick
 
 answer_help "$@"
@@ -41,7 +41,7 @@ trap 'exit 143' TERM HUP
 
 # -- jansson, PCRE2, utf8proc and Check --
 
-. "$here/scripts/source_packages.sh"
+. "$here/scripts/library/source_packages.sh"
 target=musl
 libraries=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tapehead/musl
 build_libraries() {

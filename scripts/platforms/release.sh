@@ -8,8 +8,8 @@
 # lines, or if abi/releases.txt does not have this version and date, or has them with another commit.
 set -eu
 
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
-. "$root/scripts/help.sh"
+root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+. "$root/scripts/library/help.sh"
 answer_help "$@"
 output=$root/build-release reference=yes
 while [ $# -gt 0 ]; do

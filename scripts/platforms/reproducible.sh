@@ -6,8 +6,8 @@
 # --keep    keeps the two builds, and prints where they are
 set -eu
 
-scripts=$(cd "$(dirname "$0")" && pwd)
-. "$scripts/help.sh"
+scripts=$(cd "$(dirname "$0")/.." && pwd)
+. "$scripts/library/help.sh"
 keep=
 
 answer_help "$@"

@@ -13,12 +13,12 @@
 # with 77 and prints the reason if a download fails.
 set -eu
 
-here=$(cd "$(dirname "$0")/.." && pwd)
+here=$(cd "$(dirname "$0")/../.." && pwd)
 build=$here/build
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapehead/tile-machine
 longest=3600 # seconds for the machine: only a guard against hangs
 
-. "$here/scripts/help.sh"
+. "$here/scripts/library/help.sh"
 answer_help "$@"
 while [ $# -gt 0 ]; do
     case $1 in

@@ -9,7 +9,7 @@
 # MPI or MPICH.
 set -eu
 
-. "$(dirname "$(readlink -f "$0")")/help.sh"
+. "$(dirname "$(readlink -f "$0")")/../library/help.sh"
 answer_help "${1:-}"
 case ${1:-} in
 '' | *[!0-9]* | 0*) refuse "the number of processes comes first, not ${1:-nothing}" ;;

@@ -2,11 +2,11 @@
 # processes.sh [openmpi|mpich]...: installs missing packages, and runs the tests over MPI with these implementations, or with both. Builds
 # the core library and these tests in build-openmpi and build-mpich.
 #
-# CI runs the tests with Open MPI 4. `scripts/bare_root.sh 13 processes` runs this script on Debian 13, with Open MPI 5.
+# CI runs the tests with Open MPI 4. `scripts/platforms/bare_root.sh 13 processes` runs this script on Debian 13, with Open MPI 5.
 set -eu
 
-scripts=$(dirname "$(readlink -f "$0")")
-. "$scripts/help.sh"
+scripts=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$scripts/library/help.sh"
 answer_help "$@"
 for mpi; do
     case $mpi in

@@ -1,4 +1,4 @@
-/* kills: what scripts/failures.sh kills needs besides the examples.
+/* kills: what scripts/defects/failures.sh kills needs besides the examples.
  *
  *     kills save FILE STEPS     saves a checkpoint of a small model after this number of steps.
  *     kills verify FILE...      exits with 1 and a message unless every file is complete. Its name shows its format. */

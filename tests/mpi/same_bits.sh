@@ -1,6 +1,6 @@
 #!/bin/sh
 # same_bits.sh MPIRUN PROGRAM [ARGUMENT...]: a program that trains a model prints the same line when it runs alone, and with 1, 2, 3
-# and 4 processes over MPI. MPIRUN is scripts/mpirun.sh.
+# and 4 processes over MPI. MPIRUN is scripts/processes/mpirun.sh.
 set -eu
 
 mpirun=$1

@@ -1,4 +1,4 @@
-"""The command of scripts/mutants.sh: makes mutants, runs them, reports survivors."""
+"""The command of scripts/defects/mutants.sh: makes mutants, runs them, reports survivors."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
 #!/bin/sh
 # own_paths.sh SOURCE BUILD LIBRARY...: the libraries do not contain these two paths. So builds in different folders are identical;
-# scripts/reproducible.sh compares two.
+# scripts/platforms/reproducible.sh compares two.
 set -eu
 source=$1 build=$2
 shift 2

@@ -1,8 +1,8 @@
 #!/bin/sh
-# release.sh SOURCE CMAKE CC: scripts/release.sh makes an archive that builds without git. The archive has the files of the commit, and has
+# release.sh SOURCE CMAKE CC: scripts/platforms/release.sh makes an archive that builds without git. The archive has the files of the commit, and has
 # the same bytes in another directory, under another umask. The script refuses a checkout with changes, a version without a dated section in
 # CHANGELOG.md, and a version that abi/releases.txt does not have, or has with another date or commit. The test runs in a small repository
-# with the files of SOURCE. (It only configures the build: `scripts/bare_root.sh --archive FILE` builds.)
+# with the files of SOURCE. (It only configures the build: `scripts/platforms/bare_root.sh --archive FILE` builds.)
 set -eu
 source=$1 cmake=$2 cc=$3
 command -v git >/dev/null || { echo "skipped: git is not installed (scripts/setup.sh release installs it)"; exit 77; }
@@ -18,7 +18,7 @@ fail() {
 }
 # refuses SENTENCE: release.sh fails with this message and writes nothing.
 refuses() {
-    if scripts/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1; then
+    if scripts/platforms/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1; then
         fail "release.sh does not print: $1"
     fi
     grep -F -e "$1" "$work/said" >/dev/null || fail "release.sh does not print \"$1\", but $(cat "$work/said")"
@@ -46,9 +46,9 @@ git init -q
 commit "a release"
 
 echo "== the same bytes in another directory"
-scripts/release.sh --without-reference --output "$work/first" 2>"$work/said"
+scripts/platforms/release.sh --without-reference --output "$work/first" 2>"$work/said"
 git clone -q . "$work/other place"
-(umask 077 && "$work/other place/scripts/release.sh" --without-reference --output "$work/second" 2>"$work/said")
+(umask 077 && "$work/other place/scripts/platforms/release.sh" --without-reference --output "$work/second" 2>"$work/said")
 archive=tapehead-$version.tar.gz
 cmp "$work/first/$archive" "$work/second/$archive"
 (cd "$work/first" && sha256sum -c "$archive.sha256")
@@ -89,5 +89,5 @@ commit "no date"
 refuses "CHANGELOG.md has no section with a date of version $version"
 rm -rf .git
 status=0
-scripts/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1 || status=$?
+scripts/platforms/release.sh --without-reference --output "$work/refused" >"$work/said" 2>&1 || status=$?
 [ "$status" -eq 77 ] || fail "without git's folder release.sh returns $status"

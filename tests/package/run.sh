@@ -8,9 +8,10 @@ trap 'rm -rf "$work"' EXIT
 export CC="$cc" CALLS="$work/calls"
 
 checkout="$work/a checkout"
-mkdir -p "$checkout/scripts" "$checkout/src" "$checkout/include" "$checkout/cmake" "$checkout/examples" "$work/tools"
+mkdir -p "$checkout/scripts/library" "$checkout/src" "$checkout/include" "$checkout/cmake" "$checkout/examples" "$work/tools"
 cd "$checkout"
-cp "$scripts/run.sh" "$scripts/configure.sh" "$scripts/help.sh" scripts/
+cp "$scripts/run.sh" scripts/
+cp "$scripts/library/configure.sh" "$scripts/library/help.sh" scripts/library/
 printf '#!/bin/sh\necho setup >>"$CALLS"\n' >scripts/setup.sh
 printf '#!/bin/sh\necho cmake >>"$CALLS"\nexec "%s" "$@"\n' "$(command -v cmake)" >"$work/tools/cmake"
 chmod +x scripts/setup.sh "$work/tools/cmake"

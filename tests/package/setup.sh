@@ -92,7 +92,7 @@ touch "$work/file"
 tar -cf "$work/archive" -C "$work" file
 scripts=$(dirname "$setup")
 status=0
-(PATH="$work/first:$PATH" && . "$scripts/help.sh" && . "$scripts/root.sh" && need_roots "$scripts/.." "$work/archive") >"$work/said" 2>&1 ||
+(PATH="$work/first:$PATH" && . "$scripts/library/help.sh" && . "$scripts/library/root.sh" && need_roots "$scripts/.." "$work/archive") >"$work/said" 2>&1 ||
     status=$?
 [ "$status" -eq 77 ] && [ -e "$work/waited" ] && grep -F 'E: the mirror does not answer' "$work/said" >/dev/null || {
     cat "$work/said"

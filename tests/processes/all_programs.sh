@@ -1,6 +1,6 @@
 #!/bin/sh
 # all_programs.sh MPIRUN EXAMPLES [STEPS]: the four programs that train in several processes give the same bits with 1, 2, 3, 4, 5 and
-# 8 processes, with 1 and 2 threads each, in every precision. STEPS: of each training (default 8). MPIRUN is scripts/mpirun.sh;
+# 8 processes, with 1 and 2 threads each, in every precision. STEPS: of each training (default 8). MPIRUN is scripts/processes/mpirun.sh;
 # EXAMPLES is the folder of the programs, which were built with MPI. Takes some minutes.
 set -eu
 mpirun=$1 examples=$2 steps=${3:-8}

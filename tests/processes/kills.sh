@@ -1,7 +1,7 @@
 #!/bin/sh
 # kills.sh MPIRUN LANGUAGE_MODEL [ROUNDS]: kills one process of a training run at a random time, and resumes with another number of
 # processes, ROUNDS times (default 50). The run ends with the same parameters, log, samples and checkpoints as a run of one process
-# without a break. MPIRUN is scripts/mpirun.sh; the program was built with MPI. A round takes two to five seconds.
+# without a break. MPIRUN is scripts/processes/mpirun.sh; the program was built with MPI. A round takes two to five seconds.
 set -eu
 mpirun=$1 program=$2 rounds=${3:-50}
 out=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # processes_examples.sh MPIRUN EXAMPLES: copy_task and language_model give the same bits with 1, 2 and 3 processes. An error ends all
 # processes and is printed once. A signal to one process ends the training of all, with a checkpoint from which any number of
-# processes continues. MPIRUN is scripts/mpirun.sh; EXAMPLES is the folder of the programs, which were built with MPI.
+# processes continues. MPIRUN is scripts/processes/mpirun.sh; EXAMPLES is the folder of the programs, which were built with MPI.
 set -eu
 mpirun=$1 copy_task=$2/copy_task language_model=$2/language_model
 . "$(dirname "$0")/../programs/language_model_checks.sh"

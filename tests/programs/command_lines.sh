@@ -65,7 +65,7 @@ done
 mkdir "$work/source"
 cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
 ln -s "$source/examples" "$source/tests" "$work/source/"
-for script in "$work"/source/scripts/*.sh "$work"/source/bench/*.sh; do
+for script in "$work"/source/scripts/*.sh "$work"/source/scripts/*/*.sh "$work"/source/bench/*.sh; do
     name=$(basename "$script")
     case $name in
     help.sh | root.sh | source_packages.sh | peers.sh) continue ;; # sourced
@@ -120,12 +120,13 @@ check_next
 # -- the same by scripts, in a checkout where everything is installed and built --
 
 checkout="$work/check out"
-mkdir -p "$checkout/scripts" "$checkout/build" "$work/built"
-cp "$source"/scripts/run.sh "$source"/scripts/demo.sh "$source"/scripts/help.sh "$checkout/scripts/"
+mkdir -p "$checkout/scripts/library" "$checkout/build" "$work/built"
+cp "$source"/scripts/run.sh "$source"/scripts/demo.sh "$checkout/scripts/"
+cp "$source"/scripts/library/help.sh "$checkout/scripts/library/"
 cp "$source/CMakeLists.txt" "$checkout/"
 ln -s "$source/examples" "$checkout/examples"
 ln -s "$examples" "$checkout/build/examples"
-for tool in scripts/setup.sh scripts/configure.sh ../built/cmake; do
+for tool in scripts/setup.sh scripts/library/configure.sh ../built/cmake; do
     printf '#!/bin/sh\ncase $0 in *configure.sh) echo "%s/build" ;; esac\n' "$checkout" >"$checkout/$tool"
     chmod +x "$checkout/$tool"
 done

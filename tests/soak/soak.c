@@ -5,7 +5,7 @@
  *     soak threads SECONDS     eight threads, each with its own contexts
  *     soak short FILE          all three in about a second
  *
- * The model is copyA of bench/configurations.def. scripts/soak.sh makes the long runs. */
+ * The model is copyA of bench/configurations.def. scripts/defects/soak.sh makes the long runs. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check.sh: Spin finds no error in the model of a team with 2 helpers (team.pml), and finds an error in each of its mutants. A
 # mutant that passes would show that the model or its properties no longer see that mistake.
-# scripts/team_model.sh searches larger models, and searches for cycles.
+# scripts/defects/team_model.sh searches larger models, and searches for cycles.
 set -u
 search=$(dirname "$0")/search.sh
 status=0

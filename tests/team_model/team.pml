@@ -1,5 +1,5 @@
 /* A model of src/kernels/machine/team.c for the model checker Spin: one caller and its helpers, several runs, the end.
- * check.sh searches every state with 2 helpers. scripts/team_model.sh searches larger models.
+ * check.sh searches every state with 2 helpers. scripts/defects/team_model.sh searches larger models.
  *
  * Each inline stands for the function of team.c with the same name. If you change one, change the other. A step of the
  * model is one access to a shared variable. Some accesses are one step together, because no other thread can see a
