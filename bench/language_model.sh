@@ -1,6 +1,6 @@
 #!/bin/sh
 # language_model.sh TEXT [--rounds N] [--threads N] [--python PYTHON]: trains the default model of
-# examples/language_model.c on a text, and then the same model in PyTorch, in N rounds (default 3). Prints the seconds
+# programs/language_model/language_model.c on a text, and then the same model in PyTorch, in N rounds (default 3). Prints the seconds
 # from the first step to the last, including evaluations, and the validation loss. PYTHON must have PyTorch (default:
 # the environment of bench/run.sh). Run nothing else at the same time.
 set -eu
@@ -40,7 +40,7 @@ export MALLOC_TOP_PAD_=1073741824 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_
 
 round=1
 while [ "$round" -le "$rounds" ]; do
-    "$build/examples/language_model" train "$text" "$out/run" --force --quiet --threads "$threads" >"$out/ours"
+    "$build/programs/language_model" train "$text" "$out/run" --force --quiet --threads "$threads" >"$out/ours"
     echo "tapehead $(grep -o ' seconds=[0-9.]*' "$out/ours") $(grep -o 'best=[0-9.]*' "$out/ours")"
     for variant in default fused compiled; do
         "$python" "$root/bench/torch_language_model.py" "$text" --variant "$variant" --threads "$threads" ||

@@ -1,7 +1,7 @@
 #!/bin/sh
 # precision.sh TEXT [--copies N] [--seeds N] [--steps N] [--threads N]: checks that training succeeds in each precision
 # of matrix products. The copy task must copy all new sequences for each of --copies seeds (default 20). The model of
-# examples/language_model.c is trained on the text for --steps steps (default 1000) with --seeds seeds (default 4). Its
+# programs/language_model/language_model.c is trained on the text for --steps steps (default 1000) with --seeds seeds (default 4). Its
 # loss on the whole validation part must be within 0.002 of float32's loss in bfloat16x3, and within 0.02 in bfloat16.
 #
 # Two trainings that differ in a single bit diverge, and their final losses differ by chance. Therefore a fourth
@@ -61,7 +61,7 @@ done
 train() { # train NAME [OPTION...]: appends "NAME seed loss" to losses
     name=$1
     shift
-    "$build/examples/language_model" train "$text" "$out/run" --force --quiet --seed "$seed" --steps "$steps" \
+    "$build/programs/language_model" train "$text" "$out/run" --force --quiet --seed "$seed" --steps "$steps" \
         --threads "$threads" --eval-every "$steps" --eval-batches 1 --sample-tokens 0 "$@" >"$out/printed"
     line="$name $seed $(sed -n 's/.*: loss=\([0-9.]*\).*/\1/p' "$out/printed")"
     echo "language model, $line, $(sed -n 's/.* seconds=\([0-9.]*\).*/\1/p' "$out/printed") s"

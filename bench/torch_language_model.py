@@ -1,4 +1,4 @@
-"""Trains the default model of examples/language_model.c in PyTorch, with the same text, tokens, sizes, schedule, number
+"""Trains the default model of programs/language_model/language_model.c in PyTorch, with the same text, tokens, sizes, schedule, number
 of steps and evaluations. language_model.sh runs both.
 
 Variants: default is usual eager code with nn.Linear, scaled_dot_product_attention and AdamW. fused has the fused AdamW

@@ -85,7 +85,10 @@ endif()
 # -- examples --
 
 tapehead_directory(examples ${examples_dir})
-install(DIRECTORY examples/ DESTINATION ${examples_dir} COMPONENT examples FILES_MATCHING PATTERN "*.[ch]")
+# Users get a program as an example: NAME.c, and its other files in NAME/.
+install(DIRECTORY examples/ programs/ DESTINATION ${examples_dir} COMPONENT examples
+    FILES_MATCHING PATTERN "*.[ch]" PATTERN language_model.c EXCLUDE)
+install(FILES programs/language_model/language_model.c DESTINATION ${examples_dir} COMPONENT examples)
 install(FILES examples/standalone.cmake DESTINATION ${examples_dir} COMPONENT examples RENAME CMakeLists.txt)
 
 # -- pkg-config: the prefix is relative to the file, except if the library directory is an absolute path --

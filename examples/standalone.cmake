@@ -11,6 +11,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release)
 endif()
 find_package(tapehead REQUIRED)
+include_directories(${CMAKE_CURRENT_SOURCE_DIR}) # options.h and others, for files in directories too
 if(EXAMPLES_WITH_MPI)
     find_package(MPI REQUIRED COMPONENTS C)
 endif()

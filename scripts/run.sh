@@ -1,12 +1,12 @@
 #!/bin/sh
-# run.sh [--processes N] EXAMPLE [OPTION...]: installs missing packages, builds an example of examples/ and runs it in the current
-# directory:
+# run.sh [--processes N] NAME [OPTION...]: installs missing packages, builds a program of programs/ or examples/ and runs it in the
+# current directory:
 #   run.sh language_model train novel.txt
 #
-# --processes N  builds the example with MPI and runs it in N processes, which train one model together. They share this machine's
-#                processors, unless the example's --threads says otherwise. (mpirun starts processes on several machines.)
+# --processes N  builds the program with MPI and runs it in N processes, which train one model together. They share this machine's
+#                processors, unless the program's --threads says otherwise. (mpirun starts processes on several machines.)
 #
-# --help and --version install and build nothing. After the first build run.sh EXAMPLE --help prints the example's own help.
+# --help and --version install and build nothing. After the first build run.sh NAME --help prints the program's own help.
 set -eu
 
 scripts=$(dirname "$(readlink -f "$0")")
@@ -21,21 +21,30 @@ if [ "${1:-}" = --processes ]; then
     esac
     shift 2
 fi
-example=${1:-}
-names=$(cd "$scripts/../examples" && for file in *.c class/*.c; do printf '  %s\n' "${file%.c}"; done)
-case $example in
+name=${1:-}
+# place NAME: sets `main` to the source with the program's main, and `built` to the program in the build, which is also the folder of its
+# other sources in the checkout.
+place() {
+    main=programs/$1/$1.c built=programs/$1
+    [ -e "$scripts/../$main" ] || main=examples/$1.c built=examples/$1
+}
+names=$(cd "$scripts/.." && for file in programs/*/ examples/*.c examples/class/*.c; do
+    file=${file%/} && file=${file%.c} && file=${file#programs/} && printf '  %s\n' "${file#examples/}"
+done)
+case $name in
 -h | --help)
     usage
-    printf 'EXAMPLE is one of\n%s\n' "$names"
+    printf 'NAME is one of\n%s\n' "$names"
     exit 0
     ;;
 -*)
-    answer_help "$example"
-    refuse "the name of an example comes before options: $example"
+    answer_help "$name"
+    refuse "the name of a program comes before options: $name"
     ;;
 esac
-if [ -z "$example" ] || [ ! -e "$scripts/../examples/$example.c" ]; then
-    printf 'run.sh: %s\n%s\n' "${example:+there is no example $example; }EXAMPLE is one of" "$names" >&2
+place "$name"
+if [ -z "$name" ] || [ ! -e "$scripts/../$main" ]; then
+    printf 'run.sh: %s\n%s\n' "${name:+there is no program $name; }NAME is one of" "$names" >&2
     exit 2
 fi
 shift
@@ -43,24 +52,24 @@ case $0 in
 */*) TAPEHEAD_RUN=$0 ;;
 *) TAPEHEAD_RUN=./$0 ;; # started as: sh run.sh
 esac
-export TAPEHEAD_RUN # the next command that an example prints begins with it
+export TAPEHEAD_RUN # the next command that a program prints begins with it
 
-# The core library is enough for an example that does not include tapehead/models.h.
+# The core library is enough for a program that does not include tapehead/models.h.
 packages=demo core=--core
-if cat "$scripts/../examples/$example.c" "$scripts/../examples/$example"/*.[ch] 2>/dev/null |
+if (cd "$scripts/.." && cat "$main" "$built"/*.[ch]) 2>/dev/null |
     grep '^#include [<"]tapehead/models\.h' >/dev/null; then
     packages=models core=
 fi
 [ -z "$processes" ] || packages=mpi
-program=$scripts/../build/examples/$example
-[ -z "$core" ] || [ -x "$program" ] || program=$scripts/../build/core/examples/$example
+program=$scripts/../build/$built
+[ -z "$core" ] || [ -x "$program" ] || program=$scripts/../build/core/$built
 for option; do
     case $option in
     -h | --help | --version)
         [ ! -x "$program" ] || exec "$program" "$@"
         [ "$option" != --version ] || answer_help --version
-        awk '{ last = sub(/ *\*\/$/, ""); sub(/^(\/\*| \*) ?/, ""); print } last { exit }' "$scripts/../examples/$example.c"
-        printf '\nAfter the first build its options are listed here too. This command builds and runs it:\n  %s %s\n' "$0" "$example"
+        awk '{ last = sub(/ *\*\/$/, ""); sub(/^(\/\*| \*) ?/, ""); print } last { exit }' "$scripts/../$main"
+        printf '\nAfter the first build its options are listed here too. This command builds and runs it:\n  %s %s\n' "$0" "$name"
         exit 0
         ;;
     esac
@@ -68,29 +77,29 @@ done
 
 # A build is unchanged if nothing is newer than the stamp of the last one: no file or folder of sources, and not the configuration.
 build=$("$scripts/library/configure.sh" $core --where)
-stamp=$build/run/$example${processes:+.processes}
+stamp=$build/run/$name${processes:+.processes}
 unchanged() {
-    [ -e "$stamp" ] && [ -x "$build/examples/$example" ] && newer=$(cd "$scripts/.." &&
-        find CMakeLists.txt cmake include src examples scripts/setup.sh "$build/CMakeCache.txt" -newer "$stamp") && [ -z "$newer" ]
+    [ -e "$stamp" ] && [ -x "$build/$built" ] && newer=$(cd "$scripts/.." &&
+        find CMakeLists.txt cmake include src examples programs scripts/setup.sh "$build/CMakeCache.txt" -newer "$stamp") && [ -z "$newer" ]
 }
 build() {
     "$scripts/setup.sh" $packages &&
         "$scripts/library/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON} >/dev/null &&
         mkdir -p "$(dirname "$stamp")" && touch "$stamp.building" &&
-        cmake --build "$build" --target "${example##*/}" --parallel "$(nproc)" >&2 &&
+        cmake --build "$build" --target "${name##*/}" --parallel "$(nproc)" >&2 &&
         mv "$stamp.building" "$stamp"
 }
 if ! unchanged; then
     # The messages of the build go to standard error. After the first build they are printed only if it fails. Standard input belongs to
-    # the example: it may be a text.
+    # the program: it may be a text.
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
-    if [ -e "$build/examples/$example" ]; then
+    if [ -e "$build/$built" ]; then
         build 2>"$log" </dev/null || { cat "$log" >&2; exit 1; }
     else
         build </dev/null
     fi
     rm -f "$log"
 fi
-[ -z "$processes" ] || exec "$scripts/processes/mpirun.sh" "$processes" "$build/examples/$example" "$@"
-exec "$build/examples/$example" "$@"
+[ -z "$processes" ] || exec "$scripts/processes/mpirun.sh" "$processes" "$build/$built" "$@"
+exec "$build/$built" "$@"

@@ -1,7 +1,7 @@
 /* The subcommand resume: continues a run from its newest intact checkpoint. */
 #include <string.h>
 
-#include "../processes.h"
+#include "processes.h"
 #include "checkpoints.h"
 #include "trainer.h"
 

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../processes.h"
+#include "processes.h"
 #include "checkpoints.h"
 #include "cleanup.h"
 #include "trainer.h"

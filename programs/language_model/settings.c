@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "../processes.h"
+#include "processes.h"
 #include "checkpoints.h"
 
 enum { DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };

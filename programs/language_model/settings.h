@@ -5,7 +5,7 @@
 
 #include <tapehead/tapehead.h>
 
-#include "../precision.h"
+#include "precision.h"
 
 #define PROGRAM "language_model"
 
@@ -62,6 +62,8 @@ enum { DEFAULT_KEEP = 2 };
 
 /* The options of the settings. The table ends with an entry without a name. */
 extern const program_option options_of_a_run[];
+/* The settings that no option names: a checkpoint has them too. The table ends in the same way. */
+extern const program_option derived_settings[];
 /* Returns one table with the options of the settings, followed by `more`. */
 const program_option *options_with(const program_option *more);
 /* Rejects options that contradict each other, and fills in the options of the model. */

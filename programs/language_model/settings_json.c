@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "../options.h"
+#include "options.h"
 #include "factors.h"
 #include "settings.h"
 
@@ -50,7 +50,7 @@ static const char *other_layers; /* a digit for each layer, 1 or 0; "" without o
         name ".window", OTHER_SIZE(member.window)                                                                      \
     }
 
-static const program_option derived_settings[] = {
+const program_option derived_settings[] = {
     {"validation file", .text = &chosen.validation_file},
     {"training tokens", .integer = &chosen.training_tokens, .low = 0, .high = 1e15},
     {"end token", .integer = &chosen.end_token, .low = -1, .high = INT32_MAX},

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../processes.h"
+#include "processes.h"
 #include "trainer.h"
 #include "tuning.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <signal.h>
 
-#include "../processes.h"
+#include "processes.h"
 #include "checkpoints.h"
 #include "cleanup.h"
 #include "trainer.h"

@@ -42,7 +42,7 @@ calls)
     ;;
 kills)
     build_target kills language_model copy_task
-    "$root/tests/failures/kills.sh" "$build/tests/failures/kills" "$build/examples/language_model" "$build/examples/copy_task" "$@"
+    "$root/tests/failures/kills.sh" "$build/tests/failures/kills" "$build/programs/language_model" "$build/examples/copy_task" "$@"
     ;;
 *) refuse "unknown word $what" ;;
 esac

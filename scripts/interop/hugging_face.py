@@ -473,9 +473,9 @@ def compare_export_roundtrip(c, folder):
 
 
 def compare_trained(c, folder):
-    """Trains and exports a model with examples/language_model. transformers loads it with its tokenizer and writes the
+    """Trains and exports a model with programs/language_model. transformers loads it with its tokenizer and writes the
     same text; the example continues training from the export."""
-    program, text = c.build / "examples" / "language_model", folder / "text.txt"
+    program, text = c.build / "programs" / "language_model", folder / "text.txt"
     text.write_text((common.ROOT / "README.md").read_text() + "naïve 🦙\n")
     small = "--layers 2 --width 32 --heads 4 --length 40 --batch 4 --eval-every 150 --sample-tokens 0".split()
     small += "--lr 0.01 --quiet --tokenizer bpe --vocabulary 300".split()

@@ -1,4 +1,4 @@
-"""Opens models that examples/language_model.c trained and exported with transformers: the tokens and the loss are the
+"""Opens models that programs/language_model/language_model.c trained and exported with transformers: the tokens and the loss are the
 same. Also fine-tunes a model that transformers saved with the example."""
 
 import pathlib
@@ -31,7 +31,7 @@ def field(run, name):
 
 
 def compare(c):
-    program = c.build / "examples" / "language_model"
+    program = c.build / "programs" / "language_model"
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         text = (common.ROOT / "README.md").read_text()

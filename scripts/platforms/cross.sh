@@ -130,8 +130,8 @@ case $what in
 build)
     configure "$build" -DTAPEHEAD_TESTS=OFF
     compile "$build"
-    printf 'The examples are in %s. The other computer needs the Debian packages libgomp1, libjansson4 and %s.\n' \
-        "$build/examples" "$(shared_utf8proc "$debian")"
+    printf 'The programs are in %s and %s. The other computer needs the Debian packages libgomp1, libjansson4 and %s.\n' \
+        "$build/programs" "$build/examples" "$(shared_utf8proc "$debian")"
     print_next cross.sh --build "$build" aarch64 kernels
     ;;
 kernels)

@@ -203,7 +203,7 @@ into_guest() {
 
 mkdir -p "$work/guest/bin" "$work/guest/proc" "$work/guest/dev" "$work/guest/tmp" "$work/iso"
 into_guest "$(command -v sh)" "$(command -v mount)" "$(command -v cat)" "$(command -v grep)" "$(command -v sleep)"
-for program in "$build"/tests/test_* "$build"/examples/*; do
+for program in "$build"/tests/test_* "$build"/examples/* "$build"/programs/*; do
     [ ! -f "$program" ] || [ ! -x "$program" ] || {
         name=$(basename "$program")
         case " $* " in

@@ -25,7 +25,7 @@ done >"$work/links"
 complain "these links lead nowhere:" <"$work/links"
 
 # -- files: `src/tensor/handle.c`, or `handle.c` alone, which may be in any folder; not where a page says NAME --
-find src include tests bench scripts examples exercises docs cmake -type f >"$work/files"
+find src include tests bench scripts examples programs exercises docs cmake -type f >"$work/files"
 for page in ARCHITECTURE.md CONTRIBUTING.md docs/internals/*.md; do
     grep -oE '`[A-Za-z0-9_./-]+\.(c|h|sh|cmake|txt|md|py|pml)`' "$page" | tr -d '`' | grep -v NAME | sort -u | while read -r file; do
         grep -qE "(^|/)$(printf '%s' "$file" | sed 's/\./[.]/g')\$" "$work/files" || [ -e "$file" ] || echo "$page: $file"

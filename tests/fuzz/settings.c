@@ -1,4 +1,4 @@
-/* Fuzz target: the settings of examples/language_model in a checkpoint, JSON. They are accepted and stay the same when
+/* Fuzz target: the settings of programs/language_model in a checkpoint, JSON. They are accepted and stay the same when
  * they are written and read again, or they are refused with a message of visible characters. */
 #include <setjmp.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static _Noreturn void end_input(int status)
 #define exit end_input
 #undef stderr
 #define stderr said
-#include "../../examples/language_model/settings.c"
-#include "../../examples/language_model/settings_json.c"
+#include "language_model/settings.c"
+#include "language_model/settings_json.c"
 #undef exit
 #undef stderr
 #define stderr stderr

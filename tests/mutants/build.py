@@ -87,7 +87,7 @@ class Build:
     def _programs(self):
         """Programs of the build that link the static library: name -> (folder, link command)."""
         programs = {}
-        for part in ("tests", "examples"):
+        for part in ("tests", "examples", "programs"):
             folder = os.path.join(self.folder, part)
             for target in sorted(os.listdir(os.path.join(folder, "CMakeFiles"))):
                 link = os.path.join(folder, "CMakeFiles", target, "link.txt")

@@ -34,6 +34,7 @@ names="tapehead ${models:+tapehead_models}"
 } | sed 's|^\(\./\)*|share/doc/tapehead/|' >"$work/doc"
 {
     find examples -name '*.[ch]'
+    find programs -name '*.[ch]' | sed -e 's|^programs/|examples/|' -e 's|/\([^/]*\)/\1\.c$|/\1.c|'
     echo examples/CMakeLists.txt
 } | sed 's|^|share/doc/tapehead/|' >"$work/examples"
 

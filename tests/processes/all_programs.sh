@@ -1,9 +1,9 @@
 #!/bin/sh
-# all_programs.sh MPIRUN EXAMPLES [STEPS]: the four programs that train in several processes give the same bits with 1, 2, 3, 4, 5 and
+# all_programs.sh MPIRUN BUILD [STEPS]: the four programs that train in several processes give the same bits with 1, 2, 3, 4, 5 and
 # 8 processes, with 1 and 2 threads each, in every precision. STEPS: of each training (default 8). MPIRUN is scripts/processes/mpirun.sh;
-# EXAMPLES is the folder of the programs, which were built with MPI. Takes some minutes.
+# BUILD is the folder of a build with MPI. Takes some minutes.
 set -eu
-mpirun=$1 examples=$2 steps=${3:-8}
+mpirun=$1 build=$2 steps=${3:-8}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 cd "$out"
@@ -27,7 +27,7 @@ failed=0 runs=0
 for program in copy_task classify translate_dates language_model; do
     for precision in float32 bfloat16x3 bfloat16; do
         # shellcheck disable=SC2046 # words
-        set -- "$examples/$program" $(words_of $program) --quiet --steps "$steps" --shards 8 --precision $precision
+        set -- "$(ls "$build/programs/$program" "$build/examples/$program" 2>/dev/null)" $(words_of $program) --quiet --steps "$steps" --shards 8 --precision $precision
         alone=$(crc "$@" --threads 1)
         echo "$program, $precision: $alone"
         for n in 1 2 3 4 5 8; do

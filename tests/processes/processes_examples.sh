@@ -1,9 +1,9 @@
 #!/bin/sh
-# processes_examples.sh MPIRUN EXAMPLES: copy_task and language_model give the same bits with 1, 2 and 3 processes. An error ends all
+# processes_examples.sh MPIRUN COPY_TASK LANGUAGE_MODEL: copy_task and language_model give the same bits with 1, 2 and 3 processes. An error ends all
 # processes and is printed once. A signal to one process ends the training of all, with a checkpoint from which any number of
-# processes continues. MPIRUN is scripts/processes/mpirun.sh; EXAMPLES is the folder of the programs, which were built with MPI.
+# processes continues. MPIRUN is scripts/processes/mpirun.sh; the programs were built with MPI.
 set -eu
-mpirun=$1 copy_task=$2/copy_task language_model=$2/language_model
+mpirun=$1 copy_task=$2 language_model=$3
 . "$(dirname "$0")/../programs/language_model_checks.sh"
 
 awk 'BEGIN { for (i = 0; i < 800; i++) printf "line %d of %s\n", i, i % 7 ? "some text" : "others" }' >text

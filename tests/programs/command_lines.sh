@@ -56,7 +56,7 @@ check_refusal() { # check_refusal NAME COMMAND...: with an unknown option
 for program in "$examples"/* "$examples"/class/* ${3:+"$bench"/*}; do
     name=$(basename "$program")
     case $name in
-    class | CMakeFiles | Makefile | *.cmake | *.a | language_model) continue ;; # (the last has subcommands: language_model.sh)
+    class | CMakeFiles | Makefile | *.cmake | *.a) continue ;;
     esac
     check_command "$name" "$program"
     check_refusal "$name" "$program"
@@ -64,7 +64,7 @@ done
 # (in a copy, because a wrong script may change files in its checkout)
 mkdir "$work/source"
 cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
-ln -s "$source/examples" "$source/tests" "$work/source/"
+ln -s "$source/examples" "$source/programs" "$source/tests" "$work/source/"
 for script in "$work"/source/scripts/*.sh "$work"/source/scripts/*/*.sh "$work"/source/bench/*.sh; do
     name=$(basename "$script")
     case $name in
@@ -124,7 +124,7 @@ mkdir -p "$checkout/scripts/library" "$checkout/build" "$work/built"
 cp "$source"/scripts/run.sh "$source"/scripts/demo.sh "$checkout/scripts/"
 cp "$source"/scripts/library/help.sh "$checkout/scripts/library/"
 cp "$source/CMakeLists.txt" "$checkout/"
-ln -s "$source/examples" "$checkout/examples"
+ln -s "$source/examples" "$source/programs" "$checkout/"
 ln -s "$examples" "$checkout/build/examples"
 for tool in scripts/setup.sh scripts/library/configure.sh ../built/cmake; do
     printf '#!/bin/sh\ncase $0 in *configure.sh) echo "%s/build" ;; esac\n' "$checkout" >"$checkout/$tool"
@@ -155,6 +155,6 @@ run ./run.sh copy_task --help
 run ./demo.sh --help
 [ "$status" -eq 0 ] && grep "trains one attention layer" "$work/out" >/dev/null || wrong "demo.sh --help"
 run ./run.sh nonsense
-[ "$status" -eq 2 ] && grep "no example nonsense" "$work/err" >/dev/null || wrong "run.sh nonsense returns $status"
+[ "$status" -eq 2 ] && grep "no program nonsense" "$work/err" >/dev/null || wrong "run.sh nonsense returns $status"
 
 [ -z "$failed" ]

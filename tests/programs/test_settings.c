@@ -1,10 +1,10 @@
-/* Tests that checkpoints preserve all settings of examples/language_model.c. A member that is missing in the tables of
+/* Tests that checkpoints preserve all settings of programs/language_model. A member that is missing in the tables of
  * settings_json.c would be lost on resume without a message. */
+#include <jansson.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../examples/language_model/settings.c"
-#include "../../examples/language_model/settings_json.c"
+#include "language_model/settings.h"
 #include "tapehead/models.h"
 
 #include "memory.h"

@@ -1,4 +1,4 @@
-"""compile.py gcc|clang-tidy BUILD: runs an analyzer on the sources of the libraries, the examples and the benchmark.
+"""compile.py gcc|clang-tidy BUILD: runs an analyzer on the sources of the libraries, the examples, the programs and the benchmark.
 
 BUILD/compile_commands.json has the commands. The vector kernels are analyzed as compiled for AVX2 and float32 only: the other
 instances have the same source. Prints the analyzer's output and the number of analyzed files.
@@ -19,11 +19,11 @@ ANALYZED_INSTANCE = ("32", "avx2")
 
 
 def is_analyzed(entry):
-    """Returns whether the command compiles a library, an example or a program of the benchmark."""
+    """Returns whether the command compiles a library, an example, a program or one of the benchmark."""
     instance = INSTANCE.search(entry["command"])
     if instance:
         return instance.groups() == ANALYZED_INSTANCE
-    return any(pathlib.Path(entry["file"]).is_relative_to(ROOT / folder) for folder in ("src", "examples", "bench"))
+    return any(pathlib.Path(entry["file"]).is_relative_to(ROOT / folder) for folder in ("src", "examples", "programs", "bench"))
 
 
 def gcc_command(entry):
