@@ -1,7 +1,7 @@
 # Installation, in four components (`cmake --install build --component NAME`; without a name, all of them):
 #   runtime   the shared libraries
 #   devel     headers, static libraries, the links that a linker follows, the CMake package, the pkg-config files
-#   doc       the pages with their pictures, and with TAPEHEAD_REFERENCE the reference of the headers
+#   doc       the pages with their pictures and the programs of the lessons, and with TAPEHEAD_REFERENCE the reference of the headers
 #   examples  the sources of the examples, and a CMakeLists.txt that builds them with the installed libraries
 # The installation can be moved: its files find each other by relative paths.
 include(GNUInstallDirs)
@@ -66,6 +66,9 @@ install(FILES ${pages} LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
 install(FILES tests/checksums.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests COMPONENT doc)
 install(DIRECTORY docs bench DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
     FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN docs/reference EXCLUDE)
+tapehead_directory(doc ${CMAKE_INSTALL_DOCDIR}/teaching)
+install(DIRECTORY teaching/lessons DESTINATION ${CMAKE_INSTALL_DOCDIR}/teaching COMPONENT doc
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.[ch]")
 
 # The archive of a release has the reference already.
 set(reference ${PROJECT_SOURCE_DIR}/docs/reference)
@@ -89,6 +92,9 @@ tapehead_directory(examples ${examples_dir})
 install(DIRECTORY examples/ programs/ DESTINATION ${examples_dir} COMPONENT examples
     FILES_MATCHING PATTERN "*.[ch]" PATTERN language_model.c EXCLUDE)
 install(FILES programs/language_model/language_model.c DESTINATION ${examples_dir} COMPONENT examples)
+tapehead_directory(examples ${examples_dir}/class)
+file(GLOB lessons CONFIGURE_DEPENDS teaching/lessons/*.[ch])
+install(FILES ${lessons} DESTINATION ${examples_dir}/class COMPONENT examples)
 install(FILES examples/standalone.cmake DESTINATION ${examples_dir} COMPONENT examples RENAME CMakeLists.txt)
 
 # -- pkg-config: the prefix is relative to the file, except if the library directory is an absolute path --

@@ -1,6 +1,6 @@
 #!/bin/sh
 # browser.sh [--pictures DIR] [TEST...]: tests the pages of th_tape_write_html in headless Chromium, without a network.
-# Builds programs into build/browser, which write the pages, and runs the tests tests/browser/test_NAME.py. Each test opens
+# Builds programs into build/browser, which write the pages, and runs the tests teaching/browser/test_NAME.py. Each test opens
 # pages from their files. A TEST is such a name: browser.sh steps attention. Without names, all tests run.
 # The test `class` opens the class's page, which class.sh builds into build-class.
 # --pictures DIR   also writes screenshots: light, dark, narrow, printed. README.md has one of them, docs/images/tape_page.png:
@@ -28,12 +28,12 @@ while [ $# -gt 0 ]; do
     shift
 done
 if [ $# -eq 0 ]; then
-    for test in "$root"/tests/browser/test_*.py; do
+    for test in "$root"/teaching/browser/test_*.py; do
         set -- "$@" "$(basename "$test" .py | sed 's/^test_//')"
     done
 fi
 for test; do
-    [ -e "$root/tests/browser/test_$test.py" ] || refuse "there is no test called $test"
+    [ -e "$root/teaching/browser/test_$test.py" ] || refuse "there is no test called $test"
 done
 
 "$root/scripts/setup.sh" browser
@@ -47,7 +47,7 @@ cmake --build "$build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" \
 pages=$build/pages
 rm -rf "$pages"
 mkdir "$pages"
-"$build/tests/browser/browser_pages" "$pages"
+"$build/teaching/browser/browser_pages" "$pages"
 "$build/examples/attention_backward" --page "$pages/attention_1.html" >/dev/null 2>&1
 "$build/examples/attention_backward" --causal --heads 2 --dropout 0.3 --page "$pages/attention_2.html" >/dev/null 2>&1
 "$build/examples/copy_task" --steps 30 --quiet --out "$build" --page "$pages/copy.html" >/dev/null 2>&1
@@ -58,13 +58,13 @@ case " $* " in
 *" class "*)
     class=${TAPEHEAD_CLASS_BUILD:-$root/build-class}
     "$root/scripts/class.sh" --build "$class" build >/dev/null
-    export TAPEHEAD_CLASS="$class/class/class.html" TAPEHEAD_COPY_TASK="$build/examples/copy_task"
+    export TAPEHEAD_CLASS="$class/teaching/class/class.html" TAPEHEAD_COPY_TASK="$build/examples/copy_task"
     ;;
 esac
 
 # -- the tests: Debian's Selenium is for Debian's Python --
 
-cd "$root/tests/browser"
+cd "$root/teaching/browser"
 failed=
 for test; do
     echo "== browser.sh: $test" >&2

@@ -1,7 +1,7 @@
 #!/bin/sh
 # class.sh [OPTION...] [build|test [OPTION...]]: builds the core library and the class's engine as WebAssembly, with Debian's emscripten.
-#   build   (the default) makes class/class.html in the build: the class's page, one file that a browser opens from a folder. Also makes
-#           class/class.js: the engine alone, for another page or for node, with the functions of class/engine.h
+#   build   (the default) makes teaching/class/class.html in the build: the class's page, one file that a browser opens from a folder. Also makes
+#           class.js beside it: the engine alone, for another page or for node, with the functions of teaching/class/engine.h
 #   test    the core's tests under node. OPTIONS go to ctest: class.sh test -R test_norms. tests/node.txt lists the tests that cannot
 #           run there, with reasons. Then trains the copy task and a small language model, and compares the checksums with the
 #           lines "unfused" of tests/checksums.txt. A terminal with TAPEHEAD_ISA=baseline TAPEHEAD_GEMM=native has the same
@@ -100,8 +100,8 @@ build)
     configure -DTAPEHEAD_TESTS=OFF
     cmake --build "$build" --parallel "$(nproc)" --target class_page
     for name in class.js class.html; do
-        print_written "$build/class/$name"
-        printf '%s bytes, %s compressed\n' "$(wc -c <"$build/class/$name")" "$(gzip -9c "$build/class/$name" | wc -c)"
+        print_written "$build/teaching/class/$name"
+        printf '%s bytes, %s compressed\n' "$(wc -c <"$build/teaching/class/$name")" "$(gzip -9c "$build/teaching/class/$name" | wc -c)"
     done
     print_next class.sh --build "$build" test
     ;;

@@ -1,11 +1,11 @@
 #!/bin/sh
-# exercise.sh [OPTION...] N [FILE...]: marks exercise N of exercises/: installs missing packages, builds the core library, compiles the
+# exercise.sh [OPTION...] N [FILE...]: marks exercise N of teaching/exercises/: installs missing packages, builds the core library, compiles the
 # file with your lines, runs the gradient checker on your operation, and compares its results with known ones:
-#   exercise.sh 4                        marks exercises/4_softmax.c
+#   exercise.sh 4                        marks teaching/exercises/4_softmax.c
 #   exercise.sh 4 ada.c bob.c            marks these files, which are copies of it
 #   exercise.sh --all                    marks all ten and prints a table
 #
-# --all            all exercises of exercises/, a line for each
+# --all            all exercises of teaching/exercises/, a line for each
 # --json           prints one JSON object on a line for each file: exercise, passed, marks, max, checks with their sentences
 # --seconds S      the processor time of each check (default 10): after that the code has an endless loop
 # --build DIR      uses the library and the marker in this build directory: installs and builds nothing
@@ -60,23 +60,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compile() { # compile SOURCE... -o OUTPUT: with the functions and errors that a student expects
     # shellcheck disable=SC2086 # (CC may be "ccache gcc")
-    ${CC:-cc} -std=gnu11 -O1 -I "$root/exercises" $include "$@"
+    ${CC:-cc} -std=gnu11 -O1 -I "$root/teaching/exercises" $include "$@"
 }
 include=-I$root/include
 if [ -n "$installed" ]; then
     include=$(pkg-config --cflags tapehead) || refuse "pkg-config finds no installed library"
     marker=$work/exercise_marker
     # shellcheck disable=SC2046 # (words)
-    compile -rdynamic "$root"/exercises/marker/*.c -o "$marker" $(pkg-config --libs tapehead) \
+    compile -rdynamic "$root"/teaching/exercises/marker/*.c -o "$marker" $(pkg-config --libs tapehead) \
         "-Wl,-rpath,$(pkg-config --variable=libdir tapehead)" -ldl -lm
 elif [ -n "$build" ]; then
-    marker=$build/exercises/exercise_marker
+    marker=$build/teaching/exercises/exercise_marker
     [ -x "$marker" ] || refuse "there is no $marker: build the target exercise_marker"
 else
     "$root/scripts/setup.sh" demo >&2
     build=$("$root/scripts/library/configure.sh" --core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON 2>"$work/log") ||
         { cat "$work/log" >&2; exit 1; }
-    marker=$build/exercises/exercise_marker
+    marker=$build/teaching/exercises/exercise_marker
     if [ ! -x "$marker" ]; then
         echo "building the core library; this takes a minute or two, once" >&2
         cmake --build "$build" --target exercise_marker --parallel "$(nproc)" >&2
@@ -101,7 +101,7 @@ mark() { # mark N FILE
 status=0
 [ -z "$all" ] || [ -n "$style" ] || style=--row
 for number in $numbers; do
-    [ $# -gt 0 ] || set -- "$(echo "$root/exercises/$number"_*.c)"
+    [ $# -gt 0 ] || set -- "$(echo "$root/teaching/exercises/$number"_*.c)"
     for file; do
         mark "$number" "$file"
     done

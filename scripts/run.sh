@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh [--processes N] NAME [OPTION...]: installs missing packages, builds a program of programs/ or examples/ and runs it in the
-# current directory:
+# run.sh [--processes N] NAME [OPTION...]: installs missing packages, builds a program of programs/, examples/ or teaching/lessons/ and runs
+# it in the current directory:
 #   run.sh language_model train novel.txt
 #
 # --processes N  builds the program with MPI and runs it in N processes, which train one model together. They share this machine's
@@ -26,11 +26,13 @@ name=${1:-}
 # other sources in the checkout.
 place() {
     main=programs/$1/$1.c built=programs/$1
-    [ -e "$scripts/../$main" ] || main=examples/$1.c built=examples/$1
+    case $1 in
+    class/*) main=teaching/lessons/${1#class/}.c built=${main%.c} ;;
+    *) [ -e "$scripts/../$main" ] || main=examples/$1.c built=examples/$1 ;;
+    esac
 }
-names=$(cd "$scripts/.." && for file in programs/*/ examples/*.c examples/class/*.c; do
-    file=${file%/} && file=${file%.c} && file=${file#programs/} && printf '  %s\n' "${file#examples/}"
-done)
+names=$(cd "$scripts/.." && printf '  %s\n' programs/*/ examples/*.c teaching/lessons/*.c |
+    sed -e 's|programs/||; s|examples/||; s|teaching/lessons/|class/|' -e 's|/$||; s|\.c$||')
 case $name in
 -h | --help)
     usage
@@ -80,7 +82,7 @@ build=$("$scripts/library/configure.sh" $core --where)
 stamp=$build/run/$name${processes:+.processes}
 unchanged() {
     [ -e "$stamp" ] && [ -x "$build/$built" ] && newer=$(cd "$scripts/.." &&
-        find CMakeLists.txt cmake include src examples programs scripts/setup.sh "$build/CMakeCache.txt" -newer "$stamp") && [ -z "$newer" ]
+        find CMakeLists.txt cmake include src examples programs teaching scripts/setup.sh "$build/CMakeCache.txt" -newer "$stamp") && [ -z "$newer" ]
 }
 build() {
     "$scripts/setup.sh" $packages &&

@@ -1,5 +1,5 @@
 /* The model of the copy task, and what the model reads and writes. The program copy_task and the class's page
- * (class/engine.c) use it.
+ * (teaching/class/engine.c) use it.
  *
  * B batch, n length of a sequence, T = 2n tokens, V vocabulary with the separator, E width, H heads. */
 #ifndef COPY_TASK_MODEL_H

@@ -1,8 +1,8 @@
 /* The subcommand resume: continues a run from its newest intact checkpoint. */
 #include <string.h>
 
-#include "processes.h"
 #include "checkpoints.h"
+#include "processes.h"
 #include "trainer.h"
 
 /* Prints a message if no steps remain. Ends the program if --steps is less than the number of finished steps. */

@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "processes.h"
 #include "checkpoints.h"
 #include "cleanup.h"
+#include "processes.h"
 #include "trainer.h"
 
 const char *in_run(const char *run, const char *name)

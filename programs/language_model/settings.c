@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "processes.h"
 #include "checkpoints.h"
+#include "processes.h"
 
 enum { DEFAULT_LAYERS = 4, DEFAULT_HEADS = 4, DEFAULT_WIDTH = 128 };
 /* docs/tuning.md explains how the rate was found for a model of this width. */

@@ -2,8 +2,8 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "options.h"
 #include "factors.h"
+#include "options.h"
 #include "settings.h"
 
 /* Settings without an option: the split of the text, and the model, which may come from a folder. The table contains

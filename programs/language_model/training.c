@@ -2,9 +2,9 @@
 #include <math.h>
 #include <signal.h>
 
-#include "processes.h"
 #include "checkpoints.h"
 #include "cleanup.h"
+#include "processes.h"
 #include "trainer.h"
 #include "tuning.h"
 

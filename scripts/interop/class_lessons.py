@@ -1,7 +1,7 @@
-"""Computes the numbers of every lesson of the class (docs/class) with PyTorch in float64, and compares them with what the
+"""Computes the numbers of every lesson of the class (teaching/lessons) with PyTorch in float64, and compares them with what the
 lesson's program prints.
 
-Each program examples/class/NAME.c has a file class/NAME.py with a function numbers(). It returns a dictionary with an
+Each program teaching/lessons/NAME.c has a file class/NAME.py with a function numbers(). It returns a dictionary with an
 entry for every value that the program prints. An entry's name is the title up to " = " or a comma, such as dW in "dW = dyᵀ x".
 Plain C and the tape must agree with PyTorch to 1e-12. Central differences must agree to 1e-7."""
 
@@ -48,9 +48,9 @@ def load(path):
 
 def compare(c):
     torch.set_default_dtype(torch.float64)
-    for program in sorted((common.ROOT / "examples" / "class").glob("[0-9]*.c")):
+    for program in sorted((common.ROOT / "teaching" / "lessons").glob("[0-9]*.c")):
         lesson = program.stem
-        ours = read_output(c.run(c.build / "examples" / "class" / lesson, "--digits", "17").stdout)
+        ours = read_output(c.run(c.build / "teaching" / "lessons" / lesson, "--digits", "17").stdout)
         theirs = load(common.HERE / "class" / f"{lesson}.py").numbers()
         c.check(f"{lesson}: names", ours.keys() == theirs.keys(), sorted(ours.keys() ^ theirs.keys()))
         for name in ours.keys() & theirs.keys():

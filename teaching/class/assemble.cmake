@@ -1,13 +1,13 @@
 # Writes class.html, one file that needs no network. It is the template with the viewer of tapes, the page's scripts, and the
 # engine:
-#     cmake -D ENGINE=class.js -D OUTPUT=class.html -P class/assemble.cmake
-# class.js contains the WebAssembly as base64 (class/CMakeLists.txt).
+#     cmake -D ENGINE=class.js -D OUTPUT=class.html -P teaching/class/assemble.cmake
+# class.js contains the WebAssembly as base64 (teaching/class/CMakeLists.txt).
 cmake_minimum_required(VERSION 3.25)
 if(NOT EXISTS "${ENGINE}" OR NOT OUTPUT)
-    message(FATAL_ERROR "cmake -D ENGINE=class.js -D OUTPUT=class.html -P class/assemble.cmake: no file '${ENGINE}'")
+    message(FATAL_ERROR "cmake -D ENGINE=class.js -D OUTPUT=class.html -P teaching/class/assemble.cmake: no file '${ENGINE}'")
 endif()
 set(page ${CMAKE_CURRENT_LIST_DIR}/page)
-set(viewer ${CMAKE_CURRENT_LIST_DIR}/../src/export/page)
+set(viewer ${CMAKE_CURRENT_LIST_DIR}/../../src/export/page)
 
 # Reads files, one after the other. The text must not end the element that holds it.
 function(read_texts variable)

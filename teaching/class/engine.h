@@ -125,7 +125,7 @@ const char *class_follow(class_engine *engine, const char *sequence, int positio
  * gradients: JSON for the viewer in src/export/page (docs/internals/pages.md). */
 const char *class_tape(class_engine *engine, const char *sequence);
 
-/* -- wrong backward rules (class/wrong_rules.h) -- */
+/* -- wrong backward rules (teaching/class/wrong_rules.h) -- */
 
 /* Returns the number of rules. Rule 0 is "right". */
 int class_rules(void);

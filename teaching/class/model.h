@@ -2,7 +2,7 @@
 #ifndef CLASS_MODEL_H
 #define CLASS_MODEL_H
 
-#include "../examples/copy_task/model.h"
+#include "../../examples/copy_task/model.h"
 #include "engine.h"
 #include "text.h"
 

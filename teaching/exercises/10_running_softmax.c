@@ -69,7 +69,7 @@ static const th_sample running_samples[] = {
     {.name = NULL},
 };
 
-void given_running_backward(const th_call *c); /* exercises/marker/given.c */
+void given_running_backward(const th_call *c); /* teaching/exercises/marker/given.c */
 
 const th_op exercise = {
     .name = "running_softmax",

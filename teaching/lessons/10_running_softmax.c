@@ -1,5 +1,5 @@
 /* Lesson 10: attention in tiles of two keys, forward and backward. Of a row of weights only its log-sum-exp is saved.
- * docs/class/10-running-softmax.md explains it. */
+ * teaching/lessons/10-running-softmax.md explains it. */
 #include "lesson.h"
 
 enum { T = 2, S = 6, D = 2, TILE = 2 }; /* queries, keys, width of a head, keys in a tile */

@@ -1,4 +1,4 @@
-/* Lesson 1, the chain rule: L = u u + u with u = w x, forward and backward. docs/class/1-chain-rule.md explains it. */
+/* Lesson 1, the chain rule: L = u u + u with u = w x, forward and backward. teaching/lessons/1-chain-rule.md explains it. */
 #include "lesson.h"
 
 static double w = 2, x = 1.5;

@@ -1,4 +1,4 @@
-/* Lesson 2, a dense layer: y = x Wᵀ + b and its gradients, from the definition. docs/class/2-dense.md explains it. */
+/* Lesson 2, a dense layer: y = x Wᵀ + b and its gradients, from the definition. teaching/lessons/2-dense.md explains it. */
 #include "lesson.h"
 
 enum { N = 2, IN = 3, OUT = 4 }; /* rows of x, numbers in a row of x, numbers in a row of y */

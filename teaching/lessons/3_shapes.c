@@ -1,4 +1,4 @@
-/* Lesson 3, shapes: slice, broadcast, transpose, reshape, and their gradients. docs/class/3-shapes.md explains it. */
+/* Lesson 3, shapes: slice, broadcast, transpose, reshape, and their gradients. teaching/lessons/3-shapes.md explains it. */
 #include "lesson.h"
 
 enum { R = 2, C = 3 }; /* rows, columns */

@@ -1,4 +1,4 @@
-/* Lesson 4, softmax with cross entropy: why the gradient is p - y. docs/class/4-softmax-cross-entropy.md explains it. */
+/* Lesson 4, softmax with cross entropy: why the gradient is p - y. teaching/lessons/4-softmax-cross-entropy.md explains it. */
 #include "lesson.h"
 
 enum { N = 2, V = 3 }; /* examples, classes */

@@ -1,4 +1,4 @@
-/* Lesson 5, embedding and layer norm, forward and backward. docs/class/5-layer-norm-embedding.md explains it. */
+/* Lesson 5, embedding and layer norm, forward and backward. teaching/lessons/5-layer-norm-embedding.md explains it. */
 #include "lesson.h"
 
 enum { V = 3, E = 4, T = 3 }; /* words of the vocabulary, numbers for each word, words of the text */

@@ -1,4 +1,4 @@
-/* Lesson 6: one attention head on three tokens, forward and backward. docs/class/6-attention.md explains it. */
+/* Lesson 6: one attention head on three tokens, forward and backward. teaching/lessons/6-attention.md explains it. */
 #include "lesson.h"
 
 enum { T = 3, D = 2 }; /* tokens, width of a head */

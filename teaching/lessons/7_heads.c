@@ -1,4 +1,4 @@
-/* Lesson 7: a whole attention layer with two heads, a causal mask and dropout. docs/class/7-heads.md explains it. */
+/* Lesson 7: a whole attention layer with two heads, a causal mask and dropout. teaching/lessons/7-heads.md explains it. */
 #include "dense.h"
 #include "lesson.h"
 

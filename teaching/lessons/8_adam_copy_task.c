@@ -1,4 +1,4 @@
-/* Lesson 8: Adam on two numbers, then on a small copy task. docs/class/8-adam-copy-task.md explains it. */
+/* Lesson 8: Adam on two numbers, then on a small copy task. teaching/lessons/8-adam-copy-task.md explains it. */
 #include "lesson.h"
 
 enum { STEPS = 4, SYMBOLS = 10, LENGTH = 8, WIDTH = 32, HEADS = 2, BATCH = 16 };

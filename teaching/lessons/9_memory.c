@@ -1,4 +1,4 @@
-/* Lesson 9: the memory of a training step, with and without recomputation. docs/class/9-memory.md explains it. */
+/* Lesson 9: the memory of a training step, with and without recomputation. teaching/lessons/9-memory.md explains it. */
 #include "lesson.h"
 
 enum { N = 16, WIDTH = 128 }; /* steps of a chain; numbers in a vector, which are 1024 bytes */

@@ -1,5 +1,5 @@
 /* What the programs of the class share: their options, and matrices printed in up to three versions. The lessons are in
- * the programs. docs/class/README.md is the class.
+ * the programs. teaching/lessons/README.md is the class.
  *
  * Each program computes its numbers in plain C and on the tape, and prints both. A gradient of an input is also printed
  * as a central difference. The program fails if the versions differ. */
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <tapehead/tapehead.h>
 
-#include "../options.h"
+#include "options.h"
 
 static struct {
     const char *path, *program, *title, *page; /* page: the file to write; NULL: none, or already written */

@@ -7,7 +7,7 @@ cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
-pages="README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md bench/README.md $(find docs exercises -name '*.md')"
+pages="README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md bench/README.md $(find docs teaching -name '*.md')"
 
 complain() { # complain SENTENCE: prints it and the lines of standard input, if there are any
     lines=$(cat)
@@ -25,7 +25,7 @@ done >"$work/links"
 complain "these links lead nowhere:" <"$work/links"
 
 # -- files: `src/tensor/handle.c`, or `handle.c` alone, which may be in any folder; not where a page says NAME --
-find src include tests bench scripts examples programs exercises docs cmake -type f >"$work/files"
+find src include tests bench scripts examples programs teaching docs cmake -type f >"$work/files"
 for page in ARCHITECTURE.md CONTRIBUTING.md docs/internals/*.md; do
     grep -oE '`[A-Za-z0-9_./-]+\.(c|h|sh|cmake|txt|md|py|pml)`' "$page" | tr -d '`' | grep -v NAME | sort -u | while read -r file; do
         grep -qE "(^|/)$(printf '%s' "$file" | sed 's/\./[.]/g')\$" "$work/files" || [ -e "$file" ] || echo "$page: $file"

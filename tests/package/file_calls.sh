@@ -42,7 +42,7 @@ FNR == 1 { inside = 0 }
     }
 }
 END
-find src include examples programs exercises class bench \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.hpp' \) -exec \
+find src include examples programs teaching bench \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.hpp' \) -exec \
     awk -v calls="$calls" -f "$work/calls.awk" {} + >"$work/found"
 [ -s "$work/found" ] || { echo "no call found"; exit 1; }
 

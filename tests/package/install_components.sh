@@ -31,10 +31,12 @@ names="tapehead ${models:+tapehead_models}"
 {
     ls ./*.md LICENSE tests/checksums.txt
     find docs bench -path docs/reference -prune -o -name '*.md' -print -o -name '*.svg' -print -o -name '*.png' -print
+    find teaching/lessons -name '*.md' -o -name '*.svg' -o -name '*.[ch]'
 } | sed 's|^\(\./\)*|share/doc/tapehead/|' >"$work/doc"
 {
     find examples -name '*.[ch]'
     find programs -name '*.[ch]' | sed -e 's|^programs/|examples/|' -e 's|/\([^/]*\)/\1\.c$|/\1.c|'
+    find teaching/lessons -name '*.[ch]' | sed 's|^teaching/lessons|examples/class|'
     echo examples/CMakeLists.txt
 } | sed 's|^|share/doc/tapehead/|' >"$work/examples"
 

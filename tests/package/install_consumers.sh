@@ -137,6 +137,7 @@ if [ "$what" = core ]; then
     "$work/check"
 
     say "an exercise"
-    "$here/../exercises/fill.sh" "$here/../../exercises/1_multiply.c" "$here/../exercises/solutions/1_multiply.txt" >"$work/1_multiply.c"
+    exercises=$here/../../teaching/exercises
+    "$exercises/tests/fill.sh" "$exercises/1_multiply.c" "$exercises/tests/solutions/1_multiply.txt" >"$work/1_multiply.c"
     CC=$cc "$here/../../scripts/exercise.sh" --installed 1 "$work/1_multiply.c"
 fi

@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 export CC="$cc" CALLS="$work/calls"
 
 checkout="$work/a checkout"
-mkdir -p "$checkout/scripts/library" "$checkout/src" "$checkout/include" "$checkout/cmake" "$checkout/examples" "$checkout/programs" "$work/tools"
+mkdir -p "$checkout/scripts/library" "$checkout/src" "$checkout/include" "$checkout/cmake" "$checkout/examples" "$checkout/programs" "$checkout/teaching" "$work/tools"
 cd "$checkout"
 cp "$scripts/run.sh" scripts/
 cp "$scripts/library/configure.sh" "$scripts/library/help.sh" scripts/library/

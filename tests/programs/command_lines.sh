@@ -1,12 +1,13 @@
 #!/bin/sh
-# command_lines.sh SOURCE EXAMPLES [BENCH]: checks the command lines of all examples, benchmark programs and scripts.
+# command_lines.sh SOURCE BUILD [BENCH]: checks the command lines of all examples, lessons, benchmark programs and scripts.
 #
 # --help, -h and --version print and return 0. An unknown option returns 2 with a message. Neither writes a file or runs a
 # tool. At its end an example prints the names of all files that it wrote, and a next command that runs as printed. This holds
 # for examples that are started directly, by scripts/run.sh and by scripts/demo.sh.
 set -eu
 
-source=$1 examples=$(cd "$2" && pwd) bench=$(cd "${3:-.}" && pwd)
+source=$1 build=$(cd "$2" && pwd) bench=$(cd "${3:-.}" && pwd)
+examples=$build/examples lessons=$build/teaching/lessons
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=
@@ -53,10 +54,10 @@ check_refusal() { # check_refusal NAME COMMAND...: with an unknown option
     [ ! -s "$work/out" ] || wrong "$name --nonsense prints results"
 }
 
-for program in "$examples"/* "$examples"/class/* ${3:+"$bench"/*}; do
+for program in "$examples"/* "$lessons"/* ${3:+"$bench"/*}; do
     name=$(basename "$program")
     case $name in
-    class | CMakeFiles | Makefile | *.cmake | *.a) continue ;;
+    CMakeFiles | Makefile | *.cmake | *.a) continue ;;
     esac
     check_command "$name" "$program"
     check_refusal "$name" "$program"
@@ -64,7 +65,7 @@ done
 # (in a copy, because a wrong script may change files in its checkout)
 mkdir "$work/source"
 cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
-ln -s "$source/examples" "$source/programs" "$source/tests" "$work/source/"
+ln -s "$source/examples" "$source/programs" "$source/teaching" "$source/tests" "$work/source/"
 for script in "$work"/source/scripts/*.sh "$work"/source/scripts/*/*.sh "$work"/source/bench/*.sh; do
     name=$(basename "$script")
     case $name in
@@ -114,7 +115,7 @@ check_end "$examples/attention_backward" --causal --heads 2 --dropout 0.3
 check_next
 check_end "$examples/gradcheck_your_op"
 check_next
-check_end "$examples/class/1_chain_rule"
+check_end "$lessons/1_chain_rule"
 check_next
 
 # -- the same by scripts, in a checkout where everything is installed and built --
@@ -124,8 +125,8 @@ mkdir -p "$checkout/scripts/library" "$checkout/build" "$work/built"
 cp "$source"/scripts/run.sh "$source"/scripts/demo.sh "$checkout/scripts/"
 cp "$source"/scripts/library/help.sh "$checkout/scripts/library/"
 cp "$source/CMakeLists.txt" "$checkout/"
-ln -s "$source/examples" "$source/programs" "$checkout/"
-ln -s "$examples" "$checkout/build/examples"
+ln -s "$source/examples" "$source/programs" "$source/teaching" "$checkout/"
+ln -s "$examples" "$build/teaching" "$checkout/build/"
 for tool in scripts/setup.sh scripts/library/configure.sh ../built/cmake; do
     printf '#!/bin/sh\ncase $0 in *configure.sh) echo "%s/build" ;; esac\n' "$checkout" >"$checkout/$tool"
     chmod +x "$checkout/$tool"

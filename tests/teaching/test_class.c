@@ -1,4 +1,4 @@
-/* The engine of the class's page (class/engine.h), on this processor. scripts/class.sh compares the engine in
+/* The engine of the class's page (teaching/class/engine.h), on this processor. scripts/class.sh compares the engine in
  * WebAssembly with the checksums here. */
 #include <math.h>
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../class/engine.h"
+#include "../../teaching/class/engine.h"
 #include "suite.h"
 
 /* The checksum of copy_task --steps 20 --length 4 --width 32 --batch 16 in checksums.txt, without fused multiply-add. */

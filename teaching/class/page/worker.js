@@ -1,4 +1,4 @@
-/* The Worker: it holds the engine (class/engine.h) and answers the page's requests, one after the other. A request is
+/* The Worker: it holds the engine (teaching/class/engine.h) and answers the page's requests, one after the other. A request is
  * { id, name, values }, an answer { id, value } or { id, error }. An engine is a number. */
 
 /* Returns the engine's sentence about an error. */

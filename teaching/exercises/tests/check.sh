@@ -2,13 +2,13 @@
 # check.sh SOURCE BUILD blanks|solutions|mistakes|incidents|sample|write: checks the exercises with scripts/exercise.sh.
 #   blanks     every exercise as it is: not yet, no marks
 #   solutions  every reference solution: full marks
-#   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in exercises/teacher.md
+#   mistakes   every mistake of mistakes.txt: not full marks, and the sentence in teaching/exercises/teacher.md
 #   incidents  crashes, endless loops, files that do not compile, names with spaces, output of the student's code
-#   sample     the output in exercises/README.md
-#   write      writes the sentences of all mistakes into exercises/teacher.md
+#   sample     the output in teaching/exercises/README.md
+#   write      writes the sentences of all mistakes into teaching/exercises/teacher.md
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) what=$3
-here=$source/tests/exercises page=$source/exercises/teacher.md
+here=$source/teaching/exercises/tests page=$source/teaching/exercises/teacher.md
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=
@@ -22,10 +22,10 @@ exercise() { # exercise OPTION...: sets status and writes the file out
     "$source/scripts/exercise.sh" --build "$build" "$@" >"$work/out" 2>"$work/err" || status=$?
 }
 name_of() { # name_of N: such as 4_softmax
-    basename "$(echo "$source/exercises/$1"_*.c)" .c
+    basename "$(echo "$source/teaching/exercises/$1"_*.c)" .c
 }
 solve() { # solve N LINES OUTPUT
-    "$here/fill.sh" "$source/exercises/$(name_of "$1").c" "$2" >"$3"
+    "$here/fill.sh" "$source/teaching/exercises/$(name_of "$1").c" "$2" >"$3"
 }
 solution_of() {
     echo "$here/solutions/$(name_of "$1").txt"
@@ -77,21 +77,21 @@ mistakes() {
     for n in $(seq 10); do
         table "$n" >"$work/rows"
         rows_of "$n" "$page" >"$work/on_page"
-        diff "$work/on_page" "$work/rows" || wrong "exercise $n: the sentences differ from exercises/teacher.md"
+        diff "$work/on_page" "$work/rows" || wrong "exercise $n: the sentences differ from teaching/exercises/teacher.md"
         [ "$(wc -l <"$work/rows")" -ge 5 ] || wrong "exercise $n has fewer than five mistakes"
-        echo "exercise $n: $(wc -l <"$work/rows") mistakes get the sentences of exercises/teacher.md"
+        echo "exercise $n: $(wc -l <"$work/rows") mistakes get the sentences of teaching/exercises/teacher.md"
     done
 }
 
-# The sample in exercises/README.md is what the marker prints about this mistake.
+# The sample in teaching/exercises/README.md is what the marker prints about this mistake.
 sample() {
-    mkdir -p "$work/exercises"
+    mkdir -p "$work/teaching/exercises"
     sed 's/(at(dy, n, j) - sum)/at(dy, n, j)/' "$(solution_of 4)" >"$work/lines"
-    solve 4 "$work/lines" "$work/exercises/4_softmax.c"
+    solve 4 "$work/lines" "$work/teaching/exercises/4_softmax.c"
     cd "$work"
-    exercise 4 exercises/4_softmax.c
-    awk '/^```console/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source/exercises/README.md" >"$work/on_page"
-    diff "$work/on_page" "$work/out" || wrong "the sample in exercises/README.md differs"
+    exercise 4 teaching/exercises/4_softmax.c
+    awk '/^```console/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source/teaching/exercises/README.md" >"$work/on_page"
+    diff "$work/on_page" "$work/out" || wrong "the sample in teaching/exercises/README.md differs"
 }
 
 write() {

@@ -47,13 +47,13 @@ incidents() {
     expect 'double sum; for (int64_t j = 0; j < C; j++) sum += at(dy, 0, j); at(dx, 0, 0) = sum;' "the compiler warns: " ""
 
     # Files of other exercises, damaged files, names with spaces and quotes
-    exercise 4 "$source/exercises/5_cross_entropy.c"
+    exercise 4 "$source/teaching/exercises/5_cross_entropy.c"
     [ "$status" -eq 1 ] && grep -F 'operation is "cross_entropy", but exercise 4 is "softmax"' "$work/out" >/dev/null || wrong "another exercise's file"
     printf 'int x;\n' >"$work/it's \"new\".c"
-    exercise --json 4 "$work/it's \"new\".c" "$source/exercises/4_softmax.c"
+    exercise --json 4 "$work/it's \"new\".c" "$source/teaching/exercises/4_softmax.c"
     [ "$status" -eq 1 ] && [ "$(wc -l <"$work/out")" -eq 2 ] && grep 'no operation with the name' "$work/out" >/dev/null ||
         wrong "a name with quotes, and a second file: $(cat "$work/out" "$work/err")"
-    sed 's/^    .shape = /    .flags = TH_OP_CONTIGUOUS,\n&/' "$source/exercises/4_softmax.c" >"$work/changed.c"
+    sed 's/^    .shape = /    .flags = TH_OP_CONTIGUOUS,\n&/' "$source/teaching/exercises/4_softmax.c" >"$work/changed.c"
     exercise 4 "$work/changed.c" --json # (options may follow)
     [ "$status" -eq 1 ] && grep '"summary":"the descriptor at the end of the file was changed' "$work/out" >/dev/null || wrong "a changed descriptor"
     for options in "" 0 11 x "--all 3" "4 $work/none.c" "--seconds 0 1" "--seconds" "1 --seconds" "--build /nonsense 1"; do

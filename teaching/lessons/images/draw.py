@@ -218,7 +218,7 @@ def main():
         elif not path.exists() or path.read_text() != svg:
             stale.append(path.name)
     if stale:
-        sys.exit(f"docs/images/class/draw.py draws these pictures differently: {', '.join(stale)}")
+        sys.exit(f"teaching/lessons/images/draw.py draws these pictures differently: {', '.join(stale)}")
 
 
 main()
