@@ -82,4 +82,4 @@ for name in linear.csv linear.md products.csv attention.csv elementwise.csv kern
     print_written "$out/$name"
 done
 print_written "$build/gpt2s.trace.json"
-print_next busy.sh
+print_next generation.sh

@@ -13,7 +13,7 @@
 #   browser  for the tests of pages in a browser (browser.sh): the packages of demo, Chromium, its driver, and Selenium
 #   tiles    for the tests on an emulated processor with AMX tiles: the packages of demo, and tools to make its machine
 #   cross    for scripts/platforms/cross.sh: a cross compiler for aarch64, QEMU, make, CMake
-#   mca      for bench/neon_loops.sh: the packages of cross, llvm-mca and Python
+#   mca      for bench/studies/neon_loops.sh: the packages of cross, llvm-mca and Python
 #   musl     for scripts/platforms/musl.sh: the C library musl and its compiler, tools for Debian's source packages, make, CMake
 #   class    for scripts/class.sh: emscripten and node, tools for Debian's source packages, make, CMake
 #   release  for the archive of a release (release.sh): git and doxygen

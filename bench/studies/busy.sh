@@ -4,7 +4,7 @@
 # a limit is exceeded. Run nothing else at the same time; takes about four minutes.
 set -eu
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/build-bench
 out=$root/bench/results/busy.md
 rounds=
@@ -30,7 +30,7 @@ echo "Building into $build" >&2
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTAPEHEAD_EXAMPLES=ON -DTAPEHEAD_TESTS=OFF >/dev/null
 cmake --build "$build" --parallel "$(nproc)" --target bench_train_step copy_task >/dev/null
 status=0
-python3 "$root/bench/busy.py" --build "$build" --out "$out" ${rounds:+--rounds "$rounds"} || status=$?
+python3 "$root/bench/studies/busy.py" --build "$build" --out "$out" ${rounds:+--rounds "$rounds"} || status=$?
 [ ! -e "$out" ] || print_written "$out"
-print_next generation.sh
+print_next ../generation.sh
 exit "$status"

@@ -1,11 +1,11 @@
 #!/bin/sh
 # cores.sh [--quick] [--seconds N] [--out FILE] [CONFIGURATION...]: predicts how much faster a training step is on up to
-# 64 cores, and checks the prediction with the cores of this machine. Builds bench/cores.c and prints a table for each
+# 64 cores, and checks the prediction with the cores of this machine. Builds bench/studies/cores.c and prints a table for each
 # configuration (default: copyB, char12, gpt2s). Writes bench/results/cores.md (or FILE). --seconds: for each number of
 # threads (default 10). --quick: copyB and char12, one second. Takes about five minutes, and --quick one minute.
 set -eu
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/build-bench
 out=$root/bench/results/cores.md
 configurations="copyB char12 gpt2s" chosen=
@@ -33,6 +33,6 @@ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTAPEHEAD_BENCH=ON -DTA
     -DTAPEHEAD_EXAMPLES=OFF >/dev/null
 cmake --build "$build" --parallel "$(nproc)" --target bench_cores >/dev/null
 # shellcheck disable=SC2086 # a list of words
-python3 "$root/bench/cores.py" --program "$build/bench/cores" --seconds "$seconds" --out "$out" ${chosen:-$configurations}
+PYTHONPATH=$root/bench python3 "$root/bench/studies/cores.py" --program "$build/bench/cores" --seconds "$seconds" --out "$out" ${chosen:-$configurations}
 print_written "$out"
 print_next busy.sh

@@ -150,7 +150,7 @@ def main():
     version = re.search(r"LLVM version ([\d.]+)", subprocess.run([MCA, "--version"], capture_output=True, text=True).stdout)
     print("# Loops of the NEON kernels\n")
     print(f"Predicted by llvm-mca {version[1]} from the instructions of {options.compiler}; not measured on a processor.")
-    print("`bench/neon_loops.sh` makes this table; [bench/README.md](../README.md#loops-on-aarch64) explains it.\n")
+    print("`bench/studies/neon_loops.sh` makes this table; [bench/README.md](../README.md#loops-on-aarch64) explains it.\n")
     header = ["loop", "function", "instructions", "vector", "fused"]
     for processor in PROCESSORS:
         short = processor.split()[-1]

@@ -4,7 +4,7 @@
 # Installs the cross compiler and llvm-mca (scripts/setup.sh mca). No aarch64 processor is necessary, and nothing is measured.
 set -eu
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/scripts/library/help.sh"
 answer_help "$@"
 [ $# -eq 0 ] || refuse "unknown option $1"
@@ -16,8 +16,8 @@ cmake -S "$root" -B "$build" --toolchain "$root/cmake/toolchains/aarch64-linux-g
     -DTAPEHEAD_MODELS=OFF -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=OFF >/dev/null
 cmake --build "$build" --parallel "$(nproc)" --target tapehead_static >/dev/null
 
-PYTHONDONTWRITEBYTECODE=1 python3 "$root/bench/neon_loops.py" --library "$build/libtapehead.a" \
+PYTHONPATH=$root/bench PYTHONDONTWRITEBYTECODE=1 python3 "$root/bench/studies/neon_loops.py" --library "$build/libtapehead.a" \
     --compiler "gcc $(aarch64-linux-gnu-gcc -dumpfullversion)" >"$build/neon.md"
 mv "$build/neon.md" "$page"
 print_written "$page"
-print_next ../scripts/platforms/cross.sh aarch64 quick
+print_next ../../scripts/platforms/cross.sh aarch64 quick

@@ -57,7 +57,7 @@ check_refusal() { # check_refusal NAME COMMAND...: with an unknown option
 for program in "$examples"/* "$lessons"/* ${3:+"$bench"/*}; do
     name=$(basename "$program")
     case $name in
-    CMakeFiles | Makefile | *.cmake | *.a) continue ;;
+    CMakeFiles | Makefile | *.cmake | *.a | train) continue ;; # (train has no options)
     esac
     check_command "$name" "$program"
     check_refusal "$name" "$program"
@@ -66,7 +66,7 @@ done
 mkdir "$work/source"
 cp -r "$source/scripts" "$source/bench" "$source/CMakeLists.txt" "$work/source/"
 ln -s "$source/examples" "$source/programs" "$source/teaching" "$source/tests" "$work/source/"
-for script in "$work"/source/scripts/*.sh "$work"/source/scripts/*/*.sh "$work"/source/bench/*.sh; do
+for script in "$work"/source/scripts/*.sh "$work"/source/scripts/*/*.sh "$work"/source/bench/*.sh "$work"/source/bench/*/*.sh; do
     name=$(basename "$script")
     case $name in
     help.sh | root.sh | source_packages.sh | peers.sh) continue ;; # sourced
