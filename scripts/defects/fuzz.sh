@@ -1,10 +1,10 @@
 #!/bin/sh
 # fuzz.sh MINUTES [TARGET...]: searches with libFuzzer for inputs that violate a property of the targets in tests/fuzz.
 # fuzz.sh --minimize [TARGET...]: adds to tests/fuzz/corpus the inputs found so far that cover more code than those there.
+# fuzz.sh --add TARGET FILE...: adds these files to tests/fuzz/corpus/TARGET.tar, or makes this archive.
 # MINUTES are divided among the targets, by default all. The search starts from tests/fuzz/corpus and from all inputs that
 # earlier searches found (build-fuzz/found). It prints each failing input with the command that repeats the failure, and
-# ends with status 1 if there is one. After the defect is repaired, copy that input into tests/fuzz/corpus/TARGET, so
-# that CI tests it.
+# ends with status 1 if there is one. After the defect is repaired, add that input under a name in words, so that CI tests it.
 set -eu
 
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
@@ -12,15 +12,58 @@ root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 answer_help "$@"
 build=$root/build-fuzz
 inputs=$root/tests/fuzz
-minimize=
+minimize= add=
 case ${1:-} in
 --minimize) minimize=yes ;;
+--add)
+    [ $# -gt 2 ] || refuse "--add needs a target and files"
+    [ -e "$inputs/$2.c" ] || refuse "there is no target called $2"
+    add=$2
+    shift
+    for file; do
+        [ "$file" = "$add" ] || [ -f "$file" ] || refuse "there is no file $file"
+    done
+    ;;
 -*) refuse "unknown option $1" ;;
-'' | *[!0-9]*) refuse "the first argument must be a number of minutes, or --minimize" ;;
+'' | *[!0-9]*) refuse "the first argument must be a number of minutes, --minimize or --add" ;;
 0) refuse "there must be at least one minute" ;;
 *) seconds=$((60 * $1)) ;;
 esac
 shift
+
+# -- the archives of inputs --
+
+# unpack NAME: unpacks the inputs of a target into $build/inputs/NAME.
+unpack() {
+    rm -rf "$build/inputs/$1"
+    mkdir -p "$build/inputs/$1"
+    [ ! -e "$inputs/corpus/$1.tar" ] || tar -xf "$inputs/corpus/$1.tar" -C "$build/inputs/$1"
+}
+
+# pack NAME: makes the archive of these inputs. The same inputs give the same bytes.
+pack() {
+    (
+        cd "$build/inputs/$1"
+        export LC_ALL=C # the order of *
+        tar --format=ustar --blocking-factor=1 --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 -cf "$inputs/corpus/$1.tar" -- *
+    )
+}
+
+number_of() { # number_of NAME: prints how many unpacked inputs the target has
+    find "$build/inputs/$1" -type f | wc -l
+}
+
+if [ -n "$add" ]; then
+    unpack "$add"
+    cp "$@" "$build/inputs/$add/"
+    pack "$add"
+    printf '%s: %s inputs\n' "$add" "$(number_of "$add")" >&2
+    print_written "$inputs/corpus/$add.tar"
+    exit 0
+fi
+
+# -- the targets --
+
 if [ $# -eq 0 ]; then
     for file in "$inputs"/*.c; do
         name=$(basename "$file" .c)
@@ -28,7 +71,7 @@ if [ $# -eq 0 ]; then
     done
 fi
 for name; do
-    [ -d "$inputs/corpus/$name" ] && [ -e "$inputs/$name.c" ] || refuse "there is no target called $name"
+    [ -e "$inputs/corpus/$name.tar" ] && [ -e "$inputs/$name.c" ] || refuse "there is no target called $name"
 done
 
 # -- set-up --
@@ -54,13 +97,15 @@ fuzz() {
 
 if [ -n "$minimize" ]; then
     for name; do
-        before=$(find "$inputs/corpus/$name" -type f | wc -l)
+        unpack "$name"
+        before=$(number_of "$name")
         mkdir -p "$build/found/$name"
-        fuzz "$name" "$build/findings/$name" -set_cover_merge=1 -use_counters=0 "$inputs/corpus/$name" "$build/found/$name" || {
+        fuzz "$name" "$build/findings/$name" -set_cover_merge=1 -use_counters=0 "$build/inputs/$name" "$build/found/$name" || {
             tail -n 30 "$build/findings/$name/output" >&2
             exit 1
         }
-        printf '%s: %s inputs, now %s\n' "$name" "$before" "$(find "$inputs/corpus/$name" -type f | wc -l)" >&2
+        pack "$name"
+        printf '%s: %s inputs, now %s\n' "$name" "$before" "$(number_of "$name")" >&2
     done
     exit 0
 fi
@@ -71,7 +116,8 @@ failed=
 for name; do
     findings=$build/findings/$name
     mkdir -p "$build/found/$name"
-    if fuzz "$name" "$findings" -max_total_time=$((seconds / $#)) "$build/found/$name" "$inputs/corpus/$name"; then
+    unpack "$name"
+    if fuzz "$name" "$findings" -max_total_time=$((seconds / $#)) "$build/found/$name" "$build/inputs/$name"; then
         printf '%s: no finding in %s inputs\n' "$name" \
             "$(sed -n 's/^stat::number_of_executed_units: *//p' "$findings/output")" >&2
         continue

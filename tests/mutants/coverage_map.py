@@ -182,7 +182,9 @@ class Map:
     def placeholder(self, word):
         if self.is_program(word):
             return "{program}"
-        writes = word.startswith(os.path.join(self.build.folder, "tests")) and not os.path.isfile(word)
+        tests = os.path.join(self.build.folder, "tests")
+        reads = os.path.isfile(word) or word.startswith(os.path.join(tests, "fuzz", "corpus"))
+        writes = word.startswith(tests) and not reads
         return "{folder}/" + os.path.basename(word) if writes else word
 
     # -- questions --
