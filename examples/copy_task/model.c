@@ -9,17 +9,12 @@ th_tensor *embed(const copy_model *m, th_tensor *tokens)
     return th_add(th_module_forward(m->embedding, tokens), th_slice(m->positions, 0, 0, th_size(tokens, 1), 1));
 }
 
-static th_tensor *attend(copy_model *m, th_tensor *h)
-{
-    return th_add(h, th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &copy_causal}));
-}
-
 static th_tensor *copy_model_forward(th_module *base, th_tensor *tokens) /* (B, t) -> (B, t, V) */
 {
     copy_model *m = (copy_model *)base;
     th_tensor *h = embed(m, tokens);
     if (m->attention)
-        h = m->attend(m, h);
+        h = th_add(h, th_attend(m->attention, h, h, h, &(th_attend_options){.mask = &copy_causal}));
     return th_module_forward(m->output, h);
 }
 
@@ -31,7 +26,6 @@ th_module *copy_model_new(th_context *ctx, const copy_settings *settings)
         return NULL;
     const th_multi_head_attention_options options = {.dropout = s.dropout};
     m->settings = s;
-    m->attend = attend;
     m->embedding = th_module_add(&m->base, "embedding", th_embedding_new(ctx, s.vocab + 1, s.width));
     m->positions = th_module_add_parameter(&m->base, "positions", TH_SHAPE(2 * s.length, s.width));
     if (!s.no_attention)

@@ -1,5 +1,4 @@
-/* The model of the copy task, and what the model reads and writes. The program copy_task and the class's page
- * (teaching/class/engine.c) use it.
+/* The model of the copy task, and what the model reads and writes.
  *
  * B batch, n length of a sequence, T = 2n tokens, V vocabulary with the separator, E width, H heads. */
 #ifndef COPY_TASK_MODEL_H
@@ -16,14 +15,11 @@ typedef struct copy_settings {
 } copy_settings;
 
 /* Embedding + position embeddings, attention with a residual, dense to the vocabulary. */
-typedef struct copy_model {
+typedef struct {
     th_module base;
     copy_settings settings;
     th_module *embedding, *attention, *output;
     th_tensor *positions; /* (T, E), the position embeddings */
-    /* Returns h + attention(h): (B, t, E) -> (B, t, E). The class's page replaces it. */
-    th_tensor *(*attend)(struct copy_model *m, th_tensor *h);
-    void *user; /* for a replaced `attend` */
 } copy_model;
 
 /* The copy task's mask: a position sees itself and those before it. */

@@ -57,14 +57,13 @@ static bool create(class_engine *e, const copy_settings *s)
 {
     th_context *ctx = e->ctx;
     e->model = (copy_model *)copy_model_new(ctx, s);
+    if (e->model)
+        class_replace_forward(e);
     e->adam = th_adam_new(e->model ? &e->model->base : NULL, &(th_adam_options){.learning_rate = e->rate, .shards = 1});
     e->separator = th_full(ctx, TH_INT32, TH_SHAPE(1, 1), (double)s->vocab);
     th_tensor_free(th_random_integers(ctx, TH_INT32, TH_SHAPE(1, s->length), 0, s->vocab)); /* copy_task's sample */
     if (th_error_code(ctx))
         return false;
-    e->attend = e->model->attend;
-    e->model->attend = class_attend;
-    e->model->user = e;
     e->count = th_module_count(&e->model->base);
     const size_t tokens = 2 * (size_t)s->length, weights = (size_t)s->heads * tokens * tokens;
     e->before = calloc((size_t)e->count, sizeof *e->before);

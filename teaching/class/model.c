@@ -63,16 +63,36 @@ static void mix_with_rule(class_engine *e, class_heads *a)
     a->merged = merge(a->o);
 }
 
-th_tensor *class_attend(copy_model *m, th_tensor *h)
+/* A module without parameters, by which the model's forward finds the engine. */
+typedef struct {
+    th_module base;
+    class_engine *engine;
+} engine_link;
+
+static th_tensor *forward(th_module *base, th_tensor *tokens) /* (B, t) -> (B, t, V) */
 {
-    class_engine *e = m->user;
+    class_engine *e = ((const engine_link *)th_module_find(base, "engine"))->engine;
+    copy_model *m = e->model;
     if (e->rule == 0 && e->mask == CLASS_MASK_CAUSAL && e->dropout == m->settings.dropout)
-        return e->attend(m, h);
+        return e->forward(base, tokens);
+    th_tensor *h = embed(m, tokens);
     class_heads a = class_project(e, h);
     if (e->rule)
         mix_with_rule(e, &a);
     else
         class_mix_heads(e, &a);
     th_tensor *f = th_module_forward(th_module_find(m->attention, "out_proj"), a.merged);
-    return e->rule ? th_apply(class_op(CLASS_RESIDUAL, e->rule), NULL, h, f) : th_add(h, f);
+    h = e->rule ? th_apply(class_op(CLASS_RESIDUAL, e->rule), NULL, h, f) : th_add(h, f);
+    return th_module_forward(m->output, h);
+}
+
+void class_replace_forward(class_engine *e)
+{
+    th_module *model = &e->model->base;
+    engine_link *link = th_module_new(e->ctx, sizeof *link, "engine", NULL);
+    if (link == NULL || th_module_add(model, "engine", &link->base) == NULL)
+        return; /* the context has the error */
+    link->engine = e;
+    e->forward = model->forward;
+    model->forward = forward;
 }

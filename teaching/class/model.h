@@ -14,14 +14,14 @@ struct class_engine {
     int64_t batch, steps;
     double rate, dropout;
     int mask, rule;
-    th_tensor *(*attend)(copy_model *m, th_tensor *h); /* the model's own, for the copy task's choices */
-    int64_t count;                                     /* elements of all parameters */
-    float *before, *gradients, *numbers;               /* [count] each; numbers: what class_values returns */
-    float *weights;                                    /* (H, T, T) */
-    class_text parameters, path, report;               /* what the functions returned last */
-    char written[2 * COPY_MAX_LENGTH + 1];             /* what class_write returned last */
-    char *tape;                                        /* what class_tape returned last */
-    char problem[512];                                 /* the last wrong argument */
+    th_forward_function *forward;          /* the model's own, for the copy task's choices */
+    int64_t count;                         /* elements of all parameters */
+    float *before, *gradients, *numbers;   /* [count] each; numbers: what class_values returns */
+    float *weights;                        /* (H, T, T) */
+    class_text parameters, path, report;   /* what the functions returned last */
+    char written[2 * COPY_MAX_LENGTH + 1]; /* what class_write returned last */
+    char *tape;                            /* what class_tape returned last */
+    char problem[512];                     /* the last wrong argument */
 };
 
 /* The operands of attention, (B, H, T, D), and its scores and weights, (B, H, T, T). */
@@ -35,7 +35,7 @@ class_heads class_project(class_engine *e, th_tensor *h);
 /* Computes the weights and o with the library's operations. */
 void class_mix_heads(class_engine *e, class_heads *a);
 
-/* Returns h + attention(h) with the engine's choices: copy_model.attend. */
-th_tensor *class_attend(copy_model *m, th_tensor *h);
+/* Replaces the forward of the engine's model by one with the engine's choices. */
+void class_replace_forward(class_engine *e);
 
 #endif
