@@ -105,6 +105,8 @@ example=copy_task
 "$cmake" -S "$prefix/share/doc/tapehead/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     >"$work/log" 2>&1 && "$cmake" --build "$work/examples" -j2 >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 (cd "$work" && examples/$example --quiet --steps 5)
+"$cc" "$prefix/share/doc/tapehead/examples/train.c" -o "$work/train" $(pkg-config --cflags --libs tapehead)
+"$work/train"
 "$work/examples/class/1_chain_rule" >/dev/null
 if [ "$what" = core ]; then
     grep 'language_model is left out: it needs the models library' "$work/log" || { cat "$work/log"; exit 1; }
