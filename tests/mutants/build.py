@@ -87,14 +87,15 @@ class Build:
     def _programs(self):
         """Programs of the build that link the static library: name -> (folder, link command)."""
         programs = {}
-        for part in ("tests", "examples", "programs"):
+        for part in ("tests", "examples", "programs", "teaching/lessons"):
             folder = os.path.join(self.folder, part)
             for target in sorted(os.listdir(os.path.join(folder, "CMakeFiles"))):
                 link = os.path.join(folder, "CMakeFiles", target, "link.txt")
                 if target.endswith(".dir") and os.path.exists(link):
                     with open(link) as file:
                         words = shlex.split(file.read())
-                    if "-o" in words and "../libtapehead.a" in words and "-shared" not in words:
+                    library = os.path.relpath(os.path.join(self.folder, "libtapehead.a"), folder)
+                    if "-o" in words and library in words and "-shared" not in words:
                         programs[os.path.basename(words[words.index("-o") + 1])] = (folder, words)
         return programs
 
