@@ -39,6 +39,7 @@
 #include "tensor/memory.h"
 #include "tensor/mode.h"
 #include "tensor/parameter.h"
+#include "tensor/parameter_observer.h"
 #include "tensor/random_state.h"
 #include "tensor/shape.h"
 #include "tensor/splitmix.h"

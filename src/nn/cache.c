@@ -3,6 +3,7 @@
 #include "nn/cache.h"
 
 #include "nn/attention_layer.h"
+#include "tensor/parameter_observer.h"
 
 /* -- creating and freeing -- */
 
@@ -18,6 +19,18 @@ static void release(th_context *ctx, void *object)
         th_release_numbers(ctx, cache->scratch, cache->scratch_bytes);
     th_release(ctx, cache, sizeof *cache);
 }
+
+/* A new layer may get the address of the freed one. */
+static void forget_layer(th_context *ctx, void *object, const void *module)
+{
+    (void)ctx;
+    const th_cache_impl *cache = object;
+    for (int64_t i = 0; i < cache->layers; i++)
+        if (cache->layer[i].attention == module)
+            cache->layer[i].attention = NULL;
+}
+
+static const th_parameter_observer observer = {.forget_module = forget_layer};
 
 /* Counts the attention layers of a tree, and lists them in `layer` unless it is NULL. */
 static int64_t find_layers(const th_module *m, th_cached_layer *layer)
@@ -59,6 +72,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
         th_fail_memory(ctx, "cache_new", bytes);
         return NULL;
     }
+    th_observe_parameters(ctx, cache, &observer);
     return th_object_handle(ctx, cache);
 }
 
@@ -74,16 +88,6 @@ void th_cache_free(th_cache *handle)
     }
     th_detach_object(ctx, cache);
     release(ctx, cache);
-}
-
-void th_caches_forget(th_context *ctx, const th_module *attention)
-{
-    for (const th_attachment *at = ctx->attachments; at; at = at->next) {
-        const th_cache_impl *cache = at->release == release ? at->object : NULL;
-        for (int64_t i = 0; cache && i < cache->layers; i++)
-            if (cache->layer[i].attention == attention)
-                cache->layer[i].attention = NULL;
-    }
 }
 
 /* -- using -- */

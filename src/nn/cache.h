@@ -47,8 +47,5 @@ bool th_cache_find_memory(const th_cache_impl *cache, const th_module *attention
  * end[b] - 1. */
 TH_PRIVATE_API th_status th_cache_follow(th_cache *cache, const int64_t *source, const int64_t *first,
                                          const int64_t *end);
-/* Removes an attention layer from all caches. Called before the layer is freed, because a new layer may get the same
- * address. */
-void th_caches_forget(th_context *ctx, const th_module *attention);
 
 #endif

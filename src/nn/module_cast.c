@@ -1,6 +1,5 @@
 /* Freezes and casts all parameters of a module tree in place. */
 #include "nn/module.h"
-#include "nn/optimizer_parameters.h"
 #include "tapehead/tape.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
@@ -24,7 +23,7 @@ th_status th_module_freeze(th_module *m, bool frozen)
     return m->ctx->error;
 }
 
-/* Allocates memory of the new type for every parameter of another type, and for its moments. */
+/* Allocates memory of the new type for every parameter of another type. */
 static th_status reserve_all(th_module *m, th_dtype dtype)
 {
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
@@ -37,7 +36,7 @@ static th_status reserve_all(th_module *m, th_dtype dtype)
         if (th_parameter_reserve(t, dtype, 0, "module_cast") != TH_OK)
             return m->ctx->error;
     }
-    return th_optimizers_reserve(m->ctx, "module_cast");
+    return TH_OK;
 }
 
 th_status th_module_cast(th_module *m, th_dtype dtype)
@@ -50,17 +49,6 @@ th_status th_module_cast(th_module *m, th_dtype dtype)
     if (!th_is_floating(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, "module_cast", "parameters are float32 or float64, not %s",
                        th_dtype_name(dtype));
-    const th_status status = reserve_all(m, dtype);
-    if (status == TH_OK)
-        th_optimizers_move(ctx);
-    else
-        th_optimizers_unreserve(ctx);
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        th_tensor_impl *t = th_tensor_impl_of(p.tensor);
-        if (status != TH_OK)
-            th_parameter_unreserve(t);
-        else if (t->dtype != dtype && !th_is_storage(t->dtype))
-            th_parameter_move(t);
-    }
-    return status;
+    (void)reserve_all(m, dtype);
+    return th_parameters_move(ctx, "module_cast");
 }

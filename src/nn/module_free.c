@@ -1,11 +1,9 @@
-/* Frees modules. Optimizers forget their parameters, and caches their attention layers. */
+/* Frees modules. */
 #include "autograd/tape.h"
-#include "nn/attention_layer.h"
-#include "nn/cache.h"
 #include "nn/module.h"
-#include "nn/optimizer_parameters.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
+#include "tensor/parameter_observer.h"
 
 void th_module_destroy(th_module *m)
 {
@@ -18,15 +16,11 @@ void th_module_destroy(th_module *m)
         m->first = child->next;
         th_module_destroy(child);
     }
-    th_optimizers_forget_module(ctx, m);
-    if (th_module_is(m, &th_attention_type))
-        th_caches_forget(ctx, m);
+    th_observers_forget_module(ctx, m);
     while (m->parameters) {
         th_module_member *p = (th_module_member *)m->parameters;
         m->parameters = p->parameter.next;
         th_tensor_impl *t = th_tensor_impl_of(p->parameter.tensor);
-        if (th_parameter_entry_of(t)->owners == 1)
-            th_optimizers_forget_parameter(ctx, t);
         if (t->label == &p->label)
             t->label = NULL;
         th_parameter_free(t);

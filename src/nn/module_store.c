@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "nn/module.h"
-#include "nn/optimizer_parameters.h"
 #include "tapehead/tape.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
@@ -79,31 +78,7 @@ static th_status reserve_all(th_module *m, th_dtype dtype)
             return m->ctx->error;
         left[after] -= th_parameter_bytes(t, after);
     }
-    return th_optimizers_reserve(m->ctx, operation);
-}
-
-static void move_all(th_module *m)
-{
-    th_context *ctx = m->ctx;
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        const th_tensor_impl *t = th_tensor_impl_of(p.tensor);
-        const th_parameter_entry *successor = th_parameter_entry_of(t)->successor;
-        if (successor && th_is_storage(successor->block->dtype))
-            th_optimizers_forget_parameter(ctx, t);
-    }
-    th_optimizers_move(ctx);
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
-        th_tensor_impl *t = th_tensor_impl_of(p.tensor);
-        if (th_parameter_entry_of(t)->successor)
-            th_parameter_move(t);
-    }
-}
-
-static void unreserve_all(th_module *m)
-{
-    th_optimizers_unreserve(m->ctx);
-    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        th_parameter_unreserve(th_tensor_impl_of(p.tensor));
+    return TH_OK;
 }
 
 th_status th_module_store(th_module *m, th_dtype dtype)
@@ -115,14 +90,9 @@ th_status th_module_store(th_module *m, th_dtype dtype)
         return ctx->error;
     if (!th_is_storage(dtype) && !th_is_floating(dtype))
         return th_fail(ctx, TH_ERROR_TYPE, operation, "weights are not stored as %s", th_dtype_name(dtype));
-    th_status status = mark_blocks(m, dtype);
-    if (status == TH_OK) {
-        status = reserve_all(m, dtype);
-        if (status == TH_OK)
-            move_all(m);
-        else
-            unreserve_all(m);
-    }
+    if (mark_blocks(m, dtype) == TH_OK)
+        (void)reserve_all(m, dtype);
+    const th_status status = th_parameters_move(ctx, operation);
     for (th_parameter_block *block = ctx->parameter_blocks; block; block = block->next)
         block->leaving = false;
     return status;

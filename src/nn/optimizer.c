@@ -125,6 +125,7 @@ static th_optimizer *optimizer_new(th_module *m, const char *operation, const th
         th_fail_memory(ctx, operation, (size_t)count * sizeof *o->parameters);
         return NULL;
     }
+    th_observe_parameters(ctx, o, &th_optimizer_observer);
     for (int g = 0; g < n_groups; g++)
         o->groups[g] = (th_optimizer_group){value_or(groups[g].learning_rate_factor, 1, groups[g].no_update),
                                             value_or(groups[g].weight_decay, weight_decay, groups[g].no_weight_decay)};

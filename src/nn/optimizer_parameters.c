@@ -1,9 +1,8 @@
 /* Follows the parameters of optimizers when modules are freed or cast. */
-#include "nn/optimizer_parameters.h"
-
 #include <string.h>
 
 #include "nn/optimizer_state.h"
+#include "nn/shared_step.h"
 #include "tensor/error.h"
 
 static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tensor_impl *parameter)
@@ -65,80 +64,101 @@ void th_optimizer_sort(th_optimizer *o)
     o->sorted = true;
 }
 
-void th_optimizers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter)
+static void forget(th_optimizer *o, th_optimizer_parameter *removed)
 {
-    th_attachment *at = ctx->attachments;
-    for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at)) {
-        th_optimizer_parameter *removed = parameter_of(o, parameter);
-        if (removed == NULL)
-            continue;
-        th_moments_clear(o, removed);
-        o->count--;
-        memmove(removed, removed + 1, (size_t)(&o->parameters[o->count] - removed) * sizeof *removed);
-        o->sorted = false;
-        th_moments_drop_unused(o);
-        th_shards_forget(o);
-    }
+    th_moments_clear(o, removed);
+    o->count--;
+    memmove(removed, removed + 1, (size_t)(&o->parameters[o->count] - removed) * sizeof *removed);
+    o->sorted = false;
+    th_moments_drop_unused(o);
+    th_shards_forget(o);
 }
 
-void th_optimizers_forget_module(th_context *ctx, const th_module *module)
+static void forget_parameter(th_context *ctx, void *object, const th_tensor_impl *parameter)
 {
-    th_attachment *at = ctx->attachments;
-    for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
-        if (o->module == module)
-            o->module = NULL;
+    (void)ctx;
+    th_optimizer_parameter *removed = parameter_of(object, parameter);
+    if (removed)
+        forget(object, removed);
+}
+
+static void forget_module(th_context *ctx, void *object, const void *module)
+{
+    (void)ctx;
+    th_optimizer *o = object;
+    if (o->module == module)
+        o->module = NULL;
+}
+
+/* Returns whether the parameter will be stored: an optimizer cannot train it then. */
+static bool leaves(const th_optimizer_parameter *p)
+{
+    return p->entry->successor && th_is_storage(p->entry->successor->block->dtype);
 }
 
 /* Returns whether the moments of a parameter will move. */
 static bool moments_move(const th_optimizer_parameter *p)
 {
-    return p->moments && p->entry->successor && !th_is_storage(p->entry->successor->block->dtype);
+    return p->moments && p->entry->successor && !leaves(p);
 }
 
-th_status th_optimizers_reserve(th_context *ctx, const char *operation)
+static th_status reserve(th_context *ctx, void *object, const char *operation)
 {
-    th_attachment *at = ctx->attachments;
-    for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
-        for (int64_t i = 0; i < o->count; i++) {
-            const th_optimizer_parameter *moving = &o->parameters[i];
-            if (moments_move(moving) && o->diloco.local_steps > 0)
-                return th_fail(ctx, TH_ERROR_STATE, operation,
-                               "%s takes local steps: cast the module before the first step", o->operation);
-            if (moments_move(moving) && o->shards.processes > 1)
-                return th_fail(ctx, TH_ERROR_STATE, operation,
-                               "several processes share the moments of %s: cast the module before the first step",
-                               o->operation);
-            if (moments_move(moving) && th_moments_reserve(o, moving->entry->successor->block) != TH_OK)
-                return ctx->error;
-        }
+    th_optimizer *o = object;
+    for (int64_t i = 0; i < o->count; i++) {
+        const th_optimizer_parameter *moving = &o->parameters[i];
+        if (moments_move(moving) && o->diloco.local_steps > 0)
+            return th_fail(ctx, TH_ERROR_STATE, operation,
+                           "%s takes local steps: cast the module before the first step", o->operation);
+        if (moments_move(moving) && o->shards.processes > 1)
+            return th_fail(ctx, TH_ERROR_STATE, operation,
+                           "several processes share the moments of %s: cast the module before the first step",
+                           o->operation);
+        if (moments_move(moving) && th_moments_reserve(o, moving->entry->successor->block) != TH_OK)
+            return ctx->error;
+    }
     return TH_OK;
 }
 
-void th_optimizers_unreserve(th_context *ctx)
+static void unreserve(th_context *ctx, void *object)
 {
-    th_attachment *at = ctx->attachments;
-    for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
-        th_moments_discard_reserved(o);
+    (void)ctx;
+    th_moments_discard_reserved(object);
 }
 
-void th_optimizers_move(th_context *ctx)
+static void move(th_context *ctx, void *object)
 {
-    th_attachment *at = ctx->attachments;
-    for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at)) {
-        bool moved = false;
-        th_moments_adopt_reserved(o);
-        for (int64_t i = 0; i < o->count; i++) {
-            th_optimizer_parameter *p = &o->parameters[i];
-            if (p->entry->successor == NULL)
-                continue;
-            if (p->moments)
-                th_moments_move(o, p);
-            p->entry = p->entry->successor;
-            o->sorted = false;
-            moved = true;
-        }
-        th_moments_drop_unused(o);
-        if (moved)
-            th_shards_forget(o);
+    (void)ctx;
+    th_optimizer *o = object;
+    bool moved = false;
+    for (int64_t i = o->count - 1; i >= 0; i--)
+        if (leaves(&o->parameters[i]))
+            forget(o, &o->parameters[i]);
+    th_moments_adopt_reserved(o);
+    for (int64_t i = 0; i < o->count; i++) {
+        th_optimizer_parameter *p = &o->parameters[i];
+        if (p->entry->successor == NULL)
+            continue;
+        if (p->moments)
+            th_moments_move(o, p);
+        p->entry = p->entry->successor;
+        o->sorted = false;
+        moved = true;
     }
+    th_moments_drop_unused(o);
+    if (moved)
+        th_shards_forget(o);
 }
+
+static void read(th_context *ctx, void *object)
+{
+    (void)ctx;
+    th_shared_step_compare_again(object);
+}
+
+const th_parameter_observer th_optimizer_observer = {.reserve = reserve,
+                                                     .unreserve = unreserve,
+                                                     .move = move,
+                                                     .read = read,
+                                                     .forget_parameter = forget_parameter,
+                                                     .forget_module = forget_module};

@@ -2,7 +2,6 @@
 #include "nn/optimizer_saved.h"
 
 #include "nn/outer_step.h"
-#include "nn/shared_step.h"
 #include "tensor/format.h"
 #include "tensor/tensor.h"
 
@@ -96,11 +95,4 @@ void th_optimizer_forget_loop(th_optimizer *o)
 bool th_optimizer_in_loop(const th_optimizer *o)
 {
     return o->shards.looped;
-}
-
-void th_optimizers_compare_again(th_context *ctx)
-{
-    th_attachment *at = ctx->attachments;
-    for (th_optimizer *o = th_optimizer_next(&at); o; o = th_optimizer_next(&at))
-        th_shared_step_compare_again(o);
 }

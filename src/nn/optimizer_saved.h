@@ -40,8 +40,5 @@ TH_PRIVATE_API void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t s
 TH_PRIVATE_API void th_optimizer_forget_loop(th_optimizer *o);
 /* Returns whether a loop over shards has begun that no step has completed. */
 TH_PRIVATE_API bool th_optimizer_in_loop(const th_optimizer *o);
-/* Makes the processes of each optimizer compare their parameters at its next step, because parameters have been
- * loaded. */
-TH_PRIVATE_API void th_optimizers_compare_again(th_context *ctx);
 
 #endif

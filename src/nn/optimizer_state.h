@@ -9,6 +9,7 @@
 #include "tapehead/optimizer.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
+#include "tensor/parameter_observer.h"
 
 enum {
     TH_MAX_MOMENTS = 3,
@@ -93,6 +94,9 @@ th_status th_optimizer_check_groups(th_module *m, const char *operation, const t
                                     int n_groups);
 /* TH_ERROR_STATE if the module has a parameter that requires a gradient and that no optimizer of the context has. */
 th_status th_optimizer_check_additions(th_optimizer *o);
+
+/* Follows parameters that are freed, or cast to another type. */
+extern const th_parameter_observer th_optimizer_observer;
 
 /* Brings o->layout up to date. */
 void th_optimizer_sort(th_optimizer *o);

@@ -11,7 +11,8 @@
 typedef struct th_attachment {
     void (*release)(th_context *ctx, void *object); /* th_context_free calls it once, newest object first */
     void *object;
-    uint64_t number; /* in the object's handle; 0: no handle was requested */
+    uint64_t number;                              /* in the object's handle; 0: no handle was requested */
+    const struct th_parameter_observer *observer; /* tensor/parameter_observer.h; NULL: the object observes nothing */
     struct th_attachment *next;
 } th_attachment;
 

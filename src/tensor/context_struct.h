@@ -97,6 +97,7 @@ struct th_context {
     bool matrices_absent;            /* a new parameter with two or more axes has no memory yet */
     size_t adapters_follow;          /* bytes of the adapters that follow: their block has this capacity; else 0 */
     struct th_parameter_block *parameter_blocks;
+    struct th_parameter_entry *moving; /* the parameters with a reserved entry: a list (tensor/parameter.h) */
     th_quarantined quarantine;
 
     /* tensors */

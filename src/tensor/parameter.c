@@ -5,6 +5,7 @@
 #include "tensor/elementwise.h"
 #include "tensor/gradient_buffer.h"
 #include "tensor/parameter.h"
+#include "tensor/parameter_observer.h"
 #include "tensor/storage_types.h"
 
 /* A new block has 1 / GROWTH of the capacity of all blocks of its type, and at least FIRST_BLOCK bytes. So blocks are
@@ -217,6 +218,7 @@ void th_parameter_free(th_tensor_impl *t)
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (entry == NULL || --entry->owners > 0)
         return;
+    th_observers_forget_parameter(t->ctx, t);
     t->parameter = false; /* th_tensor_free does not free parameters */
     th_tensor_free(th_handle_of(t));
 }
@@ -270,7 +272,8 @@ size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype)
                : 0;
 }
 
-th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
+/* Makes the entry that th_parameter_reserve and th_parameter_place need. */
+static th_status make_successor(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
 {
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
@@ -286,15 +289,18 @@ th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacit
     return successor ? TH_OK : t->ctx->error;
 }
 
-void th_parameter_unreserve(th_tensor_impl *t)
+th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
 {
     th_parameter_entry *entry = th_parameter_entry_of(t);
-    if (entry->successor)
-        free_entry(t->ctx, entry->successor);
-    entry->successor = NULL;
+    if (make_successor(t, dtype, capacity, operation) != TH_OK)
+        return t->ctx->error;
+    entry->next_moving = t->ctx->moving;
+    t->ctx->moving = entry;
+    return TH_OK;
 }
 
-void th_parameter_move(th_tensor_impl *t)
+/* Moves t to the successor of its entry. */
+static void move(th_tensor_impl *t)
 {
     th_context *ctx = t->ctx;
     th_parameter_entry *from = th_parameter_entry_of(t), *to = from->successor;
@@ -318,11 +324,31 @@ void th_parameter_move(th_tensor_impl *t)
     free_entry(ctx, from);
 }
 
+th_status th_parameters_move(th_context *ctx, const char *operation)
+{
+    const bool moves = ctx->error == TH_OK && th_observers_reserve(ctx, operation) == TH_OK;
+    if (moves)
+        th_observers_move(ctx);
+    else
+        th_observers_unreserve(ctx);
+    while (ctx->moving) {
+        th_parameter_entry *entry = ctx->moving;
+        ctx->moving = entry->next_moving;
+        if (moves) {
+            move(entry->tensor);
+            continue;
+        }
+        free_entry(ctx, entry->successor);
+        entry->successor = NULL;
+    }
+    return ctx->error;
+}
+
 th_status th_parameter_place(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
 {
-    if (th_parameter_reserve(t, dtype, capacity, operation) != TH_OK)
+    if (make_successor(t, dtype, capacity, operation) != TH_OK)
         return t->ctx->error;
-    th_parameter_move(t);
+    move(t);
     return TH_OK;
 }
 
@@ -343,7 +369,7 @@ th_status th_parameter_lend(th_tensor_impl *t, th_dtype dtype, const th_lent_mem
     add_block(ctx, block);
     add_entry(ctx, block, entry, bytes);
     th_parameter_entry_of(t)->successor = entry;
-    th_parameter_move(t);
+    move(t);
     return TH_OK;
 }
 

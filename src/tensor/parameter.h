@@ -27,6 +27,7 @@ typedef struct th_parameter_entry {
     int owners;                                 /* number of modules that contain the parameter */
     struct th_parameter_entry *previous, *next; /* in the block, by offset */
     struct th_parameter_entry *successor;       /* reserved in another block for a move; else NULL */
+    struct th_parameter_entry *next_moving;     /* in the context's list of entries with a successor */
     void *mark;                                 /* for code that traverses the entries; else NULL */
 } th_parameter_entry;
 
@@ -51,7 +52,8 @@ typedef struct th_parameter_block {
 th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, bool adapter, const char *operation);
 /* Adds an owner. */
 void th_parameter_share(th_tensor_impl *t);
-/* Removes an owner. The last one frees the parameter, at the next th_tape_clear if the tape still uses it. */
+/* Removes an owner. Observers forget the parameter when it has none, and it is freed: at the next th_tape_clear if the
+ * tape still uses it. */
 void th_parameter_free(th_tensor_impl *t);
 /* Returns the entry of a parameter; NULL for a tensor that is not in a block. */
 static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)
@@ -61,18 +63,18 @@ static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)
 /* Sets *memory to t's part of its block's gradient, which is allocated on demand. Errors: TH_ERROR_MEMORY. */
 th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memory);
 
-/* Converting a parameter to another type takes two steps, so that several parameters can be converted together:
- * reserve all, then move all, or unreserve all after an error. */
+/* Converting parameters to another type takes two steps, so that all of them move or none does: th_parameter_reserve for
+ * each, then th_parameters_move. */
 
 /* Reserves an entry for t in a block of type dtype. If it needs a new block, this has at least `capacity` bytes; 0: the
  * usual growth. Errors: TH_ERROR_SHAPE if the last axis is not whole elements of dtype, TH_ERROR_MEMORY. */
 th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation);
 /* Returns the bytes of an entry for t in a block of type dtype; 0 if its last axis is not whole elements of dtype. */
 TH_PRIVATE_API size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype);
-/* Moves t to its reserved entry. Converts the values, and the shape to or from blocks, empties the gradient, and keeps the handle. Cannot fail. */
-void th_parameter_move(th_tensor_impl *t);
-/* Releases the reserved entry, if there is one. */
-void th_parameter_unreserve(th_tensor_impl *t);
+/* Moves all parameters to their reserved entries, and tells the observers (tensor/parameter_observer.h). Converts the
+ * values, and the shapes to or from blocks, empties the gradients, and keeps the handles. If an error is pending, or an
+ * observer lacks memory, releases the reserved entries instead and returns the error. */
+th_status th_parameters_move(th_context *ctx, const char *operation);
 
 /* Gives new memory to a parameter, which may have had no memory. The parameter then has this type, and the shape that
  * belongs to it; its values are undefined. capacity: as for th_parameter_reserve. Errors: TH_ERROR_SHAPE,

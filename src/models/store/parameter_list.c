@@ -142,7 +142,7 @@ void th_report_unused(const th_safetensors *file, const bool *used, th_differenc
 
 th_status th_parameter_list_read(const th_parameter_list *list, const char *operation)
 {
-    th_optimizers_compare_again(list->ctx);
+    th_observers_read(list->ctx);
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
         if (p->stored == NULL)

@@ -1,0 +1,56 @@
+/* Calls the observers of parameters: see parameter_observer.h. */
+#include "tensor/parameter_observer.h"
+
+#include "tensor/attachment.h"
+#include "tensor/context_struct.h"
+
+void th_observe_parameters(th_context *ctx, const void *object, const th_parameter_observer *observer)
+{
+    th_attachment *attachment = ctx->attachments;
+    while (attachment->object != object)
+        attachment = attachment->next;
+    attachment->observer = observer;
+}
+
+th_status th_observers_reserve(th_context *ctx, const char *operation)
+{
+    for (const th_attachment *at = ctx->attachments; at; at = at->next)
+        if (at->observer && at->observer->reserve && at->observer->reserve(ctx, at->object, operation) != TH_OK)
+            return ctx->error;
+    return TH_OK;
+}
+
+void th_observers_unreserve(th_context *ctx)
+{
+    for (const th_attachment *at = ctx->attachments; at; at = at->next)
+        if (at->observer && at->observer->unreserve)
+            at->observer->unreserve(ctx, at->object);
+}
+
+void th_observers_move(th_context *ctx)
+{
+    for (const th_attachment *at = ctx->attachments; at; at = at->next)
+        if (at->observer && at->observer->move)
+            at->observer->move(ctx, at->object);
+}
+
+void th_observers_read(th_context *ctx)
+{
+    for (const th_attachment *at = ctx->attachments; at; at = at->next)
+        if (at->observer && at->observer->read)
+            at->observer->read(ctx, at->object);
+}
+
+void th_observers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter)
+{
+    for (const th_attachment *at = ctx->attachments; at; at = at->next)
+        if (at->observer && at->observer->forget_parameter)
+            at->observer->forget_parameter(ctx, at->object, parameter);
+}
+
+void th_observers_forget_module(th_context *ctx, const void *module)
+{
+    for (const th_attachment *at = ctx->attachments; at; at = at->next)
+        if (at->observer && at->observer->forget_module)
+            at->observer->forget_module(ctx, at->object, module);
+}
