@@ -42,7 +42,8 @@ graph() {
         says["ops"] = "one operation in each file"
         says["checker"] = "the gradient checker"
         says["processes"] = "groups of processes,<br/>agreement"
-        says["nn"] = "modules, layers, models,<br/>cache, optimizers"
+        says["nn"] = "modules, layers, models,<br/>cache"
+        says["training"] = "optimizers, steps,<br/>schedules"
         says["export"] = "the tape as a page"
         says["io"] = ".npy, pictures,<br/>progress, atomic files"
         says["models/files"] = "JSON, record files"
@@ -77,7 +78,7 @@ graph() {
             }
         below = interface ? "models/core.h" : "models/files" # the second library is above the core
         print "    \"" below "\" -> \"checker\" [style=invis]"
-        print "    \"" below "\" -> \"nn\" [" (interface ? "lhead=cluster_0" : "style=invis") "]"
+        print "    \"" below "\" -> \"training\" [" (interface ? "lhead=cluster_0" : "style=invis") "]"
         print "}"
     }' "$list"
 }

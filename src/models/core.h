@@ -19,10 +19,6 @@
 #include "nn/cache.h"
 #include "nn/lora.h"
 #include "nn/module.h"
-#include "nn/optimizer_saved.h"
-#include "nn/optimizer_state.h"
-#include "nn/outer_step.h"
-#include "nn/saved_tensors.h"
 #include "nn/score_options.h"
 #include "ops/shared/rotary_scaling.h"
 #include "processes/group.h"
@@ -48,5 +44,9 @@
 #include "tensor/tensor.h"
 #include "tensor/utf8.h"
 #include "tensor/visible.h"
+#include "training/optimizer.h"
+#include "training/saved_state.h"
+#include "training/saved_tensors.h"
+#include "training/shared/outer_step.h"
 
 #endif

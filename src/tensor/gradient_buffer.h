@@ -114,6 +114,12 @@ static inline bool th_gradient_buffer_finished(const th_gradient_buffer *buffer)
     return buffer && buffer->state == TH_GRADIENT_BUFFER_FINISHED;
 }
 
+/* Returns whether the optimizer step finds a gradient of the parameter. */
+static inline bool th_has_gradient(const th_tensor_impl *parameter)
+{
+    return parameter->requires_gradient && th_gradient_buffer_complete(parameter->gradient);
+}
+
 /* Ends the tensor that th_gradient created. */
 void th_gradient_buffer_release_tensor(th_gradient_buffer *buffer);
 /* Ends that tensor, releases the memory, and empties the buffer. */

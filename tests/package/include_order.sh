@@ -23,6 +23,7 @@ folders="
     checker:            kernels tensor autograd ops
     processes:          kernels tensor autograd
     nn:                 kernels tensor autograd ops processes
+    training:           kernels tensor autograd processes nn
     io:                 kernels tensor autograd
     export:             kernels tensor autograd ops io
     models/files:       models/core.h

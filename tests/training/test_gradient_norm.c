@@ -9,7 +9,7 @@
 
 #include "context.h"
 
-enum { CHUNK = 1 << 14, PARTIALS = 256, ROUND = CHUNK * PARTIALS }; /* as in src/nn/gradient_norm.c */
+enum { CHUNK = 1 << 14, PARTIALS = 256, ROUND = CHUNK * PARTIALS }; /* as in src/training/gradient_norm.c */
 
 static void setup(void)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "memory.h"
-#include "nn/optimizer_saved.h"
+#include "training/saved_state.h"
 #include "tapehead/tapehead.h"
 #include "tensor/tensor.h"
 

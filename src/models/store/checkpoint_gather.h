@@ -5,7 +5,7 @@
 
 #include "models/store/checkpoint.h"
 
-/* A moment of a parameter, or another tensor (nn/saved_tensors.h). */
+/* A moment of a parameter, or another tensor (training/saved_tensors.h). */
 typedef struct th_saved_moment {
     int64_t parameter; /* index in the optimizer */
     int tensor;

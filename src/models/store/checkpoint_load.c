@@ -19,7 +19,7 @@ static const char operation_that_changes[] = "checkpoint_load (some numbers may 
 
 /* -- moments -- */
 
-/* Returns tensor k (nn/saved_tensors.h) of a parameter that was updated; NULL if the file does not have it. */
+/* Returns tensor k (training/saved_tensors.h) of a parameter that was updated; NULL if the file does not have it. */
 static const th_stored *find_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p,
                                     int k)
 {

@@ -9,7 +9,7 @@
  *      "parameters": {"embedding.weight": {"steps": 100, "group": 0, "frozen": false}, ...}}
  *
  * A frozen parameter that is not in the file also has "crc32c", the checksum of its bytes.
- * steps: with local steps (nn/outer_step.h) the number of outer steps.
+ * steps: with local steps (training/shared/outer_step.h) the number of outer steps.
  *
  * Reals are written with enough digits to restore the same bits. Reals that JSON cannot express are the strings "inf",
  * "-inf" and "nan". */

@@ -1,7 +1,7 @@
 /* Lists the memory of a module's gradients, for programs that exchange them with their own functions. */
 #include "autograd/gradient.h"
-#include "nn/gradient_norm.h"
 #include "nn/module.h"
+#include "tensor/gradient_buffer.h"
 #include "tensor/parameter.h"
 
 /* Marks the entries of the tree's parameters that have a gradient, or removes the marks. */

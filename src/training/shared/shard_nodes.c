@@ -1,5 +1,5 @@
 /* The tree of a step's shards: see shard_nodes.h. */
-#include "nn/shard_nodes.h"
+#include "training/shared/shard_nodes.h"
 
 #include <stdint.h>
 

@@ -2,11 +2,11 @@
  * worker has its own moments. Their tensors follow one another, worker after worker. The last two tensors are the numbers
  * of steps that the workers have taken, and the velocity of the outer step. A process has a part of each tensor: bytes
  * begin to end - 1. */
-#ifndef TH_NN_SAVED_TENSORS_H
-#define TH_NN_SAVED_TENSORS_H
+#ifndef TH_TRAINING_SAVED_TENSORS_H
+#define TH_TRAINING_SAVED_TENSORS_H
 
-#include "nn/optimizer_state.h"
 #include "private_api.h"
+#include "training/optimizer.h"
 
 enum { TH_SAVED_NAME_SIZE = 48 };
 

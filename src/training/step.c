@@ -10,12 +10,12 @@
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/elementwise/scalar.h"
 #include "kernels/machine/parallel.h"
-#include "nn/gradient_norm.h"
-#include "nn/optimizer_state.h"
-#include "nn/outer_step.h"
-#include "nn/shared_step.h"
 #include "processes/group.h"
 #include "tapehead/tape.h"
+#include "training/gradient_norm.h"
+#include "training/optimizer.h"
+#include "training/shared/agreement.h"
+#include "training/shared/outer_step.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 

@@ -1,12 +1,12 @@
 /* The outer step of DiLoCo: see outer_step.h. */
-#include "nn/outer_step.h"
+#include "training/shared/outer_step.h"
 
 #include <string.h>
 
 #include "autograd/gradient.h"
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/machine/parallel.h"
-#include "nn/shared_step.h"
+#include "training/shared/agreement.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 

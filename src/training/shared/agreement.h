@@ -1,10 +1,10 @@
 /* A step that several processes compute together: exchanges of gradients and of parameters. Each process owns a part of
  * every parameter block (th_moments). It receives the gradients of that part from all others, and sends them the
  * parameters of that part. */
-#ifndef TH_NN_SHARED_STEP_H
-#define TH_NN_SHARED_STEP_H
+#ifndef TH_TRAINING_SHARED_AGREEMENT_H
+#define TH_TRAINING_SHARED_AGREEMENT_H
 
-#include "nn/optimizer_state.h"
+#include "training/optimizer.h"
 
 /* Allocates the memory for a step. Errors: TH_ERROR_MEMORY. */
 th_status th_shared_step_reserve(th_optimizer *o);

@@ -2,10 +2,10 @@
  * gradients. After H such steps, the outer step joins the parameters of all processes (tapehead/optimizer.h has the
  * formula). It exchanges differences of parameters as a usual step exchanges gradients: in their memory, and summed by
  * their owners (shared_step.h). */
-#ifndef TH_NN_OUTER_STEP_H
-#define TH_NN_OUTER_STEP_H
+#ifndef TH_TRAINING_SHARED_OUTER_STEP_H
+#define TH_TRAINING_SHARED_OUTER_STEP_H
 
-#include "nn/optimizer_state.h"
+#include "training/optimizer.h"
 
 /* Returns whether the optimizer takes local steps. */
 static inline bool th_steps_are_local(const th_optimizer *o)

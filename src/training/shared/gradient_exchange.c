@@ -1,5 +1,5 @@
 /* The exchange of gradients and parameters: see gradient_exchange.h. */
-#include "nn/gradient_exchange.h"
+#include "training/shared/gradient_exchange.h"
 
 #include <string.h>
 

@@ -2,10 +2,10 @@
 #include <math.h>
 
 #include "nn/module.h"
-#include "nn/optimizer_saved.h"
-#include "nn/optimizer_state.h"
-#include "nn/shared_step.h"
 #include "tensor/tensor.h"
+#include "training/optimizer.h"
+#include "training/saved_state.h"
+#include "training/shared/agreement.h"
 
 static void release(th_context *ctx, void *object)
 {

@@ -1,9 +1,9 @@
 /* The state of an optimizer as checkpoints save it. */
-#include "nn/optimizer_saved.h"
+#include "training/saved_state.h"
 
-#include "nn/outer_step.h"
 #include "tensor/format.h"
 #include "tensor/tensor.h"
+#include "training/shared/outer_step.h"
 
 static const char *rule_of(const th_optimizer *o)
 {

@@ -3,8 +3,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "nn/optimizer_state.h"
 #include "tensor/format.h"
+#include "training/optimizer.h"
 
 enum { NEAREST = 3 };
 

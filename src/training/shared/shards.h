@@ -1,11 +1,11 @@
 /* The shards of an optimizer's step: the loop over them, and the sums of their gradients in this process. shared_step.h
  * continues the sums across processes. */
-#ifndef TH_NN_SHARDS_H
-#define TH_NN_SHARDS_H
+#ifndef TH_TRAINING_SHARED_SHARDS_H
+#define TH_TRAINING_SHARED_SHARDS_H
 
-#include "nn/shard_nodes.h"
 #include "tapehead/optimizer.h"
 #include "tensor/context_struct.h"
+#include "training/shared/shard_nodes.h"
 
 /* Gradients of shards that are not yet a part of the block's own gradient: one block of memory for each open node. */
 typedef struct th_shard_sums {

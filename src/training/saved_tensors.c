@@ -1,14 +1,14 @@
 /* Lists the tensors of parameters that checkpoints save: see saved_tensors.h. */
-#include "nn/saved_tensors.h"
+#include "training/saved_tensors.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "nn/optimizer_saved.h"
-#include "nn/outer_step.h"
 #include "tensor/convert.h"
 #include "tensor/format.h"
+#include "training/saved_state.h"
+#include "training/shared/outer_step.h"
 
 static const int64_t most_steps = INT64_MAX / 2; /* as in the state of a checkpoint */
 

@@ -1,10 +1,10 @@
 /* The state of an optimizer as checkpoints save it: the rule, options by name, and step counts of each parameter.
  * saved_tensors.h lists the moments. */
-#ifndef TH_NN_OPTIMIZER_SAVED_H
-#define TH_NN_OPTIMIZER_SAVED_H
+#ifndef TH_TRAINING_SAVED_STATE_H
+#define TH_TRAINING_SAVED_STATE_H
 
-#include "nn/optimizer_state.h"
 #include "private_api.h"
+#include "training/optimizer.h"
 
 enum { TH_MAX_SAVED_OPTIONS = 12 };
 

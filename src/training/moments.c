@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "nn/optimizer_state.h"
-#include "nn/shared_step.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
+#include "training/optimizer.h"
+#include "training/shared/agreement.h"
 
 static size_t bytes_of_cuts(const th_optimizer *o)
 {

@@ -1,10 +1,10 @@
 /* The global norm of gradients: sqrt(sum g^2) over all parameters that have a gradient. */
-#ifndef TH_NN_GRADIENT_NORM_H
-#define TH_NN_GRADIENT_NORM_H
+#ifndef TH_TRAINING_GRADIENT_NORM_H
+#define TH_TRAINING_GRADIENT_NORM_H
 
-#include "nn/optimizer_state.h"
 #include "tensor/gradient_buffer.h"
 #include "tensor/tensor.h"
+#include "training/optimizer.h"
 
 /* The gradients of an optimizer's parameters, or of a module's if optimizer is NULL. module also gives names for
  * messages; with an optimizer it may be NULL. */
@@ -12,11 +12,6 @@ typedef struct th_gradient_list {
     const th_optimizer *optimizer;
     const th_module *module;
 } th_gradient_list;
-
-static inline bool th_has_gradient(const th_tensor_impl *t)
-{
-    return t->requires_gradient && th_gradient_buffer_complete(t->gradient);
-}
 
 /* -- one gradient, in chunks of TH_NORM_CHUNK elements. The functions handle chunks first to end - 1 -- */
 int64_t th_norm_chunks(const th_tensor_impl *t);

@@ -1,15 +1,15 @@
 /* The internal state of an optimizer. optimizer.c creates it, optimizer_moments.c manages its moments,
  * optimizer_parameters.c follows parameters that are freed or cast, optimizer_step.c runs steps, outer_step.c the outer
  * steps of DiLoCo. */
-#ifndef TH_NN_OPTIMIZER_STATE_H
-#define TH_NN_OPTIMIZER_STATE_H
+#ifndef TH_TRAINING_OPTIMIZER_H
+#define TH_TRAINING_OPTIMIZER_H
 
-#include "nn/shards.h"
 #include "private_api.h"
 #include "tapehead/optimizer.h"
 #include "tensor/context.h"
 #include "tensor/parameter.h"
 #include "tensor/parameter_observer.h"
+#include "training/shared/shards.h"
 
 enum {
     TH_MAX_MOMENTS = 3,

@@ -1,6 +1,6 @@
 /* The messages of a step besides gradients and parameters: errors, facts that must be equal, due parameters, and partial
  * sums of the gradient norm. */
-#include "nn/shared_step.h"
+#include "training/shared/agreement.h"
 
 #include <float.h>
 #include <math.h>
@@ -8,13 +8,13 @@
 
 #include "autograd/gradient.h"
 #include "kernels/machine/crc32c.h"
-#include "nn/gradient_exchange.h"
-#include "nn/gradient_norm.h"
 #include "nn/module_options.h"
-#include "nn/optimizer_saved.h"
 #include "processes/group.h"
 #include "tensor/error.h"
 #include "tensor/random_state.h"
+#include "training/gradient_norm.h"
+#include "training/saved_state.h"
+#include "training/shared/gradient_exchange.h"
 
 static const char operation[] = "optimizer_step";
 

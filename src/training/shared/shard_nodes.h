@@ -1,7 +1,7 @@
 /* The tree in which the gradients of a step's shards are summed. A node is a range of shards: of 2^k shards that begins
  * at a multiple of 2^k, or of fewer if the step has no more shards. Its gradient is the sum of its two halves. */
-#ifndef TH_NN_SHARD_NODES_H
-#define TH_NN_SHARD_NODES_H
+#ifndef TH_TRAINING_SHARED_SHARD_NODES_H
+#define TH_TRAINING_SHARED_SHARD_NODES_H
 
 #include <stdbool.h>
 

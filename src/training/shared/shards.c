@@ -1,15 +1,15 @@
 /* The loop over the shards of a step, and the sums of their gradients. The open nodes are like the digits of a binary
  * counter: an even shard opens a node, an odd one is added to it. */
-#include "nn/shards.h"
+#include "training/shared/shards.h"
 
 #include <string.h>
 
 #include "autograd/gradient.h"
 #include "kernels/machine/parallel.h"
-#include "nn/gradient_norm.h"
-#include "nn/optimizer_state.h"
 #include "processes/group.h"
 #include "tensor/random_state.h"
+#include "training/gradient_norm.h"
+#include "training/optimizer.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task */
 

@@ -1,5 +1,5 @@
 /* The global norm of gradients. A fast pass sums the squares; a slow one handles sums that are not finite. */
-#include "nn/gradient_norm.h"
+#include "training/gradient_norm.h"
 
 #include <float.h>
 #include <math.h>

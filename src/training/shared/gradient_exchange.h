@@ -1,10 +1,10 @@
 /* Exchanges gradients and parameters between the processes of a group. Every process sends each other process the part
- * that this one owns, directly: of one sum per node of its shards (nn/shard_nodes.h). The owner adds them in the order of
+ * that this one owns, directly: of one sum per node of its shards (training/shared/shard_nodes.h). The owner adds them in the order of
  * the tree. If every process has one node, a process sends and receives as many bytes as in a reduce-scatter. */
-#ifndef TH_NN_GRADIENT_EXCHANGE_H
-#define TH_NN_GRADIENT_EXCHANGE_H
+#ifndef TH_TRAINING_SHARED_GRADIENT_EXCHANGE_H
+#define TH_TRAINING_SHARED_GRADIENT_EXCHANGE_H
 
-#include "nn/optimizer_state.h"
+#include "training/optimizer.h"
 
 typedef struct th_gradient_exchange th_gradient_exchange;
 

@@ -1,9 +1,9 @@
 /* Follows the parameters of optimizers when modules are freed or cast. */
 #include <string.h>
 
-#include "nn/optimizer_state.h"
-#include "nn/shared_step.h"
 #include "tensor/error.h"
+#include "training/optimizer.h"
+#include "training/shared/agreement.h"
 
 static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tensor_impl *parameter)
 {
