@@ -3,6 +3,8 @@
 #     `ELEMENTWISE_KERNEL(name, sources, numbers)` or `ELEMENTWISE_LOOP(name, sources, numbers)`.
 #     kernels.def lists all kernels, elementwise.def the arguments of the last two macros, rows.def the kernels over rows.
 #   - An operation is a descriptor in src/ops: `const th_op th_op_name = {`. operations.def lists them.
+#   - An update rule of optimizers is a descriptor in src/training/rules: `const th_update_rule th_update_rule_name = {`.
+#     update_rules.def lists them.
 # CMake reads the sources when it runs, and runs again when one of them changes.
 
 set(TAPEHEAD_LISTS ${tapehead_BINARY_DIR}/lists)

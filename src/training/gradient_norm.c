@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/machine/parallel.h"
+#include "nn/module.h"
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/format.h"
@@ -214,7 +215,7 @@ th_status th_clip_gradients(th_module *m, double max_norm, double *norm_before)
 {
     if (norm_before)
         *norm_before = NAN;
-    if (!th_optimizer_takes(m))
+    if (!th_module_usable(m, "clip_gradients"))
         return m ? m->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = m->ctx;
     if (!(max_norm > 0))

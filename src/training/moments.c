@@ -1,6 +1,5 @@
 /* The moments of an optimizer. They have the layout of the parameter blocks, so parameters that are adjacent in memory
  * have adjacent moments. The processes of a group share them (optimizer_state.h). */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -96,14 +95,14 @@ static bool allocate_part(const th_optimizer *o, th_moments *m)
 {
     m->cut = th_allocate(o->ctx, bytes_of_cuts(o));
     if (m->cut == NULL) {
-        th_fail_memory(o->ctx, o->operation, bytes_of_cuts(o));
+        th_fail_memory(o->ctx, o->rule->name, bytes_of_cuts(o));
         return false;
     }
     cut_block(o, m);
     numbers list[MAX_NUMBERS];
     const int n = list_numbers(o, m, list);
     for (int i = 0; i < n; i++) {
-        if (th_allocate_numbers(o->ctx, list[i].bytes, list[i].data, o->operation) != TH_OK) {
+        if (th_allocate_numbers(o->ctx, list[i].bytes, list[i].data, o->rule->name) != TH_OK) {
             while (i-- > 0)
                 th_release_numbers(o->ctx, *list[i].data, list[i].bytes);
             th_release(o->ctx, m->cut, bytes_of_cuts(o));
@@ -123,7 +122,7 @@ th_status th_moments_reserve(th_optimizer *o, th_parameter_block *block)
     th_context *ctx = o->ctx;
     th_moments *m = th_allocate(ctx, sizeof *m);
     if (m == NULL)
-        return th_fail_memory(ctx, o->operation, sizeof *m);
+        return th_fail_memory(ctx, o->rule->name, sizeof *m);
     *m = (th_moments){.block = block, .bytes = block->used, .next = o->reserved};
     if (!allocate_part(o, m)) {
         th_release(ctx, m, sizeof *m);
@@ -269,21 +268,12 @@ void th_moments_clear(const th_optimizer *o, const th_optimizer_parameter *p)
         memset(velocity.data, 0, velocity.end - velocity.begin);
 }
 
-/* The largest value that a step can produce in moment i (kernels/elementwise/optimizer_kernels.h). */
-static double largest_moment(const th_optimizer *o, int i, th_dtype dtype)
-{
-    const bool narrow = dtype == TH_FLOAT32;
-    if (o->rule == TH_RULE_SGD)
-        return narrow ? (double)FLT_MAX : DBL_MAX;
-    return i == 0 ? (narrow ? 0x1p63 : 0x1p511) : narrow ? 0x1p126 : 0x1p1022;
-}
-
 void th_moments_limit(const th_optimizer *o, int i, const th_array *moment)
 {
     int64_t numel;
     if (moment->data == NULL || !th_checked_numel(moment->ndim, moment->size, &numel))
         return;
-    const double limit = largest_moment(o, i, moment->dtype);
+    const double limit = o->rule->largest_moment(i, moment->dtype);
     double sum;
     th_context_kernels(o->ctx, moment->dtype)->sum_squares(numel, moment->data, &sum);
     if (isfinite(sum) && sum <= limit * limit) /* the common case: no value exceeds the limit */

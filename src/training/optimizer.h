@@ -1,6 +1,5 @@
-/* The internal state of an optimizer. optimizer.c creates it, optimizer_moments.c manages its moments,
- * optimizer_parameters.c follows parameters that are freed or cast, optimizer_step.c runs steps, outer_step.c the outer
- * steps of DiLoCo. */
+/* The internal state of an optimizer. create.c creates it, moments.c manages its moments, parameters.c follows
+ * parameters that are freed or cast, step.c runs steps, shared/outer_step.c the outer steps of DiLoCo. */
 #ifndef TH_TRAINING_OPTIMIZER_H
 #define TH_TRAINING_OPTIMIZER_H
 
@@ -10,9 +9,9 @@
 #include "tensor/parameter.h"
 #include "tensor/parameter_observer.h"
 #include "training/shared/shards.h"
+#include "training/update_rule.h"
 
 enum {
-    TH_MAX_MOMENTS = 3,
     TH_NORM_CHUNK = 1 << 14 /* elements of a parameter whose squares are summed first */
 };
 
@@ -48,17 +47,12 @@ typedef struct th_optimizer_group {
     double learning_rate_factor, weight_decay;
 } th_optimizer_group;
 
-typedef enum th_optimizer_rule { TH_RULE_SGD, TH_RULE_ADAM } th_optimizer_rule;
-
 struct th_optimizer {
     th_context *ctx;
+    size_t bytes;            /* of this struct with the rule's options */
     const th_module *module; /* for names; NULL once it is freed */
-    const char *operation;   /* "adam": for messages */
-    char rule_name[48];      /* for checkpoints (optimizer_saved.h) */
-    th_optimizer_rule rule;
-    bool decoupled;
-    th_sgd_options sgd;
-    th_adam_options adam;
+    const th_update_rule *rule;
+    char rule_name[48]; /* for checkpoints (saved_state.h) */
     double learning_rate, max_norm;
     th_diloco_options diloco; /* complete; local_steps 0: none */
     int local_steps;          /* since the last outer step */
@@ -78,14 +72,11 @@ struct th_optimizer {
     th_shard_state shards;
     th_group *group;               /* NULL: this process alone */
     struct th_shared_step *shared; /* shared_step.c; NULL until the first step with several processes or local steps */
+    double options[];              /* of the rule: rule->options_size bytes */
 };
 
-/* Returns false, with an error pending, if m is NULL or was freed. */
-bool th_optimizer_takes(const th_module *m);
 /* Returns false, with the error stored, if o is NULL or was freed. */
 TH_PRIVATE_API bool th_optimizer_usable(const th_optimizer *o, const char *operation);
-/* Returns the first optimizer from *at on, and moves *at behind it; NULL at the end. Start at ctx->attachments. */
-th_optimizer *th_optimizer_next(th_attachment **at);
 
 /* Returns the group that a parameter belongs to: the first that takes it; n_groups if none does. */
 int th_optimizer_group_of(const th_parameter_group *groups, int n_groups, const th_parameter_iterator *p);
@@ -100,6 +91,9 @@ extern const th_parameter_observer th_optimizer_observer;
 
 /* Brings o->layout up to date. */
 void th_optimizer_sort(th_optimizer *o);
+
+/* Updates all parameters that are due, with their gradients times gradient_scale. */
+void th_update_parameters(const th_optimizer *o, double gradient_scale);
 
 /* -- moments -- */
 /* Allocates moments, and what the outer step keeps, for the blocks with a parameter that is not frozen or `stored`. After

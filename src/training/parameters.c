@@ -14,14 +14,12 @@ static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tens
 }
 
 /* Whether some optimizer of the context has a parameter. */
-static bool is_optimized(th_context *ctx, const th_tensor_impl *parameter)
+static bool is_optimized(const th_context *ctx, const th_tensor_impl *parameter)
 {
-    th_attachment *at = ctx->attachments;
-    th_optimizer *o;
-    do
-        o = th_optimizer_next(&at);
-    while (o && !parameter_of(o, parameter));
-    return o != NULL;
+    for (const th_attachment *at = ctx->attachments; at; at = at->next)
+        if (at->observer == &th_optimizer_observer && parameter_of(at->object, parameter))
+            return true;
+    return false;
 }
 
 /* Visits the parameters only after an addition to a module. */
@@ -39,7 +37,7 @@ th_status th_optimizer_check_additions(th_optimizer *o)
             return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
                            "%s was made before the parameter %s was added, and would not train it: make the optimizer "
                            "after all parameters, or freeze this one",
-                           o->operation, p.name);
+                           o->rule->name, p.name);
         settled = false; /* it is frozen, perhaps not for ever */
     }
     if (settled)
@@ -109,11 +107,11 @@ static th_status reserve(th_context *ctx, void *object, const char *operation)
         const th_optimizer_parameter *moving = &o->parameters[i];
         if (moments_move(moving) && o->diloco.local_steps > 0)
             return th_fail(ctx, TH_ERROR_STATE, operation,
-                           "%s takes local steps: cast the module before the first step", o->operation);
+                           "%s takes local steps: cast the module before the first step", o->rule->name);
         if (moments_move(moving) && o->shards.processes > 1)
             return th_fail(ctx, TH_ERROR_STATE, operation,
                            "several processes share the moments of %s: cast the module before the first step",
-                           o->operation);
+                           o->rule->name);
         if (moments_move(moving) && th_moments_reserve(o, moving->entry->successor->block) != TH_OK)
             return ctx->error;
     }

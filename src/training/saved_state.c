@@ -5,19 +5,10 @@
 #include "tensor/tensor.h"
 #include "training/shared/outer_step.h"
 
-static const char *rule_of(const th_optimizer *o)
-{
-    if (o->rule == TH_RULE_SGD)
-        return o->n_moments == 0 ? "sgd" : o->sgd.nesterov ? "sgd nesterov" : "sgd momentum";
-    if (o->decoupled)
-        return o->adam.amsgrad ? "adam_w amsgrad" : "adam_w";
-    return o->adam.amsgrad ? "adam amsgrad" : "adam";
-}
-
 void th_optimizer_name_rule(th_optimizer *o)
 {
     o->rule_name[0] = 0;
-    th_append(o->rule_name, sizeof o->rule_name, "%s", rule_of(o));
+    th_append(o->rule_name, sizeof o->rule_name, "%s", o->rule->full_name(o->options));
     if (th_steps_are_local(o))
         th_append(o->rule_name, sizeof o->rule_name, " of %d workers", o->shards.processes);
 }
@@ -31,15 +22,7 @@ int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_
 {
     int n = 0;
     option[n++] = (th_saved_option){.name = "max_norm", .value = o->max_norm};
-    if (o->rule == TH_RULE_SGD) {
-        option[n++] = (th_saved_option){.name = "momentum", .value = o->sgd.momentum};
-        option[n++] = (th_saved_option){.name = "dampening", .value = o->sgd.dampening};
-    } else {
-        option[n++] = (th_saved_option){.name = "beta1", .value = o->adam.beta1};
-        option[n++] = (th_saved_option){.name = "beta2", .value = o->adam.beta2};
-        option[n++] = (th_saved_option){.name = "eps", .value = o->adam.eps};
-        option[n++] = (th_saved_option){.name = "eps_inside", .value = o->adam.eps_inside};
-    }
+    n += o->rule->save_options(o->options, &option[n]);
     option[n++] = (th_saved_option){.name = "shards", .value = o->shards.count, .newer = true, .default_value = 1};
     if (th_steps_are_local(o)) {
         option[n++] = (th_saved_option){.name = "local_steps", .value = o->diloco.local_steps};
@@ -47,12 +30,6 @@ int th_optimizer_saved_options(const th_optimizer *o, th_saved_option option[TH_
         option[n++] = (th_saved_option){.name = "outer_momentum", .value = o->diloco.momentum};
     }
     return n;
-}
-
-const char *th_optimizer_moment_name(const th_optimizer *o, int i)
-{
-    static const char *const adam[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-    return o->rule == TH_RULE_SGD ? "momentum_buffer" : adam[i];
 }
 
 int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *parameter, int64_t *hint)
@@ -65,14 +42,6 @@ int64_t th_optimizer_index(const th_optimizer *o, const th_tensor_impl *paramete
         }
     }
     return -1;
-}
-
-th_array th_optimizer_moment(const th_optimizer *o, int64_t p, int i)
-{
-    const th_optimizer_parameter *parameter = &o->parameters[p];
-    th_array array = th_tensor_array(parameter->tensor);
-    array.data = th_moment_part_of(parameter, i).data;
-    return array;
 }
 
 void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps)

@@ -41,9 +41,9 @@ void th_saved_tensor_name(const th_optimizer *o, int k, char name[TH_SAVED_NAME_
     if (saved.type != MOMENT)
         th_append(name, TH_SAVED_NAME_SIZE, "%s", saved.type == STEPS ? "worker_steps" : "outer_velocity");
     else if (saved.worker > 0)
-        th_append(name, TH_SAVED_NAME_SIZE, "worker%d.%s", saved.worker, th_optimizer_moment_name(o, saved.moment));
+        th_append(name, TH_SAVED_NAME_SIZE, "worker%d.%s", saved.worker, o->rule->moment_names[saved.moment]);
     else
-        th_append(name, TH_SAVED_NAME_SIZE, "%s", th_optimizer_moment_name(o, saved.moment));
+        th_append(name, TH_SAVED_NAME_SIZE, "%s", o->rule->moment_names[saved.moment]);
 }
 
 /* Returns the whole moment, if there are moments. */

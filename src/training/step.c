@@ -1,15 +1,11 @@
 /* Runs one step of an optimizer: sums and checks the gradients, clips them, and updates the parameters. With several
  * processes, shared_step.c exchanges gradients and parameters. With local steps, each process does this alone, and
- * outer_step.c then joins the parameters.
- * kernels/elementwise/vector/optimizer.c contains the arithmetic. */
+ * outer_step.c then joins the parameters. */
 #include <float.h>
 #include <math.h>
 
 #include "autograd/gradient.h"
 #include "autograd/profile.h"
-#include "kernels/elementwise/optimizer_kernels.h"
-#include "kernels/elementwise/scalar.h"
-#include "kernels/machine/parallel.h"
 #include "processes/group.h"
 #include "tapehead/tape.h"
 #include "training/gradient_norm.h"
@@ -17,107 +13,8 @@
 #include "training/shared/agreement.h"
 #include "training/shared/outer_step.h"
 
-enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
-
 /* The smallest sum of the shards' weights. With smaller ones, the factor 1 / weight would overflow in float32. */
 static const double least_weight = 1e-18;
-
-/* Parameters that are adjacent in memory and have the same options and step count: this process's part of them. */
-typedef struct run {
-    const th_optimizer *optimizer;
-    const th_kernels *kernels;
-    const th_moments *moments;
-    size_t begin; /* the offset in the block */
-    int64_t numel;
-    size_t element;
-    th_adam_update adam;
-    th_sgd_update sgd;
-} run;
-
-static void update_chunk(void *shared, int64_t index, int worker)
-{
-    (void)worker;
-    const run *r = shared;
-    const th_optimizer *o = r->optimizer;
-    const th_parameter_block *block = r->moments->block;
-    const int64_t first = index * CHUNK;
-    const int64_t n = r->numel - first < CHUNK ? r->numel - first : CHUNK;
-    const size_t offset = r->begin + (size_t)first * r->element;
-    void *moment[TH_MAX_MOMENTS] = {NULL};
-    for (int i = 0; i < o->n_moments; i++)
-        moment[i] = (char *)r->moments->moment[i] + (offset - r->moments->begin);
-    if (o->rule == TH_RULE_ADAM)
-        r->kernels->adam(n, block->data + offset, block->gradient + offset, moment[0], moment[1], moment[2], &r->adam);
-    else
-        r->kernels->sgd(n, block->data + offset, block->gradient + offset, moment[0], &r->sgd);
-}
-
-/* Sets the options of the update for a parameter that has taken p->steps steps. */
-static void set_rule(const th_optimizer *o, const th_optimizer_parameter *p, double gradient_scale, run *to)
-{
-    const th_optimizer_group *g = &o->groups[p->group];
-    const double rate = o->learning_rate * g->learning_rate_factor;
-    if (o->rule == TH_RULE_SGD) {
-        /* As in PyTorch, dampening applies neither to the first step nor without momentum. */
-        const double share = p->steps == 0 || o->sgd.momentum == 0 ? 1 : 1 - o->sgd.dampening;
-        to->sgd = (th_sgd_update){
-            .gradient_scale = share * gradient_scale,
-            .weight_decay = share * g->weight_decay,
-            .momentum = o->sgd.momentum,
-            .nesterov = o->sgd.nesterov,
-            .learning_rate = rate,
-        };
-        return;
-    }
-    const double t = (double)p->steps + 1;
-    to->adam = (th_adam_update){
-        .gradient_scale = gradient_scale,
-        .weight_decay = o->decoupled ? 0 : g->weight_decay,
-        .beta1 = o->adam.beta1,
-        .beta2 = o->adam.beta2,
-        .shrink = o->decoupled ? rate * g->weight_decay : 0,
-        .step_size = rate / (1 - th_scalar_pow(o->adam.beta1, t)),
-        .second_scale = 1 / (1 - th_scalar_pow(o->adam.beta2, t)),
-        .eps_inside = o->adam.eps_inside ? o->adam.eps : 0,
-        .eps_outside = o->adam.eps_inside ? 0 : o->adam.eps,
-    };
-}
-
-/* Returns whether next can be updated together with the parameter before it. The update also runs over the gap between
- * them. The gap holds zeros, which remain zeros unless eps is 0. */
-static bool continues(const th_optimizer *o, const th_optimizer_parameter *before, const th_optimizer_parameter *next)
-{
-    return next->due && next->entry->block == before->entry->block &&
-           next->entry->offset == before->entry->offset + before->entry->bytes && next->group == before->group &&
-           next->steps == before->steps && (o->rule == TH_RULE_SGD || o->adam.eps > 0);
-}
-
-static void update_all(th_optimizer *o, double gradient_scale)
-{
-    th_context *ctx = o->ctx;
-    for (int64_t i = 0; i < o->count;) {
-        const th_optimizer_parameter *first = o->layout[i++], *last = first;
-        if (!first->due)
-            continue;
-        while (i < o->count && continues(o, last, o->layout[i]))
-            last = o->layout[i++];
-        const size_t element = th_dtype_size(first->tensor->dtype);
-        const th_moments *m = first->moments;
-        const size_t end_of_run = last->entry->offset + (size_t)th_tensor_numel(last->tensor) * element;
-        const size_t begin = first->entry->offset > m->begin ? first->entry->offset : m->begin;
-        const size_t end = end_of_run < m->end ? end_of_run : m->end;
-        if (begin >= end)
-            continue;
-        run r = {.optimizer = o,
-                 .kernels = th_context_kernels(ctx, first->tensor->dtype),
-                 .moments = m,
-                 .begin = begin,
-                 .numel = (int64_t)((end - begin) / element),
-                 .element = element};
-        set_rule(o, first, gradient_scale, &r);
-        th_parallel(ctx->threads, (r.numel + CHUNK - 1) / CHUNK, update_chunk, &r);
-    }
-}
 
 /* Rejects a step. The gradients can still be examined. The next backward overwrites them, with the same random
  * numbers. */
@@ -175,7 +72,7 @@ static th_status check_backward(const th_optimizer *o)
     if (!trains || o->backwards != o->ctx->backwards)
         return TH_OK;
     return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
-                   "no parameter of %s has a gradient: call th_backward before each step", o->operation);
+                   "no parameter of %s has a gradient: call th_backward before each step", o->rule->name);
 }
 
 /* Checks whether a step is possible now. */
@@ -256,7 +153,7 @@ static th_status run_step(th_optimizer *o, double factor)
         return TH_OK;
     if (!th_steps_are_local(o) && (alone ? sum_gradients(o, &factor) : sum_gradients_together(o, &factor)) != TH_OK)
         return o->ctx->error;
-    update_all(o, scale_of(o, factor));
+    th_update_parameters(o, scale_of(o, factor));
     return alone ? TH_OK : th_shared_step_distribute(o);
 }
 
@@ -289,7 +186,7 @@ th_status th_optimizer_step(th_optimizer *o)
         return o ? o->ctx->error : TH_ERROR_ARGUMENT;
     th_context *ctx = o->ctx;
     if (o->group && o->group->freed)
-        return th_fail(ctx, TH_ERROR_STATE, "optimizer_step", "the group of %s has been freed", o->operation);
+        return th_fail(ctx, TH_ERROR_STATE, "optimizer_step", "the group of %s has been freed", o->rule->name);
     const int64_t start = th_profile_start(ctx);
     const double exchanged = th_group_traffic_so_far(o->group).seconds;
     const bool begins = can_begin(o);
@@ -308,7 +205,7 @@ th_status th_optimizer_step(th_optimizer *o)
     if (th_outer_step_is_due(o))
         (void)th_outer_step(o);
     if (start)
-        th_profile_step(ctx, o->operation, start,
+        th_profile_step(ctx, o->rule->name, start,
                         (int64_t)(1e9 * (th_group_traffic_so_far(o->group).seconds - exchanged)));
     return ctx->error;
 }

@@ -306,7 +306,7 @@ START_TEST(a_freed_module_is_rejected)
     ck_assert_ptr_null(th_module_add_parameter(h->member, "more", TH_SHAPE(1)));
     expect_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_ptr_null(th_sgd_new(h->member, &(th_sgd_options){.learning_rate = 1}));
-    expect_error(TH_ERROR_STATE, "(dense) has been freed");
+    expect_error(TH_ERROR_STATE, "sgd: dense has been freed");
     ck_assert_int_eq(th_module_cast(h->member, TH_FLOAT64), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "dense has been freed");
     ck_assert_int_eq(th_module_count(h->member), 0);

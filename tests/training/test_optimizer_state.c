@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "memory.h"
-#include "training/saved_state.h"
 #include "tapehead/tapehead.h"
 #include "tensor/tensor.h"
+#include "training/saved_state.h"
+#include "training/saved_tensors.h"
 
 #include "context.h"
 
@@ -68,7 +69,7 @@ static th_optimizer *optimizer_new(th_module *m, int which)
 
 static double moment_of(const th_optimizer *o, int p, int i, int64_t element)
 {
-    const th_array a = th_optimizer_moment(o, p, i);
+    const th_array a = th_saved_tensor(o, p, i);
     ck_assert_ptr_nonnull(a.data);
     return a.dtype == TH_FLOAT64 ? ((const double *)a.data)[element] : (double)((const float *)a.data)[element];
 }
@@ -256,7 +257,7 @@ START_TEST(names_of_rules_and_moments)
         ck_assert_str_eq(th_optimizer_rule_name(o), rules[i]);
         ck_assert_int_eq(o->n_moments, 2 + i % 2);
         for (int k = 0; k < o->n_moments; k++)
-            ck_assert_str_eq(th_optimizer_moment_name(o, k), adam[k]);
+            ck_assert_str_eq(o->rule->moment_names[k], adam[k]);
         ck_assert_int_eq(th_optimizer_saved_options(o, option), 6);
         static const char *const name[] = {"max_norm", "beta1", "beta2", "eps", "eps_inside", "shards"};
         const double value[] = {3, 0.9, 0.999, 1e-8, i % 2, i > 0 ? i : 1};
@@ -274,7 +275,7 @@ START_TEST(names_of_rules_and_moments)
         th_saved_option option[TH_MAX_SAVED_OPTIONS];
         const th_optimizer *o = th_sgd_new(m, &sgd[i]);
         ck_assert_str_eq(th_optimizer_rule_name(o), sgd_rules[i]);
-        ck_assert_str_eq(th_optimizer_moment_name(o, 0), "momentum_buffer");
+        ck_assert_str_eq(o->rule->moment_names[0], "momentum_buffer");
         ck_assert_int_eq(o->n_moments, i > 0);
         ck_assert_int_eq(th_optimizer_saved_options(o, option), 4);
         ck_assert(strcmp(option[0].name, "max_norm") == 0 && option[0].value == sgd[i].max_norm);
@@ -297,7 +298,7 @@ START_TEST(parameters_are_found_from_any_hint)
             ck_assert_int_eq(th_optimizer_index(o, NULL, &hint), -1);
             ck_assert_int_eq(hint, p + 1);
         }
-    ck_assert_ptr_null(th_optimizer_moment(o, 0, 0).data); /* before the first step */
+    ck_assert_ptr_null(th_saved_tensor(o, 0, 0).data); /* before the first step */
 }
 END_TEST
 
@@ -425,8 +426,8 @@ START_TEST(no_optimizer_and_a_freed_one)
     double norm = 0;
     expect_status(th_clip_gradients(NULL, 1, &norm), TH_ERROR_ARGUMENT, "the module is NULL");
     ck_assert(isnan(norm));
-    expect_status(th_clip_gradients(m, 1, NULL), TH_ERROR_STATE, "the module (members) has been freed");
-    assert_error(optimizer_new(m, 0), TH_ERROR_STATE, "the module (members) has been freed");
+    expect_status(th_clip_gradients(m, 1, NULL), TH_ERROR_STATE, "members has been freed");
+    assert_error(optimizer_new(m, 0), TH_ERROR_STATE, "members has been freed");
     m = members_new(ctx);
     ck_assert_int_eq(th_clip_gradients(m, 1, NULL), TH_OK); /* nobody asks for the norm */
 }

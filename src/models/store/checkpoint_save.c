@@ -69,7 +69,7 @@ static th_status check(saving *s)
     th_status status = th_parameter_list_make(&s->list, c->model, c->optimizer, s->writes ? s->path : "", operation);
     if (status == TH_OK && c->optimizer && c->optimizer->shards.processes > 1 && s->group == NULL)
         return th_fail(s->list.ctx, TH_ERROR_STATE, operation, "the group of %s has been freed",
-                       c->optimizer->operation);
+                       c->optimizer->rule->name);
     if (status == TH_OK && s->writes)
         status = th_check_numbers(c, operation);
     return status == TH_OK ? check_gradients(s) : status;

@@ -50,7 +50,7 @@ th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, cons
     if (o && found != o->count)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                        "%lld of the %lld parameters of the optimizer (%s) do not belong to %s",
-                       (long long)(o->count - found), (long long)o->count, o->operation, m->type);
+                       (long long)(o->count - found), (long long)o->count, o->rule->name, m->type);
     return TH_OK;
 }
 

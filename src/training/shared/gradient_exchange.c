@@ -133,7 +133,7 @@ th_gradient_exchange *th_gradient_exchange_new(th_optimizer *o)
     th_context *ctx = o->ctx;
     th_gradient_exchange *x = th_allocate(ctx, sizeof *x);
     if (x == NULL) {
-        th_fail_memory(ctx, o->operation, sizeof *x);
+        th_fail_memory(ctx, o->rule->name, sizeof *x);
         return NULL;
     }
     *x = (th_gradient_exchange){.rank = o->shards.rank,
@@ -141,7 +141,7 @@ th_gradient_exchange *th_gradient_exchange_new(th_optimizer *o)
                                 .shards = o->diloco.local_steps > 0 ? o->shards.processes : o->shards.count};
     if (!allocate_lists(x, o)) {
         th_gradient_exchange_free(ctx, x);
-        th_fail_memory(ctx, o->operation, sizeof *x);
+        th_fail_memory(ctx, o->rule->name, sizeof *x);
         return NULL;
     }
     list_nodes(x);
@@ -150,7 +150,7 @@ th_gradient_exchange *th_gradient_exchange_new(th_optimizer *o)
     x->piece = choose_piece(o, nodes);
     x->staging_bytes = others * x->piece;
     void *staging;
-    if (th_allocate_numbers(ctx, x->staging_bytes, &staging, o->operation) != TH_OK) {
+    if (th_allocate_numbers(ctx, x->staging_bytes, &staging, o->rule->name) != TH_OK) {
         x->staging_bytes = 0;
         th_gradient_exchange_free(ctx, x);
         return NULL;

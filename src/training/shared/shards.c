@@ -20,17 +20,17 @@ th_status th_shards_begin(th_optimizer *o, int shards, th_group *group)
     th_context *ctx = o->ctx;
     const int count = shards ? shards : 1, size = th_group_size(group), rank = th_group_rank(group);
     if (count < 1 || count > TH_MAX_SHARDS)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation, "a step has 1 to %d shards, not %d", (int)TH_MAX_SHARDS,
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->rule->name, "a step has 1 to %d shards, not %d", (int)TH_MAX_SHARDS,
                        shards);
     if (group && (group->freed || group->ctx != ctx))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation, "the group %s",
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->rule->name, "the group %s",
                        group->freed ? "has been freed" : "belongs to another context");
     if (size > count)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation,
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->rule->name,
                        "%d processes cannot share a step of %d shard%s: .shards must be at least %d", size, count,
                        count == 1 ? "" : "s", size);
     if (o->diloco.local_steps > 0 && count % size != 0)
-        return th_fail(ctx, TH_ERROR_ARGUMENT, o->operation,
+        return th_fail(ctx, TH_ERROR_ARGUMENT, o->rule->name,
                        "with local steps, each process has as many shards as the others: .shards must be a multiple "
                        "of %d, not %d",
                        size, count);
@@ -44,7 +44,7 @@ th_status th_shards_begin(th_optimizer *o, int shards, th_group *group)
     const size_t bytes = (size_t)(s->end - s->first) * sizeof *s->values;
     s->values = th_allocate(ctx, bytes);
     if (s->values == NULL)
-        return th_fail_memory(ctx, o->operation, bytes);
+        return th_fail_memory(ctx, o->rule->name, bytes);
     o->group = group;
     return TH_OK;
 }
@@ -106,13 +106,13 @@ static th_status reserve_node(th_optimizer *o, th_parameter_block *block)
     if (sums == NULL) {
         sums = th_allocate(ctx, sizeof *sums);
         if (sums == NULL)
-            return th_fail_memory(ctx, o->operation, sizeof *sums);
+            return th_fail_memory(ctx, o->rule->name, sizeof *sums);
         *sums = (th_shard_sums){.block = block, .bytes = block->gradient_bytes, .next = o->shards.sums};
         o->shards.sums = sums;
     }
     if (o->shards.n_open < sums->n_nodes)
         return TH_OK;
-    if (th_allocate_numbers(ctx, sums->bytes, &sums->node[sums->n_nodes], o->operation) != TH_OK)
+    if (th_allocate_numbers(ctx, sums->bytes, &sums->node[sums->n_nodes], o->rule->name) != TH_OK)
         return ctx->error;
     if (sums->node[sums->n_nodes])
         memset(sums->node[sums->n_nodes], 0, sums->bytes);

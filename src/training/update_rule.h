@@ -1,0 +1,56 @@
+/* Update rules: how a step changes parameters. A rule is one file in src/training/rules, as an operation is one in src/ops.
+ * The file has the rule's formula, moments and options, the call of its kernel, and the public function that makes an
+ * optimizer with it. The build finds the rules by `const th_update_rule th_update_rule_NAME = {`. */
+#ifndef TH_TRAINING_UPDATE_RULE_H
+#define TH_TRAINING_UPDATE_RULE_H
+
+#include "kernels/kernels.h"
+#include "tapehead/base.h"
+
+enum {
+    TH_MAX_MOMENTS = 3,     /* of a rule */
+    TH_MAX_RULE_OPTIONS = 7 /* that save_options lists */
+};
+
+/* An option that affects the result of a step, as checkpoints save it. */
+typedef struct th_saved_option {
+    const char *name;
+    double value;         /* a bool is 0 or 1 */
+    bool newer;           /* files of older versions do not have the option: they mean the default value, and */
+    double default_value; /* a file with this value does not name the option, so that its bytes stay the same */
+} th_saved_option;
+
+/* What is the same for all elements that one call updates. */
+typedef struct th_update {
+    const th_kernels *kernels; /* of the parameters' type */
+    const void *options;       /* of the rule */
+    double learning_rate, weight_decay;
+    double gradient_scale; /* the gradient is the number in memory times this factor, which is not 0 */
+    int64_t steps;         /* that the parameters have taken before this one */
+} th_update;
+
+typedef struct th_update_rule {
+    const char *name;    /* "adam_w": for messages and profiles */
+    size_t options_size; /* bytes of the rule's own options */
+    /* Returns the name in checkpoints. It includes the options that decide which moments there are: "adam_w amsgrad". */
+    const char *(*full_name)(const void *options);
+    int (*moment_count)(const void *options);
+    const char *moment_names[TH_MAX_MOMENTS]; /* as in PyTorch */
+    /* Returns the largest value that an update can leave in moment i. */
+    double (*largest_moment)(int i, th_dtype dtype);
+    /* Lists the options that affect the result. Returns their number. */
+    int (*save_options)(const void *options, th_saved_option option[TH_MAX_RULE_OPTIONS]);
+    /* Returns whether parameters that are 0, with gradients and moments of 0, remain 0. One update may then include the
+     * gaps between parameters. */
+    bool (*keeps_zeros)(const void *options);
+    /* Updates n adjacent elements of parameters and moments in place. The step divides the memory of a block among threads
+     * and processes, so an element must not depend on its neighbors. */
+    void (*update)(const th_update *u, int64_t n, void *parameter, const void *gradient,
+                   void *const moment[TH_MAX_MOMENTS]);
+} th_update_rule;
+
+#define UPDATE_RULE(name) extern const th_update_rule th_update_rule_##name;
+#include "update_rules.def"
+#undef UPDATE_RULE
+
+#endif
