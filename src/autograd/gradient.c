@@ -160,7 +160,7 @@ static th_status open_part(th_gradient_buffer *buffer, const th_tensor_impl *t, 
             return TH_OK;
         if (relation == TH_DISJOINT && parts < MAX_PARTS)
             return add_part(buffer, &part);
-        th_gradient_complete(buffer);
+        th_gradient_zero_unwritten(buffer);
     }
     *add = true;
     return unshare(buffer);
@@ -239,7 +239,7 @@ th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
     return TH_OK;
 }
 
-void th_gradient_complete(th_gradient_buffer *buffer)
+void th_gradient_zero_unwritten(th_gradient_buffer *buffer)
 {
     if (th_gradient_buffer_complete(buffer))
         return;
@@ -253,7 +253,7 @@ bool th_gradient_read(const th_tensor_impl *output, th_array *array)
 {
     if (output == NULL || !th_gradient_buffer_started(output->gradient))
         return false;
-    th_gradient_complete(output->gradient);
+    th_gradient_zero_unwritten(output->gradient);
     th_gradient_array(output, array);
     return true;
 }
@@ -263,7 +263,7 @@ void th_gradient_finish(const th_tensor_impl *output)
     if (output == NULL || !th_gradient_buffer_started(output->gradient))
         return; /* none, or a precomputed one that this pass does not want */
     if (is_saved(output->gradient)) {
-        th_gradient_complete(output->gradient); /* necessary if the pass does not run the backward of this node */
+        th_gradient_zero_unwritten(output->gradient); /* necessary if the pass does not run the backward of this node */
         output->gradient->state = TH_GRADIENT_BUFFER_FINISHED;
     } else {
         th_gradient_release(output->gradient);
@@ -286,11 +286,11 @@ th_status th_gradient_zero(th_tensor_impl *t)
     if (prepare(buffer) != TH_OK)
         return t->ctx->error;
     th_storage_changed(buffer->memory);
-    th_gradient_complete(buffer);
+    th_gradient_zero_unwritten(buffer);
     return TH_OK;
 }
 
-void th_gradient_refuse(const th_tensor_impl *t)
+void th_gradient_mark_finished(const th_tensor_impl *t)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);
     assert(buffer->kind == TH_GRADIENT_OF_LEAF && th_gradient_buffer_complete(buffer));

@@ -28,7 +28,7 @@ bool th_gradient_take_over(th_tensor_impl *input, const th_tensor_impl *output);
  * possible, *taken is false and nothing has changed. */
 th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken);
 /* Writes zeros to the parts that have not been written. */
-void th_gradient_complete(th_gradient_buffer *buffer);
+void th_gradient_zero_unwritten(th_gradient_buffer *buffer);
 /* Completes the gradient of a node's output and sets *array to it. Returns false if nothing has been written. */
 bool th_gradient_read(const th_tensor_impl *output, th_array *array);
 /* Releases the gradient of an output after the backward of its node, or saves it for reading. */
@@ -41,7 +41,7 @@ void th_gradient_empty(const th_tensor_impl *t);
 th_status th_gradient_zero(th_tensor_impl *t);
 /* Marks a leaf's gradient after an optimizer refused its step: it can still be read, and the next pass overwrites
  * it. */
-void th_gradient_refuse(const th_tensor_impl *t);
+void th_gradient_mark_finished(const th_tensor_impl *t);
 /* Empties the gradient of a result and releases its memory. */
 void th_gradient_release(th_gradient_buffer *buffer);
 /* Puts the gradient that a pass computed into the result's own buffer, if the result's gradient is to be saved. */

@@ -80,7 +80,7 @@ static th_tensor_impl *requested_gradient(th_context *ctx, th_tensor_impl *t)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);
     if (th_gradient_buffer_started(buffer) || th_gradient_buffer_finished(buffer)) {
-        th_gradient_complete(buffer);
+        th_gradient_zero_unwritten(buffer);
         return th_gradient_tensor(t);
     }
     th_tensor_impl *zeros = th_tensor_new(ctx, t->dtype, t->ndim, t->size, false, "backward");
@@ -175,7 +175,7 @@ th_status th_pass_end(th_pass *pass)
         if (ctx->error)
             th_gradient_empty(buffer->root);
         else
-            th_gradient_complete(buffer);
+            th_gradient_zero_unwritten(buffer);
     }
     return ctx->error;
 }

@@ -44,9 +44,9 @@
 #include "tensor/tensor.h"
 #include "tensor/utf8.h"
 #include "tensor/visible.h"
+#include "training/moments.h"
 #include "training/optimizer.h"
 #include "training/saved_state.h"
 #include "training/saved_tensors.h"
-#include "training/shared/outer_step.h"
 
 #endif

@@ -1,4 +1,4 @@
-/* Groups of processes: exchanging bytes, and agreeing on errors. src/nn uses them for steps of an optimizer. */
+/* Groups of processes: exchanging bytes, and agreeing on errors. src/training uses them for steps of an optimizer. */
 #ifndef TH_PROCESSES_GROUP_H
 #define TH_PROCESSES_GROUP_H
 

@@ -6,15 +6,17 @@
 
 #include "nn/module.h"
 #include "tensor/tensor.h"
+#include "training/moments.h"
 #include "training/saved_state.h"
-#include "training/shared/agreement.h"
+#include "training/shared/sharing.h"
+#include "training/shared/step_buffers.h"
 
 static void release(th_context *ctx, void *object)
 {
     th_optimizer *o = object;
     th_moments_destroy(o);
     th_shards_end(o);
-    th_shared_step_end(o);
+    th_step_buffers_free(o);
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
     th_release(ctx, o->parameters, (size_t)o->capacity * sizeof *o->parameters);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);
@@ -165,6 +167,9 @@ th_optimizer *th_optimizer_new(th_module *m, const th_update_rule *rule, const v
         th_optimizer_free(o);
         return NULL;
     }
+    o->sharing = diloco.local_steps > 0    ? &th_sharing_local
+                 : o->shards.processes > 1 ? &th_sharing_together
+                                           : &th_sharing_alone;
     th_optimizer_name_rule(o);
     return o;
 }

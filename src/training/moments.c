@@ -1,5 +1,6 @@
-/* The moments of an optimizer. They have the layout of the parameter blocks, so parameters that are adjacent in memory
- * have adjacent moments. The processes of a group share them (optimizer_state.h). */
+/* Allocates the moments of an optimizer, moves them, and finds their parts: see moments.h. */
+#include "training/moments.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -7,8 +8,7 @@
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 #include "tensor/tensor.h"
-#include "training/optimizer.h"
-#include "training/shared/agreement.h"
+#include "training/shared/step_buffers.h"
 
 static size_t bytes_of_cuts(const th_optimizer *o)
 {
@@ -193,7 +193,7 @@ th_status th_moments_ensure(th_optimizer *o)
         }
     th_moments_adopt_reserved(o);
     assign_moments(o);
-    th_shared_step_end(o); /* its memory fits the parameters that had moments */
+    th_step_buffers_free(o); /* they fit the parameters that had moments */
     return TH_OK;
 }
 

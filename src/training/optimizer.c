@@ -39,3 +39,10 @@ double th_optimizer_loss(const th_optimizer *o)
 {
     return o && th_optimizer_usable(o, "optimizer_loss") ? o->loss : 0;
 }
+
+void th_forget_local_steps(th_optimizer *o)
+{
+    o->local_steps = 0;
+    for (int64_t i = 0; i < o->count; i++)
+        o->parameters[i].changed = false;
+}

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "tensor/error.h"
-#include "training/optimizer.h"
-#include "training/shared/agreement.h"
+#include "training/moments.h"
 
 static th_optimizer_parameter *parameter_of(const th_optimizer *o, const th_tensor_impl *parameter)
 {
@@ -43,23 +42,6 @@ th_status th_optimizer_check_additions(th_optimizer *o)
     if (settled)
         o->additions = additions;
     return TH_OK;
-}
-
-/* Block after block, by offset. */
-void th_optimizer_sort(th_optimizer *o)
-{
-    int64_t placed = 0;
-    if (o->sorted)
-        return;
-    for (int64_t i = 0; i < o->count; i++)
-        o->parameters[i].entry->mark = &o->parameters[i];
-    for (const th_parameter_block *block = o->ctx->parameter_blocks; block; block = block->next)
-        for (th_parameter_entry *entry = block->first; entry; entry = entry->next)
-            if (entry->mark) {
-                o->layout[placed++] = entry->mark;
-                entry->mark = NULL;
-            }
-    o->sorted = true;
 }
 
 static void forget(th_optimizer *o, th_optimizer_parameter *removed)
@@ -151,7 +133,8 @@ static void move(th_context *ctx, void *object)
 static void read(th_context *ctx, void *object)
 {
     (void)ctx;
-    th_shared_step_compare_again(object);
+    th_optimizer *o = object;
+    o->compared = false;
 }
 
 const th_parameter_observer th_optimizer_observer = {.reserve = reserve,

@@ -3,7 +3,7 @@
 
 #include "tensor/format.h"
 #include "tensor/tensor.h"
-#include "training/shared/outer_step.h"
+#include "training/moments.h"
 
 void th_optimizer_name_rule(th_optimizer *o)
 {
@@ -58,7 +58,7 @@ void th_optimizer_set_steps(th_optimizer *o, int64_t p, int64_t steps)
 void th_optimizer_forget_loop(th_optimizer *o)
 {
     th_shards_restart(o);
-    th_outer_step_forget(o);
+    th_forget_local_steps(o);
 }
 
 bool th_optimizer_in_loop(const th_optimizer *o)

@@ -7,8 +7,8 @@
 
 #include "tensor/convert.h"
 #include "tensor/format.h"
+#include "training/moments.h"
 #include "training/saved_state.h"
-#include "training/shared/outer_step.h"
 
 static const int64_t most_steps = INT64_MAX / 2; /* as in the state of a checkpoint */
 

@@ -1,4 +1,4 @@
-/* The tensors of each parameter that a checkpoint saves: the optimizer's moments. With local steps (outer_step.h) every
+/* The tensors of each parameter that a checkpoint saves: the optimizer's moments. With local steps (shared/outer_step.h) every
  * worker has its own moments. Their tensors follow one another, worker after worker. The last two tensors are the numbers
  * of steps that the workers have taken, and the velocity of the outer step. A process has a part of each tensor: bytes
  * begin to end - 1. */
@@ -6,7 +6,7 @@
 #define TH_TRAINING_SAVED_TENSORS_H
 
 #include "private_api.h"
-#include "training/optimizer.h"
+#include "training/moments.h"
 
 enum { TH_SAVED_NAME_SIZE = 48 };
 

@@ -1,7 +1,7 @@
 /* Applies the update rule to all parameters that have a gradient: this process's part of them, in tasks of adjacent
  * elements. */
 #include "kernels/machine/parallel.h"
-#include "training/optimizer.h"
+#include "training/moments.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 

@@ -7,6 +7,8 @@
 #include "processes/group.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
+#include "training/layout.h"
+#include "training/moments.h"
 
 enum {
     STAGING = 32 << 20,     /* bytes of received gradients that wait for their sum */

@@ -6,7 +6,11 @@
 #include "autograd/gradient.h"
 #include "kernels/elementwise/optimizer_kernels.h"
 #include "kernels/machine/parallel.h"
+#include "training/layout.h"
+#include "training/moments.h"
 #include "training/shared/agreement.h"
+#include "training/shared/shared_norm.h"
+#include "training/shared/step_buffers.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task; independent of the number of threads */
 
@@ -98,13 +102,6 @@ void th_outer_step_start(const th_optimizer *o)
             memcpy(m->start, m->block->data, m->bytes);
 }
 
-void th_outer_step_forget(th_optimizer *o)
-{
-    o->local_steps = 0;
-    for (int64_t i = 0; i < o->count; i++)
-        o->parameters[i].changed = false;
-}
-
 /* The parameters that take part are due: those that a local step of any process has changed. The memory of their
  * gradients is free. */
 static th_status join_parameters(th_optimizer *o)
@@ -112,25 +109,25 @@ static th_status join_parameters(th_optimizer *o)
     double norm;
     const th_shard_values *values;
     visit(o, false, subtract_chunk);
-    if (th_shared_step_sum(o) != TH_OK)
+    if (th_gradient_exchange_sum(o->buffers->exchange, o) != TH_OK)
         return TH_ERROR_PROCESS;
-    if (th_shared_step_norm(o, true, &norm, &values) != TH_OK) {
+    if (th_shared_norm(o, true, &norm, &values) != TH_OK) {
         visit(o, false, restore_chunk);
         return o->ctx->error;
     }
     visit(o, true, update_chunk);
-    return th_shared_step_distribute(o);
+    return th_gradient_exchange_parameters(o->buffers->exchange, o);
 }
 
 th_status th_outer_step(th_optimizer *o)
 {
     if (o->ctx->options.shapes_only) {
-        th_outer_step_forget(o);
+        th_forget_local_steps(o);
         return TH_OK;
     }
     for (int64_t i = 0; i < o->count; i++)
         o->parameters[i].due = o->parameters[i].changed;
-    if (th_shared_step_gather_due(o) == TH_OK)
+    if (th_gather_due(o) == TH_OK)
         (void)join_parameters(o);
     for (int64_t i = 0; i < o->count; i++) {
         th_optimizer_parameter *p = &o->parameters[i];
@@ -141,6 +138,6 @@ th_status th_outer_step(th_optimizer *o)
         th_storage_changed(p->tensor->gradient->memory);
         th_gradient_empty(p->tensor);
     }
-    th_outer_step_forget(o);
+    th_forget_local_steps(o);
     return o->ctx->error;
 }

@@ -2,6 +2,7 @@
  * counter: an even shard opens a node, an odd one is added to it. */
 #include "training/shared/shards.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "autograd/gradient.h"
@@ -9,7 +10,7 @@
 #include "processes/group.h"
 #include "tensor/random_state.h"
 #include "training/gradient_norm.h"
-#include "training/optimizer.h"
+#include "training/layout.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task */
 
@@ -118,22 +119,6 @@ static th_status reserve_node(th_optimizer *o, th_parameter_block *block)
         memset(sums->node[sums->n_nodes], 0, sums->bytes);
     sums->n_nodes++;
     return TH_OK;
-}
-
-bool th_next_run(const th_optimizer *o, bool due, int64_t *at, th_block_run *run)
-{
-    run->block = NULL;
-    for (; *at < o->count; ++*at) {
-        const th_optimizer_parameter *p = o->layout[*at];
-        const bool included = due ? p->due : p->summed && p->entry->block->has_gradient;
-        if (run->block && (!included || p->entry->block != run->block || p->entry->offset != run->end))
-            return true;
-        if (included && run->block == NULL)
-            *run = (th_block_run){p->entry->block, p->entry->offset, p->entry->offset};
-        if (included)
-            run->end = p->entry->offset + p->entry->bytes;
-    }
-    return run->block != NULL;
 }
 
 /* -- sums -- */
@@ -346,4 +331,21 @@ void th_shards_sum(th_optimizer *o)
 {
     for (; o->shards.n_open > 0; o->shards.n_open--)
         combine(o, CURRENT, o->shards.n_open - 1, CURRENT, false);
+}
+
+/* The smallest sum of the shards' weights. With smaller ones, the factor 1 / weight would overflow in float32. */
+static const double least_weight = 1e-18;
+
+th_status th_shards_weigh(const th_optimizer *o, const th_shard_values *values, int count, th_gradient_sums *sums)
+{
+    sums->weight = sums->loss = 0;
+    for (int i = 0; i < count; i++) {
+        sums->weight += values[i].weight;
+        sums->loss += values[i].loss;
+    }
+    if (sums->weight >= least_weight && isfinite(sums->weight))
+        return TH_OK;
+    return th_fail(o->ctx, TH_ERROR_VALUE, "optimizer_step",
+                   "the sum of the shards' weights is %g; it must be finite, and at least %g", sums->weight,
+                   least_weight);
 }

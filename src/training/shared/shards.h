@@ -1,4 +1,4 @@
-/* The shards of an optimizer's step: the loop over them, and the sums of their gradients in this process. shared_step.h
+/* The shards of an optimizer's step: the loop over them, and the sums of their gradients in this process. gradient_exchange.h
  * continues the sums across processes. */
 #ifndef TH_TRAINING_SHARED_SHARDS_H
 #define TH_TRAINING_SHARED_SHARDS_H
@@ -20,6 +20,12 @@ typedef struct th_shard_sums {
 typedef struct th_shard_values {
     double weight, loss;
 } th_shard_values;
+
+/* The sums over the shards of a step. */
+typedef struct th_gradient_sums {
+    double norm; /* of the sums of the gradients */
+    double weight, loss;
+} th_gradient_sums;
 
 typedef struct th_shard_state {
     int rank, processes;                    /* of the group */
@@ -48,19 +54,12 @@ th_status th_shards_check(const th_optimizer *o);
 void th_shards_complete(th_optimizer *o);
 /* Adds the open nodes to the block's own gradients: the sum over all shards, if this process has all of them. */
 void th_shards_sum(th_optimizer *o);
+/* Sets the weight and the loss of `count` shards. TH_ERROR_VALUE if the weight is too small or not finite. */
+th_status th_shards_weigh(const th_optimizer *o, const th_shard_values *values, int count, th_gradient_sums *sums);
 /* Ends the loop, complete or not. The next one draws the same random numbers, unless the step is done. */
 void th_shards_restart(th_optimizer *o);
 
 /* Returns the sums of an open node of a block. */
 char *th_shards_node_data(const th_optimizer *o, const struct th_parameter_block *block, int open);
-
-/* A run of parameters that are adjacent in a block: bytes begin to end - 1. */
-typedef struct th_block_run {
-    struct th_parameter_block *block;
-    size_t begin, end;
-} th_block_run;
-/* Finds the next run of parameters of o whose gradients the loop sums, starting with o->layout[*at], which is then set
- * behind it. With `due`, only parameters that have a gradient in this step. Returns false at the end. */
-bool th_next_run(const th_optimizer *o, bool due, int64_t *at, th_block_run *run);
 
 #endif
