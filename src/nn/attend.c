@@ -7,97 +7,13 @@
  * B batch, T query length, S key length, E width, H heads, Hkv heads of key and value, D width of a head; N: any
  * leading dimensions. */
 #include "kernels/elementwise/scalar.h"
-#include "nn/attention_layer.h"
+#include "nn/attention_projections.h"
 #include "nn/cache.h"
 #include "nn/score_options.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
-
-/* The operands of attention: first as projected, then split into heads. */
-typedef struct qkv {
-    th_tensor *query, *key, *value;
-} qkv;
-
-/* -- projections -- */
-
-/* Columns begin .. begin + p->rows - 1 of a product, a view: (N, rows). */
-static th_tensor *columns(th_tensor *product, const th_input_projection *p, int64_t begin)
-{
-    return th_slice(product, -1, begin, begin + p->rows, 1);
-}
-
-/* x (N, input) -> x W^T + b (N, rows), plus the adapter's part. reduced: x in the rank of the adapter, or NULL. */
-static th_tensor *project_with(const th_attention_layer *l, const th_input_projection *p, th_tensor *x,
-                               th_tensor *reduced)
-{
-    const int64_t end = p->begin + p->rows;
-    th_tensor *weight = p->weight ? p->weight : th_slice(l->in_proj_weight, 0, p->begin, end, 1);
-    th_tensor *bias = l->in_proj_bias ? th_slice(l->in_proj_bias, 0, p->begin, end, 1) : NULL;
-    th_tensor *delta = reduced ? th_lora_expanded(p->lora, reduced, NULL) : th_lora_residual(p->lora, x, NULL);
-    return th_dense(x, weight, &(th_dense_options){.bias = bias, .residual = delta});
-}
-
-static th_tensor *project(const th_attention_layer *l, const th_input_projection *p, th_tensor *x)
-{
-    return project_with(l, p, x, NULL);
-}
-
-/* Self-attention: query, key and value are the same tensor. One product with in_proj_weight, (N, E) -> (N, 3 E). */
-static qkv project_self(const th_attention_layer *l, th_tensor *x)
-{
-    th_tensor *product = th_dense(x, l->in_proj_weight, &(th_dense_options){.bias = l->in_proj_bias});
-    qkv y;
-    y.query = columns(product, &l->query, 0);
-    y.key = columns(product, &l->key, l->query.rows);
-    y.value = columns(product, &l->value, l->query.rows + l->key.rows);
-    return y;
-}
-
-/* Cross attention: key and value are the same tensor, the memory. One product for the query, and one for key and value
- * with the last 2 E rows of in_proj_weight. */
-static qkv project_cross(const th_attention_layer *l, th_tensor *query, th_tensor *memory)
-{
-    qkv y;
-    y.query = project(l, &l->query, query);
-    const th_input_projection key_value = {
-        .input = l->key.input, .rows = l->key.rows + l->value.rows, .begin = l->key.begin};
-    th_tensor *product = project(l, &key_value, memory);
-    y.key = columns(product, &l->key, 0);
-    y.value = columns(product, &l->value, l->key.rows);
-    return y;
-}
-
-/* Returns whether query, key and value have adapters with the same A. */
-static bool share_a(const th_attention_layer *l)
-{
-    return th_lora_runs(l->query.lora) && th_lora_runs(l->key.lora) && th_lora_runs(l->value.lora) &&
-           l->query.lora->a == l->key.lora->a && l->query.lora->a == l->value.lora->a;
-}
-
-/* Three tensors, three weights, or adapters: three products. */
-static qkv project_each(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
-{
-    const bool shared = query == key && key == value && share_a(l);
-    th_tensor *reduced = shared ? th_lora_reduced(l->query.lora, query) : NULL;
-    qkv y;
-    y.query = project_with(l, &l->query, query, reduced);
-    y.key = project_with(l, &l->key, key, reduced);
-    y.value = project_with(l, &l->value, value, reduced);
-    return y;
-}
-
-static qkv project_all(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value)
-{
-    const bool adapted = th_lora_runs(l->query.lora) || th_lora_runs(l->key.lora) || th_lora_runs(l->value.lora);
-    const bool packed = l->in_proj_weight != NULL && !adapted;
-    if (packed && query == key && key == value)
-        return project_self(l, query);
-    if (packed && key == value)
-        return project_cross(l, query, key);
-    return project_each(l, query, key, value);
-}
 
 /* -- heads -- */
 
@@ -167,7 +83,7 @@ static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tens
  * all those in the cache. Self-attention first adds the new ones. Cross attention adds those of the memory in the first
  * forward only. Returns false with an error pending. */
 static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value,
-                       const th_attend_options *given, qkv *heads)
+                       const th_attend_options *given, th_attention_operands *heads)
 {
     const bool self = query == key;
     const th_dtype stored = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->query.weight);
@@ -175,10 +91,10 @@ static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor 
     /* If the cache cannot be used, an error is pending, and no operation below computes anything. */
     th_cache_impl *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
     if (cache && !self && th_cache_find_memory(cache, &l->base, &heads->key, &heads->value)) {
-        heads->query = query_heads(l, project(l, &l->query, query), given->positions);
+        heads->query = query_heads(l, th_attention_project(l, &l->query, query), given->positions);
         return heads->query != NULL;
     }
-    const qkv projected = project_all(l, query, key, value);
+    const th_attention_operands projected = th_attention_project_all(l, query, key, value);
     heads->query = query_heads(l, projected.query, given->positions);
     heads->key = key_heads(l, projected.key, self ? given->positions : NULL);
     heads->value = split_heads(projected.value, l->kv_heads, "BHSD");
@@ -209,6 +125,14 @@ static th_tensor *alibi_slopes(const th_attention_layer *l, th_dtype dtype)
     return th_handle_of(slopes);
 }
 
+/* -- masks -- */
+
+bool th_mask_hides_nothing(const th_mask *mask)
+{
+    return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
+                            mask->documents == NULL && mask->keep == NULL && mask->additive == NULL);
+}
+
 /* Sets *mask to the given mask, or to *limited, a copy of it that is limited to the layer's window. Returns false with
  * the error stored. */
 static bool limit_to_window(const th_attention_layer *l, const th_mask *given, th_mask *limited, const th_mask **mask)
@@ -230,7 +154,7 @@ static bool limit_to_window(const th_attention_layer *l, const th_mask *given, t
     return true;
 }
 
-/* -- forward -- */
+/* -- the forward of the layer -- */
 
 static bool check_operand(const th_attention_layer *l, th_tensor *handle, const char *name,
                           const th_input_projection *p)
@@ -246,13 +170,39 @@ static bool check_operand(const th_attention_layer *l, th_tensor *handle, const 
     return false;
 }
 
-/* -- functions of the user -- */
-
-bool th_mask_hides_nothing(const th_mask *mask)
+/* Runs the layer's own forward, which has begun, and ends it. */
+static th_tensor *run_layer(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
+                            const th_attend_options *given)
 {
-    return mask == NULL || (mask->causal == TH_CAUSAL_NONE && !mask->window.given && mask->valid_lengths == NULL &&
-                            mask->documents == NULL && mask->keep == NULL && mask->additive == NULL);
+    const th_attention_layer *l = (const th_attention_layer *)attention;
+    const th_mask *mask = NULL;
+    th_mask limited;
+    th_attention_operands heads = {NULL, NULL, NULL};
+    th_tensor *weights = NULL;
+    if (!check_operand(l, query, "query", &l->query) || !check_operand(l, key, "key", &l->key) ||
+        !check_operand(l, value, "value", &l->value) || !limit_to_window(l, given->mask, &limited, &mask) ||
+        !make_heads(l, query, key, value, given, &heads))
+        return th_module_end(attention, NULL);
+
+    const th_attention_options scores = {.mask = mask,
+                                         .scale = l->scale,
+                                         .soft_cap = l->scores.soft_cap,
+                                         .alibi = l->scores.alibi ? alibi_slopes(l, th_dtype_of(heads.query)) : NULL,
+                                         .dropout = l->dropout,
+                                         .weights = given->weights ? &weights : NULL};
+    th_tensor *merged = merge_heads(th_scaled_dot_product_attention(heads.query, heads.key, heads.value, &scores));
+    th_tensor *output = given->residual ? th_dense_residual(l->out_proj, merged, given->residual)
+                                        : th_module_forward(l->out_proj, merged);
+    if (output && th_ndim(output) == 3)
+        th_set_axes(output, "BTE");
+
+    th_module_end_all(attention, (th_tensor *const[]){output, weights}, 2);
+    if (given->weights)
+        *given->weights = th_failed(attention->ctx) ? NULL : weights;
+    return th_failed(attention->ctx) ? NULL : output;
 }
+
+/* -- a forward or an attend of the user -- */
 
 /* Returns y + residual, which must have the same shape, or y if residual is NULL. */
 static th_tensor *add_residual(th_tensor *y, th_tensor *residual)
@@ -292,6 +242,8 @@ static th_tensor *run_own(th_module *m, th_tensor *query, th_tensor *key, th_ten
     return th_failed(m->ctx) ? NULL : y;
 }
 
+/* -- th_attend -- */
+
 th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_tensor *value,
                      const th_attend_options *options)
 {
@@ -303,30 +255,5 @@ th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_
         return run_replaced(attention, query, key, value, &given);
     if (!th_module_begin_as(attention, &th_attention_type, "attend", "multi_head_attention"))
         return NULL;
-    const th_attention_layer *l = (const th_attention_layer *)attention;
-    const th_mask *mask = NULL;
-    th_mask limited;
-    qkv heads = {NULL, NULL, NULL};
-    th_tensor *weights = NULL;
-    if (!check_operand(l, query, "query", &l->query) || !check_operand(l, key, "key", &l->key) ||
-        !check_operand(l, value, "value", &l->value) || !limit_to_window(l, given.mask, &limited, &mask) ||
-        !make_heads(l, query, key, value, &given, &heads))
-        return th_module_end(attention, NULL);
-
-    const th_attention_options scores = {.mask = mask,
-                                         .scale = l->scale,
-                                         .soft_cap = l->scores.soft_cap,
-                                         .alibi = l->scores.alibi ? alibi_slopes(l, th_dtype_of(heads.query)) : NULL,
-                                         .dropout = l->dropout,
-                                         .weights = given.weights ? &weights : NULL};
-    th_tensor *merged = merge_heads(th_scaled_dot_product_attention(heads.query, heads.key, heads.value, &scores));
-    th_tensor *output = given.residual ? th_dense_residual(l->out_proj, merged, given.residual)
-                                       : th_module_forward(l->out_proj, merged);
-    if (output && th_ndim(output) == 3)
-        th_set_axes(output, "BTE");
-
-    th_module_end_all(attention, (th_tensor *const[]){output, weights}, 2);
-    if (given.weights)
-        *given.weights = th_failed(attention->ctx) ? NULL : weights;
-    return th_failed(attention->ctx) ? NULL : output;
+    return run_layer(attention, query, key, value, &given);
 }
