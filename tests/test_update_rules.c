@@ -94,7 +94,8 @@ static double get(const memory *m, const double *array, int i)
 static void update(const th_optimizer *o, memory *m, int64_t steps, int first, int end)
 {
     const size_t at = (size_t)first * m->element;
-    const th_update u = {.kernels = th_context_kernels(ctx, m->dtype),
+    const th_update u = {.dtype = m->dtype,
+                         .kernels = th_context_kernels(ctx, m->dtype),
                          .options = o->options,
                          .learning_rate = o->learning_rate,
                          .weight_decay = o->groups[0].weight_decay,

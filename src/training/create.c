@@ -17,6 +17,7 @@ static void release(th_context *ctx, void *object)
     th_moments_destroy(o);
     th_shards_end(o);
     th_step_buffers_free(o);
+    th_release_numbers(ctx, o->scratch, o->scratch_bytes);
     th_release(ctx, o->groups, (size_t)o->n_groups * sizeof *o->groups);
     th_release(ctx, o->parameters, (size_t)o->capacity * sizeof *o->parameters);
     th_release(ctx, o->layout, (size_t)o->capacity * sizeof *o->layout);

@@ -62,10 +62,9 @@ static th_moments *moments_in(th_moments *list, const th_parameter_block *block)
 }
 
 /* Returns the offset near `target` where a process's part begins. This is the beginning of a chunk of the gradient norm
- * (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. */
-static size_t cut_at(const th_parameter_block *block, size_t target)
+ * (TH_NORM_CHUNK elements of a parameter), so that one process has the whole chunk. A matrix that the rule updates as a whole is not cut. */
+static size_t cut_at(const th_optimizer *o, const th_parameter_block *block, size_t target)
 {
-    const size_t chunk = TH_NORM_CHUNK * th_dtype_size(block->dtype);
     const th_parameter_entry *entry = block->first;
     while (entry && entry->offset + entry->bytes <= target)
         entry = entry->next;
@@ -73,6 +72,8 @@ static size_t cut_at(const th_parameter_block *block, size_t target)
         return block->used;
     if (target <= entry->offset)
         return entry->offset;
+    const bool whole = th_updates_matrix(o, entry->tensor);
+    const size_t chunk = whole ? entry->bytes : TH_NORM_CHUNK * th_dtype_size(block->dtype);
     const size_t within = target - entry->offset, before = within / chunk * chunk;
     const size_t after = before + chunk < entry->bytes ? before + chunk : entry->bytes;
     return entry->offset + (within - before <= after - within ? before : after);
@@ -84,7 +85,7 @@ static void cut_block(const th_optimizer *o, th_moments *m)
     const size_t size = (size_t)o->shards.processes, rank = (size_t)o->shards.rank;
     m->cut[0] = 0;
     for (size_t r = 1; r < size; r++)
-        m->cut[r] = cut_at(m->block, m->bytes / size * r + m->bytes % size * r / size);
+        m->cut[r] = cut_at(o, m->block, m->bytes / size * r + m->bytes % size * r / size);
     m->cut[size] = m->bytes;
     m->begin = o->diloco.local_steps > 0 ? 0 : m->cut[rank];
     m->end = o->diloco.local_steps > 0 ? m->bytes : m->cut[rank + 1];

@@ -57,6 +57,8 @@ struct th_optimizer {
     uint64_t additions; /* the context's number of additions when all parameters to train had an optimizer */
     th_moments *moments;
     th_moments *reserved; /* for parameters that will move, or for the first step; NULL otherwise */
+    void *scratch;        /* for updates of whole matrices */
+    size_t scratch_bytes;
     th_shard_state shards;
     th_group *group;                  /* NULL: this process alone */
     const struct th_sharing *sharing; /* how processes share a step (shared/sharing.h) */
@@ -88,6 +90,13 @@ th_status th_optimizer_check_additions(th_optimizer *o);
 /* Follows parameters that are freed, or cast to another type. */
 extern const th_parameter_observer th_optimizer_observer;
 
+/* Returns whether the rule updates a parameter as a whole matrix. */
+static inline bool th_updates_matrix(const th_optimizer *o, const th_tensor_impl *parameter)
+{
+    return o->rule->update_matrix && parameter->ndim == 2;
+}
+/* Allocates the scratch memory that the rule needs for any parameter with moments. Errors: TH_ERROR_MEMORY. */
+th_status th_update_reserve(th_optimizer *o);
 /* Updates all parameters that are due, with their gradients times gradient_scale. */
 void th_update_parameters(const th_optimizer *o, double gradient_scale);
 

@@ -61,7 +61,7 @@ static th_status collect(th_optimizer *o)
     if (th_moments_ensure(o) != TH_OK)
         return o->ctx->error;
     th_optimizer_sort(o);
-    return o->sharing->reserve(o);
+    return th_update_reserve(o) == TH_OK ? o->sharing->reserve(o) : o->ctx->error;
 }
 
 /* -- clip -- */

@@ -22,12 +22,23 @@ typedef struct th_saved_option {
 
 /* What is the same for all elements that one call updates. */
 typedef struct th_update {
-    const th_kernels *kernels; /* of the parameters' type */
+    th_dtype dtype;            /* of parameters, gradients and moments */
+    const th_kernels *kernels; /* of this type */
     const void *options;       /* of the rule */
     double learning_rate, weight_decay;
     double gradient_scale; /* the gradient is the number in memory times this factor, which is not 0 */
     int64_t steps;         /* that the parameters have taken before this one */
 } th_update;
+
+/* A parameter with two axes (rows, columns), with its moments: contiguous. */
+typedef struct th_matrix {
+    int64_t rows, columns;
+    void *parameter;
+    const void *gradient;
+    void *moment[TH_MAX_MOMENTS];
+    void *scratch; /* scratch_bytes bytes, with any content; NULL if there are none */
+    int threads;   /* that the update may use */
+} th_matrix;
 
 typedef struct th_update_rule {
     const char *name;    /* "adam_w": for messages and profiles */
@@ -47,6 +58,11 @@ typedef struct th_update_rule {
      * and processes, so an element must not depend on its neighbors. */
     void (*update)(const th_update *u, int64_t n, void *parameter, const void *gradient,
                    void *const moment[TH_MAX_MOMENTS]);
+    /* NULL, or updates a whole matrix in place, whose elements depend on each other. `update` then gets all other parameters
+     * only. One process has the whole matrix, and the function divides the work among threads itself. */
+    void (*update_matrix)(const th_update *u, const th_matrix *m);
+    /* NULL, or returns the bytes of scratch memory that update_matrix needs. */
+    size_t (*scratch_bytes)(const void *options, th_dtype dtype, int64_t rows, int64_t columns);
 } th_update_rule;
 
 #define UPDATE_RULE(name) extern const th_update_rule th_update_rule_##name;
