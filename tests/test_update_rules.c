@@ -1,5 +1,5 @@
-/* Tests what every update rule (src/training/rules) promises to the step. A rule that the build has found, but for which there
- * is no sample here, is a failure. */
+/* Tests what every update rule (src/training/rules) promises to the step. The suite fails if it has no
+ * sample of a rule that the build has found. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static th_optimizer *sample_new(const th_update_rule *rule, int i)
         return i < ADAM_SAMPLES ? th_adam_new(m, adam_sample(i)) : NULL;
     if (strcmp(rule->name, "adam_w") == 0)
         return i < ADAM_SAMPLES ? th_adam_w_new(m, adam_sample(i)) : NULL;
-    ck_abort_msg("there is no sample of the options of %s", rule->name);
+    ck_abort_msg("add a sample of the options of %s", rule->name);
 }
 
 /* Memory that a rule updates, in one of the two types. */

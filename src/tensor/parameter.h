@@ -52,8 +52,8 @@ typedef struct th_parameter_block {
 th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, bool adapter, const char *operation);
 /* Adds an owner. */
 void th_parameter_share(th_tensor_impl *t);
-/* Removes an owner. Observers forget the parameter when it has none, and it is freed: at the next th_tape_clear if the
- * tape still uses it. */
+/* Removes an owner. After the last one, observers forget the parameter. It is freed then, or at the next th_tape_clear if
+ * the tape still uses it. */
 void th_parameter_free(th_tensor_impl *t);
 /* Returns the entry of a parameter; NULL for a tensor that is not in a block. */
 static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)

@@ -84,7 +84,7 @@ static bool complete_diloco(th_context *ctx, const char *operation, th_diloco_op
 
 /* -- creating -- */
 
-/* Counts the parameters that can be trained. Returns 0, with an error pending, if there are none. */
+/* Counts the parameters that can be trained. Returns 0, with an error pending, if all are stored. */
 static int64_t count_parameters(th_module *m, const char *operation)
 {
     int64_t count = 0;

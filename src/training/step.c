@@ -1,5 +1,5 @@
-/* One step of an optimizer: checks that it can begin, collects and sums the gradients, clips them, updates the parameters,
- * and finishes. o->sharing has what differs if several processes train (shared/sharing.h). */
+/* One step of an optimizer: check, collect the gradients, clip them, update the parameters, finish. The table o->sharing has
+ * the functions that differ if several processes train (shared/sharing.h). */
 #include <float.h>
 #include <math.h>
 
@@ -66,8 +66,8 @@ static th_status collect(th_optimizer *o)
 
 /* -- clip -- */
 
-/* Sets the norm and the loss of the step. Returns the factor by which the update multiplies the sums of the gradients:
- * 1 / weight, or less to clip them. */
+/* Sets the norm and the loss of the step. Returns the factor of the sums in the update. It is 1 / weight, or less to clip
+ * the gradients. */
 static double clip(th_optimizer *o, const th_gradient_sums *sums)
 {
     o->loss = sums->loss / sums->weight;

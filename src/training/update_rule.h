@@ -20,7 +20,7 @@ typedef struct th_saved_option {
     double default_value; /* a file with this value does not name the option, so that its bytes stay the same */
 } th_saved_option;
 
-/* What is the same for all elements that one call updates. */
+/* The inputs of an update that are the same for all its elements. */
 typedef struct th_update {
     th_dtype dtype;            /* of parameters, gradients and moments */
     const th_kernels *kernels; /* of this type */
@@ -36,7 +36,7 @@ typedef struct th_matrix {
     void *parameter;
     const void *gradient;
     void *moment[TH_MAX_MOMENTS];
-    void *scratch; /* scratch_bytes bytes, with any content; NULL if there are none */
+    void *scratch; /* scratch_bytes bytes, with any content; or NULL */
     int threads;   /* that the update may use */
 } th_matrix;
 

@@ -1,4 +1,4 @@
-/* Adam, AdamW and AMSGrad. They differ in the place of the weight decay, and in the number of moments.
+/* Adam, AdamW and AMSGrad. They differ in the weight decay and in the number of moments.
  * tapehead/optimizer.h has the formulas, the options and their ranges; kernels/elementwise/vector/optimizer.c computes
  * them. */
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "training/optimizer.h"
 
 /* Collective: sets *norm to the norm of the sums, and *values to the weights and losses of all shards [count].
- * differences: what is summed, in messages, instead of gradients. */
+ * differences: the sums are the differences of an outer step, for messages. */
 th_status th_shared_norm(th_optimizer *o, bool differences, double *norm, const th_shard_values **values);
 
 #endif
