@@ -2,10 +2,10 @@
 #ifndef TH_CHECKER_SAMPLES_H
 #define TH_CHECKER_SAMPLES_H
 
+#include "kernels/dtype.h"
 #include "tapehead/gradient_check.h"
 #include "tapehead/op.h"
 #include "tapehead/tensor.h"
-#include "tensor/dtype.h"
 
 /* Returns the description of input i. */
 static inline const th_sample_input *th_sample_input_at(const th_sample *sample, int i)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tensor/dtype.h"
+#include "kernels/dtype.h"
 #include "tensor/elementwise.h"
 #include "tensor/format.h"
 #include "tensor/random_state.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "autograd/frame.h"
+#include "kernels/dtype.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
-#include "tensor/dtype.h"
 #include "tensor/elementwise.h"
 #include "tensor/strided_iterator.h"
 

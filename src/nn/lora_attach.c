@@ -3,13 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/dtype.h"
 #include "nn/lora.h"
 #include "tapehead/lora.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/checked.h"
 #include "tensor/context.h"
-#include "tensor/dtype.h"
 #include "tensor/format.h"
 #include "tensor/parameter.h"
 

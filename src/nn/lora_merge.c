@@ -1,13 +1,13 @@
 /* Merges adapters into their weights, and restores the weights. */
 #include <string.h>
 
+#include "kernels/dtype.h"
 #include "nn/lora.h"
 #include "tapehead/lora.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
-#include "tensor/dtype.h"
 #include "tensor/parameter.h"
 
 /* The bytes of a projection's weight. */

@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/dtype.h"
 #include "nn/attention_layer.h"
 #include "nn/dense_layer.h"
 #include "tapehead/language_model.h"
 #include "tapehead/tensor.h"
 #include "tapehead/transformer.h"
-#include "tensor/dtype.h"
 
 enum { ATTENTION_PARTS = 3 };
 

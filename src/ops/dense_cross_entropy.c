@@ -4,12 +4,12 @@
  * these rows. Forward can then also compute the gradient of the chunk and add it to the gradients of x and weight, so
  * that the logits are computed only once. The formulas of the loss are in shared/class_loss.h; shared/weight_gradient.h
  * says which rows take part in dW. */
+#include "kernels/dtype.h"
 #include "ops/shared/class_loss.h"
 #include "ops/shared/stored_weight.h"
 #include "ops/shared/weight_gradient.h"
 #include "tensor/checked.h"
 #include "tensor/convert.h"
-#include "tensor/dtype.h"
 #include "tensor/elementwise.h"
 
 enum { X, WEIGHT, TARGETS };

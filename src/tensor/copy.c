@@ -1,10 +1,10 @@
 /* Copies, converts and fills arrays in any layout. */
 #include <string.h>
 
+#include "kernels/dtype.h"
 #include "kernels/sizes.h"
 #include "tensor/context.h"
 #include "tensor/convert.h"
-#include "tensor/dtype.h"
 #include "tensor/elementwise.h"
 #include "tensor/storage_types.h"
 #include "tensor/strided_iterator.h"

@@ -1,8 +1,8 @@
 /* The mode of a context: training, recording, fusion, precision, default type. */
 #include "tensor/mode.h"
 
+#include "kernels/dtype.h"
 #include "tensor/context_struct.h"
-#include "tensor/dtype.h"
 #include "tensor/error.h"
 
 void th_set_training(th_context *ctx, bool training)

@@ -2,10 +2,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "kernels/dtype.h"
 #include "kernels/products/product.h"
 #include "kernels/sizes.h"
 #include "tensor/context_struct.h"
-#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 

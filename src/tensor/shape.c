@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "kernels/dtype.h"
 #include "tensor/checked.h"
-#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/format.h"
 

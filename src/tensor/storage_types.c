@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/dtype.h"
 #include "kernels/kernels.h"
 #include "kernels/sizes.h"
 #include "tensor/checked.h"
 #include "tensor/context.h"
 #include "tensor/convert.h"
-#include "tensor/dtype.h"
 #include "tensor/strided_iterator.h"
 #include "tensor/threaded_loop.h"
 

@@ -12,10 +12,10 @@
 #ifndef TH_TENSOR_TENSOR_H
 #define TH_TENSOR_TENSOR_H
 
+#include "kernels/dtype.h"
 #include "private_api.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
-#include "tensor/dtype.h"
 #include "tensor/shape.h"
 
 /* The memory of a tensor and its views.

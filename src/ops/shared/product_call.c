@@ -1,10 +1,10 @@
 /* Matrix products of arrays: see product_call.h. */
 #include "ops/shared/product_call.h"
 
+#include "kernels/dtype.h"
 #include "kernels/sizes.h"
 #include "ops/shared/letters.h"
 #include "tensor/checked.h"
-#include "tensor/dtype.h"
 #include "tensor/shape.h"
 
 /* -- shapes -- */

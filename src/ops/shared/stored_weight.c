@@ -1,10 +1,10 @@
 /* Weights of a storage type: see stored_weight.h. */
 #include "ops/shared/stored_weight.h"
 
+#include "kernels/dtype.h"
 #include "tapehead/ops.h"
 #include "tapehead/tensor.h"
 #include "tensor/checked.h"
-#include "tensor/dtype.h"
 
 th_array th_weight_numbers(const th_array *weight)
 {

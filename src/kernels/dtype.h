@@ -1,6 +1,6 @@
 /* Questions about element types. */
-#ifndef TH_TENSOR_DTYPE_H
-#define TH_TENSOR_DTYPE_H
+#ifndef TH_KERNELS_DTYPE_H
+#define TH_KERNELS_DTYPE_H
 
 #include "private_api.h"
 #include "tapehead/base.h"

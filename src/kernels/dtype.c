@@ -1,5 +1,5 @@
 /* Names, sizes and kinds of the element types. */
-#include "tensor/dtype.h"
+#include "kernels/dtype.h"
 
 #define ROW(dtype, text, type) [dtype] = {text, sizeof(type)},
 
