@@ -4,10 +4,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "checker/check_op_result.h"
-#include "checker/check_op_sizes.h"
-#include "checker/check_op_values.h"
-#include "checker/check_op_variants.h"
+#include "checker/check_op.h"
 #include "checker/limits.h"
 #include "checker/report.h"
 #include "checker/samples.h"

@@ -1,5 +1,5 @@
-/* The memory of a guarded kernel (check_op_memory.h). */
-#include "checker/check_op_memory.h"
+/* The memory of a guarded kernel (check_op.h). */
+#include "checker/check_op.h"
 
 #include <stdarg.h>
 #include <string.h>

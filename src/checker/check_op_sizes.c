@@ -1,10 +1,8 @@
-/* Checks empty tensors, and plans without data (check_op_sizes.h). */
-#include "checker/check_op_sizes.h"
+/* Checks empty tensors, and plans without data (check_op.h). */
+#include "checker/check_op.h"
 
 #include <string.h>
 
-#include "checker/check_op_result.h"
-#include "checker/check_op_variants.h"
 #include "checker/report.h"
 #include "checker/samples.h"
 #include "tensor/format.h"

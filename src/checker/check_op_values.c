@@ -1,13 +1,12 @@
-/* Special values in the inputs of an operation (check_op_values.h).
+/* Special values in the inputs of an operation (check_op.h).
  *
  * Forward shows which outputs depend on an element: those that change if it becomes NaN or has another value. If two
  * elements have no such output in common, one of them cannot change the gradient of the other. */
-#include "checker/check_op_values.h"
+#include "checker/check_op.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "checker/check_op_result.h"
 #include "checker/samples.h"
 #include "tensor/convert.h"
 #include "tensor/splitmix.h"

@@ -1,10 +1,9 @@
-/* The variants of th_check_op (check_op_variants.h). No variant takes difference quotients: its gradients must equal
+/* The variants of th_check_op (check_op.h). No variant takes difference quotients: its gradients must equal
  * the gradients of the plainest variant, which were checked. */
-#include "checker/check_op_variants.h"
+#include "checker/check_op.h"
 
 #include <string.h>
 
-#include "checker/check_op_result.h"
 #include "tapehead/ops.h"
 #include "tensor/convert.h"
 
