@@ -5,10 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "nn/dense_layer.h"
+#include "nn/layers.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
-#include "nn/soft_cap.h"
 #include "nn/transformer_block.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"

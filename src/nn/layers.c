@@ -1,7 +1,7 @@
 /* Layers of one operation each, with its parameters: dense, embedding, layer norm, RMS norm, dropout. */
 #include <math.h>
 
-#include "nn/dense_layer.h"
+#include "nn/layers.h"
 #include "tapehead/layers.h"
 #include "tapehead/tensor.h"
 #include "tensor/context.h"

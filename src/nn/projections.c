@@ -4,7 +4,7 @@
 
 #include "kernels/dtype.h"
 #include "nn/attention_layer.h"
-#include "nn/dense_layer.h"
+#include "nn/layers.h"
 #include "tapehead/language_model.h"
 #include "tapehead/tensor.h"
 #include "tapehead/transformer.h"

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "nn/dense_layer.h"
+#include "nn/layers.h"
 #include "nn/positions.h"
 #include "nn/score_options.h"
 #include "nn/transformer_block.h"
