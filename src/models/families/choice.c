@@ -1,5 +1,5 @@
 /* The choice of a family or architecture. */
-#include "models/families/choice.h"
+#include "models/families/family.h"
 
 #include <limits.h>
 #include <string.h>
@@ -31,8 +31,8 @@ static void refuse(th_context *ctx, const char *asker, const th_candidates *cand
                 candidates->noun, candidates->title(c->candidate), list);
 }
 
-int th_choose(th_context *ctx, const char *asker, const th_candidates *candidates,
-              const th_language_model_options *options, int only)
+int th_first_candidate(th_context *ctx, const char *asker, const th_candidates *candidates,
+                       const th_language_model_options *options, int only)
 {
     th_language_model_options model = th_options_normal(options);
     /* export reorders rows, so that halves rotate */

@@ -4,11 +4,8 @@
 
 #include "models/families/config.h"
 #include "models/families/described.h"
-#include "models/families/end_tokens.h"
+#include "models/families/family.h"
 #include "models/families/fields.h"
-#include "models/families/layers.h"
-
-const th_json_limits th_config_limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
 
 /* -- sizes that depend on others -- */
 

@@ -2,9 +2,9 @@
 #include <math.h>
 
 #include "models/families/config.h"
+#include "models/families/family.h"
 #include "models/families/fields.h"
-#include "models/families/layers.h"
-#include "models/families/options.h"
+#include "models/families/writer.h"
 
 static void put_field(th_writer *w, const th_family_field *f, const void *member)
 {

@@ -1,5 +1,7 @@
 /* Reads the tokens that end a text: eos_token_id of config.json or generation_config.json. */
-#include "models/families/end_tokens.h"
+#include "models/families/config.h"
+#include "models/families/family.h"
+#include "models/families/fields.h"
 
 /* Returns the token if it is inside the vocabulary; -1 for the family's default, and with an error stored for others. */
 static int64_t inside(const th_config *c, int64_t token, const th_foreign_config *read)

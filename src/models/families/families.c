@@ -1,7 +1,7 @@
 /* The list of all families. A new family needs one line here. */
 #include <string.h>
 
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 const th_family *const th_families[TH_FAMILIES] = {
     &th_family_gpt2, &th_family_llama, &th_family_mistral, &th_family_qwen2,  &th_family_qwen3,    &th_family_smollm3,

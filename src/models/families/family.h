@@ -7,8 +7,13 @@
 #include <stddef.h>
 
 #include "models/core.h"
+#include "models/families/options.h"
 #include "models/families/ranges.h"
 #include "tapehead/language_model.h"
+
+typedef struct th_config th_config;                 /* fields.h */
+typedef struct th_foreign_config th_foreign_config; /* config.h */
+typedef struct th_writer th_writer;                 /* writer.h */
 
 /* -- tensors -- */
 
@@ -53,12 +58,12 @@ typedef enum th_field_kind {
 typedef struct th_family_field {
     const char *key; /* NULL ends a table */
     th_field_kind kind;
-    size_t member;     /* its offset in th_language_model_options */
-    double missing;    /* if the file does not have the field. A size of 0 depends on other sizes */
-    const char *name;  /* as missing, of an activation */
-    const char *other; /* another key for the same field, or NULL */
-    bool optional;     /* null means 0: the model lacks it. Otherwise null means missing */
-    th_range range;    /* of TH_FIELD_NUMBER */
+    size_t member;        /* its offset in th_language_model_options */
+    double default_value; /* if the file does not have the field. A size of 0 depends on other sizes */
+    const char *name;     /* the default value of an activation */
+    const char *other;    /* another key for the same field, or NULL */
+    bool optional;        /* null means 0: the model lacks it. Otherwise null means missing */
+    th_range range;       /* of TH_FIELD_NUMBER */
 } th_family_field;
 
 #define TH_MEMBER(member) offsetof(th_language_model_options, member)
@@ -71,32 +76,32 @@ typedef struct th_family_field {
 
 /* The fields that all families like Llama have under the same names, with the defaults of one family. */
 #define TH_LLAMA_SIZES(vocabulary_, length_, width_, mlp_width_, layers_, heads_)                                      \
-    {"vocab_size", TH_SIZE(vocabulary), .missing = vocabulary_},                                                       \
-        {"max_position_embeddings", TH_SIZE(length), .missing = length_},                                              \
-        {"hidden_size", TH_SIZE(width), .missing = width_},                                                            \
-        {"intermediate_size", TH_SIZE(block.mlp_width), .missing = mlp_width_},                                        \
-        {"num_hidden_layers", TH_SIZE(layers), .missing = layers_},                                                    \
+    {"vocab_size", TH_SIZE(vocabulary), .default_value = vocabulary_},                                                 \
+        {"max_position_embeddings", TH_SIZE(length), .default_value = length_},                                        \
+        {"hidden_size", TH_SIZE(width), .default_value = width_},                                                      \
+        {"intermediate_size", TH_SIZE(block.mlp_width), .default_value = mlp_width_},                                  \
+        {"num_hidden_layers", TH_SIZE(layers), .default_value = layers_},                                              \
     {                                                                                                                  \
-        "num_attention_heads", TH_SIZE(heads), .missing = heads_                                                       \
+        "num_attention_heads", TH_SIZE(heads), .default_value = heads_                                                 \
     }
 
 /* The gate of a gated MLP, and the epsilon of all norms. */
 #define TH_SILU_AND_EPS(eps_)                                                                                          \
     {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "silu"},                \
     {                                                                                                                  \
-        "rms_norm_eps", TH_EPS(block.eps), .missing = eps_                                                             \
+        "rms_norm_eps", TH_EPS(block.eps), .default_value = eps_                                                       \
     }
 #define TH_ATTENTION_BIAS                                                                                              \
     {                                                                                                                  \
-        "attention_bias", TH_NOT(block.no_attention_bias), .missing = false                                            \
+        "attention_bias", TH_NOT(block.no_attention_bias), .default_value = false                                      \
     }
 #define TH_ATTENTION_DROPOUT                                                                                           \
     {                                                                                                                  \
-        "attention_dropout", TH_RATE(block.attention_dropout), .missing = 0                                            \
+        "attention_dropout", TH_RATE(block.attention_dropout), .default_value = 0                                      \
     }
-#define TH_TIED(missing_)                                                                                              \
+#define TH_TIED(default_value_)                                                                                        \
     {                                                                                                                  \
-        "tie_word_embeddings", TH_NOT(untied), .missing = missing_                                                     \
+        "tie_word_embeddings", TH_NOT(untied), .default_value = default_value_                                         \
     }
 
 /* -- rotary positions -- */
@@ -164,5 +169,78 @@ extern const th_tensor_name th_llama_tensors[], th_llama_norms[];
 #define TH_LLAMA_NAMES(norms)                                                                                          \
     .prefix = "model.", .embedding = "model.embed_tokens.weight", .classifier = "lm_head.weight",                      \
     .tensors = {th_llama_tensors, norms}
+
+/* The tables, one for each model_type. */
+extern const th_family th_family_gpt2, th_family_llama, th_family_mistral, th_family_qwen2, th_family_qwen3,
+    th_family_smollm3, th_family_phi3, th_family_olmo2, th_family_gemma2, th_family_gemma3, th_family_gpt_neox;
+
+/* -- layers whose attention differs: windows, and layers without rotary positions (layers_read.c, layers_write.c) -- */
+
+/* Sets block.scores, other_scores and other_layers. options has everything else, also the members of block.scores that
+ * all layers have. th_layers_release releases the arrays. */
+void th_layers_read(const th_config *c, const th_family *family, th_language_model_options *options);
+/* Releases the arrays that the options own. */
+void th_layers_release(th_context *ctx, th_language_model_options *options);
+/* Writes the fields that describe the scores of all layers. options is normal (options.h). */
+void th_layers_write(th_writer *w, const th_family *family, const th_language_model_options *options);
+
+/* -- rotary positions in config.json: base, scaling, rotated part of a head (rotary_read.c, rotary_write.c) -- */
+
+/* Sets the rotary members of the scores of layers with or without a window. options has the sizes. The scaling may own
+ * arrays that th_score_options_release releases. */
+void th_rotary_read(const th_config *c, const th_family *family, const th_language_model_options *options, bool window,
+                    th_score_options *scores);
+
+/* Writes the rotary members of layers without a window, and of layers with one. They differ only in some families. */
+void th_rotary_write(th_writer *w, const th_family *family, int64_t head_width, const th_score_options *full,
+                     const th_score_options *window);
+
+/* Returns transformers' name (rope_type) of a kind of scaling. */
+const char *th_rotary_scaling_name(th_rotary_scaling_kind kind);
+/* Finds the kind of scaling of a name. Returns false if the library does not have it. */
+bool th_rotary_scaling_find(const char *name, th_rotary_scaling_kind *kind);
+
+/* Returns the base of layers with or without a window if config.json does not have it. */
+double th_rotary_usual_base(const th_family *family, bool window);
+
+/* -- tokens that end a text (end_tokens.c) -- */
+
+/* Reads eos_token_id, an integer or a list; the family's default if it is missing. Small models often keep this default
+ * although it is outside their vocabulary: then they have no end token. Any other token outside is an error. */
+void th_end_tokens_read(const th_config *c, th_foreign_config *read);
+/* Replaces the end tokens by the end tokens in a generation_config.json, if that file has some. */
+void th_end_tokens_replace(th_context *ctx, const char *operation, const char *path, th_foreign_config *read);
+
+/* -- the same attention with another pairing of rotary positions (halves.c) -- */
+
+/* The leading rows of a tensor whose order changes: queries, keys, or both. */
+typedef struct th_halves {
+    int64_t rows; /* 0: none */
+    int64_t head_width, rotated;
+} th_halves;
+
+/* Returns which rows of a parameter change. There are some if the layer rotates neighbors, and the parameter projects or
+ * normalizes queries or keys. */
+th_halves th_halves_of(const th_parameter_iterator *parameter, const th_language_model_options *options);
+/* Returns the tensor as it is for rotary positions that rotate halves: a copy that belongs to the scope, or t itself if
+ * no row changes. */
+th_tensor *th_halves_order(th_tensor *t, const th_halves *halves);
+
+/* -- the family or architecture of an exported model: the first one that expresses its options (choice.c) -- */
+
+typedef struct th_candidates {
+    const char *noun, *format; /* in messages: "family", "transformers" */
+    int count;
+    const char *(*title)(int i); /* in messages */
+    const th_family *(*family)(int i);
+    /* Compares the normal options of a model with the options that a file of candidate i has. Returns the number of
+     * differences; -1 if such a file cannot be read, -2 without memory. It may use another context. */
+    int (*differences)(int i, const th_language_model_options *model, th_option_difference difference[TH_MAX_OPTIONS]);
+} th_candidates;
+
+/* Returns the first candidate that expresses the options, or only that one if `only` is not -1. Otherwise returns -1 and
+ * stores an error, which names the differences from the closest candidate. */
+int th_first_candidate(th_context *ctx, const char *asker, const th_candidates *candidates,
+                       const th_language_model_options *options, int only);
 
 #endif

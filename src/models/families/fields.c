@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const th_json_limits th_config_limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
+
 /* -- one field -- */
 
 bool th_config_given(const th_config *c, const char *key)
@@ -31,53 +33,54 @@ void th_config_fail(const th_config *c, const char *sentence, ...)
     th_fail(c->source.ctx, TH_ERROR_FILE, c->source.operation, "%.300s: %s", c->source.name, trouble);
 }
 
-static int64_t integer_to(const th_config *c, const char *key, int64_t lowest, int64_t highest, int64_t missing)
+static int64_t integer_to(const th_config *c, const char *key, int64_t lowest, int64_t highest, int64_t default_value)
 {
     int64_t value;
-    return th_config_given(c, key) && th_json_integer(&c->source, c->object, key, lowest, highest, &value) ? value
-                                                                                                           : missing;
+    return th_config_given(c, key) && th_json_integer(&c->source, c->object, key, lowest, highest, &value)
+               ? value
+               : default_value;
 }
 
-int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t missing)
+int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t default_value)
 {
-    return integer_to(c, key, lowest, TH_CONFIG_MAX_SIZE, missing);
+    return integer_to(c, key, lowest, TH_CONFIG_MAX_SIZE, default_value);
 }
 
-double th_config_number(const th_config *c, const char *key, double missing)
+double th_config_number(const th_config *c, const char *key, double default_value)
 {
-    double value = missing;
+    double value = default_value;
     if (th_config_given(c, key))
         th_json_number(&c->source, c->object, key, &value);
     return value;
 }
 
-double th_config_in(const th_config *c, const char *key, th_range range, double missing)
+double th_config_in(const th_config *c, const char *key, th_range range, double default_value)
 {
-    const double value = th_config_number(c, key, missing);
+    const double value = th_config_number(c, key, default_value);
     if (th_config_given(c, key) && !th_in_range(range, value))
         th_config_fail(c, "\"%s\" is %g; it must be in [%g, %g]", key, value, range.low, range.high);
     return value;
 }
 
-static double rate(const th_config *c, const char *key, double missing)
+static double rate(const th_config *c, const char *key, double default_value)
 {
-    const double value = th_config_number(c, key, missing);
+    const double value = th_config_number(c, key, default_value);
     if (!(value >= 0 && value < 1))
         th_config_fail(c, "\"%s\" is %g; it must be at least 0 and less than 1", key, value);
     return value;
 }
 
-bool th_config_flag(const th_config *c, const char *key, bool missing)
+bool th_config_flag(const th_config *c, const char *key, bool default_value)
 {
-    bool value = missing;
+    bool value = default_value;
     if (th_config_given(c, key))
         th_json_boolean(&c->source, c->object, key, &value);
     return value;
 }
 
-const char *th_config_string(const th_config *c, const char *key, const char *missing)
+const char *th_config_string(const th_config *c, const char *key, const char *default_value)
 {
-    const char *value = missing;
+    const char *value = default_value;
     if (th_config_given(c, key))
         th_json_string(&c->source, c->object, key, &value);
     return value;
@@ -131,10 +134,10 @@ bool th_activation_find(const char *name, th_activation *activation)
     return false;
 }
 
-static th_activation activation(const th_config *c, const char *key, const char *missing)
+static th_activation activation(const th_config *c, const char *key, const char *default_value)
 {
     th_activation value = TH_GELU_TANH;
-    const char *name = th_config_string(c, key, missing);
+    const char *name = th_config_string(c, key, default_value);
     if (!th_activation_find(name, &value))
         th_config_refuse(c, "activation \"%s\" is not supported; gelu_new, gelu, relu and silu are", name);
     return value;
@@ -175,25 +178,25 @@ static void read_field(const th_config *c, const th_family_field *f, const char 
     switch (f->kind) {
     case TH_FIELD_SIZE:
         *(int64_t *)member =
-            integer_to(c, key, 1, is_layers(f) ? TH_CONFIG_MAX_LAYERS : TH_CONFIG_MAX_SIZE, (int64_t)f->missing);
+            integer_to(c, key, 1, is_layers(f) ? TH_CONFIG_MAX_LAYERS : TH_CONFIG_MAX_SIZE, (int64_t)f->default_value);
         break;
     case TH_FIELD_NUMBER:
-        *(double *)member = th_config_in(c, key, f->range, f->missing);
+        *(double *)member = th_config_in(c, key, f->range, f->default_value);
         break;
     case TH_FIELD_RATE:
-        *(double *)member = rate(c, key, f->missing);
+        *(double *)member = rate(c, key, f->default_value);
         break;
     case TH_FIELD_FLAG:
-        *(bool *)member = th_config_flag(c, key, f->missing != 0);
+        *(bool *)member = th_config_flag(c, key, f->default_value != 0);
         break;
     case TH_FIELD_NOT:
-        *(bool *)member = !th_config_flag(c, key, f->missing != 0);
+        *(bool *)member = !th_config_flag(c, key, f->default_value != 0);
         break;
     case TH_FIELD_ACTIVATION:
         *(th_activation *)member = activation(c, key, f->name);
         break;
     case TH_FIELD_INVERSE_ROOT:
-        *(double *)member = 1 / sqrt((double)integer_to(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->missing));
+        *(double *)member = 1 / sqrt((double)integer_to(c, key, 1, TH_CONFIG_MAX_SIZE, (int64_t)f->default_value));
         break;
     case TH_FIELD_SCALED:
         *(double *)member = th_config_flag(c, key, true) ? 0 : 1;
@@ -216,7 +219,7 @@ void th_fields_read(const th_config *c, const th_family *family, th_language_mod
     for (const th_family_field *f = family->fields; f->key; f++) {
         th_family_field field = *f;
         if (is_none(c, f))
-            field.missing = 0;
+            field.default_value = 0;
         read_field(c, &field, key_of(c, f), (char *)options + f->member);
     }
 }

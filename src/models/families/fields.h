@@ -23,12 +23,12 @@ void th_config_refuse(const th_config *c, const char *sentence, const char *deta
 /* Stores TH_ERROR_FILE: a sentence. Texts from the file must be quoted. */
 void th_config_fail(const th_config *c, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
 
-/* Each returns the field's value, or `missing`. A value of another type or range is an error. */
-int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t missing);
-double th_config_number(const th_config *c, const char *key, double missing);
-double th_config_in(const th_config *c, const char *key, th_range range, double missing);
-bool th_config_flag(const th_config *c, const char *key, bool missing);
-const char *th_config_string(const th_config *c, const char *key, const char *missing);
+/* Each returns the field's value, or `default_value`. A value of another type or range is an error. */
+int64_t th_config_integer(const th_config *c, const char *key, int64_t lowest, int64_t default_value);
+double th_config_number(const th_config *c, const char *key, double default_value);
+double th_config_in(const th_config *c, const char *key, th_range range, double default_value);
+bool th_config_flag(const th_config *c, const char *key, bool default_value);
+const char *th_config_string(const th_config *c, const char *key, const char *default_value);
 /* Returns a member that must be an object or null; NULL if it is missing, null or empty. */
 const json_t *th_config_object(const th_config *c, const char *key);
 

@@ -1,5 +1,5 @@
 /* Gemma 2 (Gemma Team 2024) and the text models of Gemma 3 (Gemma Team 2025). */
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 static const th_tensor_name norms[] = {
     TH_NAME("layers.*.norm1.weight", "model.layers.*.input_layernorm.weight"),
@@ -11,12 +11,13 @@ static const th_tensor_name norms[] = {
 
 /* The fields after the sizes. */
 #define OTHER_FIELDS                                                                                                   \
-    {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 4},                                                    \
-        {"head_dim", TH_SIZE(block.head_width), .missing = 256},                                                       \
+    {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 4},                                              \
+        {"head_dim", TH_SIZE(block.head_width), .default_value = 256},                                                 \
         {"hidden_activation", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation),                      \
          .name = "gelu_pytorch_tanh"},                                                                                 \
-        {"rms_norm_eps", TH_EPS(block.eps), .missing = 1e-6},                                                          \
-        {"query_pre_attn_scalar", .kind = TH_FIELD_INVERSE_ROOT, .member = TH_MEMBER(block.scale), .missing = 256},    \
+        {"rms_norm_eps", TH_EPS(block.eps), .default_value = 1e-6},                                                    \
+        {"query_pre_attn_scalar", .kind = TH_FIELD_INVERSE_ROOT, .member = TH_MEMBER(block.scale),                     \
+         .default_value = 256},                                                                                        \
         TH_ATTENTION_BIAS, TH_ATTENTION_DROPOUT, TH_TIED(true),                                                        \
     {                                                                                                                  \
         "use_bidirectional_attention", .kind = TH_FIELD_FALSE                                                          \
@@ -27,8 +28,8 @@ static const th_tensor_name norms[] = {
 static const th_family_field gemma2[] = {
     TH_LLAMA_SIZES(256000, 8192, 2304, 9216, 26, 8),
     OTHER_FIELDS,
-    {"attn_logit_softcapping", TH_CAP(block.scores.soft_cap), .missing = 50, .optional = true},
-    {"final_logit_softcapping", TH_CAP(logit_soft_cap), .missing = 30, .optional = true},
+    {"attn_logit_softcapping", TH_CAP(block.scores.soft_cap), .default_value = 50, .optional = true},
+    {"final_logit_softcapping", TH_CAP(logit_soft_cap), .default_value = 30, .optional = true},
     {0},
 };
 
@@ -49,7 +50,7 @@ static const th_family_field gemma3[] = {
     OTHER_FIELDS,
     /* versions of transformers differ in whether they use attn_logit_softcapping */
     {"attn_logit_softcapping", .kind = TH_FIELD_NULL},
-    {"final_logit_softcapping", TH_CAP(logit_soft_cap), .missing = 0, .optional = true},
+    {"final_logit_softcapping", TH_CAP(logit_soft_cap), .default_value = 0, .optional = true},
     {0},
 };
 

@@ -1,5 +1,5 @@
 /* GPT-2 (Radford et al. 2019). Its matrices are stored transposed. */
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 static const th_tensor_name tensors[] = {
     TH_NAME("embedding.weight", "transformer.wte.weight"),
@@ -23,19 +23,19 @@ static const th_tensor_name tensors[] = {
 };
 
 static const th_family_field fields[] = {
-    {"vocab_size", TH_SIZE(vocabulary), .missing = 50257},
-    {"n_positions", TH_SIZE(length), .missing = 1024, .other = "max_position_embeddings"},
-    {"n_embd", TH_SIZE(width), .missing = 768, .other = "hidden_size"},
-    {"n_layer", TH_SIZE(layers), .missing = 12, .other = "num_hidden_layers"},
-    {"n_head", TH_SIZE(heads), .missing = 12, .other = "num_attention_heads"},
+    {"vocab_size", TH_SIZE(vocabulary), .default_value = 50257},
+    {"n_positions", TH_SIZE(length), .default_value = 1024, .other = "max_position_embeddings"},
+    {"n_embd", TH_SIZE(width), .default_value = 768, .other = "hidden_size"},
+    {"n_layer", TH_SIZE(layers), .default_value = 12, .other = "num_hidden_layers"},
+    {"n_head", TH_SIZE(heads), .default_value = 12, .other = "num_attention_heads"},
     {"n_inner", TH_SIZE(block.mlp_width)},
     {"activation_function", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "gelu_new"},
-    {"resid_pdrop", TH_RATE(block.dropout), .missing = 0.1},
-    {"embd_pdrop", TH_RATE(embedding_dropout), .missing = 0.1},
-    {"attn_pdrop", TH_RATE(block.attention_dropout), .missing = 0.1},
-    {"layer_norm_epsilon", TH_EPS(block.eps), .missing = 1e-5},
-    {"scale_attn_weights", .kind = TH_FIELD_SCALED, .member = TH_MEMBER(block.scale), .missing = true},
-    {"scale_attn_by_inverse_layer_idx", TH_FLAG(scale_by_layer), .missing = false},
+    {"resid_pdrop", TH_RATE(block.dropout), .default_value = 0.1},
+    {"embd_pdrop", TH_RATE(embedding_dropout), .default_value = 0.1},
+    {"attn_pdrop", TH_RATE(block.attention_dropout), .default_value = 0.1},
+    {"layer_norm_epsilon", TH_EPS(block.eps), .default_value = 1e-5},
+    {"scale_attn_weights", .kind = TH_FIELD_SCALED, .member = TH_MEMBER(block.scale), .default_value = true},
+    {"scale_attn_by_inverse_layer_idx", TH_FLAG(scale_by_layer), .default_value = false},
     {"add_cross_attention", .kind = TH_FIELD_FALSE},
     TH_TIED(true),
     {0},

@@ -1,5 +1,5 @@
 /* GPT-NeoX (Black et al. 2022) and Pythia: parallel branches, and a part of each head is rotated. */
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 static const th_tensor_name tensors[] = {
     TH_NAME("embedding.weight", "gpt_neox.embed_in.weight"),
@@ -24,10 +24,10 @@ static const th_tensor_name tensors[] = {
 static const th_family_field fields[] = {
     TH_LLAMA_SIZES(50432, 2048, 6144, 24576, 44, 64),
     {"hidden_act", .kind = TH_FIELD_ACTIVATION, .member = TH_MEMBER(block.activation), .name = "gelu"},
-    {"layer_norm_eps", TH_EPS(block.eps), .missing = 1e-5},
-    {"attention_bias", TH_NOT(block.no_attention_bias), .missing = true},
-    {"use_parallel_residual", TH_FLAG(block.parallel), .missing = true},
-    {"hidden_dropout", TH_RATE(dropout), .missing = 0},
+    {"layer_norm_eps", TH_EPS(block.eps), .default_value = 1e-5},
+    {"attention_bias", TH_NOT(block.no_attention_bias), .default_value = true},
+    {"use_parallel_residual", TH_FLAG(block.parallel), .default_value = true},
+    {"hidden_dropout", TH_RATE(dropout), .default_value = 0},
     TH_ATTENTION_DROPOUT,
     TH_TIED(false),
     {"head_dim", .kind = TH_FIELD_NULL}, /* parts of transformers use it, others width / heads */

@@ -1,8 +1,8 @@
 /* Reads which layers have a window, and which have no rotary positions. A model may have two kinds of layers. */
 #include <string.h>
 
-#include "models/families/layers.h"
-#include "models/families/rotary.h"
+#include "models/families/family.h"
+#include "models/families/fields.h"
 
 typedef struct kind {
     bool window, rotary;

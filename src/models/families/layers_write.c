@@ -1,7 +1,7 @@
 /* Writes the attention of each layer: layer_types and the fields around it, and rotary positions. */
-#include "models/families/layers.h"
-#include "models/families/options.h"
-#include "models/families/rotary.h"
+#include "models/families/family.h"
+#include "models/families/fields.h"
+#include "models/families/writer.h"
 
 /* Returns the scores of the first layer with rotary positions, and with or without a window, or NULL. */
 static const th_score_options *find(const th_language_model_options *o, bool window)

@@ -1,6 +1,6 @@
 /* Llama (Touvron et al. 2023), with which SmolLM 2 and many others are compatible, and the families that differ from
  * it in the attention of some layers: Mistral (Jiang et al. 2023) and SmolLM 3. */
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 const th_tensor_name th_llama_tensors[] = {
     TH_NAME("embedding.weight", "model.embed_tokens.weight"),
@@ -40,7 +40,7 @@ static const th_family_field llama[] = {
     {"head_dim", TH_SIZE(block.head_width)},
     TH_SILU_AND_EPS(1e-6),
     TH_ATTENTION_BIAS,
-    {"mlp_bias", TH_NOT(block.no_mlp_bias), .missing = false},
+    {"mlp_bias", TH_NOT(block.no_mlp_bias), .default_value = false},
     TH_ATTENTION_DROPOUT,
     TH_TIED(false),
     {0},
@@ -59,7 +59,7 @@ const th_family th_family_llama = {
 
 static const th_family_field mistral[] = {
     TH_LLAMA_SIZES(32000, 131072, 4096, 14336, 32, 32),
-    {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 8, .optional = true},
+    {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 8, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
     TH_SILU_AND_EPS(1e-6),
     TH_ATTENTION_DROPOUT,
@@ -81,11 +81,11 @@ const th_family th_family_mistral = {
 
 static const th_family_field smollm3[] = {
     TH_LLAMA_SIZES(128256, 32768, 2048, 11008, 36, 16),
-    {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 4, .optional = true},
+    {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 4, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
     TH_SILU_AND_EPS(1e-6),
     TH_ATTENTION_BIAS,
-    {"mlp_bias", TH_NOT(block.no_mlp_bias), .missing = false},
+    {"mlp_bias", TH_NOT(block.no_mlp_bias), .default_value = false},
     TH_ATTENTION_DROPOUT,
     TH_TIED(true),
     {0},

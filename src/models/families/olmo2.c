@@ -1,5 +1,5 @@
 /* OLMo 2 (OLMo Team 2025): norms at the end of each branch only, and norms of whole queries and keys. */
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 static const th_tensor_name norms[] = {
     TH_NAME("layers.*.norm1_out.weight", "model.layers.*.post_attention_layernorm.weight"),

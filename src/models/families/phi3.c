@@ -1,5 +1,5 @@
 /* Phi-3 (Abdin et al. 2024): Llama with packed projections, and dropout after each branch. */
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 static const th_tensor_name tensors[] = {
     TH_NAME("embedding.weight", "model.embed_tokens.weight"),
@@ -24,7 +24,7 @@ static const th_family_field fields[] = {
     {"head_dim", TH_SIZE(block.head_width)},
     TH_SILU_AND_EPS(1e-5),
     TH_ATTENTION_DROPOUT,
-    {"resid_pdrop", TH_RATE(block.dropout), .missing = 0},
+    {"resid_pdrop", TH_RATE(block.dropout), .default_value = 0},
     TH_TIED(false),
     {0},
 };

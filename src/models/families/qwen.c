@@ -1,11 +1,11 @@
 /* Qwen 2 and 2.5 (biases of q, k and v) and Qwen 3 (norms of q and k). */
-#include "models/families/tables.h"
+#include "models/families/family.h"
 
 #define LAYERS .layers = {.windows = TH_WINDOW_BY_LAYER, .window = 4096, .has_switch = true, .window_from = 28}
 
 static const th_family_field qwen2[] = {
     TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
-    {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 32, .optional = true},
+    {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 32, .optional = true},
     {"head_dim", TH_SIZE(block.head_width)},
     TH_SILU_AND_EPS(1e-6),
     TH_ATTENTION_DROPOUT,
@@ -31,8 +31,8 @@ const th_family th_family_qwen2 = {
 
 static const th_family_field qwen3[] = {
     TH_LLAMA_SIZES(151936, 32768, 4096, 22016, 32, 32),
-    {"num_key_value_heads", TH_SIZE(block.kv_heads), .missing = 32, .optional = true},
-    {"head_dim", TH_SIZE(block.head_width), .missing = 128},
+    {"num_key_value_heads", TH_SIZE(block.kv_heads), .default_value = 32, .optional = true},
+    {"head_dim", TH_SIZE(block.head_width), .default_value = 128},
     TH_SILU_AND_EPS(1e-6),
     TH_ATTENTION_BIAS,
     TH_ATTENTION_DROPOUT,

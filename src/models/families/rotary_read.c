@@ -2,7 +2,8 @@
  * (5). Families whose layers with a window have another base have one rope_parameters for each kind of layer. */
 #include <string.h>
 
-#include "models/families/rotary.h"
+#include "models/families/family.h"
+#include "models/families/fields.h"
 
 static const char original[] = "original_max_position_embeddings";
 
@@ -122,9 +123,9 @@ static int64_t read_width(const rotary *r, int64_t head_width)
 static int64_t original_length(const rotary *r)
 {
     const int64_t always = r->family->rotary.original_length;
-    const int64_t missing = th_config_integer(r->file, original, 1, always > 0 ? always : r->length);
-    const int64_t length = th_config_integer(&r->settings, original, 1, missing);
-    if ((always > 0 || th_config_given(r->file, original)) && length != missing)
+    const int64_t default_length = th_config_integer(r->file, original, 1, always > 0 ? always : r->length);
+    const int64_t length = th_config_integer(&r->settings, original, 1, default_length);
+    if ((always > 0 || th_config_given(r->file, original)) && length != default_length)
         th_config_refuse(r->file, "\"%s\" appears twice with different values", original);
     if (r->family->rotary.window_base_key && th_config_given(r->file, original))
         th_config_refuse(r->file, "\"%s\" is not a member of rope_parameters", original);
@@ -140,9 +141,9 @@ static int64_t length_before_dynamic(const rotary *r)
     return r->length;
 }
 
-static double scaling_number(const th_config *c, const char *key, double missing)
+static double scaling_number(const th_config *c, const char *key, double default_value)
 {
-    return th_config_in(c, key, (th_range)TH_SCALING_RANGE, missing);
+    return th_config_in(c, key, (th_range)TH_SCALING_RANGE, default_value);
 }
 
 /* Returns 0 for a field that is missing or 0, which transformers replaces by a default. */

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/families/rotary.h"
+#include "models/families/family.h"
+#include "models/families/writer.h"
 
 /* In the order of the enumeration. */
 static const char *const rotary_scalings[] = {"default", "linear", "llama3", "dynamic", "yarn", "longrope"};

@@ -3,7 +3,6 @@
 #define TH_MODELS_FAMILIES_TENSORS_H
 
 #include "models/families/family.h"
-#include "models/families/halves.h"
 #include "tapehead/tensor.h"
 
 /* A tensor of the file: one view of one of our parameters, or several below each other. The views belong to the open

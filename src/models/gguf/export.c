@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/families/choice.h"
-#include "models/families/layers.h"
+#include "models/families/family.h"
 #include "models/gguf/export.h"
 #include "models/gguf/options.h"
 #include "models/gguf/tokenizer.h"
@@ -117,7 +116,7 @@ static const th_gguf_architecture *choose(th_context *ctx, const th_language_mod
 {
     static const th_candidates architectures = {"architecture", "GGUF",    TH_GGUF_ARCHITECTURES,
                                                 name_of,        family_of, differences};
-    const int chosen = th_choose(ctx, operation, &architectures, options, find(only));
+    const int chosen = th_first_candidate(ctx, operation, &architectures, options, find(only));
     return chosen < 0 ? NULL : &th_gguf_architectures[chosen];
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "models/families/config.h"
-#include "models/families/layers.h"
+#include "models/families/family.h"
 #include "models/families/placing.h"
 #include "models/families/tensors.h"
 #include "models/gguf/blocks.h"

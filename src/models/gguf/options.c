@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "models/families/config.h"
+#include "models/families/family.h"
 #include "models/families/fields.h"
-#include "models/families/layers.h"
 
 const char *th_gguf_key(const th_gguf_architecture *a, const char *key, char full[TH_GGUF_LONGEST_KEY])
 {

@@ -13,29 +13,29 @@ typedef struct positions {
 } positions;
 
 /* Returns a number of the scaling of rotary positions. */
-static double scaling_number(const positions *p, const char *name, double missing)
+static double scaling_number(const positions *p, const char *name, double default_value)
 {
     char key[TH_GGUF_LONGEST_KEY];
-    double value = missing;
+    double value = default_value;
     th_gguf_real(p->file, th_gguf_key(p->a, name, key), (th_range)TH_SCALING_RANGE, &value);
     return value;
 }
 
 /* Returns a base of rotary positions. */
-static double read_base(const positions *p, const char *name, double missing)
+static double read_base(const positions *p, const char *name, double default_value)
 {
     const th_range range = TH_BASE_RANGE;
     char key[TH_GGUF_LONGEST_KEY];
-    double value = missing;
+    double value = default_value;
     if (th_gguf_real(p->file, th_gguf_key(p->a, name, key), range, &value) && value == 0)
         th_gguf_refuse(p->file, "\"%s\" is 0; it must be in [%g, %g]", key, range.low, range.high);
     return value;
 }
 
-static int64_t size(const positions *p, const char *name, int64_t low, int64_t missing)
+static int64_t size(const positions *p, const char *name, int64_t low, int64_t default_value)
 {
     char key[TH_GGUF_LONGEST_KEY];
-    int64_t value = missing;
+    int64_t value = default_value;
     th_gguf_integer(p->file, th_gguf_key(p->a, name, key), low, TH_CONFIG_MAX_SIZE, &value);
     return value;
 }

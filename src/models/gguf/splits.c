@@ -59,10 +59,10 @@ static bool is(const json_t *object, const char *key, const char *text)
     return value && strcmp(value, text) == 0;
 }
 
-static bool is_true(const json_t *object, const char *key, bool missing)
+static bool is_true(const json_t *object, const char *key, bool default_value)
 {
     const json_t *value = json_object_get(object, key);
-    return value ? json_is_true(value) : missing;
+    return value ? json_is_true(value) : default_value;
 }
 
 /* Returns the parts of a pre_tokenizer: `first` before the ByteLevel, or NULL. Returns false if it is neither. */

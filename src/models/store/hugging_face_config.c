@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "models/core.h"
-#include "models/families/end_tokens.h"
+#include "models/families/family.h"
 #include "models/store/hugging_face.h"
 #include "tapehead/hugging_face.h"
 

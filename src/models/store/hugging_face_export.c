@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "models/core.h"
-#include "models/families/choice.h"
+#include "models/families/family.h"
 #include "models/families/tensors.h"
 #include "models/files/file_set.h"
 #include "models/store/hugging_face.h"
@@ -64,7 +64,7 @@ const th_family *th_hugging_face_family(th_context *ctx, const char *asker, cons
     for (int i = 0; i < TH_FAMILIES; i++)
         if (th_families[i] == only)
             number = i;
-    const int chosen = th_choose(ctx, asker, &families, options, number);
+    const int chosen = th_first_candidate(ctx, asker, &families, options, number);
     return chosen < 0 ? NULL : th_families[chosen];
 }
 

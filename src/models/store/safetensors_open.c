@@ -196,23 +196,23 @@ static bool choose(th_context *ctx, const char *path, char chosen[TH_MAX_PATH])
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     struct stat status;
-    int there = th_path_exists(path, &status);
-    const bool folder = there > 0 && S_ISDIR(status.st_mode);
+    int exists = th_path_exists(path, &status);
+    const bool folder = exists > 0 && S_ISDIR(status.st_mode);
     bool fits = folder || snprintf(chosen, TH_MAX_PATH, "%s", path) < TH_MAX_PATH;
     bool found = !folder;
-    for (int i = 0; i < 2 && fits && !found && there >= 0; i++) {
+    for (int i = 0; i < 2 && fits && !found && exists >= 0; i++) {
         fits = th_path_join(chosen, path, names[i]);
-        there = fits ? th_path_exists(chosen, &status) : 0;
-        found = there > 0;
+        exists = fits ? th_path_exists(chosen, &status) : 0;
+        found = exists > 0;
     }
-    if (there < 0)
+    if (exists < 0)
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
     else if (!fits)
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(ENAMETOOLONG));
     else if (!found)
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: this folder contains neither %s nor %s", path, names[0],
                 names[1]);
-    return there >= 0 && fits && found;
+    return exists >= 0 && fits && found;
 }
 
 th_safetensors *th_safetensors_open(th_context *ctx, const char *path)

@@ -22,14 +22,14 @@ static bool read_direction(const th_json_source *source, const json_t *value, bo
            refuse(source, "the direction of its truncation or padding is neither Left nor Right");
 }
 
-bool th_read_truncation(const th_json_source *source, const json_t *value, th_truncation *truncation, bool *there)
+bool th_read_truncation(const th_json_source *source, const json_t *value, th_truncation *truncation, bool *given)
 {
     static const char *const names[] = {
         [TH_TRUNCATE_LONGEST] = "LongestFirst", [TH_TRUNCATE_FIRST] = "OnlyFirst", [TH_TRUNCATE_SECOND] = "OnlySecond"};
     const char *strategy;
     *truncation = (th_truncation){0};
-    *there = !json_is_null(value);
-    if (!*there)
+    *given = !json_is_null(value);
+    if (!*given)
         return true;
     if (!json_is_object(value))
         return refuse(source, "its truncation is not an object");
@@ -56,11 +56,11 @@ static bool read_length(const th_json_source *source, const json_t *value, int64
     return th_json_integer(source, strategy, "Fixed", 0, INT64_MAX, fixed);
 }
 
-bool th_read_padding(const th_json_source *source, const json_t *value, th_padding *padding, bool *there)
+bool th_read_padding(const th_json_source *source, const json_t *value, th_padding *padding, bool *given)
 {
     *padding = (th_padding){.fixed = -1};
-    *there = !json_is_null(value);
-    if (!*there)
+    *given = !json_is_null(value);
+    if (!*given)
         return true;
     if (!json_is_object(value))
         return refuse(source, "its padding is not an object");

@@ -45,9 +45,9 @@ static th_status add_pattern(const part *p, const char *expression, size_t count
 }
 
 /* Sets *flag to a boolean member, or to `missing` if the member is missing. */
-static bool read_flag(const part *p, const json_t *value, const char *key, bool missing, bool *flag)
+static bool read_flag(const part *p, const json_t *value, const char *key, bool default_value, bool *flag)
 {
-    *flag = missing;
+    *flag = default_value;
     return json_object_get(value, key) == NULL || th_json_boolean(p->source, value, key, flag);
 }
 

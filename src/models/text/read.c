@@ -195,10 +195,10 @@ static th_tokenizer *load_pair(th_context *ctx, const char *vocab_path, const ch
 static bool in_folder(th_context *ctx, const char *folder, const char *name, char path[TH_MAX_PATH])
 {
     struct stat status;
-    const int there = th_path_join(path, folder, name) ? th_path_exists(path, &status) : 0;
-    if (there < 0 && !th_failed(ctx))
+    const int exists = th_path_join(path, folder, name) ? th_path_exists(path, &status) : 0;
+    if (exists < 0 && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(errno));
-    return there > 0;
+    return exists > 0;
 }
 
 /* Whether the path leads to a file or a folder, and the names of files fit behind it. Stores an error if not. */

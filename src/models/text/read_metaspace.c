@@ -22,10 +22,11 @@ bool th_read_character(const th_json_source *source, const json_t *value, const 
 }
 
 /* A member that may be missing; null counts as missing. */
-static bool read_flag(const th_json_source *source, const json_t *value, const char *key, bool missing, bool *flag)
+static bool read_flag(const th_json_source *source, const json_t *value, const char *key, bool default_value,
+                      bool *flag)
 {
     const json_t *member = json_object_get(value, key);
-    *flag = missing;
+    *flag = default_value;
     return member == NULL || json_is_null(member) || th_json_boolean(source, value, key, flag);
 }
 
