@@ -52,7 +52,7 @@ graph() {
         says["models/data"] = "token files, windows"
         says["models/text"] = "tokenizers"
         says["models/generation"] = "sampling, beam search"
-        says["models/store"] = "safetensors, checkpoints,<br/>Hugging Face"
+        says["models/saved_models"] = "safetensors, checkpoints,<br/>Hugging Face"
         print "digraph tapehead {"
         print "    compound=true ranksep=0.4 nodesep=0.3 fontname=\"Helvetica\" bgcolor=\"white\""
         print "    node [shape=box style=\"rounded,filled\" fillcolor=\"white\" color=\"#555555\" fontname=\"Helvetica\" fontsize=11]"

@@ -33,7 +33,7 @@ folders="
     models/chat:        models/core.h models/files models/text
     models/generation:  models/core.h
     models/families:    models/core.h models/files
-    models/store:       models/core.h models/files models/text models/families
+    models/saved_models: models/core.h models/files models/text models/families
     models/gguf:        models/core.h models/files models/families models/text"
 
 for folder in $(ls -d */ kernels/*/ models/*/ | sed 's|/$||' | grep -vx models); do

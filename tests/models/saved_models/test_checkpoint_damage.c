@@ -1,6 +1,6 @@
 /* Damaged and invalid checkpoints are rejected before anything changes. */
 #include "kernels/machine/crc32c.h"
-#include "models/store/safetensors_write.h"
+#include "models/saved_models/safetensors_write.h"
 #include "tapehead/models.h"
 #include "tensor/tensor.h"
 

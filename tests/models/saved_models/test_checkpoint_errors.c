@@ -3,7 +3,7 @@
 
 #include "folder.h"
 #include "memory.h"
-#include "models/store/safetensors_write.h"
+#include "models/saved_models/safetensors_write.h"
 #include "tapehead/models.h"
 #include "tensor/tensor.h"
 

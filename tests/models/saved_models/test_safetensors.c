@@ -7,8 +7,8 @@
 #include "folder.h"
 #include "memory.h"
 #include "models/files/json.h"
-#include "models/store/safetensors.h"
-#include "models/store/stored_types.h"
+#include "models/saved_models/safetensors.h"
+#include "models/saved_models/stored_types.h"
 #include "tapehead/models.h"
 
 #include "context.h"

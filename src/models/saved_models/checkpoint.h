@@ -1,0 +1,89 @@
+/* Shared by the source files for checkpoints. A checkpoint contains the parameters of a model, the optimizer's tensors
+ * for each of them, and a state that is not a tensor. */
+#ifndef TH_MODELS_SAVED_MODELS_CHECKPOINT_H
+#define TH_MODELS_SAVED_MODELS_CHECKPOINT_H
+
+#include "models/core.h"
+#include "models/files/json.h"
+#include "models/saved_models/differences.h"
+#include "models/saved_models/safetensors.h"
+#include "tapehead/checkpoint.h"
+
+/* In a checkpoint, names of tensors other than weights begin with a dot. No parameter's name does. */
+#define TH_CHECKSUMS_NAME ".checksums"
+#define TH_MOMENT_NAME ".optimizer.%s.%s" /* moment, parameter */
+enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
+/* Keys of the metadata. */
+#define TH_STATE_TEXT "tapehead.state"
+#define TH_CONFIGURATION_TEXT "configuration"
+
+/* -- the parameters of a model (parameter_list.c) -- */
+typedef struct th_listed_parameter {
+    th_tensor_impl *tensor;
+    int64_t in_optimizer;    /* index in the optimizer, or -1 */
+    const th_stored *stored; /* the tensor in the file; NULL: the parameter stays as it is */
+    bool elsewhere;          /* a checkpoint has only its checksum */
+    char name[TH_FULL_NAME_SIZE];
+} th_listed_parameter;
+
+typedef struct th_parameter_list {
+    th_context *ctx;
+    const th_module *model;
+    th_listed_parameter *parameter; /* [count] in the module's order, each once */
+    int64_t count;
+} th_parameter_list;
+
+/* Checks the arguments of saving and loading (a usable module, a path, values), then makes the list. o may be NULL;
+ * TH_ERROR_ARGUMENT if it has parameters of other modules. Call th_parameter_list_end even after an error. */
+th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
+                                 const char *operation);
+/* Makes only the list. m may have shapes only. */
+th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                               const char *operation);
+/* Releases the list. */
+void th_parameter_list_end(th_parameter_list *list);
+/* Finds each parameter in the file. used[i] is set if entry i of file->by_name is one of them. Reports parameters
+ * that are missing or do not fit. exact: the type must be the parameter's own type. */
+void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file, const th_weights_options *options,
+                             bool exact, bool *used, th_differences *d);
+/* Reports weights that are not used. Other tensors of a checkpoint are not reported. */
+void th_report_unused(const th_safetensors *file, const bool *used, th_differences *d);
+/* Reads every parameter that was found, and clears the gradients. */
+th_status th_parameter_list_read(const th_parameter_list *list, const char *operation);
+
+/* Returns whether the checkpoint is saved without the parameter: without_frozen, and it is frozen. */
+static inline bool th_saved_elsewhere(const th_checkpoint *c, const th_listed_parameter *p)
+{
+    return c->without_frozen && !p->tensor->requires_gradient;
+}
+
+/* -- the state (checkpoint_state.c) -- */
+/* Returns the state as a text, which the caller releases with free. Returns NULL with the error stored. */
+char *th_state_text(const th_checkpoint *c, const th_parameter_list *list, const char *operation);
+/* Reads and checks the state. Returns NULL with TH_ERROR_FILE; the caller releases it with json_decref. */
+json_t *th_state_read(const th_json_source *source, const char *text);
+/* Returns how often a parameter was updated. If it is not 0, the file has the parameter's moments. */
+int64_t th_state_steps(const json_t *state, const char *parameter);
+/* Returns whether the file has no tensor for the parameter, only a checksum. Sets *crc to it. */
+bool th_state_elsewhere(const json_t *state, const char *parameter, uint32_t *crc);
+/* Returns the checksum (CRC-32C) of a parameter's bytes. */
+uint32_t th_parameter_crc32c(const th_tensor_impl *t);
+/* Reads a real as checkpoints write it. Returns false if it is not one. */
+bool th_state_real(const json_t *json, double *value);
+/* Reports the differences between the state and the checkpoint (checkpoint_compare.c). */
+void th_state_compare(const json_t *state, const th_checkpoint *c, const th_parameter_list *list, th_differences *d);
+/* Restores everything that was compared. */
+th_status th_state_restore(const json_t *state, const th_checkpoint *c, const th_parameter_list *list);
+
+/* Returns TH_ERROR_ARGUMENT unless each of the checkpoint's numbers has a name and a pointer. */
+th_status th_check_numbers(const th_checkpoint *c, const char *operation);
+
+/* -- the file (checksums.c) -- */
+/* Verifies the checksum of the header. TH_ERROR_FILE if it is wrong, or if the file has no checksums. */
+th_status th_checksums_verify_header(const th_safetensors *file, const char *operation);
+/* Verifies the checksum of one tensor. TH_ERROR_FILE if it is wrong. */
+th_status th_checksums_verify_tensor(const th_safetensors *file, const th_stored *tensor, const char *operation);
+/* Verifies all checksums. TH_ERROR_FILE names the first wrong one. */
+th_status th_checksums_verify_all(const th_safetensors *file, const char *operation);
+
+#endif

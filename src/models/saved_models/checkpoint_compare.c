@@ -1,0 +1,114 @@
+/* Compares the state in a file with the program that loads it. */
+#include <string.h>
+
+#include "models/saved_models/checkpoint.h"
+
+static bool same(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static void compare_values(const char *name, double saved, double own, th_differences *d)
+{
+    if (!same(saved, own))
+        th_differ(d, TH_OTHER_OPTION, "different option: %s of the optimizer is %.17g in the file and %.17g here", name,
+                  saved, own);
+}
+
+/* Compares an option with the file's value under `key`, and reports a difference. */
+static void compare_option(const json_t *options, const char *key, const char *name, double own, th_differences *d)
+{
+    const json_t *option = json_object_get(options, key);
+    double saved;
+    if (option == NULL)
+        th_differ(d, TH_MISSING, "missing: %s of the optimizer", name);
+    else if (!th_state_real(option, &saved))
+        th_differ(d, TH_OTHER_TYPE, "different type: %s of the optimizer is not a number in the file", name);
+    else
+        compare_values(name, saved, own, d);
+}
+
+static void compare_groups(const json_t *groups, const th_optimizer *o, th_differences *d)
+{
+    if (json_array_size(groups) != (size_t)o->n_groups) {
+        th_differ(d, TH_OTHER_OPTION,
+                  "different option: the optimizer has %zu groups in the file and %d here (the last group has all "
+                  "other parameters)",
+                  json_array_size(groups), o->n_groups);
+        return;
+    }
+    for (int g = 0; g < o->n_groups; g++) {
+        char name[64];
+        const json_t *group = json_array_get(groups, (size_t)g);
+        snprintf(name, sizeof name, "learning_rate_factor in group %d", g);
+        compare_option(group, "learning_rate_factor", name, o->groups[g].learning_rate_factor, d);
+        snprintf(name, sizeof name, "weight_decay in group %d", g);
+        compare_option(group, "weight_decay", name, o->groups[g].weight_decay, d);
+    }
+}
+
+static void compare_options(const json_t *optimizer, const th_optimizer *o, th_differences *d)
+{
+    th_saved_option option[TH_MAX_SAVED_OPTIONS];
+    const int n = th_optimizer_saved_options(o, option);
+    const json_t *options = json_object_get(optimizer, "options");
+    for (int i = 0; i < n; i++) {
+        const char *name = option[i].name;
+        if (!option[i].newer || json_object_get(options, name))
+            compare_option(options, name, name, option[i].value, d);
+        else
+            compare_values(name, option[i].default_value, option[i].value, d);
+    }
+    compare_groups(json_object_get(optimizer, "groups"), o, d);
+}
+
+/* Compares the parameters of the optimizer, and their groups. */
+static void compare_parameters(const json_t *parameters, const th_checkpoint *c, const th_parameter_list *list,
+                               th_differences *d)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        const json_t *saved = json_object_get(parameters, p->name);
+        const int64_t group = json_integer_value(json_object_get(saved, "group"));
+        const int64_t own = p->in_optimizer >= 0 ? c->optimizer->parameters[p->in_optimizer].group : -1;
+        if (saved == NULL)
+            th_differ(d, TH_MISSING, "missing: the state of %s", p->name);
+        else if ((group < 0) != (own < 0))
+            th_differ(d, TH_OTHER_OPTION,
+                      "different option: %s is %s the optimizer's parameters in the file, but here it is%s", p->name,
+                      group < 0 ? "not" : "one of", own < 0 ? " not" : "");
+        else if (group != own && !c->other_options)
+            th_differ(d, TH_OTHER_OPTION,
+                      "different option: %s is in group %lld of the optimizer in the file and %lld here", p->name,
+                      (long long)group, (long long)own);
+    }
+}
+
+static void compare_numbers(const json_t *numbers, const th_checkpoint *c, th_differences *d)
+{
+    for (int i = 0; i < c->n_numbers; i++) {
+        const th_checkpoint_number *n = &c->numbers[i];
+        const json_t *saved = json_object_get(numbers, n->name);
+        double value;
+        if (saved == NULL)
+            th_differ(d, TH_MISSING, "missing: the number \"%s\"", n->name);
+        else if (n->integer ? !json_is_integer(saved) : !th_state_real(saved, &value))
+            th_differ(d, TH_OTHER_TYPE, "different type: the number \"%s\" is not of type %s in the file", n->name,
+                      n->integer ? "integer" : "real");
+    }
+}
+
+void th_state_compare(const json_t *state, const th_checkpoint *c, const th_parameter_list *list, th_differences *d)
+{
+    const json_t *optimizer = json_object_get(state, "optimizer");
+    const char *saved = json_is_null(optimizer) ? "none" : json_string_value(json_object_get(optimizer, "rule"));
+    const char *own = c->optimizer ? th_optimizer_rule_name(c->optimizer) : "none";
+    char quoted[TH_QUOTED];
+    if (strcmp(saved, own) != 0)
+        th_differ(d, TH_OTHER_OPTION, "different optimizer: %s in the file, %s here", th_quote(saved, quoted), own);
+    else if (c->optimizer && !c->other_options)
+        compare_options(optimizer, c->optimizer, d);
+    if (strcmp(saved, own) == 0)
+        compare_parameters(json_object_get(state, "parameters"), c, list, d);
+    compare_numbers(json_object_get(state, "numbers"), c, d);
+}

@@ -1,0 +1,230 @@
+/* Loads a checkpoint. Everything is verified and compared before the first number changes. */
+#include <string.h>
+
+#include "models/saved_models/checkpoint.h"
+
+/* Opens a checkpoint and verifies its header. Returns NULL with the error stored. */
+static th_safetensors *open_checkpoint(th_context *ctx, const char *path, const char *reader)
+{
+    th_safetensors *file = th_safetensors_open(ctx, path);
+    if (file == NULL || th_checksums_verify_header(file, reader) == TH_OK)
+        return file;
+    th_safetensors_close(file);
+    return NULL;
+}
+
+static const char operation[] = "checkpoint_load";
+/* The operation in messages once numbers change. After the verification only a failing disk can end the load. */
+static const char operation_that_changes[] = "checkpoint_load (some numbers may have changed)";
+
+/* -- moments -- */
+
+/* Returns tensor k (training/saved_tensors.h) of a parameter that was updated; NULL if the file does not have it. */
+static const th_stored *find_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p,
+                                    int k)
+{
+    char name[TH_MOMENT_NAME_SIZE], moment[TH_SAVED_NAME_SIZE];
+    th_saved_tensor_name(o, k, moment);
+    snprintf(name, sizeof name, TH_MOMENT_NAME, moment, p->name);
+    return th_stored_search(file->by_name, file->count, name);
+}
+
+/* Compares tensor k of a parameter. stepped: the file has it, according to its state. */
+static void compare_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p, int k,
+                           bool stepped, th_differences *d)
+{
+    char name[TH_SAVED_NAME_SIZE];
+    const th_stored *stored = find_moment(file, o, p, k);
+    const th_array own = th_saved_tensor(o, p->in_optimizer, k);
+    th_saved_tensor_name(o, k, name);
+    if (!stepped && stored)
+        th_differ(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name, p->name);
+    if (!stepped)
+        return;
+    if (stored == NULL)
+        th_differ(d, TH_MISSING, "missing: %s of %s", name, p->name);
+    else if (stored->type != th_stored_type_of(own.dtype) || stored->tensor.shape.ndim != own.ndim ||
+             memcmp(stored->tensor.shape.size, own.size, (size_t)own.ndim * sizeof *own.size) != 0)
+        th_differ(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter", name, p->name);
+}
+
+static void compare_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
+                            const th_parameter_list *list, th_differences *d)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        const bool stepped = th_state_steps(state, p->name) > 0;
+        for (int k = 0; p->in_optimizer >= 0 && k < th_saved_tensor_count(o); k++)
+            compare_moment(file, o, p, k, stepped, d);
+    }
+}
+
+/* Reads this process's part of tensor k of a parameter. */
+static th_status read_moment(const th_stored *stored, const th_optimizer *o, const th_listed_parameter *p, int k)
+{
+    const th_dtype dtype = th_saved_tensor(o, p->in_optimizer, k).dtype;
+    const th_moment_part part = th_saved_tensor_part(o, p->in_optimizer, k);
+    const size_t bytes = part.end - part.begin;
+    if (bytes == 0)
+        return TH_OK;
+    const th_status status = th_stored_bytes(o->ctx, stored->file, stored->begin + (int64_t)part.begin, part.data,
+                                             bytes, operation_that_changes);
+    const th_array read = {
+        .data = part.data, .dtype = dtype, .ndim = 1, .size = {(int64_t)(bytes / th_dtype_size(dtype))}, .stride = {1}};
+    if (status == TH_OK)
+        th_saved_tensor_limit(o, k, &read);
+    return status;
+}
+
+/* Allocates the moments that the file has. */
+static th_status ensure_moments(const json_t *state, th_optimizer *o, const th_parameter_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        if (p->in_optimizer >= 0)
+            o->parameters[p->in_optimizer].stored = th_state_steps(state, p->name) > 0;
+    }
+    return th_moments_ensure(o);
+}
+
+static th_status read_moments(const th_safetensors *file, const json_t *state, const th_optimizer *o,
+                              const th_parameter_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        if (p->in_optimizer < 0 || th_state_steps(state, p->name) == 0)
+            continue;
+        for (int k = 0; k < th_saved_tensor_count(o); k++)
+            if (read_moment(find_moment(file, o, p, k), o, p, k) != TH_OK)
+                return th_error_code(list->ctx);
+    }
+    return TH_OK;
+}
+
+/* -- parameters that are not in the file -- */
+
+/* Compares the frozen parameters of which the file has only a checksum. */
+static void compare_elsewhere(const json_t *state, th_parameter_list *list, th_differences *d)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        th_listed_parameter *p = &list->parameter[i];
+        uint32_t crc;
+        p->elsewhere = th_state_elsewhere(state, p->name, &crc);
+        if (p->elsewhere && crc != th_parameter_crc32c(p->tensor))
+            th_differ(d, TH_OTHER_VALUE,
+                      "different values: %s was frozen and is not in the file; the model must have it as it was then",
+                      p->name);
+    }
+}
+
+/* -- the whole checkpoint -- */
+
+static th_status compare(const th_safetensors *file, const json_t *state, const th_checkpoint *c,
+                         th_parameter_list *list, const char *path)
+{
+    static const th_weights_options all = {0};
+    const size_t bytes = (size_t)file->count + 1;
+    bool *used = th_allocate(list->ctx, bytes);
+    if (used == NULL)
+        return th_fail_memory(list->ctx, operation, bytes);
+    memset(used, 0, bytes);
+    th_differences d = {list->ctx, operation, path, c->report, c->report_user, {0}, ""};
+    th_state_compare(state, c, list, &d);
+    compare_elsewhere(state, list, &d);
+    th_parameter_list_match(list, file, &all, true, used, &d);
+    th_report_unused(file, used, &d);
+    if (c->optimizer)
+        compare_moments(file, state, c->optimizer, list, &d);
+    th_release(list->ctx, used, bytes);
+    return th_differences_end(&d);
+}
+
+static th_status load(const th_safetensors *file, const json_t *state, const th_checkpoint *c, th_parameter_list *list,
+                      const char *path)
+{
+    th_status status = compare(file, state, c, list, path);
+    if (status == TH_OK) /* (a file that does not fit is not read to its end) */
+        status = th_checksums_verify_all(file, operation);
+    if (status == TH_OK && c->optimizer)
+        status = ensure_moments(state, c->optimizer, list);
+    if (status == TH_OK)
+        status = th_parameter_list_read(list, operation_that_changes);
+    if (status == TH_OK && c->optimizer)
+        status = read_moments(file, state, c->optimizer, list);
+    if (status == TH_OK)
+        status = th_state_restore(state, c, list);
+    return status;
+}
+
+th_status th_checkpoint_load(const char *path, const th_checkpoint *checkpoint)
+{
+    const th_checkpoint c = checkpoint ? *checkpoint : (th_checkpoint){0};
+    th_parameter_list list;
+    th_safetensors *file = NULL;
+    json_t *state = NULL;
+    th_status status = th_parameter_list_make(&list, c.model, c.optimizer, path, operation);
+    if (status == TH_OK)
+        status = th_check_numbers(&c, operation);
+    if (status == TH_OK && (file = open_checkpoint(list.ctx, path, operation)) == NULL)
+        status = th_error_code(list.ctx);
+    if (status == TH_OK) {
+        const th_json_source source = {list.ctx, operation, path};
+        state = th_state_read(&source, th_safetensors_metadata(file, TH_STATE_TEXT));
+        status = state ? load(file, state, &c, &list, path) : th_error_code(list.ctx);
+    }
+    json_decref(state);
+    th_safetensors_close(file);
+    th_parameter_list_end(&list);
+    return status;
+}
+
+/* -- reading only the configuration, or verifying -- */
+
+typedef struct owned_text {
+    size_t bytes;
+    char text[];
+} owned_text;
+
+static void release_text(th_context *ctx, void *object)
+{
+    owned_text *copy = object;
+    th_release(ctx, copy, copy->bytes);
+}
+
+static char *keep_text(th_context *ctx, const char *text, const char *reader)
+{
+    const size_t length = strlen(text) + 1, bytes = sizeof(owned_text) + length;
+    owned_text *copy = th_allocate(ctx, bytes);
+    if (copy == NULL || !th_attach(ctx, copy, release_text)) {
+        th_release(ctx, copy, bytes);
+        th_fail_memory(ctx, reader, bytes);
+        return NULL;
+    }
+    copy->bytes = bytes;
+    return memcpy(copy->text, text, length);
+}
+
+char *th_checkpoint_configuration(th_context *ctx, const char *path)
+{
+    static const char reader[] = "checkpoint_configuration";
+    if (!th_usable_context(ctx, reader))
+        return NULL;
+    th_safetensors *file = open_checkpoint(ctx, path, reader);
+    if (file == NULL)
+        return NULL;
+    const char *text = th_safetensors_metadata(file, TH_CONFIGURATION_TEXT);
+    char *copy = keep_text(ctx, text ? text : "", reader);
+    th_safetensors_close(file);
+    return copy;
+}
+
+th_status th_checkpoint_verify(th_context *ctx, const char *path)
+{
+    static const char reader[] = "checkpoint_verify";
+    if (!th_usable_context(ctx, reader))
+        return th_error_code(ctx);
+    th_safetensors *file = open_checkpoint(ctx, path, reader);
+    const th_status status = file ? th_checksums_verify_all(file, reader) : th_error_code(ctx);
+    th_safetensors_close(file);
+    return status;
+}

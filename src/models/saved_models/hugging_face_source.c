@@ -1,0 +1,157 @@
+/* Opens a folder of transformers and compares it with a model: see hugging_face_source.h. */
+#include "models/saved_models/hugging_face_source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/families/options.h"
+#include "models/saved_models/differences.h"
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+
+/* Returns the name without the prefix that a file may omit. */
+static const char *without_prefix(const th_folder_source *s, const char *name)
+{
+    const char *prefix = s->config.family->prefix;
+    const size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) == 0 ? name + length : name;
+}
+
+/* Returns the name of the classifier in the file, or NULL. */
+static const char *classifier_in_file(const th_folder_source *s)
+{
+    const char *name = s->config.family->classifier, *other = s->config.family->other_classifier;
+    if (th_safetensors_find(s->file, name))
+        return name;
+    return other && th_safetensors_find(s->file, other) ? other : NULL;
+}
+
+/* Returns the file's name for a tensor. The file may omit the prefix, or have another name for the classifier. A file
+ * with a tied embedding may have only the classifier. */
+static const char *name_in_file(const th_folder_source *s, const char *name)
+{
+    if (th_safetensors_find(s->file, name))
+        return name;
+    if (th_safetensors_find(s->file, without_prefix(s, name)))
+        return without_prefix(s, name);
+    const bool tied = !s->config.options.untied && strcmp(name, s->config.family->embedding) == 0;
+    const bool classifier = strcmp(name, s->config.family->classifier) == 0;
+    return (tied || classifier) && classifier_in_file(s) ? classifier_in_file(s) : name;
+}
+
+/* Whether a tensor is ignored: buffers that older versions saved, and the classifier of a model that uses the
+ * embedding. */
+static bool is_ignored(const th_folder_source *s, const char *name)
+{
+    const char *classifier = classifier_in_file(s);
+    if (classifier && strcmp(name, classifier) == 0)
+        return !s->config.options.untied;
+    return th_name_ends_with(name, ".attn.bias") || th_name_ends_with(name, ".attn.masked_bias") ||
+           th_name_ends_with(name, ".attention.bias") || th_name_ends_with(name, ".attention.masked_bias") ||
+           th_name_ends_with(name, ".rotary_emb.inv_freq");
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const th_foreign_tensor *)a)->name, ((const th_foreign_tensor *)b)->name);
+}
+
+static void compare(const th_foreign_tensor *wanted, const th_stored_tensor *stored, th_differences *d)
+{
+    char quoted[TH_QUOTED];
+    const th_shape *here = &wanted->shape, *in_file = &stored->shape;
+    if (in_file->ndim != here->ndim ||
+        memcmp(in_file->size, here->size, (size_t)here->ndim * sizeof here->size[0]) != 0)
+        th_differ(d, TH_OTHER_SHAPE, "different shape: %s is %s in the file and %s in the model",
+                  th_quote(stored->name, quoted), TH_SIZES_TEXT(in_file->ndim, in_file->size),
+                  TH_SIZES_TEXT(here->ndim, here->size));
+    else if (!stored->readable || !th_is_floating(stored->dtype))
+        th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file", th_quote(stored->name, quoted),
+                  stored->type);
+}
+
+/* Checks that the file has every wanted tensor, and that all others can be ignored. Sorts the wanted tensors. */
+static th_status match(const th_folder_source *s, th_foreign_tensors *wanted)
+{
+    th_differences d = {s->ctx, s->operation, s->folder, s->given.report, s->given.report_user, {0}, ""};
+    char quoted[TH_QUOTED];
+    for (int64_t i = 0; i < wanted->count; i++) {
+        const th_foreign_tensor *t = &wanted->tensor[i];
+        const th_stored_tensor *stored = th_safetensors_find(s->file, t->name);
+        if (stored)
+            compare(t, stored, &d);
+        else
+            th_differ(&d, TH_MISSING, "missing: %s", t->name);
+    }
+    qsort(wanted->tensor, (size_t)wanted->count, sizeof wanted->tensor[0], by_name);
+    for (int64_t i = 0; i < th_safetensors_count(s->file); i++) {
+        const th_foreign_tensor found = {.name = th_safetensors_at(s->file, i)->name};
+        if (!is_ignored(s, found.name) &&
+            bsearch(&found, wanted->tensor, (size_t)wanted->count, sizeof found, by_name) == NULL)
+            th_differ(&d, TH_UNEXPECTED, "unexpected: %s", th_quote(found.name, quoted));
+    }
+    return th_differences_end(&d);
+}
+
+th_status th_folder_list(const th_folder_source *s, th_module *model, th_foreign_tensors *list)
+{
+    const th_status status = th_foreign_tensors_list(model, s->config.family, s->operation, false, list);
+    for (int64_t i = 0; status == TH_OK && i < list->count; i++)
+        list->tensor[i].name = name_in_file(s, list->tensor[i].name);
+    return status;
+}
+
+th_status th_folder_match(const th_folder_source *s, th_module *model, th_foreign_tensors *list)
+{
+    const th_status status = th_folder_list(s, model, list);
+    return status == TH_OK ? match(s, list) : status;
+}
+
+void th_folder_check_tied(const th_folder_source *s, th_tensor *embedding)
+{
+    const char *classifier = classifier_in_file(s);
+    if (s->config.options.untied || th_failed(s->ctx) || classifier == NULL)
+        return;
+    th_tensor *other = th_empty(s->ctx, th_dtype_of(embedding), th_shape_of(embedding));
+    if (th_safetensors_read_into(s->file, classifier, other) != TH_OK)
+        return;
+    const size_t bytes = (size_t)th_numel(embedding) * th_dtype_size(th_dtype_of(embedding));
+    if (!th_is_shapes_only(s->ctx) && memcmp(th_data(embedding), th_data(other), bytes) != 0)
+        th_fail(s->ctx, TH_ERROR_FILE, s->operation,
+                "%.300s: %s differs from the embedding, but config.json ties them (tie_word_embeddings)", s->folder,
+                classifier);
+}
+
+/* -- opening -- */
+
+bool th_folder_open(th_folder_source *s)
+{
+    if (s->folder == NULL) {
+        th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "the folder is NULL");
+        return false;
+    }
+    if (th_hugging_face_read_config(s->ctx, s->operation, s->folder, &s->config) != TH_OK)
+        return false;
+    s->file = th_safetensors_open(s->ctx, s->folder);
+    return s->file != NULL;
+}
+
+void th_folder_close(th_folder_source *s)
+{
+    th_safetensors_close(s->file);
+    th_foreign_config_release(s->ctx, &s->config);
+}
+
+th_status th_folder_check_options(const th_folder_source *s, const th_language_model_options *given)
+{
+    const th_language_model_options is = th_options_normal(given), wanted = th_options_normal(&s->config.options);
+    th_option_difference difference[TH_MAX_OPTIONS];
+    if (is.layers != wanted.layers)
+        th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation,
+                "the model's .layers is %lld, config.json in %.300s asks for %lld", (long long)is.layers, s->folder,
+                (long long)wanted.layers);
+    else if (th_options_compare(&is, &wanted, difference) > 0)
+        th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "the model's %s is %g, config.json in %.300s asks for %g",
+                difference[0].name, difference[0].a, s->folder, difference[0].b);
+    return th_error_code(s->ctx);
+}

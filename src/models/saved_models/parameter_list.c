@@ -1,0 +1,157 @@
+/* Lists the parameters of a model, and finds their tensors in a file: see checkpoint.h. */
+#include <string.h>
+
+#include "models/core.h"
+#include "models/saved_models/checkpoint.h"
+#include "tapehead/tape.h"
+
+/* -- the list -- */
+
+static th_status check(const th_module *m, const char *path, const char *operation)
+{
+    if (!th_module_usable(m, operation))
+        return m ? th_error_code(m->ctx) : TH_ERROR_ARGUMENT;
+    if (path == NULL)
+        return th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
+    if (th_is_shapes_only(m->ctx))
+        return th_fail(m->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
+    return th_refuse_in_check(m->ctx, operation);
+}
+
+static int64_t count_parameters(const th_module *m)
+{
+    int64_t count = 0;
+    for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
+        count++;
+    return count;
+}
+
+th_status th_parameter_list_of(th_parameter_list *list, const th_module *m, const th_optimizer *o,
+                               const char *operation)
+{
+    *list = (th_parameter_list){0};
+    th_context *ctx = m->ctx;
+    if (o && !th_optimizer_usable(o, operation))
+        return th_error_code(o->ctx);
+    const int64_t count = count_parameters(m);
+    const size_t bytes = (size_t)(count + 1) * sizeof *list->parameter;
+    *list = (th_parameter_list){ctx, m, th_allocate(ctx, bytes), count};
+    if (list->parameter == NULL)
+        return th_fail_memory(ctx, operation, bytes);
+    int64_t hint = 0, found = 0;
+    th_listed_parameter *p = list->parameter;
+    for (th_parameter_iterator it = th_module_parameters(m); th_parameter_next(&it); p++) {
+        *p = (th_listed_parameter){.tensor = th_tensor_impl_of(it.tensor), .in_optimizer = -1};
+        strcpy(p->name, it.name);
+        if (o)
+            p->in_optimizer = th_optimizer_index(o, p->tensor, &hint);
+        found += p->in_optimizer >= 0;
+    }
+    if (o && found != o->count)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
+                       "%lld of the %lld parameters of the optimizer (%s) do not belong to %s",
+                       (long long)(o->count - found), (long long)o->count, o->rule->name, m->type);
+    return TH_OK;
+}
+
+th_status th_parameter_list_make(th_parameter_list *list, const th_module *m, const th_optimizer *o, const char *path,
+                                 const char *operation)
+{
+    *list = (th_parameter_list){0};
+    const th_status status = check(m, path, operation);
+    return status == TH_OK ? th_parameter_list_of(list, m, o, operation) : status;
+}
+
+void th_parameter_list_end(th_parameter_list *list)
+{
+    if (list->parameter)
+        th_release(list->ctx, list->parameter, (size_t)(list->count + 1) * sizeof *list->parameter);
+}
+
+/* -- comparing with a file -- */
+
+/* Returns the index in by_name; -1 if the file does not have the name. */
+static int64_t index_of(const th_safetensors *file, const char *name)
+{
+    int64_t low = 0, high = file->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const int order = strcmp(file->by_name[middle]->tensor.name, name);
+        if (order == 0)
+            return middle;
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return -1;
+}
+
+/* Compares the stored tensor with the parameter. */
+static bool fits(const th_stored *stored, const th_listed_parameter *p, bool exact, th_differences *d)
+{
+    char quoted[TH_QUOTED];
+    const th_tensor_impl *t = p->tensor;
+    const th_shape *shape = &stored->tensor.shape;
+    const bool other_name = strcmp(stored->tensor.name, p->name) != 0;
+    if (!th_stored_shape_fits(stored->type, shape, t->dtype, t->ndim, t->size)) {
+        th_differ(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model", p->name,
+                  other_name ? " (there \"" : "", other_name ? th_quote(stored->tensor.name, quoted) : "",
+                  other_name ? "\")" : "", TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
+        return false;
+    }
+    if (exact ? stored->type != th_stored_type_of(t->dtype) : !th_stored_type_fits(stored->type, t->dtype)) {
+        th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file and %s in the model", p->name,
+                  stored->type->name, th_dtype_name(t->dtype));
+        return false;
+    }
+    return true;
+}
+
+void th_parameter_list_match(th_parameter_list *list, const th_safetensors *file, const th_weights_options *options,
+                             bool exact, bool *used, th_differences *d)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        th_listed_parameter *p = &list->parameter[i];
+        const char *name = options->name_in_file ? options->name_in_file(p->name, options->user) : p->name;
+        if (name == NULL)
+            continue;
+        const int64_t at = index_of(file, name);
+        if (at < 0) {
+            if (!options->allow_missing && !p->elsewhere)
+                th_differ(d, TH_MISSING, "missing: %s %s", name, TH_SIZES_TEXT(p->tensor->ndim, p->tensor->size));
+            continue;
+        }
+        used[at] = true;
+        if (fits(file->by_name[at], p, exact, d))
+            p->stored = file->by_name[at];
+    }
+    /* A tied parameter may be saved under each of its names. */
+    for (int64_t i = 0; i < file->count && options->name_in_file == NULL; i++)
+        used[i] = used[i] || th_module_find_parameter(list->model, file->by_name[i]->tensor.name) != NULL;
+}
+
+void th_report_unused(const th_safetensors *file, const bool *used, th_differences *d)
+{
+    char quoted[TH_QUOTED];
+    for (int64_t i = 0; i < file->count; i++) {
+        const th_stored_tensor *t = &file->by_name[i]->tensor;
+        if (!used[i] && t->name[0] != '.')
+            th_differ(d, TH_UNEXPECTED, "unexpected: %s %s", th_quote(t->name, quoted),
+                      TH_SIZES_TEXT(t->shape.ndim, t->shape.size));
+    }
+}
+
+th_status th_parameter_list_read(const th_parameter_list *list, const char *operation)
+{
+    th_observers_read(list->ctx);
+    for (int64_t i = 0; i < list->count; i++) {
+        const th_listed_parameter *p = &list->parameter[i];
+        if (p->stored == NULL)
+            continue;
+        const th_status status = th_stored_read(p->stored, p->tensor, operation);
+        th_storage_changed(p->tensor->storage); /* also after an error, which may come in the middle of a tensor */
+        th_empty_gradient(p->tensor->handle);
+        if (status != TH_OK)
+            return status;
+    }
+    return TH_OK;
+}

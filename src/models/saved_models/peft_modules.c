@@ -1,0 +1,173 @@
+/* The modules of transformers that our projections are, by the tables of the model's family. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/families/options.h"
+#include "models/families/tensors.h"
+#include "models/saved_models/hugging_face.h"
+#include "models/saved_models/peft.h"
+#include "tapehead/ops.h"
+#include "tapehead/tensor.h"
+
+/* -- one projection -- */
+
+/* Writes the full name of the projection's parameter. */
+static void parameter_name(const th_projection *p, char name[TH_FULL_NAME_SIZE])
+{
+    const bool attention = p->whole[0] != 0;
+    const bool packed = attention && th_size(p->weight, 0) > p->rows;
+    snprintf(name, TH_FULL_NAME_SIZE, "%.*s%s", TH_FULL_NAME_SIZE - 16, packed ? p->whole : p->name,
+             attention ? "_weight" : ".weight");
+}
+
+/* Returns whether the view has the projection's rows. */
+static bool covers(th_foreign_view view, const th_projection *p)
+{
+    switch (view) {
+    case TH_VIEW_QUERY:
+        return th_name_ends_with(p->name, ".q_proj");
+    case TH_VIEW_KEY:
+        return th_name_ends_with(p->name, ".k_proj");
+    case TH_VIEW_VALUE:
+        return th_name_ends_with(p->name, ".v_proj");
+    case TH_VIEW_WHOLE:
+    case TH_VIEW_TRANSPOSED:
+    case TH_VIEW_BY_HEAD:
+        break;
+    }
+    return true;
+}
+
+/* Finds the module of part->projection in the family's tables. */
+static bool find_module(const th_family *family, int64_t heads, th_peft_part *part)
+{
+    static const char end[] = ".weight";
+    char parameter[TH_FULL_NAME_SIZE];
+    parameter_name(&part->projection, parameter);
+    if (part->projection.classifier && family->other_classifier) { /* transformers renames it when it reads the file */
+        snprintf(part->module, sizeof part->module, "%.*s", (int)(strlen(family->other_classifier) - strlen(end)),
+                 family->other_classifier);
+        return true;
+    }
+    for (int i = 0; i < 3; i++)
+        for (const th_tensor_name *n = family->tensors[i]; n && n->ours; n++) {
+            if (!th_foreign_name(n, parameter, part->module) || !covers(n->view, &part->projection) ||
+                !th_name_ends_with(part->module, end))
+                continue;
+            part->module[strlen(part->module) - strlen(end)] = 0;
+            part->place = n->place;
+            part->heads = n->view == TH_VIEW_BY_HEAD ? heads : 0;
+            return true;
+        }
+    return false;
+}
+
+/* -- all projections -- */
+
+static int compare(const void *a, const void *b)
+{
+    const th_peft_part *x = a, *y = b;
+    const int order = strcmp(x->module, y->module);
+    if (order != 0)
+        return order;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return (x->projection.begin > y->projection.begin) - (x->projection.begin < y->projection.begin);
+}
+
+static bool rotates_neighbors(const th_score_options *scores)
+{
+    return scores->rotary && scores->rotary_pairing == TH_ROTARY_NEIGHBORS;
+}
+
+th_status th_peft_check_model(th_module *model, const char *folder, const char *operation)
+{
+    if (!th_module_usable(model, operation))
+        return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
+    const th_language_model_options *o = th_language_model_options_of(model);
+    if (folder == NULL)
+        return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation, "the folder is NULL");
+    if (th_is_shapes_only(model->ctx))
+        return th_fail(model->ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
+    if (o == NULL)
+        return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation, "the module is a %s, not a language model",
+                       model->type);
+    for (int64_t i = 0; i < o->layers; i++)
+        if (rotates_neighbors(th_scores_of_layer(o, i)))
+            return th_fail(model->ctx, TH_ERROR_ARGUMENT, operation,
+                           "the rotary positions rotate neighbors, and transformers has another order of rows: use "
+                           "th_lora_merge and th_language_model_export");
+    return th_refuse_in_check(model->ctx, operation);
+}
+
+th_status th_peft_parts_list(th_module *model, const th_family *family, const char *operation, th_peft_parts *list)
+{
+    th_context *ctx = model->ctx;
+    const int64_t heads = th_language_model_options_of(model)->heads;
+    *list = (th_peft_parts){0};
+    for (th_projection p = th_projections_of(model); th_projection_next(&p);)
+        list->count++;
+    list->bytes = (size_t)(list->count + 1) * sizeof *list->part;
+    list->part = th_allocate(ctx, list->bytes);
+    if (list->part == NULL)
+        return th_fail_memory(ctx, operation, list->bytes);
+    th_peft_part *part = list->part;
+    for (th_projection p = th_projections_of(model); th_projection_next(&p); part++) {
+        *part = (th_peft_part){.projection = p};
+        if (!find_module(family, heads, part)) {
+            th_peft_parts_end(ctx, list);
+            return TH_OK;
+        }
+    }
+    qsort(list->part, (size_t)list->count, sizeof *list->part, compare);
+    return TH_OK;
+}
+
+void th_peft_parts_end(th_context *ctx, th_peft_parts *list)
+{
+    th_release(ctx, list->part, list->bytes);
+    *list = (th_peft_parts){0};
+}
+
+int64_t th_peft_module_end(const th_peft_parts *list, int64_t first)
+{
+    int64_t end = first + 1;
+    while (end < list->count && strcmp(list->part[end].module, list->part[first].module) == 0)
+        end++;
+    return end;
+}
+
+int64_t th_peft_module_find(const th_peft_parts *list, const char *module)
+{
+    int64_t low = 0, high = list->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (strcmp(list->part[middle].module, module) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < list->count && strcmp(list->part[low].module, module) == 0 ? low : -1;
+}
+
+/* -- the order of rows -- */
+
+enum { QKV = 3 };
+
+/* Returns rows (outer inner n, columns) as (inner outer n, columns). */
+static th_tensor *swap_groups(th_tensor *rows, int64_t outer, int64_t inner)
+{
+    const th_shape shape = th_shape_of(rows);
+    th_tensor *groups = th_reshape(rows, TH_SHAPE(outer, inner, shape.size[0] / (outer * inner), shape.size[1]));
+    return th_reshape(th_swap_axes(groups, 0, 1), shape);
+}
+
+th_tensor *th_peft_rows_to_module(const th_peft_part *part, th_tensor *rows)
+{
+    return part->heads && rows ? swap_groups(rows, QKV, part->heads) : rows;
+}
+
+th_tensor *th_peft_rows_from_module(const th_peft_part *part, th_tensor *rows)
+{
+    return part->heads && rows ? swap_groups(rows, part->heads, QKV) : rows;
+}

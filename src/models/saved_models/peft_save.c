@@ -1,0 +1,358 @@
+/* Writes adapters as a folder that PEFT loads. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "models/families/writer.h"
+#include "models/files/file_set.h"
+#include "models/saved_models/hugging_face.h"
+#include "models/saved_models/peft.h"
+#include "models/saved_models/safetensors_write.h"
+#include "tapehead/ops.h"
+#include "tapehead/peft.h"
+#include "tapehead/safetensors.h"
+#include "tapehead/tape.h"
+#include "tapehead/tensor.h"
+
+static const char operation[] = "lora_save";
+
+/* The adapter of a module of transformers. */
+typedef struct module_adapter {
+    const char *module;
+    bool adapted;
+    int64_t rank;
+    double alpha;
+    char name[2][TH_PEFT_NAME_SIZE]; /* of both tensors */
+} module_adapter;
+
+typedef struct saving {
+    th_context *ctx;
+    const char *folder;
+    th_lora_save_options given;
+    th_peft_parts parts;
+    module_adapter *module;  /* [modules] */
+    th_named_tensor *tensor; /* [tensors] */
+    int64_t modules, tensors;
+    th_lora_setting setting; /* of the first adapter */
+} saving;
+
+/* -- the adapter of a module -- */
+
+static const th_lora *adapter_of(const saving *s, int64_t part)
+{
+    return *s->parts.part[part].projection.lora;
+}
+
+/* Returns the place of part i's A among the different A's of parts first to i; -1 if it is not the first with its A. */
+static bool has_new_a(const saving *s, int64_t first, int64_t i)
+{
+    const th_lora *l = adapter_of(s, i);
+    bool is_new = l != NULL;
+    for (int64_t k = first; k < i && is_new; k++)
+        is_new = adapter_of(s, k) == NULL || adapter_of(s, k)->a != l->a;
+    return is_new;
+}
+
+static th_tensor *zeros(const saving *s, const th_lora *like, int64_t rows, int64_t columns)
+{
+    return th_zeros(s->ctx, th_dtype_of(like->a), TH_SHAPE(rows, columns));
+}
+
+/* Returns the A's of parts first to end - 1, one below the other, each once. */
+static th_tensor *all_a(const saving *s, int64_t first, int64_t end)
+{
+    th_tensor *sum = NULL;
+    for (int64_t i = first; i < end; i++)
+        if (has_new_a(s, first, i)) {
+            th_tensor *both[] = {sum, adapter_of(s, i)->a};
+            sum = sum ? th_concat(both, 2, 0) : both[1];
+        }
+    return sum;
+}
+
+/* Returns the rows of B of one part: its B in the columns of its A, and zeros in the columns of others. */
+static th_tensor *rows_of_b(const saving *s, int64_t first, int64_t end, int64_t part, const th_lora *like)
+{
+    const th_lora *own = adapter_of(s, part);
+    const int64_t rows = s->parts.part[part].projection.rows;
+    th_tensor *row = NULL;
+    for (int64_t i = first; i < end; i++)
+        if (has_new_a(s, first, i)) {
+            const th_lora *l = adapter_of(s, i);
+            th_tensor *both[] = {row, own && own->a == l->a ? own->b : zeros(s, like, rows, th_size(l->a, 0))};
+            row = row ? th_concat(both, 2, 1) : both[1];
+        }
+    return row;
+}
+
+static th_tensor *all_b(const saving *s, int64_t first, int64_t end, const th_lora *like)
+{
+    th_tensor *b = NULL;
+    for (int64_t i = first; i < end; i++) {
+        th_tensor *both[] = {b, rows_of_b(s, first, end, i, like)};
+        b = b ? th_concat(both, 2, 0) : both[1];
+    }
+    return th_peft_rows_to_module(&s->parts.part[first], b);
+}
+
+/* Returns an adapter of parts first to end - 1, or NULL. Stores an error if they have different scales. */
+static const th_lora *any_adapter(const saving *s, int64_t first, int64_t end)
+{
+    const th_lora *any = NULL;
+    for (int64_t i = first; i < end; i++) {
+        const th_lora *l = adapter_of(s, i);
+        if (l && any && (l->scale != any->scale || l->setting.rank_stabilized != any->setting.rank_stabilized))
+            th_fail(s->ctx, TH_ERROR_ARGUMENT, operation,
+                    "%s is one module in transformers, but its adapters have "
+                    "different scales",
+                    s->parts.part[first].module);
+        any = any ? any : l;
+    }
+    return any;
+}
+
+/* Appends the tensors of the module whose parts are first to end - 1. */
+static void add_module(saving *s, int64_t first, int64_t end)
+{
+    module_adapter *m = &s->module[s->modules++];
+    const th_lora *l = any_adapter(s, first, end);
+    *m = (module_adapter){.module = s->parts.part[first].module, .adapted = l != NULL};
+    if (l == NULL)
+        return;
+    th_tensor *a = all_a(s, first, end), *b = all_b(s, first, end, l);
+    m->rank = a ? th_size(a, 0) : l->setting.rank;
+    m->alpha = m->rank == l->setting.rank   ? l->setting.alpha
+               : l->setting.rank_stabilized ? l->scale * sqrt((double)m->rank)
+                                            : l->scale * (double)m->rank;
+    snprintf(m->name[0], sizeof m->name[0], TH_PEFT_PREFIX "%s" TH_PEFT_A, m->module);
+    snprintf(m->name[1], sizeof m->name[1], TH_PEFT_PREFIX "%s" TH_PEFT_B, m->module);
+    s->tensor[s->tensors++] = (th_named_tensor){m->name[0], a};
+    s->tensor[s->tensors++] = (th_named_tensor){m->name[1], b};
+}
+
+/* Lists the tensors. */
+static void list_tensors(saving *s)
+{
+    for (int64_t first = 0, end; first < s->parts.count && !th_failed(s->ctx); first = end) {
+        end = th_peft_module_end(&s->parts, first);
+        add_module(s, first, end);
+    }
+}
+
+/* -- adapter_config.json -- */
+
+static const char *last_part(const char *module)
+{
+    const char *dot = strrchr(module, '.');
+    return dot ? dot + 1 : module;
+}
+
+/* Returns whether all modules with the last part of module i's name are adapted, so that this part names them. *earlier:
+ * whether a module before i has the same last part. */
+static bool short_name_fits(const saving *s, int64_t i, bool *earlier)
+{
+    bool all = true;
+    *earlier = false;
+    for (int64_t k = 0; k < s->modules && all; k++)
+        if (strcmp(last_part(s->module[k].module), last_part(s->module[i].module)) == 0) {
+            all = s->module[k].adapted;
+            *earlier |= k < i;
+        }
+    return all;
+}
+
+static void put_targets(th_writer *w, const saving *s)
+{
+    const char *separator = "";
+    th_put_key(w, "target_modules");
+    fputs("[", w->file);
+    for (int64_t i = 0; i < s->modules; i++) {
+        bool earlier;
+        if (!s->module[i].adapted)
+            continue;
+        const bool fits = short_name_fits(s, i, &earlier);
+        if (fits && earlier)
+            continue;
+        fprintf(w->file, "%s\"%s\"", separator, fits ? last_part(s->module[i].module) : s->module[i].module);
+        separator = ", ";
+    }
+    fputs("]", w->file);
+}
+
+/* An integer without a point, as PEFT writes it. */
+static void put_real(FILE *file, double value)
+{
+    th_writer w = {.file = file};
+    if (value == floor(value) && fabs(value) < 1e15)
+        fprintf(file, "%lld", (long long)value);
+    else
+        th_put_value(&w, value);
+}
+
+/* Writes the ranks or alphas that differ from the first adapter. */
+static void put_pattern(th_writer *w, const char *key, const saving *s, bool ranks)
+{
+    const char *separator = "";
+    th_put_key(w, key);
+    fputs("{", w->file);
+    for (int64_t i = 0; i < s->modules; i++) {
+        const module_adapter *m = &s->module[i];
+        const double value = ranks ? (double)m->rank : m->alpha;
+        if (!m->adapted || value == (ranks ? (double)s->setting.rank : s->setting.alpha))
+            continue;
+        fprintf(w->file, "%s\"%s\": ", separator, m->module);
+        put_real(w->file, value);
+        separator = ", ";
+    }
+    fputs("}", w->file);
+}
+
+static void put_string(th_writer *w, const char *key, const char *text)
+{
+    json_t *string = json_string(text);
+    th_put_key(w, key);
+    if (string == NULL || json_dumpf(string, w->file, JSON_ENCODE_ANY) != 0)
+        errno = errno ? errno : ENOMEM;
+    json_decref(string);
+}
+
+static bool put_config(FILE *file, const void *content)
+{
+    const saving *s = content;
+    th_writer w = {.file = file};
+    put_pattern(&w, "alpha_pattern", s, false);
+    th_put_null(&w, "auto_mapping");
+    if (s->given.base_model)
+        put_string(&w, "base_model_name_or_path", s->given.base_model);
+    else
+        th_put_null(&w, "base_model_name_or_path");
+    th_put_text(&w, "bias", "none");
+    th_put_flag(&w, "fan_in_fan_out", false);
+    th_put_flag(&w, "inference_mode", true);
+    th_put_flag(&w, "init_lora_weights", true);
+    th_put_key(&w, "lora_alpha");
+    put_real(file, s->setting.alpha);
+    th_put_number(&w, "lora_dropout", s->setting.dropout);
+    th_put_null(&w, "modules_to_save");
+    th_put_text(&w, "peft_type", "LORA");
+    th_put_integer(&w, "r", s->setting.rank);
+    put_pattern(&w, "rank_pattern", s, true);
+    put_targets(&w, s);
+    th_put_text(&w, "task_type", "CAUSAL_LM");
+    th_put_flag(&w, "use_dora", false);
+    th_put_flag(&w, "use_rslora", s->setting.rank_stabilized);
+    fputs("\n}\n", file);
+    return !ferror(file) && errno == 0; /* put_string has no other way to report a lack of memory */
+}
+
+/* -- the folder -- */
+
+/* Sets *family to the family that the caller names, or that config.json in the base's folder names; otherwise NULL. */
+static th_status named_family(const saving *s, const th_family **family)
+{
+    th_context *ctx = s->ctx;
+    char path[TH_MAX_PATH];
+    *family = s->given.family ? th_family_find(s->given.family) : NULL;
+    if (s->given.family && *family == NULL)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "unknown family \"%.60s\"", s->given.family);
+    if (s->given.family || s->given.base_model == NULL || !th_path_join(path, s->given.base_model, "config.json") ||
+        access(path, F_OK) != 0)
+        return TH_OK;
+    th_foreign_config config;
+    if (th_hugging_face_read_config(ctx, operation, s->given.base_model, &config) != TH_OK)
+        return th_error_code(ctx);
+    *family = config.family;
+    th_foreign_config_release(ctx, &config);
+    return TH_OK;
+}
+
+/* Checks the options, and lists the projections. */
+static th_status prepare(saving *s, th_module *model)
+{
+    th_context *ctx = s->ctx;
+    const th_family *only;
+    if (s->given.base_model && !th_is_utf8(s->given.base_model))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "base_model is not UTF-8");
+    th_projection p = th_projections_of(model);
+    if (!th_projection_next_adapted(&p))
+        return th_fail(ctx, TH_ERROR_STATE, operation, "%s has no adapter", model->type);
+    s->setting = (*p.lora)->setting;
+    if (named_family(s, &only) != TH_OK)
+        return th_error_code(ctx);
+    const th_family *family = th_hugging_face_family(ctx, operation, th_language_model_options_of(model), only);
+    if (family == NULL || th_peft_parts_list(model, family, operation, &s->parts) != TH_OK)
+        return th_error_code(ctx);
+    if (s->parts.count == 0)
+        return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s has no names for all projections", family->title);
+    s->module = th_allocate(ctx, (size_t)s->parts.count * sizeof *s->module);
+    s->tensor = th_allocate(ctx, (size_t)s->parts.count * 2 * sizeof *s->tensor);
+    if (s->module == NULL || s->tensor == NULL)
+        return th_fail_memory(ctx, operation, (size_t)s->parts.count * sizeof *s->module);
+    return TH_OK;
+}
+
+/* Replaces the adapter of the folder. Meanwhile the folder has no configuration, so it is not an adapter. */
+static th_status publish(th_store_file *weights, th_file_set *config)
+{
+    const th_status status = th_file_set_unmark(config);
+    if (status != TH_OK) {
+        th_atomic_discard(&weights->file);
+        return status;
+    }
+    return th_store_publish(weights) == TH_OK ? th_file_set_publish(config) : th_error_code(config->ctx);
+}
+
+/* Completes both files, and then replaces the files of an older adapter. */
+static th_status write_files(saving *s, const char *path, th_to_store *tensors)
+{
+    static const th_named_text metadata = {"format", "pt"};
+    const th_storing storing = {s->ctx, operation, path, tensors, s->tensors, &metadata, 1, NULL};
+    th_store_file weights;
+    th_file_set config = {.ctx = s->ctx, .operation = operation, .folder = s->folder};
+    th_status status = th_file_set_folder(&config);
+    if (status == TH_OK && (status = th_store_prepare(&weights, &storing)) == TH_OK) {
+        status = th_file_set_add(&config, TH_PEFT_CONFIG, put_config, s);
+        if (status == TH_OK)
+            status = publish(&weights, &config);
+        else
+            th_atomic_discard(&weights.file);
+    }
+    th_file_set_free(&config);
+    return status;
+}
+
+static void write_folder(saving *s)
+{
+    char path[TH_MAX_PATH];
+    size_t bytes;
+    list_tensors(s);
+    if (th_failed(s->ctx) || !th_hugging_face_path(s->ctx, operation, s->folder, TH_PEFT_WEIGHTS, path))
+        return;
+    th_to_store *tensors = th_store_list(s->ctx, operation, s->tensor, s->tensors, &bytes);
+    if (tensors == NULL)
+        return;
+    (void)(write_files(s, path, tensors) == TH_OK); /* the error is stored */
+    th_release(s->ctx, tensors, bytes);
+}
+
+th_status th_lora_save(th_module *model, const char *folder, const th_lora_save_options *options)
+{
+    if (th_peft_check_model(model, folder, operation) != TH_OK)
+        return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
+    th_context *ctx = model->ctx;
+    saving s = {.ctx = ctx, .folder = folder};
+    if (options)
+        s.given = *options;
+    if (prepare(&s, model) == TH_OK) {
+        th_scope_begin(ctx, NULL);
+        th_no_grad_begin(ctx);
+        write_folder(&s);
+        th_no_grad_end(ctx);
+        th_scope_end(ctx, NULL);
+    }
+    th_release(ctx, s.module, (size_t)s.parts.count * sizeof *s.module);
+    th_release(ctx, s.tensor, (size_t)s.parts.count * 2 * sizeof *s.tensor);
+    th_peft_parts_end(ctx, &s.parts);
+    return th_error_code(ctx);
+}
