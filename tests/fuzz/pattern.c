@@ -3,7 +3,7 @@
  * text. */
 #include <stdlib.h>
 
-#include "models/text/pattern.h"
+#include "models/text/pattern/pattern.h"
 #include "models/text/split.h"
 
 #include "../support/pattern_oracle.h"

@@ -5,7 +5,7 @@
 #include "models/core.h"
 #include "models/files/json.h"
 #include "models/text/normal_form.h"
-#include "models/text/pattern.h"
+#include "models/text/pattern/pattern.h"
 #include "models/text/piece.h"
 #include "tapehead/tokenizer.h"
 

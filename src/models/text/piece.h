@@ -3,7 +3,7 @@
 #define TH_MODELS_TEXT_PIECE_H
 
 #include "models/core.h"
-#include "models/text/pattern.h"
+#include "models/text/pattern/pattern.h"
 #include "tapehead/tokenizer.h"
 
 /* A part of a text, perhaps normalized. `first` is the number of its first bytes that the reference library assigns to

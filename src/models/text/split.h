@@ -4,7 +4,7 @@
 #define TH_MODELS_TEXT_SPLIT_H
 
 #include "models/core.h"
-#include "models/text/pattern.h"
+#include "models/text/pattern/pattern.h"
 #include "models/text/piece.h"
 
 /* What becomes of the matches of a pattern, and of the gaps between them. With `inverted`, matches are gaps and gaps

@@ -6,8 +6,8 @@
 #include <time.h>
 #include <utf8proc.h>
 
-#include "models/text/pattern.h"
-#include "models/text/pattern_automaton.h"
+#include "models/text/pattern/automaton.h"
+#include "models/text/pattern/pattern.h"
 #include "models/text/unicode.h"
 #include "models/text/unicode_additions.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/text/pattern.h"
+#include "models/text/pattern/pattern.h"
 #include "suite.h"
 
 static char trouble[TH_PATTERN_TROUBLE];

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/text/pattern.h"
-#include "models/text/pattern_table.h"
+#include "models/text/pattern/pattern.h"
+#include "models/text/pattern/table.h"
 
 #include "pattern_oracle.h"
 #include "suite.h"

@@ -1,6 +1,6 @@
 /* The place of a reader in a regular expression. */
-#ifndef TH_MODELS_TEXT_EXPRESSION_H
-#define TH_MODELS_TEXT_EXPRESSION_H
+#ifndef TH_MODELS_TEXT_PATTERN_EXPRESSION_H
+#define TH_MODELS_TEXT_PATTERN_EXPRESSION_H
 
 #include <stdbool.h>
 #include <stddef.h>

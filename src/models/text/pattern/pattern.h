@@ -1,14 +1,14 @@
-/* The regular expressions with which tokenizers split text: the syntax that pattern_tree.h lists, with the matches that
+/* The regular expressions with which tokenizers split text: the syntax that tree.h lists, with the matches that
  * the reference library (Oniguruma) finds. The time of all matches in a text is proportional to its length, whatever
  * the expression and the text are: see pattern.c. */
-#ifndef TH_MODELS_TEXT_PATTERN_H
-#define TH_MODELS_TEXT_PATTERN_H
+#ifndef TH_MODELS_TEXT_PATTERN_PATTERN_H
+#define TH_MODELS_TEXT_PATTERN_PATTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Limits of an expression: bytes, steps (pattern_program.h), and possessive or atomic groups and lookbehinds. */
+/* Limits of an expression: bytes, steps (program.h), and possessive or atomic groups and lookbehinds. */
 enum { TH_MAX_PATTERN = 4096, TH_MAX_PATTERN_STEPS = 5000, TH_MAX_PATTERN_KEPT = 64 };
 enum { TH_PATTERN_TROUBLE = 200 };
 

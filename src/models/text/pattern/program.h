@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "models/text/character_set.h"
-#include "models/text/pattern_tree.h"
+#include "models/text/pattern/character_set.h"
+#include "models/text/pattern/tree.h"
 
 typedef enum th_program_step_kind {
     TH_STEP_ACCEPT,     /* a match ends here */

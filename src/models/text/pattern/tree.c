@@ -1,5 +1,5 @@
-/* Reads regular expressions as trees: see pattern_tree.h. */
-#include "models/text/pattern_tree.h"
+/* Reads regular expressions as trees: see tree.h. */
+#include "models/text/pattern/tree.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "models/core.h"
-#include "models/text/expression.h"
 #include "models/text/grow.h"
+#include "models/text/pattern/expression.h"
 #include "models/text/split.h"
 #include "models/text/unicode.h"
 
@@ -70,7 +70,7 @@ static th_tree_cost times(th_tree_cost cost, int count)
 }
 
 /* Sets the costs of a repetition. A body that can match the empty string has different steps before and after the first
- * character that it matches (pattern_program.c). */
+ * character that it matches (program.c). */
 static void set_cost_of_repeat(th_tree_node *node, const th_tree_node *body)
 {
     const bool any = node->most == TH_ANY_COUNT;

@@ -1,6 +1,6 @@
 /* Sets of characters, as [..] in a regular expression names them: ranges and properties of Unicode. */
-#ifndef TH_MODELS_TEXT_CHARACTER_SET_H
-#define TH_MODELS_TEXT_CHARACTER_SET_H
+#ifndef TH_MODELS_TEXT_PATTERN_CHARACTER_SET_H
+#define TH_MODELS_TEXT_PATTERN_CHARACTER_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-/* Compiles trees: see pattern_program.h.
+/* Compiles trees: see program.h.
  *
  * A repetition without a limit ends after an iteration that matches the empty string, as in PCRE2 and Oniguruma.
  * Otherwise it would never end. So the steps of its body continue at one step if they have read a character, and at
  * another one if not. A part that is reached in both ways has its steps twice. */
-#include "models/text/pattern_program.h"
+#include "models/text/pattern/program.h"
 
 #include <stdlib.h>
 

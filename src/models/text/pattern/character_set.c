@@ -1,5 +1,5 @@
 /* Sets of characters: see character_set.h. */
-#include "models/text/character_set.h"
+#include "models/text/pattern/character_set.h"
 
 #include <string.h>
 

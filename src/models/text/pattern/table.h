@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "models/text/pattern_program.h"
+#include "models/text/pattern/program.h"
 
 typedef struct th_table th_table;
 

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "models/text/character_set.h"
-#include "models/text/pattern.h"
+#include "models/text/pattern/character_set.h"
+#include "models/text/pattern/pattern.h"
 
 enum { TH_ANY_COUNT = -1 };
 
@@ -32,7 +32,7 @@ typedef enum th_tree_kind {
     TH_TREE_ATOMIC,     /* first, by its preferred match only */
 } th_tree_kind;
 
-/* What a part of an expression costs: an upper bound of its steps (pattern_program.h), and the number of its atomic
+/* What a part of an expression costs: an upper bound of its steps (program.h), and the number of its atomic
  * groups and lookbehinds. */
 typedef struct th_tree_cost {
     int steps, kept;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "models/text/pattern_program.h"
+#include "models/text/pattern/program.h"
 
 typedef struct th_automaton th_automaton;
 

@@ -1,4 +1,4 @@
-/* Computes tables: see pattern_table.h.
+/* Computes tables: see table.h.
  *
  * A table has the positions of a part of the text, the window. For the last of them it first assumes that more text
  * follows: the match from a step that needs it is unknown. If the match is unknown at a position that the caller needs,
@@ -7,7 +7,7 @@
  * A window of w characters has w / 2 more at most, which only lookbehinds see. If the window gives the matches of w / 2
  * characters or more, it costs at most 3 of its characters for each of these. The other windows double in size up to
  * the length n of the text, and together have at most 4.5 n. So all windows have fewer than 10 n. */
-#include "models/text/pattern_table.h"
+#include "models/text/pattern/table.h"
 
 #include <stdlib.h>
 

@@ -4,14 +4,14 @@
  *
  * So for a text of n characters the automaton reads at most 18 n characters and 4096 more. The table visits each step
  * of the expression at most 10 n times. */
-#include "models/text/pattern.h"
+#include "models/text/pattern/pattern.h"
 
 #include <stdlib.h>
 
-#include "models/text/pattern_automaton.h"
-#include "models/text/pattern_program.h"
-#include "models/text/pattern_table.h"
-#include "models/text/pattern_tree.h"
+#include "models/text/pattern/automaton.h"
+#include "models/text/pattern/program.h"
+#include "models/text/pattern/table.h"
+#include "models/text/pattern/tree.h"
 
 /* The bytes that the automaton may read again: for a text, and for each byte up to its position. */
 enum { AGAIN_IN_A_TEXT = 4096, AGAIN_FOR_A_BYTE = 16 };

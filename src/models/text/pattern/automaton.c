@@ -1,4 +1,4 @@
-/* Builds and runs automata: see pattern_automaton.h.
+/* Builds and runs automata: see automaton.h.
  *
  * 1. A state is a list of steps, in order of preference, at which matches that are still possible continue. Reading a
  *    character leads from one list to another. If one of the steps ends the program, there is a match; it ends before
@@ -6,7 +6,7 @@
  *    character, or on the end of the text.
  * 2. Characters that are in the same sets of the expression have the same transitions: they are a class. A table has
  *    the class of each character that was seen before. */
-#include "models/text/pattern_automaton.h"
+#include "models/text/pattern/automaton.h"
 
 #include <stdint.h>
 #include <stdlib.h>
