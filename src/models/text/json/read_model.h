@@ -1,6 +1,6 @@
 /* The "model" of tokenizer.json. vocab.json and merges.txt are parts of it. */
-#ifndef TH_MODELS_TEXT_READ_MODEL_H
-#define TH_MODELS_TEXT_READ_MODEL_H
+#ifndef TH_MODELS_TEXT_JSON_READ_MODEL_H
+#define TH_MODELS_TEXT_JSON_READ_MODEL_H
 
 #include "models/text/tokenizer.h"
 

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 
 #include "models/core.h"
-#include "models/text/call_settings.h"
-#include "models/text/read_model.h"
-#include "models/text/read_size.h"
+#include "models/text/json/call_settings.h"
+#include "models/text/json/read_model.h"
+#include "models/text/json/read_size.h"
 
 static const char operation[] = "tokenizer_load";
 

@@ -1,8 +1,8 @@
 /* Reads the "normalizer" of tokenizer.json. */
 #include <string.h>
 
+#include "models/text/json/read_replacement.h"
 #include "models/text/normalizer.h"
-#include "models/text/read_replacement.h"
 
 static th_status refuse(const th_json_source *source, const char *sentence)
 {

@@ -1,6 +1,6 @@
 /* Reads the pattern and the content of a Replace, which is a normalizer or a decoder. */
-#ifndef TH_MODELS_TEXT_READ_REPLACEMENT_H
-#define TH_MODELS_TEXT_READ_REPLACEMENT_H
+#ifndef TH_MODELS_TEXT_JSON_READ_REPLACEMENT_H
+#define TH_MODELS_TEXT_JSON_READ_REPLACEMENT_H
 
 #include "models/files/json.h"
 #include "models/text/piece.h"

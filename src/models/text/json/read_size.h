@@ -1,6 +1,6 @@
 /* The number of tokens that config.json beside a tokenizer has. */
-#ifndef TH_MODELS_TEXT_READ_SIZE_H
-#define TH_MODELS_TEXT_READ_SIZE_H
+#ifndef TH_MODELS_TEXT_JSON_READ_SIZE_H
+#define TH_MODELS_TEXT_JSON_READ_SIZE_H
 
 #include "models/text/tokenizer.h"
 

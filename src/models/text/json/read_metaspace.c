@@ -1,5 +1,5 @@
 /* Reads a Metaspace: see read_metaspace.h. */
-#include "models/text/read_metaspace.h"
+#include "models/text/json/read_metaspace.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Reads replacements: see read_replacement.h. */
-#include "models/text/read_replacement.h"
+#include "models/text/json/read_replacement.h"
 
 #include <stdlib.h>
 #include <string.h>

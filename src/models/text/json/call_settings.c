@@ -1,5 +1,5 @@
 /* Reads truncation and padding: see call_settings.h. */
-#include "models/text/call_settings.h"
+#include "models/text/json/call_settings.h"
 
 #include <string.h>
 

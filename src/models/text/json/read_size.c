@@ -1,7 +1,7 @@
 /* Compares a tokenizer with config.json: see read_size.h. */
-#include "models/text/read_size.h"
+#include "models/text/json/read_size.h"
 
-#include "models/text/read_model.h"
+#include "models/text/json/read_model.h"
 
 static int64_t added_from(const th_tokenizer *t, int64_t first)
 {

@@ -1,6 +1,6 @@
 /* The "truncation" and "padding" of tokenizer.json. */
-#ifndef TH_MODELS_TEXT_CALL_SETTINGS_H
-#define TH_MODELS_TEXT_CALL_SETTINGS_H
+#ifndef TH_MODELS_TEXT_JSON_CALL_SETTINGS_H
+#define TH_MODELS_TEXT_JSON_CALL_SETTINGS_H
 
 #include "models/files/json.h"
 #include "tapehead/tokenizer.h"

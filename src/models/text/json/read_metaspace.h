@@ -1,6 +1,6 @@
 /* Reads a Metaspace, which is a pre-tokenizer or a decoder. */
-#ifndef TH_MODELS_TEXT_READ_METASPACE_H
-#define TH_MODELS_TEXT_READ_METASPACE_H
+#ifndef TH_MODELS_TEXT_JSON_READ_METASPACE_H
+#define TH_MODELS_TEXT_JSON_READ_METASPACE_H
 
 #include "models/files/json.h"
 #include "models/text/split.h"
