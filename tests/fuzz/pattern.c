@@ -3,6 +3,7 @@
  * text. */
 #include <stdlib.h>
 
+#include "models/text/characters.h"
 #include "models/text/pattern/pattern.h"
 #include "models/text/split.h"
 

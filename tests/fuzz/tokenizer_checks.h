@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include "models/text/characters.h"
 #include "models/text/tokenizer.h"
 
 #include "fuzz.h"

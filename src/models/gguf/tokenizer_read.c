@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "models/gguf/tokenizer.h"
-#include "models/text/piece.h"
+#include "models/text/characters.h"
 #include "tapehead/gguf.h"
 
 typedef struct reading {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "models/text/characters.h"
 #include "models/text/grow.h"
-#include "models/text/split.h"
 #include "models/text/unicode.h"
 
 static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
@@ -140,8 +140,8 @@ static bool is_single_word(const char *text, size_t bytes, size_t begin, size_t 
 {
     const size_t before = th_character_before(text, 0, begin);
     const int after = end < bytes ? th_character_length(text + end, bytes - end) : 0;
-    return !(before < begin && th_unicode_is_word(th_code_of(text + before, (int)(begin - before)))) &&
-           !(after > 0 && th_unicode_is_word(th_code_of(text + end, after)));
+    return !(before < begin && th_unicode_is_word(th_character_code(text + before, (int)(begin - before)))) &&
+           !(after > 0 && th_unicode_is_word(th_character_code(text + end, after)));
 }
 
 /* Returns byte `depth` of a token; -1 after its end, so that shorter tokens sort first. */

@@ -1,18 +1,11 @@
 /* Converts tokens to text: to bytes in memory, or to whole characters in a stream. */
 #include <string.h>
 
+#include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/tokenizer.h"
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
-
-void th_text_free(th_text *text)
-{
-    if (text == NULL)
-        return;
-    free(text->bytes);
-    *text = (th_text){0};
-}
 
 static th_status check(const th_tokenizer *t, const char *operation, const int32_t *tokens, size_t count,
                        const void *target)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "models/text/split.h"
+#include "models/text/characters.h"
 
 void th_decoder_release(th_decoder *d)
 {

@@ -3,7 +3,6 @@
 #define TH_MODELS_TEXT_DECODER_H
 
 #include "models/core.h"
-#include "models/files/json.h"
 #include "models/text/piece.h"
 #include "tapehead/tokenizer.h"
 
@@ -28,8 +27,6 @@ typedef struct th_decoder {
     size_t start_count;
 } th_decoder;
 
-/* Reads the value of a file, or null. `byte_level`: tokens consist of bytes. Errors name what is not supported. */
-th_status th_decoder_read(th_decoder *d, const th_json_source *source, const json_t *value, bool byte_level);
 /* Sets `text` to the text of a token, which files write as token[0 .. bytes-1]; `first`: it is a text's first token. */
 th_status th_decoder_token(const th_decoder *d, th_context *ctx, const char *operation, const char *token, size_t bytes,
                            bool first, th_text *text);

@@ -8,8 +8,8 @@
 #include <utf8proc.h>
 
 #include "models/core.h"
+#include "models/text/characters.h"
 #include "models/text/grow.h"
-#include "models/text/split.h"
 #include "models/text/unicode.h"
 
 enum { PAGE = 256, PAGES = 0x110000 / PAGE, LONGEST = 32 }; /* a character decomposes into at most 18 */
@@ -212,7 +212,7 @@ static bool skip_stable(th_normal_form *f, reading *r)
             r->last = ascii - 1;
         r->at = ascii;
         const int length = ascii < r->bytes ? th_character_length(r->text + ascii, r->bytes - ascii) : 1;
-        const uint32_t code = length > 0 && ascii < r->bytes ? th_code_of(r->text + ascii, length) : 0;
+        const uint32_t code = length > 0 && ascii < r->bytes ? th_character_code(r->text + ascii, length) : 0;
         const stability stable = ascii < r->bytes && code >= 0x80 ? stability_of(f, code) : STABLE;
         if (stable != STABLE)
             return stable == UNSTABLE;
@@ -232,7 +232,7 @@ static bool read_run(th_normal_form *f, reading *r)
     f->run.count = 0;
     while (at < r->bytes) {
         const int length = th_character_length(r->text + at, r->bytes - at);
-        const uint32_t code = length > 0 ? th_code_of(r->text + at, length) : 0;
+        const uint32_t code = length > 0 ? th_character_code(r->text + at, length) : 0;
         if (at >= r->at) {
             const stability stable = code >= 0x80 ? stability_of(f, code) : STABLE;
             if (stable == UNKNOWN)

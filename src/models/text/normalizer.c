@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "models/text/characters.h"
 #include "models/text/grow.h"
-#include "models/text/split.h"
 #include "models/text/unicode.h"
 
 void th_normalizer_release(th_normalizer *n)
@@ -38,7 +38,7 @@ static bool apply_characters(th_normalizer_kind kind, th_piece piece, th_text *o
         return false;
     for (size_t at = 0; at < piece.bytes;) {
         const int length = th_character_length(piece.text + at, piece.bytes - at);
-        const uint32_t code = length > 0 ? th_code_of(piece.text + at, length) : 0;
+        const uint32_t code = length > 0 ? th_character_code(piece.text + at, length) : 0;
         uint32_t character[2] = {code};
         const int count = length == 0                  ? 0
                           : kind == TH_NORMALIZE_LOWER ? th_unicode_lower(code, character)

@@ -3,7 +3,6 @@
 #define TH_MODELS_TEXT_NORMALIZER_H
 
 #include "models/core.h"
-#include "models/files/json.h"
 #include "models/text/normal_form.h"
 #include "models/text/pattern/pattern.h"
 #include "models/text/piece.h"
@@ -33,8 +32,6 @@ typedef struct th_normalizer {
     th_text text[2]; /* each step reads one and writes the other */
 } th_normalizer;
 
-/* Reads the value of a file, or null. Errors name what is not supported. */
-th_status th_normalizer_read(th_normalizer *n, const th_json_source *source, const json_t *value);
 /* Normalizes a piece of a text. The result is valid until the next call. */
 th_status th_normalizer_apply(th_normalizer *n, th_context *ctx, const char *operation, th_piece *piece);
 /* Releases the memory. */

@@ -1,20 +1,10 @@
 /* Replaces strings in pieces of texts: see piece.h. */
 #include "models/text/piece.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "models/text/grow.h"
-#include "models/text/split.h"
-
-bool th_text_append(th_text *text, const char *bytes, size_t count)
-{
-    if (!TH_GROW(text->bytes, text->capacity, text->count + count + 1))
-        return false;
-    if (count > 0)
-        memcpy(text->bytes + text->count, bytes, count);
-    text->count += count;
-    return true;
-}
+#include "models/text/characters.h"
 
 void th_replacement_release(th_replacement *r)
 {

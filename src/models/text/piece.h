@@ -33,8 +33,6 @@ typedef struct th_replacement {
     size_t string_bytes, content_bytes;
 } th_replacement;
 
-/* Appends bytes. Returns false if out of memory. */
-bool th_text_append(th_text *text, const char *bytes, size_t count);
 /* Returns the length that replacements may give a text. */
 static inline size_t th_replacement_limit(size_t bytes)
 {

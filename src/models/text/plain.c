@@ -4,8 +4,8 @@
 
 #include "models/core.h"
 #include "models/text/byte_alphabet.h"
+#include "models/text/characters.h"
 #include "models/text/tokenizer.h"
-#include "models/text/unicode.h"
 
 th_tokenizer *th_tokenizer_bytes_new(th_context *ctx)
 {
@@ -32,7 +32,7 @@ static void mark(const char *text, size_t bytes, uint8_t *occurs)
 {
     for (size_t at = 0; at < bytes;) {
         const int length = th_character_length(text + at, bytes - at);
-        const uint32_t code = th_code_of(text + at, length);
+        const uint32_t code = th_character_code(text + at, length);
         occurs[code / 8] |= (uint8_t)(1 << code % 8);
         at += (size_t)length;
     }

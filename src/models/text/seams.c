@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-#include "models/text/split.h"
-#include "models/text/unicode.h"
+#include "models/text/characters.h"
 
 static uint64_t index_of(const th_seams *s, uint32_t left, uint32_t right)
 {
@@ -22,7 +21,7 @@ static uint32_t read_character(const char *text, size_t bytes, size_t at, size_t
     if (valid == 0)
         return 0x110000u + byte;
     *length = (size_t)valid;
-    return th_code_of(text + at, valid);
+    return th_character_code(text + at, valid);
 }
 
 static void add_pairs(th_seams *s, const char *token, size_t bytes)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/core.h"
+#include "models/text/characters.h"
 
 const char th_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
@@ -23,31 +24,6 @@ void th_split_release(th_text_split *split)
         free(split->stage[i].buffer);
     }
     *split = (th_text_split){0};
-}
-
-int th_character_length(const char *text, size_t bytes)
-{
-    unsigned char character[5] = {0};
-    if (bytes >= 4)
-        return th_utf8_length((const unsigned char *)text);
-    memcpy(character, text, bytes);
-    const int length = th_utf8_length(character);
-    return (size_t)length <= bytes ? length : 0;
-}
-
-size_t th_valid_bytes(const char *text, size_t bytes)
-{
-    size_t at = 0;
-    while (at < bytes) {
-        uint64_t eight;
-        while (bytes - at >= 8 && (memcpy(&eight, text + at, 8), (eight & 0x8080808080808080u) == 0))
-            at += 8;
-        const int length = at < bytes ? th_character_length(text + at, bytes - at) : 0;
-        if (length == 0)
-            break;
-        at += (size_t)length;
-    }
-    return at;
 }
 
 static th_status cut(const cutting *c, int stage, th_piece piece);

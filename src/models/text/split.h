@@ -53,9 +53,4 @@ void th_split_release(th_text_split *split);
 th_status th_split_text(const th_text_split *split, th_context *ctx, const char *operation, th_piece text,
                         th_word_sink sink);
 
-/* Returns the length of the character at the beginning of a text; 0 if it is not valid UTF-8. */
-int th_character_length(const char *text, size_t bytes);
-/* Returns the number of bytes of valid UTF-8 at the beginning of a text. */
-size_t th_valid_bytes(const char *text, size_t bytes);
-
 #endif

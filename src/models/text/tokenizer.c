@@ -1,10 +1,11 @@
 /* Creates, queries and frees tokenizers. Other files implement the parts. */
 #include "models/text/tokenizer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/text/byte_alphabet.h"
-#include "models/text/grow.h"
+#include "models/text/characters.h"
 
 /* -- creating and freeing -- */
 

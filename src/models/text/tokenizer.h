@@ -88,16 +88,13 @@ bool th_tokenizer_add_added(th_tokenizer *t, const char *operation, th_added_tok
 /* Decodes all tokens. Returns false if out of memory, or with the error stored. */
 bool th_tokenizer_find_texts(th_tokenizer *t, const char *operation);
 
-/* -- tokenizer.json's parts (pre_tokenizer.c, post_processor.c), for reading and for creating -- */
-/* Keeps the value (not NULL) and builds the split that it describes. */
-th_status th_tokenizer_set_pre_tokenizer(th_tokenizer *t, const th_json_source *source, json_t *value);
+/* -- the parts of tokenizer.json (json/) -- */
+
 /* Sets both parts of a tokenizer that does not come from a file, and takes ownership of the values. Returns false if
  * a value is NULL or rejected. */
 bool th_tokenizer_set_own_parts(th_tokenizer *t, const char *operation, json_t *pre_tokenizer, json_t *decoder);
 /* Returns a ByteLevel, as pre-tokenizer and as decoder. */
 json_t *th_byte_level_json(bool use_regex);
-/* Keeps the value (not NULL) and reads its template. */
-th_status th_tokenizer_set_post_processor(th_tokenizer *t, const th_json_source *source, json_t *value);
 
 /* Returns a token in the form of files; NULL if out of memory. The caller releases it with free. */
 char *th_tokenizer_written(const th_tokenizer *t, int32_t id);

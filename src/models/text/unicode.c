@@ -4,20 +4,11 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "models/text/split.h"
+#include "models/text/characters.h"
 #include "models/text/unicode_additions.h"
 #include "models/text/unicode_normal_characters.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-uint32_t th_code_of(const char *character, int length)
-{
-    const unsigned char *byte = (const unsigned char *)character;
-    uint32_t code = length == 1 ? byte[0] : byte[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++)
-        code = code << 6 | (byte[i] & 0x3f);
-    return code;
-}
 
 /* -- lower case: the reference has Unicode 17.0 -- */
 
@@ -181,22 +172,11 @@ bool th_unicode_is_mark(uint32_t code)
 
 /* -- positions in texts -- */
 
-size_t th_character_before(const char *text, size_t from, size_t at)
-{
-    size_t begin = at;
-    while (begin > from && at - begin < 4) {
-        begin--;
-        if (((unsigned char)text[begin] & 0xc0) != 0x80)
-            return th_character_length(text + begin, at - begin) == (int)(at - begin) ? begin : at;
-    }
-    return at;
-}
-
 size_t th_spaces_before(const char *text, size_t from, size_t at)
 {
     for (;;) {
         const size_t begin = th_character_before(text, from, at);
-        if (begin == at || !th_unicode_is_space(th_code_of(text + begin, (int)(at - begin))))
+        if (begin == at || !th_unicode_is_space(th_character_code(text + begin, (int)(at - begin))))
             return at;
         at = begin;
     }
@@ -206,7 +186,7 @@ size_t th_spaces_after(const char *text, size_t bytes, size_t at)
 {
     int length;
     while (at < bytes && (length = th_character_length(text + at, bytes - at)) > 0 &&
-           th_unicode_is_space(th_code_of(text + at, length)))
+           th_unicode_is_space(th_character_code(text + at, length)))
         at += (size_t)length;
     return at;
 }

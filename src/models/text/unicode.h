@@ -12,8 +12,6 @@ enum { TH_CATEGORIES = 30 };
 #define TH_SPACE (UINT32_C(1) << 30) /* White_Space */
 #define TH_HAN (UINT32_C(1) << 31)   /* the script Han */
 
-/* Returns the code point of a valid character. */
-uint32_t th_code_of(const char *character, int length);
 /* Writes the lower case of a character, in at most two. Returns their number. */
 int th_unicode_lower(uint32_t code, uint32_t lower[2]);
 /* Returns the general category of a character in Unicode 16.0, from 0 to TH_CATEGORIES - 1. Of the characters that 15.0
@@ -32,9 +30,6 @@ bool th_unicode_is_mark(uint32_t code);
 /* Whether normalization in Unicode 9.0 may change a character, reorder it, or combine it with another. */
 bool th_unicode_may_normalize(uint32_t code);
 
-/* Returns the beginning of the character that ends at text[at - 1]; `at` if that character begins before `from`, or is
- * not valid UTF-8. */
-size_t th_character_before(const char *text, size_t from, size_t at);
 /* Returns the beginning of the white space that ends at text[at - 1] and begins at `from` or later. */
 size_t th_spaces_before(const char *text, size_t from, size_t at);
 /* Returns the end of the white space that begins at text[at]. */

@@ -1,5 +1,5 @@
-/* Reads truncation and padding: see call_settings.h. */
-#include "models/text/json/call_settings.h"
+/* Reads truncation and padding: see readers.h. */
+#include "models/text/json/readers.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* The "post_processor" of tokenizer.json: tokens around a text. Only its rules for a single text are used. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/files/json.h"
-#include "models/text/grow.h"
 #include "models/text/tokenizer.h"
 
 typedef struct part {

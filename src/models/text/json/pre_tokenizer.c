@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "models/files/json.h"
-#include "models/text/json/read_metaspace.h"
+#include "models/text/json/readers.h"
 #include "models/text/tokenizer.h"
 
 typedef struct part {

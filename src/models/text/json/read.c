@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 
 #include "models/core.h"
-#include "models/text/json/call_settings.h"
-#include "models/text/json/read_model.h"
-#include "models/text/json/read_size.h"
+#include "models/text/json/readers.h"
 
 static const char operation[] = "tokenizer_load";
 

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "models/text/decoder.h"
-#include "models/text/json/read_metaspace.h"
-#include "models/text/json/read_replacement.h"
+#include "models/text/json/readers.h"
 
 typedef struct part {
     th_decoder *d;

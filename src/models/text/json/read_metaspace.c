@@ -1,9 +1,10 @@
-/* Reads a Metaspace: see read_metaspace.h. */
-#include "models/text/json/read_metaspace.h"
+/* Reads a Metaspace: see readers.h. */
+#include "models/text/json/readers.h"
 
 #include <string.h>
 
 #include "models/core.h"
+#include "models/text/characters.h"
 
 bool th_read_character(const th_json_source *source, const json_t *value, const char *key, char character[5])
 {

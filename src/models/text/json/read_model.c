@@ -1,5 +1,5 @@
-/* Reading vocabulary, merges and the model's options: see read_model.h. */
-#include "models/text/json/read_model.h"
+/* Reading vocabulary, merges and the model's options: see readers.h. */
+#include "models/text/json/readers.h"
 
 #include <errno.h>
 #include <string.h>

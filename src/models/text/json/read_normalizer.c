@@ -1,7 +1,7 @@
 /* Reads the "normalizer" of tokenizer.json. */
 #include <string.h>
 
-#include "models/text/json/read_replacement.h"
+#include "models/text/json/readers.h"
 #include "models/text/normalizer.h"
 
 static th_status refuse(const th_json_source *source, const char *sentence)

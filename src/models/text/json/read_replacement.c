@@ -1,5 +1,5 @@
-/* Reads replacements: see read_replacement.h. */
-#include "models/text/json/read_replacement.h"
+/* Reads replacements: see readers.h. */
+#include "models/text/json/readers.h"
 
 #include <stdlib.h>
 #include <string.h>

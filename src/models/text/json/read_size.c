@@ -1,7 +1,5 @@
-/* Compares a tokenizer with config.json: see read_size.h. */
-#include "models/text/json/read_size.h"
-
-#include "models/text/json/read_model.h"
+/* Compares a tokenizer with config.json: see readers.h. */
+#include "models/text/json/readers.h"
 
 static int64_t added_from(const th_tokenizer *t, int64_t first)
 {

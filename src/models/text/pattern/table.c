@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "models/text/split.h"
+#include "models/text/characters.h"
 #include "models/text/unicode.h"
 
 /* The characters of the first window, and of the largest that is kept for the next text. */
@@ -194,7 +194,7 @@ static uint32_t match_step(const place *here, const th_program_step *step)
 /* Finds the sets that have the character at a position. */
 static void find_sets(th_table *t, size_t at)
 {
-    const uint32_t code = th_code_of(t->text + at, th_character_length(t->text + at, t->count - at));
+    const uint32_t code = th_character_code(t->text + at, th_character_length(t->text + at, t->count - at));
     const uint32_t properties = th_unicode_properties(code);
     for (size_t i = 0; i < t->p->sets.sets; i++)
         t->has[i] = th_character_sets_have(&t->p->sets, i, code, properties);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "models/core.h"
+#include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/pattern/expression.h"
-#include "models/text/split.h"
 #include "models/text/unicode.h"
 
 enum { MAX_GROUPS = 63, MAX_COUNT = 9999 };
@@ -229,7 +229,7 @@ static uint32_t read_literal(reader *r)
     if (r->ignores_case && length > 1)
         complain(r, "within (?i:) only ASCII is supported");
     r->in.at += length > 0 ? length : 1;
-    return length > 0 ? th_code_of(at, length) : 0;
+    return length > 0 ? th_character_code(at, length) : 0;
 }
 
 /* -- sets -- */
