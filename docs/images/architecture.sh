@@ -10,7 +10,7 @@ list=$here/../../tests/package/include_order.sh
 
 graph() {
     awk '
-    /^ *kernels\// { next } # the picture shows kernels as one folder
+    /^ *(kernels|models\/text)\/|^ *models\/core:/ { next } # the picture shows kernels and models/text as one folder each
     /^ *[a-z_\/]+:/ {
         line = $0
         gsub(/["\047]/, "", line)
@@ -19,7 +19,7 @@ graph() {
         sub(/:$/, "", folder)
         order[++folders] = folder
         for (i = 2; i <= n; i++) {
-            if (word[i] == "models/core.h" && !interface) { # the header through which the models reach the core
+            if (sub(/^\$core\/.*/, "models/core", word[i]) && !interface) { # the headers through which the models reach the core
                 interface = 1
                 order[++folders] = word[i]
             }
@@ -47,7 +47,7 @@ graph() {
         says["export"] = "the tape as a page"
         says["io"] = ".npy, pictures,<br/>progress, atomic files"
         says["models/files"] = "JSON, record files"
-        says["models/core.h"] = "the core\047s private interface"
+        says["models/core"] = "the core\047s private interface"
         says["models/logs"] = "JSON and event logs"
         says["models/data"] = "token files, windows"
         says["models/text"] = "tokenizers"
@@ -76,7 +76,7 @@ graph() {
                 if (!follows)
                     print "    \"" order[i] "\" -> \"" order[j] "\""
             }
-        below = interface ? "models/core.h" : "models/files" # the second library is above the core
+        below = interface ? "models/core" : "models/files" # the second library is above the core
         print "    \"" below "\" -> \"checker\" [style=invis]"
         print "    \"" below "\" -> \"training\" [" (interface ? "lhead=cluster_0" : "style=invis") "]"
         print "}"

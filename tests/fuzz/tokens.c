@@ -1,6 +1,7 @@
 /* Fuzz target: token files, also with marks. The mutator repairs sizes and checksums. A file that is accepted has only
  * tokens of its vocabulary, and is the same when it is written again. Its windows have its tokens in order; packed and
  * shuffled windows have as many targets as they promise. */
+#include "models/core/files.h"
 #include "models/data/token_file.h"
 
 #include "fuzz.h"

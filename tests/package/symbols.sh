@@ -2,8 +2,8 @@
 # symbols.sh SOURCE VERSION CORE [MODELS]: checks the symbols of the shared libraries CORE and MODELS.
 #   - Each exports the public functions of its headers and nothing else. The headers that tapehead/models.h includes belong to
 #     MODELS, all others to CORE.
-#   - CORE also exports the functions marked TH_PRIVATE_API, with the version TAPEHEAD_PRIVATE_VERSION. src/models/core.h
-#     includes the headers that declare them. MODELS calls each of them.
+#   - CORE also exports the functions marked TH_PRIVATE_API, with the version TAPEHEAD_PRIVATE_VERSION. The headers in
+#     src/models/core include the headers that declare them. MODELS calls each of them.
 #   - The soname has the minor version until 1.0. Public functions have the symbol version TAPEHEAD_ and the same number.
 set -eu
 source=$1 version=$2 core=$3 models=${4:-}
@@ -38,7 +38,7 @@ sed -n "s/@@TAPEHEAD_PRIVATE_$version\$//p" "$work/all" | sort >"$work/exported_
 (cd "$source/include" && declared TH_API $core_headers) >"$work/declared"
 private_headers=$(cd "$source/src" && grep -rl --include='*.h' '^TH_PRIVATE_API' . | sed 's|^\./||')
 for header in $private_headers; do
-    grep -qx "#include \"$header\"" "$source/src/models/core.h" || wrong "src/models/core.h does not include $header, which declares private functions"
+    grep -qx "#include \"$header\"" "$source"/src/models/core/*.h || wrong "no header in src/models/core includes $header, which declares private functions"
 done
 (cd "$source/src" && declared TH_PRIVATE_API $private_headers) >"$work/declared_private"
 compare exported declared "a public function of the core"

@@ -2,7 +2,6 @@
 #ifndef TH_MODELS_CHAT_CHAT_H
 #define TH_MODELS_CHAT_CHAT_H
 
-#include "models/core.h"
 #include "tapehead/chat.h"
 
 /* In the texts of a kind: */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/chat/chat.h"
+#include "models/core/context.h"
 #include "models/text/grow.h"
 
 static const char operation[] = "chat_encode";

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "models/chat/chat.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/files/json.h"
 
 static const char operation[] = "chat_template";

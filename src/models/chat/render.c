@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/chat/writer.h"
+#include "models/core/context.h"
 #include "models/text/grow.h"
 
 static const char operation[] = "chat_write";

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/chat/chat.h"
+#include "models/core/context.h"
 
 static const char operation[] = "chat_template";
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/chat/writer.h"
+#include "models/core/context.h"
 
 /* -- Qwen 3 -- */
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 
 static const char operation[] = "windows";
 

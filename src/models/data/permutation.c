@@ -4,7 +4,7 @@
  * .. count - 1 (cycle walking, Black & Rogaway 2002). */
 #include "models/data/permutation.h"
 
-#include "models/core.h"
+#include "models/core/kernels.h"
 
 enum { ROUNDS = 8, DRAW = 0xffff }; /* DRAW: a round number that the network does not use */
 

@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 
 static const char operation[] = "token_file";
 

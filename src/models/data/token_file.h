@@ -3,7 +3,6 @@
 #ifndef TH_MODELS_DATA_TOKEN_FILE_H
 #define TH_MODELS_DATA_TOKEN_FILE_H
 
-#include "models/core.h"
 #include "tapehead/token_file.h"
 
 enum { TH_TOKEN_HEADER = 64, TH_TOKEN_BLOCK = 1 << 20 }; /* bytes of the header; bytes of tokens with one checksum */

@@ -1,7 +1,7 @@
 /* The header of a token file. tapehead/token_file.h describes its layout. */
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/files.h"
 #include "models/data/token_file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers in this memory format");

@@ -2,7 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/data/token_file.h"
 
 enum { BUFFER = 1 << 16, FIRST_BLOCKS = 4 };

@@ -2,7 +2,8 @@
  * position is stored. */
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/tensors.h"
 #include "models/data/packing.h"
 #include "models/data/permutation.h"
 #include "models/data/token_file.h"

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 
 /* The candidate with the fewest differences so far. */
 typedef struct closest {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/families/config.h"
 #include "models/families/described.h"
 #include "models/families/family.h"

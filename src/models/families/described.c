@@ -1,6 +1,7 @@
 /* Makes a model with shapes only to check options: see described.h. */
 #include "models/families/described.h"
 
+#include "models/core/context.h"
 #include "tapehead/context.h"
 
 /* Returns the options of a model with at most one layer of each kind. */

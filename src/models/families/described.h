@@ -2,7 +2,6 @@
 #ifndef TH_MODELS_FAMILIES_DESCRIBED_H
 #define TH_MODELS_FAMILIES_DESCRIBED_H
 
-#include "models/core.h"
 #include "tapehead/language_model.h"
 
 /* Checks that th_language_model_new accepts the options, which have at least one layer. Otherwise stores TH_ERROR_FILE:

@@ -1,6 +1,7 @@
 /* The list of all families. A new family needs one line here. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/families/family.h"
 
 const th_family *const th_families[TH_FAMILIES] = {

@@ -6,7 +6,6 @@
 
 #include <stddef.h>
 
-#include "models/core.h"
 #include "models/families/options.h"
 #include "models/families/ranges.h"
 #include "tapehead/language_model.h"

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/core/context.h"
+
 const th_json_limits th_config_limits = {.bytes = 1 << 20, .depth = 8, .memory = 16 << 20};
 
 /* -- one field -- */

@@ -1,6 +1,8 @@
 /* Reads which layers have a window, and which have no rotary positions. A model may have two kinds of layers. */
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/family.h"
 #include "models/families/fields.h"
 

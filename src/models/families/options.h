@@ -2,7 +2,6 @@
 #ifndef TH_MODELS_FAMILIES_OPTIONS_H
 #define TH_MODELS_FAMILIES_OPTIONS_H
 
-#include "models/core.h"
 #include "tapehead/language_model.h"
 
 /* Returns the options of layer i's scores. */

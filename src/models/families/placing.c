@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "tapehead/tape.h"
 
 /* Where a matrix will be. */

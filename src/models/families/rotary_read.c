@@ -2,6 +2,8 @@
  * (5). Families whose layers with a window have another base have one rope_parameters for each kind of layer. */
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/family.h"
 #include "models/families/fields.h"
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/tensors.h"
 #include "tapehead/ops.h"
 #include "tapehead/tape.h"
 

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "models/core/files.h"
+
 void th_put_key(th_writer *w, const char *key)
 {
     fprintf(w->file, "%s\n  \"%s\": ", w->begun ? "," : "{", key);

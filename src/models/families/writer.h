@@ -2,9 +2,7 @@
 #ifndef TH_MODELS_FAMILIES_WRITER_H
 #define TH_MODELS_FAMILIES_WRITER_H
 
-#include <stdio.h>
-
-#include "models/core.h"
+#include "tapehead/base.h"
 
 typedef struct th_writer {
     FILE *file;

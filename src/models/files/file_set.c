@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
+
 struct th_set_file {
     th_set_file *next;
     bool removed, complete; /* the old file is removed; the new one waits for its name */

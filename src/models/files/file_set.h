@@ -14,7 +14,7 @@
 #ifndef TH_MODELS_FILES_FILE_SET_H
 #define TH_MODELS_FILES_FILE_SET_H
 
-#include "models/core.h"
+#include "tapehead/base.h"
 
 typedef struct th_set_file th_set_file;
 

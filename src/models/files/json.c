@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models/core/files.h"
 #include "models/files/json_build.h"
 
 static bool fail_at(const th_json_source *source, size_t byte, const char *trouble)

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "models/core.h"
+#include "tapehead/base.h"
 
 /* The source of a text, for error messages: "<operation>: <name>: ...". */
 typedef struct th_json_source {

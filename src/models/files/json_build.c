@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/files.h"
 #include "models/files/json.h"
 
 typedef struct reader {

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 
 /* Returns the first character at or after `at` that is not white space. */
 const char *th_json_skip_space(const char *at, const char *end);

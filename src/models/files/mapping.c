@@ -5,6 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
+#include "models/core/kernels.h"
+
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
 #endif

@@ -4,7 +4,7 @@
 #ifndef TH_MODELS_FILES_MAPPING_H
 #define TH_MODELS_FILES_MAPPING_H
 
-#include "models/core.h"
+#include "models/core/tensors.h"
 
 /* A part of an open file. */
 typedef struct th_file_part {

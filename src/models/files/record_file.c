@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 
 static th_status fail(th_record_file *f, int trouble)
 {

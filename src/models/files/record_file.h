@@ -3,7 +3,6 @@
 #ifndef TH_MODELS_FILES_RECORD_FILE_H
 #define TH_MODELS_FILES_RECORD_FILE_H
 
-#include "models/core.h"
 #include "tapehead/log.h"
 
 typedef struct th_record_file {

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "tapehead/files.h"
 
 static const char read_file[] = "file_read", write_file[] = "file_write";

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "models/core.h"
-
 /* The score of inactive beams: at the start only one beam is active, and a beam that ends becomes inactive. */
 static const double inactive_score = -1e9;
 

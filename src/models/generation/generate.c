@@ -2,7 +2,7 @@
  * generate_beams.c choose the tokens. */
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/tensors.h"
 #include "models/generation/generation.h"
 
 static const char operation[] = "generate";

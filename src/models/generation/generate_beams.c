@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/core.h"
 #include "models/generation/beam_search.h"
 #include "models/generation/generation.h"
 

@@ -1,7 +1,7 @@
 /* Checks the options and operands of th_generate, and fills in the defaults. */
 #include <math.h>
 
-#include "models/core.h"
+#include "models/core/tensors.h"
 #include "models/generation/generation.h"
 #include "tapehead/transformer.h"
 

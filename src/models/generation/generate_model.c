@@ -1,5 +1,6 @@
 /* Runs the model for generation: forward passes with the cache, in evaluation mode and without recording. Nothing
  * stays on the tape. */
+#include "models/core/tensors.h"
 #include "models/generation/generation.h"
 #include "tapehead/ops.h"
 #include "tapehead/transformer.h"

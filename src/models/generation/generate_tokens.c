@@ -1,5 +1,4 @@
 /* Generation token by token: greedy or sampled. */
-#include "models/core.h"
 #include "models/generation/generation.h"
 
 /* Returns a number in [0, 1) for token number i of a sequence. */

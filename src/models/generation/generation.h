@@ -4,7 +4,8 @@
 #ifndef TH_MODELS_GENERATION_GENERATION_H
 #define TH_MODELS_GENERATION_GENERATION_H
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/generation/sampling.h"
 #include "tapehead/cache.h"
 #include "tapehead/generate.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 
 /* -- memory -- */
 

@@ -7,7 +7,7 @@
 #ifndef TH_MODELS_GENERATION_SAMPLING_H
 #define TH_MODELS_GENERATION_SAMPLING_H
 
-#include "models/core.h"
+#include "models/core/kernels.h"
 #include "tapehead/base.h"
 
 typedef struct th_sampling {

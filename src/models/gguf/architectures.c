@@ -1,4 +1,5 @@
 /* The tables of all architectures. */
+#include "models/core/context.h"
 #include "models/gguf/architecture.h"
 
 #include <stdio.h>

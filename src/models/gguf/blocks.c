@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/kernels.h"
+
 enum { PIECE = 1 << 17 }; /* blocks that one thread checks at a time */
 
 typedef struct checking {

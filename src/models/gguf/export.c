@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
+#include "models/core/modules.h"
+#include "models/core/tensors.h"
 #include "models/families/family.h"
 #include "models/gguf/export.h"
 #include "models/gguf/options.h"

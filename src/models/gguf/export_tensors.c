@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
+#include "models/core/tensors.h"
 #include "models/families/options.h"
 #include "models/gguf/blocks.h"
 #include "models/gguf/export.h"

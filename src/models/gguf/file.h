@@ -11,7 +11,6 @@
 #ifndef TH_MODELS_GGUF_FILE_H
 #define TH_MODELS_GGUF_FILE_H
 
-#include "models/core.h"
 #include "models/families/ranges.h"
 #include "models/gguf/types.h"
 

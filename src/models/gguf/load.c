@@ -2,6 +2,8 @@
  * model takes memory. */
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/config.h"
 #include "models/families/family.h"
 #include "models/families/placing.h"

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/files/mapping.h"
 #include "models/gguf/file.h"
 

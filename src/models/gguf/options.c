@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/config.h"
 #include "models/families/family.h"
 #include "models/families/fields.h"

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/fields.h"
 #include "models/gguf/options.h"
 

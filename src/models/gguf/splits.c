@@ -1,6 +1,7 @@
 /* The ways to split text that both sides name. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/gguf/tokenizer.h"
 
 #define WORDS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"

@@ -1,6 +1,7 @@
 /* Reads tokenizers from GGUF files: builds the tokenizer.json that the values describe. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/gguf/tokenizer.h"
 #include "models/text/characters.h"
 #include "tapehead/gguf.h"

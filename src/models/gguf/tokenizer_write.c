@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/gguf/tokenizer.h"
 
 /* -- checks -- */

@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/files/record_file.h"
 
 struct th_event_log {

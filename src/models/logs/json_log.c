@@ -7,9 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/files/json.h"
 #include "models/files/record_file.h"
+#include "tapehead/tensor.h"
 
 struct th_json_log {
     th_record_file file;

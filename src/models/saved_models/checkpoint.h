@@ -3,7 +3,7 @@
 #ifndef TH_MODELS_SAVED_MODELS_CHECKPOINT_H
 #define TH_MODELS_SAVED_MODELS_CHECKPOINT_H
 
-#include "models/core.h"
+#include "models/core/training.h"
 #include "models/files/json.h"
 #include "models/saved_models/differences.h"
 #include "models/saved_models/safetensors.h"

@@ -1,6 +1,7 @@
 /* Compares the state in a file with the program that loads it. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 
 static bool same(double a, double b)

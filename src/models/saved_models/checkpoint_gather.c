@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
+
 static th_moment_part part_of_rank(const th_gathering *g, const th_saved_moment *m, int rank)
 {
     return th_saved_tensor_part_of_rank(g->optimizer, m->parameter, m->tensor, rank);

@@ -1,6 +1,7 @@
 /* Loads a checkpoint. Everything is verified and compared before the first number changes. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 
 /* Opens a checkpoint and verifies its header. Returns NULL with the error stored. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 #include "models/saved_models/checkpoint_gather.h"
 #include "models/saved_models/safetensors_write.h"

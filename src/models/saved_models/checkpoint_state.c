@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/saved_models/checkpoint.h"
 #include "tapehead/tape.h"
 

@@ -2,7 +2,7 @@
  * file, then one for all bytes before the tensors. */
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 
 static th_status fail(const th_stored_file *file, th_context *ctx, const char *operation, const char *trouble)

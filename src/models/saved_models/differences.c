@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 
 void th_report_print(const char *line, void *file)
 {

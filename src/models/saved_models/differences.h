@@ -3,7 +3,6 @@
 #ifndef TH_MODELS_SAVED_MODELS_DIFFERENCES_H
 #define TH_MODELS_SAVED_MODELS_DIFFERENCES_H
 
-#include "models/core.h"
 #include "tapehead/checkpoint.h"
 
 typedef enum th_difference {

@@ -2,7 +2,7 @@
 #ifndef TH_MODELS_SAVED_MODELS_HUGGING_FACE_H
 #define TH_MODELS_SAVED_MODELS_HUGGING_FACE_H
 
-#include "models/core.h"
+#include "models/core/files.h"
 #include "models/families/config.h"
 
 /* Sets path to a file of the folder. Returns false with the error stored if the path is too long. */

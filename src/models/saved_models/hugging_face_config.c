@@ -1,7 +1,7 @@
 /* The description of a model in a folder of transformers: its options, and the token that ends a text. */
 #include <unistd.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 #include "models/families/family.h"
 #include "models/saved_models/hugging_face.h"
 #include "tapehead/hugging_face.h"

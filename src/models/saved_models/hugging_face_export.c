@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/modules.h"
+#include "models/core/tensors.h"
 #include "models/families/family.h"
 #include "models/families/tensors.h"
 #include "models/files/file_set.h"

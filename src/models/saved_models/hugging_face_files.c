@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/tensors.h"
 #include "models/files/json.h"
 #include "models/saved_models/hugging_face.h"
 #include "tapehead/tape.h"

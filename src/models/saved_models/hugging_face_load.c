@@ -1,5 +1,7 @@
 /* Loads the weights of a model that transformers saved into a model. It compares the file with the model before it
  * reads anything. */
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/saved_models/hugging_face_source.h"
 #include "tapehead/tape.h"
 #include "tapehead/tensor.h"

@@ -1,5 +1,6 @@
 /* Makes a language model from a folder of transformers. It compares the file with the model that config.json describes
  * before that model takes memory. A frozen model gets its weights in their final type, one tensor after another. */
+#include "models/core/context.h"
 #include "models/families/placing.h"
 #include "models/saved_models/hugging_face_source.h"
 #include "models/saved_models/shapes_first.h"

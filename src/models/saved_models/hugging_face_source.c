@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/families/options.h"
 #include "models/saved_models/differences.h"
 #include "tapehead/tape.h"

@@ -1,7 +1,8 @@
 /* Lists the parameters of a model, and finds their tensors in a file: see checkpoint.h. */
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/modules.h"
 #include "models/saved_models/checkpoint.h"
 #include "tapehead/tape.h"
 

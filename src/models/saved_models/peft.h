@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "models/core.h"
+#include "models/core/modules.h"
 #include "models/families/family.h"
 
 #define TH_PEFT_CONFIG "adapter_config.json"

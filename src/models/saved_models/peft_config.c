@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/files/json.h"
 #include "models/saved_models/peft.h"
 

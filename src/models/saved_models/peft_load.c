@@ -1,6 +1,8 @@
 /* Attaches the adapters in a folder of PEFT to a language model. */
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/tensors.h"
 #include "models/saved_models/hugging_face.h"
 #include "models/saved_models/peft.h"
 #include "tapehead/ops.h"

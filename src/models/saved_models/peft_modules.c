@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/families/options.h"
 #include "models/families/tensors.h"
 #include "models/saved_models/hugging_face.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models/core/context.h"
 #include "models/families/writer.h"
 #include "models/files/file_set.h"
 #include "models/saved_models/hugging_face.h"

@@ -4,7 +4,7 @@
 #ifndef TH_MODELS_SAVED_MODELS_SAFETENSORS_H
 #define TH_MODELS_SAVED_MODELS_SAFETENSORS_H
 
-#include "models/core.h"
+#include "models/core/tensors.h"
 #include "models/saved_models/stored_types.h"
 #include "tapehead/safetensors.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 #include "models/files/json.h"
 #include "models/saved_models/safetensors.h"
 

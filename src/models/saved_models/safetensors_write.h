@@ -12,7 +12,7 @@
 #ifndef TH_MODELS_SAVED_MODELS_SAFETENSORS_WRITE_H
 #define TH_MODELS_SAVED_MODELS_SAFETENSORS_WRITE_H
 
-#include "models/core.h"
+#include "models/core/files.h"
 #include "tapehead/op.h"
 #include "tapehead/safetensors.h"
 

@@ -1,7 +1,7 @@
 /* Makes a model with shapes only for a comparison: see shapes_first.h. */
 #include "models/saved_models/shapes_first.h"
 
-#include "models/core.h"
+#include "models/core/context.h"
 #include "tapehead/context.h"
 
 th_status th_shapes_first(const th_safetensors *file, const th_language_model_options *options, const char *path,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/tensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers in this memory format");
 

@@ -1,6 +1,7 @@
 /* Saves and loads weights without the rest of a checkpoint. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 #include "models/saved_models/safetensors_write.h"
 #include "models/saved_models/shapes_first.h"

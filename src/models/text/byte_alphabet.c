@@ -1,7 +1,7 @@
 /* Converts bytes to characters and back: see byte_alphabet.h. */
 #include "models/text/byte_alphabet.h"
 
-#include "models/core.h"
+#include "models/core/files.h"
 
 #define FIRST_STAND_IN 0x100u
 #define STAND_INS (0x21u + 0x22u + 1u) /* the bytes 0-0x20, 0x7f-0xa0 and 0xad, in this order */

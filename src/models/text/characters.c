@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/files.h"
 #include "models/text/grow.h"
 
 /* -- characters -- */

@@ -1,6 +1,7 @@
 /* Converts tokens to text: to bytes in memory, or to whole characters in a stream. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/tokenizer.h"

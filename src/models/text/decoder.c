@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/characters.h"
 
 void th_decoder_release(th_decoder *d)

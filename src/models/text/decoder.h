@@ -2,7 +2,6 @@
 #ifndef TH_MODELS_TEXT_DECODER_H
 #define TH_MODELS_TEXT_DECODER_H
 
-#include "models/core.h"
 #include "models/text/piece.h"
 #include "tapehead/tokenizer.h"
 

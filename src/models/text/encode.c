@@ -2,6 +2,7 @@
  * up in a cache or merged, in memory that later words reuse. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/tokenizer.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "models/core.h"
+#include "models/core/files.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/unicode.h"

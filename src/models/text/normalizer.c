@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/unicode.h"

@@ -2,7 +2,6 @@
 #ifndef TH_MODELS_TEXT_NORMALIZER_H
 #define TH_MODELS_TEXT_NORMALIZER_H
 
-#include "models/core.h"
 #include "models/text/normal_form.h"
 #include "models/text/pattern/pattern.h"
 #include "models/text/piece.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/characters.h"
 
 void th_replacement_release(th_replacement *r)

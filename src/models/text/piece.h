@@ -2,7 +2,6 @@
 #ifndef TH_MODELS_TEXT_PIECE_H
 #define TH_MODELS_TEXT_PIECE_H
 
-#include "models/core.h"
 #include "models/text/pattern/pattern.h"
 #include "tapehead/tokenizer.h"
 

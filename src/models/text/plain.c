@@ -2,7 +2,8 @@
  * so the reference reads their files with the same meaning. */
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/characters.h"
 #include "models/text/tokenizer.h"

@@ -3,7 +3,6 @@
 #ifndef TH_MODELS_TEXT_SPLIT_H
 #define TH_MODELS_TEXT_SPLIT_H
 
-#include "models/core.h"
 #include "models/text/pattern/pattern.h"
 #include "models/text/piece.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/tokenizer.h"
 
 static th_status check(const th_tokenizer *t, const char *operation, const th_stop_stream *stream, const FILE *file)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/characters.h"
 

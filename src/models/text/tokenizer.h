@@ -3,7 +3,6 @@
 #ifndef TH_MODELS_TEXT_TOKENIZER_H
 #define TH_MODELS_TEXT_TOKENIZER_H
 
-#include "models/core.h"
 #include "models/files/file_set.h"
 #include "models/files/json.h"
 #include "models/text/added_tokens.h"

@@ -2,6 +2,8 @@
  * that pair_queue.h finds. */
 #include <string.h>
 
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/grow.h"
 #include "models/text/pair_queue.h"

@@ -1,5 +1,6 @@
 /* Damaged and invalid checkpoints are rejected before anything changes. */
-#include "kernels/machine/crc32c.h"
+#include "models/core/files.h"
+#include "models/core/training.h"
 #include "models/saved_models/safetensors_write.h"
 #include "tapehead/models.h"
 #include "tensor/tensor.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 
 static bool refuse(const th_json_source *source, const char *sentence)
 {

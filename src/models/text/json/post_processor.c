@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/files/json.h"
 #include "models/text/tokenizer.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/files/json.h"
 #include "models/text/json/readers.h"
 #include "models/text/tokenizer.h"

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/text/json/readers.h"
 
 static const char operation[] = "tokenizer_load";

@@ -2,6 +2,7 @@
  * Strip and Metaspace, which change tokens; ByteFallback; Fuse; a Strip, which changes the beginning of the text. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/decoder.h"
 #include "models/text/json/readers.h"
 

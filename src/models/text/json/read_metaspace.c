@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 #include "models/text/characters.h"
 
 bool th_read_character(const th_json_source *source, const json_t *value, const char *key, char character[5])

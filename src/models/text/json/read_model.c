@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 
 const th_json_limits th_model_limits = {.bytes = 64 << 20, .depth = 16, .memory = 512 << 20};
 

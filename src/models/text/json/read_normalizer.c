@@ -1,6 +1,7 @@
 /* Reads the "normalizer" of tokenizer.json. */
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/text/json/readers.h"
 #include "models/text/normalizer.h"
 

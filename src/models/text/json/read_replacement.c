@@ -1,4 +1,5 @@
 /* Reads replacements: see readers.h. */
+#include "models/core/context.h"
 #include "models/text/json/readers.h"
 
 #include <stdlib.h>

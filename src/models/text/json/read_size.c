@@ -1,4 +1,5 @@
 /* Compares a tokenizer with config.json: see readers.h. */
+#include "models/core/context.h"
 #include "models/text/json/readers.h"
 
 static int64_t added_from(const th_tokenizer *t, int64_t first)

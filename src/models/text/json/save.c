@@ -1,7 +1,8 @@
 /* Writes tokenizers to files that the reference reads: tokenizer.json, and GPT-2's vocab.json and merges.txt. */
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
+#include "models/core/files.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/tokenizer.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/core.h"
+#include "models/core/context.h"
 #include "models/text/characters.h"
 #include "models/text/grow.h"
 #include "models/text/pattern/expression.h"
