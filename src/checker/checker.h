@@ -10,7 +10,10 @@
 #ifndef TH_CHECKER_CHECKER_H
 #define TH_CHECKER_CHECKER_H
 
+#include <float.h>
+
 #include "autograd/tape.h"
+#include "checker/limits.h"
 #include "tapehead/gradient_check.h"
 #include "tensor/gradient_buffer.h"
 
@@ -99,6 +102,19 @@ typedef struct th_checker {
 static inline bool th_checker_in_bfloat16(const th_checker *checker)
 {
     return checker->options.float32 && checker->settings.precision == TH_PRECISION_BFLOAT16;
+}
+
+/* Returns the machine epsilon of the checking type. */
+static inline double th_last_place(const th_checker *checker)
+{
+    return checker->options.float32 ? FLT_EPSILON : DBL_EPSILON;
+}
+
+/* Returns the rounding unit of the function's computations: bfloat16's if products use it. bfloat16x3 has the unit of
+ * float32: the parts that it omits are at most the rounding of a float32 sum. */
+static inline double th_rounding_unit(const th_checker *checker)
+{
+    return th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EPSILON : th_last_place(checker);
 }
 
 /* In the precision int8 the gradients are those of float32 products, and differ from the slope of the rounded function.

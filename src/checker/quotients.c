@@ -6,19 +6,6 @@
 
 #include "kernels/elementwise/scalar.h"
 
-/* -- units of rounding -- */
-
-double th_last_place(const th_checker *checker)
-{
-    return checker->options.float32 ? FLT_EPSILON : DBL_EPSILON;
-}
-
-/* bfloat16x3 has the unit of float32: the parts that it omits are at most the rounding of a float32 sum. */
-double th_rounding_unit(const th_checker *checker)
-{
-    return th_checker_in_bfloat16(checker) ? TH_BFLOAT16_EPSILON : th_last_place(checker);
-}
-
 double th_line_magnitude(const th_line *line)
 {
     return line->direction || isinf(line->x) ? 1 : fmax(1, fabs(line->x));

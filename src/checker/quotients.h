@@ -55,10 +55,6 @@ static inline double *th_roundings_of(const th_quotients *quotients, int k)
     return th_bends_of(quotients, k) + quotients->count;
 }
 
-/* Returns the machine epsilon of the checking type. */
-double th_last_place(const th_checker *checker);
-/* Returns the rounding unit of the function's computations: that of bfloat16 if products use it. */
-double th_rounding_unit(const th_checker *checker);
 /* Returns the factor of all steps along a line: max(1, |x|) for an element. */
 double th_line_magnitude(const th_line *line);
 

@@ -16,22 +16,6 @@ static const char operation[] = "tape_write_html";
 static const char first_line[] = "<!DOCTYPE html>\n<!-- Tapehead's page of a tape -->\n";
 static const char end_of_sections[] = "\n<!-- end of sections -->\n";
 
-void th_html_text(FILE *file, const char *text)
-{
-    while (*text) {
-        const char *part;
-        size_t size;
-        const unsigned char c = (unsigned char)*text;
-        text += th_valid_utf8(text, &part, &size);
-        if (c == '<' || c == '>' || c == '&' || c == '"')
-            fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : "&quot;", file);
-        else if (c >= ' ' && c != 127)
-            fwrite(part, 1, size, file);
-        else
-            fputc(' ', file);
-    }
-}
-
 /* -- a new page -- */
 
 static void put_head(FILE *file, const char *title)
@@ -42,7 +26,7 @@ static void put_head(FILE *file, const char *title)
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
           "style-src 'unsafe-inline'; img-src data:\">\n<title>",
           file);
-    th_html_text(file, title);
+    th_write_html_text(file, title);
     fputs("</title>\n<style>\n", file);
     fwrite(page_style, 1, sizeof page_style - 1, file);
     fputs("</style>\n</head>\n<body>\n<main>", file);
@@ -58,7 +42,7 @@ static void put_foot(FILE *file)
 static void put_section(const th_page *page, FILE *file, const th_html_options *options, const char *title)
 {
     fputs("\n<section class=\"tape\">\n<h2>", file);
-    th_html_text(file, title);
+    th_write_html_text(file, title);
     fputs("</h2>\n<div class=\"static\">\n", file);
     th_page_write_svg(page, file);
     th_page_write_table(page, file);

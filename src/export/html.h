@@ -4,8 +4,6 @@
 
 #include "export/tape_json.h"
 
-/* Writes text with the characters that HTML reserves escaped; bytes that are not UTF-8 become U+FFFD. */
-void th_html_text(FILE *file, const char *text);
 /* Draws the graph as SVG: a row for each node, leaves at the left, arcs between nodes at the right. */
 void th_page_write_svg(const th_page *page, FILE *file);
 /* Writes a table of all tensors: name, shape, operation, value and gradient of small ones. */

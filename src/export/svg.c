@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "export/html.h"
+#include "io/text_output.h"
 #include "tensor/format.h"
 #include "tensor/utf8.h"
 
@@ -17,7 +18,7 @@ static int y_of(int64_t node)
 static void put_label(FILE *file, int x, int y, const char *anchor, const char *text)
 {
     fprintf(file, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">", x, y, anchor);
-    th_html_text(file, text);
+    th_write_html_text(file, text);
     fputs("</text>\n", file);
 }
 
@@ -69,7 +70,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     fprintf(file,
             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"22\" rx=\"4\" fill=\"none\" stroke=\"currentColor\"><title>",
             NODE_X, y_of(index), NODE_WIDTH);
-    th_html_text(file, node->path[0] ? node->path : "outside modules");
+    th_write_html_text(file, node->path[0] ? node->path : "outside modules");
     fputs("</title></rect>\n", file);
     th_append(text, sizeof text, "%" PRId64 " %.*s %s%s%.*s", index, th_utf8_fit(node->op->name, 32), node->op->name,
               output.ndim ? TH_TEXT(&output) : "", name[0] ? " = " : "", th_utf8_fit(name, 24), name);

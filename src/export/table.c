@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "export/html.h"
+#include "io/text_output.h"
 #include "tensor/convert.h"
 #include "tensor/decimal.h"
 #include "tensor/strided_iterator.h"
@@ -52,14 +53,15 @@ static void put_row(const th_page *page, FILE *file, int64_t index)
     fputs("<tr><td>", file);
     if (t->producer >= 0)
         fprintf(file, "%" PRId64 ": ", t->producer);
-    th_html_text(file, t->producer >= 0 ? th_listing_node(&page->listing, t->producer)->op->name : page->name[index]);
+    th_write_html_text(file,
+                       t->producer >= 0 ? th_listing_node(&page->listing, t->producer)->op->name : page->name[index]);
     if (t->producer >= 0 && page->name[index][0]) {
         fputs(" <b>", file);
-        th_html_text(file, page->name[index]);
+        th_write_html_text(file, page->name[index]);
         fputs("</b>", file);
     }
     fputs("</td><td>", file);
-    th_html_text(file, value.ndim ? TH_TEXT(&value) : "scalar");
+    th_write_html_text(file, value.ndim ? TH_TEXT(&value) : "scalar");
     fputs("</td>", file);
     put_cell(file, &value);
     put_cell(file, has_gradient ? &gradient : NULL);

@@ -53,3 +53,19 @@ size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED])
         snprintf(escaped, TH_JSON_ESCAPED, "%.*s", (int)size, part);
     return taken;
 }
+
+void th_write_html_text(FILE *file, const char *text)
+{
+    while (*text) {
+        const char *part;
+        size_t size;
+        const unsigned char c = (unsigned char)*text;
+        text += th_valid_utf8(text, &part, &size);
+        if (c == '<' || c == '>' || c == '&' || c == '"')
+            fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : "&quot;", file);
+        else if (c >= ' ' && c != 127)
+            fwrite(part, 1, size, file);
+        else
+            fputc(' ', file);
+    }
+}

@@ -4,6 +4,7 @@
 #define TH_IO_TEXT_OUTPUT_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "private_api.h"
 #include "tensor/utf8.h"
@@ -22,5 +23,8 @@ enum { TH_JSON_ESCAPED = 8 };
  * backslashes and control characters (C0, DEL, C1: terminals obey them); invalid bytes become U+FFFD. Returns the
  * number of bytes of text that it consumed. */
 TH_PRIVATE_API size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED]);
+
+/* Writes text with the characters that HTML reserves escaped, and a space for each control character. */
+void th_write_html_text(FILE *file, const char *text);
 
 #endif

@@ -1,11 +1,10 @@
 /* Heads that rotate neighbors become heads that rotate halves, by another order of the rows of queries and keys. Of the
  * rotated rows of each head, the even ones come first, then the odd ones. Scores do not depend on the order of rows. */
-#include "models/core/modules.h"
-#include "models/families/family.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/modules.h"
+#include "models/families/family.h"
 #include "tapehead/ops.h"
 #include "tapehead/tensor.h"
 

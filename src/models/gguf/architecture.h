@@ -43,4 +43,8 @@ void th_gguf_list_architectures(char *text, size_t bytes);
 /* Returns a copy of the family with the names of GGUF files. Its prefix is empty. */
 th_family th_gguf_family(const th_gguf_architecture *a);
 
+enum { TH_GGUF_LONGEST_KEY = 128 };
+/* Writes the architecture's name, a dot and the key to full. Returns full. */
+const char *th_gguf_key(const th_gguf_architecture *a, const char *key, char full[TH_GGUF_LONGEST_KEY]);
+
 #endif

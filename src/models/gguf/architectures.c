@@ -1,9 +1,10 @@
 /* The tables of all architectures. */
-#include "models/core/context.h"
 #include "models/gguf/architecture.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "models/core/context.h"
 
 /* -- names of tensors -- */
 
@@ -155,4 +156,10 @@ th_family th_gguf_family(const th_gguf_architecture *a)
     family.classifier = "output.weight";
     family.other_classifier = NULL;
     return family;
+}
+
+const char *th_gguf_key(const th_gguf_architecture *a, const char *key, char full[TH_GGUF_LONGEST_KEY])
+{
+    snprintf(full, TH_GGUF_LONGEST_KEY, "%s.%s", a->name, key);
+    return full;
 }

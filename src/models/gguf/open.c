@@ -1,6 +1,5 @@
 /* Opens GGUF files: reads the header into memory and checks it. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,18 +8,6 @@
 #include "models/core/files.h"
 #include "models/files/mapping.h"
 #include "models/gguf/file.h"
-
-bool th_gguf_refuse(const th_gguf *file, const char *format, ...)
-{
-    char sentence[400] = "";
-    va_list arguments;
-    va_start(arguments, format);
-    th_append_arguments(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-    if (!th_failed(file->ctx))
-        th_fail(file->ctx, TH_ERROR_FILE, file->operation, "%.300s: %s", file->path, sentence);
-    return false;
-}
 
 static bool no_memory(const th_gguf *file, size_t bytes)
 {

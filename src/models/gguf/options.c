@@ -11,12 +11,6 @@
 #include "models/families/family.h"
 #include "models/families/fields.h"
 
-const char *th_gguf_key(const th_gguf_architecture *a, const char *key, char full[TH_GGUF_LONGEST_KEY])
-{
-    snprintf(full, TH_GGUF_LONGEST_KEY, "%s.%s", a->name, key);
-    return full;
-}
-
 /* -- the architecture -- */
 
 const th_gguf_architecture *th_gguf_architecture_of(const th_gguf *file)

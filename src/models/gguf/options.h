@@ -15,10 +15,6 @@ void th_gguf_read_positions(const th_gguf *file, const th_gguf_architecture *a, 
 /* Writes the values that th_gguf_read_options reads. options is normal. */
 void th_gguf_write_options(th_gguf_writer *w, const th_gguf_architecture *a, const th_language_model_options *options);
 
-enum { TH_GGUF_LONGEST_KEY = 128 };
-/* Writes the architecture's name, a dot and the key to full. Returns full. */
-const char *th_gguf_key(const th_gguf_architecture *a, const char *key, char full[TH_GGUF_LONGEST_KEY]);
-
 /* Names of tensors with a factor for each pair of rotary positions: TH_GGUF_ONE_FACTOR; short and long. */
 #define TH_GGUF_FREQUENCIES "rope_freqs.weight"
 #define TH_GGUF_SHORT "rope_factors_short.weight"

@@ -1,9 +1,23 @@
 /* Finds values and tensors of an open GGUF file, and converts values. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/core/context.h"
 #include "models/gguf/file.h"
+
+bool th_gguf_refuse(const th_gguf *file, const char *format, ...)
+{
+    char sentence[400] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    th_append_arguments(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    if (!th_failed(file->ctx))
+        th_fail(file->ctx, TH_ERROR_FILE, file->operation, "%.300s: %s", file->path, sentence);
+    return false;
+}
 
 static int compare_key(const void *key, const void *value)
 {

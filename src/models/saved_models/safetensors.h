@@ -1,5 +1,5 @@
 /* The internals of an open safetensors file: safetensors_header.c verifies one file, safetensors_open.c opens one
- * file or the files of an index, safetensors_read.c reads tensors. (Writing: safetensors_write.h.) Files are read,
+ * file or the files of an index, safetensors_read.c finds and reads tensors. (Writing: safetensors_write.h.) Files are read,
  * so a file that is truncated while it is open gives an error, not a signal. Only hugging_face_model.c maps matrices. */
 #ifndef TH_MODELS_SAVED_MODELS_SAFETENSORS_H
 #define TH_MODELS_SAVED_MODELS_SAFETENSORS_H
@@ -47,8 +47,6 @@ void th_stored_sort(const th_stored **by_name, int64_t count);
 /* Returns the tensor of that name in a sorted array, or NULL. */
 const th_stored *th_stored_search(const th_stored *const *by_name, int64_t count, const char *name);
 
-/* Returns the tensor of that name. Checks the arguments of a public function; returns NULL with the error stored. */
-const th_stored *th_stored_find(const th_safetensors *file, const char *name, const char *operation);
 /* Reads `bytes` at `begin` of the file. TH_ERROR_FILE. */
 th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t begin, void *to, size_t bytes,
                           const char *operation);

@@ -13,28 +13,6 @@
 
 static const char operation[] = "safetensors_open";
 
-/* -- order -- */
-
-static int compare_names(const void *a, const void *b)
-{
-    const th_stored *const *x = a, *const *y = b;
-    return strcmp((*x)->tensor.name, (*y)->tensor.name);
-}
-
-void th_stored_sort(const th_stored **by_name, int64_t count)
-{
-    if (count > 0)
-        qsort(by_name, (size_t)count, sizeof *by_name, compare_names);
-}
-
-const th_stored *th_stored_search(const th_stored *const *by_name, int64_t count, const char *name)
-{
-    const th_stored wanted = {.tensor.name = name}, *const key = &wanted;
-    const th_stored *const *found =
-        count > 0 ? bsearch(&key, by_name, (size_t)count, sizeof *by_name, compare_names) : NULL;
-    return found ? *found : NULL;
-}
-
 /* -- closing -- */
 
 static void release(th_context *ctx, void *object)
@@ -130,7 +108,8 @@ static bool is_plain_name(const char *name)
 }
 
 /* Returns the tensor `name` of the file `file_name` in the index's folder. Returns NULL with the error stored. */
-static const th_stored *indexed(th_safetensors *f, const th_json_source *index, const char *name, const char *file_name)
+static const th_stored *find_in_named_file(th_safetensors *f, const th_json_source *index, const char *name,
+                                           const char *file_name)
 {
     char path[TH_MAX_PATH];
     const char *slash = strrchr(index->name, '/');
@@ -162,7 +141,7 @@ static bool read_index(th_safetensors *f, const th_json_source *index, const jso
     json_object_foreach (map, name, file) {
         if (!json_is_string(file))
             return fail_index(index, name, "has no file name in the index");
-        if ((*entry++ = indexed(f, index, name, json_string_value(file))) == NULL)
+        if ((*entry++ = find_in_named_file(f, index, name, json_string_value(file))) == NULL)
             return false;
     }
     memcpy(f->by_name, f->in_order, (size_t)count * sizeof *f->by_name);
@@ -193,7 +172,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* Finds the file to open: in a folder the single file or, without one, the index. */
-static bool choose(th_context *ctx, const char *path, char chosen[TH_MAX_PATH])
+static bool resolve_path(th_context *ctx, const char *path, char chosen[TH_MAX_PATH])
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     struct stat status;
@@ -225,7 +204,7 @@ th_safetensors *th_safetensors_open(th_context *ctx, const char *path)
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
         return NULL;
     }
-    if (!choose(ctx, path, chosen))
+    if (!resolve_path(ctx, path, chosen))
         return NULL;
     th_safetensors *f = th_allocate(ctx, sizeof *f);
     if (f == NULL) {
@@ -271,20 +250,4 @@ const char *th_safetensors_metadata(const th_safetensors *file, const char *key)
         if (strcmp(first->metadata[i].name, key) == 0)
             return first->metadata[i].text;
     return NULL;
-}
-
-const th_stored *th_stored_find(const th_safetensors *file, const char *name, const char *what)
-{
-    if (file == NULL) {
-        th_fail_last(TH_ERROR_ARGUMENT, what, "the file is NULL");
-        return NULL;
-    }
-    if (!th_usable_context(file->ctx, what))
-        return NULL;
-    char quoted[TH_QUOTED];
-    const th_stored *stored = name ? th_stored_search(file->by_name, file->count, name) : NULL;
-    if (stored == NULL)
-        th_fail(file->ctx, TH_ERROR_FILE, what, "there is no tensor \"%s\" in %.300s",
-                th_quote(name ? name : "NULL", quoted), file->n_files > 0 ? file->file[0].path : "the index");
-    return stored;
 }

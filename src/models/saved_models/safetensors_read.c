@@ -1,5 +1,6 @@
-/* Reads tensors of a safetensors file, and computes checksums of them. */
+/* Finds and reads tensors of a safetensors file, and computes checksums of them. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +11,47 @@
 #include "models/saved_models/safetensors.h"
 
 enum { CHUNK = 16 * 1024 }; /* a thread of musl has 128 KiB of stack */
+
+/* -- order by name -- */
+
+static int compare_names(const void *a, const void *b)
+{
+    const th_stored *const *x = a, *const *y = b;
+    return strcmp((*x)->tensor.name, (*y)->tensor.name);
+}
+
+void th_stored_sort(const th_stored **by_name, int64_t count)
+{
+    if (count > 0)
+        qsort(by_name, (size_t)count, sizeof *by_name, compare_names);
+}
+
+const th_stored *th_stored_search(const th_stored *const *by_name, int64_t count, const char *name)
+{
+    const th_stored wanted = {.tensor.name = name}, *const key = &wanted;
+    const th_stored *const *found =
+        count > 0 ? bsearch(&key, by_name, (size_t)count, sizeof *by_name, compare_names) : NULL;
+    return found ? *found : NULL;
+}
+
+/* Returns the tensor of that name. Checks the arguments of a public function; returns NULL with the error stored. */
+static const th_stored *find(const th_safetensors *file, const char *name, const char *operation)
+{
+    if (file == NULL) {
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "the file is NULL");
+        return NULL;
+    }
+    if (!th_usable_context(file->ctx, operation))
+        return NULL;
+    char quoted[TH_QUOTED];
+    const th_stored *stored = name ? th_stored_search(file->by_name, file->count, name) : NULL;
+    if (stored == NULL)
+        th_fail(file->ctx, TH_ERROR_FILE, operation, "there is no tensor \"%s\" in %.300s",
+                th_quote(name ? name : "NULL", quoted), file->n_files > 0 ? file->file[0].path : "the index");
+    return stored;
+}
+
+/* -- bytes and elements -- */
 
 th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t begin, void *to, size_t bytes,
                           const char *operation)
@@ -108,7 +150,7 @@ static th_status refuse_type(th_context *ctx, const th_stored *stored, const cha
 th_tensor *th_safetensors_read(th_safetensors *file, const char *name)
 {
     static const char operation[] = "safetensors_read";
-    const th_stored *stored = th_stored_find(file, name, operation);
+    const th_stored *stored = find(file, name, operation);
     if (stored == NULL)
         return NULL;
     if (!stored->type->readable) {
@@ -127,7 +169,7 @@ th_tensor *th_safetensors_read(th_safetensors *file, const char *name)
 th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_tensor *handle)
 {
     static const char operation[] = "safetensors_read_into";
-    const th_stored *stored = th_stored_find(file, name, operation);
+    const th_stored *stored = find(file, name, operation);
     if (stored == NULL)
         return file ? th_error_code(file->ctx) : TH_ERROR_ARGUMENT;
     th_tensor_impl *t = th_usable(handle, file->ctx, operation, "t");

@@ -1,9 +1,10 @@
 /* Reads replacements: see readers.h. */
-#include "models/core/context.h"
 #include "models/text/json/readers.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "models/core/context.h"
 
 enum { MAX_BYTES = 512 };
 
