@@ -9,7 +9,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/machine/machine.h"
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 
 /* The instruction sets (th_isas), then further ways to multiply bfloat16 parts (th_isa_choices). From FUSED on, all have
  * fused multiply-add and give the same bits. */

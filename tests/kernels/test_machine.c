@@ -10,7 +10,7 @@
 #include "kernels/machine/openblas.h"
 #include "kernels/machine/paths.h"
 #include "kernels/machine/processors.h"
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 #include "suite.h"
 #include "tapehead/tapehead.h"
 

@@ -7,7 +7,7 @@ set -eu
 cd "$1/src"
 
 core='models/core'
-kernels='kernels/dtype.h kernels/kernels.h kernels/product_kernels.h kernels/sizes.h'
+kernels='kernels/dtype.h kernels/kernels.h kernels/product_block.h kernels/product_kernels.h kernels/sizes.h'
 folders="
     kernels:
     kernels/machine:    $kernels

@@ -10,7 +10,7 @@
 
 #include "kernels/attention/attention_tile.h"
 #include "kernels/machine/parallel.h"
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 
 enum {
     KEY_BLOCK = 1024, /* keys between two changes of the running maximum */

@@ -5,7 +5,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/kernels.h"
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 #include "kernels/sizes.h"
 
 enum {

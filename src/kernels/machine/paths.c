@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "kernels/machine/locks.h"
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 
 enum { ROUNDS = 7, MOST_PATHS = 4, PAD = 16 /* numbers that packing writes past a panel: a register */ };
 

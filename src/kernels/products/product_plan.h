@@ -3,8 +3,8 @@
 #ifndef TH_KERNELS_PRODUCTS_PRODUCT_PLAN_H
 #define TH_KERNELS_PRODUCTS_PRODUCT_PLAN_H
 
+#include "kernels/product_block.h"
 #include "kernels/products/product.h"
-#include "kernels/products/product_block.h"
 #include "kernels/sizes.h"
 
 typedef struct th_product_plan {

@@ -6,7 +6,7 @@
 #ifndef TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 #define TH_KERNELS_BFLOAT16_VECTOR_PART_KERNELS_H
 
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 #include "kernels/sizes.h"
 #include "kernels/vector/float_state.h"
 #include "kernels/vector/vector.h"

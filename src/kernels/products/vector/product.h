@@ -3,7 +3,7 @@
 #ifndef TH_KERNELS_PRODUCTS_VECTOR_PRODUCT_H
 #define TH_KERNELS_PRODUCTS_VECTOR_PRODUCT_H
 
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 #include "kernels/vector/vector.h"
 
 enum {

@@ -2,7 +2,7 @@
  * numbers are added as integers, four at a time, so these sums are exact. */
 #include "kernels/products/product_int8.h"
 
-#include "kernels/products/product_block.h"
+#include "kernels/product_block.h"
 #include "kernels/vector/float16.h"
 #include "kernels/vector/vector_math.h"
 

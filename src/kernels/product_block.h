@@ -1,8 +1,8 @@
 /* The interface between the driver of native matrix products (product_native.c) and its vector kernels
  * (vector/product_*.c, bfloat16/vector). It defines tile sizes, the layout of packed operands, and the block of C that
  * one kernel call computes. */
-#ifndef TH_KERNELS_PRODUCTS_PRODUCT_BLOCK_H
-#define TH_KERNELS_PRODUCTS_PRODUCT_BLOCK_H
+#ifndef TH_KERNELS_PRODUCT_BLOCK_H
+#define TH_KERNELS_PRODUCT_BLOCK_H
 
 #include <stdint.h>
 
