@@ -1,5 +1,4 @@
-/* The float64 replay of a tape (src/export/replay.h): its budget, to the unit; whether it notices that a leaf was changed; what it
- * computes for tapes in float32; errors. */
+/* The float64 replay of a tape (src/export/replay.h): its budget, to the unit; changed leaves; tapes in float32; errors. */
 #include <math.h>
 
 #include "export/replay.h"

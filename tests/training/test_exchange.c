@@ -1,4 +1,4 @@
-/* What one process of a group sends, receives and adds in a step: every message, its bytes, the sums, and the memory. The
+/* Every message of one process of a group in a step, and its bytes; the sums; the memory. The
  * test is the transport, and computes what the other processes would send. */
 #include <string.h>
 

@@ -47,7 +47,7 @@ START_TEST(a_checkpoint_has_everything)
 }
 END_TEST
 
-/* The next random number of each stream, and those of a step that is repeated, are the same. */
+/* All random streams continue, also in a repeated step. */
 START_TEST(random_streams_continue)
 {
     step();
