@@ -153,5 +153,5 @@ class Build:
         """The objects of a program's own sources, with their paths."""
         folder, words = self.programs[program]
         return [os.path.join(folder, word) for word in words if word.endswith(".o")] + [
-            os.path.join(folder, word) for word in words if word.endswith("libtile_model.a")
+            os.path.join(folder, word) for word in words if word.endswith(("libtile_model.a", "liblanguage_model_parts.a"))
         ]
