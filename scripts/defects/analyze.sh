@@ -67,7 +67,7 @@ analyze_cppcheck() {
             --template='{file}:{line}:{column}: {severity}: {message} [{id}]' -I include -I src -I tests/support -I examples -I programs -I "$build/lists" \
             -D_GNU_SOURCE -DTAPEHEAD_NO_LOCATIONS -DTAPEHEAD_TILES '-DTAPEHEAD_VERSION="0"' '-DFIXTURES=""' '-DPLUGIN=""' \
             -DTIME_LIMIT='"1"' -DTH_VECTOR_BYTES=32 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=1 -DTH_REAL_BITS=32 -DTH_INSTANCE=f32_avx2 -D__AVX2__=1 -D__FMA__=1 \
-            -D__x86_64__=1 src examples programs bench tests 2>&1
+            -D__x86_64__=1 src examples programs teaching/lessons bench tests 2>&1
     ) | sed -e '/^Checking /d' -e 's|^\([0-9]*\)/\1 files checked.*|analyzed: \1|' -e '/^[0-9/]* files checked /d' \
         >"$build/cppcheck.txt"
     findings cppcheck <"$build/cppcheck.txt"

@@ -23,7 +23,7 @@ def is_analyzed(entry):
     instance = INSTANCE.search(entry["command"])
     if instance:
         return instance.groups() == ANALYZED_INSTANCE
-    return any(pathlib.Path(entry["file"]).is_relative_to(ROOT / folder) for folder in ("src", "examples", "programs", "bench"))
+    return any(pathlib.Path(entry["file"]).is_relative_to(ROOT / folder) for folder in ("src", "examples", "programs", "teaching/lessons", "bench"))
 
 
 def gcc_command(entry):
