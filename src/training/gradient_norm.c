@@ -56,7 +56,7 @@ void th_sum_squares(const th_tensor_impl *t, int64_t first, int64_t end, double 
     th_parallel(t->ctx->threads, end - first, sum_chunk, &task);
 }
 
-void th_sum_shares(const th_tensor_impl *t, int64_t first, int64_t end, double unit, double *sums)
+void th_sum_scaled_squares(const th_tensor_impl *t, int64_t first, int64_t end, double unit, double *sums)
 {
     const int64_t numel = th_tensor_numel(t);
     for (int64_t chunk = first; chunk < end; chunk++) {
@@ -94,7 +94,7 @@ static double sum_of(const th_tensor_impl *t, double unit)
         if (unit == 0)
             th_sum_squares(t, first, end, partial);
         else
-            th_sum_shares(t, first, end, unit, partial);
+            th_sum_scaled_squares(t, first, end, unit, partial);
         for (int64_t i = 0; i < end - first; i++)
             sum += partial[i];
     }

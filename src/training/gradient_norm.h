@@ -18,7 +18,7 @@ int64_t th_norm_chunks(const th_tensor_impl *t);
 /* Computes the sum of squares of each chunk, sums [end - first]. */
 void th_sum_squares(const th_tensor_impl *t, int64_t first, int64_t end, double *sums);
 /* The same in units of a number: of (|g| / unit)^2, for squares that would overflow. */
-void th_sum_shares(const th_tensor_impl *t, int64_t first, int64_t end, double unit, double *sums);
+void th_sum_scaled_squares(const th_tensor_impl *t, int64_t first, int64_t end, double unit, double *sums);
 /* The first element that is not finite; or element -1 and the largest absolute value. */
 typedef struct th_gradient_extreme {
     int64_t element;

@@ -67,7 +67,8 @@ static void consider(nearest *n, const char *name, int at_distance)
     strcpy(n->name[place], name);
 }
 
-static th_status refuse(th_module *m, const char *operation, const char *pattern, int group)
+/* Fails for a pattern that matches no parameter, and names the nearest parameters. */
+static th_status fail_unmatched(th_module *m, const char *operation, const char *pattern, int group)
 {
     nearest n = {0};
     char list[2 * TH_FULL_NAME_SIZE] = "";
@@ -87,7 +88,7 @@ th_status th_optimizer_check_groups(th_module *m, const char *operation, const t
         for (th_parameter_iterator p = th_module_parameters(m); !used && th_parameter_next(&p);)
             used = fnmatch(groups[g].pattern, p.name, 0) == 0;
         if (!used)
-            return refuse(m, operation, groups[g].pattern, g);
+            return fail_unmatched(m, operation, groups[g].pattern, g);
     }
     return TH_OK;
 }

@@ -57,7 +57,7 @@ static th_status collect(th_optimizer *o)
 {
     if (!o->shards.looped)
         forget_rejected(o);
-    th_shards_complete(o);
+    th_shards_mark_due(o);
     if (th_moments_ensure(o) != TH_OK)
         return o->ctx->error;
     th_optimizer_sort(o);

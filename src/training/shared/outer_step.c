@@ -46,7 +46,7 @@ static range range_of(const th_optimizer *o, const th_block_run *run, bool owned
 }
 
 /* Calls function for chunks of all due parameters; of those that this process owns, if `owned`. */
-static void visit(const th_optimizer *o, bool owned, void (*function)(void *range, int64_t index, int worker))
+static void visit_due(const th_optimizer *o, bool owned, void (*function)(void *range, int64_t index, int worker))
 {
     th_block_run run;
     for (int64_t at = 0; th_next_run(o, true, &at, &run);) {
@@ -108,14 +108,14 @@ static th_status join_parameters(th_optimizer *o)
 {
     double norm;
     const th_shard_values *values;
-    visit(o, false, subtract_chunk);
+    visit_due(o, false, subtract_chunk);
     if (th_gradient_exchange_sum(o->buffers->exchange, o) != TH_OK)
         return TH_ERROR_PROCESS;
     if (th_shared_norm(o, true, &norm, &values) != TH_OK) {
-        visit(o, false, restore_chunk);
+        visit_due(o, false, restore_chunk);
         return o->ctx->error;
     }
-    visit(o, true, update_chunk);
+    visit_due(o, true, update_chunk);
     return th_gradient_exchange_parameters(o->buffers->exchange, o);
 }
 

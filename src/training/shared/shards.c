@@ -316,7 +316,7 @@ th_status th_shards_check(const th_optimizer *o)
     return TH_OK;
 }
 
-void th_shards_complete(th_optimizer *o)
+void th_shards_mark_due(th_optimizer *o)
 {
     const bool looped = o->shards.looped;
     for (int64_t i = 0; i < o->count; i++) {

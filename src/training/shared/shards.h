@@ -49,9 +49,9 @@ void th_shards_forget(th_optimizer *o);
 
 /* TH_ERROR_STATE if the program has not computed all shards of this process. */
 th_status th_shards_check(const th_optimizer *o);
-/* Without a loop: the gradients are the gradients of the only shard. After a loop: parameters whose gradients were emptied
- * since, for example because they were frozen, are no longer due. */
-void th_shards_complete(th_optimizer *o);
+/* Marks the parameters that are due. Without a loop, the gradients are the gradients of the only shard. After a loop,
+ * parameters whose gradients were emptied since, for example because they were frozen, are not due. */
+void th_shards_mark_due(th_optimizer *o);
 /* Adds the open nodes to the block's own gradients: the sum over all shards, if this process has all of them. */
 void th_shards_sum(th_optimizer *o);
 /* Sets the weight and the loss of `count` shards. TH_ERROR_VALUE if the weight is too small or not finite. */

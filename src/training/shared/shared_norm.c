@@ -52,7 +52,7 @@ static th_status gather_sums(const th_optimizer *o, double unit)
         if (unit == 0)
             th_sum_squares(t, it.first, it.end, sums);
         else
-            th_sum_shares(t, it.first, it.end, unit, sums);
+            th_sum_scaled_squares(t, it.first, it.end, unit, sums);
         sums += it.end - it.first;
     }
     return th_group_all_gather(o->group, operation, s->block, (size_t)s->block_numbers * sizeof *s->block);
