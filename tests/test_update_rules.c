@@ -61,11 +61,17 @@ static th_optimizer *sample_new(const th_update_rule *rule, int i)
     ck_abort_msg("add a sample of the options of %s", rule->name);
 }
 
-/* Memory that a rule updates, in one of the two types. */
+/* N elements of one of the two types. */
+typedef union numbers {
+    float narrow[N];
+    double wide[N];
+} numbers;
+
+/* Memory that a rule updates. */
 typedef struct memory {
     th_dtype dtype;
     size_t element;
-    double parameter[N], gradient[N], moment[TH_MAX_MOMENTS][N]; /* N elements of dtype each */
+    numbers parameter, gradient, moment[TH_MAX_MOMENTS];
 } memory;
 
 static memory memory_of(th_dtype dtype)
@@ -77,17 +83,17 @@ static memory memory_of(th_dtype dtype)
     return m;
 }
 
-static void set(const memory *m, double *array, int i, double value)
+static void set(const memory *m, numbers *to, int i, double value)
 {
     if (m->dtype == TH_FLOAT32)
-        ((float *)array)[i] = (float)value;
+        to->narrow[i] = (float)value;
     else
-        array[i] = value;
+        to->wide[i] = value;
 }
 
-static double get(const memory *m, const double *array, int i)
+static double get(const memory *m, const numbers *from, int i)
 {
-    return m->dtype == TH_FLOAT32 ? (double)((const float *)array)[i] : array[i];
+    return m->dtype == TH_FLOAT32 ? (double)from->narrow[i] : from->wide[i];
 }
 
 /* Updates elements first to end - 1. */
@@ -103,8 +109,8 @@ static void update(const th_optimizer *o, memory *m, int64_t steps, int first, i
                          .steps = steps};
     void *moment[TH_MAX_MOMENTS] = {NULL};
     for (int i = 0; i < o->n_moments; i++)
-        moment[i] = (char *)m->moment[i] + at;
-    o->rule->update(&u, end - first, (char *)m->parameter + at, (char *)m->gradient + at, moment);
+        moment[i] = (char *)&m->moment[i] + at;
+    o->rule->update(&u, end - first, (char *)&m->parameter + at, (char *)&m->gradient + at, moment);
 }
 
 static const th_dtype dtypes[] = {TH_FLOAT32, TH_FLOAT64};
@@ -140,8 +146,8 @@ START_TEST(parts_get_the_bits_of_one_update)
             for (int cut = 1; cut < N; cut += 5) {
                 memory whole = memory_of(dtypes[d]);
                 for (int k = 0; k < N; k++) {
-                    set(&whole, whole.parameter, k, sin(k + 1));
-                    set(&whole, whole.gradient, k, cos(3 * k));
+                    set(&whole, &whole.parameter, k, sin(k + 1));
+                    set(&whole, &whole.gradient, k, cos(3 * k));
                 }
                 memory parts = whole;
                 for (int64_t steps = 0; steps < 3; steps++) {
@@ -151,7 +157,7 @@ START_TEST(parts_get_the_bits_of_one_update)
                 }
                 ck_assert_mem_eq(&whole, &parts, sizeof whole);
                 for (int k = 0; k < N; k++)
-                    ck_assert(get(&whole, whole.parameter, k) != sin(k + 1));
+                    ck_assert(get(&whole, &whole.parameter, k) != sin(k + 1));
             }
 }
 END_TEST
@@ -165,7 +171,7 @@ START_TEST(zeros_remain_zeros)
             bool zeros = true;
             update(o, &m, 0, 0, N);
             for (int k = 0; k < N; k++)
-                zeros = zeros && get(&m, m.parameter, k) == 0;
+                zeros = zeros && get(&m, &m.parameter, k) == 0;
             ck_assert_int_eq(zeros, rules[_i]->keeps_zeros(o->options));
         }
 }
@@ -178,13 +184,13 @@ START_TEST(moments_stay_below_their_limit)
         for (int d = 0; d < 2; d++) {
             memory m = memory_of(dtypes[d]);
             for (int k = 0; k < N; k++)
-                set(&m, m.gradient, k, m.dtype == TH_FLOAT32 ? -3e38 : 1.7e308);
+                set(&m, &m.gradient, k, m.dtype == TH_FLOAT32 ? -3e38 : 1.7e308);
             for (int64_t steps = 0; steps < 9; steps++)
                 update(o, &m, steps, 0, N);
             for (int moment = 0; moment < o->n_moments; moment++) {
                 const double limit = rules[_i]->largest_moment(moment, m.dtype);
-                ck_assert(fabs(get(&m, m.moment[moment], 0)) <= limit);
-                ck_assert(fabs(get(&m, m.moment[moment], 0)) > limit / 1e4);
+                ck_assert(fabs(get(&m, &m.moment[moment], 0)) <= limit);
+                ck_assert(fabs(get(&m, &m.moment[moment], 0)) > limit / 1e4);
             }
         }
 }
