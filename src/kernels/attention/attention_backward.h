@@ -1,5 +1,5 @@
-/* Shared by the two passes of attention's backward: the gradients of q, k and v (attention_backward.c), and the
- * gradient of the additive mask (attention_mask_gradient.c). */
+/* The two passes of attention's backward: the gradients of q, k and v (attention_backward.c), and the gradient of the
+ * additive mask (attention_mask_gradient.c). Both compute tiles (attention_backward_tile.c). */
 #ifndef TH_KERNELS_ATTENTION_ATTENTION_BACKWARD_H
 #define TH_KERNELS_ATTENTION_ATTENTION_BACKWARD_H
 
