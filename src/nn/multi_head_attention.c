@@ -7,32 +7,15 @@
 #include "tapehead/tensor.h"
 #include "tensor/context.h"
 
+#define ROTARY_OPTION(kind, member) TH_MODULE_##kind(th_attention_layer, scores.member)
 /* (The norms of queries and keys are modules.) */
 static const th_module_option attention_options[] = {
-    TH_MODULE_INTEGER(th_attention_layer, heads),
-    TH_MODULE_INTEGER(th_attention_layer, kv_heads),
-    TH_MODULE_REAL(th_attention_layer, dropout),
-    TH_MODULE_REAL(th_attention_layer, scale),
-    TH_MODULE_FLAG(th_attention_layer, scores.rotary),
-    TH_MODULE_CHOICE(th_attention_layer, scores.rotary_pairing),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_base),
-    TH_MODULE_INTEGER(th_attention_layer, scores.rotary_width),
-    TH_MODULE_CHOICE(th_attention_layer, scores.rotary_scaling.kind),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.factor),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.low_freq_factor),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.high_freq_factor),
-    TH_MODULE_INTEGER(th_attention_layer, scores.rotary_scaling.original_length),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.attention_factor),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.beta_fast),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.beta_slow),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.mscale),
-    TH_MODULE_REAL(th_attention_layer, scores.rotary_scaling.mscale_all_dim),
-    TH_MODULE_FLAG(th_attention_layer, scores.rotary_scaling.no_truncate),
-    TH_MODULE_INTEGER(th_attention_layer, scores.rotary_scaling.n_factors),
-    TH_MODULE_FLAG(th_attention_layer, scores.alibi),
-    TH_MODULE_REAL(th_attention_layer, scores.soft_cap),
-    TH_MODULE_INTEGER(th_attention_layer, scores.window),
-    {.name = NULL}};
+    TH_MODULE_INTEGER(th_attention_layer, heads),         TH_MODULE_INTEGER(th_attention_layer, kv_heads),
+    TH_MODULE_REAL(th_attention_layer, dropout),          TH_MODULE_REAL(th_attention_layer, scale),
+    TH_MODULE_FLAG(th_attention_layer, scores.rotary),    TH_ROTARY_OPTIONS(ROTARY_OPTION),
+    TH_MODULE_FLAG(th_attention_layer, scores.alibi),     TH_MODULE_REAL(th_attention_layer, scores.soft_cap),
+    TH_MODULE_INTEGER(th_attention_layer, scores.window), {.name = NULL},
+};
 const th_module_type th_attention_type = {.name = "multi_head_attention",
                                           .bytes = sizeof(th_attention_layer),
                                           .options = attention_options,

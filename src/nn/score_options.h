@@ -5,6 +5,16 @@
 #include "private_api.h"
 #include "tapehead/layers.h"
 
+/* The members of th_score_options that matter only with rotary positions: M(kind, member) for each. The kinds are those of
+ * th_module_option. */
+#define TH_ROTARY_OPTIONS(M)                                                                                           \
+    M(CHOICE, rotary_pairing), M(REAL, rotary_base), M(INTEGER, rotary_width), M(CHOICE, rotary_scaling.kind),         \
+        M(REAL, rotary_scaling.factor), M(REAL, rotary_scaling.low_freq_factor),                                       \
+        M(REAL, rotary_scaling.high_freq_factor), M(INTEGER, rotary_scaling.original_length),                          \
+        M(REAL, rotary_scaling.attention_factor), M(REAL, rotary_scaling.beta_fast),                                   \
+        M(REAL, rotary_scaling.beta_slow), M(REAL, rotary_scaling.mscale), M(REAL, rotary_scaling.mscale_all_dim),     \
+        M(FLAG, rotary_scaling.no_truncate), M(INTEGER, rotary_scaling.n_factors)
+
 /* Replaces the arrays by copies. After an error the options have no arrays. Options that no layer uses may be invalid.
  */
 th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/core/modules.h"
+
 const th_score_options *th_scores_of_layer(const th_language_model_options *options, int64_t i)
 {
     return options->other_layers && options->other_layers[i] ? &options->other_scores : &options->block.scores;
@@ -53,22 +55,19 @@ th_language_model_options th_options_normal(const th_language_model_options *opt
 
 /* -- comparison -- */
 
-typedef enum type { FLAG, ENUMERATION, INTEGER, REAL } type;
 typedef struct member {
-    const char *name;
-    type type;
-    size_t offset;
+    th_module_option option;
     size_t flag; /* of a flag: if that differs, this member is not reported; its own offset: none */
 } member;
 
-#define MODEL_OF(flag, type, member)                                                                                   \
+#define MODEL_OF(flag, kind, member)                                                                                   \
     {                                                                                                                  \
-        "." #member, type, offsetof(th_language_model_options, member), offsetof(th_language_model_options, flag)      \
+        TH_MODULE_##kind(th_language_model_options, member), offsetof(th_language_model_options, flag)                 \
     }
-#define MODEL(type, member) MODEL_OF(member, type, member)
+#define MODEL(kind, member) MODEL_OF(member, kind, member)
 static const member of_model[] = {
     MODEL(INTEGER, heads),
-    MODEL(ENUMERATION, positions),
+    MODEL(CHOICE, positions),
     MODEL(FLAG, untied),
     MODEL(REAL, embedding_scale),
     MODEL(REAL, logit_soft_cap),
@@ -79,8 +78,8 @@ static const member of_model[] = {
     MODEL(FLAG, block.output_norm),
     MODEL(FLAG, block.no_input_norm),
     MODEL(FLAG, block.parallel),
-    MODEL(ENUMERATION, block.activation),
-    MODEL(ENUMERATION, block.norm),
+    MODEL(CHOICE, block.activation),
+    MODEL(CHOICE, block.norm),
     MODEL(FLAG, block.unit_offset),
     MODEL(FLAG, block.no_bias),
     MODEL_OF(block.no_bias, FLAG, block.no_attention_bias),
@@ -92,28 +91,15 @@ static const member of_model[] = {
     MODEL(REAL, block.eps),
 };
 
-#define SCORES_OF(flag, type, member)                                                                                  \
+#define SCORES_OF(flag, kind, member)                                                                                  \
     {                                                                                                                  \
-        "." #member, type, offsetof(th_score_options, member), offsetof(th_score_options, flag)                        \
+        TH_MODULE_##kind(th_score_options, member), offsetof(th_score_options, flag)                                   \
     }
-#define SCORES(type, member) SCORES_OF(member, type, member)
+#define SCORES(kind, member) SCORES_OF(member, kind, member)
+#define ROTARY_OPTION(kind, member) SCORES_OF(rotary, kind, member)
 static const member of_scores[] = {
     SCORES(FLAG, rotary),
-    SCORES_OF(rotary, ENUMERATION, rotary_pairing),
-    SCORES_OF(rotary, REAL, rotary_base),
-    SCORES_OF(rotary, INTEGER, rotary_width),
-    SCORES_OF(rotary, ENUMERATION, rotary_scaling.kind),
-    SCORES_OF(rotary, REAL, rotary_scaling.factor),
-    SCORES_OF(rotary, REAL, rotary_scaling.low_freq_factor),
-    SCORES_OF(rotary, REAL, rotary_scaling.high_freq_factor),
-    SCORES_OF(rotary, INTEGER, rotary_scaling.original_length),
-    SCORES_OF(rotary, REAL, rotary_scaling.attention_factor),
-    SCORES_OF(rotary, REAL, rotary_scaling.beta_fast),
-    SCORES_OF(rotary, REAL, rotary_scaling.beta_slow),
-    SCORES_OF(rotary, REAL, rotary_scaling.mscale),
-    SCORES_OF(rotary, REAL, rotary_scaling.mscale_all_dim),
-    SCORES_OF(rotary, FLAG, rotary_scaling.no_truncate),
-    SCORES_OF(rotary, INTEGER, rotary_scaling.n_factors),
+    TH_ROTARY_OPTIONS(ROTARY_OPTION),
     SCORES(FLAG, alibi),
     SCORES(FLAG, qk_norm),
     SCORES(FLAG, qk_norm_whole),
@@ -129,17 +115,17 @@ _Static_assert(sizeof(th_norm) == sizeof(int) && sizeof(th_rotary_pairing) == si
 
 static double value_of(const void *options, const member *m)
 {
-    const char *at = (const char *)options + m->offset;
-    int enumeration;
-    switch (m->type) {
-    case FLAG:
+    const char *at = (const char *)options + m->option.offset;
+    int choice;
+    switch (m->option.kind) {
+    case TH_OPTION_FLAG:
         return *(const bool *)at;
-    case ENUMERATION:
-        memcpy(&enumeration, at, sizeof enumeration);
-        return enumeration;
-    case INTEGER:
+    case TH_OPTION_CHOICE:
+        memcpy(&choice, at, sizeof choice);
+        return choice;
+    case TH_OPTION_INTEGER:
         return (double)*(const int64_t *)at;
-    case REAL:
+    case TH_OPTION_REAL:
         break;
     }
     return *(const double *)at;
@@ -147,13 +133,13 @@ static double value_of(const void *options, const member *m)
 
 static bool same_flag(const void *a, const void *b, const member *m)
 {
-    return m->flag == m->offset || *((const bool *)a + m->flag) == *((const bool *)b + m->flag);
+    return m->flag == m->option.offset || *((const bool *)a + m->flag) == *((const bool *)b + m->flag);
 }
 
 static void add(th_option_difference *list, int *count, const char *before, const char *name, double a, double b)
 {
     th_option_difference *d = &list[(*count)++];
-    snprintf(d->name, sizeof d->name, "%s%s", before, name);
+    snprintf(d->name, sizeof d->name, "%s.%s", before, name);
     d->a = a;
     d->b = b;
 }
@@ -168,7 +154,7 @@ static void compare_scores(const th_language_model_options *a, const th_language
         const double x = value_of(of_a, m), y = value_of(of_b, m);
         if (x == y || !same_flag(of_a, of_b, m))
             continue;
-        add(list, count, of_a == &a->other_scores ? ".other_scores" : ".block.scores", m->name, x, y);
+        add(list, count, of_a == &a->other_scores ? ".other_scores" : ".block.scores", m->option.name, x, y);
         return;
     }
 }
@@ -183,9 +169,9 @@ static void compare_factors(const th_language_model_options *a, const th_languag
         const th_rotary_scaling *x = &of_a->rotary_scaling, *y = &th_scores_of_layer(b, i)->rotary_scaling;
         for (int64_t j = 0; j < x->n_factors && j < y->n_factors; j++) {
             if (x->short_factor[j] != y->short_factor[j])
-                add(list, count, before, ".rotary_scaling.short_factor", x->short_factor[j], y->short_factor[j]);
+                add(list, count, before, "rotary_scaling.short_factor", x->short_factor[j], y->short_factor[j]);
             else if (x->long_factor[j] != y->long_factor[j])
-                add(list, count, before, ".rotary_scaling.long_factor", x->long_factor[j], y->long_factor[j]);
+                add(list, count, before, "rotary_scaling.long_factor", x->long_factor[j], y->long_factor[j]);
             else
                 continue;
             return;
@@ -200,7 +186,7 @@ int th_options_compare(const th_language_model_options *a, const th_language_mod
     for (int i = 0; i < OF_MODEL; i++) {
         const double x = value_of(a, &of_model[i]), y = value_of(b, &of_model[i]);
         if (x != y && same_flag(a, b, &of_model[i]))
-            add(difference, &count, "", of_model[i].name, x, y);
+            add(difference, &count, "", of_model[i].option.name, x, y);
     }
     for (int i = 0; i < OF_SCORES; i++)
         compare_scores(a, b, &of_scores[i], difference, &count);
