@@ -3,7 +3,7 @@
 # Builds programs into build/browser, which write the pages, and runs the tests teaching/browser/test_NAME.py. Each test opens
 # pages from their files. A TEST is such a name: browser.sh steps attention. Without names, all tests run.
 # The test `class` opens the class's page, which class.sh builds into build-class.
-# --pictures DIR   also writes screenshots: light, dark, narrow, printed. README.md has one of them, docs/images/tape_page.png:
+# --pictures DIR   also writes screenshots: light, dark, narrow, printed. docs/looking-inside.md has one of them, docs/images/tape_page.png:
 #                  browser.sh --pictures DIR look, and copy DIR/tape_page.png
 # Installs Debian's chromium, chromium-driver and python3-selenium.
 set -eu

@@ -126,8 +126,8 @@ try_test() {
     try "test.sh $ctest_options" user scripts/test.sh $ctest_options
 }
 
-# The commands of README's section, and its programs with pkg-config and with CMake.
-install='commands=$(sed -n "/^## Installing/,/^Then/s/^    //p" README.md) && test -n "$commands" && sh -ec "$commands" &&
+# The commands of docs/installing.md, and the programs of README with pkg-config and with CMake.
+install='commands=$(sed -n "/^## Commands/,/^Then/s/^    //p" docs/installing.md) && test -n "$commands" && sh -ec "$commands" &&
     sudo apt-get -q install -y --no-install-recommends pkg-config check &&
     tests/documents/documents.sh README.md cc $(pkg-config --cflags --libs tapehead check) &&
     tests/documents/documents.sh README.md find_package'

@@ -102,8 +102,8 @@ class Look(browser.PageTest):
                     self.run_script("views[0].goTo(views[0].tape.forwardSteps + 5)" if name == "rules" else ATTENTION)
                     self.picture(f"{name}_{theme}_{label}")
 
-    def test_picture_of_the_readme(self):
-        """Backward of softmax: README.md has the picture as docs/images/tape_page.png."""
+    def test_picture_of_the_page(self):
+        """Backward of softmax: docs/looking-inside.md has the picture as docs/images/tape_page.png."""
         self.theme("light")
         self.window(1100, 976)
         self.open("attention_1.html")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # core_link.sh SOURCE CC CORE MODELS: a program that calls a function of tapehead/models.h and links the core alone gets the linker's
-# message that README.md explains. With the README's libraries it links.
+# message that docs/installing.md explains. With the libraries on that page it links.
 set -eu
 source=$1 cc=$2 core=$3 models=$4
 work=$(mktemp -d)
@@ -21,7 +21,8 @@ link() { # link LIBRARY...
 ! link "$core" || { echo "the core alone has th_generate"; exit 1; }
 message="undefined reference to \`th_generate'"
 grep -qF "$message" "$work/message" || { cat "$work/message"; echo "skipped: this linker has another message"; exit 77; }
-grep -qF "$message" "$source/README.md" || { echo "README.md does not explain: $message"; exit 1; }
-grep -F -A 2 "$message" "$source/README.md" | grep -qF -e "-ltapehead_models -ltapehead" || { echo "README.md does not name the libraries"; exit 1; }
+page=docs/installing.md
+grep -qF "$message" "$source/$page" || { echo "$page does not explain: $message"; exit 1; }
+grep -F -A 2 "$message" "$source/$page" | grep -qF -e "-ltapehead_models -ltapehead" || { echo "$page does not name the libraries"; exit 1; }
 grep -qF "$message" "$source/include/tapehead/tapehead.h" || { echo "tapehead.h does not explain: $message"; exit 1; }
 link "$models" "$core" || { cat "$work/message"; echo "with both libraries the program does not link"; exit 1; }
