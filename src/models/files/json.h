@@ -1,7 +1,7 @@
 /* Reads untrusted JSON into jansson's values. Before anything is allocated, th_json_measure applies limits: on the size
  * of the text, its depth, the length of numbers, and the memory of the values. json_build.h then checks the rest
  * (grammar, UTF-8, no NUL character, no repeated key however it is escaped) and builds the values. jansson's own reader
- * only explains what is wrong with a text. Nothing here writes JSON. */
+ * is not used. Nothing here writes JSON. */
 #ifndef TH_MODELS_FILES_JSON_H
 #define TH_MODELS_FILES_JSON_H
 
