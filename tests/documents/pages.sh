@@ -1,7 +1,7 @@
 #!/bin/sh
-# pages.sh SOURCE: the pages agree with the sources. Links lead to files. File names in the pages for maintainers exist. The
-# picture of ARCHITECTURE.md shows the tested order of folders, and its glossary has at most 25 entries. docs/functions.md has a
-# place for every public function and names no other.
+# pages.sh SOURCE: the pages agree with the sources. Links lead to files and to headings. File names in the pages exist, and
+# README.md has at most 12 KB. The picture of ARCHITECTURE.md shows the tested order of folders, and its glossary has at most 25
+# entries. docs/functions.md has a place for every public function and names no other.
 set -eu
 cd "$1"
 work=$(mktemp -d)
@@ -24,9 +24,22 @@ for page in $pages; do
 done >"$work/links"
 complain "these links lead nowhere:" <"$work/links"
 
+headings() { # headings PAGE: prints the names by which links lead to its headings
+    awk '/^```/ { code = !code } !code && /^#+ / { sub(/^#+ /, ""); print tolower($0) }' "$1" | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+for page in $pages; do
+    grep -oE '\]\([^) ]*#[^) ]+\)' "$page" | sed -E 's/^\]\((.*)\)$/\1/' | grep -v : | while read -r link; do
+        target=${link%%#*}
+        headings "${target:+$(dirname "$page")/}${target:-$page}" | grep -qxF -e "${link#*#}" || echo "$page: $link"
+    done
+done >"$work/anchors"
+complain "these links lead to no heading:" <"$work/anchors"
+[ "$(wc -c <README.md)" -le 12288 ] || echo "README.md has $(wc -c <README.md) bytes; 12,288 are allowed" >"$work/long"
+[ ! -e "$work/long" ] || complain "a page is too long:" <"$work/long"
+
 # -- files: `src/tensor/handle.c`, or `handle.c` alone, which may be in any folder; not where a page says NAME --
-find src include tests bench scripts examples programs teaching docs cmake -type f >"$work/files"
-for page in ARCHITECTURE.md CONTRIBUTING.md docs/internals/*.md; do
+find src include tests bench scripts examples exercises docs cmake -type f >"$work/files"
+for page in $(printf '%s\n' $pages | grep -vx CHANGELOG.md); do
     grep -oE '`[A-Za-z0-9_./-]+\.(c|h|sh|cmake|txt|md|py|pml)`' "$page" | tr -d '`' | grep -v NAME | sort -u | while read -r file; do
         grep -qE "(^|/)$(printf '%s' "$file" | sed 's/\./[.]/g')\$" "$work/files" || [ -e "$file" ] || echo "$page: $file"
     done

@@ -105,7 +105,7 @@ for name in libtapehead libtapehead_models; do
     [ "${version%.*}" != "${released%.*}" ] || [ ! -s "$work/added" ] ||
         complain "release $released does not have these declarations of $name, and $version is not a new minor version:" <"$work/added"
     [ ! -s "$work/lost" ] && [ ! -s "$work/added" ] ||
-        echo "Raise the minor version (CONTRIBUTING.md, \"Raising the version\"), or take the change back."
+        echo "Raise the minor version (docs/internals/releases.md, \"Raising the version\"), or take the change back."
 done
 newest=$(printf '%s\n' "$released" "$version" | sort -V | tail -n 1)
 if [ "$newest" != "$version" ] || { [ "$released" = "$version" ] && [ "$commit" != - ]; }; then
