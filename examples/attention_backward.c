@@ -20,7 +20,7 @@ double dropout;
 static const char *page;
 
 static const struct numbers input = {
-    .x = {{1, 0, -1, 0.5}, {0.5, 1, 0, -1}, {-0.5, 1, 1, 0}},
+    .f = {{1, 0, -1, 0.5}, {0.5, 1, 0, -1}, {-0.5, 1, 1, 0}},
     .wq = {{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, -1, 0}, {0, 0.5, 0, 1}},
     .wk = {{0.5, 1, 0, 0}, {-1, 1, 0, 0}, {0, 0, 1, 0.5}, {0, 0.5, -0.5, 1}},
     .wv = {{1, 0, 0, 1}, {0, 1, 1, 0}, {0, -1, 1, 0}, {1, 0, 0, -1}},
@@ -31,7 +31,7 @@ static const struct numbers input = {
     .target = {{0, 1, 0.5, 0}, {1, 0, -0.5, 1}, {0.5, 0.5, 0, -1}},
 };
 
-/* -- attention on the tape, composed of operations, so that S, A and Ã are accessible -- */
+/* -- attention on the tape, composed of operations, so that S, A and P are accessible -- */
 
 static th_tensor *constant(th_context *ctx, struct numbers *n, int which)
 {
@@ -55,16 +55,16 @@ static th_tensor *record(th_context *ctx, struct numbers *n, th_tensor **tape)
     for (int which = 0; which < VALUES; which++)
         tape[which] = is_leaf(which) ? th_set_requires_gradient(constant(ctx, n, which), true) : NULL;
     if (heads > 1) {
-        tape[Q] = th_dense(tape[X], tape[WQ], NULL);
-        tape[K] = th_dense(tape[X], tape[WK], NULL);
-        tape[V] = th_dense(tape[X], tape[WV], NULL);
+        tape[Q] = th_dense(tape[F], tape[WQ], NULL);
+        tape[K] = th_dense(tape[F], tape[WK], NULL);
+        tape[V] = th_dense(tape[F], tape[WV], NULL);
     }
     th_tensor *q = split_heads(tape[Q]), *k = split_heads(tape[K]), *v = split_heads(tape[V]);
     k = th_swap_axes(k, -1, -2); /* (H, D, T) */
     tape[S] = th_scale(th_masked_matmul(q, k, keep, TH_MASK_RESULT), 1 / sqrt(D));
     tape[A] = th_masked_softmax(tape[S], &mask);
-    tape[DROPPED] = th_dropout(tape[A], dropout);
-    th_tensor *o = th_masked_matmul(tape[DROPPED], v, keep, TH_MASK_LEFT);
+    tape[P] = th_dropout(tape[A], dropout);
+    th_tensor *o = th_masked_matmul(tape[P], v, keep, TH_MASK_LEFT);
     tape[O] = th_reshape(th_transpose(o, TH_AXES(1, 0, 2)), TH_SHAPE(T, heads * D)); /* the heads merged */
     tape[Y] = heads > 1 ? th_dense(tape[O], tape[WO], NULL) : tape[O];
     th_tensor *target = th_set_name(constant(ctx, n, TARGET), values[TARGET].name), *error = th_sub(tape[Y], target);
@@ -129,7 +129,7 @@ static th_status run_tape(th_context *ctx, struct numbers *n, struct numbers *gr
     for (int h = 0; h < heads; h++)
         for (int t = 0; t < T; t++)
             for (int s = 0; s < T; s++)
-                n->m[h][t][s] = dropout == 0 ? 1 : n->dropped[h][t][s] != 0 ? 1 / (1 - dropout) : 0;
+                n->m[h][t][s] = dropout == 0 ? 1 : n->p[h][t][s] != 0 ? 1 / (1 - dropout) : 0;
     *loss = th_item(l);
     const th_html_options options = {.title = "Attention on three tokens"};
     return page ? th_tape_write_html(ctx, page, &options) : TH_OK;

@@ -12,16 +12,16 @@ static bool hidden(int t, int s)
 
 /* -- forward -- */
 
-/* Q = X Wqᵀ, K = X Wkᵀ, V = X Wvᵀ */
+/* Q = F Wqᵀ, K = F Wkᵀ, V = F Wvᵀ */
 static void project(struct numbers *n)
 {
     for (int t = 0; t < T; t++)
         for (int i = 0; i < heads * D; i++) {
             double q = 0, k = 0, v = 0;
             for (int j = 0; j < heads * D; j++) {
-                q += n->x[t][j] * n->wq[i][j];
-                k += n->x[t][j] * n->wk[i][j];
-                v += n->x[t][j] * n->wv[i][j];
+                q += n->f[t][j] * n->wq[i][j];
+                k += n->f[t][j] * n->wk[i][j];
+                v += n->f[t][j] * n->wv[i][j];
             }
             n->q[t][i] = q;
             n->k[t][i] = k;
@@ -53,22 +53,22 @@ void softmax(struct numbers *n, int h)
     }
 }
 
-/* Ã = A ∘ M, elementwise */
+/* P = A ∘ M, elementwise */
 static void drop(struct numbers *n, int h)
 {
     for (int t = 0; t < T; t++)
         for (int s = 0; s < T; s++)
-            n->dropped[h][t][s] = n->a[h][t][s] * n->m[h][t][s];
+            n->p[h][t][s] = n->a[h][t][s] * n->m[h][t][s];
 }
 
-/* O = Ã V; hidden pairs are skipped */
+/* O = P V; hidden pairs are skipped */
 static void mix(struct numbers *n, int h)
 {
     for (int t = 0; t < T; t++)
         for (int d = 0; d < D; d++) {
             double sum = 0;
             for (int s = 0; s < T; s++)
-                sum += hidden(t, s) ? 0 : n->dropped[h][t][s] * n->v[s][h * D + d];
+                sum += hidden(t, s) ? 0 : n->p[h][t][s] * n->v[s][h * D + d];
             n->o[t][h * D + d] = sum;
         }
 }
@@ -116,16 +116,16 @@ double forward_from(enum stage first, struct numbers *n)
 
 /* -- backward: n holds the values, g receives the gradients -- */
 
-/* dWq = dQᵀ X, dWk = dKᵀ X, dWv = dVᵀ X, dX = dQ Wq + dK Wk + dV Wv */
+/* dWq = dQᵀ F, dWk = dKᵀ F, dWv = dVᵀ F, dF = dQ Wq + dK Wk + dV Wv */
 static void project_backward(const struct numbers *n, struct numbers *g)
 {
     for (int t = 0; t < T; t++)
         for (int i = 0; i < heads * D; i++)
             for (int j = 0; j < heads * D; j++) {
-                g->wq[i][j] += g->q[t][i] * n->x[t][j];
-                g->wk[i][j] += g->k[t][i] * n->x[t][j];
-                g->wv[i][j] += g->v[t][i] * n->x[t][j];
-                g->x[t][j] += g->q[t][i] * n->wq[i][j] + g->k[t][i] * n->wk[i][j] + g->v[t][i] * n->wv[i][j];
+                g->wq[i][j] += g->q[t][i] * n->f[t][j];
+                g->wk[i][j] += g->k[t][i] * n->f[t][j];
+                g->wv[i][j] += g->v[t][i] * n->f[t][j];
+                g->f[t][j] += g->q[t][i] * n->wq[i][j] + g->k[t][i] * n->wk[i][j] + g->v[t][i] * n->wv[i][j];
             }
 }
 
@@ -152,22 +152,22 @@ static void softmax_backward(const struct numbers *n, struct numbers *g, int h)
     }
 }
 
-/* dA = dÃ ∘ M */
+/* dA = dP ∘ M */
 static void drop_backward(const struct numbers *n, struct numbers *g, int h)
 {
     for (int t = 0; t < T; t++)
         for (int s = 0; s < T; s++)
-            g->a[h][t][s] = g->dropped[h][t][s] * n->m[h][t][s];
+            g->a[h][t][s] = g->p[h][t][s] * n->m[h][t][s];
 }
 
-/* dV = Ãᵀ dO, dÃ = dO Vᵀ; hidden pairs remain 0 */
+/* dV = Pᵀ dO, dP = dO Vᵀ; hidden pairs remain 0 */
 static void mix_backward(const struct numbers *n, struct numbers *g, int h)
 {
     for (int t = 0; t < T; t++)
         for (int s = 0; s < T; s++)
             for (int d = 0; d < D && !hidden(t, s); d++) {
-                g->v[s][h * D + d] += n->dropped[h][t][s] * g->o[t][h * D + d];
-                g->dropped[h][t][s] += g->o[t][h * D + d] * n->v[s][h * D + d];
+                g->v[s][h * D + d] += n->p[h][t][s] * g->o[t][h * D + d];
+                g->p[h][t][s] += g->o[t][h * D + d] * n->v[s][h * D + d];
             }
 }
 

@@ -12,14 +12,14 @@ typedef double matrix[SIZE][SIZE]; /* only the part that its shape selects is us
 
 /* Every number between the input and the loss. A second struct holds the gradients, which have the same shapes. */
 struct numbers {
-    matrix x, wq, wk, wv, wo;  /* x (T, E), weights (E, E): only with two heads; otherwise q, k and v are the input */
-    matrix q, k, v;            /* (T, E), head h in the columns from h D */
-    matrix s[MAX_HEADS];       /* (T, T) scores */
-    matrix a[MAX_HEADS];       /* (T, T) weights */
-    matrix m[MAX_HEADS];       /* (T, T) dropout factors: 0 or 1 / (1 - p), a constant */
-    matrix dropped[MAX_HEADS]; /* (T, T) a * m, written Ã */
-    matrix o, y;               /* (T, E), y after the output projection */
-    matrix target;             /* (T, E), a constant */
+    matrix f, wq, wk, wv, wo; /* f (T, E), weights (E, E): only with two heads; otherwise q, k and v are the input */
+    matrix q, k, v;           /* (T, E), head h in the columns from h D */
+    matrix s[MAX_HEADS];      /* (T, T) scores: q times k / sqrt(D), without a soft cap */
+    matrix a[MAX_HEADS];      /* (T, T) weights */
+    matrix m[MAX_HEADS];      /* (T, T) dropout factors: 0 or 1 / (1 - p), a constant */
+    matrix p[MAX_HEADS];      /* (T, T) a * m, written P */
+    matrix o, y;              /* (T, E), y after the output projection */
+    matrix target;            /* (T, E), a constant */
 };
 
 /* The computation that the command line selects. */

@@ -137,17 +137,17 @@ void show_forward(struct numbers *n, double loss)
 {
     printf("FORWARD\n\n");
     if (heads > 1) {
-        show_values("the input, and what should come out", n, 2, (const int[]){X, TARGET});
+        show_values("the input, and what should come out", n, 2, (const int[]){F, TARGET});
         show_values("two of the projections", n, 2, (const int[]){WQ, WK});
         show_values("and the others", n, 2, (const int[]){WV, WO});
-        show_values("Q = X Wqᵀ, K = X Wkᵀ, V = X Wvᵀ; head 0 | head 1", n, 3, (const int[]){Q, K, V});
+        show_values("Q = F Wqᵀ, K = F Wkᵀ, V = F Wvᵀ; head 0 | head 1", n, 3, (const int[]){Q, K, V});
     } else {
         show_values("queries, keys and values, a token in each row", n, 3, (const int[]){Q, K, V});
     }
     show_values("S = Q Kᵀ / sqrt(2), A = softmax of each row of S", n, 2, (const int[]){S, A});
     if (dropout > 0)
-        show_values("M = 1 / (1 - p), or 0 where dropped or masked; Ã = A ∘ M", n, 2, (const int[]){M, DROPPED});
-    const char *mix_title = dropout > 0 ? "O = Ã V" : "O = A V";
+        show_values("M = 1 / (1 - p), or 0 where dropped or masked; P = A ∘ M", n, 2, (const int[]){M, P});
+    const char *mix_title = dropout > 0 ? "O = P V" : "O = A V";
     if (heads > 1) {
         show_values(mix_title, n, 1, (const int[]){O});
         show_values("Y = O Woᵀ, and what it should be", n, 2, (const int[]){Y, TARGET});
@@ -165,18 +165,18 @@ void show_backward(struct numbers *n, struct numbers *gradient, matrix jacobian)
         show("dWo = dYᵀ O", gradient, WO);
     }
     show(heads > 1 ? "dO = dY Wo" : "dO = O - target", gradient, O);
-    show(dropout > 0 ? "dV = Ãᵀ dO" : "dV = Aᵀ dO", gradient, V);
+    show(dropout > 0 ? "dV = Pᵀ dO" : "dV = Aᵀ dO", gradient, V);
     if (dropout > 0)
-        show("dÃ = dO Vᵀ", gradient, DROPPED);
-    show(dropout > 0 ? "dA = dÃ ∘ M" : "dA = dO Vᵀ", gradient, A);
+        show("dP = dO Vᵀ", gradient, P);
+    show(dropout > 0 ? "dA = dP ∘ M" : "dA = dO Vᵀ", gradient, A);
     show("dS = A ∘ (dA - rowsum(A ∘ dA))", gradient, S);
     show_jacobian(n, gradient, jacobian);
     show("dQ = dS K / sqrt(2)", gradient, Q);
     show("dK = dSᵀ Q / sqrt(2)", gradient, K);
     if (heads > 1) {
-        show("dWq = dQᵀ X", gradient, WQ);
-        show("dWk = dKᵀ X", gradient, WK);
-        show("dWv = dVᵀ X", gradient, WV);
-        show("dX = dQ Wq + dK Wk + dV Wv", gradient, X);
+        show("dWq = dQᵀ F", gradient, WQ);
+        show("dWk = dKᵀ F", gradient, WK);
+        show("dWv = dVᵀ F", gradient, WV);
+        show("dF = dQ Wq + dK Wk + dV Wv", gradient, F);
     }
 }

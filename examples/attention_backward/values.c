@@ -2,7 +2,7 @@
 #include "values.h"
 
 const struct value values[MATRICES] = {
-    [X] = {"X", offsetof(struct numbers, x), TOKENS, PROJECT},
+    [F] = {"F", offsetof(struct numbers, f), TOKENS, PROJECT},
     [WQ] = {"Wq", offsetof(struct numbers, wq), WEIGHT, PROJECT},
     [WK] = {"Wk", offsetof(struct numbers, wk), WEIGHT, PROJECT},
     [WV] = {"Wv", offsetof(struct numbers, wv), WEIGHT, PROJECT},
@@ -12,7 +12,7 @@ const struct value values[MATRICES] = {
     [V] = {"V", offsetof(struct numbers, v), TOKENS, MIX},
     [S] = {"S", offsetof(struct numbers, s), PAIRS, SOFTMAX},
     [A] = {"A", offsetof(struct numbers, a), PAIRS, DROP},
-    [DROPPED] = {"Ã", offsetof(struct numbers, dropped), PAIRS, MIX},
+    [P] = {"P", offsetof(struct numbers, p), PAIRS, MIX},
     [O] = {"O", offsetof(struct numbers, o), TOKENS, MERGE},
     [Y] = {"Y", offsetof(struct numbers, y), TOKENS, LOSS},
     [M] = {"M", offsetof(struct numbers, m), PAIRS, DROP},
@@ -53,7 +53,7 @@ bool is_leaf(int which)
 
 bool is_used(int which)
 {
-    return (heads > 1 || (which > WO && which != Y)) && (dropout > 0 || which != DROPPED);
+    return (heads > 1 || (which > WO && which != Y)) && (dropout > 0 || which != P);
 }
 
 const double nudge = 1e-5;

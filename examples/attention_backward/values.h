@@ -7,7 +7,7 @@
 #include "loops.h"
 
 enum kind { TOKENS, WEIGHT, PAIRS }; /* (T, E), (E, E), (H, T, T) */
-enum { X, WQ, WK, WV, WO, Q, K, V, S, A, DROPPED, O, Y, VALUES, M = VALUES, TARGET, MATRICES };
+enum { F, WQ, WK, WV, WO, Q, K, V, S, A, P, O, Y, VALUES, M = VALUES, TARGET, MATRICES };
 extern const struct value {
     const char *name;
     size_t offset;

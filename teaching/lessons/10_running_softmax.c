@@ -28,10 +28,10 @@ static void forward(int t)
         for (int d = 0; d < D; d++)
             mix[d] *= factor;
         for (int i = 0; i < TILE; i++) {
-            const double p = exp(score[i] - higher);
-            z += p;
+            const double term = exp(score[i] - higher);
+            z += term;
             for (int d = 0; d < D; d++)
-                mix[d] += p * v[first + i][d];
+                mix[d] += term * v[first + i][d];
         }
         m = higher;
         const double now[] = {m, factor, z, mix[0], mix[1]};
@@ -46,9 +46,9 @@ static void backward(int t)
 {
     delta[t] = dot(o[t], r[t]); /* r is dO */
     for (int i = 0; i < S; i++) {
-        const double p = exp(dot(q[t], k[i]) / sqrt(D) - lse[t]), dp = dot(r[t], v[i]), ds = p * (dp - delta[t]);
+        const double a = exp(dot(q[t], k[i]) / sqrt(D) - lse[t]), da = dot(r[t], v[i]), ds = a * (da - delta[t]);
         for (int d = 0; d < D; d++) {
-            dv[i][d] += p * r[t][d];
+            dv[i][d] += a * r[t][d];
             dq[t][d] += ds * k[i][d] / sqrt(D);
             dk[i][d] += ds * q[t][d] / sqrt(D);
         }

@@ -4,14 +4,14 @@
 
 enum { T = 3, E = 4, H = 2, D = E / H }; /* tokens, width, heads, width of a head */
 
-static double x[T][E] = {{1, 0, -1, 0.5}, {0.5, 1, 0, -1}, {-0.5, 1, 1, 0}},
+static double f[T][E] = {{1, 0, -1, 0.5}, {0.5, 1, 0, -1}, {-0.5, 1, 1, 0}},
               r[T][E] = {{1, -1}, {0, 1, 1}, {2, 0, 0, -1}};
 static double w[3 * E][E] = {{1, 0, 0.5, 0}, {0, 1, 0, -0.5}, {0.5, 0, -1, 0}, {0, 0.5, 0, 1},    /* Wq */
                              {0.5, 1, 0, 0}, {-1, 1, 0, 0},   {0, 0, 1, 0.5},  {0, 0.5, -0.5, 1}, /* Wk */
                              {1, 0, 0, 1},   {0, 1, 1, 0},    {0, -1, 1, 0},   {1, 0, 0, -1}};    /* Wv */
 static double wo[E][E] = {{1, 0.5, 0, 0}, {0, 1, 0.5, 0}, {0, 0, 1, 0.5}, {0.5, 0, 0, 1}};
 static double qkv[T][3 * E], a[H][T][T], m[H][T][T], o[T][E], y[T][E];
-static double dx[T][E], dw[3 * E][E], dwo[E][E], dqkv[T][3 * E], dout[T][E];
+static double df[T][E], dw[3 * E][E], dwo[E][E], dqkv[T][3 * E], dout[T][E];
 
 static void head(int t, int h)
 {
@@ -52,7 +52,7 @@ static void head_backward(int t, int h)
 static double loss(void)
 {
     double sum = 0;
-    dense(T, E, 3 * E, *x, *w, *qkv);
+    dense(T, E, 3 * E, *f, *w, *qkv);
     for (int i = 0; i < T * H; i++)
         head(i / H, i % H);
     dense(T, E, E, *o, *wo, *y);
@@ -66,7 +66,7 @@ static void backward(void) /* r is dY */
     dense_backward(T, E, E, *o, *wo, *r, *dout, *dwo);
     for (int i = 0; i < T * H; i++)
         head_backward(i / H, i % H);
-    dense_backward(T, E, 3 * E, *x, *w, *dqkv, *dx, *dw);
+    dense_backward(T, E, 3 * E, *f, *w, *dqkv, *df, *dw);
 }
 
 int main(int argc, char **argv)
@@ -79,13 +79,13 @@ int main(int argc, char **argv)
         th_multi_head_attention_new(ctx, E, H, &(th_multi_head_attention_options){.dropout = p, .no_bias = true});
     th_tensor *tw = th_module_find_parameter(layer, "in_proj_weight"),
               *two = th_module_find_parameter(layer, "out_proj.weight");
-    th_tensor *tx = leaf(ctx, "x", TH_SHAPE(T, E), *x);
+    th_tensor *tf = leaf(ctx, "f", TH_SHAPE(T, E), *f);
     if (th_copy_out(tm, m, sizeof m) || th_copy_in(tw, w, sizeof w) || th_copy_in(two, wo, sizeof wo))
         return end_lesson(ctx);
     double L = loss();
     backward();
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT};
-    th_tensor *ty = th_attend(layer, tx, tx, tx, &(th_attend_options){.mask = &causal, .weights = &ta});
+    th_tensor *ty = th_attend(layer, tf, tf, tf, &(th_attend_options){.mask = &causal, .weights = &ta});
     th_tensor *tL = th_sum(th_mul(ty, th_from_data(ctx, TH_FLOAT64, TH_SHAPE(T, E), r)), TH_ALL_AXES, NULL);
     if (th_backward(tL, NULL))
         return end_lesson(ctx);
@@ -93,8 +93,8 @@ int main(int argc, char **argv)
     show("M = 1 / (1 - p), or 0 where dropped", H * T, T, **m, tm);
     show("Y = O Woᵀ", T, E, *y, ty);
     show("L = sum (R ∘ Y), so dY = R", 1, 1, &L, tL);
-    show_gradient("dX = dQKV W", T, E, *dx, th_gradient(tx), *x, loss);
-    show_gradient("dW = dQKVᵀ X, 4 rows each for queries, keys and values", 3 * E, E, *dw, th_gradient(tw), *w, loss);
+    show_gradient("dF = dQKV W", T, E, *df, th_gradient(tf), *f, loss);
+    show_gradient("dW = dQKVᵀ F, 4 rows each for queries, keys and values", 3 * E, E, *dw, th_gradient(tw), *w, loss);
     show_gradient("dWo = dYᵀ O", E, E, *dwo, th_gradient(two), *wo, loss);
     return end_lesson(ctx);
 }

@@ -5,7 +5,7 @@ import torch
 
 
 def numbers():
-    x = torch.tensor([[1, 0, -1, 0.5], [0.5, 1, 0, -1], [-0.5, 1, 1, 0]], requires_grad=True)
+    f = torch.tensor([[1, 0, -1, 0.5], [0.5, 1, 0, -1], [-0.5, 1, 1, 0]], requires_grad=True)
     r = torch.tensor([[1.0, -1, 0, 0], [0, 1, 1, 0], [2, 0, 0, -1]])
     wq = [[1, 0, 0.5, 0], [0, 1, 0, -0.5], [0.5, 0, -1, 0], [0, 0.5, 0, 1]]
     wk = [[0.5, 1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, 0.5], [0, 0.5, -0.5, 1]]
@@ -14,10 +14,10 @@ def numbers():
     wo = torch.tensor([[1, 0.5, 0, 0], [0, 1, 0.5, 0], [0, 0, 1, 0.5], [0.5, 0, 0, 1]], requires_grad=True)
     kept = [[[1, 1, 0], [1, 0, 1], [1, 1, 1]], [[1, 1, 0], [0, 1, 0], [0, 1, 1]]]
     m = torch.tensor(kept) / 0.75
-    q, k, v = (part.reshape(3, 2, 2).transpose(0, 1) for part in (x @ w.T).chunk(3, -1))
+    q, k, v = (part.reshape(3, 2, 2).transpose(0, 1) for part in (f @ w.T).chunk(3, -1))
     later = torch.ones(3, 3).triu(1).bool()
     a = (q @ k.transpose(-1, -2) / 2**0.5).masked_fill(later, -torch.inf).softmax(-1)
     y = (a * m @ v).transpose(0, 1).reshape(3, 4) @ wo.T
     L = (r * y).sum()
     L.backward()
-    return {"A": a, "M": m, "Y": y, "L": L, "dX": x.grad, "dW": w.grad, "dWo": wo.grad}
+    return {"A": a, "M": m, "Y": y, "L": L, "dF": f.grad, "dW": w.grad, "dWo": wo.grad}

@@ -147,12 +147,12 @@ def lesson_7_heads():
     """The columns of Q, K and V are divided between two heads, whose outputs stand side by side."""
     blank = [[""] * 4] * 3
     left, right = ([(t, i + shift) for t in range(3) for i in range(2)] for shift in (0, 2))
-    parts = matrix(20, 90, "X", blank, size=26)
+    parts = matrix(20, 90, "F", blank, size=26)
     for k, name in enumerate("QKV"):
         parts += matrix(190, 34 + 112 * k, name, blank, left, right, 22)
         middle = 67 + 112 * k
         parts += arrow(128, 129, 184, middle) + arrow(282, middle, 348, 100) + arrow(282, middle, 348, 230)
-    parts += text(155, 268, "X Wᵀ", "note")
+    parts += text(155, 268, "F Wᵀ", "note")
     for head, kind, y in (0, "mark", 65), (1, "mark2", 195):
         parts += f'<rect x="350" y="{y}" width="164" height="70" rx="6" class="{kind}"/>\n'
         parts += text(432, y + 24, f"head {head}")
