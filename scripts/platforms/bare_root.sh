@@ -9,7 +9,7 @@
 #   model    as a user with sudo: scripts/run.sh trains a language model and samples from it, then scripts/demo.sh. Warnings are errors
 #   core     builds and installs the core library with a compiler, make and CMake only; a program checks a gradient with it
 #   test     scripts/test.sh as a user with sudo: set-up and build of everything; the tests run with --tests
-#   install  README's section "Installing"; its programs are compiled with the installation
+#   install  the commands of docs/installing.md; the programs of README are compiled with the installation
 #   warnings builds everything with that Debian's gcc and clang; a warning is an error
 #   processes as root: the tests over that Debian's Open MPI and MPICH (scripts/processes/processes.sh)
 #   all      all seven, each in its own copy
