@@ -38,7 +38,7 @@ complain "these links lead to no heading:" <"$work/anchors"
 [ ! -e "$work/long" ] || complain "a page is too long:" <"$work/long"
 
 # -- files: `src/tensor/handle.c`, or `handle.c` alone, which may be in any folder; not where a page says NAME --
-find src include tests bench scripts examples exercises docs cmake -type f >"$work/files"
+find src include tests bench scripts programs examples teaching docs cmake -type f >"$work/files"
 for page in $(printf '%s\n' $pages | grep -vx CHANGELOG.md); do
     grep -oE '`[A-Za-z0-9_./-]+\.(c|h|sh|cmake|txt|md|py|pml)`' "$page" | tr -d '`' | grep -v NAME | sort -u | while read -r file; do
         grep -qE "(^|/)$(printf '%s' "$file" | sed 's/\./[.]/g')\$" "$work/files" || [ -e "$file" ] || echo "$page: $file"
