@@ -1,7 +1,7 @@
 #!/bin/sh
 # pages.sh SOURCE: the pages agree with the sources. Links lead to files and to headings. File names in the pages exist, and
-# README.md has at most 12 KB. The picture of ARCHITECTURE.md shows the tested order of folders, and its glossary has at most 25
-# entries. docs/functions.md has a place for every public function and names no other.
+# README.md has at most 12 KB and shows examples/train.c. The picture of ARCHITECTURE.md shows the tested order of folders, and its
+# glossary has at most 25 entries. docs/functions.md has a place for every public function and names no other.
 set -eu
 cd "$1"
 work=$(mktemp -d)
@@ -34,8 +34,15 @@ for page in $pages; do
     done
 done >"$work/anchors"
 complain "these links lead to no heading:" <"$work/anchors"
-[ "$(wc -c <README.md)" -le 12288 ] || echo "README.md has $(wc -c <README.md) bytes; 12,288 are allowed" >"$work/long"
-[ ! -e "$work/long" ] || complain "a page is too long:" <"$work/long"
+
+# -- README.md: its first block of C is the end of examples/train.c --
+if [ "$(wc -c <README.md)" -gt 12288 ]; then
+    echo "README.md has $(wc -c <README.md) bytes; 12,288 are allowed"
+    status=1
+fi
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md >"$work/shown"
+tail -n "$(wc -l <"$work/shown")" examples/train.c | diff "$work/shown" - >"$work/loop" || true
+complain "the training loop of README.md (<) is not the end of examples/train.c (>):" <"$work/loop"
 
 # -- files: `src/tensor/handle.c`, or `handle.c` alone, which may be in any folder; not where a page says NAME --
 find src include tests bench scripts programs examples teaching docs cmake -type f >"$work/files"
