@@ -6,8 +6,8 @@
 
 #include "tapehead/models.h"
 
+#include "counted_malloc.h"
 #include "folder.h"
-#include "own_malloc.h"
 
 #include "context.h"
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "memory.h"
-#include "own_malloc.h"
 #include "models/text/added_tokens.h"
 #include "models/text/grow.h"
 #include "models/text/merges.h"
