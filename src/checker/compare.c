@@ -201,7 +201,7 @@ static bool compare_element(th_checker *checker, work *w, th_leaf *leaf, int64_t
 
 /* If all derivatives of a leaf are 0, analytic and numeric, larger steps in a random direction must not change the
  * outputs either. */
-static bool compare_nothing(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
+static bool compare_zero_derivatives(th_checker *checker, work *w, th_leaf *leaf, th_finding *finding)
 {
     for (int64_t j = 0; j < checker->rows; j++)
         for (int64_t e = leaf->first; e < leaf->first + leaf->numel; e++)
@@ -230,7 +230,7 @@ static bool compare_leaf_full(th_checker *checker, work *w, th_leaf *leaf, th_fi
     for (int64_t e = 0; e < leaf->numel; e++)
         if (!compare_element(checker, w, leaf, e, finding))
             return false;
-    return finding->verdict.kind != TH_UNDECIDED || compare_nothing(checker, w, leaf, finding);
+    return finding->verdict.kind != TH_UNDECIDED || compare_zero_derivatives(checker, w, leaf, finding);
 }
 
 /* -- fast mode: samples and random directions -- */

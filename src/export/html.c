@@ -104,10 +104,10 @@ static th_status open_old(th_context *ctx, const char *path, old_page *old)
 {
     struct stat status;
     const int exists = th_path_exists(path, &status);
-    const char *trouble = exists < 0 ? strerror(errno) : NULL;
-    old->file = exists > 0 ? th_regular_open(path, NULL, &trouble) : NULL;
-    if (trouble)
-        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, trouble);
+    const char *reason = exists < 0 ? strerror(errno) : NULL;
+    old->file = exists > 0 ? th_regular_open(path, NULL, &reason) : NULL;
+    if (reason)
+        return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, reason);
     old->end = old->file ? end_of(old->file) : 0;
     if (old->end < 0)
         return th_fail(ctx, TH_ERROR_FILE, operation,

@@ -85,16 +85,16 @@ static int create_and_lock(const char *name, mode_t mode)
     const int descriptor = th_open_file(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor < 0)
         return -1;
-    int trouble = EEXIST; /* before the lock, another process may mistake the file for a leftover and remove it */
+    int error_number = EEXIST; /* before the lock, another process may mistake the file for a leftover and remove it */
     if (th_lock_file(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
         if (has_name(descriptor, name))
             return descriptor;
-        trouble = errno;
+        error_number = errno;
     }
-    if (trouble != EEXIST)
+    if (error_number != EEXIST)
         unlink(name);
     close(descriptor);
-    errno = trouble;
+    errno = error_number;
     return -1;
 }
 
@@ -155,8 +155,8 @@ static ssize_t put_bytes(void *cookie, const char *bytes, size_t count)
 {
     th_atomic_file *f = cookie;
     const size_t done = th_write_bytes(f->descriptor, bytes, count, TH_AT_POSITION);
-    if (done < count && f->trouble == 0)
-        f->trouble = errno;
+    if (done < count && f->error_number == 0)
+        f->error_number = errno;
     return (ssize_t)done;
 }
 
@@ -179,7 +179,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     const bool system = th_is_system_path(path);
     struct stat existing;
     f->unsynchronized = false;
-    f->trouble = 0;
+    f->error_number = 0;
     if (!find_target(path, f->target))
         return false;
     const bool exists = (system ? stat(path, &existing) : lstat(f->target, &existing)) == 0;
@@ -196,11 +196,11 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
         return false;
     f->file = open_stream(f);
     if (f->file == NULL) {
-        const int trouble = errno;
+        const int error_number = errno;
         if (!f->direct)
             unlink(f->temporary);
         close(f->descriptor);
-        errno = trouble;
+        errno = error_number;
     }
     return f->file != NULL;
 }
@@ -235,9 +235,9 @@ static bool synchronize_directory(char *path)
     if (descriptor < 0)
         return errno == EACCES; /* a user without read permission may still write to a directory */
     const bool done = th_synchronize_file(descriptor) == 0 || errno == EINVAL;
-    const int trouble = errno;
+    const int error_number = errno;
     close(descriptor);
-    errno = trouble;
+    errno = error_number;
     return done;
 }
 
@@ -255,8 +255,8 @@ static int finish_stream(th_atomic_file *f)
     errno = 0;
     const bool closed = fclose(f->file) == 0;
     f->file = NULL;
-    if (f->trouble)
-        return f->trouble;
+    if (f->error_number)
+        return f->error_number;
     return closed ? 0 : errno ? errno : EIO;
 }
 
@@ -270,16 +270,16 @@ static int complete(const th_atomic_file *f)
 
 bool th_atomic_finish(th_atomic_file *f, bool written)
 {
-    int trouble = written ? 0 : errno ? errno : EIO;
+    int error_number = written ? 0 : errno ? errno : EIO;
     const int first = finish_stream(f);
     if (first != 0)
-        trouble = first;
-    if (!f->direct && trouble == 0)
-        trouble = complete(f);
-    if (trouble != 0)
+        error_number = first;
+    if (!f->direct && error_number == 0)
+        error_number = complete(f);
+    if (error_number != 0)
         th_atomic_discard(f);
-    errno = trouble;
-    return trouble == 0;
+    errno = error_number;
+    return error_number == 0;
 }
 
 void th_atomic_discard(th_atomic_file *f)
@@ -291,17 +291,17 @@ void th_atomic_discard(th_atomic_file *f)
 
 bool th_atomic_publish(th_atomic_file *f)
 {
-    int trouble = 0;
+    int error_number = 0;
     if (!f->direct && rename(f->temporary, f->target) != 0) {
-        trouble = errno;
+        error_number = errno;
         unlink(f->temporary);
     }
     if (th_close_file(f->descriptor) != 0 && f->direct)
-        trouble = errno;
-    if (!f->direct && !f->unsynchronized && trouble == 0 && !synchronize_directory(f->target))
-        trouble = errno;
-    errno = trouble;
-    return trouble == 0;
+        error_number = errno;
+    if (!f->direct && !f->unsynchronized && error_number == 0 && !synchronize_directory(f->target))
+        error_number = errno;
+    errno = error_number;
+    return error_number == 0;
 }
 
 bool th_atomic_end(th_atomic_file *f, bool written)

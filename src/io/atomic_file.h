@@ -34,7 +34,7 @@ enum { TH_MAX_PATH = 4096 };
 typedef struct th_atomic_file {
     FILE *file;
     int descriptor;      /* of the file; the stream does not own it */
-    int trouble;         /* the value of errno at the first error of writing */
+    int error_number;    /* the value of errno at the first error of writing */
     bool direct;         /* a device or a pipe, which is written to, not replaced */
     bool unsynchronized; /* set by the caller: no fsync; faster, but a crash of the machine may lose the file */
     bool replaces;       /* a regular file was there, with these permissions: */

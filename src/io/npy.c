@@ -27,9 +27,9 @@ typedef struct npy_file {
     FILE *file;
 } npy_file;
 
-static th_status fail(const npy_file *f, const char *operation, const char *trouble)
+static th_status fail(const npy_file *f, const char *operation, const char *reason)
 {
-    return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, trouble);
+    return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, reason);
 }
 
 /* Stores the error after a read; errno is 0 at the end of the file. */
@@ -60,7 +60,7 @@ static bool bytes_left(FILE *file, int64_t *bytes)
 static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *left)
 {
     unsigned char preamble[TH_NPY_PREAMBLE];
-    char text[TH_NPY_MAX_HEADER + 1], trouble[TH_NPY_TROUBLE];
+    char text[TH_NPY_MAX_HEADER + 1], reason[TH_NPY_REASON];
     if (!bytes_left(f->file, left))
         return fail(f, read_text,
                     errno == ESPIPE ? "it is not a regular file, so its size cannot be checked" : strerror(errno));
@@ -71,14 +71,14 @@ static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *
     if (memcmp(preamble, "\x93NUMPY", 6) != 0)
         return fail(f, read_text, "it is not a .npy file");
     if (preamble[6] != 1 || preamble[7] != 0) {
-        snprintf(trouble, sizeof trouble, "it has .npy format %d.%d; only 1.0 is supported", preamble[6], preamble[7]);
-        return fail(f, read_text, trouble);
+        snprintf(reason, sizeof reason, "it has .npy format %d.%d; only 1.0 is supported", preamble[6], preamble[7]);
+        return fail(f, read_text, reason);
     }
     const size_t length = preamble[8] | (size_t)preamble[9] << 8;
     *left -= TH_NPY_PREAMBLE;
     if ((int64_t)length > *left || length > TH_NPY_MAX_HEADER) {
-        snprintf(trouble, sizeof trouble, "its header claims %zu bytes, but %lld follow", length, (long long)*left);
-        return fail(f, read_text, trouble);
+        snprintf(reason, sizeof reason, "its header claims %zu bytes, but %lld follow", length, (long long)*left);
+        return fail(f, read_text, reason);
     }
     if (th_stream_read(f->file, text, length) != length)
         return fail_to_read(f, "its header");
@@ -86,7 +86,7 @@ static th_status read_header(const npy_file *f, th_npy_header *header, int64_t *
     text[length] = 0;
     if (strlen(text) != length)
         return fail(f, read_text, "its header contains a zero byte");
-    return th_npy_header_parse(text, header, trouble) ? TH_OK : fail(f, read_text, trouble);
+    return th_npy_header_parse(text, header, reason) ? TH_OK : fail(f, read_text, reason);
 }
 
 static bool bools_are_valid(const unsigned char *bytes, int64_t n)
@@ -139,17 +139,17 @@ static th_tensor *read_array(const npy_file *f, bool whole)
         return NULL;
     const int ndim = header.shape.ndim;
     const size_t element = th_dtype_size(header.dtype);
-    char trouble[TH_NPY_TROUBLE + TH_SHAPE_TEXT];
+    char reason[TH_NPY_REASON + TH_SHAPE_TEXT];
     const char *const shape = TH_SIZES_TEXT(ndim, header.shape.size);
     if (!th_checked_numel(ndim, header.shape.size, &numel) || !th_checked_multiply(numel, (int64_t)element, &bytes)) {
-        snprintf(trouble, sizeof trouble, "the size of its shape %s in bytes overflows", shape);
-        fail(f, read_text, trouble);
+        snprintf(reason, sizeof reason, "the size of its shape %s in bytes overflows", shape);
+        fail(f, read_text, reason);
         return NULL;
     }
     if (bytes > left || (whole && bytes < left)) {
-        snprintf(trouble, sizeof trouble, "%s %s takes %lld bytes, but %lld follow its header",
+        snprintf(reason, sizeof reason, "%s %s takes %lld bytes, but %lld follow its header",
                  th_dtype_name(header.dtype), shape, (long long)bytes, (long long)left);
-        fail(f, read_text, trouble);
+        fail(f, read_text, reason);
         return NULL;
     }
     th_tensor_impl *t = th_tensor_new(ctx, header.dtype, ndim, header.shape.size, th_creates_owned(ctx), read_text);
@@ -186,10 +186,10 @@ th_tensor *th_npy_read(th_context *ctx, const char *path)
 {
     if (!can_read(ctx, path, "path"))
         return NULL;
-    const char *trouble;
-    const npy_file f = {ctx, path, th_regular_open(path, NULL, &trouble)};
+    const char *reason;
+    const npy_file f = {ctx, path, th_regular_open(path, NULL, &reason)};
     if (f.file == NULL) {
-        fail(&f, read_text, trouble);
+        fail(&f, read_text, reason);
         return NULL;
     }
     th_tensor *t = read_array(&f, true);

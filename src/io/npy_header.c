@@ -17,19 +17,19 @@ static const char *const descriptions[TH_DTYPE_COUNT] = {
 
 typedef struct parser {
     const char *at;
-    char *trouble; /* "" without an error; otherwise the first error */
+    char *reason; /* "" without an error; otherwise the first error */
 } parser;
 
 static void complain(parser *p, const char *format, const char *detail) __attribute__((format(printf, 2, 0)));
 static void complain(parser *p, const char *format, const char *detail)
 {
-    if (p->trouble[0] == 0)
-        snprintf(p->trouble, TH_NPY_TROUBLE, format, detail);
+    if (p->reason[0] == 0)
+        snprintf(p->reason, TH_NPY_REASON, format, detail);
 }
 
 static bool well(const parser *p)
 {
-    return p->trouble[0] == 0;
+    return p->reason[0] == 0;
 }
 
 static void skip_spaces(parser *p)
@@ -133,13 +133,13 @@ static void parse_shape(parser *p, th_shape *shape)
         complain(p, "its shape is not a %s", "tuple");
 }
 
-bool th_npy_header_parse(const char *text, th_npy_header *header, char *trouble)
+bool th_npy_header_parse(const char *text, th_npy_header *header, char *reason)
 {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     enum { KEYS = sizeof keys / sizeof keys[0] };
     bool found[KEYS] = {false};
-    parser p = {text, trouble};
-    trouble[0] = 0;
+    parser p = {text, reason};
+    reason[0] = 0;
     *header = (th_npy_header){0};
     expect(&p, '{');
     bool comma = true;

@@ -9,7 +9,7 @@
 
 #include "io/system_calls.h"
 
-int th_regular_descriptor(const char *path, int64_t *bytes, const char **trouble)
+int th_regular_descriptor(const char *path, int64_t *bytes, const char **reason)
 {
     struct stat status;
     const int descriptor = th_open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* (must not wait for a pipe) */
@@ -22,18 +22,18 @@ int th_regular_descriptor(const char *path, int64_t *bytes, const char **trouble
         *bytes = status.st_size;
     if (found == NULL)
         return descriptor;
-    *trouble = found;
+    *reason = found;
     if (descriptor >= 0)
         close(descriptor);
     return -1;
 }
 
-FILE *th_regular_open(const char *path, int64_t *bytes, const char **trouble)
+FILE *th_regular_open(const char *path, int64_t *bytes, const char **reason)
 {
-    const int descriptor = th_regular_descriptor(path, bytes, trouble);
+    const int descriptor = th_regular_descriptor(path, bytes, reason);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "rb") : NULL;
     if (file == NULL && descriptor >= 0) {
-        *trouble = strerror(errno);
+        *reason = strerror(errno);
         close(descriptor);
     }
     return file;

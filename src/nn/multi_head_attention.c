@@ -51,10 +51,10 @@ static th_status check_scores(th_context *ctx, const th_score_options *scores, i
         return th_fail(ctx, TH_ERROR_SHAPE, layer,
                        "rotary positions rotate pairs: %lld must be even and at most the %lld elements of a head",
                        (long long)rotated, (long long)width);
-    char trouble[TH_ROTARY_TROUBLE];
+    char reason[TH_ROTARY_REASON];
     const double base = scores->rotary_base > 0 ? scores->rotary_base : 10000;
-    if (!th_rotary_scaling_usable(&scores->rotary_scaling, base, rotated, trouble))
-        return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_scaling: %s", trouble);
+    if (!th_rotary_scaling_usable(&scores->rotary_scaling, base, rotated, reason))
+        return th_fail(ctx, TH_ERROR_ARGUMENT, layer, "rotary_scaling: %s", reason);
     return TH_OK;
 }
 

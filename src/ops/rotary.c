@@ -59,9 +59,9 @@ static th_status rotary_shape(th_call *call)
         attributes->base = 10000;
     if (attributes->width == 0)
         attributes->width = length;
-    char trouble[TH_ROTARY_TROUBLE];
-    if (!th_rotary_scaling_usable(&attributes->scaling, attributes->base, attributes->width, trouble))
-        return th_call_fail(call, TH_ERROR_ARGUMENT, "scaling: %s", trouble);
+    char reason[TH_ROTARY_REASON];
+    if (!th_rotary_scaling_usable(&attributes->scaling, attributes->base, attributes->width, reason))
+        return th_call_fail(call, TH_ERROR_ARGUMENT, "scaling: %s", reason);
     const th_status status = check_positions(call);
     if (status)
         return status;

@@ -61,14 +61,14 @@ static void check_split(th_pattern *p, fuzz_part text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char trouble[TH_PATTERN_TROUBLE];
+    char reason[TH_PATTERN_REASON];
     fuzz_part part[2];
     fuzz_split(data, size, part, 2);
     if (part[0].count > TH_MAX_PATTERN || part[1].count > MAX_TEXT)
         return 0;
     char *expression = fuzz_copy(part[0]), *text = fuzz_copy(part[1]);
-    th_pattern *p = th_pattern_new(expression, part[0].count, trouble);
-    FUZZ_CHECK(p || trouble[0], "the pattern is refused without a reason");
+    th_pattern *p = th_pattern_new(expression, part[0].count, reason);
+    FUZZ_CHECK(p || reason[0], "the pattern is refused without a reason");
     if (p) {
         const fuzz_part valid_text = {text, th_valid_bytes(text, part[1].count)};
         check_matches(p, (fuzz_part){expression, part[0].count}, valid_text);

@@ -537,16 +537,16 @@ END_TEST
 START_TEST(a_failed_file_is_removed)
 {
     for (int exists = 0; exists < 2; exists++)
-        for (int trouble = 0; trouble < 2; trouble++) {
+        for (int error_number = 0; error_number < 2; error_number++) {
             th_atomic_file f;
             if (exists)
                 put(path, "old");
             begin(&f, path);
             fputs("half", f.file);
             ck_assert(is_there(temporary));
-            errno = trouble ? ENOSPC : 0;
+            errno = error_number ? ENOSPC : 0;
             ck_assert(!th_atomic_end(&f, false));
-            ck_assert_int_eq(errno, trouble ? ENOSPC : EIO);
+            ck_assert_int_eq(errno, error_number ? ENOSPC : EIO);
             ck_assert_int_eq(count_files(), exists);
             if (exists)
                 expect_text(path, "old");

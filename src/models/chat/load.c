@@ -43,12 +43,12 @@ static bool has_file(folder *f, const char *name)
 /* Reads the file f->name. Returns false with the error stored. */
 static bool read_file(const folder *f, int64_t most, contents *c)
 {
-    const char *trouble;
+    const char *reason;
     int64_t bytes;
-    FILE *file = th_regular_open(f->name, &bytes, &trouble);
+    FILE *file = th_regular_open(f->name, &bytes, &reason);
     *c = (contents){0};
     if (file == NULL || bytes > most) {
-        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, file ? "the file is too large" : trouble);
+        th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->name, file ? "the file is too large" : reason);
         if (file)
             fclose(file);
         return false;

@@ -11,9 +11,9 @@
 
 static const char operation[] = "token_file";
 
-static th_status fail(const th_token_file *f, const char *trouble)
+static th_status fail(const th_token_file *f, const char *reason)
 {
-    return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, trouble);
+    return th_fail(f->ctx, TH_ERROR_FILE, operation, "%.300s: %s", f->path, reason);
 }
 
 /* -- contents -- */
@@ -168,9 +168,9 @@ static th_status map(th_token_file *f, int descriptor)
     if (memory == MAP_FAILED)
         return fail(f, strerror(errno));
     f->map = memory;
-    const char *trouble = th_token_header_read(f->map, &f->header);
-    if (trouble)
-        return fail(f, trouble);
+    const char *reason = th_token_header_read(f->map, &f->header);
+    if (reason)
+        return fail(f, reason);
     f->blocks = th_token_blocks(&f->header);
     const int64_t expected = TH_TOKEN_HEADER + f->header.count * f->header.width + 4 * f->blocks;
     if (f->bytes != expected)
@@ -193,10 +193,10 @@ static th_status check_all(th_token_file *f)
 
 static th_status open_file(th_token_file *f, const th_token_file_options *options)
 {
-    const char *trouble;
-    const int descriptor = th_regular_descriptor(f->path, &f->bytes, &trouble);
+    const char *reason;
+    const int descriptor = th_regular_descriptor(f->path, &f->bytes, &reason);
     if (descriptor < 0)
-        return fail(f, trouble);
+        return fail(f, reason);
     th_status status = map(f, descriptor);
     close(descriptor);
     if (status != TH_OK)

@@ -27,12 +27,12 @@ void th_config_refuse(const th_config *c, const char *sentence, const char *deta
 
 void th_config_fail(const th_config *c, const char *sentence, ...)
 {
-    char trouble[320];
+    char reason[320];
     va_list values;
     va_start(values, sentence);
-    vsnprintf(trouble, sizeof trouble, sentence, values);
+    vsnprintf(reason, sizeof reason, sentence, values);
     va_end(values);
-    th_fail(c->source.ctx, TH_ERROR_FILE, c->source.operation, "%.300s: %s", c->source.name, trouble);
+    th_fail(c->source.ctx, TH_ERROR_FILE, c->source.operation, "%.300s: %s", c->source.name, reason);
 }
 
 static int64_t integer_to(const th_config *c, const char *key, int64_t lowest, int64_t highest, int64_t default_value)

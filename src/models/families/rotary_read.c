@@ -250,9 +250,9 @@ static th_rotary_scaling read_scaling(const rotary *r)
         read_yarn(&r->settings, &scaling);
     if (scaling.kind == TH_ROTARY_LONGROPE)
         read_longrope(r, &scaling);
-    char trouble[TH_ROTARY_TROUBLE];
-    if (!th_rotary_scaling_usable(&scaling, r->base, r->width, trouble))
-        th_config_refuse(r->file, "rotary positions: %s", trouble);
+    char reason[TH_ROTARY_REASON];
+    if (!th_rotary_scaling_usable(&scaling, r->base, r->width, reason))
+        th_config_refuse(r->file, "rotary positions: %s", reason);
     return scaling;
 }
 

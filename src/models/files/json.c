@@ -8,9 +8,9 @@
 #include "models/core/files.h"
 #include "models/files/json_build.h"
 
-static bool fail_at(const th_json_source *source, size_t byte, const char *trouble)
+static bool fail_at(const th_json_source *source, size_t byte, const char *reason)
 {
-    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: byte %zu: %s", source->name, byte, trouble);
+    th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: byte %zu: %s", source->name, byte, reason);
     return false;
 }
 
@@ -120,9 +120,9 @@ static const char *count_tokens(measurement *m, const th_json_limits *limits, co
             *at = end;
             return cut;
         }
-        const char *trouble = count_token(m, limits->depth, *at, (size_t)(next - *at));
-        if (trouble)
-            return trouble;
+        const char *reason = count_token(m, limits->depth, *at, (size_t)(next - *at));
+        if (reason)
+            return reason;
         if (limits->memory && total(m) > limits->memory)
             return "its values take more memory than allowed";
     }
@@ -139,16 +139,16 @@ th_status th_json_measure(const th_json_source *source, const char *text, size_t
                        source->name, bytes, limits->bytes);
     measurement m = {0};
     const char *at = th_json_skip_space(text, text + bytes);
-    const char *trouble = count_tokens(&m, limits, &at, text + bytes), *nul = memchr(text, 0, bytes);
+    const char *reason = count_tokens(&m, limits, &at, text + bytes), *nul = memchr(text, 0, bytes);
     *memory = total(&m);
     if (nul && nul <= at) {
         at = nul;
-        trouble = "a NUL is not allowed";
+        reason = "a NUL is not allowed";
     }
-    char more[TH_JSON_TROUBLE];
-    if (trouble)
-        fail_at(source, (size_t)(at - text), trouble == more_text ? th_json_more(at, text + bytes, more) : trouble);
-    return trouble ? TH_ERROR_FILE : TH_OK;
+    char more[TH_JSON_REASON];
+    if (reason)
+        fail_at(source, (size_t)(at - text), reason == more_text ? th_json_more(at, text + bytes, more) : reason);
+    return reason ? TH_ERROR_FILE : TH_OK;
 }
 
 /* -- building -- */
@@ -160,12 +160,12 @@ static json_t *build(const th_json_source *source, const char *text, size_t byte
     json_t *value = th_json_parse(text, bytes, &error);
     if (value)
         return value;
-    if (error.trouble[0] == 0)
+    if (error.reason[0] == 0)
         th_fail_memory(source->ctx, source->operation, bytes);
     else if (whole)
-        fail_at(source, error.byte, error.trouble);
+        fail_at(source, error.byte, error.reason);
     else
-        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, error.trouble);
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, error.reason);
     return NULL;
 }
 
@@ -241,18 +241,18 @@ static char *load_descriptor(const th_json_source *source, int descriptor, size_
 static char *load(const th_json_source *source, const th_json_limits *limits, size_t *bytes)
 {
     int64_t size = 0;
-    const char *trouble = NULL;
+    const char *reason = NULL;
     char *text = NULL;
-    const int descriptor = th_regular_descriptor(source->name, &size, &trouble);
+    const int descriptor = th_regular_descriptor(source->name, &size, &reason);
     if (descriptor >= 0 && size == 0)
-        trouble = "it is empty";
+        reason = "it is empty";
     else if (descriptor >= 0 && (uint64_t)size > limits->bytes)
         th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %lld bytes are more than the %zu allowed",
                 source->name, (long long)size, limits->bytes);
     else if (descriptor >= 0)
         text = load_descriptor(source, descriptor, *bytes = (size_t)size);
-    if (trouble)
-        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, trouble);
+    if (reason)
+        th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: %s", source->name, reason);
     if (descriptor >= 0)
         close(descriptor);
     return text;
@@ -276,10 +276,10 @@ th_json_iterator th_json_iterate(const th_json_source *source, const char *text,
     return (th_json_iterator){.source = source, .text = text, .at = text + 1, .end = text + bytes};
 }
 
-static bool fail_iterator(th_json_iterator *it, const char *at, const char *trouble)
+static bool fail_iterator(th_json_iterator *it, const char *at, const char *reason)
 {
     it->failed = true;
-    return fail_at(it->source, (size_t)(at - it->text), trouble);
+    return fail_at(it->source, (size_t)(at - it->text), reason);
 }
 
 /* No read goes past the object's last bracket, because th_json_measure has checked brackets and strings. */

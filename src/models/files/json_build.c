@@ -38,10 +38,10 @@ static bool skip(reader *r, char c)
 }
 
 /* Stores what is wrong at the present place, if nothing was wrong before. Returns false. */
-static bool reject(reader *r, const char *trouble)
+static bool reject(reader *r, const char *reason)
 {
-    if (r->error->trouble[0] == 0)
-        snprintf(r->error->trouble, sizeof r->error->trouble, "%s", trouble);
+    if (r->error->reason[0] == 0)
+        snprintf(r->error->reason, sizeof r->error->reason, "%s", reason);
     return false;
 }
 
@@ -229,9 +229,9 @@ static json_t *read_number(reader *r)
 /* Rejects the key in r->text. */
 static bool reject_repeated(reader *r)
 {
-    char quoted[TH_QUOTED], trouble[TH_QUOTED + 32];
-    snprintf(trouble, sizeof trouble, "the key \"%s\" occurs twice", th_quote(r->text, quoted));
-    return reject(r, trouble);
+    char quoted[TH_QUOTED], reason[TH_QUOTED + 32];
+    snprintf(reason, sizeof reason, "the key \"%s\" occurs twice", th_quote(r->text, quoted));
+    return reject(r, reason);
 }
 
 /* Reads a key, a colon and a value into an object. */
@@ -318,15 +318,15 @@ static json_t *read_value(reader *r)
     }
 }
 
-const char *th_json_more(const char *at, const char *end, char trouble[TH_JSON_TROUBLE])
+const char *th_json_more(const char *at, const char *end, char reason[TH_JSON_REASON])
 {
     char start[TH_QUOTED], quoted[TH_QUOTED]; /* longer than what th_quote writes, so that it shows "..." */
     const size_t bytes = (size_t)(end - at) < sizeof start - 1 ? (size_t)(end - at) : sizeof start - 1;
     memcpy(start, at, bytes);
     start[bytes] = 0;
-    snprintf(trouble, TH_JSON_TROUBLE, "there is more text after the value: %s; only white space may follow it",
+    snprintf(reason, TH_JSON_REASON, "there is more text after the value: %s; only white space may follow it",
              th_quote(start, quoted));
-    return trouble;
+    return reason;
 }
 
 json_t *th_json_parse(const char *text, size_t bytes, th_json_error *error)
@@ -336,13 +336,13 @@ json_t *th_json_parse(const char *text, size_t bytes, th_json_error *error)
     json_t *value = read_value(&r);
     free(r.text);
     if (value && th_json_skip_space(r.at, r.end) != r.end) {
-        char more[TH_JSON_TROUBLE];
+        char more[TH_JSON_REASON];
         reject(&r, th_json_more(th_json_skip_space(r.at, r.end), r.end, more));
         json_decref(value);
         value = NULL;
     }
     error->byte = (size_t)(r.at - text);
     if (r.short_of_memory)
-        error->trouble[0] = 0;
+        error->reason[0] = 0;
     return value;
 }

@@ -11,14 +11,14 @@
 /* Returns the first character at or after `at` that is not white space. */
 const char *th_json_skip_space(const char *at, const char *end);
 
-enum { TH_JSON_TROUBLE = TH_QUOTED + 80 }; /* bytes of a message */
+enum { TH_JSON_REASON = TH_QUOTED + 80 }; /* bytes of a message */
 
-/* Writes that more text follows the value, with the beginning of that text, into trouble. Returns trouble. */
-const char *th_json_more(const char *at, const char *end, char trouble[TH_JSON_TROUBLE]);
+/* Writes that more text follows the value, with the beginning of that text, into reason. Returns reason. */
+const char *th_json_more(const char *at, const char *end, char reason[TH_JSON_REASON]);
 
 typedef struct th_json_error {
-    char trouble[TH_JSON_TROUBLE]; /* empty: memory ran out */
-    size_t byte;                   /* where the reader stopped */
+    char reason[TH_JSON_REASON]; /* empty: memory ran out */
+    size_t byte;                 /* where the reader stopped */
 } th_json_error;
 
 /* Builds the value of a text that th_json_measure has accepted. Returns NULL, and sets *error, if the text is not JSON,

@@ -10,10 +10,10 @@
 #include "models/core/context.h"
 #include "models/core/files.h"
 
-static th_status fail(th_record_file *f, int trouble)
+static th_status fail(th_record_file *f, int error_number)
 {
     return th_fail(f->ctx, TH_ERROR_FILE, f->operation, "%.300s: %s", f->path,
-                   trouble == ESPIPE ? "it is not a regular file" : strerror(trouble));
+                   error_number == ESPIPE ? "it is not a regular file" : strerror(error_number));
 }
 
 static bool is_link(const char *path)
@@ -36,13 +36,13 @@ th_status th_record_open(th_record_file *f, th_context *ctx, const char *operati
     f->size = end;
     if (end >= 0)
         return TH_OK;
-    const int trouble = errno;
+    const int error_number = errno;
     const th_status status =
-        trouble == ELOOP && is_link(path)
+        error_number == ELOOP && is_link(path)
             ? th_fail(ctx, TH_ERROR_FILE, operation,
                       "%.300s is a symbolic link; logs are not written through links: give the path that it leads to",
                       path)
-            : fail(f, trouble);
+            : fail(f, error_number);
     if (f->descriptor >= 0 && (flags & O_EXCL)) /* it is new and empty */
         unlink(path);
     th_record_close(f);
@@ -135,14 +135,14 @@ static int write_all(th_record_file *f)
 th_status th_record_write(th_record_file *f)
 {
     th_status status = TH_OK;
-    const int trouble = f->short_of_memory ? 0 : write_all(f);
+    const int error_number = f->short_of_memory ? 0 : write_all(f);
     if (f->short_of_memory)
         status = th_fail_memory(f->ctx, f->operation, 2 * f->capacity);
-    else if (trouble == 0)
+    else if (error_number == 0)
         f->size += (int64_t)f->used;
     else
-        status = fail(f, trouble);
-    if (trouble != 0) /* or else before the next record; EINVAL: not a regular file, so nothing can be cut off */
+        status = fail(f, error_number);
+    if (error_number != 0) /* or else before the next record; EINVAL: not a regular file, so nothing can be cut off */
         f->torn = th_truncate_file(f->descriptor, f->size) != 0 && errno != EINVAL;
     f->used = 0;
     f->short_of_memory = false;

@@ -10,9 +10,9 @@
 
 static const char read_file[] = "file_read", write_file[] = "file_write";
 
-static th_status fail(th_context *ctx, const char *operation, const char *path, const char *trouble)
+static th_status fail(th_context *ctx, const char *operation, const char *path, const char *reason)
 {
-    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, reason);
 }
 
 /* Makes space for `count` more bytes and the final NUL. */
@@ -35,11 +35,11 @@ static th_status append(th_context *ctx, const char *path, int descriptor, size_
     if (!reserve(text, count))
         return th_fail_memory(ctx, read_file, count);
     const ssize_t got = th_read_bytes_at(descriptor, text->bytes + text->count, count, 0);
-    const char *trouble = got < 0 ? strerror(errno) : "it has become shorter";
+    const char *reason = got < 0 ? strerror(errno) : "it has become shorter";
     if (got >= 0 && (size_t)got == count)
         text->count += count;
     text->bytes[text->count] = 0;
-    return got >= 0 && (size_t)got == count ? TH_OK : fail(ctx, read_file, path, trouble);
+    return got >= 0 && (size_t)got == count ? TH_OK : fail(ctx, read_file, path, reason);
 }
 
 th_status th_file_read(th_context *ctx, const char *path, size_t most, th_text *text)
@@ -48,11 +48,11 @@ th_status th_file_read(th_context *ctx, const char *path, size_t most, th_text *
         return ctx ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
     if (path == NULL || text == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, read_file, "the %s is NULL", path ? "text" : "path");
-    const char *trouble;
+    const char *reason;
     int64_t bytes;
-    const int descriptor = th_regular_descriptor(path, &bytes, &trouble);
+    const int descriptor = th_regular_descriptor(path, &bytes, &reason);
     if (descriptor < 0)
-        return fail(ctx, read_file, path, trouble);
+        return fail(ctx, read_file, path, reason);
     const th_status status = append(ctx, path, descriptor, (uint64_t)bytes < most ? (size_t)bytes : most, text);
     (void)close(descriptor);
     return status;

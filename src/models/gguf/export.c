@@ -194,11 +194,11 @@ static th_status write_file(const th_gguf_export *e, const char *path, const th_
         th_gguf_write_all(e, f.file, values, bytes, w.values);
         written = th_atomic_end(&f, !ferror(f.file) && !th_failed(ctx));
     }
-    const int trouble = errno;
+    const int error_number = errno;
     free(values);
     if (th_failed(ctx) || written)
         return th_error_code(ctx);
-    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(trouble));
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, strerror(error_number));
 }
 
 th_status th_language_model_export_gguf(th_module *model, const char *path, const th_gguf_export_options *options)

@@ -389,15 +389,15 @@ static bool open_header(th_gguf *file, size_t filled)
 
 bool th_gguf_open(th_gguf *file, th_context *ctx, const char *operation, const char *path)
 {
-    const char *trouble;
+    const char *reason;
     *file = (th_gguf){.ctx = ctx, .operation = operation, .path = path ? path : "", .descriptor = -1};
     if (path == NULL) {
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path is NULL");
         return false;
     }
-    file->descriptor = th_regular_descriptor(path, &file->file_bytes, &trouble);
+    file->descriptor = th_regular_descriptor(path, &file->file_bytes, &reason);
     if (file->descriptor < 0)
-        return th_gguf_refuse(file, "%s", trouble);
+        return th_gguf_refuse(file, "%s", reason);
     return open_header(file, 0);
 }
 

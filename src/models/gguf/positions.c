@@ -131,7 +131,7 @@ static void read_yarn(const positions *p, th_rotary_scaling *s)
 static th_rotary_scaling read_scaling(const positions *p, double base)
 {
     th_rotary_scaling s = {0};
-    char trouble[TH_ROTARY_TROUBLE], key[TH_GGUF_LONGEST_KEY];
+    char reason[TH_ROTARY_REASON], key[TH_GGUF_LONGEST_KEY];
     const bool given = th_gguf_find(p->file, th_gguf_key(p->a, "rope.scaling.type", key)) != NULL;
     const char *tensor = p->a->factors == TH_GGUF_ONE_FACTOR ? TH_GGUF_FREQUENCIES : TH_GGUF_LONG;
     if (p->a->factors != TH_GGUF_NO_FACTORS && th_gguf_find_tensor(p->file, tensor)) {
@@ -149,8 +149,8 @@ static th_rotary_scaling read_scaling(const positions *p, double base)
     }
     if (s.kind == TH_ROTARY_UNSCALED)
         s.factor = 0;
-    else if (!th_rotary_scaling_usable(&s, base, 2 * p->pairs, trouble))
-        th_gguf_refuse(p->file, "rotary positions: %s", trouble);
+    else if (!th_rotary_scaling_usable(&s, base, 2 * p->pairs, reason))
+        th_gguf_refuse(p->file, "rotary positions: %s", reason);
     return s;
 }
 

@@ -182,10 +182,10 @@ static bool time_for_name(const char *folder, long long *seconds)
             other = 10 * other + (*digit - '0');
         *seconds = other >= *seconds && other < 9999999999 ? other + 1 : *seconds;
     }
-    const int trouble = errno;
+    const int error_number = errno;
     closedir(directory);
-    errno = trouble;
-    return trouble == 0;
+    errno = error_number;
+    return error_number == 0;
 }
 
 static th_status open_file(th_event_log *log, th_context *ctx, const char *folder)

@@ -119,10 +119,10 @@ static size_t next_line(th_context *ctx, FILE *file, char **text, size_t *capaci
 }
 
 /* Stores the error, unless there is one already. */
-static void fail_to_read(th_context *ctx, const char *path, int trouble)
+static void fail_to_read(th_context *ctx, const char *path, int error_number)
 {
     if (!th_failed(ctx))
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, strerror(trouble));
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s cannot be read: %s", path, strerror(error_number));
 }
 
 /* Every record begins with this. */
@@ -173,11 +173,11 @@ static th_status find_cut(const th_record_file *f, int64_t step, int64_t *cut)
             break;
         *cut += (int64_t)n;
     }
-    const int trouble = ferror(file) ? errno : 0;
+    const int error_number = ferror(file) ? errno : 0;
     if (th_error_code(ctx) == TH_ERROR_FILE) /* the error is in the line that is cut off */
         th_error_clear(ctx);
-    if (trouble)
-        fail_to_read(ctx, f->path, trouble);
+    if (error_number)
+        fail_to_read(ctx, f->path, error_number);
     is_log = is_log || (n == 0 && has_no_record_yet(f));
     if (!is_log && !th_failed(ctx))
         th_fail(ctx, TH_ERROR_FILE, operation,
@@ -268,10 +268,10 @@ th_tensor *th_json_log_series(th_context *ctx, const char *path, const char *nam
         th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and a name");
         return NULL;
     }
-    const char *trouble;
-    FILE *file = th_regular_open(path, NULL, &trouble);
+    const char *reason;
+    FILE *file = th_regular_open(path, NULL, &reason);
     if (file == NULL) {
-        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, trouble);
+        th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", path, reason);
         return NULL;
     }
     json_t *key = written_name(ctx, name);

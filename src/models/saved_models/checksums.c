@@ -5,9 +5,9 @@
 #include "models/core/context.h"
 #include "models/saved_models/checkpoint.h"
 
-static th_status fail(const th_stored_file *file, th_context *ctx, const char *operation, const char *trouble)
+static th_status fail(const th_stored_file *file, th_context *ctx, const char *operation, const char *reason)
 {
-    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", file->path, trouble);
+    return th_fail(ctx, TH_ERROR_FILE, operation, "%.300s: %s", file->path, reason);
 }
 
 static th_status read_sum(th_context *ctx, const th_stored *sums, int64_t i, const char *operation, uint32_t *sum)
@@ -44,16 +44,16 @@ th_status th_checksums_verify_tensor(const th_safetensors *f, const th_stored *t
 {
     const th_stored_file *file = &f->file[0];
     const th_stored *sums = find_sums(f, operation);
-    char trouble[160], quoted[TH_QUOTED];
+    char reason[160], quoted[TH_QUOTED];
     uint32_t saved, now;
     if (sums == NULL || read_sum(f->ctx, sums, t - file->entry, operation, &saved) != TH_OK ||
         th_stored_range_checksum(f->ctx, file, t->begin, t->tensor.bytes, operation, &now) != TH_OK)
         return th_error_code(f->ctx);
     if (saved == now)
         return TH_OK;
-    snprintf(trouble, sizeof trouble, "the checksum of tensor \"%s\" is wrong: the file is damaged",
+    snprintf(reason, sizeof reason, "the checksum of tensor \"%s\" is wrong: the file is damaged",
              th_quote(t->tensor.name, quoted));
-    return fail(file, f->ctx, operation, trouble);
+    return fail(file, f->ctx, operation, reason);
 }
 
 th_status th_checksums_verify_all(const th_safetensors *f, const char *operation)

@@ -15,9 +15,9 @@
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 enum { NAME_SIZE = 80 };
 
-static th_status fail(const th_weight_files *s, const char *path, const char *trouble)
+static th_status fail(const th_weight_files *s, const char *path, const char *reason)
 {
-    return th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: %s", path, trouble);
+    return th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: %s", path, reason);
 }
 
 /* -- which tensors each file has -- */
@@ -149,7 +149,7 @@ static th_status write_one(th_weight_files *s, th_weight_file *f, th_tensor *(*v
     th_status status = th_store_begin(&f->file, &f->storing);
     if (status != TH_OK)
         return status;
-    for (int64_t i = f->begin; i < f->end && status == TH_OK && f->file.trouble == 0; i++) {
+    for (int64_t i = f->begin; i < f->end && status == TH_OK && f->file.error_number == 0; i++) {
         th_scope_begin(s->ctx, NULL);
         th_tensor *t = values(&s->tensor[i]);
         if (t) {

@@ -26,9 +26,9 @@ typedef struct opening {
     char *names; /* the next name or text is written here */
 } opening;
 
-static bool fail(const opening *o, const char *trouble)
+static bool fail(const opening *o, const char *reason)
 {
-    th_fail(o->source.ctx, TH_ERROR_FILE, o->source.operation, "%.300s: %s", o->source.name, trouble);
+    th_fail(o->source.ctx, TH_ERROR_FILE, o->source.operation, "%.300s: %s", o->source.name, reason);
     return false;
 }
 
@@ -38,13 +38,13 @@ static bool fail_entry(const opening *o, const th_stored *entry, const char *for
     __attribute__((format(printf, 3, 4)));
 static bool fail_entry(const opening *o, const th_stored *entry, const char *format, ...)
 {
-    char trouble[256], quoted[TH_QUOTED];
+    char reason[256], quoted[TH_QUOTED];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(trouble, sizeof trouble, format, arguments);
+    vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
     th_fail(o->source.ctx, TH_ERROR_FILE, o->source.operation, "%.300s: tensor \"%s\": %s", o->source.name,
-            th_quote(entry->tensor.name, quoted), trouble);
+            th_quote(entry->tensor.name, quoted), reason);
     return false;
 }
 
@@ -213,22 +213,22 @@ static bool check_offsets(opening *o)
     }
     if (end == o->data_bytes)
         return true;
-    char trouble[128];
-    snprintf(trouble, sizeof trouble, "its tensors take %lld bytes, but %lld follow the header", (long long)end,
+    char reason[128];
+    snprintf(reason, sizeof reason, "its tensors take %lld bytes, but %lld follow the header", (long long)end,
              (long long)o->data_bytes);
-    return fail(o, trouble);
+    return fail(o, reason);
 }
 
 /* Two keys of the header may have the same name, perhaps with escapes. */
 static bool check_names(const opening *o)
 {
     const th_stored_file *file = o->file;
-    char trouble[128], quoted[TH_QUOTED];
+    char reason[128], quoted[TH_QUOTED];
     for (int64_t i = 1; i < file->count; i++)
         if (strcmp(file->by_name[i - 1]->tensor.name, file->by_name[i]->tensor.name) == 0) {
-            snprintf(trouble, sizeof trouble, "the key \"%s\" appears twice in one object",
+            snprintf(reason, sizeof reason, "the key \"%s\" appears twice in one object",
                      th_quote(file->by_name[i]->tensor.name, quoted));
-            return fail(o, trouble);
+            return fail(o, reason);
         }
     return true;
 }
@@ -287,7 +287,7 @@ static bool read_header(opening *o)
 
 static bool read_file(opening *o, int64_t file_bytes)
 {
-    char trouble[128];
+    char reason[128];
     unsigned char length[8];
     if (file_bytes < 8)
         return fail(o, "it is too short for a safetensors file");
@@ -297,9 +297,9 @@ static bool read_file(opening *o, int64_t file_bytes)
     for (int i = 7; i >= 0; i--)
         header = header << 8 | length[i];
     if (header > (uint64_t)file_bytes - 8 || header > TH_SAFETENSORS_MAX_HEADER || header == 0) {
-        snprintf(trouble, sizeof trouble, "its header claims %llu bytes, but %lld follow, and at most %d are accepted",
+        snprintf(reason, sizeof reason, "its header claims %llu bytes, but %lld follow, and at most %d are accepted",
                  (unsigned long long)header, (long long)file_bytes - 8, (int)TH_SAFETENSORS_MAX_HEADER);
-        return fail(o, trouble);
+        return fail(o, reason);
     }
     o->text_bytes = (size_t)header;
     o->file->header_bytes = 8 + (int64_t)header;
@@ -317,10 +317,10 @@ static bool read_file(opening *o, int64_t file_bytes)
 bool th_stored_file_open(th_context *ctx, const char *operation, const char *path, th_stored_file *file)
 {
     int64_t bytes = 0;
-    const char *trouble = NULL;
-    *file = (th_stored_file){.path = path, .descriptor = th_regular_descriptor(path, &bytes, &trouble)};
+    const char *reason = NULL;
+    *file = (th_stored_file){.path = path, .descriptor = th_regular_descriptor(path, &bytes, &reason)};
     opening o = {.source = {ctx, operation, path}, .file = file};
-    const bool valid = trouble ? fail(&o, trouble) : read_file(&o, bytes);
+    const bool valid = reason ? fail(&o, reason) : read_file(&o, bytes);
     if (!valid)
         th_stored_file_close(ctx, file);
     return valid;

@@ -93,11 +93,11 @@ static bool open_single(th_safetensors *f, const char *path)
 
 enum { MAX_FILES = 4096 };
 
-static bool fail_index(const th_json_source *index, const char *name, const char *trouble)
+static bool fail_index(const th_json_source *index, const char *name, const char *reason)
 {
     char quoted[TH_QUOTED];
     th_fail(index->ctx, TH_ERROR_FILE, index->operation, "%.300s: \"%s\" %s", index->name, th_quote(name, quoted),
-            trouble);
+            reason);
     return false;
 }
 

@@ -63,11 +63,11 @@ th_status th_stored_bytes(th_context *ctx, const th_stored_file *file, int64_t b
                    got < 0 ? strerror(errno) : "it has become shorter since it was opened");
 }
 
-static th_status fail(const th_context *ctx, const th_stored *stored, const char *operation, const char *trouble)
+static th_status fail(const th_context *ctx, const th_stored *stored, const char *operation, const char *reason)
 {
     char quoted[TH_QUOTED];
     return th_fail((th_context *)ctx, TH_ERROR_FILE, operation, "%.300s: tensor \"%s\": %s", stored->file->path,
-                   th_quote(stored->tensor.name, quoted), trouble);
+                   th_quote(stored->tensor.name, quoted), reason);
 }
 
 static const char unfit[] = "it has a number that does not fit the requested type";

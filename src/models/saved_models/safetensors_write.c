@@ -9,16 +9,16 @@
 #include "models/files/json.h"
 #include "models/saved_models/safetensors.h"
 
-static th_status fail(const th_storing *s, const char *trouble)
+static th_status fail(const th_storing *s, const char *reason)
 {
-    return th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: %s", s->path, trouble);
+    return th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: %s", s->path, reason);
 }
 
-static th_status fail_name(const th_storing *s, const char *name, const char *trouble)
+static th_status fail_name(const th_storing *s, const char *name, const char *reason)
 {
     char quoted[TH_QUOTED];
     return th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "tensor \"%s\" %s", th_quote(name ? name : "NULL", quoted),
-                   trouble);
+                   reason);
 }
 
 /* Blocks begin with two bytes. */
@@ -170,7 +170,7 @@ static th_status format_header(const th_storing *s, char **memory, size_t *bytes
 static void check_write(th_store_file *f, bool written)
 {
     if (!written)
-        f->trouble = errno ? errno : EIO;
+        f->error_number = errno ? errno : EIO;
 }
 
 static void release(const th_store_file *f)
@@ -200,7 +200,7 @@ th_status th_store_begin(th_store_file *f, const th_storing *s)
     f->storing = s;
     f->sums = NULL;
     f->next = 0;
-    f->trouble = 0;
+    f->error_number = 0;
     th_store_sort(s->tensor, s->count);
     th_status status = format_header(s, &f->header, &f->header_bytes);
     if (status == TH_OK)
@@ -221,7 +221,7 @@ void th_store_next(th_store_file *f, const th_array *elements)
     uint32_t *sum = f->sums ? &f->sums[f->next] : NULL;
     f->next++;
     errno = 0;
-    if (f->trouble == 0)
+    if (f->error_number == 0)
         check_write(f, th_write_elements(elements, f->file.file, sum));
 }
 
@@ -230,10 +230,10 @@ th_status th_store_finish(th_store_file *f, th_status status)
     const th_storing *s = f->storing;
     const size_t sums = (size_t)s->count + 1;
     errno = 0;
-    if (status == TH_OK && f->trouble == 0 && f->sums)
+    if (status == TH_OK && f->error_number == 0 && f->sums)
         check_write(f, fwrite(f->sums, sizeof *f->sums, sums, f->file.file) == sums);
-    errno = f->trouble;
-    if (!th_atomic_finish(&f->file, status == TH_OK && f->trouble == 0) && status == TH_OK)
+    errno = f->error_number;
+    if (!th_atomic_finish(&f->file, status == TH_OK && f->error_number == 0) && status == TH_OK)
         status = fail(s, strerror(errno));
     release(f);
     return status;

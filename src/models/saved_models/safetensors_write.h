@@ -45,9 +45,9 @@ typedef struct th_store_file {
     const th_storing *storing;
     char *header; /* with its length */
     size_t header_bytes;
-    uint32_t *sums; /* [count + 1]; NULL without checksums */
-    int64_t next;   /* the tensor that is written next */
-    int trouble;    /* the value of errno after a failed write; nothing is written after it */
+    uint32_t *sums;   /* [count + 1]; NULL without checksums */
+    int64_t next;     /* the tensor that is written next */
+    int error_number; /* the value of errno after a failed write; nothing is written after it */
     th_atomic_file file;
 } th_store_file;
 

@@ -32,12 +32,12 @@ static bool check(th_context *ctx, const char *text, size_t bytes, const th_bpe_
         if (special == NULL || *special == 0 || strlen(special) > TH_MAX_ADDED_TOKEN_BYTES || !th_is_utf8(special))
             return refuse(ctx, "a special token must be UTF-8 of 1 to 512 bytes");
     }
-    char trouble[TH_PATTERN_TROUBLE];
-    th_pattern *pattern = o->pattern ? th_pattern_new(o->pattern, strlen(o->pattern), trouble) : NULL;
+    char reason[TH_PATTERN_REASON];
+    th_pattern *pattern = o->pattern ? th_pattern_new(o->pattern, strlen(o->pattern), reason) : NULL;
     const bool usable = pattern || o->pattern == NULL;
     th_pattern_free(pattern);
-    if (!usable && trouble[0])
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the pattern '%.200s' cannot be used: %s", o->pattern, trouble);
+    if (!usable && reason[0])
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the pattern '%.200s' cannot be used: %s", o->pattern, reason);
     else if (!usable)
         th_fail_memory(ctx, operation, strlen(o->pattern));
     return usable;

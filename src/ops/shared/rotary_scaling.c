@@ -16,82 +16,81 @@ static bool positive_or_default(double value)
 }
 
 /* Writes the reason and returns false. */
-static bool refuse(char *trouble, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
-static bool refuse(char *trouble, const char *sentence, ...)
+static bool refuse(char *reason, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
+static bool refuse(char *reason, const char *sentence, ...)
 {
     va_list values;
     va_start(values, sentence);
-    vsnprintf(trouble, TH_ROTARY_TROUBLE, sentence, values);
+    vsnprintf(reason, TH_ROTARY_REASON, sentence, values);
     va_end(values);
     return false;
 }
 
-static bool llama3_usable(const th_rotary_scaling *s, char *trouble)
+static bool llama3_usable(const th_rotary_scaling *s, char *reason)
 {
     if (positive(s->low_freq_factor) && positive(s->high_freq_factor) && s->low_freq_factor < s->high_freq_factor)
         return true;
-    return refuse(trouble, "low_freq_factor = %g must be positive and less than high_freq_factor = %g",
+    return refuse(reason, "low_freq_factor = %g must be positive and less than high_freq_factor = %g",
                   s->low_freq_factor, s->high_freq_factor);
 }
 
-static bool attention_factor_usable(const th_rotary_scaling *s, char *trouble)
+static bool attention_factor_usable(const th_rotary_scaling *s, char *reason)
 {
     return positive_or_default(s->attention_factor) ||
-           refuse(trouble, "attention_factor = %g must be a positive number, or 0 for the default",
-                  s->attention_factor);
+           refuse(reason, "attention_factor = %g must be a positive number, or 0 for the default", s->attention_factor);
 }
 
-static bool yarn_usable(const th_rotary_scaling *s, double base, char *trouble)
+static bool yarn_usable(const th_rotary_scaling *s, double base, char *reason)
 {
     const double fast = s->beta_fast == 0 ? 32 : s->beta_fast, slow = s->beta_slow == 0 ? 1 : s->beta_slow;
     if (!(base > 1))
-        return refuse(trouble, "yarn needs a base above 1, it is %g", base);
+        return refuse(reason, "yarn needs a base above 1, it is %g", base);
     if (!(positive(fast) && positive(slow) && slow <= fast))
-        return refuse(trouble, "beta_slow = %g must be positive and at most beta_fast = %g", slow, fast);
+        return refuse(reason, "beta_slow = %g must be positive and at most beta_fast = %g", slow, fast);
     if (!positive_or_default(s->mscale) || !positive_or_default(s->mscale_all_dim))
-        return refuse(trouble, "mscale = %g and mscale_all_dim = %g must be positive numbers, or 0 for none", s->mscale,
+        return refuse(reason, "mscale = %g and mscale_all_dim = %g must be positive numbers, or 0 for none", s->mscale,
                       s->mscale_all_dim);
-    return attention_factor_usable(s, trouble);
+    return attention_factor_usable(s, reason);
 }
 
-static bool factors_usable(const double *factors, const char *name, int64_t pairs, char *trouble)
+static bool factors_usable(const double *factors, const char *name, int64_t pairs, char *reason)
 {
     for (int64_t i = 0; i < pairs; i++)
         if (!positive(factors[i]))
-            return refuse(trouble, "%s[%lld] = %g must be a positive number", name, (long long)i, factors[i]);
+            return refuse(reason, "%s[%lld] = %g must be a positive number", name, (long long)i, factors[i]);
     return true;
 }
 
-static bool longrope_usable(const th_rotary_scaling *s, int64_t width, char *trouble)
+static bool longrope_usable(const th_rotary_scaling *s, int64_t width, char *reason)
 {
     if (s->original_length < 2)
-        return refuse(trouble, "longrope needs an original_length of at least 2");
+        return refuse(reason, "longrope needs an original_length of at least 2");
     if (s->short_factor == NULL || s->long_factor == NULL)
-        return refuse(trouble, "%s is NULL", s->short_factor ? "long_factor" : "short_factor");
+        return refuse(reason, "%s is NULL", s->short_factor ? "long_factor" : "short_factor");
     if (s->n_factors != width / 2)
-        return refuse(trouble, "short_factor and long_factor have %lld numbers, but %lld pairs are rotated",
+        return refuse(reason, "short_factor and long_factor have %lld numbers, but %lld pairs are rotated",
                       (long long)s->n_factors, (long long)(width / 2));
-    return factors_usable(s->short_factor, "short_factor", s->n_factors, trouble) &&
-           factors_usable(s->long_factor, "long_factor", s->n_factors, trouble) && attention_factor_usable(s, trouble);
+    return factors_usable(s->short_factor, "short_factor", s->n_factors, reason) &&
+           factors_usable(s->long_factor, "long_factor", s->n_factors, reason) && attention_factor_usable(s, reason);
 }
 
-bool th_rotary_scaling_usable(const th_rotary_scaling *s, double base, int64_t width, char trouble[TH_ROTARY_TROUBLE])
+bool th_rotary_scaling_usable(const th_rotary_scaling *s, double base, int64_t width, char reason[TH_ROTARY_REASON])
 {
     if ((unsigned)s->kind > TH_ROTARY_LONGROPE)
-        return refuse(trouble, "kind is %d, which is not a th_rotary_scaling_kind", (int)s->kind);
+        return refuse(reason, "kind is %d, which is not a th_rotary_scaling_kind", (int)s->kind);
     if (s->kind == TH_ROTARY_UNSCALED)
         return true;
     if (!positive(s->factor))
-        return refuse(trouble, "factor = %g must be a positive number", s->factor);
-    if (s->kind == TH_ROTARY_LLAMA3 && !llama3_usable(s, trouble))
+        return refuse(reason, "factor = %g must be a positive number", s->factor);
+    if (s->kind == TH_ROTARY_LLAMA3 && !llama3_usable(s, reason))
         return false;
     if (s->kind != TH_ROTARY_LINEAR && s->original_length <= 0)
-        return refuse(trouble, "original_length = %lld must be a number of positions", (long long)s->original_length);
+        return refuse(reason, "original_length = %lld must be a number of positions", (long long)s->original_length);
     if (s->kind == TH_ROTARY_DYNAMIC && width == 2)
-        return refuse(trouble, "dynamic scaling needs more than one pair");
+        return refuse(reason, "dynamic scaling needs more than one pair");
     if (s->kind == TH_ROTARY_YARN)
-        return yarn_usable(s, base, trouble);
-    return s->kind != TH_ROTARY_LONGROPE || longrope_usable(s, width, trouble);
+        return yarn_usable(s, base, reason);
+    return s->kind != TH_ROTARY_LONGROPE || longrope_usable(s, width, reason);
 }
 
 bool th_rotary_depends_on_length(const th_rotary_scaling *s)

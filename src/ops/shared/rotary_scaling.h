@@ -6,11 +6,11 @@
 #include "private_api.h"
 #include "tapehead/ops.h"
 
-enum { TH_ROTARY_TROUBLE = 160 };
+enum { TH_ROTARY_REASON = 160 };
 
-/* Returns whether the scaling is valid for `width` rotated elements; if not, writes the reason to trouble. */
+/* Returns whether the scaling is valid for `width` rotated elements; if not, writes the reason. */
 TH_PRIVATE_API bool th_rotary_scaling_usable(const th_rotary_scaling *scaling, double base, int64_t width,
-                                             char trouble[TH_ROTARY_TROUBLE]);
+                                             char reason[TH_ROTARY_REASON]);
 
 /* Returns whether the frequencies depend on the length of the sequence. */
 TH_PRIVATE_API bool th_rotary_depends_on_length(const th_rotary_scaling *scaling);

@@ -125,7 +125,7 @@ static void expect_the_value_of_jansson(const char *text, size_t bytes)
     th_json_error error = {0};
     json_t *value = th_json_parse(copy, bytes, &error);
     json_t *wanted = json_loadb(text, bytes, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-    ck_assert_msg(value || error.trouble[0], "%.*s", (int)bytes, text);
+    ck_assert_msg(value || error.reason[0], "%.*s", (int)bytes, text);
     ck_assert_msg((value == NULL) == (wanted == NULL), "%.*s is%s read", (int)bytes, text, value ? "" : " not");
     ck_assert_msg(value == NULL || json_equal(value, wanted), "%.*s has another value", (int)bytes, text);
     json_decref(value);
@@ -182,7 +182,7 @@ START_TEST(a_nul_is_not_json)
     const th_json_source from = source();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         th_json_error error;
-        ck_assert(th_json_parse(cases[i].text, cases[i].bytes, &error) == NULL && error.trouble[0]);
+        ck_assert(th_json_parse(cases[i].text, cases[i].bytes, &error) == NULL && error.reason[0]);
         char words[96];
         snprintf(words, sizeof words, "reading: the text: byte %zu: a NUL is not allowed", strlen(cases[i].text));
         expect_failure(th_json_read(&from, cases[i].text, cases[i].bytes, &usual) == NULL, TH_ERROR_FILE, words);
@@ -198,7 +198,7 @@ START_TEST(a_number_has_a_longest_form)
     json_t *value = th_json_parse(text, TH_JSON_MAX_NUMBER, &error);
     ck_assert(json_is_real(value) && json_real_value(value) == 1.0 / 3);
     json_decref(value);
-    ck_assert(th_json_parse(text, TH_JSON_MAX_NUMBER + 1, &error) == NULL && error.trouble[0]);
+    ck_assert(th_json_parse(text, TH_JSON_MAX_NUMBER + 1, &error) == NULL && error.reason[0]);
     expect_refusal("[123456789012345678901]", "an integer is too large");
     expect_refusal("[-9223372036854775809]", "an integer is too large");
 }

@@ -76,9 +76,9 @@ typedef struct compiled {
 static compiled compile(const char *expression)
 {
     th_pattern_tree tree = {0};
-    char trouble[TH_PATTERN_TROUBLE];
+    char reason[TH_PATTERN_REASON];
     compiled c;
-    ck_assert_msg(th_pattern_tree_read(expression, strlen(expression), &tree, trouble), "%s: %s", expression, trouble);
+    ck_assert_msg(th_pattern_tree_read(expression, strlen(expression), &tree, reason), "%s: %s", expression, reason);
     c.program = th_program_new(&tree);
     ck_assert_ptr_nonnull(c.program);
     ck_assert(th_automaton_new(c.program, &c.automaton));

@@ -7,17 +7,17 @@
 #include "models/text/pattern/pattern.h"
 #include "suite.h"
 
-static char trouble[TH_PATTERN_TROUBLE];
+static char reason[TH_PATTERN_REASON];
 
 /* The pattern is a copy without a NUL, so the sanitizers detect reads behind it. */
 static th_pattern *compile_bytes(const char *expression, size_t count)
 {
     char *copy = malloc(count ? count : 1);
     memcpy(copy, expression, count);
-    memset(trouble, 'x', sizeof trouble - 1);
-    th_pattern *p = th_pattern_new(copy, count, trouble);
+    memset(reason, 'x', sizeof reason - 1);
+    th_pattern *p = th_pattern_new(copy, count, reason);
     free(copy);
-    ck_assert_int_eq(p != NULL, trouble[0] == 0);
+    ck_assert_int_eq(p != NULL, reason[0] == 0);
     return p;
 }
 
@@ -36,7 +36,7 @@ static bool accepts(const char *expression)
 static th_match match(const char *expression, const char *text, size_t from, size_t *begin, size_t *end)
 {
     th_pattern *p = compile_bytes(expression, strlen(expression));
-    ck_assert_msg(p != NULL, "%s: %s", expression, trouble);
+    ck_assert_msg(p != NULL, "%s: %s", expression, reason);
     th_pattern_begin(p, text, strlen(text));
     const th_match found = th_pattern_next(p, from, begin, end);
     th_pattern_free(p);
@@ -51,10 +51,10 @@ static bool matches(const char *expression, const char *text)
 }
 
 /* The whole sentence is compared, because it names the construct. */
-static void expect_trouble(const char *expression, const char *wanted)
+static void expect_refusal(const char *expression, const char *wanted)
 {
     ck_assert_msg(!accepts(expression), "'%s' is accepted", expression);
-    ck_assert_msg(strcmp(trouble, wanted) == 0, "'%s': '%s', not '%s'", expression, trouble, wanted);
+    ck_assert_msg(strcmp(reason, wanted) == 0, "'%s': '%s', not '%s'", expression, reason, wanted);
 }
 
 START_TEST(each_construct_is_accepted)
@@ -99,7 +99,7 @@ START_TEST(each_construct_is_accepted)
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
         char expression[100];
         snprintf(expression, sizeof expression, "x(?:%s)", accepted[i]); /* so it is not empty */
-        ck_assert_msg(accepts(expression), "%s: %s", expression, trouble);
+        ck_assert_msg(accepts(expression), "%s: %s", expression, reason);
     }
     ck_assert(matches("(a)]}", "a]}") && matches("]+", "]]"));
     ck_assert(matches("[a-c-e]+", "abc-e") && !matches("[a-c-e]", "d"));
@@ -235,7 +235,7 @@ START_TEST(what_differs_is_rejected)
         {"a{3,2}", "a {3,2} has the larger number first"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_trouble(cases[i][0], cases[i][1]);
+        expect_refusal(cases[i][0], cases[i][1]);
 }
 END_TEST
 
@@ -244,7 +244,7 @@ START_TEST(counts_have_one_form)
     static const char *const wrong[] = {"a{",  "a{}",   "a{x}",     "a{1x}",      "a{,3}", "a{1,2,3}",
                                         "a{2", "a{1,2", "a{10000}", "a{1,10000}", "a{1 }"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        expect_trouble(wrong[i],
+        expect_refusal(wrong[i],
                        "a { does not begin {n}, {n,} or {n,m} with n and m below 10000; write \\{ for the character");
 }
 END_TEST
@@ -257,9 +257,9 @@ START_TEST(a_pattern_has_a_limit)
     memset(text, 'a', TH_MAX_PATTERN + 1);
     ck_assert(accepts_bytes(text, TH_MAX_PATTERN));
     ck_assert(!accepts_bytes(text, TH_MAX_PATTERN + 1));
-    ck_assert_str_eq(trouble, "it has 4097 bytes, more than 4096");
+    ck_assert_str_eq(reason, "it has 4097 bytes, more than 4096");
     ck_assert(!accepts_bytes("a\0b", 3));
-    ck_assert_str_eq(trouble, "it contains a NUL");
+    ck_assert_str_eq(reason, "it contains a NUL");
     free(text);
 }
 END_TEST
@@ -273,7 +273,7 @@ START_TEST(groups_have_a_limit)
         memset(text + depth + 1, ')', (size_t)depth);
         ck_assert_int_eq(accepts_bytes(text, 2 * (size_t)depth + 1), depth < 64);
     }
-    ck_assert_str_eq(trouble, "groups are nested deeper than 63");
+    ck_assert_str_eq(reason, "groups are nested deeper than 63");
     /* an option holds for the groups within, and ends with its group */
     ck_assert(matches("(?i:(a))b\\s", "Ab ") && !matches("(?i:(a))b", "AB") && accepts("(?=a)(b)+"));
 }
@@ -288,9 +288,9 @@ START_TEST(a_new_pattern_says_what_is_wrong)
                                            {"[b-a]", "a range of a [] ends before it begins"},
                                            {"\\w", "\\w is not supported"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        memset(trouble, 'x', sizeof trouble - 1);
-        ck_assert_ptr_null(th_pattern_new(cases[i][0], strlen(cases[i][0]), trouble));
-        ck_assert_msg(strcmp(trouble, cases[i][1]) == 0, "%s: %s", cases[i][0], trouble);
+        memset(reason, 'x', sizeof reason - 1);
+        ck_assert_ptr_null(th_pattern_new(cases[i][0], strlen(cases[i][0]), reason));
+        ck_assert_msg(strcmp(reason, cases[i][1]) == 0, "%s: %s", cases[i][0], reason);
     }
     th_pattern_free(NULL);
 }

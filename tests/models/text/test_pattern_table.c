@@ -16,12 +16,12 @@ enum { ROUNDS = 150 };
 enum { ROUNDS = 1500 };
 #endif
 
-static char trouble[TH_PATTERN_TROUBLE];
+static char reason[TH_PATTERN_REASON];
 
 static th_pattern *pattern_of(const char *expression)
 {
-    th_pattern *p = th_pattern_new(expression, strlen(expression), trouble);
-    ck_assert_msg(p != NULL, "%.300s: %s", expression, trouble);
+    th_pattern *p = th_pattern_new(expression, strlen(expression), reason);
+    ck_assert_msg(p != NULL, "%.300s: %s", expression, reason);
     return p;
 }
 
@@ -130,7 +130,7 @@ START_TEST(random_expressions_match_as_pcre2)
         state = (uint64_t)round * 1000003 + (uint64_t)_i;
         expression[0] = 0;
         append_alternatives(expression, 1 + (int)draw(3));
-        th_pattern *p = th_pattern_new(expression, strlen(expression), trouble);
+        th_pattern *p = th_pattern_new(expression, strlen(expression), reason);
         oracle *o = p ? oracle_new(expression, strlen(expression)) : NULL;
         for (int i = 0; i < 12 && o; i++) {
             const size_t count = write_random_text(text);
@@ -273,8 +273,8 @@ START_TEST(large_expressions_are_refused_by_name)
         {"(?<!a|b{1,2})c", "'(?<!a|b{1,2})' looks behind for a part without a fixed length"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ck_assert_ptr_null(th_pattern_new(cases[i][0], strlen(cases[i][0]), trouble));
-        ck_assert_msg(strstr(trouble, cases[i][1]) != NULL, "%s: '%s', not '%s'", cases[i][0], trouble, cases[i][1]);
+        ck_assert_ptr_null(th_pattern_new(cases[i][0], strlen(cases[i][0]), reason));
+        ck_assert_msg(strstr(reason, cases[i][1]) != NULL, "%s: '%s', not '%s'", cases[i][0], reason, cases[i][1]);
     }
     th_pattern_free(pattern_of("(?:a{60}){60}(?>ab){64}"));
 }

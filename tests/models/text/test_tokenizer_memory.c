@@ -339,11 +339,11 @@ START_TEST(test_tables)
 }
 END_TEST
 
-/* Without memory a pattern has no trouble of its own, so the caller reports the lack of memory. The context counts the
+/* Without memory a pattern has no reason of its own, so the caller reports the lack of memory. The context counts the
  * memory of a pattern that an automaton matches. */
 START_TEST(test_pattern)
 {
-    char none[TH_PATTERN_TROUBLE];
+    char none[TH_PATTERN_REASON];
     const size_t before_any = bytes_of_malloc();
     th_pattern *made = th_pattern_new("a+", 2, none);
     const size_t taken = bytes_of_malloc() - before_any, counted = th_pattern_memory(made);
@@ -353,13 +353,13 @@ START_TEST(test_pattern)
     if (!counts_malloc())
         return;
     for (long n = 1; n <= 10; n++) {
-        char trouble[TH_PATTERN_TROUBLE] = "x";
+        char reason[TH_PATTERN_REASON] = "x";
         const long before = live;
         calls = 0;
         fail_at = n;
-        const th_pattern *pattern = th_pattern_new("a+", 2, trouble);
+        const th_pattern *pattern = th_pattern_new("a+", 2, reason);
         fail_at = 0;
-        ck_assert(pattern == NULL && trouble[0] == 0 && live == before);
+        ck_assert(pattern == NULL && reason[0] == 0 && live == before);
     }
 }
 END_TEST

@@ -31,13 +31,13 @@ static th_status add_stage(const part *p, th_split_stage stage)
 static th_status add_pattern(const part *p, const char *expression, size_t count, th_split_behavior behavior,
                              bool inverted)
 {
-    char trouble[TH_PATTERN_TROUBLE], quoted[TH_QUOTED];
-    th_pattern *pattern = th_pattern_new(expression, count, trouble);
-    if (pattern == NULL && trouble[0] == 0)
+    char reason[TH_PATTERN_REASON], quoted[TH_QUOTED];
+    th_pattern *pattern = th_pattern_new(expression, count, reason);
+    if (pattern == NULL && reason[0] == 0)
         return th_fail_memory(p->t->ctx, p->source->operation, count);
     if (pattern == NULL)
         return th_fail(p->t->ctx, TH_ERROR_FILE, p->source->operation, "%.300s: the pattern '%s' cannot be used: %s",
-                       p->source->name, th_quote(expression, quoted), trouble);
+                       p->source->name, th_quote(expression, quoted), reason);
     const th_status status =
         add_stage(p, (th_split_stage){.pattern = pattern, .behavior = behavior, .inverted = inverted});
     if (status)

@@ -136,20 +136,20 @@ static bool read_merges(th_tokenizer *t, const th_json_source *source, const jso
 static char *read_text(const th_json_source *source)
 {
     int64_t size;
-    const char *trouble;
+    const char *reason;
     char *text = NULL;
-    FILE *file = th_regular_open(source->name, &size, &trouble);
+    FILE *file = th_regular_open(source->name, &size, &reason);
     if (file == NULL) {
-        refuse(source, trouble);
+        refuse(source, reason);
     } else if ((uint64_t)size > th_model_limits.bytes) {
         refuse(source, "it is larger than 64 MiB");
     } else if ((text = malloc((size_t)size + 1))) {
         const size_t bytes = th_stream_read(file, text, (size_t)size);
-        const int trouble_of_reading = errno;
+        const int read_error = errno;
         text[bytes] = 0;
         if (bytes != (size_t)size || strlen(text) != bytes) {
             refuse(source, bytes == (size_t)size ? "it contains a NUL"
-                           : trouble_of_reading  ? strerror(trouble_of_reading)
+                           : read_error          ? strerror(read_error)
                                                  : "it has become shorter");
             free(text);
             text = NULL;

@@ -25,16 +25,16 @@ th_status th_read_text(const th_json_source *source, const json_t *value, const 
 static th_status read_pattern(const th_json_source *source, const json_t *pattern, th_replacement *r)
 {
     const char *text;
-    char trouble[TH_PATTERN_TROUBLE], quoted[TH_QUOTED];
+    char reason[TH_PATTERN_REASON], quoted[TH_QUOTED];
     if (!th_json_string(source, pattern, "Regex", &text))
         return th_error_code(source->ctx);
-    r->pattern = th_pattern_new(text, strlen(text), trouble);
+    r->pattern = th_pattern_new(text, strlen(text), reason);
     if (r->pattern)
         return TH_OK;
-    if (trouble[0] == 0)
+    if (reason[0] == 0)
         return th_fail_memory(source->ctx, source->operation, strlen(text));
     return th_fail(source->ctx, TH_ERROR_FILE, source->operation, "%.300s: the pattern '%s' cannot be used: %s",
-                   source->name, th_quote(text, quoted), trouble);
+                   source->name, th_quote(text, quoted), reason);
 }
 
 th_status th_read_replacement(const th_json_source *source, const json_t *value, const char *part, th_replacement *r)

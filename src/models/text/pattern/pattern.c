@@ -27,12 +27,12 @@ struct th_pattern {
     uint64_t read;
 };
 
-th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH_PATTERN_TROUBLE])
+th_pattern *th_pattern_new(const char *expression, size_t count, char reason[TH_PATTERN_REASON])
 {
-    trouble[0] = 0;
+    reason[0] = 0;
     th_pattern_tree tree = {0};
     th_pattern *p = calloc(1, sizeof *p);
-    const bool made = p && th_pattern_tree_read(expression, count, &tree, trouble) &&
+    const bool made = p && th_pattern_tree_read(expression, count, &tree, reason) &&
                       (p->program = th_program_new(&tree)) && th_automaton_new(p->program, &p->automaton);
     th_pattern_tree_release(&tree);
     if (made)

@@ -10,13 +10,13 @@
 
 /* Limits of an expression: bytes, steps (program.h), and possessive or atomic groups and lookbehinds. */
 enum { TH_MAX_PATTERN = 4096, TH_MAX_PATTERN_STEPS = 5000, TH_MAX_PATTERN_KEPT = 64 };
-enum { TH_PATTERN_TROUBLE = 200 };
+enum { TH_PATTERN_REASON = 200 };
 
 typedef struct th_pattern th_pattern;
 
-/* Compiles an expression. Returns NULL with a sentence in trouble if the syntax is wrong or not supported, if the
- * expression exceeds a limit, or if it can match the empty string. If out of memory, trouble is "". */
-th_pattern *th_pattern_new(const char *expression, size_t count, char trouble[TH_PATTERN_TROUBLE]);
+/* Compiles an expression. Returns NULL with a sentence in reason if the syntax is wrong or not supported, if the
+ * expression exceeds a limit, or if it can match the empty string. If out of memory, reason is "". */
+th_pattern *th_pattern_new(const char *expression, size_t count, char reason[TH_PATTERN_REASON]);
 /* Frees a pattern; NULL is allowed. */
 void th_pattern_free(th_pattern *pattern);
 /* Returns the memory of a pattern, without the working memory of matches. */

@@ -18,8 +18,8 @@ typedef struct reader {
     th_expression in;
     const char *part; /* where the last part of the expression begins */
     th_pattern_tree *tree;
-    char *trouble;      /* "" without an error */
-    bool out_of_memory; /* then trouble is "" */
+    char *reason;       /* "" without an error */
+    bool out_of_memory; /* then reason is "" */
     bool ignores_case;
     int groups; /* open */
 } reader;
@@ -27,17 +27,17 @@ typedef struct reader {
 static void complain(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void complain(reader *r, const char *format, ...)
 {
-    if (r->trouble[0] || r->out_of_memory)
+    if (r->reason[0] || r->out_of_memory)
         return;
     va_list arguments;
     va_start(arguments, format);
-    th_append_arguments(r->trouble, TH_PATTERN_TROUBLE, format, arguments);
+    th_append_arguments(r->reason, TH_PATTERN_REASON, format, arguments);
     va_end(arguments);
 }
 
 static bool is_valid(const reader *r)
 {
-    return r->trouble[0] == 0 && !r->out_of_memory;
+    return r->reason[0] == 0 && !r->out_of_memory;
 }
 
 static void require_memory(reader *r, bool allocated)
@@ -520,10 +520,10 @@ static int read_alternatives(reader *r)
     return either;
 }
 
-bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree, char trouble[TH_PATTERN_TROUBLE])
+bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree, char reason[TH_PATTERN_REASON])
 {
-    trouble[0] = 0;
-    reader r = {.in = {expression, expression + count}, .part = expression, .tree = tree, .trouble = trouble};
+    reason[0] = 0;
+    reader r = {.in = {expression, expression + count}, .part = expression, .tree = tree, .reason = reason};
     if (count > TH_MAX_PATTERN)
         complain(&r, "it has %zu bytes, more than %d", count, TH_MAX_PATTERN);
     else if (memchr(expression, 0, count))

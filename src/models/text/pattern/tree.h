@@ -57,10 +57,9 @@ typedef struct th_pattern_tree {
     th_character_sets sets;
 } th_pattern_tree;
 
-/* Reads an expression. Returns false with a sentence in trouble, which is "" if out of memory. The caller releases the
+/* Reads an expression. Returns false with a sentence in reason, which is "" if out of memory. The caller releases the
  * tree in each case. */
-bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree,
-                          char trouble[TH_PATTERN_TROUBLE]);
+bool th_pattern_tree_read(const char *expression, size_t count, th_pattern_tree *tree, char reason[TH_PATTERN_REASON]);
 /* Releases the memory. */
 void th_pattern_tree_release(th_pattern_tree *tree);
 
