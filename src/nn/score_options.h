@@ -5,8 +5,8 @@
 #include "private_api.h"
 #include "tapehead/layers.h"
 
-/* The members of th_score_options that matter only with rotary positions: M(kind, member) for each. The kinds are those of
- * th_module_option. */
+/* The members of th_score_options that matter only with rotary positions: M(kind, member) for each. The kinds are
+ * those of th_module_option. */
 #define TH_ROTARY_OPTIONS(M)                                                                                           \
     M(CHOICE, rotary_pairing), M(REAL, rotary_base), M(INTEGER, rotary_width), M(CHOICE, rotary_scaling.kind),         \
         M(REAL, rotary_scaling.factor), M(REAL, rotary_scaling.low_freq_factor),                                       \
@@ -19,8 +19,8 @@
  */
 th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation);
 
-/* Replaces the arrays, copied before, by copies that live as long as the nodes of the tape: backward reads them, also after
- * the layer is freed. Returns false with an error pending. */
+/* Replaces the arrays, copied before, by copies that live as long as the nodes of the tape: backward reads them, also
+ * after the layer is freed. Returns false with an error pending. */
 bool th_score_factors_on_tape(th_context *ctx, th_rotary_scaling *scaling, const char *operation);
 
 /* Releases the arrays: one block of th_allocate with the short factors, then the long ones. */

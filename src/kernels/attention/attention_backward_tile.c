@@ -1,5 +1,5 @@
-/* One tile of attention's backward: its memory, its operands, and the gradient of its logits. attention_backward.c has the
- * formulas. */
+/* One tile of attention's backward: its memory, its operands, and the gradient of its logits. attention_backward.c
+ * has the formulas. */
 #include "kernels/attention/attention_backward.h"
 
 /* Returns whether attention_delta can read rows of values in place. */

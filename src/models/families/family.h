@@ -218,8 +218,8 @@ typedef struct th_halves {
     int64_t head_width, rotated;
 } th_halves;
 
-/* Returns which rows of a parameter change. There are some if the layer rotates neighbors, and the parameter projects or
- * normalizes queries or keys. */
+/* Returns which rows of a parameter change. There are some if the layer rotates neighbors, and the parameter projects
+ * or normalizes queries or keys. */
 th_halves th_halves_of(const th_parameter_iterator *parameter, const th_language_model_options *options);
 /* Returns the tensor as it is for rotary positions that rotate halves: a copy that belongs to the scope, or t itself if
  * no row changes. */
@@ -237,8 +237,8 @@ typedef struct th_candidates {
     int (*differences)(int i, const th_language_model_options *model, th_option_difference difference[TH_MAX_OPTIONS]);
 } th_candidates;
 
-/* Returns the first candidate that expresses the options, or only that one if `only` is not -1. Otherwise returns -1 and
- * stores an error, which names the differences from the closest candidate. */
+/* Returns the first candidate that expresses the options, or only that one if `only` is not -1. Otherwise returns -1
+ * and stores an error, which names the differences from the closest candidate. */
 int th_first_candidate(th_context *ctx, const char *asker, const th_candidates *candidates,
                        const th_language_model_options *options, int only);
 

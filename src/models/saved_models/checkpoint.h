@@ -20,9 +20,9 @@ enum { TH_MOMENT_NAME_SIZE = TH_FULL_NAME_SIZE + TH_SAVED_NAME_SIZE + 16 };
 /* -- the parameters of a model (parameter_list.c) -- */
 typedef struct th_listed_parameter {
     th_tensor_impl *tensor;
-    int64_t in_optimizer;    /* index in the optimizer, or -1 */
-    const th_stored *stored; /* the tensor in the file; NULL: the parameter stays as it is */
-    bool elsewhere;          /* a checkpoint has only its checksum */
+    int64_t in_optimizer;               /* index in the optimizer, or -1 */
+    const th_safetensors_entry *stored; /* the tensor in the file; NULL: the parameter stays as it is */
+    bool elsewhere;                     /* a checkpoint has only its checksum */
     char name[TH_FULL_NAME_SIZE];
 } th_listed_parameter;
 
@@ -82,7 +82,8 @@ th_status th_check_numbers(const th_checkpoint *c, const char *operation);
 /* Verifies the checksum of the header. TH_ERROR_FILE if it is wrong, or if the file has no checksums. */
 th_status th_checksums_verify_header(const th_safetensors *file, const char *operation);
 /* Verifies the checksum of one tensor. TH_ERROR_FILE if it is wrong. */
-th_status th_checksums_verify_tensor(const th_safetensors *file, const th_stored *tensor, const char *operation);
+th_status th_checksums_verify_tensor(const th_safetensors *file, const th_safetensors_entry *tensor,
+                                     const char *operation);
 /* Verifies all checksums. TH_ERROR_FILE names the first wrong one. */
 th_status th_checksums_verify_all(const th_safetensors *file, const char *operation);
 

@@ -21,13 +21,13 @@ static const char operation_that_changes[] = "checkpoint_load (some numbers may 
 /* -- moments -- */
 
 /* Returns tensor k (training/saved_tensors.h) of a parameter that was updated; NULL if the file does not have it. */
-static const th_stored *find_moment(const th_safetensors *file, const th_optimizer *o, const th_listed_parameter *p,
-                                    int k)
+static const th_safetensors_entry *find_moment(const th_safetensors *file, const th_optimizer *o,
+                                               const th_listed_parameter *p, int k)
 {
     char name[TH_MOMENT_NAME_SIZE], moment[TH_SAVED_NAME_SIZE];
     th_saved_tensor_name(o, k, moment);
     snprintf(name, sizeof name, TH_MOMENT_NAME, moment, p->name);
-    return th_stored_search(file->by_name, file->count, name);
+    return th_safetensors_search(file->by_name, file->count, name);
 }
 
 /* Compares tensor k of a parameter. stepped: the file has it, according to its state. */
@@ -35,17 +35,17 @@ static void compare_moment(const th_safetensors *file, const th_optimizer *o, co
                            bool stepped, th_differences *d)
 {
     char name[TH_SAVED_NAME_SIZE];
-    const th_stored *stored = find_moment(file, o, p, k);
+    const th_safetensors_entry *entry = find_moment(file, o, p, k);
     const th_array own = th_saved_tensor(o, p->in_optimizer, k);
     th_saved_tensor_name(o, k, name);
-    if (!stepped && stored)
+    if (!stepped && entry)
         th_differ(d, TH_UNEXPECTED, "unexpected: %s of %s, which has taken no step in the file", name, p->name);
     if (!stepped)
         return;
-    if (stored == NULL)
+    if (entry == NULL)
         th_differ(d, TH_MISSING, "missing: %s of %s", name, p->name);
-    else if (stored->type != th_stored_type_of(own.dtype) || stored->tensor.shape.ndim != own.ndim ||
-             memcmp(stored->tensor.shape.size, own.size, (size_t)own.ndim * sizeof *own.size) != 0)
+    else if (entry->type != th_safetensors_type_of(own.dtype) || entry->tensor.shape.ndim != own.ndim ||
+             memcmp(entry->tensor.shape.size, own.size, (size_t)own.ndim * sizeof *own.size) != 0)
         th_differ(d, TH_OTHER_SHAPE, "different shape: %s of %s does not match the parameter", name, p->name);
 }
 
@@ -61,15 +61,16 @@ static void compare_moments(const th_safetensors *file, const json_t *state, con
 }
 
 /* Reads this process's part of tensor k of a parameter. */
-static th_status read_moment(const th_stored *stored, const th_optimizer *o, const th_listed_parameter *p, int k)
+static th_status read_moment(const th_safetensors_entry *entry, const th_optimizer *o, const th_listed_parameter *p,
+                             int k)
 {
     const th_dtype dtype = th_saved_tensor(o, p->in_optimizer, k).dtype;
     const th_moment_part part = th_saved_tensor_part(o, p->in_optimizer, k);
     const size_t bytes = part.end - part.begin;
     if (bytes == 0)
         return TH_OK;
-    const th_status status = th_stored_bytes(o->ctx, stored->file, stored->begin + (int64_t)part.begin, part.data,
-                                             bytes, operation_that_changes);
+    const th_status status = th_safetensors_file_bytes(o->ctx, entry->file, entry->begin + (int64_t)part.begin,
+                                                       part.data, bytes, operation_that_changes);
     const th_array read = {
         .data = part.data, .dtype = dtype, .ndim = 1, .size = {(int64_t)(bytes / th_dtype_size(dtype))}, .stride = {1}};
     if (status == TH_OK)

@@ -16,15 +16,15 @@ typedef struct saving {
     th_group *group; /* that shares the moments; NULL: this process has all */
     bool writes;     /* this process writes the file */
     th_parameter_list list;
-    th_to_store *tensor; /* [count] */
+    th_safetensors_item *tensor; /* [count] */
     int64_t count, capacity;
     th_saved_moment *moment; /* [n_moments] */
     int64_t n_moments;
     char *state;
     th_named_text text[3];
-    th_storing storing;
+    th_safetensors_contents contents;
     th_gathering gathering;
-    th_store_file file; /* open if `opened` */
+    th_safetensors_writer file; /* open if `opened` */
     bool opened;
 } saving;
 
@@ -86,11 +86,11 @@ static bool has_moments(const th_optimizer *o, const th_listed_parameter *p)
 static void fill(saving *s)
 {
     const th_optimizer *o = s->checkpoint->optimizer;
-    th_to_store *next = s->tensor;
+    th_safetensors_item *next = s->tensor;
     for (int64_t i = 0; i < s->list.count; i++) {
         const th_listed_parameter *p = &s->list.parameter[i];
         if (!th_saved_elsewhere(s->checkpoint, p))
-            *next++ = (th_to_store){.name = p->name, .array = th_tensor_array(p->tensor)};
+            *next++ = (th_safetensors_item){.name = p->name, .array = th_tensor_array(p->tensor)};
     }
     th_saved_moment *moment = s->moment;
     for (int64_t i = 0; i < s->list.count; i++) {
@@ -100,8 +100,8 @@ static void fill(saving *s)
             th_saved_tensor_name(o, k, name);
             *moment = (th_saved_moment){.parameter = p->in_optimizer, .tensor = k};
             snprintf(moment->name, sizeof moment->name, TH_MOMENT_NAME, name, p->name);
-            *next++ =
-                (th_to_store){.name = moment->name, .array = th_saved_tensor(o, p->in_optimizer, k), .source = moment};
+            *next++ = (th_safetensors_item){
+                .name = moment->name, .array = th_saved_tensor(o, p->in_optimizer, k), .source = moment};
         }
     }
     s->count = next - s->tensor;
@@ -121,7 +121,7 @@ static th_status list_tensors(saving *s)
     if (s->tensor == NULL || s->moment == NULL)
         return th_fail_memory(s->list.ctx, operation, tensors + moments);
     fill(s);
-    th_store_sort(s->tensor, s->count);
+    th_safetensors_sort_items(s->tensor, s->count);
     return s->group ? th_gathering_begin(&s->gathering, o, s->moment, s->n_moments, operation) : TH_OK;
 }
 
@@ -136,9 +136,9 @@ static th_status open_file(saving *s)
     s->text[0] = (th_named_text){"format", "pt"};
     s->text[1] = (th_named_text){TH_STATE_TEXT, s->state};
     s->text[2] = (th_named_text){TH_CONFIGURATION_TEXT, configuration};
-    s->storing = (th_storing){s->list.ctx,           operation,        s->path, s->tensor, s->count, s->text,
-                              configuration ? 3 : 2, TH_CHECKSUMS_NAME};
-    const th_status status = th_store_begin(&s->file, &s->storing);
+    s->contents = (th_safetensors_contents){
+        s->list.ctx, operation, s->path, s->tensor, s->count, s->text, configuration ? 3 : 2, TH_CHECKSUMS_NAME};
+    const th_status status = th_safetensors_writer_begin(&s->file, &s->contents);
     s->opened = status == TH_OK;
     return status;
 }
@@ -174,7 +174,7 @@ static th_status write_tensors(saving *s)
         if (s->group && moment && th_gather_moment(&s->gathering, moment, &array.data) != TH_OK)
             return th_error_code(s->list.ctx);
         if (s->writes)
-            th_store_next(&s->file, &array);
+            th_safetensors_writer_next(&s->file, &array);
     }
     return TH_OK;
 }
@@ -207,7 +207,7 @@ th_status th_checkpoint_save(const char *path, const th_checkpoint *checkpoint)
     if (begins)
         status = write_tensors(&s);
     if (s.opened)
-        status = th_store_end(&s.file, status);
+        status = th_safetensors_writer_end(&s.file, status);
     if (s.group && begins)
         status = th_group_agree_on(s.group, operation, NULL, 0, 0, NULL);
     release(&s);

@@ -128,15 +128,15 @@ static th_status publish(th_weight_files *files, th_file_set *others)
 
 /* -- the weights -- */
 
-static th_tensor *values_of(const th_to_store *tensor)
+static th_tensor *values_of(const th_safetensors_item *tensor)
 {
     return th_foreign_tensor_values(tensor->source, tensor->array.dtype);
 }
 
-static th_to_store describe(const exporting *e, const th_foreign_tensor *t)
+static th_safetensors_item describe(const exporting *e, const th_foreign_tensor *t)
 {
     const th_shape shape = th_foreign_tensor_numbers(t);
-    th_to_store to = {
+    th_safetensors_item to = {
         .name = t->name, .array = {.dtype = type_in_file(e, t->view[0]), .ndim = shape.ndim}, .source = t};
     memcpy(to.array.size, shape.size, (size_t)shape.ndim * sizeof *shape.size);
     return to;
@@ -158,8 +158,8 @@ static th_status write_files(const exporting *e, th_weight_files *files, th_file
 static th_status write_list(const exporting *e, const th_foreign_tensors *list, th_file_set *others)
 {
     th_context *ctx = e->model->ctx;
-    const size_t bytes = (size_t)list->count * sizeof(th_to_store);
-    th_to_store *tensors = th_allocate(ctx, bytes);
+    const size_t bytes = (size_t)list->count * sizeof(th_safetensors_item);
+    th_safetensors_item *tensors = th_allocate(ctx, bytes);
     if (tensors == NULL)
         return th_fail_memory(ctx, operation, bytes);
     for (int64_t i = 0; i < list->count; i++)

@@ -31,7 +31,7 @@ static void name_file(int64_t number, int64_t count, char name[NAME_SIZE])
 }
 
 /* Adds the sizes of a tensor to the sums. Returns false if they overflow. */
-static bool add_sizes(const th_to_store *t, int64_t *numbers, int64_t *bytes)
+static bool add_sizes(const th_safetensors_item *t, int64_t *numbers, int64_t *bytes)
 {
     int64_t own_numbers, own_bytes;
     return th_checked_numel(t->array.ndim, t->array.size, &own_numbers) &&
@@ -136,17 +136,18 @@ static th_status write_index(th_weight_files *s)
 /* -- writing -- */
 
 /* Writes one tensor after another, so that only one is converted at a time. */
-static th_status write_one(th_weight_files *s, th_weight_file *f, th_tensor *(*values)(const th_to_store *tensor))
+static th_status write_one(th_weight_files *s, th_weight_file *f,
+                           th_tensor *(*values)(const th_safetensors_item *tensor))
 {
     static const th_named_text metadata = {"format", "pt"}; /* transformers rejects a file without it */
-    f->storing = (th_storing){.ctx = s->ctx,
-                              .operation = s->operation,
-                              .path = f->path,
-                              .tensor = s->tensor + f->begin,
-                              .count = f->end - f->begin,
-                              .metadata = &metadata,
-                              .n_metadata = 1};
-    th_status status = th_store_begin(&f->file, &f->storing);
+    f->contents = (th_safetensors_contents){.ctx = s->ctx,
+                                            .operation = s->operation,
+                                            .path = f->path,
+                                            .tensor = s->tensor + f->begin,
+                                            .count = f->end - f->begin,
+                                            .metadata = &metadata,
+                                            .n_metadata = 1};
+    th_status status = th_safetensors_writer_begin(&f->file, &f->contents);
     if (status != TH_OK)
         return status;
     for (int64_t i = f->begin; i < f->end && status == TH_OK && f->file.error_number == 0; i++) {
@@ -154,15 +155,15 @@ static th_status write_one(th_weight_files *s, th_weight_file *f, th_tensor *(*v
         th_tensor *t = values(&s->tensor[i]);
         if (t) {
             const th_array elements = th_tensor_array(th_tensor_impl_of(t));
-            th_store_next(&f->file, &elements);
+            th_safetensors_writer_next(&f->file, &elements);
         }
         th_scope_end(s->ctx, NULL);
         status = th_error_code(s->ctx);
     }
-    return th_store_finish(&f->file, status);
+    return th_safetensors_writer_finish(&f->file, status);
 }
 
-th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const th_to_store *tensor))
+th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const th_safetensors_item *tensor))
 {
     th_status status = TH_OK;
     for (; status == TH_OK && s->finished < s->count; s->finished += status == TH_OK)
@@ -257,7 +258,7 @@ th_status th_weight_files_publish(th_weight_files *s)
     if (status == TH_OK && s->count > 1)
         status = remove_file(s, single_name);
     while (status == TH_OK && s->published < s->finished)
-        status = th_store_publish(&s->file[s->published++].file);
+        status = th_safetensors_writer_publish(&s->file[s->published++].file);
     if (status == TH_OK)
         status = remove_old_files(s);
     if (status == TH_OK && s->has_index) {

@@ -14,15 +14,15 @@
 typedef struct th_weight_file {
     int64_t begin, end; /* its tensors in the list */
     char path[TH_MAX_PATH];
-    th_storing storing;
-    th_store_file file;
+    th_safetensors_contents contents;
+    th_safetensors_writer file;
 } th_weight_file;
 
 typedef struct th_weight_files {
     /* the caller's: */
     th_context *ctx;
     const char *operation, *folder;
-    th_to_store *tensor; /* [n_tensors] with type and shape; sorted within each file */
+    th_safetensors_item *tensor; /* [n_tensors] with type and shape; sorted within each file */
     int64_t n_tensors;
     /* private: */
     th_weight_file *file; /* [count] */
@@ -36,7 +36,7 @@ typedef struct th_weight_files {
 th_status th_weight_files_plan(th_weight_files *s, int64_t most);
 /* Writes all files under temporary names, and keeps them open. `values` returns the elements of a tensor, which belong
  * to the scope, or NULL with the error stored. After an error the folder is as before. */
-th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const th_to_store *tensor));
+th_status th_weight_files_write(th_weight_files *s, th_tensor *(*values)(const th_safetensors_item *tensor));
 /* Removes the weights of an older model and gives the files their names. In between, the folder has no complete
  * weights. */
 th_status th_weight_files_publish(th_weight_files *s);

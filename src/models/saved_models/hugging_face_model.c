@@ -15,25 +15,25 @@ static th_status list_tensors(const void *source, th_module *model, th_foreign_t
 }
 
 /* Returns a tensor that th_folder_match has found. */
-static const th_stored *stored_of(const th_folder_source *s, const char *name)
+static const th_safetensors_entry *stored_of(const th_folder_source *s, const char *name)
 {
-    return (const th_stored *)th_safetensors_find(s->file, name);
+    return (const th_safetensors_entry *)th_safetensors_find(s->file, name);
 }
 
 static th_found_tensor find_tensor(const void *source, const char *name)
 {
-    const th_stored *stored = stored_of(source, name);
-    return (th_found_tensor){th_stored_type_dtype(stored->type), stored->file->descriptor, stored->begin};
+    const th_safetensors_entry *entry = stored_of(source, name);
+    return (th_found_tensor){th_safetensors_type_dtype(entry->type), entry->file->descriptor, entry->begin};
 }
 
 /* Returns the tensor of the file, in its own type. A tensor in another order becomes float32 or float64, because no
  * operation reorders storage types. */
 static th_tensor *read_values(const th_folder_source *s, const th_foreign_tensor *t)
 {
-    const th_stored *stored = stored_of(s, t->name);
+    const th_safetensors_entry *entry = stored_of(s, t->name);
     const bool reordered = t->heads > 0 || t->transposed;
-    const th_dtype dtype = reordered ? stored->tensor.dtype : th_stored_type_dtype(stored->type);
-    th_tensor *values = th_empty(s->ctx, dtype, stored->tensor.shape);
+    const th_dtype dtype = reordered ? entry->tensor.dtype : th_safetensors_type_dtype(entry->type);
+    th_tensor *values = th_empty(s->ctx, dtype, entry->tensor.shape);
     return th_safetensors_read_into(s->file, t->name, values) == TH_OK ? values : NULL;
 }
 
@@ -55,7 +55,7 @@ static th_status read_frozen(const th_folder_source *s, const th_foreign_tensor 
     th_tensor *view = t->transposed ? NULL : th_foreign_tensor_view(t);
     if (th_placing_is_mapped(t))
         return TH_OK;
-    if (view && th_is_contiguous(view) && th_dtype_of(view) == th_stored_type_dtype(stored_of(s, t->name)->type))
+    if (view && th_is_contiguous(view) && th_dtype_of(view) == th_safetensors_type_dtype(stored_of(s, t->name)->type))
         return th_safetensors_read_into(s->file, t->name, view);
     return read_converted(s, t);
 }

@@ -87,21 +87,21 @@ static int64_t index_of(const th_safetensors *file, const char *name)
 }
 
 /* Compares the stored tensor with the parameter. */
-static bool fits(const th_stored *stored, const th_listed_parameter *p, bool exact, th_differences *d)
+static bool fits(const th_safetensors_entry *entry, const th_listed_parameter *p, bool exact, th_differences *d)
 {
     char quoted[TH_QUOTED];
     const th_tensor_impl *t = p->tensor;
-    const th_shape *shape = &stored->tensor.shape;
-    const bool other_name = strcmp(stored->tensor.name, p->name) != 0;
-    if (!th_stored_shape_fits(stored->type, shape, t->dtype, t->ndim, t->size)) {
+    const th_shape *shape = &entry->tensor.shape;
+    const bool other_name = strcmp(entry->tensor.name, p->name) != 0;
+    if (!th_safetensors_shape_fits(entry->type, shape, t->dtype, t->ndim, t->size)) {
         th_differ(d, TH_OTHER_SHAPE, "different shape: %s%s%s%s is %s in the file and %s in the model", p->name,
-                  other_name ? " (there \"" : "", other_name ? th_quote(stored->tensor.name, quoted) : "",
+                  other_name ? " (there \"" : "", other_name ? th_quote(entry->tensor.name, quoted) : "",
                   other_name ? "\")" : "", TH_SIZES_TEXT(shape->ndim, shape->size), TH_SIZES_TEXT(t->ndim, t->size));
         return false;
     }
-    if (exact ? stored->type != th_stored_type_of(t->dtype) : !th_stored_type_fits(stored->type, t->dtype)) {
+    if (exact ? entry->type != th_safetensors_type_of(t->dtype) : !th_safetensors_type_fits(entry->type, t->dtype)) {
         th_differ(d, TH_OTHER_TYPE, "different type: %s is %s in the file and %s in the model", p->name,
-                  stored->type->name, th_dtype_name(t->dtype));
+                  entry->type->name, th_dtype_name(t->dtype));
         return false;
     }
     return true;
@@ -148,7 +148,7 @@ th_status th_parameter_list_read(const th_parameter_list *list, const char *oper
         const th_listed_parameter *p = &list->parameter[i];
         if (p->stored == NULL)
             continue;
-        const th_status status = th_stored_read(p->stored, p->tensor, operation);
+        const th_status status = th_safetensors_entry_read(p->stored, p->tensor, operation);
         th_storage_changed(p->tensor->storage); /* also after an error, which may come in the middle of a tensor */
         th_empty_gradient(p->tensor->handle);
         if (status != TH_OK)

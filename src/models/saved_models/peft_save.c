@@ -294,25 +294,25 @@ static th_status prepare(saving *s, th_module *model)
 }
 
 /* Replaces the adapter of the folder. Meanwhile the folder has no configuration, so it is not an adapter. */
-static th_status publish(th_store_file *weights, th_file_set *config)
+static th_status publish(th_safetensors_writer *weights, th_file_set *config)
 {
     const th_status status = th_file_set_unmark(config);
     if (status != TH_OK) {
         th_atomic_discard(&weights->file);
         return status;
     }
-    return th_store_publish(weights) == TH_OK ? th_file_set_publish(config) : th_error_code(config->ctx);
+    return th_safetensors_writer_publish(weights) == TH_OK ? th_file_set_publish(config) : th_error_code(config->ctx);
 }
 
 /* Completes both files, and then replaces the files of an older adapter. */
-static th_status write_files(saving *s, const char *path, th_to_store *tensors)
+static th_status write_files(saving *s, const char *path, th_safetensors_item *tensors)
 {
     static const th_named_text metadata = {"format", "pt"};
-    const th_storing storing = {s->ctx, operation, path, tensors, s->tensors, &metadata, 1, NULL};
-    th_store_file weights;
+    const th_safetensors_contents contents = {s->ctx, operation, path, tensors, s->tensors, &metadata, 1, NULL};
+    th_safetensors_writer weights;
     th_file_set config = {.ctx = s->ctx, .operation = operation, .folder = s->folder};
     th_status status = th_file_set_folder(&config);
-    if (status == TH_OK && (status = th_store_prepare(&weights, &storing)) == TH_OK) {
+    if (status == TH_OK && (status = th_safetensors_writer_prepare(&weights, &contents)) == TH_OK) {
         status = th_file_set_add(&config, TH_PEFT_CONFIG, put_config, s);
         if (status == TH_OK)
             status = publish(&weights, &config);
@@ -330,7 +330,7 @@ static void write_folder(saving *s)
     list_tensors(s);
     if (th_failed(s->ctx) || !th_hugging_face_path(s->ctx, operation, s->folder, TH_PEFT_WEIGHTS, path))
         return;
-    th_to_store *tensors = th_store_list(s->ctx, operation, s->tensor, s->tensors, &bytes);
+    th_safetensors_item *tensors = th_safetensors_list_items(s->ctx, operation, s->tensor, s->tensors, &bytes);
     if (tensors == NULL)
         return;
     (void)(write_files(s, path, tensors) == TH_OK); /* the error is stored */

@@ -18,7 +18,7 @@ static const char metadata_key[] = "\"__metadata__\"";
 /* A file that is being opened. */
 typedef struct opening {
     th_json_source source; /* the name is the path */
-    th_stored_file *file;
+    th_safetensors_file *file;
     char *text; /* the header */
     size_t text_bytes;
     json_t *metadata; /* NULL: none */
@@ -34,9 +34,9 @@ static bool fail(const opening *o, const char *reason)
 
 /* -- one member -- */
 
-static bool fail_entry(const opening *o, const th_stored *entry, const char *format, ...)
+static bool fail_entry(const opening *o, const th_safetensors_entry *entry, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static bool fail_entry(const opening *o, const th_stored *entry, const char *format, ...)
+static bool fail_entry(const opening *o, const th_safetensors_entry *entry, const char *format, ...)
 {
     char reason[256], quoted[TH_QUOTED];
     va_list arguments;
@@ -56,7 +56,7 @@ static const char *copy_string(opening *o, const json_t *string)
     return copy;
 }
 
-static bool read_shape(const opening *o, th_stored *entry, const json_t *shape)
+static bool read_shape(const opening *o, th_safetensors_entry *entry, const json_t *shape)
 {
     th_stored_tensor *t = &entry->tensor;
     if (!json_is_array(shape))
@@ -73,7 +73,7 @@ static bool read_shape(const opening *o, th_stored *entry, const json_t *shape)
     return true;
 }
 
-static bool read_offsets(const opening *o, th_stored *entry, const json_t *offsets)
+static bool read_offsets(const opening *o, th_safetensors_entry *entry, const json_t *offsets)
 {
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
@@ -88,7 +88,7 @@ static bool read_offsets(const opening *o, th_stored *entry, const json_t *offse
 }
 
 /* Checks that the length follows from shape and type. */
-static bool check_length(const opening *o, const th_stored *entry)
+static bool check_length(const opening *o, const th_safetensors_entry *entry)
 {
     int64_t numel, bits;
     if (!th_checked_numel(entry->tensor.shape.ndim, entry->tensor.shape.size, &numel) ||
@@ -100,7 +100,7 @@ static bool check_length(const opening *o, const th_stored *entry)
     return true;
 }
 
-static bool read_entry(opening *o, const th_json_iterator *member, th_stored *entry)
+static bool read_entry(opening *o, const th_json_iterator *member, th_safetensors_entry *entry)
 {
     json_t *name = th_json_build(&o->source, member->key, member->key_bytes);
     if (name == NULL)
@@ -121,7 +121,7 @@ static bool read_entry(opening *o, const th_json_iterator *member, th_stored *en
     bool valid = false;
     if (type == NULL || shape == NULL || offsets == NULL || json_object_size(value) != 3)
         fail_entry(o, entry, "it must have dtype, shape, data_offsets, and nothing else");
-    else if ((entry->type = th_stored_type_find(type)) == NULL)
+    else if ((entry->type = th_safetensors_type_find(type)) == NULL)
         fail_entry(o, entry, "unknown type \"%s\"", th_quote(type, quoted));
     else
         valid = read_shape(o, entry, shape) && read_offsets(o, entry, offsets) && check_length(o, entry);
@@ -190,7 +190,7 @@ static bool count_members(opening *o, const th_json_source *header)
 
 static int compare_offsets(const void *a, const void *b)
 {
-    const th_stored *x = a, *y = b;
+    const th_safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
     return (x->tensor.bytes > y->tensor.bytes) - (x->tensor.bytes < y->tensor.bytes);
@@ -199,12 +199,12 @@ static int compare_offsets(const void *a, const void *b)
 /* Checks that the tensors fill the file without gaps or overlaps. Makes the offsets relative to the file. */
 static bool check_offsets(opening *o)
 {
-    th_stored_file *file = o->file;
+    th_safetensors_file *file = o->file;
     if (file->count > 0)
         qsort(file->entry, (size_t)file->count, sizeof *file->entry, compare_offsets);
     int64_t end = 0;
     for (int64_t i = 0; i < file->count; i++) {
-        th_stored *entry = &file->entry[i];
+        th_safetensors_entry *entry = &file->entry[i];
         if (entry->begin != end)
             return fail_entry(o, entry, "it begins at byte %lld of the data, but the previous tensor ends at %lld",
                               (long long)entry->begin, (long long)end);
@@ -222,7 +222,7 @@ static bool check_offsets(opening *o)
 /* Two keys of the header may have the same name, perhaps with escapes. */
 static bool check_names(const opening *o)
 {
-    const th_stored_file *file = o->file;
+    const th_safetensors_file *file = o->file;
     char reason[128], quoted[TH_QUOTED];
     for (int64_t i = 1; i < file->count; i++)
         if (strcmp(file->by_name[i - 1]->tensor.name, file->by_name[i]->tensor.name) == 0) {
@@ -236,7 +236,7 @@ static bool check_names(const opening *o)
 /* Makes the table, in one block of memory with all names. A decoded name is never longer than the quoted one. */
 static bool make_table(opening *o)
 {
-    th_stored_file *file = o->file;
+    th_safetensors_file *file = o->file;
     const size_t path = strlen(o->source.name) + 1;
     const size_t entries = (size_t)file->count * sizeof *file->entry;
     const size_t metadata = (size_t)file->n_metadata * sizeof *file->metadata;
@@ -250,11 +250,11 @@ static bool make_table(opening *o)
     memset(file->memory, 0, entries + metadata);
     file->entry = file->memory;
     file->metadata = (th_named_text *)((char *)file->memory + entries);
-    file->by_name = (const th_stored **)((char *)file->memory + entries + metadata);
+    file->by_name = (const th_safetensors_entry **)((char *)file->memory + entries + metadata);
     char *const copy = (char *)file->memory + entries + metadata + sorted;
     file->path = copy;
     o->names = (char *)memcpy(copy, o->source.name, path) + path;
-    th_stored *entry = file->entry;
+    th_safetensors_entry *entry = file->entry;
     for (th_json_iterator it = th_json_iterate(&o->source, o->text, o->text_bytes); th_json_next(&it);)
         if (!is_metadata(&it) && !read_entry(o, &it, entry++))
             return false;
@@ -262,7 +262,7 @@ static bool make_table(opening *o)
         return false;
     for (int64_t i = 0; i < file->count; i++)
         file->by_name[i] = &file->entry[i];
-    th_stored_sort(file->by_name, file->count);
+    th_safetensors_sort(file->by_name, file->count);
     return check_names(o);
 }
 
@@ -271,7 +271,7 @@ static bool make_table(opening *o)
 static bool read_header(opening *o)
 {
     static const th_json_limits limits = {.bytes = TH_SAFETENSORS_MAX_HEADER, .depth = TH_SAFETENSORS_MAX_DEPTH};
-    if (th_stored_bytes(o->source.ctx, o->file, 8, o->text, o->text_bytes, o->source.operation) != TH_OK)
+    if (th_safetensors_file_bytes(o->source.ctx, o->file, 8, o->text, o->text_bytes, o->source.operation) != TH_OK)
         return false;
     if (o->text[0] != '{')
         return fail(o, "its header does not begin with {");
@@ -291,7 +291,7 @@ static bool read_file(opening *o, int64_t file_bytes)
     unsigned char length[8];
     if (file_bytes < 8)
         return fail(o, "it is too short for a safetensors file");
-    if (th_stored_bytes(o->source.ctx, o->file, 0, length, sizeof length, o->source.operation) != TH_OK)
+    if (th_safetensors_file_bytes(o->source.ctx, o->file, 0, length, sizeof length, o->source.operation) != TH_OK)
         return false;
     uint64_t header = 0;
     for (int i = 7; i >= 0; i--)
@@ -314,22 +314,22 @@ static bool read_file(opening *o, int64_t file_bytes)
     return valid;
 }
 
-bool th_stored_file_open(th_context *ctx, const char *operation, const char *path, th_stored_file *file)
+bool th_safetensors_file_open(th_context *ctx, const char *operation, const char *path, th_safetensors_file *file)
 {
     int64_t bytes = 0;
     const char *reason = NULL;
-    *file = (th_stored_file){.path = path, .descriptor = th_regular_descriptor(path, &bytes, &reason)};
+    *file = (th_safetensors_file){.path = path, .descriptor = th_regular_descriptor(path, &bytes, &reason)};
     opening o = {.source = {ctx, operation, path}, .file = file};
     const bool valid = reason ? fail(&o, reason) : read_file(&o, bytes);
     if (!valid)
-        th_stored_file_close(ctx, file);
+        th_safetensors_file_close(ctx, file);
     return valid;
 }
 
-void th_stored_file_close(th_context *ctx, th_stored_file *file)
+void th_safetensors_file_close(th_context *ctx, th_safetensors_file *file)
 {
     if (file->descriptor >= 0)
         close(file->descriptor);
     th_release(ctx, file->memory, file->bytes);
-    *file = (th_stored_file){.descriptor = -1};
+    *file = (th_safetensors_file){.descriptor = -1};
 }

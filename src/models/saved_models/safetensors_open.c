@@ -19,7 +19,7 @@ static void release(th_context *ctx, void *object)
 {
     th_safetensors *f = object;
     for (int64_t i = 0; i < f->n_files; i++)
-        th_stored_file_close(ctx, &f->file[i]);
+        th_safetensors_file_close(ctx, &f->file[i]);
     th_release(ctx, f->file, (size_t)f->file_capacity * sizeof *f->file);
     th_release(ctx, f->in_order, ((size_t)f->count + 1) * sizeof *f->in_order);
     th_release(ctx, f->by_name, ((size_t)f->count + 1) * sizeof *f->by_name);
@@ -49,7 +49,7 @@ static bool make_tables(th_safetensors *f, int64_t count)
 }
 
 /* Returns the file at path, and opens it if necessary. Returns NULL with the error stored. */
-static th_stored_file *file_at(th_safetensors *f, const char *path)
+static th_safetensors_file *file_at(th_safetensors *f, const char *path)
 {
     for (int64_t i = f->n_files - 1; i >= 0; i--)
         if (strcmp(f->file[i].path, path) == 0)
@@ -59,8 +59,8 @@ static th_stored_file *file_at(th_safetensors *f, const char *path)
                 (long long)f->file_capacity);
         return NULL;
     }
-    th_stored_file *file = &f->file[f->n_files];
-    if (!th_stored_file_open(f->ctx, operation, path, file))
+    th_safetensors_file *file = &f->file[f->n_files];
+    if (!th_safetensors_file_open(f->ctx, operation, path, file))
         return NULL;
     f->n_files++;
     return file;
@@ -79,7 +79,7 @@ static bool allocate_files(th_safetensors *f, int64_t count)
 
 static bool open_single(th_safetensors *f, const char *path)
 {
-    th_stored_file *file = allocate_files(f, 1) ? file_at(f, path) : NULL;
+    th_safetensors_file *file = allocate_files(f, 1) ? file_at(f, path) : NULL;
     if (file == NULL || !make_tables(f, file->count))
         return false;
     for (int64_t i = 0; i < f->count; i++) {
@@ -108,8 +108,8 @@ static bool is_plain_name(const char *name)
 }
 
 /* Returns the tensor `name` of the file `file_name` in the index's folder. Returns NULL with the error stored. */
-static const th_stored *find_in_named_file(th_safetensors *f, const th_json_source *index, const char *name,
-                                           const char *file_name)
+static const th_safetensors_entry *find_in_named_file(th_safetensors *f, const th_json_source *index, const char *name,
+                                                      const char *file_name)
 {
     char path[TH_MAX_PATH];
     const char *slash = strrchr(index->name, '/');
@@ -119,11 +119,11 @@ static const th_stored *find_in_named_file(th_safetensors *f, const th_json_sour
         fail_index(index, file_name, "is not the name of a file in the index's folder");
         return NULL;
     }
-    const th_stored_file *file = file_at(f, path);
-    const th_stored *stored = file ? th_stored_search(file->by_name, file->count, name) : NULL;
-    if (file && stored == NULL)
+    const th_safetensors_file *file = file_at(f, path);
+    const th_safetensors_entry *entry = file ? th_safetensors_search(file->by_name, file->count, name) : NULL;
+    if (file && entry == NULL)
         fail_index(index, name, "is not in the file that the index names for it");
-    return stored;
+    return entry;
 }
 
 static bool read_index(th_safetensors *f, const th_json_source *index, const json_t *object)
@@ -137,7 +137,7 @@ static bool read_index(th_safetensors *f, const th_json_source *index, const jso
     const int64_t count = (int64_t)json_object_size(map);
     if (!allocate_files(f, count < MAX_FILES ? count + 1 : MAX_FILES) || !make_tables(f, count))
         return false;
-    const th_stored **entry = f->in_order;
+    const th_safetensors_entry **entry = f->in_order;
     json_object_foreach (map, name, file) {
         if (!json_is_string(file))
             return fail_index(index, name, "has no file name in the index");
@@ -145,7 +145,7 @@ static bool read_index(th_safetensors *f, const th_json_source *index, const jso
             return false;
     }
     memcpy(f->by_name, f->in_order, (size_t)count * sizeof *f->by_name);
-    th_stored_sort(f->by_name, count);
+    th_safetensors_sort(f->by_name, count);
     return true;
 }
 
@@ -237,15 +237,15 @@ const th_stored_tensor *th_safetensors_at(const th_safetensors *file, int64_t in
 
 const th_stored_tensor *th_safetensors_find(const th_safetensors *file, const char *name)
 {
-    const th_stored *stored = file && name ? th_stored_search(file->by_name, file->count, name) : NULL;
-    return stored ? &stored->tensor : NULL;
+    const th_safetensors_entry *entry = file && name ? th_safetensors_search(file->by_name, file->count, name) : NULL;
+    return entry ? &entry->tensor : NULL;
 }
 
 const char *th_safetensors_metadata(const th_safetensors *file, const char *key)
 {
     if (file == NULL || key == NULL || file->n_files == 0)
         return NULL;
-    const th_stored_file *first = &file->file[0];
+    const th_safetensors_file *first = &file->file[0];
     for (int64_t i = 0; i < first->n_metadata; i++)
         if (strcmp(first->metadata[i].name, key) == 0)
             return first->metadata[i].text;

@@ -9,12 +9,12 @@
 #include "models/files/json.h"
 #include "models/saved_models/safetensors.h"
 
-static th_status fail(const th_storing *s, const char *reason)
+static th_status fail(const th_safetensors_contents *s, const char *reason)
 {
     return th_fail(s->ctx, TH_ERROR_FILE, s->operation, "%.300s: %s", s->path, reason);
 }
 
-static th_status fail_name(const th_storing *s, const char *name, const char *reason)
+static th_status fail_name(const th_safetensors_contents *s, const char *name, const char *reason)
 {
     char quoted[TH_QUOTED];
     return th_fail(s->ctx, TH_ERROR_ARGUMENT, s->operation, "tensor \"%s\" %s", th_quote(name ? name : "NULL", quoted),
@@ -29,13 +29,13 @@ static size_t alignment_of(th_dtype dtype)
 
 /* By the length of their elements, the longest first. Tensors of equal length keep the caller's order: the earlier one
  * has the lower address in the array. */
-void th_store_sort(th_to_store *tensor, int64_t count)
+void th_safetensors_sort_items(th_safetensors_item *tensor, int64_t count)
 {
     int64_t placed = 0;
     for (size_t element = 8; element > 0; element /= 2)
         for (int64_t i = placed; i < count; i++)
             if (alignment_of(tensor[i].array.dtype) == element) {
-                const th_to_store next = tensor[i];
+                const th_safetensors_item next = tensor[i];
                 memmove(&tensor[placed + 1], &tensor[placed], (size_t)(i - placed) * sizeof next);
                 tensor[placed++] = next;
             }
@@ -64,7 +64,7 @@ static json_t *describe(const char *type, int ndim, const int64_t *size, int64_t
     return NULL;
 }
 
-static th_status add_tensor(const th_storing *s, json_t *header, const char *name, json_t *entry)
+static th_status add_tensor(const th_safetensors_contents *s, json_t *header, const char *name, json_t *entry)
 {
     if (entry == NULL)
         return th_fail_memory(s->ctx, s->operation, sizeof(json_t));
@@ -84,7 +84,7 @@ static bool is_allowed(const json_t *texts, const th_named_text *t)
     return t->name && t->text && th_is_utf8(t->name) && th_is_utf8(t->text) && !json_object_get(texts, t->name);
 }
 
-static th_status add_metadata(const th_storing *s, json_t *header)
+static th_status add_metadata(const th_safetensors_contents *s, json_t *header)
 {
     json_t *texts = json_object();
     bool made = texts != NULL;
@@ -105,7 +105,7 @@ static th_status add_metadata(const th_storing *s, json_t *header)
 }
 
 /* Fills the header, except its length. */
-static th_status fill_header(const th_storing *s, json_t *header)
+static th_status fill_header(const th_safetensors_contents *s, json_t *header)
 {
     th_status status = s->n_metadata > 0 ? add_metadata(s, header) : TH_OK;
     int64_t end = 0;
@@ -119,9 +119,9 @@ static th_status fill_header(const th_storing *s, json_t *header)
             !th_checked_multiply(numel, (int64_t)th_dtype_size(a->dtype), &bytes) ||
             !th_checked_add(begin, bytes, &end))
             return fail(s, "the size in bytes overflows");
-        const int64_t last = a->ndim > 0 ? th_stored_last_size(a->dtype, a->size[a->ndim - 1]) : 1;
+        const int64_t last = a->ndim > 0 ? th_safetensors_last_size(a->dtype, a->size[a->ndim - 1]) : 1;
         status = add_tensor(s, header, s->tensor[i].name,
-                            describe(th_stored_type_of(a->dtype)->name, a->ndim, a->size, last, begin, end));
+                            describe(th_safetensors_type_of(a->dtype)->name, a->ndim, a->size, last, begin, end));
     }
     if (status != TH_OK || s->checksums == NULL)
         return status;
@@ -130,7 +130,7 @@ static th_status fill_header(const th_storing *s, json_t *header)
 }
 
 /* Formats length and header in one block of memory, padded to a multiple of 8 bytes. */
-static th_status format_members(const th_storing *s, const json_t *header, char **memory, size_t *bytes)
+static th_status format_members(const th_safetensors_contents *s, const json_t *header, char **memory, size_t *bytes)
 {
     const size_t length = json_dumpb(header, NULL, 0, JSON_COMPACT);
     if (length == 0) /* even an empty header has two bytes */
@@ -152,7 +152,7 @@ static th_status format_members(const th_storing *s, const json_t *header, char 
     return th_fail_memory(s->ctx, s->operation, length);
 }
 
-static th_status format_header(const th_storing *s, char **memory, size_t *bytes)
+static th_status format_header(const th_safetensors_contents *s, char **memory, size_t *bytes)
 {
     json_t *header = json_object();
     th_status status = header ? fill_header(s, header) : th_fail_memory(s->ctx, s->operation, sizeof(json_t));
@@ -167,23 +167,23 @@ static th_status format_header(const th_storing *s, char **memory, size_t *bytes
 /* -- the file -- */
 
 /* Remembers the reason of a write that failed. */
-static void check_write(th_store_file *f, bool written)
+static void check_write(th_safetensors_writer *f, bool written)
 {
     if (!written)
         f->error_number = errno ? errno : EIO;
 }
 
-static void release(const th_store_file *f)
+static void release(const th_safetensors_writer *f)
 {
-    const th_storing *s = f->storing;
+    const th_safetensors_contents *s = f->contents;
     th_release(s->ctx, f->sums, ((size_t)s->count + 1) * sizeof *f->sums);
     th_release(s->ctx, f->header, f->header_bytes);
 }
 
 /* Allocates the checksums. */
-static th_status reserve_sums(th_store_file *f)
+static th_status reserve_sums(th_safetensors_writer *f)
 {
-    const th_storing *s = f->storing;
+    const th_safetensors_contents *s = f->contents;
     const size_t bytes = ((size_t)s->count + 1) * sizeof *f->sums;
     if (s->checksums == NULL)
         return TH_OK;
@@ -195,13 +195,13 @@ static th_status reserve_sums(th_store_file *f)
     return TH_OK;
 }
 
-th_status th_store_begin(th_store_file *f, const th_storing *s)
+th_status th_safetensors_writer_begin(th_safetensors_writer *f, const th_safetensors_contents *s)
 {
-    f->storing = s;
+    f->contents = s;
     f->sums = NULL;
     f->next = 0;
     f->error_number = 0;
-    th_store_sort(s->tensor, s->count);
+    th_safetensors_sort_items(s->tensor, s->count);
     th_status status = format_header(s, &f->header, &f->header_bytes);
     if (status == TH_OK)
         status = reserve_sums(f);
@@ -216,7 +216,7 @@ th_status th_store_begin(th_store_file *f, const th_storing *s)
     return TH_OK;
 }
 
-void th_store_next(th_store_file *f, const th_array *elements)
+void th_safetensors_writer_next(th_safetensors_writer *f, const th_array *elements)
 {
     uint32_t *sum = f->sums ? &f->sums[f->next] : NULL;
     f->next++;
@@ -225,9 +225,9 @@ void th_store_next(th_store_file *f, const th_array *elements)
         check_write(f, th_write_elements(elements, f->file.file, sum));
 }
 
-th_status th_store_finish(th_store_file *f, th_status status)
+th_status th_safetensors_writer_finish(th_safetensors_writer *f, th_status status)
 {
-    const th_storing *s = f->storing;
+    const th_safetensors_contents *s = f->contents;
     const size_t sums = (size_t)s->count + 1;
     errno = 0;
     if (status == TH_OK && f->error_number == 0 && f->sums)
@@ -239,52 +239,53 @@ th_status th_store_finish(th_store_file *f, th_status status)
     return status;
 }
 
-th_status th_store_publish(th_store_file *f)
+th_status th_safetensors_writer_publish(th_safetensors_writer *f)
 {
-    return th_atomic_publish(&f->file) ? TH_OK : fail(f->storing, strerror(errno));
+    return th_atomic_publish(&f->file) ? TH_OK : fail(f->contents, strerror(errno));
 }
 
-th_status th_store_end(th_store_file *f, th_status status)
+th_status th_safetensors_writer_end(th_safetensors_writer *f, th_status status)
 {
-    status = th_store_finish(f, status);
-    return status == TH_OK ? th_store_publish(f) : status;
+    status = th_safetensors_writer_finish(f, status);
+    return status == TH_OK ? th_safetensors_writer_publish(f) : status;
 }
 
-th_status th_store_prepare(th_store_file *f, const th_storing *s)
+th_status th_safetensors_writer_prepare(th_safetensors_writer *f, const th_safetensors_contents *s)
 {
-    const th_status status = th_store_begin(f, s);
+    const th_status status = th_safetensors_writer_begin(f, s);
     if (status != TH_OK)
         return status;
     for (int64_t i = 0; i < s->count; i++)
-        th_store_next(f, &s->tensor[i].array);
-    return th_store_finish(f, TH_OK);
+        th_safetensors_writer_next(f, &s->tensor[i].array);
+    return th_safetensors_writer_finish(f, TH_OK);
 }
 
-th_status th_store(const th_storing *s)
+th_status th_safetensors_write_contents(const th_safetensors_contents *s)
 {
-    th_store_file file;
-    const th_status status = th_store_prepare(&file, s);
-    return status == TH_OK ? th_store_publish(&file) : status;
+    th_safetensors_writer file;
+    const th_status status = th_safetensors_writer_prepare(&file, s);
+    return status == TH_OK ? th_safetensors_writer_publish(&file) : status;
 }
 
 /* -- tensors by their names -- */
 
-static th_status describe_named(th_context *ctx, const char *operation, const th_named_tensor *from, th_to_store *to)
+static th_status describe_named(th_context *ctx, const char *operation, const th_named_tensor *from,
+                                th_safetensors_item *to)
 {
     const th_tensor_impl *t = th_usable(from->tensor, ctx, operation, "a tensor");
     if (t == NULL)
         return th_refused(from->tensor);
     if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
         return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
-    *to = (th_to_store){.name = from->name, .array = th_tensor_array(t)};
+    *to = (th_safetensors_item){.name = from->name, .array = th_tensor_array(t)};
     return TH_OK;
 }
 
-th_to_store *th_store_list(th_context *ctx, const char *operation, const th_named_tensor *tensors, int64_t count,
-                           size_t *bytes)
+th_safetensors_item *th_safetensors_list_items(th_context *ctx, const char *operation, const th_named_tensor *tensors,
+                                               int64_t count, size_t *bytes)
 {
-    *bytes = ((size_t)count + 1) * sizeof(th_to_store);
-    th_to_store *list = th_allocate(ctx, *bytes);
+    *bytes = ((size_t)count + 1) * sizeof(th_safetensors_item);
+    th_safetensors_item *list = th_allocate(ctx, *bytes);
     if (list == NULL)
         th_fail_memory(ctx, operation, *bytes);
     th_status status = TH_OK;
@@ -305,13 +306,14 @@ th_status th_safetensors_write(th_context *ctx, const char *path, const th_named
     if (!th_usable_context(ctx, operation))
         return th_error_code(ctx);
     if (path == NULL || count < 0 || n_metadata < 0 || (count > 0 && tensors == NULL) ||
-        (n_metadata > 0 && metadata == NULL) || count > INT64_MAX / (int64_t)sizeof(th_to_store))
+        (n_metadata > 0 && metadata == NULL) || count > INT64_MAX / (int64_t)sizeof(th_safetensors_item))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the path or a list is NULL, or a count is negative");
     size_t bytes;
-    th_to_store *list = th_store_list(ctx, operation, tensors, count, &bytes);
+    th_safetensors_item *list = th_safetensors_list_items(ctx, operation, tensors, count, &bytes);
     if (list == NULL)
         return th_failed(ctx) ? th_error_code(ctx) : TH_ERROR_ARGUMENT;
-    const th_status status = th_store(&(th_storing){ctx, operation, path, list, count, metadata, n_metadata, NULL});
+    const th_status status = th_safetensors_write_contents(
+        &(th_safetensors_contents){ctx, operation, path, list, count, metadata, n_metadata, NULL});
     th_release(ctx, list, bytes);
     return status;
 }

@@ -14,14 +14,16 @@ th_status th_weights_save(th_module *m, const char *path)
     static const th_named_text format = {"format", "pt"}; /* transformers needs it to recognize the framework */
     th_parameter_list list;
     th_status status = th_parameter_list_make(&list, m, NULL, path, operation);
-    const size_t bytes = (size_t)(list.count + 1) * sizeof(th_to_store);
-    th_to_store *tensors = status == TH_OK ? th_allocate(list.ctx, bytes) : NULL;
+    const size_t bytes = (size_t)(list.count + 1) * sizeof(th_safetensors_item);
+    th_safetensors_item *tensors = status == TH_OK ? th_allocate(list.ctx, bytes) : NULL;
     if (status == TH_OK && tensors == NULL)
         status = th_fail_memory(list.ctx, operation, bytes);
     for (int64_t i = 0; status == TH_OK && i < list.count; i++)
-        tensors[i] = (th_to_store){.name = list.parameter[i].name, .array = th_tensor_array(list.parameter[i].tensor)};
+        tensors[i] =
+            (th_safetensors_item){.name = list.parameter[i].name, .array = th_tensor_array(list.parameter[i].tensor)};
     if (status == TH_OK)
-        status = th_store(&(th_storing){list.ctx, operation, path, tensors, list.count, &format, 1, NULL});
+        status = th_safetensors_write_contents(
+            &(th_safetensors_contents){list.ctx, operation, path, tensors, list.count, &format, 1, NULL});
     th_release(list.ctx, tensors, bytes);
     th_parameter_list_end(&list);
     return status;

@@ -46,14 +46,16 @@ END_TEST
 /* Writes a checkpoint with correct checksums and an invalid state. */
 static void write_state(const char *state)
 {
-    th_to_store tensors[3];
+    th_safetensors_item tensors[3];
     int n = 0;
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p); n++) {
         tensors[n].name = n == 0 ? "first.weight" : n == 1 ? "first.bias" : "second.scale";
         tensors[n].array = th_tensor_array(th_tensor_impl_of(p.tensor));
     }
     const th_named_text text = {"tapehead.state", state};
-    ck_assert_int_eq(th_store(&(th_storing){ctx, "test", path, tensors, 3, &text, state != NULL, ".checksums"}), TH_OK);
+    ck_assert_int_eq(th_safetensors_write_contents(
+                         &(th_safetensors_contents){ctx, "test", path, tensors, 3, &text, state != NULL, ".checksums"}),
+                     TH_OK);
 }
 
 START_TEST(an_invalid_state_is_rejected)

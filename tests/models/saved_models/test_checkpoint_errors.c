@@ -58,13 +58,15 @@ static void save(th_optimizer *o)
 /* Writes a checkpoint of the model without an optimizer, with this state. */
 static void write_state(const char *state)
 {
-    th_to_store tensors[2];
+    th_safetensors_item tensors[2];
     int n = 0;
     for (th_parameter_iterator p = th_module_parameters(model); th_parameter_next(&p); n++)
         tensors[n] =
-            (th_to_store){.name = n ? "bias" : "weight", .array = th_tensor_array(th_tensor_impl_of(p.tensor))};
+            (th_safetensors_item){.name = n ? "bias" : "weight", .array = th_tensor_array(th_tensor_impl_of(p.tensor))};
     const th_named_text text = {"tapehead.state", state};
-    ck_assert_int_eq(th_store(&(th_storing){ctx, "test", path, tensors, 2, &text, state != NULL, ".checksums"}), TH_OK);
+    ck_assert_int_eq(th_safetensors_write_contents(
+                         &(th_safetensors_contents){ctx, "test", path, tensors, 2, &text, state != NULL, ".checksums"}),
+                     TH_OK);
 }
 
 /* -- what a message says -- */

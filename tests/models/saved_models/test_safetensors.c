@@ -8,7 +8,7 @@
 #include "memory.h"
 #include "models/files/json.h"
 #include "models/saved_models/safetensors.h"
-#include "models/saved_models/stored_types.h"
+#include "models/saved_models/safetensors_types.h"
 #include "tapehead/models.h"
 
 #include "context.h"
@@ -314,13 +314,13 @@ START_TEST(a_conversion_ends_after_its_elements)
     const char from[64] = {0};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int k = 0; k < 4; k++) {
-            const th_stored_type *type = th_stored_type_find(types[i]);
-            if (!th_stored_type_fits(type, dtypes[k]))
+            const th_safetensors_type *type = th_safetensors_type_find(types[i]);
+            if (!th_safetensors_type_fits(type, dtypes[k]))
                 continue;
             for (int64_t n = 0; n <= 4; n++) {
                 unsigned char to[64];
                 memset(to, 7, sizeof to);
-                ck_assert(th_stored_convert(n, dtypes[k], to, type, from));
+                ck_assert(th_safetensors_convert(n, dtypes[k], to, type, from));
                 const int64_t changed = n * (int64_t)th_dtype_size(dtypes[k]);
                 for (int64_t b = 0; b < 64; b++)
                     ck_assert_int_eq(to[b], b < changed ? 0 : 7);
@@ -535,7 +535,7 @@ static size_t taken_by_index(int names)
 START_TEST(an_index_has_a_limit_of_files)
 {
     const size_t few = taken_by_index(4200), many = taken_by_index(8000);
-    ck_assert_uint_lt(many - few, 3800 * sizeof(th_stored_file) * 3 / 4);
+    ck_assert_uint_lt(many - few, 3800 * sizeof(th_safetensors_file) * 3 / 4);
 }
 END_TEST
 

@@ -19,9 +19,9 @@ bool th_read_merges_file(th_tokenizer *t, const th_json_source *source, const js
 
 /* -- the number of tokens in config.json (read_size.c) -- */
 
-/* Checks that every token of the tokenizer is inside the vocabulary of the config.json at path, except added tokens. Some
- * published models have added tokens that their embedding lacks. More tokens in config.json are padding. A config.json
- * without vocab_size is right. Returns false with TH_ERROR_FILE stored. */
+/* Checks that every token of the tokenizer is inside the vocabulary of the config.json at path, except added tokens.
+ * Some published models have added tokens that their embedding lacks. More tokens in config.json are padding. A
+ * config.json without vocab_size is right. Returns false with TH_ERROR_FILE stored. */
 bool th_tokenizer_check_size(const th_tokenizer *t, const char *operation, const char *path);
 
 /* -- a Metaspace, which is a pre-tokenizer or a decoder (read_metaspace.c) -- */

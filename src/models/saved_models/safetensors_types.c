@@ -1,5 +1,5 @@
-/* Element types of safetensors files: see stored_types.h. */
-#include "models/saved_models/stored_types.h"
+/* Element types of safetensors files: see safetensors_types.h. */
+#include "models/saved_models/safetensors_types.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store numbers i
 typedef enum kind { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, OTHER } kind;
 
 /* In the order of `kind`, then the types that are recognized but cannot be read. */
-static const th_stored_type types[] = {
+static const th_safetensors_type types[] = {
     {"F64", 64, true, TH_FLOAT64},
     {"F32", 32, true, TH_FLOAT32},
     {"F16", 16, true, TH_FLOAT32},
@@ -35,13 +35,13 @@ static const th_stored_type types[] = {
     {"C64", 64, false, TH_FLOAT32},
 };
 
-static kind kind_of(const th_stored_type *type)
+static kind kind_of(const th_safetensors_type *type)
 {
     const size_t i = (size_t)(type - types);
     return i < OTHER ? (kind)i : OTHER;
 }
 
-const th_stored_type *th_stored_type_find(const char *name)
+const th_safetensors_type *th_safetensors_type_find(const char *name)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, name) == 0)
@@ -49,7 +49,7 @@ const th_stored_type *th_stored_type_find(const char *name)
     return NULL;
 }
 
-const th_stored_type *th_stored_type_of(th_dtype dtype)
+const th_safetensors_type *th_safetensors_type_of(th_dtype dtype)
 {
     static const kind kinds[TH_DTYPE_COUNT] = {
         [TH_FLOAT32] = F32,   [TH_FLOAT64] = F64, [TH_INT32] = I32, [TH_INT64] = I64, [TH_BOOL] = BOOL,
@@ -57,16 +57,16 @@ const th_stored_type *th_stored_type_of(th_dtype dtype)
     return &types[kinds[dtype]];
 }
 
-th_dtype th_stored_type_dtype(const th_stored_type *type)
+th_dtype th_safetensors_type_dtype(const th_safetensors_type *type)
 {
     static const th_dtype all[] = {TH_FLOAT32, TH_FLOAT64, TH_BFLOAT16, TH_FLOAT16};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (type == th_stored_type_of(all[i]))
+        if (type == th_safetensors_type_of(all[i]))
             return all[i];
     return TH_DTYPE_COUNT;
 }
 
-bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype)
+bool th_safetensors_type_fits(const th_safetensors_type *type, th_dtype dtype)
 {
     const bool floating = type->dtype == TH_FLOAT32 || type->dtype == TH_FLOAT64;
     const bool index = type->dtype == TH_INT32 || type->dtype == TH_INT64;
@@ -78,19 +78,19 @@ bool th_stored_type_fits(const th_stored_type *type, th_dtype dtype)
 /* -- blocks -- */
 
 /* Returns the elements of a file for one element of dtype. */
-static int64_t per_element(const th_stored_type *type, th_dtype dtype)
+static int64_t per_element(const th_safetensors_type *type, th_dtype dtype)
 {
     const int64_t numbers = th_dtype_numbers(dtype);
     return numbers > 1 && kind_of(type) == U8 ? (int64_t)th_dtype_size(dtype) : numbers;
 }
 
-int64_t th_stored_element_bytes(const th_stored_type *type, th_dtype dtype)
+int64_t th_safetensors_element_bytes(const th_safetensors_type *type, th_dtype dtype)
 {
     return per_element(type, dtype) * type->bits / 8;
 }
 
-bool th_stored_shape_fits(const th_stored_type *type, const th_shape *stored, th_dtype dtype, int ndim,
-                          const int64_t *size)
+bool th_safetensors_shape_fits(const th_safetensors_type *type, const th_shape *stored, th_dtype dtype, int ndim,
+                               const int64_t *size)
 {
     bool fits = stored->ndim == ndim;
     for (int i = 0; fits && i < ndim; i++) {
@@ -100,9 +100,9 @@ bool th_stored_shape_fits(const th_stored_type *type, const th_shape *stored, th
     return fits;
 }
 
-int64_t th_stored_last_size(th_dtype dtype, int64_t size)
+int64_t th_safetensors_last_size(th_dtype dtype, int64_t size)
 {
-    return size * per_element(th_stored_type_of(dtype), dtype);
+    return size * per_element(th_safetensors_type_of(dtype), dtype);
 }
 
 /* -- conversion -- */
@@ -207,11 +207,11 @@ static bool bools_are_valid(int64_t n, const unsigned char *bytes)
     return any < 2;
 }
 
-bool th_stored_convert(int64_t n, th_dtype dtype, void *to, const th_stored_type *type, const void *from)
+bool th_safetensors_convert(int64_t n, th_dtype dtype, void *to, const th_safetensors_type *type, const void *from)
 {
     if (dtype == TH_BOOL && !bools_are_valid(n, from))
         return false;
-    if (type == th_stored_type_of(dtype))
+    if (type == th_safetensors_type_of(dtype))
         memcpy(to, from, (size_t)n * th_dtype_size(dtype));
     else if (dtype == TH_INT32 || dtype == TH_INT64)
         return store_integers(n, dtype, to, kind_of(type), from);
