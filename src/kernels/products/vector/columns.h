@@ -35,7 +35,8 @@ typedef struct column_use {
     const real *a;
     int64_t a_row, a_col;
     vec (*sum)[TILE_ROWS]; /* [groups][rows] */
-    real *panel;           /* (steps, TILE_COLUMNS) */
+    real *panel;           /* (steps, TILE_COLUMNS), */
+    int64_t panel_step;    /* from this step on */
     int64_t near;          /* bytes from the first step of each column to a line to prefetch; 0: none */
 } column_use;
 
@@ -50,7 +51,7 @@ TH_INLINE void prefetch_near(const column_set *set, int j, int64_t near)
 TH_INLINE void use_column(const column_use *use, int g, int64_t step, vec column)
 {
     if (use->rows == 0)
-        *(vec *)(use->panel + step * TILE_COLUMNS + g * TH_REGISTER_LANES) = column;
+        *(vec *)(use->panel + (step - use->panel_step) * TILE_COLUMNS + g * TH_REGISTER_LANES) = column;
     UNROLLED_FOR (int i = 0; i < use->rows; i++)
         use->sum[g][i] += (use->a[i * use->a_row + step * use->a_col] - (vec){0}) * column;
 }
@@ -245,30 +246,15 @@ TH_INLINE vec_bits choose_bits(vec_bits x, uint32_t mask, uint32_t bits)
 #endif
 }
 
-/* The scale of a block, and scale times the offset. */
-typedef struct block_scale {
-    vec scale, shift[2];
-    bool usual; /* fused multiply-add gives the exact product for all columns */
-} block_scale;
-
-static const float q8_0_offset = 0x1p15F + 128, q4_0_offsets[2] = {0x1p15F + 8, 0x1p11F + 8};
-
-TH_INLINE vec weight_of(const block_scale *s, vec_bits number, float offset, int which)
-{
-    if (s->usual)
-        return vec_mul_add((vec)number, s->scale, s->shift[which]);
-    return vec_rounded(((vec)number - vec_broadcast(offset)) * s->scale);
-}
-
-TH_INLINE block_scale scale_at(const column_set *set, int64_t step, bool usual, float offset_0, float offset_1)
+/* The scales of one block of each column. */
+TH_INLINE vec scales_at(const column_set *set, int64_t step)
 {
     typedef uint16_t halves __attribute__((vector_size(TH_VECTOR_BYTES / 2), aligned(2), may_alias));
     const halves numbers = *(const halves *)set->scale[step / TH_BLOCK_NUMBERS];
-    block_scale s = {.scale = float16_values(__builtin_convertvector(numbers, vec_bits)), .usual = usual};
-    s.shift[0] = vec_rounded(s.scale * vec_broadcast(-offset_0));
-    s.shift[1] = vec_rounded(s.scale * vec_broadcast(-offset_1));
-    return s;
+    return float16_values(__builtin_convertvector(numbers, vec_bits));
 }
+
+static const float q8_0_offset = 0x1p15F + 128, q4_0_offsets[2] = {0x1p15F + 8, 0x1p11F + 8};
 
 /* Moves byte j of each unit to bits 8 to 15. */
 TH_INLINE vec_bits move_byte(vec unit, int j)
@@ -277,39 +263,43 @@ TH_INLINE vec_bits move_byte(vec unit, int j)
     return j == 0 ? four << 8 : j == 1 ? four : j == 2 ? four >> 8 : four >> 16;
 }
 
+/* usual: fused multiply-add gives the exact weight for all columns. */
 TH_INLINE void use_q8_0_chunk(bool usual, const column_use *use, int64_t step)
 {
     column_units unit;
-    block_scale s[GROUPS];
+    vec scale[GROUPS], shift[GROUPS];
     UNROLLED_FOR (int g = 0; g < use->groups; g++) {
         load_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q8_0) + 2, use->near, unit[g]);
-        s[g] = scale_at(&use->set[g], step, usual, q8_0_offset, q8_0_offset);
+        scale[g] = scales_at(&use->set[g], step);
+        shift[g] = vec_rounded(scale[g] * vec_broadcast(-q8_0_offset));
     }
     UNROLLED_FOR (int i = 0; i < 2 * QUAD; i++)
         UNROLLED_FOR (int j = 0; j < 4; j++) {
             UNROLLED_FOR (int g = 0; g < use->groups; g++) {
-                const vec_bits number = choose_bits(move_byte(unit[g][i], j), 0xff00, 0x47000000 | 0x8000);
-                use_column(use, g, step + 4 * i + j, weight_of(&s[g], number, q8_0_offset, 0));
+                const vec number = (vec)choose_bits(move_byte(unit[g][i], j), 0xff00, 0x47000000 | 0x8000);
+                const vec weight = usual ? vec_mul_add(number, scale[g], shift[g])
+                                         : vec_rounded((number - vec_broadcast(q8_0_offset)) * scale[g]);
+                use_column(use, g, step + 4 * i + j, weight);
             }
         }
 }
 
-TH_INLINE void use_q4_0_chunk(bool usual, const column_use *use, int64_t step)
+/* The scale of most blocks of TH_Q4_0 is negative for some columns of a panel, so none is treated as usual. */
+TH_INLINE void use_q4_0_chunk(const column_use *use, int64_t step)
 {
-    vec unit[GROUPS][QUAD];
-    block_scale s[GROUPS];
+    vec unit[GROUPS][QUAD], scale[GROUPS];
     UNROLLED_FOR (int g = 0; g < use->groups; g++) {
         load_quad_units(&use->set[g], step / TH_BLOCK_NUMBERS * (int64_t)sizeof(th_q4_0) + 2, use->near, unit[g]);
-        s[g] = scale_at(&use->set[g], step, usual, q4_0_offsets[0], q4_0_offsets[1]);
+        scale[g] = scales_at(&use->set[g], step);
     }
     UNROLLED_FOR (int high = 0; high < 2; high++)
         UNROLLED_FOR (int i = 0; i < QUAD; i++)
             UNROLLED_FOR (int j = 0; j < 4; j++) {
                 const int at = TH_BLOCK_NUMBERS / 2 * high + 4 * i + j;
                 UNROLLED_FOR (int g = 0; g < use->groups; g++) {
-                    const vec_bits number =
-                        choose_bits(move_byte(unit[g][i], j), high ? 0xf000 : 0x0f00, high ? 0x45000000 : 0x47000000);
-                    use_column(use, g, step + at, weight_of(&s[g], number, q4_0_offsets[high], high));
+                    const vec number = (vec)choose_bits(move_byte(unit[g][i], j), high ? 0xf000 : 0x0f00,
+                                                        high ? 0x45000000 : 0x47000000);
+                    use_column(use, g, step + at, vec_rounded((number - vec_broadcast(q4_0_offsets[high])) * scale[g]));
                 }
             }
 }
@@ -358,7 +348,7 @@ TH_INLINE void use_chunk(int storage, bool usual, const column_use *use, int64_t
     else if (storage == TH_Q8_0)
         use_q8_0_chunk(usual, use, step);
     else if (storage == TH_Q4_0)
-        use_q4_0_chunk(usual, use, step);
+        use_q4_0_chunk(use, step);
     else
         use_half_chunk(storage, use, step);
 #endif
@@ -391,12 +381,17 @@ TH_INLINE void use_step(int storage, const column_use *use, int64_t step)
 TH_INLINE bool prepare_columns(int storage, column_set *set, const char *base, int64_t line_bytes, int64_t columns,
                                int64_t steps)
 {
-    for (int64_t j = 0; j < TH_REGISTER_LANES; j++)
-        set->line[j] = base + (j < columns ? j : columns - 1) * line_bytes;
+    if (columns >= TH_REGISTER_LANES)
+        for (int64_t j = 0; j < TH_REGISTER_LANES; j++)
+            set->line[j] = base + j * line_bytes;
+    else
+        for (int64_t j = 0; j < TH_REGISTER_LANES; j++)
+            set->line[j] = base + (j < columns ? j : columns - 1) * line_bytes;
 #if TH_REAL_BITS == 32
     if (storage == TH_Q8_0 || storage == TH_Q4_0)
         return read_scales(set, steps / TH_BLOCK_NUMBERS,
-                           (int64_t)(storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0)));
+                           (int64_t)(storage == TH_Q8_0 ? sizeof(th_q8_0) : sizeof(th_q4_0))) ||
+               storage == TH_Q4_0;
 #endif
     (void)storage, (void)steps;
     return true;

@@ -4,6 +4,11 @@
  * Each element of C is the same sums as in the other kernels: one for each TH_PRODUCT_BLOCK steps. */
 #include "kernels/products/vector/columns.h"
 
+enum {
+    PANELS = 2, /* that several rows multiply together */
+    SUMS = PANELS * GROUPS
+};
+
 /* Returns how far before its use a column is prefetched. The scales of a block of steps are read first, so they must be
  * there before. */
 TH_INLINE int64_t near_bytes(int storage)
@@ -11,133 +16,276 @@ TH_INLINE int64_t near_bytes(int storage)
     return storage == TH_Q8_0 || storage == TH_Q4_0 ? steps_bytes(storage, TH_PRODUCT_BLOCK) + 64 : 256;
 }
 
-/* Adds the products of one block of steps. */
-TH_INLINE void add_block(int storage, bool usual, int64_t steps, column_use *use)
+/* -- products without a stored panel. These loops are unrolled and take long to compile: so only for the types and numbers
+ * of rows that a stored panel makes slower, and each is a function, because the others would take its registers -- */
+
+/* Computes the products of `rows` rows and `steps` steps of a panel, total[group][row]. */
+TH_INLINE void multiply_directly(int rows, int storage, const column_set *set, const real *a, int64_t a_row,
+                                 int64_t steps, vec (*total)[TILE_ROWS])
 {
     const int64_t chunk = chunk_steps(storage);
+    vec sum[GROUPS][TILE_ROWS];
+    column_use use = {.groups = GROUPS,
+                      .set = set,
+                      .rows = rows,
+                      .a = a,
+                      .a_row = a_row,
+                      .a_col = 1,
+                      .sum = sum,
+                      .near = near_bytes(storage)};
+    UNROLLED_FOR (int g = 0; g < GROUPS; g++)
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            sum[g][i] = (vec){0};
     int64_t step = 0;
-    use->near = near_bytes(storage);
     for (; step + chunk <= steps; step += chunk) {
-        use_chunk(storage, usual, use, step);
-        use->near += steps_bytes(storage, chunk);
+        use_chunk(storage, TH_FUSED, &use, step);
+        use.near += steps_bytes(storage, chunk);
     }
     for (; step < steps; step++)
-        use_step(storage, use, step);
+        use_step(storage, &use, step);
+    UNROLLED_FOR (int g = 0; g < GROUPS; g++)
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            total[g][i] = sum[g][i];
 }
 
-/* Computes `rows` rows and `columns` columns of C, at most a panel: column j and the others at this distance. */
-TH_INLINE void stream_panel(int rows, int storage, const th_product_block *block, int64_t b_bytes, int64_t j,
-                            int64_t columns, int64_t apart)
+typedef void direct_function(const column_set *set, const real *a, int64_t a_row, int64_t steps, vec (*sum)[TILE_ROWS]);
+
+#define DIRECT(type, storage, rows)                                                                                    \
+    static void multiply_##type##_##rows(const column_set *set, const real *a, int64_t a_row, int64_t steps,           \
+                                         vec(*sum)[TILE_ROWS])                                                         \
+    {                                                                                                                  \
+        multiply_directly(rows, storage, set, a, a_row, steps, sum);                                                   \
+    }
+
+DIRECT(plain, PLAIN, 1)
+DIRECT(plain, PLAIN, 2)
+DIRECT(plain, PLAIN, 3)
+#if TH_REAL_BITS == 32
+DIRECT(bfloat16, TH_BFLOAT16, 1)
+DIRECT(bfloat16, TH_BFLOAT16, 2)
+DIRECT(float16, TH_FLOAT16, 1)
+DIRECT(q8_0, TH_Q8_0, 1)
+DIRECT(q4_0, TH_Q4_0, 1)
+#endif
+
+/* Returns the function for this number of rows, or NULL if a stored panel is as fast. */
+static direct_function *direct(int storage, int64_t rows)
 {
-    column_set set[GROUPS];
-    vec sum[GROUPS][TILE_ROWS];
-    column_use use = {.groups = GROUPS, .set = set, .rows = rows, .a_row = block->a_row, .a_col = 1, .sum = sum};
-    const char *b = (const char *)block->b + j * b_bytes;
-    const int64_t line_bytes = apart * b_bytes;
+    static direct_function *const plain[TH_STREAM_ROWS] = {multiply_plain_1, multiply_plain_2, multiply_plain_3};
+    switch (storage) {
+#if TH_REAL_BITS == 32
+    case TH_BFLOAT16:
+        return rows == 1 ? multiply_bfloat16_1 : rows == 2 ? multiply_bfloat16_2 : NULL;
+    case TH_FLOAT16:
+        return rows == 1 ? multiply_float16_1 : NULL;
+    case TH_Q8_0:
+        return rows == 1 ? multiply_q8_0_1 : NULL;
+    case TH_Q4_0:
+        return rows == 1 ? multiply_q4_0_1 : NULL;
+#endif
+    default:
+        return plain[rows - 1];
+    }
+}
+
+#if TH_REAL_BITS == 32
+
+#define STORE(name, storage, usual)                                                                                    \
+    static __attribute__((noinline)) void store_##name(const column_use *use, int64_t step)                            \
+    {                                                                                                                  \
+        const column_use store = {                                                                                     \
+            .groups = GROUPS, .set = use->set, .panel = use->panel, .panel_step = use->panel_step, .near = use->near}; \
+        use_chunk(storage, usual, &store, step);                                                                       \
+    }
+
+STORE(bfloat16, TH_BFLOAT16, true)
+STORE(float16, TH_FLOAT16, true)
+#if TH_FUSED
+STORE(usual_q8_0, TH_Q8_0, true)
+#endif
+STORE(q8_0, TH_Q8_0, false)
+STORE(q4_0, TH_Q4_0, true)
+
+/* Stores a chunk of steps in use->panel. usual: what prepare_columns returned for all groups. */
+static void store_chunk(int storage, bool usual, const column_use *use, int64_t step)
+{
+    switch (storage) {
+    case TH_BFLOAT16:
+        store_bfloat16(use, step);
+        break;
+    case TH_FLOAT16:
+        store_float16(use, step);
+        break;
+    case TH_Q8_0:
+#if TH_FUSED
+        if (usual) {
+            store_usual_q8_0(use, step);
+            break;
+        }
+#endif
+        store_q8_0(use, step);
+        break;
+    default:
+        store_q4_0(use, step);
+        break;
+    }
+    (void)usual;
+}
+
+/* Stores one step in use->panel. */
+static void store_step(int storage, const column_use *use, int64_t step)
+{
+    const column_use store = {.groups = GROUPS, .set = use->set, .panel = use->panel, .panel_step = use->panel_step};
+    use_step(storage, &store, step);
+}
+
+/* -- several rows of a stored type: a chunk of one or two panels is stored in the first-level cache, then multiplied by all rows. The
+ * additions of one sum wait for each other, so two panels take hardly longer than one -- */
+
+/* The stored chunk of some panels. */
+typedef struct stored_chunk {
+    int panels;
+    _Alignas(64) real number[PANELS][CHUNK_STEPS * TILE_COLUMNS];
+} stored_chunk;
+
+/* Adds the products of `steps` steps to the sums of `rows` rows. a: the first of these steps. */
+TH_INLINE void add_rows(int rows, int panels, const stored_chunk *chunk, int64_t steps, const real *a, int64_t a_row,
+                        vec (*total)[TILE_ROWS])
+{
+    vec sum[SUMS][TILE_ROWS];
+    UNROLLED_FOR (int s = 0; s < panels * GROUPS; s++)
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            sum[s][i] = total[s][i];
+    for (int64_t step = 0; step < steps; step++)
+        UNROLLED_FOR (int s = 0; s < panels * GROUPS; s++) {
+            const real *numbers = chunk->number[s / GROUPS] + s % GROUPS * TH_REGISTER_LANES;
+            const vec column = *(const vec *)(numbers + step * TILE_COLUMNS);
+            UNROLLED_FOR (int i = 0; i < rows; i++)
+                sum[s][i] += (a[i * a_row + step] - (vec){0}) * column;
+        }
+    UNROLLED_FOR (int s = 0; s < panels * GROUPS; s++)
+        UNROLLED_FOR (int i = 0; i < rows; i++)
+            total[s][i] = sum[s][i];
+}
+
+static void add_chunk(int rows, const stored_chunk *chunk, int64_t steps, const real *a, int64_t a_row,
+                      vec (*sum)[TILE_ROWS])
+{
+    if (rows == 1)
+        add_rows(1, 1, chunk, steps, a, a_row, sum);
+    else if (rows == 2 && chunk->panels == 1)
+        add_rows(2, 1, chunk, steps, a, a_row, sum);
+    else if (rows == 2)
+        add_rows(2, 2, chunk, steps, a, a_row, sum);
+    else if (chunk->panels == 1)
+        add_rows(3, 1, chunk, steps, a, a_row, sum);
+    else
+        add_rows(3, 2, chunk, steps, a, a_row, sum);
+}
+
+/* Computes the products of one block of steps, sum[panel * GROUPS + group][row]. */
+static void multiply_rows(int storage, const bool *usual, int panels, const column_set *set, int rows, const real *a,
+                          int64_t a_row, int64_t steps, vec (*sum)[TILE_ROWS])
+{
+    stored_chunk chunk;
+    chunk.panels = panels;
+    for (int s = 0; s < panels * GROUPS; s++)
+        for (int i = 0; i < rows; i++)
+            sum[s][i] = (vec){0};
+    for (int64_t first = 0; first < steps; first += CHUNK_STEPS) {
+        const int64_t count = steps - first < CHUNK_STEPS ? steps - first : CHUNK_STEPS;
+        for (int p = 0; p < panels; p++) {
+            const column_use use = {.set = set + p * GROUPS,
+                                    .panel = chunk.number[p],
+                                    .panel_step = first,
+                                    .near = near_bytes(storage) + steps_bytes(storage, first)};
+            if (count == CHUNK_STEPS)
+                store_chunk(storage, usual[p], &use, first);
+            else
+                for (int64_t step = first; step < steps; step++)
+                    store_step(storage, &use, step);
+        }
+        add_chunk(rows, &chunk, count, a + first, a_row, sum);
+    }
+}
+
+#endif
+
+/* -- panels of columns -- */
+
+/* Reads a panel of `columns` columns, for `steps` steps. Returns whether all its scales are usual. */
+static bool prepare_panel(int storage, column_set *set, const char *first, int64_t line_bytes, int64_t columns,
+                          int64_t steps)
+{
+    bool usual = true;
+    for (int64_t g = 0; g < GROUPS; g++) {
+        const int64_t before = g * TH_REGISTER_LANES < columns ? g * TH_REGISTER_LANES : columns - 1;
+        usual &= prepare_columns(storage, &set[g], first + before * line_bytes, line_bytes, columns - before, steps);
+    }
+    return usual;
+}
+
+TH_INLINE void store_row(real *c, const real *init, int64_t columns, int64_t apart, const real *total)
+{
+    for (int64_t x = 0; x < columns; x++)
+        c[x * apart] = init ? init[x * apart] + total[x] : total[x];
+}
+
+/* c = init + sum for the rows and columns of a panel. */
+static void store_sums(const th_product_block *block, bool first, int64_t j, int64_t columns, int64_t apart,
+                       vec (*sum)[TILE_ROWS])
+{
+    for (int64_t i = 0; i < block->m; i++) {
+        real *c = (real *)block->c + i * block->c_row + j;
+        const real *init = !first ? c : block->init ? (const real *)block->init + i * block->init_row + j : NULL;
+        real total[TILE_COLUMNS];
+        for (int g = 0; g < GROUPS; g++)
+            *(vec *)&total[g * TH_REGISTER_LANES] = sum[g][i];
+        if (columns == TILE_COLUMNS)
+            store_row(c, init, TILE_COLUMNS, apart, total);
+        else
+            store_row(c, init, columns, apart, total);
+    }
+}
+
+/* Computes `columns` columns of C in each of some panels: columns j and j + 1, and the others at this distance. */
+static void stream_panels(int storage, const th_product_block *block, int64_t b_bytes, int panels, int64_t j,
+                          int64_t columns, int64_t apart)
+{
+    column_set set[SUMS];
+    vec sum[SUMS][TILE_ROWS];
+    bool usual[PANELS];
+    direct_function *const directly = direct(storage, block->m);
     for (int64_t step = 0; step < block->k; step += TH_PRODUCT_BLOCK) {
         const int64_t steps = block->k - step < TH_PRODUCT_BLOCK ? block->k - step : TH_PRODUCT_BLOCK;
-        const char *first = b + steps_bytes(storage, step);
-        bool usual = true;
-        UNROLLED_FOR (int g = 0; g < GROUPS; g++) {
-            const int64_t before = g * TH_REGISTER_LANES < columns ? g * TH_REGISTER_LANES : columns - 1;
-            usual &=
-                prepare_columns(storage, &set[g], first + before * line_bytes, line_bytes, columns - before, steps);
-            UNROLLED_FOR (int i = 0; i < rows; i++)
-                sum[g][i] = (vec){0};
-        }
-        use.a = (const real *)block->a + step;
-        if (usual)
-            add_block(storage, true, steps, &use);
-        else
-            add_block(storage, false, steps, &use);
-        UNROLLED_FOR (int i = 0; i < rows; i++) {
-            real *c = (real *)block->c + i * block->c_row + j;
-            const real *init = step > 0 ? c : block->init ? (const real *)block->init + i * block->init_row + j : NULL;
-            real total[TILE_COLUMNS];
-            UNROLLED_FOR (int g = 0; g < GROUPS; g++)
-                *(vec *)&total[g * TH_REGISTER_LANES] = sum[g][i];
-            for (int64_t x = 0; x < columns; x++)
-                c[x * apart] = init ? init[x * apart] + total[x] : total[x];
-        }
-    }
-}
-
-TH_INLINE void stream_rows(int rows, int storage, const th_product_block *block, int64_t b_bytes)
-{
-    const int64_t apart = th_columns_apart(block->n, TILE_COLUMNS);
-    for (int64_t j = 0; j < apart; j++)
-        stream_panel(rows, storage, block, b_bytes, j, TILE_COLUMNS, apart);
-    for (int64_t j = apart * TILE_COLUMNS; j < block->n; j += TILE_COLUMNS)
-        stream_panel(rows, storage, block, b_bytes, j, block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS, 1);
-}
-
-#define STREAM(type, storage)                                                                                          \
-    static void stream_##type(const th_product_block *block, int64_t b_bytes)                                          \
-    {                                                                                                                  \
-        if (block->m == 1)                                                                                             \
-            stream_rows(1, storage, block, b_bytes);                                                                   \
-        else if (block->m == 2)                                                                                        \
-            stream_rows(2, storage, block, b_bytes);                                                                   \
-        else                                                                                                           \
-            stream_rows(3, storage, block, b_bytes);                                                                   \
-    }
-
-STREAM(plain, PLAIN)
+        const char *b = (const char *)block->b + j * b_bytes + steps_bytes(storage, step);
+        const real *a = (const real *)block->a + step;
+        for (int p = 0; p < panels; p++)
+            usual[p] = prepare_panel(storage, set + p * GROUPS, b + p * b_bytes, apart * b_bytes, columns, steps);
 #if TH_REAL_BITS == 32
-STREAM(bfloat16, TH_BFLOAT16)
-STREAM(float16, TH_FLOAT16)
-STREAM(q8_0, TH_Q8_0)
-STREAM(q4_0, TH_Q4_0)
+        if (!directly || (TH_FUSED && !usual[0]))
+            multiply_rows(storage, usual, panels, set, (int)block->m, a, block->a_row, steps, sum);
+        else
 #endif
+            directly(set, a, block->a_row, steps, sum);
+        (void)usual;
+        for (int p = 0; p < panels; p++)
+            store_sums(block, step == 0, j + p, columns, apart, sum + p * GROUPS);
+    }
+}
 
 /* Like product_block, over all steps of k, for 1 to TH_STREAM_ROWS rows. A's columns and B's rows are contiguous.
  * Column j of B begins j * b_bytes bytes after the first one. b_storage: a storage type (float32 only), or 0. */
 void TH_KERNEL(product_stream)(const th_product_block *block, int b_storage, int64_t b_bytes)
 {
-#if TH_REAL_BITS == 32
-    switch (b_storage) {
-    case TH_BFLOAT16:
-        stream_bfloat16(block, b_bytes);
-        return;
-    case TH_FLOAT16:
-        stream_float16(block, b_bytes);
-        return;
-    case TH_Q8_0:
-        stream_q8_0(block, b_bytes);
-        return;
-    case TH_Q4_0:
-        stream_q4_0(block, b_bytes);
-        return;
-    default:
-        break;
-    }
-#endif
-    (void)b_storage;
-    stream_plain(block, b_bytes);
+    const int storage = b_storage ? b_storage : PLAIN;
+    const int64_t apart = th_columns_apart(block->n, TILE_COLUMNS);
+    const int together = direct(storage, block->m) ? 1 : PANELS;
+    for (int64_t j = 0; j < apart; j += together)
+        stream_panels(storage, block, b_bytes, apart - j < together ? 1 : together, j, TILE_COLUMNS, apart);
+    for (int64_t j = apart * TILE_COLUMNS; j < block->n; j += TILE_COLUMNS)
+        stream_panels(storage, block, b_bytes, 1, j, block->n - j < TILE_COLUMNS ? block->n - j : TILE_COLUMNS, 1);
 }
-
-#if TH_REAL_BITS == 32
-
-/* Packs one panel of columns. */
-TH_INLINE void pack_columns(int storage, int64_t k, int64_t columns, const char *b, int64_t b_bytes, real *panel)
-{
-    column_set set[GROUPS];
-    const column_use use = {.groups = GROUPS, .set = set, .panel = panel};
-    bool usual = true;
-    UNROLLED_FOR (int g = 0; g < GROUPS; g++) {
-        const int64_t before = g * TH_REGISTER_LANES < columns ? g * TH_REGISTER_LANES : columns - 1;
-        usual &= prepare_columns(storage, &set[g], b + before * b_bytes, b_bytes, columns - before, k);
-    }
-    int64_t step = 0;
-    for (; step + CHUNK_STEPS <= k && usual; step += CHUNK_STEPS)
-        use_chunk(storage, true, &use, step);
-    for (; step + CHUNK_STEPS <= k; step += CHUNK_STEPS)
-        use_chunk(storage, false, &use, step);
-    for (; step < k; step++)
-        use_step(storage, &use, step);
-}
-
-#endif
 
 /* Like product_pack_b, for a stored B with contiguous columns, over at most TH_PRODUCT_BLOCK steps from a multiple of
  * them on. Float32 only. */
@@ -147,22 +295,14 @@ void TH_KERNEL(product_pack_stored)(int64_t k, int64_t n, const void *b, int b_s
 #if TH_REAL_BITS == 32
     for (int64_t j = 0; j < n; j += TILE_COLUMNS) {
         const int64_t columns = n - j < TILE_COLUMNS ? n - j : TILE_COLUMNS;
-        const char *first = (const char *)b + j * b_bytes;
-        real *panel = (real *)panels + j / TILE_COLUMNS * stride;
-        switch (b_storage) {
-        case TH_BFLOAT16:
-            pack_columns(TH_BFLOAT16, k, columns, first, b_bytes, panel);
-            break;
-        case TH_FLOAT16:
-            pack_columns(TH_FLOAT16, k, columns, first, b_bytes, panel);
-            break;
-        case TH_Q8_0:
-            pack_columns(TH_Q8_0, k, columns, first, b_bytes, panel);
-            break;
-        default:
-            pack_columns(TH_Q4_0, k, columns, first, b_bytes, panel);
-            break;
-        }
+        column_set set[GROUPS];
+        const column_use use = {.groups = GROUPS, .set = set, .panel = (real *)panels + j / TILE_COLUMNS * stride};
+        const bool usual = prepare_panel(b_storage, set, (const char *)b + j * b_bytes, b_bytes, columns, k);
+        int64_t step = 0;
+        for (; step + CHUNK_STEPS <= k; step += CHUNK_STEPS)
+            store_chunk(b_storage, usual, &use, step);
+        for (; step < k; step++)
+            store_step(b_storage, &use, step);
     }
 #else
     (void)k, (void)n, (void)b, (void)b_storage, (void)b_bytes, (void)panels, (void)stride;
