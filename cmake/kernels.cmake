@@ -1,5 +1,6 @@
 # The vector kernels: each file in a folder vector/ of src/kernels is compiled once for each element type and instruction set.
-# src/kernels/machine/machine.c finds the processor's instruction sets at run time, so one build runs on all processors.
+# src/kernels/machine/machine.c finds the processor's instruction sets at run time, so one build runs on all processors. The
+# option TAPEHEAD_ISAS selects fewer instruction sets, for a faster build.
 #
 # Some files are compiled fewer times: those of bfloat16/ for float32 only, dpbf16.c and amx.c for one instruction set each,
 # elementary_f64.c for float64 only, and scalar.c once.
@@ -11,7 +12,54 @@ include(CheckCSourceCompiles)
 set(TAPEHEAD_ISAS_x86_64 baseline avx2 avx512)
 set(TAPEHEAD_ISAS_aarch64 neon)
 set(TAPEHEAD_ISAS_wasm32 simd128)
-set(TAPEHEAD_ISAS ${TAPEHEAD_ISAS_${TAPEHEAD_ARCHITECTURE}})
+
+# tapehead_native_isa(result): sets `result` to the instruction set that the library chooses on this machine among all
+# (src/kernels/machine/x86_64.c).
+function(tapehead_native_isa result)
+    set(native ${TAPEHEAD_ISAS_${TAPEHEAD_ARCHITECTURE}})
+    list(GET native 0 native)
+    if(TAPEHEAD_ARCHITECTURE STREQUAL "x86_64" AND EXISTS /proc/cpuinfo AND NOT CMAKE_CROSSCOMPILING)
+        file(STRINGS /proc/cpuinfo flags LIMIT_COUNT 1 REGEX "^flags")
+        if("${flags} " MATCHES " avx2 " AND "${flags} " MATCHES " fma " AND "${flags} " MATCHES " f16c ")
+            set(native avx2)
+            if("${flags} " MATCHES " avx512f " AND "${flags} " MATCHES " avx512vl " AND "${flags} " MATCHES " avx512bw "
+                AND "${flags} " MATCHES " avx512dq ")
+                set(native avx512)
+            endif()
+        endif()
+    endif()
+    set(${result} ${native} PARENT_SCOPE)
+endfunction()
+
+# tapehead_built_isas(result): sets `result` to the instruction sets that TAPEHEAD_ISAS selects, in ascending order.
+function(tapehead_built_isas result)
+    set(known ${TAPEHEAD_ISAS_${TAPEHEAD_ARCHITECTURE}})
+    set(wanted ${TAPEHEAD_ISAS})
+    if(wanted STREQUAL "all")
+        set(wanted ${known})
+    elseif(wanted STREQUAL "native" AND CMAKE_CROSSCOMPILING AND NOT TAPEHEAD_ARCHITECTURE STREQUAL "wasm32")
+        message(FATAL_ERROR "TAPEHEAD_ISAS is native, but the compiler builds for another machine: set it to all or to a list.")
+    elseif(wanted STREQUAL "native")
+        tapehead_native_isa(wanted)
+    endif()
+    set(others ${wanted})
+    list(REMOVE_ITEM others ${known})
+    if(others OR NOT wanted)
+        message(FATAL_ERROR "TAPEHEAD_ISAS is \"${TAPEHEAD_ISAS}\"; it must be all, native or a list of these: ${known}.")
+    endif()
+    set(built "")
+    foreach(isa ${known})
+        if(isa IN_LIST wanted)
+            list(APPEND built ${isa})
+        endif()
+    endforeach()
+    if(NOT built STREQUAL known)
+        message(STATUS "Vector kernels for ${built} only (TAPEHEAD_ISAS=${TAPEHEAD_ISAS}): other processors cannot use this build")
+    endif()
+    set(${result} ${built} PARENT_SCOPE)
+endfunction()
+
+tapehead_built_isas(TAPEHEAD_BUILT_ISAS)
 
 set(TAPEHEAD_ISA_FLAGS_baseline -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=0 -ffp-contract=off)
 set(TAPEHEAD_ISA_FLAGS_avx2 -DTH_VECTOR_BYTES=32 -DTH_VECTOR_REGISTERS=16 -DTH_FUSED=1 -mavx2 -mfma -mf16c)
@@ -24,7 +72,7 @@ set(TAPEHEAD_ISA_FLAGS_neon -DTH_VECTOR_BYTES=16 -DTH_VECTOR_REGISTERS=32 -DTH_F
 set(TAPEHEAD_ISA_FLAGS_simd128 ${TAPEHEAD_ISA_FLAGS_baseline})
 set(TAPEHEAD_ISA_FLAGS_scalar ${TAPEHEAD_ISA_FLAGS_baseline})
 
-# The kernels with tiles are left out if the compiler or its assembler does not have the instructions.
+# The kernels with tiles are left out without AVX-512, or if the compiler or its assembler does not have the instructions.
 list(JOIN TAPEHEAD_TILE_FLAGS " " CMAKE_REQUIRED_FLAGS)
 check_c_source_compiles("
 #include <immintrin.h>
@@ -36,6 +84,9 @@ int main(void)
     return 0;
 }" TAPEHEAD_TILES)
 unset(CMAKE_REQUIRED_FLAGS)
+if(NOT avx512 IN_LIST TAPEHEAD_BUILT_ISAS)
+    set(TAPEHEAD_TILES OFF)
+endif()
 
 # These options precede the flags of an instruction set. So -march=native in CMAKE_C_FLAGS changes no kernel, and no bits.
 set(TAPEHEAD_MARCH_x86_64 -march=x86-64)
@@ -49,11 +100,6 @@ function(tapehead_kernel_instance bits isa)
     # One compilation for several files: reading the compiler's header of intrinsics takes longer than compiling most files.
     # (So names of static functions must be unique in all vector/ folders.)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_RELOCATABLE ON)
-    # Half of a build with sanitizers is the compilation of these kernels. TAPEHEAD_SANITIZE_ISA selects one of the instruction sets for
-    # which all of them are compiled.
-    if(TAPEHEAD_SANITIZE_ISA IN_LIST TAPEHEAD_ISAS AND isa IN_LIST TAPEHEAD_ISAS AND NOT isa STREQUAL TAPEHEAD_SANITIZE_ISA)
-        set(TAPEHEAD_SANITIZE_KERNEL_FLAGS -fno-sanitize=all)
-    endif()
     # -Wno-psabi: only functions of the same file pass vectors to each other. -fno-lto: tables of pointers lead to the kernels, so that
     # optimization at link time gains nothing.
     tapehead_library_part(${name} ${TAPEHEAD_OPTIMIZE_KERNEL_FLAGS} ${TAPEHEAD_CONTRACT_FLAGS} -Wno-psabi -fno-lto
@@ -79,14 +125,14 @@ function(tapehead_vector_kernels objects)
             PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fno-schedule-insns>)
     endif()
     list(REMOVE_ITEM ARGN ${fma} ${dpbf16} ${amx} ${scalar} ${elementary_f64})
-    foreach(isa ${TAPEHEAD_ISAS})
+    foreach(isa ${TAPEHEAD_BUILT_ISAS})
         tapehead_kernel_instance(32 ${isa} ${ARGN} ${fma})
         tapehead_kernel_instance(64 ${isa} ${ARGN} ${elementary_f64})
         list(APPEND instances f32_${isa} f64_${isa})
     endforeach()
     tapehead_kernel_instance(64 scalar ${scalar} ${elementary_f64})
     list(APPEND instances f64_scalar)
-    if(TAPEHEAD_ARCHITECTURE STREQUAL "x86_64")
+    if(avx512 IN_LIST TAPEHEAD_BUILT_ISAS)
         tapehead_kernel_instance(32 avx512bf16 ${dpbf16})
         list(APPEND instances f32_avx512bf16)
     endif()

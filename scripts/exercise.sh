@@ -74,7 +74,7 @@ elif [ -n "$build" ]; then
     [ -x "$marker" ] || refuse "there is no $marker: build the target exercise_marker"
 else
     "$root/scripts/setup.sh" demo >&2
-    build=$("$root/scripts/library/configure.sh" --core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON 2>"$work/log") ||
+    build=$("$root/scripts/library/configure.sh" --core --new -DTAPEHEAD_TESTS=OFF --new -DTAPEHEAD_ISAS=native -DTAPEHEAD_EXAMPLES=ON 2>"$work/log") ||
         { cat "$work/log" >&2; exit 1; }
     marker=$build/teaching/exercises/exercise_marker
     if [ ! -x "$marker" ]; then

@@ -86,7 +86,7 @@ unchanged() {
 }
 build() {
     "$scripts/setup.sh" $packages &&
-        "$scripts/library/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON} >/dev/null &&
+        "$scripts/library/configure.sh" $core --new -DTAPEHEAD_TESTS=OFF --new -DTAPEHEAD_ISAS=native -DTAPEHEAD_EXAMPLES=ON ${processes:+-DTAPEHEAD_MPI=ON} >/dev/null &&
         mkdir -p "$(dirname "$stamp")" && touch "$stamp.building" &&
         cmake --build "$build" --target "${name##*/}" --parallel "$(nproc)" >&2 &&
         mv "$stamp.building" "$stamp"

@@ -7,7 +7,7 @@ scripts=$(dirname "$(readlink -f "$0")")
 . "$scripts/library/help.sh"
 answer_help "$@"
 "$scripts/setup.sh" test
-build=$("$scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_EXAMPLES=ON -DTAPEHEAD_MPI=ON)
+build=$("$scripts/library/configure.sh" -DTAPEHEAD_TESTS=ON -DTAPEHEAD_ISAS=all -DTAPEHEAD_EXAMPLES=ON -DTAPEHEAD_MPI=ON)
 cmake --build "$build" --parallel "$(nproc)"
 status=0
 ctest --test-dir "$build" --output-on-failure -j2 "$@" || status=$?

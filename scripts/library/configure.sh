@@ -5,7 +5,7 @@
 #   --core        the caller needs the core library only. If build/ is already a build of both libraries, uses build/. Otherwise
 #                 configures build/core without the models library. So build/ never becomes a build of the core alone.
 #   --where       only prints the directory
-#   --new OPTION  an option for a new configuration only; a present one keeps its value
+#   --new OPTION  an option for a new configuration only; a present one keeps its value. May be repeated
 set -eu
 
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
@@ -20,11 +20,11 @@ if [ "${1:-}" = --where ]; then
     where=yes
     shift
 fi
-if [ "${1:-}" = --new ]; then
+while [ "${1:-}" = --new ]; do
     need_value "$@"
-    new=$2
+    new="$new $2"
     shift 2
-fi
+done
 build=$root/build
 if ! { mkdir -p "$build" && [ -w "$build" ]; } 2>/dev/null; then
     if [ -z "${XDG_CACHE_HOME:-}${HOME:-}" ]; then
@@ -49,7 +49,8 @@ if [ -n "$where" ]; then
 fi
 
 configure() {
-    [ -e "$build/CMakeCache.txt" ] || set -- ${new:+"$new"} "$@"
+    # shellcheck disable=SC2086 # a list of words
+    [ -e "$build/CMakeCache.txt" ] || set -- $new "$@"
     cmake -S "$root" -B "$build" -DTAPEHEAD_MODELS=$models "$@" >&2
 }
 configure "$@" || {

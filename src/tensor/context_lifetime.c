@@ -51,7 +51,7 @@ th_context *th_context_new(const th_context_options *options)
     th_allocator allocator = given.allocator;
     if (allocator.allocate == NULL || allocator.release == NULL)
         allocator = (th_allocator){default_allocate, default_release, NULL};
-    if (given.memory_limit && context_bytes > given.memory_limit)
+    if (!th_machine_possible() || (given.memory_limit && context_bytes > given.memory_limit))
         return NULL;
     th_context *ctx = allocator.allocate(allocator.user, context_bytes);
     if (ctx == NULL)

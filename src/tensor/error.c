@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/machine/locks.h"
+#include "kernels/machine/machine.h"
 #include "tensor/contexts.h"
 #include "tensor/format.h"
 #include "tensor/visible.h"
@@ -167,14 +168,22 @@ th_status th_error_code(const th_context *ctx)
     return ctx ? ctx->error : TH_ERROR_ARGUMENT;
 }
 
+/* The message of a context that does not exist. */
+static const char *no_context(void)
+{
+    return th_machine_possible() ? "no context"
+                                 : "no context: this processor has none of the instruction sets that the library was "
+                                   "built for (TAPEHEAD_ISAS of its build)";
+}
+
 const char *th_error_message(const th_context *ctx)
 {
-    return ctx == NULL ? "no context" : ctx->error ? ctx->message : "";
+    return ctx == NULL ? no_context() : ctx->error ? ctx->message : "";
 }
 
 const char *th_error_text(const th_context *ctx)
 {
-    return ctx == NULL ? "no context" : ctx->error ? ctx->message_text : "";
+    return ctx == NULL ? no_context() : ctx->error ? ctx->message_text : "";
 }
 
 const char *th_error_location(const th_context *ctx)

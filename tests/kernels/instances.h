@@ -17,8 +17,9 @@
 #include "tile_interpreter.h"
 
 enum { BASELINE, AVX2, AVX512, ISAS, AVX512_BF16 = ISAS, AMX, PRODUCT_PATHS, FUSED = AVX2 };
-extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
-extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
+#define MAY_LACK extern const __attribute__((weak)) /* its address is NULL if TAPEHEAD_ISAS leaves it out */
+MAY_LACK th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
+MAY_LACK th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
 static const th_kernels *const f32[ISAS] = {&th_kernels_f32_baseline, &th_kernels_f32_avx2, &th_kernels_f32_avx512};
 static const th_kernels *const f64[ISAS] = {&th_kernels_f64_baseline, &th_kernels_f64_avx2, &th_kernels_f64_avx512};
 #elif defined __wasm__

@@ -55,6 +55,11 @@ static const char *detect_gemm(th_machine *machine)
     return NULL;
 }
 
+bool th_machine_possible(void)
+{
+    return th_isa_automatic() != NULL;
+}
+
 const char *th_machine_detect(th_machine *machine)
 {
     *machine = (th_machine){.threads = th_processors_default_team()};

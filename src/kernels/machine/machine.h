@@ -22,8 +22,12 @@ typedef struct th_machine {
 
 /* Fills *machine, with precision float32. Returns NULL, or a static sentence about a wrong request or a missing
  * feature: th_isa_choice_names, "this processor has no AVX-512", "OpenBLAS not found". In that case *machine is filled
- * as without the request. */
+ * as without the request. th_machine_possible must be true. */
 const char *th_machine_detect(th_machine *machine);
+
+/* Returns whether the library was built for an instruction set that this processor has. Otherwise nothing can be
+ * computed, and th_context_new returns NULL. */
+bool th_machine_possible(void);
 
 /* Sets the precision; returns false for an invalid value. If TAPEHEAD_ISA is not set, a precision of bfloat16
  * parts selects the fastest products (paths.h). */

@@ -7,11 +7,34 @@
 #include "kernels/machine/amx.h"
 #include "kernels/product_kernels.h"
 
-extern const th_kernels th_kernels_f32_baseline, th_kernels_f32_avx2, th_kernels_f32_avx512;
-extern const th_kernels th_kernels_f64_baseline, th_kernels_f64_avx2, th_kernels_f64_avx512;
-extern const th_product_kernels th_product_fma_f32_baseline[2], th_product_fma_f32_avx2[2],
-    th_product_fma_f32_avx512[2], th_product_dpbf16_f32_avx512bf16[2];
-#ifdef TAPEHEAD_TILES /* defined by the build */
+/* The kernels of the instruction sets that the library was built for (TAPEHEAD_ISAS), NULL for the others. The build
+ * defines TAPEHEAD_BUILT_... and TAPEHEAD_TILES. */
+#ifdef TAPEHEAD_BUILT_baseline
+extern const th_kernels th_kernels_f32_baseline, th_kernels_f64_baseline;
+extern const th_product_kernels th_product_fma_f32_baseline[2];
+#define BASELINE_KERNELS &th_kernels_f32_baseline, &th_kernels_f64_baseline
+#else
+#define BASELINE_KERNELS NULL, NULL
+#define th_product_fma_f32_baseline NULL
+#endif
+#ifdef TAPEHEAD_BUILT_avx2
+extern const th_kernels th_kernels_f32_avx2, th_kernels_f64_avx2;
+extern const th_product_kernels th_product_fma_f32_avx2[2];
+#define AVX2_KERNELS &th_kernels_f32_avx2, &th_kernels_f64_avx2
+#else
+#define AVX2_KERNELS NULL, NULL
+#define th_product_fma_f32_avx2 NULL
+#endif
+#ifdef TAPEHEAD_BUILT_avx512
+extern const th_kernels th_kernels_f32_avx512, th_kernels_f64_avx512;
+extern const th_product_kernels th_product_fma_f32_avx512[2], th_product_dpbf16_f32_avx512bf16[2];
+#define AVX512_KERNELS &th_kernels_f32_avx512, &th_kernels_f64_avx512
+#else
+#define AVX512_KERNELS NULL, NULL
+#define th_product_fma_f32_avx512 NULL
+#define th_product_dpbf16_f32_avx512bf16 NULL
+#endif
+#ifdef TAPEHEAD_TILES
 extern const th_product_kernels th_product_amx_f32_amx[2];
 #else
 #define th_product_amx_f32_amx NULL
@@ -21,9 +44,9 @@ enum { BASELINE, AVX2, AVX512, ISAS };
 enum { AVX512_BF16 = ISAS, AMX, CHOICES };
 
 const th_isa th_isas[ISAS] = {
-    [BASELINE] = {"baseline", 16, 16, false, {&th_kernels_f32_baseline, &th_kernels_f64_baseline}},
-    [AVX2] = {"avx2", 32, 16, true, {&th_kernels_f32_avx2, &th_kernels_f64_avx2}},
-    [AVX512] = {"avx512", 64, 32, true, {&th_kernels_f32_avx512, &th_kernels_f64_avx512}},
+    [BASELINE] = {"baseline", 16, 16, false, {BASELINE_KERNELS}},
+    [AVX2] = {"avx2", 32, 16, true, {AVX2_KERNELS}},
+    [AVX512] = {"avx512", 64, 32, true, {AVX512_KERNELS}},
 };
 const int th_isa_count = ISAS;
 
@@ -51,27 +74,51 @@ static bool has_avx512_bf16(void)
     return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
+static bool built(int isa)
+{
+    return th_isas[isa].kernels[0] != NULL;
+}
+
+#define NOT_BUILT(choice, isa)                                                                                         \
+    "TAPEHEAD_ISA is " choice ", but this library was built without " isa " (TAPEHEAD_ISAS of its build)"
+
+static const char *missing_baseline(void)
+{
+    return built(BASELINE) ? NULL : NOT_BUILT("baseline", "baseline");
+}
+
 static const char *missing_avx2(void)
 {
-    return has_avx2() ? NULL : "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add and F16C";
+    return !has_avx2()   ? "TAPEHEAD_ISA is avx2, but this processor has no AVX2 with fused multiply-add and F16C"
+           : built(AVX2) ? NULL
+                         : NOT_BUILT("avx2", "avx2");
 }
 
 static const char *missing_avx512(void)
 {
-    return has_avx512() ? NULL : "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)";
+    return !has_avx512()   ? "TAPEHEAD_ISA is avx512, but this processor has no AVX-512 (F, BW, DQ and VL)"
+           : built(AVX512) ? NULL
+                           : NOT_BUILT("avx512", "avx512");
 }
 
 static const char *missing_avx512_bf16(void)
 {
-    return has_avx512_bf16() ? NULL : "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16";
+    return !has_avx512_bf16() ? "TAPEHEAD_ISA is avx512_bf16, but this processor has no AVX-512 with BF16"
+           : built(AVX512)    ? NULL
+                              : NOT_BUILT("avx512_bf16", "avx512");
+}
+
+static const char *missing_amx(void)
+{
+    return built(AVX512) ? th_amx_missing() : NOT_BUILT("amx", "avx512");
 }
 
 const th_isa_choice th_isa_choices[CHOICES] = {
-    [BASELINE] = {"baseline", &th_isas[BASELINE], th_product_fma_f32_baseline, NULL},
+    [BASELINE] = {"baseline", &th_isas[BASELINE], th_product_fma_f32_baseline, missing_baseline},
     [AVX2] = {"avx2", &th_isas[AVX2], th_product_fma_f32_avx2, missing_avx2},
     [AVX512] = {"avx512", &th_isas[AVX512], th_product_fma_f32_avx512, missing_avx512},
     [AVX512_BF16] = {"avx512_bf16", &th_isas[AVX512], th_product_dpbf16_f32_avx512bf16, missing_avx512_bf16},
-    [AMX] = {"amx", &th_isas[AVX512], th_product_amx_f32_amx, th_amx_missing},
+    [AMX] = {"amx", &th_isas[AVX512], th_product_amx_f32_amx, missing_amx},
 };
 const int th_isa_choice_count = CHOICES;
 
@@ -79,5 +126,9 @@ const char th_isa_choice_names[] = "TAPEHEAD_ISA must be baseline, avx2, avx512,
 
 const th_isa_choice *th_isa_automatic(void)
 {
-    return &th_isa_choices[!has_avx2() ? BASELINE : !has_avx512() ? AVX2 : AVX512];
+    if (built(AVX512) && has_avx512())
+        return &th_isa_choices[AVX512];
+    if (built(AVX2) && has_avx2())
+        return &th_isa_choices[AVX2];
+    return built(BASELINE) ? &th_isa_choices[BASELINE] : NULL;
 }
