@@ -13,9 +13,9 @@ static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3"
 
 static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
 {
-    if (ctx->running)
+    if (ctx->running_op)
         th_fail(ctx, TH_ERROR_STATE, op->name,
-                "is called inside %s; an operation's own functions must not run operations", ctx->running->name);
+                "is called inside %s; an operation's own functions must not run operations", ctx->running_op->name);
     else if (n < 0 || (n > 0 && inputs == NULL))
         th_fail(ctx, TH_ERROR_ARGUMENT, op->name, "%d inputs at %s", n, inputs ? "an address" : "NULL");
     else if (op->n_inputs != TH_ANY_INPUTS && op->n_inputs != n)
@@ -71,7 +71,7 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
         if (operand[i] == NULL)
             return false;
         if (ctx->watch)
-            ctx->watch->reads(operand[i], ctx->watch->user);
+            ctx->watch->before_read(operand[i], ctx->watch->user);
     }
     return ctx->error == TH_OK;
 }
@@ -147,7 +147,7 @@ static void adopt_layout(th_array *output, const th_array *input)
         numel *= input->size[d];
         extent += (input->size[d] - 1) * input->stride[d];
     }
-    if (numel != extent || !th_strides_distinct(input->ndim, input->size, input->stride))
+    if (numel != extent || !th_strides_are_distinct(input->ndim, input->size, input->stride))
         return; /* gaps, or elements at the same address */
     memcpy(output->stride, input->stride, sizeof output->stride);
 }
@@ -267,14 +267,14 @@ static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const 
         return ctx->error;
     frame->operand = frame->own_operand;
     if (n > TH_MAX_INPUTS)
-        frame->operand = th_bump_take(ctx, &tape->bytes, (size_t)n * sizeof(th_tensor_impl *));
+        frame->operand = th_bump_allocate(ctx, &tape->bytes, (size_t)n * sizeof(th_tensor_impl *));
     if (frame->operand == NULL)
         return th_fail_memory(ctx, op->name, (size_t)n * sizeof(th_tensor_impl *));
     if (!inputs_usable(ctx, op, n, inputs, frame->operand) || th_check_attributes(ctx, op, attributes) != TH_OK)
         return ctx->error;
     void *copy = NULL;
     if (op->attributes_size) {
-        copy = th_bump_take(ctx, &tape->bytes, op->attributes_size);
+        copy = th_bump_allocate(ctx, &tape->bytes, op->attributes_size);
         if (copy == NULL)
             return th_fail_memory(ctx, op->name, op->attributes_size);
         memcpy(copy, attributes, op->attributes_size);
@@ -291,7 +291,7 @@ th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tens
 {
     th_context *ctx = context_of_call(op, n, inputs);
     if (ctx == NULL)
-        return th_refused(NULL);
+        return th_pending_status(NULL);
     const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
     const th_status status = begin(&frame, ctx, op, attributes, n, inputs);

@@ -165,8 +165,8 @@ static th_status open_destinations(node_work *w)
         if (to->input == NULL || has_identity_gradient(node, i))
             continue;
         th_gradient_buffer *buffer = th_gradient_buffer_of(to->input);
-        to->previous = buffer->destination - 1;
-        buffer->destination = i + 1;
+        to->previous = buffer->last_input - 1;
+        buffer->last_input = i + 1;
         if (open_target(w, i, over_output_gradient) != TH_OK || open_temporary(w, i) != TH_OK)
             return w->pass->ctx->error;
         w->frame.call.input_gradient[i] = to->written;
@@ -196,7 +196,7 @@ static void finish_destinations(node_work *w)
     for (int i = 0; i < w->node->n_inputs; i++) {
         destination *to = &w->to[i];
         if (to->input)
-            th_gradient_buffer_of(to->input)->destination = 0;
+            th_gradient_buffer_of(to->input)->last_input = 0;
         if (to->temporary == NULL)
             continue;
         if (!ctx->error)
@@ -229,7 +229,7 @@ static void pass_on_identities(node_work *w)
 static void add_repeated_elements(node_work *w)
 {
     th_context *ctx = w->pass->ctx;
-    const th_part *part = w->node->repeats;
+    const th_gradient_view *part = w->node->repeats;
     const th_array *source = &w->frame.call.output_gradient[0];
     th_array whole;
     bool add;
@@ -262,7 +262,7 @@ static th_status begin_node(node_work *w, th_pass *pass, const th_node *node)
         return ctx->error;
     if (node->n_inputs > TH_MAX_INPUTS) {
         const size_t bytes = (size_t)node->n_inputs * sizeof *w->to;
-        w->to = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+        w->to = th_bump_allocate(ctx, &ctx->tape->bytes, bytes);
         if (w->to == NULL)
             return th_fail_memory(ctx, node->op->name, bytes);
     }
@@ -294,7 +294,7 @@ static bool has_gradient(const th_node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
         const th_tensor_impl *output = th_node_output(node, i)->tensor;
-        if (output && th_gradient_buffer_started(output->gradient))
+        if (output && th_gradient_buffer_is_started(output->gradient))
             return true;
     }
     return false;
@@ -370,13 +370,13 @@ th_status th_backward(th_tensor *handle, const th_backward_options *options)
 {
     th_tensor_impl *t = th_usable(handle, NULL, "backward", "the tensor");
     if (t == NULL)
-        return th_refused(handle);
+        return th_pending_status(handle);
     th_context *ctx = t->ctx;
     const th_backward_options defaults = {0};
     options = options ? options : &defaults;
-    if (ctx->running)
+    if (ctx->running_op)
         return th_fail(ctx, TH_ERROR_STATE, "backward",
-                       "is called inside %s; an operation's own functions must not call it", ctx->running->name);
+                       "is called inside %s; an operation's own functions must not call it", ctx->running_op->name);
     if (options->n_wrt < 0 || (options->n_wrt > 0 && options->wrt == NULL))
         return th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "n_wrt is %d, and wrt is %s", options->n_wrt,
                        options->wrt ? "given" : "NULL");
@@ -394,6 +394,6 @@ th_status th_backward(th_tensor *handle, const th_backward_options *options)
     } else {
         ctx->tape->passes.failed = true;
     }
-    ctx->backwards += status == TH_OK && options->n_wrt == 0;
+    ctx->backward_count += status == TH_OK && options->n_wrt == 0;
     return status;
 }

@@ -35,7 +35,7 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
         frame->input[0] = (th_array){.given = false};
     if (n_inputs > TH_MAX_INPUTS) {
         const size_t n = (size_t)n_inputs;
-        char *memory = th_bump_take(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));
+        char *memory = th_bump_allocate(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));
         if (memory == NULL)
             return th_fail_memory(ctx, op->name, n * 2 * sizeof(th_array));
         frame->call.input = (th_array *)(void *)memory;
@@ -107,7 +107,7 @@ int64_t th_node_multiply_adds(th_context *ctx, const th_node *node)
 th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation)
 {
     *temporary = *like;
-    th_contiguous_strides(like->ndim, like->size, temporary->stride);
+    th_compute_contiguous_strides(like->ndim, like->size, temporary->stride);
     int64_t numel;
     size_t bytes;
     if (!th_checked_numel(like->ndim, like->size, &numel) ||
@@ -115,7 +115,7 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
         th_fail(ctx, TH_ERROR_SHAPE, operation, "the size in bytes overflows");
         return NULL;
     }
-    th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, operation);
+    th_block *block = th_block_new(ctx, &ctx->step_memory, bytes, operation);
     temporary->data = block ? th_block_data(block) : NULL;
     return block;
 }
@@ -182,7 +182,7 @@ static th_status prepare_copies(const th_frame *frame, copies *made)
     if (frame->call.n_inputs <= TH_MAX_INPUTS)
         return TH_OK;
     const size_t bytes = (size_t)(frame->call.n_inputs + 2 * TH_MAX_OUTPUTS) * sizeof *made->all;
-    made->all = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+    made->all = th_bump_allocate(ctx, &ctx->tape->bytes, bytes);
     return made->all ? TH_OK : th_fail_memory(ctx, frame->call.op->name, bytes);
 }
 
@@ -219,14 +219,14 @@ static th_status run_kernel(th_frame *frame, bool backward)
     const th_precision precision = ctx->machine.precision;
     if (frame->node)
         ctx->machine.precision = frame->node->precision;
-    ctx->running = call->op;
+    ctx->running_op = call->op;
     frame->scratch_memory = (th_scratch){0, 0};
     if (call->op->plan) {
         call->op->plan(call, backward, plan);
         call->plan = plan;
     }
     if (frame->scratch_memory.bytes) {
-        scratch = th_take_block(ctx, &ctx->step_memory, frame->scratch_memory.bytes, call->op->name);
+        scratch = th_block_new(ctx, &ctx->step_memory, frame->scratch_memory.bytes, call->op->name);
         call->scratch = scratch ? th_block_data(scratch) : NULL;
     }
     if (!ctx->error && !ctx->options.shapes_only) {
@@ -239,7 +239,7 @@ static th_status run_kernel(th_frame *frame, bool backward)
         th_block_free(&ctx->step_memory, scratch);
     call->scratch = NULL;
     call->plan = NULL;
-    ctx->running = NULL;
+    ctx->running_op = NULL;
     ctx->machine.precision = precision;
     return ctx->error;
 }

@@ -7,9 +7,9 @@
 
 th_region th_region_of(const th_tensor_impl *t)
 {
-    th_region region = {.offset = t->part.offset, .numel = th_tensor_numel(t)};
+    th_region region = {.offset = t->gradient_view.offset, .numel = th_tensor_numel(t)};
     for (int d = 0; d < t->ndim && region.numel > 0; d++) {
-        int64_t stride = t->part.stride[d];
+        int64_t stride = t->gradient_view.stride[d];
         if (t->size[d] == 1)
             continue;
         if (stride < 0) { /* the same elements from the other end */

@@ -217,7 +217,7 @@ static th_status check_view(th_frame *frame, const extent *e)
         ((!e->fits || e->numel == 0) && !th_checked_numel(view->ndim, view->size, &(int64_t){0})))
         return th_call_fail(call, TH_ERROR_SHAPE, "the size of %s in bytes overflows", TH_TEXT(view));
     if (e->numel == 0) {
-        th_contiguous_strides(view->ndim, view->size, view->stride);
+        th_compute_contiguous_strides(view->ndim, view->size, view->stride);
         frame->view_offset = 0;
         return TH_OK;
     }
@@ -268,9 +268,9 @@ th_status th_frame_shape(th_frame *frame)
     th_call *call = &frame->call;
     th_context *ctx = call->ctx;
     const th_op *op = call->op;
-    ctx->running = op;
+    ctx->running_op = op;
     const th_status status = op->shape(call);
-    ctx->running = NULL;
+    ctx->running_op = NULL;
     if (status != TH_OK && !ctx->error)
         th_fail(ctx, status, op->name, "the shape rule rejected the inputs");
     if (ctx->error)

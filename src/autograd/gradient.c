@@ -30,10 +30,10 @@ void th_gradient_array(const th_tensor_impl *t, th_array *array)
 {
     *array = (th_array){.given = true, .dtype = t->dtype, .ndim = t->ndim};
     memcpy(array->size, t->size, sizeof t->size);
-    memcpy(array->stride, t->part.stride, sizeof t->part.stride);
+    memcpy(array->stride, t->gradient_view.stride, sizeof t->gradient_view.stride);
     memcpy(array->axes, t->axes, sizeof t->axes);
     char *data = th_gradient_buffer_of(t)->memory->data;
-    array->data = data ? data + (size_t)t->part.offset * th_dtype_size(t->dtype) : NULL;
+    array->data = data ? data + (size_t)t->gradient_view.offset * th_dtype_size(t->dtype) : NULL;
 }
 
 /* Returns whether the gradient must outlast the backward of the node that made its root. */
@@ -46,7 +46,7 @@ static bool is_saved(const th_gradient_buffer *buffer)
 
 static th_status fill_storage(th_context *ctx, th_storage *storage, size_t bytes, bool owned)
 {
-    th_block *block = th_take_block(ctx, owned ? &ctx->owned_memory : &ctx->step_memory, bytes, "backward");
+    th_block *block = th_block_new(ctx, owned ? &ctx->owned_memory : &ctx->step_memory, bytes, "backward");
     if (block == NULL)
         return TH_ERROR_MEMORY;
     *storage = (th_storage){
@@ -83,7 +83,7 @@ static th_status prepare(th_gradient_buffer *buffer)
 {
     if (buffer->state == TH_GRADIENT_BUFFER_FINISHED && buffer->kind != TH_GRADIENT_OF_LEAF)
         th_gradient_release(buffer); /* the memory may have other readers */
-    else if (!th_gradient_buffer_started(buffer))
+    else if (!th_gradient_buffer_is_started(buffer))
         buffer->state = TH_GRADIENT_BUFFER_EMPTY;
     if (buffer->memory)
         return TH_OK;
@@ -117,7 +117,7 @@ static th_status unshare(th_gradient_buffer *buffer)
 
 static const th_region *parts_of(const th_gradient_buffer *buffer)
 {
-    return buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->parts : NULL;
+    return buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->written_regions : NULL;
 }
 
 /* Adds an unwritten part to the list of written parts. The buffer becomes full with its last part. */
@@ -131,12 +131,12 @@ static th_status add_part(th_gradient_buffer *buffer, const th_region *part)
         return TH_OK;
     }
     th_context *ctx = buffer->root->ctx;
-    th_region *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
+    th_region *entry = th_bump_allocate(ctx, &ctx->tape->bytes, sizeof *entry);
     if (entry == NULL)
         return th_fail_memory(ctx, "backward", sizeof *entry);
     *entry = *part;
-    entry->next = buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->parts : NULL;
-    buffer->parts = entry;
+    entry->next = buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->written_regions : NULL;
+    buffer->written_regions = entry;
     buffer->state = TH_GRADIENT_BUFFER_PARTIAL;
     return TH_OK;
 }
@@ -172,11 +172,12 @@ th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_a
     if (prepare(buffer) != TH_OK)
         return t->ctx->error;
     if (buffer->kind == TH_GRADIENT_OF_LEAF && !buffer->listed) {
-        t->ctx->tape->passes.added |= th_gradient_buffer_started(buffer);
+        t->ctx->tape->passes.added |= th_gradient_buffer_is_started(buffer);
         buffer->listed = true;
         buffer->next_listed = *written;
         *written = buffer;
-        th_storage_changed(buffer->memory); /* an operation may have saved it: the user can read it by th_gradient */
+        th_storage_mark_changed(
+            buffer->memory); /* an operation may have saved it: the user can read it by th_gradient */
     }
     if (open_part(buffer, t, add) != TH_OK)
         return t->ctx->error;
@@ -189,9 +190,9 @@ static bool can_share(const th_tensor_impl *input, const th_tensor_impl *output)
 {
     const th_gradient_buffer *buffer = input->gradient;
     const size_t bytes = (size_t)input->ndim * sizeof input->size[0];
-    return buffer && buffer->node >= 0 && !th_gradient_buffer_started(buffer) && input->dtype == output->dtype &&
+    return buffer && buffer->node >= 0 && !th_gradient_buffer_is_started(buffer) && input->dtype == output->dtype &&
            input->ndim == output->ndim && memcmp(input->size, output->size, bytes) == 0 &&
-           memcmp(input->part.stride, output->part.stride, bytes) == 0;
+           memcmp(input->gradient_view.stride, output->gradient_view.stride, bytes) == 0;
 }
 
 static void share(th_gradient_buffer *buffer, th_storage *memory)
@@ -223,7 +224,7 @@ th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
     th_storage *value = input->storage;
     *taken = buffer && buffer->kind == TH_GRADIENT_OF_RESULT && !buffer->memory && !is_saved(buffer) &&
              value == &input->own_storage && value->holds == 1 &&
-             memcmp(input->stride, input->part.stride, (size_t)input->ndim * sizeof input->stride[0]) == 0;
+             memcmp(input->stride, input->gradient_view.stride, (size_t)input->ndim * sizeof input->stride[0]) == 0;
     if (!*taken)
         return TH_OK;
     th_storage *memory = th_pool_new(ctx, &ctx->tape->storages);
@@ -241,9 +242,9 @@ th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
 
 void th_gradient_zero_unwritten(th_gradient_buffer *buffer)
 {
-    if (th_gradient_buffer_complete(buffer))
+    if (th_gradient_buffer_is_complete(buffer))
         return;
-    assert(th_gradient_buffer_started(buffer) || buffer->memory);
+    assert(th_gradient_buffer_is_started(buffer) || buffer->memory);
     const th_tensor_impl *root = buffer->root;
     th_fill_uncovered(parts_of(buffer), buffer->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
     buffer->state = TH_GRADIENT_BUFFER_FULL;
@@ -251,7 +252,7 @@ void th_gradient_zero_unwritten(th_gradient_buffer *buffer)
 
 bool th_gradient_read(const th_tensor_impl *output, th_array *array)
 {
-    if (output == NULL || !th_gradient_buffer_started(output->gradient))
+    if (output == NULL || !th_gradient_buffer_is_started(output->gradient))
         return false;
     th_gradient_zero_unwritten(output->gradient);
     th_gradient_array(output, array);
@@ -260,7 +261,7 @@ bool th_gradient_read(const th_tensor_impl *output, th_array *array)
 
 void th_gradient_finish(const th_tensor_impl *output)
 {
-    if (output == NULL || !th_gradient_buffer_started(output->gradient))
+    if (output == NULL || !th_gradient_buffer_is_started(output->gradient))
         return; /* none, or a precomputed one that this pass does not want */
     if (is_saved(output->gradient)) {
         th_gradient_zero_unwritten(output->gradient); /* necessary if the pass does not run the backward of this node */
@@ -285,7 +286,7 @@ th_status th_gradient_zero(th_tensor_impl *t)
     buffer->state = TH_GRADIENT_BUFFER_EMPTY;
     if (prepare(buffer) != TH_OK)
         return t->ctx->error;
-    th_storage_changed(buffer->memory);
+    th_storage_mark_changed(buffer->memory);
     th_gradient_zero_unwritten(buffer);
     return TH_OK;
 }
@@ -293,7 +294,7 @@ th_status th_gradient_zero(th_tensor_impl *t)
 void th_gradient_mark_finished(const th_tensor_impl *t)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);
-    assert(buffer->kind == TH_GRADIENT_OF_LEAF && th_gradient_buffer_complete(buffer));
+    assert(buffer->kind == TH_GRADIENT_OF_LEAF && th_gradient_buffer_is_complete(buffer));
     buffer->state = TH_GRADIENT_BUFFER_FINISHED;
 }
 
@@ -318,14 +319,15 @@ void th_gradient_save(th_gradient_buffer *buffer, const th_gradient_buffer *of_p
 bool th_gradient_can_be_precomputed(const th_tensor_impl *t)
 {
     return t->gradient && t->gradient->state == TH_GRADIENT_BUFFER_EMPTY &&
-           th_strides_contiguous(t->ndim, t->size, t->part.stride);
+           th_strides_are_contiguous(t->ndim, t->size, t->gradient_view.stride);
 }
 
 th_status th_gradient_offer(th_tensor_impl *t, th_array *array)
 {
     if (prepare(t->gradient) != TH_OK)
         return t->ctx->error;
-    th_storage_changed(t->gradient->memory); /* an operation may have saved it: the user can read it by th_gradient */
+    th_storage_mark_changed(
+        t->gradient->memory); /* an operation may have saved it: the user can read it by th_gradient */
     th_gradient_array(t, array);
     return TH_OK;
 }
@@ -363,9 +365,9 @@ static th_tensor_impl *tensor_on(const th_tensor_impl *t, th_storage *memory, bo
     tensor->dtype = t->dtype;
     tensor->ndim = t->ndim;
     memcpy(tensor->size, t->size, sizeof t->size);
-    memcpy(tensor->stride, t->part.stride, sizeof t->part.stride);
+    memcpy(tensor->stride, t->gradient_view.stride, sizeof t->gradient_view.stride);
     memcpy(tensor->axes, t->axes, sizeof t->axes);
-    tensor->offset = t->part.offset;
+    tensor->offset = t->gradient_view.offset;
     th_storage_hold(memory);
     return tensor;
 }
@@ -373,7 +375,7 @@ static th_tensor_impl *tensor_on(const th_tensor_impl *t, th_storage *memory, bo
 th_tensor_impl *th_gradient_tensor(th_tensor_impl *t)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);
-    if (!th_gradient_buffer_complete(buffer))
+    if (!th_gradient_buffer_is_complete(buffer))
         return NULL;
     if (t->gradient == NULL || buffer->kind != TH_GRADIENT_OF_LEAF)
         return tensor_on(t, buffer->memory, false);
@@ -404,7 +406,7 @@ th_tensor *th_keep_gradient(th_tensor *handle)
 
 void th_empty_gradient(th_tensor *handle)
 {
-    const th_tensor_impl *t = th_inspected(handle, "empty_gradient");
+    const th_tensor_impl *t = th_inspect(handle, "empty_gradient");
     if (t)
         th_gradient_empty(t);
 }
@@ -429,14 +431,14 @@ th_tensor *th_set_requires_gradient(th_tensor *handle, bool requires_gradient)
     if (t->gradient == NULL) {
         t->gradient = th_gradient_buffer_of_leaf(t);
         *t->gradient = th_gradient_buffer_new(t, TH_GRADIENT_OF_LEAF, -1);
-        t->part = (th_part){.root = t};
-        memcpy(t->part.stride, t->stride, sizeof t->stride);
+        t->gradient_view = (th_gradient_view){.root = t};
+        memcpy(t->gradient_view.stride, t->stride, sizeof t->stride);
     }
     return handle;
 }
 
 bool th_requires_gradient(const th_tensor *handle)
 {
-    const th_tensor_impl *t = th_inspected(handle, "requires_gradient");
+    const th_tensor_impl *t = th_inspect(handle, "requires_gradient");
     return t && t->requires_gradient;
 }

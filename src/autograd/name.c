@@ -33,7 +33,7 @@ static th_status name_result(th_tensor_impl *t, const char *name)
     if (tape == NULL)
         return ctx->error;
     const size_t bytes = sizeof(th_label) + strlen(name) + 1;
-    th_label *label = th_bump_take(ctx, &tape->names, bytes);
+    th_label *label = th_bump_allocate(ctx, &tape->names, bytes);
     if (label == NULL)
         return th_fail_memory(ctx, operation, bytes);
     char *text = (char *)(label + 1);

@@ -47,7 +47,7 @@ static void replace_buffer(th_pass *pass, th_tensor_impl *root)
     th_gradient_buffer *original = root->gradient;
     if (original->kind == TH_GRADIENT_OF_PASS) /* already replaced: listed twice, or two views of one root */
         return;
-    if (original->kind == TH_GRADIENT_OF_RESULT && !th_gradient_buffer_finished(original))
+    if (original->kind == TH_GRADIENT_OF_RESULT && !th_gradient_buffer_is_finished(original))
         th_gradient_release(original); /* a precomputed gradient: this pass does not use it */
     th_requested *requested = &pass->requested[pass->n_requested++];
     *requested = (th_requested){th_gradient_buffer_new(root, TH_GRADIENT_OF_PASS, original->node), original};
@@ -61,7 +61,7 @@ static th_status replace_buffers(th_pass *pass)
     if (options->n_wrt == 0)
         return TH_OK;
     const size_t bytes = (size_t)options->n_wrt * sizeof(th_requested);
-    pass->requested = th_bump_take(ctx, &ctx->tape->bytes, bytes);
+    pass->requested = th_bump_allocate(ctx, &ctx->tape->bytes, bytes);
     if (pass->requested == NULL)
         return th_fail_memory(ctx, "backward", bytes);
     for (int i = 0; i < options->n_wrt; i++) {
@@ -70,7 +70,7 @@ static th_status replace_buffers(th_pass *pass)
             return ctx->error;
         if (!t->requires_gradient)
             return th_fail(ctx, TH_ERROR_ARGUMENT, "backward", "wrt[%d] does not require a gradient", i);
-        replace_buffer(pass, t->part.root);
+        replace_buffer(pass, t->gradient_view.root);
     }
     return TH_OK;
 }
@@ -79,7 +79,7 @@ static th_status replace_buffers(th_pass *pass)
 static th_tensor_impl *requested_gradient(th_context *ctx, th_tensor_impl *t)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);
-    if (th_gradient_buffer_started(buffer) || th_gradient_buffer_finished(buffer)) {
+    if (th_gradient_buffer_is_started(buffer) || th_gradient_buffer_is_finished(buffer)) {
         th_gradient_zero_unwritten(buffer);
         return th_gradient_tensor(t);
     }
@@ -157,7 +157,7 @@ static void release_results(const th_tape *tape)
         const th_node *node = th_node_at(tape, i);
         for (int j = 0; j < node->n_outputs; j++) {
             const th_tensor_impl *output = th_node_output(node, j)->tensor;
-            if (output && output->gradient && !th_gradient_buffer_finished(output->gradient))
+            if (output && output->gradient && !th_gradient_buffer_is_finished(output->gradient))
                 th_gradient_release(output->gradient);
         }
     }

@@ -124,7 +124,7 @@ static th_status print_values(th_context *ctx, FILE *file, const th_node *node)
         if (print_matrix(file, i ? "value of another output" : "value", output) != TH_OK)
             return ctx->error;
         const th_gradient_buffer *buffer = th_gradient_buffer_of(output);
-        if (!th_gradient_buffer_finished(buffer) || buffer->kind == TH_GRADIENT_OF_LEAF)
+        if (!th_gradient_buffer_is_finished(buffer) || buffer->kind == TH_GRADIENT_OF_LEAF)
             continue;
         th_tensor_impl *gradient = th_gradient_tensor(output);
         if (gradient == NULL || print_matrix(file, "gradient", gradient) != TH_OK)

@@ -53,7 +53,7 @@ static void print_elements(FILE *file, const char *before, const th_array *array
     th_iterator_position at;
     th_iterator_seek(&iterator, 0, &at);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
-        th_format_to(file, i ? " %.4g" : "%.4g", th_number_load(array->dtype, at.at[0]));
+        th_format_to(file, i ? " %.4g" : "%.4g", th_number_load(array->dtype, at.address[0]));
 }
 
 /* Prints value and gradient of a tensor for its label, if th_keep_values keeps them and they have few elements. */
@@ -63,7 +63,7 @@ static void print_dot_values(FILE *file, const th_tensor_impl *t)
     if (!t->ctx->keep_values || value.data == NULL || th_is_storage(t->dtype))
         return;
     print_elements(file, "\\n= ", &value);
-    if (!t->requires_gradient || !th_gradient_buffer_complete(th_gradient_buffer_of(t)))
+    if (!t->requires_gradient || !th_gradient_buffer_is_complete(th_gradient_buffer_of(t)))
         return;
     th_array gradient;
     th_gradient_array(t, &gradient);

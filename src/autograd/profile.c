@@ -31,7 +31,7 @@ static th_profile *profile_of(th_context *ctx)
     if (ctx->profile)
         return ctx->profile;
     th_profile *p = th_allocate(ctx, sizeof *p);
-    if (p == NULL || !th_attach(ctx, p, release)) {
+    if (p == NULL || !th_attach_object(ctx, p, release)) {
         th_release(ctx, p, sizeof *p);
         th_fail_memory(ctx, "profile_begin", sizeof *p);
         return NULL;
@@ -114,7 +114,7 @@ static void add_shapes(th_profile_event *event, th_profile_shape *shape, const t
 /* Sets module path and source line: where the call was recorded, or, if it was not, where it is being made. */
 static void set_location(const th_context *ctx, const th_node *node, th_profile_event *event)
 {
-    const char *path = node ? node->path : ctx->path;
+    const char *path = node ? node->path : ctx->scope_path;
     event->path = path ? path : "";
     if (node) {
         event->file = node->file;

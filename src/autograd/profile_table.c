@@ -60,7 +60,7 @@ static const void *intern(th_context *ctx, th_profile_table *table, const void *
     for (const th_interned *known = *bucket; known; known = known->next)
         if (known->bytes == bytes && memcmp(known->content, content, bytes) == 0)
             return known->content;
-    th_interned *added = th_bump_take(ctx, &table->content, sizeof *added + bytes);
+    th_interned *added = th_bump_allocate(ctx, &table->content, sizeof *added + bytes);
     if (added == NULL)
         return NULL;
     added->next = *bucket;

@@ -26,7 +26,7 @@ static bool is_missing(const th_node *node, int i)
 /* Gives the storage of an output memory for its recomputed value. */
 static th_status allocate_again(th_context *ctx, th_node *node, th_storage *storage)
 {
-    th_block *block = th_take_block(ctx, &ctx->step_memory, storage->bytes, node->op->name);
+    th_block *block = th_block_new(ctx, &ctx->step_memory, storage->bytes, node->op->name);
     if (block == NULL)
         return TH_ERROR_MEMORY;
     storage->block = block;
@@ -56,7 +56,7 @@ static th_status run_forward(th_context *ctx, const th_node *node, uint32_t miss
     /* Every forward computes output 0. If it is not missing, it may have been changed: the value is then discarded. */
     th_block *unused = NULL;
     if (!(missing & 1)) {
-        unused = th_take_block(ctx, &ctx->step_memory, th_node_output(node, 0)->tensor->storage->bytes, node->op->name);
+        unused = th_block_new(ctx, &ctx->step_memory, th_node_output(node, 0)->tensor->storage->bytes, node->op->name);
         if (unused == NULL)
             return TH_ERROR_MEMORY;
         frame.output[0].data = th_block_data(unused);

@@ -11,37 +11,38 @@
  * layout of the base's data. Otherwise (below an expand) the shape rule computes it from the gradient's strides. */
 static th_status set_part(th_frame *frame, th_tensor_impl *view, const th_tensor_impl *base)
 {
-    view->part.root = base->part.root;
+    view->gradient_view.root = base->gradient_view.root;
     view->requires_gradient = true;
-    if (base->part.offset == base->offset &&
-        memcmp(base->part.stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
-        memcpy(view->part.stride, view->stride, sizeof view->stride);
-        view->part.offset = view->offset;
+    if (base->gradient_view.offset == base->offset &&
+        memcmp(base->gradient_view.stride, base->stride, (size_t)base->ndim * sizeof base->stride[0]) == 0) {
+        memcpy(view->gradient_view.stride, view->stride, sizeof view->stride);
+        view->gradient_view.offset = view->offset;
         return TH_OK;
     }
-    memcpy(frame->call.input[0].stride, base->part.stride, sizeof base->part.stride);
+    memcpy(frame->call.input[0].stride, base->gradient_view.stride, sizeof base->gradient_view.stride);
     if (th_frame_shape(frame) != TH_OK)
         return frame->call.ctx->error;
     if (frame->output[0].ndim != view->ndim ||
         memcmp(frame->output[0].size, view->size, (size_t)view->ndim * sizeof view->size[0]) != 0)
         return th_call_fail(&frame->call, TH_ERROR_STATE,
                             "the shape rule declares different shapes for different strides");
-    memcpy(view->part.stride, frame->output[0].stride, sizeof view->part.stride);
-    view->part.offset = base->part.offset + frame->view_offset;
+    memcpy(view->gradient_view.stride, frame->output[0].stride, sizeof view->gradient_view.stride);
+    view->gradient_view.offset = base->gradient_view.offset + frame->view_offset;
     return TH_OK;
 }
 
 /* Sets *repeats to the part of a view that contains elements more than once, such as overlapping windows. Such a view
  * needs its own gradient buffer: in its base's, repeated elements would overwrite each other. NULL for other views. */
-static th_status find_repeats(th_frame *frame, th_tape *tape, const th_tensor_impl *view, const th_part **repeats)
+static th_status find_repeats(th_frame *frame, th_tape *tape, const th_tensor_impl *view,
+                              const th_gradient_view **repeats)
 {
-    if (th_strides_distinct(view->ndim, view->size, view->part.stride))
+    if (th_strides_are_distinct(view->ndim, view->size, view->gradient_view.stride))
         return TH_OK;
     th_context *ctx = frame->call.ctx;
-    th_part *part = th_bump_take(ctx, &tape->bytes, sizeof *part);
+    th_gradient_view *part = th_bump_allocate(ctx, &tape->bytes, sizeof *part);
     if (part == NULL)
         return th_fail_memory(ctx, frame->call.op->name, sizeof *part);
-    *part = view->part;
+    *part = view->gradient_view;
     *repeats = part;
     return TH_OK;
 }
@@ -49,27 +50,27 @@ static th_status find_repeats(th_frame *frame, th_tape *tape, const th_tensor_im
 /* Gives a result its own gradient buffer, with the layout of the value (contiguous if the value repeats elements). */
 static th_status become_root(th_tensor_impl *t, th_tape *tape, int64_t node, const char *operation)
 {
-    t->gradient = th_bump_take(t->ctx, &tape->bytes, sizeof *t->gradient);
+    t->gradient = th_bump_allocate(t->ctx, &tape->bytes, sizeof *t->gradient);
     if (t->gradient == NULL)
         return th_fail_memory(t->ctx, operation, sizeof *t->gradient);
     *t->gradient = th_gradient_buffer_new(t, TH_GRADIENT_OF_RESULT, node);
     t->requires_gradient = true;
-    t->part.root = t;
-    t->part.offset = 0;
+    t->gradient_view.root = t;
+    t->gradient_view.offset = 0;
     bool repeats = false;
     for (int d = 0; d < t->ndim; d++)
         repeats |= t->size[d] > 1 && t->stride[d] == 0;
     if (repeats || t->storage != &t->own_storage)
-        th_contiguous_strides(t->ndim, t->size, t->part.stride);
+        th_compute_contiguous_strides(t->ndim, t->size, t->gradient_view.stride);
     else
-        memcpy(t->part.stride, t->stride, sizeof t->stride);
+        memcpy(t->gradient_view.stride, t->stride, sizeof t->stride);
     return TH_OK;
 }
 
 /* Gives a node's outputs their gradient buffers. A view uses its base's buffer, unless it repeats elements. Then
  * *repeats is its part of the base's gradient, and backward adds to this part. */
 static th_status add_gradient_buffers(th_frame *frame, th_tape *tape, th_tensor_impl *const *inputs,
-                                      th_tensor_impl *const *outputs, const th_part **repeats)
+                                      th_tensor_impl *const *outputs, const th_gradient_view **repeats)
 {
     const th_op *op = frame->call.op;
     *repeats = NULL;
@@ -122,11 +123,11 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
     const int n_outputs = frame->call.n_outputs;
-    const th_part *repeats;
+    const th_gradient_view *repeats;
     if (add_gradient_buffers(frame, tape, inputs, outputs, &repeats) != TH_OK)
         return ctx->error;
     const size_t operands = (size_t)(n + n_outputs);
-    th_operand_record *operand = th_bump_take(ctx, &tape->bytes, operands * sizeof *operand);
+    th_operand_record *operand = th_bump_allocate(ctx, &tape->bytes, operands * sizeof *operand);
     th_node *node = operand ? th_pool_new(ctx, &tape->nodes) : NULL;
     if (node == NULL)
         return th_fail_memory(ctx, op->name, sizeof *node);
@@ -141,7 +142,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
                       .training = frame->call.training,
                       .drops = drops_results(ctx, op),
                       .precision = ctx->machine.precision,
-                      .path = ctx->path,
+                      .path = ctx->scope_path,
                       .lowest = index};
     th_location(&node->file, &node->line);
 

@@ -7,7 +7,7 @@
 static th_scope scope_here(const th_context *ctx, void *owner, void (*closed)(void *owner))
 {
     return (th_scope){.first_handle = ctx->step_tensors.count,
-                      .path = ctx->path,
+                      .path = ctx->scope_path,
                       .owner = owner,
                       .closed = closed,
                       .no_grad_depth = ctx->no_grad_depth,
@@ -26,17 +26,17 @@ bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed
     }
     char *path = NULL;
     if (name && name[0]) {
-        const size_t outer = strlen(ctx->path), bytes = outer + 1 + strlen(name) + 1;
-        path = th_bump_take(ctx, &tape->bytes, bytes);
+        const size_t outer = strlen(ctx->scope_path), bytes = outer + 1 + strlen(name) + 1;
+        path = th_bump_allocate(ctx, &tape->bytes, bytes);
         if (path == NULL) {
             th_fail_memory(ctx, "scope_begin", bytes);
             return false;
         }
-        snprintf(path, bytes, "%s%s%s", ctx->path, outer ? "." : "", name);
+        snprintf(path, bytes, "%s%s%s", ctx->scope_path, outer ? "." : "", name);
     }
     tape->scope[ctx->scope_depth++] = scope_here(ctx, owner, closed);
     if (path)
-        ctx->path = path;
+        ctx->scope_path = path;
     return true;
 }
 
@@ -79,7 +79,7 @@ static void close_down_to(th_context *ctx, int depth)
     const int stored = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
     for (int i = stored - 1; ctx->tape && i >= depth; i--) {
         const th_scope *scope = &ctx->tape->scope[i];
-        ctx->path = scope->path;
+        ctx->scope_path = scope->path;
         ctx->recompute = scope->recompute_outside;
         if (scope->owner) {
             ctx->no_grad_depth = scope->no_grad_depth;
@@ -123,9 +123,9 @@ static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, in
 bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count)
 {
     int i = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
-    while (i > ctx->around.scopes && ctx->tape && ctx->tape->scope[i - 1].owner != owner)
+    while (i > ctx->outer_depths.scopes && ctx->tape && ctx->tape->scope[i - 1].owner != owner)
         i--;
-    if (i <= ctx->around.scopes || ctx->tape == NULL)
+    if (i <= ctx->outer_depths.scopes || ctx->tape == NULL)
         return false;
     end_scopes(ctx, i - 1, results, count);
     return true;
@@ -133,14 +133,14 @@ bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *result
 
 void th_scopes_close(th_context *ctx)
 {
-    close_down_to(ctx, ctx->around.scopes);
+    close_down_to(ctx, ctx->outer_depths.scopes);
 }
 
 /* Does nothing if the innermost scope is a module's forward. Then the user's th_scope_begin is missing, or
  * th_tape_clear has closed its scope. */
 void th_scope_end_all(th_context *ctx, th_tensor *const *results, int count)
 {
-    if (ctx == NULL || ctx->scope_depth <= ctx->around.scopes)
+    if (ctx == NULL || ctx->scope_depth <= ctx->outer_depths.scopes)
         return;
     const int depth = ctx->scope_depth - 1;
     if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->tape->scope[depth].owner == NULL)

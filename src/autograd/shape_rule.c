@@ -35,7 +35,7 @@ void th_call_output(th_call *call, int i, th_dtype dtype, int ndim, const int64_
     output->ndim = ndim;
     if (ndim > 0) /* a scalar's sizes may be NULL */
         memcpy(output->size, size, (size_t)ndim * sizeof *size);
-    th_contiguous_strides(ndim, output->size, output->stride);
+    th_compute_contiguous_strides(ndim, output->size, output->stride);
     output->axes[0] = 0;
     if (axes && axes[0])
         name_axes(call, i, axes);
@@ -83,7 +83,7 @@ void th_call_draw(th_call *call)
 {
     th_frame *frame = (th_frame *)call;
     if (!frame->drawn)
-        call->random = th_random_next(call->ctx, TH_STREAM_DROPOUT);
+        call->random = th_random_next_call(call->ctx, TH_STREAM_DROPOUT);
     frame->drawn = true;
 }
 

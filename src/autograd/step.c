@@ -38,7 +38,8 @@ static void clear_node(th_context *ctx, th_node *node)
 static void undo_failed_step(th_context *ctx)
 {
     ctx->calls[TH_STREAM_DROPOUT] = ctx->calls_at_clear;
-    const int before = ctx->around.no_grad > ctx->no_grad_at_clear ? ctx->around.no_grad : ctx->no_grad_at_clear;
+    const int before =
+        ctx->outer_depths.no_grad > ctx->no_grad_at_clear ? ctx->outer_depths.no_grad : ctx->no_grad_at_clear;
     if (ctx->no_grad_depth > before)
         ctx->no_grad_depth = before;
 }
@@ -57,15 +58,16 @@ static void clear_tape(th_context *ctx, th_tape *tape)
     if (tape->finding_is_old)
         tape->finding[0] = 0;
     tape->finding_is_old = tape->finding[0] != 0;
-    ctx->path = "";
+    ctx->scope_path = "";
 }
 
 void th_tape_clear(th_context *ctx)
 {
     if (ctx == NULL)
         return;
-    if (ctx->running) { /* it still reads and writes the step's memory */
-        th_fail(ctx, TH_ERROR_STATE, "tape_clear", "is called inside %s, which is still running", ctx->running->name);
+    if (ctx->running_op) { /* it still reads and writes the step's memory */
+        th_fail(ctx, TH_ERROR_STATE, "tape_clear", "is called inside %s, which is still running",
+                ctx->running_op->name);
         return;
     }
     th_scopes_close(ctx);
@@ -80,9 +82,9 @@ void th_tape_clear(th_context *ctx)
     th_pool *tensors = &ctx->step_tensors;
     for (int64_t i = 0; i < tensors->count; i++)
         th_handle_release(th_pool_at(tensors, i), TH_LIFE_CLEARED);
-    ctx->tensors_before += (uint64_t)tensors->count;
+    ctx->ended_step_tensors += (uint64_t)tensors->count;
     th_pool_reset(tensors);
-    th_free_waiting(ctx);
+    th_free_deferred(ctx);
     if (ctx->tape)
         clear_tape(ctx, ctx->tape);
 }
@@ -92,7 +94,7 @@ void th_tape_clear(th_context *ctx)
 th_step_mark th_step_mark_now(const th_context *ctx)
 {
     return (th_step_mark){ctx->step_tensors.count,
-                          ctx->tape ? th_bump_mark_now(&ctx->tape->bytes) : (th_bump_mark){NULL, 0}};
+                          ctx->tape ? th_bump_get_mark(&ctx->tape->bytes) : (th_bump_mark){NULL, 0}};
 }
 
 void th_step_rewind(th_context *ctx, th_step_mark mark)

@@ -26,14 +26,14 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
     memset(tape, 0, sizeof *tape);
     th_pool_init(&tape->nodes, sizeof(th_node));
     th_pool_init(&tape->storages, sizeof(th_storage));
-    if (!th_attach(ctx, tape, tape_release)) {
+    if (!th_attach_object(ctx, tape, tape_release)) {
         th_release(ctx, tape, sizeof *tape);
         th_fail_memory(ctx, operation, sizeof(th_attachment));
         return NULL;
     }
     ctx->tape = tape;
     for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) /* scopes that had no memory to be opened */
-        tape->scope[i] = (th_scope){.path = ctx->path, .first_handle = ctx->step_tensors.count};
+        tape->scope[i] = (th_scope){.path = ctx->scope_path, .first_handle = ctx->step_tensors.count};
     return tape;
 }
 

@@ -31,7 +31,8 @@ typedef struct th_node {
     int n_inputs, n_outputs;
     th_operand_record *operand; /* inputs, then outputs */
     th_random_call random;
-    const th_part *repeats; /* of a view that contains elements more than once, and so has its own gradient buffer: the
+    const th_gradient_view
+        *repeats;           /* of a view that contains elements more than once, and so has its own gradient buffer: the
                                part of the base's gradient to which this gradient is added; else NULL */
     th_precision precision; /* of matrix products when the call was recorded; backward uses it too */
     bool training;

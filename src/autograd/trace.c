@@ -36,7 +36,7 @@ static survey survey_array(const th_array *array)
         return s;
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
-        count(&s, th_number_load(array->dtype, position.at[0]));
+        count(&s, th_number_load(array->dtype, position.address[0]));
     return s;
 }
 
@@ -78,7 +78,7 @@ static void write_finding(th_tape *tape, const th_call *call, const th_node *nod
                           const survey *result)
 {
     const size_t size = sizeof tape->finding;
-    const char *file = node ? node->file : NULL, *path = node ? node->path : call->ctx->path;
+    const char *file = node ? node->file : NULL, *path = node ? node->path : call->ctx->scope_path;
     int line = node ? node->line : 0;
     if (node == NULL)
         th_location(&file, &line);

@@ -266,7 +266,7 @@ th_status th_check_gradient_of(th_gradient_function_of_one *function, void *user
             *report = (th_gradient_report){.input = -1};
         if (th_usable(x, NULL, operation, "the input"))
             return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "the function is NULL");
-        return th_refused(x);
+        return th_pending_status(x);
     }
     function_of_one call = {function, user};
     return th_check_gradient(ctx, call_function_of_one, &call, 1, &x, options, report);

@@ -226,15 +226,15 @@ static th_status check_samples(th_context *ctx, th_guard *guard, const th_gradie
 static th_status check_isolated(th_context *ctx, th_guard *guard, const th_gradient_options *options,
                                 th_gradient_report *report, int64_t *checked)
 {
-    const th_depths around = ctx->around;
+    const th_depths around = ctx->outer_depths;
     const int owned_depth = ctx->owned_depth;
     const bool in_step = ctx->in_step;
     const th_precision precision = th_checker_leave_int8(ctx);
-    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
+    ctx->outer_depths = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
     ctx->owned_depth = ctx->scope_depth;
     ctx->in_step = false;
     const th_status status = check_samples(ctx, guard, options, report, checked);
-    ctx->around = around;
+    ctx->outer_depths = around;
     ctx->owned_depth = owned_depth;
     ctx->in_step = in_step;
     ctx->machine.precision = precision;

@@ -39,7 +39,8 @@ bool th_graph_begin(th_graph *graph)
     th_context *ctx = graph->ctx;
     const uint32_t outputs = graph->guard->original->differentiable_outputs;
     graph->settings = th_checker_settings(ctx);
-    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
+    ctx->outer_depths =
+        (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
     graph->output_mask = outputs ? outputs : 1;
     for (int i = 0; i < graph->sample->n_inputs; i++)
         if (graph->checked[i]) {
@@ -70,7 +71,7 @@ void th_graph_end(th_graph *graph)
         th_checker_release(graph->ctx, graph->cotangent[k], graph->rows[k]);
     }
     th_checker_apply(ctx, &graph->settings);
-    ctx->around = graph->settings.around;
+    ctx->outer_depths = graph->settings.around;
     ctx->step_failed = graph->settings.step_failed || ctx->error;
 }
 
@@ -210,7 +211,7 @@ static void read_gradients(th_graph *graph, const th_variant *variant)
     memset(graph->gradient, 0, (size_t)graph->columns * sizeof *graph->gradient);
     for (int i = 0; i < graph->sample->n_inputs && !graph->ctx->error; i++) {
         if (!(variant->required & 1u << i) ||
-            !th_gradient_buffer_complete(th_tensor_impl_of(graph->inputs[i])->gradient))
+            !th_gradient_buffer_is_complete(th_tensor_impl_of(graph->inputs[i])->gradient))
             continue;
         const th_tensor_impl *view = th_tensor_impl_of(th_operand_view(graph->inputs[i], graph->layout));
         th_array array;

@@ -25,7 +25,7 @@ static bool new_storage(th_context *ctx, const th_tensor_impl *t, th_dtype dtype
         th_fail(ctx, TH_ERROR_SHAPE, operation, "the size of a parameter in bytes overflows");
         return false;
     }
-    th_block *block = th_take_block(ctx, &ctx->owned_memory, bytes, operation);
+    th_block *block = th_block_new(ctx, &ctx->owned_memory, bytes, operation);
     if (block == NULL)
         return false;
     *storage = (th_storage){
@@ -90,7 +90,7 @@ static void swap_out(th_checker *checker, th_leaf *leaf)
 
 static void name_parameter(const th_checker *checker, const th_tensor_impl *t, char *name, size_t size)
 {
-    const char *path = checker->ctx->path;
+    const char *path = checker->ctx->scope_path;
     if (t->label)
         snprintf(name, size, "%s%s%s", path, path[0] ? "." : "", t->label->name);
     else

@@ -22,7 +22,7 @@ th_settings th_checker_settings(const th_context *ctx)
                      .precision = ctx->machine.precision,
                      .no_grad_depth = ctx->no_grad_depth,
                      .no_grad_at_clear = ctx->no_grad_at_clear,
-                     .around = ctx->around,
+                     .around = ctx->outer_depths,
                      .step_failed = ctx->step_failed,
                      .in_step = ctx->in_step,
                      .threads = ctx->threads,
@@ -99,8 +99,9 @@ bool th_checker_begin(th_checker *checker, th_tensor *const *inputs)
 {
     th_context *ctx = checker->ctx;
     checker->settings = th_checker_settings(ctx);
-    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
-    ctx->in_step = false;                                            /* and the caller's step */
+    ctx->outer_depths =
+        (th_depths){ctx->scope_depth, ctx->no_grad_depth}; /* th_tape_clear leaves the caller's scopes open */
+    ctx->in_step = false;                                  /* and the caller's step */
     if (!th_leaves_begin(checker, inputs) || th_tape_of(ctx, operation) == NULL)
         return false;
     checker->attachments = newest_attachment(ctx, &checker->attachment_count); /* includes the tape */
@@ -119,7 +120,7 @@ void th_checker_end(th_checker *checker)
     th_context *ctx = checker->ctx;
     th_leaves_end(checker);
     th_checker_apply(ctx, &checker->settings);
-    ctx->around = checker->settings.around;
+    ctx->outer_depths = checker->settings.around;
     ctx->in_step = checker->settings.in_step;
     ctx->step_failed = checker->settings.step_failed || ctx->error;
 }
@@ -209,7 +210,7 @@ void th_checker_read(const th_tensor_impl *t, const th_array *array, double *val
     th_array numbers = *array;
     numbers.data = values;
     numbers.dtype = TH_FLOAT64;
-    th_contiguous_strides(array->ndim, array->size, numbers.stride);
+    th_compute_contiguous_strides(array->ndim, array->size, numbers.stride);
     th_convert_array(t->ctx, &numbers, array);
 }
 
@@ -269,7 +270,7 @@ bool th_checker_gradient(th_checker *checker, th_tensor_impl *output, const doub
         if (!leaf->checked)
             continue;
         double *values = gradient + leaf->first;
-        if (th_gradient_buffer_complete(leaf->tensor->gradient)) {
+        if (th_gradient_buffer_is_complete(leaf->tensor->gradient)) {
             th_array array;
             th_gradient_array(leaf->tensor, &array);
             th_checker_read(leaf->tensor, &array, values);

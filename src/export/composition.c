@@ -28,7 +28,7 @@ static void set_random(th_context *ctx, const th_context *outside, const th_rand
     ctx->seed = outside->seed;
     ctx->step = random->step;
     for (ctx->shard = 0; ctx->shard < MAX_SHARDS; ctx->shard++) {
-        const th_random_call next = th_random_next(ctx, TH_STREAM_DROPOUT);
+        const th_random_call next = th_random_next_call(ctx, TH_STREAM_DROPOUT);
         if (memcmp(next.key, random->key, sizeof next.key) == 0)
             break;
     }

@@ -31,7 +31,7 @@ static bool was_written(sweep *s, int64_t tensor)
         overlaps = th_region_relation(r, &part) != TH_DISJOINT;
     if (overlaps)
         return true;
-    th_region *entry = th_bump_take(ctx, &ctx->tape->bytes, sizeof *entry);
+    th_region *entry = th_bump_allocate(ctx, &ctx->tape->bytes, sizeof *entry);
     if (entry == NULL) {
         th_fail_memory(ctx, "export", sizeof *entry);
         return false;
@@ -98,7 +98,7 @@ static void contribute_view(sweep *s, int64_t node, th_frame *frame)
     if (s->listing->tensor[base].family < 0)
         return;
     th_array *input = &frame->call.input[0]; /* with the strides of its gradient, which allow the view */
-    memcpy(input->stride, s->listing->tensor[base].tensor->part.stride, sizeof input->stride);
+    memcpy(input->stride, s->listing->tensor[base].tensor->gradient_view.stride, sizeof input->stride);
     if (th_listing_array_strided(s->listing, input, gradient->dtype, &c->gradient) != TH_OK ||
         th_frame_shape(frame) != TH_OK)
         return;

@@ -19,7 +19,7 @@ bool th_node_is(const th_node *node, const char *name)
 bool th_listing_gradient(const th_tensor_impl *t, th_array *array)
 {
     const th_gradient_buffer *buffer = th_gradient_buffer_of(t);
-    if (!t->requires_gradient || !th_gradient_buffer_complete(buffer))
+    if (!t->requires_gradient || !th_gradient_buffer_is_complete(buffer))
         return false;
     th_gradient_array(t, array);
     return true;
@@ -135,7 +135,7 @@ static void list_tensors(th_listing *listing, const th_index_table *t)
     }
     listing->first[listing->nodes] = at;
     for (int64_t i = 0; i < listing->tensors; i++) {
-        const th_tensor_impl *root = listing->tensor[i].tensor->part.root;
+        const th_tensor_impl *root = listing->tensor[i].tensor->gradient_view.root;
         listing->tensor[i].family = root ? *find(t, listing, root) : -1;
     }
 }
@@ -241,8 +241,8 @@ th_status th_listing_begin(th_listing *listing, th_context *ctx, const char *ope
         return ctx->error;
     if (ctx->options.shapes_only)
         return th_fail(ctx, TH_ERROR_STATE, operation, "a context with shapes_only has no values");
-    if (ctx->running)
-        return th_fail(ctx, TH_ERROR_STATE, operation, "is called inside %s", ctx->running->name);
+    if (ctx->running_op)
+        return th_fail(ctx, TH_ERROR_STATE, operation, "is called inside %s", ctx->running_op->name);
     if (listing->nodes == 0)
         return th_fail(ctx, TH_ERROR_STATE, operation,
                        "the tape is empty: nothing was recorded since th_tape_clear, or no leaf requires a gradient");

@@ -125,8 +125,8 @@ static double inner_product(const th_array *a, const th_array *b)
     th_iterator_position at;
     th_iterator_seek(&iterator, 0, &at);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at)) {
-        const double weight = th_number_load(a->dtype, at.at[0]);
-        sum += weight != 0 ? weight * th_number_load(b->dtype, at.at[1]) : 0;
+        const double weight = th_number_load(a->dtype, at.address[0]);
+        sum += weight != 0 ? weight * th_number_load(b->dtype, at.address[1]) : 0;
     }
     return sum;
 }
@@ -209,7 +209,7 @@ th_status th_replay_difference(th_replay *r, int64_t tensor, th_array *differenc
         return TH_OK;
     th_iterator_seek(&iterator, 0, &at);
     for (int64_t i = 0; i < count && !r->listing->ctx->error; i++, th_iterator_advance(&iterator, 1, &at)) {
-        double *element = (double *)(void *)at.at[0];
+        double *element = (double *)(void *)at.address[0];
         const double x = *element, h = 1e-5 * (fabs(x) > 1 ? sqrt(fabs(x)) : 1);
         const double above = loss_with(r, element, x + h), below = loss_with(r, element, x - h);
         result[i] = (above - below) / ((x + h) - (x - h));

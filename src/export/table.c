@@ -38,7 +38,7 @@ static void put_cell(FILE *file, const th_array *array)
         th_iterator_seek(&iterator, 0, &at);
         for (int64_t i = 0; i < count; i++, th_iterator_advance(&iterator, 1, &at)) {
             fputs(i == 0 ? "" : i % columns ? " " : "<br>", file);
-            put_value(file, th_number_load(array->dtype, at.at[0]));
+            put_value(file, th_number_load(array->dtype, at.address[0]));
         }
     }
     fputs("</td>", file);

@@ -74,7 +74,7 @@ static bool same_elements(const th_array *a, const th_array *b)
     th_iterator_position at;
     th_iterator_seek(&iterator, 0, &at);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
-        if (memcmp(at.at[0], at.at[1], th_dtype_size(a->dtype)) != 0)
+        if (memcmp(at.address[0], at.address[1], th_dtype_size(a->dtype)) != 0)
             return false;
     return true;
 }

@@ -28,17 +28,17 @@ bool th_write_elements(const th_array *array, FILE *file, uint32_t *crc)
     th_iterator iterator;
     if (!th_iterator_build_row_major(&iterator, array, 0, NULL))
         return true;
-    if (th_strides_contiguous(array->ndim, array->size, array->stride))
+    if (th_strides_are_contiguous(array->ndim, array->size, array->stride))
         return write_bytes(array->data, (size_t)iterator.numel * element, file, crc);
     char chunk[CHUNK];
     size_t used = 0;
     th_iterator_position position;
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &position)) {
-        const int64_t left = th_iterator_run(&iterator, &position), space = (int64_t)((CHUNK - used) / element);
+        const int64_t left = th_iterator_run_length(&iterator, &position), space = (int64_t)((CHUNK - used) / element);
         run = left < space ? left : space;
-        th_move_run(run, (int64_t)element, chunk + used, (int64_t)element, position.at[0],
-                    iterator.array[0].stride[iterator.ndim - 1]);
+        th_copy_strided(run, (int64_t)element, chunk + used, (int64_t)element, position.address[0],
+                        iterator.array[0].stride[iterator.ndim - 1]);
         used += (size_t)run * element;
         const bool full = CHUNK - used < element;
         if ((full || done + run == iterator.numel) && !write_bytes(chunk, used, file, crc))

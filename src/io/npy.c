@@ -113,7 +113,7 @@ static th_status read_elements(const npy_file *f, th_dtype dtype, void *data, si
 static th_status read_transposed(const npy_file *f, const th_tensor_impl *t, size_t bytes)
 {
     th_context *ctx = f->ctx;
-    th_block *block = th_take_block(ctx, &ctx->step_memory, bytes, read_text);
+    th_block *block = th_block_new(ctx, &ctx->step_memory, bytes, read_text);
     if (block == NULL)
         return TH_ERROR_MEMORY;
     const th_status status = read_elements(f, t->dtype, th_block_data(block), bytes);
@@ -232,14 +232,14 @@ static const th_tensor_impl *check_operand(const th_tensor *handle, const void *
 th_status th_npy_write_to(th_tensor *handle, FILE *file)
 {
     const th_tensor_impl *t = check_operand(handle, file, "file");
-    return t ? write_array(&(npy_file){t->ctx, "the file", file}, t) : th_refused(handle);
+    return t ? write_array(&(npy_file){t->ctx, "the file", file}, t) : th_pending_status(handle);
 }
 
 th_status th_npy_write(th_tensor *handle, const char *path)
 {
     const th_tensor_impl *t = check_operand(handle, path, "path");
     if (t == NULL)
-        return th_refused(handle);
+        return th_pending_status(handle);
     th_atomic_file file;
     npy_file f = {t->ctx, path, NULL};
     if (!th_atomic_begin(&file, path))

@@ -196,7 +196,7 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
     const char *operation = "picture_heatmaps";
     const th_tensor_impl *values = th_usable(handle, NULL, operation, "values");
     if (values == NULL)
-        return th_refused(handle);
+        return th_pending_status(handle);
     th_context *ctx = values->ctx;
     map m = {.values = th_tensor_array(values), .options = options ? options : &defaults};
     const int64_t numel = th_tensor_numel(values);

@@ -48,7 +48,7 @@ th_progress *th_progress_new(th_context *ctx, const th_progress_options *options
         return NULL;
     }
     th_progress *bar = th_allocate(ctx, sizeof *bar);
-    if (bar == NULL || !th_attach(ctx, bar, release)) {
+    if (bar == NULL || !th_attach_object(ctx, bar, release)) {
         th_release(ctx, bar, sizeof *bar);
         th_fail_memory(ctx, "progress", sizeof *bar);
         return NULL;

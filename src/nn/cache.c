@@ -67,7 +67,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
     *cache = (th_cache_impl){.ctx = ctx, .batch = batch, .capacity = capacity, .layers = layers};
     cache->layer = th_allocate(ctx, bytes);
     find_layers(model, cache->layer);
-    if (cache->layer == NULL || !th_attach(ctx, cache, release)) {
+    if (cache->layer == NULL || !th_attach_object(ctx, cache, release)) {
         release(ctx, cache);
         th_fail_memory(ctx, "cache_new", bytes);
         return NULL;
@@ -119,7 +119,7 @@ th_status th_cache_reset(th_cache *handle)
     const th_cache_impl *cache = th_cache_of(handle, "cache_reset");
     if (cache == NULL) {
         const th_context *ctx = th_object_context(handle);
-        return ctx ? ctx->error : handle ? TH_ERROR_STATE : th_refused(NULL);
+        return ctx ? ctx->error : handle ? TH_ERROR_STATE : th_pending_status(NULL);
     }
     for (int64_t i = 0; i < cache->layers; i++) {
         cache->layer[i].stored = false;

@@ -68,7 +68,7 @@ th_status th_cache_follow(th_cache *handle, const int64_t *source, const int64_t
 {
     th_cache_impl *cache = th_cache_of(handle, "cache");
     if (cache == NULL)
-        return th_refused(NULL);
+        return th_pending_status(NULL);
     th_context *ctx = cache->ctx;
     const follow_work work = {
         .cache = cache, .source = source, .first = first, .end = end, .bytes = worker_bytes(cache)};

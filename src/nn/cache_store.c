@@ -71,7 +71,7 @@ static int64_t position_at(const th_array *positions, int64_t b, int64_t t)
         return t;
     const int last = positions->ndim - 1;
     const int64_t offset = t * positions->stride[last] + (last > 0 ? b * positions->stride[0] : 0);
-    return th_index_of(positions->dtype, positions->data, offset);
+    return th_load_index(positions->dtype, positions->data, offset);
 }
 
 static th_status check_positions(const th_cache_impl *cache, const th_module *attention, const th_array *positions,
@@ -109,7 +109,7 @@ static void store(th_tensor_impl *t, const th_tensor_impl *x, const th_array *po
     const int64_t width = x->size[3];
     const char *from = th_tensor_data(x);
     char *to = th_tensor_data(t);
-    th_storage_changed(t->storage);
+    th_storage_mark_changed(t->storage);
     for (int64_t b = 0; from && b < x->size[0]; b++)
         for (int64_t s = 0; s < x->size[2]; s++) {
             const int64_t position = position_at(positions, b, s);

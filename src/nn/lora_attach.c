@@ -262,9 +262,9 @@ th_status th_lora_attach(th_module *m, const th_lora_options *options)
     if (th_refuse_in_check(m->ctx, operation) != TH_OK || check_options(m->ctx, &given) != TH_OK ||
         check_tree(m, &given, &count) != TH_OK)
         return m->ctx->error;
-    m->ctx->adapters_follow = bytes_of_all(m, &given, setting_of(&given).rank);
+    m->ctx->expected_adapter_bytes = bytes_of_all(m, &given, setting_of(&given).rank);
     const th_status attached = attach_all(m, &given);
-    m->ctx->adapters_follow = 0;
+    m->ctx->expected_adapter_bytes = 0;
     if (attached == TH_OK && draw_all(m) == TH_OK)
         th_lora_freeze_base(m);
     else

@@ -98,7 +98,7 @@ static void restore(const th_projection *p)
     const weight_rows rows = rows_of(p);
     if (l->kept && rows.bytes > 0)
         memcpy(rows.data, l->kept, rows.bytes);
-    th_storage_changed(th_tensor_impl_of(p->weight)->storage);
+    th_storage_mark_changed(th_tensor_impl_of(p->weight)->storage);
     th_lora_release_kept(l);
 }
 

@@ -37,7 +37,7 @@ void *th_module_new(th_context *ctx, size_t bytes, const char *type, th_forward_
     m->state->bytes = total;
     m->forward = m->state->own_forward = forward;
     strcpy(m->type, type);
-    if (!th_attach(ctx, m, release_root)) {
+    if (!th_attach_object(ctx, m, release_root)) {
         th_release(ctx, m, total);
         th_fail_memory(ctx, "module_new", sizeof(th_attachment));
         return NULL;
@@ -184,7 +184,7 @@ th_module *th_module_add(th_module *m, const char *name, th_module *child)
     while (*link)
         link = &(*link)->next;
     *link = child;
-    m->ctx->additions++;
+    m->ctx->module_additions++;
     return child;
 }
 
@@ -212,7 +212,7 @@ static th_tensor *append_parameter(th_module *m, const char *name, th_tensor_imp
     while (*link)
         link = &(*link)->next;
     *link = &p->parameter;
-    m->ctx->additions++;
+    m->ctx->module_additions++;
     if (tensor->label == NULL)
         tensor->label = &p->label;
     return tensor->handle;

@@ -110,10 +110,10 @@ th_tensor *th_module_forward(th_module *m, th_tensor *x)
     if (!th_module_begin(m))
         return NULL;
     th_context *ctx = m->ctx;
-    const th_depths around = ctx->around;
-    ctx->around = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
+    const th_depths around = ctx->outer_depths;
+    ctx->outer_depths = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
     th_tensor *y = m->forward(m, x);
-    ctx->around = around;
+    ctx->outer_depths = around;
     return th_module_end(m, y);
 }
 

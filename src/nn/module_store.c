@@ -47,7 +47,7 @@ static th_status mark_blocks(th_module *m, th_dtype dtype)
             return th_fail(m->ctx, TH_ERROR_SHAPE, operation,
                            "%s is %s: the last size must be a multiple of %d to be stored as %s", p.name,
                            TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS, th_dtype_name(after));
-        th_parameter_entry_of(t)->block->leaving = true;
+        th_parameter_entry_of(t)->block->moving_out = true;
     }
     if (th_is_storage(dtype) && frozen == 0)
         return th_fail(m->ctx, TH_ERROR_STATE, operation, "%s has %s: th_module_freeze freezes them", m->type,
@@ -57,7 +57,7 @@ static th_status mark_blocks(th_module *m, th_dtype dtype)
 
 static bool moves(const th_tensor_impl *t)
 {
-    return th_parameter_entry_of(t)->block->leaving;
+    return th_parameter_entry_of(t)->block->moving_out;
 }
 
 /* Reserves memory for every parameter in a marked block: exactly as much as they need. */
@@ -94,6 +94,6 @@ th_status th_module_store(th_module *m, th_dtype dtype)
         (void)reserve_all(m, dtype);
     const th_status status = th_parameters_move(ctx, operation);
     for (th_parameter_block *block = ctx->parameter_blocks; block; block = block->next)
-        block->leaving = false;
+        block->moving_out = false;
     return status;
 }

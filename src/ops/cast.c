@@ -25,7 +25,7 @@ static th_status storage_shape(th_call *call, th_dtype to)
     if (x->ndim == 0 && (th_dtype_numbers(to) > 1 || th_dtype_numbers(x->dtype) > 1))
         return th_call_fail(call, TH_ERROR_SHAPE, "a block of %d numbers needs an axis, and x has none",
                             TH_BLOCK_NUMBERS);
-    if (x->ndim > 0 && !th_storage_size(x->dtype, x->size[x->ndim - 1], to, &size[x->ndim - 1]))
+    if (x->ndim > 0 && !th_converted_size(x->dtype, x->size[x->ndim - 1], to, &size[x->ndim - 1]))
         return th_call_fail(call, TH_ERROR_SHAPE,
                             "the last axis of x must be whole blocks of %d numbers for %s; x is "
                             "%s",

@@ -116,7 +116,7 @@ static void plan_backward(const th_call *call, plan *p)
     }
     th_plan_reuse(call, 0);
     if (db->given)
-        p->sums = th_plan_scratch(call, 1, th_sum_scratch(db, &call->output_gradient[0], call->add[BIAS]));
+        p->sums = th_plan_scratch(call, 1, th_sum_scratch_bytes(db, &call->output_gradient[0], call->add[BIAS]));
 }
 
 static void dense_plan(const th_call *call, bool backward, void *memory)
@@ -166,8 +166,8 @@ static void dense_backward(const th_call *call)
     if (call->input_gradient[X].given)
         th_product_call_run(call, &p->dx, call->add[X]);
     if (call->input_gradient[BIAS].given)
-        th_sum_within(call->ctx, &call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS],
-                      th_call_scratch(call, p->sums));
+        th_sum_with_scratch(call->ctx, &call->input_gradient[BIAS], &call->output_gradient[0], call->add[BIAS],
+                            th_call_scratch(call, p->sums));
 }
 
 static int64_t dense_multiply_adds(const th_call *call)

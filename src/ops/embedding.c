@@ -47,9 +47,9 @@ static void take_rows(void *shared, int64_t first, int64_t end, int worker)
     const th_array *table = &rows->call->input[0];
     const int64_t element = (int64_t)th_dtype_size(table->dtype), width = table->size[1];
     for (int64_t i = first; i < end; i++)
-        th_move_run(width, element, (char *)rows->call->output[0].data + i * width * element, element,
-                    (const char *)table->data + rows->index[i] * table->stride[0] * element,
-                    table->stride[1] * element);
+        th_copy_strided(width, element, (char *)rows->call->output[0].data + i * width * element, element,
+                        (const char *)table->data + rows->index[i] * table->stride[0] * element,
+                        table->stride[1] * element);
 }
 
 /* The same from a table of a storage type. */
@@ -88,17 +88,17 @@ static void add_columns(void *shared, int64_t first, int64_t end, int worker)
     const int64_t element = (int64_t)th_dtype_size(dtable->dtype), column = dy->stride[dy->ndim - 1];
     const int64_t begin = first * COLUMNS, width = dtable->size[1];
     const int64_t columns = (end * COLUMNS < width ? end * COLUMNS : width) - begin;
-    const th_array from = th_array_axes(dy, (1u << (dy->ndim - 1)) - 1);
+    const th_array from = th_select_axes(dy, (1u << (dy->ndim - 1)) - 1);
     th_iterator iterator;
     if (!th_iterator_build_row_major(&iterator, &from, 0, NULL))
         return;
     th_iterator_position position;
     th_iterator_seek(&iterator, 0, &position);
-    const int64_t run = th_iterator_run(&iterator, &position),
+    const int64_t run = th_iterator_run_length(&iterator, &position),
                   row = iterator.array[0].stride[iterator.ndim - 1] / element;
     for (int64_t start = 0; start < iterator.numel; start += run, th_iterator_advance(&iterator, run, &position))
         th_call_kernels(rows->call)
-            ->add_rows(run, rows->index + start, columns, position.at[0] + begin * column * element, row, column,
+            ->add_rows(run, rows->index + start, columns, position.address[0] + begin * column * element, row, column,
                        (char *)dtable->data + begin * dtable->stride[1] * element, dtable->stride[0],
                        dtable->stride[1]);
 }

@@ -59,7 +59,7 @@ static void run_lines(const th_call *call, const th_array *x, const th_array *y,
 {
     const int axis = ((const th_gather_attributes *)call->attributes)->axis;
     th_array indices = {.given = true, .data = index, .dtype = TH_INT64};
-    th_contiguous_strides(y->ndim, y->size, indices.stride);
+    th_compute_contiguous_strides(y->ndim, y->size, indices.stride);
     const th_array starts[ARRAYS] = {line_starts(y, y, axis), line_starts(&indices, y, axis), line_starts(x, y, axis)};
     gather_lines lines = {.kernels = th_context_kernels(call->ctx, x->dtype),
                           .element = th_dtype_size(x->dtype),
@@ -86,11 +86,11 @@ static void copy_lines(void *shared, int64_t first, int64_t end, int worker)
     th_iterator_seek(&lines->iterator, first, &position);
     for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &position)) {
         if (lines->element == 4) /* constant sizes become single moves */
-            copy_elements(lines, 4, position.at);
+            copy_elements(lines, 4, position.address);
         else if (lines->element == 8)
-            copy_elements(lines, 8, position.at);
+            copy_elements(lines, 8, position.address);
         else
-            copy_elements(lines, lines->element, position.at);
+            copy_elements(lines, lines->element, position.address);
     }
 }
 
@@ -101,8 +101,8 @@ static void add_lines(void *shared, int64_t first, int64_t end, int worker)
     th_iterator_position position;
     th_iterator_seek(&lines->iterator, first, &position);
     for (int64_t i = first; i < end; i++, th_iterator_advance(&lines->iterator, 1, &position))
-        lines->kernels->scatter_add(lines->length, (const int64_t *)(const void *)position.at[INDEX],
-                                    lines->stride[INDEX], position.at[Y], lines->stride[Y], position.at[FROM],
+        lines->kernels->scatter_add(lines->length, (const int64_t *)(const void *)position.address[INDEX],
+                                    lines->stride[INDEX], position.address[Y], lines->stride[Y], position.address[FROM],
                                     lines->stride[FROM]);
 }
 

@@ -102,7 +102,7 @@ static th_array packed(const th_array *x)
 {
     th_array copy = *x;
     copy.data = NULL;
-    th_contiguous_strides(x->ndim, x->size, copy.stride);
+    th_compute_contiguous_strides(x->ndim, x->size, copy.stride);
     return copy;
 }
 
@@ -338,7 +338,7 @@ static void *masked_operand(const th_call *call, const th_array *x)
 
 static th_array leading_axes(const th_array *matrices)
 {
-    return th_array_axes(matrices, (1u << (matrices->ndim - 2)) - 1);
+    return th_select_axes(matrices, (1u << (matrices->ndim - 2)) - 1);
 }
 
 /* c += left right for the visible elements of right that are not finite. If c is a sum over leading axes, they are
@@ -358,9 +358,10 @@ static void add_non_finite(const th_call *call, const visible_product *v)
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
         th_call_kernels(call)->add_non_finite(
-            left->size[l], left->size[l + 1], v->right.size[r + 1], position.at[1], left->stride[l],
-            left->stride[l + 1], (const bool *)position.at[2], v->keep.stride[k], v->keep.stride[k + 1], position.at[3],
-            v->right.stride[r], v->right.stride[r + 1], position.at[0], sum->stride[c], sum->stride[c + 1]);
+            left->size[l], left->size[l + 1], v->right.size[r + 1], position.address[1], left->stride[l],
+            left->stride[l + 1], (const bool *)position.address[2], v->keep.stride[k], v->keep.stride[k + 1],
+            position.address[3], v->right.stride[r], v->right.stride[r + 1], position.address[0], sum->stride[c],
+            sum->stride[c + 1]);
 }
 
 /* Computes a product whose result is masked. */

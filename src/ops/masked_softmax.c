@@ -56,8 +56,8 @@ static void masked_softmax_plan(const th_call *call, bool backward, void *memory
     p->rows.scratch_offset = th_plan_scratch(call, 1, th_rows_scratch(call->ctx, &p->rows));
     if (sums(call, backward)) {
         th_plan_reuse(call, p->rows.scratch_offset);
-        p->sum =
-            th_plan_scratch(call, 1, th_sum_scratch(&call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE]));
+        p->sum = th_plan_scratch(call, 1,
+                                 th_sum_scratch_bytes(&call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE]));
     }
 }
 
@@ -110,8 +110,8 @@ static void masked_softmax_backward(const th_call *call)
     th_rows_compute(&rows, call, true, NULL);
     if (!sums(call, true))
         return;
-    th_sum_within(call->ctx, &call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE],
-                  th_call_scratch(call, p->sum));
+    th_sum_with_scratch(call->ctx, &call->input_gradient[ADDITIVE], &gradient, call->add[ADDITIVE],
+                        th_call_scratch(call, p->sum));
     if (call->input_gradient[SCORES].given)
         th_copy_array(call->ctx, &call->input_gradient[SCORES], &gradient, call->add[SCORES]);
 }

@@ -27,7 +27,7 @@ static void mean_backward(const th_call *call)
     const th_array dy = th_reduction_with_axes(call, &call->output_gradient[0]);
     th_array share = dy;
     share.data = th_call_scratch(call, *(const size_t *)call->plan);
-    th_contiguous_strides(share.ndim, share.size, share.stride);
+    th_compute_contiguous_strides(share.ndim, share.size, share.stride);
     TH_ELEMENTWISE(call, divide_by, &count, &share, false, &dy);
     th_copy_array(call->ctx, &call->input_gradient[0], &share, call->add[0]);
 }

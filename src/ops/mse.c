@@ -23,7 +23,7 @@ typedef struct plan {
 static void plan_sum(const th_call *call, plan *p, const th_array *sum, bool add)
 {
     p->differences = th_plan_scratch(call, th_array_numel(&p->full), th_dtype_size(p->full.dtype));
-    p->sums_at = th_plan_scratch(call, 1, th_sum_scratch(sum, &p->full, add));
+    p->sums_at = th_plan_scratch(call, 1, th_sum_scratch_bytes(sum, &p->full, add));
     th_plan_reuse(call, p->differences);
 }
 
@@ -33,7 +33,7 @@ static void mse_plan(const th_call *call, bool backward, void *memory)
     const th_array *a = &call->input[0], *b = &call->input[1];
     p->full = (th_array){.given = true, .dtype = a->dtype};
     th_broadcast_sizes(a->ndim, a->size, b->ndim, b->size, &p->full.ndim, p->full.size);
-    th_contiguous_strides(p->full.ndim, p->full.size, p->full.stride);
+    th_compute_contiguous_strides(p->full.ndim, p->full.size, p->full.stride);
     if (!backward)
         plan_sum(call, p, &call->output[0], false);
     for (int i = 0; i < 2 && backward; i++) {
@@ -59,7 +59,7 @@ static void mse_forward(const th_call *call)
     const th_array squares = differences(call, p);
     const double count = (double)th_array_numel(&squares);
     TH_ELEMENTWISE(call, squared_difference, NULL, &squares, false, &call->input[0], &call->input[1]);
-    th_sum_within(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->sums_at));
+    th_sum_with_scratch(call->ctx, &call->output[0], &squares, false, th_call_scratch(call, p->sums_at));
     TH_ELEMENTWISE(call, divide_by, &count, &call->output[0], false, &call->output[0]);
 }
 
@@ -75,7 +75,7 @@ static void mse_backward(const th_call *call)
         if (p->sums[i]) {
             const th_array full = differences(call, p);
             TH_ELEMENTWISE(call, scaled_difference, &factor, &full, false, &call->input[0], &call->input[1]);
-            th_sum_within(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->sums_at));
+            th_sum_with_scratch(call->ctx, gradient, &full, call->add[i], th_call_scratch(call, p->sums_at));
         } else if (gradient->given) {
             TH_ELEMENTWISE(call, scaled_difference, &factor, gradient, call->add[i], &call->input[0], &call->input[1]);
         }

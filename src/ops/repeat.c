@@ -83,7 +83,7 @@ static void repeat_plan(const th_call *call, bool backward, void *memory)
     *p = backward ? tiling_of(&call->input_gradient[0], &call->output_gradient[0])
                   : tiling_of(&call->input[0], &call->output[0]);
     if (backward)
-        p->sums = th_plan_scratch(call, 1, th_sum_scratch(&p->x, &p->y, true));
+        p->sums = th_plan_scratch(call, 1, th_sum_scratch_bytes(&p->x, &p->y, true));
 }
 
 typedef void tile_task(const th_call *call, const th_array *x, const th_array *y, bool add);
@@ -122,7 +122,7 @@ static void repeat_forward(const th_call *call)
 
 static void sum_tile(const th_call *call, const th_array *dx, const th_array *dy, bool add)
 {
-    th_sum_within(call->ctx, dx, dy, add, th_call_scratch(call, ((const plan *)call->plan)->sums));
+    th_sum_with_scratch(call->ctx, dx, dy, add, th_call_scratch(call, ((const plan *)call->plan)->sums));
 }
 
 /* y[tile, i] = x[i]:  dx[i] = sum_tile dy[tile, i] */

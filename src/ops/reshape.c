@@ -18,7 +18,7 @@ static bool view_strides(int ndim, const int64_t *size, const int64_t *stride, c
     int from_ndim = 0;
     for (int i = 0; i < ndim; i++) {
         if (size[i] == 0) {
-            th_contiguous_strides(to->ndim, to->size, to_stride);
+            th_compute_contiguous_strides(to->ndim, to->size, to_stride);
             return true;
         }
         if (size[i] != 1) {
@@ -140,7 +140,7 @@ static bool has_view(const th_tensor_impl *x, th_shape shape)
     if (!resolve(&shape, th_tensor_numel(x), why, sizeof why))
         return true; /* the shape rule reports the error */
     return view_strides(x->ndim, x->size, x->stride, &shape, stride) &&
-           (x->part.root == NULL || view_strides(x->ndim, x->size, x->part.stride, &shape, stride));
+           (x->gradient_view.root == NULL || view_strides(x->ndim, x->size, x->gradient_view.stride, &shape, stride));
 }
 
 extern const th_op th_op_contiguous;

@@ -181,8 +181,8 @@ static void table_rows(void *shared, int64_t first, int64_t end, int worker)
         kernels->cos(pairs, (void *const[]){cosine, angle}, NULL);
         kernels->sin(pairs, (void *const[]){sine, angle}, NULL);
         write_table_row(work, attributes->pairing == TH_ROTARY_NEIGHBORS, pairs, cosine, sine, row);
-        th_convert_run(p->table_row, dtype, work->table + i * p->table_row * (int64_t)th_dtype_size(dtype), TH_FLOAT64,
-                       row);
+        th_convert_elements(p->table_row, dtype, work->table + i * p->table_row * (int64_t)th_dtype_size(dtype),
+                            TH_FLOAT64, row);
     }
 }
 

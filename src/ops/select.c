@@ -16,7 +16,7 @@ static th_status select_shape(th_call *call)
     if (index < 0 || index >= length)
         return th_call_fail(call, TH_ERROR_INDEX, "index %lld is outside axis %d of x, %s",
                             (long long)attributes->index, axis, TH_TEXT(x));
-    const th_array y = th_array_axes(x, ~(1u << axis));
+    const th_array y = th_select_axes(x, ~(1u << axis));
     th_call_view(call, y.ndim, y.size, y.stride, index * x->stride[axis], y.axes);
     return TH_OK;
 }

@@ -10,7 +10,7 @@ th_status th_split(th_tensor *handle, int axis, int count, const int64_t *sizes,
         parts[i] = NULL;
     const th_tensor_impl *x = th_usable(handle, NULL, "split", "x");
     if (x == NULL)
-        return th_refused(handle);
+        return th_pending_status(handle);
     if (sizes == NULL || parts == NULL || count < 1)
         return th_fail(x->ctx, TH_ERROR_ARGUMENT, "split",
                        "needs at least one part, its size, and a place to store it");

@@ -13,7 +13,7 @@ static th_status squeeze_shape(th_call *call)
         return TH_ERROR_SHAPE;
     if (x->size[axis] != 1)
         return th_call_fail(call, TH_ERROR_SHAPE, "axis %d of x, %s, is not of size 1", axis, TH_TEXT(x));
-    const th_array y = th_array_axes(x, ~(1u << axis));
+    const th_array y = th_select_axes(x, ~(1u << axis));
     th_call_view(call, y.ndim, y.size, y.stride, 0, y.axes);
     return TH_OK;
 }

@@ -35,7 +35,7 @@ th_group *th_group_new(th_context *ctx, const th_transport *transport)
         return NULL;
     }
     th_group *g = th_allocate(ctx, sizeof *g);
-    if (g == NULL || !th_attach(ctx, g, release)) {
+    if (g == NULL || !th_attach_object(ctx, g, release)) {
         th_release(ctx, g, sizeof *g);
         th_fail_memory(ctx, "group", sizeof *g);
         return NULL;

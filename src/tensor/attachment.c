@@ -7,7 +7,7 @@
 #include "tensor/handle_bits.h"
 #include "tensor/memory.h"
 
-bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object))
+bool th_attach_object(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object))
 {
     th_attachment *attachment = th_allocate(ctx, sizeof *attachment);
     if (attachment == NULL)
@@ -29,7 +29,7 @@ void th_detach_object(th_context *ctx, void *object)
     }
 }
 
-static const uint64_t number_mask = ((uint64_t)1 << (TH_HANDLE_WHICH_BITS + 1)) - 1;
+static const uint64_t object_mask = ((uint64_t)1 << (TH_HANDLE_TENSOR_BITS + 1)) - 1;
 
 static bool number_is_used(const th_context *ctx, uint64_t number)
 {
@@ -43,9 +43,9 @@ static bool number_is_used(const th_context *ctx, uint64_t number)
 static uint64_t next_number(th_context *ctx)
 {
     do
-        ctx->objects = (ctx->objects + 1) & number_mask;
-    while (ctx->objects == 0 || number_is_used(ctx, ctx->objects));
-    return ctx->objects;
+        ctx->last_object_number = (ctx->last_object_number + 1) & object_mask;
+    while (ctx->last_object_number == 0 || number_is_used(ctx, ctx->last_object_number));
+    return ctx->last_object_number;
 }
 
 void *th_object_handle(th_context *ctx, const void *object)
@@ -55,17 +55,17 @@ void *th_object_handle(th_context *ctx, const void *object)
         attachment = attachment->next;
     if (attachment->number == 0)
         attachment->number = next_number(ctx);
-    return (void *)(uintptr_t)((uint64_t)ctx->number << (TH_HANDLE_WHICH_BITS + 1) | attachment->number);
+    return (void *)(uintptr_t)((uint64_t)ctx->number << (TH_HANDLE_TENSOR_BITS + 1) | attachment->number);
 }
 
 th_context *th_object_context(const void *handle)
 {
-    return th_contexts_find((uint32_t)((uint64_t)(uintptr_t)handle >> (TH_HANDLE_WHICH_BITS + 1)));
+    return th_contexts_find((uint32_t)((uint64_t)(uintptr_t)handle >> (TH_HANDLE_TENSOR_BITS + 1)));
 }
 
 void *th_object_of(const void *handle, void (*release)(th_context *ctx, void *object))
 {
-    const uint64_t number = (uint64_t)(uintptr_t)handle & number_mask;
+    const uint64_t number = (uint64_t)(uintptr_t)handle & object_mask;
     const th_context *ctx = th_object_context(handle);
     const th_attachment *attachment = ctx && number ? ctx->attachments : NULL;
     while (attachment && (attachment->number != number || attachment->release != release))

@@ -17,7 +17,7 @@ typedef struct th_attachment {
 } th_attachment;
 
 /* Registers an object that th_context_free releases. Returns false if memory runs out. */
-TH_PRIVATE_API bool th_attach(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object));
+TH_PRIVATE_API bool th_attach_object(th_context *ctx, void *object, void (*release)(th_context *ctx, void *object));
 /* Unregisters the object. */
 TH_PRIVATE_API void th_detach_object(th_context *ctx, void *object);
 

@@ -60,39 +60,39 @@ void th_block_allocator_destroy(th_block_allocator *allocator)
         previous = chunk->previous;
         if (chunk->memory)
             TH_UNPOISON(chunk->memory, chunk->bytes);
-        allocator->source.give_chunk(allocator->source.owner, chunk->memory, chunk->bytes);
-        allocator->source.give(allocator->source.owner, chunk, sizeof *chunk);
+        allocator->source.release_chunk(allocator->source.owner, chunk->memory, chunk->bytes);
+        allocator->source.release_record(allocator->source.owner, chunk, sizeof *chunk);
     }
-    for (struct th_record_page *page = allocator->records, *next; page; page = next) {
+    for (struct th_record_page *page = allocator->record_pages, *next; page; page = next) {
         next = page->next;
-        allocator->source.give(allocator->source.owner, page, sizeof *page);
+        allocator->source.release_record(allocator->source.owner, page, sizeof *page);
     }
     th_block_allocator_init(allocator, allocator->source);
 }
 
 static th_block *record_new(th_block_allocator *allocator)
 {
-    if (allocator->spare == NULL) {
-        struct th_record_page *page = allocator->source.take(allocator->source.owner, sizeof *page);
+    if (allocator->unused_records == NULL) {
+        struct th_record_page *page = allocator->source.allocate_record(allocator->source.owner, sizeof *page);
         if (page == NULL)
             return NULL;
-        page->next = allocator->records;
-        allocator->records = page;
+        page->next = allocator->record_pages;
+        allocator->record_pages = page;
         for (int i = TH_RECORDS_PER_PAGE - 1; i >= 0; i--) {
-            page->record[i].after = allocator->spare;
-            allocator->spare = &page->record[i];
+            page->record[i].after = allocator->unused_records;
+            allocator->unused_records = &page->record[i];
         }
     }
-    th_block *block = allocator->spare;
-    allocator->spare = block->after;
+    th_block *block = allocator->unused_records;
+    allocator->unused_records = block->after;
     *block = (th_block){0};
     return block;
 }
 
 static void record_free(th_block_allocator *allocator, th_block *block)
 {
-    block->after = allocator->spare;
-    allocator->spare = block;
+    block->after = allocator->unused_records;
+    allocator->unused_records = block;
 }
 
 /* -- the tree of free runs --
@@ -117,48 +117,48 @@ static void update_largest(th_block *tree)
     tree->largest = tree->bytes > below ? tree->bytes : below;
 }
 
-/* Splits a tree into the runs before `at` and the others. */
-static void split(th_block *tree, const th_block *at, th_block **before, th_block **behind)
+/* Splits a tree into the runs before `run` and the others. */
+static void split_tree(th_block *tree, const th_block *run, th_block **before, th_block **after)
 {
     if (tree == NULL) {
-        *before = *behind = NULL;
+        *before = *after = NULL;
         return;
     }
-    if (is_before(tree, at)) {
-        split(tree->right, at, &tree->right, behind);
+    if (is_before(tree, run)) {
+        split_tree(tree->right, run, &tree->right, after);
         *before = tree;
     } else {
-        split(tree->left, at, before, &tree->left);
-        *behind = tree;
+        split_tree(tree->left, run, before, &tree->left);
+        *after = tree;
     }
     update_largest(tree);
 }
 
 /* Joins two trees. All runs of the first are before all runs of the second. */
-static th_block *join(th_block *before, th_block *behind)
+static th_block *join_trees(th_block *before, th_block *after)
 {
-    if (before == NULL || behind == NULL)
-        return before ? before : behind;
-    if (before->priority > behind->priority) {
-        before->right = join(before->right, behind);
+    if (before == NULL || after == NULL)
+        return before ? before : after;
+    if (before->priority > after->priority) {
+        before->right = join_trees(before->right, after);
         update_largest(before);
         return before;
     }
-    behind->left = join(before, behind->left);
-    update_largest(behind);
-    return behind;
+    after->left = join_trees(before, after->left);
+    update_largest(after);
+    return after;
 }
 
 /* Returns the tree with `run` inserted. */
-static th_block *insert(th_block *tree, th_block *run)
+static th_block *insert_run(th_block *tree, th_block *run)
 {
     if (tree == NULL || run->priority > tree->priority) {
-        split(tree, run, &run->left, &run->right);
+        split_tree(tree, run, &run->left, &run->right);
         tree = run;
     } else if (is_before(run, tree)) {
-        tree->left = insert(tree->left, run);
+        tree->left = insert_run(tree->left, run);
     } else {
-        tree->right = insert(tree->right, run);
+        tree->right = insert_run(tree->right, run);
     }
     update_largest(tree);
     return tree;
@@ -168,7 +168,7 @@ static th_block *insert(th_block *tree, th_block *run)
 static th_block *remove_run(th_block *tree, const th_block *run)
 {
     if (tree == run)
-        return join(tree->left, tree->right);
+        return join_trees(tree->left, tree->right);
     if (is_before(run, tree))
         tree->left = remove_run(tree->left, run);
     else
@@ -198,14 +198,14 @@ static void update_longer(th_block *tree, const th_block *run)
 /* Adds a free run to the tree. */
 static void add_free_run(th_block_allocator *allocator, th_block *run)
 {
-    run->priority = th_splitmix64(&allocator->draws);
-    allocator->free = insert(allocator->free, run);
+    run->priority = th_splitmix64(&allocator->priority_state);
+    allocator->free_runs = insert_run(allocator->free_runs, run);
 }
 
 /* Returns the first free run of at least `need` bytes, or NULL. */
-static th_block *find(const th_block_allocator *allocator, size_t need)
+static th_block *find_first_fit(const th_block_allocator *allocator, size_t need)
 {
-    th_block *run = allocator->free;
+    th_block *run = allocator->free_runs;
     if (largest_in(run) < need)
         return NULL;
     for (;;) {
@@ -219,10 +219,10 @@ static th_block *find(const th_block_allocator *allocator, size_t need)
 }
 
 /* Makes a block of the first `need` bytes of a free run. The rest of the run keeps its node in the tree. */
-static th_block *carve(th_block_allocator *allocator, th_block *run, size_t need)
+static th_block *cut_block(th_block_allocator *allocator, th_block *run, size_t need)
 {
     if (run->bytes == need) {
-        allocator->free = remove_run(allocator->free, run);
+        allocator->free_runs = remove_run(allocator->free_runs, run);
         return run;
     }
     th_block *block = record_new(allocator);
@@ -238,14 +238,15 @@ static th_block *carve(th_block_allocator *allocator, th_block *run, size_t need
     run->before = block;
     run->offset += need;
     run->bytes -= need;
-    update_shorter(allocator->free, run);
+    update_shorter(allocator->free_runs, run);
     return block;
 }
 
 /* -- chunks -- */
 
-/* Takes a new chunk and returns it as a free run. Its size is a quarter of all chunks, at least TH_MIN_CHUNK and at
- * most TH_MAX_SLACK; or `need`, if that is larger. So a large model does not reserve much more than it needs. */
+/* Allocates a chunk and returns it as a free run. Its size is a quarter of the bytes in all chunks, at least
+ * TH_MIN_CHUNK and at most TH_MAX_SLACK, or `need` if that is larger. So a large model reserves little more than it
+ * needs. */
 static th_block *chunk_new(th_block_allocator *allocator, size_t need)
 {
     const size_t quarter = allocator->reserved / 4;
@@ -253,20 +254,20 @@ static th_block *chunk_new(th_block_allocator *allocator, size_t need)
     bytes = bytes < TH_MIN_CHUNK ? (size_t)TH_MIN_CHUNK : bytes / 64 * 64;
     bytes = bytes < need ? need : bytes;
 
-    struct th_chunk *chunk = allocator->source.take(allocator->source.owner, sizeof *chunk);
+    struct th_chunk *chunk = allocator->source.allocate_record(allocator->source.owner, sizeof *chunk);
     if (chunk == NULL)
         return NULL;
     th_block *run = record_new(allocator);
     void *memory = NULL;
-    bool granted = run && allocator->source.take_chunk(allocator->source.owner, bytes, &memory);
+    bool granted = run && allocator->source.allocate_chunk(allocator->source.owner, bytes, &memory);
     if (run && !granted && bytes > need) { /* near the memory limit: only what is needed */
         bytes = need;
-        granted = allocator->source.take_chunk(allocator->source.owner, bytes, &memory);
+        granted = allocator->source.allocate_chunk(allocator->source.owner, bytes, &memory);
     }
     if (!granted) {
         if (run)
             record_free(allocator, run);
-        allocator->source.give(allocator->source.owner, chunk, sizeof *chunk);
+        allocator->source.release_record(allocator->source.owner, chunk, sizeof *chunk);
         return NULL;
     }
     if (memory)
@@ -293,10 +294,10 @@ th_block *th_block_allocate(th_block_allocator *allocator, size_t bytes)
     if (used == 0)
         return record_new(allocator);
     const size_t need = used + TH_RED_ZONE;
-    th_block *run = find(allocator, need);
+    th_block *run = find_first_fit(allocator, need);
     if (run == NULL)
         run = chunk_new(allocator, need);
-    th_block *block = run ? carve(allocator, run, need) : NULL;
+    th_block *block = run ? cut_block(allocator, run, need) : NULL;
     if (block == NULL)
         return NULL;
     block->used = used;
@@ -333,16 +334,16 @@ void th_block_free(th_block_allocator *allocator, th_block *block)
         before->bytes += block->bytes;
         unlink_run(allocator, block);
         if (joins_after) {
-            allocator->free = remove_run(allocator->free, after);
+            allocator->free_runs = remove_run(allocator->free_runs, after);
             before->bytes += after->bytes;
             unlink_run(allocator, after);
         }
-        update_longer(allocator->free, before);
+        update_longer(allocator->free_runs, before);
     } else if (joins_after) {
         after->offset = block->offset;
         after->bytes += block->bytes;
         unlink_run(allocator, block);
-        update_longer(allocator->free, after);
+        update_longer(allocator->free_runs, after);
     } else {
         add_free_run(allocator, block);
     }

@@ -27,9 +27,9 @@ static inline bool th_checked_multiply(int64_t a, int64_t b, int64_t *result)
     return true;
 }
 
-/* Computes the number of elements of a shape without negative sizes. The product of all sizes
- * except 0 must fit, and so must 8 bytes for each element in ptrdiff_t. Then the strides cannot overflow either, and with
- * 32-bit pointers the bytes of a tensor, also of an expanded one, fit into size_t. */
+/* Computes the number of elements of a shape without negative sizes. The product of all sizes except 0 must fit into
+ * int64_t, and 8 times this product into ptrdiff_t. Then the strides cannot overflow either. With 32-bit pointers the
+ * bytes of every tensor, also of an expanded one, fit into size_t. */
 static inline bool th_checked_numel(int ndim, const int64_t *size, int64_t *numel)
 {
     int64_t product = 1;

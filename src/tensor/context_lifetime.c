@@ -28,10 +28,10 @@ static void default_release(void *user, void *memory, size_t bytes)
 static void check_options(th_context *ctx, const th_allocator *given)
 {
     const th_context_options *options = &ctx->options;
-    const char *machine = th_machine_detect(&ctx->machine);
-    if (machine)
-        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", machine);
-    if (!machine && !th_machine_set_precision(&ctx->machine, options->precision))
+    const char *problem = th_machine_detect(&ctx->machine);
+    if (problem)
+        th_fail(ctx, TH_ERROR_ARGUMENT, "context_new", "%s", problem);
+    if (!problem && !th_machine_set_precision(&ctx->machine, options->precision))
         th_fail(ctx, TH_ERROR_ARGUMENT, "context_new",
                 "the precision must be float32, bfloat16x3, bfloat16 or int8; it is %d", (int)options->precision);
     if (options->threads < 0 || options->threads > TH_MAX_THREADS)
@@ -66,7 +66,7 @@ th_context *th_context_new(const th_context_options *options)
     ctx->allocations = 1;
     ctx->seed = given.seed;
     ctx->training = ctx->fusion = true;
-    ctx->path = "";
+    ctx->scope_path = "";
     th_block_allocator_init(&ctx->step_memory, th_context_chunks(ctx));
     th_block_allocator_init(&ctx->owned_memory, th_context_chunks(ctx));
     th_pool_init(&ctx->step_tensors, sizeof(th_tensor_impl));
@@ -82,11 +82,11 @@ void th_context_free(th_context *ctx)
 {
     if (ctx == NULL)
         return;
-    if (ctx->around.scopes > 0 || ctx->watch || ctx->running) {
+    if (ctx->outer_depths.scopes > 0 || ctx->watch || ctx->running_op) {
         th_fail(ctx, TH_ERROR_STATE, "context_free", "the context cannot be freed while %s",
-                ctx->running ? "an operation runs"
-                : ctx->watch ? "a gradient is being checked"
-                             : "a module's forward runs");
+                ctx->running_op ? "an operation runs"
+                : ctx->watch    ? "a gradient is being checked"
+                                : "a module's forward runs");
         return;
     }
     const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
@@ -98,7 +98,7 @@ void th_context_free(th_context *ctx)
         first->release(ctx, first->object);
         th_release(ctx, first, sizeof *first);
     }
-    th_quarantine_end(ctx);
+    th_release_quarantine(ctx);
     th_parameter_blocks_destroy(ctx);
     th_pool_destroy(ctx, &ctx->step_tensors);
     th_pool_destroy(ctx, &ctx->owned_tensors);

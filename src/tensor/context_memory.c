@@ -1,12 +1,12 @@
 /* Memory of a context: reserve and unreserve call its allocator, count the bytes and keep the limit. */
 #include "tensor/context.h"
 
-static size_t round_up(size_t bytes)
+static size_t round_to_cache_lines(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
-static void count_peak(th_context *ctx)
+static void update_peak(th_context *ctx)
 {
     const size_t live = ctx->step_memory.live + ctx->owned_memory.live + ctx->live_other;
     ctx->peak = live > ctx->peak ? live : ctx->peak;
@@ -18,7 +18,7 @@ static bool reserve(th_context *ctx, size_t size, bool without_memory, void **me
 {
     const size_t limit = ctx->options.memory_limit;
     const bool past_limit = limit && (size > limit || ctx->reserved > limit - size);
-    ctx->refused = past_limit ? size : 0;
+    ctx->refused_bytes = past_limit ? size : 0;
     *memory = NULL;
     if (past_limit || size > SIZE_MAX - ctx->reserved) /* (with shapes_only and 32 bits the sum may overflow) */
         return false;
@@ -47,47 +47,47 @@ static void unreserve(th_context *ctx, size_t size, void *memory)
 
 /* -- the source of the block allocators -- */
 
-static void *take(void *owner, size_t bytes)
+static void *allocate_record(void *owner, size_t bytes)
 {
     void *memory = NULL;
-    const size_t size = round_up(bytes);
+    const size_t size = round_to_cache_lines(bytes);
     return size >= bytes && reserve(owner, size, false, &memory) ? memory : NULL;
 }
 
-static void give(void *owner, void *memory, size_t bytes)
+static void release_memory(void *owner, void *memory, size_t bytes)
 {
-    unreserve(owner, round_up(bytes), memory);
+    unreserve(owner, round_to_cache_lines(bytes), memory);
 }
 
-static bool take_chunk(void *owner, size_t bytes, void **memory)
+static bool allocate_chunk(void *owner, size_t bytes, void **memory)
 {
-    const size_t size = round_up(bytes);
+    const size_t size = round_to_cache_lines(bytes);
     const th_context *ctx = owner;
     return size >= bytes && reserve(owner, size, ctx->options.shapes_only, memory);
 }
 
 th_chunk_source th_context_chunks(th_context *ctx)
 {
-    return (th_chunk_source){take, give, take_chunk, give, ctx};
+    return (th_chunk_source){allocate_record, release_memory, allocate_chunk, release_memory, ctx};
 }
 
 /* -- memory outside the block allocators -- */
 
-static bool allocate(th_context *ctx, size_t bytes, bool without_memory, void **memory)
+static bool allocate_counted(th_context *ctx, size_t bytes, bool without_memory, void **memory)
 {
-    const size_t size = round_up(bytes);
+    const size_t size = round_to_cache_lines(bytes);
     *memory = NULL;
     if (size < bytes || !reserve(ctx, size, without_memory, memory))
         return false;
     ctx->live_other += size;
-    count_peak(ctx);
+    update_peak(ctx);
     return true;
 }
 
 void *th_allocate(th_context *ctx, size_t bytes)
 {
     void *memory;
-    (void)allocate(ctx, bytes, false, &memory);
+    (void)allocate_counted(ctx, bytes, false, &memory);
     return memory;
 }
 
@@ -95,8 +95,8 @@ void th_release(th_context *ctx, void *memory, size_t bytes)
 {
     if (memory == NULL)
         return;
-    ctx->live_other -= round_up(bytes);
-    give(ctx, memory, bytes);
+    ctx->live_other -= round_to_cache_lines(bytes);
+    release_memory(ctx, memory, bytes);
 }
 
 static void release_oldest(th_context *ctx)
@@ -106,13 +106,13 @@ static void release_oldest(th_context *ctx)
     q->first = (i + 1) % TH_QUARANTINE_OBJECTS;
     q->count--;
     q->bytes -= q->object[i].bytes;
-    give(ctx, q->object[i].memory, q->object[i].bytes);
+    release_memory(ctx, q->object[i].memory, q->object[i].bytes);
 }
 
 void th_quarantine(th_context *ctx, void *memory, size_t bytes)
 {
     th_quarantined *q = &ctx->quarantine;
-    ctx->live_other -= round_up(bytes);
+    ctx->live_other -= round_to_cache_lines(bytes);
     if (q->count == TH_QUARANTINE_OBJECTS)
         release_oldest(ctx);
     const size_t last = (q->first + q->count++) % TH_QUARANTINE_OBJECTS;
@@ -123,7 +123,7 @@ void th_quarantine(th_context *ctx, void *memory, size_t bytes)
         release_oldest(ctx);
 }
 
-void th_quarantine_end(th_context *ctx)
+void th_release_quarantine(th_context *ctx)
 {
     while (ctx->quarantine.count > 0)
         release_oldest(ctx);
@@ -131,32 +131,33 @@ void th_quarantine_end(th_context *ctx)
 
 th_status th_allocate_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation)
 {
-    return allocate(ctx, bytes, ctx->options.shapes_only, memory) ? TH_OK : th_fail_memory(ctx, operation, bytes);
+    return allocate_counted(ctx, bytes, ctx->options.shapes_only, memory) ? TH_OK
+                                                                          : th_fail_memory(ctx, operation, bytes);
 }
 
 void th_release_numbers(th_context *ctx, void *memory, size_t bytes)
 {
-    ctx->live_other -= round_up(bytes);
-    unreserve(ctx, round_up(bytes), memory);
+    ctx->live_other -= round_to_cache_lines(bytes);
+    unreserve(ctx, round_to_cache_lines(bytes), memory);
 }
 
 th_status th_reserve_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation)
 {
-    return take_chunk(ctx, bytes, memory) ? TH_OK : th_fail_memory(ctx, operation, bytes);
+    return allocate_chunk(ctx, bytes, memory) ? TH_OK : th_fail_memory(ctx, operation, bytes);
 }
 
 void th_unreserve_numbers(th_context *ctx, void *memory, size_t bytes)
 {
-    give(ctx, memory, bytes);
+    release_memory(ctx, memory, bytes);
 }
 
-void th_count_used(th_context *ctx, size_t bytes)
+void th_count_live(th_context *ctx, size_t bytes)
 {
     ctx->live_other += bytes;
-    count_peak(ctx);
+    update_peak(ctx);
 }
 
-void th_uncount_used(th_context *ctx, size_t bytes)
+void th_uncount_live(th_context *ctx, size_t bytes)
 {
     ctx->live_other -= bytes;
 }
@@ -164,7 +165,7 @@ void th_uncount_used(th_context *ctx, size_t bytes)
 th_status th_count_memory(th_context *ctx, size_t bytes, const char *operation)
 {
     void *none;
-    return allocate(ctx, bytes, true, &none) ? TH_OK : th_fail_memory(ctx, operation, bytes);
+    return allocate_counted(ctx, bytes, true, &none) ? TH_OK : th_fail_memory(ctx, operation, bytes);
 }
 
 void th_uncount_memory(th_context *ctx, size_t bytes)
@@ -175,22 +176,22 @@ void th_uncount_memory(th_context *ctx, size_t bytes)
 void th_count_mapped(th_context *ctx, size_t bytes)
 {
     ctx->mapped += bytes;
-    th_count_used(ctx, bytes);
+    th_count_live(ctx, bytes);
 }
 
 void th_uncount_mapped(th_context *ctx, size_t bytes)
 {
     ctx->mapped -= bytes;
-    th_uncount_used(ctx, bytes);
+    th_uncount_live(ctx, bytes);
 }
 
-th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation)
+th_block *th_block_new(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation)
 {
     th_block *block = th_block_allocate(allocator, bytes);
     if (block == NULL)
         th_fail_memory(ctx, operation, bytes);
     else
-        count_peak(ctx);
+        update_peak(ctx);
     return block;
 }
 
@@ -213,7 +214,7 @@ void th_memory_reset_peak(th_context *ctx)
 {
     if (ctx) {
         ctx->peak = 0;
-        count_peak(ctx);
+        update_peak(ctx);
         ctx->reserved_peak = ctx->reserved;
     }
 }

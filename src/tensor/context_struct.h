@@ -28,11 +28,11 @@ struct th_tensor_impl;
 /* Functions that the gradient checker registers while it runs a function (checker/run.c). */
 typedef struct th_watch {
     /* Called before an operation reads t, for every operand. */
-    void (*reads)(struct th_tensor_impl *t, void *user);
+    void (*before_read)(struct th_tensor_impl *t, void *user);
     /* Called for a new tensor t that is not the result of an operation. */
-    void (*makes)(struct th_tensor_impl *t, void *user);
-    /* Called when the function frees t, which existed before. t is kept until the check ends. */
-    void (*frees)(struct th_tensor_impl *t, void *user);
+    void (*after_create)(struct th_tensor_impl *t, void *user);
+    /* Called when the function frees t, which existed before the check. t is kept until the check ends. */
+    void (*on_free)(struct th_tensor_impl *t, void *user);
     void *user;
 } th_watch;
 
@@ -54,8 +54,8 @@ typedef struct th_quarantined {
 } th_quarantined;
 
 struct th_context {
-    uint32_t number;              /* unique in the process (tensor/contexts.h) */
-    _Atomic(const void *) thread; /* identifies the thread that used the context last (tensor/error.c) */
+    uint32_t number;                   /* unique in the process (tensor/contexts.h) */
+    _Atomic(const void *) last_thread; /* identifies the thread that used the context last (tensor/error.c) */
     th_context_options options;
     th_machine machine;
     double precision_time[TH_PRECISION_INT8 + 1]; /* th_precision_time; 0: not measured */
@@ -80,8 +80,8 @@ struct th_context {
     uint32_t calls[TH_STREAM_COUNT]; /* calls of each stream in the current step */
     uint32_t calls_at_clear;         /* dropout calls at the last th_tape_clear that ended a step without an error */
     int shard;                       /* of the current step (th_shard); 0 outside its loop */
-    uint64_t backwards;              /* number of backward passes that added to gradients of leaves */
-    uint64_t additions;              /* number of parameters and members that were added to modules */
+    uint64_t backward_count;         /* number of backward passes that added to gradients of leaves */
+    uint64_t module_additions;       /* number of parameters and members that were added to modules */
     bool step_failed;                /* true from an error until the next backward or th_tape_clear */
 
     /* memory */
@@ -90,36 +90,36 @@ struct th_context {
     size_t live_other;               /* bytes in use outside step_memory and owned_memory */
     size_t mapped;                   /* bytes in live_other that mapped files provide */
     size_t peak;                     /* maximum of all bytes in use */
-    size_t refused;                  /* bytes of the last request if it exceeded the memory limit, else 0 */
+    size_t refused_bytes;            /* of the last request if it exceeded the memory limit, else 0 */
     th_block_allocator step_memory;  /* values, gradients, saved results of the current step */
     th_block_allocator owned_memory; /* tensors that the user owns */
-    bool weights_follow;             /* a new module does not initialize large weights, because they will be read */
-    bool matrices_absent;            /* a new parameter with two or more axes has no memory yet */
-    size_t adapters_follow;          /* bytes of the adapters that follow: their block has this capacity; else 0 */
+    bool skip_initialization;        /* a new module does not initialize large weights, because they will be read */
+    bool defer_matrix_memory;        /* a new parameter with two or more axes has no memory yet */
+    size_t expected_adapter_bytes;   /* capacity of the next block of adapters, which are about to be created; else 0 */
     struct th_parameter_block *parameter_blocks;
-    struct th_parameter_entry *moving; /* the parameters with a reserved entry: a list (tensor/parameter.h) */
+    struct th_parameter_entry *moving_entries; /* the entries with a successor: a list (tensor/parameter.h) */
     th_quarantined quarantine;
 
     /* tensors */
     th_pool step_tensors, owned_tensors;
-    uint64_t tensors_before; /* number of step tensors in all steps that th_tape_clear has ended */
+    uint64_t ended_step_tensors; /* number of step tensors in all steps that th_tape_clear has ended */
     struct th_tensor_impl *owned_free_first, *owned_free_last; /* unused owned implementations, reused oldest first */
     struct th_tensor_impl *free_at_clear; /* owned tensors that were freed while the tape used them */
 
-    const th_op *running; /* the operation whose shape rule, forward or backward runs now; it may not run others */
+    const th_op *running_op; /* its shape rule, forward or backward runs now; it may not run other operations */
 
-    bool in_step;          /* th_step_begin was called: the tape owns created tensors */
-    int scope_depth;       /* number of open scopes */
-    int owned_depth;       /* scopes that the caller of th_check_op has open, else 0. At this depth, and outside
-                              th_step_begin, the user owns created tensors. */
-    th_depths around;      /* open when th_module_forward or a gradient check began; th_tape_clear leaves them open */
-    const char *path;      /* dotted names of the open scopes; "" outside */
-    const th_watch *watch; /* NULL except while the gradient checker runs a function */
+    bool in_step;           /* th_step_begin was called: the tape owns created tensors */
+    int scope_depth;        /* number of open scopes */
+    int owned_depth;        /* number of scopes that the caller of th_check_op has open; else 0. At this depth, and
+                              outside th_step_begin, the user owns created tensors. */
+    th_depths outer_depths; /* when th_module_forward or a gradient check began; th_tape_clear restores these depths */
+    const char *scope_path; /* dotted names of the open scopes; "" outside */
+    const th_watch *watch;  /* NULL except while the gradient checker runs a function */
     struct th_scratch_map *scratch_map; /* NULL except while the checker records a plan's reservations */
     struct th_tape *tape;               /* autograd/tape.h; created with the first scope or node */
     struct th_profile *profile;         /* autograd/profile.h; created with the first profile */
     struct th_attachment *attachments;  /* tensor/attachment.h */
-    uint64_t objects;                   /* the number in the last handle of an attachment */
+    uint64_t last_object_number;        /* in the last handle of an attachment */
 };
 
 #endif

@@ -40,7 +40,7 @@ static bool real_to_TH_BOOL(double value)
 
 /* -- each type to double or int64_t, and back -- */
 
-#define HALVES(dtype, text, type)                                                                                      \
+#define CONVERTERS(dtype, text, type)                                                                                  \
     static void load_real_##dtype(int64_t n, const void *from, double *values)                                         \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
@@ -65,19 +65,19 @@ static bool real_to_TH_BOOL(double value)
         for (int64_t i = 0; i < n; i++)                                                                                \
             y[i] = (type)values[i];                                                                                    \
     }
-TH_DTYPES(HALVES)
+TH_DTYPES(CONVERTERS)
 
 #define ROW(dtype, text, type)                                                                                         \
     [dtype] = {load_real_##dtype, load_whole_##dtype, store_real_##dtype, store_whole_##dtype},
 
 static const struct {
     void (*load_real)(int64_t n, const void *from, double *values);
-    void (*load_whole)(int64_t n, const void *from, int64_t *values); /* integer types and bool only */
+    void (*load_integer)(int64_t n, const void *from, int64_t *values); /* integer types and bool only */
     void (*store_real)(int64_t n, void *to, const double *values);
-    void (*store_whole)(int64_t n, void *to, const int64_t *values);
-} halves[] = {TH_DTYPES(ROW)};
+    void (*store_integer)(int64_t n, void *to, const int64_t *values);
+} converter[] = {TH_DTYPES(ROW)};
 
-void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from)
+void th_convert_elements(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from)
 {
     const size_t to_size = th_dtype_size(to_type), from_size = th_dtype_size(from_type);
     for (int64_t done = 0; done < n; done += CHUNK) {
@@ -86,12 +86,12 @@ void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, c
         char *destination = (char *)to + (size_t)done * to_size;
         if (th_is_floating(from_type)) {
             double values[CHUNK];
-            halves[from_type].load_real(count, source, values);
-            halves[to_type].store_real(count, destination, values);
+            converter[from_type].load_real(count, source, values);
+            converter[to_type].store_real(count, destination, values);
         } else {
             int64_t values[CHUNK];
-            halves[from_type].load_whole(count, source, values);
-            halves[to_type].store_whole(count, destination, values);
+            converter[from_type].load_integer(count, source, values);
+            converter[to_type].store_integer(count, destination, values);
         }
     }
 }
@@ -99,20 +99,20 @@ void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, c
 double th_number_load(th_dtype dtype, const void *from)
 {
     double value;
-    halves[dtype].load_real(1, from, &value);
+    converter[dtype].load_real(1, from, &value);
     return value;
 }
 
 int64_t th_integer_load(th_dtype dtype, const void *from)
 {
     int64_t value;
-    halves[dtype].load_whole(1, from, &value);
+    converter[dtype].load_integer(1, from, &value);
     return value;
 }
 
 void th_number_store(th_dtype dtype, void *to, double value)
 {
-    halves[dtype].store_real(1, to, &value);
+    converter[dtype].store_real(1, to, &value);
 }
 
 bool th_number_fits(th_dtype dtype, double value)

@@ -10,13 +10,13 @@
 #include "tapehead/base.h"
 
 /* Converts n contiguous elements. */
-void th_convert_run(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from);
+void th_convert_elements(int64_t n, th_dtype to_type, void *to, th_dtype from_type, const void *from);
 /* Returns one element as a double. */
 double th_number_load(th_dtype dtype, const void *from);
 /* Returns one element of an integer type or bool, exactly. */
 int64_t th_integer_load(th_dtype dtype, const void *from);
 /* Returns element number `offset` of an array of int32 or int64. */
-static inline int64_t th_index_of(th_dtype dtype, const void *data, int64_t offset)
+static inline int64_t th_load_index(th_dtype dtype, const void *data, int64_t offset)
 {
     return dtype == TH_INT64 ? ((const int64_t *)data)[offset] : ((const int32_t *)data)[offset];
 }

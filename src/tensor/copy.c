@@ -25,9 +25,9 @@ static void copy_rows(const void *shared, int64_t begin, int64_t end)
     th_iterator_position position;
     th_iterator_seek(iterator, begin, &position);
     for (int64_t n; begin < end; begin += n) {
-        n = th_smaller(th_iterator_run(iterator, &position), end - begin);
-        th_move_run(n, iterator->array[0].element, position.at[0], iterator->array[0].stride[last], position.at[1],
-                    iterator->array[1].stride[last]);
+        n = th_smaller(th_iterator_run_length(iterator, &position), end - begin);
+        th_copy_strided(n, iterator->array[0].element, position.address[0], iterator->array[0].stride[last],
+                        position.address[1], iterator->array[1].stride[last]);
         th_iterator_advance(iterator, n, &position);
     }
 }
@@ -63,17 +63,17 @@ static void transpose_bands(void *shared, int64_t first, int64_t end, int worker
     const int64_t element = iterator->array[0].element;
     const int64_t to_row = iterator->array[0].stride[t->dimension], from_column = iterator->array[1].stride[last];
     for (int64_t band = first; band < end; band++) {
-        char *at[TH_ITERATOR_ARRAYS];
-        th_iterator_plane(iterator, t->dimension, band / t->bands, at);
-        char *const to = at[0];
-        const char *const from = at[1];
+        char *start[TH_ITERATOR_ARRAYS];
+        th_iterator_plane(iterator, t->dimension, band / t->bands, start);
+        char *const to = start[0];
+        const char *const from = start[1];
         const int64_t row = band % t->bands * TILE_ROWS;
         const int64_t rows = th_smaller(iterator->size[t->dimension] - row, TILE_ROWS);
         for (int64_t column = 0; column < iterator->size[last]; column += TILE_COLUMNS) {
             const int64_t columns = th_smaller(iterator->size[last] - column, TILE_COLUMNS);
             for (int64_t i = row; i < row + rows; i++)
-                th_move_run(columns, element, to + i * to_row + column * element, element,
-                            from + i * element + column * from_column, from_column);
+                th_copy_strided(columns, element, to + i * to_row + column * element, element,
+                                from + i * element + column * from_column, from_column);
         }
     }
 }
@@ -100,14 +100,14 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
 
 /* -- conversion -- */
 
-typedef struct types {
+typedef struct type_pair {
     th_dtype to, from;
-} types;
+} type_pair;
 
-static void convert(int64_t n, void *const *operands, const void *parameters)
+static void convert_elements(int64_t n, void *const *operands, const void *parameters)
 {
-    const types *t = parameters;
-    th_convert_run(n, t->to, operands[0], t->from, operands[1]);
+    const type_pair *t = parameters;
+    th_convert_elements(n, t->to, operands[0], t->from, operands[1]);
 }
 
 void th_convert_array(const th_context *ctx, const th_array *destination, const th_array *source)
@@ -117,7 +117,8 @@ void th_convert_array(const th_context *ctx, const th_array *destination, const 
     else if (th_is_storage(destination->dtype) || th_is_storage(source->dtype))
         th_convert_storage(ctx, destination, source);
     else
-        th_elementwise(ctx, convert, &(types){destination->dtype, source->dtype}, destination, false, 1, &source);
+        th_elementwise(ctx, convert_elements, &(type_pair){destination->dtype, source->dtype}, destination, false, 1,
+                       &source);
 }
 
 /* -- filling -- */
@@ -127,10 +128,10 @@ typedef struct pattern {
     char bytes[8];
 } pattern;
 
-static void fill(int64_t n, void *const *operands, const void *parameters)
+static void fill_pattern(int64_t n, void *const *operands, const void *parameters)
 {
     const pattern *p = parameters;
-    th_move_run(n, p->element, operands[0], p->element, p->bytes, 0);
+    th_copy_strided(n, p->element, operands[0], p->element, p->bytes, 0);
 }
 
 static void fill_zero(int64_t n, void *const *operands, const void *parameters)
@@ -145,5 +146,5 @@ void th_fill_array(const th_context *ctx, const th_array *destination, double va
     if (!th_is_storage(destination->dtype))
         th_number_store(destination->dtype, p.bytes, value);
     const bool zero = memcmp(p.bytes, (char[sizeof p.bytes]){0}, sizeof p.bytes) == 0;
-    th_elementwise(ctx, zero ? fill_zero : fill, &p, destination, false, 0, NULL);
+    th_elementwise(ctx, zero ? fill_zero : fill_pattern, &p, destination, false, 0, NULL);
 }

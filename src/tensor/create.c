@@ -15,8 +15,8 @@ static th_tensor_impl *new_tensor(th_context *ctx, const char *operation, th_dty
     return th_tensor_new(ctx, dtype, shape->ndim, shape->size, th_creates_owned(ctx), operation);
 }
 
-/* Returns t, or frees it and returns NULL if filling it failed. */
-static th_tensor *filled(th_tensor_impl *t, th_status status)
+/* Returns t's handle if it was filled (status is TH_OK). Otherwise frees t and returns NULL. */
+static th_tensor *return_or_free(th_tensor_impl *t, th_status status)
 {
     if (status == TH_OK)
         return th_handle_of(t);
@@ -29,7 +29,8 @@ th_tensor *th_empty(th_context *ctx, th_dtype dtype, th_shape shape)
     return th_handle_of(new_tensor(ctx, "empty", dtype, &shape));
 }
 
-static th_tensor *constant(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double value)
+static th_tensor *new_constant(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape,
+                               double value)
 {
     if (value != 0 && th_usable_context(ctx, operation) && !th_check_elements(ctx, operation, dtype))
         return NULL;
@@ -43,19 +44,19 @@ static th_tensor *constant(th_context *ctx, const char *operation, th_dtype dtyp
 
 th_tensor *th_zeros(th_context *ctx, th_dtype dtype, th_shape shape)
 {
-    return constant(ctx, "zeros", dtype, &shape, 0);
+    return new_constant(ctx, "zeros", dtype, &shape, 0);
 }
 
 th_tensor *th_ones(th_context *ctx, th_dtype dtype, th_shape shape)
 {
-    return constant(ctx, "ones", dtype, &shape, 1);
+    return new_constant(ctx, "ones", dtype, &shape, 1);
 }
 
 th_tensor *th_full(th_context *ctx, th_dtype dtype, th_shape shape, double value)
 {
     if (th_usable_context(ctx, "full") && th_check_elements(ctx, "full", dtype) && !th_number_fits(dtype, value))
         th_fail(ctx, TH_ERROR_ARGUMENT, "full", "%s cannot hold %g", th_dtype_name(dtype), value);
-    return constant(ctx, "full", dtype, &shape, value);
+    return new_constant(ctx, "full", dtype, &shape, value);
 }
 
 th_tensor *th_from_data(th_context *ctx, th_dtype dtype, th_shape shape, const void *data)
@@ -65,7 +66,7 @@ th_tensor *th_from_data(th_context *ctx, th_dtype dtype, th_shape shape, const v
         return NULL;
     const size_t bytes = (size_t)th_tensor_numel(t) * th_dtype_size(dtype);
     if (data == NULL && bytes > 0)
-        return filled(t, th_fail(ctx, TH_ERROR_ARGUMENT, "from_data", "data is NULL"));
+        return return_or_free(t, th_fail(ctx, TH_ERROR_ARGUMENT, "from_data", "data is NULL"));
     if (bytes > 0 && th_tensor_data(t))
         memcpy(th_tensor_data(t), data, bytes);
     return th_handle_of(t);
@@ -104,7 +105,7 @@ th_tensor *th_arange(th_context *ctx, th_dtype dtype, double start, double stop,
 
 /* -- random numbers of the data stream -- */
 
-static void needs_floating(th_context *ctx, const char *operation, th_dtype dtype)
+static void require_floating(th_context *ctx, const char *operation, th_dtype dtype)
 {
     if (th_usable_context(ctx, operation) && !th_is_floating(dtype))
         th_fail(ctx, TH_ERROR_TYPE, operation, "needs a floating type, not %s", th_dtype_name(dtype));
@@ -112,27 +113,27 @@ static void needs_floating(th_context *ctx, const char *operation, th_dtype dtyp
 
 th_tensor *th_uniform(th_context *ctx, th_dtype dtype, th_shape shape, double low, double high)
 {
-    needs_floating(ctx, "uniform", dtype);
+    require_floating(ctx, "uniform", dtype);
     th_tensor_impl *t = new_tensor(ctx, "uniform", dtype, &shape);
-    return t ? filled(t, th_draw_uniform(t, TH_STREAM_DATA, "uniform", low, high)) : NULL;
+    return t ? return_or_free(t, th_draw_uniform(t, TH_STREAM_DATA, "uniform", low, high)) : NULL;
 }
 
-static th_tensor *normal(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double mean,
-                         double standard_deviation)
+static th_tensor *new_normal(th_context *ctx, const char *operation, th_dtype dtype, const th_shape *shape, double mean,
+                             double standard_deviation)
 {
-    needs_floating(ctx, operation, dtype);
+    require_floating(ctx, operation, dtype);
     th_tensor_impl *t = new_tensor(ctx, operation, dtype, shape);
-    return t ? filled(t, th_draw_normal(t, TH_STREAM_DATA, operation, mean, standard_deviation)) : NULL;
+    return t ? return_or_free(t, th_draw_normal(t, TH_STREAM_DATA, operation, mean, standard_deviation)) : NULL;
 }
 
 th_tensor *th_normal(th_context *ctx, th_dtype dtype, th_shape shape, double mean, double standard_deviation)
 {
-    return normal(ctx, "normal", dtype, &shape, mean, standard_deviation);
+    return new_normal(ctx, "normal", dtype, &shape, mean, standard_deviation);
 }
 
 th_tensor *th_randn(th_context *ctx, th_dtype dtype, th_shape shape)
 {
-    return normal(ctx, "randn", dtype, &shape, 0, 1);
+    return new_normal(ctx, "randn", dtype, &shape, 0, 1);
 }
 
 th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, int64_t low, int64_t high)
@@ -140,7 +141,7 @@ th_tensor *th_random_integers(th_context *ctx, th_dtype dtype, th_shape shape, i
     if (th_usable_context(ctx, "random_integers") && !th_is_index(dtype))
         th_fail(ctx, TH_ERROR_TYPE, "random_integers", "needs int32 or int64, not %s", th_dtype_name(dtype));
     th_tensor_impl *t = new_tensor(ctx, "random_integers", dtype, &shape);
-    return t ? filled(t, th_draw_integers(t, TH_STREAM_DATA, "random_integers", low, high)) : NULL;
+    return t ? return_or_free(t, th_draw_integers(t, TH_STREAM_DATA, "random_integers", low, high)) : NULL;
 }
 
 /* -- copies -- */

@@ -7,13 +7,13 @@
 
 #include "private_api.h"
 
-enum { TH_DECIMAL_PART = 64, TH_MAX_PRECISION = 24 };
+enum { TH_DECIMAL_DIGITS = 64, TH_MAX_PRECISION = 24 };
 
 /* The parts of a number: -1.25e-07 is negative, with whole "1", fraction "25", exponent "07" and exponent_negative.
  * The fraction has no trailing zeros. */
 typedef struct th_decimal {
     bool negative, exponent_negative;
-    char whole[TH_DECIMAL_PART], fraction[TH_DECIMAL_PART];
+    char whole[TH_DECIMAL_DIGITS], fraction[TH_DECIMAL_DIGITS];
     char exponent[8]; /* at least two digits; "" in positional notation */
 } th_decimal;
 

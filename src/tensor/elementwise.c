@@ -39,10 +39,10 @@ typedef struct flat_operation {
 static void run_flat(const void *shared, int64_t begin, int64_t end)
 {
     const flat_operation *op = shared;
-    void *at[TH_ITERATOR_ARRAYS];
+    void *operands[TH_ITERATOR_ARRAYS];
     for (int i = 0; i < op->arrays; i++)
-        at[i] = op->data[i] + begin * op->element[i];
-    op->kernel(end - begin, at, op->parameters);
+        operands[i] = op->data[i] + begin * op->element[i];
+    op->kernel(end - begin, operands, op->parameters);
 }
 
 static bool all_contiguous(const th_array *destination, int n_operands, const th_array *const *operand)
@@ -67,7 +67,7 @@ typedef struct buffers {
 
 /* Computes up to `left` elements within one row. Contiguous operands are read directly, others through buffers.
  * Returns the number of elements. */
-static int64_t run_row(const operation *op, int64_t left, const th_iterator_position *position, buffers *buffer)
+static int64_t run_row(const operation *op, int64_t remaining, const th_iterator_position *position, buffers *buffer)
 {
     const th_iterator *iterator = &op->iterator;
     const int last = iterator->ndim - 1;
@@ -75,32 +75,32 @@ static int64_t run_row(const operation *op, int64_t left, const th_iterator_posi
     for (int i = 0; i < iterator->arrays; i++)
         contiguous &= iterator->array[i].stride[last] == iterator->array[i].element;
     const int64_t max = contiguous && !op->accumulate ? DIRECT : BUFFER;
-    const int64_t n = th_smaller(th_smaller(th_iterator_run(iterator, position), left), max);
+    const int64_t n = th_smaller(th_smaller(th_iterator_run_length(iterator, position), remaining), max);
 
-    void *at[TH_ITERATOR_ARRAYS];
+    void *operands[TH_ITERATOR_ARRAYS];
     for (int i = 1; i < iterator->arrays; i++) {
         const int64_t element = iterator->array[i].element, stride = iterator->array[i].stride[last];
-        at[i] = stride == element ? position->at[i] : buffer->data[i];
-        if (stride == element || (stride == 0 && buffer->filled[i] == position->at[i] && buffer->count[i] >= n))
+        operands[i] = stride == element ? position->address[i] : buffer->data[i];
+        if (stride == element || (stride == 0 && buffer->filled[i] == position->address[i] && buffer->count[i] >= n))
             continue;
-        th_move_run(n, element, buffer->data[i], element, position->at[i], stride);
-        buffer->filled[i] = position->at[i];
+        th_copy_strided(n, element, buffer->data[i], element, position->address[i], stride);
+        buffer->filled[i] = position->address[i];
         buffer->count[i] = n;
     }
 
     const int64_t element = iterator->array[0].element, stride = iterator->array[0].stride[last];
-    char *const destination = position->at[0];
+    char *const destination = position->address[0];
     char *const result = stride == element && !op->accumulate ? destination : buffer->data[0];
-    at[0] = result;
-    op->kernel(n, at, op->parameters);
+    operands[0] = result;
+    op->kernel(n, operands, op->parameters);
     if (op->accumulate && stride == element) {
         op->accumulate(n, (void *[]){destination, destination, result}, NULL);
     } else if (op->accumulate) {
-        th_move_run(n, element, buffer->sum, element, destination, stride);
+        th_copy_strided(n, element, buffer->sum, element, destination, stride);
         op->accumulate(n, (void *[]){buffer->sum, buffer->sum, result}, NULL);
-        th_move_run(n, element, destination, stride, buffer->sum, element);
+        th_copy_strided(n, element, destination, stride, buffer->sum, element);
     } else if (result != destination) {
-        th_move_run(n, element, destination, stride, result, element);
+        th_copy_strided(n, element, destination, stride, result, element);
     }
     return n;
 }
@@ -110,26 +110,26 @@ static void move_rows(const th_iterator *iterator, int i, bool gather, int64_t n
                       char *packed)
 {
     const int64_t element = iterator->array[i].element, stride = iterator->array[i].stride[iterator->ndim - 1];
-    for (int64_t done = 0, run; done < n; done += run, packed += run * element) {
-        run = th_smaller(th_iterator_run(iterator, &position), n - done);
+    for (int64_t done = 0, length; done < n; done += length, packed += length * element) {
+        length = th_smaller(th_iterator_run_length(iterator, &position), n - done);
         if (gather)
-            th_move_run(run, element, packed, element, position.at[i], stride);
+            th_copy_strided(length, element, packed, element, position.address[i], stride);
         else
-            th_move_run(run, element, position.at[i], stride, packed, element);
-        th_iterator_advance(iterator, run, &position);
+            th_copy_strided(length, element, position.address[i], stride, packed, element);
+        th_iterator_advance(iterator, length, &position);
     }
 }
 
 /* Computes up to `left` elements, at most a buffer full, which may span rows. Returns the number of elements. */
-static int64_t run_rows(const operation *op, int64_t left, const th_iterator_position *position, buffers *buffer)
+static int64_t run_rows(const operation *op, int64_t remaining, const th_iterator_position *position, buffers *buffer)
 {
-    const int64_t n = th_smaller(left, BUFFER);
-    void *at[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
+    const int64_t n = th_smaller(remaining, BUFFER);
+    void *operands[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
     for (int i = 1; i < op->iterator.arrays; i++) {
-        at[i] = buffer->data[i];
+        operands[i] = buffer->data[i];
         move_rows(&op->iterator, i, true, n, *position, buffer->data[i]);
     }
-    op->kernel(n, at, op->parameters);
+    op->kernel(n, operands, op->parameters);
     char *result = buffer->data[0];
     if (op->accumulate) {
         move_rows(&op->iterator, 0, true, n, *position, buffer->sum);
@@ -192,14 +192,14 @@ static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t 
     const bool by_column = iterator->array[i].stride[t->dimension] == element;
     const int64_t runs = by_column ? columns : rows, n = by_column ? rows : columns;
     const int64_t stride = iterator->array[i].stride[by_column ? t->dimension : iterator->ndim - 1];
-    const int64_t next = iterator->array[i].stride[by_column ? iterator->ndim - 1 : t->dimension];
+    const int64_t run_step = iterator->array[i].stride[by_column ? iterator->ndim - 1 : t->dimension];
     const int64_t packed_stride = by_column ? columns * element : element;
-    const int64_t packed_next = by_column ? element : columns * element;
-    for (int64_t run = 0; run < runs; run++, at += next, packed += packed_next) {
+    const int64_t packed_step = by_column ? element : columns * element;
+    for (int64_t run = 0; run < runs; run++, at += run_step, packed += packed_step) {
         if (gather)
-            th_move_run(n, element, packed, packed_stride, at, stride);
+            th_copy_strided(n, element, packed, packed_stride, at, stride);
         else
-            th_move_run(n, element, at, stride, packed, packed_stride);
+            th_copy_strided(n, element, at, stride, packed, packed_stride);
     }
 }
 

@@ -35,10 +35,11 @@ void th_fill_array(const th_context *ctx, const th_array *destination, double va
  * reverse of broadcasting. Blocks of fixed size are summed first and then combined in order. Large partial sums are
  * in step_memory; on TH_ERROR_MEMORY the destination does not change. */
 void th_sum_to_array(th_context *ctx, const th_array *destination, const th_array *source, bool add);
-/* Returns the bytes of scratch memory that th_sum_within needs. */
-size_t th_sum_scratch(const th_array *destination, const th_array *source, bool add);
+/* Returns the bytes of scratch memory that th_sum_with_scratch needs. */
+size_t th_sum_scratch_bytes(const th_array *destination, const th_array *source, bool add);
 /* As th_sum_to_array, for an operation that provides the scratch memory, aligned to 64 bytes. */
-void th_sum_within(const th_context *ctx, const th_array *destination, const th_array *source, bool add, void *scratch);
+void th_sum_with_scratch(const th_context *ctx, const th_array *destination, const th_array *source, bool add,
+                         void *scratch);
 
 /* target += source, element by element in order, so that elements of target may overlap. Both have one shape and one
  * floating type. */

@@ -18,44 +18,44 @@ static _Thread_local struct {
     int line[TH_LOCATION_DEPTH];
     int depth;             /* may exceed TH_LOCATION_DEPTH: deeper lines are counted but not stored */
     uint32_t last_context; /* its number; another thread may have freed the context */
-} own;
+} thread_state;
 
 void th_at_push(const char *file, int line)
 {
-    if (own.depth < TH_LOCATION_DEPTH) {
-        own.file[own.depth] = file;
-        own.line[own.depth] = line;
+    if (thread_state.depth < TH_LOCATION_DEPTH) {
+        thread_state.file[thread_state.depth] = file;
+        thread_state.line[thread_state.depth] = line;
     }
-    own.depth++;
+    thread_state.depth++;
 }
 
-static void pop(void)
+static void pop_location(void)
 {
-    if (own.depth > 0)
-        own.depth--;
+    if (thread_state.depth > 0)
+        thread_state.depth--;
 }
 
 th_tensor *th_at_pop(th_tensor *result)
 {
-    pop();
+    pop_location();
     return result;
 }
 
 th_status th_at_pop_status(th_status result)
 {
-    pop();
+    pop_location();
     return result;
 }
 
 void *th_at_pop_pointer(void *result)
 {
-    pop();
+    pop_location();
     return result;
 }
 
 double th_at_pop_number(double result)
 {
-    pop();
+    pop_location();
     return result;
 }
 
@@ -63,24 +63,24 @@ void th_location(const char **file, int *line)
 {
     *file = NULL;
     *line = 0;
-    if (own.depth > 0) {
-        const int top = own.depth <= TH_LOCATION_DEPTH ? own.depth - 1 : TH_LOCATION_DEPTH - 1;
-        *file = own.file[top];
-        *line = own.line[top];
+    if (thread_state.depth > 0) {
+        const int top = thread_state.depth <= TH_LOCATION_DEPTH ? thread_state.depth - 1 : TH_LOCATION_DEPTH - 1;
+        *file = thread_state.file[top];
+        *line = thread_state.line[top];
     }
 }
 
 void th_use_context(th_context *ctx)
 {
-    own.last_context = ctx->number;
-    if (atomic_load_explicit(&ctx->thread, memory_order_relaxed) != &own)
-        atomic_store_explicit(&ctx->thread, &own, memory_order_relaxed);
+    thread_state.last_context = ctx->number;
+    if (atomic_load_explicit(&ctx->last_thread, memory_order_relaxed) != &thread_state)
+        atomic_store_explicit(&ctx->last_thread, &thread_state, memory_order_relaxed);
 }
 
 th_context *th_last_context(void)
 {
-    th_context *ctx = th_contexts_find(own.last_context);
-    return ctx && atomic_load_explicit(&ctx->thread, memory_order_relaxed) == &own ? ctx : NULL;
+    th_context *ctx = th_contexts_find(thread_state.last_context);
+    return ctx && atomic_load_explicit(&ctx->last_thread, memory_order_relaxed) == &thread_state ? ctx : NULL;
 }
 
 th_status th_fail_arguments(th_context *ctx, th_status code, const char *operation, const char *format,
@@ -94,8 +94,8 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     if (operation)
         th_append(text, sizeof text, "%s: ", operation);
     th_append_arguments(text, sizeof text, format, arguments);
-    if (ctx->path && ctx->path[0])
-        th_append(text, sizeof text, "; in %s", ctx->path);
+    if (ctx->scope_path && ctx->scope_path[0])
+        th_append(text, sizeof text, "; in %s", ctx->scope_path);
     /* Clear the old message only here: the arguments may contain it. */
     ctx->message_text[0] = ctx->message[0] = ctx->location[0] = 0;
     th_append_visible(ctx->message_text, TH_MESSAGE_SIZE, text);

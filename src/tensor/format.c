@@ -9,12 +9,12 @@ static int format_arguments(char *text, size_t size, const char *format, va_list
     __attribute__((format(printf, 3, 0)));
 static int format_arguments(char *text, size_t size, const char *format, va_list arguments)
 {
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    const locale_t own = plain ? uselocale(plain) : (locale_t)0;
+    const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t previous = c_locale ? uselocale(c_locale) : (locale_t)0;
     const int length = vsnprintf(text, size, format, arguments);
-    if (plain) {
-        uselocale(own);
-        freelocale(plain);
+    if (c_locale) {
+        uselocale(previous);
+        freelocale(c_locale);
     }
     return length;
 }
@@ -50,15 +50,15 @@ const char *th_base_name(const char *path)
 
 int th_format_to(FILE *file, const char *format, ...)
 {
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    const locale_t own = plain ? uselocale(plain) : (locale_t)0;
+    const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t previous = c_locale ? uselocale(c_locale) : (locale_t)0;
     va_list arguments;
     va_start(arguments, format);
     const int length = vfprintf(file, format, arguments);
     va_end(arguments);
-    if (plain) {
-        uselocale(own);
-        freelocale(plain);
+    if (c_locale) {
+        uselocale(previous);
+        freelocale(c_locale);
     }
     return length;
 }

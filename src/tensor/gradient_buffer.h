@@ -1,8 +1,8 @@
 /* Gradient buffers: the memory of a tensor's gradient, and what has been written to it.
  *
  * A leaf has a gradient buffer for its whole life, the result of an operation for its step. A backward pass has its
- * own buffers for tensors that th_backward was asked for by name. Views do not have gradient buffers: the gradient of
- * a view is a part of its root's gradient (th_part, tensor/tensor.h).
+ * own buffers for the tensors in the list wrt of th_backward. Views do not have gradient buffers: the gradient of a
+ * view is a view of its root's gradient (th_gradient_view, tensor/tensor.h).
  *
  * autograd/gradient.c changes the state of a buffer; docs/internals/tape-and-gradients.md has tables of its states.
  * The backward pass (autograd/pass.c, autograd/backward.c) uses the other fields. All other files use the functions
@@ -14,8 +14,8 @@
 
 typedef enum th_gradient_state {
     TH_GRADIENT_BUFFER_EMPTY,       /* no gradient, though there may be memory */
-    TH_GRADIENT_BUFFER_PRECOMPUTED, /* a forward wrote it for its own backward; for all others it is empty */
-    TH_GRADIENT_BUFFER_PARTIAL,     /* some parts have been written */
+    TH_GRADIENT_BUFFER_PRECOMPUTED, /* a forward wrote it for its own backward; for other backwards it is empty */
+    TH_GRADIENT_BUFFER_PARTIAL,     /* some regions have been written */
     TH_GRADIENT_BUFFER_FULL,        /* all elements have been written */
     /* Full and readable, but the next pass starts empty: a result whose node has run its backward, or a leaf whose
      * optimizer step was refused. */
@@ -25,7 +25,7 @@ typedef enum th_gradient_state {
 typedef enum th_gradient_kind {
     TH_GRADIENT_OF_LEAF,   /* its memory stays, and backward passes add to it */
     TH_GRADIENT_OF_RESULT, /* its memory is the step's: allocated at the first write, released after the last use */
-    TH_GRADIENT_OF_PASS    /* as a result's, but the pass keeps it until it ends */
+    TH_GRADIENT_OF_PASS    /* as for a result, but the memory stays until the pass ends */
 } th_gradient_kind;
 
 struct th_gradient_buffer {
@@ -34,7 +34,7 @@ struct th_gradient_buffer {
     th_gradient_state state;
     bool keep;          /* of a result: th_keep_gradient was called */
     bool listed;        /* of a leaf: in the current pass's list of written buffers */
-    int destination;    /* 1 + the last input of the current node whose gradient is written here; else 0 */
+    int last_input;     /* 1 + the last input of the current node whose gradient is written here; else 0 */
     int64_t node;       /* the node that made the root, and uses up its gradient; -1 for a leaf */
     th_storage *memory; /* NULL: none */
     union {
@@ -42,7 +42,7 @@ struct th_gradient_buffer {
             int64_t node;     /* the node whose forward wrote the gradient */
             uint32_t version; /* of the memory at that time */
         } precomputed;
-        struct th_region *parts; /* in the state PARTIAL: the written parts (autograd/coverage.h) */
+        struct th_region *written_regions; /* in the state PARTIAL (autograd/coverage.h) */
     };
     th_storage own_memory;  /* of a leaf: *memory */
     th_tensor_impl *tensor; /* of a leaf: the result of th_gradient, created on demand */
@@ -75,7 +75,7 @@ static inline th_gradient_buffer *th_gradient_buffer_of_leaf(th_tensor_impl *own
 /* Returns the buffer of t's root; NULL without one. */
 static inline th_gradient_buffer *th_gradient_buffer_of(const th_tensor_impl *t)
 {
-    return t->part.root ? t->part.root->gradient : NULL;
+    return t->gradient_view.root ? t->gradient_view.root->gradient : NULL;
 }
 /* Returns the node that made t's root; -1 for a leaf, or without a buffer. */
 static inline int64_t th_gradient_buffer_node(const th_tensor_impl *t)
@@ -84,12 +84,12 @@ static inline int64_t th_gradient_buffer_node(const th_tensor_impl *t)
     return buffer ? buffer->node : -1;
 }
 /* Returns true if this pass (or, for a leaf, the next one) adds to what has been written. */
-static inline bool th_gradient_buffer_started(const th_gradient_buffer *buffer)
+static inline bool th_gradient_buffer_is_started(const th_gradient_buffer *buffer)
 {
     return buffer && (buffer->state == TH_GRADIENT_BUFFER_PARTIAL || buffer->state == TH_GRADIENT_BUFFER_FULL);
 }
 /* Returns true if all elements have been written. */
-static inline bool th_gradient_buffer_complete(const th_gradient_buffer *buffer)
+static inline bool th_gradient_buffer_is_complete(const th_gradient_buffer *buffer)
 {
     return buffer && (buffer->state == TH_GRADIENT_BUFFER_FULL || buffer->state == TH_GRADIENT_BUFFER_FINISHED);
 }
@@ -98,8 +98,8 @@ static inline bool th_gradient_buffer_has_memory(const th_gradient_buffer *buffe
 {
     return buffer && buffer->memory;
 }
-/* Returns true if more than the buffer itself and its tensor hold the memory. */
-static inline bool th_gradient_buffer_in_use(const th_gradient_buffer *buffer)
+/* Returns true if something other than the buffer and its tensor holds the memory. */
+static inline bool th_gradient_buffer_is_in_use(const th_gradient_buffer *buffer)
 {
     return buffer && buffer->memory && buffer->memory->holds > 1 + (buffer->tensor != NULL);
 }
@@ -109,7 +109,7 @@ static inline void *th_gradient_buffer_data(const th_gradient_buffer *buffer)
     return buffer->memory->data;
 }
 /* Returns true in the state FINISHED. */
-static inline bool th_gradient_buffer_finished(const th_gradient_buffer *buffer)
+static inline bool th_gradient_buffer_is_finished(const th_gradient_buffer *buffer)
 {
     return buffer && buffer->state == TH_GRADIENT_BUFFER_FINISHED;
 }
@@ -117,7 +117,7 @@ static inline bool th_gradient_buffer_finished(const th_gradient_buffer *buffer)
 /* Returns whether the optimizer step finds a gradient of the parameter. */
 static inline bool th_has_gradient(const th_tensor_impl *parameter)
 {
-    return parameter->requires_gradient && th_gradient_buffer_complete(parameter->gradient);
+    return parameter->requires_gradient && th_gradient_buffer_is_complete(parameter->gradient);
 }
 
 /* Ends the tensor that th_gradient created. */

@@ -1,8 +1,8 @@
 /* Handles, and the life of tensors and their memory.
  *
- * A handle is a number with three parts (tensor/handle_bits.h): the context, the kind (step or owned), and which
- * tensor of that kind. Step tensors are numbered through the whole life of the context. The pool contains only the
- * tensors of the current step, in the order of their numbers. So a smaller number belongs to an earlier step.
+ * A handle is a number with three fields (tensor/handle_bits.h): the context, the kind (step or owned), and the number
+ * of the tensor of that kind. Step tensors are numbered through the whole life of the context. The pool contains only
+ * the tensors of the current step, in the order of their numbers. So a smaller number belongs to an earlier step.
  *
  * The implementation of a freed owned tensor is reused with a new handle, as often as the bits of a handle can count.
  * Then it is not reused any more. So no two tensors get the same handle (except after 2^41 step tensors), and the
@@ -15,9 +15,9 @@
 #include "tensor/handle_bits.h"
 #include "tensor/parameter.h"
 
-static const uint64_t which_mask = ((uint64_t)1 << TH_HANDLE_WHICH_BITS) - 1;
+static const uint64_t tensor_mask = ((uint64_t)1 << TH_HANDLE_TENSOR_BITS) - 1;
 static const uint64_t impl_mask = ((uint64_t)1 << TH_HANDLE_IMPL_BITS) - 1;
-static const uint64_t owned_bit = (uint64_t)1 << TH_HANDLE_WHICH_BITS;
+static const uint64_t owned_bit = (uint64_t)1 << TH_HANDLE_TENSOR_BITS;
 
 bool th_creates_owned(const th_context *ctx)
 {
@@ -29,19 +29,19 @@ static uint64_t bits_of(const th_tensor *t)
     return (uint64_t)(uintptr_t)t;
 }
 
-static th_tensor *make_handle(const th_context *ctx, uint64_t kind, uint64_t which)
+static th_tensor *make_handle(const th_context *ctx, uint64_t kind, uint64_t tensor_number)
 {
-    const uint64_t number = (uint64_t)ctx->number << (TH_HANDLE_WHICH_BITS + 1);
-    return (th_tensor *)(uintptr_t)(number | kind | (which & which_mask));
+    const uint64_t context_bits = (uint64_t)ctx->number << (TH_HANDLE_TENSOR_BITS + 1);
+    return (th_tensor *)(uintptr_t)(context_bits | kind | (tensor_number & tensor_mask));
 }
 
 th_context *th_handle_context(const th_tensor *t)
 {
-    return th_contexts_find((uint32_t)(bits_of(t) >> (TH_HANDLE_WHICH_BITS + 1)));
+    return th_contexts_find((uint32_t)(bits_of(t) >> (TH_HANDLE_TENSOR_BITS + 1)));
 }
 
 /* Returns the implementation of a handle of ctx; NULL if the tensor has ended. */
-static th_tensor_impl *impl_in(const th_context *ctx, const th_tensor *t)
+static th_tensor_impl *find_impl(const th_context *ctx, const th_tensor *t)
 {
     const uint64_t bits = bits_of(t);
     if (bits & owned_bit) {
@@ -49,18 +49,18 @@ static th_tensor_impl *impl_in(const th_context *ctx, const th_tensor *t)
         th_tensor_impl *impl = index < ctx->owned_tensors.count ? th_pool_at(&ctx->owned_tensors, index) : NULL;
         return impl && impl->handle == t && impl->life != TH_LIFE_UNUSED ? impl : NULL;
     }
-    const uint64_t index = (bits - ctx->tensors_before) & which_mask;
+    const uint64_t index = (bits - ctx->ended_step_tensors) & tensor_mask;
     return index < (uint64_t)ctx->step_tensors.count ? th_pool_at(&ctx->step_tensors, (int64_t)index) : NULL;
 }
 
 th_tensor_impl *th_tensor_impl_of(const th_tensor *t)
 {
     const th_context *ctx = th_handle_context(t);
-    return ctx ? impl_in(ctx, t) : NULL;
+    return ctx ? find_impl(ctx, t) : NULL;
 }
 
 /* Returns an implementation for an owned tensor: the one freed first, or a new one. *handle becomes its next handle. */
-static th_tensor_impl *owned_impl(th_context *ctx, th_tensor **handle)
+static th_tensor_impl *new_owned_impl(th_context *ctx, th_tensor **handle)
 {
     th_tensor_impl *impl = ctx->owned_free_first;
     if (impl) {
@@ -77,16 +77,16 @@ static th_tensor_impl *owned_impl(th_context *ctx, th_tensor **handle)
     return th_pool_new(ctx, &ctx->owned_tensors);
 }
 
-static th_tensor_impl *step_impl(th_context *ctx, th_tensor **handle)
+static th_tensor_impl *new_step_impl(th_context *ctx, th_tensor **handle)
 {
-    *handle = make_handle(ctx, 0, ctx->tensors_before + (uint64_t)ctx->step_tensors.count);
+    *handle = make_handle(ctx, 0, ctx->ended_step_tensors + (uint64_t)ctx->step_tensors.count);
     return th_pool_new(ctx, &ctx->step_tensors);
 }
 
 th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation)
 {
     th_tensor *handle;
-    th_tensor_impl *t = owned ? owned_impl(ctx, &handle) : step_impl(ctx, &handle);
+    th_tensor_impl *t = owned ? new_owned_impl(ctx, &handle) : new_step_impl(ctx, &handle);
     if (t == NULL) {
         th_fail_memory(ctx, operation, sizeof *t * TH_POOL_PAGE);
         return NULL;
@@ -111,52 +111,52 @@ static bool is_live(const th_tensor_impl *impl)
     return impl && impl->life == TH_LIFE_LIVE;
 }
 
-/* Stores an error that says why t must not be used: in ctx, or, if that is NULL, in the context used last. */
-static void fail_gone(th_context *ctx, const th_tensor *t, const char *operation, const char *position)
+/* Stores an error that says why t must not be used. It is stored in ctx or, if ctx is NULL, in the context used last. */
+static void fail_not_live(th_context *ctx, const th_tensor *t, const char *operation, const char *operand)
 {
-    const th_context *own = th_handle_context(t);
-    const th_tensor_impl *impl = own ? impl_in(own, t) : NULL;
-    const char *why = own == NULL              ? "is not a tensor of a live context"
+    const th_context *home = th_handle_context(t);
+    const th_tensor_impl *impl = home ? find_impl(home, t) : NULL;
+    const char *why = home == NULL             ? "is not a tensor of a live context"
                       : impl                   ? life_text[impl->life]
                       : bits_of(t) & owned_bit ? life_text[TH_LIFE_UNUSED]
                                                : life_text[TH_LIFE_CLEARED];
     if (ctx)
-        th_fail(ctx, TH_ERROR_STATE, operation, "%s %s", position, why);
+        th_fail(ctx, TH_ERROR_STATE, operation, "%s %s", operand, why);
     else
-        th_fail_last(TH_ERROR_STATE, operation, "%s %s", position, why);
+        th_fail_last(TH_ERROR_STATE, operation, "%s %s", operand, why);
 }
 
-th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *position)
+th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation, const char *operand)
 {
-    th_context *own = th_handle_context(t);
-    if (own && (ctx == NULL || ctx == own)) {
-        th_use_context(own);
-        th_tensor_impl *impl = impl_in(own, t);
-        if (own->error == TH_OK && is_live(impl))
+    th_context *home = th_handle_context(t);
+    if (home && (ctx == NULL || ctx == home)) {
+        th_use_context(home);
+        th_tensor_impl *impl = find_impl(home, t);
+        if (home->error == TH_OK && is_live(impl))
             return impl;
-        fail_gone(own, t, operation, position);
-    } else if (own) { /* stored in ctx, whose error the caller returns */
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", position);
+        fail_not_live(home, t, operation, operand);
+    } else if (home) { /* stored in ctx, whose error the caller returns */
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is a tensor of another context", operand);
     } else if (t) {
-        fail_gone(ctx, t, operation, position);
+        fail_not_live(ctx, t, operation, operand);
     } else if (ctx) {
-        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
+        th_fail(ctx, TH_ERROR_ARGUMENT, operation, "%s is NULL", operand);
     } else {
-        th_fail_last(TH_ERROR_ARGUMENT, operation, "%s is NULL", position);
+        th_fail_last(TH_ERROR_ARGUMENT, operation, "%s is NULL", operand);
     }
     return NULL;
 }
 
-th_tensor_impl *th_inspected(const th_tensor *t, const char *operation)
+th_tensor_impl *th_inspect(const th_tensor *t, const char *operation)
 {
     th_tensor_impl *impl = th_tensor_impl_of(t);
     if (t == NULL || is_live(impl))
         return impl;
-    fail_gone(th_handle_context(t), t, operation, "the tensor");
+    fail_not_live(th_handle_context(t), t, operation, "the tensor");
     return NULL;
 }
 
-th_status th_refused(const th_tensor *t)
+th_status th_pending_status(const th_tensor *t)
 {
     const th_context *ctx = th_handle_context(t);
     const th_status error = ctx ? ctx->error : th_last_error();
@@ -184,7 +184,7 @@ th_array th_tensor_array(const th_tensor_impl *t)
 th_status th_storage_new(th_tensor_impl *t, size_t bytes, const char *operation)
 {
     th_context *ctx = t->ctx;
-    th_block *block = th_take_block(ctx, t->owned ? &ctx->owned_memory : &ctx->step_memory, bytes, operation);
+    th_block *block = th_block_new(ctx, t->owned ? &ctx->owned_memory : &ctx->step_memory, bytes, operation);
     if (block == NULL)
         return TH_ERROR_MEMORY;
     t->own_storage = (th_storage){
@@ -212,7 +212,7 @@ void th_storage_drop(th_context *ctx, th_storage *storage)
     storage->dropped = true;
 }
 
-void th_storage_changed(th_storage *storage)
+void th_storage_mark_changed(th_storage *storage)
 {
     storage->version++;
     storage->producer = -1; /* recomputing would give the old values */
@@ -242,7 +242,7 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
     t->ndim = ndim;
     if (ndim > 0) /* size may be NULL for a scalar */
         memcpy(t->size, size, (size_t)ndim * sizeof *size);
-    th_contiguous_strides(ndim, size, t->stride);
+    th_compute_contiguous_strides(ndim, size, t->stride);
     if (th_storage_new(t, bytes, operation) != TH_OK) {
         th_handle_release(t, TH_LIFE_CLEARED);
         if (owned)
@@ -250,11 +250,11 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
         return NULL;
     }
     if (owned) {
-        th_owned_tensor_impl *made = (th_owned_tensor_impl *)t;
-        th_location(&made->made_file, &made->made_line);
+        th_owned_tensor_impl *created = (th_owned_tensor_impl *)t;
+        th_location(&created->made_file, &created->made_line);
     }
     if (ctx->watch)
-        ctx->watch->makes(t, ctx->watch->user);
+        ctx->watch->after_create(t, ctx->watch->user);
     return t;
 }
 
@@ -264,7 +264,7 @@ void th_handle_free_owned(th_tensor_impl *t)
     th_context *ctx = t->ctx;
     t->life = TH_LIFE_UNUSED;
     t->next_free = NULL;
-    if ((bits_of(t->handle) & which_mask & ~impl_mask) == (which_mask & ~impl_mask))
+    if ((bits_of(t->handle) & tensor_mask & ~impl_mask) == (tensor_mask & ~impl_mask))
         return;
     if (ctx->owned_free_last)
         ctx->owned_free_last->next_free = t;
@@ -274,7 +274,7 @@ void th_handle_free_owned(th_tensor_impl *t)
 }
 
 /* Ends an owned tensor and releases its memory and its gradient. */
-static void free_now(th_tensor_impl *t)
+static void free_owned(th_tensor_impl *t)
 {
     if (t->gradient)
         th_gradient_buffer_release(t->gradient);
@@ -284,7 +284,7 @@ static void free_now(th_tensor_impl *t)
 
 bool th_tensor_in_use(const th_tensor_impl *t)
 {
-    return t->tape_uses > 0 || t->own_storage.holds > 1 || th_gradient_buffer_in_use(t->gradient);
+    return t->tape_uses > 0 || t->own_storage.holds > 1 || th_gradient_buffer_is_in_use(t->gradient);
 }
 
 void th_tensor_free(th_tensor *handle)
@@ -295,13 +295,13 @@ void th_tensor_free(th_tensor *handle)
     th_context *ctx = t->ctx;
     if (t->checking && ctx->watch) {
         t->life = TH_LIFE_FREED;
-        ctx->watch->frees(t, ctx->watch->user);
+        ctx->watch->on_free(t, ctx->watch->user);
         return;
     }
     if (t->storage != &t->own_storage) /* the result of th_gradient ends with its tensor */
         return;
-    if (!ctx->running && !th_tensor_in_use(t)) {
-        free_now(t);
+    if (!ctx->running_op && !th_tensor_in_use(t)) {
+        free_owned(t);
         return;
     }
     t->life = TH_LIFE_FREED;
@@ -309,11 +309,11 @@ void th_tensor_free(th_tensor *handle)
     ctx->free_at_clear = t;
 }
 
-void th_free_waiting(th_context *ctx)
+void th_free_deferred(th_context *ctx)
 {
     while (ctx->free_at_clear) {
         th_tensor_impl *t = ctx->free_at_clear;
         ctx->free_at_clear = t->next_free;
-        free_now(t);
+        free_owned(t);
     }
 }

@@ -23,10 +23,10 @@ TH_PRIVATE_API void th_release_numbers(th_context *ctx, void *memory, size_t byt
 th_status th_reserve_numbers(th_context *ctx, size_t bytes, void **memory, const char *operation);
 /* Releases memory of th_reserve_numbers, which is no longer in use. */
 void th_unreserve_numbers(th_context *ctx, void *memory, size_t bytes);
-/* Counts a part of such memory as live: its use begins. bytes: whole cache lines. */
-void th_count_used(th_context *ctx, size_t bytes);
-/* Undoes th_count_used. */
-void th_uncount_used(th_context *ctx, size_t bytes);
+/* Counts bytes (whole cache lines) of reserved memory as live, because their use begins. */
+void th_count_live(th_context *ctx, size_t bytes);
+/* Undoes th_count_live. */
+void th_uncount_live(th_context *ctx, size_t bytes);
 
 /* Counts memory that the C library or another library allocates for the context. Errors: TH_ERROR_MEMORY beyond the
  * context's memory_limit. */
@@ -40,7 +40,7 @@ void th_count_mapped(th_context *ctx, size_t bytes);
 void th_uncount_mapped(th_context *ctx, size_t bytes);
 
 /* Allocates a block from step_memory or owned_memory. Returns NULL with TH_ERROR_MEMORY pending if memory runs out. */
-th_block *th_take_block(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
+th_block *th_block_new(th_context *ctx, th_block_allocator *allocator, size_t bytes, const char *operation);
 
 /* Stores TH_ERROR_MEMORY for a request of that many bytes. The message names the memory limit if that was the cause,
  * and the program's line that created most tensors if there are many. Returns TH_ERROR_MEMORY. */
@@ -50,7 +50,7 @@ TH_PRIVATE_API th_status th_fail_memory(th_context *ctx, const char *operation, 
  * object in the memory can say that it was freed, so that using it is an error and not a crash. */
 TH_PRIVATE_API void th_quarantine(th_context *ctx, void *memory, size_t bytes);
 /* Releases everything in quarantine. */
-void th_quarantine_end(th_context *ctx);
+void th_release_quarantine(th_context *ctx);
 
 /* Returns where the context's block allocators get their chunks. */
 th_chunk_source th_context_chunks(th_context *ctx);

@@ -83,9 +83,9 @@ th_dtype th_default_dtype(const th_context *ctx)
 
 th_mode th_mode_evaluate(th_context *ctx)
 {
-    const th_mode before = {ctx->training, ctx->no_grad_depth++};
+    const th_mode previous = {ctx->training, ctx->no_grad_depth++};
     ctx->training = false;
-    return before;
+    return previous;
 }
 
 void th_mode_restore(th_context *ctx, th_mode mode)
@@ -99,12 +99,12 @@ bool th_is_shapes_only(const th_context *ctx)
     return ctx->options.shapes_only;
 }
 
-void th_weights_follow(th_context *ctx, bool follow)
+void th_skip_initialization(th_context *ctx, bool skip)
 {
-    ctx->weights_follow = follow;
+    ctx->skip_initialization = skip;
 }
 
-void th_matrices_absent(th_context *ctx, bool absent)
+void th_defer_matrix_memory(th_context *ctx, bool defer)
 {
-    ctx->matrices_absent = absent;
+    ctx->defer_matrix_memory = defer;
 }

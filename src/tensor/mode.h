@@ -19,11 +19,11 @@ TH_PRIVATE_API void th_mode_restore(th_context *ctx, th_mode mode);
 /* Returns true in a context that was created with shapes_only. */
 TH_PRIVATE_API bool th_is_shapes_only(const th_context *ctx);
 
-/* Says whether the large weights of the modules that are created now will be read: then they are not initialized. */
-TH_PRIVATE_API void th_weights_follow(th_context *ctx, bool follow);
+/* Sets whether modules are created without initializing their large weights, because these will be read. */
+TH_PRIVATE_API void th_skip_initialization(th_context *ctx, bool skip);
 
-/* Says whether the matrices of the modules that are created now have no memory until th_parameter_place or
- * th_parameter_lend gives it to them (tensor/parameter.h). */
-TH_PRIVATE_API void th_matrices_absent(th_context *ctx, bool absent);
+/* Sets whether modules are created without memory for their matrices. th_parameter_allocate or th_parameter_lend
+ * provides it later (tensor/parameter.h). */
+TH_PRIVATE_API void th_defer_matrix_memory(th_context *ctx, bool defer);
 
 #endif

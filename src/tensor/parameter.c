@@ -12,7 +12,8 @@
  * few, and little memory is unused. */
 enum { FIRST_BLOCK = 64 << 10, GROWTH = 2 };
 
-/* While weights_follow, the first write to a larger entry is the reading of its weights; only its padding is zeroed. */
+/* With skip_initialization, the weights of a larger entry are read before anything uses them: only its padding is
+ * zeroed. */
 enum { LARGE_ENTRY = 1 << 20, PADDING = 64 };
 
 /* Which parameters can be in a block together. */
@@ -27,10 +28,10 @@ static bool is_kind(const th_parameter_block *block, block_kind kind)
     return block->dtype == kind.dtype && block->adapters == kind.adapters && block->place == kind.place;
 }
 
-static size_t usual_capacity(const th_context *ctx, block_kind kind)
+static size_t default_capacity(const th_context *ctx, block_kind kind)
 {
-    if (kind.adapters && ctx->adapters_follow)
-        return ctx->adapters_follow;
+    if (kind.adapters && ctx->expected_adapter_bytes)
+        return ctx->expected_adapter_bytes;
     size_t capacity = 0;
     for (const th_parameter_block *b = ctx->parameter_blocks; b; b = b->next)
         if (is_kind(b, kind))
@@ -39,7 +40,8 @@ static size_t usual_capacity(const th_context *ctx, block_kind kind)
 }
 
 /* Returns a block without memory that is not in the context's list. */
-static th_parameter_block *make_block(th_context *ctx, block_kind kind, size_t capacity, const char *operation)
+static th_parameter_block *allocate_block_record(th_context *ctx, block_kind kind, size_t capacity,
+                                                 const char *operation)
 {
     th_parameter_block *block = th_allocate(ctx, sizeof *block);
     if (block == NULL)
@@ -56,13 +58,13 @@ static void add_block(th_context *ctx, th_parameter_block *block)
     ctx->parameter_blocks = block;
 }
 
-/* capacity: 0 for the usual one. */
+/* Creates a block of at least `bytes`. capacity: 0 for the default one. */
 static th_parameter_block *new_block(th_context *ctx, block_kind kind, size_t bytes, size_t capacity,
                                      const char *operation)
 {
-    capacity = capacity ? capacity : usual_capacity(ctx, kind);
+    capacity = capacity ? capacity : default_capacity(ctx, kind);
     capacity = kind.place == TH_BLOCK_ABSENT ? SIZE_MAX : capacity < bytes ? bytes : capacity;
-    th_parameter_block *block = make_block(ctx, kind, capacity, operation);
+    th_parameter_block *block = allocate_block_record(ctx, kind, capacity, operation);
     if (block == NULL)
         return NULL;
     void *data = NULL;
@@ -104,10 +106,10 @@ static void add_entry(th_context *ctx, th_parameter_block *block, th_parameter_e
     block->last = entry;
     block->used += bytes;
     if (block->place == TH_BLOCK_ALLOCATED)
-        th_count_used(ctx, bytes);
+        th_count_live(ctx, bytes);
 }
 
-static th_parameter_entry *make_entry(th_context *ctx, const char *operation)
+static th_parameter_entry *allocate_entry(th_context *ctx, const char *operation)
 {
     th_parameter_entry *entry = th_allocate(ctx, sizeof *entry);
     if (entry == NULL)
@@ -122,9 +124,9 @@ static th_parameter_entry *new_entry(th_context *ctx, block_kind kind, size_t by
 {
     th_parameter_block *block = ctx->parameter_blocks;
     while (block &&
-           (!is_kind(block, kind) || block->has_gradient || block->leaving || block->capacity - block->used < bytes))
+           (!is_kind(block, kind) || block->has_gradient || block->moving_out || block->capacity - block->used < bytes))
         block = block->next;
-    th_parameter_entry *entry = make_entry(ctx, operation);
+    th_parameter_entry *entry = allocate_entry(ctx, operation);
     if (entry == NULL)
         return NULL;
     if (block == NULL)
@@ -134,7 +136,7 @@ static th_parameter_entry *new_entry(th_context *ctx, block_kind kind, size_t by
         return NULL;
     }
     add_entry(ctx, block, entry, bytes);
-    const size_t zeros = ctx->weights_follow && bytes > LARGE_ENTRY ? PADDING : bytes;
+    const size_t zeros = ctx->skip_initialization && bytes > LARGE_ENTRY ? PADDING : bytes;
     if (block->data)
         memset(block->data + entry->offset + bytes - zeros, 0, zeros);
     return entry;
@@ -153,7 +155,7 @@ static void free_entry(th_context *ctx, th_parameter_entry *entry)
     else
         block->last = entry->previous;
     if (block->place == TH_BLOCK_ALLOCATED)
-        th_uncount_used(ctx, entry->bytes);
+        th_uncount_live(ctx, entry->bytes);
     th_release(ctx, entry, sizeof *entry);
     block->used = block->last ? block->last->offset + block->last->bytes : 0;
     if (block->last == NULL)
@@ -188,7 +190,7 @@ th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape
     th_tensor_impl *t = th_handle_new(ctx, true, operation);
     if (t == NULL)
         return NULL;
-    const bool absent = ctx->matrices_absent && shape.ndim >= 2 && !adapter;
+    const bool absent = ctx->defer_matrix_memory && shape.ndim >= 2 && !adapter;
     const block_kind kind = {dtype, adapter, absent ? TH_BLOCK_ABSENT : TH_BLOCK_ALLOCATED};
     th_parameter_entry *entry = new_entry(ctx, kind, bytes, 0, operation);
     if (entry == NULL) {
@@ -200,11 +202,11 @@ th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape
     t->dtype = dtype;
     t->ndim = shape.ndim;
     memcpy(t->size, shape.size, (size_t)shape.ndim * sizeof *shape.size);
-    th_contiguous_strides(t->ndim, t->size, t->stride);
+    th_compute_contiguous_strides(t->ndim, t->size, t->stride);
     t->own_storage = storage_of(entry);
     t->storage = &t->own_storage;
     if (ctx->watch)
-        ctx->watch->makes(t, ctx->watch->user);
+        ctx->watch->after_create(t, ctx->watch->user);
     return t;
 }
 
@@ -253,31 +255,31 @@ th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memo
     return TH_OK;
 }
 
-/* Writes the sizes of t in elements of type dtype. Returns false if the last axis is not whole elements. */
-static bool sizes_as(const th_tensor_impl *t, th_dtype dtype, int64_t *size)
+/* Computes the sizes of t in elements of type dtype. Returns false if the last axis is not whole elements. */
+static bool convert_sizes(const th_tensor_impl *t, th_dtype dtype, int64_t *size)
 {
     const int last = t->ndim - 1;
     memcpy(size, t->size, sizeof t->size);
     return last < 0 ? th_dtype_numbers(dtype) == th_dtype_numbers(t->dtype)
-                    : th_storage_size(t->dtype, t->size[last], dtype, &size[last]);
+                    : th_converted_size(t->dtype, t->size[last], dtype, &size[last]);
 }
 
 size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype)
 {
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
-    return sizes_as(t, dtype, size) && th_checked_numel(t->ndim, size, &numel) &&
+    return convert_sizes(t, dtype, size) && th_checked_numel(t->ndim, size, &numel) &&
                    th_checked_bytes(numel, th_dtype_size(dtype), &bytes)
                ? bytes
                : 0;
 }
 
-/* Makes the entry that th_parameter_reserve and th_parameter_place need. */
+/* Makes the entry that th_parameter_reserve and th_parameter_allocate need. */
 static th_status make_successor(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
 {
     int64_t size[TH_MAX_DIMS], numel;
     size_t bytes;
-    if (!sizes_as(t, dtype, size))
+    if (!convert_sizes(t, dtype, size))
         return th_fail(t->ctx, TH_ERROR_SHAPE, operation, "the last axis of a parameter %s is not whole blocks of %d",
                        TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS);
     if (!th_checked_numel(t->ndim, size, &numel) || !th_checked_bytes(numel, th_dtype_size(dtype), &bytes))
@@ -294,13 +296,13 @@ th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacit
     th_parameter_entry *entry = th_parameter_entry_of(t);
     if (make_successor(t, dtype, capacity, operation) != TH_OK)
         return t->ctx->error;
-    entry->next_moving = t->ctx->moving;
-    t->ctx->moving = entry;
+    entry->next_moving = t->ctx->moving_entries;
+    t->ctx->moving_entries = entry;
     return TH_OK;
 }
 
 /* Moves t to the successor of its entry. */
-static void move(th_tensor_impl *t)
+static void move_to_successor(th_tensor_impl *t)
 {
     th_context *ctx = t->ctx;
     th_parameter_entry *from = th_parameter_entry_of(t), *to = from->successor;
@@ -311,13 +313,13 @@ static void move(th_tensor_impl *t)
     to->tensor = t;
     to->owners = from->owners;
     int64_t size[TH_MAX_DIMS];
-    (void)sizes_as(t, to->block->dtype, size); /* (th_parameter_reserve has checked it) */
+    (void)convert_sizes(t, to->block->dtype, size); /* (th_parameter_reserve has checked it) */
     memcpy(t->size, size, sizeof t->size);
-    th_contiguous_strides(t->ndim, t->size, t->stride);
+    th_compute_contiguous_strides(t->ndim, t->size, t->stride);
     t->dtype = to->block->dtype;
     t->own_storage = storage_of(to);
     t->own_storage.version = version;
-    th_storage_changed(&t->own_storage);
+    th_storage_mark_changed(&t->own_storage);
     const th_array after = th_tensor_array(t);
     if (to->block->place != TH_BLOCK_LENT && after.data && before.data)
         th_convert_array(ctx, &after, &before);
@@ -326,16 +328,16 @@ static void move(th_tensor_impl *t)
 
 th_status th_parameters_move(th_context *ctx, const char *operation)
 {
-    const bool moves = ctx->error == TH_OK && th_observers_reserve(ctx, operation) == TH_OK;
-    if (moves)
+    const bool proceed = ctx->error == TH_OK && th_observers_reserve(ctx, operation) == TH_OK;
+    if (proceed)
         th_observers_move(ctx);
     else
         th_observers_unreserve(ctx);
-    while (ctx->moving) {
-        th_parameter_entry *entry = ctx->moving;
-        ctx->moving = entry->next_moving;
-        if (moves) {
-            move(entry->tensor);
+    while (ctx->moving_entries) {
+        th_parameter_entry *entry = ctx->moving_entries;
+        ctx->moving_entries = entry->next_moving;
+        if (proceed) {
+            move_to_successor(entry->tensor);
             continue;
         }
         free_entry(ctx, entry->successor);
@@ -344,11 +346,11 @@ th_status th_parameters_move(th_context *ctx, const char *operation)
     return ctx->error;
 }
 
-th_status th_parameter_place(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
+th_status th_parameter_allocate(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation)
 {
     if (make_successor(t, dtype, capacity, operation) != TH_OK)
         return t->ctx->error;
-    move(t);
+    move_to_successor(t);
     return TH_OK;
 }
 
@@ -356,9 +358,9 @@ th_status th_parameter_lend(th_tensor_impl *t, th_dtype dtype, const th_lent_mem
 {
     th_context *ctx = t->ctx;
     const size_t bytes = th_parameter_bytes(t, dtype);
-    th_parameter_entry *entry = make_entry(ctx, operation);
+    th_parameter_entry *entry = allocate_entry(ctx, operation);
     th_parameter_block *block =
-        entry ? make_block(ctx, (block_kind){dtype, false, TH_BLOCK_LENT}, bytes, operation) : NULL;
+        entry ? allocate_block_record(ctx, (block_kind){dtype, false, TH_BLOCK_LENT}, bytes, operation) : NULL;
     if (block == NULL) {
         th_release(ctx, entry, sizeof *entry);
         return ctx->error;
@@ -369,7 +371,7 @@ th_status th_parameter_lend(th_tensor_impl *t, th_dtype dtype, const th_lent_mem
     add_block(ctx, block);
     add_entry(ctx, block, entry, bytes);
     th_parameter_entry_of(t)->successor = entry;
-    move(t);
+    move_to_successor(t);
     return TH_OK;
 }
 

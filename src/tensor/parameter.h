@@ -1,6 +1,6 @@
-/* Blocks of parameters. Parameters are stored one after another in blocks that never move. Gradients have the layout
- * of their block, and so do the moments of an optimizer (src/nn). So an optimizer step, a norm or a checksum
- * traverses a few contiguous runs of memory. Names and modules belong to src/nn. */
+/* Blocks of parameters. Parameters lie one after another in blocks that never move. Gradients have the layout of their
+ * block, and so do the moments of an optimizer (src/training). So an optimizer step, a norm or a checksum traverses a
+ * few contiguous runs of memory. Names and modules belong to src/nn. */
 #ifndef TH_TENSOR_PARAMETER_H
 #define TH_TENSOR_PARAMETER_H
 
@@ -10,7 +10,7 @@
 typedef enum th_block_place {
     TH_BLOCK_ALLOCATED,
     TH_BLOCK_LENT,  /* in memory of the caller, such as a mapped file; the block has one entry */
-    TH_BLOCK_ABSENT /* nowhere: the parameters wait for th_parameter_place or th_parameter_lend */
+    TH_BLOCK_ABSENT /* nowhere: the parameters wait for th_parameter_allocate or th_parameter_lend */
 } th_block_place;
 
 /* Memory for one parameter that the context's allocator does not provide. */
@@ -39,7 +39,7 @@ typedef struct th_parameter_block {
     void (*release)(void *data, size_t bytes); /* of a lent block; otherwise NULL */
     char *gradient;    /* same layout as data; NULL until has_gradient, and in a shapes-only context */
     bool has_gradient; /* true: no more parameters are added to the block */
-    bool leaving;      /* its parameters are about to move: none is added */
+    bool moving_out;   /* its parameters are about to move, so none is added */
     bool adapters;     /* it has parameters of adapters only, because gradients have the size of their block */
     size_t gradient_bytes;
     th_parameter_entry *first, *last;
@@ -47,7 +47,7 @@ typedef struct th_parameter_block {
 } th_parameter_block;
 
 /* Creates a parameter of zeros that one module owns. It does not require a gradient yet. adapter: it is in a block with
- * other parameters of adapters. After th_matrices_absent, other parameters with two or more axes have no memory.
+ * other parameters of adapters. After th_defer_matrix_memory, other parameters with two or more axes have no memory.
  * Returns NULL with an error pending: TH_ERROR_SHAPE, TH_ERROR_MEMORY. */
 th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, bool adapter, const char *operation);
 /* Adds an owner. */
@@ -60,14 +60,14 @@ static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)
 {
     return t->own_storage.parameter;
 }
-/* Sets *memory to t's part of its block's gradient, which is allocated on demand. Errors: TH_ERROR_MEMORY. */
+/* Sets *memory to t's range in its block's gradient, which is allocated on demand. Errors: TH_ERROR_MEMORY. */
 th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memory);
 
 /* Converting parameters to another type takes two steps, so that all of them move or none does: th_parameter_reserve for
  * each, then th_parameters_move. */
 
-/* Reserves an entry for t in a block of type dtype. If it needs a new block, this has at least `capacity` bytes; 0: the
- * usual growth. Errors: TH_ERROR_SHAPE if the last axis is not whole elements of dtype, TH_ERROR_MEMORY. */
+/* Reserves an entry for t in a block of type dtype. A new block, if one is needed, has at least `capacity` bytes; 0
+ * means the default growth. Errors: TH_ERROR_SHAPE if the last axis is not whole elements of dtype, TH_ERROR_MEMORY. */
 th_status th_parameter_reserve(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation);
 /* Returns the bytes of an entry for t in a block of type dtype; 0 if its last axis is not whole elements of dtype. */
 TH_PRIVATE_API size_t th_parameter_bytes(const th_tensor_impl *t, th_dtype dtype);
@@ -79,7 +79,8 @@ th_status th_parameters_move(th_context *ctx, const char *operation);
 /* Gives new memory to a parameter, which may have had no memory. The parameter then has this type, and the shape that
  * belongs to it; its values are undefined. capacity: as for th_parameter_reserve. Errors: TH_ERROR_SHAPE,
  * TH_ERROR_MEMORY. */
-TH_PRIVATE_API th_status th_parameter_place(th_tensor_impl *t, th_dtype dtype, size_t capacity, const char *operation);
+TH_PRIVATE_API th_status th_parameter_allocate(th_tensor_impl *t, th_dtype dtype, size_t capacity,
+                                               const char *operation);
 /* Does the same with the caller's memory, which has the parameter's values. The type must fit (th_parameter_bytes is
  * not 0), and all of these bytes must be accessible: blocks are copied in whole cache lines. They count as mapped.
  * After an error the caller still owns the memory. Errors: TH_ERROR_MEMORY. */

@@ -14,43 +14,44 @@ void th_observe_parameters(th_context *ctx, const void *object, const th_paramet
 
 th_status th_observers_reserve(th_context *ctx, const char *operation)
 {
-    for (const th_attachment *at = ctx->attachments; at; at = at->next)
-        if (at->observer && at->observer->reserve && at->observer->reserve(ctx, at->object, operation) != TH_OK)
+    for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
+        if (attachment->observer && attachment->observer->reserve &&
+            attachment->observer->reserve(ctx, attachment->object, operation) != TH_OK)
             return ctx->error;
     return TH_OK;
 }
 
 void th_observers_unreserve(th_context *ctx)
 {
-    for (const th_attachment *at = ctx->attachments; at; at = at->next)
-        if (at->observer && at->observer->unreserve)
-            at->observer->unreserve(ctx, at->object);
+    for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
+        if (attachment->observer && attachment->observer->unreserve)
+            attachment->observer->unreserve(ctx, attachment->object);
 }
 
 void th_observers_move(th_context *ctx)
 {
-    for (const th_attachment *at = ctx->attachments; at; at = at->next)
-        if (at->observer && at->observer->move)
-            at->observer->move(ctx, at->object);
+    for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
+        if (attachment->observer && attachment->observer->move)
+            attachment->observer->move(ctx, attachment->object);
 }
 
 void th_observers_read(th_context *ctx)
 {
-    for (const th_attachment *at = ctx->attachments; at; at = at->next)
-        if (at->observer && at->observer->read)
-            at->observer->read(ctx, at->object);
+    for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
+        if (attachment->observer && attachment->observer->read)
+            attachment->observer->read(ctx, attachment->object);
 }
 
 void th_observers_forget_parameter(th_context *ctx, const th_tensor_impl *parameter)
 {
-    for (const th_attachment *at = ctx->attachments; at; at = at->next)
-        if (at->observer && at->observer->forget_parameter)
-            at->observer->forget_parameter(ctx, at->object, parameter);
+    for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
+        if (attachment->observer && attachment->observer->forget_parameter)
+            attachment->observer->forget_parameter(ctx, attachment->object, parameter);
 }
 
 void th_observers_forget_module(th_context *ctx, const void *module)
 {
-    for (const th_attachment *at = ctx->attachments; at; at = at->next)
-        if (at->observer && at->observer->forget_module)
-            at->observer->forget_module(ctx, at->object, module);
+    for (const th_attachment *attachment = ctx->attachments; attachment; attachment = attachment->next)
+        if (attachment->observer && attachment->observer->forget_module)
+            attachment->observer->forget_module(ctx, attachment->object, module);
 }

@@ -1,5 +1,5 @@
-/* Observers of parameters: objects of upper layers that refer to parameters or modules, such as optimizers and caches of
- * keys and values. Code that moves, reads or frees parameters calls the functions below, and knows no observer. */
+/* Observers of parameters: objects of upper layers that refer to parameters or modules, such as optimizers and caches
+ * of keys and values. Code that moves, reads or frees parameters calls the functions below, and knows no observer. */
 #ifndef TH_TENSOR_PARAMETER_OBSERVER_H
 #define TH_TENSOR_PARAMETER_OBSERVER_H
 
@@ -7,10 +7,10 @@
 
 /* What an object does when parameters change. NULL: nothing. */
 typedef struct th_parameter_observer {
-    /* Some parameters will move to their reserved entries (successor in tensor/parameter.h). Allocates the memory that the
-     * object needs for this. Only this part of a move can fail. */
+    /* Some parameters will move to their reserved entries (successor in tensor/parameter.h). Allocates the memory that
+     * the object needs for this. Only this function can fail. */
     th_status (*reserve)(th_context *ctx, void *object, const char *operation);
-    /* The parameters stay where they are: frees that memory. It may not have been allocated. */
+    /* The parameters stay where they are. Frees the memory of reserve, which may not have been called. */
     void (*unreserve)(th_context *ctx, void *object);
     /* The parameters are about to move. They still have their old values, type and entry. */
     void (*move)(th_context *ctx, void *object);
@@ -24,7 +24,8 @@ typedef struct th_parameter_observer {
 /* Makes an object an observer, until it is detached. It must be attached (tensor/attachment.h). */
 void th_observe_parameters(th_context *ctx, const void *object, const th_parameter_observer *observer);
 
-/* Each function calls the function of the same name of all observers of the context. th_observers_reserve stops at the first error. */
+/* Each function calls the function of the same name of all observers of the context. th_observers_reserve stops at the
+ * first error. */
 th_status th_observers_reserve(th_context *ctx, const char *operation);
 void th_observers_unreserve(th_context *ctx);
 void th_observers_move(th_context *ctx);

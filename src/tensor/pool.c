@@ -63,27 +63,27 @@ struct th_bump_page {
     size_t bytes, used; /* including this header */
 };
 
-void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
+void *th_bump_allocate(th_context *ctx, th_bump *bump, size_t bytes)
 {
     const size_t header = (sizeof(struct th_bump_page) + 15) / 16 * 16;
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    const size_t need = (bytes + 15) / 16 * 16;
+    const size_t rounded = (bytes + 15) / 16 * 16;
     struct th_bump_page *last = bump->current;
     for (struct th_bump_page *page = last ? last : bump->pages; page; page = page->next) {
-        if (page->bytes - page->used >= need) {
+        if (page->bytes - page->used >= rounded) {
             void *result = (char *)page + page->used;
-            page->used += need;
+            page->used += rounded;
             bump->current = page;
             return result;
         }
         last = page;
     }
-    const size_t size = header + need > TH_BUMP_PAGE ? header + need : (size_t)TH_BUMP_PAGE;
+    const size_t size = header + rounded > TH_BUMP_PAGE ? header + rounded : (size_t)TH_BUMP_PAGE;
     struct th_bump_page *page = th_allocate(ctx, size);
     if (page == NULL)
         return NULL;
-    *page = (struct th_bump_page){.bytes = size, .used = header + need};
+    *page = (struct th_bump_page){.bytes = size, .used = header + rounded};
     if (last)
         last->next = page;
     else
@@ -92,7 +92,7 @@ void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes)
     return (char *)page + header;
 }
 
-th_bump_mark th_bump_mark_now(const th_bump *bump)
+th_bump_mark th_bump_get_mark(const th_bump *bump)
 {
     return (th_bump_mark){bump->current, bump->current ? bump->current->used : 0};
 }

@@ -52,9 +52,9 @@ typedef struct th_bump_mark {
 } th_bump_mark;
 
 /* Allocates memory. Returns NULL if memory runs out. */
-void *th_bump_take(th_context *ctx, th_bump *bump, size_t bytes);
+void *th_bump_allocate(th_context *ctx, th_bump *bump, size_t bytes);
 /* Returns the current position. */
-th_bump_mark th_bump_mark_now(const th_bump *bump);
+th_bump_mark th_bump_get_mark(const th_bump *bump);
 /* Releases everything that was allocated after the mark. Keeps the pages. */
 void th_bump_rewind(th_bump *bump, th_bump_mark mark);
 /* Releases everything. Keeps the pages. */

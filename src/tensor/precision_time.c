@@ -24,9 +24,9 @@ typedef struct operands {
     size_t bytes; /* of all */
 } operands;
 
-static th_product product_of(const operands *o, bool stored)
+static th_product product_of(const operands *o, bool quantized)
 {
-    return (th_product){.m = stored ? 1 : ROWS,
+    return (th_product){.m = quantized ? 1 : ROWS,
                         .n = WIDTH,
                         .k = WIDTH,
                         .a = o->x,
@@ -35,25 +35,25 @@ static th_product product_of(const operands *o, bool stored)
                         .b = o->w,
                         .b_row = 1,
                         .b_col = WIDTH,
-                        .b_storage = stored ? TH_Q8_0 : (th_dtype)0,
+                        .b_storage = quantized ? TH_Q8_0 : (th_dtype)0,
                         .c = o->y,
                         .c_row = WIDTH,
                         .c_col = 1};
 }
 
-static size_t workspace_of(const th_machine *machine, bool stored)
+static size_t workspace_bytes(const th_machine *machine, bool quantized)
 {
     const operands none = {.x = NULL};
-    const th_product product = product_of(&none, stored);
+    const th_product product = product_of(&none, quantized);
     return th_product_workspace(machine, TH_FLOAT32, &product, 1);
 }
 
 /* Allocates the operands for both machines and fills them with small numbers. Returns false without memory. */
-static bool open_operands(th_context *ctx, operands *o, const th_machine *machine, bool stored)
+static bool allocate_operands(th_context *ctx, operands *o, const th_machine *machine, bool quantized)
 {
-    const size_t one = workspace_of(&machine[0], stored), other = workspace_of(&machine[1], stored);
+    const size_t first = workspace_bytes(&machine[0], quantized), second = workspace_bytes(&machine[1], quantized);
     const size_t numbers = sizeof(float) * ROWS * WIDTH, weights = sizeof(float) * WIDTH * WIDTH;
-    o->bytes = 2 * numbers + weights + (one > other ? one : other) + TH_ALIGNMENT;
+    o->bytes = 2 * numbers + weights + (first > second ? first : second) + TH_ALIGNMENT;
     o->x = th_allocate(ctx, o->bytes);
     if (o->x == NULL)
         return false;
@@ -63,38 +63,38 @@ static bool open_operands(th_context *ctx, operands *o, const th_machine *machin
     o->workspace += (TH_ALIGNMENT - (uintptr_t)o->workspace % TH_ALIGNMENT) % TH_ALIGNMENT;
     for (int i = 0; i < ROWS * WIDTH; i++)
         o->x[i] = (float)(i * 7 % 31 - 15) / 16;
-    if (!stored) {
+    if (!quantized) {
         memcpy(o->w, o->x, weights);
         return true;
     }
-    const size_t block = th_dtype_size(TH_Q8_0); /* a scale in float16, then the numbers */
-    const uint16_t scale = 0x2400;               /* 2^-6 */
+    const size_t block_bytes = th_dtype_size(TH_Q8_0); /* a scale in float16, then the numbers */
+    const uint16_t scale = 0x2400;                     /* 2^-6 */
     for (size_t i = 0; i < WIDTH * WIDTH / TH_BLOCK_NUMBERS; i++) {
-        char *at = (char *)o->w + i * block;
-        memcpy(at, &scale, sizeof scale);
-        for (size_t j = sizeof scale; j < block; j++)
-            at[j] = (char)((i + j) * 7 % 100);
+        char *block = (char *)o->w + i * block_bytes;
+        memcpy(block, &scale, sizeof scale);
+        for (size_t j = sizeof scale; j < block_bytes; j++)
+            block[j] = (char)((i + j) * 7 % 100);
     }
     return true;
 }
 
 /* Returns the nanoseconds of a round of products. */
-static double round_time(const th_machine *machine, const operands *o, bool stored)
+static double round_time(const th_machine *machine, const operands *o, bool quantized)
 {
-    const th_product product = product_of(o, stored);
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    for (int i = 0; i < (stored ? ROW_REPEATS : 1); i++)
+    const th_product product = product_of(o, quantized);
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (int i = 0; i < (quantized ? ROW_REPEATS : 1); i++)
         th_product_run(machine, TH_FLOAT32, &product, 1, o->workspace);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    return (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    return (double)(end.tv_sec - start.tv_sec) * 1e9 + (double)(end.tv_nsec - start.tv_nsec);
 }
 
-static double measure(const th_machine *machine, const operands *o, bool stored)
+static double relative_time(const th_machine *machine, const operands *o, bool quantized)
 {
     double least[2] = {0, 0};
     for (int i = 0; i < 2 * ROUNDS; i++) {
-        const double time = round_time(&machine[i % 2], o, stored);
+        const double time = round_time(&machine[i % 2], o, quantized);
         if (i < 2 || time < least[i % 2])
             least[i % 2] = time;
     }
@@ -118,12 +118,12 @@ double th_precision_time(th_context *ctx, th_precision precision)
     if (*time > 0)
         return *time;
     operands o;
-    const bool stored = precision == TH_PRECISION_INT8;
-    if (!open_operands(ctx, &o, machine, stored)) {
+    const bool quantized = precision == TH_PRECISION_INT8;
+    if (!allocate_operands(ctx, &o, machine, quantized)) {
         th_fail(ctx, TH_ERROR_MEMORY, "precision_time", "no memory for %zu bytes of a measurement", o.bytes);
         return 0;
     }
-    *time = measure(machine, &o, stored);
+    *time = relative_time(machine, &o, quantized);
     th_release(ctx, o.x, o.bytes);
     return *time;
 }

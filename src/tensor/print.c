@@ -7,31 +7,32 @@
 #include "tensor/decimal.h"
 #include "tensor/tensor.h"
 
-enum { WORD = 160 };
+enum { WORD_BYTES = 160 };
 
 /* The output: a file, or memory. Text that does not fit in the memory is cut off. */
-typedef struct sink {
+typedef struct output {
     FILE *file;
     char *text;
     size_t size;
     int64_t written;
-} sink;
+} output;
 
 /* The format of all numbers of the tensor. */
 typedef struct format {
     th_dtype dtype;
     bool scientific;
-    int precision;             /* maximum digits after the point; -1: no maximum */
-    int left, right, exponent; /* characters before the point (with the sign), after it, and of the exponent; integers
-                                  and bool use `left` only */
-    bool always_fraction;      /* "1.0" instead of "1.", as Python writes a single number */
+    int precision;      /* maximum digits after the point; -1: no maximum */
+    int whole_width;    /* characters before the point, with the sign; of an integer or a bool: all characters */
+    int fraction_width; /* characters after the point */
+    int exponent_width;
+    bool always_fraction; /* "1.0" instead of "1.", as Python writes a single number */
     /* properties of the shown numbers */
     bool finite, not_finite, minus_infinity;
     double smallest, largest; /* magnitudes, of the numbers that are finite and not 0 */
 } format;
 
 typedef struct printer {
-    sink out;
+    output out;
     const th_tensor_impl *t;
     th_print_options options;
     bool summarized;
@@ -45,7 +46,7 @@ typedef struct printer {
 
 static void emit(printer *p, const char *text, size_t n)
 {
-    sink *out = &p->out;
+    output *out = &p->out;
     if (out->file)
         fwrite(text, 1, n, out->file);
     else if ((size_t)out->written + 1 < out->size)
@@ -62,7 +63,7 @@ static void emit_repeated(printer *p, char c, int64_t n)
 
 /* -- iterating over the shown elements -- */
 
-typedef void element_task(format *f, const void *element);
+typedef void element_visitor(format *f, const void *element);
 
 /* Returns the next shown index after i. */
 static int64_t shown_after(const printer *p, int axis, int64_t i)
@@ -76,14 +77,14 @@ static const char *element_at(const printer *p, const char *data, int axis, int6
     return data + i * p->t->stride[axis] * (int64_t)th_dtype_size(p->t->dtype);
 }
 
-static void each_shown(printer *p, int axis, const char *data, element_task *task)
+static void for_each_shown(printer *p, int axis, const char *data, element_visitor *task)
 {
     if (axis == p->t->ndim) {
         task(&p->format, data);
         return;
     }
     for (int64_t i = 0; i < p->t->size[axis]; i = shown_after(p, axis, i))
-        each_shown(p, axis + 1, element_at(p, data, axis, i), task);
+        for_each_shown(p, axis + 1, element_at(p, data, axis, i), task);
 }
 
 /* -- numbers -- */
@@ -93,9 +94,9 @@ static bool is_single(const format *f)
     return f->dtype == TH_FLOAT32;
 }
 
-static int whole_text(const format *f, const void *element, char *word)
+static int format_integer(const format *f, const void *element, char *word)
 {
-    return snprintf(word, WORD, "%lld", (long long)th_integer_load(f->dtype, element));
+    return snprintf(word, WORD_BYTES, "%lld", (long long)th_integer_load(f->dtype, element));
 }
 
 static void find_range(format *f, const void *element)
@@ -130,48 +131,48 @@ static void find_real_widths(format *f, const void *element)
     if (!isfinite(value))
         return;
     const th_decimal digits = digits_of(f, value);
-    f->left = larger(f->left, digits.negative + (int)strlen(digits.whole));
-    f->right = larger(f->right, (int)strlen(digits.fraction));
-    f->exponent = larger(f->exponent, (int)strlen(digits.exponent));
+    f->whole_width = larger(f->whole_width, digits.negative + (int)strlen(digits.whole));
+    f->fraction_width = larger(f->fraction_width, (int)strlen(digits.fraction));
+    f->exponent_width = larger(f->exponent_width, (int)strlen(digits.exponent));
 }
 
-static void find_whole_width(format *f, const void *element)
+static void find_integer_width(format *f, const void *element)
 {
-    char word[WORD];
-    f->left = larger(f->left, whole_text(f, element, word));
+    char word[WORD_BYTES];
+    f->whole_width = larger(f->whole_width, format_integer(f, element, word));
 }
 
 /* Writes the number to word, in the format's width. Returns its length. */
-static int real_word(const format *f, double value, char *word)
+static int format_real(const format *f, double value, char *word)
 {
-    const int after_point = f->right + (f->scientific ? 2 + f->exponent : 0);
+    const int after_point = f->fraction_width + (f->scientific ? 2 + f->exponent_width : 0);
     if (!isfinite(value))
-        return snprintf(word, WORD, "%*s", f->left + 1 + after_point,
+        return snprintf(word, WORD_BYTES, "%*s", f->whole_width + 1 + after_point,
                         isnan(value) ? "nan"
                         : value < 0  ? "-inf"
                                      : "inf");
-    const th_decimal digits = f->scientific ? th_decimal_exact(value, f->right) : digits_of(f, value);
-    char whole[TH_DECIMAL_PART + 1];
+    const th_decimal digits = f->scientific ? th_decimal_exact(value, f->fraction_width) : digits_of(f, value);
+    char whole[TH_DECIMAL_DIGITS + 1];
     snprintf(whole, sizeof whole, "%s%s", digits.negative ? "-" : "", digits.whole);
     if (!f->scientific) {
-        const char *last = f->always_fraction && !digits.fraction[0] ? "0" : digits.fraction;
-        return snprintf(word, WORD, "%*s.%-*s", f->left, whole, f->right, last);
+        const char *fraction = f->always_fraction && !digits.fraction[0] ? "0" : digits.fraction;
+        return snprintf(word, WORD_BYTES, "%*s.%-*s", f->whole_width, whole, f->fraction_width, fraction);
     }
-    const char *point = f->always_fraction && f->right == 0 ? "" : ".";
-    const int missing = f->exponent - (int)strlen(digits.exponent);
-    return snprintf(word, WORD, "%*s%s%se%c%.*s%s", f->left, whole, point, digits.fraction,
-                    digits.exponent_negative ? '-' : '+', missing, "00000000", digits.exponent);
+    const char *point = f->always_fraction && f->fraction_width == 0 ? "" : ".";
+    const int zeros = f->exponent_width - (int)strlen(digits.exponent);
+    return snprintf(word, WORD_BYTES, "%*s%s%se%c%.*s%s", f->whole_width, whole, point, digits.fraction,
+                    digits.exponent_negative ? '-' : '+', zeros, "00000000", digits.exponent);
 }
 
-static int element_word(const format *f, const void *element, char *word)
+static int format_element(const format *f, const void *element, char *word)
 {
     if (th_is_floating(f->dtype))
-        return real_word(f, th_number_load(f->dtype, element), word);
+        return format_real(f, th_number_load(f->dtype, element), word);
     if (f->dtype == TH_BOOL)
-        return snprintf(word, WORD, "%*s", f->left, th_integer_load(TH_BOOL, element) ? "True" : "False");
-    char digits[WORD];
-    whole_text(f, element, digits);
-    return snprintf(word, WORD, "%*s", f->left, digits);
+        return snprintf(word, WORD_BYTES, "%*s", f->whole_width, th_integer_load(TH_BOOL, element) ? "True" : "False");
+    char digits[WORD_BYTES];
+    format_integer(f, element, digits);
+    return snprintf(word, WORD_BYTES, "%*s", f->whole_width, digits);
 }
 
 /* Returns true if NumPy uses scientific notation: the magnitudes are large, small or far apart. Computes in the
@@ -191,18 +192,18 @@ static void find_format(printer *p, const char *data, bool as_python)
     f->dtype = p->t->dtype;
     f->precision = as_python ? -1 : p->options.precision;
     if (f->dtype == TH_BOOL) {
-        f->left = p->t->ndim > 0 ? 5 : 0;
+        f->whole_width = p->t->ndim > 0 ? 5 : 0;
     } else if (!th_is_floating(f->dtype)) {
-        each_shown(p, 0, data, find_whole_width);
+        for_each_shown(p, 0, data, find_integer_width);
     } else {
-        each_shown(p, 0, data, find_range);
+        for_each_shown(p, 0, data, find_range);
         f->always_fraction = as_python;
         f->scientific = as_python ? f->largest > 0 && (f->smallest < 1e-4 || f->largest >= (is_single(f) ? 1e6 : 1e16))
                                   : needs_exponent(f);
-        each_shown(p, 0, data, find_real_widths);
+        for_each_shown(p, 0, data, find_real_widths);
         if (f->not_finite && !as_python) {
-            const int after_point = 1 + f->right + (f->scientific ? 2 + f->exponent : 0);
-            f->left = larger(f->left, 3 + f->minus_infinity - after_point);
+            const int after_point = 1 + f->fraction_width + (f->scientific ? 2 + f->exponent_width : 0);
+            f->whole_width = larger(f->whole_width, 3 + f->minus_infinity - after_point);
         }
     }
 }
@@ -229,12 +230,12 @@ static void put_word(printer *p, const char *word, int length, int64_t indent, i
 static void put_row(printer *p, const char *data, int axis)
 {
     const int64_t indent = axis + 1, width = p->options.line_width - axis - 1, size = p->t->size[axis];
-    char word[WORD];
+    char word[WORD_BYTES];
     p->length = indent;
     p->spaces = 0;
     for (int64_t i = 0, next; i < size; i = next) {
         next = shown_after(p, axis, i);
-        put_word(p, word, element_word(&p->format, element_at(p, data, axis, i), word), indent, width);
+        put_word(p, word, format_element(&p->format, element_at(p, data, axis, i), word), indent, width);
         for (int gap = 0; gap < (next > i + 1) + (next < size); gap++) {
             p->length++; /* the separator */
             p->spaces++;
@@ -279,14 +280,14 @@ static void put_tensor(printer *p)
         find_format(p, data, false);
         put_array(p, data, 0);
     } else {
-        char word[WORD];
+        char word[WORD_BYTES];
         find_format(p, data, p->options.precision < 0);
-        emit(p, word, (size_t)element_word(&p->format, data, word));
+        emit(p, word, (size_t)format_element(&p->format, data, word));
     }
 }
 
 /* Checks the operands and fills in default options. The default precision of a single number is -1: all its digits. */
-static bool prepare(printer *p, const th_tensor *handle, const char *operation, const th_print_options *options)
+static bool check_operands(printer *p, const th_tensor *handle, const char *operation, const th_print_options *options)
 {
     const th_tensor_impl *t = th_usable(handle, NULL, operation, "t");
     if (t == NULL)
@@ -319,8 +320,8 @@ static bool prepare(printer *p, const th_tensor *handle, const char *operation, 
 th_status th_print(th_tensor *t, FILE *file, const th_print_options *options)
 {
     printer p = {.out = {.file = file}};
-    if (!prepare(&p, t, "print", options))
-        return th_refused(t);
+    if (!check_operands(&p, t, "print", options))
+        return th_pending_status(t);
     if (file == NULL)
         return th_fail(p.t->ctx, TH_ERROR_ARGUMENT, "print", "the file is NULL");
     put_tensor(&p);
@@ -331,7 +332,7 @@ th_status th_print(th_tensor *t, FILE *file, const th_print_options *options)
 int64_t th_print_text(th_tensor *t, char *text, size_t size, const th_print_options *options)
 {
     printer p = {.out = {.text = text, .size = text ? size : 0}};
-    if (!prepare(&p, t, "print_text", options))
+    if (!check_operands(&p, t, "print_text", options))
         return -1;
     put_tensor(&p);
     if (p.out.size > 0)

@@ -7,8 +7,8 @@
 #include "tensor/checked.h"
 #include "tensor/elementwise.h"
 
-/* One call of a stream that fills contiguous elements, in pieces. */
-typedef struct draw {
+/* Random numbers of one call of a stream that fill contiguous elements, in pieces. */
+typedef struct random_fill {
     th_philox random;
     const th_kernels *kernels;
     void *data;
@@ -16,45 +16,45 @@ typedef struct draw {
     double a, b;    /* low and high, or mean and standard deviation */
     int64_t low;    /* of integers */
     uint64_t range; /* of integers: high - low */
-} draw;
+} random_fill;
 
-typedef struct drawing {
+typedef struct fill_request {
     const char *operation;
     th_piece_task *task;
-    draw draw;
-} drawing;
+    random_fill fill;
+} fill_request;
 
-static char *piece_data(const draw *d, int64_t begin)
+static char *piece_data(const random_fill *fill, int64_t begin)
 {
-    return (char *)d->data + (size_t)begin * th_dtype_size(d->dtype);
+    return (char *)fill->data + (size_t)begin * th_dtype_size(fill->dtype);
 }
 
 /* Rounding low + (high - low) u, u < 1, can give high, which is outside the range. It is replaced by the next smaller
  * number. */
 static void draw_uniform(const void *shared, int64_t begin, int64_t end)
 {
-    const draw *d = shared;
-    void *data = piece_data(d, begin);
-    d->kernels->random_uniform(end - begin, data, begin, &d->random, d->a, d->b);
-    if (!(d->a < d->b))
+    const random_fill *fill = shared;
+    void *data = piece_data(fill, begin);
+    fill->kernels->random_uniform(end - begin, data, begin, &fill->random, fill->a, fill->b);
+    if (!(fill->a < fill->b))
         return;
-    if (d->dtype == TH_FLOAT32) {
+    if (fill->dtype == TH_FLOAT32) {
         float *y = data;
-        const float high = (float)d->b, below = nextafterf(high, (float)d->a);
+        const float high = (float)fill->b, below = nextafterf(high, (float)fill->a);
         for (int64_t i = 0; i < end - begin; i++)
             y[i] = y[i] < high ? y[i] : below;
     } else {
         double *y = data;
-        const double below = nextafter(d->b, d->a);
+        const double below = nextafter(fill->b, fill->a);
         for (int64_t i = 0; i < end - begin; i++)
-            y[i] = y[i] < d->b ? y[i] : below;
+            y[i] = y[i] < fill->b ? y[i] : below;
     }
 }
 
 static void draw_normal(const void *shared, int64_t begin, int64_t end)
 {
-    const draw *d = shared;
-    d->kernels->random_normal(end - begin, piece_data(d, begin), begin, &d->random, d->a, d->b);
+    const random_fill *fill = shared;
+    fill->kernels->random_normal(end - begin, piece_data(fill, begin), begin, &fill->random, fill->a, fill->b);
 }
 
 __extension__ typedef unsigned __int128 uint128;
@@ -63,81 +63,82 @@ __extension__ typedef unsigned __int128 uint128;
  * distribution differs from uniform by less than range / 2^64. */
 static void draw_integers(const void *shared, int64_t begin, int64_t end)
 {
-    const draw *d = shared;
+    const random_fill *fill = shared;
     uint32_t words[4];
     for (int64_t i = begin; i < end; i++) {
         const uint64_t block = (uint64_t)i / 2;
         if (i % 2 == 0 || i == begin)
-            th_philox_block(&d->random, (uint32_t)block, (uint32_t)(block >> 32), words);
+            th_philox_block(&fill->random, (uint32_t)block, (uint32_t)(block >> 32), words);
         const uint64_t u = (uint64_t)words[i % 2 * 2 + 1] << 32 | words[i % 2 * 2];
-        const uint64_t offset = (uint64_t)(((uint128)u * d->range) >> 64);
-        const int64_t value = (int64_t)((uint64_t)d->low + offset);
-        if (d->dtype == TH_INT32)
-            ((int32_t *)d->data)[i] = (int32_t)value;
+        const uint64_t offset = (uint64_t)(((uint128)u * fill->range) >> 64);
+        const int64_t value = (int64_t)((uint64_t)fill->low + offset);
+        if (fill->dtype == TH_INT32)
+            ((int32_t *)fill->data)[i] = (int32_t)value;
         else
-            ((int64_t *)d->data)[i] = value;
+            ((int64_t *)fill->data)[i] = value;
     }
 }
 
 /* Fills t in row-major order. If t has another layout, a block of step_memory is filled first and then copied to t. */
-static th_status fill(th_tensor_impl *t, th_stream stream, drawing *work)
+static th_status fill_tensor(th_tensor_impl *t, th_stream stream, fill_request *request)
 {
     th_context *ctx = t->ctx;
-    if (th_check_writable(t, work->operation) != TH_OK)
+    if (th_check_writable(t, request->operation) != TH_OK)
         return ctx->error;
     const int64_t numel = th_tensor_numel(t);
-    const bool contiguous = th_strides_contiguous(t->ndim, t->size, t->stride);
-    th_array drawn = th_tensor_array(t);
+    const bool contiguous = th_strides_are_contiguous(t->ndim, t->size, t->stride);
+    th_array target = th_tensor_array(t);
     th_block *block = NULL;
     if (!contiguous) {
         size_t bytes;
         if (!th_checked_bytes(numel, th_dtype_size(t->dtype), &bytes))
-            return th_fail(ctx, TH_ERROR_SHAPE, work->operation, "the size in bytes overflows");
-        block = th_take_block(ctx, &ctx->step_memory, bytes, work->operation);
+            return th_fail(ctx, TH_ERROR_SHAPE, request->operation, "the size in bytes overflows");
+        block = th_block_new(ctx, &ctx->step_memory, bytes, request->operation);
         if (block == NULL)
             return TH_ERROR_MEMORY;
-        drawn.data = th_block_data(block);
-        th_contiguous_strides(t->ndim, t->size, drawn.stride);
+        target.data = th_block_data(block);
+        th_compute_contiguous_strides(t->ndim, t->size, target.stride);
     }
-    const th_random_call call = th_random_next(ctx, stream);
-    const bool replaced = ctx->weights_follow && stream == TH_STREAM_INITIALIZATION;
-    if (drawn.data && numel > 0 && !replaced) {
-        work->draw.random = (th_philox){.key = {call.key[0], call.key[1]}, .call = call.call, .step = call.step};
-        work->draw.kernels = th_context_kernels(ctx, t->dtype);
-        work->draw.data = drawn.data;
-        work->draw.dtype = t->dtype;
-        th_for_pieces(ctx, numel, work->task, &work->draw);
+    const th_random_call call = th_random_next_call(ctx, stream);
+    const bool skipped = ctx->skip_initialization && stream == TH_STREAM_INITIALIZATION;
+    if (target.data && numel > 0 && !skipped) {
+        request->fill.random = (th_philox){.key = {call.key[0], call.key[1]}, .call = call.call, .step = call.step};
+        request->fill.kernels = th_context_kernels(ctx, t->dtype);
+        request->fill.data = target.data;
+        request->fill.dtype = t->dtype;
+        th_for_pieces(ctx, numel, request->task, &request->fill);
     }
     if (block) {
         const th_array to = th_tensor_array(t);
-        th_copy_array(ctx, &to, &drawn, false);
+        th_copy_array(ctx, &to, &target, false);
         th_block_free(&ctx->step_memory, block);
     }
-    th_storage_changed(t->storage);
+    th_storage_mark_changed(t->storage);
     return TH_OK;
 }
 
-static bool finite_in(th_dtype dtype, double value)
+static bool is_finite_in(th_dtype dtype, double value)
 {
     return isfinite(dtype == TH_FLOAT32 ? (double)(float)value : value);
 }
 
 th_status th_draw_uniform(th_tensor_impl *t, th_stream stream, const char *operation, double low, double high)
 {
-    if (!(low <= high) || !finite_in(t->dtype, low) || !finite_in(t->dtype, high) || !finite_in(t->dtype, high - low))
+    if (!(low <= high) || !is_finite_in(t->dtype, low) || !is_finite_in(t->dtype, high) ||
+        !is_finite_in(t->dtype, high - low))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "%g to %g is not a range of %s numbers", low, high,
                        th_dtype_name(t->dtype));
-    return fill(t, stream, &(drawing){operation, draw_uniform, {.a = low, .b = high}});
+    return fill_tensor(t, stream, &(fill_request){operation, draw_uniform, {.a = low, .b = high}});
 }
 
 th_status th_draw_normal(th_tensor_impl *t, th_stream stream, const char *operation, double mean,
                          double standard_deviation)
 {
-    if (!finite_in(t->dtype, mean) || !(standard_deviation >= 0) || !finite_in(t->dtype, standard_deviation))
+    if (!is_finite_in(t->dtype, mean) || !(standard_deviation >= 0) || !is_finite_in(t->dtype, standard_deviation))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation,
                        "a mean of %g with a standard deviation of %g cannot be drawn in %s", mean, standard_deviation,
                        th_dtype_name(t->dtype));
-    return fill(t, stream, &(drawing){operation, draw_normal, {.a = mean, .b = standard_deviation}});
+    return fill_tensor(t, stream, &(fill_request){operation, draw_normal, {.a = mean, .b = standard_deviation}});
 }
 
 th_status th_draw_integers(th_tensor_impl *t, th_stream stream, const char *operation, int64_t low, int64_t high)
@@ -148,5 +149,6 @@ th_status th_draw_integers(th_tensor_impl *t, th_stream stream, const char *oper
     if (t->dtype == TH_INT32 && (low < INT32_MIN || high - 1 > INT32_MAX))
         return th_fail(t->ctx, TH_ERROR_ARGUMENT, operation, "int32 cannot hold all integers in [%lld, %lld)",
                        (long long)low, (long long)high);
-    return fill(t, stream, &(drawing){operation, draw_integers, {.low = low, .range = (uint64_t)high - (uint64_t)low}});
+    return fill_tensor(
+        t, stream, &(fill_request){operation, draw_integers, {.low = low, .range = (uint64_t)high - (uint64_t)low}});
 }

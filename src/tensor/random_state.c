@@ -11,7 +11,7 @@ uint64_t th_stream_key(uint64_t seed, th_stream stream)
     return th_mix64(th_splitmix64_start(seed) + (uint64_t)stream * th_golden);
 }
 
-th_random_call th_random_next(th_context *ctx, th_stream stream)
+th_random_call th_random_next_call(th_context *ctx, th_stream stream)
 {
     uint64_t key = th_stream_key(ctx->seed, stream);
     if (ctx->shard > 0)
@@ -46,18 +46,18 @@ void th_set_step(th_context *ctx, int64_t step)
                 (long long)step);
     } else if (ctx) {
         ctx->step = step - 1;
-        th_random_step_done(ctx);
+        th_random_finish_step(ctx);
     }
 }
 
-void th_random_shard(th_context *ctx, int shard, const uint32_t calls[TH_STREAM_COUNT])
+void th_random_begin_shard(th_context *ctx, int shard, const uint32_t calls[TH_STREAM_COUNT])
 {
     ctx->shard = shard;
     memcpy(ctx->calls, calls, sizeof ctx->calls);
     ctx->calls_at_clear = calls[TH_STREAM_DROPOUT];
 }
 
-void th_random_step_done(th_context *ctx)
+void th_random_finish_step(th_context *ctx)
 {
     ctx->step_failed = false;
     ctx->shard = 0;
@@ -65,7 +65,7 @@ void th_random_step_done(th_context *ctx)
     reset_calls(ctx);
 }
 
-void th_random_step_refused(th_context *ctx)
+void th_random_repeat_step(th_context *ctx)
 {
     ctx->shard = 0;
     ctx->calls[TH_STREAM_DROPOUT] = 0;

@@ -22,12 +22,12 @@ TH_PRIVATE_API void th_random_state_set(th_context *ctx, const th_random_state *
 /* Returns the Philox key of a stream. */
 TH_PRIVATE_API uint64_t th_stream_key(uint64_t seed, th_stream stream);
 /* Returns the next call of a stream and counts it. In evaluation, operations draw nothing and do not call it. */
-th_random_call th_random_next(th_context *ctx, th_stream stream);
+th_random_call th_random_next_call(th_context *ctx, th_stream stream);
 /* Begins a shard of a step: its calls follow `calls`, the counts at the start of the step's first shard. */
-void th_random_shard(th_context *ctx, int shard, const uint32_t calls[TH_STREAM_COUNT]);
+void th_random_begin_shard(th_context *ctx, int shard, const uint32_t calls[TH_STREAM_COUNT]);
 /* Increments the step after a successful optimizer step, and resets the calls of every stream. */
-void th_random_step_done(th_context *ctx);
+void th_random_finish_step(th_context *ctx);
 /* Resets the dropout calls after a refused optimizer step, so that the repeated step draws the same numbers. */
-void th_random_step_refused(th_context *ctx);
+void th_random_repeat_step(th_context *ctx);
 
 #endif

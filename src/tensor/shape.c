@@ -10,7 +10,7 @@
 
 /* -- strides -- */
 
-bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
+bool th_strides_are_contiguous(int ndim, const int64_t *size, const int64_t *stride)
 {
     uint64_t expected = 1;
     bool dense = true;
@@ -23,7 +23,7 @@ bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride)
     return dense;
 }
 
-static void swap(int64_t *list, int at)
+static void swap_with_outer(int64_t *list, int at)
 {
     const int64_t outer = list[at - 1];
     list[at - 1] = list[at];
@@ -39,9 +39,9 @@ void th_sort_dimensions(int ndim, int64_t *size, int arrays, int64_t *const *str
 {
     for (int d = 1; d < ndim; d++) { /* insertion sort: most arrays are sorted already */
         for (int at = d; at > 0 && magnitude(stride[0][at - 1]) < magnitude(stride[0][at]); at--) {
-            swap(size, at);
+            swap_with_outer(size, at);
             for (int i = 0; i < arrays; i++)
-                swap(stride[i], at);
+                swap_with_outer(stride[i], at);
         }
     }
 }
@@ -64,7 +64,7 @@ int th_merge_dimensions(int ndim, int64_t *size, int arrays, int64_t *const *str
 }
 
 /* Sorted by stride, each stride must exceed the largest offset that the smaller ones reach together. */
-bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
+bool th_strides_are_distinct(int ndim, const int64_t *size, const int64_t *stride)
 {
     int64_t reach = 0;
     int d = ndim - 1;
@@ -95,7 +95,7 @@ bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride)
 
 /* Unsigned arithmetic: callers reject sizes whose product overflows only afterwards, and signed overflow is
  * undefined. */
-void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
+void th_compute_contiguous_strides(int ndim, const int64_t *size, int64_t *stride)
 {
     uint64_t step = 1;
     for (int i = ndim - 1; i >= 0; i--) {
@@ -118,7 +118,7 @@ int64_t th_array_numel(const th_array *array)
 
 bool th_array_contiguous(const th_array *array)
 {
-    return th_strides_contiguous(array->ndim, array->size, array->stride);
+    return th_strides_are_contiguous(array->ndim, array->size, array->stride);
 }
 
 /* -- axes and broadcasting -- */
@@ -131,29 +131,29 @@ bool th_normalize_axis(int *axis, int ndim)
     return true;
 }
 
-th_array th_array_axes(const th_array *array, uint32_t axes)
+th_array th_select_axes(const th_array *array, uint32_t axes)
 {
-    th_array part = {.given = array->given, .data = array->data, .dtype = array->dtype};
+    th_array view = {.given = array->given, .data = array->data, .dtype = array->dtype};
     bool named = false;
     for (int i = 0; i < array->ndim; i++) {
         if (!(axes >> i & 1))
             continue;
-        part.size[part.ndim] = array->size[i];
-        part.stride[part.ndim] = array->stride[i];
-        part.axes[part.ndim++] = array->axes[0] ? array->axes[i] : ' ';
+        view.size[view.ndim] = array->size[i];
+        view.stride[view.ndim] = array->stride[i];
+        view.axes[view.ndim++] = array->axes[0] ? array->axes[i] : ' ';
         named |= array->axes[0] && array->axes[i] != ' ';
     }
-    part.axes[named ? part.ndim : 0] = 0;
-    return part;
+    view.axes[named ? view.ndim : 0] = 0;
+    return view;
 }
 
 th_array th_broadcast_array(const th_array *array, int ndim, const int64_t *size)
 {
     th_array result = {.given = array->given, .data = array->data, .dtype = array->dtype, .ndim = ndim};
     for (int i = 0; i < ndim; i++) {
-        const int own = i - (ndim - array->ndim);
+        const int own_axis = i - (ndim - array->ndim);
         result.size[i] = size[i];
-        result.stride[i] = own >= 0 && array->size[own] != 1 ? array->stride[own] : 0;
+        result.stride[i] = own_axis >= 0 && array->size[own_axis] != 1 ? array->stride[own_axis] : 0;
     }
     return result;
 }

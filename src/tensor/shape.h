@@ -9,7 +9,7 @@
 bool th_normalize_axis(int *axis, int ndim);
 
 /* Returns the view of an array that has only the axes whose bits are set; index 0 is selected along the others. */
-th_array th_array_axes(const th_array *array, uint32_t axes);
+th_array th_select_axes(const th_array *array, uint32_t axes);
 
 /* -- dimensions of arrays that are traversed together --
  * stride[i][d] is the stride of array i along dimension d. The functions change size and stride in place. */
@@ -21,12 +21,12 @@ void th_sort_dimensions(int ndim, int64_t *size, int arrays, int64_t *const *str
 int th_merge_dimensions(int ndim, int64_t *size, int arrays, int64_t *const *stride);
 
 /* Returns true if the array is row-major without gaps. */
-TH_PRIVATE_API bool th_strides_contiguous(int ndim, const int64_t *size, const int64_t *stride);
+TH_PRIVATE_API bool th_strides_are_contiguous(int ndim, const int64_t *size, const int64_t *stride);
 /* Returns true if no two elements share memory. Also returns false for some interleaved layouts whose elements are
  * distinct; no function of the library makes them. */
-bool th_strides_distinct(int ndim, const int64_t *size, const int64_t *stride);
+bool th_strides_are_distinct(int ndim, const int64_t *size, const int64_t *stride);
 /* Computes the strides of a row-major array without gaps. */
-void th_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
+void th_compute_contiguous_strides(int ndim, const int64_t *size, int64_t *stride);
 
 /* -- broadcasting, as in NumPy: shapes are aligned at the last axis -- */
 

@@ -51,7 +51,7 @@ static uint16_t round_half(half_format f, double value)
 }
 
 /* Returns the number with the largest magnitude in a block, the first one of several; NaN if a number is not finite. */
-static float extreme(const float *values)
+static float largest_magnitude(const float *values)
 {
     float found = 0;
     for (int i = 0; i < TH_BLOCK_NUMBERS; i++) {
@@ -62,14 +62,14 @@ static float extreme(const float *values)
     return found;
 }
 
-static void read_block(const double *values, float *block)
+static void round_block_to_float32(const double *values, float *block)
 {
     for (int i = 0; i < TH_BLOCK_NUMBERS; i++)
         block[i] = (float)values[i];
 }
 
 /* Rounds x / scale to -127 .. 127. 1 / scale is infinite for the smallest scales, and then 0 / scale is NaN. */
-static int8_t eight_bits(float x, float inverse)
+static int8_t round_to_8_bits(float x, float inverse)
 {
     const float number = roundf(x * inverse);
     return (int8_t)(number >= 127 ? 127 : number <= -127 ? -127 : isnan(number) ? 0 : (int)number);
@@ -79,36 +79,36 @@ static int8_t eight_bits(float x, float inverse)
 static void round_q8_0(const double *values, th_q8_0 *to)
 {
     float x[TH_BLOCK_NUMBERS];
-    read_block(values, x);
-    const float scale = fabsf(extreme(x)) / 127, inverse = scale > 0 ? 1 / scale : 0;
+    round_block_to_float32(values, x);
+    const float scale = fabsf(largest_magnitude(x)) / 127, inverse = scale > 0 ? 1 / scale : 0;
     to->scale = round_half(float16_format, (double)scale);
     for (int i = 0; i < TH_BLOCK_NUMBERS; i++)
-        to->number[i] = isnan(scale) ? 0 : eight_bits(x[i], inverse);
+        to->number[i] = isnan(scale) ? 0 : round_to_8_bits(x[i], inverse);
 }
 
 /* Returns floor(x / scale + 8.5) in 0 .. 15. The product is not rounded before the addition, as with fused
  * multiply-add: ggml's reference is compiled so on most processors, and the package gguf computes so. */
-static uint8_t four_bits(float x, float inverse)
+static uint8_t round_to_4_bits(float x, float inverse)
 {
     const float number = (float)((double)x * (double)inverse + 8.5);
     return (uint8_t)(number >= 15 ? 15 : number > 0 ? (int)number : 0);
 }
 
-/* scale = extreme / -8, number = x / scale + 8 */
+/* scale = (number of largest magnitude) / -8, number = x / scale + 8 */
 static void round_q4_0(const double *values, th_q4_0 *to)
 {
     float x[TH_BLOCK_NUMBERS];
-    read_block(values, x);
-    const float scale = extreme(x) / -8, inverse = scale > 0 || scale < 0 ? 1 / scale : 0;
+    round_block_to_float32(values, x);
+    const float scale = largest_magnitude(x) / -8, inverse = scale > 0 || scale < 0 ? 1 / scale : 0;
     to->scale = round_half(float16_format, (double)scale);
     for (int i = 0; i < TH_BLOCK_NUMBERS / 2; i++) {
-        const uint8_t low = isnan(scale) ? 8 : four_bits(x[i], inverse);
-        const uint8_t high = isnan(scale) ? 8 : four_bits(x[i + TH_BLOCK_NUMBERS / 2], inverse);
+        const uint8_t low = isnan(scale) ? 8 : round_to_4_bits(x[i], inverse);
+        const uint8_t high = isnan(scale) ? 8 : round_to_4_bits(x[i + TH_BLOCK_NUMBERS / 2], inverse);
         to->pair[i] = (uint8_t)(low | high << 4);
     }
 }
 
-void th_storage_store(int64_t n, th_dtype dtype, void *to, const double *values)
+void th_round_to_storage_type(int64_t n, th_dtype dtype, void *to, const double *values)
 {
     uint16_t *halves = to;
     if (dtype == TH_BFLOAT16 || dtype == TH_FLOAT16)
@@ -122,7 +122,7 @@ void th_storage_store(int64_t n, th_dtype dtype, void *to, const double *values)
             round_q4_0(values + i * TH_BLOCK_NUMBERS, (th_q4_0 *)to + i);
 }
 
-void th_storage_load(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
+void th_load_storage_type(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
 {
     th_context_kernels(ctx, TH_FLOAT64)->storage_load(n, (int)dtype, from, values);
 }
@@ -158,12 +158,12 @@ typedef struct conversion {
 } conversion;
 
 /* Loads n numbers of a storage type or a floating type. */
-static void load(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
+static void load_numbers(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values)
 {
     if (th_is_storage(dtype))
-        th_storage_load(ctx, n, dtype, from, values);
+        th_load_storage_type(ctx, n, dtype, from, values);
     else
-        th_convert_run(n, TH_FLOAT64, values, dtype, from);
+        th_convert_elements(n, TH_FLOAT64, values, dtype, from);
 }
 
 static void convert_rows(void *shared, int64_t first, int64_t end, int worker)
@@ -172,21 +172,25 @@ static void convert_rows(void *shared, int64_t first, int64_t end, int worker)
     const conversion *c = shared;
     for (int64_t index = first; index < end; index++) {
         const row from = row_of(c->from, index), to = row_of(c->to, index);
-        for (int64_t at = 0; at < c->width; at += CHUNK) {
-            const int64_t n = th_smaller(c->width - at, CHUNK);
+        for (int64_t begin = 0; begin < c->width; begin += CHUNK) {
+            const int64_t n = th_smaller(c->width - begin, CHUNK);
             double values[CHUNK];
             _Alignas(8) char elements[CHUNK * sizeof(double)];
-            const int64_t read = at / th_dtype_numbers(from.dtype), reads = n / th_dtype_numbers(from.dtype);
-            th_move_run(reads, from.element, elements, from.element, from.first + read * from.stride, from.stride);
+            const int64_t source_index = begin / th_dtype_numbers(from.dtype),
+                          source_count = n / th_dtype_numbers(from.dtype);
+            th_copy_strided(source_count, from.element, elements, from.element, from.first + source_index * from.stride,
+                            from.stride);
             if (th_is_floating(to.dtype)) {
                 th_context_kernels(c->ctx, to.dtype)->storage_load(n, (int)from.dtype, elements, values);
                 memcpy(elements, values, (size_t)(n * to.element));
             } else {
-                load(c->ctx, n, from.dtype, elements, values);
-                th_storage_store(n, to.dtype, elements, values);
+                load_numbers(c->ctx, n, from.dtype, elements, values);
+                th_round_to_storage_type(n, to.dtype, elements, values);
             }
-            const int64_t written = at / th_dtype_numbers(to.dtype), writes = n / th_dtype_numbers(to.dtype);
-            th_move_run(writes, to.element, to.first + written * to.stride, to.stride, elements, to.element);
+            const int64_t destination_index = begin / th_dtype_numbers(to.dtype),
+                          destination_count = n / th_dtype_numbers(to.dtype);
+            th_copy_strided(destination_count, to.element, to.first + destination_index * to.stride, to.stride,
+                            elements, to.element);
         }
     }
 }
@@ -202,7 +206,7 @@ void th_convert_storage(const th_context *ctx, const th_array *destination, cons
         th_for_rows(ctx, rows, 4 * c.width, convert_rows, &c);
 }
 
-bool th_storage_size(th_dtype from, int64_t size, th_dtype to, int64_t *result)
+bool th_converted_size(th_dtype from, int64_t size, th_dtype to, int64_t *result)
 {
     int64_t numbers;
     if (!th_checked_multiply(size, th_dtype_numbers(from), &numbers) || numbers % th_dtype_numbers(to) != 0)

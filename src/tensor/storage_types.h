@@ -12,9 +12,9 @@
 #include "tapehead/op.h"
 
 /* Stores n numbers, whole elements of the storage type dtype, contiguously. */
-TH_PRIVATE_API void th_storage_store(int64_t n, th_dtype dtype, void *to, const double *values);
+TH_PRIVATE_API void th_round_to_storage_type(int64_t n, th_dtype dtype, void *to, const double *values);
 /* Loads n numbers, whole elements of the storage type dtype. */
-void th_storage_load(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values);
+void th_load_storage_type(const th_context *ctx, int64_t n, th_dtype dtype, const void *from, double *values);
 
 /* destination = source. At least one has a storage type, the other one a storage type or a floating type. Both have the
  * same axes, and the same numbers along the last one. */
@@ -22,6 +22,6 @@ void th_convert_storage(const th_context *ctx, const th_array *destination, cons
 
 /* Computes the size of the last axis, in elements of type `to`, of an array whose last axis has `size` elements of type
  * `from`. Returns false if the numbers are not whole elements, or overflow. */
-bool th_storage_size(th_dtype from, int64_t size, th_dtype to, int64_t *result);
+bool th_converted_size(th_dtype from, int64_t size, th_dtype to, int64_t *result);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "tensor/shape.h"
 
-static bool build(th_iterator *iterator, bool row_major, const th_array *first, int n_others,
-                  const th_array *const *other)
+static bool build_iterator(th_iterator *iterator, bool row_major, const th_array *first, int n_others,
+                           const th_array *const *other)
 {
     const th_array *array[TH_ITERATOR_ARRAYS] = {first};
     int64_t *stride[TH_ITERATOR_ARRAYS];
@@ -28,10 +28,10 @@ static bool build(th_iterator *iterator, bool row_major, const th_array *first, 
     for (int axis = 0; axis < axes; axis++) {
         int64_t size = 1;
         for (int i = 0; i < arrays; i++) {
-            const int own = axis - axes + array[i]->ndim;
-            const bool broadcast = own < 0 || array[i]->size[own] == 1;
-            size = broadcast ? size : array[i]->size[own];
-            stride[i][ndim] = broadcast ? 0 : array[i]->stride[own] * iterator->array[i].element;
+            const int own_axis = axis - axes + array[i]->ndim;
+            const bool broadcast = own_axis < 0 || array[i]->size[own_axis] == 1;
+            size = broadcast ? size : array[i]->size[own_axis];
+            stride[i][ndim] = broadcast ? 0 : array[i]->stride[own_axis] * iterator->array[i].element;
         }
         if (size == 0)
             return false;
@@ -54,24 +54,24 @@ static bool build(th_iterator *iterator, bool row_major, const th_array *first, 
 
 bool th_iterator_build(th_iterator *iterator, const th_array *first, int n_others, const th_array *const *other)
 {
-    return build(iterator, false, first, n_others, other);
+    return build_iterator(iterator, false, first, n_others, other);
 }
 
 bool th_iterator_build_row_major(th_iterator *iterator, const th_array *first, int n_others,
                                  const th_array *const *other)
 {
-    return build(iterator, true, first, n_others, other);
+    return build_iterator(iterator, true, first, n_others, other);
 }
 
 void th_iterator_seek(const th_iterator *iterator, int64_t element, th_iterator_position *position)
 {
     for (int i = 0; i < iterator->arrays; i++)
-        position->at[i] = iterator->array[i].data;
+        position->address[i] = iterator->array[i].data;
     for (int d = iterator->ndim - 1; d >= 0; d--) {
         position->index[d] = element % iterator->size[d];
         element /= iterator->size[d];
         for (int i = 0; i < iterator->arrays; i++)
-            position->at[i] += position->index[d] * iterator->array[i].stride[d];
+            position->address[i] += position->index[d] * iterator->array[i].stride[d];
     }
 }
 
@@ -80,12 +80,12 @@ void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator
     int d = iterator->ndim - 1;
     position->index[d] += count;
     for (int i = 0; i < iterator->arrays; i++)
-        position->at[i] += count * iterator->array[i].stride[d];
+        position->address[i] += count * iterator->array[i].stride[d];
     for (; d > 0 && position->index[d] == iterator->size[d]; d--) { /* carry into the next dimension */
         position->index[d] = 0;
         position->index[d - 1]++;
         for (int i = 0; i < iterator->arrays; i++)
-            position->at[i] += iterator->array[i].stride[d - 1] - iterator->size[d] * iterator->array[i].stride[d];
+            position->address[i] += iterator->array[i].stride[d - 1] - iterator->size[d] * iterator->array[i].stride[d];
     }
 }
 
@@ -103,15 +103,15 @@ void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t p
 }
 
 /* Copies n elements. `element` is a constant after inlining, so that each memcpy is one load and one store. */
-static inline __attribute__((always_inline)) void move(int64_t n, size_t element, char *to, int64_t to_stride,
-                                                       const char *from, int64_t from_stride)
+static inline __attribute__((always_inline)) void copy_strided(int64_t n, size_t element, char *to, int64_t to_stride,
+                                                               const char *from, int64_t from_stride)
 {
     for (int64_t i = 0; i < n; i++)
         memcpy(to + i * to_stride, from + i * from_stride, element);
 }
 
 /* Writes the same element n times, contiguously, in whole cache lines. */
-static inline __attribute__((always_inline)) void fill(int64_t n, size_t element, char *to, const char *from)
+static inline __attribute__((always_inline)) void repeat_element(int64_t n, size_t element, char *to, const char *from)
 {
     char line[64];
     for (size_t at = 0; at < sizeof line; at += element)
@@ -124,30 +124,30 @@ static inline __attribute__((always_inline)) void fill(int64_t n, size_t element
 }
 
 /* Selects a loop by the kind of strides. */
-static inline __attribute__((always_inline)) void move_sized(int64_t n, size_t element, char *to, int64_t to_stride,
-                                                             const char *from, int64_t from_stride)
+static inline __attribute__((always_inline)) void
+copy_strided_sized(int64_t n, size_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
 {
     const int64_t size = (int64_t)element;
     if (to_stride == size && from_stride == 0)
-        fill(n, element, to, from);
+        repeat_element(n, element, to, from);
     else if (to_stride == size)
-        move(n, element, to, size, from, from_stride);
+        copy_strided(n, element, to, size, from, from_stride);
     else
-        move(n, element, to, to_stride, from, from_stride);
+        copy_strided(n, element, to, to_stride, from, from_stride);
 }
 
-void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
+void th_copy_strided(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
 {
     if (to_stride == element && from_stride == element)
         memmove(to, from, (size_t)(n * element)); /* in place, to equals from */
     else if (element == 8)
-        move_sized(n, 8, to, to_stride, from, from_stride);
+        copy_strided_sized(n, 8, to, to_stride, from, from_stride);
     else if (element == 4)
-        move_sized(n, 4, to, to_stride, from, from_stride);
+        copy_strided_sized(n, 4, to, to_stride, from, from_stride);
     else if (element == 2)
-        move_sized(n, 2, to, to_stride, from, from_stride);
+        copy_strided_sized(n, 2, to, to_stride, from, from_stride);
     else if (element == 1)
-        move_sized(n, 1, to, to_stride, from, from_stride);
+        copy_strided_sized(n, 1, to, to_stride, from, from_stride);
     else
-        move(n, (size_t)element, to, to_stride, from, from_stride);
+        copy_strided(n, (size_t)element, to, to_stride, from, from_stride);
 }

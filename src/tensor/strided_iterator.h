@@ -9,12 +9,12 @@
  *     const int last = iterator.ndim - 1;
  *     th_iterator_seek(&iterator, 0, &position);
  *     for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &position)) {
- *         run = th_iterator_run(&iterator, &position);
- *         ... `run` elements of y from position.at[0] and of x from position.at[1];
+ *         run = th_iterator_run_length(&iterator, &position);
+ *         ... `run` elements of y from position.address[0] and of x from position.address[1];
  *             the next element of array i is iterator.array[i].stride[last] bytes further
  *     }
  *
- * To iterate over rows instead of elements, build the iterator from th_array_axes (tensor/shape.h) of the arrays,
+ * To iterate over rows instead of elements, build the iterator from th_select_axes (tensor/shape.h) of the arrays,
  * without the axes inside a row. */
 #ifndef TH_TENSOR_STRIDED_ITERATOR_H
 #define TH_TENSOR_STRIDED_ITERATOR_H
@@ -48,7 +48,7 @@ TH_PRIVATE_API bool th_iterator_build_row_major(th_iterator *iterator, const th_
 /* The position of an element: its index along each dimension and its address in each array. */
 typedef struct th_iterator_position {
     int64_t index[TH_MAX_DIMS];
-    char *at[TH_ITERATOR_ARRAYS];
+    char *address[TH_ITERATOR_ARRAYS];
 } th_iterator_position;
 
 /* Sets position to an element, given its number in the iterator's order. */
@@ -56,7 +56,7 @@ TH_PRIVATE_API void th_iterator_seek(const th_iterator *iterator, int64_t elemen
 /* Moves position forward by `count` elements, at most to the end of the innermost dimension. */
 TH_PRIVATE_API void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator_position *position);
 /* Returns the number of elements from position to the end of the innermost dimension. */
-static inline int64_t th_iterator_run(const th_iterator *iterator, const th_iterator_position *position)
+static inline int64_t th_iterator_run_length(const th_iterator *iterator, const th_iterator_position *position)
 {
     return iterator->size[iterator->ndim - 1] - position->index[iterator->ndim - 1];
 }
@@ -66,7 +66,7 @@ static inline int64_t th_iterator_run(const th_iterator *iterator, const th_iter
 void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at);
 
 /* Copies n elements of `element` bytes (1, 2, 4 or 8). Strides are in bytes. */
-TH_PRIVATE_API void th_move_run(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from,
-                                int64_t from_stride);
+TH_PRIVATE_API void th_copy_strided(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from,
+                                    int64_t from_stride);
 
 #endif

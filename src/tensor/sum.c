@@ -57,28 +57,29 @@ static void merge(partial *p)
 }
 
 /* Returns the source as the first partial sum. */
-static partial describe(const th_array *destination, const th_array *source)
+static partial partial_of_source(const th_array *destination, const th_array *source)
 {
     const int64_t element = (int64_t)th_dtype_size(source->dtype);
     partial p = {.data = source->data, .ndim = source->ndim};
     for (int axis = 0; axis < source->ndim; axis++) {
-        const int own = axis - source->ndim + destination->ndim;
+        const int own_axis = axis - source->ndim + destination->ndim;
         p.size[axis] = source->size[axis];
         p.stride[axis] = source->stride[axis] * element;
-        p.destination[axis] = own >= 0 && destination->size[own] != 1 ? destination->stride[own] * element : 0;
+        p.destination[axis] =
+            own_axis >= 0 && destination->size[own_axis] != 1 ? destination->stride[own_axis] * element : 0;
     }
     th_sort_dimensions(p.ndim, p.size, 2, (int64_t *[]){p.stride, p.destination});
     merge(&p);
     return p;
 }
 
-/* Computes the addresses of combination `number` of all dimensions except axis and `without`. */
-static void locate(const stage *s, int without, int64_t number, const char **from, char **to)
+/* Computes the addresses of combination `number` of all dimensions except axis and `skipped`. */
+static void find_addresses(const stage *s, int skipped, int64_t number, const char **from, char **to)
 {
     *from = s->from->data;
     *to = s->to;
     for (int d = s->from->ndim - 1; d >= 0; d--) {
-        if (d == s->axis || d == without)
+        if (d == s->axis || d == skipped)
             continue;
         const int64_t index = number % s->from->size[d];
         number /= s->from->size[d];
@@ -101,7 +102,7 @@ static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
     for (int64_t task = first, count; task < end; task += count) {
         const char *from;
         char *to;
-        locate(s, -1, task / s->blocks, &from, &to);
+        find_addresses(s, -1, task / s->blocks, &from, &to);
         const int64_t start = task % s->blocks * s->block;
         const int64_t n = th_smaller(length - start, s->block);
         from += start * stride;
@@ -110,7 +111,7 @@ static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
         if (contiguous && s->blocks == 1 && several) {
             count = th_smaller(rows - task % rows, end - task);
         } else if (!contiguous) {
-            th_move_run(n, s->element, gathered, s->element, from, stride);
+            th_copy_strided(n, s->element, gathered, s->element, from, stride);
             from = gathered;
         }
         s->kernels->sum_rows(count, n, from, row_stride / s->element, to);
@@ -128,7 +129,7 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
     for (int64_t task = first; task < end; task++) {
         const char *from;
         char *to;
-        locate(s, last, task / s->chunks / s->blocks, &from, &to);
+        find_addresses(s, last, task / s->chunks / s->blocks, &from, &to);
         const int64_t block = task / s->chunks % s->blocks, chunk = task % s->chunks;
         const int64_t rows = th_smaller(s->from->size[s->axis] - block * s->block, s->block);
         const int64_t columns = th_smaller(s->from->size[last] - chunk * COLUMNS, COLUMNS);
@@ -141,9 +142,9 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
         for (int64_t j = 0, n; j < columns; j += n) {
             n = th_smaller(columns - j, BUFFER);
             char *sum = to + j * s->element;
-            th_move_run(n, s->element, sum, s->element, from + j * stride, stride);
+            th_copy_strided(n, s->element, sum, s->element, from + j * stride, stride);
             for (int64_t i = 1; i < rows; i++) {
-                th_move_run(n, s->element, gathered, s->element, from + i * row_stride + j * stride, stride);
+                th_copy_strided(n, s->element, gathered, s->element, from + i * row_stride + j * stride, stride);
                 s->kernels->add(n, (void *[]){sum, sum, gathered}, NULL);
             }
         }
@@ -151,7 +152,7 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
 }
 
 /* Returns the innermost dimension that has not been summed yet, or -1. */
-static int reduced_axis(const partial *p)
+static int next_reduced_axis(const partial *p)
 {
     int axis = p->ndim - 1;
     while (axis >= 0 && !is_reduced(p, axis))
@@ -161,7 +162,7 @@ static int reduced_axis(const partial *p)
 
 /* Plans the stage that sums dimension `axis` of `from`. *after becomes its result, without data. Returns the number
  * of elements that the stage writes. */
-static int64_t plan(stage *s, const partial *from, int axis, partial *after)
+static int64_t plan_stage(stage *s, const partial *from, int axis, partial *after)
 {
     const bool rows = axis == from->ndim - 1;
     s->from = from;
@@ -186,7 +187,7 @@ static int64_t plan(stage *s, const partial *from, int axis, partial *after)
     return numel;
 }
 
-static void run(const th_context *ctx, stage *s)
+static void run_stage(const th_context *ctx, stage *s)
 {
     int64_t tasks = s->blocks * s->chunks;
     const int last = s->from->ndim - 1;
@@ -198,7 +199,7 @@ static void run(const th_context *ctx, stage *s)
 }
 
 /* Returns the finished sum as an array: with the strides of its memory or of the destination. */
-static th_array as_array(const partial *p, void *data, th_dtype dtype, bool destination)
+static th_array array_of_partial(const partial *p, void *data, th_dtype dtype, bool destination)
 {
     const int64_t element = (int64_t)th_dtype_size(dtype);
     th_array array = {.given = true, .data = data, .dtype = dtype, .ndim = p->ndim};
@@ -218,36 +219,37 @@ static bool matches_destination(const partial *p)
     return true;
 }
 
-/* Computes the scratch memory of a sum. Stages write to two buffers in turn: bytes[0] and bytes[1]. A buffer on the
+/* Computes the scratch memory of a sum. Stages alternate between two buffers, of bytes[0] and bytes[1]. A buffer on the
  * stack needs 0 bytes, and so does a last stage that writes to the destination itself. */
-static void partial_bytes(const th_array *destination, const th_array *source, bool add, size_t bytes[2])
+static void find_scratch_bytes(const th_array *destination, const th_array *source, bool add, size_t bytes[2])
 {
     stage s = {.element = (int64_t)th_dtype_size(source->dtype)};
     bytes[0] = bytes[1] = 0;
     if (th_array_numel(source) <= STACK_BYTES / s.element) /* a stage writes at most as much as it reads */
         return;
-    partial now = describe(destination, source);
-    for (int turn = 0, axis; (axis = reduced_axis(&now)) >= 0; turn ^= 1) {
+    partial current = partial_of_source(destination, source);
+    for (int buffer = 0, axis; (axis = next_reduced_axis(&current)) >= 0; buffer ^= 1) {
         partial after;
-        const size_t needed = (size_t)(plan(&s, &now, axis, &after) * s.element + 63) / 64 * 64;
+        const size_t needed = (size_t)(plan_stage(&s, &current, axis, &after) * s.element + 63) / 64 * 64;
         const bool finished = !add && matches_destination(&after);
-        if (!finished && needed > STACK_BYTES && needed > bytes[turn])
-            bytes[turn] = needed;
-        now = after;
-        merge(&now);
+        if (!finished && needed > STACK_BYTES && needed > bytes[buffer])
+            bytes[buffer] = needed;
+        current = after;
+        merge(&current);
     }
 }
 
-size_t th_sum_scratch(const th_array *destination, const th_array *source, bool add)
+size_t th_sum_scratch_bytes(const th_array *destination, const th_array *source, bool add)
 {
     if (th_array_numel(destination) == 0 || th_array_numel(source) == 0)
         return 0;
     size_t bytes[2];
-    partial_bytes(destination, source, add, bytes);
+    find_scratch_bytes(destination, source, add, bytes);
     return bytes[0] + bytes[1];
 }
 
-void th_sum_within(const th_context *ctx, const th_array *destination, const th_array *source, bool add, void *scratch)
+void th_sum_with_scratch(const th_context *ctx, const th_array *destination, const th_array *source, bool add,
+                         void *scratch)
 {
     if (th_array_numel(destination) == 0)
         return;
@@ -259,35 +261,35 @@ void th_sum_within(const th_context *ctx, const th_array *destination, const th_
     stage s = {.kernels = th_context_kernels(ctx, source->dtype), .element = (int64_t)th_dtype_size(source->dtype)};
     _Alignas(64) char stack[2][STACK_BYTES];
     size_t bytes[2];
-    partial_bytes(destination, source, add, bytes);
+    find_scratch_bytes(destination, source, add, bytes);
     char *const memory[2] = {bytes[0] ? scratch : stack[0],
                              bytes[1] ? (scratch ? (char *)scratch + bytes[0] : NULL) : stack[1]};
-    partial now = describe(destination, source);
+    partial current = partial_of_source(destination, source);
     bool finished = false;
-    for (int turn = 0, axis; (axis = reduced_axis(&now)) >= 0; turn ^= 1) {
+    for (int buffer = 0, axis; (axis = next_reduced_axis(&current)) >= 0; buffer ^= 1) {
         partial after;
-        plan(&s, &now, axis, &after);
+        plan_stage(&s, &current, axis, &after);
         finished = !add && matches_destination(&after);
-        s.to = finished ? destination->data : memory[turn];
-        run(ctx, &s);
-        now = after;
-        now.data = s.to;
-        merge(&now);
+        s.to = finished ? destination->data : memory[buffer];
+        run_stage(ctx, &s);
+        current = after;
+        current.data = s.to;
+        merge(&current);
     }
     if (!finished) {
-        const th_array result = as_array(&now, now.data, source->dtype, false);
-        const th_array target = as_array(&now, destination->data, source->dtype, true);
+        const th_array result = array_of_partial(&current, current.data, source->dtype, false);
+        const th_array target = array_of_partial(&current, destination->data, source->dtype, true);
         th_copy_array(ctx, &target, &result, add);
     }
 }
 
 void th_sum_to_array(th_context *ctx, const th_array *destination, const th_array *source, bool add)
 {
-    const size_t bytes = th_sum_scratch(destination, source, add);
-    th_block *block = bytes ? th_take_block(ctx, &ctx->step_memory, bytes, "sum") : NULL;
+    const size_t bytes = th_sum_scratch_bytes(destination, source, add);
+    th_block *block = bytes ? th_block_new(ctx, &ctx->step_memory, bytes, "sum") : NULL;
     if (bytes && block == NULL)
         return;
-    th_sum_within(ctx, destination, source, add, block ? th_block_data(block) : NULL);
+    th_sum_with_scratch(ctx, destination, source, add, block ? th_block_data(block) : NULL);
     if (block)
         th_block_free(&ctx->step_memory, block);
 }
@@ -304,14 +306,15 @@ void th_add_at_offsets(const th_array *target, const th_array *source)
     const int64_t to_step = iterator.array[0].stride[iterator.ndim - 1] / element;
     const int64_t from_step = iterator.array[1].stride[iterator.ndim - 1] / element;
     th_iterator_seek(&iterator, 0, &position);
-    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &position)) {
-        run = th_iterator_run(&iterator, &position);
-        void *const to = position.at[0], *const from = position.at[1];
+    for (int64_t done = 0, run_stage; done < iterator.numel;
+         done += run_stage, th_iterator_advance(&iterator, run_stage, &position)) {
+        run_stage = th_iterator_run_length(&iterator, &position);
+        void *const to = position.address[0], *const from = position.address[1];
         if (target->dtype == TH_FLOAT64)
-            for (int64_t i = 0; i < run; i++)
+            for (int64_t i = 0; i < run_stage; i++)
                 ((double *)to)[i * to_step] += ((const double *)from)[i * from_step];
         else
-            for (int64_t i = 0; i < run; i++)
+            for (int64_t i = 0; i < run_stage; i++)
                 ((float *)to)[i * to_step] += ((const float *)from)[i * from_step];
     }
 }

@@ -3,11 +3,11 @@
  *   th_tensor        the handle, which users and modules hold
  *   th_tensor_impl   the implementation: type, shape, strides
  *   th_storage       the memory, shared by a tensor and its views
- *   th_part          the part of a root's gradient that is the tensor's gradient
+ *   th_gradient_view the view of a root's gradient that is the tensor's gradient
  *
- * A handle is a number in the form of a pointer. No other tensor gets the same number, so the library recognizes a
- * handle whose tensor has ended, however long ago. Nothing dereferences a handle. Every function converts a th_tensor
- * to its th_tensor_impl once, at its beginning, and works on the th_tensor_impl. In a debugger, print
+ * A handle is a number in the form of a pointer. No other tensor gets the same number, so the library recognizes the
+ * handle of a tensor that ended long ago. Nothing dereferences a handle. Every function converts a th_tensor to its
+ * th_tensor_impl once, at its beginning, and works on the th_tensor_impl. In a debugger, print
  * *th_tensor_impl_of(t). */
 #ifndef TH_TENSOR_TENSOR_H
 #define TH_TENSOR_TENSOR_H
@@ -25,7 +25,7 @@
  * backward runs the producer again, which restores them. */
 typedef struct th_storage {
     void *data;
-    th_block *block; /* that contains data; NULL for a parameter, and after the bytes were released */
+    th_block *block; /* contains data; NULL for a parameter, and after the bytes were released */
     size_t bytes;
     int32_t holds;
     uint32_t version;         /* counts changes in place */
@@ -50,15 +50,15 @@ typedef enum th_life {
     TH_LIFE_CLEARED   /* its step ended */
 } th_life;
 
-/* The part of a root's gradient that is the gradient of a tensor. A view's gradient is the same view of its root's
- * gradient, unless the view is of an expanded tensor. A root's own part is all of it. */
-typedef struct th_part {
+/* The view of a root's gradient that is the gradient of a tensor. A view's gradient is the same view of its root's
+ * gradient, unless it is a view of an expanded tensor. For a root, it is the whole gradient. */
+typedef struct th_gradient_view {
     struct th_tensor_impl *root;         /* NULL: the tensor has no gradient */
     int64_t stride[TH_MAX_DIMS], offset; /* elements */
-} th_part;
+} th_gradient_view;
 
-/* The name of a parameter in the first module that contains it, as long as that module lives, or the name that
- * th_set_name gave a tensor. */
+/* A name. For a parameter: its name in the first module that contains it, as long as that module lives. Otherwise: the
+ * name that th_set_name gave the tensor. */
 typedef struct th_label {
     const char *name;               /* "weight" */
     const struct th_module *module; /* NULL: a name of th_set_name */
@@ -69,7 +69,7 @@ typedef struct th_tensor_impl {
     th_tensor *handle; /* the current one */
     th_storage *storage;
     th_storage own_storage; /* *storage, unless the tensor is a view */
-    const th_label *label;  /* its name; NULL: none */
+    const th_label *label;  /* the tensor's name; NULL: none */
     th_dtype dtype;
     int ndim;
     int64_t size[TH_MAX_DIMS];
@@ -81,7 +81,7 @@ typedef struct th_tensor_impl {
     bool requires_gradient; /* a leaf that requires a gradient, or a result that depends on such a leaf */
     th_life life;
     th_gradient_buffer *gradient;     /* of a root; else NULL */
-    th_part part;                     /* its gradient as a part of a root's gradient */
+    th_gradient_view gradient_view;   /* its gradient as a view of a root's gradient */
     int32_t tape_uses;                /* of an owned tensor: nodes of the current tape that use it */
     int32_t checking;                 /* of an owned tensor: its role in a gradient check (checker/checker.h) */
     struct th_tensor_impl *next_free; /* in ctx->owned_free_first or ctx->free_at_clear */
@@ -102,14 +102,14 @@ th_context *th_handle_context(const th_tensor *t);
 
 /* Returns the implementation of a tensor that a function called `operation` needs. Checks that t is a live tensor,
  * that it belongs to ctx (to any context if ctx is NULL), and that no error is pending. Otherwise stores an error, if
- * none is pending, and returns NULL. position names the operand in the error: "a", "weight". */
+ * none is pending, and returns NULL. operand names the tensor in the error: "a", "weight". */
 TH_PRIVATE_API th_tensor_impl *th_usable(const th_tensor *t, th_context *ctx, const char *operation,
-                                         const char *position);
-/* Returns the status of a function after th_usable returned NULL: the code of the pending error. */
-TH_PRIVATE_API th_status th_refused(const th_tensor *t);
+                                         const char *operand);
+/* Returns the code of the pending error, after th_usable returned NULL. */
+TH_PRIVATE_API th_status th_pending_status(const th_tensor *t);
 /* As th_usable, for a function that only reads properties of t: a pending error does not matter, and NULL gives NULL
  * without an error. */
-th_tensor_impl *th_inspected(const th_tensor *t, const char *operation);
+th_tensor_impl *th_inspect(const th_tensor *t, const char *operation);
 
 /* Returns a new implementation and handle without storage. The user owns the tensor if `owned`, else the tape.
  * Returns NULL with TH_ERROR_MEMORY pending if memory runs out. */
@@ -133,13 +133,14 @@ void th_storage_hold(th_storage *storage);
 /* Decrements the holds of a storage; at 0 releases its bytes. */
 void th_storage_drop(th_context *ctx, th_storage *storage);
 /* Records a change in place: increments the version and stores the caller's line. */
-TH_PRIVATE_API void th_storage_changed(th_storage *storage);
+TH_PRIVATE_API void th_storage_mark_changed(th_storage *storage);
 /* Returns true if the tape or another tensor needs the memory of an owned tensor or of its gradient. */
 bool th_tensor_in_use(const th_tensor_impl *t);
 /* Frees the owned tensors that th_tensor_free could not free because the tape used them. th_tape_clear calls it. */
-void th_free_waiting(th_context *ctx);
+void th_free_deferred(th_context *ctx);
 
-/* Returns true if the elements are numbers. Otherwise stores an error: a storage type is only read as a whole. */
+/* Returns true if the elements are numbers. For a storage type, whose elements are not accessed one by one, stores an
+ * error. */
 bool th_check_elements(th_context *ctx, const char *operation, th_dtype dtype);
 
 /* -- elements -- */
@@ -153,10 +154,10 @@ static inline void *th_tensor_data(const th_tensor_impl *t)
 TH_PRIVATE_API int64_t th_tensor_numel(const th_tensor_impl *t);
 /* Returns the tensor as an operation sees it. */
 TH_PRIVATE_API th_array th_tensor_array(const th_tensor_impl *t);
-/* Sets `at` to the index of an element along each axis, given a caller's index; a negative one counts from the end of
- * its axis. Errors: TH_ERROR_INDEX if it is outside t. */
+/* Sets `resolved` to the index of an element along each axis, given a caller's index, which may count from the end of
+ * an axis with a negative number. Errors: TH_ERROR_INDEX if it is outside t. */
 th_status th_element_index(const th_tensor_impl *t, const char *operation, const th_shape *index,
-                           int64_t at[TH_MAX_DIMS]);
+                           int64_t resolved[TH_MAX_DIMS]);
 /* Checks that no two elements of t share memory, as they do in an expanded view. Errors: TH_ERROR_STATE. */
 TH_PRIVATE_API th_status th_check_writable(const th_tensor_impl *t, const char *operation);
 

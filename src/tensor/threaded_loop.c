@@ -6,7 +6,7 @@
 #include "tensor/context_struct.h"
 
 enum {
-    TH_PIECE = 16384,       /* elements of a threaded piece of work */
+    TH_PIECE = 16384,       /* elements of a piece, or the cost of a chunk of rows */
     TH_SERIAL_BELOW = 20000 /* with fewer elements, waking the team takes longer than the work */
 };
 

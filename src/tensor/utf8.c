@@ -3,7 +3,7 @@
 
 int th_utf8_decode(const unsigned char *text, uint32_t *code)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t smallest_code[] = {0, 0, 0x80, 0x800, 0x10000};
     const int length = text[0] < 0x80             ? 1
                        : (text[0] & 0xe0) == 0xc0 ? 2
                        : (text[0] & 0xf0) == 0xe0 ? 3
@@ -16,7 +16,7 @@ int th_utf8_decode(const unsigned char *text, uint32_t *code)
         *code = *code << 6 | (text[i] & 0x3f);
     }
     const bool surrogate = *code >= 0xd800 && *code < 0xe000;
-    return length == 0 || *code < least[length] || *code > 0x10ffff || surrogate ? 0 : length;
+    return length == 0 || *code < smallest_code[length] || *code > 0x10ffff || surrogate ? 0 : length;
 }
 
 int th_utf8_length(const unsigned char *text)

@@ -39,50 +39,50 @@ bool th_is_visible(uint32_t code)
     return true;
 }
 
-enum { PIECE = 11 }; /* bytes of the longest escape and its NUL */
+enum { ESCAPE_BYTES = 11 }; /* of the longest escape and its NUL */
 
-/* Writes the first character of text, or its escape, to piece. Returns the number of bytes that it has in text. */
-static size_t escape(const char *text, char piece[PIECE])
+/* Writes the first character of text, or its escape, to `escaped`. Returns the bytes of the character in text. */
+static size_t escape(const char *text, char escaped[ESCAPE_BYTES])
 {
     static const char letters[] = "abtnvfr"; /* the control characters 7 to 13 */
     uint32_t code;
     const int length = th_utf8_decode((const unsigned char *)text, &code);
     if (length == 0)
-        snprintf(piece, PIECE, "\\x%02x", (unsigned)(unsigned char)*text);
+        snprintf(escaped, ESCAPE_BYTES, "\\x%02x", (unsigned)(unsigned char)*text);
     else if (th_is_visible(code))
-        snprintf(piece, PIECE, "%.*s", length, text);
+        snprintf(escaped, ESCAPE_BYTES, "%.*s", length, text);
     else if (code >= 7 && code <= 13)
-        snprintf(piece, PIECE, "\\%c", letters[code - 7]);
+        snprintf(escaped, ESCAPE_BYTES, "\\%c", letters[code - 7]);
     else
-        snprintf(piece, PIECE, code > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)code);
+        snprintf(escaped, ESCAPE_BYTES, code > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)code);
     return length ? (size_t)length : 1;
 }
 
 /* Appends escaped characters while string has at most max bytes. Returns the rest of text. */
-static const char *append(char *string, size_t max, const char *text)
+static const char *append_escaped(char *string, size_t max, const char *text)
 {
     size_t used = strlen(string);
     while (*text) {
-        char piece[PIECE];
-        const size_t step = escape(text, piece), bytes = strlen(piece);
+        char escaped[ESCAPE_BYTES];
+        const size_t read = escape(text, escaped), bytes = strlen(escaped);
         if (bytes > max - used)
             break;
-        memcpy(string + used, piece, bytes + 1);
+        memcpy(string + used, escaped, bytes + 1);
         used += bytes;
-        text += step;
+        text += read;
     }
     return text;
 }
 
 void th_append_visible(char *string, size_t size, const char *text)
 {
-    append(string, size - 1, text);
+    append_escaped(string, size - 1, text);
 }
 
 const char *th_quote(const char *text, char quoted[TH_QUOTED])
 {
     quoted[0] = 0;
-    if (*append(quoted, TH_QUOTED - 8, text))
+    if (*append_escaped(quoted, TH_QUOTED - 8, text))
         strcat(quoted, "...");
     return quoted;
 }

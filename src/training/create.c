@@ -111,12 +111,12 @@ static th_optimizer *allocate(th_module *m, const th_update_rule *rule, int64_t 
                         .rule = rule,
                         .n_groups = n_groups + 1,
                         .capacity = count,
-                        .backwards = ctx->backwards,
-                        .additions = ctx->additions};
+                        .backwards = ctx->backward_count,
+                        .additions = ctx->module_additions};
     o->groups = th_allocate(ctx, (size_t)o->n_groups * sizeof *o->groups);
     o->parameters = th_allocate(ctx, (size_t)count * sizeof *o->parameters);
     o->layout = th_allocate(ctx, (size_t)count * sizeof *o->layout);
-    if (!o->groups || !o->parameters || !o->layout || !th_attach(ctx, o, release)) {
+    if (!o->groups || !o->parameters || !o->layout || !th_attach_object(ctx, o, release)) {
         release(ctx, o);
         th_fail_memory(ctx, rule->name, (size_t)count * sizeof *o->parameters);
         return NULL;

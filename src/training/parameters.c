@@ -24,7 +24,7 @@ static bool is_optimized(const th_context *ctx, const th_tensor_impl *parameter)
 /* Visits the parameters only after an addition to a module. */
 th_status th_optimizer_check_additions(th_optimizer *o)
 {
-    const uint64_t additions = o->ctx->additions;
+    const uint64_t additions = o->ctx->module_additions;
     bool settled = true;
     if (o->module == NULL || o->additions == additions)
         return TH_OK;

@@ -24,7 +24,7 @@ static th_status check_backward(const th_optimizer *o)
             return TH_OK;
         trains |= o->parameters[i].tensor->requires_gradient;
     }
-    if (!trains || o->backwards != o->ctx->backwards)
+    if (!trains || o->backwards != o->ctx->backward_count)
         return TH_OK;
     return th_fail(o->ctx, TH_ERROR_STATE, "optimizer_step",
                    "no parameter of %s has a gradient: call th_backward before each step", o->rule->name);
@@ -45,10 +45,10 @@ static void forget_rejected(th_optimizer *o)
 {
     bool repeated = false;
     for (int64_t i = 0; i < o->count && !repeated; i++)
-        repeated =
-            th_has_gradient(o->parameters[i].tensor) && !th_gradient_buffer_finished(o->parameters[i].tensor->gradient);
+        repeated = th_has_gradient(o->parameters[i].tensor) &&
+                   !th_gradient_buffer_is_finished(o->parameters[i].tensor->gradient);
     for (int64_t i = 0; i < o->count && repeated; i++)
-        if (th_gradient_buffer_finished(o->parameters[i].tensor->gradient))
+        if (th_gradient_buffer_is_finished(o->parameters[i].tensor->gradient))
             th_empty_gradient(o->parameters[i].tensor->handle);
 }
 
@@ -102,12 +102,12 @@ static void finish(th_optimizer *o)
     for (int64_t i = 0; i < o->count; i++)
         if (o->parameters[i].due) {
             o->parameters[i].steps++;
-            th_storage_changed(o->parameters[i].tensor->storage);
+            th_storage_mark_changed(o->parameters[i].tensor->storage);
             th_empty_gradient(o->parameters[i].tensor->handle);
         }
-    o->backwards = o->ctx->backwards;
+    o->backwards = o->ctx->backward_count;
     th_shards_restart(o);
-    th_random_step_done(o->ctx);
+    th_random_finish_step(o->ctx);
 }
 
 /* Rejects a step. The gradients can still be examined. The next backward overwrites them, with the same random
@@ -118,7 +118,7 @@ static th_status reject(th_optimizer *o)
         if (th_has_gradient(o->parameters[i].tensor))
             th_gradient_mark_finished(o->parameters[i].tensor);
     th_shards_restart(o);
-    th_random_step_refused(o->ctx);
+    th_random_repeat_step(o->ctx);
     return o->ctx->error;
 }
 

@@ -199,11 +199,11 @@ static th_region random_slice(int largest_step)
     for (int d = 0; d < 3; d++) {
         const int64_t step = 1 + random_below(largest_step), first = random_below(size[d]);
         view.size[d] = random_below(20) ? 1 + random_below((size[d] - 1 - first) / step + 1) : 0;
-        view.part.stride[d] = step * stride[d];
-        view.part.offset += first * stride[d];
+        view.gradient_view.stride[d] = step * stride[d];
+        view.gradient_view.offset += first * stride[d];
         if (view.size[d] > 0 && random_below(2)) {
-            view.part.offset += (view.size[d] - 1) * view.part.stride[d];
-            view.part.stride[d] = -view.part.stride[d];
+            view.gradient_view.offset += (view.size[d] - 1) * view.gradient_view.stride[d];
+            view.gradient_view.stride[d] = -view.gradient_view.stride[d];
         }
     }
     return th_region_of(&view);

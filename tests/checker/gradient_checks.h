@@ -76,7 +76,7 @@ static inline state state_now(void)
     s.no_grad_at_clear = ctx->no_grad_at_clear;
     s.scope_depth = ctx->scope_depth;
     s.in_step = ctx->in_step;
-    s.around = ctx->around;
+    s.around = ctx->outer_depths;
     s.threads = ctx->threads;
     s.default_dtype = ctx->default_dtype;
     s.training = ctx->training;

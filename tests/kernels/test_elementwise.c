@@ -538,12 +538,12 @@ START_TEST(test_iterates_in_row_major_order)
         }
         const int last = any ? iterator.ndim - 1 : 0;
         for (int64_t done = first, run; done < numel; done += run, th_iterator_advance(&iterator, run, &position)) {
-            run = th_iterator_run(&iterator, &position);
+            run = th_iterator_run_length(&iterator, &position);
             ck_assert(run > 0 && run <= numel - done);
             for (int64_t i = 0; i < run; i++) {
-                ck_assert_ptr_eq(position.at[0] + i * iterator.array[0].stride[last],
+                ck_assert_ptr_eq(position.address[0] + i * iterator.array[0].stride[last],
                                  element(&a.array, &whole, done + i));
-                ck_assert_ptr_eq(position.at[1] + i * iterator.array[1].stride[last],
+                ck_assert_ptr_eq(position.address[1] + i * iterator.array[1].stride[last],
                                  element(&b.array, &whole, done + i));
             }
         }
@@ -563,7 +563,7 @@ START_TEST(test_axes_left_out)
                         .size = {4, 3, 5},
                         .stride = {15, 5, 1},
                         .axes = "B E"};
-    const th_array lines = th_array_axes(&x, ~(1u << 1)), none = th_array_axes(&x, 0), middle = th_array_axes(&x, 2);
+    const th_array lines = th_select_axes(&x, ~(1u << 1)), none = th_select_axes(&x, 0), middle = th_select_axes(&x, 2);
     ck_assert(lines.given && lines.dtype == TH_INT64 && lines.ndim == 2 && none.ndim == 0 && middle.ndim == 1);
     ck_assert(lines.size[0] == 4 && lines.size[1] == 5 && lines.stride[0] == 15 && lines.stride[1] == 1);
     ck_assert_str_eq(lines.axes, "BE");

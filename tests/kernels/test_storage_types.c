@@ -121,7 +121,7 @@ END_TEST
 static uint16_t rounded(double value, th_dtype dtype)
 {
     uint16_t bits;
-    th_storage_store(1, dtype, &bits, &value);
+    th_round_to_storage_type(1, dtype, &bits, &value);
     return bits;
 }
 

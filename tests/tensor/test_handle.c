@@ -38,8 +38,8 @@ START_TEST(the_parts_of_a_handle_fill_it)
 {
     const uint64_t bits = (uint64_t)(uintptr_t)number(1);
     ck_assert_uint_eq(bits >> (TH_HANDLE_BITS - 1), 1); /* no address of a program has this bit */
-    ck_assert_uint_eq(bits >> (TH_HANDLE_WHICH_BITS + 1), ctx->number);
-    ck_assert_uint_eq(TH_HANDLE_CONTEXT_BITS + 1 + TH_HANDLE_WHICH_BITS, TH_HANDLE_BITS);
+    ck_assert_uint_eq(bits >> (TH_HANDLE_TENSOR_BITS + 1), ctx->number);
+    ck_assert_uint_eq(TH_HANDLE_CONTEXT_BITS + 1 + TH_HANDLE_TENSOR_BITS, TH_HANDLE_BITS);
 }
 END_TEST
 
@@ -47,13 +47,13 @@ END_TEST
 static void begin_step_at(uint64_t first)
 {
     th_tape_clear(ctx);
-    ctx->tensors_before = first;
+    ctx->ended_step_tensors = first;
     th_step_begin(ctx);
 }
 
 START_TEST(step_tensors_are_recognized_until_their_numbers_repeat)
 {
-    const uint64_t numbers = (uint64_t)1 << TH_HANDLE_WHICH_BITS;
+    const uint64_t numbers = (uint64_t)1 << TH_HANDLE_TENSOR_BITS;
     begin_step_at(7);
     th_tensor *old = number(1);
     begin_step_at(7 + numbers - 1); /* number 7 is not given again before the second tensor of this step */
@@ -68,7 +68,7 @@ END_TEST
 START_TEST(a_step_continues_when_the_numbers_begin_again)
 {
     th_tensor *t[8];
-    begin_step_at(((uint64_t)1 << TH_HANDLE_WHICH_BITS) - 4);
+    begin_step_at(((uint64_t)1 << TH_HANDLE_TENSOR_BITS) - 4);
     for (int i = 0; i < 8; i++)
         t[i] = number(i);
     for (int i = 0; i < 8; i++)
@@ -87,7 +87,7 @@ static int by_address(const void *a, const void *b)
 
 START_TEST(an_owned_tensor_never_gets_an_old_handle)
 {
-    const size_t reuses = (size_t)1 << (TH_HANDLE_WHICH_BITS - TH_HANDLE_IMPL_BITS), count = 2 * reuses + 100;
+    const size_t reuses = (size_t)1 << (TH_HANDLE_TENSOR_BITS - TH_HANDLE_IMPL_BITS), count = 2 * reuses + 100;
     uintptr_t *handle = malloc(count * sizeof *handle);
     for (size_t i = 0; i < count; i++) {
         th_tensor *t = number((double)i);
@@ -157,9 +157,9 @@ START_TEST(objects_keep_their_handles_when_the_numbers_begin_again)
     int object[4];
     void *handle[4];
     for (int i = 0; i < 4; i++) {
-        ck_assert(th_attach(ctx, &object[i], release));
+        ck_assert(th_attach_object(ctx, &object[i], release));
         if (i == 1)
-            ctx->objects = ((uint64_t)1 << (TH_HANDLE_WHICH_BITS + 1)) - 2;
+            ctx->last_object_number = ((uint64_t)1 << (TH_HANDLE_TENSOR_BITS + 1)) - 2;
         handle[i] = th_object_handle(ctx, &object[i]);
         for (int j = 0; j < i; j++)
             ck_assert_ptr_ne(handle[i], handle[j]);

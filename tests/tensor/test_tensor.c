@@ -454,7 +454,7 @@ START_TEST(test_runs_of_elements)
                     memset(expected, '#', sizeof expected);
                     for (int64_t i = 0; i < n * size; i++)
                         expected[i / size * size * to_step + i % size] = from[i / size * size * from_step + i % size];
-                    th_move_run(n, size, to, size * to_step, from, size * from_step);
+                    th_copy_strided(n, size, to, size * to_step, from, size * from_step);
                     ck_assert_msg(memcmp(to, expected, sizeof to) == 0, "%d elements of %d bytes, steps %d and %d",
                                   (int)n, (int)size, to_step, from_step);
                 }

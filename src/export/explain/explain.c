@@ -150,7 +150,7 @@ static th_status put_contributions(explanation *e)
 static void put_start(explanation *e, const th_array *gradient)
 {
     const th_tensor_impl *start = e->listing.ctx->tape->passes.start;
-    if (start->part.root != e->listing.tensor[e->tensor].tensor)
+    if (start->gradient_view.root != e->listing.tensor[e->tensor].tensor)
         return;
     e->count++;
     e->sum += th_element_value(gradient, &e->element);
@@ -186,14 +186,14 @@ static th_element element_at(const th_tensor_impl *root, int64_t offset)
     for (int done = 0; done < root->ndim; done++) {
         int largest = -1; /* of the axes that have not been divided by */
         for (int d = 0; d < root->ndim; d++) {
-            const int64_t stride = root->size[d] > 1 ? root->part.stride[d] : 0;
-            if (stride > 0 && stride <= offset && (largest < 0 || stride > root->part.stride[largest]))
+            const int64_t stride = root->size[d] > 1 ? root->gradient_view.stride[d] : 0;
+            if (stride > 0 && stride <= offset && (largest < 0 || stride > root->gradient_view.stride[largest]))
                 largest = d;
         }
         if (largest < 0)
             break;
-        element.index[largest] = offset / root->part.stride[largest];
-        offset %= root->part.stride[largest];
+        element.index[largest] = offset / root->gradient_view.stride[largest];
+        offset %= root->gradient_view.stride[largest];
     }
     return element;
 }
@@ -201,7 +201,7 @@ static th_element element_at(const th_tensor_impl *root, int64_t offset)
 static th_status explain(explanation *e, const th_tensor_impl *t, const th_element *element)
 {
     th_context *ctx = e->listing.ctx;
-    const th_tensor_impl *root = t->part.root;
+    const th_tensor_impl *root = t->gradient_view.root;
     const int64_t given = th_listing_find(&e->listing, t);
     e->tensor = root ? th_listing_find(&e->listing, root) : -1;
     if (given < 0 || e->tensor < 0 || ctx->tape->passes.count == 0)
@@ -210,7 +210,7 @@ static th_status explain(explanation *e, const th_tensor_impl *t, const th_eleme
     e->element = *element;
     put_title(e, "gradient of ", given, element);
     if (t != root) {
-        const int64_t offset = t->part.offset + th_offset_of(t->ndim, element->index, t->part.stride);
+        const int64_t offset = t->gradient_view.offset + th_offset_of(t->ndim, element->index, t->gradient_view.stride);
         e->element = element_at(root, offset);
         put_title(e, ", a view: the gradient of ", e->tensor, &e->element);
     }

@@ -79,11 +79,11 @@ void th_script_put_entry(FILE *file, const char *key, const th_array *array)
         th_iterator_seek(&iterator, 0, &position);
         for (int64_t i = 0; i < numel; i++, th_iterator_advance(&iterator, 1, &position)) {
             if (!readable) {
-                th_base64_put(&b, position.at[0], th_dtype_size(array->dtype));
+                th_base64_put(&b, position.address[0], th_dtype_size(array->dtype));
                 continue;
             }
             fputs(i ? " " : "", file);
-            put_element(file, array->dtype, position.at[0]);
+            put_element(file, array->dtype, position.address[0]);
         }
     }
     th_base64_end(&b);

@@ -51,7 +51,7 @@ static bool is_compared(const th_script *s, int64_t tensor, th_array *array)
 {
     const th_tensor_impl *t = s->listing.tensor[tensor].tensor;
     const th_gradient_buffer *buffer = th_gradient_buffer_of(t);
-    const bool own = t->gradient != NULL && t != s->start && (s->start == NULL || s->start->part.root != t);
+    const bool own = t->gradient != NULL && t != s->start && (s->start == NULL || s->start->gradient_view.root != t);
     if (!own || !s->variable[tensor].reached || !th_listing_gradient(t, array))
         return false;
     return buffer->kind == TH_GRADIENT_OF_RESULT || !s->listing.ctx->tape->passes.requested;

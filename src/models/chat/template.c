@@ -32,7 +32,7 @@ th_chat_template *th_chat_template_make(th_context *ctx, const th_chat_kind *kin
     th_chat_template *chat = th_allocate(ctx, sizeof *chat);
     if (chat)
         *chat = (th_chat_template){.ctx = ctx, .kind = kind, .bos = copy(ctx, bos), .eos = copy(ctx, eos)};
-    if (chat && chat->bos && chat->eos && th_attach(ctx, chat, release))
+    if (chat && chat->bos && chat->eos && th_attach_object(ctx, chat, release))
         return chat;
     if (chat)
         release(ctx, chat);

@@ -232,7 +232,7 @@ th_token_file *th_token_file_open(th_context *ctx, const char *path, const th_to
         *f = (th_token_file){.ctx = ctx, .path = th_allocate(ctx, strlen(path) + 1), .holds = 1};
     if (f && f->path)
         strcpy(f->path, path);
-    if (f == NULL || f->path == NULL || !th_attach(ctx, f, release)) {
+    if (f == NULL || f->path == NULL || !th_attach_object(ctx, f, release)) {
         if (f)
             release(ctx, f);
         th_fail_memory(ctx, operation, sizeof *f);

@@ -76,7 +76,7 @@ static th_token_writer *open_writer(th_context *ctx, const char *path, int64_t v
         *w = (th_token_writer){
             .ctx = ctx,
             .header = {.width = th_token_width(vocabulary, marked), .vocabulary = vocabulary, .marked = marked}};
-    if (w == NULL || !grow(w, 0) || !th_attach(ctx, w, release)) {
+    if (w == NULL || !grow(w, 0) || !th_attach_object(ctx, w, release)) {
         if (w)
             release(ctx, w);
         th_fail_memory(ctx, operation, sizeof *w);

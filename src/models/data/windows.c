@@ -85,7 +85,7 @@ th_windows *th_windows_new(th_token_file *f, const th_windows_options *options)
     if (th_failed(ctx) || check_options(f, &o, end) != TH_OK)
         return NULL;
     th_windows *w = th_allocate(ctx, sizeof *w);
-    if (w == NULL || !th_attach(ctx, w, release)) {
+    if (w == NULL || !th_attach_object(ctx, w, release)) {
         th_release(ctx, w, sizeof *w);
         th_fail_memory(ctx, operation, sizeof *w);
         return NULL;
@@ -280,7 +280,7 @@ static th_status check_operand(const th_windows *w, const th_tensor *handle, con
         return th_fail(w->ctx, TH_ERROR_TYPE, operation, "%s must be int32; they are %s", name,
                        th_dtype_name(t->dtype));
     if (t->ndim != 2 || t->size[1] != w->length || (*batch >= 0 && t->size[0] != *batch) ||
-        !th_strides_contiguous(t->ndim, t->size, t->stride))
+        !th_strides_are_contiguous(t->ndim, t->size, t->stride))
         return th_fail(w->ctx, TH_ERROR_SHAPE, operation,
                        "tokens and targets must be (B, T=%lld), the same B, and contiguous; %s are %s",
                        (long long)w->length, name, TH_TEXT(&a));

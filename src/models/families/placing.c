@@ -124,7 +124,7 @@ static th_status place_all(const th_placing *how, const place *places, int64_t c
             status = lend(p, &memory, how->operation);
             continue;
         }
-        status = th_parameter_place(p->parameter, p->dtype, left[p->dtype], how->operation);
+        status = th_parameter_allocate(p->parameter, p->dtype, left[p->dtype], how->operation);
         left[p->dtype] -= p->mapped ? 0 : p->part.bytes;
     }
     return status;
@@ -132,11 +132,11 @@ static th_status place_all(const th_placing *how, const place *places, int64_t c
 
 th_module *th_placing_new_model(th_context *ctx, const th_language_model_options *options)
 {
-    th_weights_follow(ctx, true);
-    th_matrices_absent(ctx, true);
+    th_skip_initialization(ctx, true);
+    th_defer_matrix_memory(ctx, true);
     th_module *model = th_language_model_new(ctx, options);
-    th_matrices_absent(ctx, false);
-    th_weights_follow(ctx, false);
+    th_defer_matrix_memory(ctx, false);
+    th_skip_initialization(ctx, false);
     if (model && th_module_freeze(model, true) != TH_OK) {
         th_module_free(model);
         return NULL;
@@ -155,10 +155,10 @@ th_status th_placing_place(const th_placing *how, th_module *model)
     if (places == NULL && count > 0)
         return th_fail_memory(ctx, how->operation, bytes);
     th_status status = choose_all(how, model, places);
-    th_weights_follow(ctx, true);
+    th_skip_initialization(ctx, true);
     if (status == TH_OK)
         status = place_all(how, places, count);
-    th_weights_follow(ctx, false);
+    th_skip_initialization(ctx, false);
     th_release(ctx, places, bytes);
     return status;
 }

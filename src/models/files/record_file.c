@@ -69,7 +69,7 @@ th_record_file *th_record_new(th_context *ctx, const char *operation)
     th_record_file *f = th_allocate(ctx, sizeof *f);
     if (f)
         *f = (th_record_file){.ctx = ctx, .descriptor = -1};
-    if (f && th_attach(ctx, f, release))
+    if (f && th_attach_object(ctx, f, release))
         return f;
     th_release(ctx, f, f ? sizeof *f : 0);
     th_fail_memory(ctx, operation, sizeof *f);

@@ -37,10 +37,10 @@ static th_status fill_prompts(th_generation *g)
     for (int64_t row = 0; row < g->rows; row++) {
         const int64_t b = row / (g->rows / g->prompts);
         g->prompt[row] = g->count[row] =
-            lengths.data ? th_index_of(lengths.dtype, lengths.data, b * lengths.stride[0]) : g->longest;
+            lengths.data ? th_load_index(lengths.dtype, lengths.data, b * lengths.stride[0]) : g->longest;
         for (int64_t t = 0; t < g->count[row]; t++) {
             const int64_t token =
-                prompts.data ? th_index_of(prompts.dtype, prompts.data, b * prompts.stride[0] + t * prompts.stride[1])
+                prompts.data ? th_load_index(prompts.dtype, prompts.data, b * prompts.stride[0] + t * prompts.stride[1])
                              : (prompts.given ? 0 : o->start);
             if (token < 0 || token >= g->vocabulary)
                 return th_fail(g->ctx, TH_ERROR_INDEX, operation,
@@ -118,7 +118,7 @@ th_status th_generate(th_module *model, const th_generate_options *options, th_g
     if (result)
         *result = (th_generated){.tokens = NULL};
     if (!th_module_usable(model, operation))
-        return model ? th_error_code(model->ctx) : th_refused(NULL);
+        return model ? th_error_code(model->ctx) : th_pending_status(NULL);
     th_context *ctx = model->ctx;
     th_generation g = {.ctx = ctx,
                        .model = model,

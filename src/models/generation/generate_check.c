@@ -95,9 +95,10 @@ static th_status check_lengths(const th_generation *g, th_tensor *lengths, const
         return th_error_code(g->ctx);
     const th_array a = th_tensor_array(th_tensor_impl_of(lengths));
     for (int64_t b = 0; a.data && b < batch; b++)
-        if (th_index_of(a.dtype, a.data, b * a.stride[0]) < 1 || th_index_of(a.dtype, a.data, b * a.stride[0]) > max)
+        if (th_load_index(a.dtype, a.data, b * a.stride[0]) < 1 ||
+            th_load_index(a.dtype, a.data, b * a.stride[0]) > max)
             return th_fail(g->ctx, TH_ERROR_INDEX, operation, "%s[%lld] is %lld, outside [1, %lld]", name, (long long)b,
-                           (long long)th_index_of(a.dtype, a.data, b * a.stride[0]), (long long)max);
+                           (long long)th_load_index(a.dtype, a.data, b * a.stride[0]), (long long)max);
     return TH_OK;
 }
 

@@ -54,7 +54,7 @@ th_status th_generation_encode(th_generation *g)
     const th_array given = th_tensor_array(th_tensor_impl_of(o->source_lengths));
     g->memory_lengths = integers(g, 1, &g->rows, true, &lengths);
     for (int64_t row = 0; lengths && row < g->rows; row++)
-        lengths[row] = th_index_of(given.dtype, given.data, row / (g->rows / g->prompts) * given.stride[0]);
+        lengths[row] = th_load_index(given.dtype, given.data, row / (g->rows / g->prompts) * given.stride[0]);
     return th_error_code(ctx);
 }
 

@@ -196,9 +196,9 @@ static th_module *new_model(const source *s)
     th_context *ctx = s->file->ctx;
     if (s->given.frozen || s->given.stored || th_is_storage(s->given.type))
         return new_frozen_model(s);
-    th_weights_follow(ctx, true);
+    th_skip_initialization(ctx, true);
     th_module *model = th_language_model_new(ctx, &s->options);
-    th_weights_follow(ctx, false);
+    th_skip_initialization(ctx, false);
     return model;
 }
 

@@ -197,7 +197,7 @@ static char *keep_text(th_context *ctx, const char *text, const char *reader)
 {
     const size_t length = strlen(text) + 1, bytes = sizeof(owned_text) + length;
     owned_text *copy = th_allocate(ctx, bytes);
-    if (copy == NULL || !th_attach(ctx, copy, release_text)) {
+    if (copy == NULL || !th_attach_object(ctx, copy, release_text)) {
         th_release(ctx, copy, bytes);
         th_fail_memory(ctx, reader, bytes);
         return NULL;

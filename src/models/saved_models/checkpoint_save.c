@@ -45,7 +45,7 @@ static th_status check_gradients(const saving *s)
     const th_optimizer *o = s->checkpoint->optimizer;
     for (int64_t i = 0; i < list->count; i++) {
         const th_listed_parameter *p = &list->parameter[i];
-        if (p->in_optimizer >= 0 && th_gradient_buffer_started(th_gradient_buffer_of(p->tensor)))
+        if (p->in_optimizer >= 0 && th_gradient_buffer_is_started(th_gradient_buffer_of(p->tensor)))
             return th_fail(list->ctx, TH_ERROR_STATE, operation,
                            "%s has a gradient that no step has used yet: save a checkpoint between steps", p->name);
     }

@@ -41,7 +41,7 @@ static th_status keep_arrays(th_context *ctx, const char *operation, th_foreign_
     th_foreign_config *kept = th_allocate(ctx, sizeof *kept);
     if (kept)
         *kept = *read;
-    if (kept && th_attach(ctx, kept, release_kept))
+    if (kept && th_attach_object(ctx, kept, release_kept))
         return TH_OK;
     th_release(ctx, kept, sizeof *kept);
     th_foreign_config_release(ctx, read);

@@ -107,9 +107,9 @@ static void compare_shapes(th_module *model, void *user)
 /* Returns a model that can be trained. Its large weights have no values until they are read. */
 static th_module *trainable_model(const th_folder_source *s, const th_language_model_options *options)
 {
-    th_weights_follow(s->ctx, true);
+    th_skip_initialization(s->ctx, true);
     th_module *model = th_language_model_new(s->ctx, options);
-    th_weights_follow(s->ctx, false);
+    th_skip_initialization(s->ctx, false);
     if (model)
         th_folder_read(s, model);
     return model;

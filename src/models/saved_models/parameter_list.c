@@ -149,7 +149,7 @@ th_status th_parameter_list_read(const th_parameter_list *list, const char *oper
         if (p->stored == NULL)
             continue;
         const th_status status = th_safetensors_entry_read(p->stored, p->tensor, operation);
-        th_storage_changed(p->tensor->storage); /* also after an error, which may come in the middle of a tensor */
+        th_storage_mark_changed(p->tensor->storage); /* also after an error, which may come in the middle of a tensor */
         th_empty_gradient(p->tensor->handle);
         if (status != TH_OK)
             return status;

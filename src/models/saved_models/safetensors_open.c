@@ -213,7 +213,7 @@ th_safetensors *th_safetensors_open(th_context *ctx, const char *path)
     }
     *f = (th_safetensors){.ctx = ctx};
     bool opened = ends_with(chosen, ".index.json") ? open_index(f, chosen) : open_single(f, chosen);
-    if (opened && !th_attach(ctx, f, release)) {
+    if (opened && !th_attach_object(ctx, f, release)) {
         th_fail_memory(ctx, operation, sizeof(th_attachment));
         opened = false;
     }

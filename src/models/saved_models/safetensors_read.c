@@ -96,10 +96,10 @@ static th_status read_converted(const th_safetensors_entry *entry, const th_tens
         if (!th_safetensors_convert(n, t->dtype, converted, entry->type, chunk))
             return fail(t->ctx, entry, operation, unfit);
         for (int64_t moved = 0, run; moved < n; moved += run, th_iterator_advance(&iterator, run, &position)) {
-            run = th_iterator_run(&iterator, &position);
+            run = th_iterator_run_length(&iterator, &position);
             run = run < n - moved ? run : n - moved;
-            th_move_run(run, to_bytes, position.at[0], iterator.array[0].stride[iterator.ndim - 1],
-                        converted + moved * to_bytes, to_bytes);
+            th_copy_strided(run, to_bytes, position.address[0], iterator.array[0].stride[iterator.ndim - 1],
+                            converted + moved * to_bytes, to_bytes);
         }
     }
     return TH_OK;
@@ -121,7 +121,7 @@ th_status th_safetensors_entry_read(const th_safetensors_entry *entry, const th_
     if (entry->tensor.bytes == 0 || data == NULL) /* (shapes only) */
         return TH_OK;
     if (entry->type != th_safetensors_type_of(t->dtype) || t->dtype == TH_BOOL ||
-        !th_strides_contiguous(t->ndim, t->size, t->stride))
+        !th_strides_are_contiguous(t->ndim, t->size, t->stride))
         return read_converted(entry, t, operation);
     return read_bytes(ctx, entry, data, operation);
 }
@@ -177,7 +177,7 @@ th_status th_safetensors_read_into(th_safetensors *file, const char *name, th_te
         return file ? th_error_code(file->ctx) : TH_ERROR_ARGUMENT;
     th_tensor_impl *t = th_usable(handle, file->ctx, operation, "t");
     if (t == NULL)
-        return th_refused(handle);
+        return th_pending_status(handle);
     char quoted[TH_QUOTED];
     const th_shape *shape = &entry->tensor.shape;
     if (!th_safetensors_type_fits(entry->type, t->dtype))

@@ -179,7 +179,7 @@ static void store_rounded(int64_t n, th_dtype dtype, void *to, kind type, const 
         const int64_t count = (n - i < SOME ? n - i : SOME) * numbers;
         for (int64_t j = 0; j < count; j++)
             values[j] = load_floating(type, from + (i * numbers + j) * bytes);
-        th_storage_store(count, dtype, (char *)to + (size_t)i * th_dtype_size(dtype), values);
+        th_round_to_storage_type(count, dtype, (char *)to + (size_t)i * th_dtype_size(dtype), values);
     }
 }
 

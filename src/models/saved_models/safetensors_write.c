@@ -274,7 +274,7 @@ static th_status describe_named(th_context *ctx, const char *operation, const th
 {
     const th_tensor_impl *t = th_usable(from->tensor, ctx, operation, "a tensor");
     if (t == NULL)
-        return th_refused(from->tensor);
+        return th_pending_status(from->tensor);
     if (th_tensor_data(t) == NULL && th_tensor_numel(t) > 0)
         return th_fail(ctx, TH_ERROR_STATE, operation, "a shapes-only context has no values");
     *to = (th_safetensors_item){.name = from->name, .array = th_tensor_array(t)};

@@ -42,7 +42,7 @@ th_tokenizer *th_tokenizer_make(th_context *ctx, const char *operation)
     if (!th_usable_context(ctx, operation))
         return NULL;
     th_tokenizer *t = th_allocate(ctx, sizeof *t);
-    if (t == NULL || !th_attach(ctx, t, release)) {
+    if (t == NULL || !th_attach_object(ctx, t, release)) {
         th_release(ctx, t, sizeof *t);
         th_fail_memory(ctx, operation, sizeof *t);
         return NULL;

@@ -135,13 +135,13 @@ th_array th_reduction_with_axes(const th_call *call, const th_array *reduced)
 size_t th_reduction_plan_sum(const th_call *call)
 {
     const th_array y = th_reduction_with_axes(call, &call->output[0]);
-    return th_plan_scratch(call, 1, th_sum_scratch(&y, &call->input[0], false));
+    return th_plan_scratch(call, 1, th_sum_scratch_bytes(&y, &call->input[0], false));
 }
 
 void th_reduction_sum(const th_call *call, size_t offset)
 {
     const th_array y = th_reduction_with_axes(call, &call->output[0]);
-    th_sum_within(call->ctx, &y, &call->input[0], false, th_call_scratch(call, offset));
+    th_sum_with_scratch(call->ctx, &y, &call->input[0], false, th_call_scratch(call, offset));
 }
 
 /* Numbers are distinct, because max has a kink where two are equal. Only variance uses the correction. */

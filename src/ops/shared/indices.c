@@ -31,7 +31,7 @@ void th_indices_read(const th_call *call, int input, int64_t *index)
     th_array plain = call->input[input];
     plain.data = index;
     plain.dtype = TH_INT64;
-    th_contiguous_strides(plain.ndim, plain.size, plain.stride);
+    th_compute_contiguous_strides(plain.ndim, plain.size, plain.stride);
     th_convert_array(call->ctx, &plain, &call->input[input]);
 }
 

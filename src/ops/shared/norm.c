@@ -93,7 +93,7 @@ void th_norm_plan(const th_call *call, bool backward, void *plan)
         if (!backward || !call->input_gradient[i].given)
             continue;
         const th_array partial = partial_sums(call, i, &p->rows, NULL);
-        const size_t sums = th_sum_scratch(&call->input_gradient[i], &partial, call->add[i]);
+        const size_t sums = th_sum_scratch_bytes(&call->input_gradient[i], &partial, call->add[i]);
         p->sums[i] = th_plan_scratch(call, th_array_numel(&partial), element);
         shared_bytes = sums > shared_bytes ? sums : shared_bytes;
     }
@@ -143,7 +143,7 @@ void th_norm_backward(const th_call *call)
         if (!call->input_gradient[i].given)
             continue;
         const th_array partial = partial_sums(call, i, &plan->rows, sums[i]);
-        th_sum_within(call->ctx, &call->input_gradient[i], &partial, call->add[i],
-                      th_call_scratch(call, plan->rows.scratch_offset));
+        th_sum_with_scratch(call->ctx, &call->input_gradient[i], &partial, call->add[i],
+                            th_call_scratch(call, plan->rows.scratch_offset));
     }
 }

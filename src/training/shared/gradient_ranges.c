@@ -12,7 +12,7 @@ static void mark_entries(const th_module *m, bool marked)
         th_parameter_entry *entry = th_parameter_entry_of(t);
         entry->mark = marked && th_has_gradient(t) ? entry : NULL;
         if (entry->mark)
-            th_storage_changed(t->gradient->memory); /* the caller may write to it */
+            th_storage_mark_changed(t->gradient->memory); /* the caller may write to it */
     }
 }
 

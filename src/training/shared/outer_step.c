@@ -134,8 +134,8 @@ th_status th_outer_step(th_optimizer *o)
         if (!p->due)
             continue;
         p->outer++;
-        th_storage_changed(p->tensor->storage);
-        th_storage_changed(p->tensor->gradient->memory);
+        th_storage_mark_changed(p->tensor->storage);
+        th_storage_mark_changed(p->tensor->gradient->memory);
         th_gradient_empty(p->tensor);
     }
     th_forget_local_steps(o);

@@ -71,7 +71,7 @@ void th_shards_end(th_optimizer *o)
 void th_shards_restart(th_optimizer *o)
 {
     if (o->shards.looped)
-        th_random_shard(o->ctx, 0, o->shards.calls);
+        th_random_begin_shard(o->ctx, 0, o->shards.calls);
     o->shards.next = o->shards.first;
     o->shards.n_open = 0;
     o->shards.looped = false;
@@ -297,7 +297,7 @@ bool th_shard_next(th_shard *shard)
     shard->loss = 0;
     const bool more = shard->index < shard->end;
     if (more || s->count > 1)
-        th_random_shard(o->ctx, more ? shard->index : 0, s->calls);
+        th_random_begin_shard(o->ctx, more ? shard->index : 0, s->calls);
     return more;
 }
 
