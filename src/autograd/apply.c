@@ -8,10 +8,10 @@
 
 /* -- operands -- */
 
-static const char *const ordinal[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
-                                      "input 5", "input 6", "input 7", "a later input"};
+static const char *const input_names[] = {"input 0", "input 1", "input 2", "input 3",      "input 4",
+                                          "input 5", "input 6", "input 7", "a later input"};
 
-static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
+static bool check_input_count(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs)
 {
     if (ctx->running_op)
         th_fail(ctx, TH_ERROR_STATE, op->name,
@@ -23,9 +23,9 @@ static bool inputs_given(th_context *ctx, const th_op *op, int n, th_tensor *con
     return ctx->error == TH_OK;
 }
 
-static const char *name_of(int input)
+static const char *input_name(int input)
 {
-    return ordinal[input < TH_MAX_INPUTS ? input : TH_MAX_INPUTS];
+    return input_names[input < TH_MAX_INPUTS ? input : TH_MAX_INPUTS];
 }
 
 /* Returns the context of a call without inputs: the one that this thread used last. NULL if the call is wrong, after
@@ -36,11 +36,11 @@ static th_context *last_context_of_call(const th_op *op, int n, th_tensor *const
     const th_held_lock held = th_lock_take(TH_LOCK_CONTEXTS);
     th_context *ctx = th_last_context();
     const bool valid =
-        ctx && ctx->error == TH_OK && th_check_descriptor(ctx, op) == TH_OK && inputs_given(ctx, op, n, inputs);
+        ctx && ctx->error == TH_OK && th_check_descriptor(ctx, op) == TH_OK && check_input_count(ctx, op, n, inputs);
     th_lock_release(&held);
     for (int i = 0; valid && i < n; i++)
-        if (inputs[i] || !th_op_names(op, op->optional, i)) {
-            (void)th_usable(inputs[i], NULL, op->name, name_of(i));
+        if (inputs[i] || !th_op_mask_has(op, op->optional, i)) {
+            (void)th_usable(inputs[i], NULL, op->name, input_name(i));
             return NULL;
         }
     return valid ? ctx : NULL;
@@ -54,20 +54,20 @@ static th_context *context_of_call(const th_op *op, int n, th_tensor *const *inp
         if (ctx)
             return ctx;
     }
-    if (op == NULL || inputs == NULL || n <= 0 || th_op_names(op, op->optional, 0))
+    if (op == NULL || inputs == NULL || n <= 0 || th_op_mask_has(op, op->optional, 0))
         return last_context_of_call(op, n, inputs);
-    (void)th_usable(inputs[0], NULL, op->name, name_of(0));
+    (void)th_usable(inputs[0], NULL, op->name, input_name(0));
     return NULL;
 }
 
 /* Stores the inputs' implementations in operand[]. Returns false after storing an error. */
-static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_tensor_impl **operand)
+static bool resolve_inputs(th_context *ctx, const th_op *op, int n, th_tensor *const *inputs, th_tensor_impl **operand)
 {
     for (int i = 0; i < n; i++) {
         operand[i] = NULL;
-        if (inputs[i] == NULL && th_op_names(op, op->optional, i))
+        if (inputs[i] == NULL && th_op_mask_has(op, op->optional, i))
             continue;
-        operand[i] = th_usable(inputs[i], ctx, op->name, name_of(i));
+        operand[i] = th_usable(inputs[i], ctx, op->name, input_name(i));
         if (operand[i] == NULL)
             return false;
         if (ctx->watch)
@@ -77,16 +77,16 @@ static bool inputs_usable(th_context *ctx, const th_op *op, int n, th_tensor *co
 }
 
 /* Returns whether the operation can read every input's type. Otherwise stores an error. */
-static bool types_readable(const th_frame *frame, int n)
+static bool check_input_types(const th_frame *frame, int n)
 {
     const th_op *op = frame->call.op;
     for (int i = 0; i < n; i++) {
         const th_array *input = &frame->call.input[i];
-        if (input->given && th_is_storage(input->dtype) && !th_op_names(op, op->storage, i)) {
+        if (input->given && th_is_storage(input->dtype) && !th_op_mask_has(op, op->storage, i)) {
             th_fail(frame->call.ctx, TH_ERROR_TYPE, op->name,
                     "%s is %s, which this operation does not read: th_cast "
                     "converts it to float32",
-                    name_of(i), th_dtype_name(input->dtype));
+                    input_name(i), th_dtype_name(input->dtype));
             return false;
         }
     }
@@ -95,7 +95,7 @@ static bool types_readable(const th_frame *frame, int n)
 
 /* -- whether the call is recorded -- */
 
-static bool differentiable(const th_op *op)
+static bool is_differentiable(const th_op *op)
 {
     return op->backward || op->identity_gradients || ((op->flags & TH_OP_VIEW) && !op->not_differentiable);
 }
@@ -104,7 +104,7 @@ static bool differentiable(const th_op *op)
 static bool only_identities_required(th_context *ctx, const th_op *op, int n, th_tensor_impl *const *inputs)
 {
     for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->requires_gradient && !th_op_names(op, op->identity_gradients, i)) {
+        if (inputs[i] && inputs[i]->requires_gradient && !th_op_mask_has(op, op->identity_gradients, i)) {
             th_fail(ctx, TH_ERROR_ARGUMENT, op->name,
                     "input %d requires a gradient, but the operation has no backward for it", i);
             return false;
@@ -114,7 +114,7 @@ static bool only_identities_required(th_context *ctx, const th_op *op, int n, th
 
 static bool wants_recording(th_context *ctx, const th_op *op, int n, th_tensor_impl *const *inputs)
 {
-    if (ctx->no_grad_depth > 0 || !differentiable(op))
+    if (ctx->no_grad_depth > 0 || !is_differentiable(op))
         return false;
     for (int i = 0; i < n; i++)
         if (inputs[i] && inputs[i]->requires_gradient)
@@ -134,8 +134,8 @@ static uint32_t saved_bits(const th_op *op, int n, th_tensor_impl *const *inputs
 
 /* -- results -- */
 
-/* Gives an elementwise result its input's strides, if sizes are the same and the input has no gaps and no repeated
- * elements. */
+/* Gives an elementwise result the strides of its input, if both have the same sizes, and the input has no gaps and no
+ * repeated elements. */
 static void adopt_layout(th_array *output, const th_array *input)
 {
     if (output->ndim != input->ndim || th_array_contiguous(input))
@@ -231,8 +231,8 @@ static th_status make_outputs(th_frame *frame, bool recording, uint32_t saved, t
 /* -- the call -- */
 
 /* Creates the outputs, runs forward, and records the node. */
-static th_status compute(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs, th_tensor **const *extra,
-                         th_tensor_impl **outputs)
+static th_status run_and_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
+                                th_tensor **const *extra, th_tensor_impl **outputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -242,39 +242,39 @@ static th_status compute(th_frame *frame, th_tape *tape, int n, th_tensor_impl *
     const uint32_t saved = recording ? saved_bits(op, n, inputs) : 0;
     if (make_outputs(frame, recording, saved, inputs, extra, outputs) != TH_OK)
         return ctx->error;
-    if (recording && op->precomputed && th_precomputed_offer(frame, n, inputs) != TH_OK)
+    if (recording && op->precomputed && th_precomputed_prepare(frame, n, inputs) != TH_OK)
         return ctx->error;
     if (op->forward && !(op->flags & TH_OP_VIEW) && th_frame_run(frame, false) != TH_OK)
         return ctx->error;
     if (recording && th_record(frame, tape, n, inputs, outputs, saved) != TH_OK)
         return ctx->error;
     if (frame->call.precomputed)
-        th_precomputed_claim(frame, n, inputs, tape->nodes.count - 1);
+        th_precomputed_mark(frame, n, inputs, tape->nodes.count - 1);
     if (ctx->tracing && op->forward)
         th_trace_call(frame, recording ? th_node_at(tape, tape->nodes.count - 1) : NULL, false);
     return TH_OK;
 }
 
 /* Checks the operands, copies the attributes, initializes the frame, and runs the shape rule. */
-static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const void *attributes, int n,
-                       th_tensor *const *inputs)
+static th_status begin_call(th_frame *frame, th_context *ctx, const th_op *op, const void *attributes, int n,
+                            th_tensor *const *inputs)
 {
     th_use_context(ctx);
-    if (ctx->error != TH_OK || th_check_descriptor(ctx, op) != TH_OK || !inputs_given(ctx, op, n, inputs))
+    if (ctx->error != TH_OK || th_check_descriptor(ctx, op) != TH_OK || !check_input_count(ctx, op, n, inputs))
         return ctx->error;
     th_tape *tape = th_tape_of(ctx, op->name);
     if (tape == NULL)
         return ctx->error;
     frame->operand = frame->own_operand;
     if (n > TH_MAX_INPUTS)
-        frame->operand = th_bump_allocate(ctx, &tape->bytes, (size_t)n * sizeof(th_tensor_impl *));
+        frame->operand = th_bump_allocate(ctx, &tape->records, (size_t)n * sizeof(th_tensor_impl *));
     if (frame->operand == NULL)
         return th_fail_memory(ctx, op->name, (size_t)n * sizeof(th_tensor_impl *));
-    if (!inputs_usable(ctx, op, n, inputs, frame->operand) || th_check_attributes(ctx, op, attributes) != TH_OK)
+    if (!resolve_inputs(ctx, op, n, inputs, frame->operand) || th_check_attributes(ctx, op, attributes) != TH_OK)
         return ctx->error;
     void *copy = NULL;
     if (op->attributes_size) {
-        copy = th_bump_allocate(ctx, &tape->bytes, op->attributes_size);
+        copy = th_bump_allocate(ctx, &tape->records, op->attributes_size);
         if (copy == NULL)
             return th_fail_memory(ctx, op->name, op->attributes_size);
         memcpy(copy, attributes, op->attributes_size);
@@ -284,7 +284,7 @@ static th_status begin(th_frame *frame, th_context *ctx, const th_op *op, const 
     for (int i = 0; i < n; i++)
         if (frame->operand[i])
             frame->call.input[i] = th_tensor_array(frame->operand[i]);
-    return types_readable(frame, n) ? th_frame_shape(frame) : ctx->error;
+    return check_input_types(frame, n) ? th_frame_run_shape_rule(frame) : ctx->error;
 }
 
 th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tensor *const *inputs)
@@ -294,7 +294,7 @@ th_status th_apply_check(const th_op *op, const void *attributes, int n, th_tens
         return th_pending_status(NULL);
     const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
-    const th_status status = begin(&frame, ctx, op, attributes, n, inputs);
+    const th_status status = begin_call(&frame, ctx, op, attributes, n, inputs);
     ctx->calls[TH_STREAM_DROPOUT] = calls; /* a check draws nothing */
     return status;
 }
@@ -308,8 +308,8 @@ th_tensor *th_apply_n(const th_op *op, const void *attributes, int n, th_tensor 
     const uint32_t calls = ctx->calls[TH_STREAM_DROPOUT];
     th_frame frame;
     th_tensor_impl *outputs[TH_MAX_OUTPUTS] = {NULL};
-    if (begin(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
-        compute(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
+    if (begin_call(&frame, ctx, op, attributes, n, inputs) != TH_OK ||
+        run_and_record(&frame, ctx->tape, n, frame.operand, extra, outputs) != TH_OK) {
         release_outputs(TH_MAX_OUTPUTS, outputs);
         ctx->calls[TH_STREAM_DROPOUT] = calls; /* a failed call draws nothing */
         return NULL;

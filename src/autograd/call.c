@@ -35,7 +35,7 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
         frame->input[0] = (th_array){.given = false};
     if (n_inputs > TH_MAX_INPUTS) {
         const size_t n = (size_t)n_inputs;
-        char *memory = th_bump_allocate(ctx, &tape->bytes, n * (2 * sizeof(th_array) + sizeof(bool)));
+        char *memory = th_bump_allocate(ctx, &tape->records, n * (2 * sizeof(th_array) + sizeof(bool)));
         if (memory == NULL)
             return th_fail_memory(ctx, op->name, n * 2 * sizeof(th_array));
         frame->call.input = (th_array *)(void *)memory;
@@ -56,7 +56,7 @@ th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const t
     return TH_OK;
 }
 
-th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node)
+th_status th_frame_init_from_node(th_frame *frame, th_context *ctx, const th_node *node)
 {
     const th_status status = th_frame_init(frame, ctx, ctx->tape, node->op, node->n_inputs, node->attributes);
     if (status != TH_OK)
@@ -99,12 +99,12 @@ th_status th_frame_read_operands(th_frame *frame)
 int64_t th_node_multiply_adds(th_context *ctx, const th_node *node)
 {
     th_frame frame;
-    if (node->op->multiply_adds == NULL || th_frame_of_node(&frame, ctx, node) != TH_OK)
+    if (node->op->multiply_adds == NULL || th_frame_init_from_node(&frame, ctx, node) != TH_OK)
         return 0;
     return node->op->multiply_adds(&frame.call);
 }
 
-th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation)
+th_block *th_allocate_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation)
 {
     *temporary = *like;
     th_compute_contiguous_strides(like->ndim, like->size, temporary->stride);
@@ -124,7 +124,7 @@ th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_arra
 
 /* Adds a reservation of a checked operation to the map. Returns at least twice its bytes, so that the checker sees if
  * the kernel writes to the rest. */
-static size_t note_reservation(th_scratch_map *map, size_t offset, size_t exact, size_t bytes)
+static size_t record_reservation(th_scratch_map *map, size_t offset, size_t exact, size_t bytes)
 {
     if (map->count < TH_MAX_RESERVATIONS) {
         map->reservation[map->count].offset = offset;
@@ -144,7 +144,7 @@ size_t th_plan_scratch(const th_call *call, int64_t count, size_t element)
     else
         scratch->end = offset + bytes;
     if (call->ctx->scratch_map && scratch->end != SIZE_MAX)
-        scratch->end = offset + note_reservation(call->ctx->scratch_map, offset, (size_t)count * element, bytes);
+        scratch->end = offset + record_reservation(call->ctx->scratch_map, offset, (size_t)count * element, bytes);
     if (scratch->end > scratch->bytes)
         scratch->bytes = scratch->end;
     return offset;
@@ -163,27 +163,27 @@ void *th_call_scratch(const th_call *call, size_t offset)
 /* -- running -- */
 
 /* An operand that was replaced by a contiguous copy while the operation runs. */
-typedef struct copied {
+typedef struct contiguous_copy {
     th_block *block; /* the copy's memory */
     th_array *operand, original;
-} copied;
+} contiguous_copy;
 
-typedef struct copies {
-    copied fixed[TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS], *all;
+typedef struct copy_list {
+    contiguous_copy own[TH_MAX_INPUTS + 2 * TH_MAX_OUTPUTS], *all;
     int count;
-} copies;
+} copy_list;
 
 /* Prepares for a copy of every operand. */
-static th_status prepare_copies(const th_frame *frame, copies *made)
+static th_status prepare_copies(const th_frame *frame, copy_list *copies)
 {
     th_context *ctx = frame->call.ctx;
-    made->all = made->fixed;
-    made->count = 0;
+    copies->all = copies->own;
+    copies->count = 0;
     if (frame->call.n_inputs <= TH_MAX_INPUTS)
         return TH_OK;
-    const size_t bytes = (size_t)(frame->call.n_inputs + 2 * TH_MAX_OUTPUTS) * sizeof *made->all;
-    made->all = th_bump_allocate(ctx, &ctx->tape->bytes, bytes);
-    return made->all ? TH_OK : th_fail_memory(ctx, frame->call.op->name, bytes);
+    const size_t bytes = (size_t)(frame->call.n_inputs + 2 * TH_MAX_OUTPUTS) * sizeof *copies->all;
+    copies->all = th_bump_allocate(ctx, &ctx->tape->records, bytes);
+    return copies->all ? TH_OK : th_fail_memory(ctx, frame->call.op->name, bytes);
 }
 
 /* Returns whether the call reads the array. A shapes-only context has no data, so that `saved` decides. */
@@ -192,16 +192,16 @@ static bool is_read(const th_frame *frame, const th_array *array, bool saved)
     return array->given && (frame->call.ctx->options.shapes_only ? saved : array->data != NULL);
 }
 
-static th_status make_contiguous(const th_frame *frame, th_array *array, bool saved, copies *made)
+static th_status make_contiguous(const th_frame *frame, th_array *array, bool saved, copy_list *copies)
 {
     th_context *ctx = frame->call.ctx;
     if (!is_read(frame, array, saved) || th_array_contiguous(array))
         return TH_OK;
     th_array temporary;
-    th_block *block = th_contiguous_temporary(ctx, array, &temporary, frame->call.op->name);
+    th_block *block = th_allocate_temporary(ctx, array, &temporary, frame->call.op->name);
     if (block == NULL)
         return TH_ERROR_MEMORY;
-    made->all[made->count++] = (copied){block, array, *array};
+    copies->all[copies->count++] = (contiguous_copy){block, array, *array};
     if (!ctx->options.shapes_only)
         th_copy_array(ctx, &temporary, array, false);
     *array = temporary;
@@ -248,28 +248,28 @@ th_status th_frame_run(th_frame *frame, bool backward)
 {
     th_call *call = &frame->call;
     th_context *ctx = call->ctx;
-    copies made;
-    made.count = 0;
+    copy_list copies;
+    copies.count = 0;
     th_status status = TH_OK;
     const int64_t start = th_profile_start(ctx);
     if (call->op->flags & TH_OP_CONTIGUOUS) {
         const th_node *node = backward ? frame->node : NULL;
-        status = prepare_copies(frame, &made);
+        status = prepare_copies(frame, &copies);
         for (int i = 0; i < call->n_inputs && status == TH_OK; i++)
             status = make_contiguous(frame, &call->input[i],
-                                     node == NULL || (th_node_input(node, i)->read && !call->precomputed), &made);
+                                     node == NULL || (th_node_input(node, i)->read && !call->precomputed), &copies);
         for (int i = 0; i < call->n_outputs && status == TH_OK && node; i++) {
             status =
-                make_contiguous(frame, &call->output[i], th_node_output(node, i)->read && !call->precomputed, &made);
+                make_contiguous(frame, &call->output[i], th_node_output(node, i)->read && !call->precomputed, &copies);
             if (status == TH_OK)
-                status = make_contiguous(frame, &call->output_gradient[i], true, &made);
+                status = make_contiguous(frame, &call->output_gradient[i], true, &copies);
         }
     }
     if (status == TH_OK)
         status = run_kernel(frame, backward);
-    for (int i = 0; i < made.count; i++) { /* tracing reads the operands later, when the copies are freed */
-        *made.all[i].operand = made.all[i].original;
-        th_block_free(&ctx->step_memory, made.all[i].block);
+    for (int i = 0; i < copies.count; i++) { /* tracing reads the operands later, when the copies are freed */
+        *copies.all[i].operand = copies.all[i].original;
+        th_block_free(&ctx->step_memory, copies.all[i].block);
     }
     if (start && status == TH_OK)
         th_profile_call(frame, backward, start);

@@ -85,18 +85,18 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 /* Returns the largest number of elements such that every aligned run of this length is in a region or outside it. */
-static int64_t run_length(const th_region *covered, int64_t n)
+static int64_t common_run_length(const th_region *covered, int64_t n)
 {
-    int64_t run = n;
+    int64_t length = n;
     for (const th_region *region = covered; region; region = region->next) {
         const int inner = region->ndim - 1;
         const bool dense = inner >= 0 && region->stride[inner] == 1;
-        run = common_divisor(run, dense ? region->size[inner] : 1);
-        run = common_divisor(run, region->offset);
+        length = common_divisor(length, dense ? region->size[inner] : 1);
+        length = common_divisor(length, region->offset);
         for (int d = 0; d < region->ndim - dense; d++)
-            run = common_divisor(run, region->stride[d]);
+            length = common_divisor(length, region->stride[d]);
     }
-    return run;
+    return length;
 }
 
 static bool contains(const th_region *region, int64_t position)
@@ -113,7 +113,7 @@ static bool contains(const th_region *region, int64_t position)
     return distance == 0;
 }
 
-void th_fill_uncovered(const th_region *covered, void *data, int64_t n, size_t element)
+void th_zero_uncovered(const th_region *covered, void *data, int64_t n, size_t element)
 {
     if (data == NULL || n == 0)
         return;
@@ -121,12 +121,12 @@ void th_fill_uncovered(const th_region *covered, void *data, int64_t n, size_t e
         memset(data, 0, (size_t)n * element);
         return;
     }
-    const int64_t run = run_length(covered, n);
-    for (int64_t at = 0; at < n; at += run) {
+    const int64_t length = common_run_length(covered, n);
+    for (int64_t position = 0; position < n; position += length) {
         bool found = false;
         for (const th_region *region = covered; region && !found; region = region->next)
-            found = contains(region, at);
+            found = contains(region, position);
         if (!found)
-            memset((char *)data + (size_t)at * element, 0, (size_t)run * element);
+            memset((char *)data + (size_t)position * element, 0, (size_t)length * element);
     }
 }

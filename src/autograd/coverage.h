@@ -21,7 +21,7 @@ typedef enum th_relation { TH_DISJOINT, TH_INSIDE, TH_OVERLAPS } th_relation;
 th_region th_region_of(const th_tensor_impl *t);
 /* Returns whether b is disjoint from a or inside a. TH_OVERLAPS: neither, or the strides are too irregular to tell. */
 th_relation th_region_relation(const th_region *a, const th_region *b);
-/* Sets the elements of data [n] that are outside all regions of the list to zero. */
-void th_fill_uncovered(const th_region *covered, void *data, int64_t n, size_t element);
+/* Sets to zero the elements of data [n] that are outside all regions of the list. */
+void th_zero_uncovered(const th_region *covered, void *data, int64_t n, size_t element);
 
 #endif

@@ -1,17 +1,17 @@
 /* Checks an operation at every call: its descriptor, and the outputs that its shape rule declares. Built-in operations
- * and a user's own are treated alike. The result is not cached: a descriptor's address may be used again for another
- * one, and the checks cost less than a lookup. */
+ * and a user's own are treated alike. The result is not cached, because another descriptor may get the same address
+ * later, and the checks cost less than a lookup. */
 #include "autograd/frame.h"
 #include "tensor/checked.h"
 #include "tensor/shape.h"
 
-/* The largest view: its gradient may have its own memory, so that the number of bytes must not overflow. */
+/* The largest number of elements of a view. Its gradient may have its own memory, whose bytes must not overflow. */
 static const int64_t MAX_ELEMENTS = INT64_MAX / 16;
 
 enum {
     INPUT_BITS = (1u << TH_MAX_INPUTS) - 1,
-    FLAGS = TH_OP_BROADCASTS | TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD | TH_OP_RECOMPUTE | TH_OP_VIEW | TH_OP_IN_PLACE |
-            TH_OP_ANY_LAYOUT | TH_OP_OVER_INPUT
+    ALL_FLAGS = TH_OP_BROADCASTS | TH_OP_CONTIGUOUS | TH_OP_CANNOT_ADD | TH_OP_RECOMPUTE | TH_OP_VIEW | TH_OP_IN_PLACE |
+                TH_OP_ANY_LAYOUT | TH_OP_OVER_INPUT
 };
 
 #define REFUSE(...) th_fail(ctx, TH_ERROR_ARGUMENT, op->name, __VA_ARGS__)
@@ -34,8 +34,8 @@ static th_status check_view_descriptor(th_context *ctx, const th_op *op)
 
 static th_status check_flags(th_context *ctx, const th_op *op)
 {
-    if (op->flags & ~(uint32_t)FLAGS)
-        return REFUSE("flags contain 0x%x, which is not a TH_OP_* flag", op->flags & ~(uint32_t)FLAGS);
+    if (op->flags & ~(uint32_t)ALL_FLAGS)
+        return REFUSE("flags contain 0x%x, which is not a TH_OP_* flag", op->flags & ~(uint32_t)ALL_FLAGS);
     if ((op->flags & TH_OP_CONTIGUOUS) && (op->flags & TH_OP_ANY_LAYOUT))
         return REFUSE(
             "TH_OP_CONTIGUOUS needs contiguous memory, but TH_OP_ANY_LAYOUT allows an output that is not contiguous");
@@ -70,20 +70,20 @@ th_status th_check_descriptor(th_context *ctx, const th_op *op)
                       TH_MAX_OUTPUTS);
     if (op->shape == NULL)
         return REFUSE("the operation has no shape rule");
-    const bool any = op->n_inputs == TH_ANY_INPUTS;
-    const uint32_t inputs = any ? INPUT_BITS : (1u << op->n_inputs) - 1;
+    const bool any_inputs = op->n_inputs == TH_ANY_INPUTS;
+    const uint32_t inputs = any_inputs ? INPUT_BITS : (1u << op->n_inputs) - 1;
     const uint32_t outputs = (1u << (op->n_outputs ? op->n_outputs : 1)) - 1;
-    uint32_t saves = op->saves, beyond = 0;
-    const int entries = any ? 1 : op->n_inputs;
+    uint32_t saves = op->saves, saved_beyond = 0;
+    const int entries = any_inputs ? 1 : op->n_inputs;
     for (int i = 0; i < entries; i++)
         saves |= op->saves_for[i];
     for (int i = entries; i < TH_MAX_INPUTS; i++)
-        beyond |= op->saves_for[i];
-    saves |= beyond;
+        saved_beyond |= op->saves_for[i];
+    saves |= saved_beyond;
     if (saves & ~(inputs | outputs << TH_MAX_INPUTS))
         return REFUSE("saves or saves_for names an input or output that does not exist (bits 0x%x)",
                       saves & ~(inputs | outputs << TH_MAX_INPUTS));
-    if (beyond)
+    if (saved_beyond)
         return REFUSE("saves_for must have at most %d entries", entries);
     if ((op->optional | op->precomputed | op->identity_gradients | op->storage) & ~inputs)
         return REFUSE("%s names an input that does not exist (bits 0x%x)",
@@ -174,7 +174,7 @@ static inline __attribute__((always_inline)) extent extent_of(const th_array *ar
 }
 
 /* Checks an output with its own memory: strides that the shape rule wrote must not leave this memory. */
-static th_status check_own(th_call *call, int i, const extent *e)
+static th_status check_own_memory(th_call *call, int i, const extent *e)
 {
     if (e->dense || e->numel == 0)
         return TH_OK;
@@ -184,7 +184,7 @@ static th_status check_own(th_call *call, int i, const extent *e)
     return TH_OK;
 }
 
-static th_status check_view_in(th_frame *frame, const extent *e, const extent *base)
+static th_status check_view_bounds(th_frame *frame, const extent *e, const extent *base)
 {
     th_call *call = &frame->call;
     th_array *view = &call->output[0];
@@ -222,21 +222,21 @@ static th_status check_view(th_frame *frame, const extent *e)
         return TH_OK;
     }
     const extent base = extent_of(&call->input[0]);
-    return check_view_in(frame, e, &base);
+    return check_view_bounds(frame, e, &base);
 }
 
 static th_status check_output(th_frame *frame, int i)
 {
     th_call *call = &frame->call;
     const th_array *output = &call->output[i];
-    const bool shaped = output->ndim >= 0 && output->ndim <= TH_MAX_DIMS;
-    if (!shaped || th_dtype_size(output->dtype) == 0)
+    const bool legal_ndim = output->ndim >= 0 && output->ndim <= TH_MAX_DIMS;
+    if (!legal_ndim || th_dtype_size(output->dtype) == 0)
         return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule declares output %d with %s", i,
-                            shaped ? "an unknown element type" : "a number of dimensions outside 0 to 8");
+                            legal_ndim ? "an unknown element type" : "a number of dimensions outside 0 to 8");
     const extent e = extent_of(output);
     if (e.negative)
         return th_call_fail(call, TH_ERROR_SHAPE, "the shape rule declares output %d with a negative size", i);
-    return call->op->flags & TH_OP_VIEW ? check_view(frame, &e) : check_own(call, i, &e);
+    return call->op->flags & TH_OP_VIEW ? check_view(frame, &e) : check_own_memory(call, i, &e);
 }
 
 /* Checks the inputs whose gradient is computed in the output's shape: they must broadcast to the output. The ready-made
@@ -249,7 +249,7 @@ static th_status check_broadcast(th_call *call)
     const th_array *output = &call->output[0];
     for (int i = 0; i < call->n_inputs; i++) {
         const th_array *input = &call->input[i];
-        const bool identity = th_op_names(op, op->identity_gradients, i);
+        const bool identity = th_op_mask_has(op, op->identity_gradients, i);
         if (!input->given || !(identity || (op->flags & TH_OP_BROADCASTS)))
             continue;
         if (!th_broadcasts_to(input->ndim, input->size, output->ndim, output->size))
@@ -263,7 +263,7 @@ static th_status check_broadcast(th_call *call)
     return TH_OK;
 }
 
-th_status th_frame_shape(th_frame *frame)
+th_status th_frame_run_shape_rule(th_frame *frame)
 {
     th_call *call = &frame->call;
     th_context *ctx = call->ctx;

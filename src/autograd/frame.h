@@ -28,7 +28,7 @@ typedef struct th_frame {
     bool add[TH_MAX_INPUTS];
 } th_frame;
 
-/* The reservations of a plan while an operation is checked (checker/check_op_guard.c). Unused memory follows each. */
+/* The reservations of a plan while an operation is checked (checker/check_op_guard.c). Unused memory follows each one. */
 enum { TH_MAX_RESERVATIONS = 64 };
 typedef struct th_scratch_map {
     int count;
@@ -41,9 +41,9 @@ typedef struct th_scratch_map {
 th_status th_check_descriptor(th_context *ctx, const th_op *op);
 th_status th_check_attributes(th_context *ctx, const th_op *op, const void *attributes);
 /* Runs the shape rule and checks the outputs that it declares. */
-th_status th_frame_shape(th_frame *frame);
+th_status th_frame_run_shape_rule(th_frame *frame);
 /* Returns whether a mask of TH_INPUT bits contains input i of an operation. */
-static inline bool th_op_names(const th_op *op, uint32_t mask, int i)
+static inline bool th_op_mask_has(const th_op *op, uint32_t mask, int i)
 {
     return op->n_inputs == TH_ANY_INPUTS ? (mask & ((1u << TH_MAX_INPUTS) - 1)) != 0 : mask >> i & 1;
 }
@@ -53,16 +53,16 @@ static inline bool th_op_names(const th_op *op, uint32_t mask, int i)
 th_status th_frame_init(th_frame *frame, th_context *ctx, th_tape *tape, const th_op *op, int n_inputs,
                         void *attributes);
 /* Initializes a frame of a recorded node: shapes and strides of all operands, no data. */
-th_status th_frame_of_node(th_frame *frame, th_context *ctx, const th_node *node);
+th_status th_frame_init_from_node(th_frame *frame, th_context *ctx, const th_node *node);
 /* Gives the frame of a node the operands that backward reads; their values must exist. Fails if one was changed after
  * the call was recorded. */
 th_status th_frame_read_operands(th_frame *frame);
-/* Returns the number of multiply-adds of a node's forward; 0 if its operation does not tell it. */
+/* Returns the number of multiply-adds of a node's forward; 0 if its operation does not define it. */
 int64_t th_node_multiply_adds(th_context *ctx, const th_node *node);
 /* Runs forward or backward: plans, allocates scratch memory, copies operands that must be contiguous. */
 th_status th_frame_run(th_frame *frame, bool backward);
 /* Allocates a contiguous array with the shape of `like` from the step's memory. NULL with TH_ERROR_MEMORY. */
-th_block *th_contiguous_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation);
+th_block *th_allocate_temporary(th_context *ctx, const th_array *like, th_array *temporary, const char *operation);
 
 /* Records a call that has run (record.c). saved: TH_INPUT and TH_OUTPUT bits of the operands that its backward
  * reads. */

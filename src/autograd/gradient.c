@@ -2,10 +2,10 @@
  *
  *     EMPTY --> PARTIAL --> FULL --> FINISHED
  *
- * The gradient of a view is a part of its root's buffer. Views write their parts in any order: the first write of a
- * part overwrites, later ones add. The buffer is PARTIAL until all parts are written; elements outside all parts are
- * set to zero. It would be simpler to set the whole buffer to zero first and always to add. But that would read and
- * write the gradients of queries, keys and values (three parts of one buffer) once more. It would cost one to two
+ * The gradient of a view is a region of its root's buffer. Views write their regions in any order: the first write to a
+ * region overwrites, later writes add. The buffer is PARTIAL until all regions are written. Elements outside all regions
+ * are set to zero. It would be simpler to set the whole buffer to zero first and always to add. But that would read and
+ * write the gradients of queries, keys and values (three regions of one buffer) once more. It would cost one to two
  * percent of a step of the benchmark copyB (bench/README.md; three pairs of runs on a quiet machine). It would also
  * turn -0.0 into 0.0.
  *
@@ -20,11 +20,11 @@
 #include "tensor/checked.h"
 #include "tensor/parameter.h"
 
-/* The largest number of parts that are tracked for one buffer. With more, the rest of the buffer is set to zero and
- * parts are added. Time then grows with the number of a tensor's views, and not with its square. */
-enum { MAX_PARTS = 64 };
+/* The largest number of regions that are tracked for one buffer. Beyond it, the rest of the buffer is set to zero, and
+ * gradients are added. So the time grows with the number of a tensor's views, and not with its square. */
+enum { MAX_REGIONS = 64 };
 
-/* -- questions -- */
+/* -- properties -- */
 
 void th_gradient_array(const th_tensor_impl *t, th_array *array)
 {
@@ -37,14 +37,14 @@ void th_gradient_array(const th_tensor_impl *t, th_array *array)
 }
 
 /* Returns whether the gradient must outlast the backward of the node that made its root. */
-static bool is_saved(const th_gradient_buffer *buffer)
+static bool must_be_kept(const th_gradient_buffer *buffer)
 {
     return buffer->keep || buffer->kind == TH_GRADIENT_OF_PASS || buffer->root->ctx->keep_values;
 }
 
 /* -- memory -- */
 
-static th_status fill_storage(th_context *ctx, th_storage *storage, size_t bytes, bool owned)
+static th_status allocate_storage(th_context *ctx, th_storage *storage, size_t bytes, bool owned)
 {
     th_block *block = th_block_new(ctx, owned ? &ctx->owned_memory : &ctx->step_memory, bytes, "backward");
     if (block == NULL)
@@ -55,31 +55,31 @@ static th_status fill_storage(th_context *ctx, th_storage *storage, size_t bytes
 }
 
 /* Allocates memory of the step for a gradient. */
-static th_storage *step_storage(th_context *ctx, size_t bytes)
+static th_storage *new_step_storage(th_context *ctx, size_t bytes)
 {
     th_storage *storage = th_pool_new(ctx, &ctx->tape->storages);
     if (storage == NULL) {
         th_fail_memory(ctx, "backward", sizeof *storage);
         return NULL;
     }
-    return fill_storage(ctx, storage, bytes, false) == TH_OK ? storage : NULL;
+    return allocate_storage(ctx, storage, bytes, false) == TH_OK ? storage : NULL;
 }
 
 /* Allocates a leaf's memory. A parameter's gradient is in its parameter block, unless the gradient checker has replaced
  * its buffer. */
-static th_status allocate_leaf(th_gradient_buffer *buffer, size_t bytes)
+static th_status allocate_leaf_gradient(th_gradient_buffer *buffer, size_t bytes)
 {
     th_tensor_impl *root = buffer->root;
     const th_status status = root->parameter && buffer == th_gradient_buffer_of_leaf(root)
                                  ? th_parameter_gradient_memory(root, &buffer->own_memory)
-                                 : fill_storage(root->ctx, &buffer->own_memory, bytes, true);
+                                 : allocate_storage(root->ctx, &buffer->own_memory, bytes, true);
     if (status == TH_OK)
         buffer->memory = &buffer->own_memory;
     return status;
 }
 
 /* Empties the buffer if its content is from before this pass, and makes sure that it has memory. */
-static th_status prepare(th_gradient_buffer *buffer)
+static th_status prepare_for_write(th_gradient_buffer *buffer)
 {
     if (buffer->state == TH_GRADIENT_BUFFER_FINISHED && buffer->kind != TH_GRADIENT_OF_LEAF)
         th_gradient_release(buffer); /* the memory may have other readers */
@@ -92,18 +92,18 @@ static th_status prepare(th_gradient_buffer *buffer)
     /* cannot overflow: the value has as many bytes */
     (void)th_checked_bytes(th_tensor_numel(root), th_dtype_size(root->dtype), &bytes);
     if (buffer->kind == TH_GRADIENT_OF_LEAF)
-        return allocate_leaf(buffer, bytes);
-    buffer->memory = step_storage(root->ctx, bytes);
+        return allocate_leaf_gradient(buffer, bytes);
+    buffer->memory = new_step_storage(root->ctx, bytes);
     return buffer->memory ? TH_OK : TH_ERROR_MEMORY;
 }
 
 /* Copies a shared gradient before it is added to. */
-static th_status unshare(th_gradient_buffer *buffer)
+static th_status copy_if_shared(th_gradient_buffer *buffer)
 {
     if (buffer->kind == TH_GRADIENT_OF_LEAF || buffer->memory->holds == 1)
         return TH_OK;
     th_context *ctx = buffer->root->ctx;
-    th_storage *copy = step_storage(ctx, buffer->memory->bytes);
+    th_storage *copy = new_step_storage(ctx, buffer->memory->bytes);
     if (copy == NULL)
         return ctx->error;
     if (copy->data && copy->bytes)
@@ -115,34 +115,34 @@ static th_status unshare(th_gradient_buffer *buffer)
 
 /* -- during a pass -- */
 
-static const th_region *parts_of(const th_gradient_buffer *buffer)
+static const th_region *regions_of(const th_gradient_buffer *buffer)
 {
     return buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->written_regions : NULL;
 }
 
-/* Adds an unwritten part to the list of written parts. The buffer becomes full with its last part. */
-static th_status add_part(th_gradient_buffer *buffer, const th_region *part)
+/* Adds a region to the list of written regions. The buffer becomes full with its last region. */
+static th_status add_region(th_gradient_buffer *buffer, const th_region *region)
 {
-    int64_t covered = part->numel;
-    for (const th_region *r = parts_of(buffer); r; r = r->next)
+    int64_t covered = region->numel;
+    for (const th_region *r = regions_of(buffer); r; r = r->next)
         covered += r->numel;
     if (covered == th_tensor_numel(buffer->root)) {
         buffer->state = TH_GRADIENT_BUFFER_FULL;
         return TH_OK;
     }
     th_context *ctx = buffer->root->ctx;
-    th_region *entry = th_bump_allocate(ctx, &ctx->tape->bytes, sizeof *entry);
+    th_region *entry = th_bump_allocate(ctx, &ctx->tape->records, sizeof *entry);
     if (entry == NULL)
         return th_fail_memory(ctx, "backward", sizeof *entry);
-    *entry = *part;
+    *entry = *region;
     entry->next = buffer->state == TH_GRADIENT_BUFFER_PARTIAL ? buffer->written_regions : NULL;
     buffer->written_regions = entry;
     buffer->state = TH_GRADIENT_BUFFER_PARTIAL;
     return TH_OK;
 }
 
-/* Marks t's part as written. *add is true if it had been written before. */
-static th_status open_part(th_gradient_buffer *buffer, const th_tensor_impl *t, bool *add)
+/* Marks t's region as written. *add becomes true if it had been written before. */
+static th_status open_region(th_gradient_buffer *buffer, const th_tensor_impl *t, bool *add)
 {
     if (buffer->state == TH_GRADIENT_BUFFER_EMPTY && t == buffer->root) {
         *add = false;
@@ -150,26 +150,26 @@ static th_status open_part(th_gradient_buffer *buffer, const th_tensor_impl *t, 
         return TH_OK;
     }
     if (buffer->state != TH_GRADIENT_BUFFER_FULL) {
-        const th_region part = th_region_of(t);
+        const th_region region = th_region_of(t);
         th_relation relation = TH_DISJOINT;
-        int parts = 0;
-        for (const th_region *r = parts_of(buffer); r && relation == TH_DISJOINT; r = r->next, parts++)
-            relation = th_region_relation(r, &part);
+        int regions = 0;
+        for (const th_region *r = regions_of(buffer); r && relation == TH_DISJOINT; r = r->next, regions++)
+            relation = th_region_relation(r, &region);
         *add = relation == TH_INSIDE;
         if (*add)
             return TH_OK;
-        if (relation == TH_DISJOINT && parts < MAX_PARTS)
-            return add_part(buffer, &part);
+        if (relation == TH_DISJOINT && regions < MAX_REGIONS)
+            return add_region(buffer, &region);
         th_gradient_zero_unwritten(buffer);
     }
     *add = true;
-    return unshare(buffer);
+    return copy_if_shared(buffer);
 }
 
-th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add)
+th_status th_gradient_open_for_write(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);
-    if (prepare(buffer) != TH_OK)
+    if (prepare_for_write(buffer) != TH_OK)
         return t->ctx->error;
     if (buffer->kind == TH_GRADIENT_OF_LEAF && !buffer->listed) {
         t->ctx->tape->passes.added |= th_gradient_buffer_is_started(buffer);
@@ -179,7 +179,7 @@ th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_a
         th_storage_mark_changed(
             buffer->memory); /* an operation may have saved it: the user can read it by th_gradient */
     }
-    if (open_part(buffer, t, add) != TH_OK)
+    if (open_region(buffer, t, add) != TH_OK)
         return t->ctx->error;
     th_gradient_array(t, target);
     return TH_OK;
@@ -195,7 +195,7 @@ static bool can_share(const th_tensor_impl *input, const th_tensor_impl *output)
            memcmp(input->gradient_view.stride, output->gradient_view.stride, bytes) == 0;
 }
 
-static void share(th_gradient_buffer *buffer, th_storage *memory)
+static void share_memory(th_gradient_buffer *buffer, th_storage *memory)
 {
     th_storage_hold(memory);
     if (buffer->memory) /* from a precomputed or a saved gradient */
@@ -208,13 +208,13 @@ bool th_gradient_share(th_tensor_impl *input, const th_tensor_impl *output)
 {
     if (!can_share(input, output))
         return false;
-    share(input->gradient, output->gradient->memory);
+    share_memory(input->gradient, output->gradient->memory);
     return true;
 }
 
 bool th_gradient_take_over(th_tensor_impl *input, const th_tensor_impl *output)
 {
-    return output->gradient->memory->holds == 1 && !is_saved(output->gradient) && th_gradient_share(input, output);
+    return output->gradient->memory->holds == 1 && !must_be_kept(output->gradient) && th_gradient_share(input, output);
 }
 
 th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
@@ -222,7 +222,7 @@ th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken)
     th_context *ctx = input->ctx;
     th_gradient_buffer *buffer = input->gradient;
     th_storage *value = input->storage;
-    *taken = buffer && buffer->kind == TH_GRADIENT_OF_RESULT && !buffer->memory && !is_saved(buffer) &&
+    *taken = buffer && buffer->kind == TH_GRADIENT_OF_RESULT && !buffer->memory && !must_be_kept(buffer) &&
              value == &input->own_storage && value->holds == 1 &&
              memcmp(input->stride, input->gradient_view.stride, (size_t)input->ndim * sizeof input->stride[0]) == 0;
     if (!*taken)
@@ -246,7 +246,7 @@ void th_gradient_zero_unwritten(th_gradient_buffer *buffer)
         return;
     assert(th_gradient_buffer_is_started(buffer) || buffer->memory);
     const th_tensor_impl *root = buffer->root;
-    th_fill_uncovered(parts_of(buffer), buffer->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
+    th_zero_uncovered(regions_of(buffer), buffer->memory->data, th_tensor_numel(root), th_dtype_size(root->dtype));
     buffer->state = TH_GRADIENT_BUFFER_FULL;
 }
 
@@ -259,11 +259,11 @@ bool th_gradient_read(const th_tensor_impl *output, th_array *array)
     return true;
 }
 
-void th_gradient_finish(const th_tensor_impl *output)
+void th_gradient_release_or_keep(const th_tensor_impl *output)
 {
     if (output == NULL || !th_gradient_buffer_is_started(output->gradient))
         return; /* none, or a precomputed one that this pass does not want */
-    if (is_saved(output->gradient)) {
+    if (must_be_kept(output->gradient)) {
         th_gradient_zero_unwritten(output->gradient); /* necessary if the pass does not run the backward of this node */
         output->gradient->state = TH_GRADIENT_BUFFER_FINISHED;
     } else {
@@ -284,7 +284,7 @@ th_status th_gradient_zero(th_tensor_impl *t)
 {
     th_gradient_buffer *buffer = th_gradient_buffer_of(t);
     buffer->state = TH_GRADIENT_BUFFER_EMPTY;
-    if (prepare(buffer) != TH_OK)
+    if (prepare_for_write(buffer) != TH_OK)
         return t->ctx->error;
     th_storage_mark_changed(buffer->memory);
     th_gradient_zero_unwritten(buffer);
@@ -308,9 +308,9 @@ void th_gradient_release(th_gradient_buffer *buffer)
 
 void th_gradient_save(th_gradient_buffer *buffer, const th_gradient_buffer *of_pass)
 {
-    if (of_pass->state != TH_GRADIENT_BUFFER_FINISHED || !is_saved(buffer))
+    if (of_pass->state != TH_GRADIENT_BUFFER_FINISHED || !must_be_kept(buffer))
         return;
-    share(buffer, of_pass->memory);
+    share_memory(buffer, of_pass->memory);
     buffer->state = TH_GRADIENT_BUFFER_FINISHED;
 }
 
@@ -322,9 +322,9 @@ bool th_gradient_can_be_precomputed(const th_tensor_impl *t)
            th_strides_are_contiguous(t->ndim, t->size, t->gradient_view.stride);
 }
 
-th_status th_gradient_offer(th_tensor_impl *t, th_array *array)
+th_status th_gradient_prepare_precomputed(th_tensor_impl *t, th_array *array)
 {
-    if (prepare(t->gradient) != TH_OK)
+    if (prepare_for_write(t->gradient) != TH_OK)
         return t->ctx->error;
     th_storage_mark_changed(
         t->gradient->memory); /* an operation may have saved it: the user can read it by th_gradient */
@@ -332,7 +332,7 @@ th_status th_gradient_offer(th_tensor_impl *t, th_array *array)
     return TH_OK;
 }
 
-void th_gradient_claim(const th_tensor_impl *t, int64_t node)
+void th_gradient_mark_precomputed(const th_tensor_impl *t, int64_t node)
 {
     th_gradient_buffer *buffer = t->gradient;
     buffer->state = TH_GRADIENT_BUFFER_PRECOMPUTED;
@@ -340,14 +340,14 @@ void th_gradient_claim(const th_tensor_impl *t, int64_t node)
     buffer->precomputed.version = buffer->memory->version;
 }
 
-bool th_gradient_claimed(const th_tensor_impl *t, int64_t node)
+bool th_gradient_is_precomputed(const th_tensor_impl *t, int64_t node)
 {
     const th_gradient_buffer *buffer = t->gradient;
     return buffer && buffer->state == TH_GRADIENT_BUFFER_PRECOMPUTED && buffer->precomputed.node == node &&
            buffer->precomputed.version == buffer->memory->version;
 }
 
-void th_gradient_unclaim(const th_tensor_impl *t)
+void th_gradient_unmark_precomputed(const th_tensor_impl *t)
 {
     if (t->gradient && t->gradient->state == TH_GRADIENT_BUFFER_PRECOMPUTED)
         t->gradient->state = TH_GRADIENT_BUFFER_EMPTY;
@@ -355,8 +355,8 @@ void th_gradient_unclaim(const th_tensor_impl *t)
 
 /* -- reading -- */
 
-/* Returns a tensor with t's part of the memory of a gradient. */
-static th_tensor_impl *tensor_on(const th_tensor_impl *t, th_storage *memory, bool owned)
+/* Creates a tensor for t's gradient, which is a view of this memory. */
+static th_tensor_impl *new_gradient_tensor(const th_tensor_impl *t, th_storage *memory, bool owned)
 {
     th_tensor_impl *tensor = th_handle_new(t->ctx, owned, "gradient");
     if (tensor == NULL)
@@ -378,9 +378,9 @@ th_tensor_impl *th_gradient_tensor(th_tensor_impl *t)
     if (!th_gradient_buffer_is_complete(buffer))
         return NULL;
     if (t->gradient == NULL || buffer->kind != TH_GRADIENT_OF_LEAF)
-        return tensor_on(t, buffer->memory, false);
+        return new_gradient_tensor(t, buffer->memory, false);
     if (buffer->tensor == NULL)
-        buffer->tensor = tensor_on(t, buffer->memory, true);
+        buffer->tensor = new_gradient_tensor(t, buffer->memory, true);
     return buffer->tensor;
 }
 

@@ -8,31 +8,31 @@
 #include "tensor/gradient_buffer.h"
 
 /* -- reading -- */
-/* Sets *array to t's part of its root's gradient. */
+/* Sets *array to t's gradient, a view of its root's gradient. */
 void th_gradient_array(const th_tensor_impl *t, th_array *array);
-/* Returns t's gradient as a tensor: of the step, or, for a leaf, one that lives as long as the leaf. NULL without
- * a gradient, or with TH_ERROR_MEMORY. */
+/* Returns t's gradient as a tensor of the step or, for a leaf, as a tensor that lives as long as the leaf. Returns NULL
+ * without a gradient, or with TH_ERROR_MEMORY. */
 th_tensor_impl *th_gradient_tensor(th_tensor_impl *t);
 
 /* -- during a pass -- */
-/* Prepares t's part of its root's gradient for a write. *target is the part. Sets *add to true if it already contains
- * values; the caller must then add to them. A leaf's buffer is added to the list *written. */
-th_status th_gradient_open(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add);
+/* Prepares t's gradient, a view of its root's gradient, for a write. Sets *target to it. Sets *add to true if it already
+ * contains values, to which the caller must add. Adds a leaf's buffer to the list *written. */
+th_status th_gradient_open_for_write(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add);
 /* Gives input the gradient of output without a copy: both use the same memory until one of them is added to. Returns
  * false, and changes nothing, if input's gradient is not a result's, has been written to, or has another layout. */
 bool th_gradient_share(th_tensor_impl *input, const th_tensor_impl *output);
 /* As th_gradient_share, but only if nothing else needs output's gradient, so that input's gradient may overwrite it.
  * Otherwise returns false, and changes nothing. */
 bool th_gradient_take_over(th_tensor_impl *input, const th_tensor_impl *output);
-/* Lets the gradient of input, which is a result, use the memory of input's value after its last reader. If that is not
- * possible, *taken is false and nothing has changed. */
+/* Lets the gradient of input, which is a result, use the memory of input's value, which nothing reads afterwards. If
+ * that is not possible, *taken is false and nothing has changed. */
 th_status th_gradient_take_over_value(th_tensor_impl *input, bool *taken);
-/* Writes zeros to the parts that have not been written. */
+/* Writes zeros to the elements that have not been written. */
 void th_gradient_zero_unwritten(th_gradient_buffer *buffer);
 /* Completes the gradient of a node's output and sets *array to it. Returns false if nothing has been written. */
 bool th_gradient_read(const th_tensor_impl *output, th_array *array);
-/* Releases the gradient of an output after the backward of its node, or saves it for reading. */
-void th_gradient_finish(const th_tensor_impl *output);
+/* Ends the use of an output's gradient, after the backward of its node: releases it, or keeps it to be read. */
+void th_gradient_release_or_keep(const th_tensor_impl *output);
 
 /* -- outside a pass -- */
 /* Empties a leaf's gradient; its memory stays. */
@@ -51,12 +51,12 @@ void th_gradient_save(th_gradient_buffer *buffer, const th_gradient_buffer *of_p
 /* Returns whether t's gradient is empty and contiguous. */
 bool th_gradient_can_be_precomputed(const th_tensor_impl *t);
 /* Sets *array to memory into which a forward may write t's gradient. */
-th_status th_gradient_offer(th_tensor_impl *t, th_array *array);
+th_status th_gradient_prepare_precomputed(th_tensor_impl *t, th_array *array);
 /* Marks t's gradient as written by the forward of `node`. */
-void th_gradient_claim(const th_tensor_impl *t, int64_t node);
+void th_gradient_mark_precomputed(const th_tensor_impl *t, int64_t node);
 /* Returns whether t's gradient is the one that `node` wrote: no other code has used the memory or written to it. */
-bool th_gradient_claimed(const th_tensor_impl *t, int64_t node);
-/* Empties t's gradient if it is a precomputed one. */
-void th_gradient_unclaim(const th_tensor_impl *t);
+bool th_gradient_is_precomputed(const th_tensor_impl *t, int64_t node);
+/* Empties t's gradient if it is precomputed. */
+void th_gradient_unmark_precomputed(const th_tensor_impl *t);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* -- the gradients and nodes that are needed -- */
 
-static bool wants(const th_pass *pass, const th_tensor_impl *t)
+static bool wants_gradient(const th_pass *pass, const th_tensor_impl *t)
 {
     if (t == NULL || !t->requires_gradient)
         return false;
@@ -25,13 +25,13 @@ static bool wants(const th_pass *pass, const th_tensor_impl *t)
 bool th_pass_wants(const th_pass *pass, const th_node *node, int i)
 {
     const th_operand_record *input = th_node_input(node, i);
-    return input->requires_gradient && wants(pass, input->tensor);
+    return input->requires_gradient && wants_gradient(pass, input->tensor);
 }
 
 /* Marks the nodes of the pass that have an input whose gradient is needed. */
 static void mark_wanted(const th_pass *pass)
 {
-    for (int64_t i = pass->lowest; i <= pass->last; i++) {
+    for (int64_t i = pass->first; i <= pass->last; i++) {
         th_node *node = th_node_at(pass->ctx->tape, i);
         node->wanted = false;
         for (int j = 0; j < node->n_inputs && !node->wanted; j++)
@@ -61,7 +61,7 @@ static th_status replace_buffers(th_pass *pass)
     if (options->n_wrt == 0)
         return TH_OK;
     const size_t bytes = (size_t)options->n_wrt * sizeof(th_requested);
-    pass->requested = th_bump_allocate(ctx, &ctx->tape->bytes, bytes);
+    pass->requested = th_bump_allocate(ctx, &ctx->tape->records, bytes);
     if (pass->requested == NULL)
         return th_fail_memory(ctx, "backward", bytes);
     for (int i = 0; i < options->n_wrt; i++) {
@@ -91,7 +91,7 @@ static th_tensor_impl *requested_gradient(th_context *ctx, th_tensor_impl *t)
     return zeros;
 }
 
-static void store_gradients(const th_pass *pass)
+static void write_requested_gradients(const th_pass *pass)
 {
     const th_backward_options *options = pass->options;
     for (int i = 0; i < options->n_wrt && options->gradients && !pass->ctx->error; i++)
@@ -104,7 +104,8 @@ static void restore_buffers(th_pass *pass)
         th_requested *requested = &pass->requested[i];
         requested->buffer.root->gradient = requested->original;
         if (requested->buffer.state != TH_GRADIENT_BUFFER_EMPTY)
-            th_gradient_unclaim(requested->buffer.root); /* the next pass must compute the same bits as this one */
+            th_gradient_unmark_precomputed(
+                requested->buffer.root); /* the next pass must compute the same bits as this one */
         th_gradient_save(requested->original, &requested->buffer);
         th_gradient_release(&requested->buffer);
     }
@@ -118,7 +119,7 @@ static th_status write_first_gradient(th_pass *pass, th_tensor_impl *t, const th
     th_context *ctx = pass->ctx;
     th_array target;
     bool add;
-    if (th_gradient_open(&pass->written, t, &target, &add) != TH_OK)
+    if (th_gradient_open_for_write(&pass->written, t, &target, &add) != TH_OK)
         return ctx->error;
     if (cotangent) {
         const th_array source = th_tensor_array(cotangent);
@@ -140,18 +141,20 @@ th_status th_pass_begin(th_pass *pass, th_tensor_impl *t, const th_backward_opti
 {
     th_context *ctx = t->ctx;
     const int64_t last = th_gradient_buffer_node(t);
-    *pass = (th_pass){
-        .ctx = ctx, .options = options, .last = last, .lowest = last < 0 ? 0 : th_node_at(ctx->tape, last)->lowest};
+    *pass = (th_pass){.ctx = ctx,
+                      .options = options,
+                      .last = last,
+                      .first = last < 0 ? 0 : th_node_at(ctx->tape, last)->first_contributor};
     if (replace_buffers(pass) != TH_OK)
         return ctx->error;
     mark_wanted(pass);
-    if (last < 0 && !wants(pass, t))
+    if (last < 0 && !wants_gradient(pass, t))
         return TH_OK;
     return write_first_gradient(pass, t, th_tensor_impl_of(options->cotangent));
 }
 
 /* Releases the gradients of results that a failed pass wrote. */
-static void release_results(const th_tape *tape)
+static void release_result_gradients(const th_tape *tape)
 {
     for (int64_t i = 0; i < tape->nodes.count; i++) {
         const th_node *node = th_node_at(tape, i);
@@ -166,10 +169,10 @@ static void release_results(const th_tape *tape)
 th_status th_pass_end(th_pass *pass)
 {
     th_context *ctx = pass->ctx;
-    store_gradients(pass);
+    write_requested_gradients(pass);
     restore_buffers(pass);
     if (ctx->error)
-        release_results(ctx->tape);
+        release_result_gradients(ctx->tape);
     for (th_gradient_buffer *buffer = pass->written; buffer; buffer = buffer->next_listed) {
         buffer->listed = false;
         if (ctx->error)

@@ -15,7 +15,7 @@ typedef struct th_requested {
 typedef struct th_pass {
     th_context *ctx;
     const th_backward_options *options;
-    int64_t last, lowest;        /* the pass goes from node `last` down to node `lowest` */
+    int64_t last, first;         /* the pass goes from node `last` down to node `first` */
     th_requested *requested;     /* [n_requested]; NULL: the gradients of all leaves are wanted */
     int n_requested;             /* fewer than options->n_wrt if several have the same root */
     th_gradient_buffer *written; /* of leaves, linked by next_listed */

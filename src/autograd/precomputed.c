@@ -5,7 +5,7 @@
 
 static bool is_precomputed(const th_op *op, int i)
 {
-    return th_op_names(op, op->precomputed, i);
+    return th_op_mask_has(op, op->precomputed, i);
 }
 
 /* Returns whether forward should compute the gradient of input i. */
@@ -18,7 +18,8 @@ static bool is_wanted(const th_op *op, int i, const th_tensor_impl *input)
  * not, because a backward with precomputed gradients gets no saved values. */
 static bool needs_backward(const th_op *op, int i, const th_tensor_impl *input)
 {
-    return input && input->requires_gradient && !is_precomputed(op, i) && !th_op_names(op, op->identity_gradients, i);
+    return input && input->requires_gradient && !is_precomputed(op, i) &&
+           !th_op_mask_has(op, op->identity_gradients, i);
 }
 
 static bool all_can_be_precomputed(const th_op *op, int n, th_tensor_impl *const *inputs)
@@ -37,7 +38,7 @@ static bool all_can_be_precomputed(const th_op *op, int n, th_tensor_impl *const
     return true;
 }
 
-th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *inputs)
+th_status th_precomputed_prepare(th_frame *frame, int n, th_tensor_impl *const *inputs)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -50,21 +51,21 @@ th_status th_precomputed_offer(th_frame *frame, int n, th_tensor_impl *const *in
     for (int i = 0; i < n; i++) {
         if (!is_wanted(op, i, inputs[i]))
             continue;
-        if (th_gradient_offer(inputs[i], &frame->call.input_gradient[i]) != TH_OK)
+        if (th_gradient_prepare_precomputed(inputs[i], &frame->call.input_gradient[i]) != TH_OK)
             return ctx->error;
     }
     frame->call.precomputed = true;
     return TH_OK;
 }
 
-void th_precomputed_claim(const th_frame *frame, int n, th_tensor_impl *const *inputs, int64_t node)
+void th_precomputed_mark(const th_frame *frame, int n, th_tensor_impl *const *inputs, int64_t node)
 {
     for (int i = 0; i < n; i++)
         if (frame->call.input_gradient[i].given)
-            th_gradient_claim(inputs[i], node);
+            th_gradient_mark_precomputed(inputs[i], node);
 }
 
-bool th_precomputed_valid(const th_pass *pass, const th_node *node)
+bool th_precomputed_is_valid(const th_pass *pass, const th_node *node)
 {
     const th_op *op = node->op;
     if (pass->requested)
@@ -72,7 +73,7 @@ bool th_precomputed_valid(const th_pass *pass, const th_node *node)
     const int64_t index = th_gradient_buffer_node(th_node_output(node, 0)->tensor);
     for (int i = 0; i < node->n_inputs; i++)
         if (is_precomputed(op, i) && th_pass_wants(pass, node, i) &&
-            !th_gradient_claimed(th_node_input(node, i)->tensor, index))
+            !th_gradient_is_precomputed(th_node_input(node, i)->tensor, index))
             return false;
     return true;
 }
@@ -81,5 +82,5 @@ void th_precomputed_discard(const th_node *node)
 {
     for (int i = 0; i < node->n_inputs; i++)
         if (is_precomputed(node->op, i) && th_node_input(node, i)->tensor)
-            th_gradient_unclaim(th_node_input(node, i)->tensor);
+            th_gradient_unmark_precomputed(th_node_input(node, i)->tensor);
 }

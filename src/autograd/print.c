@@ -9,7 +9,7 @@
 
 enum { TH_LINE_TEXT = 512 };
 
-static size_t node_saved_bytes(const th_node *node)
+static size_t bytes_held_by(const th_node *node)
 {
     size_t bytes = 0;
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
@@ -55,7 +55,7 @@ th_status th_tape_node(th_context *ctx, int64_t index, th_node_info *info)
 }
 
 /* Writes the operands' shapes: "(B=2, T=4, E=8) (8, 8) -> (B=2, T=4, 8)". */
-static void shapes_text(const th_node *node, char *text, size_t size)
+static void format_shapes(const th_node *node, char *text, size_t size)
 {
     text[0] = 0;
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
@@ -70,7 +70,7 @@ static void shapes_text(const th_node *node, char *text, size_t size)
 }
 
 /* Writes the saved operands: "x0,y0" (x: inputs, y: outputs); one in parentheses is recomputed. */
-static void saves_text(const th_node *node, char *text, size_t size)
+static void format_saved_operands(const th_node *node, char *text, size_t size)
 {
     text[0] = 0;
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
@@ -87,10 +87,10 @@ static void print_node_line(th_context *ctx, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(ctx->tape, index);
     char shapes[TH_LINE_TEXT], saves[TH_LINE_TEXT];
-    shapes_text(node, shapes, sizeof shapes);
-    saves_text(node, saves, sizeof saves);
+    format_shapes(node, shapes, sizeof shapes);
+    format_saved_operands(node, saves, sizeof saves);
     fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %11zu  %s\n", index, node->op->name,
-            node->path[0] ? node->path : "-", shapes, th_node_multiply_adds(ctx, node), node_saved_bytes(node), saves);
+            node->path[0] ? node->path : "-", shapes, th_node_multiply_adds(ctx, node), bytes_held_by(node), saves);
 }
 
 static th_status print_matrix(FILE *file, const char *title, th_tensor_impl *t)
@@ -141,13 +141,13 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
     options = options ? options : &defaults;
     fprintf(file, "%4s  %-18s %-28s %-52s %12s %11s  %s\n", "node", "operation", "module", "shapes", "mul-adds",
             "saved bytes", "saves");
-    int64_t work = 0;
+    int64_t multiply_adds = 0;
     size_t saved = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
         const th_node *node = th_node_at(ctx->tape, i);
         print_node_line(ctx, file, i);
-        if (!th_checked_add(work, th_node_multiply_adds(ctx, node), &work))
-            work = INT64_MAX;
+        if (!th_checked_add(multiply_adds, th_node_multiply_adds(ctx, node), &multiply_adds))
+            multiply_adds = INT64_MAX;
         saved += th_node_saved_bytes(ctx->tape, i, true);
         if (options->formulas)
             print_formulas(file, node->op);
@@ -158,6 +158,6 @@ th_status th_tape_print(th_context *ctx, FILE *file, const th_tape_print_options
     fprintf(file,
             "%" PRId64 " nodes, %" PRId64
             " multiply-adds forward, %zu bytes saved for backward, %zu bytes live, %zu at peak\n",
-            th_tape_length(ctx), work, saved, memory.live, memory.peak);
+            th_tape_length(ctx), multiply_adds, saved, memory.live, memory.peak);
     return finish_file(ctx, file, "tape_print");
 }

@@ -11,7 +11,7 @@
 enum { TH_LINE_TEXT = 512, SHOWN_ELEMENTS = 8 };
 
 /* Returns the node before `before` with t as output, or -1. */
-static int64_t producer(const th_tape *tape, const th_tensor_impl *t, int64_t before)
+static int64_t find_producer(const th_tape *tape, const th_tensor_impl *t, int64_t before)
 {
     for (int64_t i = before - 1; i >= 0; i--) {
         const th_node *node = th_node_at(tape, i);
@@ -23,7 +23,7 @@ static int64_t producer(const th_tape *tape, const th_tensor_impl *t, int64_t be
 }
 
 /* Finds the first node with t as input, and which input it is. */
-static void first_use(const th_tape *tape, const th_tensor_impl *t, int64_t *node_index, int *input)
+static void find_first_use(const th_tape *tape, const th_tensor_impl *t, int64_t *node_index, int *input)
 {
     for (*node_index = 0;; ++*node_index) {
         const th_node *node = th_node_at(tape, *node_index);
@@ -71,7 +71,7 @@ static void print_dot_values(FILE *file, const th_tensor_impl *t)
 }
 
 /* Writes the shape: "(B=2, E=3)", or "scalar". */
-static const char *shape_text(const th_array *array, char text[TH_LINE_TEXT])
+static const char *format_shape(const th_array *array, char text[TH_LINE_TEXT])
 {
     snprintf(text, TH_LINE_TEXT, "%s", array->ndim == 0 ? "scalar" : TH_TEXT(array));
     return text;
@@ -89,7 +89,7 @@ static void print_dot_node(const th_tape *tape, FILE *file, int64_t index)
         fputs(" = ", file);
     }
     print_quoted(file, node->op->name);
-    fprintf(file, "\\n%s", shape_text(&output, shape));
+    fprintf(file, "\\n%s", format_shape(&output, shape));
     print_dot_values(file, result);
     fputs("\", tooltip=\"", file);
     print_quoted(file, node->op->gradient ? node->op->gradient : "view");
@@ -116,10 +116,10 @@ typedef struct leaf {
 static leaf leaf_at(const th_tape *tape, int64_t index, int input)
 {
     leaf l = {.tensor = th_node_input(th_node_at(tape, index), input)->tensor};
-    if (l.tensor && producer(tape, l.tensor, index) >= 0)
+    if (l.tensor && find_producer(tape, l.tensor, index) >= 0)
         l.tensor = NULL;
     if (l.tensor)
-        first_use(tape, l.tensor, &l.node, &l.input);
+        find_first_use(tape, l.tensor, &l.node, &l.input);
     return l;
 }
 
@@ -135,7 +135,7 @@ static void print_dot_leaf(FILE *file, const leaf *l)
     if (label)
         print_module_path(file, label->module);
     print_quoted(file, label ? label->name : "input");
-    fprintf(file, "\\n%s %s", th_dtype_name(array.dtype), shape_text(&array, shape));
+    fprintf(file, "\\n%s %s", th_dtype_name(array.dtype), format_shape(&array, shape));
     print_dot_values(file, l->tensor);
     fputs("\"];\n", file);
 }
@@ -169,7 +169,7 @@ static void print_dot_edges(const th_tape *tape, FILE *file, int64_t index)
         if (l.tensor)
             fprintf(file, "  t%" PRId64 "_%d -> n%" PRId64 ";\n", l.node, l.input, index);
         else
-            fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", producer(tape, t, index), index);
+            fprintf(file, "  n%" PRId64 " -> n%" PRId64 ";\n", find_producer(tape, t, index), index);
     }
 }
 
@@ -182,24 +182,24 @@ th_status th_tape_print_dot(th_context *ctx, FILE *file)
                   "  node [shape=ellipse, fontname=\"sans-serif\"];\n");
     /* Each module becomes a box around its nodes. Edges come after all boxes, because an edge in a box would put both
      * of its ends there. */
-    const char *open = "";
+    const char *open_path = "";
     int boxes = 0;
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
         const char *path = th_node_at(ctx->tape, i)->path;
-        if (strcmp(path, open) != 0) {
-            if (open[0])
+        if (strcmp(path, open_path) != 0) {
+            if (open_path[0])
                 fprintf(file, "  }\n");
             if (path[0]) {
                 fprintf(file, "  subgraph cluster_%d {\n  label=\"", boxes++);
                 print_quoted(file, path);
                 fprintf(file, "\"; style=rounded; margin=16;\n");
             }
-            open = path;
+            open_path = path;
         }
         print_dot_leaves(ctx->tape, file, i, true);
         print_dot_node(ctx->tape, file, i);
     }
-    fprintf(file, "%s", open[0] ? "  }\n" : "");
+    fprintf(file, "%s", open_path[0] ? "  }\n" : "");
     for (int64_t i = 0; i < th_tape_length(ctx); i++) {
         print_dot_leaves(ctx->tape, file, i, false);
         print_dot_edges(ctx->tape, file, i);

@@ -17,7 +17,7 @@ int64_t th_profile_now(void)
 
 /* -- beginning and ending -- */
 
-static void release(th_context *ctx, void *object)
+static void release_profile(th_context *ctx, void *object)
 {
     th_profile *p = object;
     th_profile_table_destroy(ctx, &p->table);
@@ -26,12 +26,12 @@ static void release(th_context *ctx, void *object)
     ctx->profiling = false;
 }
 
-static th_profile *profile_of(th_context *ctx)
+static th_profile *get_profile(th_context *ctx)
 {
     if (ctx->profile)
         return ctx->profile;
     th_profile *p = th_allocate(ctx, sizeof *p);
-    if (p == NULL || !th_attach_object(ctx, p, release)) {
+    if (p == NULL || !th_attach_object(ctx, p, release_profile)) {
         th_release(ctx, p, sizeof *p);
         th_fail_memory(ctx, "profile_begin", sizeof *p);
         return NULL;
@@ -50,7 +50,7 @@ th_status th_profile_begin(th_context *ctx, const th_profile_options *options)
         return th_fail(ctx, TH_ERROR_STATE, "profile_begin", "a profile is already running (th_profile_end ends it)");
     if (max_events < -1)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "profile_begin", "max_events = %" PRId64 " is negative", max_events);
-    th_profile *p = profile_of(ctx);
+    th_profile *p = get_profile(ctx);
     if (p == NULL)
         return ctx->error;
     th_profile_table_reset(&p->table, max_events > 0 ? max_events : max_events < 0 ? 0 : (int64_t)DEFAULT_EVENTS);
@@ -80,7 +80,7 @@ void th_profile_free(th_context *ctx)
         return;
     th_profile *p = ctx->profile;
     th_detach_object(ctx, p);
-    release(ctx, p);
+    release_profile(ctx, p);
 }
 
 /* -- the contents of an event -- */
@@ -111,7 +111,7 @@ static void add_shapes(th_profile_event *event, th_profile_shape *shape, const t
         add_shape(event, shape, &call->output[i], true);
 }
 
-/* Sets module path and source line: where the call was recorded, or, if it was not, where it is being made. */
+/* Sets the module path and the source line: of the recorded call or, without a node, of the call being made. */
 static void set_location(const th_context *ctx, const th_node *node, th_profile_event *event)
 {
     const char *path = node ? node->path : ctx->scope_path;
@@ -125,7 +125,7 @@ static void set_location(const th_context *ctx, const th_node *node, th_profile_
 }
 
 /* Returns the bytes of the array's elements; elements repeated by a stride of 0 count once. 0 without data. */
-static int64_t bytes_of(const th_array *array)
+static int64_t array_bytes(const th_array *array)
 {
     if (!array->given || array->data == NULL)
         return 0;
@@ -135,24 +135,24 @@ static int64_t bytes_of(const th_array *array)
     return bytes;
 }
 
-static int64_t bytes_of_call(const th_call *call, bool backward)
+static int64_t call_bytes(const th_call *call, bool backward)
 {
     int64_t bytes = 0;
     if (backward && call->precomputed) /* forward wrote these gradients */
         return 0;
     for (int i = 0; i < call->n_inputs; i++) {
-        bytes += bytes_of(&call->input[i]);
-        bytes += bytes_of(&call->input_gradient[i]) * (backward && call->add[i] ? 2 : 1);
+        bytes += array_bytes(&call->input[i]);
+        bytes += array_bytes(&call->input_gradient[i]) * (backward && call->add[i] ? 2 : 1);
     }
     for (int i = 0; i < call->n_outputs; i++) {
-        bytes += bytes_of(&call->output[i]);
+        bytes += array_bytes(&call->output[i]);
         if (backward)
-            bytes += bytes_of(&call->output_gradient[i]);
+            bytes += array_bytes(&call->output_gradient[i]);
     }
     return bytes;
 }
 
-static int64_t multiply_adds_of_call(const th_call *call, bool backward)
+static int64_t call_multiply_adds(const th_call *call, bool backward)
 {
     if (call->op->multiply_adds == NULL)
         return 0;
@@ -169,8 +169,8 @@ static int64_t multiply_adds_of_call(const th_call *call, bool backward)
 /* -- events -- */
 
 /* Stores an event of work from start to end. The time since `end` is overhead. */
-static void record(th_context *ctx, th_profile_event *event, const th_profile_shape *shape, int64_t bytes,
-                   int64_t start, int64_t end)
+static void record_event(th_context *ctx, th_profile_event *event, const th_profile_shape *shape, int64_t bytes,
+                         int64_t start, int64_t end)
 {
     event->start = start - ctx->profile->begin;
     event->duration = ctx->options.shapes_only ? 0 : end - start; /* without data the times mean nothing */
@@ -188,15 +188,15 @@ void th_profile_call(const th_frame *frame, bool backward, int64_t start)
         .phase = backward      ? TH_PROFILE_BACKWARD
                  : frame->node ? TH_PROFILE_RECOMPUTE
                                : TH_PROFILE_FORWARD,
-        .multiply_adds = multiply_adds_of_call(call, backward),
+        .multiply_adds = call_multiply_adds(call, backward),
     };
     th_profile_shape shape[MAX_SHAPES];
     add_shapes(&event, shape, call);
     set_location(ctx, frame->node, &event);
-    record(ctx, &event, shape, bytes_of_call(call, backward), start, end);
+    record_event(ctx, &event, shape, call_bytes(call, backward), start, end);
 }
 
-void th_profile_sum_of(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start)
+void th_profile_gradient_sum(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start)
 {
     th_context *ctx = frame->call.ctx;
     const int64_t end = th_profile_now();
@@ -205,7 +205,7 @@ void th_profile_sum_of(const th_frame *frame, const th_array *from, const th_arr
     add_shape(&event, shape, from, false);
     add_shape(&event, shape, to, true);
     set_location(ctx, frame->node, &event);
-    record(ctx, &event, shape, bytes_of(from) + bytes_of(to) * (add ? 2 : 1), start, end);
+    record_event(ctx, &event, shape, array_bytes(from) + array_bytes(to) * (add ? 2 : 1), start, end);
 }
 
 void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchanged)
@@ -213,7 +213,7 @@ void th_profile_step(th_context *ctx, const char *operation, int64_t start, int6
     const int64_t end = th_profile_now();
     th_profile_event event = {.operation = operation, .phase = TH_PROFILE_STEP};
     set_location(ctx, NULL, &event);
-    record(ctx, &event, NULL, 0, start + exchanged, end);
+    record_event(ctx, &event, NULL, 0, start + exchanged, end);
 }
 
 void th_profile_exchange(th_context *ctx, const char *operation, int64_t bytes, int64_t start)
@@ -221,5 +221,5 @@ void th_profile_exchange(th_context *ctx, const char *operation, int64_t bytes, 
     const int64_t end = th_profile_now();
     th_profile_event event = {.operation = operation, .phase = TH_PROFILE_EXCHANGE};
     set_location(ctx, NULL, &event);
-    record(ctx, &event, NULL, bytes, start, end);
+    record_event(ctx, &event, NULL, bytes, start, end);
 }

@@ -23,7 +23,7 @@ static inline int64_t th_profile_start(const th_context *ctx)
 /* Reports a call of the frame's operation. */
 void th_profile_call(const th_frame *frame, bool backward, int64_t start);
 /* Reports a sum of gradients by the driver, during the frame's call: it read `from` and wrote `to`. */
-void th_profile_sum_of(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start);
+void th_profile_gradient_sum(const th_frame *frame, const th_array *from, const th_array *to, bool add, int64_t start);
 /* Reports an optimizer's step; operation: "adam_w". exchanged: nanoseconds of its exchanges, which are reported
  * separately. */
 void th_profile_step(th_context *ctx, const char *operation, int64_t start, int64_t exchanged);

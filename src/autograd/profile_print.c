@@ -41,17 +41,17 @@ th_profile_total th_profile_sum(const th_context *ctx)
     const th_profile *p = ctx ? ctx->profile : NULL;
     if (p == NULL)
         return total;
-    int64_t inside = 0;
+    int64_t in_operations = 0;
     for (int64_t i = 0; i < p->table.tallies.count; i++) {
-        const th_profile_tally *sum = th_pool_at(&p->table.tallies, i);
-        inside += sum->nanoseconds;
-        total.calls += sum->calls;
-        total.multiply_adds = th_sum_of_work(total.multiply_adds, sum->multiply_adds);
+        const th_profile_tally *tally = th_pool_at(&p->table.tallies, i);
+        in_operations += tally->nanoseconds;
+        total.calls += tally->calls;
+        total.multiply_adds = th_add_work(total.multiply_adds, tally->multiply_adds);
     }
-    const int64_t whole = (ctx->profiling ? th_profile_now() : p->end) - p->begin - p->overhead;
-    total.milliseconds = 1e-6 * (double)whole;
-    total.operations = 1e-6 * (double)inside;
-    total.outside = 1e-6 * (double)(whole - inside);
+    const int64_t total_time = (ctx->profiling ? th_profile_now() : p->end) - p->begin - p->overhead;
+    total.milliseconds = 1e-6 * (double)total_time;
+    total.operations = 1e-6 * (double)in_operations;
+    total.outside = 1e-6 * (double)(total_time - in_operations);
     total.overhead = 1e-6 * (double)p->overhead;
     total.events = p->table.events.count;
     total.dropped = p->table.dropped;
@@ -64,20 +64,21 @@ th_status th_profile_entry_at(th_context *ctx, int64_t index, th_profile_entry *
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
     if (entry == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "profile_entry_at", "the entry is NULL");
-    const th_profile_tally *sum = th_profile_table_ranked(&ctx->profile->table, index);
-    if (sum == NULL)
+    const th_profile_tally *tally = th_profile_table_ranked(&ctx->profile->table, index);
+    if (tally == NULL)
         return th_fail(ctx, TH_ERROR_INDEX, "profile_entry_at", "entry %" PRId64 " of %" PRId64, index,
                        th_profile_count(ctx));
-    const double whole = th_profile_sum(ctx).milliseconds, milliseconds = 1e-6 * (double)sum->nanoseconds;
+    const double total_milliseconds = th_profile_sum(ctx).milliseconds,
+                 milliseconds = 1e-6 * (double)tally->nanoseconds;
     *entry = (th_profile_entry){
-        .operation = sum->operation,
-        .phase = sum->phase,
-        .calls = sum->calls,
+        .operation = tally->operation,
+        .phase = tally->phase,
+        .calls = tally->calls,
         .milliseconds = milliseconds,
-        .share = whole > 0 ? milliseconds / whole : 0,
-        .multiply_adds = sum->multiply_adds,
-        .gflops = sum->nanoseconds > 0 ? 2 * (double)sum->multiply_adds / (double)sum->nanoseconds : 0,
-        .bytes = sum->bytes,
+        .share = total_milliseconds > 0 ? milliseconds / total_milliseconds : 0,
+        .multiply_adds = tally->multiply_adds,
+        .gflops = tally->nanoseconds > 0 ? 2 * (double)tally->multiply_adds / (double)tally->nanoseconds : 0,
+        .bytes = tally->bytes,
     };
     return TH_OK;
 }

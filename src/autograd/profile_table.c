@@ -95,15 +95,15 @@ static th_profile_tally *tally_of(th_context *ctx, th_profile_table *table, cons
 static void store_event(th_context *ctx, th_profile_table *table, const char *operation, const th_profile_event *event,
                         const th_profile_shape *shape)
 {
-    th_profile_event own = *event;
-    own.operation = operation;
-    own.path = intern_text(ctx, table, event->path);
-    own.file = event->file ? intern_text(ctx, table, event->file) : NULL;
-    own.shape = event->n_shapes ? intern(ctx, table, shape, (size_t)event->n_shapes * sizeof *shape) : NULL;
-    const bool complete = own.path && (own.file || !event->file) && (own.shape || !event->n_shapes);
-    th_profile_event *stored = complete ? th_pool_new(ctx, &table->events) : NULL;
-    if (stored)
-        *stored = own;
+    th_profile_event copy = *event;
+    copy.operation = operation;
+    copy.path = intern_text(ctx, table, event->path);
+    copy.file = event->file ? intern_text(ctx, table, event->file) : NULL;
+    copy.shape = event->n_shapes ? intern(ctx, table, shape, (size_t)event->n_shapes * sizeof *shape) : NULL;
+    const bool complete = copy.path && (copy.file || !event->file) && (copy.shape || !event->n_shapes);
+    th_profile_event *slot = complete ? th_pool_new(ctx, &table->events) : NULL;
+    if (slot)
+        *slot = copy;
     else
         table->dropped++;
 }
@@ -112,16 +112,16 @@ void th_profile_table_add(th_context *ctx, th_profile_table *table, const th_pro
                           const th_profile_shape *shape, int64_t bytes)
 {
     const char *operation = intern_text(ctx, table, event->operation);
-    th_profile_tally *sum = operation ? tally_of(ctx, table, operation, event->phase) : NULL;
-    if (sum == NULL) {
+    th_profile_tally *tally = operation ? tally_of(ctx, table, operation, event->phase) : NULL;
+    if (tally == NULL) {
         table->incomplete = true;
         table->dropped++;
         return;
     }
-    sum->calls++;
-    sum->nanoseconds += event->duration;
-    sum->multiply_adds = th_sum_of_work(sum->multiply_adds, event->multiply_adds);
-    sum->bytes += bytes;
+    tally->calls++;
+    tally->nanoseconds += event->duration;
+    tally->multiply_adds = th_add_work(tally->multiply_adds, event->multiply_adds);
+    tally->bytes += bytes;
     if (table->events.count < table->max_events)
         store_event(ctx, table, operation, event, shape);
     else

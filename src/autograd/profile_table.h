@@ -52,7 +52,7 @@ void th_profile_table_add(th_context *ctx, th_profile_table *table, const th_pro
 const th_profile_tally *th_profile_table_ranked(const th_profile_table *table, int64_t rank);
 
 /* Adds two counts of work; an overflow, which a shapes-only context can cause, gives INT64_MAX. */
-static inline int64_t th_sum_of_work(int64_t a, int64_t b)
+static inline int64_t th_add_work(int64_t a, int64_t b)
 {
     int64_t sum;
     return th_checked_add(a, b, &sum) ? sum : INT64_MAX;

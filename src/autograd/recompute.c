@@ -15,7 +15,7 @@ void th_node_drop_recomputed(th_context *ctx, th_node *node)
 }
 
 /* Returns whether output i must be recomputed: it is the missing value, or the node's own backward will read it. */
-static bool is_missing(const th_node *node, int i)
+static bool must_recompute(const th_node *node, int i)
 {
     const th_operand_record *output = th_node_output(node, i);
     const th_storage *storage = output->tensor ? output->tensor->storage : NULL;
@@ -38,10 +38,10 @@ static th_status allocate_again(th_context *ctx, th_node *node, th_storage *stor
 }
 
 /* Runs an operation's forward again, for the outputs with a bit (1 << i) in `missing`. */
-static th_status run_forward(th_context *ctx, const th_node *node, uint32_t missing)
+static th_status run_forward(th_context *ctx, const th_node *node, uint32_t missing_outputs)
 {
     th_frame frame;
-    if (th_frame_of_node(&frame, ctx, node) != TH_OK)
+    if (th_frame_init_from_node(&frame, ctx, node) != TH_OK)
         return ctx->error;
     for (int i = 0; i < node->n_inputs; i++) {
         const th_tensor_impl *input = th_node_input(node, i)->tensor;
@@ -49,13 +49,14 @@ static th_status run_forward(th_context *ctx, const th_node *node, uint32_t miss
     }
     for (int i = 0; i < node->n_outputs; i++) {
         frame.output[i].given =
-            i == 0 || (missing >> i & 1); /* the others still have their values, or are not needed */
-        if (missing >> i & 1)
+            i == 0 || (missing_outputs >> i & 1); /* the others still have their values, or are not needed */
+        if (missing_outputs >> i & 1)
             frame.output[i].data = th_tensor_data(th_node_output(node, i)->tensor);
     }
-    /* Every forward computes output 0. If it is not missing, it may have been changed: the value is then discarded. */
+    /* Every forward computes output 0. If output 0 still has a value, which may have been changed, the new value is
+     * discarded. */
     th_block *unused = NULL;
-    if (!(missing & 1)) {
+    if (!(missing_outputs & 1)) {
         unused = th_block_new(ctx, &ctx->step_memory, th_node_output(node, 0)->tensor->storage->bytes, node->op->name);
         if (unused == NULL)
             return TH_ERROR_MEMORY;
@@ -67,16 +68,16 @@ static th_status run_forward(th_context *ctx, const th_node *node, uint32_t miss
     return status;
 }
 
-static th_status recompute(th_context *ctx, th_node *node)
+static th_status recompute_outputs(th_context *ctx, th_node *node)
 {
-    uint32_t missing = 0;
+    uint32_t missing_outputs = 0;
     for (int i = 0; i < node->n_outputs && !ctx->error; i++)
-        if (is_missing(node, i) && allocate_again(ctx, node, th_node_output(node, i)->tensor->storage) == TH_OK)
-            missing |= 1u << i;
-    if (!ctx->error && run_forward(ctx, node, missing) == TH_OK)
+        if (must_recompute(node, i) && allocate_again(ctx, node, th_node_output(node, i)->tensor->storage) == TH_OK)
+            missing_outputs |= 1u << i;
+    if (!ctx->error && run_forward(ctx, node, missing_outputs) == TH_OK)
         return TH_OK;
     for (int i = 0; i < node->n_outputs; i++)
-        if (missing >> i & 1) { /* forward failed: the memory has no value */
+        if (missing_outputs >> i & 1) { /* forward failed: the memory has no value */
             th_storage *storage = th_node_output(node, i)->tensor->storage;
             storage->recomputed = false;
             th_storage_drop(ctx, storage);
@@ -85,7 +86,7 @@ static th_status recompute(th_context *ctx, th_node *node)
 }
 
 /* Returns the node that can recompute a storage, linked to the node that waits for it. NULL after storing an error. */
-static th_node *producer_of(th_context *ctx, th_storage *storage, th_node *waiting, const char *operation)
+static th_node *link_producer(th_context *ctx, th_storage *storage, th_node *waiting, const char *operation)
 {
     if (storage->producer < 0) {
         th_fail(ctx, TH_ERROR_STATE, operation, "a value that backward needs was released");
@@ -98,7 +99,7 @@ static th_node *producer_of(th_context *ctx, th_storage *storage, th_node *waiti
 }
 
 /* Sets *missing to the storage of the first input that must be recomputed before the node can run, or NULL. */
-static th_status first_missing(th_context *ctx, const th_node *node, th_storage **missing)
+static th_status find_missing_input(th_context *ctx, const th_node *node, th_storage **missing)
 {
     *missing = NULL;
     for (int i = 0; i < node->n_inputs && *missing == NULL; i++) {
@@ -117,15 +118,15 @@ th_status th_recompute(th_context *ctx, th_storage *storage, const char *operati
 {
     if (!storage->dropped)
         return TH_OK;
-    th_node *node = producer_of(ctx, storage, NULL, operation);
+    th_node *node = link_producer(ctx, storage, NULL, operation);
     while (node) {
         th_storage *missing;
-        if (first_missing(ctx, node, &missing) != TH_OK)
+        if (find_missing_input(ctx, node, &missing) != TH_OK)
             return ctx->error;
         if (missing) {
-            node = producer_of(ctx, missing, node, operation);
+            node = link_producer(ctx, missing, node, operation);
         } else {
-            if (recompute(ctx, node) != TH_OK)
+            if (recompute_outputs(ctx, node) != TH_OK)
                 return ctx->error;
             node = node->waiting;
         }

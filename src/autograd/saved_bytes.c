@@ -1,17 +1,17 @@
 /* The memory that nodes save for backward. Memory that several nodes save belongs to the first of them. */
 #include "autograd/tape.h"
 
-/* Returns whether an operand counts: the node holds it (held), or its backward reads it. */
-static bool counts(const th_operand_record *operand, bool held)
+/* Returns whether an operand is counted: with held, if the node holds it; otherwise, if the node's backward reads it. */
+static bool is_counted(const th_operand_record *operand, bool held)
 {
     return held ? operand->saved == TH_SAVED_HELD : operand->tensor && operand->read;
 }
 
-/* Returns whether one of a node's first `count` operands counts and has this storage. */
-static bool saves(const th_node *node, int count, const th_storage *storage, bool held)
+/* Returns whether one of a node's first `count` operands is counted and has this storage. */
+static bool saves_storage(const th_node *node, int count, const th_storage *storage, bool held)
 {
     for (int k = 0; k < count; k++)
-        if (counts(&node->operand[k], held) && node->operand[k].tensor->storage == storage)
+        if (is_counted(&node->operand[k], held) && node->operand[k].tensor->storage == storage)
             return true;
     return false;
 }
@@ -21,15 +21,15 @@ size_t th_node_saved_bytes(const th_tape *tape, int64_t index, bool held)
     const th_node *node = th_node_at(tape, index);
     size_t bytes = 0;
     for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        if (!counts(&node->operand[i], held) || node->operand[i].tensor->storage->owned)
+        if (!is_counted(&node->operand[i], held) || node->operand[i].tensor->storage->owned)
             continue;
         const th_storage *storage = node->operand[i].tensor->storage;
-        bool before = saves(node, i, storage, held);
-        for (int64_t j = 0; j < index && !before; j++) {
+        bool saved_earlier = saves_storage(node, i, storage, held);
+        for (int64_t j = 0; j < index && !saved_earlier; j++) {
             const th_node *earlier = th_node_at(tape, j);
-            before = saves(earlier, earlier->n_inputs + earlier->n_outputs, storage, held);
+            saved_earlier = saves_storage(earlier, earlier->n_inputs + earlier->n_outputs, storage, held);
         }
-        bytes += before ? 0 : storage->bytes;
+        bytes += saved_earlier ? 0 : storage->bytes;
     }
     return bytes;
 }

@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-static th_scope scope_here(const th_context *ctx, void *owner, void (*closed)(void *owner))
+static th_scope current_scope(const th_context *ctx, void *owner, void (*on_close)(void *owner))
 {
-    return (th_scope){.first_handle = ctx->step_tensors.count,
-                      .path = ctx->scope_path,
+    return (th_scope){.first_tensor = ctx->step_tensors.count,
+                      .outer_path = ctx->scope_path,
                       .owner = owner,
-                      .closed = closed,
+                      .on_close = on_close,
                       .no_grad_depth = ctx->no_grad_depth,
                       .recompute_outside = ctx->recompute,
                       .first_node = ctx->tape->nodes.count};
 }
 
-bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner))
+bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*on_close)(void *owner))
 {
     th_tape *tape = th_tape_of(ctx, "scope_begin");
     if (tape == NULL)
@@ -27,21 +27,21 @@ bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed
     char *path = NULL;
     if (name && name[0]) {
         const size_t outer = strlen(ctx->scope_path), bytes = outer + 1 + strlen(name) + 1;
-        path = th_bump_allocate(ctx, &tape->bytes, bytes);
+        path = th_bump_allocate(ctx, &tape->records, bytes);
         if (path == NULL) {
             th_fail_memory(ctx, "scope_begin", bytes);
             return false;
         }
         snprintf(path, bytes, "%s%s%s", ctx->scope_path, outer ? "." : "", name);
     }
-    tape->scope[ctx->scope_depth++] = scope_here(ctx, owner, closed);
+    tape->scope[ctx->scope_depth++] = current_scope(ctx, owner, on_close);
     if (path)
         ctx->scope_path = path;
     return true;
 }
 
 /* Opens a scope of the user. One that cannot be opened still counts, because th_scope_end will follow. */
-static void begin(th_context *ctx, const char *name, bool recompute)
+static void begin_user_scope(th_context *ctx, const char *name, bool recompute)
 {
     if (ctx == NULL)
         return;
@@ -49,19 +49,19 @@ static void begin(th_context *ctx, const char *name, bool recompute)
     if (th_scope_open(ctx, name, NULL, NULL))
         ctx->recompute |= recompute;
     else if (ctx->tape && ctx->scope_depth < TH_MAX_SCOPES)
-        ctx->tape->scope[ctx->scope_depth++] = scope_here(ctx, NULL, NULL);
+        ctx->tape->scope[ctx->scope_depth++] = current_scope(ctx, NULL, NULL);
     else
         ctx->scope_depth++;
 }
 
 void th_scope_begin(th_context *ctx, const char *name)
 {
-    begin(ctx, name, false);
+    begin_user_scope(ctx, name, false);
 }
 
 void th_scope_begin_recomputed(th_context *ctx, const char *name)
 {
-    begin(ctx, name, true);
+    begin_user_scope(ctx, name, true);
 }
 
 static bool is_result(const th_tensor_impl *t, th_tensor *const *results, int count)
@@ -74,16 +74,16 @@ static bool is_result(const th_tensor_impl *t, th_tensor *const *results, int co
 
 /* Closes scopes until `depth` are open. A forward that returned early may have left scopes open, and recording
  * off in them. */
-static void close_down_to(th_context *ctx, int depth)
+static void close_to_depth(th_context *ctx, int depth)
 {
-    const int stored = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
-    for (int i = stored - 1; ctx->tape && i >= depth; i--) {
+    const int recorded = ctx->scope_depth < TH_MAX_SCOPES ? ctx->scope_depth : TH_MAX_SCOPES;
+    for (int i = recorded - 1; ctx->tape && i >= depth; i--) {
         const th_scope *scope = &ctx->tape->scope[i];
-        ctx->scope_path = scope->path;
+        ctx->scope_path = scope->outer_path;
         ctx->recompute = scope->recompute_outside;
         if (scope->owner) {
             ctx->no_grad_depth = scope->no_grad_depth;
-            scope->closed(scope->owner);
+            scope->on_close(scope->owner);
         }
     }
     ctx->scope_depth = depth;
@@ -107,13 +107,13 @@ static void end_scopes(th_context *ctx, int depth, th_tensor *const *results, in
         count = 0;
     }
     const bool recompute = ctx->recompute;
-    close_down_to(ctx, depth);
+    close_to_depth(ctx, depth);
     if (ctx->tape == NULL || depth >= TH_MAX_SCOPES || ctx->keep_values)
         return;
     if (recompute && !ctx->recompute)
         hold_results(&ctx->tape->scope[depth], results, count);
     const th_pool *tensors = &ctx->step_tensors;
-    for (int64_t i = ctx->tape->scope[depth].first_handle; i < tensors->count; i++) {
+    for (int64_t i = ctx->tape->scope[depth].first_tensor; i < tensors->count; i++) {
         th_tensor_impl *t = th_pool_at(tensors, i);
         if (t->life == TH_LIFE_LIVE && !is_result(t, results, count))
             th_handle_release(t, TH_LIFE_RELEASED);
@@ -133,7 +133,7 @@ bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *result
 
 void th_scopes_close(th_context *ctx)
 {
-    close_down_to(ctx, ctx->outer_depths.scopes);
+    close_to_depth(ctx, ctx->outer_depths.scopes);
 }
 
 /* Does nothing if the innermost scope is a module's forward. Then the user's th_scope_begin is missing, or

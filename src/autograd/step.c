@@ -38,10 +38,10 @@ static void clear_node(th_context *ctx, th_node *node)
 static void undo_failed_step(th_context *ctx)
 {
     ctx->calls[TH_STREAM_DROPOUT] = ctx->calls_at_clear;
-    const int before =
+    const int depth =
         ctx->outer_depths.no_grad > ctx->no_grad_at_clear ? ctx->outer_depths.no_grad : ctx->no_grad_at_clear;
-    if (ctx->no_grad_depth > before)
-        ctx->no_grad_depth = before;
+    if (ctx->no_grad_depth > depth)
+        ctx->no_grad_depth = depth;
 }
 
 static void clear_tape(th_context *ctx, th_tape *tape)
@@ -49,11 +49,11 @@ static void clear_tape(th_context *ctx, th_tape *tape)
     th_pool_reset(&tape->nodes);
     th_pool_reset(&tape->storages);
     th_bump_reset(&tape->names);
-    th_bump_reset(&tape->bytes);
+    th_bump_reset(&tape->records);
     tape->passes = (th_tape_passes){.count = 0};
     for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) {
-        tape->scope[i].first_handle = tape->scope[i].first_node = 0;
-        tape->scope[i].path = "";
+        tape->scope[i].first_tensor = tape->scope[i].first_node = 0;
+        tape->scope[i].outer_path = "";
     }
     if (tape->finding_is_old)
         tape->finding[0] = 0;
@@ -91,10 +91,10 @@ void th_tape_clear(th_context *ctx)
 
 /* -- marks -- */
 
-th_step_mark th_step_mark_now(const th_context *ctx)
+th_step_mark th_step_get_mark(const th_context *ctx)
 {
     return (th_step_mark){ctx->step_tensors.count,
-                          ctx->tape ? th_bump_get_mark(&ctx->tape->bytes) : (th_bump_mark){NULL, 0}};
+                          ctx->tape ? th_bump_get_mark(&ctx->tape->records) : (th_bump_mark){NULL, 0}};
 }
 
 void th_step_rewind(th_context *ctx, th_step_mark mark)
@@ -103,5 +103,5 @@ void th_step_rewind(th_context *ctx, th_step_mark mark)
         th_handle_release(th_pool_at(&ctx->step_tensors, i), TH_LIFE_CLEARED);
     ctx->step_tensors.count = mark.tensors;
     if (ctx->tape)
-        th_bump_rewind(&ctx->tape->bytes, mark.bytes);
+        th_bump_rewind(&ctx->tape->records, mark.records);
 }

@@ -9,7 +9,7 @@ static void tape_release(th_context *ctx, void *object)
     th_pool_destroy(ctx, &tape->nodes);
     th_pool_destroy(ctx, &tape->storages);
     th_bump_destroy(ctx, &tape->names);
-    th_bump_destroy(ctx, &tape->bytes);
+    th_bump_destroy(ctx, &tape->records);
     th_release(ctx, tape, sizeof *tape);
     ctx->tape = NULL;
 }
@@ -33,7 +33,7 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
     }
     ctx->tape = tape;
     for (int i = 0; i < ctx->scope_depth && i < TH_MAX_SCOPES; i++) /* scopes that had no memory to be opened */
-        tape->scope[i] = (th_scope){.path = ctx->scope_path, .first_handle = ctx->step_tensors.count};
+        tape->scope[i] = (th_scope){.outer_path = ctx->scope_path, .first_tensor = ctx->step_tensors.count};
     return tape;
 }
 

@@ -31,29 +31,29 @@ typedef struct th_node {
     int n_inputs, n_outputs;
     th_operand_record *operand; /* inputs, then outputs */
     th_random_call random;
-    const th_gradient_view
-        *repeats;           /* of a view that contains elements more than once, and so has its own gradient buffer: the
-                               part of the base's gradient to which this gradient is added; else NULL */
+    /* Of a view that contains elements more than once, and so has its own gradient buffer: the view of the base's
+     * gradient to which this gradient is added. Otherwise NULL. */
+    const th_gradient_view *repeating_view;
     th_precision precision; /* of matrix products when the call was recorded; backward uses it too */
     bool training;
-    bool drops;      /* its results are recomputed in backward, unless th_keep_values is on */
-    bool consumed;   /* backward has run and released the saved values */
-    bool recomputed; /* an output was recomputed, and its memory is held until this node's own backward */
-    bool wanted;     /* in the current pass: a gradient is wanted for this node or for one that it depends on */
+    bool drops_results; /* they are recomputed in backward, unless th_keep_values is on */
+    bool consumed;      /* backward has run and released the saved values */
+    bool recomputed;    /* an output was recomputed, and its memory is held until this node's own backward */
+    bool wanted;        /* in the current pass: a gradient is wanted for this node or for one that it depends on */
     int line;
     const char *path, *file;
-    int64_t lowest;          /* no node before this index contributes to this node's value or gradient */
-    struct th_node *waiting; /* in th_recompute: the node that needs this node's value next, or NULL */
-    th_storage *missing;     /* in th_recompute: the value that it needs */
+    int64_t first_contributor; /* no node before this index contributes to this node's value or gradient */
+    struct th_node *waiting;   /* in th_recompute: the node that needs this node's value next, or NULL */
+    th_storage *missing;       /* in th_recompute: the value that it needs */
 } th_node;
 
 enum { TH_MAX_SCOPES = 64 };
 
 typedef struct th_scope {
-    int64_t first_handle; /* of the step's pool */
-    const char *path;     /* outside the scope */
-    void *owner;          /* the module whose forward opened the scope, or NULL */
-    void (*closed)(void *owner);
+    int64_t first_tensor;   /* index in ctx->step_tensors of the first tensor created in the scope */
+    const char *outer_path; /* ctx->scope_path when the scope was opened */
+    void *owner;            /* the module whose forward opened the scope, or NULL */
+    void (*on_close)(void *owner);
     int no_grad_depth;      /* when the scope was opened */
     bool recompute_outside; /* ctx->recompute when the scope was opened */
     int64_t first_node;     /* recorded in the scope */
@@ -64,15 +64,15 @@ typedef struct th_tape_passes {
     int64_t count;               /* that succeeded */
     const th_tensor_impl *start; /* of the last one: the tensor that was differentiated */
     bool requested;              /* the last one computed the gradients of wrt only */
-    bool added;                  /* one of them added to the gradient of a leaf from before it */
-    bool failed;                 /* another one failed, which released the gradients of all results */
+    bool added;                  /* one of them added to a leaf's gradient that existed before the pass */
+    bool failed;                 /* another pass failed, which released the gradients of all results */
 } th_tape_passes;
 
 typedef struct th_tape {
     th_pool nodes;
     th_pool storages; /* th_storage: of gradients of results */
     th_bump names;    /* th_label and name of tensors of the step (th_set_name) */
-    th_bump bytes;    /* attributes, operand records, paths, gradient buffers and their regions */
+    th_bump records;  /* attributes, operand records, paths, gradient buffers and their regions */
     th_scope scope[TH_MAX_SCOPES];
     th_tape_passes passes;
     char finding[1024];  /* of tracing, or "" */
@@ -100,8 +100,8 @@ void th_node_release(th_context *ctx, th_node *node);
 th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
 
 /* -- the memory of saved values (saved_bytes.c) -- */
-/* Returns the bytes of the step that this node saves and no earlier node does. held: counts the values that the nodes
- * hold now; otherwise those that their backward reads. Looks at all earlier nodes. */
+/* Returns the bytes of the step's memory that this node saves and no earlier node saves. held: counts the values that
+ * the nodes hold now; otherwise the values that their backward reads. Looks at all earlier nodes. */
 size_t th_node_saved_bytes(const th_tape *tape, int64_t index, bool held);
 
 /* -- recomputation (recompute.c) -- */
@@ -112,19 +112,19 @@ void th_node_drop_recomputed(th_context *ctx, th_node *node);
 
 /* -- scopes (scope.c) -- */
 /* Opens a scope that belongs to `owner`. Returns false, with no scope opened, after storing an error. */
-bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*closed)(void *owner));
+bool th_scope_open(th_context *ctx, const char *name, void *owner, void (*on_close)(void *owner));
 /* Closes the innermost scope of `owner`, and all scopes in it that are still open. Returns false without one. */
 bool th_scope_close(th_context *ctx, const void *owner, th_tensor *const *results, int count);
 /* Closes all open scopes, except those outside the forward that th_module_forward is running. */
 void th_scopes_close(th_context *ctx);
 
-/* -- a part of a step (step.c) -- */
+/* -- marks in a step (step.c) -- */
 /* A point in the step. th_step_rewind ends everything created after it, and nothing before it. */
 typedef struct th_step_mark {
     int64_t tensors;
-    th_bump_mark bytes;
+    th_bump_mark records;
 } th_step_mark;
-TH_PRIVATE_API th_step_mark th_step_mark_now(const th_context *ctx);
+TH_PRIVATE_API th_step_mark th_step_get_mark(const th_context *ctx);
 /* Ends all tensors of the step created after the mark, even with th_keep_values. The caller guarantees that nothing was
  * recorded since, and that the same scopes are open. The handles of these tensors are used again, so no code outside
  * the library may hold one. */

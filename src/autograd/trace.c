@@ -9,17 +9,17 @@
 
 /* Counts and range of an array's elements. */
 typedef struct survey {
-    int64_t nan, infinite, minus_infinite; /* counts; infinite is +inf */
-    double low, high;                      /* range of the finite elements */
+    int64_t nan, plus_infinite, minus_infinite; /* counts */
+    double low, high;                           /* range of the finite elements */
     int64_t finite;
 } survey;
 
-static void count(survey *s, double x)
+static void count_element(survey *s, double x)
 {
     if (isnan(x)) {
         s->nan++;
     } else if (isinf(x)) {
-        *(x > 0 ? &s->infinite : &s->minus_infinite) += 1;
+        *(x > 0 ? &s->plus_infinite : &s->minus_infinite) += 1;
     } else {
         s->low = s->finite == 0 || x < s->low ? x : s->low;
         s->high = s->finite == 0 || x > s->high ? x : s->high;
@@ -36,7 +36,7 @@ static survey survey_array(const th_array *array)
         return s;
     th_iterator_seek(&iterator, 0, &position);
     for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
-        count(&s, th_number_load(array->dtype, position.address[0]));
+        count_element(&s, th_number_load(array->dtype, position.address[0]));
     return s;
 }
 
@@ -48,8 +48,8 @@ static void append_survey(char *text, size_t size, const survey *s)
         th_append(text, size, "nothing finite");
     if (s->nan)
         th_append(text, size, ", %lld NaN", (long long)s->nan);
-    if (s->infinite)
-        th_append(text, size, ", %lld inf", (long long)s->infinite);
+    if (s->plus_infinite)
+        th_append(text, size, ", %lld inf", (long long)s->plus_infinite);
     if (s->minus_infinite)
         th_append(text, size, ", %lld -inf", (long long)s->minus_infinite);
 }
@@ -57,7 +57,7 @@ static void append_survey(char *text, size_t size, const survey *s)
 /* A -inf is a finding only if no operand contains one: an additive mask passes its -inf on. */
 static bool is_finding(const survey *result, bool inputs_have_minus_infinity)
 {
-    return result->nan || result->infinite || (result->minus_infinite && !inputs_have_minus_infinity);
+    return result->nan || result->plus_infinite || (result->minus_infinite && !inputs_have_minus_infinity);
 }
 
 static bool any_minus_infinity(const th_call *call)
@@ -68,13 +68,13 @@ static bool any_minus_infinity(const th_call *call)
     return false;
 }
 
-/* Returns whether backward wrote its gradient of input `which` over this operand, whose values are then lost. */
-static bool is_overwritten(const th_call *call, const th_array *operand, int which)
+/* Returns whether backward wrote its gradient of input `result_index` over this operand's values. */
+static bool is_overwritten(const th_call *call, const th_array *operand, int result_index)
 {
-    return operand->data == call->input_gradient[which].data;
+    return operand->data == call->input_gradient[result_index].data;
 }
 
-static void write_finding(th_tape *tape, const th_call *call, const th_node *node, bool backward, int which,
+static void write_finding(th_tape *tape, const th_call *call, const th_node *node, bool backward, int result_index,
                           const survey *result)
 {
     const size_t size = sizeof tape->finding;
@@ -85,20 +85,20 @@ static void write_finding(th_tape *tape, const th_call *call, const th_node *nod
     char *text = tape->finding;
     text[0] = 0;
     th_append(text, size, "%s: %s %d is not finite (", call->op->name, backward ? "the gradient of input" : "output",
-              which);
+              result_index);
     append_survey(text, size, result);
     th_append(text, size, ")%s%s; at %s:%d", path && path[0] ? "; in " : "", path ? path : "",
               file ? th_base_name(file) : "?", line);
     for (int i = 0; i < call->n_inputs; i++) {
         if (call->input[i].data == NULL || !th_is_floating(call->input[i].dtype) ||
-            (backward && is_overwritten(call, &call->input[i], which)))
+            (backward && is_overwritten(call, &call->input[i], result_index)))
             continue;
         const survey input = survey_array(&call->input[i]);
         th_append(text, size, "; input %d: ", i);
         append_survey(text, size, &input);
     }
     for (int i = 0; backward && i < call->n_outputs; i++) {
-        if (!call->output_gradient[i].given || is_overwritten(call, &call->output_gradient[i], which))
+        if (!call->output_gradient[i].given || is_overwritten(call, &call->output_gradient[i], result_index))
             continue;
         const survey gradient = survey_array(&call->output_gradient[i]);
         th_append(text, size, "; gradient of output %d: ", i);
@@ -113,10 +113,10 @@ void th_trace_call(th_frame *frame, const th_node *node, bool backward)
     th_tape *tape = call->ctx->tape;
     if ((tape->finding[0] && !tape->finding_is_old) || call->ctx->options.shapes_only)
         return;
-    const int count_results = backward ? call->n_inputs : call->n_outputs;
-    for (int i = 0; i < count_results; i++) {
+    const int n_results = backward ? call->n_inputs : call->n_outputs;
+    for (int i = 0; i < n_results; i++) {
         const survey result = survey_array(backward ? &call->input_gradient[i] : &call->output[i]);
-        if ((result.nan || result.infinite || result.minus_infinite) &&
+        if ((result.nan || result.plus_infinite || result.minus_infinite) &&
             is_finding(&result, !backward && any_minus_infinity(call))) {
             write_finding(tape, call, node, backward, i, &result);
             return;

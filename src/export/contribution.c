@@ -31,7 +31,7 @@ static bool was_written(sweep *s, int64_t tensor)
         overlaps = th_region_relation(r, &part) != TH_DISJOINT;
     if (overlaps)
         return true;
-    th_region *entry = th_bump_allocate(ctx, &ctx->tape->bytes, sizeof *entry);
+    th_region *entry = th_bump_allocate(ctx, &ctx->tape->records, sizeof *entry);
     if (entry == NULL) {
         th_fail_memory(ctx, "export", sizeof *entry);
         return false;
@@ -100,7 +100,7 @@ static void contribute_view(sweep *s, int64_t node, th_frame *frame)
     th_array *input = &frame->call.input[0]; /* with the strides of its gradient, which allow the view */
     memcpy(input->stride, s->listing->tensor[base].tensor->gradient_view.stride, sizeof input->stride);
     if (th_listing_array_strided(s->listing, input, gradient->dtype, &c->gradient) != TH_OK ||
-        th_frame_shape(frame) != TH_OK)
+        th_frame_run_shape_rule(frame) != TH_OK)
         return;
     th_fill_array(ctx, &c->gradient, 0);
     th_array target = frame->output[0];
@@ -118,7 +118,7 @@ static void contribute_view(sweep *s, int64_t node, th_frame *frame)
 
 static bool is_identity(const th_node *node, int i)
 {
-    return th_op_names(node->op, node->op->identity_gradients, i);
+    return th_op_mask_has(node->op, node->op->identity_gradients, i);
 }
 
 static bool is_wanted(const sweep *s, int64_t node, int i)
@@ -203,7 +203,7 @@ static th_status visit(sweep *s, int64_t node_index)
     th_context *ctx = s->listing->ctx;
     const th_node *node = th_listing_node(s->listing, node_index);
     th_frame frame;
-    if (th_frame_of_node(&frame, ctx, node) != TH_OK)
+    if (th_frame_init_from_node(&frame, ctx, node) != TH_OK)
         return ctx->error;
     bool reached = false;
     for (int i = 0; i < node->n_outputs; i++)

@@ -219,7 +219,7 @@ th_status th_listing_one_pass(const th_listing *listing, const char *operation)
 
 th_status th_listing_of(th_listing *listing, th_context *ctx, const char *operation)
 {
-    *listing = (th_listing){.ctx = ctx, .profiling = ctx->profiling, .mark = th_step_mark_now(ctx)};
+    *listing = (th_listing){.ctx = ctx, .profiling = ctx->profiling, .mark = th_step_get_mark(ctx)};
     ctx->profiling = false;
     listing->nodes = th_tape_length(ctx);
     for (int64_t n = 0; n < listing->nodes; n++)

@@ -72,7 +72,7 @@ static th_status look_inside(th_page *page)
             return ctx->error;
         if (!inside.given)
             continue;
-        page->attention[n] = th_bump_allocate(ctx, &ctx->tape->bytes, sizeof inside);
+        page->attention[n] = th_bump_allocate(ctx, &ctx->tape->records, sizeof inside);
         if (page->attention[n] == NULL)
             return th_fail_memory(ctx, "export", sizeof inside);
         *page->attention[n] = inside;
@@ -84,7 +84,7 @@ static th_status look_inside(th_page *page)
 static const char *keep_text(th_page *page, const char *text)
 {
     th_context *ctx = page->listing.ctx;
-    char *kept = th_bump_allocate(ctx, &ctx->tape->bytes, strlen(text) + 1);
+    char *kept = th_bump_allocate(ctx, &ctx->tape->records, strlen(text) + 1);
     if (kept == NULL)
         th_fail_memory(ctx, "export", strlen(text) + 1);
     return kept ? strcpy(kept, text) : NULL;

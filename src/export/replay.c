@@ -28,7 +28,7 @@ static th_array as_float64(const th_array *like, const th_array *value)
 static th_status open_frame(const th_replay *r, int64_t index, th_frame *frame)
 {
     const th_node *node = th_listing_node(r->listing, index);
-    if (th_frame_of_node(frame, r->listing->ctx, node) != TH_OK)
+    if (th_frame_init_from_node(frame, r->listing->ctx, node) != TH_OK)
         return r->listing->ctx->error;
     for (int i = 0; i < node->n_inputs; i++) {
         const int64_t id = th_listing_input(r->listing, index, i);
@@ -56,10 +56,10 @@ static th_status open_view(const th_replay *r, int64_t index, th_array *array)
 {
     const th_array *base = &r->value[th_listing_input(r->listing, index, 0)];
     th_frame frame;
-    if (th_frame_of_node(&frame, r->listing->ctx, th_listing_node(r->listing, index)) != TH_OK)
+    if (th_frame_init_from_node(&frame, r->listing->ctx, th_listing_node(r->listing, index)) != TH_OK)
         return r->listing->ctx->error;
     frame.call.input[0] = as_float64(&frame.call.input[0], base);
-    if (th_frame_shape(&frame) != TH_OK)
+    if (th_frame_run_shape_rule(&frame) != TH_OK)
         return r->listing->ctx->error;
     *array = frame.output[0];
     array->given = true;

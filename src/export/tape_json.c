@@ -196,7 +196,7 @@ static void put_node(const th_page *page, FILE *file, int64_t index)
     put_number(file, "multiply_adds", th_node_multiply_adds(page->listing.ctx, node));
     put_text(file, "attributes", page->attributes[index]);
     put_key(file, "recomputed");
-    th_put_json_bool(file, node->drops);
+    th_put_json_bool(file, node->drops_results);
     put_text(file, "fused", page->fused[index]);
     put_number(file, "order", page->contributions.order[index]);
     put_contributions(page, file, index);

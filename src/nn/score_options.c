@@ -44,7 +44,7 @@ bool th_score_factors_on_tape(th_context *ctx, th_rotary_scaling *scaling, const
     if (scaling->n_factors == 0 || th_failed(ctx))
         return !th_failed(ctx);
     th_tape *tape = th_tape_of(ctx, operation);
-    double *copy = tape ? th_bump_allocate(ctx, &tape->bytes, bytes_of(scaling)) : NULL;
+    double *copy = tape ? th_bump_allocate(ctx, &tape->records, bytes_of(scaling)) : NULL;
     if (copy == NULL) {
         th_fail_memory(ctx, operation, bytes_of(scaling));
         return false;

@@ -50,7 +50,8 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
         return th_module_end(m, y);
     th_context *ctx = m->ctx;
     const size_t bytes = (size_t)(1 + 2 * count) * sizeof(th_tensor *);
-    th_tensor **results = th_bump_allocate(ctx, &ctx->tape->bytes, bytes); /* released with the scope of the forward */
+    th_tensor **results =
+        th_bump_allocate(ctx, &ctx->tape->records, bytes); /* released with the scope of the forward */
     if (results == NULL) {
         th_fail_memory(ctx, m->type, bytes);
         return th_module_end(m, NULL);

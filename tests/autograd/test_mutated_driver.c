@@ -11,7 +11,7 @@ static breakage broken;
 
 static th_status broken_open(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add)
 {
-    const th_status status = th_gradient_open(written, t, target, add);
+    const th_status status = th_gradient_open_for_write(written, t, target, add);
     if (broken == OPEN_OVERWRITES)
         *add = false;
     return status;
@@ -22,10 +22,10 @@ static void broken_sum(th_context *ctx, const th_array *target, const th_array *
     th_sum_to_array(ctx, target, source, add && broken != SUM_OVERWRITES);
 }
 
-#define th_gradient_open broken_open
+#define th_gradient_open_for_write broken_open
 #define th_sum_to_array broken_sum
 #include "autograd/backward.c"
-#undef th_gradient_open
+#undef th_gradient_open_for_write
 #undef th_sum_to_array
 
 #include "tapehead/gradient_check.h"

@@ -242,12 +242,12 @@ START_TEST(elements_outside_all_regions_become_zero)
         int16_t data[ROOT + 1];
         for (int i = 0; i <= ROOT; i++)
             data[i] = (int16_t)(i + 1);
-        th_fill_uncovered(count ? &regions[count - 1] : NULL, data, ROOT, sizeof *data);
+        th_zero_uncovered(count ? &regions[count - 1] : NULL, data, ROOT, sizeof *data);
         for (int i = 0; i < ROOT; i++)
             ck_assert_int_eq(data[i], covered >> i & 1 ? i + 1 : 0);
         ck_assert_int_eq(data[ROOT], ROOT + 1);
     }
-    th_fill_uncovered(NULL, NULL, ROOT, 4); /* a context without data */
+    th_zero_uncovered(NULL, NULL, ROOT, 4); /* a context without data */
 }
 END_TEST
 

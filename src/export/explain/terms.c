@@ -121,7 +121,7 @@ static th_status probe_run(probe *p)
     th_context *ctx = p->listing->ctx;
     const th_node *node = p->node;
     th_frame frame;
-    if (th_frame_of_node(&frame, ctx, node) != TH_OK || th_frame_read_operands(&frame) != TH_OK)
+    if (th_frame_init_from_node(&frame, ctx, node) != TH_OK || th_frame_read_operands(&frame) != TH_OK)
         return ctx->error;
     for (int i = 0; i < node->n_outputs; i++)
         frame.call.output_gradient[i] = p->unit[i];
@@ -167,7 +167,7 @@ th_status th_terms_of(th_listing *listing, int64_t node, int input, const th_ele
         return TH_OK;
     }
     terms->split = recorded->op->backward && gradient_elements(recorded) <= MOST_RUNS &&
-                   !th_op_names(recorded->op, recorded->op->identity_gradients, input);
+                   !th_op_mask_has(recorded->op, recorded->op->identity_gradients, input);
     probe p = {.listing = listing, .node = recorded, .input = input};
     return terms->split ? split_by_probes(&p, element, terms) : TH_OK;
 }

@@ -9,7 +9,7 @@
 static void begin(th_generation *g)
 {
     th_context *ctx = g->ctx;
-    g->mark = th_step_mark_now(ctx);
+    g->mark = th_step_get_mark(ctx);
     g->mode = th_mode_evaluate(ctx);
 }
 
