@@ -34,14 +34,16 @@ bool th_write_elements(const th_array *array, FILE *file, uint32_t *crc)
     size_t used = 0;
     th_iterator_position position;
     th_iterator_seek(&iterator, 0, &position);
-    for (int64_t done = 0, run; done < iterator.numel; done += run, th_iterator_advance(&iterator, run, &position)) {
-        const int64_t left = th_iterator_run_length(&iterator, &position), space = (int64_t)((CHUNK - used) / element);
-        run = left < space ? left : space;
-        th_copy_strided(run, (int64_t)element, chunk + used, (int64_t)element, position.address[0],
+    for (int64_t done = 0, length; done < iterator.numel;
+         done += length, th_iterator_advance(&iterator, length, &position)) {
+        const int64_t row_left = th_iterator_run_length(&iterator, &position),
+                      space = (int64_t)((CHUNK - used) / element);
+        length = row_left < space ? row_left : space;
+        th_copy_strided(length, (int64_t)element, chunk + used, (int64_t)element, position.address[0],
                         iterator.array[0].stride[iterator.ndim - 1]);
-        used += (size_t)run * element;
+        used += (size_t)length * element;
         const bool full = CHUNK - used < element;
-        if ((full || done + run == iterator.numel) && !write_bytes(chunk, used, file, crc))
+        if ((full || done + length == iterator.numel) && !write_bytes(chunk, used, file, crc))
             return false;
         used = full ? 0 : used;
     }

@@ -22,7 +22,7 @@ static const char style[] = "<style>"
                             "</style>\n";
 
 /* Writes ` name="value"`. */
-static void attribute(th_svg *svg, const char *name, double value)
+static void put_attribute(th_svg *svg, const char *name, double value)
 {
     fprintf(svg->file, " %s=\"", name);
     th_svg_number(svg, value);
@@ -35,12 +35,12 @@ th_status th_svg_begin(th_svg *svg, th_context *ctx, const char *path, const cha
     svg->ctx = ctx;
     svg->path = path;
     svg->operation = operation;
-    if (th_text_file_begin(&svg->whole, ctx, path, operation) != TH_OK)
+    if (th_text_file_begin(&svg->atomic_file, ctx, path, operation) != TH_OK)
         return ctx->error;
-    svg->file = svg->whole.file;
+    svg->file = svg->atomic_file.file;
     th_svg_put(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-    attribute(svg, "width", width);
-    attribute(svg, "height", height);
+    put_attribute(svg, "width", width);
+    put_attribute(svg, "height", height);
     th_svg_put(svg, " viewBox=\"0 0 ");
     th_svg_number(svg, width);
     th_svg_put(svg, " ");
@@ -56,7 +56,7 @@ th_status th_svg_end(th_svg *svg)
     th_svg_put(svg, "</svg>\n");
     const bool written = !ferror(svg->file);
     svg->file = NULL;
-    return th_text_file_end(&svg->whole, written, svg->ctx, svg->path, svg->operation);
+    return th_text_file_end(&svg->atomic_file, written, svg->ctx, svg->path, svg->operation);
 }
 
 void th_svg_put(th_svg *svg, const char *text)
@@ -78,8 +78,9 @@ void th_svg_escape(th_svg *svg, const char *text)
 {
     for (const unsigned char *c = (const unsigned char *)text; *c;) {
         const int length = th_utf8_length(c);
-        const bool none = length == 0 || (length == 3 && c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe); /* U+FFFE, F */
-        if (none)
+        const bool invalid =
+            length == 0 || (length == 3 && c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe); /* U+FFFE, F */
+        if (invalid)
             th_svg_put(svg, "\xEF\xBF\xBD");
         else if (*c == '<')
             th_svg_put(svg, "&lt;");
@@ -111,8 +112,8 @@ void th_svg_text(th_svg *svg, double x, double y, const char *style_name, th_anc
         th_svg_number(svg, y);
         th_svg_put(svg, ") rotate(-90)\"");
     } else {
-        attribute(svg, "x", x);
-        attribute(svg, "y", y);
+        put_attribute(svg, "x", x);
+        put_attribute(svg, "y", y);
     }
     fprintf(svg->file, " class=\"%s\" text-anchor=\"%s\">", style_name, anchors[anchor]);
     th_svg_escape(svg, text);
@@ -124,7 +125,7 @@ static void open_element(th_svg *svg, const char *element, const char *const nam
 {
     fprintf(svg->file, "<%s", element);
     for (int i = 0; i < 4; i++)
-        attribute(svg, name[i], value[i]);
+        put_attribute(svg, name[i], value[i]);
 }
 
 void th_svg_open_rect(th_svg *svg, double x, double y, double width, double height)
@@ -171,11 +172,11 @@ void th_axis_label(char *text, size_t size, double shifted, int shift, int digit
 
 double th_nice_step(double range, int count)
 {
-    const double least = range / count;
-    const double power = pow(10, floor(log10(least)));
+    const double smallest = range / count;
+    const double power = pow(10, floor(log10(smallest)));
     static const double nice[] = {1, 2, 5};
     for (int i = 0; i < 3; i++)
-        if (nice[i] * power >= least * (1 - 1e-9))
+        if (nice[i] * power >= smallest * (1 - 1e-9))
             return nice[i] * power;
     return 10 * power;
 }

@@ -9,8 +9,8 @@
 typedef struct th_svg {
     th_context *ctx;
     const char *path, *operation;
-    FILE *file; /* the stream of `whole` */
-    th_atomic_file whole;
+    FILE *file; /* the stream of atomic_file */
+    th_atomic_file atomic_file;
 } th_svg;
 
 typedef enum th_anchor { TH_ANCHOR_START, TH_ANCHOR_MIDDLE, TH_ANCHOR_END } th_anchor;

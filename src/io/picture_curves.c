@@ -8,8 +8,8 @@
 typedef struct frame {
     double x, y, width, height;
 } frame;
-static const frame whole_card = {0, 0, 760, 440};
-static const double left = 72, right = 24, top = 52, bottom = 60;
+static const frame single_frame = {0, 0, 760, 440};
+static const double margin_left = 72, margin_right = 24, margin_top = 52, margin_bottom = 60;
 
 static const double panel_width = 620, panel_height = 340, panels_top = 44;
 enum { MAX_PANELS = 64 };
@@ -27,13 +27,13 @@ typedef struct axis {
     bool logarithmic;
 } axis;
 
-static double scaled(const axis *a, double value)
+static double axis_value(const axis *a, double value)
 {
     return a->logarithmic ? log10(value) : th_axis_shifted(value, a->shift);
 }
 
-/* Returns the pixel of a scaled value. */
-static double position(const axis *a, double value)
+/* Returns the pixel of a value of axis_value. */
+static double pixel_of(const axis *a, double value)
 {
     return a->from + (value - a->low) / (a->high - a->low) * (a->to - a->from);
 }
@@ -43,13 +43,14 @@ static double curve_x(const th_curve *c, int64_t i)
     return c->x ? c->x[i] : (double)i;
 }
 
-static bool drawn(const th_curve *c, int64_t i, bool log_y)
+static bool is_drawn(const th_curve *c, int64_t i, bool log_y)
 {
     return isfinite(curve_x(c, i)) && isfinite(c->y[i]) && (!log_y || c->y[i] > 0);
 }
 
-/* Returns the shift for large numbers only. Numbers too small to differ from 0 on an axis of length 1 appear at 0. */
-static int shift_of_large(double magnitude)
+/* Returns the shift for magnitudes above 1, and 0 for smaller ones. Numbers too small to differ from 0 on an axis of
+ * length 1 appear at 0. */
+static int shift_for(double magnitude)
 {
     return magnitude > 1 ? th_axis_shift(magnitude) : 0;
 }
@@ -64,31 +65,32 @@ static void include_zero(axis *y, bool asked)
 }
 
 /* Fits both axes to the data. */
-static void fit(const frame *f, const th_curve *curves, int count, const th_chart_options *options, axis *x, axis *y)
+static void fit_axes(const frame *f, const th_curve *curves, int count, const th_chart_options *options, axis *x,
+                     axis *y)
 {
     const bool log_y = options->log_y;
     double largest_x = 0, largest_y = 0;
     for (int c = 0; c < count; c++)
         for (int64_t i = 0; i < curves[c].count; i++)
-            if (drawn(&curves[c], i, log_y)) {
+            if (is_drawn(&curves[c], i, log_y)) {
                 largest_x = fmax(largest_x, fabs(curve_x(&curves[c], i)));
                 largest_y = fmax(largest_y, fabs(curves[c].y[i]));
             }
     *x = (axis){.low = INFINITY,
                 .high = -INFINITY,
-                .from = f->x + left,
-                .to = f->x + f->width - right,
-                .shift = shift_of_large(largest_x)};
+                .from = f->x + margin_left,
+                .to = f->x + f->width - margin_right,
+                .shift = shift_for(largest_x)};
     *y = (axis){.low = INFINITY,
                 .high = -INFINITY,
-                .from = f->y + f->height - bottom,
-                .to = f->y + top,
-                .shift = log_y ? 0 : shift_of_large(largest_y),
+                .from = f->y + f->height - margin_bottom,
+                .to = f->y + margin_top,
+                .shift = log_y ? 0 : shift_for(largest_y),
                 .logarithmic = log_y};
     for (int c = 0; c < count; c++)
         for (int64_t i = 0; i < curves[c].count; i++)
-            if (drawn(&curves[c], i, log_y)) {
-                const double px = scaled(x, curve_x(&curves[c], i)), py = scaled(y, curves[c].y[i]);
+            if (is_drawn(&curves[c], i, log_y)) {
+                const double px = axis_value(x, curve_x(&curves[c], i)), py = axis_value(y, curves[c].y[i]);
                 x->low = fmin(x->low, px);
                 x->high = fmax(x->high, px);
                 y->low = fmin(y->low, py);
@@ -122,19 +124,19 @@ static void draw_axes(th_svg *svg, const axis *x, const axis *y)
     char text[64];
     for (double t = ceil(y->low / y->step - 1e-9); t * y->step <= y->high + 1e-9 * (y->high - y->low); t++) {
         const double value = t * y->step;
-        const double at = position(y, value);
-        th_svg_line(svg, x->from, at, x->to, at, "grid");
+        const double pixel = pixel_of(y, value);
+        th_svg_line(svg, x->from, pixel, x->to, pixel, "grid");
         if (y->logarithmic && fabs(value) > 300) /* 10^value may overflow or underflow */
             th_format(text, sizeof text, "1e%+.0f", value);
         else
             th_axis_label(text, sizeof text, y->logarithmic ? pow(10, value) : t == 0 ? 0.0 : value, y->shift, 6);
-        th_svg_text(svg, x->from - 8, at + 4, "tick", TH_ANCHOR_END, false, text);
+        th_svg_text(svg, x->from - 8, pixel + 4, "tick", TH_ANCHOR_END, false, text);
     }
     for (double t = ceil(x->low / x->step - 1e-9); t * x->step <= x->high + 1e-9 * (x->high - x->low); t++) {
-        const double at = position(x, t * x->step);
-        th_svg_line(svg, at, y->from, at, y->from + 5, "axis");
+        const double pixel = pixel_of(x, t * x->step);
+        th_svg_line(svg, pixel, y->from, pixel, y->from + 5, "axis");
         th_axis_label(text, sizeof text, t == 0 ? 0.0 : t * x->step, x->shift, 6);
-        th_svg_text(svg, at, y->from + 19, "tick", TH_ANCHOR_MIDDLE, false, text);
+        th_svg_text(svg, pixel, y->from + 19, "tick", TH_ANCHOR_MIDDLE, false, text);
     }
     th_svg_line(svg, x->from, y->from, x->to, y->from, "axis");
     th_svg_line(svg, x->from, y->from, x->from, y->to, "axis");
@@ -144,38 +146,38 @@ static void draw_axes(th_svg *svg, const axis *x, const axis *y)
 typedef struct column {
     int64_t number;
     int points;
-    double at[4][2]; /* x, y: first, lowest, highest, last */
+    double point[4][2]; /* x, y: first, lowest, highest, last */
 } column;
 
-static void put_point(th_svg *svg, const double at[2], bool *pen)
+static void put_point(th_svg *svg, const double point[2], bool *pen_down)
 {
-    th_svg_put(svg, *pen ? "L" : "M");
-    th_svg_number(svg, at[0]);
+    th_svg_put(svg, *pen_down ? "L" : "M");
+    th_svg_number(svg, point[0]);
     th_svg_put(svg, " ");
-    th_svg_number(svg, at[1]);
-    if (!*pen)
+    th_svg_number(svg, point[1]);
+    if (!*pen_down)
         th_svg_put(svg, "h0"); /* a single point appears as a dot */
-    *pen = true;
+    *pen_down = true;
 }
 
-static void end_column(th_svg *svg, column *c, bool *pen)
+static void end_column(th_svg *svg, column *c, bool *pen_down)
 {
     if (c->points > 0)
-        put_point(svg, c->at[0], pen);
+        put_point(svg, c->point[0], pen_down);
     if (c->points > 2) {
-        const bool lowest_first = c->at[1][0] <= c->at[2][0];
-        put_point(svg, c->at[lowest_first ? 1 : 2], pen);
-        put_point(svg, c->at[lowest_first ? 2 : 1], pen);
+        const bool lowest_first = c->point[1][0] <= c->point[2][0];
+        put_point(svg, c->point[lowest_first ? 1 : 2], pen_down);
+        put_point(svg, c->point[lowest_first ? 2 : 1], pen_down);
     }
     if (c->points > 1)
-        put_point(svg, c->at[3], pen);
+        put_point(svg, c->point[3], pen_down);
     c->points = 0;
 }
 
-static void set_point(column *c, int which, double x, double y)
+static void set_point(column *c, int index, double x, double y)
 {
-    c->at[which][0] = x;
-    c->at[which][1] = y;
+    c->point[index][0] = x;
+    c->point[index][1] = y;
 }
 
 /* Adds a point to the column. */
@@ -183,9 +185,9 @@ static void add_to_column(column *c, double x, double y)
 {
     if (c->points == 0)
         set_point(c, 0, x, y);
-    if (c->points == 1 || (c->points > 1 && y > c->at[1][1]))
+    if (c->points == 1 || (c->points > 1 && y > c->point[1][1]))
         set_point(c, 1, x, y);
-    if (c->points == 1 || (c->points > 1 && y < c->at[2][1]))
+    if (c->points == 1 || (c->points > 1 && y < c->point[2][1]))
         set_point(c, 2, x, y);
     set_point(c, 3, x, y);
     c->points++;
@@ -201,50 +203,50 @@ static void put_line_style(th_svg *svg, int number)
 
 static void draw_curve(th_svg *svg, const th_curve *c, int style_number, const axis *x, const axis *y)
 {
-    bool pen = false;
-    column now = {0};
+    bool pen_down = false;
+    column current = {0};
     th_svg_put(svg, "<path class=\"curve\"");
     put_line_style(svg, style_number);
     th_svg_put(svg, " d=\"");
     for (int64_t i = 0; i < c->count; i++) {
-        if (!drawn(c, i, y->logarithmic)) {
-            end_column(svg, &now, &pen);
-            pen = false;
+        if (!is_drawn(c, i, y->logarithmic)) {
+            end_column(svg, &current, &pen_down);
+            pen_down = false;
             continue;
         }
-        const double px = position(x, scaled(x, curve_x(c, i))), py = position(y, scaled(y, c->y[i]));
+        const double px = pixel_of(x, axis_value(x, curve_x(c, i))), py = pixel_of(y, axis_value(y, c->y[i]));
         const int64_t number = llround(px);
-        if (number != now.number)
-            end_column(svg, &now, &pen);
-        now.number = number;
-        add_to_column(&now, px, py);
+        if (number != current.number)
+            end_column(svg, &current, &pen_down);
+        current.number = number;
+        add_to_column(&current, px, py);
     }
-    end_column(svg, &now, &pen);
+    end_column(svg, &current, &pen_down);
     th_svg_put(svg, "\"/>\n");
 }
 
 static void draw_legend(th_svg *svg, const frame *f, const th_curve *curves, int count)
 {
-    double at = f->y + top + 16;
+    double baseline = f->y + margin_top + 16;
     for (int c = 0; c < count && count > 1; c++) {
         if (curves[c].name == NULL)
             continue;
-        const double x = f->x + f->width - right - 150;
+        const double x = f->x + f->width - margin_right - 150;
         th_svg_put(svg, "<g stroke-width=\"3\"");
         put_line_style(svg, c);
         th_svg_put(svg, ">");
-        th_svg_line(svg, x - 8, at - 4, x + 22, at - 4, "key");
+        th_svg_line(svg, x - 8, baseline - 4, x + 22, baseline - 4, "key");
         th_svg_put(svg, "</g>\n");
-        th_svg_text(svg, x + 30, at, "label", TH_ANCHOR_START, false, curves[c].name);
-        at += 20;
+        th_svg_text(svg, x + 30, baseline, "label", TH_ANCHOR_START, false, curves[c].name);
+        baseline += 20;
     }
 }
 
 static void draw_chart(th_svg *svg, const frame *f, const th_curve *curves, int count, const th_chart_options *options)
 {
     axis x, y;
-    fit(f, curves, count, options, &x, &y);
-    th_svg_text(svg, f->x + left, f->y + 28, "title", TH_ANCHOR_START, false, options->title);
+    fit_axes(f, curves, count, options, &x, &y);
+    th_svg_text(svg, f->x + margin_left, f->y + 28, "title", TH_ANCHOR_START, false, options->title);
     draw_axes(svg, &x, &y);
     for (int c = 0; c < count; c++)
         draw_curve(svg, &curves[c], c, &x, &y);
@@ -274,9 +276,9 @@ th_status th_picture_curves(th_context *ctx, const char *path, const th_curve *c
     if (th_failed(ctx) || check_curves(ctx, path, curves, count, curves_text) != TH_OK)
         return ctx->error;
     th_svg svg;
-    if (th_svg_begin(&svg, ctx, path, curves_text, whole_card.width, whole_card.height) != TH_OK)
+    if (th_svg_begin(&svg, ctx, path, curves_text, single_frame.width, single_frame.height) != TH_OK)
         return ctx->error;
-    draw_chart(&svg, &whole_card, curves, count, &given);
+    draw_chart(&svg, &single_frame, curves, count, &given);
     return th_svg_end(&svg);
 }
 
@@ -297,7 +299,7 @@ th_status th_picture_panels(th_context *ctx, const char *path, const th_panel *p
     th_svg svg;
     if (th_svg_begin(&svg, ctx, path, panels_text, columns * panel_width, above + rows * panel_height) != TH_OK)
         return ctx->error;
-    th_svg_text(&svg, left, 34, "title", TH_ANCHOR_START, false, title);
+    th_svg_text(&svg, margin_left, 34, "title", TH_ANCHOR_START, false, title);
     for (int p = 0; p < count; p++) {
         const frame f = {p % columns * panel_width, above + p / columns * panel_height, panel_width, panel_height};
         draw_chart(&svg, &f, panels[p].curves, panels[p].count, &panels[p].options);

@@ -12,7 +12,7 @@ enum { MAX_ENTRIES = 1000000, MAX_PANELS = 10000, MAX_SHOWN_VALUES = 6000, LEVEL
 static const double panel_width = 420; /* the approximate width of a panel in pixels */
 static const double margin = 24, gap = 34, scale_width = 84;
 
-typedef struct map {
+typedef struct heatmap {
     th_array values; /* (P, R, C) */
     const th_heatmap_options *options;
     int64_t panels, rows, columns;
@@ -20,13 +20,13 @@ typedef struct map {
     double row_width, column_width;     /* pixels for the names of rows and columns */
     size_t row_letters, column_letters; /* lengths of the options of the same names */
     bool shows_values;
-} map;
+} heatmap;
 
-static double entry(const map *m, int64_t p, int64_t r, int64_t c)
+static double entry_value(const heatmap *m, int64_t p, int64_t r, int64_t c)
 {
-    const int64_t at = p * m->values.stride[0] + r * m->values.stride[1] + c * m->values.stride[2];
+    const int64_t offset = p * m->values.stride[0] + r * m->values.stride[1] + c * m->values.stride[2];
     const th_dtype dtype = m->values.dtype;
-    return th_number_load(dtype, (const char *)m->values.data + at * (int64_t)th_dtype_size(dtype));
+    return th_number_load(dtype, (const char *)m->values.data + offset * (int64_t)th_dtype_size(dtype));
 }
 
 /* Writes a color from white through blue to nearly black, by level 0 .. LEVELS. A tenth of LEVELS is already dark
@@ -34,16 +34,16 @@ static double entry(const map *m, int64_t p, int64_t r, int64_t c)
 static void put_color(th_svg *svg, int level)
 {
     static const double stop[5][3] = {{246, 248, 250}, {182, 214, 242}, {84, 156, 216}, {22, 88, 168}, {8, 32, 84}};
-    const double at = 4 * sqrt((double)level / (double)LEVELS);
-    const int low = at >= 4 ? 3 : (int)at;
-    const double part = at - low;
+    const double stop_position = 4 * sqrt((double)level / (double)LEVELS);
+    const int low = stop_position >= 4 ? 3 : (int)stop_position;
+    const double fraction = stop_position - low;
     fputc('#', svg->file);
     for (int i = 0; i < 3; i++)
-        fprintf(svg->file, "%02x", (unsigned)lround(stop[low][i] + part * (stop[low + 1][i] - stop[low][i])));
+        fprintf(svg->file, "%02x", (unsigned)lround(stop[low][i] + fraction * (stop[low + 1][i] - stop[low][i])));
 }
 
 /* Returns the level of a value; -1 for NaN. */
-static int level_of(const map *m, double value)
+static int level_of(const heatmap *m, double value)
 {
     if (!isfinite(value))
         return -1;
@@ -63,7 +63,7 @@ static void put_cells(th_svg *svg, double x, double y, double width, double heig
 }
 
 /* Returns the name of row or column i. text holds it if it is a number. */
-static const char *name_of(const map *m, bool columns, int64_t i, char text[24])
+static const char *line_name(const heatmap *m, bool columns, int64_t i, char text[24])
 {
     const th_heatmap_options *o = m->options;
     const char *const *names = columns ? o->column_names : o->row_names;
@@ -77,21 +77,21 @@ static const char *name_of(const map *m, bool columns, int64_t i, char text[24])
     return text;
 }
 
-/* Whether rows or columns have names other than their numbers. */
-static bool named(const map *m, bool columns)
+/* Returns true if the rows or columns have names other than their numbers. */
+static bool has_names(const heatmap *m, bool columns)
 {
     return columns ? m->options->column_names || m->options->column_letters
                    : m->options->row_names || m->options->row_letters;
 }
 
-static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double y)
+static void draw_entries(th_svg *svg, const heatmap *m, int64_t p, double x, double y)
 {
     for (int64_t r = 0; r < m->rows; r++)
         for (int64_t c = 0; c < m->columns;) {
-            const double value = entry(m, p, r, c);
+            const double value = entry_value(m, p, r, c);
             const int level = level_of(m, value);
             int64_t end = c + 1;
-            while (!m->shows_values && end < m->columns && level_of(m, entry(m, p, r, end)) == level)
+            while (!m->shows_values && end < m->columns && level_of(m, entry_value(m, p, r, end)) == level)
                 end++;
             if (level != 0 || m->shows_values) {
                 put_cells(svg, x + (double)c * m->cell, y + (double)r * m->cell, (double)(end - c) * m->cell, m->cell,
@@ -99,9 +99,9 @@ static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double 
                 if (m->shows_values) {
                     th_svg_put(svg, "><title>");
                     char text[24];
-                    th_svg_escape(svg, name_of(m, false, r, text));
+                    th_svg_escape(svg, line_name(m, false, r, text));
                     th_svg_put(svg, " \xE2\x86\x90 "); /* the arrow points from the key's column to the query's row */
-                    th_svg_escape(svg, name_of(m, true, c, text));
+                    th_svg_escape(svg, line_name(m, true, c, text));
                     if (isnan(value))
                         th_svg_put(svg, ": NaN</title></rect>\n");
                     else
@@ -115,14 +115,16 @@ static void draw_entries(th_svg *svg, const map *m, int64_t p, double x, double 
 }
 
 /* Writes names or numbers along one side, as many as fit. */
-static void draw_side(th_svg *svg, const map *m, bool columns, double x, double y)
+static void draw_side(th_svg *svg, const heatmap *m, bool columns, double x, double y)
 {
     const int64_t count = columns ? m->columns : m->rows;
-    const double least = columns && !named(m, true) ? 22 : named(m, columns) ? 9 : 12; /* pixels between two */
-    const int64_t every = m->cell >= least ? 1 : (int64_t)th_nice_step(least / m->cell, 1);
-    for (int64_t i = 0; i < count; i += every) {
+    const double least_spacing = columns && !has_names(m, true) ? 22
+                                 : has_names(m, columns)        ? 9
+                                                                : 12; /* pixels between two */
+    const int64_t label_step = m->cell >= least_spacing ? 1 : (int64_t)th_nice_step(least_spacing / m->cell, 1);
+    for (int64_t i = 0; i < count; i += label_step) {
         char text[24];
-        const char *name = name_of(m, columns, i, text);
+        const char *name = line_name(m, columns, i, text);
         const double along = ((double)i + 0.5) * m->cell;
         const bool rotated = columns && m->options->column_names && m->column_width > 20;
         if (!columns)
@@ -134,7 +136,7 @@ static void draw_side(th_svg *svg, const map *m, bool columns, double x, double 
     }
 }
 
-static void draw_scale(th_svg *svg, const map *m, double x, double y, double height)
+static void draw_scale(th_svg *svg, const heatmap *m, double x, double y, double height)
 {
     for (int i = 0; i < LEVELS; i++) {
         put_cells(svg, x, y + height * (LEVELS - 1 - i) / (double)LEVELS, 14, height / (double)LEVELS + 0.5, i + 1);
@@ -146,28 +148,29 @@ static void draw_scale(th_svg *svg, const map *m, double x, double y, double hei
     for (double t = 0; t * step <= high * (1 + 1e-9); t++) {
         char text[64];
         th_axis_label(text, sizeof text, t * step, shift, 3);
-        const double at = y + height * (1 - (high > 0 ? t * step / high : 0));
-        th_svg_line(svg, x + 14, at, x + 18, at, "axis");
-        th_svg_text(svg, x + 22, at + 4, "tick", TH_ANCHOR_START, false, text);
+        const double tick = y + height * (1 - (high > 0 ? t * step / high : 0));
+        th_svg_line(svg, x + 14, tick, x + 18, tick, "axis");
+        th_svg_text(svg, x + 22, tick + 4, "tick", TH_ANCHOR_START, false, text);
     }
 }
 
 /* Returns the pixels that the longest name needs, about 6.5 for a character. */
-static double width_of_names(const map *m, bool columns)
+static double names_width(const heatmap *m, bool columns)
 {
     const int64_t count = columns ? m->columns : m->rows;
     size_t longest = 0;
     for (int64_t i = 0; i < count; i++) {
         char text[24];
         size_t characters = 0;
-        for (const char *c = name_of(m, columns, i, text); *c; c++)
+        for (const char *c = line_name(m, columns, i, text); *c; c++)
             characters += ((unsigned char)*c & 0xC0) != 0x80; /* continuation bytes of UTF-8 are not counted */
         longest = characters > longest ? characters : longest;
     }
     return 8 + 6.5 * (double)longest;
 }
 
-static void draw(th_svg *svg, const map *m, int64_t per_row, double x0, double y0, double step_x, double step_y)
+static void draw_panels(th_svg *svg, const heatmap *m, int64_t per_row, double x0, double y0, double step_x,
+                        double step_y)
 {
     const double width = (double)m->columns * m->cell, height = (double)m->rows * m->cell;
     for (int64_t p = 0; p < m->panels; p++) {
@@ -198,7 +201,7 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
     if (values == NULL)
         return th_pending_status(handle);
     th_context *ctx = values->ctx;
-    map m = {.values = th_tensor_array(values), .options = options ? options : &defaults};
+    heatmap m = {.values = th_tensor_array(values), .options = options ? options : &defaults};
     const int64_t numel = th_tensor_numel(values);
     if (path == NULL || !th_is_floating(values->dtype) || ctx->options.shapes_only)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "needs a path and floating-point values");
@@ -220,7 +223,7 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
     const bool given = m.options->high > 0 && isfinite(m.options->high);
     m.high = given ? m.options->high : 0;
     for (int64_t i = 0; !given && i < numel; i++) {
-        const double value = entry(&m, i / m.columns / m.rows, i / m.columns % m.rows, i % m.columns);
+        const double value = entry_value(&m, i / m.columns / m.rows, i / m.columns % m.rows, i % m.columns);
         m.high = isfinite(value) && value > m.high ? value : m.high;
     }
     const double longer = (double)(m.rows > m.columns ? m.rows : m.columns);
@@ -228,23 +231,23 @@ th_status th_picture_heatmaps(th_tensor *handle, const char *path, const th_heat
     m.cell = m.cell >= 2 ? floor(m.cell) : m.cell;
     m.row_letters = m.options->row_letters ? strlen(m.options->row_letters) : 0;
     m.column_letters = m.options->column_letters ? strlen(m.options->column_letters) : 0;
-    m.row_width = width_of_names(&m, false);
-    m.column_width = m.options->column_names ? fmax(width_of_names(&m, true), 15) : 15; /* only names are rotated */
+    m.row_width = names_width(&m, false);
+    m.column_width = m.options->column_names ? fmax(names_width(&m, true), 15) : 15; /* only names are rotated */
 
     const double width = (double)m.columns * m.cell, height = (double)m.rows * m.cell;
     int64_t per_row = m.panels;
     while (per_row > 1 && (double)per_row * (width + m.row_width + gap) > 1100)
         per_row = (per_row + 1) / 2;
-    const int64_t lines = (m.panels + per_row - 1) / per_row;
+    const int64_t panel_rows = (m.panels + per_row - 1) / per_row;
     const double step_x = width + m.row_width + gap, step_y = height + m.column_width + 62;
     const double x0 = margin + 24 + m.row_width, y0 = (m.options->title ? 48 : 16) + 24 + m.column_width;
     const double scale_x = x0 + (double)(per_row - 1) * step_x + width + 24;
     th_svg svg;
     if (th_svg_begin(&svg, ctx, path, operation, scale_x + scale_width,
-                     y0 + (double)(lines - 1) * step_y + height + 40) != TH_OK)
+                     y0 + (double)(panel_rows - 1) * step_y + height + 40) != TH_OK)
         return ctx->error;
     th_svg_text(&svg, margin, 30, "title", TH_ANCHOR_START, false, m.options->title);
-    draw(&svg, &m, per_row, x0, y0, step_x, step_y);
+    draw_panels(&svg, &m, per_row, x0, y0, step_x, step_y);
     draw_scale(&svg, &m, scale_x, y0, fmin(height, 240));
     return th_svg_end(&svg);
 }

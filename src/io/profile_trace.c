@@ -10,7 +10,7 @@
 static const char operation[] = "profile_write_trace";
 
 /* Writes the contents of a JSON string. */
-static void put_text(FILE *file, const char *text)
+static void put_escaped(FILE *file, const char *text)
 {
     char escaped[TH_JSON_ESCAPED];
     while (*text) {
@@ -41,7 +41,7 @@ static void put_shapes(FILE *file, const th_profile_event *event)
         memcpy(array.size, shape->size, sizeof array.size);
         memcpy(array.axes, shape->axes, sizeof array.axes);
         fprintf(file, "%s%s ", first ? "" : ", ", th_dtype_name(array.dtype));
-        put_text(file, TH_TEXT(&array));
+        put_escaped(file, TH_TEXT(&array));
         first = false;
     }
 }
@@ -49,19 +49,19 @@ static void put_shapes(FILE *file, const th_profile_event *event)
 static void put_event(FILE *file, const th_profile_event *event)
 {
     fputs(",\n{\"name\":\"", file);
-    put_text(file, event->operation);
+    put_escaped(file, event->operation);
     fprintf(file, "\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1", th_profile_phase_name(event->phase));
     put_time(file, "ts", event->start);
     put_time(file, "dur", event->duration);
     fprintf(file, ",\"args\":{\"phase\":\"%s\"", th_profile_phase_name(event->phase));
     if (event->path[0]) {
         fputs(",\"module\":\"", file);
-        put_text(file, event->path);
+        put_escaped(file, event->path);
         fputc('"', file);
     }
     if (event->file) {
         fputs(",\"line\":\"", file);
-        put_text(file, event->file);
+        put_escaped(file, event->file);
         fprintf(file, ":%d\"", event->line);
     }
     if (event->n_shapes) {

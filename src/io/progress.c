@@ -16,24 +16,24 @@ struct th_progress {
     th_context *ctx;
     th_progress_options options;
     char unit[FIGURE_NAME];
-    bool terminal, line_open, failed;
+    bool terminal, line_open, write_failed;
     int figures;
     char figure_name[MAX_FIGURES][FIGURE_NAME];
     double figure[MAX_FIGURES];
-    int64_t done;    /* steps */
-    int64_t written; /* the value of `done` on the last line */
+    int64_t steps_done;
+    int64_t last_written; /* the value of steps_done on the last line */
     double loss;
-    double start, shown; /* seconds */
+    double start, last_shown_time; /* seconds */
 };
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void release(th_context *ctx, void *object)
+static void release_progress(th_context *ctx, void *object)
 {
     th_release(ctx, object, sizeof(th_progress));
 }
@@ -48,17 +48,17 @@ th_progress *th_progress_new(th_context *ctx, const th_progress_options *options
         return NULL;
     }
     th_progress *bar = th_allocate(ctx, sizeof *bar);
-    if (bar == NULL || !th_attach_object(ctx, bar, release)) {
+    if (bar == NULL || !th_attach_object(ctx, bar, release_progress)) {
         th_release(ctx, bar, sizeof *bar);
         th_fail_memory(ctx, "progress", sizeof *bar);
         return NULL;
     }
     *bar = (th_progress){.ctx = ctx,
                          .options = *options,
-                         .done = options->begin,
-                         .written = options->begin,
-                         .start = now(),
-                         .shown = -1};
+                         .steps_done = options->begin,
+                         .last_written = options->begin,
+                         .start = seconds_now(),
+                         .last_shown_time = -1};
     snprintf(bar->unit, sizeof bar->unit, "%s", options->unit ? options->unit : "samples");
     if (bar->options.plain_every == 0)
         bar->options.plain_every = options->steps == 0 ? 100 : options->steps < 20 ? 1 : options->steps / 20;
@@ -78,19 +78,19 @@ static void append_count(char *text, size_t size, double count)
     th_append(text, size, power == 0 ? "%.0f" : count < 9.95 ? "%.1f%c" : "%.0f%c", count, suffix[power]);
 }
 
-static void compose(const th_progress *bar, char *text, size_t size)
+static void format_line(const th_progress *bar, char *text, size_t size)
 {
     const int64_t steps = bar->options.steps;
-    const double seconds = now() - bar->start, done = (double)(bar->done - bar->options.begin);
+    const double seconds = seconds_now() - bar->start, done = (double)(bar->steps_done - bar->options.begin);
     text[0] = 0;
     if (steps > 0) {
         int digits = 1;
         for (int64_t n = steps; n >= 10; n /= 10)
             digits++;
-        th_append(text, size, "step %*lld/%lld %3.0f%%", digits, (long long)bar->done, (long long)steps,
-                  100.0 * (double)bar->done / (double)steps);
+        th_append(text, size, "step %*lld/%lld %3.0f%%", digits, (long long)bar->steps_done, (long long)steps,
+                  100.0 * (double)bar->steps_done / (double)steps);
     } else {
-        th_append(text, size, "step %lld", (long long)bar->done);
+        th_append(text, size, "step %lld", (long long)bar->steps_done);
     }
     th_append(text, size, "  loss %.4f", bar->loss);
     for (int i = 0; i < bar->figures; i++)
@@ -100,20 +100,20 @@ static void compose(const th_progress *bar, char *text, size_t size)
         append_count(text, size, done * (double)bar->options.units_per_step / seconds);
         th_append(text, size, " %s/s", bar->unit);
     }
-    if (steps > bar->done && done > 0) {
-        const double left = ceil(seconds / done * (double)(steps - bar->done));
-        const long long whole = left < 1e9 ? (long long)left : 1000000000;
-        if (whole >= 3600)
-            th_append(text, size, "  %lld:%02lld:%02lld left", whole / 3600, whole / 60 % 60, whole % 60);
+    if (steps > bar->steps_done && done > 0) {
+        const double seconds_left = ceil(seconds / done * (double)(steps - bar->steps_done));
+        const long long remaining = seconds_left < 1e9 ? (long long)seconds_left : 1000000000;
+        if (remaining >= 3600)
+            th_append(text, size, "  %lld:%02lld:%02lld left", remaining / 3600, remaining / 60 % 60, remaining % 60);
         else
-            th_append(text, size, "  %lld:%02lld left", whole / 60, whole % 60);
+            th_append(text, size, "  %lld:%02lld left", remaining / 60, remaining % 60);
     }
 }
 
 static void write_line(th_progress *bar, bool last)
 {
     char text[512];
-    compose(bar, text, sizeof text);
+    format_line(bar, text, sizeof text);
     FILE *file = bar->options.file;
     struct winsize window;
     if (bar->terminal && ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 &&
@@ -121,9 +121,9 @@ static void write_line(th_progress *bar, bool last)
         text[window.ws_col - 1] = 0; /* a line that wraps cannot be rewritten */
     const int written =
         bar->terminal ? fprintf(file, "\r\033[K%s%s", text, last ? "\n" : "") : fprintf(file, "%s\n", text);
-    bar->failed |= written < 0 || fflush(file) != 0;
+    bar->write_failed |= written < 0 || fflush(file) != 0;
     bar->line_open = bar->terminal && !last;
-    bar->written = bar->done;
+    bar->last_written = bar->steps_done;
 }
 
 void th_progress_show(th_progress *bar, const char *name, double value)
@@ -146,13 +146,14 @@ void th_progress_update(th_progress *bar, int64_t step, double loss)
 {
     if (bar == NULL)
         return;
-    bar->done = step < INT64_MAX ? step + 1 : step;
+    bar->steps_done = step < INT64_MAX ? step + 1 : step;
     bar->loss = loss;
-    const double time = now();
-    const bool due = bar->terminal ? bar->shown < 0 || time - bar->shown >= 0.1 : step % bar->options.plain_every == 0;
+    const double time = seconds_now();
+    const bool due = bar->terminal ? bar->last_shown_time < 0 || time - bar->last_shown_time >= 0.1
+                                   : step % bar->options.plain_every == 0;
     if (!due)
         return;
-    bar->shown = time;
+    bar->last_shown_time = time;
     write_line(bar, false);
 }
 
@@ -167,7 +168,7 @@ void th_progress_note(th_progress *bar, const char *format, ...)
     written = vfprintf(file, format, arguments) >= 0 && written;
     va_end(arguments);
     written = fputc('\n', file) != EOF && written;
-    bar->failed |= !written || fflush(file) != 0;
+    bar->write_failed |= !written || fflush(file) != 0;
     const bool reopen = bar->line_open;
     bar->line_open = false;
     if (reopen)
@@ -179,11 +180,11 @@ th_status th_progress_end(th_progress *bar)
     if (bar == NULL)
         return TH_OK;
     th_context *ctx = bar->ctx;
-    if (bar->line_open || bar->written != bar->done)
+    if (bar->line_open || bar->last_written != bar->steps_done)
         write_line(bar, true);
     const th_status status =
-        bar->failed ? th_fail(ctx, TH_ERROR_FILE, "progress", "the progress line could not be written") : TH_OK;
+        bar->write_failed ? th_fail(ctx, TH_ERROR_FILE, "progress", "the progress line could not be written") : TH_OK;
     th_detach_object(ctx, bar);
-    release(ctx, bar);
+    release_progress(ctx, bar);
     return status;
 }

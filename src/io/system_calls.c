@@ -6,7 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static bool interrupted(long result)
+static bool was_interrupted(long result)
 {
     return result < 0 && errno == EINTR;
 }
@@ -16,14 +16,14 @@ int th_open_file(const char *path, int flags, mode_t mode)
     int descriptor;
     do
         descriptor = open(path, flags, mode);
-    while (interrupted(descriptor));
+    while (was_interrupted(descriptor));
     return descriptor;
 }
 
 int th_close_file(int descriptor)
 {
     const int result = close(descriptor);
-    return interrupted(result) ? 0 : result;
+    return was_interrupted(result) ? 0 : result;
 }
 
 DIR *th_open_folder(const char *path)
@@ -42,7 +42,7 @@ size_t th_write_bytes(int descriptor, const void *bytes, size_t count, off_t beg
         const char *rest = (const char *)bytes + done;
         const ssize_t n = begin < 0 ? write(descriptor, rest, count - done)
                                     : pwrite(descriptor, rest, count - done, begin + (off_t)done);
-        if (interrupted(n))
+        if (was_interrupted(n))
             continue;
         if (n == 0)
             errno = EIO;
@@ -60,7 +60,7 @@ ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin)
         const ssize_t n = pread(descriptor, (char *)to + done, count - done, begin + (off_t)done);
         if (n == 0)
             break;
-        if (n < 0 && !interrupted(n))
+        if (n < 0 && !was_interrupted(n))
             return -1;
         done += n > 0 ? (size_t)n : 0;
     }
@@ -72,7 +72,7 @@ int th_synchronize_file(int descriptor)
     int result;
     do
         result = fsync(descriptor);
-    while (interrupted(result));
+    while (was_interrupted(result));
     return result;
 }
 
@@ -81,7 +81,7 @@ int th_truncate_file(int descriptor, off_t size)
     int result;
     do
         result = ftruncate(descriptor, size);
-    while (interrupted(result));
+    while (was_interrupted(result));
     return result;
 }
 
@@ -90,7 +90,7 @@ int th_lock_file(int descriptor, int operation)
     int result;
     do
         result = flock(descriptor, operation);
-    while (interrupted(result));
+    while (was_interrupted(result));
     return result;
 }
 
@@ -99,7 +99,7 @@ int th_change_owner(int descriptor, uid_t owner, gid_t group)
     int result;
     do
         result = fchown(descriptor, owner, group);
-    while (interrupted(result));
+    while (was_interrupted(result));
     return result;
 }
 
@@ -108,7 +108,7 @@ int th_change_mode(int descriptor, mode_t mode)
     int result;
     do
         result = fchmod(descriptor, mode);
-    while (interrupted(result));
+    while (was_interrupted(result));
     return result;
 }
 
@@ -119,7 +119,7 @@ int th_path_exists(const char *path, struct stat *status)
     return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 }
 
-bool th_stream_interrupted(FILE *file)
+bool th_stream_clear_interrupt(FILE *file)
 {
     if (!ferror(file) || errno != EINTR)
         return false;
@@ -134,6 +134,6 @@ size_t th_stream_read(FILE *file, void *to, size_t count)
     errno = 0;
     do
         done += fread((char *)to + done, 1, count - done, file);
-    while (done < count && th_stream_interrupted(file));
+    while (done < count && th_stream_clear_interrupt(file));
     return done;
 }

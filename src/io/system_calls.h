@@ -18,10 +18,10 @@ int th_close_file(int descriptor);
 /* Opens a folder as opendir does. */
 TH_PRIVATE_API DIR *th_open_folder(const char *path);
 enum { TH_AT_POSITION = -1 }; /* for th_write_bytes: where the descriptor is */
-/* Writes all bytes from `begin` on, or at the descriptor's position (TH_AT_POSITION). Returns how many were written; if
- * fewer, with errno. */
+/* Writes all bytes from `begin` on, or at the descriptor's position (TH_AT_POSITION). Returns how many were written. If
+ * fewer than count, errno says why. */
 TH_PRIVATE_API size_t th_write_bytes(int descriptor, const void *bytes, size_t count, off_t begin);
-/* Reads until `count` bytes are there or the file ends. Returns how many; -1 with errno. */
+/* Reads until `count` bytes have been read or the file ends. Returns how many were read; -1 with errno. */
 TH_PRIVATE_API ssize_t th_read_bytes_at(int descriptor, void *to, size_t count, off_t begin);
 /* Does what fsync does. */
 int th_synchronize_file(int descriptor);
@@ -34,12 +34,11 @@ int th_change_owner(int descriptor, uid_t owner, gid_t group);
 /* Does what fchmod does. */
 int th_change_mode(int descriptor, mode_t mode);
 
-/* Whether something is at the path: 1 if it is, 0 if not, and -1 with errno if this cannot be known. Links are
- * followed. */
+/* Returns 1 if something is at the path, 0 if not, and -1 with errno if this cannot be known. Links are followed. */
 TH_PRIVATE_API int th_path_exists(const char *path, struct stat *status);
 
-/* Whether the last read of the stream was interrupted. The error is then cleared, and the program reads again. */
-TH_PRIVATE_API bool th_stream_interrupted(FILE *file);
+/* Returns true if the last read of the stream was interrupted, and clears the error, so that the caller reads again. */
+TH_PRIVATE_API bool th_stream_clear_interrupt(FILE *file);
 /* Reads as fread does, in bytes. If the result is smaller than `count`, errno is 0 at the end of the file. */
 TH_PRIVATE_API size_t th_stream_read(FILE *file, void *to, size_t count);
 

@@ -17,54 +17,54 @@ size_t th_utf8_write(uint32_t code, char *text)
     return length;
 }
 
-size_t th_valid_utf8(const char *text, const char **part, size_t *size)
+size_t th_next_valid_utf8(const char *text, const char **character, size_t *size)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
     const int length = th_utf8_length((const unsigned char *)text);
-    *part = length ? text : replacement;
+    *character = length ? text : replacement;
     *size = length ? (size_t)length : sizeof replacement - 1;
     return length ? (size_t)length : 1;
 }
 
 size_t th_valid_utf8_size(const char *text)
 {
-    size_t all = 0;
+    size_t total = 0;
     while (*text) {
-        const char *part;
+        const char *character;
         size_t size;
-        text += th_valid_utf8(text, &part, &size);
-        all += size;
+        text += th_next_valid_utf8(text, &character, &size);
+        total += size;
     }
-    return all;
+    return total;
 }
 
 size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED])
 {
-    const char *part;
+    const char *character;
     size_t size;
     uint32_t code;
-    const size_t taken = th_valid_utf8(text, &part, &size);
-    th_utf8_decode((const unsigned char *)part, &code);
+    const size_t taken = th_next_valid_utf8(text, &character, &size);
+    th_utf8_decode((const unsigned char *)character, &code);
     if (code == '"' || code == '\\' || code == '\n')
         snprintf(escaped, TH_JSON_ESCAPED, "\\%c", code == '\n' ? 'n' : (char)code);
     else if (code < 0x20 || (code >= 0x7f && code < 0xa0))
         snprintf(escaped, TH_JSON_ESCAPED, "\\u%04x", (unsigned)code);
     else
-        snprintf(escaped, TH_JSON_ESCAPED, "%.*s", (int)size, part);
+        snprintf(escaped, TH_JSON_ESCAPED, "%.*s", (int)size, character);
     return taken;
 }
 
 void th_write_html_text(FILE *file, const char *text)
 {
     while (*text) {
-        const char *part;
+        const char *character;
         size_t size;
         const unsigned char c = (unsigned char)*text;
-        text += th_valid_utf8(text, &part, &size);
+        text += th_next_valid_utf8(text, &character, &size);
         if (c == '<' || c == '>' || c == '&' || c == '"')
             fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : "&quot;", file);
         else if (c >= ' ' && c != 127)
-            fwrite(part, 1, size, file);
+            fwrite(character, 1, size, file);
         else
             fputc(' ', file);
     }

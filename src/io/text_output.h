@@ -12,9 +12,9 @@
 /* Writes a code point as UTF-8 into text, which has at least 4 bytes. Returns the number of bytes written. */
 TH_PRIVATE_API size_t th_utf8_write(uint32_t code, char *text);
 
-/* Sets *part and *size to the first character of text, which must not be empty. An invalid byte becomes U+FFFD. Returns
- * the number of bytes of text that it consumed. */
-TH_PRIVATE_API size_t th_valid_utf8(const char *text, const char **part, size_t *size);
+/* Sets *character and *size to the first character of text, which must not be empty. An invalid byte becomes U+FFFD.
+ * Returns the number of bytes of text that it consumed. */
+TH_PRIVATE_API size_t th_next_valid_utf8(const char *text, const char **character, size_t *size);
 /* Returns the bytes of a whole text after invalid bytes are replaced. */
 TH_PRIVATE_API size_t th_valid_utf8_size(const char *text);
 

@@ -15,13 +15,13 @@ typedef struct record {
 } record;
 
 /* An error, as one process tells it to the others. */
-typedef struct described {
+typedef struct error_text {
     char text[TH_MESSAGE_SIZE], location[TH_LOCATION_SIZE];
-} described;
+} error_text;
 
 /* -- errors -- */
 
-/* Returns whether the text of an error names a rank: then it came from an earlier agreement. */
+/* Returns whether the text of an error names a rank, because it came from an earlier agreement. */
 static bool names_rank(const char *text)
 {
     int rank, length = 0;
@@ -33,7 +33,7 @@ static th_status share_error(th_group *g, const char *operation, int rank, th_st
 {
     th_context *ctx = g->ctx;
     const int size = g->transport.size, own = g->transport.rank;
-    described error = {"", ""};
+    error_text error = {"", ""};
     if (own == rank) {
         if (!names_rank(ctx->message_text))
             th_append(error.text, sizeof error.text, "rank %d: ", rank);
@@ -53,7 +53,7 @@ static th_status share_error(th_group *g, const char *operation, int rank, th_st
 
 /* -- facts -- */
 
-static const char *spell(const th_fact *fact, uint64_t bits, char text[40])
+static const char *format_fact(const th_fact *fact, uint64_t bits, char text[40])
 {
     double real;
     text[0] = 0;
@@ -67,7 +67,8 @@ static const char *spell(const th_fact *fact, uint64_t bits, char text[40])
     return text;
 }
 
-static th_status compare(const th_group *g, const record *all, const char *operation, const th_fact *facts, int n_facts)
+static th_status compare_facts(const th_group *g, const record *all, const char *operation, const th_fact *facts,
+                               int n_facts)
 {
     char theirs[40], first[40];
     for (int rank = 1; rank < g->transport.size; rank++) {
@@ -78,8 +79,8 @@ static th_status compare(const th_group *g, const record *all, const char *opera
             if (all[rank].fact[i] != all[0].fact[i])
                 return th_fail(g->ctx, TH_ERROR_STATE, operation,
                                "the processes differ: the %s is %s on rank 0, but %s on rank %d", facts[i].name,
-                               spell(&facts[i], all[0].fact[i], first), spell(&facts[i], all[rank].fact[i], theirs),
-                               rank);
+                               format_fact(&facts[i], all[0].fact[i], first),
+                               format_fact(&facts[i], all[rank].fact[i], theirs), rank);
     }
     return TH_OK;
 }
@@ -88,14 +89,15 @@ static th_status compare(const th_group *g, const record *all, const char *opera
 
 static record own_record(const th_group *g, const char *operation, const th_fact *facts, int n_facts, uint64_t note)
 {
-    record own = {.status = (int32_t)g->ctx->error, .stop = g->stop, .note = note};
+    record own = {.status = (int32_t)g->ctx->error, .stop = g->stop_requested, .note = note};
     th_append(own.operation, sizeof own.operation, "%s", operation);
     for (int i = 0; i < n_facts; i++)
         memcpy(&own.fact[i], &facts[i].integer, sizeof own.fact[i]);
     return own;
 }
 
-static th_status judge(th_group *g, const record *all, const char *operation, const th_fact *facts, int n_facts)
+static th_status evaluate_records(th_group *g, const record *all, const char *operation, const th_fact *facts,
+                                  int n_facts)
 {
     const int size = g->transport.size;
     g->stop_agreed = false;
@@ -104,7 +106,7 @@ static th_status judge(th_group *g, const record *all, const char *operation, co
     for (int rank = 0; rank < size; rank++)
         if (all[rank].status != TH_OK)
             return share_error(g, operation, rank, (th_status)all[rank].status);
-    return compare(g, all, operation, facts, n_facts);
+    return compare_facts(g, all, operation, facts, n_facts);
 }
 
 th_status th_group_agree_on(th_group *g, const char *operation, const th_fact *facts, int n_facts, uint64_t note,
@@ -113,7 +115,7 @@ th_status th_group_agree_on(th_group *g, const char *operation, const th_fact *f
     th_context *ctx = g->ctx;
     if (equal)
         *equal = true;
-    if (!th_group_shared(g) || (g->failed && ctx->error))
+    if (!th_group_is_shared(g) || (g->failed && ctx->error))
         return ctx->error;
     const int size = g->transport.size;
     /* (not the context's memory: an agreement must be possible when that is used up) */
@@ -126,7 +128,7 @@ th_status th_group_agree_on(th_group *g, const char *operation, const th_fact *f
     all[g->transport.rank] = own_record(g, operation, facts, n_facts, note);
     th_status status = th_group_all_gather(g, operation, all, sizeof *all);
     if (status == TH_OK)
-        status = judge(g, all, operation, facts, n_facts);
+        status = evaluate_records(g, all, operation, facts, n_facts);
     for (int rank = 1; rank < size && equal; rank++)
         *equal &= all[rank].note == all[0].note;
     if (all != few)

@@ -8,7 +8,7 @@
 
 static const double default_seconds = 1800;
 
-static void release(th_context *ctx, void *object)
+static void release_group(th_context *ctx, void *object)
 {
     th_group *g = object;
     if (g->transport.free)
@@ -35,12 +35,12 @@ th_group *th_group_new(th_context *ctx, const th_transport *transport)
         return NULL;
     }
     th_group *g = th_allocate(ctx, sizeof *g);
-    if (g == NULL || !th_attach_object(ctx, g, release)) {
+    if (g == NULL || !th_attach_object(ctx, g, release_group)) {
         th_release(ctx, g, sizeof *g);
         th_fail_memory(ctx, "group", sizeof *g);
         return NULL;
     }
-    *g = (th_group){.ctx = ctx, .transport = given, .seconds = default_seconds};
+    *g = (th_group){.ctx = ctx, .transport = given, .timeout_seconds = default_seconds};
     return g;
 }
 
@@ -49,7 +49,7 @@ void th_group_free(th_group *g)
     if (g == NULL || g->freed)
         return;
     th_detach_object(g->ctx, g);
-    release(g->ctx, g);
+    release_group(g->ctx, g);
 }
 
 int th_group_rank(const th_group *g)
@@ -69,19 +69,19 @@ th_status th_group_set_timeout(th_group *g, double seconds)
     if (!(seconds > 0))
         return th_fail(g->ctx, TH_ERROR_ARGUMENT, "group_set_timeout", "the time must be positive; it is %g seconds",
                        seconds);
-    g->seconds = seconds;
+    g->timeout_seconds = seconds;
     return TH_OK;
 }
 
 void th_group_request_stop(th_group *g)
 {
     if (g)
-        g->stop = true;
+        g->stop_requested = true;
 }
 
 bool th_group_stop_requested(const th_group *g)
 {
-    return g && (th_group_shared(g) ? g->stop_agreed : g->stop);
+    return g && (th_group_is_shared(g) ? g->stop_agreed : g->stop_requested);
 }
 
 th_group_traffic th_group_traffic_so_far(const th_group *g)
@@ -100,7 +100,8 @@ th_status th_group_exchange(th_group *g, const char *operation, const th_message
     }
     const int64_t start = th_profile_now();
     uint64_t bytes = 0;
-    const char *problem = g->transport.exchange(g->transport.user, send, n_send, receive, n_receive, g->seconds);
+    const char *problem =
+        g->transport.exchange(g->transport.user, send, n_send, receive, n_receive, g->timeout_seconds);
     g->traffic.seconds += 1e-9 * (double)(th_profile_now() - start);
     g->traffic.exchanges++;
     for (int i = 0; i < n_send; i++)
@@ -122,10 +123,10 @@ th_status th_group_exchange(th_group *g, const char *operation, const th_message
  * number. */
 static int list_blocks(const th_group *g, char *all, size_t bytes, int first, int count, int peer, th_message list[2])
 {
-    const int size = g->transport.size, head = first + count <= size ? count : size - first;
-    list[0] = (th_message){peer, all + (size_t)first * bytes, (size_t)head * bytes};
-    list[1] = (th_message){peer, all, (size_t)(count - head) * bytes};
-    return count > head ? 2 : 1;
+    const int size = g->transport.size, until_wrap = first + count <= size ? count : size - first;
+    list[0] = (th_message){peer, all + (size_t)first * bytes, (size_t)until_wrap * bytes};
+    list[1] = (th_message){peer, all, (size_t)(count - until_wrap) * bytes};
+    return count > until_wrap ? 2 : 1;
 }
 
 /* The dissemination algorithm (Bruck et al. 1997): the number of blocks that each process has doubles in each round. A
@@ -133,15 +134,15 @@ static int list_blocks(const th_group *g, char *all, size_t bytes, int first, in
 th_status th_group_all_gather(th_group *g, const char *operation, void *all, size_t bytes)
 {
     const int size = th_group_size(g), rank = th_group_rank(g);
-    for (int have = 1; have < size && bytes > 0;) {
-        const int count = have < size - have ? have : size - have;
-        const int to = (rank + have) % size, from = (rank + size - have) % size;
+    for (int blocks = 1; blocks < size && bytes > 0;) {
+        const int count = blocks < size - blocks ? blocks : size - blocks;
+        const int to = (rank + blocks) % size, from = (rank + size - blocks) % size;
         th_message send[2], receive[2];
         const int n_send = list_blocks(g, all, bytes, (rank + size - count + 1) % size, count, to, send);
         const int n_receive = list_blocks(g, all, bytes, (from + size - count + 1) % size, count, from, receive);
         if (th_group_exchange(g, operation, send, n_send, receive, n_receive) != TH_OK)
             return TH_ERROR_PROCESS;
-        have += count;
+        blocks += count;
     }
     return TH_OK;
 }

@@ -9,8 +9,8 @@
 struct th_group {
     th_context *ctx;
     th_transport transport; /* of a group of one process: rank 0, size 1, no exchange */
-    double seconds;         /* that an exchange may wait without progress */
-    bool stop;              /* this process requests the end */
+    double timeout_seconds; /* how long an exchange may wait without progress */
+    bool stop_requested;    /* this process requests the end */
     bool stop_agreed;       /* as of the last agreement: a process requested the end */
     bool failed;            /* an exchange failed: the processes may have received different bytes */
     bool freed;
@@ -18,7 +18,7 @@ struct th_group {
 };
 
 /* Returns whether the group has more than one process. NULL is a group of one. */
-static inline bool th_group_shared(const th_group *g)
+static inline bool th_group_is_shared(const th_group *g)
 {
     return g && g->transport.size > 1;
 }

@@ -87,7 +87,7 @@ static void put_valid_text(th_record_file *f, int field, const char *text)
     while (*text) {
         const char *part;
         size_t size;
-        text += th_valid_utf8(text, &part, &size);
+        text += th_next_valid_utf8(text, &part, &size);
         th_record_put(f, part, size);
     }
 }

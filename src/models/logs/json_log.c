@@ -91,7 +91,7 @@ static bool read_line(const th_json_source *source, const char *text, size_t byt
 static int next_byte(FILE *file)
 {
     int c = getc_unlocked(file);
-    while (c == EOF && th_stream_interrupted(file))
+    while (c == EOF && th_stream_clear_interrupt(file))
         c = getc_unlocked(file);
     return c;
 }
