@@ -44,8 +44,9 @@ static th_tensor *merge_heads(th_tensor *x)
     return th_reshape(swapped, shape);
 }
 
-/* Splits queries or keys (N, T, H D) into heads (N, H, T, D). Normalizes them before that, or each head, unless norm is
- * NULL. Then rotates them if the scores are rotary. positions: (T) or (B, T); NULL: 0 .. T - 1. */
+/* Splits queries or keys (N, T, H D) into heads (N, H, T, D). Unless norm is NULL, normalizes all heads together before
+ * the split, or each head after it. Then rotates the heads if the scores are rotary. positions: (T) or (B, T); NULL: 0 ..
+ * T - 1. */
 static th_tensor *score_heads(const th_attention_layer *l, th_tensor *x, int64_t count, const char *axes,
                               th_module *norm, th_tensor *positions)
 {
@@ -58,7 +59,7 @@ static th_tensor *score_heads(const th_attention_layer *l, th_tensor *x, int64_t
     if (!scores->rotary)
         return heads;
     th_rotary_scaling scaling = scores->rotary_scaling;
-    if (!th_score_factors_on_tape(l->base.ctx, &scaling, l->base.type))
+    if (!th_score_factors_copy_to_tape(l->base.ctx, &scaling, l->base.type))
         return NULL;
     return th_rotary(heads, &(th_rotary_options){.base = scores->rotary_base,
                                                  .pairing = scores->rotary_pairing,
@@ -79,17 +80,17 @@ static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tens
     return score_heads(l, key, l->kv_heads, "BHSD", l->k_norm, positions);
 }
 
-/* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, keys and values are
- * all those in the cache. Self-attention first adds the new ones. Cross attention adds those of the memory in the first
- * forward only. Returns false with an error pending. */
+/* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, these are all keys and
+ * values in the cache. Self-attention first adds the new keys and values. Cross attention adds the keys and values of the
+ * memory in the first forward only. Returns false with an error pending. */
 static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value,
                        const th_attend_options *given, th_attention_operands *heads)
 {
     const bool self = query == key;
-    const th_dtype stored = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->query.weight);
-    const th_dtype dtype = th_is_storage(stored) ? th_dtype_of(query) : stored;
+    const th_dtype weight_type = th_dtype_of(l->in_proj_weight ? l->in_proj_weight : l->query.weight);
+    const th_dtype dtype = th_is_storage(weight_type) ? th_dtype_of(query) : weight_type;
     /* If the cache cannot be used, an error is pending, and no operation below computes anything. */
-    th_cache_impl *cache = given->cache ? th_cache_usable(given->cache, &l->base, dtype) : NULL;
+    th_cache_impl *cache = given->cache ? th_cache_for_forward(given->cache, &l->base, dtype) : NULL;
     if (cache && !self && th_cache_find_memory(cache, &l->base, &heads->key, &heads->value)) {
         heads->query = query_heads(l, th_attention_project(l, &l->query, query), given->positions);
         return heads->query != NULL;
@@ -211,31 +212,31 @@ static th_tensor *add_residual(th_tensor *y, th_tensor *residual)
 }
 
 /* Runs the replaced forward of a layer. TH_ERROR_ARGUMENT if it would not get an argument. */
-static th_tensor *run_replaced(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
-                               const th_attend_options *given)
+static th_tensor *run_replaced_forward(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
+                                       const th_attend_options *given)
 {
-    const char *missed = query != key || key != value ? "it takes only x and would not get the key and the value"
-                         : !th_mask_hides_nothing(given->mask) ? "it takes only x and would not get the mask"
-                         : given->positions                    ? "it takes only x and would not get the positions"
-                         : given->cache                        ? "it takes only x and would not get the cache"
-                         : given->weights                      ? "it returns only y and no attention weights"
-                                                               : NULL;
-    if (missed && !th_module_not_replaced(m, "attend", missed))
+    const char *unusable = query != key || key != value ? "it takes only x and would not get the key and the value"
+                           : !th_mask_hides_nothing(given->mask) ? "it takes only x and would not get the mask"
+                           : given->positions                    ? "it takes only x and would not get the positions"
+                           : given->cache                        ? "it takes only x and would not get the cache"
+                           : given->weights                      ? "it returns only y and no attention weights"
+                                                                 : NULL;
+    if (unusable && !th_module_check_not_replaced(m, "attend", unusable))
         return NULL;
     return add_residual(th_module_forward(m, query), given->residual);
 }
 
 /* Runs the user's function of a module. */
-static th_tensor *run_own(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
-                          const th_attend_options *given)
+static th_tensor *run_user_attend(th_module *m, th_tensor *query, th_tensor *key, th_tensor *value,
+                                  const th_attend_options *given)
 {
     if (!th_module_begin(m))
         return NULL;
     th_tensor *weights = NULL;
-    th_attend_options own = *given;
-    own.residual = NULL;
-    own.weights = given->weights ? &weights : NULL;
-    th_tensor *y = add_residual(m->attend(m, query, key, value, &own), given->residual);
+    th_attend_options forwarded = *given;
+    forwarded.residual = NULL;
+    forwarded.weights = given->weights ? &weights : NULL;
+    th_tensor *y = add_residual(m->attend(m, query, key, value, &forwarded), given->residual);
     th_module_end_all(m, (th_tensor *const[]){y, weights}, 2);
     if (given->weights)
         *given->weights = th_failed(m->ctx) ? NULL : weights;
@@ -249,10 +250,10 @@ th_tensor *th_attend(th_module *attention, th_tensor *query, th_tensor *key, th_
 {
     const th_attend_options given = options ? *options : (th_attend_options){0};
     const bool usable = th_module_usable(attention, "attend");
-    if (usable && th_module_attends(attention))
-        return run_own(attention, query, key, value, &given);
-    if (usable && th_module_is(attention, &th_attention_type) && th_module_replaced(attention))
-        return run_replaced(attention, query, key, value, &given);
+    if (usable && th_module_runs_user_attend(attention))
+        return run_user_attend(attention, query, key, value, &given);
+    if (usable && th_module_is(attention, &th_attention_type) && th_module_is_replaced(attention))
+        return run_replaced_forward(attention, query, key, value, &given);
     if (!th_module_begin_as(attention, &th_attention_type, "attend", "multi_head_attention"))
         return NULL;
     return run_layer(attention, query, key, value, &given);

@@ -7,7 +7,7 @@
 
 /* -- creating and freeing -- */
 
-static void release(th_context *ctx, void *object)
+static void release_cache(th_context *ctx, void *object)
 {
     th_cache_impl *cache = object;
     for (int64_t i = 0; cache->layer && i < cache->layers; i++) {
@@ -21,7 +21,7 @@ static void release(th_context *ctx, void *object)
 }
 
 /* A new layer may get the address of the freed one. */
-static void forget_layer(th_context *ctx, void *object, const void *module)
+static void forget_freed_layer(th_context *ctx, void *object, const void *module)
 {
     (void)ctx;
     const th_cache_impl *cache = object;
@@ -30,16 +30,16 @@ static void forget_layer(th_context *ctx, void *object, const void *module)
             cache->layer[i].attention = NULL;
 }
 
-static const th_parameter_observer observer = {.forget_module = forget_layer};
+static const th_parameter_observer observer = {.forget_module = forget_freed_layer};
 
 /* Counts the attention layers of a tree, and lists them in `layer` unless it is NULL. */
-static int64_t find_layers(const th_module *m, th_cached_layer *layer)
+static int64_t list_attention_layers(const th_module *m, th_cached_layer *layer)
 {
     int64_t count = th_module_is(m, &th_attention_type);
     if (count && layer)
         *layer = (th_cached_layer){.attention = m};
     for (const th_module *child = m->first; child; child = child->next)
-        count += find_layers(child, layer ? layer + count : NULL);
+        count += list_attention_layers(child, layer ? layer + count : NULL);
     return count;
 }
 
@@ -53,7 +53,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
                 (long long)batch, (long long)capacity);
         return NULL;
     }
-    const int64_t layers = find_layers(model, NULL);
+    const int64_t layers = list_attention_layers(model, NULL);
     if (layers == 0) {
         th_fail(ctx, TH_ERROR_ARGUMENT, "cache_new", "%s has no attention, so it has no keys and values", model->type);
         return NULL;
@@ -66,9 +66,9 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
     }
     *cache = (th_cache_impl){.ctx = ctx, .batch = batch, .capacity = capacity, .layers = layers};
     cache->layer = th_allocate(ctx, bytes);
-    find_layers(model, cache->layer);
-    if (cache->layer == NULL || !th_attach_object(ctx, cache, release)) {
-        release(ctx, cache);
+    list_attention_layers(model, cache->layer);
+    if (cache->layer == NULL || !th_attach_object(ctx, cache, release_cache)) {
+        release_cache(ctx, cache);
         th_fail_memory(ctx, "cache_new", bytes);
         return NULL;
     }
@@ -79,7 +79,7 @@ th_cache *th_cache_new(th_module *model, int64_t batch, int64_t capacity)
 void th_cache_free(th_cache *handle)
 {
     th_context *ctx = th_object_context(handle);
-    th_cache_impl *cache = th_object_of(handle, release);
+    th_cache_impl *cache = th_object_of(handle, release_cache);
     if (ctx == NULL)
         return;
     if (cache == NULL) {
@@ -87,15 +87,15 @@ void th_cache_free(th_cache *handle)
         return;
     }
     th_detach_object(ctx, cache);
-    release(ctx, cache);
+    release_cache(ctx, cache);
 }
 
 /* -- using -- */
 
 /* Returns the cache of a handle, even if an error is pending; NULL with the error stored. */
-static th_cache_impl *find(const th_cache *handle, const char *operation)
+static th_cache_impl *find_cache(const th_cache *handle, const char *operation)
 {
-    th_cache_impl *cache = th_object_of(handle, release);
+    th_cache_impl *cache = th_object_of(handle, release_cache);
     th_context *ctx = th_object_context(handle);
     if (ctx)
         th_use_context(ctx);
@@ -110,7 +110,7 @@ static th_cache_impl *find(const th_cache *handle, const char *operation)
 
 th_cache_impl *th_cache_of(const th_cache *handle, const char *operation)
 {
-    th_cache_impl *cache = find(handle, operation);
+    th_cache_impl *cache = find_cache(handle, operation);
     return cache && !th_failed(cache->ctx) ? cache : NULL;
 }
 
@@ -122,15 +122,15 @@ th_status th_cache_reset(th_cache *handle)
         return ctx ? ctx->error : handle ? TH_ERROR_STATE : th_pending_status(NULL);
     }
     for (int64_t i = 0; i < cache->layers; i++) {
-        cache->layer[i].stored = false;
-        cache->layer[i].replaceable = true;
+        cache->layer[i].memory_stored = false;
+        cache->layer[i].type_may_change = true;
     }
     return TH_OK;
 }
 
 size_t th_cache_bytes(const th_cache *handle)
 {
-    const th_cache_impl *cache = handle ? find(handle, "cache_bytes") : NULL;
+    const th_cache_impl *cache = handle ? find_cache(handle, "cache_bytes") : NULL;
     size_t bytes = 0;
     for (int64_t i = 0; cache && i < cache->layers; i++) {
         bytes += cache->layer[i].keys ? cache->layer[i].keys->storage->bytes : 0;

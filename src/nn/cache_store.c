@@ -5,7 +5,7 @@
 #include "tensor/convert.h"
 #include "tensor/elementwise.h"
 
-static th_cached_layer *layer_of(const th_cache_impl *cache, const th_module *attention)
+static th_cached_layer *find_layer(const th_cache_impl *cache, const th_module *attention)
 {
     for (int64_t i = 0; i < cache->layers; i++)
         if (cache->layer[i].attention == attention)
@@ -13,7 +13,7 @@ static th_cached_layer *layer_of(const th_cache_impl *cache, const th_module *at
     return NULL;
 }
 
-th_cache_impl *th_cache_usable(const th_cache *handle, const th_module *attention, th_dtype dtype)
+th_cache_impl *th_cache_for_forward(const th_cache *handle, const th_module *attention, th_dtype dtype)
 {
     th_context *ctx = attention->ctx;
     th_cache_impl *cache = th_cache_of(handle, attention->type);
@@ -22,7 +22,7 @@ th_cache_impl *th_cache_usable(const th_cache *handle, const th_module *attentio
                 "the context of the cache has been freed"); /* the error is stored in this context too */
         return NULL;
     }
-    const th_cached_layer *layer = layer_of(cache, attention);
+    const th_cached_layer *layer = find_layer(cache, attention);
     if (cache->ctx != ctx)
         th_fail(ctx, TH_ERROR_ARGUMENT, attention->type, "the cache belongs to another context");
     else if (th_is_recording(ctx))
@@ -30,7 +30,7 @@ th_cache_impl *th_cache_usable(const th_cache *handle, const th_module *attentio
                 "a cache has no gradient: it cannot be used while recording (th_no_grad_begin)");
     else if (layer == NULL)
         th_fail(ctx, TH_ERROR_ARGUMENT, attention->type, "the cache was made for another model");
-    else if (layer->keys && layer->keys->dtype != dtype && !layer->replaceable)
+    else if (layer->keys && layer->keys->dtype != dtype && !layer->type_may_change)
         th_fail(ctx, TH_ERROR_STATE, attention->type,
                 "the cache holds %s numbers, but the layer was cast to %s: call th_cache_reset, then run the tokens "
                 "again",
@@ -38,9 +38,9 @@ th_cache_impl *th_cache_usable(const th_cache *handle, const th_module *attentio
     return th_failed(ctx) ? NULL : cache;
 }
 
-/* Allocates *stored for `length` keys like x (B, H, T, D), filled with zeros, unless it exists. */
-static th_status allocate_for(const th_cache_impl *cache, const th_tensor_impl *x, int64_t length,
-                              th_tensor_impl **stored)
+/* Allocates *stored, unless it exists, for `length` keys like x (B, H, T, D), and fills it with zeros. */
+static th_status allocate_stored(const th_cache_impl *cache, const th_tensor_impl *x, int64_t length,
+                                 th_tensor_impl **stored)
 {
     th_tensor_impl *t = *stored;
     const int64_t size[4] = {x->size[0], x->size[1], length, x->size[3]};
@@ -56,7 +56,7 @@ static th_status allocate_for(const th_cache_impl *cache, const th_tensor_impl *
     return TH_OK;
 }
 
-static th_status check_keys(const th_cache_impl *cache, const th_module *attention, const th_tensor_impl *k)
+static th_status check_batch(const th_cache_impl *cache, const th_module *attention, const th_tensor_impl *k)
 {
     th_context *ctx = cache->ctx;
     if (k->ndim != 4 || k->size[0] != cache->batch)
@@ -103,7 +103,7 @@ static th_status check_positions(const th_cache_impl *cache, const th_module *at
 }
 
 /* Copies x (B, H, T, D), with any strides, to its positions in t (B, H, capacity, D). */
-static void store(th_tensor_impl *t, const th_tensor_impl *x, const th_array *positions)
+static void write_at_positions(th_tensor_impl *t, const th_tensor_impl *x, const th_array *positions)
 {
     const size_t element = th_dtype_size(x->dtype);
     const int64_t width = x->size[3];
@@ -125,30 +125,30 @@ static void store(th_tensor_impl *t, const th_tensor_impl *x, const th_array *po
         }
 }
 
-static void set_to_stored(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
+static void return_stored(const th_cached_layer *layer, th_tensor **k, th_tensor **v)
 {
     *k = th_handle_of(layer->keys);
     *v = th_handle_of(layer->values);
 }
 
-/* Stores *k and *v at these positions, and sets them to all stored keys and values. capacity: the number of positions;
- * 0: the number of keys. */
-static th_cached_layer *put(th_cache_impl *cache, const th_module *attention, const th_array *positions,
-                            int64_t capacity, th_tensor **k, th_tensor **v)
+/* Stores *k and *v at these positions, and sets them to all stored keys and values. capacity: the number of positions in
+ * the cache; 0: as many as keys. */
+static th_cached_layer *store_keys_and_values(th_cache_impl *cache, const th_module *attention,
+                                              const th_array *positions, int64_t capacity, th_tensor **k, th_tensor **v)
 {
     const th_tensor_impl *keys = th_tensor_impl_of(*k), *values = th_tensor_impl_of(*v);
-    if (check_keys(cache, attention, keys) != TH_OK)
+    if (check_batch(cache, attention, keys) != TH_OK)
         return NULL;
-    th_cached_layer *layer = layer_of(cache, attention);
+    th_cached_layer *layer = find_layer(cache, attention);
     const int64_t length = capacity ? capacity : keys->size[2];
     if (check_positions(cache, attention, positions, keys->size[2], length) != TH_OK ||
-        allocate_for(cache, keys, length, &layer->keys) != TH_OK ||
-        allocate_for(cache, values, length, &layer->values) != TH_OK)
+        allocate_stored(cache, keys, length, &layer->keys) != TH_OK ||
+        allocate_stored(cache, values, length, &layer->values) != TH_OK)
         return NULL;
-    store(layer->keys, keys, positions);
-    store(layer->values, values, positions);
-    layer->replaceable = false;
-    set_to_stored(layer, k, v);
+    write_at_positions(layer->keys, keys, positions);
+    write_at_positions(layer->values, values, positions);
+    layer->type_may_change = false;
+    return_stored(layer, k, v);
     return layer;
 }
 
@@ -158,28 +158,28 @@ th_status th_cache_store(th_cache_impl *cache, const th_module *attention, th_te
     const th_tensor_impl *impl = positions ? th_usable(positions, cache->ctx, attention->type, "positions") : NULL;
     if (positions && impl == NULL)
         return cache->ctx->error;
-    const th_array at = impl ? th_tensor_array(impl) : (th_array){.given = false};
-    th_cached_layer *layer = put(cache, attention, &at, cache->capacity, k, v);
+    const th_array position_array = impl ? th_tensor_array(impl) : (th_array){.given = false};
+    th_cached_layer *layer = store_keys_and_values(cache, attention, &position_array, cache->capacity, k, v);
     if (layer == NULL)
         return cache->ctx->error;
-    layer->memory = false;
+    layer->holds_memory = false;
     return TH_OK;
 }
 
 th_status th_cache_store_memory(th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v)
 {
-    th_cached_layer *layer = put(cache, attention, &(th_array){.given = false}, 0, k, v);
+    th_cached_layer *layer = store_keys_and_values(cache, attention, &(th_array){.given = false}, 0, k, v);
     if (layer == NULL)
         return cache->ctx->error;
-    layer->memory = layer->stored = true;
+    layer->holds_memory = layer->memory_stored = true;
     return TH_OK;
 }
 
 bool th_cache_find_memory(const th_cache_impl *cache, const th_module *attention, th_tensor **k, th_tensor **v)
 {
-    const th_cached_layer *layer = layer_of(cache, attention);
-    if (layer == NULL || !layer->stored)
+    const th_cached_layer *layer = find_layer(cache, attention);
+    if (layer == NULL || !layer->memory_stored)
         return false;
-    set_to_stored(layer, k, v);
+    return_stored(layer, k, v);
     return true;
 }

@@ -25,35 +25,37 @@ typedef struct language_model {
 
 /* -- forward -- */
 
-static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given);
+static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
+                                const th_language_model_logits_options *given);
 
-/* The same for sequences of documents: their positions are those within each document. */
-static th_tensor *hidden_of_documents(const language_model *l, th_tensor *tokens,
-                                      const th_language_model_logits_options *given)
+/* As hidden_states, for sequences of documents. A token's position is its position in its document. */
+static th_tensor *hidden_states_of_documents(const language_model *l, th_tensor *tokens,
+                                             const th_language_model_logits_options *given)
 {
-    th_language_model_logits_options placed = *given;
+    th_language_model_logits_options given_with_positions = *given;
     if (given->positions || given->cache) {
         th_fail(l->base.ctx, TH_ERROR_ARGUMENT, l->base.type,
                 "documents have positions of their own and no cache: .positions and .cache must be NULL");
         return NULL;
     }
-    placed.positions = th_positions_in_documents(&l->base, given->documents);
-    return placed.positions ? hidden(l, tokens, &placed) : NULL;
+    given_with_positions.positions = th_positions_in_documents(&l->base, given->documents);
+    return given_with_positions.positions ? hidden_states(l, tokens, &given_with_positions) : NULL;
 }
 
-/* (B, T) -> (B, T, E): the input of the classifier. */
-static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
+/* Returns the input of the classifier: (B, T) -> (B, T, E). */
+static th_tensor *hidden_states(const language_model *l, th_tensor *tokens,
+                                const th_language_model_logits_options *given)
 {
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT,
                             .positions = given->cache ? given->positions : NULL,
                             .documents = given->documents};
     if (th_positions_check(&l->positions, &l->base, "tokens", tokens, given->positions) != TH_OK ||
-        !th_module_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
+        !th_module_check_not_replaced(l->layers, l->base.type, "the model runs each block separately"))
         return NULL;
     th_tensor *x = th_module_forward(l->embedding, tokens);
     if (l->options.embedding_scale != 0)
         x = th_scale(x, l->options.embedding_scale);
-    x = th_positions_add_to(&l->positions, x, given->positions);
+    x = th_positions_apply(&l->positions, x, given->positions);
     if (x)
         th_set_axes(x, "BTE");
     x = th_dropout(x, l->options.embedding_dropout);
@@ -65,15 +67,16 @@ static th_tensor *hidden(const language_model *l, th_tensor *tokens, const th_la
 }
 
 /* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
-static bool runs_output(const language_model *l)
+static bool runs_output_module(const language_model *l)
 {
-    return l->output && (th_module_replaced(l->output) || th_lora_runs(((const th_dense_layer *)l->output)->lora));
+    return l->output &&
+           (th_module_is_replaced(l->output) || th_lora_is_active(((const th_dense_layer *)l->output)->lora));
 }
 
 static th_tensor *logits_of(const language_model *l, th_tensor *tokens, const th_language_model_logits_options *given)
 {
-    th_tensor *x = given->documents ? hidden_of_documents(l, tokens, given) : hidden(l, tokens, given);
-    th_tensor *logits = runs_output(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
+    th_tensor *x = given->documents ? hidden_states_of_documents(l, tokens, given) : hidden_states(l, tokens, given);
+    th_tensor *logits = runs_output_module(l) ? th_module_forward(l->output, x) : th_dense(x, l->classifier, NULL);
     logits = th_soft_capped(logits, l->options.logit_soft_cap);
     return logits ? th_set_axes(logits, given->rows ? "BV" : "BTV") : NULL;
 }
@@ -94,11 +97,11 @@ static const th_module_type language_model_type = {.name = "language_model",
 
 /* Begins a function that runs the model, such as th_language_model_logits. It would not run a replaced forward, so a
  * replaced forward is an error. */
-static bool begin(th_module *model, const char *operation)
+static bool begin_function(th_module *model, const char *operation)
 {
     return th_module_usable(model, operation) &&
            (!th_module_is(model, &language_model_type) ||
-            th_module_not_replaced(model, operation, "only th_module_forward runs it")) &&
+            th_module_check_not_replaced(model, operation, "only th_module_forward runs it")) &&
            th_module_begin_as(model, &language_model_type, operation, "language_model");
 }
 
@@ -106,7 +109,7 @@ th_tensor *th_language_model_logits(th_module *model, th_tensor *tokens,
                                     const th_language_model_logits_options *options)
 {
     const th_language_model_logits_options given = options ? *options : (th_language_model_logits_options){0};
-    if (!begin(model, "language_model_logits"))
+    if (!begin_function(model, "language_model_logits"))
         return NULL;
     return th_module_end(model, logits_of((const language_model *)model, tokens, &given));
 }
@@ -116,9 +119,9 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
 {
     const th_language_model_logits_options given = {.documents = documents};
     const double cap = l->options.logit_soft_cap;
-    if (!th_has_fusion(l->base.ctx) || runs_output(l))
+    if (!th_has_fusion(l->base.ctx) || runs_output_module(l))
         return th_cross_entropy(logits_of(l, tokens, &given), targets, options);
-    th_tensor *x = documents ? hidden_of_documents(l, tokens, &given) : hidden(l, tokens, &given);
+    th_tensor *x = documents ? hidden_states_of_documents(l, tokens, &given) : hidden_states(l, tokens, &given);
     return cap == 0 ? th_dense_cross_entropy(x, l->classifier, targets, options)
                     : th_soft_capped_cross_entropy(x, l->classifier, cap, targets, options);
 }
@@ -126,7 +129,7 @@ static th_tensor *loss_of(const language_model *l, th_tensor *tokens, th_tensor 
 th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor *targets,
                                   const th_cross_entropy_options *options)
 {
-    if (!begin(model, "language_model_loss"))
+    if (!begin_function(model, "language_model_loss"))
         return NULL;
     return th_module_end(model, loss_of((const language_model *)model, tokens, targets, NULL, options));
 }
@@ -134,7 +137,7 @@ th_tensor *th_language_model_loss(th_module *model, th_tensor *tokens, th_tensor
 th_tensor *th_language_model_packed_loss(th_module *model, th_tensor *tokens, th_tensor *targets, th_tensor *documents,
                                          const th_cross_entropy_options *options)
 {
-    if (!begin(model, "language_model_packed_loss"))
+    if (!begin_function(model, "language_model_packed_loss"))
         return NULL;
     if (documents == NULL) {
         th_fail(model->ctx, TH_ERROR_ARGUMENT, "language_model_packed_loss", "documents is NULL");
@@ -155,7 +158,7 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
     static const char *const type = "language_model";
     static const char *const name[] = {"vocabulary", "length", "width", "heads", "layers"};
     const int64_t size[] = {o->vocabulary, o->length, o->width, o->heads, o->layers};
-    if (th_check_given(ctx, type, 5, name, size) != TH_OK)
+    if (th_check_positive_sizes(ctx, type, 5, name, size) != TH_OK)
         return ctx->error;
     if (o->layers > TH_MAX_LAYERS)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "a model has at most %d layers, not %lld", (int)TH_MAX_LAYERS,
@@ -177,7 +180,7 @@ static th_status check_options(th_context *ctx, const th_language_model_options 
 }
 
 /* Draws all weights again, as GPT-2 does. Norms stay at 1 and 0. */
-static th_status initialize(const language_model *l)
+static th_status initialize_weights(const language_model *l)
 {
     const double deviation = 0.02;
     if (th_fill_normal(th_module_find_parameter(l->embedding, "weight"), 0, deviation) != TH_OK ||
@@ -190,7 +193,7 @@ static th_status initialize(const language_model *l)
     return l->options.untied ? th_fill_normal(l->classifier, 0, deviation) : TH_OK;
 }
 
-static void destroy(th_module *m)
+static void release_options(th_module *m)
 {
     th_language_model_options *o = &((language_model *)m)->options;
     th_score_options_release(m->ctx, &o->block.scores);
@@ -198,23 +201,23 @@ static void destroy(th_module *m)
 }
 
 /* Copies the arrays of the options. The blocks have checked those that they use. */
-static void own_options(language_model *l)
+static void copy_option_arrays(language_model *l)
 {
     if (!th_failed(l->base.ctx)) {
-        l->base.destroy = destroy;
+        l->base.destroy = release_options;
         (void)th_score_options_copy(l->base.ctx, &l->options.block.scores, l->base.type);
         (void)th_score_options_copy(l->base.ctx, &l->options.other_scores, l->base.type);
     }
 }
 
-static void complete(th_language_model_options *o)
+static void fill_defaults(th_language_model_options *o)
 {
     o->block.no_mlp_dropout = true;
     if (o->block.dropout == 0)
         o->block.dropout = o->dropout;
     if (o->embedding_dropout == 0)
         o->embedding_dropout = o->dropout;
-    th_block_complete(&o->block, o->width, o->heads);
+    th_block_fill_defaults(&o->block, o->width, o->heads);
 }
 
 /* Returns the options of block i. */
@@ -242,7 +245,7 @@ static void add_members(language_model *l)
     const th_language_model_options *o = &l->options;
     th_context *ctx = l->base.ctx;
     l->embedding = th_module_add(&l->base, "embedding", th_embedding_new(ctx, o->vocabulary, o->width));
-    th_positions_add(&l->positions, &l->base, "position", o->positions, o->length, o->width);
+    th_positions_add_member(&l->positions, &l->base, "position", o->positions, o->length, o->width);
     l->classifier = th_module_find_parameter(l->embedding, "weight");
     l->layers = th_module_add(&l->base, "layers", th_module_list_new(ctx));
     add_blocks(l);
@@ -250,8 +253,8 @@ static void add_members(language_model *l)
         l->norm = th_module_add(&l->base, "norm", th_block_norm_new(ctx, o->width, &o->block));
     if (o->untied) {
         const th_dense_layer_options dense = {.no_bias = true};
-        th_module *own = th_dense_new(ctx, o->width, o->vocabulary, &dense);
-        l->output = th_module_add(&l->base, "classifier", own);
+        th_module *classifier = th_dense_new(ctx, o->width, o->vocabulary, &dense);
+        l->output = th_module_add(&l->base, "classifier", classifier);
         l->classifier = th_module_find_parameter(l->output, "weight");
     }
 }
@@ -261,17 +264,17 @@ th_module *th_language_model_new(th_context *ctx, const th_language_model_option
     const th_language_model_options given = options ? *options : (th_language_model_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
-    const size_t flags = given.other_layers ? (size_t)given.layers * sizeof *given.other_layers : 0;
-    language_model *l = th_module_make_longer(ctx, &language_model_type, flags);
+    const size_t flag_bytes = given.other_layers ? (size_t)given.layers * sizeof *given.other_layers : 0;
+    language_model *l = th_module_new_longer(ctx, &language_model_type, flag_bytes);
     if (l == NULL)
         return NULL;
     l->options = given;
     if (given.other_layers)
-        l->options.other_layers = memcpy(l->other_layers, given.other_layers, flags);
-    complete(&l->options);
+        l->options.other_layers = memcpy(l->other_layers, given.other_layers, flag_bytes);
+    fill_defaults(&l->options);
     add_members(l);
-    own_options(l);
+    copy_option_arrays(l);
     if (!th_failed(ctx))
-        (void)initialize(l); /* th_module_finish sees an error */
+        (void)initialize_weights(l); /* th_module_finish sees an error */
     return th_module_finish(&l->base);
 }

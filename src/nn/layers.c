@@ -7,7 +7,7 @@
 #include "tensor/context.h"
 #include "tensor/tensor.h"
 
-static bool positive(th_context *ctx, const char *layer, const char *what, int64_t size)
+static bool check_positive(th_context *ctx, const char *layer, const char *what, int64_t size)
 {
     if (ctx == NULL || th_failed(ctx))
         return false;
@@ -18,14 +18,15 @@ static bool positive(th_context *ctx, const char *layer, const char *what, int64
 }
 
 /* Fills a parameter by fill(parameter, a, b) and returns it; NULL with an error pending. */
-static th_tensor *filled(th_tensor *parameter, th_status (*fill)(th_tensor *, double, double), double a, double b)
+static th_tensor *fill_parameter(th_tensor *parameter, th_status (*fill)(th_tensor *, double, double), double a,
+                                 double b)
 {
     return parameter && fill(parameter, a, b) == TH_OK ? parameter : NULL;
 }
 
 /* -- dense -- */
 
-/* x W^T + b, plus the adapter's part and the residual, which may be NULL. */
+/* Returns x W^T + b, plus the adapter's output and the residual, which may be NULL. */
 static th_tensor *apply_dense(const th_dense_layer *l, th_tensor *x, th_tensor *residual)
 {
     return th_dense(x, l->weight,
@@ -41,7 +42,8 @@ const th_module_type th_dense_type = {.name = "dense", .bytes = sizeof(th_dense_
 
 th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual)
 {
-    if (th_module_usable(dense, "dense_residual") && th_module_is(dense, &th_dense_type) && th_module_replaced(dense))
+    if (th_module_usable(dense, "dense_residual") && th_module_is(dense, &th_dense_type) &&
+        th_module_is_replaced(dense))
         return th_dropout_residual(th_module_forward(dense, x), 0, residual); /* does not broadcast */
     if (!th_module_begin_as(dense, &th_dense_type, "dense_residual", "dense layer"))
         return NULL;
@@ -52,15 +54,17 @@ th_tensor *th_dense_residual(th_module *dense, th_tensor *x, th_tensor *residual
 
 th_module *th_dense_new(th_context *ctx, int64_t in, int64_t out, const th_dense_layer_options *options)
 {
-    if (!positive(ctx, "dense", "the input width", in) || !positive(ctx, "dense", "the output width", out))
+    if (!check_positive(ctx, "dense", "the input width", in) || !check_positive(ctx, "dense", "the output width", out))
         return NULL;
-    th_dense_layer *l = th_module_make(ctx, &th_dense_type);
+    th_dense_layer *l = th_module_new_of_type(ctx, &th_dense_type);
     if (l == NULL)
         return NULL;
     const double bound = 1.0 / sqrt((double)in);
-    l->weight = filled(th_module_add_parameter(&l->base, "weight", TH_SHAPE(out, in)), th_fill_uniform, -bound, bound);
+    l->weight =
+        fill_parameter(th_module_add_parameter(&l->base, "weight", TH_SHAPE(out, in)), th_fill_uniform, -bound, bound);
     if (!options || !options->no_bias)
-        l->bias = filled(th_module_add_parameter(&l->base, "bias", TH_SHAPE(out)), th_fill_uniform, -bound, bound);
+        l->bias =
+            fill_parameter(th_module_add_parameter(&l->base, "bias", TH_SHAPE(out)), th_fill_uniform, -bound, bound);
     return th_module_finish(&l->base);
 }
 
@@ -81,12 +85,14 @@ static const th_module_type embedding_type = {
 
 th_module *th_embedding_new(th_context *ctx, int64_t count, int64_t width)
 {
-    if (!positive(ctx, "embedding", "the number of rows", count) || !positive(ctx, "embedding", "the width", width))
+    if (!check_positive(ctx, "embedding", "the number of rows", count) ||
+        !check_positive(ctx, "embedding", "the width", width))
         return NULL;
-    embedding_layer *l = th_module_make(ctx, &embedding_type);
+    embedding_layer *l = th_module_new_of_type(ctx, &embedding_type);
     if (l == NULL)
         return NULL;
-    l->weight = filled(th_module_add_parameter(&l->base, "weight", TH_SHAPE(count, width)), th_fill_normal, 0, 1);
+    l->weight =
+        fill_parameter(th_module_add_parameter(&l->base, "weight", TH_SHAPE(count, width)), th_fill_normal, 0, 1);
     return th_module_finish(&l->base);
 }
 
@@ -101,7 +107,7 @@ typedef struct norm_layer {
 } norm_layer;
 
 /* Checks the width of x. Without a weight, the operation would accept any width. */
-static bool fits(const norm_layer *l, th_tensor *x)
+static bool check_width(const norm_layer *l, th_tensor *x)
 {
     if (th_ndim(x) > 0 && th_size(x, -1) == l->width)
         return true;
@@ -110,8 +116,8 @@ static bool fits(const norm_layer *l, th_tensor *x)
     return false;
 }
 
-/* Returns the factor of a row, (width) or NULL. */
-static th_tensor *factor(const norm_layer *l)
+/* Returns the factor of each row, (width) or NULL. */
+static th_tensor *row_factor(const norm_layer *l)
 {
     return l->unit_offset ? th_add_scalar(l->weight, 1) : l->weight;
 }
@@ -119,17 +125,17 @@ static th_tensor *factor(const norm_layer *l)
 static th_tensor *layer_norm_layer_forward(th_module *m, th_tensor *x)
 {
     const norm_layer *l = (const norm_layer *)m;
-    if (!fits(l, x))
+    if (!check_width(l, x))
         return NULL;
-    return th_layer_norm(x, &(th_norm_options){.weight = factor(l), .bias = l->bias, .eps = l->eps});
+    return th_layer_norm(x, &(th_norm_options){.weight = row_factor(l), .bias = l->bias, .eps = l->eps});
 }
 
 static th_tensor *rms_norm_layer_forward(th_module *m, th_tensor *x)
 {
     const norm_layer *l = (const norm_layer *)m;
-    if (!fits(l, x))
+    if (!check_width(l, x))
         return NULL;
-    return th_rms_norm(x, &(th_norm_options){.weight = factor(l), .eps = l->eps});
+    return th_rms_norm(x, &(th_norm_options){.weight = row_factor(l), .eps = l->eps});
 }
 
 static const th_module_option norm_options[] = {
@@ -143,13 +149,13 @@ static th_module *norm_new(th_context *ctx, const th_module_type *type, int64_t 
                            const th_norm_layer_options *options)
 {
     const th_norm_layer_options given = options ? *options : (th_norm_layer_options){0};
-    if (!positive(ctx, type->name, "the width", width))
+    if (!check_positive(ctx, type->name, "the width", width))
         return NULL;
     if (!(given.eps >= 0))
         th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "eps must not be negative; it is %g", given.eps);
     if (given.no_weight && given.unit_offset)
         th_fail(ctx, TH_ERROR_ARGUMENT, type->name, "unit_offset adds 1 to the weight, but no_weight leaves it out");
-    norm_layer *l = th_module_make(ctx, type); /* NULL if an error is pending */
+    norm_layer *l = th_module_new_of_type(ctx, type); /* NULL if an error is pending */
     if (l == NULL)
         return NULL;
     l->width = width;
@@ -199,7 +205,7 @@ th_module *th_dropout_new(th_context *ctx, double p)
         th_fail(ctx, TH_ERROR_ARGUMENT, "dropout", "p must be in [0, 1); it is %g", p);
         return NULL;
     }
-    dropout_layer *l = th_module_make(ctx, &dropout_type);
+    dropout_layer *l = th_module_new_of_type(ctx, &dropout_type);
     if (l == NULL)
         return NULL;
     l->p = p;

@@ -1,4 +1,4 @@
-/* The adapter of one projection: its parameters, and its part of the sums. */
+/* The adapter of one projection: its parameters, and what it adds to the projection. */
 #include "nn/lora.h"
 
 #include <math.h>
@@ -15,25 +15,25 @@ static const th_module_type lora_type = {.name = "lora",
                                          .no_forward = "is a part of the layer that it adapts: run the layer",
                                          .options = lora_options};
 
-void th_lora_release_kept(th_lora *l)
+void th_lora_release_saved_weight(th_lora *l)
 {
-    th_release_numbers(l->base.ctx, l->kept, l->kept_bytes);
-    l->kept = NULL;
-    l->kept_bytes = 0;
+    th_release_numbers(l->base.ctx, l->saved_weight, l->saved_bytes);
+    l->saved_weight = NULL;
+    l->saved_bytes = 0;
 }
 
-static void destroy(th_module *m)
+static void release_lora(th_module *m)
 {
-    th_lora_release_kept((th_lora *)m);
+    th_lora_release_saved_weight((th_lora *)m);
 }
 
 th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype dtype, int64_t rows, int64_t input,
                      th_tensor *shared)
 {
-    th_lora *l = th_module_make(ctx, &lora_type);
+    th_lora *l = th_module_new_of_type(ctx, &lora_type);
     if (l == NULL)
         return NULL;
-    l->base.destroy = destroy;
+    l->base.destroy = release_lora;
     l->setting = *setting;
     l->scale = setting->alpha / (setting->rank_stabilized ? sqrt((double)setting->rank) : (double)setting->rank);
     l->a = shared ? th_module_tie_parameter(&l->base, "A", shared)
@@ -42,13 +42,13 @@ th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype d
     return (th_lora *)th_module_finish(&l->base);
 }
 
-th_status th_lora_draw(const th_lora *l)
+th_status th_lora_initialize(const th_lora *l)
 {
     const double bound = 1 / sqrt((double)th_size(l->a, 1));
     return th_fill_uniform(l->a, -bound, bound);
 }
 
-th_tensor *th_lora_reduced(th_lora *l, th_tensor *x)
+th_tensor *th_lora_reduce(th_lora *l, th_tensor *x)
 {
     th_context *ctx = l->base.ctx;
     if (!th_module_begin(&l->base))
@@ -58,7 +58,7 @@ th_tensor *th_lora_reduced(th_lora *l, th_tensor *x)
     return th_module_end(&l->base, l->scale == 1 ? h : th_scale(h, l->scale));
 }
 
-th_tensor *th_lora_expanded(th_lora *l, th_tensor *reduced, th_tensor *residual)
+th_tensor *th_lora_expand(th_lora *l, th_tensor *reduced, th_tensor *residual)
 {
     if (!th_module_begin(&l->base))
         return NULL;
@@ -67,8 +67,8 @@ th_tensor *th_lora_expanded(th_lora *l, th_tensor *reduced, th_tensor *residual)
 
 th_tensor *th_lora_residual(th_lora *l, th_tensor *x, th_tensor *residual)
 {
-    if (!th_lora_runs(l))
+    if (!th_lora_is_active(l))
         return residual;
     th_scope_begin(l->base.ctx, NULL);
-    return th_scope_end(l->base.ctx, th_lora_expanded(l, th_lora_reduced(l, x), residual));
+    return th_scope_end(l->base.ctx, th_lora_expand(l, th_lora_reduce(l, x), residual));
 }

@@ -18,9 +18,9 @@ typedef struct th_lora {
     th_tensor *a, *b; /* (r, in), (out, r) */
     th_lora_setting setting;
     double scale;
-    char *kept; /* while merged: the weight's bytes from before; NULL in a shapes-only context */
-    size_t kept_bytes;
-    uint32_t version; /* of the weight's storage after the merge */
+    char *saved_weight; /* while merged: the weight's bytes before the merge; NULL in a shapes-only context */
+    size_t saved_bytes;
+    uint32_t merged_version; /* of the weight's storage after the merge */
 } th_lora;
 
 /* -- one adapter (lora.c) -- */
@@ -30,46 +30,47 @@ typedef struct th_lora {
 th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype dtype, int64_t rows, int64_t input,
                      th_tensor *shared);
 
-/* Draws A. */
-th_status th_lora_draw(const th_lora *l);
+/* Draws the values of A. */
+th_status th_lora_initialize(const th_lora *l);
 
 /* Returns residual + scale drop(x) A^T B^T, the start of the sums of the base's product. residual may be NULL. Returns
  * residual if l is NULL or merged. */
 th_tensor *th_lora_residual(th_lora *l, th_tensor *x, th_tensor *residual);
 
-/* Its two parts: scale drop(x) A^T, (N, r), which adapters with the same A and x share, and the rest. */
-th_tensor *th_lora_reduced(th_lora *l, th_tensor *x);
-th_tensor *th_lora_expanded(th_lora *l, th_tensor *reduced, th_tensor *residual);
+/* The two steps of th_lora_residual. th_lora_reduce returns scale drop(x) A^T, (N, r), which adapters with the same A and
+ * x share. th_lora_expand returns residual + reduced B^T. */
+th_tensor *th_lora_reduce(th_lora *l, th_tensor *x);
+th_tensor *th_lora_expand(th_lora *l, th_tensor *reduced, th_tensor *residual);
 
 /* Returns whether l is an adapter that must run. */
-static inline bool th_lora_runs(const th_lora *l)
+static inline bool th_lora_is_active(const th_lora *l)
 {
     return l && !l->base.state->hidden;
 }
 
-/* Releases what the adapter keeps while it is merged. */
-void th_lora_release_kept(th_lora *l);
+/* Releases the copy of the weight that the adapter keeps while it is merged. */
+void th_lora_release_saved_weight(th_lora *l);
 
 /* -- the places for adapters (projections.c) -- */
 
 /* A projection: a dense layer's weight, or the rows of query, key or value of an attention layer. */
 typedef struct th_projection {
-    th_module *owner;              /* the dense or attention layer */
-    char name[TH_FULL_NAME_SIZE];  /* below the root: "layers.0.self_attn.q_proj" */
-    char whole[TH_FULL_NAME_SIZE]; /* of query, key and value together: "layers.0.self_attn.in_proj"; "" for a dense
-                                      layer */
-    const char *child;             /* the adapter's name in the owner */
-    th_tensor *weight;             /* rows begin .. begin + rows - 1 of it */
+    th_module *owner;             /* the dense or attention layer */
+    char name[TH_FULL_NAME_SIZE]; /* below the root: "layers.0.self_attn.q_proj" */
+    /* of query, key and value together: "layers.0.self_attn.in_proj"; "" for a dense layer */
+    char joint_name[TH_FULL_NAME_SIZE];
+    const char *child; /* the adapter's name in the owner */
+    th_tensor *weight; /* rows begin .. begin + rows - 1 of it */
     int64_t begin, rows, input;
     bool classifier; /* of a whole model */
     th_lora **lora;  /* where the owner keeps its adapter */
     /* internal */
     const th_module *root;
-    int part;
+    int input_index; /* of query, key or value in an attention layer */
 } th_projection;
 
 /* Returns an iterator before the first projection below m. */
-TH_PRIVATE_API th_projection th_projections_of(const th_module *m);
+TH_PRIVATE_API th_projection th_projections_begin(const th_module *m);
 /* Moves to the next projection. Returns false at the end. */
 TH_PRIVATE_API bool th_projection_next(th_projection *p);
 /* As th_projection_next, for those that have an adapter. */

@@ -15,7 +15,7 @@
 
 static const char operation[] = "lora_attach";
 
-enum { USUAL_RANK = 8 };
+enum { DEFAULT_RANK = 8 };
 
 /* -- options -- */
 
@@ -23,7 +23,7 @@ static th_status check_options(th_context *ctx, const th_lora_options *o)
 {
     if (o->rank < 0 || o->rank > INT64_MAX / 4)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "rank = %lld must be positive, or 0 for %d",
-                       (long long)o->rank, USUAL_RANK);
+                       (long long)o->rank, DEFAULT_RANK);
     if (!(o->alpha >= 0) || !isfinite(o->alpha))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "alpha = %g must be positive, or 0 for the rank", o->alpha);
     if (!(o->dropout >= 0 && o->dropout < 1))
@@ -39,7 +39,7 @@ static th_status check_options(th_context *ctx, const th_lora_options *o)
 
 static th_lora_setting setting_of(const th_lora_options *o)
 {
-    const int64_t rank = o->rank ? o->rank : USUAL_RANK;
+    const int64_t rank = o->rank ? o->rank : DEFAULT_RANK;
     return (th_lora_setting){.rank = rank,
                              .alpha = o->alpha > 0 ? o->alpha : (double)rank,
                              .dropout = o->dropout,
@@ -48,7 +48,7 @@ static th_lora_setting setting_of(const th_lora_options *o)
 
 /* -- patterns -- */
 
-/* Returns whether the pattern matches the name, or the part of it behind one of its dots. */
+/* Returns whether the pattern matches the name, or the end of the name after one of its dots. */
 static bool matches(const char *pattern, const char *name)
 {
     for (const char *tail = name; tail; tail = strchr(tail, '.')) {
@@ -59,31 +59,31 @@ static bool matches(const char *pattern, const char *name)
     return false;
 }
 
-/* Which patterns match a projection: by its own name, and otherwise by the name of query, key and value together. */
-typedef struct choice {
-    const char *own, *whole; /* the pattern, or NULL */
-} choice;
+/* The last patterns that match a projection: by its own name, and otherwise by its joint name (nn/lora.h). */
+typedef struct matched_patterns {
+    const char *own, *joint; /* the pattern, or NULL */
+} matched_patterns;
 
-static choice choose(const th_lora_options *o, const th_projection *p)
+static matched_patterns match_projection(const th_lora_options *o, const th_projection *p)
 {
-    choice c = {NULL, NULL};
+    matched_patterns c = {NULL, NULL};
     if (o->n_patterns == 0)
         c.own = p->classifier ? NULL : "*";
     for (int i = 0; i < o->n_patterns; i++)
         if (matches(o->patterns[i], p->name))
             c.own = o->patterns[i];
-        else if (p->whole[0] && matches(o->patterns[i], p->whole))
-            c.whole = o->patterns[i];
+        else if (p->joint_name[0] && matches(o->patterns[i], p->joint_name))
+            c.joint = o->patterns[i];
     return c;
 }
 
-/* Appends the last part of a name to a list of names, unless the list has it. */
-static void list_last_part(char *list, size_t bytes, const char *name)
+/* Appends the end of a name, after its last dot, to a list of names, unless the list has it. */
+static void append_last_name(char *list, size_t bytes, const char *name)
 {
     const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
     const size_t length = strlen(last), end = strlen(list);
-    for (const char *at = strstr(list, last); at; at = strstr(at + 1, last))
-        if ((at == list || at[-1] == ' ') && (at[length] == 0 || at[length] == ','))
+    for (const char *found = strstr(list, last); found; found = strstr(found + 1, last))
+        if ((found == list || found[-1] == ' ') && (found[length] == 0 || found[length] == ','))
             return;
     if (end + length + 3 < bytes)
         th_append(list, bytes, "%s%s", end ? ", " : "", last);
@@ -94,13 +94,13 @@ static th_status check_patterns(th_module *m, const th_lora_options *o)
 {
     for (int i = 0; i < o->n_patterns; i++) {
         bool used = false;
-        for (th_projection p = th_projections_of(m); !used && th_projection_next(&p);)
-            used = matches(o->patterns[i], p.name) || (p.whole[0] && matches(o->patterns[i], p.whole));
+        for (th_projection p = th_projections_begin(m); !used && th_projection_next(&p);)
+            used = matches(o->patterns[i], p.name) || (p.joint_name[0] && matches(o->patterns[i], p.joint_name));
         if (used)
             continue;
         char list[256] = "";
-        for (th_projection p = th_projections_of(m); th_projection_next(&p);)
-            list_last_part(list, sizeof list, p.name);
+        for (th_projection p = th_projections_begin(m); th_projection_next(&p);)
+            append_last_name(list, sizeof list, p.name);
         return th_fail(
             m->ctx, TH_ERROR_ARGUMENT, operation,
             "the pattern \"%.100s\" matches no projection; there are %s. Embeddings, and a classifier that is "
@@ -112,14 +112,14 @@ static th_status check_patterns(th_module *m, const th_lora_options *o)
 
 /* -- attaching -- */
 
-/* Returns an error if the projection cannot have the adapter that was chosen. */
-static th_status check_projection(const th_projection *p, const choice *c)
+/* Returns an error if the projection cannot have the adapter that the patterns ask for. */
+static th_status check_projection(const th_projection *p, const matched_patterns *c)
 {
     th_context *ctx = p->owner->ctx;
-    if (c->own && c->whole)
+    if (c->own && c->joint)
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                        "%s matches \"%.60s\", and \"%.60s\" matches query, key and value together: use one of both",
-                       p->name, c->own, c->whole);
+                       p->name, c->own, c->joint);
     if (th_lora_may_be_ignored(p->owner))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation,
                        "the forward of the %s with %s was replaced, and might not run the adapter", p->owner->type,
@@ -131,12 +131,12 @@ static th_status check_projection(const th_projection *p, const choice *c)
 static th_status check_tree(th_module *m, const th_lora_options *o, int64_t *count)
 {
     *count = 0;
-    for (th_projection p = th_projections_of(m); th_projection_next(&p);) {
+    for (th_projection p = th_projections_begin(m); th_projection_next(&p);) {
         if (*p.lora)
             return th_fail(m->ctx, TH_ERROR_STATE, operation,
                            "%s has an adapter already: a projection has at most one (th_lora_detach)", p.name);
-        const choice c = choose(o, &p);
-        if (!c.own && !c.whole)
+        const matched_patterns c = match_projection(o, &p);
+        if (!c.own && !c.joint)
             continue;
         if (check_projection(&p, &c) != TH_OK)
             return m->ctx->error;
@@ -175,7 +175,7 @@ void th_lora_freeze_base(th_module *m)
 {
     th_status status = th_module_freeze(m, true);
     (void)status; /* nothing can fail: m is usable */
-    for (th_projection p = th_projections_of(m); th_projection_next_adapted(&p);) {
+    for (th_projection p = th_projections_begin(m); th_projection_next_adapted(&p);) {
         th_set_requires_gradient((*p.lora)->a, true);
         th_set_requires_gradient((*p.lora)->b, true);
     }
@@ -183,7 +183,7 @@ void th_lora_freeze_base(th_module *m)
 
 void th_lora_remove_all(th_module *m)
 {
-    for (th_projection p = th_projections_of(m); th_projection_next_adapted(&p);) {
+    for (th_projection p = th_projections_begin(m); th_projection_next_adapted(&p);) {
         th_module *lora = &(*p.lora)->base;
         *p.lora = NULL;
         lora->part = false;
@@ -201,23 +201,23 @@ static bool add_bytes(int64_t *sum, int64_t rows, int64_t columns, th_dtype dtyp
 }
 
 /* Returns the bytes of all adapters. 0 if they overflow or have several types. */
-static size_t bytes_of_all(th_module *m, const th_lora_options *o, int64_t rank)
+static size_t adapter_bytes(th_module *m, const th_lora_options *o, int64_t rank)
 {
     const th_module *layer = NULL; /* whose A is counted */
     th_dtype dtype = TH_FLOAT32;
     int64_t sum = 0;
-    for (th_projection p = th_projections_of(m); th_projection_next(&p);) {
-        const choice c = choose(o, &p);
-        if (!c.own && !c.whole)
+    for (th_projection p = th_projections_begin(m); th_projection_next(&p);) {
+        const matched_patterns c = match_projection(o, &p);
+        if (!c.own && !c.joint)
             continue;
         if (sum > 0 && adapter_type(&p) != dtype)
             return 0;
         dtype = adapter_type(&p);
-        if (!(c.whole && p.owner == layer) && !add_bytes(&sum, rank, p.input, dtype))
+        if (!(c.joint && p.owner == layer) && !add_bytes(&sum, rank, p.input, dtype))
             return 0;
         if (!add_bytes(&sum, p.rows, rank, dtype))
             return 0;
-        layer = c.whole ? p.owner : layer;
+        layer = c.joint ? p.owner : layer;
     }
     return (uint64_t)sum > SIZE_MAX ? 0 : (size_t)sum;
 }
@@ -227,12 +227,12 @@ static th_status attach_all(th_module *m, const th_lora_options *o)
     const th_lora_setting setting = setting_of(o);
     const th_module *layer = NULL; /* whose A is shared */
     th_tensor *shared = NULL;
-    for (th_projection p = th_projections_of(m); th_projection_next(&p);) {
-        const choice c = choose(o, &p);
-        if (!c.own && !c.whole)
+    for (th_projection p = th_projections_begin(m); th_projection_next(&p);) {
+        const matched_patterns c = match_projection(o, &p);
+        if (!c.own && !c.joint)
             continue;
-        const bool first = c.whole && p.owner != layer;
-        const th_lora *l = th_lora_attach_to(&p, &setting, c.whole && !first ? shared : NULL);
+        const bool first = c.joint && p.owner != layer;
+        const th_lora *l = th_lora_attach_to(&p, &setting, c.joint && !first ? shared : NULL);
         if (l == NULL)
             return m->ctx->error;
         if (first) {
@@ -244,11 +244,11 @@ static th_status attach_all(th_module *m, const th_lora_options *o)
 }
 
 /* Draws each A once. Nothing can fail after the first random number, so a repeated attempt draws the same numbers. */
-static th_status draw_all(th_module *m)
+static th_status initialize_all(th_module *m)
 {
-    const th_tensor *drawn = NULL;
-    for (th_projection p = th_projections_of(m); th_projection_next_adapted(&p); drawn = (*p.lora)->a)
-        if ((*p.lora)->a != drawn && th_lora_draw(*p.lora) != TH_OK)
+    const th_tensor *initialized = NULL;
+    for (th_projection p = th_projections_begin(m); th_projection_next_adapted(&p); initialized = (*p.lora)->a)
+        if ((*p.lora)->a != initialized && th_lora_initialize(*p.lora) != TH_OK)
             return m->ctx->error;
     return TH_OK;
 }
@@ -262,10 +262,10 @@ th_status th_lora_attach(th_module *m, const th_lora_options *options)
     if (th_refuse_in_check(m->ctx, operation) != TH_OK || check_options(m->ctx, &given) != TH_OK ||
         check_tree(m, &given, &count) != TH_OK)
         return m->ctx->error;
-    m->ctx->expected_adapter_bytes = bytes_of_all(m, &given, setting_of(&given).rank);
+    m->ctx->expected_adapter_bytes = adapter_bytes(m, &given, setting_of(&given).rank);
     const th_status attached = attach_all(m, &given);
     m->ctx->expected_adapter_bytes = 0;
-    if (attached == TH_OK && draw_all(m) == TH_OK)
+    if (attached == TH_OK && initialize_all(m) == TH_OK)
         th_lora_freeze_base(m);
     else
         th_lora_remove_all(m);
@@ -277,7 +277,7 @@ th_status th_lora_attach(th_module *m, const th_lora_options *options)
 int64_t th_lora_count(const th_module *m)
 {
     int64_t count = 0;
-    for (th_projection p = th_projections_of(m); m && th_projection_next_adapted(&p);)
+    for (th_projection p = th_projections_begin(m); m && th_projection_next_adapted(&p);)
         count++;
     return count;
 }
@@ -286,7 +286,7 @@ bool th_lora_find(const th_module *m, int64_t index, th_lora_adapter *adapter)
 {
     if (m == NULL || index < 0)
         return false;
-    for (th_projection p = th_projections_of(m); th_projection_next_adapted(&p); index--) {
+    for (th_projection p = th_projections_begin(m); th_projection_next_adapted(&p); index--) {
         if (index > 0)
             continue;
         const th_lora *l = *p.lora;
@@ -311,8 +311,8 @@ th_status th_lora_detach(th_module *m)
     if (th_refuse_in_check(m->ctx, detach) != TH_OK)
         return m->ctx->error;
     int64_t count = 0;
-    for (th_projection p = th_projections_of(m); th_projection_next_adapted(&p); count++)
-        if (p.owner->state->entered > 0)
+    for (th_projection p = th_projections_begin(m); th_projection_next_adapted(&p); count++)
+        if (p.owner->state->running_forwards > 0)
             return th_fail(m->ctx, TH_ERROR_STATE, detach, "the forward of the %s with %s runs", p.owner->type, p.name);
     if (count == 0)
         return th_fail(m->ctx, TH_ERROR_STATE, detach, "%s has no adapter", m->type);

@@ -53,7 +53,7 @@ static th_tensor *fail_forward(th_module *m, th_tensor *x)
     return NULL;
 }
 
-void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t more)
+void *th_module_new_longer(th_context *ctx, const th_module_type *type, size_t more)
 {
     th_module *m = th_module_new(ctx, type->bytes + more, type->name, type->forward ? type->forward : fail_forward);
     if (m)
@@ -61,9 +61,9 @@ void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t 
     return m;
 }
 
-void *th_module_make(th_context *ctx, const th_module_type *type)
+void *th_module_new_of_type(th_context *ctx, const th_module_type *type)
 {
-    return th_module_make_longer(ctx, type, 0);
+    return th_module_new_longer(ctx, type, 0);
 }
 
 /* Returns the length of m's dotted name, with a dot at its end. */
@@ -76,7 +76,7 @@ static size_t full_name_length(const th_module *m)
 }
 
 /* Returns the length of the longest dotted name of a member below m, with its final 0. */
-static size_t longest_name(const th_module *m)
+static size_t longest_name_length(const th_module *m)
 {
     size_t longest = 0;
     for (const th_parameter *p = m->parameters; p; p = p->next) {
@@ -84,13 +84,13 @@ static size_t longest_name(const th_module *m)
         longest = length > longest ? length : longest;
     }
     for (const th_module *child = m->first; child; child = child->next) {
-        const size_t length = strlen(child->name) + 1 + longest_name(child);
+        const size_t length = strlen(child->name) + 1 + longest_name_length(child);
         longest = length > longest ? length : longest;
     }
     return longest;
 }
 
-static bool taken(const th_module *m, const char *name)
+static bool has_member(const th_module *m, const char *name)
 {
     for (const th_parameter *p = m->parameters; p; p = p->next)
         if (strcmp(p->name, name) == 0)
@@ -102,7 +102,7 @@ static bool taken(const th_module *m, const char *name)
 }
 
 /* Checks the name of a new member of m. below: the length of the longest name under the member. */
-static bool legal_name(const th_module *m, const char *name, size_t below, const char *operation)
+static bool check_member_name(const th_module *m, const char *name, size_t below, const char *operation)
 {
     if (name == NULL || name[0] == 0 || strchr(name, '.') || strlen(name) >= TH_NAME_SIZE)
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
@@ -114,7 +114,7 @@ static bool legal_name(const th_module *m, const char *name, size_t below, const
             "%s would never use \"%s\": its forward uses its own members only. Replace its ->forward first, or make "
             "a module of your own that has both as members",
             m->type, name);
-    else if (taken(m, name))
+    else if (has_member(m, name))
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "%s already has a member \"%s\"", m->type, name);
     else if (full_name_length(m) + strlen(name) + 1 + below > TH_FULL_NAME_SIZE)
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation,
@@ -175,7 +175,7 @@ th_module *th_module_add(th_module *m, const char *name, th_module *child)
                 child->name, child->parent->type);
         return NULL;
     }
-    if (!legal_name(m, name, longest_name(child), "module_add"))
+    if (!check_member_name(m, name, longest_name_length(child), "module_add"))
         return NULL;
     th_detach_object(m->ctx, child); /* from now on its parent frees it */
     strcpy(child->name, name);
@@ -221,7 +221,7 @@ static th_tensor *append_parameter(th_module *m, const char *name, th_tensor_imp
 static th_tensor *add_parameter(th_module *m, const char *name, th_shape shape, th_dtype dtype, bool adapter)
 {
     static const char operation[] = "module_add_parameter";
-    if (!th_module_usable(m, operation) || !legal_name(m, name, 0, operation))
+    if (!th_module_usable(m, operation) || !check_member_name(m, name, 0, operation))
         return NULL;
     th_tensor_impl *t = th_parameter_new(m->ctx, dtype, shape, adapter, operation);
     if (t == NULL)
@@ -248,7 +248,7 @@ th_tensor *th_module_tie_parameter(th_module *m, const char *name, th_tensor *pa
     if (!th_module_usable(m, "module_tie_parameter"))
         return NULL;
     th_tensor_impl *t = th_usable(parameter, m->ctx, "module_tie_parameter", "the parameter");
-    if (t == NULL || !legal_name(m, name, 0, "module_tie_parameter"))
+    if (t == NULL || !check_member_name(m, name, 0, "module_tie_parameter"))
         return NULL;
     if (!t->parameter) {
         th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_tie_parameter", "\"%s\" can only be tied to a parameter of a module",

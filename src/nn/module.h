@@ -49,10 +49,10 @@ struct th_module_state {
     size_t bytes;                     /* of the struct and this state */
     const th_module_type *type;       /* NULL for a module of the user's own */
     th_forward_function *own_forward; /* the forward that the module was made with */
-    int entered;                      /* number of forwards of this module that are running */
-    bool training_outside;            /* the context's training mode before the first of them */
+    int running_forwards;             /* number of forwards of this module that are running */
+    bool training_outside;            /* the context's training mode before the first of these forwards */
     bool finished;                    /* a complete library module: its forward uses only the members it has now */
-    bool hidden; /* functions that visit the parameters or find members by name pass over it and what is below it */
+    bool hidden; /* functions that visit parameters or find members by name skip the module and all modules below it */
     bool freed;  /* by th_module_free; the memory remains for error messages */
 };
 
@@ -63,17 +63,17 @@ typedef struct th_module_member {
 } th_module_member;
 
 /* Creates a library module: th_module_new with a type descriptor. */
-void *th_module_make(th_context *ctx, const th_module_type *type);
+void *th_module_new_of_type(th_context *ctx, const th_module_type *type);
 
-/* As th_module_make, with `more` bytes after the struct, for copies of arrays among the options. */
-void *th_module_make_longer(th_context *ctx, const th_module_type *type, size_t more);
+/* As th_module_new_of_type, with `more` bytes after the struct, for copies of arrays among the options. */
+void *th_module_new_longer(th_context *ctx, const th_module_type *type, size_t more);
 
-/* Ends a constructor. If an error is pending, frees m and returns NULL: constructors call functions without checking
- * each result, because those do nothing after the first error. Otherwise marks the members of m as parts, which are
- * freed with m only, and returns m. */
+/* Ends a constructor. If an error is pending, frees m and returns NULL. (Constructors do not check each result, because
+ * functions do nothing after the first error.) Otherwise marks the members of m as parts, which only m frees, and
+ * returns m. */
 th_module *th_module_finish(th_module *m);
 
-/* Adds a part to a library module that is complete already: an adapter. Errors: those of th_module_add. */
+/* Adds a part, such as an adapter, to a library module that is complete already. Errors: those of th_module_add. */
 th_module *th_module_add_part(th_module *m, const char *name, th_module *child);
 
 /* As th_module_add_parameter, with this type. The parameter is in a block of memory with other parameters of adapters. */
@@ -90,37 +90,37 @@ static inline bool th_module_is(const th_module *m, const th_module_type *type)
 }
 
 /* Returns whether the user set `attend` or `transform` although m never runs it: beginning m's forward is an error. */
-static inline bool th_module_misplaced(const th_module *m)
+static inline bool th_module_has_unused_function(const th_module *m)
 {
     const th_module_type *type = m->state->type;
     return type && ((m->attend && !type->attends) || (m->transform && !type->transforms));
 }
 
-/* Returns whether the user replaced m's forward, so that it must run instead of the library's, or give its error. False
- * while a forward of m runs: the replacement may call library functions on m itself. */
-static inline bool th_module_replaced(const th_module *m)
+/* Returns whether the user replaced m's forward, so that the replacement must run, or give its error. False while a
+ * forward of m runs, because the replacement may call library functions on m itself. */
+static inline bool th_module_is_replaced(const th_module *m)
 {
-    return (m->forward != m->state->own_forward || th_module_misplaced(m)) && m->state->entered == 0;
+    return (m->forward != m->state->own_forward || th_module_has_unused_function(m)) && m->state->running_forwards == 0;
 }
 
 /* Returns whether the user set m's `attend` or `transform`, so that it must run. False while a function of m runs. */
-static inline bool th_module_attends(const th_module *m)
+static inline bool th_module_runs_user_attend(const th_module *m)
 {
-    return m->attend && m->state->entered == 0;
+    return m->attend && m->state->running_forwards == 0;
 }
-static inline bool th_module_transforms(const th_module *m)
+static inline bool th_module_runs_user_transform(const th_module *m)
 {
-    return m->transform && m->state->entered == 0;
+    return m->transform && m->state->running_forwards == 0;
 }
-/* As th_module_transforms, in the forward of m: false in a call from the user's function. */
-static inline bool th_module_runs_transform(const th_module *m)
+/* As th_module_runs_user_transform, in the forward of m: false in a call from the user's function. */
+static inline bool th_module_forward_runs_transform(const th_module *m)
 {
-    return m->transform && m->state->entered == 1;
+    return m->transform && m->state->running_forwards == 1;
 }
 
 /* Returns false, with the error stored, if m's forward was replaced but cannot run here. why: the end of the
  * message. */
-bool th_module_not_replaced(const th_module *m, const char *operation, const char *why);
+bool th_module_check_not_replaced(const th_module *m, const char *operation, const char *why);
 
 /* As th_module_begin, for a function of one type of module, such as th_attend. Also returns false, with no scope open,
  * if m has another type. kind: the expected kind of module, for the message. */
@@ -137,7 +137,7 @@ void th_module_destroy(th_module *m);
 const char *th_module_name_below(const th_module *m, const th_module *above, char *name);
 
 /* Returns the module after m in the tree below root, parents before children, without hidden ones; NULL at the end. */
-const th_module *th_module_after(const th_module *m, const th_module *root);
+const th_module *th_module_next(const th_module *m, const th_module *root);
 
 /* Returns whether th_module_store can store the iterator's parameter: only th_dense and th_embedding read it. */
 TH_PRIVATE_API bool th_module_can_store(const th_parameter_iterator *p);

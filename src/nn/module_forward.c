@@ -25,18 +25,18 @@ bool th_module_is_training(const th_module *m)
 }
 
 /* Undoes th_module_begin. The context's training mode is restored unless the forward has set another one. */
-static void leave(void *module)
+static void leave_forward(void *module)
 {
     th_module *m = module;
-    const bool inside = m->state->training_outside && !is_pinned(m);
-    if (--m->state->entered == 0 && m->ctx->training == inside)
+    const bool training_inside = m->state->training_outside && !is_pinned(m);
+    if (--m->state->running_forwards == 0 && m->ctx->training == training_inside)
         m->ctx->training = m->state->training_outside;
 }
 
 /* Returns false, with the error stored, if the user set a function that m never runs. */
 static bool check_functions(const th_module *m)
 {
-    if (!th_module_misplaced(m))
+    if (!th_module_has_unused_function(m))
         return true;
     th_fail(m->ctx, TH_ERROR_ARGUMENT, "module_forward", "%s never runs ->%s: set another function", m->type,
             m->attend && !m->state->type->attends ? "attend" : "transform");
@@ -50,13 +50,13 @@ bool th_module_begin(th_module *m)
     /* The scope's name is relative to the nearest ancestor that runs. A list does not run while its members are called
      * one by one. */
     const th_module *above = m->parent;
-    while (above && above->state->entered == 0)
+    while (above && above->state->running_forwards == 0)
         above = above->parent;
     char name[TH_FULL_NAME_SIZE];
     th_module_name_below(m, above, name);
-    if (!th_scope_open(m->ctx, name, m, leave))
+    if (!th_scope_open(m->ctx, name, m, leave_forward))
         return false;
-    if (m->state->entered++ == 0) {
+    if (m->state->running_forwards++ == 0) {
         m->state->training_outside = m->ctx->training;
         m->ctx->training = th_module_is_training(m);
     }
@@ -74,9 +74,9 @@ bool th_module_begin_as(th_module *m, const th_module_type *type, const char *op
     return false;
 }
 
-bool th_module_not_replaced(const th_module *m, const char *operation, const char *why)
+bool th_module_check_not_replaced(const th_module *m, const char *operation, const char *why)
 {
-    if (th_module_replaced(m))
+    if (th_module_is_replaced(m))
         th_fail(m->ctx, TH_ERROR_ARGUMENT, operation, "the forward of %s (%s) was replaced and cannot run here: %s",
                 m->name[0] ? m->name : "the module", m->type, why);
     return !th_failed(m->ctx);
@@ -110,10 +110,10 @@ th_tensor *th_module_forward(th_module *m, th_tensor *x)
     if (!th_module_begin(m))
         return NULL;
     th_context *ctx = m->ctx;
-    const th_depths around = ctx->outer_depths;
+    const th_depths outer = ctx->outer_depths;
     ctx->outer_depths = (th_depths){ctx->scope_depth, ctx->no_grad_depth};
     th_tensor *y = m->forward(m, x);
-    ctx->outer_depths = around;
+    ctx->outer_depths = outer;
     return th_module_end(m, y);
 }
 
@@ -122,8 +122,8 @@ th_tensor *th_module_evaluate(th_module *m, th_tensor *x)
     if (!th_module_usable(m, "module_evaluate"))
         return NULL;
     th_context *ctx = m->ctx;
-    const th_mode before = th_mode_evaluate(ctx);
+    const th_mode previous = th_mode_evaluate(ctx);
     th_tensor *y = th_module_forward(m, x);
-    th_mode_restore(ctx, before);
+    th_mode_restore(ctx, previous);
     return y;
 }

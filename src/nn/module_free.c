@@ -30,11 +30,11 @@ void th_module_destroy(th_module *m)
     th_quarantine(ctx, m, m->state->bytes);
 }
 
-static bool running(const th_module *m)
+static bool is_running(const th_module *m)
 {
-    bool found = m->state->entered > 0;
+    bool found = m->state->running_forwards > 0;
     for (const th_module *child = m->first; child && !found; child = child->next)
-        found = running(child);
+        found = is_running(child);
     return found;
 }
 
@@ -50,9 +50,9 @@ void th_module_free(th_module *m)
         th_fail(m->ctx, TH_ERROR_STATE, "module_free", "%s is part of %s, which frees it", m->name, m->parent->type);
         return;
     }
-    if (running(m) && th_failed(m->ctx)) /* after an error, scopes of earlier forwards may still be open */
+    if (is_running(m) && th_failed(m->ctx)) /* after an error, scopes of earlier forwards may still be open */
         th_scopes_close(m->ctx);
-    if (running(m)) {
+    if (is_running(m)) {
         th_fail(m->ctx, TH_ERROR_STATE, "module_free",
                 "%s cannot be freed while its forward runs (th_tape_clear ends a forward that returned before "
                 "th_module_end)",

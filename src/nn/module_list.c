@@ -13,7 +13,7 @@ static const th_module_type list_type = {.name = "module_list", .bytes = sizeof(
 
 th_module *th_module_list_new(th_context *ctx)
 {
-    return th_module_make(ctx, &list_type);
+    return th_module_new_of_type(ctx, &list_type);
 }
 
 static bool usable_list(const th_module *list, const char *operation)

@@ -20,11 +20,11 @@ const char *th_module_name_below(const th_module *m, const th_module *above, cha
     size_t end = length - 1;
     name[end] = 0;
     for (const th_module *n = m; n != above && n->parent; n = n->parent) {
-        const size_t own = strlen(n->name);
-        memcpy(name + end - own, n->name, own);
-        if (end > own) {
-            name[end - own - 1] = '.';
-            end -= own + 1;
+        const size_t own_length = strlen(n->name);
+        memcpy(name + end - own_length, n->name, own_length);
+        if (end > own_length) {
+            name[end - own_length - 1] = '.';
+            end -= own_length + 1;
         }
     }
     return name;
@@ -47,18 +47,18 @@ bool th_name_ends_with(const char *name, const char *end)
 /* -- every parameter -- */
 
 /* Returns the first module from m on, among children of the same parent, that is not hidden. */
-static const th_module *visible(const th_module *m)
+static const th_module *first_visible(const th_module *m)
 {
     while (m && m->state->hidden)
         m = m->next;
     return m;
 }
 
-const th_module *th_module_after(const th_module *m, const th_module *root)
+const th_module *th_module_next(const th_module *m, const th_module *root)
 {
-    const th_module *next = visible(m->first);
+    const th_module *next = first_visible(m->first);
     for (; next == NULL && m != root; m = m->parent)
-        next = visible(m->next);
+        next = first_visible(m->next);
     return next;
 }
 
@@ -68,9 +68,9 @@ th_parameter_iterator th_module_parameters(const th_module *m)
 }
 
 /* Returns whether p is the first use of its tensor in the tree: tied parameters are visited once. */
-static bool comes_first(const th_module *root, const th_parameter *p)
+static bool is_first_use(const th_module *root, const th_parameter *p)
 {
-    for (const th_module *m = root; m; m = th_module_after(m, root))
+    for (const th_module *m = root; m; m = th_module_next(m, root))
         for (const th_parameter *q = m->parameters; q; q = q->next)
             if (q->tensor == p->tensor)
                 return q == p;
@@ -84,13 +84,13 @@ bool th_parameter_next(th_parameter_iterator *it)
     while (it->module) {
         const th_parameter *p = it->parameter;
         if (p == NULL) {
-            it->module = th_module_after(it->module, it->root);
+            it->module = th_module_next(it->module, it->root);
             it->parameter = it->module ? it->module->parameters : NULL;
             continue;
         }
         it->parameter = p->next;
         const th_parameter_entry *entry = th_parameter_entry_of(th_tensor_impl_of(p->tensor));
-        if (entry && entry->owners > 1 && !comes_first(it->root, p))
+        if (entry && entry->owners > 1 && !is_first_use(it->root, p))
             continue;
         it->tensor = p->tensor;
         th_module_name_below(it->module, it->root, it->name);
@@ -104,15 +104,15 @@ bool th_parameter_next(th_parameter_iterator *it)
 
 /* -- by name -- */
 
-/* Follows all parts of a dotted name except the last. Returns the module it reaches, or NULL, and sets *name to the
- * last part. */
-static const th_module *descend(const th_module *m, const char **name)
+/* Follows a dotted name up to its last dot. Returns the module there, or NULL, and sets *name to the name after the
+ * dot. */
+static const th_module *find_parent(const th_module *m, const char **name)
 {
     for (const char *dot = strchr(*name, '.'); m && dot; dot = strchr(*name, '.')) {
         const size_t length = (size_t)(dot - *name);
-        const th_module *child = visible(m->first);
+        const th_module *child = first_visible(m->first);
         while (child && (strncmp(child->name, *name, length) != 0 || child->name[length] != 0))
-            child = visible(child->next);
+            child = first_visible(child->next);
         m = child;
         *name = dot + 1;
     }
@@ -123,7 +123,7 @@ th_tensor *th_module_find_parameter(const th_module *m, const char *name)
 {
     if (m == NULL || name == NULL)
         return NULL;
-    m = descend(m, &name);
+    m = find_parent(m, &name);
     for (const th_parameter *p = m ? m->parameters : NULL; p; p = p->next)
         if (strcmp(p->name, name) == 0)
             return p->tensor;
@@ -136,7 +136,7 @@ th_module *th_module_find(th_module *m, const char *name)
         return NULL;
     if (name[0] == 0)
         return m;
-    const th_module *above = descend(m, &name);
+    const th_module *above = find_parent(m, &name);
     for (th_module *child = above ? above->first : NULL; child; child = child->next)
         if (strcmp(child->name, name) == 0 && !child->state->hidden)
             return child;

@@ -9,7 +9,8 @@
 
 enum { OPTION_TEXT = TH_FULL_NAME_SIZE + 2 * TH_NAME_SIZE };
 
-/* Visits all options of a tree: first what each module is, then whether it is pinned to evaluation, then those of its type. */
+/* Visits all options of a tree. For each module: its type, whether it is pinned to evaluation, then the options of its
+ * type. */
 typedef struct option_walk {
     const th_module *root, *m;
     int next; /* the option of m */
@@ -21,25 +22,25 @@ static option_walk options_of(const th_module *root)
 }
 
 /* Returns the value of a module's option as a fact without a name. */
-static th_fact value_of(const th_module *m, const th_module_option *option)
+static th_fact option_value(const th_module *m, const th_module_option *option)
 {
-    const char *at = (const char *)m + option->offset;
+    const char *address = (const char *)m + option->offset;
     th_fact fact = {.kind = option->kind == TH_OPTION_REAL ? TH_FACT_REAL : TH_FACT_INTEGER};
     bool flag;
     int choice;
     switch (option->kind) {
     case TH_OPTION_REAL:
-        memcpy(&fact.real, at, sizeof fact.real);
+        memcpy(&fact.real, address, sizeof fact.real);
         break;
     case TH_OPTION_INTEGER:
-        memcpy(&fact.integer, at, sizeof fact.integer);
+        memcpy(&fact.integer, address, sizeof fact.integer);
         break;
     case TH_OPTION_FLAG:
-        memcpy(&flag, at, sizeof flag);
+        memcpy(&flag, address, sizeof flag);
         fact.integer = flag;
         break;
     case TH_OPTION_CHOICE:
-        memcpy(&choice, at, sizeof choice);
+        memcpy(&choice, address, sizeof choice);
         fact.integer = choice;
         break;
     }
@@ -61,11 +62,11 @@ static const th_module *next_option(option_walk *walk, th_fact *fact)
         }
         const th_module_option *option = i == 1 ? &evaluation : options ? &options[i - 2] : NULL;
         if (option && option->name) {
-            *fact = value_of(m, option);
+            *fact = option_value(m, option);
             fact->name = option->name;
             return m;
         }
-        walk->m = th_module_after(m, walk->root);
+        walk->m = th_module_next(m, walk->root);
         walk->next = 0;
     }
     return NULL;

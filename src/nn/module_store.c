@@ -9,7 +9,7 @@
 static const char operation[] = "module_store";
 
 /* Returns whether the operations of the module read its two-dimensional parameters through th_dense or th_embedding. */
-static bool reads_storage(const th_module *m)
+static bool reads_storage_types(const th_module *m)
 {
     static const char *const types[] = {"dense", "embedding", "multi_head_attention"};
     for (size_t i = 0; m->state->type && i < sizeof types / sizeof *types; i++)
@@ -20,16 +20,16 @@ static bool reads_storage(const th_module *m)
 
 bool th_module_can_store(const th_parameter_iterator *p)
 {
-    return th_ndim(p->tensor) == 2 && reads_storage(p->module);
+    return th_ndim(p->tensor) == 2 && reads_storage_types(p->module);
 }
 
 /* Returns the type that the iterator's parameter will have. */
-static th_dtype type_after(const th_parameter_iterator *p, th_dtype dtype)
+static th_dtype new_type_of(const th_parameter_iterator *p, th_dtype dtype)
 {
-    const th_dtype now = th_dtype_of(p->tensor);
+    const th_dtype current = th_dtype_of(p->tensor);
     if (th_is_storage(dtype))
-        return th_module_can_store(p) && !th_requires_gradient(p->tensor) ? dtype : now;
-    return th_is_storage(now) ? dtype : now;
+        return th_module_can_store(p) && !th_requires_gradient(p->tensor) ? dtype : current;
+    return th_is_storage(current) ? dtype : current;
 }
 
 /* Checks the weights, and marks the blocks that lose one. */
@@ -38,15 +38,15 @@ static th_status mark_blocks(th_module *m, th_dtype dtype)
     int64_t weights = 0, frozen = 0;
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         const th_tensor_impl *t = th_tensor_impl_of(p.tensor);
-        const th_dtype after = type_after(&p, dtype);
+        const th_dtype new_type = new_type_of(&p, dtype);
         weights += th_module_can_store(&p);
         frozen += th_module_can_store(&p) && !t->requires_gradient;
-        if (after == t->dtype)
+        if (new_type == t->dtype)
             continue;
-        if (th_parameter_bytes(t, after) == 0 && th_tensor_numel(t) > 0)
+        if (th_parameter_bytes(t, new_type) == 0 && th_tensor_numel(t) > 0)
             return th_fail(m->ctx, TH_ERROR_SHAPE, operation,
                            "%s is %s: the last size must be a multiple of %d to be stored as %s", p.name,
-                           TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS, th_dtype_name(after));
+                           TH_SIZES_TEXT(t->ndim, t->size), TH_BLOCK_NUMBERS, th_dtype_name(new_type));
         th_parameter_entry_of(t)->block->moving_out = true;
     }
     if (th_is_storage(dtype) && frozen == 0)
@@ -55,7 +55,7 @@ static th_status mark_blocks(th_module *m, th_dtype dtype)
     return TH_OK;
 }
 
-static bool moves(const th_tensor_impl *t)
+static bool must_move(const th_tensor_impl *t)
 {
     return th_parameter_entry_of(t)->block->moving_out;
 }
@@ -63,20 +63,21 @@ static bool moves(const th_tensor_impl *t)
 /* Reserves memory for every parameter in a marked block: exactly as much as they need. */
 static th_status reserve_all(th_module *m, th_dtype dtype)
 {
-    size_t left[TH_DTYPE_COUNT] = {0};
+    size_t remaining_bytes[TH_DTYPE_COUNT] = {0};
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);)
-        if (moves(th_tensor_impl_of(p.tensor)))
-            left[type_after(&p, dtype)] += th_parameter_bytes(th_tensor_impl_of(p.tensor), type_after(&p, dtype));
+        if (must_move(th_tensor_impl_of(p.tensor)))
+            remaining_bytes[new_type_of(&p, dtype)] +=
+                th_parameter_bytes(th_tensor_impl_of(p.tensor), new_type_of(&p, dtype));
     for (th_parameter_iterator p = th_module_parameters(m); th_parameter_next(&p);) {
         th_tensor_impl *t = th_tensor_impl_of(p.tensor);
-        const th_dtype after = type_after(&p, dtype);
-        if (!moves(t))
+        const th_dtype new_type = new_type_of(&p, dtype);
+        if (!must_move(t))
             continue;
         if (th_tensor_in_use(t))
             return th_fail(m->ctx, TH_ERROR_STATE, operation, "the tape still uses %s: th_tape_clear first", p.name);
-        if (th_parameter_reserve(t, after, left[after], operation) != TH_OK)
+        if (th_parameter_reserve(t, new_type, remaining_bytes[new_type], operation) != TH_OK)
             return m->ctx->error;
-        left[after] -= th_parameter_bytes(t, after);
+        remaining_bytes[new_type] -= th_parameter_bytes(t, new_type);
     }
     return TH_OK;
 }

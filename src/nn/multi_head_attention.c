@@ -82,7 +82,7 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     return check_scores(ctx, &o->scores, key_width / heads);
 }
 
-static void destroy(th_module *m)
+static void release_options(th_module *m)
 {
     th_score_options_release(m->ctx, &((th_attention_layer *)m)->scores);
 }
@@ -92,7 +92,7 @@ static bool is_square(const th_input_projection *p, int64_t width)
     return p->input == width && p->rows == width;
 }
 
-static th_tensor *xavier_parameter(th_attention_layer *l, const char *name, int64_t rows, int64_t columns)
+static th_tensor *add_xavier_parameter(th_attention_layer *l, const char *name, int64_t rows, int64_t columns)
 {
     th_tensor *weight = th_module_add_parameter(&l->base, name, TH_SHAPE(rows, columns));
     return weight && th_fill_xavier_uniform(weight, 1) == TH_OK ? weight : NULL;
@@ -110,11 +110,11 @@ static void add_members(th_attention_layer *l, int64_t width, const th_multi_hea
     th_context *ctx = l->base.ctx;
     const bool packed = is_square(&l->query, width) && is_square(&l->key, width) && is_square(&l->value, width);
     if (packed) {
-        l->in_proj_weight = xavier_parameter(l, "in_proj_weight", 3 * width, width);
+        l->in_proj_weight = add_xavier_parameter(l, "in_proj_weight", 3 * width, width);
     } else {
-        l->query.weight = xavier_parameter(l, "q_proj_weight", l->query.rows, l->query.input);
-        l->key.weight = xavier_parameter(l, "k_proj_weight", l->key.rows, l->key.input);
-        l->value.weight = xavier_parameter(l, "v_proj_weight", l->value.rows, l->value.input);
+        l->query.weight = add_xavier_parameter(l, "q_proj_weight", l->query.rows, l->query.input);
+        l->key.weight = add_xavier_parameter(l, "k_proj_weight", l->key.rows, l->key.input);
+        l->value.weight = add_xavier_parameter(l, "v_proj_weight", l->value.rows, l->value.input);
     }
     if (!o->no_bias)
         l->in_proj_bias = th_module_add_parameter(&l->base, "in_proj_bias", TH_SHAPE(l->value.begin + l->value.rows));
@@ -137,7 +137,7 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
     const th_multi_head_attention_options given = options ? *options : (th_multi_head_attention_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
-    th_attention_layer *l = th_module_make(ctx, &th_attention_type);
+    th_attention_layer *l = th_module_new_of_type(ctx, &th_attention_type);
     if (l == NULL)
         return NULL;
     const int64_t key_width = given.key_width ? given.key_width : width,
@@ -147,7 +147,7 @@ th_module *th_multi_head_attention_new(th_context *ctx, int64_t width, int64_t h
     l->dropout = given.dropout;
     l->scale = given.scale;
     l->scores = given.scores;
-    l->base.destroy = destroy;
+    l->base.destroy = release_options;
     if (th_score_options_copy(ctx, &l->scores, l->base.type) != TH_OK)
         return th_module_finish(&l->base); /* releases l */
     l->query.input = given.query_input ? given.query_input : width;

@@ -15,7 +15,7 @@ typedef struct sinusoids {
     th_tensor *table; /* (length, E) in float64, converted at each use, because the model's type may change */
 } sinusoids;
 
-static void destroy(th_module *m)
+static void free_table(th_module *m)
 {
     th_tensor_free(((sinusoids *)m)->table);
 }
@@ -28,7 +28,7 @@ static th_tensor *sinusoids_forward(th_module *m, th_tensor *positions)
 static const th_module_type sinusoids_type = {
     .name = "sinusoidal_positions", .bytes = sizeof(sinusoids), .forward = sinusoids_forward};
 
-static void fill(double *table, int64_t length, int64_t width)
+static void fill_sinusoids(double *table, int64_t length, int64_t width)
 {
     for (int64_t i = 0; i < width; i += 2) {
         const double frequency = th_scalar_pow(10000, -(double)i / (double)width);
@@ -43,22 +43,22 @@ static void fill(double *table, int64_t length, int64_t width)
 
 static th_module *sinusoids_new(th_context *ctx, int64_t length, int64_t width)
 {
-    sinusoids *s = th_module_make(ctx, &sinusoids_type);
+    sinusoids *s = th_module_new_of_type(ctx, &sinusoids_type);
     if (s == NULL)
         return NULL;
-    s->base.destroy = destroy;
+    s->base.destroy = free_table;
     const th_tensor_impl *table =
         th_tensor_new(ctx, TH_FLOAT64, 2, (const int64_t[]){length, width}, true, s->base.type);
     s->table = th_handle_of(table);
     if (table && !ctx->options.shapes_only)
-        fill(th_tensor_data(table), length, width);
+        fill_sinusoids(th_tensor_data(table), length, width);
     return th_module_finish(&s->base);
 }
 
 /* -- as a member of a model -- */
 
-void th_positions_add(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
-                      int64_t width)
+void th_positions_add_member(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
+                             int64_t width)
 {
     th_context *ctx = model->ctx;
     p->length = length;
@@ -109,12 +109,12 @@ th_status th_positions_check(const th_positions *p, const th_module *model, cons
     return positions ? check_positions(model, &a, what, positions) : TH_OK;
 }
 
-th_tensor *th_positions_add_to(const th_positions *p, th_tensor *x, th_tensor *positions)
+th_tensor *th_positions_apply(const th_positions *p, th_tensor *x, th_tensor *positions)
 {
     if (p->table == NULL || x == NULL)
         return x;
     th_tensor *rows;
-    if (th_module_replaced(p->member)) {
+    if (th_module_is_replaced(p->member)) {
         if (positions == NULL)
             positions = th_arange(p->member->ctx, TH_INT64, 0, (double)th_size(x, 1), 1);
         rows = th_module_forward(p->member, positions);
@@ -147,9 +147,9 @@ th_tensor *th_positions_in_documents(const th_module *model, th_tensor *document
     for (int64_t row = 0; position && row < rows; row++) {
         const char *number = (const char *)numbers.data + (last > 0 ? row * numbers.stride[0] : 0) * size;
         for (int64_t t = 0; t < count; t++, number += stride * size) {
-            const bool begins = t == 0 || th_integer_load(numbers.dtype, number) !=
-                                              th_integer_load(numbers.dtype, number - stride * size);
-            position[row * count + t] = begins ? 0 : position[row * count + t - 1] + 1;
+            const bool starts_document = t == 0 || th_integer_load(numbers.dtype, number) !=
+                                                       th_integer_load(numbers.dtype, number - stride * size);
+            position[row * count + t] = starts_document ? 0 : position[row * count + t - 1] + 1;
         }
     }
     return th_handle_of(result);

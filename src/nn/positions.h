@@ -10,16 +10,16 @@ typedef struct th_positions {
     int64_t length;
 } th_positions;
 
-/* Adds a position embedding to the model under this name (none for TH_POSITIONS_NONE). After a failure the error is
- * pending. */
-void th_positions_add(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
-                      int64_t width);
+/* Adds a module of position embeddings to the model under this name; nothing for TH_POSITIONS_NONE. After a failure the
+ * error is pending. */
+void th_positions_add_member(th_positions *p, th_module *model, const char *name, th_position_kind kind, int64_t length,
+                             int64_t width);
 /* Checks that the tokens are indices (B, T) with T <= p->length, and that positions are indices (T) or (B, T), or NULL.
  * what: "tokens", for the message. */
 th_status th_positions_check(const th_positions *p, const th_module *model, const char *what, th_tensor *tokens,
                              th_tensor *positions);
 /* Returns x (B, T, E) plus the embeddings of positions (T) or (B, T). NULL: 0 .. T - 1. */
-th_tensor *th_positions_add_to(const th_positions *p, th_tensor *x, th_tensor *positions);
+th_tensor *th_positions_apply(const th_positions *p, th_tensor *x, th_tensor *positions);
 /* Returns the position of each token in its document, int64 of the shape of documents, (T) or (B, T)
  * (th_mask.documents). NULL with the error stored. */
 th_tensor *th_positions_in_documents(const th_module *model, th_tensor *documents);

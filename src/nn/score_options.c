@@ -7,12 +7,12 @@
 #include "tensor/context.h"
 #include "tensor/memory.h"
 
-static size_t bytes_of(const th_rotary_scaling *s)
+static size_t factor_bytes(const th_rotary_scaling *s)
 {
     return 2 * (size_t)s->n_factors * sizeof(double);
 }
 
-static void forget(th_rotary_scaling *s)
+static void clear_factors(th_rotary_scaling *s)
 {
     s->short_factor = s->long_factor = NULL;
     s->n_factors = 0;
@@ -23,13 +23,13 @@ th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const
     th_rotary_scaling *s = &scores->rotary_scaling;
     const bool given = s->short_factor && s->long_factor && s->n_factors > 0 && s->n_factors <= INT32_MAX;
     if (!scores->rotary || s->kind != TH_ROTARY_LONGROPE || !given) {
-        forget(s);
+        clear_factors(s);
         return TH_OK;
     }
-    const size_t bytes = bytes_of(s), half = bytes / 2;
+    const size_t bytes = factor_bytes(s), half = bytes / 2;
     double *copy = th_allocate(ctx, bytes);
     if (copy == NULL) {
-        forget(s);
+        clear_factors(s);
         return th_fail_memory(ctx, operation, bytes);
     }
     memcpy(copy, s->short_factor, half);
@@ -39,17 +39,17 @@ th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const
     return TH_OK;
 }
 
-bool th_score_factors_on_tape(th_context *ctx, th_rotary_scaling *scaling, const char *operation)
+bool th_score_factors_copy_to_tape(th_context *ctx, th_rotary_scaling *scaling, const char *operation)
 {
     if (scaling->n_factors == 0 || th_failed(ctx))
         return !th_failed(ctx);
     th_tape *tape = th_tape_of(ctx, operation);
-    double *copy = tape ? th_bump_allocate(ctx, &tape->records, bytes_of(scaling)) : NULL;
+    double *copy = tape ? th_bump_allocate(ctx, &tape->records, factor_bytes(scaling)) : NULL;
     if (copy == NULL) {
-        th_fail_memory(ctx, operation, bytes_of(scaling));
+        th_fail_memory(ctx, operation, factor_bytes(scaling));
         return false;
     }
-    memcpy(copy, scaling->short_factor, bytes_of(scaling)); /* the long factors follow the short ones */
+    memcpy(copy, scaling->short_factor, factor_bytes(scaling)); /* the long factors follow the short ones */
     scaling->short_factor = copy;
     scaling->long_factor = copy + scaling->n_factors;
     return true;
@@ -58,6 +58,6 @@ bool th_score_factors_on_tape(th_context *ctx, th_rotary_scaling *scaling, const
 void th_score_options_release(th_context *ctx, th_score_options *scores)
 {
     th_rotary_scaling *s = &scores->rotary_scaling;
-    th_release(ctx, (void *)(uintptr_t)s->short_factor, bytes_of(s));
-    forget(s);
+    th_release(ctx, (void *)(uintptr_t)s->short_factor, factor_bytes(s));
+    clear_factors(s);
 }

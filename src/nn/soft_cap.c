@@ -19,8 +19,8 @@ th_tensor *th_soft_capped(th_tensor *logits, double cap)
     return cap == 0 ? logits : th_scale(th_tanh(th_scale(logits, 1 / cap)), cap);
 }
 
-static th_tensor *whole_loss(th_tensor *x, th_tensor *weight, double cap, th_tensor *targets,
-                             const th_cross_entropy_options *options)
+static th_tensor *capped_loss(th_tensor *x, th_tensor *weight, double cap, th_tensor *targets,
+                              const th_cross_entropy_options *options)
 {
     return th_cross_entropy(th_soft_capped(th_dense(x, weight, NULL), cap), targets, options);
 }
@@ -28,10 +28,10 @@ static th_tensor *whole_loss(th_tensor *x, th_tensor *weight, double cap, th_ten
 /* Returns whether targets are (B, T) for x (B, T, E). */
 static bool targets_fit(th_tensor *x, th_tensor *targets)
 {
-    const th_shape shape = th_shape_of(x), own = th_shape_of(targets);
-    bool fit = own.ndim == shape.ndim - 1;
-    for (int i = 0; i < own.ndim && fit; i++)
-        fit = own.size[i] == shape.size[i];
+    const th_shape shape = th_shape_of(x), target_shape = th_shape_of(targets);
+    bool fit = target_shape.ndim == shape.ndim - 1;
+    for (int i = 0; i < target_shape.ndim && fit; i++)
+        fit = target_shape.size[i] == shape.size[i];
     return fit;
 }
 
@@ -41,14 +41,14 @@ th_tensor *th_soft_capped_cross_entropy(th_tensor *x, th_tensor *weight, double 
     if (x == NULL || !th_usable(targets, th_context_of(x), "soft_capped_cross_entropy", "targets"))
         return NULL;
     th_context *ctx = th_context_of(x);
-    const int64_t width = th_size(x, -1), fitting = CHUNK_LOGITS / th_size(weight, 0);
-    const int64_t count = th_numel(targets), rows = fitting > LEAST_ROWS ? fitting : LEAST_ROWS;
-    if (count <= rows || !targets_fit(x, targets)) /* whole_loss says what is wrong */
-        return whole_loss(x, weight, cap, targets, options);
-    th_cross_entropy_options part = options ? *options : (th_cross_entropy_options){0};
-    if (part.normalizer == 0) {
-        const int64_t counted = th_target_count(targets, &part);
-        part.normalizer = counted > 0 ? (double)counted : 1; /* the loss is 0 without counted targets */
+    const int64_t width = th_size(x, -1), rows_per_chunk = CHUNK_LOGITS / th_size(weight, 0);
+    const int64_t count = th_numel(targets), rows = rows_per_chunk > LEAST_ROWS ? rows_per_chunk : LEAST_ROWS;
+    if (count <= rows || !targets_fit(x, targets)) /* capped_loss reports targets that do not fit */
+        return capped_loss(x, weight, cap, targets, options);
+    th_cross_entropy_options chunk_options = options ? *options : (th_cross_entropy_options){0};
+    if (chunk_options.normalizer == 0) {
+        const int64_t counted = th_target_count(targets, &chunk_options);
+        chunk_options.normalizer = counted > 0 ? (double)counted : 1; /* the loss is 0 without counted targets */
     }
     x = th_reshape(x, TH_SHAPE(count, width));
     targets = th_reshape(targets, TH_SHAPE(count));
@@ -57,7 +57,7 @@ th_tensor *th_soft_capped_cross_entropy(th_tensor *x, th_tensor *weight, double 
         const int64_t end = first + rows < count ? first + rows : count;
         th_tensor *chunk = th_slice(x, 0, first, end, 1), *target = th_slice(targets, 0, first, end, 1);
         th_scope_begin_recomputed(ctx, NULL);
-        th_tensor *loss = th_scope_end(ctx, whole_loss(chunk, weight, cap, target, &part));
+        th_tensor *loss = th_scope_end(ctx, capped_loss(chunk, weight, cap, target, &chunk_options));
         sum = sum ? th_add(sum, loss) : loss;
     }
     return sum;

@@ -46,7 +46,7 @@ static th_tensor *embed(const transformer *t, const side *s, const char *what, t
     th_tensor *x = th_module_forward(s->embedding, tokens);
     if (!t->options.no_embedding_scale)
         x = th_scale(x, sqrt((double)t->options.width));
-    x = th_positions_add_to(&s->positions, x, positions);
+    x = th_positions_apply(&s->positions, x, positions);
     if (x)
         th_set_axes(x, "BTE");
     return th_dropout(x, t->options.embedding_dropout);
@@ -60,8 +60,8 @@ static th_tensor *encode(const transformer *t, th_tensor *source, th_tensor *sou
 }
 
 /* Returns the input of the classifier, (B, T, E). */
-static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *memory,
-                         const th_transformer_decode_options *given)
+static th_tensor *hidden_states(const transformer *t, th_tensor *target, th_tensor *memory,
+                                const th_transformer_decode_options *given)
 {
     const th_mask causal = {.causal = TH_CAUSAL_TOP_LEFT, .positions = given->cache ? given->positions : NULL};
     const th_mask memory_mask = {.valid_lengths = given->memory_lengths};
@@ -76,29 +76,30 @@ static th_tensor *hidden(const transformer *t, th_tensor *target, th_tensor *mem
 }
 
 /* Returns whether the classifier must run as a module: its forward was replaced, or it has an adapter. */
-static bool runs_output(const transformer *t)
+static bool runs_output_module(const transformer *t)
 {
-    return t->output && (th_module_replaced(t->output) || th_lora_runs(((const th_dense_layer *)t->output)->lora));
+    return t->output &&
+           (th_module_is_replaced(t->output) || th_lora_is_active(((const th_dense_layer *)t->output)->lora));
 }
 
-static th_tensor *logits_of(const transformer *t, th_tensor *hidden)
+static th_tensor *logits_of(const transformer *t, th_tensor *x)
 {
-    th_tensor *logits = runs_output(t) ? th_module_forward(t->output, hidden) : th_dense(hidden, t->classifier, NULL);
+    th_tensor *logits = runs_output_module(t) ? th_module_forward(t->output, x) : th_dense(x, t->classifier, NULL);
     return logits ? th_set_axes(logits, th_ndim(logits) == 3 ? "BTV" : "BV") : NULL;
 }
 
 /* Begins a function that runs the model. It would not run a replaced forward, so a replaced forward is an error. */
-static bool begin(th_module *model, const char *operation)
+static bool begin_function(th_module *model, const char *operation)
 {
     return th_module_usable(model, operation) &&
            (!th_module_is(model, &transformer_type) ||
-            th_module_not_replaced(model, operation, "only th_module_forward runs it")) &&
+            th_module_check_not_replaced(model, operation, "only th_module_forward runs it")) &&
            th_module_begin_as(model, &transformer_type, operation, "transformer");
 }
 
 th_tensor *th_transformer_encode(th_module *model, th_tensor *source, th_tensor *source_lengths)
 {
-    if (!begin(model, "transformer_encode"))
+    if (!begin_function(model, "transformer_encode"))
         return NULL;
     return th_module_end(model, encode((const transformer *)model, source, source_lengths));
 }
@@ -107,10 +108,10 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
                                  const th_transformer_decode_options *options)
 {
     const th_transformer_decode_options given = options ? *options : (th_transformer_decode_options){0};
-    if (!begin(model, "transformer_decode"))
+    if (!begin_function(model, "transformer_decode"))
         return NULL;
     const transformer *t = (const transformer *)model;
-    th_tensor *logits = logits_of(t, hidden(t, target, memory, &given));
+    th_tensor *logits = logits_of(t, hidden_states(t, target, memory, &given));
     const int64_t layers = given.memory_weights && logits ? t->options.decoder_layers : 0;
     return th_module_end_with(model, logits, layers, given.memory_weights, NULL);
 }
@@ -118,12 +119,12 @@ th_tensor *th_transformer_decode(th_module *model, th_tensor *target, th_tensor 
 th_tensor *th_transformer_loss(th_module *model, th_tensor *source, th_tensor *source_lengths, th_tensor *target,
                                th_tensor *next, const th_cross_entropy_options *options)
 {
-    if (!begin(model, "transformer_loss"))
+    if (!begin_function(model, "transformer_loss"))
         return NULL;
     const transformer *t = (const transformer *)model;
     th_tensor *memory = encode(t, source, source_lengths);
-    th_tensor *x = hidden(t, target, memory, &(th_transformer_decode_options){.memory_lengths = source_lengths});
-    th_tensor *loss = th_has_fusion(model->ctx) && !runs_output(t)
+    th_tensor *x = hidden_states(t, target, memory, &(th_transformer_decode_options){.memory_lengths = source_lengths});
+    th_tensor *loss = th_has_fusion(model->ctx) && !runs_output_module(t)
                           ? th_dense_cross_entropy(x, t->classifier, next, options)
                           : th_cross_entropy(logits_of(t, x), next, options);
     return th_module_end(model, loss);
@@ -143,7 +144,7 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
                                        "encoder_layers",    "decoder_layers"};
     const int64_t size[] = {o->source_vocabulary, o->target_vocabulary, o->length, o->width, o->heads,
                             o->encoder_layers,    o->decoder_layers};
-    if (th_check_given(ctx, type, 7, name, size) != TH_OK)
+    if (th_check_positive_sizes(ctx, type, 7, name, size) != TH_OK)
         return ctx->error;
     if ((unsigned)o->positions > TH_POSITIONS_NONE)
         return th_fail(ctx, TH_ERROR_ARGUMENT, type, "unknown kind of positions: %d", (int)o->positions);
@@ -160,36 +161,36 @@ static th_status check_options(th_context *ctx, const th_transformer_options *o)
     return th_check_rate(ctx, type, "embedding_dropout", o->embedding_dropout);
 }
 
-static void destroy(th_module *m)
+static void release_options(th_module *m)
 {
     th_score_options_release(m->ctx, &((transformer *)m)->options.block.scores);
 }
 
 /* Copies the arrays of the options. The blocks have checked the options. */
-static void own_options(transformer *t)
+static void copy_option_arrays(transformer *t)
 {
     if (!th_failed(t->base.ctx)) {
-        t->base.destroy = destroy;
+        t->base.destroy = release_options;
         (void)th_score_options_copy(t->base.ctx, &t->options.block.scores, t->base.type);
     }
 }
 
-static void complete(th_transformer_options *o)
+static void fill_defaults(th_transformer_options *o)
 {
     double *const rate[] = {&o->block.dropout, &o->block.attention_dropout, &o->embedding_dropout};
     for (int i = 0; i < 3; i++)
         if (*rate[i] == 0)
             *rate[i] = o->dropout;
-    th_block_complete(&o->block, o->width, o->heads);
+    th_block_fill_defaults(&o->block, o->width, o->heads);
 }
 
 /* Draws a weight of the model again, from N(0, 1 / width). (Norms and biases keep their values.) NULL: does nothing. */
-static th_status fill_normal(th_tensor *weight, int64_t width)
+static th_status initialize_normal(th_tensor *weight, int64_t width)
 {
     return weight ? th_fill_normal(weight, 0, 1 / sqrt((double)width)) : TH_OK;
 }
 
-static void fill_stack(const th_module *stack)
+static void initialize_stack(const th_module *stack)
 {
     for (th_parameter_iterator p = th_module_parameters(stack); th_parameter_next(&p);)
         if (th_ndim(p.tensor) > 1 && th_fill_xavier_uniform(p.tensor, 1) != TH_OK)
@@ -200,16 +201,16 @@ static th_module *add_embedding(transformer *t, const char *name, int64_t vocabu
 {
     const int64_t width = t->options.width;
     th_module *embedding = th_module_add(&t->base, name, th_embedding_new(t->base.ctx, vocabulary, width));
-    (void)fill_normal(th_module_find_parameter(embedding, "weight"), width);
+    (void)initialize_normal(th_module_find_parameter(embedding, "weight"), width);
     return embedding;
 }
 
 static void add_positions(transformer *t, side *s, const char *name)
 {
     const th_transformer_options *o = &t->options;
-    th_positions_add(&s->positions, &t->base, name, o->positions, o->length, o->width);
+    th_positions_add_member(&s->positions, &t->base, name, o->positions, o->length, o->width);
     if (o->positions == TH_POSITIONS_LEARNED)
-        (void)fill_normal(s->positions.table, o->width);
+        (void)initialize_normal(s->positions.table, o->width);
 }
 
 static void add_members(transformer *t)
@@ -229,15 +230,15 @@ static void add_members(transformer *t)
                                     th_transformer_encoder_new(ctx, o->encoder_layers, o->width, o->heads, &stack));
     t->target.stack = th_module_add(&t->base, "decoder",
                                     th_transformer_decoder_new(ctx, o->decoder_layers, o->width, o->heads, &stack));
-    fill_stack(t->source.stack);
-    fill_stack(t->target.stack);
+    initialize_stack(t->source.stack);
+    initialize_stack(t->target.stack);
     t->classifier = th_module_find_parameter(t->target.embedding, "weight");
     if (o->untied) {
         const th_dense_layer_options dense = {.no_bias = true};
-        th_module *own = th_dense_new(ctx, o->width, o->target_vocabulary, &dense);
-        t->output = th_module_add(&t->base, "classifier", own);
+        th_module *classifier = th_dense_new(ctx, o->width, o->target_vocabulary, &dense);
+        t->output = th_module_add(&t->base, "classifier", classifier);
         t->classifier = th_module_find_parameter(t->output, "weight");
-        (void)fill_normal(t->classifier, o->width);
+        (void)initialize_normal(t->classifier, o->width);
     }
 }
 
@@ -246,12 +247,12 @@ th_module *th_transformer_new(th_context *ctx, const th_transformer_options *opt
     const th_transformer_options given = options ? *options : (th_transformer_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, &given) != TH_OK)
         return NULL;
-    transformer *t = th_module_make(ctx, &transformer_type);
+    transformer *t = th_module_new_of_type(ctx, &transformer_type);
     if (t == NULL)
         return NULL;
     t->options = given;
-    complete(&t->options);
+    fill_defaults(&t->options);
     add_members(t);
-    own_options(t);
+    copy_option_arrays(t);
     return th_module_finish(&t->base);
 }

@@ -194,7 +194,7 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
 static th_tensor *block_forward(th_module *m, th_tensor *x)
 {
     const th_transform_options none = {0};
-    return th_module_runs_transform(m) ? m->transform(m, x, &none) : th_block_transform(m, x, &none);
+    return th_module_forward_runs_transform(m) ? m->transform(m, x, &none) : th_block_transform(m, x, &none);
 }
 
 static const th_module_option block_options[] = {
@@ -247,7 +247,7 @@ static th_status check_options(th_context *ctx, int64_t width, int64_t heads, co
     return th_check_rate(ctx, type, "attention_dropout", o->attention_dropout);
 }
 
-void th_block_complete(th_transformer_block_options *block, int64_t width, int64_t heads)
+void th_block_fill_defaults(th_transformer_block_options *block, int64_t width, int64_t heads)
 {
     if (block->mlp_width == 0)
         block->mlp_width = 4 * width;
@@ -282,14 +282,14 @@ static void add_norms(transformer_block *b, int branches, const th_transformer_b
 static void add_members(transformer_block *b, int64_t heads, const th_transformer_block_options *o)
 {
     th_context *ctx = b->base.ctx;
-    const int64_t inner = o->head_width ? heads * o->head_width : b->width; /* of all heads */
+    const int64_t heads_width = o->head_width ? heads * o->head_width : b->width; /* of all heads */
     const th_multi_head_attention_options cross = {.dropout = o->attention_dropout,
                                                    .no_bias = o->no_bias || o->no_attention_bias,
                                                    .no_output_bias = o->no_output_bias,
                                                    .scale = o->scale,
                                                    .kv_heads = o->kv_heads,
-                                                   .key_width = inner,
-                                                   .value_width = inner};
+                                                   .key_width = heads_width,
+                                                   .value_width = heads_width};
     th_multi_head_attention_options self = cross;
     self.scores = o->scores;
     self.scores.qk_norm_unit_offset |= o->unit_offset;
@@ -344,7 +344,7 @@ th_module *th_transformer_block_new(th_context *ctx, int64_t width, int64_t head
     const th_transformer_block_options given = options ? *options : (th_transformer_block_options){0};
     if (ctx == NULL || th_failed(ctx) || check_options(ctx, width, heads, &given) != TH_OK)
         return NULL;
-    transformer_block *b = th_module_make(ctx, &th_block_type);
+    transformer_block *b = th_module_new_of_type(ctx, &th_block_type);
     if (b == NULL)
         return NULL;
     b->width = width;

@@ -5,7 +5,7 @@
 #include "nn/module.h"
 #include "tapehead/transformer_block.h"
 
-enum { TH_MAX_LAYERS = 1 << 16 }; /* a larger number is an error at once, instead of when memory runs out */
+enum { TH_MAX_LAYERS = 1 << 16 }; /* so that a larger number is an error before memory runs out */
 
 /* The type of modules that th_transformer_block_new makes. */
 extern const th_module_type th_block_type;
@@ -14,23 +14,25 @@ extern const th_module_type th_block_type;
  * weights among its results (th_module_end_with), so that they outlive the forward's scope. */
 th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_transform_options *given);
 
-/* Draws the weights of a block again, in the order of th_module_parameters: from N(0, residual_deviation^2) those that
- * end a residual branch (self_attn.out_proj, linear2), the others from N(0, deviation^2). Biases become 0. */
+/* Draws the weights of a block again, in the order of th_module_parameters. Weights that end a residual branch
+ * (self_attn.out_proj, linear2) are drawn from N(0, residual_deviation^2), the others from N(0, deviation^2). Biases
+ * become 0. */
 th_status th_block_initialize(const th_module *block, double deviation, double residual_deviation);
 
-/* Ends a forward whose results are y and, unless NULL, count tensors each of weights and memory_weights. Returns y;
- * NULL with an error pending. */
+/* Ends a forward. Its results are y, and `count` tensors of each of weights and memory_weights that is not NULL. Returns
+ * y; NULL with an error pending. */
 th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
                               th_tensor *const *memory_weights);
 
 /* Replaces sizes of 0 by their defaults. */
-void th_block_complete(th_transformer_block_options *block, int64_t width, int64_t heads);
+void th_block_fill_defaults(th_transformer_block_options *block, int64_t width, int64_t heads);
 
 /* Creates a norm of the kind that a block with these options has, for a stack or model of such blocks. */
 th_module *th_block_norm_new(th_context *ctx, int64_t width, const th_transformer_block_options *block);
 
 /* Returns TH_ERROR_ARGUMENT unless all sizes are positive. name: the name of each size. */
-th_status th_check_given(th_context *ctx, const char *model, int count, const char *const *name, const int64_t *size);
+th_status th_check_positive_sizes(th_context *ctx, const char *model, int count, const char *const *name,
+                                  const int64_t *size);
 
 /* Returns TH_ERROR_ARGUMENT unless 0 <= rate < 1. */
 th_status th_check_rate(th_context *ctx, const char *model, const char *name, double rate);

@@ -14,15 +14,15 @@ typedef struct stack {
 
 /* -- forward -- */
 
-static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *given)
+static th_tensor *run_stack(const stack *s, th_tensor *x, const th_transform_options *given)
 {
-    th_transform_options each = *given; /* weights point to the entry of the current block */
-    if (!th_module_not_replaced(s->layers, s->base.type, "the stack runs each block separately"))
+    th_transform_options block_options = *given; /* weights point to the entry of the current block */
+    if (!th_module_check_not_replaced(s->layers, s->base.type, "the stack runs each block separately"))
         return NULL;
     for (th_module *block = s->layers->first; block; block = block->next) {
-        x = th_transform(block, x, &each);
-        each.weights += each.weights != NULL;
-        each.memory_weights += each.memory_weights != NULL;
+        x = th_transform(block, x, &block_options);
+        block_options.weights += block_options.weights != NULL;
+        block_options.memory_weights += block_options.memory_weights != NULL;
     }
     return s->norm ? th_module_forward(s->norm, x) : x;
 }
@@ -30,7 +30,7 @@ static th_tensor *run(const stack *s, th_tensor *x, const th_transform_options *
 static th_tensor *stack_forward(th_module *m, th_tensor *x)
 {
     const th_transform_options none = {0};
-    return th_module_runs_transform(m) ? m->transform(m, x, &none) : run((const stack *)m, x, &none);
+    return th_module_forward_runs_transform(m) ? m->transform(m, x, &none) : run_stack((const stack *)m, x, &none);
 }
 
 static const th_module_type encoder_type = {
@@ -70,21 +70,21 @@ th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tens
 
 /* Runs the replaced forward of a block or a stack. TH_ERROR_ARGUMENT if the options contain something that the forward
  * would not get. */
-static th_tensor *run_replaced(th_module *m, th_tensor *x, const th_transform_options *given)
+static th_tensor *run_replaced_forward(th_module *m, th_tensor *x, const th_transform_options *given)
 {
-    const char *missed = !th_mask_hides_nothing(given->mask)       ? "it takes only x and would not get the mask"
-                         : given->memory || given->memory_mask     ? "it takes only x and would not get the memory"
-                         : given->positions                        ? "it takes only x and would not get the positions"
-                         : given->cache                            ? "it takes only x and would not get the cache"
-                         : given->weights || given->memory_weights ? "it returns only y and no attention weights"
-                                                                   : NULL;
-    if (missed && !th_module_not_replaced(m, "transform", missed))
+    const char *unusable = !th_mask_hides_nothing(given->mask)       ? "it takes only x and would not get the mask"
+                           : given->memory || given->memory_mask     ? "it takes only x and would not get the memory"
+                           : given->positions                        ? "it takes only x and would not get the positions"
+                           : given->cache                            ? "it takes only x and would not get the cache"
+                           : given->weights || given->memory_weights ? "it returns only y and no attention weights"
+                                                                     : NULL;
+    if (unusable && !th_module_check_not_replaced(m, "transform", unusable))
         return NULL;
     return th_module_forward(m, x);
 }
 
 /* Runs the user's function of a module. */
-static th_tensor *run_own(th_module *m, th_tensor *x, const th_transform_options *given)
+static th_tensor *run_user_transform(th_module *m, th_tensor *x, const th_transform_options *given)
 {
     if (!th_module_begin(m))
         return NULL;
@@ -102,23 +102,24 @@ th_tensor *th_transform(th_module *block, th_tensor *x, const th_transform_optio
 {
     const th_transform_options given = options ? *options : (th_transform_options){0};
     const bool usable = th_module_usable(block, "transform"), stacked = usable && is_stack(block);
-    if (usable && th_module_transforms(block))
-        return run_own(block, x, &given);
-    if (usable && (stacked || th_module_is(block, &th_block_type)) && th_module_replaced(block))
-        return run_replaced(block, x, &given);
+    if (usable && th_module_runs_user_transform(block))
+        return run_user_transform(block, x, &given);
+    if (usable && (stacked || th_module_is(block, &th_block_type)) && th_module_is_replaced(block))
+        return run_replaced_forward(block, x, &given);
     if (!th_module_begin_as(block, stacked ? block->state->type : &th_block_type, "transform",
                             "transformer_block or a stack of them"))
         return NULL;
     if (!stacked)
         return th_module_end_with(block, th_block_transform(block, x, &given), 1, given.weights, given.memory_weights);
     const stack *s = (const stack *)block;
-    x = run(s, x, &given);
+    x = run_stack(s, x, &given);
     return th_module_end_with(block, x, th_module_list_length(s->layers), given.weights, given.memory_weights);
 }
 
 /* -- construction -- */
 
-th_status th_check_given(th_context *ctx, const char *model, int count, const char *const *name, const int64_t *size)
+th_status th_check_positive_sizes(th_context *ctx, const char *model, int count, const char *const *name,
+                                  const int64_t *size)
 {
     for (int i = 0; i < count; i++)
         if (size[i] <= 0)
@@ -142,7 +143,7 @@ static th_module *stack_new(th_context *ctx, const th_module_type *type, int64_t
 {
     if (check_options(ctx, type->name, layers, o) != TH_OK)
         return NULL;
-    stack *s = th_module_make(ctx, type);
+    stack *s = th_module_new_of_type(ctx, type);
     if (s == NULL)
         return NULL;
     s->layers = th_module_add(&s->base, "layers", th_module_list_new(ctx));

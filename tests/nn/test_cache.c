@@ -182,7 +182,7 @@ START_TEST(sequences_follow_others)
     th_no_grad_begin(ctx);
     th_cache *handle = th_cache_new(model, B, CAPACITY);
     const int64_t nothing[B] = {0};
-    ck_assert_int_eq(th_cache_follow(handle, sources[0], nothing, nothing), TH_OK); /* the cache is empty */
+    ck_assert_int_eq(th_cache_copy_sequences(handle, sources[0], nothing, nothing), TH_OK); /* the cache is empty */
     th_language_model_logits(model, tokens_new(B, T), &(th_language_model_logits_options){.cache = handle});
     th_tape_clear(ctx);
     th_cache_impl *cache = th_cache_of(handle, "test");
@@ -201,7 +201,7 @@ START_TEST(sequences_follow_others)
                 ck_assert_int_eq(th_fill_uniform(th_handle_of(t), -1, 1), TH_OK);
                 expected[l][v] = followed(t, source, first, end);
             }
-        ck_assert_int_eq(th_cache_follow(handle, source, first, end), TH_OK);
+        ck_assert_int_eq(th_cache_copy_sequences(handle, source, first, end), TH_OK);
         for (int l = 0; l < 2; l++)
             for (int v = 0; v < 2; v++) {
                 const th_tensor_impl *t = v ? cache->layer[l].values : cache->layer[l].keys;
@@ -276,13 +276,13 @@ START_TEST(memory_does_not_follow)
     const th_cache_impl *cache = th_cache_of(handle, "test");
     th_tensor_impl *stored[2] = {NULL};
     for (int64_t l = 0; l < cache->layers; l++)
-        if (cache->layer[l].memory)
+        if (cache->layer[l].holds_memory)
             stored[0] = cache->layer[l].keys, stored[1] = cache->layer[l].values;
     for (int v = 0; v < 2; v++) {
         float before[2 * SOURCE * 24];
         copy_out(th_handle_of(stored[v]), before, 2 * SOURCE * 24);
         ck_assert_mem_ne(before, before + SOURCE * 24, SOURCE * 24 * sizeof *before); /* the sequences differ */
-        ck_assert_int_eq(th_cache_follow(handle, source, first, end), TH_OK);
+        ck_assert_int_eq(th_cache_copy_sequences(handle, source, first, end), TH_OK);
         ck_assert_mem_eq(th_tensor_data(stored[v]), before, sizeof before);
     }
     th_no_grad_end(ctx);

@@ -185,7 +185,7 @@ START_TEST(copies_have_space_for_the_widest_rows)
         th_cache *wide = th_cache_new(list, B, CAPACITY);
         for (int l = 0; l < 2; l++)
             ck_assert_ptr_nonnull(th_attend(th_module_list_at(list, l), x, x, x, &(th_attend_options){.cache = wide}));
-        ck_assert_int_eq(th_cache_follow(wide, source, first, end), TH_OK);
+        ck_assert_int_eq(th_cache_copy_sequences(wide, source, first, end), TH_OK);
         const int64_t widest = (widths[i][0] > widths[i][1] ? widths[i][0] : widths[i][1]) / H;
         const th_cache_impl *impl = th_cache_of(wide, "test");
         ck_assert_uint_eq(impl->scratch_bytes, (size_t)(th_threads(ctx) * B * 16 * widest) * sizeof(float));
@@ -212,7 +212,7 @@ START_TEST(no_cache_and_no_model)
     th_cache_free(cache);
     ck_assert_uint_eq(th_cache_bytes(cache), 0);
     expect_error(TH_ERROR_STATE, "cache_bytes: the cache has been freed");
-    ck_assert_int_eq(th_cache_follow(cache, nothing, nothing, nothing), TH_ERROR_STATE);
+    ck_assert_int_eq(th_cache_copy_sequences(cache, nothing, nothing, nothing), TH_ERROR_STATE);
     expect_error(TH_ERROR_STATE, "the cache has been freed");
     assert_error(attend(NULL), TH_ERROR_STATE, "the cache has been freed");
     /* positions of a tensor that ended, and keys of too few dimensions */

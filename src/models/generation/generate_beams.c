@@ -115,7 +115,7 @@ static bool step(const beams *s)
             return false;
         any |= !s->search[sequence].over;
     }
-    return any && th_cache_follow(g->cache, s->source, s->first, s->past) == TH_OK;
+    return any && th_cache_copy_sequences(g->cache, s->source, s->first, s->past) == TH_OK;
 }
 
 /* Copies the best sequences of each search to its first rows, and passes their tokens to the caller. */
@@ -181,7 +181,7 @@ th_status th_generate_beams(th_generation *g)
     if (!th_is_shapes_only(ctx))
         search(&s);
     else if (th_generation_forecast(g) == TH_OK)
-        (void)th_cache_follow(g->cache, s.source, s.first, s.past); /* allocates memory, and changes nothing */
+        (void)th_cache_copy_sequences(g->cache, s.source, s.first, s.past); /* allocates memory, and changes nothing */
     th_release(ctx, memory, bytes);
     return th_error_code(ctx);
 }

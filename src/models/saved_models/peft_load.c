@@ -266,7 +266,7 @@ th_status th_lora_load(th_module *model, const char *folder)
     if (th_peft_check_model(model, folder, operation) != TH_OK)
         return model ? th_error_code(model->ctx) : TH_ERROR_ARGUMENT;
     loading l = {.ctx = model->ctx};
-    th_projection adapted = th_projections_of(model);
+    th_projection adapted = th_projections_begin(model);
     if (th_projection_next_adapted(&adapted))
         return th_fail(l.ctx, TH_ERROR_STATE, operation,
                        "%s has an adapter already: a projection has at most one (th_lora_detach)", adapted.name);

@@ -15,9 +15,9 @@
 /* Writes the full name of the projection's parameter. */
 static void parameter_name(const th_projection *p, char name[TH_FULL_NAME_SIZE])
 {
-    const bool attention = p->whole[0] != 0;
+    const bool attention = p->joint_name[0] != 0;
     const bool packed = attention && th_size(p->weight, 0) > p->rows;
-    snprintf(name, TH_FULL_NAME_SIZE, "%.*s%s", TH_FULL_NAME_SIZE - 16, packed ? p->whole : p->name,
+    snprintf(name, TH_FULL_NAME_SIZE, "%.*s%s", TH_FULL_NAME_SIZE - 16, packed ? p->joint_name : p->name,
              attention ? "_weight" : ".weight");
 }
 
@@ -106,14 +106,14 @@ th_status th_peft_parts_list(th_module *model, const th_family *family, const ch
     th_context *ctx = model->ctx;
     const int64_t heads = th_language_model_options_of(model)->heads;
     *list = (th_peft_parts){0};
-    for (th_projection p = th_projections_of(model); th_projection_next(&p);)
+    for (th_projection p = th_projections_begin(model); th_projection_next(&p);)
         list->count++;
     list->bytes = (size_t)(list->count + 1) * sizeof *list->part;
     list->part = th_allocate(ctx, list->bytes);
     if (list->part == NULL)
         return th_fail_memory(ctx, operation, list->bytes);
     th_peft_part *part = list->part;
-    for (th_projection p = th_projections_of(model); th_projection_next(&p); part++) {
+    for (th_projection p = th_projections_begin(model); th_projection_next(&p); part++) {
         *part = (th_peft_part){.projection = p};
         if (!find_module(family, heads, part)) {
             th_peft_parts_end(ctx, list);

@@ -275,7 +275,7 @@ static th_status prepare(saving *s, th_module *model)
     const th_family *only;
     if (s->given.base_model && !th_is_utf8(s->given.base_model))
         return th_fail(ctx, TH_ERROR_ARGUMENT, operation, "base_model is not UTF-8");
-    th_projection p = th_projections_of(model);
+    th_projection p = th_projections_begin(model);
     if (!th_projection_next_adapted(&p))
         return th_fail(ctx, TH_ERROR_STATE, operation, "%s has no adapter", model->type);
     s->setting = (*p.lora)->setting;

@@ -7,16 +7,16 @@
 
 enum { CHUNK = 16 }; /* positions copied at a time, of all sequences */
 
-typedef struct follow_work {
+typedef struct copy_work {
     const th_cache_impl *cache;
     const int64_t *source, *first, *end;
     size_t bytes; /* of scratch memory for each worker: (batch, CHUNK, D) */
-} follow_work;
+} copy_work;
 
-/* Copies positions begin .. begin + CHUNK - 1 of head h, of all sequences that have another as their source. The first
- * pass copies all sources to the scratch memory, the second copies them to their sequences, because a sequence may be a
- * source too. */
-static void follow_chunk(const follow_work *work, const th_tensor_impl *t, int64_t h, int64_t begin, char *scratch)
+/* Copies positions begin .. begin + CHUNK - 1 of head h, for all sequences with another sequence as their source. The
+ * first pass copies all sources to the scratch memory, and the second pass copies them to their sequences, because a
+ * sequence may be a source too. */
+static void copy_chunk(const copy_work *work, const th_tensor_impl *t, int64_t h, int64_t begin, char *scratch)
 {
     const int64_t element = (int64_t)th_dtype_size(t->dtype), row = t->stride[2] * element;
     for (int pass = 0; pass < 2; pass++)
@@ -33,13 +33,13 @@ static void follow_chunk(const follow_work *work, const th_tensor_impl *t, int64
 }
 
 /* One task: the keys (even index) or the values (odd index) of a layer. */
-static void follow_task(void *shared, int64_t index, int worker)
+static void copy_task(void *shared, int64_t index, int worker)
 {
-    const follow_work *work = shared;
+    const copy_work *work = shared;
     const th_cache_impl *cache = work->cache;
     const th_cached_layer *layer = &cache->layer[index / 2];
     const th_tensor_impl *t = index % 2 ? layer->values : layer->keys;
-    if (t == NULL || layer->memory)
+    if (t == NULL || layer->holds_memory)
         return;
     int64_t begin = cache->capacity, end = 0;
     for (int64_t b = 0; b < cache->batch; b++)
@@ -48,8 +48,8 @@ static void follow_task(void *shared, int64_t index, int worker)
             end = th_larger(end, work->end[b]);
         }
     for (int64_t h = 0; h < t->size[1]; h++)
-        for (int64_t at = begin; at < end; at += CHUNK)
-            follow_chunk(work, t, h, at, (char *)cache->scratch + (size_t)worker * work->bytes);
+        for (int64_t first = begin; first < end; first += CHUNK)
+            copy_chunk(work, t, h, first, (char *)cache->scratch + (size_t)worker * work->bytes);
 }
 
 /* Returns the bytes of scratch memory that a worker needs for the widest rows. */
@@ -64,14 +64,13 @@ static size_t worker_bytes(const th_cache_impl *cache)
     return th_aligned(widest * (size_t)cache->batch * CHUNK);
 }
 
-th_status th_cache_follow(th_cache *handle, const int64_t *source, const int64_t *first, const int64_t *end)
+th_status th_cache_copy_sequences(th_cache *handle, const int64_t *source, const int64_t *first, const int64_t *end)
 {
     th_cache_impl *cache = th_cache_of(handle, "cache");
     if (cache == NULL)
         return th_pending_status(NULL);
     th_context *ctx = cache->ctx;
-    const follow_work work = {
-        .cache = cache, .source = source, .first = first, .end = end, .bytes = worker_bytes(cache)};
+    const copy_work work = {.cache = cache, .source = source, .first = first, .end = end, .bytes = worker_bytes(cache)};
     const size_t bytes = work.bytes * (size_t)ctx->threads;
     if (bytes > cache->scratch_bytes) {
         if (cache->scratch_bytes)
@@ -82,6 +81,6 @@ th_status th_cache_follow(th_cache *handle, const int64_t *source, const int64_t
         cache->scratch_bytes = bytes;
     }
     if (cache->scratch)
-        th_parallel(ctx->threads, 2 * cache->layers, follow_task, (void *)&work);
+        th_parallel(ctx->threads, 2 * cache->layers, copy_task, (void *)&work);
     return TH_OK;
 }
