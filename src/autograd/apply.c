@@ -246,7 +246,7 @@ static th_status run_and_record(th_frame *frame, th_tape *tape, int n, th_tensor
         return ctx->error;
     if (op->forward && !(op->flags & TH_OP_VIEW) && th_frame_run(frame, false) != TH_OK)
         return ctx->error;
-    if (recording && th_record(frame, tape, n, inputs, outputs, saved) != TH_OK)
+    if (recording && th_record_call(frame, tape, n, inputs, outputs, saved) != TH_OK)
         return ctx->error;
     if (frame->call.precomputed)
         th_precomputed_mark(frame, n, inputs, tape->nodes.count - 1);

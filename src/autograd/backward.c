@@ -54,11 +54,11 @@ static th_status read_operands(node_work *w)
         const th_operand_record *operand = &node->operand[i];
         if (operand->saved == TH_SAVED_NOT || !operand->read)
             continue;
-        if (th_check_version(ctx, node, operand) != TH_OK)
+        if (th_check_saved_version(ctx, node, operand) != TH_OK)
             return ctx->error;
         if (frame->call.precomputed)
             continue;
-        if (th_recompute(ctx, operand->tensor->storage, node->op->name) != TH_OK)
+        if (th_recompute_storage(ctx, operand->tensor->storage, node->op->name) != TH_OK)
             return ctx->error;
         th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
         array->data = th_tensor_data(operand->tensor);
@@ -115,7 +115,7 @@ static th_status open_target(node_work *w, int i, bool over_output_gradient)
         take_over_value(w, i, &taken) != TH_OK)
         return w->pass->ctx->error;
     if (!taken)
-        return th_gradient_open_for_write(&w->pass->written, to->input, &to->target, &to->add);
+        return th_gradient_open_for_write(&w->pass->written_leaves, to->input, &to->target, &to->add);
     th_gradient_array(to->input, &to->target);
     return TH_OK;
 }
@@ -217,7 +217,7 @@ static void pass_on_identities(node_work *w)
             continue;
         th_array target;
         bool add;
-        if (th_gradient_open_for_write(&w->pass->written, input, &target, &add) != TH_OK)
+        if (th_gradient_open_for_write(&w->pass->written_leaves, input, &target, &add) != TH_OK)
             return;
         sum_into(&w->frame, &target, &w->frame.call.output_gradient[0], add);
         w->frame.call.input_gradient[i] = target;
@@ -233,7 +233,7 @@ static void add_repeated_elements(node_work *w)
     const th_array *source = &w->frame.call.output_gradient[0];
     th_array whole;
     bool add;
-    if (th_gradient_open_for_write(&w->pass->written, view->root, &whole, &add) != TH_OK)
+    if (th_gradient_open_for_write(&w->pass->written_leaves, view->root, &whole, &add) != TH_OK)
         return;
     w->frame.call.input_gradient[0] = whole;
     const int64_t start = th_profile_start(ctx);
@@ -323,7 +323,7 @@ static th_status visit_node(th_pass *pass, th_node *node)
     /* Also after an error: gradients may have overwritten saved values, so that a second try would be wrong. A node
      * whose backward was not run, such as one that made a tensor of wrt, remains usable. */
     if (node->wanted && !pass->options->keep_tape)
-        th_node_release(ctx, node);
+        th_node_release_saved(ctx, node);
     return ctx->error;
 }
 

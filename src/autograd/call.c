@@ -88,7 +88,7 @@ th_status th_frame_read_operands(th_frame *frame)
         const th_operand_record *operand = &node->operand[i];
         if (operand->tensor == NULL || !operand->read)
             continue;
-        if (th_check_version(frame->call.ctx, node, operand) != TH_OK)
+        if (th_check_saved_version(frame->call.ctx, node, operand) != TH_OK)
             return frame->call.ctx->error;
         th_array *array = i < node->n_inputs ? &frame->call.input[i] : &frame->call.output[i - node->n_inputs];
         array->data = th_tensor_data(operand->tensor);

@@ -66,8 +66,8 @@ th_block *th_allocate_temporary(th_context *ctx, const th_array *like, th_array 
 
 /* Records a call that has run (record.c). saved: TH_INPUT and TH_OUTPUT bits of the operands that its backward
  * reads. */
-th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
-                    th_tensor_impl *const *outputs, uint32_t saved);
+th_status th_record_call(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
+                         th_tensor_impl *const *outputs, uint32_t saved);
 
 /* Stores a finding if an output of the call (in backward, an input gradient) is not finite (trace.c). node: NULL if the
  * call is not recorded. */

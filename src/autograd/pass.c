@@ -119,7 +119,7 @@ static th_status write_first_gradient(th_pass *pass, th_tensor_impl *t, const th
     th_context *ctx = pass->ctx;
     th_array target;
     bool add;
-    if (th_gradient_open_for_write(&pass->written, t, &target, &add) != TH_OK)
+    if (th_gradient_open_for_write(&pass->written_leaves, t, &target, &add) != TH_OK)
         return ctx->error;
     if (cotangent) {
         const th_array source = th_tensor_array(cotangent);
@@ -173,7 +173,7 @@ th_status th_pass_end(th_pass *pass)
     restore_buffers(pass);
     if (ctx->error)
         release_result_gradients(ctx->tape);
-    for (th_gradient_buffer *buffer = pass->written; buffer; buffer = buffer->next_listed) {
+    for (th_gradient_buffer *buffer = pass->written_leaves; buffer; buffer = buffer->next_listed) {
         buffer->listed = false;
         if (ctx->error)
             th_gradient_empty(buffer->root);

@@ -15,10 +15,10 @@ typedef struct th_requested {
 typedef struct th_pass {
     th_context *ctx;
     const th_backward_options *options;
-    int64_t last, first;         /* the pass goes from node `last` down to node `first` */
-    th_requested *requested;     /* [n_requested]; NULL: the gradients of all leaves are wanted */
-    int n_requested;             /* fewer than options->n_wrt if several have the same root */
-    th_gradient_buffer *written; /* of leaves, linked by next_listed */
+    int64_t last, first;                /* the pass goes from node `last` down to node `first` */
+    th_requested *requested;            /* [n_requested]; NULL: the gradients of all leaves are wanted */
+    int n_requested;                    /* fewer than options->n_wrt if several have the same root */
+    th_gradient_buffer *written_leaves; /* of leaves, linked by next_listed */
 } th_pass;
 
 /* Prepares a pass from t: replaces the gradient buffers of wrt, marks the nodes that are needed, and writes dL/dt.

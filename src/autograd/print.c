@@ -7,7 +7,7 @@
 #include "tensor/checked.h"
 #include "tensor/format.h"
 
-enum { TH_LINE_TEXT = 512 };
+enum { TH_LINE_SIZE = 512 };
 
 static size_t bytes_held_by(const th_node *node)
 {
@@ -86,7 +86,7 @@ static void format_saved_operands(const th_node *node, char *text, size_t size)
 static void print_node_line(th_context *ctx, FILE *file, int64_t index)
 {
     const th_node *node = th_node_at(ctx->tape, index);
-    char shapes[TH_LINE_TEXT], saves[TH_LINE_TEXT];
+    char shapes[TH_LINE_SIZE], saves[TH_LINE_SIZE];
     format_shapes(node, shapes, sizeof shapes);
     format_saved_operands(node, saves, sizeof saves);
     fprintf(file, "%4" PRId64 "  %-18s %-28s %-52s %12" PRId64 " %11zu  %s\n", index, node->op->name,

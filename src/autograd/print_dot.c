@@ -8,7 +8,7 @@
 #include "tensor/format.h"
 #include "tensor/strided_iterator.h"
 
-enum { TH_LINE_TEXT = 512, SHOWN_ELEMENTS = 8 };
+enum { TH_LINE_SIZE = 512, SHOWN_ELEMENTS = 8 };
 
 /* Returns the node before `before` with t as output, or -1. */
 static int64_t find_producer(const th_tape *tape, const th_tensor_impl *t, int64_t before)
@@ -50,10 +50,10 @@ static void print_elements(FILE *file, const char *before, const th_array *array
     if (th_array_numel(array) > SHOWN_ELEMENTS || !th_iterator_build_row_major(&iterator, array, 0, NULL))
         return;
     fputs(before, file);
-    th_iterator_position at;
-    th_iterator_seek(&iterator, 0, &at);
-    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &at))
-        th_format_to(file, i ? " %.4g" : "%.4g", th_number_load(array->dtype, at.address[0]));
+    th_iterator_position position;
+    th_iterator_seek(&iterator, 0, &position);
+    for (int64_t i = 0; i < iterator.numel; i++, th_iterator_advance(&iterator, 1, &position))
+        th_format_to(file, i ? " %.4g" : "%.4g", th_number_load(array->dtype, position.address[0]));
 }
 
 /* Prints value and gradient of a tensor for its label, if th_keep_values keeps them and they have few elements. */
@@ -71,9 +71,9 @@ static void print_dot_values(FILE *file, const th_tensor_impl *t)
 }
 
 /* Writes the shape: "(B=2, E=3)", or "scalar". */
-static const char *format_shape(const th_array *array, char text[TH_LINE_TEXT])
+static const char *format_shape(const th_array *array, char text[TH_LINE_SIZE])
 {
-    snprintf(text, TH_LINE_TEXT, "%s", array->ndim == 0 ? "scalar" : TH_TEXT(array));
+    snprintf(text, TH_LINE_SIZE, "%s", array->ndim == 0 ? "scalar" : TH_TEXT(array));
     return text;
 }
 
@@ -82,7 +82,7 @@ static void print_dot_node(const th_tape *tape, FILE *file, int64_t index)
     const th_node *node = th_node_at(tape, index);
     const th_tensor_impl *result = th_node_output(node, 0)->tensor;
     const th_array output = th_tensor_array(result);
-    char shape[TH_LINE_TEXT];
+    char shape[TH_LINE_SIZE];
     fprintf(file, "  n%" PRId64 " [label=\"", index);
     if (result->label) {
         print_quoted(file, result->label->name);
@@ -129,7 +129,7 @@ static void print_dot_leaf(FILE *file, const leaf *l)
 {
     const th_array array = th_tensor_array(l->tensor);
     const th_label *label = l->tensor->label;
-    char shape[TH_LINE_TEXT];
+    char shape[TH_LINE_SIZE];
     fprintf(file, "  t%" PRId64 "_%d [shape=box, style=%s, label=\"", l->node, l->input,
             l->tensor->requires_gradient ? "bold" : "dashed");
     if (label)

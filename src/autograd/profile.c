@@ -120,7 +120,7 @@ static void set_location(const th_context *ctx, const th_node *node, th_profile_
         event->file = node->file;
         event->line = node->line;
     } else {
-        th_location(&event->file, &event->line);
+        th_caller_location(&event->file, &event->line);
     }
 }
 

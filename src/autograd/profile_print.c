@@ -64,7 +64,7 @@ th_status th_profile_entry_at(th_context *ctx, int64_t index, th_profile_entry *
         return ctx ? ctx->error : TH_ERROR_ARGUMENT;
     if (entry == NULL)
         return th_fail(ctx, TH_ERROR_ARGUMENT, "profile_entry_at", "the entry is NULL");
-    const th_profile_tally *tally = th_profile_table_ranked(&ctx->profile->table, index);
+    const th_profile_tally *tally = th_profile_tally_at_rank(&ctx->profile->table, index);
     if (tally == NULL)
         return th_fail(ctx, TH_ERROR_INDEX, "profile_entry_at", "entry %" PRId64 " of %" PRId64, index,
                        th_profile_count(ctx));

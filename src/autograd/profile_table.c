@@ -138,7 +138,7 @@ static bool precedes(const th_pool *tallies, int64_t i, int64_t j)
 }
 
 /* Counts the tallies that precede each one, because the table may still grow and is not sorted. */
-const th_profile_tally *th_profile_table_ranked(const th_profile_table *table, int64_t rank)
+const th_profile_tally *th_profile_tally_at_rank(const th_profile_table *table, int64_t rank)
 {
     const th_pool *tallies = &table->tallies;
     for (int64_t i = 0; i < tallies->count; i++) {

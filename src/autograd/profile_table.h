@@ -49,7 +49,7 @@ void th_profile_table_destroy(th_context *ctx, th_profile_table *table);
 void th_profile_table_add(th_context *ctx, th_profile_table *table, const th_profile_event *event,
                           const th_profile_shape *shape, int64_t bytes);
 /* Returns the tally with this rank in the order of decreasing time; NULL if rank is too large. */
-const th_profile_tally *th_profile_table_ranked(const th_profile_table *table, int64_t rank);
+const th_profile_tally *th_profile_tally_at_rank(const th_profile_table *table, int64_t rank);
 
 /* Adds two counts of work; an overflow, which a shapes-only context can cause, gives INT64_MAX. */
 static inline int64_t th_add_work(int64_t a, int64_t b)

@@ -20,7 +20,7 @@ static bool must_recompute(const th_node *node, int i)
     const th_operand_record *output = th_node_output(node, i);
     const th_storage *storage = output->tensor ? output->tensor->storage : NULL;
     return storage && storage->dropped && storage->producer >= 0 &&
-           (storage == node->missing || output->saved == TH_SAVED_RECOMPUTED);
+           (storage == node->missing_value || output->saved == TH_SAVED_RECOMPUTED);
 }
 
 /* Gives the storage of an output memory for its recomputed value. */
@@ -37,7 +37,7 @@ static th_status allocate_again(th_context *ctx, th_node *node, th_storage *stor
     return TH_OK;
 }
 
-/* Runs an operation's forward again, for the outputs with a bit (1 << i) in `missing`. */
+/* Runs an operation's forward again, for the outputs with a bit (1 << i) in `missing_value`. */
 static th_status run_forward(th_context *ctx, const th_node *node, uint32_t missing_outputs)
 {
     th_frame frame;
@@ -93,8 +93,8 @@ static th_node *link_producer(th_context *ctx, th_storage *storage, th_node *wai
         return NULL;
     }
     th_node *node = th_node_at(ctx->tape, storage->producer);
-    node->waiting = waiting;
-    node->missing = storage;
+    node->waiting_node = waiting;
+    node->missing_value = storage;
     return node;
 }
 
@@ -106,7 +106,7 @@ static th_status find_missing_input(th_context *ctx, const th_node *node, th_sto
         const th_operand_record *operand = th_node_input(node, i);
         if (operand->tensor == NULL)
             continue;
-        if (th_check_version(ctx, node, operand) != TH_OK)
+        if (th_check_saved_version(ctx, node, operand) != TH_OK)
             return ctx->error;
         *missing = operand->tensor->storage->dropped ? operand->tensor->storage : NULL;
     }
@@ -114,7 +114,7 @@ static th_status find_missing_input(th_context *ctx, const th_node *node, th_sto
 }
 
 /* A chain of recomputed values can have any length. So there is no recursion: the waiting nodes are linked. */
-th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation)
+th_status th_recompute_storage(th_context *ctx, th_storage *storage, const char *operation)
 {
     if (!storage->dropped)
         return TH_OK;
@@ -128,7 +128,7 @@ th_status th_recompute(th_context *ctx, th_storage *storage, const char *operati
         } else {
             if (recompute_outputs(ctx, node) != TH_OK)
                 return ctx->error;
-            node = node->waiting;
+            node = node->waiting_node;
         }
     }
     return ctx->error;

@@ -1,5 +1,5 @@
 /* Records a call: gives its outputs gradient buffers, and adds a node that saves the operands for backward. (A view
- * uses its base's buffer.) apply.c calls th_record after forward. */
+ * uses its base's buffer.) apply.c calls th_record_call after forward. */
 #include <string.h>
 
 #include "autograd/frame.h"
@@ -118,8 +118,8 @@ static bool must_drop_results(const th_context *ctx, const th_op *op)
 }
 
 /* Does first everything that can fail, so that a failed call leaves no node. */
-th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
-                    th_tensor_impl *const *outputs, uint32_t saved)
+th_status th_record_call(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const *inputs,
+                         th_tensor_impl *const *outputs, uint32_t saved)
 {
     th_context *ctx = frame->call.ctx;
     const th_op *op = frame->call.op;
@@ -145,7 +145,7 @@ th_status th_record(th_frame *frame, th_tape *tape, int n, th_tensor_impl *const
                       .precision = ctx->machine.precision,
                       .path = ctx->scope_path,
                       .first_contributor = index};
-    th_location(&node->file, &node->line);
+    th_caller_location(&node->file, &node->line);
 
     const bool recompute = node->drops_results && !ctx->keep_values;
     for (int i = 0; i < n; i++) {

@@ -16,7 +16,7 @@ void th_step_begin(th_context *ctx)
 
 static void clear_node(th_context *ctx, th_node *node)
 {
-    th_node_release(ctx, node);
+    th_node_release_saved(ctx, node);
     if (node->op->precomputed)
         th_precomputed_discard(node);
     if (node->recomputed)

@@ -37,7 +37,7 @@ th_tape *th_tape_of(th_context *ctx, const char *operation)
     return tape;
 }
 
-void th_node_release(th_context *ctx, th_node *node)
+void th_node_release_saved(th_context *ctx, th_node *node)
 {
     if (node->consumed)
         return;
@@ -50,7 +50,7 @@ void th_node_release(th_context *ctx, th_node *node)
     }
 }
 
-th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *operand)
+th_status th_check_saved_version(th_context *ctx, const th_node *node, const th_operand_record *operand)
 {
     const th_storage *storage = operand->tensor->storage;
     if (storage->version == operand->version)

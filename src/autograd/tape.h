@@ -42,9 +42,9 @@ typedef struct th_node {
     bool wanted;        /* in the current pass: a gradient is wanted for this node or for one that it depends on */
     int line;
     const char *path, *file;
-    int64_t first_contributor; /* no node before this index contributes to this node's value or gradient */
-    struct th_node *waiting;   /* in th_recompute: the node that needs this node's value next, or NULL */
-    th_storage *missing;       /* in th_recompute: the value that it needs */
+    int64_t first_contributor;    /* no node before this index contributes to this node's value or gradient */
+    struct th_node *waiting_node; /* in th_recompute_storage: the node that needs this node's value next, or NULL */
+    th_storage *missing_value;    /* in th_recompute_storage: the value that it needs */
 } th_node;
 
 enum { TH_MAX_SCOPES = 64 };
@@ -95,9 +95,9 @@ static inline th_operand_record *th_node_output(const th_node *node, int i)
     return &node->operand[node->n_inputs + i];
 }
 /* Releases the values that a node saved, and marks it consumed. */
-void th_node_release(th_context *ctx, th_node *node);
+void th_node_release_saved(th_context *ctx, th_node *node);
 /* Fails if the saved value was changed after the call was recorded. */
-th_status th_check_version(th_context *ctx, const th_node *node, const th_operand_record *record);
+th_status th_check_saved_version(th_context *ctx, const th_node *node, const th_operand_record *record);
 
 /* -- the memory of saved values (saved_bytes.c) -- */
 /* Returns the bytes of the step's memory that this node saves and no earlier node saves. held: counts the values that
@@ -106,7 +106,7 @@ size_t th_node_saved_bytes(const th_tape *tape, int64_t index, bool held);
 
 /* -- recomputation (recompute.c) -- */
 /* Runs the node that produced a dropped storage again, so that the storage has its bytes back. */
-th_status th_recompute(th_context *ctx, th_storage *storage, const char *operation);
+th_status th_recompute_storage(th_context *ctx, th_storage *storage, const char *operation);
 /* Releases those outputs of a node that were recomputed. */
 void th_node_drop_recomputed(th_context *ctx, th_node *node);
 

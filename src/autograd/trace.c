@@ -81,7 +81,7 @@ static void write_finding(th_tape *tape, const th_call *call, const th_node *nod
     const char *file = node ? node->file : NULL, *path = node ? node->path : call->ctx->scope_path;
     int line = node ? node->line : 0;
     if (node == NULL)
-        th_location(&file, &line);
+        th_caller_location(&file, &line);
     char *text = tape->finding;
     text[0] = 0;
     th_append(text, size, "%s: %s %d is not finite (", call->op->name, backward ? "the gradient of input" : "output",

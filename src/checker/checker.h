@@ -41,7 +41,7 @@ typedef struct th_leaf {
 
 enum { TH_MAX_CHECKED_INPUTS = TH_MAX_INPUTS * 4 };
 
-/* Values of th_tensor_impl.checking during a check. A positive value is 1 + the index of a leaf. 0 is a tensor that the
+/* Values of th_tensor_impl.check_role during a check. A positive value is 1 + the index of a leaf. 0 is a tensor that the
  * function made in this run. */
 enum {
     TH_CHECK_OUTSIDE = -1,   /* existed before the check, or outlived the run that made it */

@@ -101,7 +101,7 @@ static void name_parameter(const th_checker *checker, const th_tensor_impl *t, c
  * otherwise. A tensor that this run made is a constant of the run, and is converted only if its type is different. */
 static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
 {
-    const bool temporary = t->checking == 0;
+    const bool temporary = t->check_role == 0;
     if (temporary && (t->dtype == checker->dtype || t->parameter || th_gradient_buffer_has_memory(t->gradient) ||
                       t->own_storage.holds != 1))
         return;
@@ -115,7 +115,7 @@ static void add_read_tensor(th_checker *checker, th_tensor_impl *t)
         return;
     }
     leaf->numel = th_tensor_numel(t);
-    t->checking = temporary ? TH_CHECK_TEMPORARY : (int32_t)leaves->count;
+    t->check_role = temporary ? TH_CHECK_TEMPORARY : (int32_t)leaves->count;
     if (!leaf->checked)
         return;
     name_parameter(checker, t, leaf->name, sizeof leaf->name);
@@ -150,7 +150,7 @@ static void note_recording_off(th_checker *checker)
 {
     const char *file;
     int line;
-    th_location(&file, &line);
+    th_caller_location(&file, &line);
     checker->recording_off = true;
     if (file)
         snprintf(checker->recording_off_at, sizeof checker->recording_off_at, ", at %s:%d", th_base_name(file), line);
@@ -162,9 +162,9 @@ static void shake(th_checker *checker, th_tensor_impl *t)
 {
     const double unit = th_rounding_unit(checker);
     const size_t size = th_dtype_size(t->dtype);
-    if (t->owned || t->checking != 0 || t->storage != &t->own_storage)
+    if (t->owned || t->check_role != 0 || t->storage != &t->own_storage)
         return;
-    t->checking = TH_CHECK_SHAKEN;
+    t->check_role = TH_CHECK_SHAKEN;
     for (int64_t e = 0; e < th_tensor_numel(t); e++) { /* a result has no gaps */
         void *at = (char *)th_tensor_data(t) + (size_t)e * size;
         const double change = th_splitmix64(&checker->random) & 1 ? unit : -unit;
@@ -181,9 +181,9 @@ static void on_read(th_tensor_impl *t, void *user)
         shake(checker, t);
     if (checker->recording && checker->ctx->no_grad_depth > 0 && t->requires_gradient && !checker->recording_off)
         note_recording_off(checker);
-    if (t->checking == TH_CHECK_STEP)
+    if (t->check_role == TH_CHECK_STEP)
         convert_constant(checker, t);
-    else if (t->owned && t->checking <= 0 && t->checking != TH_CHECK_TEMPORARY)
+    else if (t->owned && t->check_role <= 0 && t->check_role != TH_CHECK_TEMPORARY)
         add_read_tensor(checker, t);
 }
 
@@ -191,7 +191,7 @@ static void on_made(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
     if (!t->owned) {
-        t->checking = TH_CHECK_STEP;
+        t->check_role = TH_CHECK_STEP;
         return;
     }
     th_tensor_impl **entry = th_pool_new(checker->ctx, &checker->made);
@@ -204,9 +204,9 @@ static void on_made(th_tensor_impl *t, void *user)
 static void on_freed(th_tensor_impl *t, void *user)
 {
     th_checker *checker = user;
-    if (t->checking == TH_CHECK_FIRST_RUN || t->checking == TH_CHECK_TEMPORARY)
+    if (t->check_role == TH_CHECK_FIRST_RUN || t->check_role == TH_CHECK_TEMPORARY)
         return;
-    const char *name = t->checking > 0 ? th_checker_leaf(checker, t->checking - 1)->name : "";
+    const char *name = t->check_role > 0 ? th_checker_leaf(checker, t->check_role - 1)->name : "";
     th_fail(checker->ctx, TH_ERROR_STATE, operation,
             "the function frees %s, which it did not make: it cannot run a second time", name[0] ? name : "a tensor");
 }
@@ -258,7 +258,7 @@ static void copy_input(th_checker *checker, int i, th_tensor *handle)
     char text[16];
     *leaf = (th_leaf){.tensor = copy, .copy = true, .checked = floating, .position = i, .numel = th_tensor_numel(copy)};
     snprintf(leaf->name, sizeof leaf->name, "%s", input_name(checker, i, text, sizeof text));
-    copy->checking = (int32_t)checker->leaves.count;
+    copy->check_role = (int32_t)checker->leaves.count;
     if (!new_storage(ctx, copy, copy->dtype, &leaf->values))
         return;
     if (leaf->values.data && copy->own_storage.bytes)
@@ -278,8 +278,8 @@ bool th_leaves_begin(th_checker *checker, th_tensor *const *inputs)
     th_tape_clear(ctx);
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
         th_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);
-        if (t->life == TH_LIFE_LIVE && t->checking == 0)
-            t->checking = TH_CHECK_OUTSIDE;
+        if (t->life == TH_LIFE_LIVE && t->check_role == 0)
+            t->check_role = TH_CHECK_OUTSIDE;
     }
     return !ctx->error;
 }
@@ -305,12 +305,12 @@ static void release_made(th_checker *checker)
     for (int64_t i = 0; i < checker->made.count; i++) {
         th_tensor_impl **entry = th_pool_at(&checker->made, i), *t = *entry;
         const bool freed = t->life == TH_LIFE_FREED;
-        if ((t->life != TH_LIFE_LIVE && !freed) || t->checking > 0 || t->checking == TH_CHECK_OUTSIDE)
+        if ((t->life != TH_LIFE_LIVE && !freed) || t->check_role > 0 || t->check_role == TH_CHECK_OUTSIDE)
             continue;
         if (t->parameter) {
-            t->checking = TH_CHECK_OUTSIDE;
-        } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->checking == TH_CHECK_FIRST_RUN))) {
-            t->checking = TH_CHECK_FIRST_RUN;
+            t->check_role = TH_CHECK_OUTSIDE;
+        } else if (!freed && (checker->runs == 1 || (checker->ctx->error && t->check_role == TH_CHECK_FIRST_RUN))) {
+            t->check_role = TH_CHECK_FIRST_RUN;
             *(th_tensor_impl **)th_pool_at(&checker->made, waiting++) = t;
         } else {
             t->life = TH_LIFE_LIVE;
@@ -355,7 +355,7 @@ void th_leaves_restore(th_checker *checker)
     for (int64_t i = 0; i < checker->temporaries.count; i++) {
         th_leaf *leaf = th_pool_at(&checker->temporaries, i);
         swap_out(checker, leaf);
-        leaf->tensor->checking = 0;
+        leaf->tensor->check_role = 0;
     }
     checker->temporaries.count = 0;
     for (int64_t i = 0; i < checker->leaves.count; i++) {
@@ -382,8 +382,8 @@ void th_leaves_end(th_checker *checker)
     }
     for (int64_t i = 0; i < ctx->owned_tensors.count; i++) {
         th_tensor_impl *t = th_pool_at(&ctx->owned_tensors, i);
-        const bool waiting = t->checking && t->life == TH_LIFE_FREED;
-        t->checking = 0;
+        const bool waiting = t->check_role && t->life == TH_LIFE_FREED;
+        t->check_role = 0;
         if (waiting) {
             t->life = TH_LIFE_LIVE;
             th_tensor_free(t->handle);

@@ -19,7 +19,7 @@ void th_put_json_string(FILE *file, const char *text)
     }
     fputc('"', file);
     while (*text) {
-        char escaped[TH_JSON_ESCAPED];
+        char escaped[TH_JSON_ESCAPED_SIZE];
         if (*text == '<' || *text == '>' || *text == '&') {
             fprintf(file, "\\u%04x", (unsigned)*text++);
             continue;

@@ -34,8 +34,8 @@ static bool well(const parser *p)
 
 static void skip_spaces(parser *p)
 {
-    while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n')
-        p->at++;
+    while (*p->cursor == ' ' || *p->cursor == '\t' || *p->cursor == '\n')
+        p->cursor++;
 }
 
 /* Consumes c if it is the next character. */
@@ -44,7 +44,7 @@ static bool accept(parser *p, char c)
     skip_spaces(p);
     if (!well(p) || *p->at != c)
         return false;
-    p->at++;
+    p->cursor++;
     return true;
 }
 
@@ -58,29 +58,29 @@ static void expect(parser *p, char c)
 static void parse_string(parser *p, char *text, size_t size)
 {
     skip_spaces(p);
-    const char quote = *p->at;
+    const char quote = *p->cursor;
     size_t n = 0;
     text[0] = 0;
     if (quote != '\'' && quote != '"') {
         complain(p, "its header lacks a %s", "string");
         return;
     }
-    for (p->at++; *p->at != quote; p->at++) {
-        if (*p->at < ' ' || *p->at > '~' || *p->at == '\\' || n + 1 >= size) {
+    for (p->cursor++; *p->cursor != quote; p->cursor++) {
+        if (*p->cursor < ' ' || *p->cursor > '~' || *p->cursor == '\\' || n + 1 >= size) {
             complain(p, "a string in its header does not %s", "end");
             return;
         }
-        text[n++] = *p->at;
+        text[n++] = *p->cursor;
         text[n] = 0;
     }
-    p->at++;
+    p->cursor++;
 }
 
 static void parse_dtype(parser *p, th_dtype *dtype)
 {
     char text[32];
     skip_spaces(p);
-    if (*p->at == '[') {
+    if (*p->cursor == '[') {
         complain(p, "its elements are %s, not numbers of one type", "records");
         return;
     }
@@ -96,9 +96,9 @@ static void parse_dtype(parser *p, th_dtype *dtype)
 static void parse_bool(parser *p, bool *value)
 {
     skip_spaces(p);
-    *value = strncmp(p->at, "True", 4) == 0;
-    if (*value || strncmp(p->at, "False", 5) == 0)
-        p->at += *value ? 4 : 5;
+    *value = strncmp(p->cursor, "True", 4) == 0;
+    if (*value || strncmp(p->cursor, "False", 5) == 0)
+        p->cursor += *value ? 4 : 5;
     else
         complain(p, "'fortran_order' in its header is neither %s", "True nor False");
 }
@@ -106,7 +106,7 @@ static void parse_bool(parser *p, bool *value)
 static void parse_size(parser *p, int64_t *size)
 {
     skip_spaces(p);
-    if (*p->at < '0' || *p->at > '9')
+    if (*p->cursor < '0' || *p->cursor > '9')
         complain(p, "a size in its shape is not a %s", "non-negative integer");
     *size = 0;
     for (; well(p) && *p->at >= '0' && *p->at <= '9'; p->at++)

@@ -12,7 +12,7 @@ static const char operation[] = "profile_write_trace";
 /* Writes the contents of a JSON string. */
 static void put_escaped(FILE *file, const char *text)
 {
-    char escaped[TH_JSON_ESCAPED];
+    char escaped[TH_JSON_ESCAPED_SIZE];
     while (*text) {
         text += th_json_escape(text, escaped);
         fputs(escaped, file);

@@ -10,15 +10,15 @@
 #include "tensor/context.h"
 #include "tensor/format.h"
 
-enum { MAX_FIGURES = 4, FIGURE_NAME = 32 };
+enum { MAX_FIGURES = 4, FIGURE_NAME_SIZE = 32 };
 
 struct th_progress {
     th_context *ctx;
     th_progress_options options;
-    char unit[FIGURE_NAME];
+    char unit[FIGURE_NAME_SIZE];
     bool terminal, line_open, write_failed;
     int figures;
-    char figure_name[MAX_FIGURES][FIGURE_NAME];
+    char figure_name[MAX_FIGURES][FIGURE_NAME_SIZE];
     double figure[MAX_FIGURES];
     int64_t steps_done;
     int64_t last_written; /* the value of steps_done on the last line */
@@ -131,12 +131,12 @@ void th_progress_show(th_progress *bar, const char *name, double value)
     if (bar == NULL || name == NULL)
         return;
     int i = 0;
-    while (i < bar->figures && strncmp(bar->figure_name[i], name, FIGURE_NAME - 1) != 0)
+    while (i < bar->figures && strncmp(bar->figure_name[i], name, FIGURE_NAME_SIZE - 1) != 0)
         i++;
     if (i == MAX_FIGURES)
         return;
     if (i == bar->figures) {
-        snprintf(bar->figure_name[i], FIGURE_NAME, "%s", name);
+        snprintf(bar->figure_name[i], FIGURE_NAME_SIZE, "%s", name);
         bar->figures++;
     }
     bar->figure[i] = value;

@@ -38,7 +38,7 @@ size_t th_valid_utf8_size(const char *text)
     return total;
 }
 
-size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED])
+size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED_SIZE])
 {
     const char *character;
     size_t size;
@@ -46,11 +46,11 @@ size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED])
     const size_t taken = th_next_valid_utf8(text, &character, &size);
     th_utf8_decode((const unsigned char *)character, &code);
     if (code == '"' || code == '\\' || code == '\n')
-        snprintf(escaped, TH_JSON_ESCAPED, "\\%c", code == '\n' ? 'n' : (char)code);
+        snprintf(escaped, TH_JSON_ESCAPED_SIZE, "\\%c", code == '\n' ? 'n' : (char)code);
     else if (code < 0x20 || (code >= 0x7f && code < 0xa0))
-        snprintf(escaped, TH_JSON_ESCAPED, "\\u%04x", (unsigned)code);
+        snprintf(escaped, TH_JSON_ESCAPED_SIZE, "\\u%04x", (unsigned)code);
     else
-        snprintf(escaped, TH_JSON_ESCAPED, "%.*s", (int)size, character);
+        snprintf(escaped, TH_JSON_ESCAPED_SIZE, "%.*s", (int)size, character);
     return taken;
 }
 

@@ -18,11 +18,11 @@ TH_PRIVATE_API size_t th_next_valid_utf8(const char *text, const char **characte
 /* Returns the bytes of a whole text after invalid bytes are replaced. */
 TH_PRIVATE_API size_t th_valid_utf8_size(const char *text);
 
-enum { TH_JSON_ESCAPED = 8 };
+enum { TH_JSON_ESCAPED_SIZE = 8 };
 /* Writes the first character of text, which must not be empty, as a JSON string contains it. Escapes quotes,
  * backslashes and control characters (C0, DEL, C1: terminals obey them); invalid bytes become U+FFFD. Returns the
  * number of bytes of text that it consumed. */
-TH_PRIVATE_API size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED]);
+TH_PRIVATE_API size_t th_json_escape(const char *text, char escaped[TH_JSON_ESCAPED_SIZE]);
 
 /* Writes text with the characters that HTML reserves escaped, and a space for each control character. */
 void th_write_html_text(FILE *file, const char *text);

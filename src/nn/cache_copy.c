@@ -25,10 +25,10 @@ static void copy_chunk(const copy_work *work, const th_tensor_impl *t, int64_t h
             if (work->source[b] == b || first >= end)
                 continue;
             const int64_t sequence = pass == 0 ? work->source[b] : b;
-            char *stored = (char *)th_tensor_data(t) +
+            char *cached = (char *)th_tensor_data(t) +
                            (sequence * t->stride[0] + h * t->stride[1] + first * t->stride[2]) * element;
             char *copy = scratch + (b * CHUNK + first - begin) * row;
-            memcpy(pass == 0 ? copy : stored, pass == 0 ? stored : copy, (size_t)((end - first) * row));
+            memcpy(pass == 0 ? copy : cached, pass == 0 ? cached : copy, (size_t)((end - first) * row));
         }
 }
 

@@ -16,7 +16,7 @@ th_module *th_module_list_new(th_context *ctx)
     return th_module_new_of_type(ctx, &list_type);
 }
 
-static bool usable_list(const th_module *list, const char *operation)
+static bool check_list(const th_module *list, const char *operation)
 {
     if (!th_module_usable(list, operation))
         return false;
@@ -29,7 +29,7 @@ static bool usable_list(const th_module *list, const char *operation)
 
 th_module *th_module_list_add(th_module *list, th_module *member)
 {
-    if (!usable_list(list, "module_list_add"))
+    if (!check_list(list, "module_list_add"))
         return NULL;
     char name[TH_NAME_SIZE];
     snprintf(name, sizeof name, "%lld", (long long)th_module_list_length(list));
@@ -46,7 +46,7 @@ int64_t th_module_list_length(const th_module *list)
 
 th_module *th_module_list_at(th_module *list, int64_t index)
 {
-    if (!usable_list(list, "module_list_at"))
+    if (!check_list(list, "module_list_at"))
         return NULL;
     th_module *member = list->first;
     for (int64_t i = 0; member && i < index; i++)

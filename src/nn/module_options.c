@@ -7,7 +7,7 @@
 #include "kernels/machine/crc32c.h"
 #include "tensor/format.h"
 
-enum { OPTION_TEXT = TH_FULL_NAME_SIZE + 2 * TH_NAME_SIZE };
+enum { OPTION_TEXT_SIZE = TH_FULL_NAME_SIZE + 2 * TH_NAME_SIZE };
 
 /* Visits all options of a tree. For each module: its type, whether it is pinned to evaluation, then the options of its
  * type. */
@@ -82,14 +82,14 @@ uint32_t th_module_options_crc32c(const th_module *root)
 }
 
 /* Sets facts [TH_MAX_FACTS] to the next options, with full names in text. Returns their number. */
-static int next_facts(option_walk *walk, th_fact *facts, char (*text)[OPTION_TEXT])
+static int next_facts(option_walk *walk, th_fact *facts, char (*text)[OPTION_TEXT_SIZE])
 {
     int n = 0;
     char name[TH_FULL_NAME_SIZE];
     for (const th_module *m; n < TH_MAX_FACTS && (m = next_option(walk, &facts[n])); n++) {
         const char *path = th_module_name_below(m, walk->root, name);
         text[n][0] = 0;
-        th_append(text[n], OPTION_TEXT, "%s of %s%s%s", facts[n].name, m->type, path[0] ? " " : "", path);
+        th_append(text[n], OPTION_TEXT_SIZE, "%s of %s%s%s", facts[n].name, m->type, path[0] ? " " : "", path);
         facts[n].name = text[n];
     }
     return n;
@@ -98,7 +98,7 @@ static int next_facts(option_walk *walk, th_fact *facts, char (*text)[OPTION_TEX
 th_status th_module_options_agree(const th_module *root, th_group *group, const char *operation)
 {
     th_fact facts[TH_MAX_FACTS] = {{.name = "number of the modules' options", .kind = TH_FACT_INTEGER}};
-    char text[TH_MAX_FACTS][OPTION_TEXT];
+    char text[TH_MAX_FACTS][OPTION_TEXT_SIZE];
     bool equal;
     for (option_walk walk = options_of(root); next_option(&walk, &facts[1]);)
         facts[0].integer++;

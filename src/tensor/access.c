@@ -159,7 +159,7 @@ th_status th_element_index(const th_tensor_impl *t, const char *operation, const
 }
 
 /* Computes the offset, in bytes, of the element at index. Returns false with an error if index is outside t. */
-static bool element_offset(const th_tensor_impl *t, const char *operation, const th_shape *index, int64_t *offset)
+static bool find_element_offset(const th_tensor_impl *t, const char *operation, const th_shape *index, int64_t *offset)
 {
     int64_t resolved[TH_MAX_DIMS];
     if (th_element_index(t, operation, index, resolved) != TH_OK)
@@ -172,7 +172,7 @@ double th_get(th_tensor *handle, th_shape index)
 {
     int64_t offset;
     const th_tensor_impl *t = th_usable(handle, NULL, "get", "t");
-    if (t == NULL || !th_check_elements(t->ctx, "get", t->dtype) || !element_offset(t, "get", &index, &offset))
+    if (t == NULL || !th_check_elements(t->ctx, "get", t->dtype) || !find_element_offset(t, "get", &index, &offset))
         return NAN;
     const char *data = require_data(t, "get");
     return data ? th_number_load(t->dtype, data + offset) : NAN;
@@ -191,7 +191,7 @@ th_status th_set(th_tensor *handle, th_shape index, double value)
 {
     int64_t offset;
     th_tensor_impl *t = th_usable(handle, NULL, "set", "t");
-    if (t == NULL || !element_offset(t, "set", &index, &offset) || check_value(t, "set", value) != TH_OK)
+    if (t == NULL || !find_element_offset(t, "set", &index, &offset) || check_value(t, "set", value) != TH_OK)
         return th_pending_status(handle);
     char *data = th_tensor_data(t);
     if (data)

@@ -67,8 +67,8 @@ th_context *th_context_new(const th_context_options *options)
     ctx->seed = given.seed;
     ctx->training = ctx->fusion = true;
     ctx->scope_path = "";
-    th_block_allocator_init(&ctx->step_memory, th_context_chunks(ctx));
-    th_block_allocator_init(&ctx->owned_memory, th_context_chunks(ctx));
+    th_block_allocator_init(&ctx->step_memory, th_context_chunk_source(ctx));
+    th_block_allocator_init(&ctx->owned_memory, th_context_chunk_source(ctx));
     th_pool_init(&ctx->step_tensors, sizeof(th_tensor_impl));
     th_pool_init(&ctx->owned_tensors, sizeof(th_owned_tensor_impl));
     th_use_context(ctx);

@@ -66,7 +66,7 @@ static bool allocate_chunk(void *owner, size_t bytes, void **memory)
     return size >= bytes && reserve(owner, size, ctx->options.shapes_only, memory);
 }
 
-th_chunk_source th_context_chunks(th_context *ctx)
+th_chunk_source th_context_chunk_source(th_context *ctx)
 {
     return (th_chunk_source){allocate_record, release_memory, allocate_chunk, release_memory, ctx};
 }

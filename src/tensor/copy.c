@@ -18,7 +18,7 @@ enum {
 
 /* -- copies -- */
 
-static void copy_rows(const void *shared, int64_t begin, int64_t end)
+static void copy_runs(const void *shared, int64_t begin, int64_t end)
 {
     const th_iterator *iterator = shared;
     const int last = iterator->ndim - 1;
@@ -64,7 +64,7 @@ static void transpose_bands(void *shared, int64_t first, int64_t end, int worker
     const int64_t to_row = iterator->array[0].stride[t->dimension], from_column = iterator->array[1].stride[last];
     for (int64_t band = first; band < end; band++) {
         char *start[TH_ITERATOR_ARRAYS];
-        th_iterator_plane(iterator, t->dimension, band / t->bands, start);
+        th_iterator_find_plane(iterator, t->dimension, band / t->bands, start);
         char *const to = start[0];
         const char *const from = start[1];
         const int64_t row = band % t->bands * TILE_ROWS;
@@ -90,7 +90,7 @@ void th_copy_array(const th_context *ctx, const th_array *destination, const th_
         return;
     const int dimension = transposed_dimension(&iterator);
     if (dimension < 0) {
-        th_for_pieces(ctx, iterator.numel, copy_rows, &iterator);
+        th_for_pieces(ctx, iterator.numel, copy_runs, &iterator);
         return;
     }
     transposition t = {&iterator, dimension, th_ceil_div(iterator.size[dimension], TILE_ROWS)};

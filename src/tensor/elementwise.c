@@ -11,12 +11,12 @@
 #include "tensor/tensor.h"
 
 enum {
-    BUFFER = 512,   /* elements of a buffer on the stack */
-    TILE_ROWS = 16, /* of a tile that is copied to a buffer when an operand is transposed */
-    TILE_COLUMNS = BUFFER / TILE_ROWS,
-    DIRECT = 4096,  /* elements of one kernel call without buffers */
-    SHORT_ROW = 48, /* copying several shorter rows to a buffer is faster than one kernel call for each row */
-    WIDEST = 8      /* bytes of the largest element */
+    BUFFER_ELEMENTS = 512, /* elements of a buffer on the stack */
+    TILE_ROWS = 16,        /* of a tile that is copied to a buffer when an operand is transposed */
+    TILE_COLUMNS = BUFFER_ELEMENTS / TILE_ROWS,
+    DIRECT_ELEMENTS = 4096, /* elements of one kernel call without buffers */
+    SHORT_ROW = 48,         /* copying several shorter rows to a buffer is faster than one kernel call for each row */
+    MAX_ELEMENT_SIZE = 8    /* bytes of the largest element */
 };
 
 /* An elementwise operation on arrays in any layout. */
@@ -59,8 +59,8 @@ static bool all_contiguous(const th_array *destination, int n_operands, const th
 
 /* Buffers of one piece of work: data[0] for results, data[i] for operand i. */
 typedef struct buffers {
-    _Alignas(64) char data[TH_ITERATOR_ARRAYS][BUFFER * WIDEST];
-    _Alignas(64) char sum[BUFFER * WIDEST];
+    _Alignas(64) char data[TH_ITERATOR_ARRAYS][BUFFER_ELEMENTS * MAX_ELEMENT_SIZE];
+    _Alignas(64) char sum[BUFFER_ELEMENTS * MAX_ELEMENT_SIZE];
     const char *filled[TH_ITERATOR_ARRAYS]; /* the broadcast element that fills a buffer */
     int64_t count[TH_ITERATOR_ARRAYS];      /* how many times */
 } buffers;
@@ -74,7 +74,7 @@ static int64_t run_row(const operation *op, int64_t remaining, const th_iterator
     bool contiguous = true;
     for (int i = 0; i < iterator->arrays; i++)
         contiguous &= iterator->array[i].stride[last] == iterator->array[i].element;
-    const int64_t max = contiguous && !op->accumulate ? DIRECT : BUFFER;
+    const int64_t max = contiguous && !op->accumulate ? DIRECT_ELEMENTS : BUFFER_ELEMENTS;
     const int64_t n = th_smaller(th_smaller(th_iterator_run_length(iterator, position), remaining), max);
 
     void *operands[TH_ITERATOR_ARRAYS];
@@ -123,7 +123,7 @@ static void move_rows(const th_iterator *iterator, int i, bool gather, int64_t n
 /* Computes up to `left` elements, at most a buffer full, which may span rows. Returns the number of elements. */
 static int64_t run_rows(const operation *op, int64_t remaining, const th_iterator_position *position, buffers *buffer)
 {
-    const int64_t n = th_smaller(remaining, BUFFER);
+    const int64_t n = th_smaller(remaining, BUFFER_ELEMENTS);
     void *operands[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
     for (int i = 1; i < op->iterator.arrays; i++) {
         operands[i] = buffer->data[i];
@@ -185,7 +185,7 @@ typedef struct tiles {
 } tiles;
 
 /* Copies one tile of array i to packed (rows, columns) (gather) or back. */
-static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t columns, char *at, char *packed)
+static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t columns, char *address, char *packed)
 {
     const th_iterator *iterator = &t->op->iterator;
     const int64_t element = iterator->array[i].element;
@@ -195,11 +195,11 @@ static void move_tile(const tiles *t, int i, bool gather, int64_t rows, int64_t 
     const int64_t run_step = iterator->array[i].stride[by_column ? iterator->ndim - 1 : t->dimension];
     const int64_t packed_stride = by_column ? columns * element : element;
     const int64_t packed_step = by_column ? element : columns * element;
-    for (int64_t run = 0; run < runs; run++, at += run_step, packed += packed_step) {
+    for (int64_t run = 0; run < runs; run++, address += run_step, packed += packed_step) {
         if (gather)
-            th_copy_strided(n, element, packed, packed_stride, at, stride);
+            th_copy_strided(n, element, packed, packed_stride, address, stride);
         else
-            th_copy_strided(n, element, at, stride, packed, packed_stride);
+            th_copy_strided(n, element, address, stride, packed, packed_stride);
     }
 }
 
@@ -208,27 +208,27 @@ static void run_tile(const tiles *t, int64_t tile, buffers *buffer)
     const operation *op = t->op;
     const th_iterator *iterator = &op->iterator;
     const int last = iterator->ndim - 1;
-    char *at[TH_ITERATOR_ARRAYS];
+    char *start[TH_ITERATOR_ARRAYS];
     const int64_t row = tile / t->per_band % t->bands * TILE_ROWS, column = tile % t->per_band * TILE_COLUMNS;
-    th_iterator_plane(iterator, t->dimension, tile / t->per_band / t->bands, at);
+    th_iterator_find_plane(iterator, t->dimension, tile / t->per_band / t->bands, start);
     for (int i = 0; i < iterator->arrays; i++)
-        at[i] += row * iterator->array[i].stride[t->dimension] + column * iterator->array[i].stride[last];
+        start[i] += row * iterator->array[i].stride[t->dimension] + column * iterator->array[i].stride[last];
     const int64_t rows = th_smaller(iterator->size[t->dimension] - row, TILE_ROWS);
     const int64_t columns = th_smaller(iterator->size[last] - column, TILE_COLUMNS);
 
     void *operands[TH_ITERATOR_ARRAYS] = {buffer->data[0]};
     for (int i = 1; i < iterator->arrays; i++) {
         operands[i] = buffer->data[i];
-        move_tile(t, i, true, rows, columns, at[i], buffer->data[i]);
+        move_tile(t, i, true, rows, columns, start[i], buffer->data[i]);
     }
     op->kernel(rows * columns, operands, op->parameters);
     char *result = buffer->data[0];
     if (op->accumulate) {
-        move_tile(t, 0, true, rows, columns, at[0], buffer->sum);
+        move_tile(t, 0, true, rows, columns, start[0], buffer->sum);
         op->accumulate(rows * columns, (void *[]){buffer->sum, buffer->sum, result}, NULL);
         result = buffer->sum;
     }
-    move_tile(t, 0, false, rows, columns, at[0], result);
+    move_tile(t, 0, false, rows, columns, start[0], result);
 }
 
 static void run_tiles(void *shared, int64_t first, int64_t end, int worker)
@@ -266,7 +266,7 @@ void th_elementwise(const th_context *ctx, th_elementwise_kernel *kernel, const 
     }
     const int64_t rows = op.iterator.size[dimension], columns = op.iterator.size[op.iterator.ndim - 1];
     tiles t = {&op, dimension, th_ceil_div(rows, TILE_ROWS), th_ceil_div(columns, TILE_COLUMNS)};
-    th_for_rows(ctx, op.iterator.numel / rows / columns * t.bands * t.per_band, BUFFER, run_tiles, &t);
+    th_for_rows(ctx, op.iterator.numel / rows / columns * t.bands * t.per_band, BUFFER_ELEMENTS, run_tiles, &t);
 }
 
 const th_kernels *th_call_kernels(const th_call *call)

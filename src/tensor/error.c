@@ -59,7 +59,7 @@ double th_at_pop_number(double result)
     return result;
 }
 
-void th_location(const char **file, int *line)
+void th_caller_location(const char **file, int *line)
 {
     *file = NULL;
     *line = 0;
@@ -102,7 +102,7 @@ th_status th_fail_arguments(th_context *ctx, th_status code, const char *operati
     th_append(ctx->message, TH_MESSAGE_SIZE, "%s", ctx->message_text);
     const char *file;
     int line;
-    th_location(&file, &line);
+    th_caller_location(&file, &line);
     if (file) {
         char location[TH_LOCATION_SIZE] = "";
         th_append(location, sizeof location, "%s:%d", th_base_name(file), line);

@@ -49,6 +49,6 @@ th_context *th_last_context(void);
 th_status th_last_error(void);
 
 /* Returns the caller's source line, the innermost one that TH_AT pushed. *file is NULL outside TH_AT. */
-void th_location(const char **file, int *line);
+void th_caller_location(const char **file, int *line);
 
 #endif

@@ -50,7 +50,7 @@ struct th_gradient_buffer {
 };
 
 /* Bytes of the name of an owned tensor. */
-enum { TH_OWNED_NAME = 64 };
+enum { TH_OWNED_NAME_SIZE = 64 };
 
 /* An owned tensor with its gradient buffer. */
 typedef struct th_owned_tensor_impl {
@@ -59,7 +59,7 @@ typedef struct th_owned_tensor_impl {
     const char *made_file; /* the program's line that created it; NULL: unknown */
     int made_line;
     th_label label; /* impl.label points here after th_set_name */
-    char name[TH_OWNED_NAME];
+    char name[TH_OWNED_NAME_SIZE];
 } th_owned_tensor_impl;
 
 /* Returns an empty buffer. */

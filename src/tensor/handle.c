@@ -88,7 +88,7 @@ th_tensor_impl *th_handle_new(th_context *ctx, bool owned, const char *operation
     th_tensor *handle;
     th_tensor_impl *t = owned ? new_owned_impl(ctx, &handle) : new_step_impl(ctx, &handle);
     if (t == NULL) {
-        th_fail_memory(ctx, operation, sizeof *t * TH_POOL_PAGE);
+        th_fail_memory(ctx, operation, sizeof *t * TH_POOL_PAGE_RECORDS);
         return NULL;
     }
     *t = (th_tensor_impl){.ctx = ctx, .handle = handle, .life = TH_LIFE_LIVE, .owned = owned};
@@ -216,7 +216,7 @@ void th_storage_mark_changed(th_storage *storage)
 {
     storage->version++;
     storage->producer = -1; /* recomputing would give the old values */
-    th_location(&storage->changed_file, &storage->changed_line);
+    th_caller_location(&storage->changed_file, &storage->changed_line);
 }
 
 void th_handle_release(th_tensor_impl *t, th_life life)
@@ -251,7 +251,7 @@ th_tensor_impl *th_tensor_new(th_context *ctx, th_dtype dtype, int ndim, const i
     }
     if (owned) {
         th_owned_tensor_impl *created = (th_owned_tensor_impl *)t;
-        th_location(&created->made_file, &created->made_line);
+        th_caller_location(&created->made_file, &created->made_line);
     }
     if (ctx->watch)
         ctx->watch->after_create(t, ctx->watch->user);
@@ -293,7 +293,7 @@ void th_tensor_free(th_tensor *handle)
     if (t == NULL || !t->owned || t->life != TH_LIFE_LIVE || t->parameter)
         return;
     th_context *ctx = t->ctx;
-    if (t->checking && ctx->watch) {
+    if (t->check_role && ctx->watch) {
         t->life = TH_LIFE_FREED;
         ctx->watch->on_free(t, ctx->watch->user);
         return;

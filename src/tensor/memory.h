@@ -53,7 +53,7 @@ TH_PRIVATE_API void th_quarantine(th_context *ctx, void *memory, size_t bytes);
 void th_release_quarantine(th_context *ctx);
 
 /* Returns where the context's block allocators get their chunks. */
-th_chunk_source th_context_chunks(th_context *ctx);
+th_chunk_source th_context_chunk_source(th_context *ctx);
 
 /* Returns true if memory is aligned to 64 bytes, as the memory of an allocator must be. */
 static inline bool th_is_aligned(const void *memory)

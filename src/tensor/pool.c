@@ -5,17 +5,17 @@
 
 #include "tensor/memory.h"
 
-void th_pool_init(th_pool *pool, size_t record)
+void th_pool_init(th_pool *pool, size_t record_bytes)
 {
-    *pool = (th_pool){.record = record};
+    *pool = (th_pool){.record_bytes = record_bytes};
 }
 
 void th_pool_destroy(th_context *ctx, th_pool *pool)
 {
     for (int64_t i = 0; i < pool->pages; i++)
-        th_release(ctx, pool->page[i], pool->record * TH_POOL_PAGE);
-    th_release(ctx, pool->page, pool->page_table_bytes);
-    th_pool_init(pool, pool->record);
+        th_release(ctx, pool->page_table[i], pool->record_bytes * TH_POOL_PAGE_RECORDS);
+    th_release(ctx, pool->page_table, pool->page_table_bytes);
+    th_pool_init(pool, pool->record_bytes);
 }
 
 /* Makes space for one more page pointer. */
@@ -28,9 +28,9 @@ static bool grow_page_table(th_context *ctx, th_pool *pool)
     if (table == NULL)
         return false;
     if (pool->pages)
-        memcpy(table, pool->page, (size_t)pool->pages * sizeof(void *));
-    th_release(ctx, pool->page, pool->page_table_bytes);
-    pool->page = table;
+        memcpy(table, pool->page_table, (size_t)pool->pages * sizeof(void *));
+    th_release(ctx, pool->page_table, pool->page_table_bytes);
+    pool->page_table = table;
     pool->page_table_bytes = bytes;
     return true;
 }
@@ -39,13 +39,13 @@ static bool add_page(th_context *ctx, th_pool *pool)
 {
     if (!grow_page_table(ctx, pool))
         return false;
-    const size_t bytes = pool->record * TH_POOL_PAGE;
+    const size_t bytes = pool->record_bytes * TH_POOL_PAGE_RECORDS;
     void *page = th_allocate(ctx, bytes);
     if (page == NULL)
         return false;
     memset(page, 0, bytes);
-    pool->page[pool->pages++] = page;
-    pool->capacity += TH_POOL_PAGE;
+    pool->page_table[pool->pages++] = page;
+    pool->capacity += TH_POOL_PAGE_RECORDS;
     return true;
 }
 

@@ -11,28 +11,28 @@
 
 /* Records of one size. Pages come from th_allocate and are kept until th_pool_destroy. */
 typedef struct th_pool {
-    size_t record; /* bytes of a record */
+    size_t record_bytes;
     int64_t count; /* records in use */
     int64_t capacity;
-    void **page; /* page[i] holds TH_POOL_PAGE records */
+    void **page_table; /* page_table[i] holds TH_POOL_PAGE_RECORDS records */
     int64_t pages;
     size_t page_table_bytes;
 } th_pool;
 
-enum { TH_POOL_PAGE = 256 };
+enum { TH_POOL_PAGE_RECORDS = 256 };
 
 /* Initializes an empty pool. */
-void th_pool_init(th_pool *pool, size_t record);
+void th_pool_init(th_pool *pool, size_t record_bytes);
 /* Releases all pages. */
 void th_pool_destroy(th_context *ctx, th_pool *pool);
-/* Returns the next record. Its bytes are zero, or left over from before the last reset. Returns NULL when memory is
+/* Returns the next record. Its bytes are zero, or left over from before the last reset. Returns NULL if memory runs
  * out. */
 void *th_pool_new(th_context *ctx, th_pool *pool);
 /* Returns a record by its index: 0 for the first one after a reset. */
 static inline void *th_pool_at(const th_pool *pool, int64_t index)
 {
     const uint64_t i = (uint64_t)index;
-    return (char *)pool->page[i / TH_POOL_PAGE] + (size_t)(i % TH_POOL_PAGE) * pool->record;
+    return (char *)pool->page_table[i / TH_POOL_PAGE_RECORDS] + (size_t)(i % TH_POOL_PAGE_RECORDS) * pool->record_bytes;
 }
 /* Ends all records. Keeps the pages. */
 static inline void th_pool_reset(th_pool *pool)

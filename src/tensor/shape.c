@@ -23,11 +23,11 @@ bool th_strides_are_contiguous(int ndim, const int64_t *size, const int64_t *str
     return dense;
 }
 
-static void swap_with_outer(int64_t *list, int at)
+static void swap_with_outer(int64_t *list, int d)
 {
-    const int64_t outer = list[at - 1];
-    list[at - 1] = list[at];
-    list[at] = outer;
+    const int64_t outer = list[d - 1];
+    list[d - 1] = list[d];
+    list[d] = outer;
 }
 
 static int64_t magnitude(int64_t stride)
@@ -38,10 +38,10 @@ static int64_t magnitude(int64_t stride)
 void th_sort_dimensions(int ndim, int64_t *size, int arrays, int64_t *const *stride)
 {
     for (int d = 1; d < ndim; d++) { /* insertion sort: most arrays are sorted already */
-        for (int at = d; at > 0 && magnitude(stride[0][at - 1]) < magnitude(stride[0][at]); at--) {
-            swap_with_outer(size, at);
+        for (int inner = d; inner > 0 && magnitude(stride[0][inner - 1]) < magnitude(stride[0][inner]); inner--) {
+            swap_with_outer(size, inner);
             for (int i = 0; i < arrays; i++)
-                swap_with_outer(stride[i], at);
+                swap_with_outer(stride[i], inner);
         }
     }
 }

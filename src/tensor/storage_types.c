@@ -53,13 +53,13 @@ static uint16_t round_half(half_format f, double value)
 /* Returns the number with the largest magnitude in a block, the first one of several; NaN if a number is not finite. */
 static float largest_magnitude(const float *values)
 {
-    float found = 0;
+    float result = 0;
     for (int i = 0; i < TH_BLOCK_NUMBERS; i++) {
         if (!isfinite(values[i]))
             return NAN;
-        found = fabsf(values[i]) > fabsf(found) ? values[i] : found;
+        result = fabsf(values[i]) > fabsf(result) ? values[i] : result;
     }
-    return found;
+    return result;
 }
 
 static void round_block_to_float32(const double *values, float *block)
@@ -144,9 +144,9 @@ static row row_of(const th_array *array, int64_t index)
         return r;
     r.stride = array->stride[array->ndim - 1] * element;
     if (array->ndim > 1) {
-        int64_t at[TH_MAX_DIMS];
-        th_index_at(array->ndim - 1, array->size, index, at);
-        r.first += th_offset_of(array->ndim - 1, at, array->stride) * element;
+        int64_t indices[TH_MAX_DIMS];
+        th_index_at(array->ndim - 1, array->size, index, indices);
+        r.first += th_offset_of(array->ndim - 1, indices, array->stride) * element;
     }
     return r;
 }

@@ -89,7 +89,7 @@ void th_iterator_advance(const th_iterator *iterator, int64_t count, th_iterator
     }
 }
 
-void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at)
+void th_iterator_find_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at)
 {
     for (int i = 0; i < iterator->arrays; i++)
         at[i] = iterator->array[i].data;
@@ -103,8 +103,8 @@ void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t p
 }
 
 /* Copies n elements. `element` is a constant after inlining, so that each memcpy is one load and one store. */
-static inline __attribute__((always_inline)) void copy_strided(int64_t n, size_t element, char *to, int64_t to_stride,
-                                                               const char *from, int64_t from_stride)
+static inline __attribute__((always_inline)) void copy_elements(int64_t n, size_t element, char *to, int64_t to_stride,
+                                                                const char *from, int64_t from_stride)
 {
     for (int64_t i = 0; i < n; i++)
         memcpy(to + i * to_stride, from + i * from_stride, element);
@@ -114,8 +114,8 @@ static inline __attribute__((always_inline)) void copy_strided(int64_t n, size_t
 static inline __attribute__((always_inline)) void repeat_element(int64_t n, size_t element, char *to, const char *from)
 {
     char line[64];
-    for (size_t at = 0; at < sizeof line; at += element)
-        memcpy(line + at, from, element);
+    for (size_t offset = 0; offset < sizeof line; offset += element)
+        memcpy(line + offset, from, element);
     const size_t bytes = (size_t)n * element;
     size_t done = 0;
     for (; done + sizeof line <= bytes; done += sizeof line)
@@ -125,15 +125,15 @@ static inline __attribute__((always_inline)) void repeat_element(int64_t n, size
 
 /* Selects a loop by the kind of strides. */
 static inline __attribute__((always_inline)) void
-copy_strided_sized(int64_t n, size_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
+copy_elements_sized(int64_t n, size_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
 {
     const int64_t size = (int64_t)element;
     if (to_stride == size && from_stride == 0)
         repeat_element(n, element, to, from);
     else if (to_stride == size)
-        copy_strided(n, element, to, size, from, from_stride);
+        copy_elements(n, element, to, size, from, from_stride);
     else
-        copy_strided(n, element, to, to_stride, from, from_stride);
+        copy_elements(n, element, to, to_stride, from, from_stride);
 }
 
 void th_copy_strided(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from, int64_t from_stride)
@@ -141,13 +141,13 @@ void th_copy_strided(int64_t n, int64_t element, char *to, int64_t to_stride, co
     if (to_stride == element && from_stride == element)
         memmove(to, from, (size_t)(n * element)); /* in place, to equals from */
     else if (element == 8)
-        copy_strided_sized(n, 8, to, to_stride, from, from_stride);
+        copy_elements_sized(n, 8, to, to_stride, from, from_stride);
     else if (element == 4)
-        copy_strided_sized(n, 4, to, to_stride, from, from_stride);
+        copy_elements_sized(n, 4, to, to_stride, from, from_stride);
     else if (element == 2)
-        copy_strided_sized(n, 2, to, to_stride, from, from_stride);
+        copy_elements_sized(n, 2, to, to_stride, from, from_stride);
     else if (element == 1)
-        copy_strided_sized(n, 1, to, to_stride, from, from_stride);
+        copy_elements_sized(n, 1, to, to_stride, from, from_stride);
     else
-        copy_strided(n, (size_t)element, to, to_stride, from, from_stride);
+        copy_elements(n, (size_t)element, to, to_stride, from, from_stride);
 }

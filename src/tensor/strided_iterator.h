@@ -63,7 +63,7 @@ static inline int64_t th_iterator_run_length(const th_iterator *iterator, const 
 
 /* Computes the addresses where a plane starts. A plane has the innermost dimension and row_dimension; `plane` is its
  * number over the other dimensions. */
-void th_iterator_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at);
+void th_iterator_find_plane(const th_iterator *iterator, int row_dimension, int64_t plane, char **at);
 
 /* Copies n elements of `element` bytes (1, 2, 4 or 8). Strides are in bytes. */
 TH_PRIVATE_API void th_copy_strided(int64_t n, int64_t element, char *to, int64_t to_stride, const char *from,

@@ -18,10 +18,10 @@
 enum {
     ROW_BLOCK = 1024,
     COLUMN_BLOCK = 64,
-    COLUMNS = 2048,     /* columns that one task sums */
-    BUFFER = 512,       /* columns copied at a time where they are not contiguous */
-    STACK_BYTES = 8192, /* partial sums up to this size are on the stack */
-    WIDEST = 8          /* bytes of a float64 */
+    TASK_COLUMNS = 2048,  /* columns that one task sums */
+    BUFFER_COLUMNS = 512, /* columns copied at a time where they are not contiguous */
+    STACK_BYTES = 8192,   /* partial sums up to this size are on the stack */
+    MAX_ELEMENT_SIZE = 8  /* bytes of a float64 */
 };
 
 /* A partial sum: the source at first, then the result of each stage. Dimensions are sorted by stride, and
@@ -30,8 +30,8 @@ typedef struct partial {
     char *data;
     int ndim;
     int64_t size[TH_MAX_DIMS];
-    int64_t stride[TH_MAX_DIMS];      /* bytes */
-    int64_t destination[TH_MAX_DIMS]; /* stride in the destination, bytes; 0: not summed yet */
+    int64_t stride[TH_MAX_DIMS];             /* bytes */
+    int64_t destination_stride[TH_MAX_DIMS]; /* bytes; 0: not summed yet */
 } partial;
 
 /* One stage: dimension `axis` of `from` becomes `blocks` sums. */
@@ -48,12 +48,12 @@ typedef struct stage {
 
 static bool is_reduced(const partial *p, int d)
 {
-    return p->destination[d] == 0;
+    return p->destination_stride[d] == 0;
 }
 
-static void merge(partial *p)
+static void merge_dimensions(partial *p)
 {
-    p->ndim = th_merge_dimensions(p->ndim, p->size, 2, (int64_t *[]){p->stride, p->destination});
+    p->ndim = th_merge_dimensions(p->ndim, p->size, 2, (int64_t *[]){p->stride, p->destination_stride});
 }
 
 /* Returns the source as the first partial sum. */
@@ -65,11 +65,11 @@ static partial partial_of_source(const th_array *destination, const th_array *so
         const int own_axis = axis - source->ndim + destination->ndim;
         p.size[axis] = source->size[axis];
         p.stride[axis] = source->stride[axis] * element;
-        p.destination[axis] =
+        p.destination_stride[axis] =
             own_axis >= 0 && destination->size[own_axis] != 1 ? destination->stride[own_axis] * element : 0;
     }
-    th_sort_dimensions(p.ndim, p.size, 2, (int64_t *[]){p.stride, p.destination});
-    merge(&p);
+    th_sort_dimensions(p.ndim, p.size, 2, (int64_t *[]){p.stride, p.destination_stride});
+    merge_dimensions(&p);
     return p;
 }
 
@@ -98,7 +98,7 @@ static void sum_rows(void *shared, int64_t first, int64_t end, int worker)
     const int64_t rows = several ? s->from->size[s->axis - 1] : 1;
     const int64_t row_stride = several ? s->from->stride[s->axis - 1] : 0;
     const bool contiguous = stride == s->element;
-    _Alignas(64) char gathered[ROW_BLOCK * WIDEST];
+    _Alignas(64) char gathered[ROW_BLOCK * MAX_ELEMENT_SIZE];
     for (int64_t task = first, count; task < end; task += count) {
         const char *from;
         char *to;
@@ -125,22 +125,22 @@ static void sum_columns(void *shared, int64_t first, int64_t end, int worker)
     const stage *s = shared;
     const int last = s->from->ndim - 1;
     const int64_t row_stride = s->from->stride[s->axis], stride = s->from->stride[last];
-    _Alignas(64) char gathered[BUFFER * WIDEST];
+    _Alignas(64) char gathered[BUFFER_COLUMNS * MAX_ELEMENT_SIZE];
     for (int64_t task = first; task < end; task++) {
         const char *from;
         char *to;
         find_addresses(s, last, task / s->chunks / s->blocks, &from, &to);
         const int64_t block = task / s->chunks % s->blocks, chunk = task % s->chunks;
         const int64_t rows = th_smaller(s->from->size[s->axis] - block * s->block, s->block);
-        const int64_t columns = th_smaller(s->from->size[last] - chunk * COLUMNS, COLUMNS);
-        from += block * s->block * row_stride + chunk * COLUMNS * stride;
-        to += block * s->to_stride[s->axis] + chunk * COLUMNS * s->to_stride[last];
+        const int64_t columns = th_smaller(s->from->size[last] - chunk * TASK_COLUMNS, TASK_COLUMNS);
+        from += block * s->block * row_stride + chunk * TASK_COLUMNS * stride;
+        to += block * s->to_stride[s->axis] + chunk * TASK_COLUMNS * s->to_stride[last];
         if (stride == s->element) {
             s->kernels->sum_columns(rows, columns, from, row_stride / s->element, to);
             continue;
         }
         for (int64_t j = 0, n; j < columns; j += n) {
-            n = th_smaller(columns - j, BUFFER);
+            n = th_smaller(columns - j, BUFFER_COLUMNS);
             char *sum = to + j * s->element;
             th_copy_strided(n, s->element, sum, s->element, from + j * stride, stride);
             for (int64_t i = 1; i < rows; i++) {
@@ -169,7 +169,7 @@ static int64_t plan_stage(stage *s, const partial *from, int axis, partial *afte
     s->axis = axis;
     s->block = rows ? ROW_BLOCK : COLUMN_BLOCK;
     s->blocks = th_ceil_div(from->size[axis], s->block);
-    s->chunks = rows ? 1 : th_ceil_div(from->size[from->ndim - 1], COLUMNS);
+    s->chunks = rows ? 1 : th_ceil_div(from->size[from->ndim - 1], TASK_COLUMNS);
     int64_t numel = 1;
     for (int d = from->ndim - 1; d >= 0; d--) {
         s->to_stride[d] = numel * s->element;
@@ -182,7 +182,7 @@ static int64_t plan_stage(stage *s, const partial *from, int axis, partial *afte
         const int to = after->ndim++;
         after->size[to] = d == axis ? s->blocks : from->size[d];
         after->stride[to] = s->to_stride[d];
-        after->destination[to] = from->destination[d];
+        after->destination_stride[to] = from->destination_stride[d];
     }
     return numel;
 }
@@ -194,7 +194,7 @@ static void run_stage(const th_context *ctx, stage *s)
     for (int d = 0; d < s->from->ndim; d++)
         tasks *= d == s->axis || (d == last && s->axis != last) ? 1 : s->from->size[d];
     const int64_t length = th_smaller(s->from->size[s->axis], s->block);
-    const int64_t columns = s->axis == last ? 1 : th_smaller(s->from->size[last], COLUMNS);
+    const int64_t columns = s->axis == last ? 1 : th_smaller(s->from->size[last], TASK_COLUMNS);
     th_for_rows(ctx, tasks, length * columns, s->axis == last ? sum_rows : sum_columns, s);
 }
 
@@ -205,7 +205,7 @@ static th_array array_of_partial(const partial *p, void *data, th_dtype dtype, b
     th_array array = {.given = true, .data = data, .dtype = dtype, .ndim = p->ndim};
     for (int d = 0; d < p->ndim; d++) {
         array.size[d] = p->size[d];
-        array.stride[d] = (destination ? p->destination[d] : p->stride[d]) / element;
+        array.stride[d] = (destination ? p->destination_stride[d] : p->stride[d]) / element;
     }
     return array;
 }
@@ -214,7 +214,7 @@ static th_array array_of_partial(const partial *p, void *data, th_dtype dtype, b
 static bool matches_destination(const partial *p)
 {
     for (int d = 0; d < p->ndim; d++)
-        if (is_reduced(p, d) || p->stride[d] != p->destination[d])
+        if (is_reduced(p, d) || p->stride[d] != p->destination_stride[d])
             return false;
     return true;
 }
@@ -235,7 +235,7 @@ static void find_scratch_bytes(const th_array *destination, const th_array *sour
         if (!finished && needed > STACK_BYTES && needed > bytes[buffer])
             bytes[buffer] = needed;
         current = after;
-        merge(&current);
+        merge_dimensions(&current);
     }
 }
 
@@ -274,7 +274,7 @@ void th_sum_with_scratch(const th_context *ctx, const th_array *destination, con
         run_stage(ctx, &s);
         current = after;
         current.data = s.to;
-        merge(&current);
+        merge_dimensions(&current);
     }
     if (!finished) {
         const th_array result = array_of_partial(&current, current.data, source->dtype, false);

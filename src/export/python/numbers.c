@@ -45,7 +45,7 @@ void th_script_put_double(FILE *file, double number)
 
 void th_script_put_text(FILE *file, const char *text)
 {
-    char escaped[TH_JSON_ESCAPED];
+    char escaped[TH_JSON_ESCAPED_SIZE];
     while (*text) {
         text += th_json_escape(text, escaped);
         fputs(escaped, file);

@@ -25,7 +25,7 @@ static const th_json_limits limits = {.bytes = 1 << 26, .depth = 16, .memory = 5
 
 static void put_string(th_record_file *f, const char *text)
 {
-    char escaped[TH_JSON_ESCAPED];
+    char escaped[TH_JSON_ESCAPED_SIZE];
     th_record_put(f, "\"", 1);
     while (*text) {
         text += th_json_escape(text, escaped);
