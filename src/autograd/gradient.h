@@ -15,8 +15,8 @@ void th_gradient_array(const th_tensor_impl *t, th_array *array);
 th_tensor_impl *th_gradient_tensor(th_tensor_impl *t);
 
 /* -- during a pass -- */
-/* Prepares t's gradient, a view of its root's gradient, for a write. Sets *target to it. Sets *add to true if it already
- * contains values, to which the caller must add. Adds a leaf's buffer to the list *written. */
+/* Prepares t's gradient, a view of its root's gradient, for a write, and sets *target to it. *add becomes true if the
+ * gradient already contains values: the caller must then add to them. Adds a leaf's buffer to the list *written. */
 th_status th_gradient_open_for_write(th_gradient_buffer **written, th_tensor_impl *t, th_array *target, bool *add);
 /* Gives input the gradient of output without a copy: both use the same memory until one of them is added to. Returns
  * false, and changes nothing, if input's gradient is not a result's, has been written to, or has another layout. */

@@ -113,7 +113,7 @@ static th_status find_missing_input(th_context *ctx, const th_node *node, th_sto
     return TH_OK;
 }
 
-/* A chain of recomputed values can have any length. So there is no recursion: the waiting nodes are linked. */
+/* A chain of recomputed values can have any length. So the waiting nodes are linked in a list, instead of recursion. */
 th_status th_recompute_storage(th_context *ctx, th_storage *storage, const char *operation)
 {
     if (!storage->dropped)

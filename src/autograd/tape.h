@@ -31,8 +31,8 @@ typedef struct th_node {
     int n_inputs, n_outputs;
     th_operand_record *operand; /* inputs, then outputs */
     th_random_call random;
-    /* Of a view that contains elements more than once, and so has its own gradient buffer: the view of the base's
-     * gradient to which this gradient is added. Otherwise NULL. */
+    /* For a view that contains elements more than once, and so has its own gradient buffer: backward adds this gradient
+     * to the base's gradient, with these strides. Otherwise NULL. */
     const th_gradient_view *repeating_view;
     th_precision precision; /* of matrix products when the call was recorded; backward uses it too */
     bool training;
@@ -100,8 +100,8 @@ void th_node_release_saved(th_context *ctx, th_node *node);
 th_status th_check_saved_version(th_context *ctx, const th_node *node, const th_operand_record *record);
 
 /* -- the memory of saved values (saved_bytes.c) -- */
-/* Returns the bytes of the step's memory that this node saves and no earlier node saves. held: counts the values that
- * the nodes hold now; otherwise the values that their backward reads. Looks at all earlier nodes. */
+/* Returns the bytes of the step's memory that this node saves and no earlier node saves. With held, counts the values
+ * that the nodes hold now. Otherwise counts the values that their backward reads. Visits all earlier nodes. */
 size_t th_node_saved_bytes(const th_tape *tape, int64_t index, bool held);
 
 /* -- recomputation (recompute.c) -- */
