@@ -300,7 +300,8 @@ static bool has_output_gradient(const th_node *node)
     return false;
 }
 
-/* Returns whether the node is a view whose gradient is a view of its root's gradient. Then backward has nothing to do. */
+/* Returns whether the node is a view whose gradient is a view of its root's gradient. Then backward has nothing to
+ * do. */
 static bool is_plain_view(const th_node *node)
 {
     return (node->op->flags & TH_OP_VIEW) && !node->op->identity_gradients && !node->repeating_view;

@@ -28,7 +28,8 @@ typedef struct th_frame {
     bool add[TH_MAX_INPUTS];
 } th_frame;
 
-/* The reservations of a plan while an operation is checked (checker/check_op_guard.c). Unused memory follows each one. */
+/* The reservations of a plan while an operation is checked (checker/check_op_guard.c). Unused memory follows each
+ * one. */
 enum { TH_MAX_RESERVATIONS = 64 };
 typedef struct th_scratch_map {
     int count;

@@ -3,11 +3,11 @@
  *     EMPTY --> PARTIAL --> FULL --> FINISHED
  *
  * The gradient of a view is a region of its root's buffer. Views write their regions in any order: the first write to a
- * region overwrites, later writes add. The buffer is PARTIAL until all regions are written. Elements outside all regions
- * are set to zero. It would be simpler to set the whole buffer to zero first and always to add. But that would read and
- * write the gradients of queries, keys and values (three regions of one buffer) once more. It would cost one to two
- * percent of a step of the benchmark copyB (bench/README.md; three pairs of runs on a quiet machine). It would also
- * turn -0.0 into 0.0.
+ * region overwrites, later writes add. The buffer is PARTIAL until all regions are written. Elements outside all
+ * regions are set to zero. It would be simpler to set the whole buffer to zero first and always to add. But that would
+ * read and write the gradients of queries, keys and values (three regions of one buffer) once more. It would cost one
+ * to two percent of a step of the benchmark copyB (bench/README.md; three pairs of runs on a quiet machine). It would
+ * also turn -0.0 into 0.0.
  *
  * A FINISHED buffer is readable, and the next pass starts with EMPTY. A PRECOMPUTED buffer counts as EMPTY, except for
  * the node whose forward wrote it. */

@@ -8,8 +8,8 @@
 /* -- gradient buffers of the outputs -- */
 
 /* Sets where a view's gradient is in its root's gradient. It has the strides of the view's data if the base's gradient
- * has the layout of the base's data. Otherwise (below an expand) the shape rule computes the strides from the strides of
- * the base's gradient. */
+ * has the layout of the base's data. Otherwise (below an expand) the shape rule computes the strides from the strides
+ * of the base's gradient. */
 static th_status set_gradient_view(th_frame *frame, th_tensor_impl *view, const th_tensor_impl *base)
 {
     view->gradient_view.root = base->gradient_view.root;
@@ -68,8 +68,8 @@ static th_status become_root(th_tensor_impl *t, th_tape *tape, int64_t node, con
     return TH_OK;
 }
 
-/* Gives a node's outputs their gradient buffers. A view uses its base's buffer, unless it repeats elements. Then backward
- * adds its gradient to *repeating_view, a view of the base's gradient. */
+/* Gives a node's outputs their gradient buffers. A view uses its base's buffer, unless it repeats elements. Then
+ * backward adds its gradient to *repeating_view, a view of the base's gradient. */
 static th_status add_gradient_buffers(th_frame *frame, th_tape *tape, th_tensor_impl *const *inputs,
                                       th_tensor_impl *const *outputs, const th_gradient_view **repeating_view)
 {

@@ -1,7 +1,8 @@
 /* The memory that nodes save for backward. Memory that several nodes save belongs to the first of them. */
 #include "autograd/tape.h"
 
-/* Returns whether an operand is counted: with held, if the node holds it; otherwise, if the node's backward reads it. */
+/* Returns whether an operand is counted: with held, if the node holds it; otherwise, if the node's backward reads
+ * it. */
 static bool is_counted(const th_operand_record *operand, bool held)
 {
     return held ? operand->saved == TH_SAVED_HELD : operand->tensor && operand->read;

@@ -45,8 +45,8 @@ static th_tensor *merge_heads(th_tensor *x)
 }
 
 /* Splits queries or keys (N, T, H D) into heads (N, H, T, D). Unless norm is NULL, normalizes all heads together before
- * the split, or each head after it. Then rotates the heads if the scores are rotary. positions: (T) or (B, T); NULL: 0 ..
- * T - 1. */
+ * the split, or each head after it. Then rotates the heads if the scores are rotary. positions: (T) or (B, T); NULL: 0
+ * .. T - 1. */
 static th_tensor *score_heads(const th_attention_layer *l, th_tensor *x, int64_t count, const char *axes,
                               th_module *norm, th_tensor *positions)
 {
@@ -80,9 +80,9 @@ static th_tensor *key_heads(const th_attention_layer *l, th_tensor *key, th_tens
     return score_heads(l, key, l->kv_heads, "BHSD", l->k_norm, positions);
 }
 
-/* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, these are all keys and
- * values in the cache. Self-attention first adds the new keys and values. Cross attention adds the keys and values of the
- * memory in the first forward only. Returns false with an error pending. */
+/* Sets *heads to queries (B, H, T, D), keys (B, Hkv, S, D) and values (B, Hkv, S, D). With a cache, these are all keys
+ * and values in the cache. Self-attention first adds the new keys and values. Cross attention adds the keys and values
+ * of the memory in the first forward only. Returns false with an error pending. */
 static bool make_heads(const th_attention_layer *l, th_tensor *query, th_tensor *key, th_tensor *value,
                        const th_attend_options *given, th_attention_operands *heads)
 {

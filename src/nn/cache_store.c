@@ -131,8 +131,8 @@ static void return_stored(const th_cached_layer *layer, th_tensor **k, th_tensor
     *v = th_handle_of(layer->values);
 }
 
-/* Stores *k and *v at these positions, and sets them to all stored keys and values. capacity: the number of positions in
- * the cache; 0: as many as keys. */
+/* Stores *k and *v at these positions, and sets them to all stored keys and values. capacity: the number of positions
+ * in the cache; 0: as many as keys. */
 static th_cached_layer *store_keys_and_values(th_cache_impl *cache, const th_module *attention,
                                               const th_array *positions, int64_t capacity, th_tensor **k, th_tensor **v)
 {

@@ -25,8 +25,8 @@ typedef struct th_lora {
 
 /* -- one adapter (lora.c) -- */
 
-/* Creates an adapter for a weight (rows, input), with B = 0. A is 0, or shared if that is not NULL. Returns NULL with an
- * error pending. */
+/* Creates an adapter for a weight (rows, input), with B = 0. A is 0, or shared if that is not NULL. Returns NULL with
+ * an error pending. */
 th_lora *th_lora_new(th_context *ctx, const th_lora_setting *setting, th_dtype dtype, int64_t rows, int64_t input,
                      th_tensor *shared);
 
@@ -37,8 +37,8 @@ th_status th_lora_initialize(const th_lora *l);
  * residual if l is NULL or merged. */
 th_tensor *th_lora_residual(th_lora *l, th_tensor *x, th_tensor *residual);
 
-/* The two steps of th_lora_residual. th_lora_reduce returns scale drop(x) A^T, (N, r), which adapters with the same A and
- * x share. th_lora_expand returns residual + reduced B^T. */
+/* The two steps of th_lora_residual. th_lora_reduce returns scale drop(x) A^T, (N, r), which adapters with the same A
+ * and x share. th_lora_expand returns residual + reduced B^T. */
 th_tensor *th_lora_reduce(th_lora *l, th_tensor *x);
 th_tensor *th_lora_expand(th_lora *l, th_tensor *reduced, th_tensor *residual);
 

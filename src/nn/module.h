@@ -76,7 +76,8 @@ th_module *th_module_finish(th_module *m);
 /* Adds a part, such as an adapter, to a library module that is complete already. Errors: those of th_module_add. */
 th_module *th_module_add_part(th_module *m, const char *name, th_module *child);
 
-/* As th_module_add_parameter, with this type. The parameter is in a block of memory with other parameters of adapters. */
+/* As th_module_add_parameter, with this type. The parameter is in a block of memory with other parameters of
+ * adapters. */
 th_tensor *th_module_add_adapter_parameter(th_module *m, const char *name, th_shape shape, th_dtype dtype);
 
 /* Returns TH_ERROR_ARGUMENT unless the first two sizes (width and heads) are positive, the others (0 is a default) are
@@ -126,7 +127,8 @@ bool th_module_check_not_replaced(const th_module *m, const char *operation, con
  * if m has another type. kind: the expected kind of module, for the message. */
 bool th_module_begin_as(th_module *m, const th_module_type *type, const char *operation, const char *kind);
 
-/* Returns false if an error is pending, or stores the error if m is NULL or was freed. */
+/* Returns true if m is not NULL, was not freed, and no error is pending. Otherwise returns false with an error
+ * pending. */
 TH_PRIVATE_API bool th_module_usable(const th_module *m, const char *operation);
 
 /* Frees m and its members without checks. The caller has already detached m from its parent or context. */

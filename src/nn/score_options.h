@@ -19,8 +19,8 @@
  */
 th_status th_score_options_copy(th_context *ctx, th_score_options *scores, const char *operation);
 
-/* Replaces the arrays of th_score_options_copy by copies that live as long as the nodes of the tape. Backward reads them,
- * also after the layer is freed. Returns false with an error pending. */
+/* Replaces the arrays of th_score_options_copy by copies that live as long as the nodes of the tape. Backward reads
+ * them, also after the layer is freed. Returns false with an error pending. */
 bool th_score_factors_copy_to_tape(th_context *ctx, th_rotary_scaling *scaling, const char *operation);
 
 /* Releases the arrays: one block of th_allocate with the short factors, then the long ones. */

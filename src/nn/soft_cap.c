@@ -1,6 +1,6 @@
-/* The soft cap of logits, and the loss of capped logits, composed of operations. A vocabulary of 256,000 makes the logits
- * of 1,024 tokens 1 GB large, and cap and loss need several tensors of this size. So the loss is the sum of the losses of
- * chunks of rows, each in a recomputed scope. This costs one more product of the classifier. */
+/* The soft cap of logits, and the loss of capped logits, composed of operations. A vocabulary of 256,000 makes the
+ * logits of 1,024 tokens 1 GB large, and cap and loss need several tensors of this size. So the loss is the sum of the
+ * losses of chunks of rows, each in a recomputed scope. This costs one more product of the classifier. */
 #include "nn/layers.h"
 
 #include "tapehead/context.h"

@@ -142,7 +142,7 @@ static th_tensor *run_branch(const transformer_block *b, branch_function *branch
     return end_scope(b, y, given);
 }
 
-/* Runs all branches. With .parallel each reads x, otherwise each reads the sum so far. */
+/* Runs all branches. With .parallel each branch reads x, otherwise each branch reads the sum so far. */
 static th_tensor *run_branches(const transformer_block *b, th_tensor *x, const th_transform_options *given)
 {
     branch_function *const branch[BRANCHES + 1] = {self_attention, b->multihead_attn ? cross_attention : mlp, mlp};

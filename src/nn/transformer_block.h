@@ -19,8 +19,8 @@ th_tensor *th_block_transform(const th_module *block, th_tensor *x, const th_tra
  * become 0. */
 th_status th_block_initialize(const th_module *block, double deviation, double residual_deviation);
 
-/* Ends a forward. Its results are y, and `count` tensors of each of weights and memory_weights that is not NULL. Returns
- * y; NULL with an error pending. */
+/* Ends a forward. Its results are y, and `count` tensors of each of weights and memory_weights that is not NULL.
+ * Returns y; NULL with an error pending. */
 th_tensor *th_module_end_with(th_module *m, th_tensor *y, int64_t count, th_tensor *const *weights,
                               th_tensor *const *memory_weights);
 

@@ -41,9 +41,9 @@ typedef struct th_fact {
 } th_fact;
 enum { TH_MAX_FACTS = 16 };
 
-/* Collective: agrees on an error, as th_group_agree does. Without one, compares facts: TH_ERROR_STATE names the first
- * process whose fact differs from rank 0's. All processes list the same facts. If `equal` is not NULL, sets it to
- * whether all processes passed the same note. */
+/* Collective: agrees on an error, as th_group_agree does. If no process has an error, compares facts: TH_ERROR_STATE
+ * names the first process with a fact that differs from rank 0's fact. All processes list the same facts. If `equal` is
+ * not NULL, *equal becomes true if all processes passed the same note, else false. */
 TH_PRIVATE_API th_status th_group_agree_on(th_group *g, const char *operation, const th_fact *facts, int n_facts,
                                            uint64_t note, bool *equal);
 

@@ -31,7 +31,8 @@ static void trim_zeros(char *fraction)
         fraction[n - 1] = 0;
 }
 
-/* Computes the fewest significant digits that convert back to value. *exponent becomes the first digit's power of ten. */
+/* Computes the fewest significant digits that convert back to value. *exponent becomes the first digit's power of
+ * ten. */
 static void shortest_digits(double value, bool single, char *digits, int *exponent)
 {
     char text[TEXT_BYTES];

@@ -31,9 +31,9 @@ void th_convert_array(const th_context *ctx, const th_array *destination, const 
 /* Sets every element of destination to value. Elements of a storage type become 0. */
 void th_fill_array(const th_context *ctx, const th_array *destination, double value);
 
-/* destination = sum of source, or += with add: over the axes that the destination lacks or has with size 1, the
- * reverse of broadcasting. Blocks of fixed size are summed first and then combined in order. Large partial sums are
- * in step_memory; on TH_ERROR_MEMORY the destination does not change. */
+/* Sums source over the axes that the destination lacks or has with size 1, the reverse of broadcasting. Sets the
+ * destination to the sum, or adds the sum to it (add). Blocks of fixed size are summed first and then combined in
+ * order. Large partial sums are in step_memory; on TH_ERROR_MEMORY the destination does not change. */
 void th_sum_to_array(th_context *ctx, const th_array *destination, const th_array *source, bool add);
 /* Returns the bytes of scratch memory that th_sum_with_scratch needs. */
 size_t th_sum_scratch_bytes(const th_array *destination, const th_array *source, bool add);

@@ -6,7 +6,8 @@
  *
  * The implementation of a freed owned tensor is reused with a new handle, as often as the bits of a handle can count.
  * Then it is not reused any more. So no two tensors get the same handle (except after 2^41 step tensors), and the
- * handle of a tensor that has ended never reaches another tensor. With 32 bits handles repeat sooner (handle_bits.h). */
+ * handle of a tensor that has ended never reaches another tensor. With 32 bits handles repeat sooner
+ * (handle_bits.h). */
 #include <string.h>
 
 #include "tensor/checked.h"
@@ -111,7 +112,8 @@ static bool is_live(const th_tensor_impl *impl)
     return impl && impl->life == TH_LIFE_LIVE;
 }
 
-/* Stores an error that says why t must not be used. It is stored in ctx or, if ctx is NULL, in the context used last. */
+/* Stores an error that says why t must not be used. It is stored in ctx or, if ctx is NULL, in the context used
+ * last. */
 static void fail_not_live(th_context *ctx, const th_tensor *t, const char *operation, const char *operand)
 {
     const th_context *home = th_handle_context(t);

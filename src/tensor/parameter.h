@@ -52,8 +52,8 @@ typedef struct th_parameter_block {
 th_tensor_impl *th_parameter_new(th_context *ctx, th_dtype dtype, th_shape shape, bool adapter, const char *operation);
 /* Adds an owner. */
 void th_parameter_share(th_tensor_impl *t);
-/* Removes an owner. After the last one, observers forget the parameter. It is freed then, or at the next th_tape_clear if
- * the tape still uses it. */
+/* Removes an owner. Without owners, the parameter is forgotten by the observers and freed: at once, or at the next
+ * th_tape_clear if the tape still uses it. */
 void th_parameter_free(th_tensor_impl *t);
 /* Returns the entry of a parameter; NULL for a tensor that is not in a block. */
 static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)
@@ -63,8 +63,8 @@ static inline th_parameter_entry *th_parameter_entry_of(const th_tensor_impl *t)
 /* Sets *memory to t's range in its block's gradient, which is allocated on demand. Errors: TH_ERROR_MEMORY. */
 th_status th_parameter_gradient_memory(const th_tensor_impl *t, th_storage *memory);
 
-/* Converting parameters to another type takes two steps, so that all of them move or none does: th_parameter_reserve for
- * each, then th_parameters_move. */
+/* Converting parameters to another type takes two steps, so that all of them move or none does: th_parameter_reserve
+ * for each, then th_parameters_move. */
 
 /* Reserves an entry for t in a block of type dtype. A new block, if one is needed, has at least `capacity` bytes; 0
  * means the default growth. Errors: TH_ERROR_SHAPE if the last axis is not whole elements of dtype, TH_ERROR_MEMORY. */

@@ -1,5 +1,5 @@
-/* The state of the context's random streams. Every random number is a function of (seed, stream, step, shard, call within
- * the shard, element), so the state is a seed and a few counters. */
+/* The state of the context's random streams. Every random number is a function of (seed, stream, step, shard, call
+ * within the shard, element), so the state is a seed and a few counters. */
 #ifndef TH_TENSOR_RANDOM_STATE_H
 #define TH_TENSOR_RANDOM_STATE_H
 
