@@ -332,8 +332,7 @@ static th_status check_convertible(const th_tensor_impl *to, const th_tensor_imp
         same = to->size[i] == from->size[i];
     if (!same)
         return th_fail(to->ctx, TH_ERROR_SHAPE, "copy_into",
-                       "the numbers of the source, %s %s, are not those of the "
-                       "destination, %s %s",
+                       "the source, %s %s, must have as many numbers along each axis as the destination, %s %s",
                        th_dtype_name(from->dtype), TH_SIZES_TEXT(from->ndim, from->size), th_dtype_name(to->dtype),
                        TH_SIZES_TEXT(to->ndim, to->size));
     return TH_OK;
