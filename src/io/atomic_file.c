@@ -10,8 +10,8 @@
 
 #include "io/system_calls.h"
 
-enum { ATTEMPTS = 100 }; /* this many programs can write to one path at a time */
-enum { LINKS = 8 };      /* the longest chain of links */
+enum { MAX_ATTEMPTS = 100 }; /* this many programs can write to one path at a time */
+enum { MAX_LINKS = 8 };      /* the longest chain of links */
 
 /* -- which file -- */
 
@@ -27,8 +27,8 @@ bool th_is_system_path(const char *path)
     return strncmp(path, "/dev/", 5) == 0 && strchr(path + 5, '/') == NULL;
 }
 
-/* Replaces the last name of target, a link, by the name that it leads to. Returns 1 if it did, and 0 if the link is not
- * followed: it leads out of its folder, or another user owns it. Returns -1 with errno if the link cannot be read. */
+/* Replaces the last name of target, a link, by the name that it leads to, and returns 1. Returns 0 if target is not a
+ * link, leads out of its folder, or belongs to another user. Returns -1 with errno if the link cannot be read. */
 static int follow_link(char target[TH_MAX_PATH])
 {
     char name[TH_MAX_PATH];
@@ -49,7 +49,7 @@ static int follow_link(char target[TH_MAX_PATH])
     return 1;
 }
 
-/* Finds the path of the file that is replaced. Returns false with errno. */
+/* Finds the path of the file that will be replaced. Returns false with errno. */
 static bool find_target(const char *path, char target[TH_MAX_PATH])
 {
     if (strlen(path) >= TH_MAX_PATH) {
@@ -58,24 +58,25 @@ static bool find_target(const char *path, char target[TH_MAX_PATH])
     }
     strcpy(target, path);
     int followed = 1;
-    for (int i = 0; i < LINKS && followed > 0; i++)
+    for (int i = 0; i < MAX_LINKS && followed > 0; i++)
         followed = follow_link(target);
     return followed >= 0;
 }
 
 /* -- the temporary file -- */
 
-/* Whether `name` is still the name of the open file. If not, errno is EEXIST, or why this cannot be known. */
+/* Returns true if `name` is still the name of the open file. Otherwise errno is EEXIST, or the error that prevents an
+ * answer. */
 static bool has_name(int descriptor, const char *name)
 {
     struct stat opened, named;
     if (fstat(descriptor, &opened) != 0)
         return false;
-    const bool there = lstat(name, &named) == 0;
-    if (!there && errno != ENOENT)
+    const bool exists = lstat(name, &named) == 0;
+    if (!exists && errno != ENOENT)
         return false;
     errno = EEXIST;
-    return there && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+    return exists && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 /* Creates a file and locks it while it is open. Returns -1 with EEXIST if the name is taken. A file system without
@@ -85,21 +86,21 @@ static int create_and_lock(const char *name, mode_t mode)
     const int descriptor = th_open_file(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor < 0)
         return -1;
-    int error_number = EEXIST; /* before the lock, another process may mistake the file for a leftover and remove it */
+    int error = EEXIST; /* before the lock, another process may mistake the file for a leftover and remove it */
     if (th_lock_file(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
         if (has_name(descriptor, name))
             return descriptor;
-        error_number = errno;
+        error = errno;
     }
-    if (error_number != EEXIST)
+    if (error != EEXIST)
         unlink(name);
     close(descriptor);
-    errno = error_number;
+    errno = error;
     return -1;
 }
 
-/* Whether the open file is a leftover: this user owns it, it has no second name, and no process writes to it. A writer
- * holds a lock, which ends with its process. */
+/* Returns true if the open file is a leftover: this user owns it, it has no second name, and no process writes to it. A
+ * writer holds a lock, which ends with its process. */
 static bool is_leftover(int descriptor, const char *name)
 {
     struct stat status;
@@ -120,7 +121,7 @@ bool th_remove_leftover(const char *name)
 
 static int open_temporary(th_atomic_file *f, mode_t mode)
 {
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+    for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         if (snprintf(f->temporary, TH_MAX_PATH, "%s.unfinished%d", f->target, attempt) >= TH_MAX_PATH) {
             errno = ENAMETOOLONG;
             return -1;
@@ -150,17 +151,17 @@ static int open_direct(const char *path)
     return descriptor;
 }
 
-/* Writes for the stream. The first error stays in the file, because the stream forgets its reason. */
-static ssize_t put_bytes(void *cookie, const char *bytes, size_t count)
+/* Writes for the stream. The first error is stored in the th_atomic_file, because the stream forgets it. */
+static ssize_t write_to_file(void *cookie, const char *bytes, size_t count)
 {
     th_atomic_file *f = cookie;
     const size_t done = th_write_bytes(f->descriptor, bytes, count, TH_AT_POSITION);
-    if (done < count && f->error_number == 0)
-        f->error_number = errno;
+    if (done < count && f->write_error == 0)
+        f->write_error = errno;
     return (ssize_t)done;
 }
 
-static int seek(void *cookie, off64_t *position, int whence)
+static int seek_file(void *cookie, off64_t *position, int whence)
 {
     const th_atomic_file *f = cookie;
     const off_t reached = lseek(f->descriptor, *position, whence);
@@ -171,7 +172,7 @@ static int seek(void *cookie, off64_t *position, int whence)
 /* Opens a stream whose writes are repeated if a signal interrupts them: the stream of fdopen loses bytes then. */
 static FILE *open_stream(th_atomic_file *f)
 {
-    return fopencookie(f, "wb", (cookie_io_functions_t){.write = put_bytes, .seek = seek});
+    return fopencookie(f, "wb", (cookie_io_functions_t){.write = write_to_file, .seek = seek_file});
 }
 
 bool th_atomic_begin(th_atomic_file *f, const char *path)
@@ -179,7 +180,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
     const bool system = th_is_system_path(path);
     struct stat existing;
     f->unsynchronized = false;
-    f->error_number = 0;
+    f->write_error = 0;
     if (!find_target(path, f->target))
         return false;
     const bool exists = (system ? stat(path, &existing) : lstat(f->target, &existing)) == 0;
@@ -196,11 +197,11 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
         return false;
     f->file = open_stream(f);
     if (f->file == NULL) {
-        const int error_number = errno;
+        const int error = errno;
         if (!f->direct)
             unlink(f->temporary);
         close(f->descriptor);
-        errno = error_number;
+        errno = error;
     }
     return f->file != NULL;
 }
@@ -208,7 +209,7 @@ bool th_atomic_begin(th_atomic_file *f, const char *path)
 /* Copies the permissions of the old file. Only an administrator can keep its owner. If the group of the old file cannot
  * be kept, the new file's group gets only the permissions of all users. A file system without permissions refuses, and
  * the permissions stay narrow. Returns false with errno if the disk fails. */
-static bool keep_permissions(const th_atomic_file *f)
+static bool copy_permissions(const th_atomic_file *f)
 {
     mode_t mode = f->mode;
     bool kept = f->owner != geteuid() && th_change_owner(f->descriptor, f->owner, f->group) == 0;
@@ -235,15 +236,15 @@ static bool synchronize_directory(char *path)
     if (descriptor < 0)
         return errno == EACCES; /* a user without read permission may still write to a directory */
     const bool done = th_synchronize_file(descriptor) == 0 || errno == EINVAL;
-    const int error_number = errno;
+    const int error = errno;
     close(descriptor);
-    errno = error_number;
+    errno = error;
     return done;
 }
 
-/* Learns what close would report, while the file stays open and locked: a network file system writes at each close, and
- * may find only then that the disk is full. */
-static bool report_as_close(int descriptor)
+/* Returns whether close would succeed, while the file stays open and locked. A network file system writes at each
+ * close, and may find only then that the disk is full. */
+static bool check_close(int descriptor)
 {
     const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     return copy < 0 || th_close_file(copy) == 0;
@@ -255,31 +256,31 @@ static int finish_stream(th_atomic_file *f)
     errno = 0;
     const bool closed = fclose(f->file) == 0;
     f->file = NULL;
-    if (f->error_number)
-        return f->error_number;
+    if (f->write_error)
+        return f->write_error;
     return closed ? 0 : errno ? errno : EIO;
 }
 
-/* Does everything before the file gets its name. Returns 0 or the value of errno. */
-static int complete(const th_atomic_file *f)
+/* Does everything that must precede the renaming. Returns 0 or the value of errno. */
+static int complete_file(const th_atomic_file *f)
 {
-    const bool done = (!f->replaces || keep_permissions(f)) &&
-                      (f->unsynchronized || th_synchronize_file(f->descriptor) == 0) && report_as_close(f->descriptor);
+    const bool done = (!f->replaces || copy_permissions(f)) &&
+                      (f->unsynchronized || th_synchronize_file(f->descriptor) == 0) && check_close(f->descriptor);
     return done ? 0 : errno;
 }
 
 bool th_atomic_finish(th_atomic_file *f, bool written)
 {
-    int error_number = written ? 0 : errno ? errno : EIO;
-    const int first = finish_stream(f);
-    if (first != 0)
-        error_number = first;
-    if (!f->direct && error_number == 0)
-        error_number = complete(f);
-    if (error_number != 0)
+    int error = written ? 0 : errno ? errno : EIO;
+    const int stream_error = finish_stream(f);
+    if (stream_error != 0)
+        error = stream_error;
+    if (!f->direct && error == 0)
+        error = complete_file(f);
+    if (error != 0)
         th_atomic_discard(f);
-    errno = error_number;
-    return error_number == 0;
+    errno = error;
+    return error == 0;
 }
 
 void th_atomic_discard(th_atomic_file *f)
@@ -291,17 +292,17 @@ void th_atomic_discard(th_atomic_file *f)
 
 bool th_atomic_publish(th_atomic_file *f)
 {
-    int error_number = 0;
+    int error = 0;
     if (!f->direct && rename(f->temporary, f->target) != 0) {
-        error_number = errno;
+        error = errno;
         unlink(f->temporary);
     }
     if (th_close_file(f->descriptor) != 0 && f->direct)
-        error_number = errno;
-    if (!f->direct && !f->unsynchronized && error_number == 0 && !synchronize_directory(f->target))
-        error_number = errno;
-    errno = error_number;
-    return error_number == 0;
+        error = errno;
+    if (!f->direct && !f->unsynchronized && error == 0 && !synchronize_directory(f->target))
+        error = errno;
+    errno = error;
+    return error == 0;
 }
 
 bool th_atomic_end(th_atomic_file *f, bool written)

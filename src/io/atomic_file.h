@@ -12,11 +12,12 @@
  * next writer to the same path removes the file that a killed process left. Anything else that has such a name stays: a
  * pipe, a folder, a link, a file with a second name, or another user's file. The writer then takes the next number.
  *
- * The new file gets the permissions and the group of the old one; if an administrator writes it, also the owner. A link
- * at the path is followed if this user owns it and it leads to a name in its own folder (newest.safetensors ->
- * step_1000.safetensors). The new file replaces any other link, so nothing in a folder makes a program write outside
- * that folder. The system's names of open files and devices (/dev/stdout, /proc/self/fd/1) are always followed. A device
- * or a pipe at the path is written to in place. A pipe that no process reads is an error, ENXIO.
+ * The new file gets the permissions and the group of the old file, and also its owner if an administrator writes the
+ * file. A link at the path is followed if this user owns it and it leads to a name in its own folder
+ * (newest.safetensors -> step_1000.safetensors). The new file replaces any other link, so nothing in a folder makes a
+ * program write outside that folder. The system's names of open files and devices (/dev/stdout, /proc/self/fd/1) are
+ * always followed. A device or a pipe at the path is written to in place. A pipe that no process reads is an error,
+ * ENXIO.
  *
  * A writer of several files that belong together calls th_atomic_finish for each of them, and th_atomic_publish when
  * all are complete. */
@@ -34,10 +35,10 @@ enum { TH_MAX_PATH = 4096 };
 typedef struct th_atomic_file {
     FILE *file;
     int descriptor;      /* of the file; the stream does not own it */
-    int error_number;    /* the value of errno at the first error of writing */
+    int write_error;     /* errno of the first failed write; 0: none */
     bool direct;         /* a device or a pipe, which is written to, not replaced */
     bool unsynchronized; /* set by the caller: no fsync; faster, but a crash of the machine may lose the file */
-    bool replaces;       /* a regular file was there, with these permissions: */
+    bool replaces;       /* a regular file existed, with these permissions: */
     mode_t mode;
     uid_t owner;
     gid_t group;
@@ -48,8 +49,8 @@ typedef struct th_atomic_file {
 /* Joins a folder and a name. Returns false if the path is too long. */
 TH_PRIVATE_API bool th_path_join(char path[TH_MAX_PATH], const char *folder, const char *name);
 
-/* Whether a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. The system
- * owns these links, so they are followed anywhere. */
+/* Returns true if a path names an open file or a device of the system: /dev/stdout, /dev/fd/1, /proc/self/fd/1. The
+ * system owns these links, so they are followed anywhere. */
 TH_PRIVATE_API bool th_is_system_path(const char *path);
 /* Opens f->file for writing. Returns false with errno on failure; then th_atomic_end must not be called. The struct
  * must not move until th_atomic_end. */

@@ -16,20 +16,20 @@ static const char *const descriptions[TH_DTYPE_COUNT] = {
 /* -- reading -- */
 
 typedef struct parser {
-    const char *at;
-    char *reason; /* "" without an error; otherwise the first error */
+    const char *cursor;
+    char *problem; /* "" without an error; otherwise the first error */
 } parser;
 
 static void complain(parser *p, const char *format, const char *detail) __attribute__((format(printf, 2, 0)));
 static void complain(parser *p, const char *format, const char *detail)
 {
-    if (p->reason[0] == 0)
-        snprintf(p->reason, TH_NPY_REASON, format, detail);
+    if (p->problem[0] == 0)
+        snprintf(p->problem, TH_NPY_PROBLEM_SIZE, format, detail);
 }
 
-static bool well(const parser *p)
+static bool has_no_problem(const parser *p)
 {
-    return p->reason[0] == 0;
+    return p->problem[0] == 0;
 }
 
 static void skip_spaces(parser *p)
@@ -42,7 +42,7 @@ static void skip_spaces(parser *p)
 static bool accept(parser *p, char c)
 {
     skip_spaces(p);
-    if (!well(p) || *p->at != c)
+    if (!has_no_problem(p) || *p->cursor != c)
         return false;
     p->cursor++;
     return true;
@@ -109,8 +109,8 @@ static void parse_size(parser *p, int64_t *size)
     if (*p->cursor < '0' || *p->cursor > '9')
         complain(p, "a size in its shape is not a %s", "non-negative integer");
     *size = 0;
-    for (; well(p) && *p->at >= '0' && *p->at <= '9'; p->at++)
-        if (!th_checked_multiply(*size, 10, size) || !th_checked_add(*size, *p->at - '0', size))
+    for (; has_no_problem(p) && *p->cursor >= '0' && *p->cursor <= '9'; p->cursor++)
+        if (!th_checked_multiply(*size, 10, size) || !th_checked_add(*size, *p->cursor - '0', size))
             complain(p, "a size in its shape %s", "overflows");
 }
 
@@ -120,7 +120,7 @@ static void parse_shape(parser *p, th_shape *shape)
     *shape = TH_SCALAR;
     expect(p, '(');
     bool comma = true;
-    while (well(p) && !accept(p, ')')) {
+    while (has_no_problem(p) && !accept(p, ')')) {
         if (!comma)
             complain(p, "its shape has no %s between two sizes", "comma");
         else if (shape->ndim == TH_MAX_DIMS)
@@ -129,51 +129,51 @@ static void parse_shape(parser *p, th_shape *shape)
             parse_size(p, &shape->size[shape->ndim++]);
         comma = accept(p, ',');
     }
-    if (well(p) && shape->ndim == 1 && !comma)
+    if (has_no_problem(p) && shape->ndim == 1 && !comma)
         complain(p, "its shape is not a %s", "tuple");
 }
 
-bool th_npy_header_parse(const char *text, th_npy_header *header, char *reason)
+bool th_npy_header_parse(const char *text, th_npy_header *header, char *problem)
 {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     enum { KEYS = sizeof keys / sizeof keys[0] };
     bool found[KEYS] = {false};
-    parser p = {text, reason};
-    reason[0] = 0;
+    parser p = {text, problem};
+    problem[0] = 0;
     *header = (th_npy_header){0};
     expect(&p, '{');
     bool comma = true;
-    while (well(&p) && !accept(&p, '}')) {
+    while (has_no_problem(&p) && !accept(&p, '}')) {
         char key[32] = "";
         if (comma)
             parse_string(&p, key, sizeof key);
-        int which = 0;
-        while (which < KEYS && strcmp(key, keys[which]) != 0)
-            which++;
+        int index = 0;
+        while (index < KEYS && strcmp(key, keys[index]) != 0)
+            index++;
         if (!comma)
             complain(&p, "its header has no %s between two entries", "comma");
-        else if (which == KEYS)
+        else if (index == KEYS)
             complain(&p, "its header has an unknown key '%s'", key);
-        else if (found[which])
+        else if (found[index])
             complain(&p, "its header has the key '%s' twice", key);
         else
-            found[which] = true;
+            found[index] = true;
         expect(&p, ':');
-        if (well(&p) && which == 0)
+        if (has_no_problem(&p) && index == 0)
             parse_dtype(&p, &header->dtype);
-        else if (well(&p) && which == 1)
+        else if (has_no_problem(&p) && index == 1)
             parse_bool(&p, &header->fortran_order);
-        else if (well(&p))
+        else if (has_no_problem(&p))
             parse_shape(&p, &header->shape);
         comma = accept(&p, ',');
     }
     skip_spaces(&p);
-    if (well(&p) && *p.at != 0)
+    if (has_no_problem(&p) && *p.cursor != 0)
         complain(&p, "its header continues after its %s", "end");
     for (int i = 0; i < KEYS; i++)
         if (!found[i])
             complain(&p, "its header lacks the key '%s'", keys[i]);
-    return well(&p);
+    return has_no_problem(&p);
 }
 
 /* -- writing -- */

@@ -9,7 +9,7 @@ enum {
     TH_NPY_PREAMBLE = 10,         /* magic, version, length of the header */
     TH_NPY_MAX_HEADER = 10000,    /* NumPy's limit */
     TH_NPY_WRITTEN_HEADER = 1024, /* fits every header that is written, including the preamble */
-    TH_NPY_REASON = 160
+    TH_NPY_PROBLEM_SIZE = 160
 };
 
 typedef struct th_npy_header {
@@ -19,8 +19,8 @@ typedef struct th_npy_header {
 } th_npy_header;
 
 /* Parses the dictionary in text, which ends in NUL. Returns false if it does not describe a tensor exactly, and writes
- * a sentence into reason (of TH_NPY_REASON bytes). */
-bool th_npy_header_parse(const char *text, th_npy_header *header, char *reason);
+ * the reason into problem (of TH_NPY_PROBLEM_SIZE bytes). */
+bool th_npy_header_parse(const char *text, th_npy_header *header, char *problem);
 
 /* Writes the preamble and the header, padded as NumPy pads them, into bytes (of TH_NPY_WRITTEN_HEADER). Returns their
  * length. */

@@ -9,9 +9,9 @@
 #include "private_api.h"
 
 /* Opens a file for reading and sets *bytes, which may be NULL, to its size. Returns a descriptor; -1 on failure,
- * with the end of a sentence in *reason. */
-TH_PRIVATE_API int th_regular_descriptor(const char *path, int64_t *bytes, const char **reason);
+ * with the end of a sentence in *problem. */
+TH_PRIVATE_API int th_regular_descriptor(const char *path, int64_t *bytes, const char **problem);
 /* Does the same for a stream. Returns NULL on failure. */
-TH_PRIVATE_API FILE *th_regular_open(const char *path, int64_t *bytes, const char **reason);
+TH_PRIVATE_API FILE *th_regular_open(const char *path, int64_t *bytes, const char **problem);
 
 #endif
