@@ -174,7 +174,7 @@ static th_status copy_softmax(th_attention_inside *inside, th_listing *to, const
 
 /* -- the fused operation -- */
 
-/* Adds P L to dS, where L is the gradient of the log-sum-exp: the composition has no such output. */
+/* Adds A dlse to dS, where dlse is the gradient of the log-sum-exp: the composition has no such output. */
 static void add_log_sum_exp(const th_attention_inside *inside, const th_array *gradient)
 {
     const int64_t keys = inside->scores.size[inside->scores.ndim - 1], count = th_array_numel(&inside->scores);
@@ -186,9 +186,9 @@ static void add_log_sum_exp(const th_attention_inside *inside, const th_array *g
         for (int d = 0; d < gradient->ndim; d++)
             offset += index[d] * gradient->stride[d];
         char *ds = (char *)inside->dscores.data + (size_t)i * element;
-        const double l = th_number_load(dtype, (const char *)gradient->data + offset * (int64_t)element);
-        const double p = th_number_load(dtype, (const char *)inside->weights.data + (size_t)i * element);
-        th_number_store(dtype, ds, th_number_load(dtype, ds) + p * l);
+        const double dlse = th_number_load(dtype, (const char *)gradient->data + offset * (int64_t)element);
+        const double a = th_number_load(dtype, (const char *)inside->weights.data + (size_t)i * element);
+        th_number_store(dtype, ds, th_number_load(dtype, ds) + a * dlse);
     }
 }
 

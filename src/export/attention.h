@@ -9,11 +9,12 @@ typedef struct th_attention_inside {
     bool given; /* the node is attention, or the softmax of a composed attention */
     double scale;
     int64_t heads;
-    th_array scores;            /* with soft cap, ALiBi and the additive mask; of a hidden pair without the mask */
-    th_array mask;              /* bool: the visible pairs; not given: nothing is hidden */
-    th_array weights;           /* softmax of the visible scores */
-    th_array dropped;           /* the weights after dropout; not given: without dropout */
-    th_array dweights, dscores; /* gradients of weights and scores */
+    th_array scores;   /* S, with soft cap, ALiBi and the additive mask; of a hidden pair without the mask */
+    th_array mask;     /* bool: the visible pairs; not given: nothing is hidden */
+    th_array weights;  /* A = softmax of the visible scores */
+    th_array dropped;  /* P, the weights after dropout; not given: without dropout */
+    th_array dweights; /* dA */
+    th_array dscores;  /* dS */
 } th_attention_inside;
 
 /* Looks inside a node: scaled_dot_product_attention runs as its composition; masked_softmax, and a softmax between two

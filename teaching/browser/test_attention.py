@@ -41,16 +41,16 @@ class Attention(browser.PageTest):
         """Clicks dS[i, j] and compares the explanation with the library's numbers."""
         stored = self.matrices(name)
         leading = [0] * (len(stored["weights"]["shape"]) - 3) + [head]
-        p, dp, ds = (page_file.matrix(stored[key], leading) for key in ("weights", "dweights", "dscores"))
+        a, da, ds = (page_file.matrix(stored[key], leading) for key in ("weights", "dweights", "dscores"))
         self.click_cell("dS", head, i, j)
-        mean = sum(x * y for x, y in zip(p[i], dp[i]))
-        for line, expected in ((f"dS[{i},{j}]", ds[i][j]), ("Σ P dP", mean), (f"P[{i},{j}]", p[i][j])):
+        mean = sum(x * y for x, y in zip(a[i], da[i]))
+        for line, expected in ((f"dS[{i},{j}]", ds[i][j]), ("Σ A dA", mean), (f"A[{i},{j}]", a[i][j])):
             self.assertAlmostEqual(self.result(line), expected, delta=1e-3 * abs(expected) + 1e-9, msg=line)
         text = self.find(f".line[data-line='dS[{i},{j}]']").text
-        self.assertIn("P (dP − Σ P dP)", text)
+        self.assertIn("A (dA − Σ A dA)", text)
         weight, gradient = (float(x) for x in re.search(r"= ([-\d.e]+) · \(([-\d.e]+) −", text).groups())
-        self.assertAlmostEqual(weight, p[i][j], delta=1e-3 * abs(p[i][j]) + 1e-9)
-        self.assertAlmostEqual(gradient, dp[i][j], delta=1e-3 * abs(dp[i][j]) + 1e-9)
+        self.assertAlmostEqual(weight, a[i][j], delta=1e-3 * abs(a[i][j]) + 1e-9)
+        self.assertAlmostEqual(gradient, da[i][j], delta=1e-3 * abs(da[i][j]) + 1e-9)
 
     def test_click_on_a_table(self):
         self.open_at_end("fused.html")
@@ -79,7 +79,7 @@ class Attention(browser.PageTest):
         fused = self.run_script(KINDS)
         self.open_at_end("composed.html")
         composed = self.run_script(KINDS)
-        self.assertEqual([kind for kind in fused if kind != "mP"], composed)
+        self.assertEqual([kind for kind in fused if kind != "P"], composed)
         self.assertEqual(composed, ["Q", "K", "V", "S", "mask", "A", "O", "dO", "dV", "dA", "dS", "dQ", "dK"])
         self.check_explanation("composed.html", 0, 3, 1)
 

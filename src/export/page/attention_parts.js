@@ -76,25 +76,25 @@ function attentionKinds(view, node) {
         { attention } = node;
     const { q, k, v, o, first, last } = attentionParts(tape, node);
     const dropped = hasDropout(attention) ? attention.dropped : null;
-    const weights = dropped ? "m P" : "A";
+    const weights = dropped ? "P" : "A";
     const output = last && tape.hasRun(last, position) ? o?.value : null;
     const exists = (kind) => kind[2];
     const forward = [
         ["Q", "queries", q?.value, "value", "T", ""],
         ["K", "keys", k?.value, "value", "S", ""],
         ["V", "values", v?.value, "value", "S", ""],
-        ["S", "scores Q Kᵀ scale", attention.scores, "value", "T", "S"],
+        ["S", "scores: Q Kᵀ scale, cap and mask", attention.scores, "value", "T", "S"],
         ["mask", "1: visible", attention.mask, "weight", "T", "S"],
-        ["A", "weights P = softmax of each row of S", attention.weights, "weight", "T", "S"],
-        ["mP", "weights after dropout", dropped, "weight", "T", "S"],
+        ["A", "weights, softmax of each row of S", attention.weights, "weight", "T", "S"],
+        ["P", "weights after dropout, A ∘ M", dropped, "weight", "T", "S"],
         ["O", `output ${weights} V`, output, "value", "T", ""],
     ].filter(exists);
     const backward = tape.hasRunBackward(node, position)
         ? [
               ["dO", "incoming gradient", o?.gradient, "gradient", "T", ""],
-              ["dV", `${dropped ? "(m P)" : "A"}ᵀ dO`, gradientThrough(tape, last, v, position), "gradient", "S", ""],
-              ["dA", `dP = ${dropped ? "m " : ""}dO Vᵀ`, attention.dweights, "gradient", "T", "S"],
-              ["dS", "P (dP − Σ P dP)", attention.dscores, "gradient", "T", "S"],
+              ["dV", `${weights}ᵀ dO`, gradientThrough(tape, last, v, position), "gradient", "S", ""],
+              ["dA", `${dropped ? "M ∘ " : ""}dO Vᵀ`, attention.dweights, "gradient", "T", "S"],
+              ["dS", "A (dA − Σ A dA)", attention.dscores, "gradient", "T", "S"],
               ["dQ", "dS K scale", gradientThrough(tape, first, q, position), "gradient", "T", ""],
               ["dK", "dSᵀ Q scale", gradientThrough(tape, first, k, position), "gradient", "S", ""],
           ].filter(exists)

@@ -15,7 +15,7 @@ function pickMarks(i, j) {
     return {
         dS: [cell],
         A: [row(i, "source"), cell],
-        mP: [cell],
+        P: [cell],
         dA: [row(i, "source"), cell],
         S: [row(i, "source"), cell],
         mask: [cell],
@@ -109,61 +109,61 @@ function forwardLines(m, i, j, attention) {
                   note,
               )
             : makeLine(`S${place}`, `scale Σ Q[${i}] K[${j}]`, "", shortNumber(score)),
-        makeLine(`P${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(at(m.A, i, j))),
+        makeLine(`A${place}`, `exp(S${place}) / Σ exp(S[${i}])`, "", shortNumber(at(m.A, i, j))),
     ];
 }
 
 /* Creates the lines from dO to dS. */
 function backwardLines(m, i, j) {
     const place = `[${i},${j}]`,
-        p = rowOf(m.A, i),
-        dp = rowOf(m.dA, i);
-    const jacobian = new Float64Array(p.length);
-    writeJacobianRow(p, j, jacobian, 0);
-    const weight = p[j],
-        mean = dot(p, dp),
+        a = rowOf(m.A, i),
+        da = rowOf(m.dA, i);
+    const jacobian = new Float64Array(a.length);
+    writeJacobianRow(a, j, jacobian, 0);
+    const weight = a[j],
+        mean = dot(a, da),
         result = at(m.dS, i, j);
     const dout = wholeRow(m.dO, i),
         v = wholeRow(m.V, j);
     const product = dout && v ? dot(dout, v) : null;
-    const dropped = product !== null && Math.abs(product - dp[j]) > 1e-3 * Math.max(1e-6, Math.abs(product));
+    const dropped = product !== null && Math.abs(product - da[j]) > 1e-3 * Math.max(1e-6, Math.abs(product));
     return [
         makeLine(
             `dS${place}`,
-            "P (dP − Σ P dP)",
-            `${shortNumber(weight)} · (${shortNumber(dp[j])} − ${factor(mean)})`,
+            "A (dA − Σ A dA)",
+            `${shortNumber(weight)} · (${shortNumber(da[j])} − ${factor(mean)})`,
             shortNumber(result),
         ),
         product === null
             ? null
             : makeLine(
-                  `dP${place}`,
-                  `${dropped ? "m " : ""}Σ dO[${i}] V[${j}]`,
+                  `dA${place}`,
+                  `${dropped ? "M " : ""}Σ dO[${i}] V[${j}]`,
                   sumText(dout, v),
-                  shortNumber(dp[j]),
-                  dropped ? `m = ${shortNumber(dp[j] / product)} is the factor of dropout` : "",
+                  shortNumber(da[j]),
+                  dropped ? `M = ${shortNumber(da[j] / product)} is the factor of dropout` : "",
               ),
         makeLine(
-            "Σ P dP",
-            `Σₖ P[${i},k] dP[${i},k]`,
-            sumText(p, dp),
+            "Σ A dA",
+            `Σₖ A[${i},k] dA[${i},k]`,
+            sumText(a, da),
             shortNumber(mean),
-            "the mean of dP in the row, with the weights P",
+            "the mean of dA in the row, with the weights A",
         ),
         makeLine(
             `dS${place}`,
-            `Σₖ J[${j},k] dP[${i},k]`,
+            `Σₖ J[${j},k] dA[${i},k]`,
             "",
-            shortNumber(dot(jacobian, dp)),
-            "the same with the Jacobian J = diag(p) − p pᵀ of the row",
+            shortNumber(dot(jacobian, da)),
+            "the same with the Jacobian J = diag(a) − a aᵀ of the row",
         ),
     ];
 }
 
 /* Writes row j of the Jacobian of a softmax to row[begin], row[begin + 1], ... */
-function writeJacobianRow(p, j, row, begin) {
-    for (let k = 0; k < p.length; k++) row[begin + k] = -p[j] * p[k];
-    row[begin + j] += p[j];
+function writeJacobianRow(a, j, row, begin) {
+    for (let k = 0; k < a.length; k++) row[begin + k] = -a[j] * a[k];
+    row[begin + j] += a[j];
 }
 
 /* Creates the lines of what dS[i, j] contributes to. */
@@ -181,10 +181,10 @@ function onwardLines(m, i, j, scale) {
 
 /* Creates the figure of the Jacobian of row i. */
 function jacobianFigure(view, m, i, j) {
-    const p = rowOf(m.A, i),
-        n = p.length;
+    const a = rowOf(m.A, i),
+        n = a.length;
     const numbers = new Float64Array(n * n);
-    for (let a = 0; a < n; a++) writeJacobianRow(p, a, numbers, a * n);
+    for (let r = 0; r < n; r++) writeJacobianRow(a, r, numbers, r * n);
     const array = computedArray([n, n], numbers);
     const scale = scaleOf("value", [array]);
     const body = makeMatrix(view, matrixOf(array, []), {
@@ -206,7 +206,7 @@ function jacobianFigure(view, m, i, j) {
             {},
             make("b", {}, "J"),
             " ",
-            make("span", { class: "shape" }, `∂P[${i}] / ∂S[${i}] = diag(p) − p pᵀ`),
+            make("span", { class: "shape" }, `∂A[${i}] / ∂S[${i}] = diag(a) − a aᵀ`),
         ),
         body,
         makeScale(scale),

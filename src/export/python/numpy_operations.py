@@ -745,9 +745,9 @@ def attention_parts(q, k, v, valid_lengths, keep, additive, positions, alibi, ca
 def th_scaled_dot_product_attention(
     q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept, documents=False
 ):
-    """Returns O = (P m) V with P = softmax(cap(Q Kᵀ scale) + alibi + mask), and the log-sum-exp of each row of scores.
+    """Returns O = P V with P = A M and A = softmax(cap(Q Kᵀ scale) + alibi + mask), and the log-sum-exp of each row.
 
-    m is dropout: 0 or 1 / (1 - p)."""
+    M is dropout: 0 or 1 / (1 - p)."""
     k, v, _, weights, log_sum_exp, _ = attention_parts(
         q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, documents
     )
@@ -759,9 +759,9 @@ def th_scaled_dot_product_attention(
 def th_scaled_dot_product_attention_gradient(
     do, dlse, q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept, documents=False
 ):
-    """With X = Q Kᵀ scale, S = cap(X) + alibi + mask, P = softmax(S), A = P m, O = A V:
+    """With X = Q Kᵀ scale, S = cap(X) + alibi + mask, A = softmax(S), P = A M, O = P V:
 
-    dV = Aᵀ dO, dA = dO Vᵀ, dP = dA m, dS = P (dP - rowsum(P dP)) + P dlse, dX = dS (1 - tanh²(X / soft_cap)),
+    dV = Pᵀ dO, dP = dO Vᵀ, dA = dP M, dS = A (dA - rowsum(A dA)) + A dlse, dX = dS (1 - tanh²(X / soft_cap)),
     dQ = dX K scale, dK = dXᵀ Q scale, dmask = dS, dslope = -sum |key - position| dS."""
     keys, values, bent, weights, _, distance = attention_parts(
         q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, documents
@@ -769,8 +769,8 @@ def th_scaled_dot_product_attention_gradient(
     m = 1 if kept is None else kept / (1 - p)
     do = np.zeros(q.shape[:-1] + v.shape[-1:]) if do is None else do
     dv = swap(weights * m) @ do
-    dp = do @ swap(values) * m
-    ds = weights * (dp - (weights * dp).sum(axis=-1, keepdims=True))
+    da = do @ swap(values) * m
+    ds = weights * (da - (weights * da).sum(axis=-1, keepdims=True))
     if dlse is not None:
         ds = ds + weights * dlse[..., None]
     dx = ds * (1 - bent**2)

@@ -375,9 +375,9 @@ def th_masked_softmax(scores, valid_lengths, keep, additive, positions, causal, 
 def th_scaled_dot_product_attention(
     q, k, v, valid_lengths, keep, additive, positions, alibi, causal, window, scale, soft_cap, p, kept, documents=False
 ):
-    """Returns O = (P m) V with P = softmax(cap(Q Kᵀ scale) + alibi + mask), and the log-sum-exp of each row of scores.
+    """Returns O = P V with P = A M and A = softmax(cap(Q Kᵀ scale) + alibi + mask), and the log-sum-exp of each row.
 
-    m is dropout: 0 or 1 / (1 - p)."""
+    M is dropout: 0 or 1 / (1 - p)."""
     if q.ndim > 2 and q.shape[-3] != k.shape[-3]:  # each head of k and v serves a group of heads of q
         group = q.shape[-3] // k.shape[-3]
         k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
